@@ -18,15 +18,16 @@ use strata_core::machine::effect::Invocation;
 use strata_core::machine::stepper::Stepper;
 use strata_core::record::fault::{Fault, FaultCause, FaultKind};
 use strata_core::record::id::RoleId;
-use strata_core::record::message::Draft;
+use strata_core::record::message::{Draft, Message};
 use strata_core::record::turn::ToolRef;
-use strata_core::record::work::CallResult;
+use strata_core::record::work::{ActivationKey, CallResult};
+use strata_core::state::environment::Environment;
 use strata_core::team::Team;
 
 use super::model_attempt::ask_model;
 use crate::gateway::{Gateway, GuestRequest, HostAnswer};
 use crate::services::models::ModelRequest;
-use crate::tools::ToolRole;
+use crate::tools::{HistoryUse, ToolRole};
 use crate::units::format_duration;
 use reply::{MESSAGE, ReplyRules, needs_time, plan_reply};
 use request::{TurnContext, turn_request};
@@ -70,7 +71,7 @@ impl Turns {
         let context = TurnContext {
             role: team.role(call.role),
             settings,
-            memory: &env.resolve(&env.memory(key).collect::<Vec<_>>()),
+            memory: &sent_memory(settings, env, key),
             news: &call.news,
             turns: &activation.turns,
         };
@@ -113,6 +114,15 @@ impl PreparedTurn {
     }
 }
 
+/// Returns the messages of a role's memory that its model is sent, oldest first. Others are not read
+/// from the storage.
+fn sent_memory(settings: &ToolRole, env: &Environment, key: ActivationKey) -> Vec<Arc<Message>> {
+    match settings.history {
+        HistoryUse::Role => env.resolve(&env.memory(key).collect::<Vec<_>>()),
+        HistoryUse::None => Vec::new(),
+    }
+}
+
 /// Returns the time in milliseconds since 1970. It is recorded, so that a replay finds the same
 /// deadlines.
 async fn current_time(gateway: &Gateway) -> Result<i64, Fault> {
@@ -139,5 +149,62 @@ pub(super) fn handoff_result(call: &Invocation) -> CallResult {
         },
         emissions: Vec::new(),
         writes: Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use strata_core::state::messages::{MessagePage, MessageRef, Messages};
+
+    use super::*;
+    use crate::driver::fixture::RunningTeam;
+
+    /// A page of one message, which counts how often it is read.
+    #[derive(Debug)]
+    struct CountingPage {
+        message: [Arc<Message>; 1],
+        reads: AtomicUsize,
+    }
+
+    impl MessagePage for CountingPage {
+        fn count(&self) -> usize {
+            self.message.len()
+        }
+
+        fn messages(&self) -> &[Arc<Message>] {
+            self.reads.fetch_add(1, Ordering::Relaxed);
+            &self.message
+        }
+    }
+
+    #[track_caller]
+    fn check(history: &str, read: usize) {
+        let team = RunningTeam::start(&format!(
+            "[llm]\nprovider = \"openai\"\nbase_url = \"http://127.0.0.1:1/v1\"\nmodel = \"m\"\n\
+             [[role]]\nname = \"A\"\nwatch = [\"UserRequirement\"]\nreact = \"tools\"\nhistory = \"{history}\"\n"
+        ));
+        let call = team.invocations[0].key();
+        let before = Message::from_user("m".into(), "before".into(), "label".into());
+        let page = Arc::new(CountingPage {
+            message: [Arc::new(before)],
+            reads: AtomicUsize::new(0),
+        });
+        let mut env = team.stepper.env().clone();
+        env.messages = Messages::new([page.clone() as Arc<dyn MessagePage>], Vec::new());
+        env.roles[call.role.index()].memory.push(MessageRef(0));
+        let settings = &team.services.tool_roles[&call.role];
+        let sent = sent_memory(settings, &env, call.activation());
+        assert_eq!(
+            (sent.len(), page.reads.load(Ordering::Relaxed)),
+            (read, read)
+        );
+    }
+
+    #[test]
+    fn memory_that_is_not_sent_is_not_read() {
+        check("role", 1);
+        check("none", 0);
     }
 }

@@ -1,6 +1,7 @@
 //! Activations: a role working on the mail it took. How far it has come, and which call it makes
 //! next.
 
+mod conversation;
 mod host_calls;
 mod turns;
 
@@ -21,6 +22,7 @@ use crate::record::work::{Task, Work};
 use crate::state::messages::MessageRef;
 use crate::team::{React, Role};
 
+pub use conversation::Conversation;
 pub use turns::{ToolOutcome, ToolReturn, Turn, TurnCall};
 
 /// A role working on the mail it took.
@@ -51,7 +53,7 @@ pub struct Activation {
     /// made again as well.
     pub reverted: Vec<RevertedCall>,
     /// The replies of the role's model and what became of them.
-    pub turns: Vec<Turn>,
+    pub turns: Conversation,
 }
 
 /// A finished call that has to be made again, or may have to be. Its earlier attempts count.
@@ -224,7 +226,7 @@ impl Activation {
             current_call: CallProgress::default(),
             phase: Phase::Ready,
             reverted: Vec::new(),
-            turns: Vec::new(),
+            turns: Conversation::default(),
         };
         activation.proceed(role);
         activation
@@ -339,7 +341,7 @@ impl Activation {
 
     /// Continues after a stop or a crash. Activations of called roles are resumed by themselves.
     pub(crate) fn resume(&mut self, role: &Role) {
-        for call in self.turns.iter_mut().flat_map(|turn| &mut turn.calls) {
+        for call in self.turns.reopen_all().flat_map(|turn| &mut turn.calls) {
             call.progress.failures = 0;
             if call.outcome.is_none() && call.phase != Phase::CallingRole {
                 OpenCallMut {

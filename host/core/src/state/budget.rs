@@ -191,7 +191,7 @@ impl Environment {
         (self.spent, self.budget) = (account.spent, account.budget);
         self.for_each_activation_mut(&mut |_, activation| {
             activation.current_call.reservations.clear();
-            let turns = activation.turns.iter_mut();
+            let turns = activation.turns.reopen_all();
             for call in turns.flat_map(|turn| &mut turn.calls) {
                 call.progress.reservations.clear();
             }

@@ -521,7 +521,7 @@ fn visit_message_refs(activation: &mut Activation, visit: &mut dyn FnMut(&mut Me
     for message in &mut activation.news {
         visit(message);
     }
-    let turns = activation.turns.iter_mut();
+    let turns = activation.turns.reopen_all();
     for call in turns.flat_map(|turn| &mut turn.calls) {
         if let Some(ToolOutcome::Returned(returned)) = &mut call.outcome {
             for outgoing in &mut returned.emissions {

@@ -434,12 +434,14 @@ fn a_role_is_not_called_while_it_works_on_the_call() {
     let mut env = run.env().clone();
     let called = ActivationKey::of_mail(A).called(B, 0, 0).expect("short");
     let state = env.roles[0].called.get_mut(&called).expect("an activation");
-    let call = &mut state.turns[0].calls[0];
+    let mut turns = state.turns.to_vec();
+    let call = &mut turns[0].calls[0];
     call.target = Some(CallTarget {
         tool: ToolRef::Role(A),
         effect: CallEffect::Continues,
     });
     (call.outcome, call.phase) = (None, strata_core::state::activation::Phase::Ready);
+    state.turns = turns.into();
     let mut forged = Stepper::new(run.stepper.team().clone(), env);
     let work = Work::ToolCall {
         turn: 0,

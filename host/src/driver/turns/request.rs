@@ -19,7 +19,7 @@ use super::outcome::tool_results;
 use crate::excerpt::excerpt;
 use crate::services::models::action_choice::describe_role;
 use crate::services::models::{ModelRequest, ToolDefinition, user_message};
-use crate::tools::{HistoryUse, RoleTool, ToolRole};
+use crate::tools::{RoleTool, ToolRole};
 
 /// How much of the name of a sender and of a label the model is told, in characters. Names in the
 /// team are no longer than this.
@@ -31,7 +31,7 @@ pub(super) struct TurnContext<'a> {
     pub(super) role: &'a Role,
     /// How its model is asked.
     pub(super) settings: &'a ToolRole,
-    /// The messages in its memory, oldest first.
+    /// The messages in its memory that are sent, oldest first.
     pub(super) memory: &'a [Arc<Message>],
     /// The messages that the activation handles, oldest first.
     pub(super) news: &'a [Arc<Message>],
@@ -46,10 +46,8 @@ pub(super) fn turn_request(
     result_bytes: impl Fn(ToolRef) -> u64,
 ) -> ModelRequest {
     let mut messages = Vec::new();
-    if context.settings.history == HistoryUse::Role {
-        for message in context.memory {
-            messages.extend(remembered_message(context.role, message));
-        }
+    for message in context.memory {
+        messages.extend(remembered_message(context.role, message));
     }
     for message in context.news {
         messages.push(news_message(message));

@@ -96,7 +96,7 @@ pub(super) fn read_progress(
         done,
         current_call: read_attempts(place)?,
         reverted: undone,
-        turns: turns::read(role, place, messages)?,
+        turns: turns::read(role, place, messages)?.into(),
         phase: Phase::Ready,
     })
 }

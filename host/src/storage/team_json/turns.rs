@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 
 use strata_core::record::conversation::{AssistantPart, OpaquePart, Part, ToolCall};
 use strata_core::record::fault::{Fault, Retryability};
+use strata_core::record::host_call::FinishReason;
 use strata_core::record::json::Json;
 use strata_core::record::message::{Draft, Hop};
 use strata_core::record::scope_write::{ScopeChange, Write};
@@ -19,7 +20,7 @@ use strata_core::team::Role;
 use super::activation::{
     parse_work, read_fault_fields, read_outgoing, read_phase, read_scope_write,
 };
-use super::attempts::{AttemptsJson, parse_finish_reason, read_attempts};
+use super::attempts::{AttemptsJson, read_attempts};
 use super::layout::PartListJson;
 use super::located_value::{ImportResult, LocatedValue};
 use super::messages::{ImportedMessages, read_hop, read_part};
@@ -191,7 +192,7 @@ pub(super) fn read(
         Ok(Turn {
             model: turn.get_text("model")?,
             finish: turn
-                .keyword("finish", parse_finish_reason)?
+                .keyword("finish", finish_reason)?
                 .unwrap_or_default(),
             cost: turn.dollars("cost")?.unwrap_or_default(),
             message: turn.read_items("reply", read_assistant_part)?,
@@ -199,6 +200,12 @@ pub(super) fn read(
             misfit: misfit.map(String::from),
         })
     })
+}
+
+fn finish_reason(name: &str) -> Option<FinishReason> {
+    FinishReason::ALL
+        .into_iter()
+        .find(|finish| finish.name() == name)
 }
 
 fn read_assistant_part(place: LocatedValue<'_>) -> ImportResult<AssistantPart> {

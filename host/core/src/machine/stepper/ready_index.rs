@@ -109,7 +109,7 @@ impl OpenWork {
                 self.can_start |= !is_human;
             }
             Phase::CallingTools => {
-                for (_, call) in activation.tool_calls() {
+                for (_, call) in activation.unsettled_tool_calls() {
                     self.event_due |= call.needs_request();
                     self.calls.add(&call.phase);
                 }
@@ -146,7 +146,7 @@ impl OpenWork {
 /// Returns whether a tool call of an activation waits for a role that is done.
 fn has_called_role_done(env: &Environment, key: ActivationKey, activation: &Activation) -> bool {
     let mut waiting = activation
-        .tool_calls()
+        .unsettled_tool_calls()
         .filter(|(_, call)| call.phase == Phase::CallingRole);
     waiting.any(|(work, _)| {
         let called = called_key(key, work).and_then(|called| env.activation(called));

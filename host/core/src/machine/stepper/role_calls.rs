@@ -36,7 +36,7 @@ pub(super) fn is_role_busy(team: &Team, env: &Environment, id: RoleId) -> bool {
 /// such call within the activation of a role.
 pub(super) fn role_returned_event(team: &Team, env: &Environment, root: RoleId) -> Option<Event> {
     env.activations_of(root).find_map(|(key, activation)| {
-        let mut calls = activation.tool_calls();
+        let mut calls = activation.unsettled_tool_calls();
         calls.find_map(|(work, _)| {
             let call = CallKey::in_activation(key, work);
             let finished = end_of_role_call(team, env, call)?;

@@ -22,7 +22,7 @@ pub(super) fn startable_tool_calls<'a>(
     let mut runs_alone = false;
     let mut open_before_the_end = 0;
     let mut ready = Vec::new();
-    for (work, call) in activation.tool_calls() {
+    for (work, call) in activation.unsettled_tool_calls() {
         let Some(target) = call.target.filter(|_| call.outcome.is_none()) else {
             continue;
         };

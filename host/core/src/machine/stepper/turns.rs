@@ -48,7 +48,7 @@ use crate::team::{Role, Team};
 pub(super) fn approval_request_event(state: &TeamState, key: ActivationKey) -> Option<Event> {
     let activation = state.env.activation(key)?;
     let (work, _) = activation
-        .tool_calls()
+        .unsettled_tool_calls()
         .find(|(_, call)| call.needs_request())?;
     let call = CallKey::in_activation(key, work);
     let prefix = request_id_prefix(&state.env, key);

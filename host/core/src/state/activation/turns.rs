@@ -131,6 +131,12 @@ impl Turn {
         })
     }
 
+    /// Returns its calls with the work that each is, in order. `number` is its own number.
+    fn tool_calls(&self, number: u32) -> impl Iterator<Item = (Work, &TurnCall)> {
+        let numbered = self.calls.iter().zip(0..);
+        numbered.filter_map(move |(call, index)| Some((call.work(number, index)?, call)))
+    }
+
     fn returns(&self) -> impl Iterator<Item = &ToolReturn> {
         self.calls.iter().filter_map(|call| match &call.outcome {
             Some(ToolOutcome::Returned(returned)) => Some(returned),
@@ -208,18 +214,19 @@ impl Activation {
 
     /// Returns whether tool calls are open.
     pub fn has_open_tool_calls(&self) -> bool {
-        !self.turns.iter().all(Turn::is_complete)
+        !self.turns.unsettled().all(|(turn, _)| turn.is_complete())
     }
 
     /// Returns the tool calls with the work that each is, in order. Rejected calls are no work.
     pub fn tool_calls(&self) -> impl Iterator<Item = (Work, &TurnCall)> {
         let numbered = self.turns.iter().zip(0..);
-        numbered.flat_map(|(turn, number)| {
-            turn.calls
-                .iter()
-                .zip(0..)
-                .filter_map(move |(call, index)| Some((call.work(number, index)?, call)))
-        })
+        numbered.flat_map(|(turn, number)| turn.tool_calls(number))
+    }
+
+    /// Returns the tool calls that may be open, with the work that each is, in order.
+    pub fn unsettled_tool_calls(&self) -> impl Iterator<Item = (Work, &TurnCall)> {
+        let unsettled = self.turns.unsettled();
+        unsettled.flat_map(|(turn, number)| turn.tool_calls(number))
     }
 
     /// Returns a tool call.
@@ -237,14 +244,11 @@ impl Activation {
         let Work::ToolCall { turn, call, .. } = work else {
             return None;
         };
-        self.turns
-            .get_mut(turn as usize)?
-            .calls
-            .get_mut(call as usize)
+        self.turns.get_mut(turn)?.calls.get_mut(call as usize)
     }
 
     pub(super) fn open_tool_calls(&self) -> impl Iterator<Item = (Work, OpenCall<'_>)> {
-        self.tool_calls()
+        self.unsettled_tool_calls()
             .filter(|(_, call)| call.outcome.is_none())
             .map(|(work, call)| (work, call.open_call(self)))
     }
@@ -265,7 +269,7 @@ impl Activation {
     /// Takes back the end of a call of a role, because something that the role did for it has to be
     /// done again.
     pub(crate) fn reopen_role_call(&mut self, turn: u32, call: u32) {
-        let turn = self.turns.get_mut(turn as usize);
+        let turn = self.turns.reopen(turn);
         let Some(call) = turn.and_then(|turn| turn.calls.get_mut(call as usize)) else {
             return;
         };
@@ -285,7 +289,7 @@ impl Activation {
         fault: &Fault,
     ) -> Vec<FileChange> {
         let mut files = Vec::new();
-        for call in self.turns.iter_mut().flat_map(|turn| &mut turn.calls) {
+        for call in self.turns.reopen_all().flat_map(|turn| &mut turn.calls) {
             if !is_reverted(call) {
                 continue;
             }
@@ -305,7 +309,7 @@ impl Activation {
 
     /// Returns the turns that are complete, up to the first that is not.
     pub(crate) fn complete_turns(&self) -> impl Iterator<Item = &Turn> {
-        self.turns.iter().take_while(|turn| turn.is_complete())
+        self.turns[..self.turns.complete_len()].iter()
     }
 
     /// Returns the outputs of its finished calls, in order.
@@ -365,7 +369,7 @@ impl Activation {
     /// Returns whether a call made by this work belongs to a turn that is not complete.
     pub(crate) fn is_of_incomplete_turn(&self, work: Work) -> bool {
         match work {
-            Work::ToolCall { turn, .. } => turn as usize >= self.complete_turns().count(),
+            Work::ToolCall { turn, .. } => turn as usize >= self.turns.complete_len(),
             _ => false,
         }
     }

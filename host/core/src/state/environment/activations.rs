@@ -130,7 +130,9 @@ impl Environment {
     /// Returns the open requests and the roles that wait for them.
     pub fn open_requests(&self) -> impl Iterator<Item = (RoleId, &HumanRequest)> {
         self.activations().flat_map(|(key, activation)| {
-            let tool_calls = activation.tool_calls().map(|(_, call)| &call.phase);
+            let tool_calls = activation
+                .unsettled_tool_calls()
+                .map(|(_, call)| &call.phase);
             let phases = core::iter::once(&activation.phase).chain(tool_calls);
             phases.filter_map(move |phase| match phase {
                 Phase::WaitingForHuman(request) => Some((key.role, request)),
