@@ -309,4 +309,5 @@ pages! {
     migration_from_metagpt_works = "from-metagpt",
     migration_from_agent_framework_works = "from-agent-framework",
     migration_from_langgraph_works = "from-langgraph",
+    migration_from_agents_works = "from-agents",
 }
