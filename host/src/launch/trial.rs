@@ -13,7 +13,7 @@ use strata_core::record::id::{ActionId, RoleId, Slot, SlotKind};
 use strata_core::record::json::Json;
 use strata_core::record::money::Usd;
 use strata_core::record::turn::{
-    CallDecision, CallEffect, CallPlan, CallTarget, ToolRef, TurnOutcome, TurnReply,
+    CallDecision, CallEffect, CallPlan, CallTarget, ReplyMessage, ToolRef, TurnOutcome, TurnReply,
 };
 use strata_core::record::work::CallResult;
 use strata_core::state::environment::Environment;
@@ -265,6 +265,8 @@ fn tool_loop(action: &str) -> React {
     }))
 }
 
+/// The id of the tool call.
+const CALL_ID: &str = "try";
 /// The action as a tool.
 const TARGET: CallTarget = CallTarget {
     tool: ToolRef::Action(ActionId(0)),
@@ -288,12 +290,13 @@ fn stage_tool_call(journal: &mut Journal, arguments: Json) -> Result<(), DriverE
             model: String::new(),
             finish: FinishReason::ToolCalls,
             cost: Usd::ZERO,
-            message: vec![AssistantPart::ToolCall(ToolCall {
-                id: "try".into(),
+            message: ReplyMessage::Parts(vec![AssistantPart::ToolCall(ToolCall {
+                id: CALL_ID.into(),
                 name: tool.clone(),
                 arguments: arguments.as_str().to_owned(),
-            })],
+            })]),
             outcome: TurnOutcome::Calls(vec![CallPlan {
+                id: CALL_ID.into(),
                 tool,
                 decision: CallDecision::Make(TARGET),
             }]),

@@ -5,6 +5,7 @@ use strata_core::record::file::{FileChange, PathContent};
 use strata_core::record::host_call::HostCall;
 use strata_core::record::message::Draft;
 use strata_core::record::scope_write::Write;
+use strata_core::record::turn::ReplyMessage;
 use strata_core::record::work::CallResult;
 
 use super::AttemptLocation;
@@ -175,7 +176,9 @@ fn compare_results(one: &CallResult, other: &CallResult) -> Option<DifferencePar
             .then(|| draft_difference("the output", output, output_now))
             .or_else(|| compare_drafts("emission", emissions, emissions_now))
             .or_else(|| compare_writes(writes, writes_now)),
-        (CallResult::Replied(one), CallResult::Replied(other)) => (one.message != other.message)
+        // A reply that was not stored again is that of the host call, which is served.
+        (CallResult::Replied(one), CallResult::Replied(other)) => (one.message != other.message
+            && one.message != ReplyMessage::OfLastCall)
             .then(|| {
                 text_difference(
                     "the reply of the model",

@@ -25,7 +25,7 @@ use strata_core::record::request::HumanAnswer;
 use strata_core::record::rules::{Reducer, Thinker};
 use strata_core::record::scope_write::ScopeChange;
 use strata_core::record::shape::{DeliveryMode, JoinMode};
-use strata_core::record::turn::{CallDecision, CallEffect, ToolRef, TurnOutcome};
+use strata_core::record::turn::{CallDecision, CallEffect, ReplyMessage, ToolRef, TurnOutcome};
 use strata_core::record::work::{CallResult, Work};
 use strata_core::state::activation::{Addressing, Phase, ToolOutcome};
 use strata_core::state::environment::Environment;
@@ -102,6 +102,7 @@ fn the_variants_of_recorded_enums_have_their_places() {
     add("Phase", variants::<Phase>());
     add("RecordedCallUse", variants::<RecordedCallUse>());
     add("Reducer", variants::<Reducer>());
+    add("ReplyMessage", variants::<ReplyMessage>());
     add("Retryability", variants::<Retryability>());
     add("ScopeChange", variants::<ScopeChange>());
     add("SlotKind", variants::<SlotKind>());

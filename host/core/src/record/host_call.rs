@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
-use crate::record::conversation::TokenUsage;
+use crate::record::conversation::{AssistantPart, TokenUsage};
 use crate::record::json::Json;
 use crate::record::money::Usd;
 
@@ -37,6 +37,17 @@ impl HostCall {
     /// Returns why the reply of a model ended, if there is one.
     pub fn finish_reason(&self) -> Option<FinishReason> {
         self.model.as_ref()?.finish
+    }
+
+    /// Returns the parts of the reply of a model, as it is recorded, or `None` if the response is no
+    /// such reply.
+    pub fn reply_parts(&self) -> Option<Vec<AssistantPart>> {
+        #[derive(Deserialize)]
+        struct RecordedReply {
+            parts: Vec<AssistantPart>,
+        }
+        let reply: RecordedReply = serde_json::from_str(self.response.as_str()).ok()?;
+        Some(reply.parts)
     }
 }
 

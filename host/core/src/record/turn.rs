@@ -5,13 +5,14 @@
 //! calls are made, which ones a human is asked about, which ones end the activation) is part of the
 //! record, so that it means the same when the definition has changed.
 
+use alloc::borrow::Cow;
 use alloc::string::String;
 use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
 use crate::record::conversation::AssistantPart;
-use crate::record::host_call::FinishReason;
+use crate::record::host_call::{CallOutcome, FinishReason, HostCall};
 use crate::record::id::{ActionId, RoleId};
 use crate::record::json::Json;
 use crate::record::message::Draft;
@@ -38,9 +39,35 @@ pub struct TurnReply {
     /// What the reply cost.
     pub cost: Usd,
     /// The reply, exactly as it was received. It is sent back in the turns that follow.
-    pub message: Vec<AssistantPart>,
+    pub message: ReplyMessage,
     /// What follows from it.
     pub outcome: TurnOutcome,
+}
+
+/// The parts of a reply.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ReplyMessage {
+    /// These parts.
+    Parts(Vec<AssistantPart>),
+    /// The answer to the last model call that the attempt recorded. It is not stored again.
+    OfLastCall,
+}
+
+impl ReplyMessage {
+    /// Returns the parts. `calls` are the recorded host calls of the attempt. Returns `None` if they
+    /// contain no reply.
+    pub fn resolve<'a>(&'a self, calls: &[HostCall]) -> Option<Cow<'a, [AssistantPart]>> {
+        match self {
+            Self::Parts(parts) => Some(Cow::Borrowed(parts)),
+            Self::OfLastCall => last_model_call(calls)?.reply_parts().map(Cow::Owned),
+        }
+    }
+}
+
+/// Returns the last call of a model that was answered.
+pub(crate) fn last_model_call(calls: &[HostCall]) -> Option<&HostCall> {
+    let mut newest_first = calls.iter().rev();
+    newest_first.find(|call| call.outcome == CallOutcome::Answered && call.model.is_some())
 }
 
 /// What follows from a reply of a model.
@@ -58,6 +85,8 @@ pub enum TurnOutcome {
 /// What is to become of a call that a model asks for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallPlan {
+    /// The provider's id of the call.
+    pub id: String,
     /// The name of the tool in the team; if there is no such tool, the name that the model used.
     pub tool: String,
     /// The decision.

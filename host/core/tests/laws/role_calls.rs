@@ -74,7 +74,11 @@ fn plan_calls(
             effect: CallEffect::Continues,
         };
         let decision = decide(index, target);
-        plans.push(CallPlan { tool, decision });
+        plans.push(CallPlan {
+            id: String::new(),
+            tool,
+            decision,
+        });
     }
     replied(message, TurnOutcome::Calls(plans))
 }

@@ -14,7 +14,7 @@ use strata_core::record::money::Usd;
 use strata_core::record::request::HumanRequest;
 use strata_core::record::scope_write::{ROLE_SCOPE, ScopeChange, Write};
 use strata_core::record::turn::{
-    Approval, CallDecision, CallPlan, ToolRef, TurnOutcome, TurnReply,
+    Approval, CallDecision, CallPlan, ReplyMessage, ToolRef, TurnOutcome, TurnReply,
 };
 use strata_core::record::work::{CallResult, Task, Work};
 use strata_core::state::activation::ToolOutcome;
@@ -150,6 +150,7 @@ impl Script {
                 _ => CallDecision::Make(tool.target),
             };
             plans.push(CallPlan {
+                id: String::new(),
                 tool: tool.name.clone(),
                 decision,
             });
@@ -165,7 +166,7 @@ impl Script {
             model: "default".into(),
             finish: FinishReason::Stop,
             cost: Usd::ZERO,
-            message,
+            message: ReplyMessage::Parts(message),
             outcome,
         }
     }

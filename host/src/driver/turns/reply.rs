@@ -13,7 +13,7 @@ use strata_core::record::json::{self, Json};
 use strata_core::record::message::Draft;
 use strata_core::record::money::Usd;
 use strata_core::record::turn::{
-    Approval, CallDecision, CallPlan, ToolRef, TurnOutcome, TurnReply,
+    Approval, CallDecision, CallPlan, ReplyMessage, ToolRef, TurnOutcome, TurnReply,
 };
 use strata_core::team::tools::{Tool, ToolLoop};
 use strata_core::text::is_invisible;
@@ -71,7 +71,7 @@ pub(super) fn plan_reply(
         model: reply.model,
         finish: reply.finish,
         cost: Usd::ZERO,
-        message: reply.parts,
+        message: ReplyMessage::Parts(reply.parts),
         outcome,
     })
 }
@@ -142,6 +142,7 @@ fn plan_call(rules: ReplyRules<'_>, call: &ToolCall, now_ms: i64) -> CallPlan {
     let Some((tool, known)) = find_tool(rules, &call.name) else {
         let name = excerpt(&call.name.replace(is_invisible, " "), MAX_NAME_CHARS);
         return CallPlan {
+            id: call.id.clone(),
             decision: CallDecision::Reject(unknown_tool(rules.settings, &name)),
             tool: name,
         };
@@ -154,6 +155,7 @@ fn plan_call(rules: ReplyRules<'_>, call: &ToolCall, now_ms: i64) -> CallPlan {
         },
     };
     CallPlan {
+        id: call.id.clone(),
         tool: tool.name.clone(),
         decision,
     }
@@ -400,7 +402,7 @@ mod tests {
             let Ok(TurnOutcome::Calls(plans)) = outcome else {
                 panic!("a call is no answer: {outcome:?}");
             };
-            let CallPlan { tool, decision } = &plans[0];
+            let CallPlan { tool, decision, .. } = &plans[0];
             let found = match decision {
                 CallDecision::Make(_) => format!("{tool}: made"),
                 CallDecision::AskFirst(..) => format!("{tool}: asked"),

@@ -1,7 +1,6 @@
 //! The public events about attempts: their start and end, what they ask of the host, and the files
 //! that they write.
 
-use strata_core::record::conversation::{reply_text, tool_calls};
 use strata_core::record::event::{
     AttemptEvent, CallFailed, CallFinished, CallStarted, FilesPlaced, HostCallBegun,
     RequestAnswered,
@@ -165,10 +164,7 @@ fn finished_event(names: &EventNames, call: CallKey, finished: &CallFinished) ->
             }
         }
         CallResult::Returned { output, .. } => action_output(output),
-        CallResult::Replied(reply) => ActionOutput {
-            content: reply_text(&reply.message),
-            ..ActionOutput::default()
-        },
+        CallResult::Replied(_) => ActionOutput::default(),
     };
     let digest = names.running.get(&call).cloned().flatten();
     PublicEvent::ActionFinished {
@@ -193,11 +189,11 @@ fn visit_turn(call: CallKey, reply: &TurnReply, visitor: &mut Visitor<'_>) {
         role: names.role_name(call.role),
         turn: number,
         calls: (0..)
-            .zip(plans.iter().zip(tool_calls(&reply.message)))
-            .map(|(tool_call, (plan, asked))| CalledTool {
+            .zip(plans)
+            .map(|(tool_call, plan)| CalledTool {
                 tool_call,
                 tool: plan.tool.clone(),
-                id: asked.id.clone(),
+                id: plan.id.clone(),
             })
             .collect(),
         model: reply.model.clone(),

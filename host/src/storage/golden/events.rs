@@ -29,7 +29,8 @@ use strata_core::record::rules::Rules;
 use strata_core::record::scope_write::{ScopeChange, Write};
 use strata_core::record::spending::{Account, Amount, Reservation, Spending};
 use strata_core::record::turn::{
-    Approval, CallDecision, CallEffect, CallPlan, CallTarget, ToolRef, TurnOutcome, TurnReply,
+    Approval, CallDecision, CallEffect, CallPlan, CallTarget, ReplyMessage, ToolRef, TurnOutcome,
+    TurnReply,
 };
 use strata_core::record::work::{ActivationKey, CallKey, CallResult, Task, Work};
 
@@ -295,6 +296,13 @@ fn attempts_ended() -> Vec<Event> {
             },
         ),
         finished(Work::Turn { turn: 6 }, CallResult::Replied(reply())),
+        finished(
+            Work::Turn { turn: 7 },
+            CallResult::Replied(TurnReply {
+                message: ReplyMessage::OfLastCall,
+                ..reply()
+            }),
+        ),
         of_call(TOOL_CALL, AttemptEvent::CallFailed(failed)),
         of_called_role(AttemptEvent::RetryDue),
         of_call(ACT, AttemptEvent::RetryDue),
@@ -320,6 +328,7 @@ fn reply() -> TurnReply {
         expires_ms: Some(9),
     };
     let plan = |tool: &str, decision| CallPlan {
+        id: "id".into(),
         tool: tool.into(),
         decision,
     };
@@ -327,14 +336,14 @@ fn reply() -> TurnReply {
         model: "model".into(),
         finish: FinishReason::ToolCalls,
         cost: Usd(13),
-        message: vec![
+        message: ReplyMessage::Parts(vec![
             AssistantPart::Text("text".into()),
             AssistantPart::ToolCall(ToolCall {
                 id: "id".into(),
                 name: "name".into(),
                 arguments: "{".into(),
             }),
-        ],
+        ]),
         outcome: TurnOutcome::Calls(vec![
             plan("made", CallDecision::Make(target)),
             plan("asked", CallDecision::AskFirst(target, approval)),

@@ -6,7 +6,8 @@ use strata_core::record::conversation::stored_media;
 use strata_core::record::event::{AttemptEvent, Event, FilesWritten};
 use strata_core::record::id::Digest;
 use strata_core::record::message::stored_parts;
-use strata_core::record::work::CallResult;
+use strata_core::record::turn::{ReplyMessage, TurnReply};
+use strata_core::record::work::{CallResult, Work};
 
 use crate::storage::Record;
 use crate::storage::codec::{self, DecodeError};
@@ -262,9 +263,20 @@ fn add_digests(event: &Event, found: &mut BTreeSet<Digest>) {
                 .flat_map(|change| [&change.before, &change.after]);
             found.extend(contents.filter_map(|content| content.digest().cloned()));
         }
+        // The end of a turn refers to this reply.
+        Event::Attempt(call, AttemptEvent::HostCalled(called))
+            if matches!(call.work, Work::Turn { .. }) =>
+        {
+            let parts = called.call.reply_parts().unwrap_or_default();
+            found.extend(stored_media(&parts).cloned());
+        }
         Event::Attempt(_, AttemptEvent::CallFinished(finished)) => {
-            if let CallResult::Replied(reply) = &finished.result {
-                found.extend(stored_media(&reply.message).cloned());
+            if let CallResult::Replied(TurnReply {
+                message: ReplyMessage::Parts(parts),
+                ..
+            }) = &finished.result
+            {
+                found.extend(stored_media(parts).cloned());
             }
             let (output, emissions) = match &finished.result {
                 CallResult::Returned {

@@ -100,7 +100,8 @@ mod tests {
     use strata_core::record::message::Draft;
     use strata_core::record::money::Usd;
     use strata_core::record::turn::{
-        CallDecision, CallEffect, CallPlan, CallTarget, ToolRef, TurnOutcome, TurnReply,
+        CallDecision, CallEffect, CallPlan, CallTarget, ReplyMessage, ToolRef, TurnOutcome,
+        TurnReply,
     };
     use strata_core::record::work::{CallResult, Work};
     use strata_core::state::environment::Environment;
@@ -145,6 +146,7 @@ mod tests {
             })
         };
         let plan = |id| CallPlan {
+            id: "id".into(),
             tool: "tool".into(),
             decision: CallDecision::Make(target(id)),
         };
@@ -152,7 +154,7 @@ mod tests {
             model: "default".into(),
             finish: FinishReason::ToolCalls,
             cost: Usd::ZERO,
-            message: CALLED.map(call).to_vec(),
+            message: ReplyMessage::Parts(CALLED.map(call).to_vec()),
             outcome: TurnOutcome::Calls(CALLED.map(plan).to_vec()),
         })
     }

@@ -362,7 +362,9 @@ pub(super) mod tests {
     use strata_core::record::host_call::FinishReason;
     use strata_core::record::id::{ActionId, RoleId};
     use strata_core::record::money::Usd;
-    use strata_core::record::turn::{CallDecision, CallPlan, ToolRef, TurnOutcome, TurnReply};
+    use strata_core::record::turn::{
+        CallDecision, CallPlan, ReplyMessage, ToolRef, TurnOutcome, TurnReply,
+    };
     use strata_core::record::work::CallResult;
     use strata_core::state::environment::Environment;
     use strata_core::team::tools::{CallOrder, Tool, ToolFaults, ToolLoop};
@@ -424,6 +426,7 @@ pub(super) mod tests {
             }));
         }
         let plan = |decision| CallPlan {
+            id: "id".into(),
             tool: "tool".into(),
             decision,
         };
@@ -431,7 +434,7 @@ pub(super) mod tests {
             model: "default".into(),
             finish: FinishReason::ToolCalls,
             cost: Usd::ZERO,
-            message,
+            message: ReplyMessage::Parts(message),
             outcome: TurnOutcome::Calls(decisions.into_iter().map(plan).collect()),
         })
     }

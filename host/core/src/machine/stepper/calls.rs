@@ -119,7 +119,7 @@ fn apply_call_finished(state: &mut TeamState, call: CallKey, result: &CallResult
         }
         CallResult::Returned { .. } => matches!(work, Work::Act { .. } | Work::ToolCall { .. }),
         CallResult::Replied(reply) => {
-            ensure_valid_reply(&state.team, key, reply)?;
+            ensure_valid_reply(state, call, reply)?;
             matches!(work, Work::Turn { .. })
         }
     };

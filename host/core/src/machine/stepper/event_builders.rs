@@ -22,7 +22,7 @@ use crate::record::money::Usd;
 use crate::record::request::{HumanAnswer, HumanRequest};
 use crate::record::rules::Rules;
 use crate::record::spending::Account;
-use crate::record::turn::{ToolRef, TurnReply};
+use crate::record::turn::{ReplyMessage, ToolRef, TurnReply, last_model_call};
 use crate::record::work::{CallKey, CallResult, Work};
 use crate::state::activation::{Addressing, CallProgress, Phase};
 use crate::state::environment::routing::{RouteInput, route};
@@ -214,7 +214,7 @@ impl Stepper {
         let attempt = open.progress.attempts;
         let limited = result.map(|finished| match finished {
             CallResult::Replied(mut reply) => {
-                charge_reply(&mut reply, &open.progress.recorded_calls);
+                attribute_reply(&mut reply, &open.progress.recorded_calls);
                 limit_calls(role, call.activation(), open.activation, &mut reply);
                 CallResult::Replied(reply)
             }
@@ -273,15 +273,19 @@ fn mention_defective_reply(mut fault: Fault, calls: &[HostCall]) -> Fault {
     fault
 }
 
-/// Sets the model and the cost of a reply to those of the host call that it came from.
-fn charge_reply(reply: &mut TurnReply, calls: &[HostCall]) {
-    let mut answered = calls
-        .iter()
-        .rev()
-        .filter(|call| call.outcome == CallOutcome::Answered);
-    if let Some((call, used)) = answered.find_map(|call| Some((call, call.model.as_ref()?))) {
+/// Sets the model and the cost of a reply to those of the host call that it came from, and refers to
+/// the answer of that call, which is recorded already.
+fn attribute_reply(reply: &mut TurnReply, calls: &[HostCall]) {
+    let Some(call) = last_model_call(calls) else {
+        return;
+    };
+    if let Some(used) = &call.model {
         reply.model = used.name.clone();
-        reply.cost = call.cost;
+    }
+    reply.cost = call.cost;
+    let recorded = call.reply_parts().map(ReplyMessage::Parts);
+    if recorded.as_ref() == Some(&reply.message) {
+        reply.message = ReplyMessage::OfLastCall;
     }
 }
 

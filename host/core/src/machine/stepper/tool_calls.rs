@@ -68,7 +68,7 @@ pub(super) fn limit_calls(
     let max = tools.max_calls;
     let mut made = activation.tool_calls().count();
     let mut ending: Option<String> = None;
-    for CallPlan { tool, decision } in plans {
+    for CallPlan { tool, decision, .. } in plans {
         let (CallDecision::Make(target) | CallDecision::AskFirst(target, _)) = decision else {
             continue;
         };

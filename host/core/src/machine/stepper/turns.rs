@@ -21,6 +21,7 @@
 //! - A request with `HumanRequest::proposed` is about a call that was not made yet, and is opened
 //!   by an event that the stepper returns.
 
+use alloc::borrow::Cow;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -29,7 +30,7 @@ use super::results::{keep_result, make_message};
 use super::role_calls::{end_of_role_call, message_argument, message_id_prefix, request_id_prefix};
 use super::team_state::{ApplyResult, IllegalEvent, TeamState, ensure};
 use super::tool_calls::can_be_called;
-use crate::record::conversation::{reply_text, tool_calls};
+use crate::record::conversation::{AssistantPart, reply_text, tool_calls};
 use crate::record::event::{AttemptEvent, CallFailed, CallFinished, Event, RequestOpened};
 use crate::record::fault::{Fault, FaultHandling, FaultKind};
 use crate::record::id::{RequestId, RoleId};
@@ -106,17 +107,19 @@ pub(super) fn apply_turn_limit(
     Ok(())
 }
 
-/// Fails unless the plans of a reply fit its calls and name tools that exist.
+/// Fails unless a reply is recorded, and its plans fit its calls and name tools that exist.
 pub(super) fn ensure_valid_reply(
-    team: &Team,
-    key: ActivationKey,
+    state: &TeamState,
+    call: CallKey,
     reply: &TurnReply,
 ) -> ApplyResult {
+    let (team, key) = (&state.team, call.activation());
+    let parts = reply_parts(state, call, reply)?;
     let TurnOutcome::Calls(plans) = &reply.outcome else {
         return Ok(());
     };
     ensure(
-        !plans.is_empty() && plans.len() == tool_calls(&reply.message).count(),
+        !plans.is_empty() && plans.len() == tool_calls(&parts).count(),
         "plans for other calls than those of the reply",
     )?;
     let known = |target: &CallTarget| match target.tool {
@@ -131,18 +134,26 @@ pub(super) fn ensure_valid_reply(
     ensure(exist, "a call of a tool that does not exist")
 }
 
+/// Returns the parts of a reply. Fails if they are not recorded.
+fn reply_parts<'a>(
+    state: &TeamState,
+    call: CallKey,
+    reply: &'a TurnReply,
+) -> Result<Cow<'a, [AssistantPart]>, IllegalEvent> {
+    let open = state.env.open_call(&state.team, call);
+    let calls = open.map_or(&[][..], |open| &open.progress.recorded_calls);
+    let parts = reply.message.resolve(calls);
+    parts.ok_or_else(|| IllegalEvent("a reply that was not recorded".into()))
+}
+
 /// Applies a reply of the model: its calls are open, or the activation has its output.
 pub(super) fn begin_turn(state: &mut TeamState, call: CallKey, reply: &TurnReply) -> ApplyResult {
-    if let TurnOutcome::Answer(answer) = &reply.outcome {
-        state
-            .activation_mut(call.activation())?
-            .turns
-            .push(Turn::from_reply(reply));
-        keep_result(state, call, answer, &[], &[])?;
-        return advance(state, call.activation());
-    }
+    let parts = reply_parts(state, call, reply)?.into_owned();
     let activation = state.activation_mut(call.activation())?;
-    activation.turns.push(Turn::from_reply(reply));
+    activation.turns.push(Turn::from_reply(reply, parts));
+    if let TurnOutcome::Answer(answer) = &reply.outcome {
+        keep_result(state, call, answer, &[], &[])?;
+    }
     advance(state, call.activation())
 }
 

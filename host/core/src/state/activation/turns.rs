@@ -88,8 +88,8 @@ pub struct ToolReturn {
 }
 
 impl Turn {
-    /// Returns the turn that begins with a reply.
-    pub(crate) fn from_reply(reply: &TurnReply) -> Self {
+    /// Returns the turn that begins with a reply, which has these parts.
+    pub(crate) fn from_reply(reply: &TurnReply, parts: Vec<AssistantPart>) -> Self {
         let (calls, misfit) = match &reply.outcome {
             TurnOutcome::Calls(plans) => (plans.iter().map(TurnCall::from_plan).collect(), None),
             TurnOutcome::Answer(_) => (Vec::new(), None),
@@ -99,7 +99,7 @@ impl Turn {
             model: reply.model.clone(),
             finish: reply.finish,
             cost: reply.cost,
-            message: reply.message.clone(),
+            message: parts,
             calls,
             misfit,
         }
