@@ -1,5 +1,6 @@
 """Builds strata-host, and runs it: as a whole program, and by its internal benchmark."""
 
+import functools
 import json
 import random
 import subprocess
@@ -19,12 +20,15 @@ STEP_LIMIT = 7
 """The exit code of a run that has reached its step limit."""
 
 
+@functools.cache
+def vocabulary() -> list[str]:
+    rng = random.Random(0)
+    return ["".join(rng.choices("etaoinshrdlu", k=rng.randint(2, 9))) for _ in range(2000)]
+
+
 def text(n: int) -> str:
     """Return a text of random words, which depends only on `n`."""
-    rng = random.Random(0)
-    vocabulary = ["".join(rng.choices("etaoinshrdlu", k=rng.randint(2, 9))) for _ in range(2000)]
-    rng.seed(n + 1)
-    return " ".join(rng.choices(vocabulary, k=BYTES))[:BYTES]
+    return " ".join(random.Random(n + 1).choices(vocabulary(), k=BYTES))[:BYTES]
 
 
 class Host:

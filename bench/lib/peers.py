@@ -62,16 +62,22 @@ def installed(scratch: Path, say) -> list[Peer]:
 
 
 def from_pypi(peer: Peer, place: Path, say) -> None:
-    python = place / "bin" / "python"
-    if not (place / "installed").exists():
-        say(f"installing {peer.name} into {place}")
-        run_tool([sys.executable, "-m", "venv", place])
-        run_tool([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *peer.packages])
-        (place / "installed").touch()
+    python = installed_packages(place, peer.packages, say)
     shown = run_tool([python, "-c", f"import importlib.metadata as m; print(m.version({peer.packages[0]!r}))"])
     peer.version = shown.strip()
     # The options ignore the user's packages, and write nothing into the sources of the project.
     peer.command = [str(python), "-I", "-B", str(HERE / "start.py"), str(HERE / peer.script)]
+
+
+def installed_packages(place: Path, packages: list[str], say) -> Path:
+    """Return the interpreter of a virtual environment with these packages, which is made if it is missing."""
+    python = place / "bin" / "python"
+    if not (place / "installed").exists():
+        say(f"installing {', '.join(packages)} into {place}")
+        run_tool([sys.executable, "-m", "venv", place])
+        run_tool([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *packages])
+        (place / "installed").touch()
+    return python
 
 
 def from_npm(peer: Peer, place: Path, say) -> None:
