@@ -207,6 +207,8 @@ impl ModelEndpoint {
             .await?;
         let parsed = read_reply(&*self.protocol, &value, context)
             .map_err(|unusable| self.unusable_failure(&value, unusable))?;
+        // It may be large, and all that is needed of it has been read.
+        drop(value);
         let reply = self.convert_reply(parsed, question);
         let usage = reply.usage;
         let (finish, answered) = (reply.finish, reply.model.clone());

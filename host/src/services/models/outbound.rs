@@ -163,7 +163,7 @@ impl ReadAnswer for ModelBatch {
     type Answer = ModelReply;
 
     fn read_answer(record: &Json) -> Result<ModelReply, String> {
-        serde_json::from_value(record.value()).map_err(|error| error.to_string())
+        serde_json::from_str(record.as_str()).map_err(|error| error.to_string())
     }
 
     fn answer_bytes(answer: &ModelReply) -> usize {
@@ -191,11 +191,13 @@ impl ModelOperation for ModelCall {
     async fn send(&self, models: &Models, context: SendContext) -> OutboundResult {
         match models.complete(self, context.observer).await {
             Ok(CompletedCall { reply, cost, used }) => {
-                let answer = serde_json::to_value(&reply).unwrap_or_default();
+                let bytes = reply_bytes(&reply);
+                // Replies may be large, so this one is not kept beside its other form.
+                let answer = serde_json::to_value(reply).unwrap_or_default();
                 OutboundResult {
                     cost,
                     model: Some(used),
-                    ..paid_answer(answer.into(), reply_bytes(&reply), &context.allowance)
+                    ..paid_answer(answer.into(), bytes, &context.allowance)
                 }
             }
             Err(failed) => model_failed(failed),
