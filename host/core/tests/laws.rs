@@ -52,6 +52,8 @@ mod lineages;
 mod order;
 #[path = "laws/react_modes.rs"]
 mod react_modes;
+#[path = "laws/recorded_replies.rs"]
+mod recorded_replies;
 #[path = "laws/recovery.rs"]
 mod recovery;
 #[path = "laws/regressions.rs"]

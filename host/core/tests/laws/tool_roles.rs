@@ -7,11 +7,9 @@ use proptest::test_runner::TestRunner;
 use strata_core::machine::effect::{Effect, Invocation};
 use strata_core::machine::stepper::Stepper;
 use strata_core::record::conversation::{AssistantPart, ToolCall};
-use strata_core::record::event::{AttemptEvent, CallFinished, Event, HostCalled, Status};
+use strata_core::record::event::{AttemptEvent, Event, Status};
 use strata_core::record::fault::{Fault, FaultKind};
-use strata_core::record::host_call::{
-    AnswerSource, CallOutcome, CallPolicy, FinishReason, HostCall, HostCallKind, ModelUse,
-};
+use strata_core::record::host_call::{CallPolicy, FinishReason};
 use strata_core::record::id::{ActionId, RoleId};
 use strata_core::record::json::Json;
 use strata_core::record::message::{Draft, IDEA_LABEL};
@@ -66,7 +64,7 @@ pub fn tool_loop(tools: Vec<Tool>) -> ToolLoop {
 }
 
 /// Returns a team of a tools role with the actions `x`, `y` and `z`, and a role that handles mail.
-fn analyst(change: impl Fn(&mut ToolLoop)) -> Team {
+pub fn analyst(change: impl Fn(&mut ToolLoop)) -> Team {
     let mut analyst = role("A", &[IDEA_LABEL], &["x", "y", "z"]);
     let names = ["x", "y", "z"].iter().zip(0..);
     let actions = names.map(|(name, index)| tool(name, ToolRef::Action(ActionId(index))));
@@ -78,7 +76,7 @@ fn analyst(change: impl Fn(&mut ToolLoop)) -> Team {
 
 /// Returns a reply that calls these tools, as the host plans it. A human is asked about those whose
 /// names end in `?`.
-fn calls(run: &ManualRun, names: &[&str]) -> CallResult {
+pub fn calls(run: &ManualRun, names: &[&str]) -> CallResult {
     let tools = run.stepper.team().role(A).tool_loop().expect("tools");
     let mut message = vec![AssistantPart::Text("let me see".into())];
     let mut plans = Vec::new();
@@ -504,61 +502,6 @@ fn random_teams_have_roles_that_call_roles_that_call_roles() {
         }
     }
     assert!(deepest >= 2, "{deepest}");
-}
-
-#[test]
-fn a_recorded_reply_is_not_stored_again() {
-    let mut run = ManualRun::start(analyst(|_| {}));
-    let turn = run.call();
-    let CallResult::Replied(reply) = calls(&run, &["x"]) else {
-        panic!("a reply");
-    };
-    let ReplyMessage::Parts(parts) = &reply.message else {
-        panic!("a reply that is not recorded yet");
-    };
-    let response = serde_json::json!({ "parts": parts, "model": "m" });
-    let recorded = HostCall {
-        kind: HostCallKind::Llm,
-        request: "q".into(),
-        response: Json::from(response),
-        cost: Usd(5),
-        outcome: CallOutcome::Answered,
-        model: Some(ModelUse::default()),
-    };
-    let unrecorded = Event::Attempt(
-        turn.key(),
-        AttemptEvent::CallFinished(CallFinished {
-            attempt: 1,
-            result: CallResult::Replied(TurnReply {
-                message: ReplyMessage::OfLastCall,
-                ..reply.clone()
-            }),
-        }),
-    );
-    assert!(run.stepper.clone().apply(&unrecorded).is_err());
-    run.record(Event::Attempt(
-        turn.key(),
-        AttemptEvent::HostCalled(HostCalled {
-            call: recorded,
-            source: AnswerSource::Live,
-            summary: String::new(),
-        }),
-    ));
-    let ended = run
-        .stepper
-        .call_ended_event(turn.key(), Ok(CallResult::Replied(reply.clone())))
-        .expect("a running turn");
-    let Event::Attempt(_, AttemptEvent::CallFinished(CallFinished { result, .. })) = &ended else {
-        panic!("the end of the turn: {ended:?}");
-    };
-    let CallResult::Replied(stored) = result else {
-        panic!("a reply: {result:?}");
-    };
-    assert_eq!(stored.message, ReplyMessage::OfLastCall);
-    run.record(ended.clone());
-    let activation = run.env().activation(turn.key().activation());
-    let kept = &activation.expect("an open activation").turns[0];
-    assert_eq!((&kept.message, kept.cost), (parts, Usd(5)));
 }
 
 proptest! {
