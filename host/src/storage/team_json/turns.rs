@@ -191,9 +191,7 @@ pub(super) fn read(
         number += 1;
         Ok(Turn {
             model: turn.get_text("model")?,
-            finish: turn
-                .keyword("finish", finish_reason)?
-                .unwrap_or_default(),
+            finish: turn.keyword("finish", finish_reason)?.unwrap_or_default(),
             cost: turn.dollars("cost")?.unwrap_or_default(),
             message: turn.read_items("reply", read_assistant_part)?,
             calls,
