@@ -1,4 +1,5 @@
-//! `run --file`: images and files of an idea, in a run that is resumed, moved and reported.
+//! `run --file` and `send --file`: images and files of an idea and of messages, in a run that is
+//! resumed, moved and reported.
 
 use std::fs;
 
@@ -131,7 +132,7 @@ fn a_file_that_cannot_be_added_is_an_error_before_anything_is_saved() {
         ),
     ] {
         let refused = start(&place, &[file]).expect(2);
-        let named = format!("cannot add the file `{file}` to the idea: {reason}");
+        let named = format!("cannot add the file `{file}`: {reason}");
         assert!(refused.stderr.contains(&named), "{}", refused.stderr);
         assert!(!place.path("store").exists());
     }
@@ -151,4 +152,33 @@ fn a_file_that_cannot_be_added_is_an_error_before_anything_is_saved() {
         refused.stderr
     );
     assert_eq!(place.read("in/notes.md"), b"# note");
+}
+
+#[test]
+fn files_of_a_message_reach_a_team_that_rests() {
+    let place = workspace();
+    place.write("look.py", LOOK);
+    start(&place, &[]).expect(0);
+    let send = |file: &str| {
+        let words = [
+            "send",
+            "store",
+            "--cause",
+            "UserRequirement",
+            "--file",
+            file,
+        ];
+        place.host(&[&words[..], &["look"]].concat())
+    };
+    send("in/notes.md").expect(0);
+    let seen = resume(&place, "store", &[]).expect(0).stdout;
+    assert_eq!(seen, "notes.md text/markdown # note\n");
+
+    place.write("page.png", "<html>");
+    let refused = send("page.png").expect(2);
+    assert!(
+        refused.stderr.contains("cannot add the file `page.png`: "),
+        "{}",
+        refused.stderr
+    );
 }

@@ -142,8 +142,16 @@ fn a_run_has_one_owner_who_takes_messages_and_is_replaced_when_it_is_killed() {
     let pid = owner.pid().to_string();
     assert!(refused.stderr.contains(&format!("in use by process {pid}")));
     let send = ["send", &url, "--cause", "UserRequirement", "more"];
-    place.host(&send).expect(0);
+    place.write("notes.md", "# note");
+    let with_file = [&send[..], &["--file", "notes.md"]].concat();
+    place.host(&with_file).expect(0);
     owner.until("step-committed", None);
+    let shown = place.host(&["inspect", &url, "--message", "sent-0"]);
+    let shown = shown.expect(0).stdout;
+    assert!(
+        shown.contains("notes.md [text/markdown, 6 bytes] sha256 "),
+        "{shown}"
+    );
     owner.kill();
     // The process is known to have ended, since it was one of this machine.
     let sent = place.host(&send).expect(0);

@@ -135,7 +135,7 @@ pub enum LaunchError {
     /// An argument is missing or not valid.
     #[error("{0}")]
     InvalidInput(String),
-    /// A file cannot be added to the idea.
+    /// A file cannot be added to the idea or to a message.
     #[error(transparent)]
     AttachedFile(#[from] AttachedFileError),
     /// The team has nothing left to do.

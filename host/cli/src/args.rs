@@ -355,7 +355,7 @@ pub(super) struct SavedArgs {
 
 #[derive(Args)]
 #[command(
-    after_help = "Examples:\n  strata-host send store --cause UserRequirement \"another idea\"\n  strata-host send store --cause Review --to Editor \"looks good\"\n  strata-host send store --cause Order --idempotency-key order-17 - < order.json"
+    after_help = "Examples:\n  strata-host send store --cause UserRequirement \"another idea\"\n  strata-host send store --cause Review --to Editor \"looks good\"\n  strata-host send store --cause Review --file page.png \"what about this?\"\n  strata-host send store --cause Order --idempotency-key order-17 - < order.json"
 )]
 pub(super) struct SendArgs {
     /// The storage directory, its team.json or the URL of a run in a database.
@@ -370,6 +370,9 @@ pub(super) struct SendArgs {
     /// A key of your choice for this message: a message sent again with the same key is not published again.
     #[arg(long, value_name = "KEY", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub(super) idempotency_key: Option<String>,
+    /// Add an image or a file to the message. Actions and models receive it as a part of it.
+    #[arg(long, value_name = "PATH")]
+    pub(super) file: Vec<PathBuf>,
     /// Print the result as JSON: `id`, `to`, `dead`, `known`.
     #[arg(long)]
     pub(super) json: bool,

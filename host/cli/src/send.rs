@@ -33,7 +33,7 @@ pub(super) fn send(args: SendArgs, printer: &Printer) -> Result<u8, CommandFailu
     }));
     let cause = message.cause_by.clone();
     warn_if_edited(&args.path, printer);
-    let sent = put(&args.path, message)?;
+    let sent = put(&args.path, message, &args.file)?;
     note_missing_worker(&args.path, printer);
     match sent.to.as_slice() {
         _ if sent.known => printer.note(format_args!(

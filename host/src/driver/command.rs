@@ -10,6 +10,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use super::{
     AnswerError, AnsweredRequest, DriverError, Halt, HumanReply, Journal, ReplyError, RunState,
 };
+use crate::blob::Blobs;
 use crate::wait::wait;
 
 /// How many commands may be queued. Each caller waits for its answer, so this is the number of
@@ -22,6 +23,7 @@ pub(super) enum DriverCommand {
     /// Publish a message from outside.
     Send {
         message: Box<Message>,
+        files: Blobs,
         reply: oneshot::Sender<Result<SendReceipt, CommandError>>,
     },
     /// Record people's answers.
@@ -131,6 +133,18 @@ impl Journal {
         self.stage(event)?;
         Ok(sent.expect("what was sent is told"))
     }
+
+    /// The same for a message with images and files, whose bytes are `files`.
+    pub(crate) fn publish_external_with_files(
+        &mut self,
+        message: Message,
+        files: Blobs,
+    ) -> Result<SendReceipt, DriverError> {
+        if self.find_repetition(&message).is_none() {
+            self.stage_blobs(files);
+        }
+        self.publish_external(message)
+    }
 }
 
 /// Sends commands to one run of a driver. Cheap to clone. A handle may outlive the run; its
@@ -159,8 +173,18 @@ impl DriverHandle {
     /// Publishes a message from outside, unless it is a repetition by its idempotency key, and
     /// returns where it went. It is durable when this returns. The environment assigns its id.
     pub async fn send(&self, message: Message) -> Result<SendReceipt, CommandError> {
+        self.send_with_files(message, Blobs::new()).await
+    }
+
+    /// The same for a message with images and files, whose bytes are `files`.
+    pub(crate) async fn send_with_files(
+        &self,
+        message: Message,
+        files: Blobs,
+    ) -> Result<SendReceipt, CommandError> {
         self.execute(|reply| DriverCommand::Send {
             message: Box::new(message),
+            files,
             reply,
         })
         .await?
@@ -281,8 +305,12 @@ impl DriverCommand {
         // Whatever a command returns or saves must be durable.
         journal.flush().await?;
         match self {
-            Self::Send { message, reply } => {
-                let sent = match journal.publish_external(*message) {
+            Self::Send {
+                message,
+                files,
+                reply,
+            } => {
+                let sent = match journal.publish_external_with_files(*message, files) {
                     Ok(sent) => journal.flush().await.map(|()| sent),
                     Err(error) => Err(error),
                 };

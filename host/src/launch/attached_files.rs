@@ -1,4 +1,5 @@
-//! The images and files that the operator adds to an idea: read, recognized and limited in size.
+//! The images and files that the operator adds to an idea or a message: read, recognized and limited
+//! in size.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -16,11 +17,11 @@ use crate::sandbox::{MAX_MEDIA_BYTES, MAX_PARTS};
 use crate::services::models::describe_named_media;
 use crate::units::format_bytes;
 
-/// Why a file cannot be added to an idea.
+/// Why a file cannot be added to an idea or a message.
 #[derive(Debug, thiserror::Error)]
 pub enum AttachedFileError {
     /// It cannot be read.
-    #[error("cannot add the file `{}` to the idea: {source}", path.display())]
+    #[error("cannot add the file `{}`: {source}", path.display())]
     Unreadable {
         /// The file.
         path: PathBuf,
@@ -28,13 +29,13 @@ pub enum AttachedFileError {
         source: io::Error,
     },
     /// It is empty.
-    #[error("cannot add the file `{}` to the idea: it is empty", path.display())]
+    #[error("cannot add the file `{}`: it is empty", path.display())]
     Empty {
         /// The file.
         path: PathBuf,
     },
     /// It is not what its name says.
-    #[error("cannot add the file `{}` to the idea: {source}", path.display())]
+    #[error("cannot add the file `{}`: {source}", path.display())]
     Misnamed {
         /// The file.
         path: PathBuf,
@@ -43,7 +44,7 @@ pub enum AttachedFileError {
     },
     /// The files are too large.
     #[error(
-        "cannot add the file `{}` to the idea: it has {}, and all files together may have {}, which is what one \
+        "cannot add the file `{}`: it has {}, and all files together may have {}, which is what one \
          request to a model may contain; make it smaller, or grant its directory with `allow.dirs`",
         path.display(), format_bytes(*size), format_bytes(MAX_MEDIA_BYTES)
     )]
@@ -54,7 +55,7 @@ pub enum AttachedFileError {
         size: u64,
     },
     /// There are too many files.
-    #[error("{0} files are too many for an idea; it has at most {MAX_PARTS}")]
+    #[error("{0} files are too many; a message has at most {MAX_PARTS}")]
     TooMany(usize),
 }
 

@@ -3,17 +3,25 @@
 
 use std::sync::Arc;
 
+use base64::engine::general_purpose::STANDARD;
+use base64::{DecodeError, Engine as _};
 use serde::{Deserialize, Serialize};
 use strata_core::record::message::Message;
 
 use super::LaunchError;
+use crate::blob::{Blobs, digest_of};
 use crate::driver::{AnsweredRequest, CommandError, DriverHandle, Halt, HumanReply, SendReceipt};
 use crate::storage::{Mailbox, RequestOutcome, StorageLocation};
 
 /// A request to the process that runs the team.
 #[derive(Serialize, Deserialize)]
 enum ControlRequest {
-    Send(Box<Message>),
+    Send {
+        message: Box<Message>,
+        /// The bytes of its images and files, in base64.
+        #[serde(default)]
+        files: Vec<String>,
+    },
     Answer(Vec<HumanReply>),
     Halt(Halt),
 }
@@ -74,9 +82,12 @@ pub(super) fn listen(location: &StorageLocation, orders: DriverHandle) -> std::i
 /// Carries out the request in a line.
 async fn handle_request(line: &str, orders: &DriverHandle) -> ControlResponse {
     match serde_json::from_str(line) {
-        Ok(ControlRequest::Send(message)) => match orders.send(*message).await {
-            Ok(sent) => ControlResponse::Sent(sent),
-            Err(why) => why.into(),
+        Ok(ControlRequest::Send { message, files }) => match decode_files(&files) {
+            Ok(files) => match orders.send_with_files(*message, files).await {
+                Ok(sent) => ControlResponse::Sent(sent),
+                Err(why) => why.into(),
+            },
+            Err(error) => ControlResponse::Refused(format!("a file is not understood: {error}")),
         },
         Ok(ControlRequest::Answer(replies)) => match orders.answer(replies).await {
             Ok(Ok(answered)) => ControlResponse::Answered(answered),
@@ -91,12 +102,26 @@ async fn handle_request(line: &str, orders: &DriverHandle) -> ControlResponse {
     }
 }
 
+/// Returns files that were sent in base64, by their digests.
+fn decode_files(files: &[String]) -> Result<Blobs, DecodeError> {
+    let mut blobs = Blobs::new();
+    for file in files {
+        let bytes = STANDARD.decode(file)?;
+        blobs.insert(digest_of(&bytes), bytes.into());
+    }
+    Ok(blobs)
+}
+
 /// Sends a message to the process that runs the team at a location.
 pub(super) fn send_message(
     location: &StorageLocation,
     message: &Message,
+    files: &Blobs,
 ) -> ControlOutcome<SendReceipt> {
-    let request = ControlRequest::Send(Box::new(message.clone()));
+    let request = ControlRequest::Send {
+        message: Box::new(message.clone()),
+        files: files.values().map(|bytes| STANDARD.encode(bytes)).collect(),
+    };
     request_owner(location, &request, |response| match response {
         ControlResponse::Sent(sent) => Ok(sent),
         other => Err(other),

@@ -2,10 +2,12 @@
 //! are sent to the process that runs the team, or else recorded in what is saved, to be handled
 //! when the team is resumed.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use strata_core::record::message::Message;
 
+use super::attached_files::AttachedFiles;
 use super::control::ControlOutcome;
 use super::resume::OpenedTeam;
 use super::{LaunchError, control};
@@ -71,8 +73,19 @@ pub fn answer(
     })
 }
 
-/// Durably puts a message into a team's mailboxes. Assigns its id.
-pub fn send(location: &StorageLocation, message: Message) -> Result<SendReceipt, LaunchError> {
+/// Durably puts a message into a team's mailboxes, with these files as images and files of it.
+/// Assigns its id.
+///
+/// # Errors
+/// Fails if a file cannot be read, is not what its name says or is too large; if nothing is saved
+/// there, or it cannot be read or written; or if a process that runs the team cannot be reached.
+pub fn send(
+    location: &StorageLocation,
+    mut message: Message,
+    files: &[PathBuf],
+) -> Result<SendReceipt, LaunchError> {
+    let files = AttachedFiles::read(files)?;
+    message.parts.extend(files.parts);
     let put = |opened: OpenedTeam| {
         if !opened.has_begun() {
             let path = shell_path(location.path());
@@ -83,13 +96,15 @@ pub fn send(location: &StorageLocation, message: Message) -> Result<SendReceipt,
             )));
         }
         let (mut journal, _) = opened.into_journal(None)?;
-        let sent = journal.publish_external(message.clone())?;
+        let sent = journal.publish_external_with_files(message.clone(), files.blobs.clone())?;
         journal.flush_blocking()?;
         journal.save_if_possible();
         location.request_work()?;
         Ok(sent)
     };
-    via_owner(location, put, || control::send_message(location, &message))
+    via_owner(location, put, || {
+        control::send_message(location, &message, &files.blobs)
+    })
 }
 
 /// Ends a run for good or for a while, wherever it runs. One that does not run gets the status without

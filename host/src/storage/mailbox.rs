@@ -33,8 +33,9 @@ use super::{StorageDirectory, StoreError, file};
 use crate::sha256::sha256;
 use crate::user::{self, is_owned_by_user, is_private};
 
-/// The maximum length of a line in bytes: enough for any message that `send` accepts, escaped.
-const MAX_LINE_BYTES: u64 = 128 << 20;
+/// The maximum length of a line in bytes: enough for any message that `send` accepts, escaped, with
+/// its files in base64.
+const MAX_LINE_BYTES: u64 = 256 << 20;
 /// The maximum number of concurrent connections. Further ones wait to be accepted.
 const MAX_CLIENTS: usize = 16;
 /// How long a client may take to send its request.
