@@ -99,6 +99,6 @@ fn show_report(report: &WorkerReport<'_>, printer: &Printer) {
 
 /// Replaces what is not seen in each line of a text that a submitted team may have determined.
 fn sanitize_lines(text: &str) -> String {
-    let lines: Vec<String> = text.lines().map(|line| sanitize(line)).collect();
+    let lines: Vec<String> = text.lines().map(sanitize).collect();
     lines.join("\n")
 }
