@@ -61,11 +61,11 @@ impl DatabaseMailbox {
 }
 
 /// A worker's entry that cannot exist.
-pub(super) struct WorkerRegistration {
+pub(super) struct DatabaseWorker {
     never: Infallible,
 }
 
-impl WorkerRegistration {
+impl DatabaseWorker {
     pub(super) fn open(
         url: &DatabaseUrl,
         _: &WorkerProfile,

@@ -39,6 +39,6 @@ pub(super) use runs::{
     vacate,
 };
 pub(super) use work::{
-    WorkerRegistration, acknowledge_request, open_claimed, request_work, submission_state, submit,
+    DatabaseWorker, acknowledge_request, open_claimed, request_work, submission_state, submit,
     submitted_bytes, submitted_files,
 };

@@ -198,7 +198,7 @@ impl RunDatabase {
         profile: &WorkerProfile,
         notified: &Arc<Notify>,
     ) -> Result<WorkerRegistration, StoreError> {
-        let registration = database::WorkerRegistration::open(&self.url, profile, notified)?;
+        let registration = database::DatabaseWorker::open(&self.url, profile, notified)?;
         Ok(WorkerRegistration { registration })
     }
 
@@ -218,7 +218,7 @@ impl RunDatabase {
 /// A worker's entry in a database. The worker counts as dead when this was dropped, or when its
 /// heartbeat stands still for too long.
 pub struct WorkerRegistration {
-    registration: database::WorkerRegistration,
+    registration: database::DatabaseWorker,
 }
 
 impl WorkerRegistration {

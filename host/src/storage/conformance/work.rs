@@ -8,7 +8,7 @@ use tokio::sync::Notify;
 
 use super::fresh_run;
 use crate::blob::Blobs;
-use crate::storage::postgres::{WorkerRegistration, submission_state, submit};
+use crate::storage::postgres::{DatabaseWorker, submission_state, submit};
 use crate::storage::script::{definition, team};
 use crate::storage::work::{NewSubmission, RunNeeds, RunRelease, RunSchedule, WorkerProfile};
 
@@ -36,7 +36,7 @@ fn a_run_whose_claim_was_never_answered_is_available_again() {
         labels,
         ..WorkerProfile::default()
     };
-    let mut worker = WorkerRegistration::open(&url, &profile, &Arc::new(Notify::new())).unwrap();
+    let mut worker = DatabaseWorker::open(&url, &profile, &Arc::new(Notify::new())).unwrap();
 
     let first = worker.claim(9).unwrap().remove(0);
     worker.tend().unwrap();

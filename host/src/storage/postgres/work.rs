@@ -244,7 +244,7 @@ struct WatchedBeat {
 }
 
 /// A worker's row, and the connection with which it looks for runs.
-pub(in crate::storage) struct WorkerRegistration {
+pub(in crate::storage) struct DatabaseWorker {
     connection: Connection,
     id: Arc<str>,
     profile: WorkerProfile,
@@ -255,7 +255,7 @@ pub(in crate::storage) struct WorkerRegistration {
     held: BTreeSet<i64>,
 }
 
-impl Drop for WorkerRegistration {
+impl Drop for DatabaseWorker {
     fn drop(&mut self) {
         self.heartbeat.end();
         self.listening.abort();
@@ -264,7 +264,7 @@ impl Drop for WorkerRegistration {
     }
 }
 
-impl WorkerRegistration {
+impl DatabaseWorker {
     pub(in crate::storage) fn open(
         url: &DatabaseUrl,
         profile: &WorkerProfile,
