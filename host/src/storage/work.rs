@@ -90,6 +90,10 @@ pub struct NewSubmission<'a> {
 
 /// A run that a worker took.
 #[derive(Clone, Debug)]
+#[cfg_attr(
+    not(feature = "postgres"),
+    expect(dead_code, reason = "runs are claimed only from a database")
+)]
 pub struct ClaimedRun {
     /// Its name.
     pub name: String,
