@@ -9,7 +9,15 @@ use crate::record::scope_write::Write;
 use crate::record::work::{CallKey, Work};
 use crate::state::activation::{Addressing, FinishedCall, UncommittedMessage};
 
-/// Keeps the result of a call until the commit. A called role publishes nothing.
+/// Returns those emissions of a call that are published. A called role publishes nothing.
+pub(super) fn published_emissions(call: CallKey, emissions: &[Draft]) -> &[Draft] {
+    match call.via.is_empty() {
+        true => emissions,
+        false => &[],
+    }
+}
+
+/// Keeps the result of a call until the commit.
 pub(super) fn keep_result(
     state: &mut TeamState,
     call: CallKey,
@@ -17,8 +25,8 @@ pub(super) fn keep_result(
     emissions: &[Draft],
     writes: &[Write],
 ) -> ApplyResult {
-    let published = emissions.iter().filter(|_| call.via.is_empty());
-    let emissions = published
+    let emissions = published_emissions(call, emissions)
+        .iter()
         .map(|draft| make_next_message(state, call, draft))
         .collect::<Result<_, _>>()?;
     let output = make_next_message(state, call, output)?;

@@ -26,7 +26,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::results::{keep_result, make_message};
+use super::results::{keep_result, make_message, published_emissions};
 use super::role_calls::{end_of_role_call, message_argument, message_id_prefix, request_id_prefix};
 use super::team_state::{ApplyResult, IllegalEvent, TeamState, ensure};
 use super::tool_calls::can_be_called;
@@ -173,9 +173,7 @@ pub(super) fn end_tool_call_with(
     };
     let prefix = message_id_prefix(&state.env, call.activation());
     let mut messages = Vec::new();
-    // A called role publishes nothing.
-    let published = emissions.iter().filter(|_| call.via.is_empty());
-    for (number, draft) in published.enumerate() {
+    for (number, draft) in published_emissions(call, emissions).iter().enumerate() {
         // Tool calls end in any order, so the ids do not depend on what ended before.
         let id = format!("{prefix}-{turn}.{index}.{number}");
         messages.push(make_message(state, call, draft, &id));
