@@ -33,6 +33,11 @@ impl SubmittedFiles {
     fn holds(&self, path: &Path) -> bool {
         is_below(path, &self.root)
     }
+
+    /// Whether a path is neither that of a submitted file nor in the workspace.
+    fn is_outside(&self, path: &Path) -> bool {
+        !self.holds(path) && !is_below(path, &self.workspace)
+    }
 }
 
 /// Whether a path leads to a place in a directory that contains no symbolic links.
@@ -81,7 +86,7 @@ pub(crate) fn relative_directory(host: &Path, base: &Path) -> Option<PathBuf> {
 /// Returns everything that running a submitted team would use, except for its own files.
 pub(crate) fn submission_uses(definition: &Definition, files: &SubmittedFiles) -> Vec<OutwardUse> {
     uses_outside(definition, OutwardScope::All, &|path| {
-        !files.holds(path) && !is_below(path, &files.workspace)
+        files.is_outside(path)
     })
 }
 
@@ -92,8 +97,9 @@ pub fn forbidden_uses(
     files: &SubmittedFiles,
     grants: SubmissionGrants,
 ) -> Vec<OutwardUse> {
-    let is_outside = |path: &Path| !files.holds(path) && !is_below(path, &files.workspace);
-    let mut uses = uses_outside(definition, OutwardScope::BeyondPublic, &is_outside);
+    let mut uses = uses_outside(definition, OutwardScope::BeyondPublic, &|path| {
+        files.is_outside(path)
+    });
     if grants == SubmissionGrants::ByPolicy {
         // A file is not granted by any policy: it could be any that the worker can read.
         uses.retain(|used| matches!(used, OutwardUse::File { .. } | OutwardUse::Build { .. }));
