@@ -3,7 +3,7 @@
 
 use std::io::Write;
 use std::path::Path;
-use std::process::{ChildStdin, Command, Stdio};
+use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::LazyLock;
 use std::time::Duration;
 
@@ -32,10 +32,6 @@ pub fn database_url() -> Option<&'static str> {
 }
 
 impl TestServer {
-    #[expect(
-        clippy::zombie_processes,
-        reason = "the server ends when this process does, and then nobody is left to wait for it"
-    )]
     fn start() -> Option<Self> {
         if let Ok(url) = std::env::var(URL_VARIABLE) {
             return Some(Self {
@@ -44,22 +40,34 @@ impl TestServer {
             });
         }
         let directory = std::env::temp_dir().join(format!("strata-pg-{}", std::process::id()));
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/postgres-server");
-        let mut child = Command::new(script)
-            .arg(&directory)
-            .stdin(Stdio::piped())
-            .spawn()
-            .unwrap();
-        while !directory.join("ready").exists() {
-            match child.try_wait().unwrap().map(|status| status.code()) {
-                None => std::thread::sleep(Duration::from_millis(20)),
-                Some(Some(2)) => return None,
-                Some(_) => panic!("see the logs in {}", directory.display()),
-            }
-        }
+        let mut server = start_server(&directory)?;
         Some(Self {
-            url: format!("postgres://strata@/postgres?host={}", directory.display()),
-            _lifeline: child.stdin.take(),
+            url: server_url(&directory),
+            _lifeline: server.stdin.take(),
         })
     }
+}
+
+/// Starts a server in a directory, which ends when the standard input of the process is closed. Returns
+/// `None` if PostgreSQL is not installed.
+pub fn start_server(directory: &Path) -> Option<Child> {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/postgres-server");
+    let mut child = Command::new(script)
+        .arg(directory)
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    while !directory.join("ready").exists() {
+        match child.try_wait().unwrap().map(|status| status.code()) {
+            None => std::thread::sleep(Duration::from_millis(20)),
+            Some(Some(2)) => return None,
+            Some(_) => panic!("see the logs in {}", directory.display()),
+        }
+    }
+    Some(child)
+}
+
+/// Returns the URL of the database of a server.
+pub fn server_url(directory: &Path) -> String {
+    format!("postgres://strata@/postgres?host={}", directory.display())
 }

@@ -341,15 +341,7 @@ fn a_submitted_team_reaches_nothing_of_the_worker_in_any_known_way() {
     for (n, attempt) in all.iter().enumerate() {
         submit(&pool, n, attempt);
     }
-    let mut command = home.command(&[
-        "worker",
-        "--database",
-        pool.url,
-        "--label",
-        &pool.label,
-        "--room",
-        "3",
-    ]);
+    let mut command = pool.worker_command(&home, &["--room", "3"]);
     command.env("TOKEN", SECRET);
     let worker = crate::process::Process::spawn(command);
     for (n, attempt) in all.iter().enumerate() {
@@ -404,15 +396,7 @@ fn a_policy_grants_what_it_names_and_nothing_else() {
         Expected::Runs("action-failed"),
     );
     submit(&pool, 0, &granted);
-    let mut command = home.command(&[
-        "worker",
-        "--database",
-        pool.url,
-        "--label",
-        &pool.label,
-        "--policy",
-        "policy.toml",
-    ]);
+    let mut command = pool.worker_command(&home, &["--policy", "policy.toml"]);
     command.env("TOKEN", SECRET).env("PUBLIC", "yes");
     let worker = crate::process::Process::spawn(command);
     pool.until_event(&home, "0", "run-ended");

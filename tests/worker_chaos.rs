@@ -8,7 +8,7 @@
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Child, ChildStdin};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use crate::postgres_server::{server_url, start_server};
 use crate::process::{Process, Signal};
 use crate::stream;
 use crate::web::Web;
@@ -48,35 +49,16 @@ impl Server {
     /// Starts a server. Returns `None` if PostgreSQL is not installed.
     fn start() -> Option<Self> {
         let directory = std::env::temp_dir().join(format!("strata-chaos-{}", std::process::id()));
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("postgres-server");
-        let mut child = Command::new(script)
-            .arg(&directory)
-            .stdin(Stdio::piped())
-            .spawn()
-            .unwrap();
-        while !directory.join("ready").exists() {
-            match child.try_wait().unwrap().map(|status| status.code()) {
-                None => thread::sleep(Duration::from_millis(20)),
-                Some(Some(2)) => {
-                    // Written past the capture of the test's output, so that it is seen.
-                    let _ = writeln!(std::io::stderr(), "SKIPPED: PostgreSQL is not installed");
-                    return None;
-                }
-                Some(_) => panic!("see the logs in {}", directory.display()),
-            }
-        }
+        let Some(mut child) = start_server(&directory) else {
+            // Written past the capture of the test's output, so that it is seen.
+            let _ = writeln!(std::io::stderr(), "SKIPPED: PostgreSQL is not installed");
+            return None;
+        };
         Some(Self {
             commands: child.stdin.take().unwrap(),
             directory,
             child,
         })
-    }
-
-    fn url(&self) -> String {
-        format!(
-            "postgres://strata@/postgres?host={}",
-            self.directory.display()
-        )
     }
 
     /// Ends the server with a signal, and starts it again.
@@ -129,8 +111,7 @@ impl Proxy {
     }
 
     fn url(&self) -> String {
-        let directory = self.directory.path().display();
-        format!("postgres://strata@/postgres?host={directory}")
+        server_url(self.directory.path())
     }
 
     /// Ends all connections.
@@ -297,7 +278,7 @@ fn runs_end_as_if_nothing_had_happened_whatever_happens_to_workers_and_the_serve
             web.port()
         ),
     );
-    let url = server.url();
+    let url = server_url(&server.directory);
     let proxies = (0..WORKERS).map(|_| Proxy::start(&server.directory));
     let mut cluster = Cluster {
         proxies: proxies.collect(),

@@ -1,6 +1,7 @@
 //! Workers: they run submitted teams of which they have no file, continue those of dead workers, and
 //! leave alone what has ended. Without PostgreSQL, these tests are skipped, and say so.
 
+use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -51,8 +52,13 @@ impl Pool {
 
     /// Starts a worker in a directory.
     pub fn worker(&self, place: &Workspace, more: &[&str]) -> Process {
+        Process::spawn(self.worker_command(place, more))
+    }
+
+    /// Returns the command that starts a worker in a directory.
+    pub fn worker_command(&self, place: &Workspace, more: &[&str]) -> Command {
         let first = ["worker", "--database", self.url, "--label", &self.label];
-        place.start(&[&first, more].concat())
+        place.command(&[&first, more].concat())
     }
 
     /// Submits the team of a directory, and returns the process, which may wait.
@@ -136,6 +142,12 @@ fn reader() -> Workspace {
     place
 }
 
+/// A team whose action is still running when a test does something about it.
+fn slow_greeter() -> String {
+    let sleeps = "steps = [{ sleep = \"60s\", attempts = [1] }, ";
+    GREETER.replace("steps = [", sleeps)
+}
+
 /// A team that asks, then fails once, then says what it was told.
 const CLERK: &str = r#"
 schema = "strata.team/1"
@@ -213,10 +225,7 @@ fn a_run_that_waits_has_no_owner_and_goes_on_when_it_is_answered_and_ends_once()
 #[test]
 fn a_worker_that_is_stopped_gives_its_runs_to_others() {
     let Some(pool) = Pool::new() else { return };
-    let team = GREETER.replace(
-        "steps = [",
-        "steps = [{ sleep = \"60s\", attempts = [1] }, ",
-    );
+    let team = slow_greeter();
     let (place, elsewhere) = (Workspace::with(&team), Workspace::empty());
     let first = pool.worker(&elsewhere, &[]);
     let waiting = pool.submit(&place, "drained", &["--wait"]);
@@ -298,10 +307,7 @@ fn what_cannot_be_submitted_is_refused_before_anything_is_stored() {
 #[test]
 fn a_run_is_ended_and_suspended_by_any_process_wherever_it_runs() {
     let Some(pool) = Pool::new() else { return };
-    let team = GREETER.replace(
-        "steps = [",
-        "steps = [{ sleep = \"60s\", attempts = [1] }, ",
-    );
+    let team = slow_greeter();
     let (place, elsewhere) = (Workspace::with(&team), Workspace::empty());
     let worker = pool.worker(&elsewhere, &[]);
     let url = pool.run("halted");

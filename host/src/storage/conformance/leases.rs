@@ -1,6 +1,7 @@
 //! What every kind of storage must do when a run is opened again, and when it is taken over.
 
 use strata_core::record::id::CheckpointId;
+use strata_core::state::environment::Environment;
 
 #[cfg(feature = "postgres")]
 use super::TestStorage;
@@ -20,6 +21,13 @@ fn append(lease: &mut dyn Lease, records: &[Record]) {
             .append(std::slice::from_ref(record), Durability::Full)
             .unwrap();
     }
+}
+
+/// Checks that a run has these records and this state.
+fn check_content(lease: &dyn Lease, records: &[Record], end: &Environment) {
+    assert_eq!(lease.records(0, usize::MAX).unwrap(), records);
+    let saved = lease.load(&StateSelector::Head).unwrap();
+    assert_eq!(loaded_state(&saved), *end);
 }
 
 #[test]
@@ -90,12 +98,8 @@ fn a_run_that_was_taken_over_cannot_be_changed_by_its_former_owner() {
         append(owner.as_mut(), &rest[20..]);
         drop(owner);
         storage.reopen();
+        check_content(storage.lease(), &records, &end);
         let lease = storage.lease();
-        assert_eq!(lease.records(0, usize::MAX).unwrap(), records);
-        assert_eq!(
-            loaded_state(&lease.load(&StateSelector::Head).unwrap()),
-            end
-        );
         assert_eq!(lease.definition().unwrap(), definition());
         assert_eq!(lease.note("name").unwrap(), None);
         let listed: Vec<CheckpointId> = lease
@@ -220,12 +224,7 @@ fn a_run_is_appended_to_without_prepared_statements() {
     let (records, end) = scripted_run(&pseudorandom(37, 3000), 150);
     append(storage.lease(), &records);
     storage.reopen();
-    let lease = storage.lease();
-    assert_eq!(lease.records(0, usize::MAX).unwrap(), records);
-    assert_eq!(
-        loaded_state(&lease.load(&StateSelector::Head).unwrap()),
-        end
-    );
+    check_content(storage.lease(), &records, &end);
 }
 
 #[cfg(feature = "postgres")]
@@ -262,12 +261,7 @@ fn runs_that_append_at_the_same_time_do_not_disturb_each_other_when_some_are_tak
     });
     for storage in &mut storages {
         storage.reopen();
-        let lease = storage.lease();
-        assert_eq!(lease.records(0, usize::MAX).unwrap(), records);
-        assert_eq!(
-            loaded_state(&lease.load(&StateSelector::Head).unwrap()),
-            end
-        );
+        check_content(storage.lease(), &records, &end);
     }
 }
 
