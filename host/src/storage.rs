@@ -89,7 +89,7 @@ use sqlite::{blob, group_log, schema};
 pub use team_json::TeamJsonFile;
 pub use work::{
     ClaimedRun, NewSubmission, RunDatabase, RunNeeds, RunRelease, RunSchedule, SubmissionState,
-    WorkerProfile, WorkerRegistration,
+    SubmittedRun, WorkerProfile, WorkerRegistration,
 };
 
 /// The number of the first public event line of a run.

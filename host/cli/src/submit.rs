@@ -77,10 +77,11 @@ pub(super) fn note_missing_worker(location: &StorageLocation, printer: &Printer)
 
 /// Waits until a run ends or needs a person, and reports that like `run`.
 fn wait_for_end(location: &StorageLocation, printer: &Printer) -> Result<u8, CommandFailure> {
+    let Some(submission) = location.open_submission()? else {
+        return Err(CommandFailure::internal("the run is not in a database"));
+    };
     loop {
-        let Some(state) = location.submission_state()? else {
-            return Err(CommandFailure::internal("the run is not in a database"));
-        };
+        let state = submission.state()?;
         if let Some(problem) = state.problem {
             return Err(CommandFailure::usage(format!(
                 "`{location}` could not be run: {problem}"

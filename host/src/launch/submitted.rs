@@ -11,7 +11,7 @@ use strata_core::state::environment::files::Placement;
 use super::files::load_blobs;
 use super::resume::OpenedTeam;
 use super::{LaunchError, ParseDefinition, parse_saved_definition};
-use crate::bundle::{create_workspace, is_submitted, unpack, unpacked_definition};
+use crate::bundle::{BundleError, create_workspace, is_submitted, unpack, unpacked_definition};
 use crate::manifest::Definition;
 use crate::manifest::submission::{SubmittedFiles, move_directories, submitted_files};
 use crate::sandbox::Directories;
@@ -33,9 +33,16 @@ impl SubmittedTeam {
         if !is_submitted(saved) {
             return Ok(None);
         }
-        let files = storage.submitted_files()?;
-        let root =
-            unpack::<LaunchError>(&files, &mut |digest| Ok(storage.submitted_bytes(digest)?))?;
+        let submission = storage.open_submission()?;
+        let files = match &submission {
+            Some(submission) => submission.files()?,
+            None => BTreeMap::new(),
+        };
+        let root = unpack::<LaunchError>(&files, &mut |digest| {
+            let submission = submission.as_ref();
+            let submission = submission.ok_or_else(BundleError::not_submitted)?;
+            Ok(submission.bytes(digest)?)
+        })?;
         Ok(Some(Self {
             saved: unpacked_definition(saved, &root),
             files: SubmittedFiles { root, workspace },

@@ -1,13 +1,11 @@
 //! Where a run is kept. The path or the URL that an operator gives becomes a location once; code outside
 //! of `storage` uses a run through its location and does not know how it is kept.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use strata_core::record::id::Digest;
 use strata_core::state::environment::Environment;
 
 use super::database_url::DatabaseUrl;
@@ -21,7 +19,10 @@ use super::no_database as database;
 use super::postgres as database;
 use super::reader::Reader;
 use super::sqlite::rows::SqliteReader;
-use super::{DatabaseReport, Lease, ReplacePolicy, SavedDefinition, SubmissionState, TeamJsonFile};
+use super::{
+    DatabaseReport, Lease, ReplacePolicy, SavedDefinition, SubmissionState, SubmittedRun,
+    TeamJsonFile,
+};
 use crate::blob::Blobs;
 use database::{OwnerWait, VacantRun};
 
@@ -471,19 +472,11 @@ impl StorageLocation {
         }
     }
 
-    /// Returns the files that were submitted with the run, by path. A directory has none.
-    pub fn submitted_files(&self) -> Result<BTreeMap<String, Digest>, StoreError> {
+    /// Opens what is kept of the run besides its records. `None` if it is kept in a directory.
+    pub fn open_submission(&self) -> Result<Option<SubmittedRun>, StoreError> {
         match self.place()? {
-            Place::Directory(_) => Ok(BTreeMap::new()),
-            Place::Database(url) => database::submitted_files(url),
-        }
-    }
-
-    /// Returns the bytes of a submitted file. Fails if they are not those that were submitted.
-    pub fn submitted_bytes(&self, digest: &Digest) -> Result<Vec<u8>, StoreError> {
-        match self.place()? {
-            Place::Directory(_) => Err(self.without_team_json()),
-            Place::Database(url) => database::submitted_bytes(url, digest),
+            Place::Directory(_) => Ok(None),
+            Place::Database(url) => SubmittedRun::open(url).map(Some),
         }
     }
 
@@ -498,10 +491,8 @@ impl StorageLocation {
     /// Returns what is known of the run without reading its records. `None` if it is kept in a
     /// directory.
     pub fn submission_state(&self) -> Result<Option<SubmissionState>, StoreError> {
-        match self.place()? {
-            Place::Directory(_) => Ok(None),
-            Place::Database(url) => database::submission_state(url).map(Some),
-        }
+        let submission = self.open_submission()?;
+        submission.map(|submission| submission.state()).transpose()
     }
 
     /// Returns why nothing can be created here, if something else is where it has to be.

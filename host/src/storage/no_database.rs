@@ -91,6 +91,29 @@ impl DatabaseWorker {
     }
 }
 
+/// A submission that cannot exist.
+pub(super) struct RunSubmission {
+    never: Infallible,
+}
+
+impl RunSubmission {
+    pub(super) fn open(url: &DatabaseUrl) -> Result<Self, StoreError> {
+        unsupported(url)
+    }
+
+    pub(super) fn files(&self) -> Result<BTreeMap<String, Digest>, StoreError> {
+        match self.never {}
+    }
+
+    pub(super) fn bytes(&self, _: &Digest) -> Result<Vec<u8>, StoreError> {
+        match self.never {}
+    }
+
+    pub(super) fn state(&self) -> Result<SubmissionState, StoreError> {
+        match self.never {}
+    }
+}
+
 pub(super) fn submit(url: &DatabaseUrl, _: &NewSubmission<'_>) -> Result<(), StoreError> {
     unsupported(url)
 }
@@ -103,19 +126,7 @@ pub(super) fn open_claimed(url: &DatabaseUrl, _: &ClaimedRun) -> Result<MemoryLe
     unsupported(url)
 }
 
-pub(super) fn submitted_files(url: &DatabaseUrl) -> Result<BTreeMap<String, Digest>, StoreError> {
-    unsupported(url)
-}
-
-pub(super) fn submitted_bytes(url: &DatabaseUrl, _: &Digest) -> Result<Vec<u8>, StoreError> {
-    unsupported(url)
-}
-
 pub(super) fn request_work(url: &DatabaseUrl) -> Result<(), StoreError> {
-    unsupported(url)
-}
-
-pub(super) fn submission_state(url: &DatabaseUrl) -> Result<SubmissionState, StoreError> {
     unsupported(url)
 }
 

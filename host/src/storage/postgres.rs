@@ -39,6 +39,5 @@ pub(super) use runs::{
     vacate,
 };
 pub(super) use work::{
-    DatabaseWorker, acknowledge_request, open_claimed, request_work, submission_state, submit,
-    submitted_bytes, submitted_files,
+    DatabaseWorker, RunSubmission, acknowledge_request, open_claimed, request_work, submit,
 };

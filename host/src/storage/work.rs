@@ -141,6 +141,33 @@ pub struct SubmissionState {
     pub has_worker: bool,
 }
 
+/// What is kept of a run in a database besides its records, read over one connection.
+pub struct SubmittedRun {
+    submission: database::RunSubmission,
+}
+
+impl SubmittedRun {
+    pub(super) fn open(url: &DatabaseUrl) -> Result<Self, StoreError> {
+        let submission = database::RunSubmission::open(url)?;
+        Ok(Self { submission })
+    }
+
+    /// Returns the digests of the files that were submitted with it, by path.
+    pub fn files(&self) -> Result<BTreeMap<String, Digest>, StoreError> {
+        self.submission.files()
+    }
+
+    /// Returns the bytes of a submitted file. Fails if they are not those that were submitted.
+    pub fn bytes(&self, digest: &Digest) -> Result<Vec<u8>, StoreError> {
+        self.submission.bytes(digest)
+    }
+
+    /// Returns its state.
+    pub fn state(&self) -> Result<SubmissionState, StoreError> {
+        self.submission.state()
+    }
+}
+
 /// A database in which submitted runs are kept.
 #[derive(Clone, PartialEq, Eq)]
 pub struct RunDatabase {

@@ -8,7 +8,7 @@ use tokio::sync::Notify;
 
 use super::fresh_run;
 use crate::blob::Blobs;
-use crate::storage::postgres::{DatabaseWorker, submission_state, submit};
+use crate::storage::postgres::{DatabaseWorker, RunSubmission, submit};
 use crate::storage::script::{definition, team};
 use crate::storage::work::{NewSubmission, RunNeeds, RunRelease, RunSchedule, WorkerProfile};
 
@@ -32,6 +32,7 @@ fn a_run_whose_claim_was_never_answered_is_available_again() {
         needs: &needs,
     };
     submit(&url, &submission).unwrap();
+    let run = RunSubmission::open(&url).unwrap();
     let profile = WorkerProfile {
         labels,
         ..WorkerProfile::default()
@@ -40,7 +41,7 @@ fn a_run_whose_claim_was_never_answered_is_available_again() {
 
     let first = worker.claim(9).unwrap().remove(0);
     worker.tend().unwrap();
-    assert!(submission_state(&url).unwrap().is_owned);
+    assert!(run.state().unwrap().is_owned);
     let release = RunRelease {
         schedule: Some(RunSchedule::Now),
         problem: None,
@@ -49,7 +50,7 @@ fn a_run_whose_claim_was_never_answered_is_available_again() {
     worker.release(&first, &release).unwrap();
 
     worker.claim_without_answer().unwrap();
-    assert!(submission_state(&url).unwrap().is_owned);
+    assert!(run.state().unwrap().is_owned);
     assert!(worker.claim(9).unwrap().is_empty());
     worker.tend().unwrap();
     let again = worker.claim(9).unwrap().remove(0);

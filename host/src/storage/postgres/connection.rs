@@ -106,6 +106,21 @@ impl Connection {
         Ok(())
     }
 
+    /// Carries out statements, and does it once more over a new connection if this one was broken. What
+    /// changes something may be carried out twice, so it has to do the same then.
+    pub(super) fn repeat_if_broken<T>(
+        &self,
+        work: impl Fn(&Self) -> Result<T, StatementError>,
+    ) -> Result<T, StoreError> {
+        match work(self) {
+            Err(error) if error.is_disconnected => {
+                self.reconnect()?;
+                Ok(work(self)?)
+            }
+            done => Ok(done?),
+        }
+    }
+
     /// Returns the client. One that is known to be broken is replaced, unless a transaction was open on
     /// it.
     fn client(&self) -> Result<Ref<'_, Client>, StatementError> {

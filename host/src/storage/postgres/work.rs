@@ -83,7 +83,7 @@ fn insert_missing_files(
         .collect();
     let sql = "SELECT digest FROM strata.file WHERE digest = ANY($1)";
     let rows = connection.query(sql, &[(&digests, Type::TEXT_ARRAY)])?;
-    let known: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
+    let known: BTreeSet<String> = rows.iter().map(|row| row.get(0)).collect();
     for (digest, body) in submission.contents {
         if known.contains(&digest.0) {
             continue;
@@ -127,33 +127,70 @@ pub(super) fn schedule_submission(
     Ok(())
 }
 
-/// Returns the files that were submitted with a run, by path.
-pub(in crate::storage) fn submitted_files(
-    url: &DatabaseUrl,
-) -> Result<BTreeMap<String, Digest>, StoreError> {
-    let connection = Connection::open(url)?;
-    let run = find_run(&connection)?;
-    let sql = "SELECT path, digest FROM strata.run_file WHERE run = $1";
-    let rows = connection.query(sql, &[(&run, Type::INT8)])?;
-    let entries = rows.iter().map(|row| (row.get(0), Digest(row.get(1))));
-    Ok(entries.collect())
+/// What is known of a submitted run besides its records, read over one connection.
+pub(in crate::storage) struct RunSubmission {
+    connection: Connection,
+    run: i64,
 }
 
-/// Returns the bytes of a submitted file.
-pub(in crate::storage) fn submitted_bytes(
-    url: &DatabaseUrl,
-    digest: &Digest,
-) -> Result<Vec<u8>, StoreError> {
-    let connection = Connection::open(url)?;
-    let sql = "SELECT body FROM strata.file WHERE digest = $1";
-    let row = connection.query_optional(sql, &[(&digest.0, Type::TEXT)])?;
-    let bytes: Option<Vec<u8>> = row.map(|row| row.get(0));
-    match bytes.filter(|bytes| crate::blob::digest_of(bytes) == *digest) {
-        Some(bytes) => Ok(bytes),
-        None => Err(StoreError::corrupt(
-            connection.path(),
-            format!("the submitted file `{digest}` is missing or has changed"),
-        )),
+impl RunSubmission {
+    pub(in crate::storage) fn open(url: &DatabaseUrl) -> Result<Self, StoreError> {
+        let connection = Connection::open(url)?;
+        let run = find_run(&connection)?;
+        Ok(Self { connection, run })
+    }
+
+    /// Returns the digests of the submitted files by path.
+    pub(in crate::storage) fn files(&self) -> Result<BTreeMap<String, Digest>, StoreError> {
+        let sql = "SELECT path, digest FROM strata.run_file WHERE run = $1";
+        let rows = self.connection.query(sql, &[(&self.run, Type::INT8)])?;
+        let entries = rows.iter().map(|row| (row.get(0), Digest(row.get(1))));
+        Ok(entries.collect())
+    }
+
+    /// Returns the bytes of a submitted file.
+    pub(in crate::storage) fn bytes(&self, digest: &Digest) -> Result<Vec<u8>, StoreError> {
+        let sql = "SELECT body FROM strata.file WHERE digest = $1";
+        let arguments = [(&digest.0 as _, Type::TEXT)];
+        let row = self.connection.query_optional(sql, &arguments)?;
+        let bytes: Option<Vec<u8>> = row.map(|row| row.get(0));
+        match bytes.filter(|bytes| crate::blob::digest_of(bytes) == *digest) {
+            Some(bytes) => Ok(bytes),
+            None => Err(StoreError::corrupt(
+                self.connection.path(),
+                format!("the submitted file `{digest}` is missing or has changed"),
+            )),
+        }
+    }
+
+    /// Returns the state of the run, also after the connection was broken.
+    pub(in crate::storage) fn state(&self) -> Result<SubmissionState, StoreError> {
+        let sql = "SELECT schedule, (extract(epoch FROM wake_at) * 1000)::bigint, owner IS NOT NULL, problem, \
+                       EXISTS (SELECT FROM strata.worker w WHERE w.claims AND w.labels @> r.labels \
+                               AND w.secrets @> r.secrets AND clock_timestamp() - w.beat_at < make_interval(secs => $2)) \
+                   FROM strata.run r WHERE id = $1";
+        let lease_time = LEASE_TIME.as_secs_f64();
+        let arguments = [
+            (&self.run as _, Type::INT8),
+            (&lease_time as _, Type::FLOAT8),
+        ];
+        let row = self
+            .connection
+            .repeat_if_broken(|connection| connection.query_optional(sql, &arguments))?;
+        let row =
+            row.ok_or_else(|| StoreError::corrupt(self.connection.path(), "the run was removed"))?;
+        let schedule: i16 = row.get(0);
+        Ok(SubmissionState {
+            schedule: match schedule {
+                NEVER => None,
+                NOW => Some(RunSchedule::Now),
+                LATER => Some(RunSchedule::Later(row.get(1))),
+                _ => Some(RunSchedule::OnRequest),
+            },
+            is_owned: row.get(2),
+            problem: row.get(3),
+            has_worker: row.get(4),
+        })
     }
 }
 
@@ -198,34 +235,6 @@ pub(in crate::storage) fn acknowledge_request(
     let sql = "UPDATE strata.run SET is_requested = false WHERE id = $1 AND epoch = $2";
     connection.execute(sql, &[(&run.key, Type::INT8), (&run.epoch, Type::INT8)])?;
     Ok(())
-}
-
-/// Returns what is known of a run without reading its records.
-pub(in crate::storage) fn submission_state(
-    url: &DatabaseUrl,
-) -> Result<SubmissionState, StoreError> {
-    let connection = Connection::open(url)?;
-    let run = find_run(&connection)?;
-    let sql = "SELECT schedule, (extract(epoch FROM wake_at) * 1000)::bigint, owner IS NOT NULL, problem, \
-                   EXISTS (SELECT FROM strata.worker w WHERE w.claims AND w.labels @> r.labels \
-                           AND w.secrets @> r.secrets AND clock_timestamp() - w.beat_at < make_interval(secs => $2)) \
-               FROM strata.run r WHERE id = $1";
-    let lease_time = LEASE_TIME.as_secs_f64();
-    let arguments = [(&run as _, Type::INT8), (&lease_time as _, Type::FLOAT8)];
-    let row = connection.query_optional(sql, &arguments)?;
-    let row = row.ok_or_else(|| StoreError::corrupt(connection.path(), "the run was removed"))?;
-    let schedule: i16 = row.get(0);
-    Ok(SubmissionState {
-        schedule: match schedule {
-            NEVER => None,
-            NOW => Some(RunSchedule::Now),
-            LATER => Some(RunSchedule::Later(row.get(1))),
-            _ => Some(RunSchedule::OnRequest),
-        },
-        is_owned: row.get(2),
-        problem: row.get(3),
-        has_worker: row.get(4),
-    })
 }
 
 /// Returns a lease of a run that a worker of this process took.
@@ -300,21 +309,6 @@ impl DatabaseWorker {
         self.heartbeat.is_refused()
     }
 
-    /// Carries out a statement, after connecting again if the connection was broken. What changes
-    /// something may be carried out twice, so it has to do the same then.
-    fn connected<T>(
-        &self,
-        work: impl Fn(&Connection) -> Result<T, StatementError>,
-    ) -> Result<T, StoreError> {
-        match work(&self.connection) {
-            Err(error) if error.is_disconnected => {
-                self.connection.reconnect()?;
-                Ok(work(&self.connection)?)
-            }
-            done => Ok(done?),
-        }
-    }
-
     pub(in crate::storage) fn claim(&mut self, room: usize) -> Result<Vec<ClaimedRun>, StoreError> {
         let sql = "UPDATE strata.run r SET owner = $1, epoch = r.epoch + 1 \
                    FROM (SELECT id, is_requested FROM strata.run \
@@ -330,7 +324,9 @@ impl DatabaseWorker {
             (&self.profile.secrets as _, Type::TEXT_ARRAY),
             (&room as _, Type::INT8),
         ];
-        let rows = self.connected(|connection| connection.query(sql, &arguments))?;
+        let rows = self
+            .connection
+            .repeat_if_broken(|connection| connection.query(sql, &arguments))?;
         let claimed = rows.iter().map(|row| ClaimedRun {
             key: row.get(0),
             name: row.get(1),
@@ -356,7 +352,8 @@ impl DatabaseWorker {
     pub(in crate::storage) fn tend(&mut self) -> Result<usize, StoreError> {
         let due = "UPDATE strata.run SET schedule = 1, scheduled_at = clock_timestamp() \
                    WHERE schedule = 2 AND wake_at <= clock_timestamp() AND owner IS NULL";
-        self.connected(|connection| connection.execute(due, &[]))?;
+        self.connection
+            .repeat_if_broken(|connection| connection.execute(due, &[]))?;
         // Only processes matter that own runs which workers take.
         let sql = "SELECT w.id, w.beat, w.machine, w.process, w.started FROM strata.worker w WHERE w.id <> $1 AND (w.claims OR EXISTS \
                        (SELECT FROM strata.run r WHERE r.owner = w.id AND r.schedule <> 0))";
@@ -400,7 +397,8 @@ impl DatabaseWorker {
                         OR NOT EXISTS (SELECT FROM strata.worker w WHERE w.id = r.owner))";
         let held: Vec<i64> = self.held.iter().copied().collect();
         let arguments = [(&id as _, Type::TEXT), (&held as _, Type::INT8_ARRAY)];
-        self.connected(|connection| connection.execute(orphaned, &arguments))?;
+        self.connection
+            .repeat_if_broken(|connection| connection.execute(orphaned, &arguments))?;
         Ok(dead)
     }
 
@@ -445,7 +443,8 @@ impl DatabaseWorker {
             (&owner as _, Type::TEXT),
             (&release.keeps_request as _, Type::BOOL),
         ];
-        self.connected(|connection| connection.execute(sql, &arguments))?;
+        self.connection
+            .repeat_if_broken(|connection| connection.execute(sql, &arguments))?;
         Ok(())
     }
 }
