@@ -229,3 +229,41 @@ fn a_message_is_recorded_although_team_json_cannot_be_written() {
     );
     place.resume().expect(0);
 }
+
+#[test]
+fn a_file_sent_to_a_running_team_is_received_by_it() {
+    let place = Workspace::with(
+        "schema = 'strata.team/1'\n[team]\nname = 'files'\n[[role]]\nname = 'A'\nwatch = ['UserRequirement']\n\
+         [[role.action]]\nname = 'Look'\nscript = 'look.py'\n",
+    );
+    place.write(
+        "look.py",
+        "return ' '.join(f'{p.name} {p.load().decode()}' for p in cx.newest.parts) or 'none'\n",
+    );
+    place.write("notes.md", "# note");
+    let mut process = place.start(&[
+        "run",
+        "team.toml",
+        "begin",
+        "--storage",
+        "store",
+        "--keep-alive",
+        "--events",
+        "-",
+    ]);
+    process.until("step-committed", None);
+    let send = [
+        "send",
+        "store",
+        "look at this",
+        "--cause",
+        "UserRequirement",
+        "--file",
+        "notes.md",
+    ];
+    place.host(&send).expect(0);
+    process.until("step-committed", None);
+    process.kill();
+    let all = place.host(&["inspect", "store", "--json"]).expect(0).stdout;
+    assert!(all.contains("notes.md # note"), "{all}");
+}

@@ -36,7 +36,7 @@ fn a_script_has_the_limits_of_its_action() {
         );
         if fault.starts_with("cpu") {
             let line = match ending {
-                "js" => "    greedy.js:1: a loop, perhaps this one: while",
+                "js" => "    greedy.js:1, the last line to run for the first time: while",
                 _ => "    greedy.py:2, the last line to run for the first time: pass",
             };
             assert!(failed.stderr.contains(line), "`{line}`: {}", failed.stderr);
@@ -49,12 +49,54 @@ fn a_script_has_the_limits_of_its_action() {
     }
 }
 
+/// Limits of an action whose script never ends.
+const SHORT: &str = "[role.action.limits]\ncpu = \"2s\"\n";
+
+#[test]
+fn a_script_in_javascript_that_never_ends_is_reported_with_its_line() {
+    let place = team("work.js");
+    let text = fs::read_to_string(place.path("team.toml")).unwrap();
+    place.write("team.toml", format!("{text}{SHORT}"));
+    let cases = [
+        // The second loop. The first one ends.
+        (
+            "let n = 9\nwhile (n > 0) n--\nouter: for (;;)\n  n++\n",
+            "work.js:3, the last line to run for the first time: outer: for (;;)",
+        ),
+        // A loop in a loop, without braces.
+        (
+            "for (const a of [1, 2])\n  if (a === 2)\n    do {} while (true)\n",
+            "work.js:3, the last line to run for the first time: do {} while (true)",
+        ),
+        // In a function that awaits, after the end of an expression without a semicolon.
+        (
+            "export async function run(cx) {\n  await 1\n  for (;;) { await 2 }\n}\n",
+            "work.js:3, the last line to run for the first time: for (;;) { await 2 }",
+        ),
+        (
+            "const f = (n) => n < 2 ? 1 : f(n - 1) + f(n - 2)\nlet x = 1\nx += f(90)\n",
+            "work.js:3, the last line to run for the first time: x += f(90)",
+        ),
+        (
+            "const x = 1;\n/(a+)+$/.test('a'.repeat(40) + 'b')\n",
+            "work.js:2, the last line to run for the first time: /(a+)+$/.test(",
+        ),
+    ];
+    for (script, expected) in cases {
+        place.write("work.js", script);
+        let stderr = place
+            .host(&["run", "team.toml", "--storage", "store", "--force"])
+            .expect(3)
+            .stderr;
+        assert!(stderr.contains(expected), "`{expected}`: {stderr}");
+    }
+}
+
 #[test]
 fn a_script_in_python_that_never_ends_is_reported_with_its_line() {
     let place = team("work.py");
     let text = fs::read_to_string(place.path("team.toml")).unwrap();
-    let limits = "[role.action.limits]\ncpu = \"2s\"\n";
-    place.write("team.toml", format!("{text}{limits}"));
+    place.write("team.toml", format!("{text}{SHORT}"));
     let deep = "import sys\nsys.setrecursionlimit(10 ** 9)\n";
     let cases = [
         // The second loop. The first one ends.
@@ -93,7 +135,7 @@ fn a_script_in_python_that_never_ends_is_reported_with_its_line() {
     // number.
     place.write("work.py", "return '1\\nwhile True: pass'");
     let newest = "[[role.action]]\nname = \"Run\"\nscript = \"<newest>.py\"\n";
-    place.write("team.toml", format!("{text}{newest}{limits}"));
+    place.write("team.toml", format!("{text}{newest}{SHORT}"));
     let stderr = run().stderr;
     let expected = "<newest>.py:2, the last line to run for the first time\n";
     assert!(stderr.contains(expected), "{stderr}");

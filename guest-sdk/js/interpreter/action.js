@@ -2,6 +2,7 @@
 // the script is in the newest message, and `config` is the config of the team file. `script.js` loads scripts.
 
 import * as sdk from "@strata/action";
+import script from "strata:interpreter/script@0.1.0";
 import { register } from "../src/trace.js";
 import { load, translate } from "./script.js";
 
@@ -11,12 +12,12 @@ const EVALUATED = "<input>";
 
 /** Replaces the config of `cx` by that of the script, and returns the script's action. */
 function loadScript(cx) {
-  const { script, config } = cx.config;
+  const { script: given, config } = cx.config;
   cx.config = config;
-  const { name, text } = script ?? scriptInMessage(cx);
+  const { name, text } = given ?? scriptInMessage(cx);
   const source = translate(name, text);
   register(EVALUATED, source.locate);
-  return load(source.code, sdk, cx);
+  return load(source.code, { sdk, cx, lineReached: (line) => script.lineReached(line) });
 }
 
 /** Returns the script in the newest message: its first code block, or the whole text if it has none. */

@@ -8,9 +8,11 @@
 import { Failure } from "@strata/action";
 import { parse } from "acorn";
 import { simple } from "acorn-walk";
+import { Edits } from "./edits.js";
+import { reportLines } from "./lines.js";
 
 const SDK = "@strata/action";
-const HEAD = '(function* ($import, $export, $drive, cx) { "use strict"; ';
+const HEAD = '(function* ($import, $export, $drive, $seen, $reached, cx) { "use strict"; ';
 const TAIL = "\n})";
 const OPTIONS = {
   ecmaVersion: 2023,
@@ -22,11 +24,19 @@ const OPTIONS = {
   preserveParens: true,
 };
 
-/** Evaluates the result of `translate`, and returns the action that the script defines. */
-export async function load(code, sdk, cx) {
+/**
+ * Evaluates the result of `translate`, and returns the action that the script defines. `lineReached` is called with the
+ * number of a line when the script reaches it for the first time; see `lines.js`.
+ */
+export async function load(code, { sdk, cx, lineReached }) {
   const exported = {};
+  const seen = [];
+  const reached = (line) => {
+    seen[line] = true;
+    lineReached(line);
+  };
   const body = (0, eval)(code);
-  const outcome = await drive(body(() => sdk, exported, drive, cx));
+  const outcome = await drive(body(() => sdk, exported, drive, seen, reached, cx));
   const { default: main, ...named } = exported;
   if (typeof main === "function") return { run: main };
   if (main) return main;
@@ -74,6 +84,7 @@ export function translate(name, source) {
   const refuse = (node, why) => {
     throw refused(name, node.loc.start, why);
   };
+  reportLines(tree, edits);
   replaceAsync(tree, edits, refuse);
   tree.body.forEach((node) => replaceModuleItem(node, edits, refuse));
   const { code, originalColumn } = edits.apply();
@@ -96,22 +107,26 @@ function replaceModuleItem(node, edits, refuse) {
       return type === "ImportSpecifier" ? `{ ${imported.name}: ${local.name} }` : local.name;
     });
     const assignments = parts.map((part) => `${part} = $import()`);
-    edits.replace(node, assignments.length > 0 ? `const ${assignments.join(", ")};` : "");
+    edits.replace(node.start, node.end, assignments.length > 0 ? `const ${assignments.join(", ")};` : "");
   } else if (node.type === "ExportDefaultDeclaration") {
     const { id, start, end, type } = node.declaration;
     // A declaration with a name must remain one, because the rest of the script may use the name.
     const isDeclared = id && type.endsWith("Declaration");
-    edits.put(node.start, start, isDeclared ? "" : "$export.default = ");
-    edits.put(end, end, isDeclared ? ` ${exportOf("default", id.name)}` : ";");
+    edits.replace(node.start, start, isDeclared ? "" : "$export.default = ");
+    edits.surround(start, end, "", isDeclared ? ` ${exportOf("default", id.name)}` : ";");
   } else if (node.type === "ExportNamedDeclaration") {
     if (node.source) refuse(node, "a script cannot export from another module");
     const { declaration, specifiers } = node;
-    if (!declaration) return edits.replace(node, specifiers.map((one) => exportOf(one.exported.name, one.local.name)).join(" "));
+    if (!declaration) {
+      const assignments = specifiers.map((one) => exportOf(one.exported.name, one.local.name));
+      return edits.replace(node.start, node.end, assignments.join(" "));
+    }
     const named = declaration.id ? [declaration.id] : declaration.declarations.map(({ id }) => id);
     named.forEach((id) => id.type === "Identifier" || refuse(id, "a script cannot export a destructuring pattern"));
     const names = named.map(({ name }) => name);
-    edits.put(node.start, declaration.start, "");
-    edits.put(node.end, node.end, ` ${names.map((each) => exportOf(each, each)).join(" ")}`);
+    edits.replace(node.start, declaration.start, "");
+    // A declaration of variables may end without a semicolon.
+    edits.surround(node.start, node.end, "", `; ${names.map((each) => exportOf(each, each)).join(" ")}`);
   } else if (node.type === "ExportAllDeclaration") {
     refuse(node, "a script cannot export from another module");
   }
@@ -127,23 +142,21 @@ function replaceAsync(tree, edits, refuse) {
     const isArrow = node.type === "ArrowFunctionExpression";
     const [open, close] = ["return $drive((function* () {", isArrow ? "}).call(this));" : "}).apply(this, arguments));"];
     if (node.body.type === "BlockStatement") {
-      edits.put(node.body.start + 1, node.body.start + 1, ` ${open}`);
-      edits.put(node.body.end - 1, node.body.end - 1, close);
+      edits.surround(node.body.start + 1, node.body.end - 1, ` ${open}`, close);
     } else {
-      edits.put(node.body.start, node.body.start, `{ ${open} return (`);
-      edits.put(node.body.end, node.body.end, `); ${close} }`);
+      edits.surround(node.body.start, node.body.end, `{ ${open} return (`, `); ${close} }`);
     }
   };
   // The keyword is before the function, or before the name of a method.
-  const without = (node) => edits.put(node.start, node.start + "async".length, "");
+  const without = (node) => edits.replace(node.start, node.start + "async".length, "");
   // The replacement begins with a parenthesis. Without a semicolon, it could continue the previous line.
   const statements = ({ body }) =>
     body.filter(({ type, start }) => type === "ExpressionStatement" && /^(await|async)\b/.test(edits.text.slice(start, start + 6)))
-      .forEach(({ start }) => edits.put(start, start, ";"));
+      .forEach(({ start, end }) => edits.surround(start, end, ";", ""));
   const method = (node) => {
     if (node.value?.async && (node.method || node.type === "MethodDefinition")) {
       const start = edits.text.indexOf("async", node.start);
-      edits.put(start, start + "async".length, "");
+      edits.replace(start, start + "async".length, "");
     }
   };
   simple(tree, {
@@ -159,53 +172,9 @@ function replaceAsync(tree, edits, refuse) {
     MethodDefinition: method,
     Function: asyncFunction,
     AwaitExpression(node) {
-      edits.put(node.start, node.argument.start, "(yield (");
-      edits.put(node.end, node.end, "))");
+      edits.replace(node.start, node.argument.start, "(yield (");
+      edits.surround(node.start, node.end, "", "))");
     },
     ForOfStatement: (node) => node.await && refuse(node, "`for await` is not supported; await each item"),
   });
-}
-
-/** Replacements in a text, in any order. They must not overlap. Line breaks are kept. */
-class Edits {
-  #edits = [];
-
-  constructor(text) {
-    this.text = text;
-  }
-
-  put(start, end, by) {
-    const lines = this.text.slice(start, end).replace(/[^\n]/g, "");
-    this.#edits.push({ start, end, by: by + lines });
-  }
-
-  replace(node, by) {
-    this.put(node.start, node.end, by);
-  }
-
-  /** Returns the changed text, and a function that converts a column in one of its lines to the original one. */
-  apply() {
-    let code = "";
-    let from = 0;
-    const kept = [];
-    const keep = (to) => {
-      kept.push({ at: code.length, from, to });
-      code += this.text.slice(from, to);
-    };
-    // The sort is stable: at the same position, the end of an inner node was added before that of the outer one.
-    for (const { start, end, by } of this.#edits.toSorted((a, b) => a.start - b.start || a.end - b.end)) {
-      keep(start);
-      code += by;
-      from = end;
-    }
-    keep(this.text.length);
-    return { code, originalColumn: (line, column) => this.#originalColumn(code, kept, line, column) };
-  }
-
-  #originalColumn(code, kept, line, column) {
-    const startOfLine = (text) => text.split("\n").slice(0, line - 1).join("\n").length + (line > 1);
-    const position = startOfLine(code) + Math.max(0, column - 1);
-    const { at, from, to } = kept.findLast((part) => part.at <= position) ?? kept[0];
-    return Math.max(1, Math.min(to, from + position - at) - startOfLine(this.text) + 1);
-  }
 }

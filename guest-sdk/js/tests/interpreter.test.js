@@ -10,6 +10,7 @@ const source = (text) => `data:text/javascript,${encodeURIComponent(text)}`;
 /** Replacements for imported modules. Packages of npm are not available here. */
 const REPLACEMENTS = {
   "@strata/action": new URL("../src/index.js", import.meta.url).href,
+  "strata:interpreter/script@0.1.0": source("export default { lineReached() {} };"),
   "../src/trace.js": source("export const register = () => {};"),
   "./script.js": source(`
     export const translate = (name, text) => ({ code: text });

@@ -1,8 +1,9 @@
 // Builds a component from an action: checks TypeScript, bundles the source with its imports, and combines the bundle
 // with an engine. `strata-host build` runs it with one argument, a JSON object with the keys `dir` (the directory of the
 // action), `entry` (the source file, relative to `dir`), `out` (the component to write), `inputs` (the file to which
-// the list of source files is written), `about` (the contents of package.json), `sdk` and `wit` (their directories).
-// Errors are written to stderr as `file:line:column`.
+// the list of source files is written), `about` (the contents of package.json), `sdk` and `wit` (their directories), and
+// `interpreter` (the directory of the interfaces that only interpreters of scripts import, or null for an action). Errors
+// are written to stderr as `file:line:column`.
 
 import { spawnSync } from "node:child_process";
 import fs from "node:fs";
@@ -17,7 +18,7 @@ const TOOLS = path.join(path.dirname(fileURLToPath(import.meta.url)), "node_modu
 const BUNDLE = "bundle.js";
 const WORLDS = { "": "action", planner: "planning-action", thinker: "thinking-action", "planner,thinker": "versatile-action" };
 
-const { dir: given, entry, out, inputs, about, sdk: kit, wit } = JSON.parse(process.argv[2]);
+const { dir: given, entry, out, inputs, about, sdk: kit, wit, interpreter } = JSON.parse(process.argv[2]);
 // The bundler resolves symbolic links in the names of files.
 const [dir, sdk] = [given, kit].map((directory) => fs.realpathSync(directory));
 
@@ -132,19 +133,29 @@ function relativeMap(map) {
 
 async function component(source, map) {
   const jsSource = `${source}\n;globalThis.__strata_source_map = ${JSON.stringify(JSON.stringify(map))};\n`;
-  const world = WORLDS[[...about.exports].sort().join(",")];
+  const world = interpreter ? "interpreter" : WORLDS[[...about.exports].sort().join(",")];
+  const temporary = fs.mkdtempSync(path.join(os.tmpdir(), "strata-js-"));
   // The engine can read this directory while it loads the bundle, so it contains only the bundle.
-  const moduleRoot = fs.mkdtempSync(path.join(os.tmpdir(), "strata-js-"));
+  const moduleRoot = path.join(temporary, "bundle");
   const jsPath = path.join(moduleRoot, BUNDLE);
   try {
+    fs.mkdirSync(moduleRoot);
     fs.writeFileSync(jsPath, jsSource);
-    const built = await componentize({ witPath: wit, world, jsSource, jsPath, moduleRoot, sync: true, optSize: true });
+    const witPath = interpreter ? interpreterInterfaces(path.join(temporary, "wit")) : wit;
+    const built = await componentize({ witPath, world, jsSource, jsPath, moduleRoot, sync: true, optSize: true });
     return built.component;
   } catch (error) {
     fail(locateFrames(error.message, new SourceMap(map)));
   } finally {
-    fs.rmSync(moduleRoot, { recursive: true });
+    fs.rmSync(temporary, { recursive: true });
   }
+}
+
+/** Creates a directory with the interfaces of an interpreter and, as their dependency, those of all actions. Returns it. */
+function interpreterInterfaces(directory) {
+  fs.cpSync(interpreter, directory, { recursive: true });
+  fs.cpSync(wit, path.join(directory, "deps/action"), { recursive: true });
+  return directory;
 }
 
 /** Converts an error of loading the bundle to one whose frames refer to the sources. */

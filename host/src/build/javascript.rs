@@ -7,11 +7,11 @@
 mod package;
 pub mod tools;
 
-use super::sdk::{JAVASCRIPT, JAVASCRIPT_TOOLS, WIT};
+use super::sdk::{INTERPRETER_WIT, JAVASCRIPT, JAVASCRIPT_TOOLS, WIT};
 use super::sources::{BuildOutput, fingerprint};
 use super::{BuildError, Built, component, tool, with_path};
 use package::NodePackage;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -21,14 +21,35 @@ const SDK_LINK: &str = "node_modules/@strata/action";
 /// Where npm's scripts look for esbuild, which removes the types from tests.
 const BUNDLER_LINK: &str = "node_modules/.bin/esbuild";
 
+/// What a directory contains.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum JavaScriptSource {
+    Action,
+    Interpreter,
+}
+
 /// Builds the action in `dir`.
 pub fn build(dir: &Path, report: &mut dyn FnMut(&str)) -> Result<Built, BuildError> {
+    build_source(JavaScriptSource::Action, dir, report)
+}
+
+/// Builds the interpreter of scripts in `dir`.
+pub fn build_interpreter(dir: &Path, report: &mut dyn FnMut(&str)) -> Result<Built, BuildError> {
+    build_source(JavaScriptSource::Interpreter, dir, report)
+}
+
+fn build_source(
+    source: JavaScriptSource,
+    dir: &Path,
+    report: &mut dyn FnMut(&str),
+) -> Result<Built, BuildError> {
     let package = NodePackage::read(dir)?;
     let output = BuildOutput::lock(dir, &package.file_name())?;
     let fingerprint = fingerprint(
         dir,
         &[
             &WIT.digest(),
+            &INTERPRETER_WIT.digest(),
             &JAVASCRIPT.digest(),
             &JAVASCRIPT_TOOLS.digest(),
         ],
@@ -49,7 +70,18 @@ pub fn build(dir: &Path, report: &mut dyn FnMut(&str)) -> Result<Built, BuildErr
         link_to_cache(&tools.join(BUNDLER_LINK), &dir.join(BUNDLER_LINK))?;
     }
     report(&format!("building {}", package.name));
-    let inputs = componentize(dir, &package, &tools, &sdk, &output.temporary_path())?;
+    let job = json!({
+        "dir": dir,
+        "entry": package.entry,
+        "about": package.metadata(),
+        "sdk": sdk,
+        "wit": WIT.unpack()?,
+        "interpreter": match source {
+            JavaScriptSource::Action => None,
+            JavaScriptSource::Interpreter => Some(INTERPRETER_WIT.unpack()?),
+        },
+    });
+    let inputs = componentize(dir, &tools, job, &output.temporary_path())?;
     Ok(Built {
         component: output.install(&fingerprint, &inputs)?,
         fresh: false,
@@ -57,29 +89,21 @@ pub fn build(dir: &Path, report: &mut dyn FnMut(&str)) -> Result<Built, BuildErr
 }
 
 /// Makes the component at `to`, and returns the files that it was made from, except for those of
-/// the SDK and of packages.
+/// the SDK and of packages. `build.mjs` describes the keys of `job`.
 fn componentize(
     dir: &Path,
-    package: &NodePackage,
     tools: &Path,
-    sdk: &Path,
+    mut job: Value,
     to: &Path,
 ) -> Result<Vec<PathBuf>, BuildError> {
     let list = to.with_extension("inputs");
-    let asked = json!({
-        "dir": dir,
-        "entry": package.entry,
-        "out": to,
-        "inputs": list,
-        "about": package.metadata(),
-        "sdk": sdk,
-        "wit": WIT.unpack()?,
-    });
+    job["out"] = json!(to);
+    job["inputs"] = json!(list);
     let mut command = tools::node_command();
     command
         .current_dir(dir)
         .arg(tools.join("build.mjs"))
-        .arg(asked.to_string());
+        .arg(job.to_string());
     let ended = tool::run(&mut command).map_err(tools::node_missing)?;
     let refused = |details: String| BuildError::Compile {
         dir: dir.to_owned(),

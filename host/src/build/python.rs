@@ -6,7 +6,7 @@
 mod environment;
 mod project;
 
-use super::sdk::{self, PYTHON};
+use super::sdk::{self, INTERPRETER_WIT, PYTHON};
 use super::sources::{BuildOutput, fingerprint};
 use super::{BuildError, Built, component, pypi, tool, with_path};
 use crate::user;
@@ -23,9 +23,7 @@ const ENTRY_MODULE: &str = "strata_entry";
 /// directory in the search path.
 const SDK_TRACEBACK_PREFIXES: [&str; 2] = ["\"/1/", "\"/2/"];
 
-/// The interface that an interpreter imports beside those of every action, and the world that
-/// contains all of them.
-const INTERPRETER_WIT: &str = "script.wit";
+/// The world of an interpreter: the imports of every action, and those of `sdk::INTERPRETER_WIT`.
 const INTERPRETER_WORLD: &str = "strata:interpreter/interpreter";
 
 /// What a directory contains.
@@ -56,6 +54,7 @@ fn build_source(
         dir,
         &[
             &sdk::WIT.digest(),
+            &INTERPRETER_WIT.digest(),
             &PYTHON.digest(),
             env!("CARGO_PKG_VERSION"),
         ],
@@ -74,7 +73,7 @@ fn build_source(
         PythonSource::Action => command.args(["--world", project.world()]),
         PythonSource::Interpreter => command
             .arg("--wit-path")
-            .arg(dir.join(INTERPRETER_WIT))
+            .arg(INTERPRETER_WIT.unpack()?)
             .args(["--world", INTERPRETER_WORLD]),
     };
     componentize(

@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 
 use strata_core::record::id::Digest;
 
-use super::sdk::{JAVASCRIPT, JAVASCRIPT_TOOLS, Kit, PYTHON, WIT, combined_digest};
+use super::sdk::{
+    INTERPRETER_WIT, JAVASCRIPT, JAVASCRIPT_TOOLS, Kit, PYTHON, WIT, combined_digest,
+};
 use super::{BuildError, Built, javascript, python, with_path};
 use crate::plugin::script::ScriptLanguage;
 
@@ -38,13 +40,13 @@ impl InterpreterRecipe {
         match language {
             ScriptLanguage::JavaScript => Self {
                 sdk: JAVASCRIPT,
-                inputs: &[WIT, JAVASCRIPT, JAVASCRIPT_TOOLS],
-                build: javascript::build,
+                inputs: &[WIT, INTERPRETER_WIT, JAVASCRIPT, JAVASCRIPT_TOOLS],
+                build: javascript::build_interpreter,
             },
             // The list of the tools for Python is a file of the SDK.
             ScriptLanguage::Python => Self {
                 sdk: PYTHON,
-                inputs: &[WIT, PYTHON],
+                inputs: &[WIT, INTERPRETER_WIT, PYTHON],
                 build: python::build_interpreter,
             },
         }

@@ -28,6 +28,12 @@ pub const WIT: Kit = Kit {
     files: WIT_FILES,
 };
 
+/// What interpreters of scripts import in addition. It is not part of what actions are built with.
+pub(super) const INTERPRETER_WIT: Kit = Kit {
+    name: "interpreter",
+    files: embedded!["guest-sdk/interpreter": "script.wit"],
+};
+
 /// The SDK for C.
 pub const C: Kit = Kit {
     name: "c",
@@ -77,7 +83,6 @@ pub const PYTHON: Kit = Kit {
         "interpreter/lines.py",
         "interpreter/pyproject.toml",
         "interpreter/script.py",
-        "interpreter/script.wit",
         "pyproject.toml",
         "strata_action/__init__.py",
         "strata_action/_host.py",
@@ -113,7 +118,7 @@ pub const PYTHON: Kit = Kit {
 pub const JAVASCRIPT: Kit = Kit {
     name: "js",
     files: embedded!["guest-sdk/js":
-        "README.md", "interpreter/action.js", "interpreter/package.json", "interpreter/script.js", "package.json", "src/action.js", "src/component.js", "src/environment.js", "src/errors.js", "src/globals.d.ts", "src/globals.js", "src/host.js", "src/http.js", "src/human.js", "src/index.d.ts", "src/index.js", "src/json.js", "src/llm.js", "src/media.js", "src/promises.js", "src/serve.js", "src/testing.d.ts", "src/testing.js", "src/text.js", "src/timers.js", "src/trace.js", "src/validate.js"],
+        "README.md", "interpreter/action.js", "interpreter/edits.js", "interpreter/lines.js", "interpreter/package.json", "interpreter/script.js", "package.json", "src/action.js", "src/component.js", "src/environment.js", "src/errors.js", "src/globals.d.ts", "src/globals.js", "src/host.js", "src/http.js", "src/human.js", "src/index.d.ts", "src/index.js", "src/json.js", "src/llm.js", "src/media.js", "src/promises.js", "src/serve.js", "src/testing.d.ts", "src/testing.js", "src/text.js", "src/timers.js", "src/trace.js", "src/validate.js"],
 };
 
 /// The script that makes components from JavaScript, and the list of the tools that it uses.

@@ -11,7 +11,7 @@ mod interpreter {
     #![allow(missing_docs, reason = "generated; the WIT is its documentation")]
 
     wasmtime::component::bindgen!({
-        path: ["../wit", "../guest-sdk/python/interpreter/script.wit"],
+        path: ["../wit", "../guest-sdk/interpreter/script.wit"],
         world: "strata:interpreter/script-host",
         imports: { default: trappable },
     });

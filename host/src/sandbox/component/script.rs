@@ -15,8 +15,7 @@ use crate::excerpt::excerpt;
 use crate::plugin::{Limits, Plugin, script};
 use crate::sandbox::EntryPoint;
 
-/// The maximum number of loops of a script that a fault lists, and the length of each line.
-const MAX_LOOPS: usize = 8;
+/// The maximum length of a line of a script in a fault.
 const LINE_CHARS: usize = 80;
 
 /// A script.
@@ -113,9 +112,8 @@ impl ScriptFile {
     }
 
     /// Replaces the interpreter's frames in a fault, which say nothing about the script, with the
-    /// line that the interpreter reported last. The interpreter of JavaScript reports none: if such
-    /// a script computed for too long, it was in a loop or recursed, so its loops are listed. A
-    /// fault that the script declared itself is not changed.
+    /// line that the interpreter reported last. A fault that the script declared itself is not
+    /// changed.
     pub(in crate::sandbox) fn replace_backtrace(&self, fault: &mut Fault, line: Option<u32>) {
         let is_too_long = matches!(
             fault.cause,
@@ -126,15 +124,8 @@ impl ScriptFile {
         }
         fault.backtrace = match line {
             Some(line) => vec![self.reached(line)],
-            None if is_too_long => self.list_loops(),
-            None => Vec::new(),
+            None => vec![format!("{} (a script; no line of it has run)", self.name)],
         };
-        if fault.backtrace.is_empty() {
-            fault.backtrace.push(format!(
-                "{} (a script; the interpreter does not say at which line)",
-                self.name
-            ));
-        }
     }
 
     /// Describes the last line that ran for the first time.
@@ -150,24 +141,6 @@ impl ScriptFile {
             "{}:{line}, the last line to run for the first time{shown}",
             self.name
         )
-    }
-
-    /// Lists the lines of the script in which a loop starts.
-    fn list_loops(&self) -> Vec<String> {
-        let text = self.text.as_deref().unwrap_or_default();
-        let is_loop = |line: &str| {
-            let mut words = line.split(|c: char| !c.is_alphanumeric() && c != '_');
-            comment_text(line).is_none() && words.any(|word| matches!(word, "while" | "for" | "do"))
-        };
-        let numbered = (1..).zip(text.lines()).filter(|(_, line)| is_loop(line));
-        let describe = |(number, line): (usize, &str)| {
-            format!(
-                "{}:{number}: a loop, perhaps this one: {}",
-                self.name,
-                excerpt(line.trim(), LINE_CHARS)
-            )
-        };
-        numbered.map(describe).take(MAX_LOOPS).collect()
     }
 
     /// Returns the plugin with which the interpreter is called. Its config has the script and the
@@ -264,16 +237,9 @@ mod tests {
             script(text).replace_backtrace(&mut fault, line);
             assert_eq!(fault.backtrace, expected, "{text}");
         };
-        let unknown = "a.js (a script; the interpreter does not say at which line)";
-        let found = "a.js:3: a loop, perhaps this one: while (true) {}";
-        check(
-            "// for all\nlet format = 1;\n  while (true) {}\n",
-            None,
-            FaultCause::CpuLimit,
-            &[found],
-        );
-        check("while (true) {}", None, FaultCause::Unspecified, &[unknown]);
-        check("f()", None, FaultCause::FuelLimit, &[unknown]);
+        let none = "a.js (a script; no line of it has run)";
+        check("while (true) {}", None, FaultCause::CpuLimit, &[none]);
+        check("f()", None, FaultCause::Unspecified, &[none]);
         let reached = "a.js:2, the last line to run for the first time";
         let shown = format!("{reached}: f()");
         for cause in [FaultCause::CpuLimit, FaultCause::Unspecified] {
