@@ -122,7 +122,7 @@ fn submit(pool: &Pool, n: usize, attempt: &Attempt) {
         labels: vec![pool.label.clone()],
         secrets: Vec::new(),
     };
-    let database = RunDatabase::parse(pool.url).unwrap();
+    let database = RunDatabase::parse(&pool.url).unwrap();
     let submitted = database.submit(&NewSubmission {
         name: &pool.name(&n.to_string()),
         base: &env,
@@ -234,6 +234,22 @@ fn files_of_the_worker(home: &Workspace) -> Vec<Attempt> {
     all
 }
 
+/// A component that was replaced in the database after the team was submitted.
+fn replaced_component() -> Attempt {
+    let lock = format!(
+        "version = 1\n[[component]]\nsource = \"../components/0/p.wasm\"\nsha256 = \"{}\"\nsize = 1\n",
+        "0".repeat(64)
+    );
+    Attempt {
+        components: vec!["A.p=/bundle/components/0/p.wasm".into()],
+        files: vec![
+            ("components/0/p.wasm".into(), "(component)".into()),
+            ("team/strata.lock".into(), lock),
+        ],
+        ..attempt("a replaced component", &[], refused("locked is `0000"))
+    }
+}
+
 /// Ways to variables, secrets, programs and servers.
 fn other_things_of_the_worker(web: &Web) -> Vec<Attempt> {
     let port = web.port();
@@ -337,6 +353,7 @@ fn a_submitted_team_reaches_nothing_of_the_worker_in_any_known_way() {
     home.write("secret.wasm", SECRET);
     let mut all = files_of_the_worker(&home);
     all.extend(other_things_of_the_worker(&web));
+    all.push(replaced_component());
     assert!(all.len() >= 30, "{}", all.len());
     for (n, attempt) in all.iter().enumerate() {
         submit(&pool, n, attempt);

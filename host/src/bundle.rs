@@ -97,6 +97,15 @@ pub(crate) fn submitted_path(path: &Path, base: &Path) -> PathBuf {
     }
 }
 
+/// Returns the path in its bundle that a component of a submitted team has, if it is in there. `base` is
+/// the directory of the team file on this machine.
+pub(crate) fn path_in_bundle(component: &Path, base: &Path) -> Option<String> {
+    let inside = component
+        .strip_prefix(base.with_file_name(COMPONENTS))
+        .ok()?;
+    Some(format!("{COMPONENTS}/{}", inside.display()))
+}
+
 /// Returns whether a saved team file is that of a submitted run.
 pub(crate) fn is_submitted(saved: &SavedDefinition) -> bool {
     is_saved_base(&saved.base)

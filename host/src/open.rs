@@ -33,6 +33,23 @@ pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// Returns the bytes of a regular file of at most `limit` bytes, or its length as the inner error if it
+/// is longer. The length is compared before anything is read.
+pub fn read_bounded(path: &Path, limit: u64) -> io::Result<Result<Vec<u8>, u64>> {
+    let file = regular(path)?;
+    let length = file.metadata()?.len();
+    if length > limit {
+        return Ok(Err(length));
+    }
+    let mut bytes = Vec::new();
+    file.take(limit + 1).read_to_end(&mut bytes)?;
+    Ok(if bytes.len() as u64 > limit {
+        Err(bytes.len() as u64)
+    } else {
+        Ok(bytes)
+    })
+}
+
 /// Returns the text of a regular file. Fails if it is not UTF-8.
 pub fn read_to_string(path: &Path) -> io::Result<String> {
     let mut text = String::new();
@@ -114,6 +131,19 @@ mod tests {
         );
         fs::write(home.path().join("file"), "text").unwrap();
         assert_eq!(read_to_string(&home.path().join("file")).unwrap(), "text");
+    }
+
+    #[test]
+    fn a_file_that_is_too_long_is_not_read() {
+        let home = tempfile::tempdir().unwrap();
+        let file = home.path().join("file");
+        fs::write(&file, "text").unwrap();
+        assert_eq!(read_bounded(&file, 4).unwrap(), Ok(b"text".to_vec()));
+        assert_eq!(read_bounded(&file, 3).unwrap(), Err(4));
+        // It takes no space on the disk, and would not fit into memory.
+        let sparse = home.path().join("sparse");
+        File::create(&sparse).unwrap().set_len(1 << 40).unwrap();
+        assert_eq!(read_bounded(&sparse, 1 << 20).unwrap(), Err(1 << 40));
     }
 
     #[test]

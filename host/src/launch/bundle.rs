@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use strata_core::record::id::Digest;
 
-use super::{LaunchError, Notice, read_component};
+use super::source::ComponentSource;
+use super::{LaunchError, Notice};
 use crate::blob::{Blobs, digest_of};
 use crate::bundle::{COMPONENTS, MAX_BYTES, MAX_FILES, TEAM, WORKSPACE, saved_path};
 use crate::display_path::{absolute_path, display_path};
@@ -15,6 +16,8 @@ use crate::manifest::submission::relative_directory;
 use crate::open;
 use crate::plugin::script;
 use crate::storage::SavedDefinition;
+use crate::trust::lock::{ComponentLock, LOCK_FILE, LockedName};
+use crate::trust::signature::signature_path;
 
 /// The files of a team, and its team file with the paths that they have in the bundle.
 #[derive(Debug)]
@@ -61,22 +64,29 @@ impl Bundle {
         Ok(bundle)
     }
 
+    /// Adds the components with their signatures, and a lock file for them if the team has one.
     fn add_components(
         &mut self,
         definition: &Definition,
         report: &mut dyn FnMut(Notice<'_>),
     ) -> Result<(), LaunchError> {
+        let base = &definition.source.base;
+        let mut lock = ComponentLock::new(base);
         for (slot, plugin) in &definition.plugins {
             let component = &plugin.component;
+            let busy = &mut |line: &str| report(Notice::Busy(line));
+            let limit = plugin.limits.component_bytes;
+            let source = ComponentSource::read(component, limit, &definition.trust, busy);
+            let source =
+                source.map_err(|why| LaunchError::InvalidInput(why.message_with_advice(plugin)))?;
+            let entry = source.lock_entry();
             if script::is_passed_script(component) {
+                lock.set(LockedName::for_component(component, None, base), entry);
                 continue;
             }
-            let (file, bytes) = if script::is_script(component) && !component.is_dir() {
-                let bytes = open::read(component).map_err(|error| unreadable(component, &error))?;
-                (component.clone(), bytes)
-            } else {
-                read_component(component, &mut |line| report(Notice::Busy(line)))
-                    .map_err(LaunchError::InvalidInput)?
+            let (file, bytes) = match script::is_script(component) && !component.is_dir() {
+                true => (component.clone(), self.read(component)?),
+                false => (source.file, source.bytes),
             };
             let name = file.file_name().unwrap_or_default().to_string_lossy();
             let path = format!("{COMPONENTS}/{}/{name}", &digest_of(&bytes).0[..16]);
@@ -86,9 +96,19 @@ impl Bundle {
                 saved_path(&path).display()
             );
             self.definition.components.push(argument);
+            lock.set(LockedName::of_submitted(&path), entry);
+            let signature = signature_path(&file);
+            if signature.exists() {
+                let beside = signature_path(Path::new(&path));
+                self.add_file(&signature, beside.to_string_lossy().into_owned())?;
+            }
             self.add(path, bytes)?;
         }
-        Ok(())
+        // Whoever runs the team can then run no other components.
+        match ComponentLock::read_in(base)? {
+            Some(_) => self.add(format!("{TEAM}/{LOCK_FILE}"), lock.to_text().into_bytes()),
+            None => Ok(()),
+        }
     }
 
     /// Adds a file that the team file names, which has to lie beside it or below.
@@ -99,8 +119,7 @@ impl Bundle {
                 display_path(file)
             )));
         };
-        let bytes = open::read(file).map_err(|error| unreadable(file, &error))?;
-        self.add(format!("{TEAM}/{}", rest.display()), bytes)
+        self.add_file(file, format!("{TEAM}/{}", rest.display()))
     }
 
     /// Adds all files of a directory that an action may use.
@@ -124,8 +143,7 @@ impl Bundle {
             if kind.is_dir() {
                 self.add_directory(&path, &inside, report)?;
             } else if kind.is_file() {
-                let bytes = open::read(&path).map_err(|error| unreadable(&path, &error))?;
-                self.add(format!("{WORKSPACE}/{}", inside.display()), bytes)?;
+                self.add_file(&path, format!("{WORKSPACE}/{}", inside.display()))?;
             } else {
                 report(Notice::Warning(&format!(
                     "`{}` is no regular file, so it is not submitted",
@@ -136,21 +154,47 @@ impl Bundle {
         Ok(())
     }
 
+    /// Adds a file, unless it is there already.
+    fn add_file(&mut self, file: &Path, path: String) -> Result<(), LaunchError> {
+        if self.files.contains_key(&path) {
+            return Ok(());
+        }
+        let bytes = self.read(file)?;
+        self.add(path, bytes)
+    }
+
+    /// Returns the bytes of a file, which is not read if it does not fit.
+    fn read(&self, file: &Path) -> Result<Vec<u8>, LaunchError> {
+        let read = open::read_bounded(file, MAX_BYTES - self.bytes);
+        match read.map_err(|error| unreadable(file, &error))? {
+            Ok(bytes) => Ok(bytes),
+            Err(bytes) => Err(self.too_large(&display_path(file), bytes)),
+        }
+    }
+
     fn add(&mut self, path: String, bytes: Vec<u8>) -> Result<(), LaunchError> {
+        if self.files.contains_key(&path) {
+            return Ok(());
+        }
+        let size = bytes.len() as u64;
+        if size > MAX_BYTES - self.bytes || self.files.len() >= MAX_FILES {
+            return Err(self.too_large(&path, size));
+        }
         let digest = digest_of(&bytes);
-        if self.files.insert(path.clone(), digest.clone()).is_none() {
-            self.bytes += bytes.len() as u64;
-        }
-        if self.bytes > MAX_BYTES || self.files.len() > MAX_FILES {
-            return Err(LaunchError::InvalidInput(format!(
-                "the files of the team are too many to submit: with `{path}` they are {} with {} bytes, and at most \
-                 {MAX_FILES} with {MAX_BYTES} bytes are taken; grant a smaller directory",
-                self.files.len(),
-                self.bytes
-            )));
-        }
+        self.bytes += size;
+        self.files.insert(path, digest.clone());
         self.contents.insert(digest, Arc::from(bytes));
         Ok(())
+    }
+
+    /// Returns the error for a file with which the bundle would be too large.
+    fn too_large(&self, file: &str, bytes: u64) -> LaunchError {
+        LaunchError::InvalidInput(format!(
+            "the files of the team are too many to submit: with `{file}` they are {} with {} bytes, and at most \
+             {MAX_FILES} with {MAX_BYTES} bytes are taken; grant a smaller directory",
+            self.files.len() + 1,
+            self.bytes.saturating_add(bytes)
+        ))
     }
 }
 

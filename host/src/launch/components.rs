@@ -14,6 +14,7 @@ use strata_core::team::React;
 
 use super::source::{ComponentSource, UnloadableComponent};
 use super::{LaunchError, Notice};
+use crate::bundle::path_in_bundle;
 use crate::driver::HostServices;
 use crate::interface::component;
 use crate::manifest::{Definition, Diagnostic, Diagnostics};
@@ -327,7 +328,7 @@ impl ComponentLoader<'_> {
 
 /// Checks whether a component may be loaded: that its digest is the pinned and the locked one, and
 /// that it is signed as required. A component given on the command line is not bound by the lock,
-/// which is about the one it replaces.
+/// which is about the one it replaces. The lock of a submitted team is about what was submitted.
 fn check_trust(
     definition: &Definition,
     slot: Slot,
@@ -342,18 +343,23 @@ fn check_trust(
         );
         return Err(definition.pin_problem(slot, message));
     }
-    let lock = lock.filter(|_| !definition.is_overridden(slot));
-    let name = || {
-        LockedName::for_component(
-            &plugin.component,
-            definition.skill_name(slot),
-            &definition.source.base,
-        )
+    let base = &definition.source.base;
+    let submitted = match definition.is_submitted() {
+        true => path_in_bundle(&plugin.component, base),
+        false => None,
+    };
+    let lock = lock.filter(|_| submitted.is_some() || !definition.is_overridden(slot));
+    let name = || match &submitted {
+        Some(path) => LockedName::of_submitted(path),
+        None => LockedName::for_component(&plugin.component, definition.skill_name(slot), base),
     };
     if let Some(mismatch) = lock.and_then(|lock| lock.check(&name(), source.lock_entry()).err()) {
         let team = shell_path(Path::new(&definition.source.name));
         let lock = format!("lock it: `strata-host lock {team}`");
         let hint = match mismatch {
+            _ if submitted.is_some() => {
+                "it is not the one that was submitted; submit the team again".into()
+            }
             LockMismatch::Changed { .. } => {
                 format!("put the locked one back, or, if it is meant, {lock}")
             }

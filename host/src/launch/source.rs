@@ -2,7 +2,7 @@
 //! are the bytes of its interpreter. Only the digest of the bytes is computed here; they are not
 //! parsed.
 
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use strata_core::record::id::Digest;
@@ -29,7 +29,7 @@ const SLOW_COMPILE_BYTES: usize = 4 << 20;
 /// What a team file names as a component.
 pub(super) struct ComponentSource {
     /// The file that was read. If the team file names a directory, this is the built component.
-    file: PathBuf,
+    pub(super) file: PathBuf,
     /// The bytes of the component, or of the interpreter of a script.
     pub(super) bytes: Vec<u8>,
     script: Option<ScriptWithInterpreter>,
@@ -195,28 +195,11 @@ fn read_component_bytes(file: &Path, limit: u64) -> Result<Vec<u8>, UnloadableCo
             display_path(file)
         )
     };
-    read_bounded(file, limit)
+    open::read_bounded(file, limit)
         .map_err(unreadable)?
         .map_err(|length| {
             UnloadableComponent::from_load_error(file, &LoadError::TooLarge { length, limit })
         })
-}
-
-/// Reads a regular file of at most `limit` bytes. Returns its length as the inner error if it is
-/// longer.
-fn read_bounded(file: &Path, limit: u64) -> io::Result<Result<Vec<u8>, u64>> {
-    let file = open::regular(file)?;
-    let length = file.metadata()?.len();
-    if length > limit {
-        return Ok(Err(length));
-    }
-    let mut bytes = Vec::new();
-    file.take(limit + 1).read_to_end(&mut bytes)?;
-    Ok(if bytes.len() as u64 > limit {
-        Err(bytes.len() as u64)
-    } else {
-        Ok(bytes)
-    })
 }
 
 fn read_text(script: &Path) -> Result<String, UnloadableComponent> {
@@ -227,7 +210,7 @@ fn read_text(script: &Path) -> Result<String, UnloadableComponent> {
         ))
     };
     let read =
-        read_bounded(script, MAX_SCRIPT_BYTES).map_err(|error| refused(error.to_string()))?;
+        open::read_bounded(script, MAX_SCRIPT_BYTES).map_err(|error| refused(error.to_string()))?;
     let bytes = read.map_err(|length| {
         refused(format!(
             "it has {length} bytes, at most {MAX_SCRIPT_BYTES} are run; build an action of it"

@@ -18,7 +18,7 @@ use crate::plugin::script;
 use crate::replace::{Replacement, replace};
 
 /// The name of the lock file.
-const FILE_NAME: &str = "strata.lock";
+pub(crate) const LOCK_FILE: &str = "strata.lock";
 /// The version of the format.
 const FORMAT_VERSION: u32 = 1;
 /// The maximum size of a lock file in bytes, enough for ten thousand components.
@@ -123,7 +123,7 @@ struct LockFileEntry {
 impl ComponentLock {
     /// Reads the lock file in a directory. Returns `None` if there is none.
     pub fn read_in(base: &Path) -> Result<Option<Self>, LockError> {
-        let path = base.join(FILE_NAME);
+        let path = base.join(LOCK_FILE);
         let mut text = String::new();
         let read =
             open::regular(&path).and_then(|file| file.take(MAX_BYTES).read_to_string(&mut text));
@@ -147,7 +147,7 @@ impl ComponentLock {
     /// Returns an empty lock for a directory. Writes nothing.
     pub fn new(base: &Path) -> Self {
         Self {
-            path: base.join(FILE_NAME),
+            path: base.join(LOCK_FILE),
             components: BTreeMap::new(),
         }
     }
@@ -195,7 +195,7 @@ impl ComponentLock {
     /// Atomically replaces the file.
     pub fn write(&self) -> Result<(), LockError> {
         let written = replace(&self.path, Replacement::Shared, |new| {
-            new.write_all(self.text().as_bytes())
+            new.write_all(self.to_text().as_bytes())
         });
         written.map_err(|source| LockError::Io {
             path: self.path.clone(),
@@ -204,11 +204,8 @@ impl ComponentLock {
         })
     }
 
-    fn base(&self) -> &Path {
-        self.path.parent().unwrap_or(Path::new("/"))
-    }
-
-    fn text(&self) -> String {
+    /// Returns the text of the file.
+    pub fn to_text(&self) -> String {
         let mut text = format!(
             "# The components of the teams in this folder. Others are refused.\n\
              # Written by `strata-host lock`.\nversion = {FORMAT_VERSION}\n"
@@ -224,6 +221,10 @@ impl ComponentLock {
         }
         text
     }
+
+    fn base(&self) -> &Path {
+        self.path.parent().unwrap_or(Path::new("/"))
+    }
 }
 
 impl LockedName {
@@ -237,6 +238,11 @@ impl LockedName {
                 .into_owned()
         };
         skill.map_or_else(|| Self::File(file()), |skill| Self::Skill(skill.to_owned()))
+    }
+
+    /// Returns the name of a component that was submitted with a team, by its path in the bundle.
+    pub(crate) fn of_submitted(path: &str) -> Self {
+        Self::File(format!("../{path}"))
     }
 
     /// Returns the key of the name in the file.
@@ -335,7 +341,7 @@ mod tests {
         );
         lock.write().unwrap();
         assert_eq!(ComponentLock::read_in(home.path()).unwrap(), Some(lock));
-        let text = fs::read_to_string(home.path().join(FILE_NAME)).unwrap();
+        let text = fs::read_to_string(home.path().join(LOCK_FILE)).unwrap();
         let sources: Vec<_> = text
             .lines()
             .filter_map(|line| line.strip_prefix("source = "))
@@ -356,7 +362,7 @@ mod tests {
         let mut lock = ComponentLock::new(home.path());
         lock.set(LockedName::File("a/b.wasm".into()), locked("1", 23));
         lock.set(LockedName::Skill("write@1.0.0".into()), locked("4", 56));
-        let text = golden(FILE_NAME, lock.text().as_bytes());
+        let text = golden(LOCK_FILE, lock.to_text().as_bytes());
         fs::write(lock.path(), text).unwrap();
         assert_eq!(ComponentLock::read_in(home.path()).unwrap(), Some(lock));
     }
