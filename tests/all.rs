@@ -34,6 +34,7 @@
 //! | `metagpt` | teams that MetaGPT saved |
 //! | `strangers` | storage that another user wrote: nothing that its team file names is used |
 //! | `databases` | runs in PostgreSQL: the same as in a directory; their owner; what cannot be used |
+//! | `database_commands` | several databases, closed ones, and backups |
 //! | `workers` | submitted runs: taken by workers, continued by others, left alone when they have ended |
 //! | `worker_chaos` | workers that are killed, suspended and cut off, and a server that crashes |
 //! | `untrusted_submissions` | what submitted teams try to reach on a worker's machine |
@@ -102,6 +103,7 @@ mod children;
 mod compile_cache;
 mod components;
 mod crash;
+mod database_commands;
 mod databases;
 mod describing;
 mod dev;

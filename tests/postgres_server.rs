@@ -31,6 +31,43 @@ pub fn database_url() -> Option<&'static str> {
     Some(&server.url)
 }
 
+/// Creates a database without tables of runs on the server, and returns its URL. `None` if no server can
+/// be started here.
+#[allow(
+    dead_code,
+    reason = "only some of the programs that use this file need it"
+)]
+pub fn create_database(name: &str) -> Option<String> {
+    let url = database_url()?;
+    query(url, &format!("CREATE DATABASE \"{name}\""));
+    let (before, after) = url.split_once("/postgres?").expect("the URL of the server");
+    Some(format!("{before}/{name}?{after}"))
+}
+
+/// Carries out a statement with PostgreSQL's own client, and returns what it prints.
+#[allow(
+    dead_code,
+    reason = "only some of the programs that use this file need it"
+)]
+pub fn query(url: &str, sql: &str) -> String {
+    let mut client = Command::new("psql");
+    client.args([
+        "-X",
+        "-q",
+        "-A",
+        "-t",
+        "-v",
+        "ON_ERROR_STOP=1",
+        "-c",
+        sql,
+        url,
+    ]);
+    let output = client.output().expect("psql is installed with the server");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{sql}: {stderr}");
+    String::from_utf8_lossy(&output.stdout).trim().to_owned()
+}
+
 impl TestServer {
     fn start() -> Option<Self> {
         if let Ok(url) = std::env::var(URL_VARIABLE) {

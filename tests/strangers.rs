@@ -362,8 +362,9 @@ const LOOKERS: [&[&str]; 17] = [
 /// Commands that run a saved team. They are tested above, and `worker` in `untrusted_submissions`.
 const RUNNERS: [&str; 3] = ["run", "replay", "worker"];
 /// Commands that do not use a saved team. The operator names what they build or check.
-const OTHERS: [&str; 15] = [
+const OTHERS: [&str; 16] = [
     "dev",
+    "database",
     "submit",
     "check",
     "lock",

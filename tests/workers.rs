@@ -18,19 +18,24 @@ const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A database, and a label that only the workers and the runs of one test have.
 pub struct Pool {
-    pub url: &'static str,
+    pub url: String,
     pub label: String,
 }
 
 impl Pool {
     /// Returns a pool that no other test uses. `None` if there is no server.
     pub fn new() -> Option<Self> {
+        postgres_server::database_url().map(Self::in_database)
+    }
+
+    /// Returns a pool in a database.
+    pub fn in_database(url: &str) -> Self {
         static POOLS: AtomicU32 = AtomicU32::new(0);
         let n = POOLS.fetch_add(1, Ordering::Relaxed);
-        Some(Self {
-            url: postgres_server::database_url()?,
+        Self {
+            url: url.to_owned(),
             label: format!("pool-{}-{n}", std::process::id()),
-        })
+        }
     }
 
     /// Returns the name of a run that no other test has.
@@ -45,7 +50,7 @@ impl Pool {
 
     /// Returns where a run is kept.
     pub fn location(&self, run: &str) -> StorageLocation {
-        RunDatabase::parse(self.url)
+        RunDatabase::parse(&self.url)
             .unwrap()
             .location(&self.name(run))
     }
@@ -57,7 +62,7 @@ impl Pool {
 
     /// Returns the command that starts a worker in a directory.
     pub fn worker_command(&self, place: &Workspace, more: &[&str]) -> Command {
-        let first = ["worker", "--database", self.url, "--label", &self.label];
+        let first = ["worker", "--database", &self.url, "--label", &self.label];
         place.command(&[&first, more].concat())
     }
 
@@ -68,7 +73,7 @@ impl Pool {
             "submit",
             "team.toml",
             "--database",
-            self.url,
+            &self.url,
             "--needs",
             &self.label,
             "--name",
@@ -171,6 +176,8 @@ config = { steps = [{ fail = "error", attempts = [1] }, { say = "tried: {inputs}
 fn a_worker_runs_a_team_of_which_it_has_no_file_and_another_continues_it() {
     let Some(pool) = Pool::new() else { return };
     let (place, first, second) = (reader(), Workspace::empty(), Workspace::empty());
+    // What is locked is so wherever the team runs.
+    place.host(&["lock", "team.toml"]).expect(0);
     let waiting = pool.submit(&place, "reader", &["--wait"]);
     let killed = pool.worker(&first, &[]);
     // Its workspace goes with it.
@@ -184,6 +191,9 @@ fn a_worker_runs_a_team_of_which_it_has_no_file_and_another_continues_it() {
     assert_eq!(done.stdout, "from the file,from the model written\n");
     next.signal(Signal::TERM);
     next.end().expect(0);
+    let submission = pool.location("reader").open_submission().unwrap().unwrap();
+    let files = submission.files().unwrap();
+    assert!(files.contains_key("team/strata.lock"), "{files:?}");
     let events = second.host(&["events", &pool.run("reader")]).expect(0);
     let events = stream::parse(&events.stdout);
     let started = stream::of_kind(&events, "action-started");
@@ -244,6 +254,48 @@ fn a_worker_that_is_stopped_gives_its_runs_to_others() {
 }
 
 #[test]
+fn a_worker_that_drains_takes_nothing_and_lets_its_runs_end_for_a_while() {
+    let Some(pool) = Pool::new() else { return };
+    let sleeps =
+        |time: &str| GREETER.replace("steps = [", &format!("steps = [{{ sleep = \"{time}\" }}, "));
+    let (place, elsewhere) = (Workspace::with(&sleeps("4s")), Workspace::empty());
+    let worker = pool.worker(&elsewhere, &["--drain", "100"]);
+    pool.submit(&place, "ends", &[]).end().expect(0);
+    pool.until_event(&elsewhere, "ends", "action-started");
+    worker.signal(Signal::TERM);
+    pool.submit(&place, "later", &[]).end().expect(0);
+    let ended = worker.end().expect(0);
+    assert!(
+        ended.stderr.contains("waiting for the end of 1 run"),
+        "{}",
+        ended.stderr
+    );
+    let events = elsewhere
+        .host(&["events", &pool.run("ends")])
+        .expect(0)
+        .stdout;
+    assert!(events.contains("\"status\":\"done\""), "{events}");
+    assert!(!events.contains("interrupted"), "{events}");
+    let state = pool.location("later").submission_state().unwrap().unwrap();
+    assert_eq!(
+        (state.schedule, state.has_worker),
+        (Some(RunSchedule::Now), false)
+    );
+    // One that takes too long is stopped.
+    place.write("team.toml", sleeps("300s"));
+    let worker = pool.worker(&elsewhere, &["--drain", "1"]);
+    pool.submit(&place, "stopped", &[]).end().expect(0);
+    pool.until_event(&elsewhere, "stopped", "action-started");
+    worker.signal(Signal::TERM);
+    worker.end().expect(0);
+    let events = elsewhere
+        .host(&["events", &pool.run("stopped")])
+        .expect(0)
+        .stdout;
+    assert!(events.contains("\"status\":\"interrupted\""), "{events}");
+}
+
+#[test]
 fn a_worker_takes_only_runs_for_which_it_has_the_labels() {
     let Some(pool) = Pool::new() else { return };
     let (place, elsewhere) = (Workspace::with(GREETER), Workspace::empty());
@@ -298,6 +350,17 @@ fn what_cannot_be_submitted_is_refused_before_anything_is_stored() {
         "{}",
         resumed.stderr
     );
+    // It takes no space, and would not fit into memory.
+    let huge = reader();
+    let file = std::fs::File::create(huge.path("in/huge")).unwrap();
+    file.set_len(1 << 36).unwrap();
+    let refused = pool.submit(&huge, "huge", &[]).end().expect(2);
+    assert!(
+        refused.stderr.contains("too many to submit"),
+        "{}",
+        refused.stderr
+    );
+    assert!(refused.stderr.contains("in/huge"), "{}", refused.stderr);
     place.write("team.toml", GREETER.replace("probe.wasm", "absent.wasm"));
     pool.submit(&place, "absent", &[]).end().expect(2);
     let absent = place.host(&["inspect", &pool.run("absent")]).expect(2);

@@ -16,7 +16,7 @@ use crate::interface::host_interfaces;
 use crate::sandbox::{Allocation, WasmSandbox};
 use crate::shell::shell_path;
 use crate::skills::Shelf;
-use crate::storage::{StorageLocation, measure_sync};
+use crate::storage::{Intake, StorageLocation, measure_sync};
 use crate::units::format_bytes;
 
 /// The result of one check.
@@ -242,7 +242,17 @@ fn check_database(location: &StorageLocation) -> Vec<Finding> {
             return vec![Finding::bad(ABOUT, error.to_string(), advice)];
         }
     };
-    let found = format!("PostgreSQL {}, {} runs", report.version, report.runs);
+    let mut found = format!("PostgreSQL {}, {} runs", report.version, report.runs);
+    if let Some(settings) = &report.settings {
+        let intake = match settings.intake {
+            Intake::Open => "open",
+            Intake::Closed => "closed",
+        };
+        found += &format!(
+            ", {intake} for new runs, incarnation {}",
+            settings.incarnation
+        );
+    }
     let mut findings = vec![if report.version < MIN_VERSION {
         let advice = format!("use version {MIN_VERSION} or later");
         Finding::doubtful(ABOUT, found, advice)

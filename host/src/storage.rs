@@ -12,6 +12,7 @@ mod appending;
 mod checkpoint_list;
 mod codec;
 mod current_lineage;
+mod database_set;
 mod database_url;
 mod directory;
 mod error;
@@ -64,6 +65,10 @@ use strata_core::state::environment::Environment;
 use crate::blob::Blobs;
 
 pub use appending::Appending;
+pub use database_set::{
+    DatabaseSet, DatabaseSettings, FencedDatabase, Intake, NameOrigin, SelectedDatabase,
+    require_distinct,
+};
 pub use directory::ReplacePolicy;
 pub use directory::default_location::{default_directories, resolve_link, update_latest_link};
 pub use directory::file::measure_sync;
@@ -275,6 +280,8 @@ pub struct DatabaseReport {
     pub longest_transaction_s: i64,
     /// How many runs there are.
     pub runs: i64,
+    /// What is set for it, if it has the tables.
+    pub settings: Option<DatabaseSettings>,
 }
 
 /// Applies the events of a loaded state to its base, and returns the result. Fails with a

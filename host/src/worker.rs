@@ -22,7 +22,7 @@ use crate::manifest::Overrides;
 use crate::manifest::submission::SubmissionGrants;
 use crate::storage::{
     ClaimedRun, RunDatabase, RunRelease, RunSchedule, StorageLocation, StoreError, WorkerProfile,
-    WorkerRegistration,
+    WorkerRegistration, require_distinct,
 };
 
 /// How often a worker looks for runs and for dead workers without being notified.
@@ -37,6 +37,8 @@ pub struct WorkerSettings {
     pub databases: Vec<RunDatabase>,
     /// How many runs it runs at the same time.
     pub room: usize,
+    /// How long its runs may take to end by themselves after it was told to stop.
+    pub drain: Duration,
     /// What it says about itself.
     pub profile: WorkerProfile,
     /// The directory in which each run has a workspace while it runs.
@@ -62,6 +64,8 @@ pub enum WorkerReport<'a> {
     TookOver(usize),
     /// Others took this worker for dead. It goes on as a new one.
     TakenForDead(&'a RunDatabase),
+    /// It takes nothing more, and waits for so many runs to end.
+    Draining(usize),
     /// A database cannot be used at the moment.
     Unavailable(&'a RunDatabase, &'a StoreError),
     /// A message for the operator about a run.
@@ -71,14 +75,15 @@ pub enum WorkerReport<'a> {
 /// Receives what a worker reports, on any thread.
 pub type ReportWork = Arc<dyn Fn(WorkerReport<'_>) + Send + Sync>;
 
-/// Takes runs and runs them until it is told to stop, then stops them in an orderly way, so that others
-/// continue them.
+/// Takes runs and runs them until it is told to stop. Then it takes nothing more, lets its runs end by
+/// themselves for a while, and stops the others in an orderly way, so that other workers continue them.
 ///
 /// Waits for databases on the polling thread. Poll it on a thread of its own, within a runtime with
 /// several threads.
 ///
 /// # Errors
-/// Fails if a database cannot be used at the start. Later, the worker waits until it can be used again.
+/// Fails if a database cannot be used at the start. Later, the worker waits until it can be used again. Fails
+/// with `StoreError::Restored` if one was restored in the meantime.
 pub async fn work(
     settings: WorkerSettings,
     mut stop: StopSignal,
@@ -92,32 +97,10 @@ pub async fn work(
         settings: Arc::new(settings),
         report,
     };
-    for database in &worker.settings.databases {
-        let registration = database.register(&worker.settings.profile, &notified)?;
-        worker.attached.push(AttachedDatabase {
-            registration,
-            is_available: true,
-        });
-    }
-    loop {
-        for n in 0..worker.attached.len() {
-            worker.look(n, &notified);
-        }
-        tokio::select! {
-            biased;
-            Ok(_) = stop.wait_for(|stop| *stop) => break,
-            Some(Ok(ended)) = worker.runs.join_next() => worker.give_up(ended),
-            () = notified.notified() => {}
-            () = tokio::time::sleep(LOOK_INTERVAL) => {}
-        }
-    }
-    worker.stop_runs.send_replace(true);
-    while let Some(ended) = worker.runs.join_next().await {
-        if let Ok(ended) = ended {
-            worker.give_up(ended);
-        }
-    }
-    Ok(())
+    worker.attach(&notified)?;
+    let ended = worker.work_until_stopped(&mut stop, &notified).await;
+    worker.drain().await;
+    ended
 }
 
 /// Returns the name of this machine.
@@ -156,8 +139,71 @@ struct EndedClaim {
 }
 
 impl Worker {
+    /// Registers this process in all databases.
+    fn attach(&mut self, notified: &Arc<Notify>) -> Result<(), StoreError> {
+        for database in &self.settings.databases {
+            let registration = database.register(&self.settings.profile, notified)?;
+            self.attached.push(AttachedDatabase {
+                registration,
+                is_available: true,
+            });
+        }
+        let attached = self.attached.iter();
+        let settings = attached.map(|attached| attached.registration.settings().clone());
+        let named: Vec<_> = self.settings.databases.iter().zip(settings).collect();
+        require_distinct(&named)
+    }
+
+    /// Takes runs and runs them. Fails if a database was restored in the meantime.
+    async fn work_until_stopped(
+        &mut self,
+        stop: &mut StopSignal,
+        notified: &Arc<Notify>,
+    ) -> Result<(), StoreError> {
+        loop {
+            for n in 0..self.attached.len() {
+                self.look(n, notified)?;
+            }
+            tokio::select! {
+                biased;
+                Ok(_) = stop.wait_for(|stop| *stop) => return Ok(()),
+                Some(Ok(ended)) = self.runs.join_next() => self.give_up(ended),
+                () = notified.notified() => {}
+                () = tokio::time::sleep(LOOK_INTERVAL) => {}
+            }
+        }
+    }
+
+    /// Waits until all runs have ended, and stops those that take too long.
+    async fn drain(&mut self) {
+        for attached in &mut self.attached {
+            // If it is not told, it waits for this worker until the end of this process.
+            let _ = attached.registration.stop_claiming();
+        }
+        let time = self.settings.drain;
+        if !time.is_zero() && !self.runs.is_empty() {
+            (self.report)(WorkerReport::Draining(self.runs.len()));
+        }
+        let time_over = tokio::time::sleep(time);
+        tokio::pin!(time_over);
+        let mut is_stopped = false;
+        loop {
+            tokio::select! {
+                ended = self.runs.join_next() => match ended {
+                    Some(Ok(ended)) => self.give_up(ended),
+                    Some(Err(_)) => {}
+                    None => return,
+                },
+                () = &mut time_over, if !is_stopped => {
+                    self.stop_runs.send_replace(true);
+                    is_stopped = true;
+                }
+            }
+        }
+    }
+
     /// Looks for runs in a database and starts them.
-    fn look(&mut self, n: usize, notified: &Arc<Notify>) {
+    fn look(&mut self, n: usize, notified: &Arc<Notify>) -> Result<(), StoreError> {
         match self.take(n, notified) {
             Ok(taken) => {
                 self.attached[n].is_available = true;
@@ -171,6 +217,7 @@ impl Worker {
                     });
                 }
             }
+            Err(error @ StoreError::Restored { .. }) => return Err(error),
             Err(error) if self.attached[n].is_available => {
                 let database = &self.settings.databases[n];
                 (self.report)(WorkerReport::Unavailable(database, &error));
@@ -178,6 +225,7 @@ impl Worker {
             }
             Err(_) => {}
         }
+        Ok(())
     }
 
     fn take(&mut self, n: usize, notified: &Arc<Notify>) -> Result<Vec<ClaimedRun>, StoreError> {
@@ -185,7 +233,13 @@ impl Worker {
         let attached = &mut self.attached[n];
         if attached.registration.is_lost() {
             // The runs of before are refused at their next change.
+            let before = attached.registration.settings().incarnation.clone();
             attached.registration = database.register(&self.settings.profile, notified)?;
+            if attached.registration.settings().incarnation != before {
+                return Err(StoreError::Restored {
+                    path: database.to_string().into(),
+                });
+            }
             (self.report)(WorkerReport::TakenForDead(database));
         }
         let dead = attached.registration.tend()?;

@@ -22,7 +22,7 @@ pub(super) use lineages::{DiffArgs, ForkArgs, PruneArgs};
 pub(super) use replay::ReplayArgs;
 pub(super) use skill::{ShelfArgs, SkillCommand};
 pub(super) use trial::TryArgs;
-pub(super) use work::{HaltArgs, ResumeArgs, SubmitArgs, WorkerArgs};
+pub(super) use work::{DatabaseCommand, HaltArgs, ResumeArgs, SubmitArgs, WorkerArgs};
 
 /// Runs teams of agents whose every action is a sandboxed WebAssembly component.
 #[derive(Parser)]
@@ -108,6 +108,9 @@ pub(super) enum Command {
     Pause(HaltArgs),
     /// Ask workers to continue a submitted run that has ended.
     Resume(ResumeArgs),
+    /// Manage a database of runs as a whole.
+    #[command(subcommand)]
+    Database(DatabaseCommand),
     /// Draw a team: its roles, what they watch, routes and joins. Its components need not exist.
     Graph(GraphArgs),
     /// Build the action in a directory to a component and print its path.

@@ -156,7 +156,7 @@ impl From<StoreError> for CommandFailure {
         }
         let code = match &error {
             StoreError::Locked { .. } | StoreError::Fenced { .. } => IN_USE,
-            StoreError::Lost { .. } => LOST,
+            StoreError::Lost { .. } | StoreError::Restored { .. } => LOST,
             error if error.is_of_path() => 2,
             StoreError::Full { .. } | StoreError::Io { .. } | StoreError::Database { .. } => 1,
             StoreError::Permission { .. } | StoreError::Corrupt { .. } => 1,

@@ -10,6 +10,7 @@ mod build;
 mod check;
 mod checkpoints;
 mod clean;
+mod database;
 mod describe;
 mod dev;
 mod diff;
@@ -138,6 +139,7 @@ fn run_command(cli: Cli, printer: &Printer) -> Result<u8, CommandFailure> {
         Command::Cancel(args) => submit::halt(&args, Halt::Cancel, printer),
         Command::Pause(args) => submit::halt(&args, Halt::Pause, printer),
         Command::Resume(args) => submit::resume(&args, printer),
+        Command::Database(command) => database::database(command, printer),
         Command::Graph(args) => graph::graph(&args, printer),
         Command::Build { dir } => build::build(&dir, printer),
         Command::Describe(args) => describe::describe(&args, printer),

@@ -3,7 +3,7 @@
 //! stop in time.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
 
 use strata_host::children::{self, Purpose};
@@ -29,7 +29,8 @@ pub(super) struct Signals {
     /// Becomes true with the first signal.
     pub(super) stop: watch::Receiver<bool>,
     code: Arc<AtomicU8>,
-    has_run_started: Arc<AtomicBool>,
+    /// How long it may take until everything has ended after a signal, in seconds. 0 until a run has started.
+    stop_seconds: Arc<AtomicU64>,
 }
 
 impl Signals {
@@ -53,8 +54,8 @@ impl Signals {
             signal(SignalKind::terminate())?,
         );
         let first = code.clone();
-        let has_begun = Arc::new(AtomicBool::new(false));
-        let begun = has_begun.clone();
+        let stop_seconds = Arc::new(AtomicU64::new(0));
+        let seconds = stop_seconds.clone();
         tokio::spawn(async move {
             loop {
                 let code = tokio::select! { _ = int.recv() => SIGINT_CODE, _ = term.recv() => SIGTERM_CODE };
@@ -66,12 +67,11 @@ impl Signals {
                 first.store(code, Ordering::Relaxed);
                 children::kill_all(Purpose::Build);
                 let _ = send.send(true);
-                let begun = begun.clone();
+                let seconds = seconds.clone();
                 tokio::spawn(async move {
                     tokio::time::sleep(START_TIMEOUT).await;
-                    if begun.load(Ordering::Relaxed) {
-                        tokio::time::sleep(STOP_TIMEOUT).await;
-                    }
+                    let seconds = seconds.load(Ordering::Relaxed);
+                    tokio::time::sleep(Duration::from_secs(seconds)).await;
                     // The program waits for something that does not react to signals.
                     exit_now(code);
                 });
@@ -80,13 +80,20 @@ impl Signals {
         Ok(Self {
             stop,
             code,
-            has_run_started: has_begun,
+            stop_seconds,
         })
     }
 
     /// Declares that from now on a run observes `stop`.
     pub(super) fn set_run_started(&self) {
-        self.has_run_started.store(true, Ordering::Relaxed);
+        self.set_runs_started(Duration::ZERO);
+    }
+
+    /// Declares that from now on several runs observe `stop`, which may first take so long to end by
+    /// themselves.
+    pub(super) fn set_runs_started(&self, drain: Duration) {
+        let time = drain.saturating_add(STOP_TIMEOUT);
+        self.stop_seconds.store(time.as_secs(), Ordering::Relaxed);
     }
 
     /// Returns the exit code for the first signal.

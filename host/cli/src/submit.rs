@@ -10,7 +10,7 @@ use strata_host::launch::{
 };
 use strata_host::manifest::Overrides;
 use strata_host::manifest::operator::in_force;
-use strata_host::storage::{RunSchedule, StateSelector, StorageLocation};
+use strata_host::storage::{DatabaseSet, RunSchedule, StateSelector, StorageLocation};
 use strata_host::view::{EndedRun, RunOutput};
 
 use super::args::{HaltArgs, ResumeArgs, SubmitArgs};
@@ -40,7 +40,7 @@ pub(super) fn submit(args: SubmitArgs, printer: &Printer) -> Result<u8, CommandF
             components: args.component,
             ..Overrides::default()
         },
-        database: args.database,
+        databases: DatabaseSet::new(args.database),
         name: args.name,
         labels: args.needs,
     };

@@ -14,7 +14,7 @@ use super::printer::Verbosity;
 use super::run::block_on_run;
 use super::sanitize::sanitize;
 use super::signals::Signals;
-use super::{CommandFailure, Printer};
+use super::{CommandFailure, Printer, pluralize};
 
 pub(super) fn worker(args: WorkerArgs, printer: &Printer) -> Result<u8, CommandFailure> {
     let named = args
@@ -29,6 +29,7 @@ pub(super) fn worker(args: WorkerArgs, printer: &Printer) -> Result<u8, CommandF
     let operators = in_force(args.policy.as_deref())?;
     let settings = WorkerSettings {
         room: args.room,
+        drain: args.drain,
         profile: WorkerProfile {
             host: machine_name(),
             labels: args.label,
@@ -49,7 +50,7 @@ pub(super) fn worker(args: WorkerArgs, printer: &Printer) -> Result<u8, CommandF
     let printer = printer.with_verbosity(verbosity);
     block_on_run(async move {
         let signals = Signals::subscribe()?;
-        signals.set_run_started();
+        signals.set_runs_started(settings.drain);
         let databases: Vec<String> = settings.databases.iter().map(ToString::to_string).collect();
         if !printer.is_quiet() {
             printer.note(format_args!(
@@ -91,6 +92,10 @@ fn show_report(report: &WorkerReport<'_>, printer: &Printer) {
             "the runs of {dead} dead {} are available",
             if *dead == 1 { "process" } else { "processes" }
         )),
+        WorkerReport::Draining(runs) => {
+            let runs = pluralize(*runs as u64, "run");
+            printer.note(format_args!("nothing more is taken; waiting for the end of {runs}"));
+        }
         WorkerReport::Notice(run, text) => {
             printer.note(format_args!("`{run}`: {}", sanitize_lines(text)));
         }

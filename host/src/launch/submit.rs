@@ -11,7 +11,7 @@ use super::{Components, LaunchError, Notice};
 use crate::manifest::{Definition, Overrides, warnings};
 use crate::random_id::random_id;
 use crate::sandbox::WasmSandbox;
-use crate::storage::{NewSubmission, RunDatabase, RunNeeds, StorageLocation};
+use crate::storage::{DatabaseSet, NameOrigin, NewSubmission, RunNeeds, StorageLocation};
 
 /// The arguments of a submission.
 #[derive(Clone, Debug)]
@@ -24,8 +24,8 @@ pub struct Submission {
     pub files: Vec<PathBuf>,
     /// The overrides of the command line.
     pub overrides: Overrides,
-    /// Where the run is to be kept.
-    pub database: RunDatabase,
+    /// The databases, one of which keeps the run.
+    pub databases: DatabaseSet,
     /// The name of the run. By default it is that of the team with a random number.
     pub name: Option<String>,
     /// The labels that a worker needs to take it.
@@ -51,15 +51,21 @@ pub fn submit(
     let bundle = Bundle::collect(&definition, report)?;
     let mut env = Environment::new(&definition.team);
     (env.idea, env.idea_parts) = (idea, files.parts);
-    let name = match &submission.name {
-        Some(name) => name.clone(),
-        None => generated_name(&definition.team.name),
+    let (name, origin) = match &submission.name {
+        Some(name) => (name.clone(), NameOrigin::Given),
+        None => (generated_name(&definition.team.name), NameOrigin::Generated),
     };
     let needs = RunNeeds {
         labels: submission.labels.clone(),
         secrets: definition.secret_names(),
     };
-    submission.database.submit(&NewSubmission {
+    let selected = submission.databases.select(&name, origin)?;
+    for (database, error) in &selected.unavailable {
+        let text = format!("`{database}` was left out: {error}");
+        report(Notice::Warning(&text));
+    }
+    let database = selected.database;
+    database.submit(&NewSubmission {
         name: &name,
         base: &env,
         definition: &bundle.definition,
@@ -68,7 +74,7 @@ pub fn submit(
         contents: &bundle.contents,
         needs: &needs,
     })?;
-    Ok(submission.database.location(&name))
+    Ok(database.location(&name))
 }
 
 /// Returns a name for a run that no other has.

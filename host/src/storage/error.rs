@@ -193,6 +193,52 @@ pub enum StoreError {
         /// The name.
         name: String,
     },
+    /// No runs may be added to a database.
+    #[error(
+        "`{}` is closed for new runs; name another database, or open it with `strata-host database open URL`",
+        path.display()
+    )]
+    Closed {
+        /// The URL.
+        path: PathBuf,
+    },
+    /// Two databases have a run of the same name.
+    #[error(
+        "`{}` and `{}` both have the run `{name}`; name the one that is meant, or leave one database out",
+        one.display(),
+        other.display()
+    )]
+    AmbiguousRun {
+        /// The name.
+        name: String,
+        /// The URL of one of the runs.
+        one: PathBuf,
+        /// The URL of the other one.
+        other: PathBuf,
+    },
+    /// Two databases have the same incarnation.
+    #[error(
+        "`{}` and `{}` are the same database, or one is a copy of the other; name one of them, or make the copy a \
+         database of its own with `strata-host database fence URL`",
+        one.display(),
+        other.display()
+    )]
+    SameDatabase {
+        /// The URL of one of them.
+        one: PathBuf,
+        /// The URL of the other one.
+        other: PathBuf,
+    },
+    /// The database was restored while this process worked with it.
+    #[error(
+        "`{}` was restored from a backup since this process began to use it, so it stops; what runs had done since that \
+         backup is lost, and they are continued from there once a worker is started again",
+        path.display()
+    )]
+    Restored {
+        /// The URL.
+        path: PathBuf,
+    },
     /// Something else is where a directory has to be, at the path or above it.
     #[error(
         "cannot {action} `{}`: {} {what}, where a directory has to be; name another directory, or move it away",

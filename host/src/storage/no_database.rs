@@ -14,8 +14,8 @@ use tokio::sync::Notify;
 use super::database_url::DatabaseUrl;
 use super::error::StoreError;
 use super::{
-    ClaimedRun, DatabaseReport, NewSubmission, Reader, RunRelease, SavedDefinition,
-    SubmissionState, WorkerProfile,
+    ClaimedRun, DatabaseReport, DatabaseSettings, FencedDatabase, Intake, NewSubmission, Reader,
+    RunRelease, SavedDefinition, SubmissionState, WorkerProfile,
 };
 use super::{LockHolder, MemoryLease, ReplacePolicy, RequestHandler, RequestOutcome};
 use crate::blob::Blobs;
@@ -74,6 +74,10 @@ impl DatabaseWorker {
         unsupported(url)
     }
 
+    pub(super) fn settings(&self) -> &DatabaseSettings {
+        match self.never {}
+    }
+
     pub(super) fn is_lost(&self) -> bool {
         match self.never {}
     }
@@ -83,6 +87,10 @@ impl DatabaseWorker {
     }
 
     pub(super) fn tend(&mut self) -> Result<usize, StoreError> {
+        match self.never {}
+    }
+
+    pub(super) fn stop_claiming(&mut self) -> Result<(), StoreError> {
         match self.never {}
     }
 
@@ -112,6 +120,22 @@ impl RunSubmission {
     pub(super) fn state(&self) -> Result<SubmissionState, StoreError> {
         match self.never {}
     }
+}
+
+pub(super) fn prepare(url: &DatabaseUrl) -> Result<DatabaseSettings, StoreError> {
+    unsupported(url)
+}
+
+pub(super) fn set_intake(url: &DatabaseUrl, _: Intake) -> Result<(), StoreError> {
+    unsupported(url)
+}
+
+pub(super) fn fence(url: &DatabaseUrl) -> Result<FencedDatabase, StoreError> {
+    unsupported(url)
+}
+
+pub(super) fn has_run(url: &DatabaseUrl) -> Result<bool, StoreError> {
+    unsupported(url)
 }
 
 pub(super) fn submit(url: &DatabaseUrl, _: &NewSubmission<'_>) -> Result<(), StoreError> {

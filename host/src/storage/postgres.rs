@@ -5,9 +5,10 @@
 //! is read by the same code (`storage::reader`) through `rows`. Here, `connection` talks to the
 //! server, `schema` creates the tables, `runs` finds and creates runs, `owner` decides which process
 //! may change one, `lease` changes it, `writer` appends the events of all runs and `write` writes other
-//! rows, `mail` brings requests to the owner, `work` gives runs to workers, and `clean_up` removes what
-//! killed processes left.
+//! rows, `mail` brings requests to the owner, `work` gives runs to workers, `administer` is for operators,
+//! and `clean_up` removes what killed processes left.
 
+mod administer;
 mod append;
 mod clean_up;
 mod connection;
@@ -23,6 +24,7 @@ mod work;
 mod write;
 mod writer;
 
+pub(super) use administer::{fence, has_run, prepare, set_intake};
 #[cfg(test)]
 pub(super) use append::lose_newest;
 #[cfg(test)]

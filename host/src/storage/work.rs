@@ -10,6 +10,7 @@ use strata_core::record::id::Digest;
 use strata_core::state::environment::Environment;
 use tokio::sync::Notify;
 
+use super::database_set::{DatabaseSettings, FencedDatabase, Intake};
 use super::database_url::DatabaseUrl;
 use super::lease_status::LeaseStatus;
 #[cfg(not(feature = "postgres"))]
@@ -214,6 +215,27 @@ impl RunDatabase {
         StorageLocation::of_database(self.url.with_run(run))
     }
 
+    /// Creates the tables, unless they exist, and returns what is set for the database.
+    pub fn prepare(&self) -> Result<DatabaseSettings, StoreError> {
+        database::prepare(&self.url)
+    }
+
+    /// Says whether runs may be added.
+    pub fn set_intake(&self, intake: Intake) -> Result<(), StoreError> {
+        database::set_intake(&self.url, intake)
+    }
+
+    /// Declares that the database was restored from a backup: nobody owns a run any more, owners of the
+    /// time before can change nothing, and workers of that time stop.
+    pub fn fence(&self) -> Result<FencedDatabase, StoreError> {
+        database::fence(&self.url)
+    }
+
+    /// Returns whether there is a run of this name.
+    pub fn has_run(&self, run: &str) -> Result<bool, StoreError> {
+        database::has_run(&self.url.with_run(run))
+    }
+
     /// Puts a run into the database. Files that it has already are not sent.
     ///
     /// # Errors
@@ -253,6 +275,11 @@ pub struct WorkerRegistration {
 }
 
 impl WorkerRegistration {
+    /// Returns what was set for the database when this worker began.
+    pub fn settings(&self) -> &DatabaseSettings {
+        self.registration.settings()
+    }
+
     /// Returns whether others took this worker for dead and gave its runs away.
     pub fn is_lost(&self) -> bool {
         self.registration.is_lost()
@@ -267,6 +294,11 @@ impl WorkerRegistration {
     /// were dead. A process counts as dead when this one saw its heartbeat stand still for 10 s.
     pub fn tend(&mut self) -> Result<usize, StoreError> {
         self.registration.tend()
+    }
+
+    /// Says that this worker takes no more runs, so that nobody waits for it.
+    pub fn stop_claiming(&mut self) -> Result<(), StoreError> {
+        self.registration.stop_claiming()
     }
 
     /// Gives up a run that was taken, unless it was taken over.

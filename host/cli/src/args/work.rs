@@ -1,8 +1,9 @@
 //! The arguments of the commands about submitted runs.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, Subcommand};
 use strata_host::storage::{RunDatabase, StorageLocation};
 
 use super::saved_path;
@@ -25,6 +26,10 @@ pub(crate) struct WorkerArgs {
     /// How many runs it runs at the same time.
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = parse_room)]
     pub(crate) room: usize,
+    /// After SIGTERM or Ctrl-C, how many seconds runs may take to end by themselves before they are stopped. Nothing more
+    /// is taken meanwhile. A second signal ends the process at once.
+    #[arg(long, value_name = "SECONDS", default_value = "0", value_parser = parse_drain)]
+    pub(crate) drain: Duration,
     /// Take runs, too, that were submitted for workers with this label.
     #[arg(long, value_name = "NAME")]
     pub(crate) label: Vec<String>,
@@ -47,6 +52,16 @@ fn parse_room(text: &str) -> Result<usize, String> {
     room.ok_or_else(|| format!("give a number from 1 to {MAX_ROOM}"))
 }
 
+fn parse_drain(text: &str) -> Result<Duration, String> {
+    /// A day: the process should end at some time.
+    const MAX_SECONDS: u64 = 86_400;
+    let seconds = text.parse().ok();
+    let seconds = seconds.filter(|seconds| *seconds <= MAX_SECONDS);
+    let seconds =
+        seconds.ok_or_else(|| format!("give a number of seconds, at most {MAX_SECONDS}"))?;
+    Ok(Duration::from_secs(seconds))
+}
+
 #[derive(Args)]
 #[command(
     after_help = "Everything that the team needs is stored with it: its file, components, replies, and the directories \
@@ -58,9 +73,9 @@ pub(crate) struct SubmitArgs {
     /// The team file (ends in .toml; `team.toml` by default) and the idea (anything else).
     #[arg(value_name = "TEAM.toml | IDEA", num_args = 0..=2)]
     pub(crate) words: Vec<String>,
-    /// The database in which the run is kept.
-    #[arg(long, value_name = "URL", value_parser = parse_database)]
-    pub(crate) database: RunDatabase,
+    /// The database in which the run is kept. Of several, it is one that is open for new runs, selected by the run's name.
+    #[arg(long, value_name = "URL", required = true, value_parser = parse_database)]
+    pub(crate) database: Vec<RunDatabase>,
     /// The name of the run; by default that of the team with a random number.
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
@@ -79,6 +94,41 @@ pub(crate) struct SubmitArgs {
     /// Print nothing but errors, faults and warnings.
     #[arg(short, long)]
     pub(crate) quiet: bool,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum DatabaseCommand {
+    /// Create the tables, or bring them to the version of this program. Runs do it, too, if their user may create tables.
+    #[command(after_help = "Examples:\n  strata-host database migrate postgres://admin@host/teams")]
+    Migrate(DatabaseArgs),
+    /// Take no new runs into a database. What is in there continues.
+    Close(DatabaseArgs),
+    /// Take new runs into a database again.
+    Open(DatabaseArgs),
+    /// Declare that a database was restored from a backup, before anybody uses it. All its runs lose their owners, and
+    /// processes that used it before stop.
+    #[command(
+        after_help = "Examples:\n  pg_restore --dbname=teams backup.dump\n  strata-host database fence postgres://host/teams"
+    )]
+    Fence(DatabaseArgs),
+    /// Print the URL of a run by its name, whichever of several databases has it.
+    #[command(
+        after_help = "Examples:\n  strata-host inspect \"$(strata-host database find nightly postgres://one/teams postgres://two/teams)\""
+    )]
+    Find {
+        /// The name of the run.
+        run: String,
+        /// The databases.
+        #[arg(value_name = "URL", required = true, value_parser = parse_database)]
+        databases: Vec<RunDatabase>,
+    },
+}
+
+#[derive(Args)]
+pub(crate) struct DatabaseArgs {
+    /// The database.
+    #[arg(value_name = "URL", value_parser = parse_database)]
+    pub(crate) database: RunDatabase,
 }
 
 #[derive(Args)]

@@ -1,5 +1,6 @@
 //! Whether a database is fit to keep runs in.
 
+use super::administer::read_settings;
 use super::connection::Connection;
 use super::schema::{SchemaState, schema_state};
 use crate::storage::DatabaseReport;
@@ -19,12 +20,13 @@ pub(in crate::storage) fn examine(url: &DatabaseUrl) -> Result<DatabaseReport, S
                        FROM pg_stat_activity WHERE pid <> pg_backend_pid())";
     let row = connection.query_optional(sql, &[])?;
     let row = row.ok_or_else(|| StoreError::corrupt(connection.path(), "it answers nothing"))?;
-    let runs = match has_tables {
+    let (runs, settings) = match has_tables {
         true => {
             let counted = connection.query_optional("SELECT count(*) FROM strata.run", &[])?;
-            counted.map_or(0, |row| row.get::<_, i64>(0))
+            let runs = counted.map_or(0, |row| row.get::<_, i64>(0));
+            (runs, Some(read_settings(&connection)?))
         }
-        false => 0,
+        false => (0, None),
     };
     Ok(DatabaseReport {
         version: row.get(0),
@@ -34,5 +36,6 @@ pub(in crate::storage) fn examine(url: &DatabaseUrl) -> Result<DatabaseReport, S
         can_create_tables: has_tables || row.get(4),
         longest_transaction_s: row.get(5),
         runs,
+        settings,
     })
 }

@@ -8,6 +8,7 @@ use strata_core::record::money::Usd;
 use strata_core::state::environment::Environment;
 use tokio_postgres::types::Type;
 
+use super::administer::require_open;
 use super::append::{
     AppendRight, EncodedEvents, KnownEvent, change_repeatably, refusal, synchronous_commit,
 };
@@ -463,6 +464,7 @@ impl NewRun<'_> {
         let state = EncodedSnapshot::encode(self.base);
         let rows = state.rows(n, key_range(lineage.id).first, Vec::new());
         connection.transact("BEGIN", || {
+            require_open(connection)?;
             let run = write::insert_run(connection, &first)?;
             write::insert_lineage(connection, run, &lineage)?;
             write::insert_snapshot(connection, run, &rows)?;

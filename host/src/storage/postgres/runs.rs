@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use strata_core::state::environment::Environment;
 use tokio_postgres::types::Type;
 
+use super::administer::require_open;
 use super::connection::{Connection, StatementError};
 use super::lease::{NewRun, PostgresLease};
 use super::owner::{OwnerWait, acquire};
@@ -143,6 +144,8 @@ pub(in crate::storage) fn vacate(
     let connection = Connection::open(url)?;
     run_name(&connection)?;
     migrate(&connection)?;
+    // The previous run of that name is not renamed in vain.
+    require_open(&connection)?;
     let Some(run) = run_key(&connection)? else {
         return Ok(VacantRun {
             connection,

@@ -16,12 +16,15 @@ const MIGRATION_LOCK: i64 = 0x5354_5254;
 
 /// The statements that lead from each version to the next. A released one is never changed.
 const MIGRATIONS: [&str; VERSION as usize] = ["
-    -- Which version of the schema this is.
+    -- Which version of the schema this is. `incarnation` changes when the database was restored, and runs are added
+    -- only while it `is_open`.
     CREATE TABLE strata.meta (
         one bigint PRIMARY KEY CHECK (one = 1),
-        version bigint NOT NULL
+        version bigint NOT NULL,
+        incarnation text NOT NULL DEFAULT gen_random_uuid()::text,
+        is_open boolean NOT NULL DEFAULT true
     );
-    INSERT INTO strata.meta VALUES (1, 0);
+    INSERT INTO strata.meta (one, version) VALUES (1, 0);
 
     -- The processes that own runs. `beat` rises while one is alive. `machine` is where its process id is valid.
     CREATE TABLE strata.worker (

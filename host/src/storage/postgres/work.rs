@@ -14,18 +14,19 @@ use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio_postgres::types::Type;
 
+use super::administer::read_settings;
 use super::connection::{Connection, StatementError, background, connect};
 use super::lease::{NewRun, PostgresLease};
 use super::owner::{OwnerHeartbeat, Ownership, ProcessIdentity, unregister};
 use super::runs::find_run;
 use super::schema::migrate;
 use crate::random_id::random_id;
-use crate::storage::LEASE_TIME;
 use crate::storage::database_url::DatabaseUrl;
 use crate::storage::error::StoreError;
 use crate::storage::work::{
     ClaimedRun, NewSubmission, RunRelease, RunSchedule, SubmissionState, WorkerProfile,
 };
+use crate::storage::{DatabaseSettings, LEASE_TIME};
 
 /// The channel on which workers are notified of runs that are due.
 const CHANNEL: &str = "strata_work";
@@ -257,6 +258,7 @@ pub(in crate::storage) struct DatabaseWorker {
     connection: Connection,
     id: Arc<str>,
     profile: WorkerProfile,
+    settings: DatabaseSettings,
     heartbeat: OwnerHeartbeat,
     listening: JoinHandle<()>,
     watched: BTreeMap<String, WatchedBeat>,
@@ -295,6 +297,7 @@ impl DatabaseWorker {
         connection.execute(sql, &arguments)?;
         let background = background(connection.path())?;
         Ok(Self {
+            settings: read_settings(&connection)?,
             heartbeat: OwnerHeartbeat::begin(url, &id)?,
             listening: background.spawn(listen(url.clone(), Arc::clone(notified))),
             connection,
@@ -303,6 +306,11 @@ impl DatabaseWorker {
             watched: BTreeMap::new(),
             held: BTreeSet::new(),
         })
+    }
+
+    /// Returns what was set for the database when this worker began.
+    pub(in crate::storage) fn settings(&self) -> &DatabaseSettings {
+        &self.settings
     }
 
     pub(in crate::storage) fn is_lost(&self) -> bool {
@@ -415,6 +423,14 @@ impl DatabaseWorker {
             self.connection.execute(sql, &[(&process, Type::TEXT)])?;
             Ok(true)
         })
+    }
+
+    pub(in crate::storage) fn stop_claiming(&mut self) -> Result<(), StoreError> {
+        let sql = "UPDATE strata.worker SET claims = false WHERE id = $1";
+        let id: &str = &self.id;
+        self.connection
+            .repeat_if_broken(|connection| connection.execute(sql, &[(&id, Type::TEXT)]))?;
+        Ok(())
     }
 
     pub(in crate::storage) fn release(

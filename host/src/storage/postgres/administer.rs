@@ -1,0 +1,94 @@
+//! What operators do with a database as a whole: create its tables, say whether it takes new runs, and
+//! declare that it was restored.
+
+use tokio_postgres::types::Type;
+
+use super::connection::{Connection, StatementError};
+use super::schema::{SchemaState, migrate, schema_state};
+use crate::storage::database_set::{DatabaseSettings, FencedDatabase, Intake};
+use crate::storage::database_url::DatabaseUrl;
+use crate::storage::error::StoreError;
+
+/// By how much the epochs of all runs rise when a database was restored: by more than what the lost part of
+/// its history can have added, so that no owner of that time has an epoch which is given to another.
+const EPOCHS_AFTER_RESTORE: i64 = 1_000_000;
+
+/// Creates the tables, unless they exist, and returns what is set for the database.
+pub(in crate::storage) fn prepare(url: &DatabaseUrl) -> Result<DatabaseSettings, StoreError> {
+    read_settings(&open_prepared(url)?)
+}
+
+fn open_prepared(url: &DatabaseUrl) -> Result<Connection, StoreError> {
+    let connection = Connection::open(url)?;
+    migrate(&connection)?;
+    Ok(connection)
+}
+
+/// Returns what is set for a database that has the tables.
+pub(super) fn read_settings(connection: &Connection) -> Result<DatabaseSettings, StoreError> {
+    let sql = "SELECT incarnation, is_open FROM strata.meta";
+    let row = connection.query_optional(sql, &[])?;
+    let row =
+        row.ok_or_else(|| StoreError::corrupt(connection.path(), "`strata.meta` is empty"))?;
+    Ok(DatabaseSettings {
+        incarnation: row.get(0),
+        intake: match row.get(1) {
+            true => Intake::Open,
+            false => Intake::Closed,
+        },
+    })
+}
+
+/// Fails if no runs may be added to a database.
+pub(super) fn require_open(connection: &Connection) -> Result<(), StatementError> {
+    let sql = "SELECT FROM strata.meta WHERE NOT is_open";
+    match connection.query_optional(sql, &[])? {
+        None => Ok(()),
+        Some(_) => Err(StatementError {
+            meaning: StoreError::Closed {
+                path: connection.path().into(),
+            },
+            is_disconnected: false,
+            is_duplicate: false,
+        }),
+    }
+}
+
+/// Says whether runs may be added to a database.
+pub(in crate::storage) fn set_intake(url: &DatabaseUrl, intake: Intake) -> Result<(), StoreError> {
+    let connection = open_prepared(url)?;
+    let is_open = intake == Intake::Open;
+    connection.execute(
+        "UPDATE strata.meta SET is_open = $1",
+        &[(&is_open, Type::BOOL)],
+    )?;
+    Ok(())
+}
+
+/// Takes all runs from their owners, and gives the database a new incarnation.
+pub(in crate::storage) fn fence(url: &DatabaseUrl) -> Result<FencedDatabase, StoreError> {
+    let connection = open_prepared(url)?;
+    connection.transact("BEGIN", || -> Result<_, StoreError> {
+        // No heartbeat of before is answered from now on.
+        connection.execute("DELETE FROM strata.worker", &[])?;
+        let sql = "UPDATE strata.run SET owner = NULL, epoch = epoch + $1";
+        let runs = connection.execute(sql, &[(&EPOCHS_AFTER_RESTORE, Type::INT8)])?;
+        let sql = "UPDATE strata.meta SET incarnation = gen_random_uuid()::text";
+        connection.execute(sql, &[])?;
+        Ok(FencedDatabase {
+            runs,
+            incarnation: read_settings(&connection)?.incarnation,
+        })
+    })
+}
+
+/// Returns whether a database has the run of a URL.
+pub(in crate::storage) fn has_run(url: &DatabaseUrl) -> Result<bool, StoreError> {
+    let connection = Connection::open(url)?;
+    if schema_state(&connection)? == SchemaState::Absent {
+        return Ok(false);
+    }
+    let sql = "SELECT FROM strata.run WHERE name = $1";
+    let row = connection.query_optional(sql, &[(&url.run, Type::TEXT)])?;
+    Ok(row.is_some())
+}
