@@ -181,7 +181,7 @@ impl ModelOperation for ModelCall {
     }
 
     fn summary(&self) -> String {
-        self.request.newest_text()
+        self.request.summary()
     }
 
     fn estimate(&self, models: &Models) -> Charge {

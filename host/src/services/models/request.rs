@@ -111,9 +111,21 @@ impl ModelRequest {
         Self::new(vec![user_message(question)])
     }
 
-    /// Returns the text of the newest message, which describes the request to people.
+    /// Returns the text of the newest message.
     pub fn newest_text(&self) -> String {
         self.messages.last().map(message_text).unwrap_or_default()
+    }
+
+    /// Returns what a person is shown of it: its newest message; of results of tools, whose texts are
+    /// recorded with the tool calls, only the names of the tools.
+    pub fn summary(&self) -> String {
+        match self.messages.last() {
+            Some(ModelMessage::ToolResults(results)) => {
+                let tools: Vec<&str> = results.iter().map(|result| result.tool.as_str()).collect();
+                format!("results of {}", tools.join(", "))
+            }
+            _ => self.newest_text(),
+        }
     }
 
     /// Returns the digests and sizes of the images and files whose bytes are sent.
@@ -212,4 +224,28 @@ fn message_media(message: &ModelMessage) -> Vec<&Media> {
 
 fn is_auto(choice: &ToolChoice) -> bool {
     *choice == ToolChoice::Auto
+}
+
+#[cfg(test)]
+mod tests {
+    use strata_core::record::conversation::ToolResult;
+
+    use super::*;
+
+    #[test]
+    fn results_of_tools_are_summarized_by_the_names_of_the_tools() {
+        let result = |tool: &str| ToolResult {
+            call: "1".into(),
+            tool: tool.into(),
+            content: vec![Part::Text("a long text".into())],
+            is_error: false,
+        };
+        let question = user_message("how much?");
+        let results = ModelMessage::ToolResults(vec![result("note"), result("add")]);
+        let mut request = ModelRequest::new(vec![question]);
+        assert_eq!(request.summary(), "how much?");
+        request.messages.push(results);
+        assert_eq!(request.summary(), "results of note, add");
+        assert_eq!(request.newest_text(), "a long text\na long text");
+    }
 }
