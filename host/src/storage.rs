@@ -288,8 +288,9 @@ pub struct DatabaseReport {
 /// description.
 pub type BuildState<'a> = dyn FnMut(LoadedState) -> Result<Environment, String> + 'a;
 
-/// The right to change a run, and access to what is recorded of it. All methods block the thread that
-/// calls them, which drives the run; only an append may be waited for in another way.
+/// The right to change a run, and access to what is recorded of it. The methods block the thread that
+/// calls them, which drives the run. What a run does while guests are called can be waited for in
+/// another way: those methods begin with `begin`.
 ///
 /// A run has one owner at a time, the one that took the newest lease. Each change carries the epoch
 /// of its lease; if there is a newer one, nothing is changed and the method fails with
@@ -316,6 +317,21 @@ pub trait Lease: Send {
         durability: Durability,
     ) -> Appending<'a> {
         Appending::Done(self.append(records, durability))
+    }
+
+    /// Begins to save the bytes of files, in the same way.
+    fn begin_put_blobs<'a>(&'a mut self, blobs: Blobs) -> Appending<'a> {
+        Appending::Done(self.put_blobs(&blobs))
+    }
+
+    /// Begins to save a snapshot, in the same way.
+    fn begin_save_snapshot<'a>(&'a mut self, env: &'a Environment) -> Appending<'a> {
+        Appending::Done(self.save_snapshot(env))
+    }
+
+    /// Begins to forget checkpoints, in the same way.
+    fn begin_keep_checkpoints<'a>(&'a mut self, keep: u32) -> Appending<'a> {
+        Appending::Done(self.keep_checkpoints(keep))
     }
 
     /// Returns whether this is certainly still the newest lease, from now on.

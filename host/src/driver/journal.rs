@@ -272,7 +272,7 @@ impl Journal {
         self.listener.notify(&recorded, &mut self.translator);
         let committed =
             |record: &Record| matches!(record.event, Event::StepCommitted(_) | Event::RunEnded(_));
-        self.maintain_store(recorded.iter().any(committed));
+        self.maintain_store(recorded.iter().any(committed)).await;
         match &mut self.records_before_start {
             Some(opening) => opening.append(&mut recorded),
             None => recorded.clear(),
@@ -289,7 +289,8 @@ impl Journal {
 
     async fn append_staged(&mut self, durability: Durability) -> Result<(), StoreError> {
         if !self.blobs.is_empty() {
-            self.store.put_blobs(&std::mem::take(&mut self.blobs))?;
+            let blobs = std::mem::take(&mut self.blobs);
+            self.store.begin_put_blobs(blobs).finish().await?;
         }
         let appending = self.store.begin_append(&self.staged, durability);
         appending.finish().await
@@ -298,15 +299,17 @@ impl Journal {
     /// Saves a snapshot if it would make resuming faster, and forgets old checkpoints after a
     /// commit. Failures are only logged, because nothing depends on either: a disk with space for
     /// nothing but events is no reason to end the run.
-    fn maintain_store(&mut self, committed: bool) {
+    async fn maintain_store(&mut self, committed: bool) {
         if let (Some(keep), true) = (self.kept_checkpoints, committed)
-            && let Err(error) = self.store.keep_checkpoints(keep)
+            && let Err(error) = self.store.begin_keep_checkpoints(keep).finish().await
         {
             tracing::warn!("older checkpoints cannot be forgotten, which is tried again: {error}");
         }
-        if self.store.snapshot_due()
-            && let Err(error) = self.store.save_snapshot(self.stepper.env())
-        {
+        if !self.store.snapshot_due() {
+            return;
+        }
+        let saving = self.store.begin_save_snapshot(self.stepper.env());
+        if let Err(error) = saving.finish().await {
             tracing::warn!(
                 "the state cannot be saved beside the events, so a resume takes longer: {error}"
             );

@@ -1,4 +1,4 @@
-//! An append that was begun: it is done, or it has to be waited for.
+//! An append, or another change of a run, that was begun: it is done, or it has to be waited for.
 
 use futures_util::future::BoxFuture;
 

@@ -2,20 +2,27 @@
 //! of machines can use it at the same time.
 //!
 //! The rows of a run, and the bytes in them, are those of an SQLite database: what a run contains
-//! is read by the same code (`storage::reader`) through `rows`. Here, `connection` talks to the
-//! server, `schema` creates the tables, `runs` finds and creates runs, `owner` decides which process
-//! may change one, `lease` changes it, `writer` appends the events of all runs and `write` writes other
-//! rows, `mail` brings requests to the owner, `work` gives runs to workers, `administer` is for operators,
-//! and `clean_up` removes what killed processes left.
+//! is read by the same code (`storage::reader`) through `rows`. Here, `schema` creates the tables,
+//! `runs` finds and creates runs, `owner` decides which process may change one, `lease` changes it,
+//! `mail` brings requests to the owner, `work` gives runs to workers, `administer` is for operators, and
+//! `clean_up` removes what killed processes left.
+//!
+//! However many runs a process has, it opens at most six connections to a database (`connect`): two over
+//! which `writer` appends the events of all runs, two that everything else shares (`connection`, `write`),
+//! one for the `heartbeat`, and one for `notifications`.
 
 mod administer;
 mod append;
 mod clean_up;
+mod connect;
 mod connection;
 mod examine;
+mod heartbeat;
 mod lease;
 mod mail;
+mod notifications;
 mod owner;
+mod per_database;
 mod rows;
 mod runs;
 mod schema;
@@ -28,10 +35,12 @@ pub(super) use administer::{fence, has_run, prepare, set_intake};
 #[cfg(test)]
 pub(super) use append::lose_newest;
 #[cfg(test)]
-pub(super) use clean_up::leave_behind;
+pub(super) use clean_up::{clean_up, leave_behind};
+#[cfg(test)]
+pub(super) use connection::TestUser;
 pub(super) use examine::examine;
 #[cfg(test)]
-pub(super) use lease::{PostgresLease, break_connection};
+pub(super) use lease::PostgresLease;
 pub(super) use mail::{DatabaseMailbox, receive_requests, request_owner};
 #[cfg(test)]
 pub(super) use owner::declare_dead;

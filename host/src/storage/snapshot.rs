@@ -2,6 +2,8 @@
 //! a state costs only what is new in it. This also decides which old ones to keep; when to save one
 //! is decided elsewhere.
 
+use std::sync::Arc;
+
 use strata_core::state::environment::Environment;
 
 use super::codec::{self, MessageBundle};
@@ -23,18 +25,18 @@ pub(in crate::storage) const OLD_SNAPSHOTS_SHARE: u64 = 8;
 /// A state that is encoded for a database.
 pub(in crate::storage) struct EncodedSnapshot<'a> {
     env: &'a Environment,
-    body: Vec<u8>,
+    body: Arc<Vec<u8>>,
 }
 
 /// The rows of a state that is to be inserted.
-pub(in crate::storage) struct SnapshotRows<'a> {
+pub(in crate::storage) struct SnapshotRows {
     /// The key of its own row.
     pub n: i64,
     /// The list of its bundles, with its checksum.
     pub list: Vec<u8>,
     pub list_sum: u32,
     /// The state, with its checksum.
-    pub body: &'a [u8],
+    pub body: Arc<Vec<u8>>,
     pub sum: u32,
     /// The bundles that do not exist yet.
     pub new_bundles: Vec<BundleRow>,
@@ -60,14 +62,17 @@ impl<'a> EncodedSnapshot<'a> {
     pub(in crate::storage) fn encode(env: &'a Environment) -> Self {
         Self {
             env,
-            body: codec::encode_snapshot(env),
+            body: codec::encode_snapshot(env).into(),
         }
     }
 
     /// Returns a state with these bytes in place of its own.
     #[cfg(test)]
     pub(in crate::storage) fn with_body(env: &'a Environment, body: Vec<u8>) -> Self {
-        Self { env, body }
+        Self {
+            env,
+            body: body.into(),
+        }
     }
 
     /// Returns its size in bytes, without its bundles.
@@ -89,7 +94,7 @@ impl<'a> EncodedSnapshot<'a> {
         n: i64,
         last_bundle: i64,
         mut bundles: Vec<MessageBundle>,
-    ) -> SnapshotRows<'_> {
+    ) -> SnapshotRows {
         let settled = self.settled_bundles(message_count(&bundles));
         let mut new_bundles = Vec::new();
         for (n, (messages, body)) in (last_bundle + 1..).zip(settled) {
@@ -102,7 +107,7 @@ impl<'a> EncodedSnapshot<'a> {
             n,
             list_sum: codec::checksum(&[n], &list),
             list,
-            body: &self.body,
+            body: Arc::clone(&self.body),
             sum: codec::checksum(&[n], &self.body),
             new_bundles,
             bundles,

@@ -163,19 +163,19 @@ fn a_database_that_lost_acknowledged_events_is_not_appended_to() {
 #[cfg(feature = "postgres")]
 #[test]
 fn nothing_is_lost_or_doubled_when_connections_break() {
-    let Some(mut storage) = super::DatabaseStorage::new(&fresh()) else {
+    let Some(url) = super::fresh_run() else {
         return;
     };
+    let user = crate::storage::postgres::TestUser::create(&url);
+    let mut storage = super::DatabaseStorage::at(user.url.clone(), &fresh());
     let (records, end) = scripted_run(&pseudorandom(35, 3000), 120);
     for (n, some) in records.chunks(6).enumerate() {
         if n % 3 == 0 {
-            let lease = storage.lease.as_ref().unwrap();
-            crate::storage::postgres::break_connection(&storage.url, lease);
+            user.break_connections();
         }
         append(storage.lease(), some);
         if n % 5 == 0 {
-            let lease = storage.lease.as_ref().unwrap();
-            crate::storage::postgres::break_connection(&storage.url, lease);
+            user.break_connections();
             let note = n.to_string();
             let noted = storage.lease().set_note("n", &note, Durability::Full);
             noted.unwrap();
@@ -204,12 +204,12 @@ fn an_owner_that_was_taken_for_dead_learns_so_without_a_change() {
 #[cfg(feature = "postgres")]
 #[test]
 fn what_killed_processes_left_behind_is_removed_when_it_is_old() {
-    let Some(mut storage) = super::DatabaseStorage::new(&fresh()) else {
+    let Some(storage) = super::DatabaseStorage::new(&fresh()) else {
         return;
     };
     let left = crate::storage::postgres::leave_behind(&storage.url);
     assert_eq!(left(), [2, 2]);
-    storage.reopen();
+    crate::storage::postgres::clean_up(&storage.url);
     assert_eq!(left(), [0, 2]);
 }
 

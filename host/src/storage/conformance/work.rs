@@ -2,28 +2,30 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use strata_core::state::environment::Environment;
 use tokio::sync::Notify;
 
-use super::fresh_run;
-use crate::blob::Blobs;
-use crate::storage::postgres::{DatabaseWorker, RunSubmission, submit};
-use crate::storage::script::{definition, team};
+use super::{DatabaseStorage, fresh, fresh_run, pseudorandom, replay};
+use crate::blob::{Blobs, digest_of};
+use crate::storage::database_url::DatabaseUrl;
+use crate::storage::postgres::{
+    DatabaseWorker, RunSubmission, TestUser, open_claimed, receive_requests, request_owner, submit,
+};
+use crate::storage::script::{definition, scripted_run, team};
 use crate::storage::work::{NewSubmission, RunNeeds, RunRelease, RunSchedule, WorkerProfile};
+use crate::storage::{Durability, Lease, Record, RequestOutcome};
 
-#[test]
-fn a_run_whose_claim_was_never_answered_is_available_again() {
-    let Some(url) = fresh_run() else { return };
-    let name = url.run.clone().unwrap();
-    // No other test's worker has this label.
-    let labels = vec![name.clone()];
+/// Puts the run of a URL into its database. Only a worker with the label takes it.
+fn submit_run(url: &DatabaseUrl, label: &str) {
     let needs = RunNeeds {
-        labels: labels.clone(),
+        labels: vec![label.into()],
         ..RunNeeds::default()
     };
     let submission = NewSubmission {
-        name: &name,
+        name: url.run.as_ref().unwrap(),
         base: &Environment::new(&team()),
         definition: &definition(),
         blobs: &Blobs::new(),
@@ -31,13 +33,25 @@ fn a_run_whose_claim_was_never_answered_is_available_again() {
         contents: &Blobs::new(),
         needs: &needs,
     };
-    submit(&url, &submission).unwrap();
-    let run = RunSubmission::open(&url).unwrap();
+    submit(url, &submission).unwrap();
+}
+
+fn worker(url: &DatabaseUrl, label: &str) -> DatabaseWorker {
     let profile = WorkerProfile {
-        labels,
+        labels: vec![label.into()],
         ..WorkerProfile::default()
     };
-    let mut worker = DatabaseWorker::open(&url, &profile, &Arc::new(Notify::new())).unwrap();
+    DatabaseWorker::open(url, &profile, &Arc::new(Notify::new())).unwrap()
+}
+
+#[test]
+fn a_run_whose_claim_was_never_answered_is_available_again() {
+    let Some(url) = fresh_run() else { return };
+    let name = url.run.clone().unwrap();
+    // No other test's worker has this label.
+    submit_run(&url, &name);
+    let run = RunSubmission::open(&url).unwrap();
+    let mut worker = worker(&url, &name);
 
     let first = worker.claim(9).unwrap().remove(0);
     worker.tend().unwrap();
@@ -55,4 +69,71 @@ fn a_run_whose_claim_was_never_answered_is_available_again() {
     worker.tend().unwrap();
     let again = worker.claim(9).unwrap().remove(0);
     assert!(again.epoch > first.epoch + 1, "{again:?}");
+}
+
+/// Changes a run in each way in which a run changes that goes on.
+fn work_on(lease: &mut dyn Lease, records: &[Record]) {
+    for (n, some) in records.chunks(10).enumerate() {
+        lease.append(some, Durability::Full).unwrap();
+        let bytes: Arc<[u8]> = n.to_string().into_bytes().into();
+        let blobs = Blobs::from([(digest_of(&bytes), bytes)]);
+        lease.put_blobs(&blobs).unwrap();
+        let so_far = replay(&records[..n * 10 + some.len()]);
+        lease.save_snapshot(&so_far).unwrap();
+        lease.keep_checkpoints(3).unwrap();
+    }
+}
+
+#[test]
+fn a_process_uses_six_connections_however_many_runs_it_has() {
+    const CLAIMED: usize = 40;
+    const MAX_CONNECTIONS: i64 = 6;
+    let Some(url) = fresh_run() else { return };
+    let user = TestUser::create(&url);
+    let label = url.run.clone().unwrap();
+    let run = |n: usize| user.url.with_run(&format!("{label}-{n}"));
+    for n in 0..CLAIMED {
+        submit_run(&run(n), &label);
+    }
+    let mut worker = worker(&user.url, &label);
+    let claimed = worker.claim(CLAIMED).unwrap();
+    assert_eq!(claimed.len(), CLAIMED);
+    let mut leases: Vec<Box<dyn Lease>> = Vec::new();
+    let mut mailboxes = Vec::new();
+    for one in &claimed {
+        leases.push(Box::new(open_claimed(&user.url, one).unwrap()));
+        let url = user.url.with_run(&one.name);
+        let echo = |request| -> futures_util::future::BoxFuture<'static, String> {
+            Box::pin(async move { request })
+        };
+        mailboxes.push(receive_requests(&url, Arc::new(echo)).unwrap());
+    }
+    // One that no worker took has a heartbeat of its own.
+    leases.push(Box::new(
+        DatabaseStorage::at(run(CLAIMED), &fresh()).lease.unwrap(),
+    ));
+    let (records, _) = scripted_run(&pseudorandom(38, 3000), 30);
+    let working = AtomicUsize::new(leases.len());
+    std::thread::scope(|scope| {
+        for lease in &mut leases {
+            let (records, working) = (&records, &working);
+            scope.spawn(move || {
+                work_on(lease.as_mut(), records);
+                working.fetch_sub(1, Ordering::Relaxed);
+            });
+        }
+        // The heartbeat's connection is opened for its first beat.
+        let mut most = 0;
+        while most < MAX_CONNECTIONS || working.load(Ordering::Relaxed) > 0 {
+            most = user.connections().max(most);
+            assert!(most <= MAX_CONNECTIONS, "{most}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    });
+    for one in &claimed {
+        let replied = request_owner(&user.url.with_run(&one.name), &one.name);
+        let is_echo = matches!(&replied, RequestOutcome::Replied(reply) if *reply == one.name);
+        assert!(is_echo, "{replied:?}");
+    }
+    assert!(user.connections() <= MAX_CONNECTIONS);
 }

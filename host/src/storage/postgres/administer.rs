@@ -3,7 +3,8 @@
 
 use tokio_postgres::types::Type;
 
-use super::connection::{Connection, StatementError};
+use super::connect::StatementError;
+use super::connection::Connection;
 use super::schema::{SchemaState, migrate, schema_state};
 use crate::storage::database_set::{DatabaseSettings, FencedDatabase, Intake};
 use crate::storage::database_url::DatabaseUrl;

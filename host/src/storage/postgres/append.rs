@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use tokio_postgres::types::Type;
 
-use super::connection::{Argument, Connection, StatementError};
+use super::connect::{Argument, StatementError};
+use super::connection::Connection;
 use crate::storage::Durability;
 use crate::storage::codec;
 #[cfg(test)]

@@ -1,22 +1,28 @@
 //! Removes rows that processes left behind which were killed.
 
-use tokio_postgres::types::Type;
+use std::time::Duration;
 
-use super::connection::{Connection, StatementError};
+use tokio_postgres::types::Type;
+use tokio_postgres::{Client, Error};
+
+#[cfg(test)]
+use super::connection::Connection;
 
 /// How old a row has to be, in seconds: far older than anything that a process still waits for.
 const MIN_AGE_S: f64 = 3600.0;
+/// How often a process looks for such rows.
+pub(super) const CLEAN_UP_INTERVAL: Duration = Duration::from_secs(3600);
 
 /// Removes the rows of processes that have not been heard of for long and own no run, and requests that
-/// were taken up long ago and whose senders are gone. A failure does no harm, since the next process
-/// tries again.
-pub(super) fn remove_leftovers(connection: &Connection) {
-    if let Err(error) = remove_older_than(connection, MIN_AGE_S) {
-        tracing::debug!("what killed processes left behind stays: {}", error.meaning);
+/// were taken up long ago and whose senders are gone. A failure does no harm, since it is tried again
+/// later.
+pub(super) async fn remove_leftovers(client: &Client) {
+    if let Err(error) = remove_older_than(client, MIN_AGE_S).await {
+        tracing::debug!("what killed processes left behind stays: {error}");
     }
 }
 
-fn remove_older_than(connection: &Connection, seconds: f64) -> Result<(), StatementError> {
+async fn remove_older_than(client: &Client, seconds: f64) -> Result<(), Error> {
     let statements = [
         "DELETE FROM strata.worker w WHERE w.beat_at < clock_timestamp() - make_interval(secs => $1) \
          AND NOT EXISTS (SELECT FROM strata.run r WHERE r.owner = w.id)",
@@ -24,9 +30,23 @@ fn remove_older_than(connection: &Connection, seconds: f64) -> Result<(), Statem
          AND sent_at < clock_timestamp() - make_interval(secs => $1)",
     ];
     for sql in statements {
-        connection.execute(sql, &[(&seconds, Type::FLOAT8)])?;
+        client
+            .execute_typed(sql, &[(&seconds, Type::FLOAT8)])
+            .await?;
     }
     Ok(())
+}
+
+/// Removes what is old.
+#[cfg(test)]
+pub(in crate::storage) fn clean_up(url: &crate::storage::database_url::DatabaseUrl) {
+    let background = super::connect::background(&url.to_path()).unwrap();
+    let url = url.clone();
+    let cleaning = background.spawn(async move {
+        let client = super::connect::connect(url, None).await.unwrap();
+        remove_leftovers(&client).await;
+    });
+    crate::wait::wait(cleaning).unwrap();
 }
 
 /// Leaves rows behind as a killed process does, two hours ago and now. Returns a function that counts

@@ -1,79 +1,166 @@
-//! Connections to a server: opened and kept by a thread in the background, used by callers that wait.
+//! The connections to a database that everything in this process shares that does not have one of its
+//! own, and how a caller on a thread of its own carries out statements over them.
 //!
 //! Each statement is sent in one message, without being prepared before, so that it also works through
 //! poolers that run each transaction on another connection. Only `writer` prepares its statement.
 
-use std::cell::{Cell, Ref, RefCell};
-use std::error::Error as _;
-use std::future::poll_fn;
+use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::runtime::{Builder, Runtime};
-use tokio::sync::Notify;
-use tokio_postgres::config::SslMode;
-use tokio_postgres::error::SqlState;
-use tokio_postgres::types::{ToSql, Type};
-use tokio_postgres::{AsyncMessage, Client, Config, NoTls, Row};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_postgres::{Client, Error, Row};
 
-use super::tls::RustlsConnector;
-use crate::storage::database_url::{DatabaseHost, DatabaseUrl, Encryption};
+use super::connect::{Argument, StatementError, background, connect, statement_error};
+use super::per_database::PerDatabase;
+use crate::storage::database_url::DatabaseUrl;
 use crate::storage::error::StoreError;
 use crate::wait::wait;
 
-/// How long it may take until a connection is ready.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// After how long without an acknowledgement from the other machine a connection counts as broken.
-const UNACKNOWLEDGED_TIMEOUT: Duration = Duration::from_secs(10);
+/// How many connections are shared. Besides, a process has those of `writer`, one for its heartbeat and
+/// one for notifications.
+const SHARED_CONNECTIONS: usize = 2;
+/// How long a caller waits for a connection that others use.
+const LEND_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The thread that reads from and writes to the servers. Callers wait for it on their own threads,
-/// which may be in the middle of driving other tasks.
-static BACKGROUND: LazyLock<std::io::Result<Runtime>> = LazyLock::new(|| {
-    Builder::new_multi_thread()
-        .worker_threads(1)
-        .thread_name("postgres")
-        .enable_all()
-        .build()
-});
-
-/// Returns the background thread.
-pub(super) fn background(path: &Path) -> Result<&'static Runtime, StoreError> {
-    BACKGROUND.as_ref().map_err(|error| {
-        let error = std::io::Error::new(error.kind(), error.to_string());
-        StoreError::io(path, "connect to", error)
-    })
-}
-
-/// A statement's argument, with its type.
-pub(super) type Argument<'a> = (&'a (dyn ToSql + Sync), Type);
-
-/// Why a statement failed.
+/// The connections that callers take turns in using.
 #[derive(Debug)]
-pub(super) struct StatementError {
-    /// What it means.
-    pub meaning: StoreError,
-    /// Whether the connection is broken, so that it is not known whether the statement was carried
-    /// out.
-    pub is_disconnected: bool,
-    /// Whether a row with the same key exists.
-    pub is_duplicate: bool,
+struct SharedConnections {
+    url: DatabaseUrl,
+    path: PathBuf,
+    /// One permit for each connection that may be in use.
+    permits: Arc<Semaphore>,
+    idle: Mutex<Vec<Client>>,
 }
 
-impl From<StatementError> for StoreError {
-    fn from(error: StatementError) -> Self {
-        error.meaning
+impl SharedConnections {
+    /// Returns those of a database.
+    fn of_database(url: &DatabaseUrl) -> Result<Arc<Self>, StoreError> {
+        static ALL: PerDatabase<SharedConnections> = PerDatabase::new();
+        ALL.get(url, |url| {
+            Ok(Self {
+                path: url.to_path(),
+                url,
+                permits: Arc::new(Semaphore::new(SHARED_CONNECTIONS)),
+                idle: Mutex::new(Vec::new()),
+            })
+        })
+    }
+
+    /// Returns a connection that nobody else uses. Waits until there is one.
+    fn lend(self: &Arc<Self>) -> Result<LentConnection, StoreError> {
+        let ended = |error| StoreError::io(&self.path, "connect to", std::io::Error::other(error));
+        let permits = Arc::clone(&self.permits);
+        let permit = match Arc::clone(&permits).try_acquire_owned() {
+            Ok(permit) => permit,
+            Err(_) => {
+                let acquiring = async move {
+                    tokio::time::timeout(LEND_TIMEOUT, permits.acquire_owned()).await
+                };
+                let acquired = wait(background(&self.path)?.spawn(acquiring));
+                match acquired.map_err(ended)? {
+                    Ok(Ok(permit)) => permit,
+                    _ => return Err(self.all_in_use()),
+                }
+            }
+        };
+        let client = match self.take_idle() {
+            Some(client) => client,
+            None => {
+                let connecting = connect(self.url.clone(), None);
+                wait(background(&self.path)?.spawn(connecting)).map_err(ended)??
+            }
+        };
+        Ok(LentConnection {
+            client: Some(client),
+            is_clean: Cell::new(true),
+            lender: Arc::clone(self),
+            _permit: permit,
+        })
+    }
+
+    fn all_in_use(&self) -> StoreError {
+        StoreError::Unreachable {
+            path: self.path.clone(),
+            what: format!(
+                "all connections of this process have been in use for {} s",
+                LEND_TIMEOUT.as_secs()
+            ),
+        }
+    }
+
+    fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Client>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns a connection that is open and not in use, if there is one.
+    fn take_idle(&self) -> Option<Client> {
+        let mut idle = self.idle();
+        while let Some(client) = idle.pop() {
+            if !client.is_closed() {
+                return Some(client);
+            }
+        }
+        None
     }
 }
 
-/// A connection to a database.
+/// A connection that nobody else uses until this is dropped.
+#[derive(Debug)]
+struct LentConnection {
+    /// `None` only while this is dropped.
+    client: Option<Client>,
+    /// Whether it is outside of a transaction and not known to be broken.
+    is_clean: Cell<bool>,
+    lender: Arc<SharedConnections>,
+    /// Released after the connection was given back.
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Drop for LentConnection {
+    fn drop(&mut self) {
+        if let Some(client) = self.client.take()
+            && self.is_clean.get()
+            && !client.is_closed()
+        {
+            self.lender.idle().push(client);
+        }
+    }
+}
+
+impl LentConnection {
+    /// Waits for the result of a statement.
+    fn wait_for<T>(
+        &self,
+        action: &'static str,
+        statement: impl AsyncFnOnce(&Client) -> Result<T, Error>,
+    ) -> Result<T, StatementError> {
+        let Some(client) = &self.client else {
+            unreachable!("it was dropped");
+        };
+        wait(statement(client)).map_err(|error| {
+            let error = statement_error(&self.lender.path, action, &error);
+            if error.is_disconnected {
+                self.is_clean.set(false);
+            }
+            error
+        })
+    }
+
+    fn execute_all(&self, sql: &str) -> Result<(), StatementError> {
+        self.wait_for("write", async |client| client.batch_execute(sql).await)
+    }
+}
+
+/// A caller that carries out statements over the shared connections: each over any of them, and those of
+/// a transaction over one.
 pub(super) struct Connection {
     url: DatabaseUrl,
     path: PathBuf,
-    client: RefCell<Client>,
-    is_reading: Cell<bool>,
-    is_changing: Cell<bool>,
+    shared: Arc<SharedConnections>,
+    /// The connection of the transaction that is open.
+    held: RefCell<Option<LentConnection>>,
 }
 
 impl std::fmt::Debug for Connection {
@@ -83,27 +170,33 @@ impl std::fmt::Debug for Connection {
 }
 
 impl Connection {
-    /// Connects to a database.
+    /// Returns a new caller. Fails if the database cannot be reached.
     pub(super) fn open(url: &DatabaseUrl) -> Result<Self, StoreError> {
-        let path = url.to_path();
-        let client = wait(background(&path)?.spawn(connect(url.clone(), None)));
-        let client = client
-            .map_err(|error| StoreError::io(&path, "connect to", std::io::Error::other(error)))??;
+        let shared = SharedConnections::of_database(url)?;
+        shared.lend()?;
         Ok(Self {
             url: url.clone(),
-            path,
-            client: RefCell::new(client),
-            is_reading: Cell::new(false),
-            is_changing: Cell::new(false),
+            path: url.to_path(),
+            shared,
+            held: RefCell::new(None),
         })
     }
 
-    /// Replaces a broken connection by a new one.
+    /// Returns another caller, for use on another thread.
+    pub(super) fn another(&self) -> Self {
+        Self {
+            url: self.url.clone(),
+            path: self.path.clone(),
+            shared: Arc::clone(&self.shared),
+            held: RefCell::new(None),
+        }
+    }
+
+    /// Closes the connections that nobody uses, since they may be broken like another one, and opens
+    /// one.
     pub(super) fn reconnect(&self) -> Result<(), StoreError> {
-        let Self { client, .. } = Self::open(&self.url)?;
-        self.client.replace(client.into_inner());
-        self.is_reading.set(false);
-        Ok(())
+        self.shared.idle().clear();
+        self.shared.lend().map(drop)
     }
 
     /// Carries out statements, and does it once more over a new connection if this one was broken. What
@@ -121,20 +214,6 @@ impl Connection {
         }
     }
 
-    /// Returns the client. One that is known to be broken is replaced, unless a transaction was open on
-    /// it.
-    fn client(&self) -> Result<Ref<'_, Client>, StatementError> {
-        let is_broken = self.client.borrow().is_closed();
-        if is_broken && !self.is_reading.get() && !self.is_changing.get() {
-            self.reconnect().map_err(|meaning| StatementError {
-                is_disconnected: matches!(meaning, StoreError::Unreachable { .. }),
-                is_duplicate: false,
-                meaning,
-            })?;
-        }
-        Ok(self.client.borrow())
-    }
-
     pub(super) fn url(&self) -> &DatabaseUrl {
         &self.url
     }
@@ -144,14 +223,31 @@ impl Connection {
         &self.path
     }
 
+    /// Waits for the result of a statement.
+    fn wait_for<T>(
+        &self,
+        action: &'static str,
+        statement: impl AsyncFnOnce(&Client) -> Result<T, Error>,
+    ) -> Result<T, StatementError> {
+        match &*self.held.borrow() {
+            Some(held) => held.wait_for(action, statement),
+            None => self.lend()?.wait_for(action, statement),
+        }
+    }
+
+    fn lend(&self) -> Result<LentConnection, StatementError> {
+        self.shared.lend().map_err(StatementError::unconnected)
+    }
+
     /// Returns the rows that a statement yields.
     pub(super) fn query(
         &self,
         sql: &str,
         arguments: &[Argument<'_>],
     ) -> Result<Vec<Row>, StatementError> {
-        let client = self.client()?;
-        wait(client.query_typed(sql, arguments)).map_err(|e| self.explain("read", e))
+        self.wait_for("read", async |client| {
+            client.query_typed(sql, arguments).await
+        })
     }
 
     /// Returns the only row that a statement yields, or `None` if there is none.
@@ -169,14 +265,34 @@ impl Connection {
         sql: &str,
         arguments: &[Argument<'_>],
     ) -> Result<u64, StatementError> {
-        let client = self.client()?;
-        wait(client.execute_typed(sql, arguments)).map_err(|e| self.explain("write", e))
+        self.wait_for("write", async |client| {
+            client.execute_typed(sql, arguments).await
+        })
     }
 
     /// Carries out statements without arguments.
     pub(super) fn execute_all(&self, sql: &str) -> Result<(), StatementError> {
-        let client = self.client()?;
-        wait(client.batch_execute(sql)).map_err(|e| self.explain("write", e))
+        self.wait_for("write", async |client| client.batch_execute(sql).await)
+    }
+
+    /// Begins a transaction, which keeps a connection from others.
+    fn begin(&self, begin: &str) -> Result<(), StatementError> {
+        let lent = self.lend()?;
+        lent.execute_all(begin)?;
+        lent.is_clean.set(false);
+        self.held.replace(Some(lent));
+        Ok(())
+    }
+
+    /// Ends a transaction with `COMMIT` or `ROLLBACK`. If this fails, the transaction ends with the
+    /// connection.
+    fn end(&self, end: &str) -> Result<(), StatementError> {
+        let Some(held) = self.held.take() else {
+            return Ok(());
+        };
+        held.execute_all(end)?;
+        held.is_clean.set(true);
+        Ok(())
     }
 
     /// Runs `work` in a transaction: all of it is committed, or nothing.
@@ -185,205 +301,73 @@ impl Connection {
         begin: &str,
         work: impl FnOnce() -> Result<T, E>,
     ) -> Result<T, E> {
-        self.execute_all(begin)?;
-        self.is_changing.set(true);
-        let ended = match work() {
-            Ok(result) => self.execute_all("COMMIT").map(|()| result).map_err(E::from),
+        self.begin(begin)?;
+        match work() {
+            Ok(result) => self.end("COMMIT").map(|()| result).map_err(E::from),
             Err(error) => {
                 // If this fails, the transaction ends with the connection.
-                let _ = self.execute_all("ROLLBACK");
+                let _ = self.end("ROLLBACK");
                 Err(error)
             }
-        };
-        self.is_changing.set(false);
-        ended
+        }
     }
 
     /// Starts a transaction in which all reads see the same state, unless there is one. Returns
     /// whether it started one.
     pub(super) fn begin_read(&self) -> Result<bool, StoreError> {
-        if self.is_reading.get() {
+        if self.held.borrow().is_some() {
             return Ok(false);
         }
-        self.execute_all("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")?;
-        self.is_reading.set(true);
+        self.begin("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")?;
         Ok(true)
     }
 
     pub(super) fn end_read(&self) {
         // If this fails, the transaction ends with the connection.
-        let _ = self.execute_all("COMMIT");
-        self.is_reading.set(false);
-    }
-
-    fn explain(&self, action: &'static str, error: tokio_postgres::Error) -> StatementError {
-        statement_error(&self.path, action, &error)
+        let _ = self.end("COMMIT");
     }
 }
 
-/// Returns why a statement failed.
-pub(super) fn statement_error(
-    path: &Path,
-    action: &'static str,
-    error: &tokio_postgres::Error,
-) -> StatementError {
-    StatementError {
-        is_disconnected: is_disconnected(error),
-        is_duplicate: error.code() == Some(&SqlState::UNIQUE_VIOLATION),
-        meaning: explain_error(path, action, error),
-    }
+/// A user of the server that only one test uses, so that its connections are not shared with others.
+#[cfg(test)]
+pub(in crate::storage) struct TestUser {
+    /// The URL with this user.
+    pub(in crate::storage) url: DatabaseUrl,
+    name: String,
+    /// Connections of the usual user.
+    others: Connection,
 }
 
-/// Connects to a database. Must be called within the background runtime. `notified` is told when
-/// a notification arrives, and when the connection ends.
-pub(super) async fn connect(
-    url: DatabaseUrl,
-    notified: Option<Arc<Notify>>,
-) -> Result<Client, StoreError> {
-    let path = url.to_path();
-    let connecting = async {
-        let config = config(&url);
-        let fail = |e: tokio_postgres::Error| explain_error(&path, "connect to", &e);
-        if url.encryption == Encryption::None {
-            let (client, connection) = config.connect(NoTls).await.map_err(fail)?;
-            tokio::spawn(drive(connection, notified));
-            return Ok(client);
-        }
-        let connector = RustlsConnector::new(&url).map_err(|what| StoreError::InvalidUrl {
-            url: url.to_string(),
-            what,
-        })?;
-        let (client, connection) = config.connect(connector).await.map_err(fail)?;
-        tokio::spawn(drive(connection, notified));
-        Ok(client)
-    };
-    match tokio::time::timeout(CONNECT_TIMEOUT, connecting).await {
-        Ok(connected) => connected,
-        Err(_) => Err(StoreError::Unreachable {
-            path: path.clone(),
-            what: format!("it has not answered for {} s", CONNECT_TIMEOUT.as_secs()),
-        }),
-    }
-}
-
-/// Reads and writes until the connection ends.
-async fn drive<S, T>(
-    mut connection: tokio_postgres::Connection<S, T>,
-    notified: Option<Arc<Notify>>,
-) where
-    S: AsyncRead + AsyncWrite + Unpin,
-    T: AsyncRead + AsyncWrite + Unpin,
-{
-    loop {
-        let message = poll_fn(|context| connection.poll_message(context)).await;
-        if let (Some(notified), Some(Ok(AsyncMessage::Notification(_))) | None) =
-            (&notified, &message)
-        {
-            notified.notify_one();
-        }
-        // Whoever waits for an answer learns of an error from it.
-        if !matches!(message, Some(Ok(_))) {
-            break;
+#[cfg(test)]
+impl TestUser {
+    pub(in crate::storage) fn create(url: &DatabaseUrl) -> Self {
+        let others = Connection::open(url).unwrap();
+        let name = format!("test-{}", crate::random_id::random_id());
+        others
+            .execute_all(&format!("CREATE ROLE \"{name}\" SUPERUSER LOGIN"))
+            .unwrap();
+        Self {
+            url: DatabaseUrl {
+                user: Some(name.clone()),
+                ..url.clone()
+            },
+            name,
+            others,
         }
     }
-    if let Some(notified) = notified {
-        notified.notify_one();
+
+    /// Ends all connections of the user, as a network does that fails.
+    pub(in crate::storage) fn break_connections(&self) {
+        let sql =
+            "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE usename = $1";
+        let name = [(&self.name as _, tokio_postgres::types::Type::TEXT)];
+        self.others.query(sql, &name).unwrap();
     }
-}
 
-fn config(url: &DatabaseUrl) -> Config {
-    let mut config = Config::new();
-    match &url.host {
-        DatabaseHost::Tcp(host) => config.host(host.trim_matches(['[', ']'])),
-        DatabaseHost::Socket(directory) => config.host_path(directory),
-    };
-    config
-        .port(url.port)
-        .user(url.user_or_default())
-        .dbname(&url.database)
-        .application_name("strata-host")
-        .connect_timeout(CONNECT_TIMEOUT)
-        .tcp_user_timeout(UNACKNOWLEDGED_TIMEOUT)
-        .keepalives_idle(UNACKNOWLEDGED_TIMEOUT)
-        .ssl_mode(match url.encryption {
-            Encryption::None => SslMode::Disable,
-            Encryption::Unverified | Encryption::Verified => SslMode::Require,
-        });
-    if let Some(password) = &url.password {
-        config.password(password);
-    }
-    config
-}
-
-/// Whether the connection is broken.
-pub(super) fn is_disconnected(error: &tokio_postgres::Error) -> bool {
-    let Some(code) = error.code() else {
-        let is_io = |e: &(dyn std::error::Error + 'static)| e.is::<std::io::Error>();
-        return error.is_closed() || error.source().is_some_and(is_io);
-    };
-    let ends = [
-        SqlState::ADMIN_SHUTDOWN,
-        SqlState::CRASH_SHUTDOWN,
-        SqlState::CANNOT_CONNECT_NOW,
-    ];
-    ends.contains(code) || code.code().starts_with("08")
-}
-
-/// Returns what an error of the server means.
-pub(super) fn explain_error(
-    path: &Path,
-    action: &'static str,
-    error: &tokio_postgres::Error,
-) -> StoreError {
-    let path = path.to_path_buf();
-    let Some(server) = error.as_db_error() else {
-        let what = match error.source() {
-            Some(cause) if cause.to_string() == "password missing" => {
-                return StoreError::Refused {
-                    path,
-                    what: "it asks for a password; set `PGPASSWORD`, or put it into the URL".into(),
-                };
-            }
-            Some(cause) => format!("{error}: {cause}"),
-            None => error.to_string(),
-        };
-        return StoreError::Unreachable { path, what };
-    };
-    let what = server.message().to_owned();
-    match server.code() {
-        &SqlState::INVALID_PASSWORD => StoreError::Refused {
-            path,
-            what: format!("{what}; set `PGPASSWORD`, or put the right password into the URL"),
-        },
-        &SqlState::INVALID_AUTHORIZATION_SPECIFICATION => StoreError::Refused {
-            path,
-            what: format!("{what}; name a user of the server, and look at its `pg_hba.conf`"),
-        },
-        &SqlState::INVALID_CATALOG_NAME => StoreError::Refused {
-            path,
-            what: format!("{what}; create it with `createdb`, or name another"),
-        },
-        &SqlState::INSUFFICIENT_PRIVILEGE => StoreError::Refused {
-            path,
-            what: format!("{what}; grant this user the right to create and change tables in it"),
-        },
-        &SqlState::READ_ONLY_SQL_TRANSACTION => StoreError::Refused {
-            path,
-            what: format!("{what}; name the primary server instead of a standby"),
-        },
-        &SqlState::DISK_FULL | &SqlState::OUT_OF_MEMORY => StoreError::Full {
-            path,
-            action,
-            inodes: false,
-        },
-        &SqlState::DATA_CORRUPTED | &SqlState::INDEX_CORRUPTED => StoreError::corrupt(&path, what),
-        code if is_disconnected(error) || code == &SqlState::TOO_MANY_CONNECTIONS => {
-            StoreError::Unreachable { path, what }
-        }
-        code => StoreError::Io {
-            path,
-            action,
-            source: std::io::Error::other(format!("{what} (SQLSTATE {})", code.code())),
-        },
+    /// Returns how many connections the user has.
+    pub(in crate::storage) fn connections(&self) -> i64 {
+        let sql = "SELECT count(*) FROM pg_stat_activity WHERE usename = $1";
+        let name = [(&self.name as _, tokio_postgres::types::Type::TEXT)];
+        self.others.query(sql, &name).unwrap()[0].get(0)
     }
 }

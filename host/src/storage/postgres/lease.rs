@@ -1,6 +1,7 @@
 //! A lease of a run in PostgreSQL. Each change is refused if there is a newer lease.
 
 use std::cell::Cell;
+use std::future::Future;
 use std::sync::Arc;
 
 use strata_core::record::id::Digest;
@@ -12,22 +13,21 @@ use super::administer::require_open;
 use super::append::{
     AppendRight, EncodedEvents, KnownEvent, change_repeatably, refusal, synchronous_commit,
 };
-use super::connection::{Connection, StatementError};
+use super::connect::{StatementError, on_another_thread};
+use super::connection::Connection;
 use super::owner::Ownership;
 use super::rows::{PostgresReader, PostgresRows};
 use super::writer::{AppendRequest, Writers};
 use super::{work, write};
 use crate::blob::Blobs;
 use crate::storage::codec::MessageBundle;
-use crate::storage::current_lineage::{CurrentLineage, NewBranch};
-#[cfg(test)]
-use crate::storage::database_url::DatabaseUrl;
+use crate::storage::current_lineage::{CurrentLineage, NewBranch, NewSnapshot};
 use crate::storage::error::StoreError;
 use crate::storage::lineage::{StoredLineage, StoredRun, event_key, key_range};
 use crate::storage::prune_plan::PrunePlanner;
 use crate::storage::reader::Reader;
 use crate::storage::rows::{KeyRange, RunRows};
-use crate::storage::snapshot::{EncodedSnapshot, MAX_SNAPSHOT_BYTES};
+use crate::storage::snapshot::{EncodedSnapshot, MAX_SNAPSHOT_BYTES, SnapshotRows};
 use crate::storage::work::{NewSubmission, RunSchedule};
 use crate::storage::{
     Appending, BuildState, CheckpointRow, Durability, Epoch, Lease, LeaseStatus, LineageRow,
@@ -43,6 +43,8 @@ pub(in crate::storage) struct PostgresLease {
     /// The range in which the keys of the run's bundles are.
     bundle_keys: KeyRange,
     current: CurrentLineage,
+    /// The largest key of a bundle that was used. It is read when it is first needed.
+    last_bundle: Cell<Option<i64>>,
     /// About how many bytes of events and snapshots the run has. They are counted when that is first
     /// needed.
     stored_bytes: Option<u64>,
@@ -69,6 +71,7 @@ impl PostgresLease {
             owner,
             bundle_keys,
             current,
+            last_bundle: Cell::new(None),
             stored_bytes: None,
             has_failed: false,
         })
@@ -99,33 +102,34 @@ impl PostgresLease {
         durability: Durability,
         work: impl Fn(&Connection) -> Result<(), StatementError>,
     ) -> Result<(), StoreError> {
-        let right = self.right();
-        change_repeatably(self.connection(), &right, |connection| {
-            transact(connection, &right, durability, &work)
-        })
+        change(self.connection(), &self.right(), durability, work)
     }
 
-    /// The same, together with writing the row of the current lineage.
-    fn change_with_row(
-        &mut self,
-        line: &StoredLineage,
-        work: impl Fn(&Connection) -> Result<(), StatementError>,
-    ) -> Result<(), StoreError> {
-        let run = self.reader.rows.run;
-        self.change(Durability::Process, |connection| {
-            work(connection)?;
-            write::update_lineage(connection, run, line)
-        })?;
-        self.current.note_row_written(line);
-        Ok(())
+    /// Does the same on another thread.
+    fn begin_change(
+        &self,
+        durability: Durability,
+        work: impl Fn(&Connection) -> Result<(), StatementError> + Send + 'static,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send + 'static {
+        let (connection, right) = (self.connection().another(), self.right());
+        async move {
+            let path = connection.path().to_path_buf();
+            let work = move || change(&connection, &right, durability, work);
+            on_another_thread(&path, work).await
+        }
     }
 
     /// Writes the row of the current lineage if it lags behind.
     fn write_row_if_behind(&mut self) -> Result<(), StoreError> {
-        match self.current.row_behind() {
-            Some(line) => self.change_with_row(&line, |_| Ok(())),
-            None => Ok(()),
-        }
+        let Some(line) = self.current.row_behind() else {
+            return Ok(());
+        };
+        let run = self.reader.rows.run;
+        self.change(Durability::Process, |connection| {
+            write::update_lineage(connection, run, &line)
+        })?;
+        self.current.note_row_written(&line);
+        Ok(())
     }
 
     /// Makes a lineage the current one.
@@ -198,33 +202,90 @@ impl PostgresLease {
         }
     }
 
-    /// Returns how many bytes of events and snapshots the run has.
-    fn stored_bytes(&mut self) -> Result<u64, StoreError> {
-        if let Some(bytes) = self.stored_bytes {
-            return Ok(bytes);
-        }
-        let bytes = write::stored_bytes(self.connection(), self.reader.rows.run)?;
-        self.stored_bytes = Some(bytes);
-        Ok(bytes)
+    /// Returns the rows of a state that is to be inserted.
+    fn snapshot_rows(
+        &self,
+        state: &EncodedSnapshot<'_>,
+        n: i64,
+        bundles: Vec<MessageBundle>,
+    ) -> Result<SnapshotRows, StoreError> {
+        let run = self.reader.rows.run;
+        let last_bundle = match self.last_bundle.get() {
+            Some(last) => last,
+            None => write::last_bundle(self.connection(), run, self.bundle_keys)?,
+        };
+        let rows = state.rows(n, last_bundle, bundles);
+        let newest = rows.new_bundles.last().map(|bundle| bundle.n);
+        self.last_bundle.set(Some(newest.unwrap_or(last_bundle)));
+        Ok(rows)
     }
 
-    /// Inserts a state, and returns its bundles.
+    /// Inserts a state.
     fn insert_snapshot(
         &self,
         state: &EncodedSnapshot<'_>,
         n: i64,
         bundles: Vec<MessageBundle>,
-        also: impl Fn(&Connection) -> Result<(), StatementError>,
-    ) -> Result<Vec<MessageBundle>, StoreError> {
+    ) -> Result<(), StoreError> {
         let run = self.reader.rows.run;
-        let last_bundle = write::last_bundle(self.connection(), run, self.bundle_keys)?;
-        let rows = state.rows(n, last_bundle, bundles);
+        let rows = self.snapshot_rows(state, n, bundles)?;
         self.change(Durability::Process, |connection| {
-            also(connection)?;
             write::insert_snapshot(connection, run, &rows)
-        })?;
-        Ok(rows.bundles)
+        })
     }
+
+    /// Begins to insert a state, and to delete older ones that are not needed any more.
+    fn begin_insert_newest(
+        &mut self,
+        new: &NewSnapshot<'_>,
+    ) -> Result<
+        SavingSnapshot<impl Future<Output = Result<u64, StoreError>> + Send + use<>>,
+        StoreError,
+    > {
+        let rows = self.snapshot_rows(&new.state, new.key, new.bundles.clone())?;
+        let bundles = rows.bundles.clone();
+        let (connection, right) = (self.connection().another(), self.right());
+        let (known_bytes, bytes) = (self.stored_bytes, new.state.bytes() as u64);
+        let (key, row) = (new.key, new.row.clone());
+        let save = move || {
+            let run = right.run;
+            let stored = match known_bytes {
+                Some(bytes) => bytes,
+                None => write::stored_bytes(&connection, run)?,
+            };
+            change(&connection, &right, Durability::Process, |connection| {
+                write::delete_old_snapshots(connection, run, key, stored)?;
+                write::update_lineage(connection, run, &row)?;
+                write::insert_snapshot(connection, run, &rows)
+            })?;
+            Ok(stored + bytes)
+        };
+        let path = self.connection().path().to_path_buf();
+        Ok(SavingSnapshot {
+            bundles,
+            saving: async move { on_another_thread(&path, save).await },
+        })
+    }
+}
+
+/// A snapshot that is being saved.
+struct SavingSnapshot<F> {
+    bundles: Vec<MessageBundle>,
+    /// Returns about how many bytes the run has then.
+    saving: F,
+}
+
+/// Runs `work` in a transaction, unless there is a newer lease. It may be run again if the connection
+/// breaks.
+fn change(
+    connection: &Connection,
+    right: &AppendRight,
+    durability: Durability,
+    work: impl Fn(&Connection) -> Result<(), StatementError>,
+) -> Result<(), StoreError> {
+    change_repeatably(connection, right, |connection| {
+        transact(connection, right, durability, &work)
+    })
 }
 
 /// Runs `work` in a transaction, unless there is a newer lease. Returns whether there is none.
@@ -302,22 +363,26 @@ impl Lease for PostgresLease {
     }
 
     fn save_snapshot(&mut self, env: &Environment) -> Result<(), StoreError> {
+        self.begin_save_snapshot(env).finish_blocking()
+    }
+
+    fn begin_save_snapshot<'a>(&'a mut self, env: &'a Environment) -> Appending<'a> {
         let new = self.current.new_snapshot(env);
-        let saved = match new.fits() {
-            true => {
-                let run = self.reader.rows.run;
-                let stored = self.stored_bytes()?;
-                self.stored_bytes = Some(stored + new.state.bytes() as u64);
-                let bundles = new.bundles.clone();
-                self.insert_snapshot(&new.state, new.key, bundles, |connection| {
-                    write::delete_old_snapshots(connection, run, new.key, stored)?;
-                    write::update_lineage(connection, run, &new.row)
-                })
-                .map(Some)
-            }
-            false => Ok(None),
+        if !new.fits() {
+            return Appending::Done(self.current.note_snapshot(&new, Ok(None)));
+        }
+        let SavingSnapshot { bundles, saving } = match self.begin_insert_newest(&new) {
+            Ok(saving) => saving,
+            Err(error) => return Appending::Done(self.current.note_snapshot(&new, Err(error))),
         };
-        self.current.note_snapshot(&new, saved)
+        Appending::Pending(Box::pin(async move {
+            let saved = saving.await;
+            if let Ok(stored) = &saved {
+                self.stored_bytes = Some(*stored);
+            }
+            self.current
+                .note_snapshot(&new, saved.map(|_| Some(bundles)))
+        }))
     }
 
     fn load(&self, at: &StateSelector) -> Result<LoadedState, StoreError> {
@@ -351,12 +416,25 @@ impl Lease for PostgresLease {
     }
 
     fn keep_checkpoints(&mut self, keep: u32) -> Result<(), StoreError> {
-        let Some(line) = self.current.forget_checkpoints(&self.reader, keep)? else {
-            return Ok(());
+        self.begin_keep_checkpoints(keep).finish_blocking()
+    }
+
+    fn begin_keep_checkpoints<'a>(&'a mut self, keep: u32) -> Appending<'a> {
+        let line = match self.current.forget_checkpoints(&self.reader, keep) {
+            Ok(Some(line)) => line,
+            Ok(None) => return Appending::Done(Ok(())),
+            Err(error) => return Appending::Done(Err(error)),
         };
-        self.change_with_row(&line, |_| Ok(()))?;
-        self.current.note_forgotten(line);
-        Ok(())
+        let (run, row) = (self.reader.rows.run, line.clone());
+        let forgetting = self.begin_change(Durability::Process, move |connection| {
+            write::update_lineage(connection, run, &row)
+        });
+        Appending::Pending(Box::pin(async move {
+            forgetting.await?;
+            self.current.note_row_written(&line);
+            self.current.note_forgotten(line);
+            Ok(())
+        }))
     }
 
     fn prune(&mut self, keep: u32, build_state: &mut BuildState<'_>) -> Result<Pruned, StoreError> {
@@ -367,10 +445,7 @@ impl Lease for PostgresLease {
             keep,
             max_state_bytes: MAX_SNAPSHOT_BYTES,
             build_state: &mut |saved| build_state(saved),
-            save_state: &mut |state, n, bundles| {
-                self.insert_snapshot(state, n, bundles, |_| Ok(()))
-                    .map(drop)
-            },
+            save_state: &mut |state, n, bundles| self.insert_snapshot(state, n, bundles),
         };
         let plan = planner.plan()?;
         let events = Cell::new(0);
@@ -393,10 +468,15 @@ impl Lease for PostgresLease {
     }
 
     fn put_blobs(&mut self, blobs: &Blobs) -> Result<(), StoreError> {
+        self.begin_put_blobs(blobs.clone()).finish_blocking()
+    }
+
+    fn begin_put_blobs<'a>(&'a mut self, blobs: Blobs) -> Appending<'a> {
         let run = self.reader.rows.run;
-        self.change(Durability::Process, |connection| {
-            write::insert_blobs(connection, run, blobs)
-        })
+        let putting = self.begin_change(Durability::Process, move |connection| {
+            write::insert_blobs(connection, run, &blobs)
+        });
+        Appending::Pending(Box::pin(putting))
     }
 
     fn blob(&self, digest: &Digest) -> Result<Option<Arc<[u8]>>, StoreError> {
@@ -476,16 +556,4 @@ impl NewRun<'_> {
             Ok(run)
         })
     }
-}
-
-/// Ends the connections of a lease and those over which events are appended, as a network does that
-/// fails.
-#[cfg(test)]
-pub(in crate::storage) fn break_connection(url: &DatabaseUrl, lease: &PostgresLease) {
-    let pid = lease.connection().query("SELECT pg_backend_pid()", &[]);
-    let pid: i32 = pid.unwrap()[0].get(0);
-    let other = Connection::open(url).unwrap();
-    let sql = "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity \
-               WHERE pid = $1 OR (pid <> pg_backend_pid() AND query LIKE '%appended AS (%')";
-    other.query(sql, &[(&pid, Type::INT4)]).unwrap();
 }

@@ -1,5 +1,5 @@
 //! Brings requests to the process that owns a run, and its replies back: as rows, which it looks at when
-//! it is notified, and now and then if it is not.
+//! it is notified.
 
 use std::io;
 use std::sync::Arc;
@@ -10,17 +10,17 @@ use tokio::task::JoinHandle;
 use tokio_postgres::Client;
 use tokio_postgres::types::Type;
 
-use super::connection::{Connection, background, connect};
+use super::connect::background;
+use super::connection::Connection;
+use super::notifications::{Subject, Subscription, notify_owner};
 use super::owner::read_owner;
 use super::runs::find_run;
 use crate::storage::database_url::DatabaseUrl;
 use crate::storage::error::StoreError;
 use crate::storage::{RequestHandler, RequestOutcome};
 
-/// The channel on which owners of runs are notified.
-const CHANNEL: &str = "strata_mail";
-/// How often an owner looks for requests without being notified: a pooler passes no notifications on.
-pub(super) const POLL_INTERVAL: Duration = Duration::from_secs(1);
+/// How soon an owner looks for requests again if it could not.
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 /// How often a reply is looked for.
 const REPLY_INTERVAL: Duration = Duration::from_millis(5);
 /// How often it is looked at whether the owner still is one.
@@ -57,72 +57,79 @@ pub(in crate::storage) fn receive_requests(
     url: &DatabaseUrl,
     handler: RequestHandler,
 ) -> io::Result<DatabaseMailbox> {
-    let closing = Arc::new(Notify::new());
-    let answering = answer_requests(url.clone(), handler, closing.clone());
-    let background = background(&url.to_path()).map_err(io::Error::other)?;
-    Ok(DatabaseMailbox {
-        answering: background.spawn(answering),
-        closing,
-    })
+    let begin = || -> Result<DatabaseMailbox, StoreError> {
+        let run = find_run(&Connection::open(url)?)?;
+        let (closing, notified) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+        let requests = IncomingRequests {
+            run,
+            subscription: Subscription::begin(url, Subject::Mail(run), Arc::clone(&notified))?,
+            notified,
+            handler,
+        };
+        let answering = requests.answer(Arc::clone(&closing));
+        Ok(DatabaseMailbox {
+            answering: background(&url.to_path())?.spawn(answering),
+            closing,
+        })
+    };
+    begin().map_err(io::Error::other)
 }
 
-/// Answers requests, on a connection of its own.
-async fn answer_requests(url: DatabaseUrl, handler: RequestHandler, closing: Arc<Notify>) {
-    loop {
-        let notified = Arc::new(Notify::new());
-        match connect(url.clone(), Some(notified.clone())).await {
-            Ok(client) => {
-                let listen = format!("LISTEN {CHANNEL}");
-                // Without notifications, requests are found by looking for them.
-                let _ = client.batch_execute(&listen).await;
-                loop {
-                    if let Err(error) = answer_pending(&client, &url, &handler).await {
-                        tracing::debug!("requests of other processes are not read: {error}");
-                        break;
-                    }
-                    tokio::select! {
-                        () = closing.notified() => {
-                            let _ = answer_pending(&client, &url, &handler).await;
-                            return;
-                        }
-                        () = notified.notified() => {}
-                        () = tokio::time::sleep(POLL_INTERVAL) => {}
-                    }
+/// The requests to the owner of a run.
+struct IncomingRequests {
+    run: i64,
+    subscription: Subscription,
+    notified: Arc<Notify>,
+    handler: RequestHandler,
+}
+
+impl IncomingRequests {
+    /// Answers them until it is told to close.
+    async fn answer(self, closing: Arc<Notify>) {
+        loop {
+            let is_closing = tokio::select! {
+                biased;
+                () = closing.notified() => true,
+                () = self.notified.notified() => false,
+            };
+            let pending = async {
+                self.answer_pending(&*self.subscription.client().await)
+                    .await
+            };
+            if let Err(error) = pending.await {
+                tracing::debug!("requests of other processes are not read: {error}");
+                if !is_closing {
+                    tokio::time::sleep(RETRY_INTERVAL).await;
+                    self.notified.notify_one();
                 }
             }
-            Err(error) => tracing::debug!("requests of other processes are not read: {error}"),
-        }
-        tokio::select! {
-            () = closing.notified() => return,
-            () = tokio::time::sleep(POLL_INTERVAL) => {}
+            if is_closing {
+                return;
+            }
         }
     }
-}
 
-/// Answers the requests that are there.
-async fn answer_pending(
-    client: &Client,
-    url: &DatabaseUrl,
-    handler: &RequestHandler,
-) -> Result<(), tokio_postgres::Error> {
-    let take = "UPDATE strata.mail SET is_taken = true WHERE id = ( \
-                    SELECT m.id FROM strata.mail m JOIN strata.run r ON r.id = m.run \
-                    WHERE r.name = $1 AND NOT m.is_taken ORDER BY m.id LIMIT 1 FOR UPDATE OF m SKIP LOCKED \
-                ) RETURNING id, request";
-    let reply = "UPDATE strata.mail SET reply = $2 WHERE id = $1";
-    let name = url.run.clone().unwrap_or_default();
-    while let Some(row) = client.query_typed_opt(take, &[(&name, Type::TEXT)]).await? {
-        let (id, request): (i64, Vec<u8>) = (row.get(0), row.get(1));
-        let answer = match String::from_utf8(request) {
-            Ok(request) => handler(request).await,
-            Err(_) => continue,
-        };
-        let answer = answer.as_bytes();
-        client
-            .execute_typed(reply, &[(&id, Type::INT8), (&answer, Type::BYTEA)])
-            .await?;
+    /// Answers the requests that are there.
+    async fn answer_pending(&self, client: &Client) -> Result<(), tokio_postgres::Error> {
+        let take = "UPDATE strata.mail SET is_taken = true WHERE id = ( \
+                        SELECT id FROM strata.mail WHERE run = $1 AND NOT is_taken \
+                        ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED \
+                    ) RETURNING id, request";
+        let reply = "UPDATE strata.mail SET reply = $2 WHERE id = $1";
+        let run = [(&self.run as _, Type::INT8)];
+        while let Some(row) = client.query_typed_opt(take, &run).await? {
+            let (id, request): (i64, Vec<u8>) = (row.get(0), row.get(1));
+            let answer = match String::from_utf8(request) {
+                Ok(request) => (self.handler)(request).await,
+                Err(_) => continue,
+            };
+            let answer = answer.as_bytes();
+            client
+                .execute_typed(reply, &[(&id, Type::INT8), (&answer, Type::BYTEA)])
+                .await?;
+        }
+        Ok(())
     }
-    Ok(())
 }
 
 /// Sends a request to the owner of a run and waits for the reply.
@@ -153,7 +160,7 @@ impl<'a> PendingRequest<'a> {
         let sql = "INSERT INTO strata.mail (run, request) VALUES ($1, $2) RETURNING id";
         let request = request.as_bytes();
         let row = connection.query_optional(sql, &[(&run, Type::INT8), (&request, Type::BYTEA)])?;
-        connection.execute_all(&format!("NOTIFY {CHANNEL}"))?;
+        notify_owner(connection, run)?;
         Ok(Self {
             connection,
             run,

@@ -10,23 +10,17 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, test_kill_process};
 use strata_core::record::id::to_hex;
-use tokio::sync::watch;
-use tokio::task::JoinHandle;
 use tokio_postgres::types::Type;
 
-use super::clean_up::remove_leftovers;
-use super::connection::{Connection, background, connect};
+use super::connection::Connection;
+use super::heartbeat::OwnerHeartbeat;
 use super::schema::{SchemaState, schema_state};
 use crate::random_id::random_id;
 use crate::storage::database_url::DatabaseUrl;
 use crate::storage::error::StoreError;
 use crate::storage::work::ClaimedRun;
-use crate::storage::{Heartbeat, LEASE_TIME, LeaseStatus, LockHolder};
+use crate::storage::{LEASE_TIME, LeaseStatus, LockHolder};
 
-/// How often an owner's heartbeat rises.
-const BEAT_INTERVAL: Duration = Duration::from_secs(2);
-/// How soon that is tried again if the server cannot be reached.
-const BEAT_RETRY: Duration = Duration::from_millis(500);
 /// How often a heartbeat is looked at by those who wait for it.
 const WATCH_INTERVAL: Duration = Duration::from_millis(100);
 
@@ -50,47 +44,6 @@ pub(super) struct Ownership {
     /// run up.
     heartbeat: Option<OwnerHeartbeat>,
     pub(super) lease_status: LeaseStatus,
-}
-
-/// Lets the heartbeat of an owner rise until it is dropped, or until the owner is taken for dead.
-#[derive(Debug)]
-pub(super) struct OwnerHeartbeat {
-    beating: JoinHandle<()>,
-    newest: watch::Receiver<Heartbeat>,
-}
-
-impl Drop for OwnerHeartbeat {
-    fn drop(&mut self) {
-        self.beating.abort();
-    }
-}
-
-impl OwnerHeartbeat {
-    /// Begins with an owner whose row was just written.
-    pub(super) fn begin(url: &DatabaseUrl, owner: &str) -> Result<Self, StoreError> {
-        let sent = Instant::now();
-        let (beats, newest) = watch::channel(Heartbeat::Answered { sent });
-        let beating = beat(url.clone(), owner.to_owned(), beats);
-        Ok(Self {
-            beating: background(&url.to_path())?.spawn(beating),
-            newest,
-        })
-    }
-
-    /// Whether the owner was taken for dead.
-    pub(super) fn is_refused(&self) -> bool {
-        *self.newest.borrow() == Heartbeat::Refused
-    }
-
-    /// Ends it.
-    pub(super) fn end(&self) {
-        self.beating.abort();
-    }
-
-    /// Returns the status of a lease that depends on it.
-    pub(super) fn lease_status(&self, path: &Path) -> LeaseStatus {
-        LeaseStatus::depending_on(self.newest.clone(), path)
-    }
 }
 
 /// What is known of the owner of a run.
@@ -191,7 +144,6 @@ pub(super) fn acquire(
     run: i64,
     wait: OwnerWait,
 ) -> Result<Ownership, StoreError> {
-    remove_leftovers(connection);
     let owner = to_hex(&random_id().to_le_bytes());
     ProcessIdentity::current().register(connection, &owner)?;
     let acquired = claim(connection, run, wait, &owner);
@@ -335,34 +287,6 @@ pub(super) fn unregister(connection: &Connection, owner: &str) -> Result<(), Sto
     let sql = "DELETE FROM strata.worker WHERE id = $1";
     connection.execute(sql, &[(&owner, Type::TEXT)])?;
     Ok(())
-}
-
-/// Lets the heartbeat of an owner rise until it is taken for dead, on a connection of its own.
-async fn beat(url: DatabaseUrl, owner: String, beats: watch::Sender<Heartbeat>) {
-    let sql = "UPDATE strata.worker SET beat = beat + 1, beat_at = clock_timestamp() WHERE id = $1";
-    loop {
-        match connect(url.clone(), None).await {
-            Ok(client) => loop {
-                tokio::time::sleep(BEAT_INTERVAL).await;
-                let sent = Instant::now();
-                match client.execute_typed(sql, &[(&owner, Type::TEXT)]).await {
-                    Ok(0) => {
-                        beats.send_replace(Heartbeat::Refused);
-                        return;
-                    }
-                    Ok(_) => {
-                        beats.send_replace(Heartbeat::Answered { sent });
-                    }
-                    Err(error) => {
-                        tracing::debug!("the heartbeat is late: {error}");
-                        break;
-                    }
-                }
-            },
-            Err(error) => tracing::debug!("the heartbeat is late: {error}"),
-        }
-        tokio::time::sleep(BEAT_RETRY).await;
-    }
 }
 
 /// A process, so that others on the same machine can tell whether it still runs.

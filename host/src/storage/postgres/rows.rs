@@ -6,7 +6,8 @@ use strata_core::record::id::Digest;
 use tokio_postgres::Row;
 use tokio_postgres::types::{FromSql, Type};
 
-use super::connection::{Argument, Connection};
+use super::connect::Argument;
+use super::connection::Connection;
 use crate::storage::error::StoreError;
 use crate::storage::lineage::{DIRECTORY_RUN, StoredLineage, StoredRun};
 use crate::storage::reader::RowReader;
@@ -138,7 +139,7 @@ impl RunRows for PostgresRows {
 
     fn reopen(&self) -> Result<Self, StoreError> {
         Ok(Self {
-            connection: Connection::open(self.connection.url())?,
+            connection: self.connection.another(),
             run: self.run,
         })
     }

@@ -6,7 +6,8 @@ use strata_core::state::environment::Environment;
 use tokio_postgres::types::Type;
 
 use super::administer::require_open;
-use super::connection::{Connection, StatementError};
+use super::connect::StatementError;
+use super::connection::Connection;
 use super::lease::{NewRun, PostgresLease};
 use super::owner::{OwnerWait, acquire};
 use super::rows::{PostgresReader, PostgresRows};

@@ -11,13 +11,15 @@ use std::time::Instant;
 
 use strata_core::record::id::{Digest, to_hex};
 use tokio::sync::Notify;
-use tokio::task::JoinHandle;
 use tokio_postgres::types::Type;
 
 use super::administer::read_settings;
-use super::connection::{Connection, StatementError, background, connect};
+use super::connect::StatementError;
+use super::connection::Connection;
+use super::heartbeat::OwnerHeartbeat;
 use super::lease::{NewRun, PostgresLease};
-use super::owner::{OwnerHeartbeat, Ownership, ProcessIdentity, unregister};
+use super::notifications::{Subject, Subscription, notify_workers};
+use super::owner::{Ownership, ProcessIdentity, unregister};
 use super::runs::find_run;
 use super::schema::migrate;
 use crate::random_id::random_id;
@@ -28,8 +30,6 @@ use crate::storage::work::{
 };
 use crate::storage::{DatabaseSettings, LEASE_TIME};
 
-/// The channel on which workers are notified of runs that are due.
-const CHANNEL: &str = "strata_work";
 /// The values of `strata.run.schedule`.
 const NEVER: i16 = 0;
 const NOW: i16 = 1;
@@ -69,8 +69,7 @@ pub(in crate::storage) fn submit(
         Err(error) if error.is_duplicate => return Err(taken()),
         Err(error) => return Err(error.meaning),
     }
-    connection.execute_all(&format!("NOTIFY {CHANNEL}"))?;
-    Ok(())
+    notify_workers(&connection)
 }
 
 fn insert_missing_files(
@@ -222,7 +221,7 @@ pub(in crate::storage) fn request_work(url: &DatabaseUrl) -> Result<(), StoreErr
     let sql = "UPDATE strata.run SET schedule = $2, is_requested = true, problem = NULL, \
                    scheduled_at = clock_timestamp() WHERE id = $1 AND schedule <> 0";
     if connection.execute(sql, &[(&run, Type::INT8), (&NOW, Type::INT2)])? > 0 {
-        connection.execute_all(&format!("NOTIFY {CHANNEL}"))?;
+        notify_workers(&connection)?;
     }
     Ok(())
 }
@@ -253,14 +252,14 @@ struct WatchedBeat {
     since: Instant,
 }
 
-/// A worker's row, and the connection with which it looks for runs.
+/// A worker's row, and how it looks for runs.
 pub(in crate::storage) struct DatabaseWorker {
     connection: Connection,
     id: Arc<str>,
     profile: WorkerProfile,
     settings: DatabaseSettings,
     heartbeat: OwnerHeartbeat,
-    listening: JoinHandle<()>,
+    _notified: Subscription,
     watched: BTreeMap<String, WatchedBeat>,
     /// The keys of the runs that it took and has not given up.
     held: BTreeSet<i64>,
@@ -269,7 +268,6 @@ pub(in crate::storage) struct DatabaseWorker {
 impl Drop for DatabaseWorker {
     fn drop(&mut self) {
         self.heartbeat.end();
-        self.listening.abort();
         // Runs that were not given up become available once their owner is missing.
         let _ = unregister(&self.connection, &self.id);
     }
@@ -295,11 +293,10 @@ impl DatabaseWorker {
             (&profile.secrets as _, Type::TEXT_ARRAY),
         ];
         connection.execute(sql, &arguments)?;
-        let background = background(connection.path())?;
         Ok(Self {
             settings: read_settings(&connection)?,
             heartbeat: OwnerHeartbeat::begin(url, &id)?,
-            listening: background.spawn(listen(url.clone(), Arc::clone(notified))),
+            _notified: Subscription::begin(url, Subject::Work, Arc::clone(notified))?,
             connection,
             id: id.into(),
             profile: profile.clone(),
@@ -462,24 +459,5 @@ impl DatabaseWorker {
         self.connection
             .repeat_if_broken(|connection| connection.execute(sql, &arguments))?;
         Ok(())
-    }
-}
-
-/// Fires `notified` when runs may have become due.
-async fn listen(url: DatabaseUrl, notified: Arc<Notify>) {
-    loop {
-        let ended = Arc::new(Notify::new());
-        if let Ok(client) = connect(url.clone(), Some(Arc::clone(&ended))).await
-            && client
-                .batch_execute(&format!("LISTEN {CHANNEL}"))
-                .await
-                .is_ok()
-        {
-            while !client.is_closed() {
-                ended.notified().await;
-                notified.notify_one();
-            }
-        }
-        tokio::time::sleep(super::mail::POLL_INTERVAL).await;
     }
 }

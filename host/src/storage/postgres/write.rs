@@ -3,7 +3,8 @@
 
 use tokio_postgres::types::Type;
 
-use super::connection::{Connection, StatementError};
+use super::connect::StatementError;
+use super::connection::Connection;
 use crate::blob::Blobs;
 use crate::storage::SavedDefinition;
 use crate::storage::codec;
@@ -115,7 +116,7 @@ pub(super) fn last_bundle(
 pub(super) fn insert_snapshot(
     connection: &Connection,
     run: i64,
-    rows: &SnapshotRows<'_>,
+    rows: &SnapshotRows,
 ) -> Result<(), StatementError> {
     for bundle in &rows.new_bundles {
         let sql = "INSERT INTO strata.bundle (run, n, sum, body) VALUES ($1, $2, $3, $4) \
@@ -140,7 +141,7 @@ pub(super) fn insert_snapshot(
         (&list_sum as _, Type::INT8),
         (&rows.list as _, Type::BYTEA),
         (&sum as _, Type::INT8),
-        (&rows.body as _, Type::BYTEA),
+        (&*rows.body as _, Type::BYTEA),
     ];
     connection.execute(sql, &arguments).map(drop)
 }

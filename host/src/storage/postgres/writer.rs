@@ -6,7 +6,7 @@
 
 use std::future::Future;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::{mpsc, oneshot};
@@ -14,7 +14,8 @@ use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Row, Statement};
 
 use super::append::{AppendRight, EncodedEvents, PATIENCE, synchronous_commit};
-use super::connection::{Argument, StatementError, background, connect, statement_error};
+use super::connect::{Argument, StatementError, background, connect, statement_error};
+use super::per_database::PerDatabase;
 use crate::storage::Durability;
 use crate::storage::database_url::DatabaseUrl;
 use crate::storage::error::StoreError;
@@ -131,37 +132,23 @@ impl PendingAppend {
 /// The connections over which this process appends to a database.
 #[derive(Debug)]
 pub(super) struct Writers {
-    url: DatabaseUrl,
     queues: Vec<mpsc::UnboundedSender<PendingAppend>>,
 }
 
 impl Writers {
     /// Returns those of a database, which all its runs share.
     pub(super) fn of_database(url: &DatabaseUrl) -> Result<Arc<Self>, StoreError> {
-        static KNOWN: Mutex<Vec<Weak<Writers>>> = Mutex::new(Vec::new());
-        let url = DatabaseUrl {
-            run: None,
-            ..url.clone()
-        };
-        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-        known.retain(|one| one.strong_count() > 0);
-        for one in known.iter() {
-            if let Some(found) = one.upgrade()
-                && found.url == url
-            {
-                return Ok(found);
+        static ALL: PerDatabase<Writers> = PerDatabase::new();
+        ALL.get(url, |url| {
+            let background = background(&url.to_path())?;
+            let mut queues = Vec::new();
+            for _ in 0..WRITERS {
+                let (queue, requests) = mpsc::unbounded_channel();
+                background.spawn(Writer::new(url.clone(), requests).run());
+                queues.push(queue);
             }
-        }
-        let background = background(&url.to_path())?;
-        let mut queues = Vec::new();
-        for _ in 0..WRITERS {
-            let (queue, requests) = mpsc::unbounded_channel();
-            background.spawn(Writer::new(url.clone(), requests).run());
-            queues.push(queue);
-        }
-        let new = Arc::new(Self { url, queues });
-        known.push(Arc::downgrade(&new));
-        Ok(new)
+            Ok(Self { queues })
+        })
     }
 
     /// Appends events, also if the connection breaks meanwhile. The queue holds one request of a run at
@@ -325,11 +312,7 @@ impl Writer {
     async fn client(&mut self) -> Result<&Client, StatementError> {
         if self.client.is_none() {
             let connected = connect(self.url.clone(), None).await;
-            self.client = Some(connected.map_err(|meaning| StatementError {
-                is_disconnected: matches!(meaning, StoreError::Unreachable { .. }),
-                is_duplicate: false,
-                meaning,
-            })?);
+            self.client = Some(connected.map_err(StatementError::unconnected)?);
         }
         match &self.client {
             Some(client) => Ok(client),

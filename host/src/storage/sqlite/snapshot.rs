@@ -32,7 +32,7 @@ pub(super) fn insert_snapshot(
     let sql = "INSERT OR REPLACE INTO snapshot VALUES (?1, ?2, ?3, ?4, ?5)";
     conn.execute(
         sql,
-        params![rows.n, rows.list_sum, rows.list, rows.sum, rows.body],
+        params![rows.n, rows.list_sum, rows.list, rows.sum, *rows.body],
     )?;
     Ok(rows.bundles)
 }
