@@ -33,9 +33,11 @@ use strata_core::record::event::{Event, RunEnded, Status};
 use tokio::sync::watch;
 
 use crate::services::models::StreamObserverFactory;
+use crate::storage::MailReply;
 
 pub(crate) use attempt_runner::{AttemptRunner, PreparedAttempt};
 use attempts::GRACE_PERIOD;
+pub(crate) use command::CommandRequest;
 pub use command::{CommandError, DriverHandle, SendReceipt};
 use command::{CommandQueue, HaltCommand};
 pub(crate) use environment_answer::answer_from_environment;
@@ -257,7 +259,7 @@ impl Driver {
             if let Effect::Record(Event::RunEnded(RunEnded { status, .. })) =
                 self.journal.stepper().next()
             {
-                return self.record_end(status).await;
+                return self.record_end(status, None).await;
             }
             // A message that arrived meanwhile has woken a role.
         }
@@ -266,18 +268,23 @@ impl Driver {
 
     /// Ends the run because an operator said so.
     async fn halt(&mut self, command: HaltCommand) -> Result<Status, DriverError> {
-        let ended = self.end_early(command.halt.status()).await;
+        let reply = command.stored_reply();
+        let ended = self.end_early(command.halt.status(), reply).await;
         command.answer(&ended);
         ended
     }
 
     /// Ends the run because its process is to stop.
     async fn interrupt(&mut self) -> Result<Status, DriverError> {
-        self.end_early(Status::Interrupted).await
+        self.end_early(Status::Interrupted, None).await
     }
 
-    /// Ends all attempts and saves the state with this status.
-    async fn end_early(&mut self, status: Status) -> Result<Status, DriverError> {
+    /// Ends all attempts and saves the state with this status, and the reply to the request for it.
+    async fn end_early(
+        &mut self,
+        status: Status,
+        reply: Option<MailReply>,
+    ) -> Result<Status, DriverError> {
         self.guests.abort();
         self.wait_for_answers().await?;
         self.guests.conclude_all(&mut self.journal)?;
@@ -286,13 +293,20 @@ impl Driver {
             .files
             .place_due(&mut self.journal, &self.guests.attempts)
             .await;
-        self.record_end(status).await?;
+        self.record_end(status, reply).await?;
         placed.map(|()| status)
     }
 
-    async fn record_end(&mut self, status: Status) -> Result<Status, DriverError> {
+    async fn record_end(
+        &mut self,
+        status: Status,
+        reply: Option<MailReply>,
+    ) -> Result<Status, DriverError> {
         self.journal
             .stage(self.journal.stepper().run_ended_event(status))?;
+        if let Some(reply) = reply {
+            self.journal.stage_reply(reply);
+        }
         self.journal.flush().await?;
         Ok(status)
     }

@@ -251,7 +251,8 @@ impl RunHandle {
     /// Starts to receive requests. Without this, other processes only learn that the storage is in
     /// use; the run itself is not affected.
     fn open_control(&self) -> Option<Mailbox> {
-        let control = control::listen(&self.location, self.driver.handle());
+        let epoch = self.driver.journal().store_ref().epoch();
+        let control = control::listen(&self.location, epoch, self.driver.handle());
         control
             .inspect_err(|error| tracing::warn!("other processes cannot reach this run: {error}"))
             .ok()

@@ -64,7 +64,7 @@ use strata_core::state::environment::Environment;
 
 use crate::blob::Blobs;
 
-pub use appending::Appending;
+pub use appending::{Append, Appending};
 pub use database_set::{
     DatabaseSet, DatabaseSettings, FencedDatabase, Intake, NameOrigin, SelectedDatabase,
     require_distinct,
@@ -81,7 +81,7 @@ pub use lease_status::{Heartbeat, LEASE_TIME, LeaseStatus};
 pub use location::{
     LocationIdentity, OpenedRun, SavedForm, SavedRun, StorageLocation, VacantLocation,
 };
-pub use mailbox::{Mailbox, RequestHandler, RequestOutcome};
+pub use mailbox::{IncomingRequest, MailId, MailReply, Mailbox, RequestHandler, RequestOutcome};
 pub use memory::{MemoryLease, MemoryStorage};
 pub use reader::{EarliestState, Reader};
 pub(crate) use reader::{RECORDS_PER_BATCH, read_in_batches};
@@ -311,12 +311,8 @@ pub trait Lease: Send {
 
     /// Begins to append events. A storage that is on this machine has done it when this returns, and one
     /// that has to wait for a server returns what can be awaited.
-    fn begin_append<'a>(
-        &'a mut self,
-        records: &'a [Record],
-        durability: Durability,
-    ) -> Appending<'a> {
-        Appending::Done(self.append(records, durability))
+    fn begin_append<'a>(&'a mut self, append: Append<'a>) -> Appending<'a> {
+        Appending::Done(self.append(append.records, append.durability))
     }
 
     /// Begins to save the bytes of files, in the same way.

@@ -160,7 +160,7 @@ impl From<StoreError> for CommandFailure {
             error if error.is_of_path() => 2,
             StoreError::Full { .. } | StoreError::Io { .. } | StoreError::Database { .. } => 1,
             StoreError::Permission { .. } | StoreError::Corrupt { .. } => 1,
-            StoreError::Unreachable { .. } => 1,
+            StoreError::Unreachable { .. } | StoreError::RolledBack { .. } => 1,
             _ => 2,
         };
         let hint = match &error {

@@ -11,11 +11,29 @@ use super::{
     AnswerError, AnsweredRequest, DriverError, Halt, HumanReply, Journal, ReplyError, RunState,
 };
 use crate::blob::Blobs;
+use crate::storage::{MailId, MailReply};
 use crate::wait::wait;
 
 /// How many commands may be queued. Each caller waits for its answer, so this is the number of
 /// callers that need not wait to send, not a limit on what is accepted.
 const COMMAND_QUEUE: usize = 64;
+
+/// A request in a database that a command carries out, and how its reply says what came of it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CommandRequest<T> {
+    pub(crate) id: MailId,
+    pub(crate) encode: fn(&T) -> String,
+}
+
+impl<T> CommandRequest<T> {
+    /// Returns the reply that is stored with what the request became.
+    fn reply(&self, result: &T) -> MailReply {
+        MailReply {
+            id: self.id,
+            text: (self.encode)(result),
+        }
+    }
+}
 
 /// A command to a running team.
 #[derive(Debug)]
@@ -24,11 +42,13 @@ pub(super) enum DriverCommand {
     Send {
         message: Box<Message>,
         files: Blobs,
+        request: Option<CommandRequest<SendReceipt>>,
         reply: oneshot::Sender<Result<SendReceipt, CommandError>>,
     },
     /// Record people's answers.
     Answer {
         replies: Vec<HumanReply>,
+        request: Option<CommandRequest<Vec<AnsweredRequest>>>,
         reply: oneshot::Sender<Result<Result<Vec<AnsweredRequest>, AnswerError>, CommandError>>,
     },
     /// Return a copy of the team and its state.
@@ -47,10 +67,16 @@ pub(super) enum DriverCommand {
 #[derive(Debug)]
 pub(super) struct HaltCommand {
     pub(super) halt: Halt,
+    request: Option<CommandRequest<()>>,
     reply: oneshot::Sender<Result<(), CommandError>>,
 }
 
 impl HaltCommand {
+    /// Returns the reply that is stored with the end of the run, if a request in a database asked for it.
+    pub(super) fn stored_reply(&self) -> Option<MailReply> {
+        self.request.map(|request| request.reply(&()))
+    }
+
     /// Tells the caller how the run ended.
     pub(super) fn answer(self, ended: &Result<Status, DriverError>) {
         let answer = match ended {
@@ -173,18 +199,21 @@ impl DriverHandle {
     /// Publishes a message from outside, unless it is a repetition by its idempotency key, and
     /// returns where it went. It is durable when this returns. The environment assigns its id.
     pub async fn send(&self, message: Message) -> Result<SendReceipt, CommandError> {
-        self.send_with_files(message, Blobs::new()).await
+        self.send_with_files(message, Blobs::new(), None).await
     }
 
-    /// The same for a message with images and files, whose bytes are `files`.
+    /// The same for a message with images and files, whose bytes are `files`. `request` is the request
+    /// in a database that asks for it, if there is one.
     pub(crate) async fn send_with_files(
         &self,
         message: Message,
         files: Blobs,
+        request: Option<CommandRequest<SendReceipt>>,
     ) -> Result<SendReceipt, CommandError> {
         self.execute(|reply| DriverCommand::Send {
             message: Box::new(message),
             files,
+            request,
             reply,
         })
         .await?
@@ -196,8 +225,21 @@ impl DriverHandle {
         &self,
         replies: Vec<HumanReply>,
     ) -> Result<Result<Vec<AnsweredRequest>, AnswerError>, CommandError> {
-        self.execute(|reply| DriverCommand::Answer { replies, reply })
-            .await?
+        self.answer_request(replies, None).await
+    }
+
+    /// The same. `request` is the request in a database that asks for it, if there is one.
+    pub(crate) async fn answer_request(
+        &self,
+        replies: Vec<HumanReply>,
+        request: Option<CommandRequest<Vec<AnsweredRequest>>>,
+    ) -> Result<Result<Vec<AnsweredRequest>, AnswerError>, CommandError> {
+        self.execute(|reply| DriverCommand::Answer {
+            replies,
+            request,
+            reply,
+        })
+        .await?
     }
 
     /// Returns a copy of the team's definition and state, all of which is durable.
@@ -208,8 +250,23 @@ impl DriverHandle {
 
     /// Ends the run in an orderly way, and returns when that is recorded.
     pub async fn halt(&self, halt: Halt) -> Result<(), CommandError> {
-        self.execute(|reply| DriverCommand::Halt(HaltCommand { halt, reply }))
-            .await?
+        self.halt_request(halt, None).await
+    }
+
+    /// The same. `request` is the request in a database that asks for it, if there is one.
+    pub(crate) async fn halt_request(
+        &self,
+        halt: Halt,
+        request: Option<CommandRequest<()>>,
+    ) -> Result<(), CommandError> {
+        self.execute(|reply| {
+            DriverCommand::Halt(HaltCommand {
+                halt,
+                request,
+                reply,
+            })
+        })
+        .await?
     }
 
     /// Writes `team.json` with the current state. The inner error does not affect the run.
@@ -308,10 +365,17 @@ impl DriverCommand {
             Self::Send {
                 message,
                 files,
+                request,
                 reply,
             } => {
                 let sent = match journal.publish_external_with_files(*message, files) {
-                    Ok(sent) => journal.flush().await.map(|()| sent),
+                    Ok(sent) => {
+                        // A repetition becomes nothing.
+                        if let Some(request) = request.filter(|_| !sent.known) {
+                            journal.stage_reply(request.reply(&sent));
+                        }
+                        journal.flush().await.map(|()| sent)
+                    }
                     Err(error) => Err(error),
                 };
                 // A caller that checks the run state after this answer must see that work is in
@@ -321,9 +385,18 @@ impl DriverCommand {
                 }
                 respond(reply, sent)?;
             }
-            Self::Answer { replies, reply } => {
-                let answered = match journal.record_replies(&replies).await {
-                    Ok(answered) => Ok(Ok(answered)),
+            Self::Answer {
+                replies,
+                request,
+                reply,
+            } => {
+                let answered = match journal.stage_replies(&replies) {
+                    Ok(answered) => {
+                        if let Some(request) = request {
+                            journal.stage_reply(request.reply(&answered));
+                        }
+                        journal.flush().await.map(|()| Ok(answered))
+                    }
                     Err(ReplyError::Refused(why)) => Ok(Err(why)),
                     Err(ReplyError::Driver(error)) => Err(error),
                 };

@@ -24,7 +24,8 @@ use crate::metrics::Metrics;
 use crate::public_event::{EventTranslator, count_lines};
 use crate::sandbox::PlaceError;
 use crate::storage::{
-    Durability, Lease, LeaseStatus, Record, StoreError, TeamJsonFile, WriteContent, team_json,
+    Append, Durability, Lease, LeaseStatus, MailReply, Record, StoreError, TeamJsonFile,
+    WriteContent, team_json,
 };
 use crate::wait::wait;
 
@@ -59,6 +60,8 @@ pub struct Journal {
     kept_checkpoints: Option<u32>,
     next_line: u64,
     staged: Vec<Record>,
+    /// The replies to requests that became staged events.
+    replies: Vec<MailReply>,
     /// Whether events could not be saved. What was applied since is not durable, and another process
     /// may own the run, so nothing is recorded, reported or written any more.
     is_closed: bool,
@@ -90,6 +93,7 @@ impl Journal {
             kept_checkpoints: None,
             next_line,
             staged: Vec::new(),
+            replies: Vec::new(),
             is_closed: false,
             blobs: Blobs::new(),
             spans: Spans::default(),
@@ -235,6 +239,13 @@ impl Journal {
         self.blobs.extend(blobs);
     }
 
+    /// Adds the reply to a request that became the events that were staged since the last flush. It is
+    /// stored together with them, so that the request is carried out once, whatever happens to this
+    /// process.
+    pub(super) fn stage_reply(&mut self, reply: MailReply) {
+        self.replies.push(reply);
+    }
+
     /// Fails if events could not be saved before.
     fn ensure_open(&self) -> Result<(), DriverError> {
         if self.is_closed {
@@ -292,8 +303,13 @@ impl Journal {
             let blobs = std::mem::take(&mut self.blobs);
             self.store.begin_put_blobs(blobs).finish().await?;
         }
-        let appending = self.store.begin_append(&self.staged, durability);
-        appending.finish().await
+        let replies = std::mem::take(&mut self.replies);
+        let append = Append {
+            records: &self.staged,
+            replies: &replies,
+            durability,
+        };
+        self.store.begin_append(append).finish().await
     }
 
     /// Saves a snapshot if it would make resuming faster, and forgets old checkpoints after a

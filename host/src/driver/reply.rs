@@ -210,6 +210,16 @@ impl Journal {
         &mut self,
         replies: &[HumanReply],
     ) -> Result<Vec<AnsweredRequest>, ReplyError> {
+        let answered = self.stage_replies(replies)?;
+        self.flush().await?;
+        Ok(answered)
+    }
+
+    /// Does the same; the next flush makes them durable.
+    pub(super) fn stage_replies(
+        &mut self,
+        replies: &[HumanReply],
+    ) -> Result<Vec<AnsweredRequest>, ReplyError> {
         let verdicts = check_replies(self.stepper().env(), replies)?;
         let role = |id: &RoleId| self.stepper().team().role(*id).name.clone();
         let answered = replies
@@ -221,7 +231,6 @@ impl Journal {
             })
             .collect();
         self.resolve_requests(verdicts)?;
-        self.flush().await?;
         Ok(answered)
     }
 

@@ -10,8 +10,12 @@ use strata_core::record::message::Message;
 
 use super::LaunchError;
 use crate::blob::{Blobs, digest_of};
-use crate::driver::{AnsweredRequest, CommandError, DriverHandle, Halt, HumanReply, SendReceipt};
-use crate::storage::{Mailbox, RequestOutcome, StorageLocation};
+use crate::driver::{
+    AnsweredRequest, CommandError, CommandRequest, DriverHandle, Halt, HumanReply, SendReceipt,
+};
+use crate::storage::{
+    Epoch, IncomingRequest, Mailbox, RequestHandler, RequestOutcome, StorageLocation,
+};
 
 /// A request to the process that runs the team.
 #[derive(Serialize, Deserialize)]
@@ -37,6 +41,12 @@ enum ControlResponse {
     Unsaved(String),
     /// The run ended before the request was handled.
     Ended,
+}
+
+impl ControlResponse {
+    fn to_json(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
+    }
 }
 
 impl From<CommandError> for ControlResponse {
@@ -67,39 +77,72 @@ impl<T> ControlOutcome<T> {
     }
 }
 
-/// Starts to answer the requests of other processes with this handle. Must be called within a tokio
-/// runtime.
-pub(super) fn listen(location: &StorageLocation, orders: DriverHandle) -> std::io::Result<Mailbox> {
-    location.receive_requests(Arc::new(move |line| {
+/// Starts to answer the requests of other processes with this handle, under a lease with this epoch.
+/// Must be called within a tokio runtime.
+pub(super) fn listen(
+    location: &StorageLocation,
+    epoch: Epoch,
+    orders: DriverHandle,
+) -> std::io::Result<Mailbox> {
+    let handler: RequestHandler = Arc::new(move |request| {
         let orders = orders.clone();
-        Box::pin(async move {
-            let response = handle_request(&line, &orders).await;
-            serde_json::to_string(&response).unwrap_or_default()
-        })
-    }))
+        Box::pin(async move { handle_request(&request, &orders).await.to_json() })
+    });
+    location.receive_requests(epoch, handler)
 }
 
-/// Carries out the request in a line.
-async fn handle_request(line: &str, orders: &DriverHandle) -> ControlResponse {
-    match serde_json::from_str(line) {
+/// Carries out a request.
+async fn handle_request(request: &IncomingRequest, orders: &DriverHandle) -> ControlResponse {
+    match serde_json::from_str(&request.text) {
         Ok(ControlRequest::Send { message, files }) => match decode_files(&files) {
-            Ok(files) => match orders.send_with_files(*message, files).await {
+            Ok(files) => match orders
+                .send_with_files(
+                    *message,
+                    files,
+                    stored_reply(request, |sent| {
+                        ControlResponse::Sent(sent.clone()).to_json()
+                    }),
+                )
+                .await
+            {
                 Ok(sent) => ControlResponse::Sent(sent),
                 Err(why) => why.into(),
             },
             Err(error) => ControlResponse::Refused(format!("a file is not understood: {error}")),
         },
-        Ok(ControlRequest::Answer(replies)) => match orders.answer(replies).await {
+        Ok(ControlRequest::Answer(replies)) => match orders
+            .answer_request(
+                replies,
+                stored_reply(request, |answered| {
+                    ControlResponse::Answered(answered.clone()).to_json()
+                }),
+            )
+            .await
+        {
             Ok(Ok(answered)) => ControlResponse::Answered(answered),
             Ok(Err(why)) => ControlResponse::Refused(why.to_string()),
             Err(why) => why.into(),
         },
-        Ok(ControlRequest::Halt(halt)) => match orders.halt(halt).await {
+        Ok(ControlRequest::Halt(halt)) => match orders
+            .halt_request(
+                halt,
+                stored_reply(request, |()| ControlResponse::Halted.to_json()),
+            )
+            .await
+        {
             Ok(()) => ControlResponse::Halted,
             Err(why) => why.into(),
         },
         Err(error) => ControlResponse::Refused(format!("the request is not understood: {error}")),
     }
+}
+
+/// Returns how the reply to a request is stored with what it becomes, if the request is in a database.
+fn stored_reply<T>(
+    request: &IncomingRequest,
+    encode: fn(&T) -> String,
+) -> Option<CommandRequest<T>> {
+    request.id.map(|id| CommandRequest { id, encode })
 }
 
 /// Returns files that were sent in base64, by their digests.

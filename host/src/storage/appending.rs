@@ -2,8 +2,31 @@
 
 use futures_util::future::BoxFuture;
 
-use super::StoreError;
+use super::{Durability, MailReply, Record, StoreError};
 use crate::wait::wait;
+
+/// What is appended to a run.
+#[derive(Clone, Copy, Debug)]
+pub struct Append<'a> {
+    /// The events.
+    pub records: &'a [Record],
+    /// The replies to requests that became these events. A storage in which requests are kept stores
+    /// them together with the events; for others, this has no meaning.
+    pub replies: &'a [MailReply],
+    /// What the events have to survive.
+    pub durability: Durability,
+}
+
+impl<'a> Append<'a> {
+    /// Returns events that answer nothing.
+    pub fn new(records: &'a [Record], durability: Durability) -> Self {
+        Self {
+            records,
+            replies: &[],
+            durability,
+        }
+    }
+}
 
 /// An append that was begun.
 pub enum Appending<'a> {

@@ -4,6 +4,8 @@
 mod leases;
 mod lineages;
 #[cfg(feature = "postgres")]
+mod mail;
+#[cfg(feature = "postgres")]
 #[path = "../../../tests/postgres_server.rs"]
 mod postgres_server;
 mod random_scripts;

@@ -156,6 +156,17 @@ pub enum StoreError {
         /// Where the run is kept.
         path: PathBuf,
     },
+    /// The server of a database went back to an earlier state of a run, in which nothing is missing
+    /// that it had to keep.
+    #[error(
+        "the server of `{}` was restarted and has lost the newest events of the run, none of which it had to keep; \
+         resume the run",
+        path.display()
+    )]
+    RolledBack {
+        /// The URL.
+        path: PathBuf,
+    },
     /// The database contains less than it had acknowledged.
     #[error("`{}` lost what it had acknowledged: {what}; {}", path.display(), remedy(path))]
     Lost {

@@ -20,7 +20,7 @@ use super::postgres as database;
 use super::reader::Reader;
 use super::sqlite::rows::SqliteReader;
 use super::{
-    DatabaseReport, Lease, ReplacePolicy, SavedDefinition, SubmissionState, SubmittedRun,
+    DatabaseReport, Epoch, Lease, ReplacePolicy, SavedDefinition, SubmissionState, SubmittedRun,
     TeamJsonFile,
 };
 use crate::blob::Blobs;
@@ -446,12 +446,14 @@ impl StorageLocation {
         }
     }
 
-    /// Starts to answer requests to the owner of the run, which is this process. Must be called
-    /// within a tokio runtime.
-    pub fn receive_requests(&self, handler: RequestHandler) -> io::Result<Mailbox> {
+    /// Starts to answer requests to the owner of the run, which is this process, under a lease with this
+    /// epoch. Must be called within a tokio runtime.
+    pub fn receive_requests(&self, epoch: Epoch, handler: RequestHandler) -> io::Result<Mailbox> {
         match self.place().map_err(io::Error::other)? {
             Place::Directory(directory) => directory.receive_requests(handler).map(Mailbox::Socket),
-            Place::Database(url) => database::receive_requests(url, handler).map(Mailbox::Database),
+            Place::Database(url) => {
+                database::receive_requests(url, epoch, handler).map(Mailbox::Database)
+            }
         }
     }
 

@@ -46,8 +46,31 @@ const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long `close` waits until pending requests are answered.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
+/// Identifies a request that is kept in a database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MailId(pub(super) i64);
+
+/// The reply to a request that is kept in a database.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MailReply {
+    /// The request.
+    pub id: MailId,
+    /// The reply.
+    pub text: String,
+}
+
+/// A request to the owner of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IncomingRequest {
+    /// What it says.
+    pub text: String,
+    /// Identifies it if it is kept in a database. Until its reply is stored, it is carried out again
+    /// by the next owner.
+    pub id: Option<MailId>,
+}
+
 /// Carries out a request and returns the reply to it.
-pub type RequestHandler = Arc<dyn Fn(String) -> BoxFuture<'static, String> + Send + Sync>;
+pub type RequestHandler = Arc<dyn Fn(IncomingRequest) -> BoxFuture<'static, String> + Send + Sync>;
 
 /// What became of a request to the owner of a run.
 #[derive(Debug)]
@@ -169,7 +192,7 @@ async fn serve_client(mut stream: AsyncStream, handler: RequestHandler) {
     let reply = tokio::select! {
         biased;
         () = disconnected(&mut stream) => return,
-        reply = handler(line) => reply,
+        reply = handler(IncomingRequest { text: line, id: None }) => reply,
     };
     // The client may have disconnected. The error is ignored.
     let _ = stream.write_all((reply + "\n").as_bytes()).await;

@@ -14,8 +14,8 @@ use tokio::sync::Notify;
 use super::database_url::DatabaseUrl;
 use super::error::StoreError;
 use super::{
-    ClaimedRun, DatabaseReport, DatabaseSettings, FencedDatabase, Intake, NewSubmission, Reader,
-    RunRelease, SavedDefinition, SubmissionState, WorkerProfile,
+    ClaimedRun, DatabaseReport, DatabaseSettings, Epoch, FencedDatabase, Intake, NewSubmission,
+    Reader, RunRelease, SavedDefinition, SubmissionState, WorkerProfile,
 };
 use super::{LockHolder, MemoryLease, ReplacePolicy, RequestHandler, RequestOutcome};
 use crate::blob::Blobs;
@@ -203,6 +203,7 @@ pub(super) fn place_run(
 
 pub(super) fn receive_requests(
     url: &DatabaseUrl,
+    _: Epoch,
     _: RequestHandler,
 ) -> io::Result<DatabaseMailbox> {
     unsupported(url).map_err(io::Error::other)

@@ -41,6 +41,8 @@ pub(super) use connection::TestUser;
 pub(super) use examine::examine;
 #[cfg(test)]
 pub(super) use lease::PostgresLease;
+#[cfg(test)]
+pub(super) use mail::send_request;
 pub(super) use mail::{DatabaseMailbox, receive_requests, request_owner};
 #[cfg(test)]
 pub(super) use owner::declare_dead;

@@ -162,6 +162,30 @@ fn a_database_that_lost_acknowledged_events_is_not_appended_to() {
 
 #[cfg(feature = "postgres")]
 #[test]
+fn a_database_that_lost_only_what_it_need_not_keep_says_so() {
+    let Some(mut storage) = super::DatabaseStorage::new(&fresh()) else {
+        return;
+    };
+    let (records, _) = scripted_run(&pseudorandom(39, 1000), 60);
+    append(storage.lease(), &records[..40]);
+    for record in &records[40..43] {
+        let one = std::slice::from_ref(record);
+        storage.lease().append(one, Durability::Process).unwrap();
+    }
+    crate::storage::postgres::lose_newest(&storage.url, 2);
+    let refused = storage.lease().append(&records[43..44], Durability::Full);
+    assert!(
+        matches!(refused, Err(StoreError::RolledBack { .. })),
+        "{refused:?}"
+    );
+    storage.reopen();
+    append(storage.lease(), &records[41..]);
+    let saved = storage.lease().load(&StateSelector::Head).unwrap();
+    assert_eq!(loaded_state(&saved), replay(&records));
+}
+
+#[cfg(feature = "postgres")]
+#[test]
 fn nothing_is_lost_or_doubled_when_connections_break() {
     let Some(url) = super::fresh_run() else {
         return;

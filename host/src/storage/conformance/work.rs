@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use strata_core::state::environment::Environment;
 use tokio::sync::Notify;
 
@@ -16,7 +17,7 @@ use crate::storage::postgres::{
 };
 use crate::storage::script::{definition, scripted_run, team};
 use crate::storage::work::{NewSubmission, RunNeeds, RunRelease, RunSchedule, WorkerProfile};
-use crate::storage::{Durability, Lease, Record, RequestOutcome};
+use crate::storage::{Durability, IncomingRequest, Lease, Record, RequestOutcome};
 
 /// Puts the run of a URL into its database. Only a worker with the label takes it.
 fn submit_run(url: &DatabaseUrl, label: &str) {
@@ -71,6 +72,11 @@ fn a_run_whose_claim_was_never_answered_is_available_again() {
     assert!(again.epoch > first.epoch + 1, "{again:?}");
 }
 
+/// Answers a request with its own text.
+fn echo(request: IncomingRequest) -> BoxFuture<'static, String> {
+    Box::pin(async move { request.text })
+}
+
 /// Changes a run in each way in which a run changes that goes on.
 fn work_on(lease: &mut dyn Lease, records: &[Record]) {
     for (n, some) in records.chunks(10).enumerate() {
@@ -103,10 +109,8 @@ fn a_process_uses_six_connections_however_many_runs_it_has() {
     for one in &claimed {
         leases.push(Box::new(open_claimed(&user.url, one).unwrap()));
         let url = user.url.with_run(&one.name);
-        let echo = |request| -> futures_util::future::BoxFuture<'static, String> {
-            Box::pin(async move { request })
-        };
-        mailboxes.push(receive_requests(&url, Arc::new(echo)).unwrap());
+        let epoch = leases[leases.len() - 1].epoch();
+        mailboxes.push(receive_requests(&url, epoch, Arc::new(echo)).unwrap());
     }
     // One that no worker took has a heartbeat of its own.
     leases.push(Box::new(

@@ -14,7 +14,7 @@ const MIN_AGE_S: f64 = 3600.0;
 pub(super) const CLEAN_UP_INTERVAL: Duration = Duration::from_secs(3600);
 
 /// Removes the rows of processes that have not been heard of for long and own no run, and requests that
-/// were taken up long ago and whose senders are gone. A failure does no harm, since it is tried again
+/// are so old that nobody waits for a reply. A failure does no harm, since it is tried again
 /// later.
 pub(super) async fn remove_leftovers(client: &Client) {
     if let Err(error) = remove_older_than(client, MIN_AGE_S).await {
@@ -26,8 +26,7 @@ async fn remove_older_than(client: &Client, seconds: f64) -> Result<(), Error> {
     let statements = [
         "DELETE FROM strata.worker w WHERE w.beat_at < clock_timestamp() - make_interval(secs => $1) \
          AND NOT EXISTS (SELECT FROM strata.run r WHERE r.owner = w.id)",
-        "DELETE FROM strata.mail WHERE is_taken \
-         AND sent_at < clock_timestamp() - make_interval(secs => $1)",
+        "DELETE FROM strata.mail WHERE sent_at < clock_timestamp() - make_interval(secs => $1)",
     ];
     for sql in statements {
         client
@@ -65,8 +64,8 @@ pub(in crate::storage) fn leave_behind(
         );
         connection.execute(&sql, &[]).unwrap();
         let sql = format!(
-            "INSERT INTO strata.mail (run, sent_at, is_taken, request) \
-             VALUES ({run}, clock_timestamp() - interval '{age}', true, '{suffix}')"
+            "INSERT INTO strata.mail (run, sent_at, request) \
+             VALUES ({run}, clock_timestamp() - interval '{age}', '{suffix}')"
         );
         connection.execute(&sql, &[]).unwrap();
     }

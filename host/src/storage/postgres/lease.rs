@@ -30,8 +30,8 @@ use crate::storage::rows::{KeyRange, RunRows};
 use crate::storage::snapshot::{EncodedSnapshot, MAX_SNAPSHOT_BYTES, SnapshotRows};
 use crate::storage::work::{NewSubmission, RunSchedule};
 use crate::storage::{
-    Appending, BuildState, CheckpointRow, Durability, Epoch, Lease, LeaseStatus, LineageRow,
-    LoadedState, Pruned, Record, SavedDefinition, StateSelector,
+    Append, Appending, BuildState, CheckpointRow, Durability, Epoch, Lease, LeaseStatus,
+    LineageRow, LoadedState, Pruned, Record, SavedDefinition, StateSelector,
 };
 
 /// A lease of a run in a database. Dropping it gives the run up.
@@ -43,6 +43,8 @@ pub(in crate::storage) struct PostgresLease {
     /// The range in which the keys of the run's bundles are.
     bundle_keys: KeyRange,
     current: CurrentLineage,
+    /// The last event that was appended with full durability.
+    kept: Option<KnownEvent>,
     /// The largest key of a bundle that was used. It is read when it is first needed.
     last_bundle: Cell<Option<i64>>,
     /// About how many bytes of events and snapshots the run has. They are counted when that is first
@@ -71,6 +73,7 @@ impl PostgresLease {
             owner,
             bundle_keys,
             current,
+            kept: None,
             last_bundle: Cell::new(None),
             stored_bytes: None,
             has_failed: false,
@@ -139,20 +142,24 @@ impl PostgresLease {
     }
 
     /// Begins to append events to the current lineage.
-    fn append_to_current<'a>(
-        &'a mut self,
-        records: &'a [Record],
-        durability: Durability,
-    ) -> Appending<'a> {
+    fn append_to_current<'a>(&'a mut self, append: Append<'a>) -> Appending<'a> {
+        let Append {
+            records,
+            replies,
+            durability,
+        } = append;
         let mut line = self.current.line().clone();
         let events = EncodedEvents::following(&mut line, records);
         let bytes = events.bytes();
+        let newest = events.last();
         let row = self.current.is_row_due(&line).then(|| line.clone());
         let appended = self.writers.append(AppendRequest {
             path: self.connection().path().into(),
             right: self.right(),
             events,
+            kept: self.kept,
             row: row.clone(),
+            replies: replies.to_vec(),
             durability,
         });
         // What was appended is not known if nobody waits for the answer.
@@ -160,6 +167,9 @@ impl PostgresLease {
         Appending::Pending(Box::pin(async move {
             appended.await?;
             self.has_failed = false;
+            if durability == Durability::Full {
+                self.kept = newest;
+            }
             if let Some(stored) = &mut self.stored_bytes {
                 *stored += bytes;
             }
@@ -332,21 +342,18 @@ impl Lease for PostgresLease {
     }
 
     fn append(&mut self, records: &[Record], durability: Durability) -> Result<(), StoreError> {
-        self.begin_append(records, durability).finish_blocking()
+        self.begin_append(Append::new(records, durability))
+            .finish_blocking()
     }
 
-    fn begin_append<'a>(
-        &'a mut self,
-        records: &'a [Record],
-        durability: Durability,
-    ) -> Appending<'a> {
-        if records.is_empty() {
+    fn begin_append<'a>(&'a mut self, append: Append<'a>) -> Appending<'a> {
+        if append.records.is_empty() {
             return Appending::Done(Ok(()));
         }
-        match NewBranch::beginning_with(records, &self.reader) {
-            Ok(None) => self.append_to_current(records, durability),
+        match NewBranch::beginning_with(append.records, &self.reader) {
+            Ok(None) => self.append_to_current(append),
             Ok(Some(branch)) => {
-                let appended = self.append_branch(&branch, records, durability);
+                let appended = self.append_branch(&branch, append.records, append.durability);
                 self.has_failed |= appended.is_err();
                 Appending::Done(appended)
             }

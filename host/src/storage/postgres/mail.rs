@@ -13,11 +13,11 @@ use tokio_postgres::types::Type;
 use super::connect::background;
 use super::connection::Connection;
 use super::notifications::{Subject, Subscription, notify_owner};
-use super::owner::read_owner;
+use super::owner::{read_owner, take_from_dead};
 use super::runs::find_run;
 use crate::storage::database_url::DatabaseUrl;
 use crate::storage::error::StoreError;
-use crate::storage::{RequestHandler, RequestOutcome};
+use crate::storage::{Epoch, IncomingRequest, LEASE_TIME, MailId, RequestHandler, RequestOutcome};
 
 /// How soon an owner looks for requests again if it could not.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
@@ -25,8 +25,8 @@ const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 const REPLY_INTERVAL: Duration = Duration::from_millis(5);
 /// How often it is looked at whether the owner still is one.
 const OWNER_INTERVAL: Duration = Duration::from_millis(500);
-/// How long an owner's heartbeat may stand still before a request is withdrawn.
-const SILENT_TIME: Duration = Duration::from_secs(10);
+/// How long an owner's heartbeat may stand still before it counts as dead.
+const SILENT_TIME: Duration = LEASE_TIME;
 /// How long a reply is waited for.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long `close` waits until pending requests are answered.
@@ -55,13 +55,15 @@ impl DatabaseMailbox {
 /// Starts to answer requests to the owner of a run, which is this process.
 pub(in crate::storage) fn receive_requests(
     url: &DatabaseUrl,
+    epoch: Epoch,
     handler: RequestHandler,
 ) -> io::Result<DatabaseMailbox> {
     let begin = || -> Result<DatabaseMailbox, StoreError> {
         let run = find_run(&Connection::open(url)?)?;
         let (closing, notified) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-        let requests = IncomingRequests {
+        let requests = Inbox {
             run,
+            epoch: epoch.0 as i64,
             subscription: Subscription::begin(url, Subject::Mail(run), Arc::clone(&notified))?,
             notified,
             handler,
@@ -76,14 +78,16 @@ pub(in crate::storage) fn receive_requests(
 }
 
 /// The requests to the owner of a run.
-struct IncomingRequests {
+struct Inbox {
     run: i64,
+    /// The epoch of the owner, who takes up no more requests when there is a newer one.
+    epoch: i64,
     subscription: Subscription,
     notified: Arc<Notify>,
     handler: RequestHandler,
 }
 
-impl IncomingRequests {
+impl Inbox {
     /// Answers them until it is told to close.
     async fn answer(self, closing: Arc<Notify>) {
         loop {
@@ -109,24 +113,38 @@ impl IncomingRequests {
         }
     }
 
-    /// Answers the requests that are there.
+    /// Answers the requests that are there. Those that an earlier owner took up and did not answer came
+    /// to nothing.
     async fn answer_pending(&self, client: &Client) -> Result<(), tokio_postgres::Error> {
-        let take = "UPDATE strata.mail SET is_taken = true WHERE id = ( \
-                        SELECT id FROM strata.mail WHERE run = $1 AND NOT is_taken \
-                        ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED \
+        let take = "UPDATE strata.mail SET epoch = $2 WHERE id = ( \
+                        SELECT m.id FROM strata.mail m JOIN strata.run r ON r.id = m.run \
+                        WHERE m.run = $1 AND r.epoch = $2 AND m.reply IS NULL \
+                          AND (m.epoch IS NULL OR m.epoch < $2) \
+                        ORDER BY m.id LIMIT 1 FOR UPDATE OF m SKIP LOCKED \
                     ) RETURNING id, request";
-        let reply = "UPDATE strata.mail SET reply = $2 WHERE id = $1";
-        let run = [(&self.run as _, Type::INT8)];
-        while let Some(row) = client.query_typed_opt(take, &run).await? {
+        // What became events has its reply already.
+        let reply = "UPDATE strata.mail SET reply = $4 WHERE id = $3 AND reply IS NULL \
+                     AND EXISTS (SELECT FROM strata.run WHERE id = $1 AND epoch = $2)";
+        let owner = [(&self.run as _, Type::INT8), (&self.epoch as _, Type::INT8)];
+        while let Some(row) = client.query_typed_opt(take, &owner).await? {
             let (id, request): (i64, Vec<u8>) = (row.get(0), row.get(1));
-            let answer = match String::from_utf8(request) {
-                Ok(request) => (self.handler)(request).await,
-                Err(_) => continue,
+            let Ok(text) = String::from_utf8(request) else {
+                continue;
             };
+            let request = IncomingRequest {
+                text,
+                id: Some(MailId(id)),
+            };
+            let answer = (self.handler)(request).await;
             let answer = answer.as_bytes();
-            client
-                .execute_typed(reply, &[(&id, Type::INT8), (&answer, Type::BYTEA)])
-                .await?;
+            let [run, epoch] = owner.clone();
+            let arguments = [
+                run,
+                epoch,
+                (&id as _, Type::INT8),
+                (&answer as _, Type::BYTEA),
+            ];
+            client.execute_typed(reply, &arguments).await?;
         }
         Ok(())
     }
@@ -168,10 +186,10 @@ impl<'a> PendingRequest<'a> {
         })
     }
 
-    /// Waits for the reply while the run has an owner that is alive.
+    /// Waits for the reply as long as some owner can give it.
     fn wait(self) -> Result<RequestOutcome, StoreError> {
         let sent = Instant::now();
-        let mut owner = read_owner(self.connection, self.run)?;
+        let mut last = read_owner(self.connection, self.run)?;
         let (mut owner_read, mut last_beat) = (sent, sent);
         while sent.elapsed() < RESPONSE_TIMEOUT {
             if let Some(reply) = self.reply()? {
@@ -181,29 +199,34 @@ impl<'a> PendingRequest<'a> {
             if owner_read.elapsed() >= OWNER_INTERVAL {
                 owner_read = Instant::now();
                 let now = read_owner(self.connection, self.run)?;
-                let is_gone = now.owner.as_ref().is_none_or(|owner| owner.is_gone());
-                if is_gone || now.epoch != owner.epoch {
-                    return self.withdraw(RequestOutcome::Ended);
+                let is_silent = now == last && last_beat.elapsed() >= SILENT_TIME;
+                if now != last {
+                    last_beat = Instant::now();
                 }
-                if now != owner {
-                    (owner, last_beat) = (now, Instant::now());
-                } else if last_beat.elapsed() >= SILENT_TIME {
-                    return self.withdraw(RequestOutcome::NoOwner);
+                match &now.owner {
+                    None if self.withdraw_from_nobody()? => return Ok(RequestOutcome::Ended),
+                    // Whoever is next takes the request up.
+                    Some(owner) if owner.is_gone() || is_silent => {
+                        take_from_dead(self.connection, self.run, &now)?;
+                    }
+                    _ => {}
                 }
+                last = now;
             }
             std::thread::sleep(REPLY_INTERVAL);
         }
+        self.withdraw_unseen()?;
         let seconds = RESPONSE_TIMEOUT.as_secs();
-        self.withdraw(RequestOutcome::Unknown(io::Error::other(format!(
+        Ok(RequestOutcome::Unknown(io::Error::other(format!(
             "it has not answered for {seconds} s; if it is stopped, let it go on first"
         ))))
     }
 
     fn reply(&self) -> Result<Option<String>, StoreError> {
         let sql = "SELECT reply FROM strata.mail WHERE id = $1";
-        let row = self
-            .connection
-            .query_optional(sql, &[(&self.id, Type::INT8)])?;
+        let row = self.connection.repeat_if_broken(|connection| {
+            connection.query_optional(sql, &[(&self.id, Type::INT8)])
+        })?;
         let reply: Option<Vec<u8>> = row.and_then(|row| row.get(0));
         Ok(reply.map(|reply| String::from_utf8_lossy(&reply).into_owned()))
     }
@@ -214,18 +237,39 @@ impl<'a> PendingRequest<'a> {
         Ok(())
     }
 
-    /// Removes the request, and returns `outcome` if the owner has not taken it up.
-    fn withdraw(&self, outcome: RequestOutcome) -> Result<RequestOutcome, StoreError> {
-        let sql = "DELETE FROM strata.mail WHERE id = $1 AND NOT is_taken";
-        if self.connection.execute(sql, &[(&self.id, Type::INT8)])? == 1 {
-            return Ok(outcome);
-        }
-        Ok(match self.reply()? {
-            Some(reply) => {
-                self.remove()?;
-                RequestOutcome::Replied(reply)
-            }
-            None => RequestOutcome::Unknown(io::Error::other("it ended before it answered")),
-        })
+    /// Removes the request if nobody owns the run, so that it certainly comes to nothing. Returns
+    /// whether it did.
+    fn withdraw_from_nobody(&self) -> Result<bool, StoreError> {
+        let sql = "DELETE FROM strata.mail m USING ( \
+                       SELECT id FROM strata.run WHERE id = $2 AND owner IS NULL FOR NO KEY UPDATE \
+                   ) r WHERE m.id = $1 AND m.run = r.id AND m.reply IS NULL";
+        let arguments = [(&self.id as _, Type::INT8), (&self.run as _, Type::INT8)];
+        Ok(self.connection.execute(sql, &arguments)? == 1)
+    }
+
+    /// Removes the request unless an owner has taken it up.
+    fn withdraw_unseen(&self) -> Result<(), StoreError> {
+        let sql = "DELETE FROM strata.mail WHERE id = $1 AND epoch IS NULL";
+        self.connection.execute(sql, &[(&self.id, Type::INT8)])?;
+        Ok(())
+    }
+}
+
+/// Sends a request to the owner of a run. Returns a function that reads the reply.
+#[cfg(test)]
+pub(in crate::storage) fn send_request(
+    url: &DatabaseUrl,
+    request: &str,
+) -> impl Fn() -> Option<String> + use<> {
+    let connection = Connection::open(url).unwrap();
+    let run = find_run(&connection).unwrap();
+    let id = PendingRequest::send(&connection, run, request).unwrap().id;
+    move || {
+        let sent = PendingRequest {
+            connection: &connection,
+            run,
+            id,
+        };
+        sent.reply().unwrap()
     }
 }

@@ -186,10 +186,12 @@ async fn listen(
     loop {
         match connect(url.clone(), Some(subscribers.on_notification())).await {
             Ok(client) => {
-                // Without notifications, what is there is found by looking for it.
-                let _ = client
-                    .batch_execute(&format!("LISTEN {MAIL_CHANNEL}; LISTEN {WORK_CHANNEL}"))
-                    .await;
+                // Without notifications, what is there is found by looking for it. A pooler would keep the
+                // connection that listens for others.
+                if url.can_prepare {
+                    let listen = format!("LISTEN {MAIL_CHANNEL}; LISTEN {WORK_CHANNEL}");
+                    let _ = client.batch_execute(&listen).await;
+                }
                 let client = Arc::new(client);
                 connected.send_replace(Some(Arc::clone(&client)));
                 // Notifications may have been missed.
@@ -211,7 +213,7 @@ async fn look_for_requests(client: &Client, subscribers: &Subscribers) -> Result
     if runs.is_empty() && !client.is_closed() {
         return Ok(());
     }
-    let sql = "SELECT DISTINCT run FROM strata.mail WHERE run = ANY($1) AND NOT is_taken";
+    let sql = "SELECT DISTINCT run FROM strata.mail WHERE run = ANY($1) AND reply IS NULL";
     let rows = client
         .query_typed(sql, &[(&runs, Type::INT8_ARRAY)])
         .await?;

@@ -213,6 +213,15 @@ fn is_same_beat(one: &OwnedRun, other: &OwnedRun) -> bool {
     key(one) == key(other)
 }
 
+/// Takes a run from an owner that counts as dead, unless that is not as it was found any more.
+pub(super) fn take_from_dead(
+    connection: &Connection,
+    run: i64,
+    found: &OwnedRun,
+) -> Result<(), StoreError> {
+    set_owner(connection, run, found, None).map(drop)
+}
+
 /// Replaces the owner of a run as it was found. Returns the new epoch, or `None` if it changed in the
 /// meantime.
 fn replace_owner(
@@ -220,6 +229,15 @@ fn replace_owner(
     run: i64,
     found: &OwnedRun,
     new: &str,
+) -> Result<Option<i64>, StoreError> {
+    set_owner(connection, run, found, Some(new))
+}
+
+fn set_owner(
+    connection: &Connection,
+    run: i64,
+    found: &OwnedRun,
+    new: Option<&str>,
 ) -> Result<Option<i64>, StoreError> {
     let begin = "BEGIN";
     connection.transact(begin, || {

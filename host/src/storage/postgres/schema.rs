@@ -165,12 +165,14 @@ const MIGRATIONS: [&str; VERSION as usize] = ["
     );
     ALTER TABLE strata.blob ALTER COLUMN body SET STORAGE EXTERNAL;
 
-    -- Requests to the owners of runs. A request that was taken up gets a reply, and whoever sent it removes it.
+    -- Requests to the owners of runs. `epoch` is that of the owner that took a request up. What it became is stored
+    -- together with its reply, by one statement: a request without that is taken up by the next owner. Whoever sent
+    -- it removes it.
     CREATE TABLE strata.mail (
         id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
         run bigint NOT NULL,
         sent_at timestamptz NOT NULL DEFAULT clock_timestamp(),
-        is_taken boolean NOT NULL DEFAULT false,
+        epoch bigint,
         request bytea NOT NULL,
         reply bytea
     ) WITH (autovacuum_vacuum_scale_factor = 0.01);

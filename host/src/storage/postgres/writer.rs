@@ -13,13 +13,14 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Row, Statement};
 
-use super::append::{AppendRight, EncodedEvents, PATIENCE, synchronous_commit};
+use super::append::{AppendRight, EncodedEvents, KnownEvent, PATIENCE, synchronous_commit};
 use super::connect::{Argument, StatementError, background, connect, statement_error};
 use super::per_database::PerDatabase;
 use crate::storage::Durability;
 use crate::storage::database_url::DatabaseUrl;
 use crate::storage::error::StoreError;
 use crate::storage::lineage::StoredLineage;
+use crate::storage::mailbox::MailReply;
 
 /// How many connections append to a database.
 const WRITERS: usize = 2;
@@ -34,8 +35,9 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(250);
 const FIRST_REPLAN: u32 = 16;
 const LAST_REPLAN: u32 = 4096;
 
-/// Inserts the events of each run whose lease is the newest, and writes the rows of lineages. Returns
-/// the numbers of the requests that were accepted, counted from 1.
+/// Inserts the events of each run whose lease is the newest, and writes the rows of lineages and the
+/// replies to what became these events. Returns the numbers of the requests that were accepted, counted
+/// from 1.
 const APPEND: &str = "
     WITH durability AS MATERIALIZED (SELECT set_config('synchronous_commit', $1, true)),
          lease AS MATERIALIZED (
@@ -67,16 +69,26 @@ const APPEND: &str = "
                       AS new (request, id, events, last, forgotten, spent, since, sum)
                   JOIN accepted USING (request)
              WHERE lineage.run = accepted.run AND lineage.id = new.id
+         ),
+         answered AS (
+             UPDATE strata.mail SET reply = new.reply
+             FROM unnest($22::bigint[], $23::bigint[], $24::bytea[]) AS new (request, id, reply)
+                  JOIN accepted USING (request)
+             WHERE mail.id = new.id AND mail.run = accepted.run
          )
     SELECT request FROM accepted";
 
-/// Returns for each request whether its lease is the newest, and whether its last event is stored.
+/// Returns for each request whether its lease is the newest, whether its last event is stored, and whether
+/// the last event is that the server had to keep.
 const LOOK_UP: &str = "
     SELECT run.epoch IS NOT DISTINCT FROM wanted.epoch,
            EXISTS (SELECT FROM strata.event
-                   WHERE event.run = wanted.run AND event.n = wanted.n AND event.sum = wanted.sum)
-    FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[])
-             WITH ORDINALITY AS wanted (run, epoch, n, sum, request)
+                   WHERE event.run = wanted.run AND event.n = wanted.n AND event.sum = wanted.sum),
+           wanted.kept < 0 OR EXISTS (
+                   SELECT FROM strata.event
+                   WHERE event.run = wanted.run AND event.n = wanted.kept AND event.sum = wanted.kept_sum)
+    FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[])
+             WITH ORDINALITY AS wanted (run, epoch, n, sum, kept, kept_sum, request)
          LEFT JOIN strata.run ON run.id = wanted.run
     ORDER BY wanted.request";
 
@@ -87,8 +99,12 @@ pub(super) struct AppendRequest {
     pub path: PathBuf,
     pub right: AppendRight,
     pub events: EncodedEvents,
+    /// The last event that was appended with full durability under this lease.
+    pub kept: Option<KnownEvent>,
     /// The row of the lineage, if it is to be written with them.
     pub row: Option<StoredLineage>,
+    /// The replies to requests that became these events.
+    pub replies: Vec<MailReply>,
     pub durability: Durability,
 }
 
@@ -105,8 +121,11 @@ enum AppendOutcome {
     Stored,
     /// There is a newer lease.
     Fenced,
-    /// The newest event is not the one that was appended last.
+    /// The newest event is not the one that was appended last, and the server had to keep that one or
+    /// one before it.
     Lost,
+    /// The newest event is not the one that was appended last, but the server had to keep no more.
+    RolledBack,
 }
 
 impl PendingAppend {
@@ -119,6 +138,7 @@ impl PendingAppend {
                 &path,
                 "its newest events are not those that were appended last",
             )),
+            AppendOutcome::RolledBack => Err(StoreError::RolledBack { path }),
         };
         // The run may have ended meanwhile.
         let _ = self.reply.send(result);
@@ -300,9 +320,12 @@ impl Writer {
             let requests: Vec<&PendingAppend> =
                 refused.iter().map(|index| &batch[*index]).collect();
             for (index, found) in refused.iter().zip(self.look_up(&requests).await?) {
-                outcomes[*index] = Some(match found.is_newest {
-                    true => AppendOutcome::Lost,
-                    false => AppendOutcome::Fenced,
+                outcomes[*index] = Some(match found {
+                    LookedUp {
+                        is_newest: false, ..
+                    } => AppendOutcome::Fenced,
+                    LookedUp { keeps: true, .. } => AppendOutcome::RolledBack,
+                    LookedUp { keeps: false, .. } => AppendOutcome::Lost,
                 });
             }
         }
@@ -373,26 +396,23 @@ impl Writer {
     }
 
     async fn look_up(&mut self, batch: &[&PendingAppend]) -> Result<Vec<LookedUp>, StatementError> {
-        let (mut runs, mut epochs) = (Vec::new(), Vec::new());
-        let (mut keys, mut sums) = (Vec::new(), Vec::new());
+        let mut columns: [Vec<i64>; 6] = Default::default();
         for pending in batch {
             let request = &pending.request;
-            runs.push(request.right.run);
-            epochs.push(request.right.epoch);
-            let last = request.events.last();
-            keys.push(last.map_or(-1, |event| event.key));
-            sums.push(last.map_or(0, |event| i64::from(event.sum)));
+            let [key, sum] = key_and_sum(request.events.last());
+            let [kept, kept_sum] = key_and_sum(request.kept);
+            let AppendRight { run, epoch, .. } = request.right;
+            push_row(&mut columns, [run, epoch, key, sum, kept, kept_sum]);
         }
-        let arguments: [Argument<'_>; 4] = [
-            (&runs, Type::INT8_ARRAY),
-            (&epochs, Type::INT8_ARRAY),
-            (&keys, Type::INT8_ARRAY),
-            (&sums, Type::INT8_ARRAY),
-        ];
+        let arguments: Vec<Argument<'_>> = columns
+            .iter()
+            .map(|column| (column as _, Type::INT8_ARRAY))
+            .collect();
         let rows = self.query(LOOK_UP, &arguments).await?;
         let found = rows.iter().map(|row| LookedUp {
             is_newest: row.get(0),
             is_stored: row.get(1),
+            keeps: row.get(2),
         });
         Ok(found.collect())
     }
@@ -411,6 +431,8 @@ struct LookedUp {
     is_newest: bool,
     /// Whether its last event is stored.
     is_stored: bool,
+    /// Whether the last event is stored that the server had to keep.
+    keeps: bool,
 }
 
 /// Answers the requests that have waited for too long. Returns the others.
@@ -441,6 +463,9 @@ struct AppendColumns<'a> {
     bodies: Vec<&'a [u8]>,
     /// By lineage: the number of the request, the key, and the columns that change.
     rows: [Vec<i64>; 8],
+    /// By reply: the number of the request to append, and the key of the request that is answered.
+    answered: [Vec<i64>; 2],
+    replies: Vec<&'a [u8]>,
 }
 
 impl<'a> AppendColumns<'a> {
@@ -451,6 +476,8 @@ impl<'a> AppendColumns<'a> {
             events: Default::default(),
             bodies: Vec::new(),
             rows: Default::default(),
+            answered: Default::default(),
+            replies: Vec::new(),
         };
         for (number, pending) in (1..).zip(batch) {
             columns.add(number, &pending.request);
@@ -463,9 +490,7 @@ impl<'a> AppendColumns<'a> {
             self.durability = synchronous_commit(Durability::Full);
         }
         let right = &request.right;
-        let before = right.before;
-        let key = before.map_or(-1, |event| event.key);
-        let sum = before.map_or(0, |event| i64::from(event.sum));
+        let [key, sum] = key_and_sum(right.before);
         push_row(&mut self.requests, [right.run, right.epoch, key, sum]);
         for event in request.events.iter() {
             let [n, line, lines, time_ms, marks] = event.numbers;
@@ -489,6 +514,10 @@ impl<'a> AppendColumns<'a> {
             ];
             push_row(&mut self.rows, values);
         }
+        for reply in &request.replies {
+            push_row(&mut self.answered, [number, reply.id.0]);
+            self.replies.push(reply.text.as_bytes());
+        }
     }
 
     fn arguments(&self) -> Vec<Argument<'_>> {
@@ -497,11 +526,17 @@ impl<'a> AppendColumns<'a> {
             all.push((column, Type::INT8_ARRAY));
         }
         all.push((&self.bodies, Type::BYTEA_ARRAY));
-        for column in &self.rows {
+        for column in self.rows.iter().chain(&self.answered) {
             all.push((column, Type::INT8_ARRAY));
         }
+        all.push((&self.replies, Type::BYTEA_ARRAY));
         all
     }
+}
+
+/// Returns the key and the checksum of an event. The key of none is −1.
+fn key_and_sum(event: Option<KnownEvent>) -> [i64; 2] {
+    event.map_or([-1, 0], |event| [event.key, event.sum.into()])
 }
 
 /// Adds a value to each column.

@@ -1,0 +1,107 @@
+//! Requests to the owner of a run in a database: each becomes events once, whichever process dies.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use super::{DatabaseStorage, TestStorage, fresh, pseudorandom};
+use crate::storage::database_url::DatabaseUrl;
+use crate::storage::postgres::{DatabaseMailbox, receive_requests, request_owner, send_request};
+use crate::storage::script::scripted_run;
+use crate::storage::{
+    Append, Durability, IncomingRequest, Lease, MailReply, RequestOutcome, StoreError,
+};
+
+/// How long a request is waited for.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// An owner who takes requests up and does not answer them.
+struct SilentOwner {
+    requests: Receiver<IncomingRequest>,
+    _mailbox: DatabaseMailbox,
+}
+
+impl SilentOwner {
+    fn of(url: &DatabaseUrl, lease: &dyn Lease) -> Self {
+        let (tell, requests) = channel();
+        let handler = move |request| -> futures_util::future::BoxFuture<'static, String> {
+            tell.send(request).unwrap();
+            Box::pin(std::future::pending())
+        };
+        Self {
+            requests,
+            _mailbox: receive_requests(url, lease.epoch(), Arc::new(handler)).unwrap(),
+        }
+    }
+
+    fn next(&self) -> IncomingRequest {
+        self.requests.recv_timeout(PATIENCE).unwrap()
+    }
+}
+
+#[test]
+fn a_request_becomes_events_once_whichever_owner_dies() {
+    let Some(mut storage) = DatabaseStorage::new(&fresh()) else {
+        return;
+    };
+    let (records, _) = scripted_run(&pseudorandom(40, 1000), 9);
+    let url = storage.url.clone();
+    let reply = send_request(&url, "one");
+    let first = SilentOwner::of(&url, storage.lease());
+    let taken = first.next();
+    assert_eq!(taken.text, "one");
+
+    // Its owner counts as dead before the request has become anything.
+    let mut owner = storage.take_over();
+    let second = SilentOwner::of(&url, owner.as_ref());
+    assert_eq!(second.next(), taken);
+    let answer = |text: &str| {
+        let id = taken.id.unwrap();
+        let text = text.into();
+        [MailReply { id, text }]
+    };
+    let append = |lease: &mut dyn Lease, replies: &[MailReply]| {
+        let append = Append {
+            records: &records,
+            replies,
+            durability: Durability::Full,
+        };
+        lease.begin_append(append).finish_blocking()
+    };
+    let refused = append(storage.lease(), &answer("late"));
+    assert!(
+        matches!(refused, Err(StoreError::Fenced { .. })),
+        "{refused:?}"
+    );
+    assert_eq!(reply(), None);
+    append(owner.as_mut(), &answer("done")).unwrap();
+    assert_eq!(reply().as_deref(), Some("done"));
+
+    // Its owner dies after that, before it said so.
+    let owner = storage.take_over();
+    let third = SilentOwner::of(&url, owner.as_ref());
+    let other = send_request(&url, "two");
+    assert_eq!(third.next().text, "two");
+    assert_eq!(other(), None);
+}
+
+#[test]
+fn a_request_to_an_owner_who_leaves_is_withdrawn() {
+    let Some(mut storage) = DatabaseStorage::new(&fresh()) else {
+        return;
+    };
+    let url = storage.url.clone();
+    let owner = SilentOwner::of(&url, storage.lease());
+    std::thread::scope(|scope| {
+        let asked = scope.spawn(|| request_owner(&url, "one"));
+        assert_eq!(owner.next().text, "one");
+        storage.lease = None;
+        let outcome = asked.join().unwrap();
+        assert!(matches!(outcome, RequestOutcome::Ended), "{outcome:?}");
+    });
+    storage.reopen();
+    let next = SilentOwner::of(&url, storage.lease());
+    let other = send_request(&url, "two");
+    assert_eq!(next.next().text, "two");
+    assert_eq!(other(), None);
+}
