@@ -33,6 +33,8 @@
 //! | `joins` | joins in events, in `inspect` and in a stalled team; several faults before a join |
 //! | `metagpt` | teams that MetaGPT saved |
 //! | `strangers` | storage that another user wrote: nothing that its team file names is used |
+//! | `database_connections` | connections to a database: encrypted, and through a pooler |
+//! | `database_faults` | what is said, and what is kept, where a database cannot be used: wrong, refusing, full, gone |
 //! | `databases` | runs in PostgreSQL: the same as in a directory; their owner; what cannot be used |
 //! | `database_commands` | several databases, closed ones, and backups |
 //! | `workers` | submitted runs: taken by workers, continued by others, left alone when they have ended |
@@ -104,6 +106,9 @@ mod compile_cache;
 mod components;
 mod crash;
 mod database_commands;
+mod database_connections;
+mod database_faults;
+mod database_server;
 mod databases;
 mod describing;
 mod dev;

@@ -77,7 +77,7 @@ impl TestServer {
             });
         }
         let directory = std::env::temp_dir().join(format!("strata-pg-{}", std::process::id()));
-        let mut server = start_server(&directory)?;
+        let mut server = start_server(&directory, ServerOptions::default())?;
         Some(Self {
             url: server_url(&directory),
             _lifeline: server.stdin.take(),
@@ -85,12 +85,26 @@ impl TestServer {
     }
 }
 
+/// How a server is started.
+#[derive(Clone, Copy, Default)]
+pub struct ServerOptions<'a> {
+    /// Options of PostgreSQL.
+    pub arguments: &'a [&'a str],
+    /// Its port, if it is not the usual one.
+    pub port: Option<u16>,
+}
+
 /// Starts a server in a directory, which ends when the standard input of the process is closed. Returns
 /// `None` if PostgreSQL is not installed.
-pub fn start_server(directory: &Path) -> Option<Child> {
+pub fn start_server(directory: &Path, options: ServerOptions<'_>) -> Option<Child> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/postgres-server");
-    let mut child = Command::new(script)
+    let mut command = Command::new(script);
+    if let Some(port) = options.port {
+        command.env("PGPORT", port.to_string());
+    }
+    let mut child = command
         .arg(directory)
+        .args(options.arguments)
         .stdin(Stdio::piped())
         .spawn()
         .unwrap();

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
+use rustls::CertificateError;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::runtime::{Builder, Runtime};
 use tokio_postgres::config::SslMode;
@@ -194,6 +195,9 @@ fn is_disconnected(error: &tokio_postgres::Error) -> bool {
 fn explain_error(path: &Path, action: &'static str, error: &tokio_postgres::Error) -> StoreError {
     let path = path.to_path_buf();
     let Some(server) = error.as_db_error() else {
+        if let Some(what) = explain_tls(error) {
+            return StoreError::Refused { path, what };
+        }
         let what = match error.source() {
             Some(cause) if cause.to_string() == "password missing" => {
                 return StoreError::Refused {
@@ -243,4 +247,23 @@ fn explain_error(path: &Path, action: &'static str, error: &tokio_postgres::Erro
             source: std::io::Error::other(format!("{what} (SQLSTATE {})", code.code())),
         },
     }
+}
+
+/// Returns why no encrypted connection was made, if the server's certificate is the reason.
+fn explain_tls(error: &tokio_postgres::Error) -> Option<String> {
+    let cause = error.source()?.downcast_ref::<std::io::Error>()?;
+    let rustls::Error::InvalidCertificate(certificate) = cause.get_ref()?.downcast_ref()? else {
+        return None;
+    };
+    Some(match certificate {
+        CertificateError::UnknownIssuer => {
+            "its certificate was issued by none of the authorities that are trusted here; name a file with the \
+             certificate of its authority with `sslrootcert=`"
+                .into()
+        }
+        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+            "its certificate is for another host; connect to a host that it names".into()
+        }
+        other => format!("its certificate is not valid: {other}"),
+    })
 }

@@ -1,0 +1,188 @@
+//! A PostgreSQL server of one test alone, which can be stopped and killed, and a proxy in front of it that
+//! cuts and stalls connections.
+
+use std::io::{Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use crate::postgres_server::{ServerOptions, query, server_url, start_server};
+use crate::workers::wait_until;
+
+/// The name of PostgreSQL's socket in its directory.
+const SOCKET: &str = ".s.PGSQL.5432";
+
+/// A server of one test alone.
+pub struct Server {
+    pub directory: PathBuf,
+    child: Child,
+    commands: Option<ChildStdin>,
+    port: Option<u16>,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl Server {
+    /// Starts a server that listens at a socket in its directory. Returns `None` if PostgreSQL is not
+    /// installed.
+    pub fn start() -> Option<Self> {
+        Self::start_with(ServerOptions::default())
+    }
+
+    /// Starts a server with these options.
+    pub fn start_with(options: ServerOptions<'_>) -> Option<Self> {
+        static SERVERS: AtomicU32 = AtomicU32::new(0);
+        let n = SERVERS.fetch_add(1, Ordering::Relaxed);
+        let name = format!("strata-server-{}-{n}", std::process::id());
+        let directory = std::env::temp_dir().join(name);
+        let port = options.port;
+        let Some(mut child) = start_server(&directory, options) else {
+            skip("PostgreSQL is not installed");
+            return None;
+        };
+        Some(Self {
+            commands: child.stdin.take(),
+            directory,
+            child,
+            port,
+        })
+    }
+
+    /// Returns the URL of its database.
+    pub fn url(&self) -> String {
+        match self.port {
+            Some(port) => format!("{}&port={port}", server_url(&self.directory)),
+            None => server_url(&self.directory),
+        }
+    }
+
+    /// Returns the URL of another of its databases.
+    pub fn url_of(&self, database: &str) -> String {
+        self.url().replace("/postgres?", &format!("/{database}?"))
+    }
+
+    /// Carries out statements with PostgreSQL's own program, and returns what it printed.
+    pub fn sql(&self, statements: &str) -> String {
+        self.sql_in("postgres", statements)
+    }
+
+    /// The same in another of its databases.
+    pub fn sql_in(&self, database: &str, statements: &str) -> String {
+        query(&self.url_of(database), statements)
+    }
+
+    /// Ends the server with a signal and starts it again; with `PROMOTE`, a synchronous standby takes its
+    /// place.
+    pub fn restart(&mut self, signal: &str) {
+        let ready = self.directory.join("ready");
+        std::fs::remove_file(&ready).unwrap();
+        let commands = self.commands.as_mut().unwrap();
+        writeln!(commands, "{signal}").unwrap();
+        wait_until(|| ready.exists());
+    }
+
+    /// Ends the server for good.
+    pub fn stop(&mut self) {
+        if self.commands.take().is_some() {
+            let _ = self.child.wait();
+        }
+    }
+}
+
+/// Says that a test is skipped, past the capture of the test's output, so that it is seen.
+pub fn skip(why: &str) {
+    let _ = writeln!(std::io::stderr(), "SKIPPED: {why}");
+}
+
+/// Makes a file or a directory that of PostgreSQL's own user, which it has because it does not run as root.
+pub fn give_to_server(path: &Path) {
+    if is_root() {
+        let given = Command::new("chown").arg("postgres").arg(path).status();
+        assert!(given.unwrap().success());
+    }
+}
+
+/// Whether the tests run as root.
+pub fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// What a process connects to instead of a server.
+pub struct Proxy {
+    directory: tempfile::TempDir,
+    open: Arc<Mutex<Vec<UnixStream>>>,
+    is_stalled: Arc<AtomicBool>,
+}
+
+impl Proxy {
+    /// Starts a proxy of the server whose socket is in a directory.
+    pub fn start(server: &Path) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let listener = UnixListener::bind(directory.path().join(SOCKET)).unwrap();
+        let (open, is_stalled) = (Arc::default(), Arc::new(AtomicBool::new(false)));
+        let proxy = Self {
+            directory,
+            open: Arc::clone(&open),
+            is_stalled: Arc::clone(&is_stalled),
+        };
+        let server = server.join(SOCKET);
+        thread::spawn(move || {
+            for client in listener.incoming().flatten() {
+                let Ok(upstream) = UnixStream::connect(&server) else {
+                    continue;
+                };
+                let ends = [client, upstream];
+                let copies = || ends.each_ref().map(|end| end.try_clone().unwrap());
+                open.lock().unwrap().extend(copies());
+                let [from, to] = copies();
+                forward(from, to, Arc::clone(&is_stalled));
+                let [to, from] = copies();
+                forward(from, to, Arc::clone(&is_stalled));
+            }
+        });
+        proxy
+    }
+
+    pub fn url(&self) -> String {
+        server_url(self.directory.path())
+    }
+
+    /// Ends all connections.
+    pub fn cut(&self) {
+        for end in self.open.lock().unwrap().drain(..) {
+            let _ = end.shutdown(std::net::Shutdown::Both);
+        }
+    }
+
+    /// Passes nothing on any more, or goes on with that.
+    pub fn stall(&self, is_stalled: bool) {
+        self.is_stalled.store(is_stalled, Ordering::Relaxed);
+    }
+}
+
+/// Passes on what comes from one end of a connection to the other, as long as nothing is stalled.
+fn forward(mut from: UnixStream, mut to: UnixStream, is_stalled: Arc<AtomicBool>) {
+    thread::spawn(move || {
+        let mut bytes = [0; 8192];
+        while let Ok(count) = from.read(&mut bytes)
+            && count > 0
+        {
+            while is_stalled.load(Ordering::Relaxed) {
+                thread::sleep(Duration::from_millis(10));
+            }
+            if to.write_all(&bytes[..count]).is_err() {
+                break;
+            }
+        }
+        let _ = from.shutdown(std::net::Shutdown::Both);
+        let _ = to.shutdown(std::net::Shutdown::Both);
+    });
+}
