@@ -12,6 +12,7 @@ use serde::Serialize;
 #[cfg(feature = "build")]
 use crate::build::inventory::{ToolchainStatus, inventory};
 use crate::caches::list_parts;
+use crate::driver::clock::now_ms;
 use crate::interface::host_interfaces;
 use crate::sandbox::{Allocation, WasmSandbox};
 use crate::shell::shell_path;
@@ -288,7 +289,29 @@ fn check_database(location: &StorageLocation) -> Vec<Finding> {
         let found = format!("a transaction has been open for {seconds} s");
         doubt(false, &found, "`pg_stat_activity` shows whose it is");
     }
+    findings.extend(check_clock(report.server_time_ms, now_ms()));
     findings
+}
+
+/// Says so if the clock of a database's server and that of this machine differ. Nobody's runs depend on it,
+/// but each machine decides by its own clock when a request expires.
+fn check_clock(server_ms: i64, here_ms: i64) -> Option<Finding> {
+    /// What is less than this may be the time that the answer took.
+    const MAX_DIFFERENCE_MS: i64 = 5_000;
+    let difference_ms = here_ms.saturating_sub(server_ms);
+    if difference_ms.abs() <= MAX_DIFFERENCE_MS {
+        return None;
+    }
+    let (seconds, direction) = (
+        difference_ms.abs() / 1000,
+        match difference_ms > 0 {
+            true => "ahead of",
+            false => "behind",
+        },
+    );
+    let found = format!("this machine's clock is {seconds} s {direction} that of the server");
+    let advice = "set both by NTP; until then, requests expire early or late";
+    Some(Finding::doubtful("clock", found, advice))
 }
 
 /// Returns the nearest existing ancestor of a path that may not exist.
@@ -303,5 +326,25 @@ fn toolchain_finding(tool: ToolchainStatus) -> Finding {
     match tool.found {
         Ok(found) => Finding::good(tool.language, found),
         Err(missing) => Finding::doubtful(tool.language, missing, tool.advice),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_that_differs_from_the_server_s_is_reported() {
+        let check = |here_ms: i64, expected: Option<&str>| {
+            let found = check_clock(100_000, here_ms);
+            let found = found.map(|finding| finding.found);
+            let expected = expected.map(|rest| format!("this machine's clock is {rest}"));
+            assert_eq!(found, expected);
+        };
+        check(100_000, None);
+        check(104_000, None);
+        check(96_000, None);
+        check(107_000, Some("7 s ahead of that of the server"));
+        check(40_000, Some("60 s behind that of the server"));
     }
 }

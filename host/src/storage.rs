@@ -278,6 +278,8 @@ pub struct DatabaseReport {
     pub can_create_tables: bool,
     /// For how many seconds the oldest transaction has been open.
     pub longest_transaction_s: i64,
+    /// What time it is by the server's clock, in milliseconds since 1970.
+    pub server_time_ms: i64,
     /// How many runs there are.
     pub runs: i64,
     /// What is set for it, if it has the tables.

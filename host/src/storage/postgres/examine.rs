@@ -11,15 +11,6 @@ use crate::storage::error::StoreError;
 pub(in crate::storage) fn examine(url: &DatabaseUrl) -> Result<DatabaseReport, StoreError> {
     let connection = Connection::open(url)?;
     let has_tables = schema_state(&connection)? == SchemaState::Current;
-    let sql = "SELECT current_setting('server_version_num')::bigint / 10000, \
-                      pg_is_in_recovery() OR current_setting('default_transaction_read_only')::boolean, \
-                      current_setting('fsync')::boolean, \
-                      current_setting('synchronous_commit'), \
-                      has_database_privilege(current_database(), 'CREATE'), \
-                      (SELECT coalesce(max(extract(epoch FROM clock_timestamp() - xact_start)), 0)::bigint \
-                       FROM pg_stat_activity WHERE pid <> pg_backend_pid())";
-    let row = connection.query_optional(sql, &[])?;
-    let row = row.ok_or_else(|| StoreError::corrupt(connection.path(), "it answers nothing"))?;
     let (runs, settings) = match has_tables {
         true => {
             let counted = connection.query_optional("SELECT count(*) FROM strata.run", &[])?;
@@ -28,6 +19,17 @@ pub(in crate::storage) fn examine(url: &DatabaseUrl) -> Result<DatabaseReport, S
         }
         false => (0, None),
     };
+    // Last, because it asks for the time.
+    let sql = "SELECT current_setting('server_version_num')::bigint / 10000, \
+                      pg_is_in_recovery() OR current_setting('default_transaction_read_only')::boolean, \
+                      current_setting('fsync')::boolean, \
+                      current_setting('synchronous_commit'), \
+                      has_database_privilege(current_database(), 'CREATE'), \
+                      (SELECT coalesce(max(extract(epoch FROM clock_timestamp() - xact_start)), 0)::bigint \
+                       FROM pg_stat_activity WHERE pid <> pg_backend_pid()), \
+                      (extract(epoch FROM clock_timestamp()) * 1000)::bigint";
+    let row = connection.query_optional(sql, &[])?;
+    let row = row.ok_or_else(|| StoreError::corrupt(connection.path(), "it answers nothing"))?;
     Ok(DatabaseReport {
         version: row.get(0),
         is_read_only: row.get(1),
@@ -35,6 +37,7 @@ pub(in crate::storage) fn examine(url: &DatabaseUrl) -> Result<DatabaseReport, S
         synchronous_commit: row.get(3),
         can_create_tables: has_tables || row.get(4),
         longest_transaction_s: row.get(5),
+        server_time_ms: row.get(6),
         runs,
         settings,
     })
