@@ -8,10 +8,12 @@ mod activation;
 mod attempts;
 mod budget;
 mod called;
+mod decode;
 mod described_team;
 mod export;
 mod field;
 mod file;
+mod file_parts;
 mod files;
 mod formatter;
 mod import;
@@ -20,6 +22,7 @@ mod layout;
 mod located_value;
 mod messages;
 mod metagpt;
+mod outgoing;
 mod parse;
 mod requests;
 mod roles;
@@ -34,6 +37,7 @@ mod tests;
 
 use serde::{Serialize, Serializer};
 use serde_json::Value;
+use strata_core::record::event::Status;
 use strata_core::record::id::CheckpointId;
 use strata_core::record::json;
 use strata_core::record::json::Json;
@@ -48,7 +52,7 @@ pub(super) use file::TEAM_JSON;
 pub use file::TeamJsonFile;
 use formatter::OneLine;
 pub use import::{ImportedState, import, import_with_warnings};
-use layout::MessageJson;
+use layout::{DefinitionJson, MessageJson, StrataJson};
 
 /// Returns a message as JSON, in the format of the file.
 pub fn message_json(message: &Message) -> String {
@@ -80,9 +84,6 @@ pub const MAX_BYTES: u64 = 512 << 20;
 const SCHEMA_PREFIX: &str = "strata.state/";
 /// The version that is written, and the newest that is read.
 const VERSION: u64 = 1;
-
-/// In a file: roles do not receive their own messages.
-const WITHHELD: &str = "withheld";
 
 /// The name of what a human role does.
 const ANSWER: &str = "answer";
@@ -140,31 +141,24 @@ fn describe_pointer(pointer: &str) -> String {
 /// team.
 pub fn saved_definition(bytes: &[u8]) -> Result<Option<SavedDefinition>, ImportError> {
     let file = parse::parse_saved(bytes)?;
-    let text = |name: &str| {
-        file.pointer("/strata/definition")?
-            .get(name)?
-            .as_str()
-            .map(String::from)
+    let root = LocatedValue::root(&file);
+    let strata = root.child("strata");
+    let written = match strata.get("definition") {
+        Some(definition) => definition.decode()?,
+        None => DefinitionJson::default(),
     };
-    let components = file
-        .pointer("/strata/definition/components")
-        .and_then(|list| list.as_array());
-    let components = components
-        .into_iter()
-        .flatten()
-        .filter_map(|one| one.as_str().map(String::from))
-        .collect();
-    let definition = || Some((text("name")?, text("base")?, text("text")?));
-    let written = definition().filter(|(_, _, text)| !text.is_empty());
-    if written.is_none() && file.get("env").is_none() {
+    if !written.text.is_empty() {
+        return Ok(Some(SavedDefinition {
+            name: written.name.into_owned(),
+            base: written.base.into_owned().into(),
+            text: written.text.into_owned(),
+            components: written.components.0.into_owned(),
+        }));
+    }
+    if file.get("env").is_none() {
         return Err(ImportError::NoTeam("`/env` is missing"));
     }
-    Ok(written.map(|(name, base, text)| SavedDefinition {
-        name,
-        base: base.into(),
-        text,
-        components,
-    }))
+    Ok(None)
 }
 
 /// Whether another program wrote a file.
@@ -202,7 +196,7 @@ pub fn parse_external_message(text: &str) -> Result<Message, ImportError> {
     merge_recipients(&mut document)?;
     let mut message = messages::parse_message(
         &LocatedValue::root(&document),
-        &metagpt::ForeignNames::default(),
+        &metagpt::foreign_names::ForeignNames::default(),
     )?;
     // The environment assigns the id of the message.
     if !message.id.0.is_empty() {
@@ -268,18 +262,14 @@ pub fn is_finished_at(bytes: &[u8], checkpoint: Option<&CheckpointId>) -> bool {
 }
 
 fn is_document_finished(file: &Value) -> bool {
-    let done = file.pointer("/strata/status").and_then(Value::as_str) == Some("done");
-    let unread = |list: &Value| list.as_array().is_none_or(|list| !list.is_empty());
-    let any_unread = |lists: Option<&Value>| {
-        lists
-            .and_then(Value::as_object)
-            .is_some_and(|lists| lists.values().any(unread))
+    let root = LocatedValue::root(file);
+    let Ok(saved) = root.child("strata").decode::<StrataJson<'_>>() else {
+        return false;
     };
-    let mut joins = file
-        .pointer("/strata/joins")
-        .and_then(Value::as_object)
-        .into_iter()
-        .flat_map(|joins| joins.values());
-    done && !any_unread(file.pointer("/strata/buffers"))
-        && !joins.any(|join| any_unread(join.get("queue")))
+    let buffers = saved.buffers.unwrap_or_default();
+    let has_mail = buffers.0.iter().any(|(_, mail)| !mail.is_empty());
+    let mut queues = saved.joins.0.iter().flat_map(|(_, join)| &join.queue.0);
+    let has_waiting = queues.any(|(_, waiting)| !waiting.is_empty());
+    let status = saved.status.map(|status| status.0);
+    status == Some(Status::Done) && !has_mail && !has_waiting
 }

@@ -13,41 +13,22 @@ use strata_core::record::host_call::{
 use strata_core::record::spending::{Amount, Reservation};
 use strata_core::state::activation::CallProgress;
 
-use super::field::{Dollars, Keyword, WrappedDocument, count, or_default, small_count};
+use super::field::{Dollars, Keyword, WrappedDocument};
 use super::files::FileChangeJson;
-use super::located_value::{ImportResult, LocatedValue};
 
 /// The attempts of a call.
-#[derive(Serialize, Deserialize)]
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default)]
 pub(super) struct AttemptsJson<'a> {
-    #[serde(default, deserialize_with = "small_count")]
     attempts: u32,
-    #[serde(default, deserialize_with = "small_count")]
     failures: u32,
-    #[serde(default, deserialize_with = "or_default")]
     journal: Vec<HostCallJson<'a>>,
-    #[serde(default, deserialize_with = "or_default")]
     keep: bool,
-    #[serde(default, deserialize_with = "or_default")]
     answered: bool,
-    #[serde(default, deserialize_with = "or_default")]
     begun: Vec<IntentJson<'a>>,
-    #[serde(default, deserialize_with = "or_default")]
     reserved: Vec<ReservationJson<'a>>,
-    #[serde(
-        default,
-        deserialize_with = "or_default",
-        skip_serializing_if = "Vec::is_empty"
-    )]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     files: Vec<FileChangeJson<'a>>,
-}
-
-/// Reads the attempts of the call in the field `tried`.
-pub(super) fn read_attempts(place: &LocatedValue<'_>) -> ImportResult<CallProgress> {
-    match place.get_object("tried")? {
-        Some(tried) => tried.decode::<AttemptsJson<'_>>().map(CallProgress::from),
-        None => Ok(CallProgress::default()),
-    }
 }
 
 impl<'a> From<&'a CallProgress> for AttemptsJson<'a> {
@@ -94,13 +75,13 @@ impl From<AttemptsJson<'_>> for CallProgress {
 #[derive(Serialize, Deserialize)]
 struct HostCallJson<'a> {
     kind: Keyword<HostCallKind>,
-    #[serde(default, deserialize_with = "or_default")]
+    #[serde(default)]
     request: Cow<'a, str>,
-    #[serde(default, deserialize_with = "or_default")]
+    #[serde(default)]
     response: WrappedDocument<'a>,
-    #[serde(default, deserialize_with = "or_default")]
+    #[serde(default)]
     cost: Dollars,
-    #[serde(default, deserialize_with = "or_default")]
+    #[serde(default)]
     outcome: Keyword<CallOutcome>,
     #[serde(skip_serializing_if = "Option::is_none")]
     model: Option<ModelUseJson<'a>>,
@@ -111,7 +92,7 @@ impl<'a> From<&'a HostCall> for HostCallJson<'a> {
         Self {
             kind: Keyword(call.kind),
             request: Cow::Borrowed(&call.request),
-            response: WrappedDocument(Cow::Borrowed(&call.response)),
+            response: WrappedDocument::of(&call.response),
             cost: Dollars(call.cost),
             outcome: Keyword(call.outcome),
             model: call.model.as_ref().map(ModelUseJson::from),
@@ -124,7 +105,7 @@ impl From<HostCallJson<'_>> for HostCall {
         Self {
             kind: call.kind.0,
             request: call.request.into_owned(),
-            response: call.response.0.into_owned(),
+            response: call.response.into_json(),
             cost: call.cost.0,
             outcome: call.outcome.0,
             model: call.model.map(ModelUse::from),
@@ -133,27 +114,18 @@ impl From<HostCallJson<'_>> for HostCall {
 }
 
 /// The models that a call asked.
-#[derive(Serialize, Deserialize)]
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default)]
 struct ModelUseJson<'a> {
-    #[serde(default, deserialize_with = "or_default")]
     name: Cow<'a, str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     answered: Option<Cow<'a, str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     finish: Option<Keyword<FinishReason>>,
-    #[serde(default, deserialize_with = "or_default")]
     tokens: TokensJson,
-    #[serde(
-        default,
-        deserialize_with = "or_default",
-        skip_serializing_if = "Vec::is_empty"
-    )]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     tried: Vec<TriedModelJson<'a>>,
-    #[serde(
-        default,
-        deserialize_with = "or_default",
-        skip_serializing_if = "Vec::is_empty"
-    )]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     limited_replies: Vec<Cow<'a, str>>,
 }
 
@@ -187,16 +159,12 @@ impl From<ModelUseJson<'_>> for ModelUse {
 
 /// What a call of a model consumed, in tokens.
 #[derive(Default, Serialize, Deserialize)]
+#[serde(default)]
 struct TokensJson {
-    #[serde(default, deserialize_with = "count")]
     input: u64,
-    #[serde(default, deserialize_with = "count")]
     output: u64,
-    #[serde(default, deserialize_with = "count")]
     cache_read: u64,
-    #[serde(default, deserialize_with = "count")]
     cache_write: u64,
-    #[serde(default, deserialize_with = "count")]
     reasoning: u64,
 }
 
@@ -225,11 +193,10 @@ impl From<TokensJson> for TokenUsage {
 }
 
 /// A model that did not answer.
-#[derive(Serialize, Deserialize)]
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default)]
 struct TriedModelJson<'a> {
-    #[serde(default, deserialize_with = "or_default")]
     model: Cow<'a, str>,
-    #[serde(default, deserialize_with = "or_default")]
     reason: Cow<'a, str>,
 }
 
@@ -255,12 +222,12 @@ impl From<TriedModelJson<'_>> for TriedModel {
 #[derive(Serialize, Deserialize)]
 struct IntentJson<'a> {
     kind: Keyword<HostCallKind>,
-    #[serde(default, deserialize_with = "or_default")]
+    #[serde(default)]
     request: Cow<'a, str>,
-    #[serde(default, deserialize_with = "or_default")]
+    #[serde(default)]
     what: Cow<'a, str>,
     again: Option<Keyword<LostAnswerPolicy>>,
-    #[serde(default, deserialize_with = "or_default")]
+    #[serde(default)]
     known: bool,
 }
 
@@ -305,13 +272,11 @@ impl From<IntentJson<'_>> for ExternalWrite {
 }
 
 /// The budget that is reserved for a call.
-#[derive(Serialize, Deserialize)]
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default)]
 struct ReservationJson<'a> {
-    #[serde(default, deserialize_with = "or_default")]
     request: Cow<'a, str>,
-    #[serde(default, deserialize_with = "or_default")]
     usd: Dollars,
-    #[serde(default, deserialize_with = "count")]
     tokens: u64,
 }
 
@@ -342,10 +307,18 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::storage::team_json::located_value::{LocatedValue, WRAPPED_DEPTH};
 
     fn read(tried: Value) -> Result<CallProgress, String> {
         let document = json!({ "tried": tried });
-        read_attempts(&LocatedValue::root(&document)).map_err(|error| error.to_string())
+        let root = LocatedValue::root(&document);
+        let tried = match root.get("tried") {
+            Some(tried) => tried.decode::<AttemptsJson<'_>>(),
+            None => Ok(AttemptsJson::default()),
+        };
+        tried
+            .map(CallProgress::from)
+            .map_err(|error| error.to_string())
     }
 
     #[test]
@@ -382,7 +355,7 @@ mod tests {
             "whole number",
         );
         check(json!({ "keep": "yes" }), "/keep", "yes");
-        check(json!({ "journal": {} }), "/journal", "map");
+        check(json!({ "journal": {} }), "/journal", "a list");
         check(json!({ "journal": [{}] }), "/journal/0", "`kind`");
         check(
             json!({ "journal": [{ "kind": "fax" }] }),
@@ -433,5 +406,5 @@ mod tests {
     }
 
     /// More levels than a response may have.
-    const WRAPPED: usize = super::super::located_value::WRAPPED_DEPTH + 1;
+    const WRAPPED: usize = WRAPPED_DEPTH + 1;
 }

@@ -5,44 +5,36 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use strata_core::record::money::Usd;
 use strata_core::record::spending::Spending;
 use strata_core::state::environment::Environment;
 use strata_core::team::Team;
 
-use super::field::{Dollars, count, or_default};
-use super::import::component_slots;
-use super::located_value::{ImportResult, LocatedValue};
-use super::saved_names::saved_name;
+use super::field::Dollars;
+use super::saved_names::{component_slots, saved_name};
 
 /// The budget of a run.
-#[derive(Serialize, Deserialize)]
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default)]
 pub(super) struct BudgetJson<'a> {
-    #[serde(default, deserialize_with = "or_default")]
     total: Dollars,
     max: Option<Dollars>,
     /// The value of `/investment`, by which a later change of that is noticed.
     investment: Option<Dollars>,
     /// The keys are `ROLE/ACTION`.
-    #[serde(default, deserialize_with = "or_default")]
     by: BTreeMap<Cow<'a, str>, SpendingJson>,
 }
 
 /// What a component has used up.
 #[derive(Default, Serialize, Deserialize)]
+#[serde(default)]
 struct SpendingJson {
-    #[serde(default, deserialize_with = "or_default")]
     usd: Dollars,
-    #[serde(default, deserialize_with = "count")]
     tokens: u64,
-    #[serde(default, deserialize_with = "count")]
     calls: u64,
-    #[serde(default, deserialize_with = "count")]
     served: u64,
-    #[serde(default, deserialize_with = "or_default")]
     saved: Dollars,
-    #[serde(default, deserialize_with = "count")]
     truncated: u64,
-    #[serde(default, deserialize_with = "count")]
     refused: u64,
 }
 
@@ -106,19 +98,18 @@ pub(super) fn write<'a>(team: &Team, env: &Environment) -> BudgetJson<'a> {
     }
 }
 
-/// Reads the budget of a run. `document` is the whole file.
+/// Reads the budget of a run. `investment` is MetaGPT's copy of the limit.
 pub(super) fn read(
     team: &Team,
-    document: &LocatedValue<'_>,
-    place: &LocatedValue<'_>,
+    mut budget: BudgetJson<'_>,
+    investment: Option<Usd>,
     env: &mut Environment,
-) -> ImportResult<()> {
-    let mut budget: BudgetJson<'_> = place.decode()?;
+) {
     env.spent = budget.total.0;
     env.budget = budget.max.map(|max| max.0);
     // The limit is in the file twice. If somebody has changed MetaGPT's copy, that change counts.
     let written = budget.investment.map(|investment| investment.0);
-    if let (Some(meant), Some(written)) = (document.dollars("investment")?, written)
+    if let (Some(meant), Some(written)) = (investment, written)
         && meant != written
     {
         env.budget = Some(meant).filter(|max| max.0 > 0);
@@ -128,5 +119,4 @@ pub(super) fn read(
             env.ledger.insert(slot, spending.into());
         }
     }
-    Ok(())
 }

@@ -1,47 +1,46 @@
 //! Activations of roles that other roles called as tools, in `strata.open.ROLE.called` of the role
-//! that handles mail. Each names the calls that led to it, and has its fault and its request beside
-//! it, because its role may have others.
+//! that handles mail. Each names the calls that led to it.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use serde_json::{Value, json};
 use strata_core::record::id::RoleId;
 use strata_core::record::role_call::{RoleCall, RoleCallPath};
 use strata_core::record::work::ActivationKey;
 use strata_core::state::activation::{Activation, Phase};
+use strata_core::state::environment::Environment;
 use strata_core::team::Team;
 
-use super::activation::{read_progress, restore_phase};
-use super::layout::{ActivationJson, CalledRoleJson};
+use super::activation;
+use super::layout::{ActivationJson, FaultJson, RequestJson, RoleCallJson};
 use super::located_value::{ImportResult, LocatedValue};
 use super::messages::ImportedMessages;
-use super::requests;
-use super::turns::{fault_json, read_own_phase};
 
 /// Returns an activation with the calls that led to it, its fault and its request.
 pub(super) fn write<'a>(
     team: &'a Team,
+    env: &'a Environment,
     key: &ActivationKey,
-    activation: &Activation,
-    of_called: ActivationJson<'a>,
-) -> CalledRoleJson<'a> {
-    CalledRoleJson {
-        role: &team.role(key.role).name,
-        via: via_json(team, &key.via),
-        fault: activation.phase.fault().map(fault_json),
+    activation: &'a Activation,
+) -> ActivationJson<'a> {
+    ActivationJson {
+        role: Some(Cow::Borrowed(&team.role(key.role).name)),
+        via: write_path(team, &key.via),
+        fault: activation.phase.fault().map(FaultJson::from),
         request: match &activation.phase {
-            Phase::WaitingForHuman(request) => Some(requests::to_json(request)),
+            Phase::WaitingForHuman(request) => Some(RequestJson::from(request)),
             _ => None,
         },
-        activation: of_called,
+        ..activation::write(env, activation)
     }
 }
 
 /// Returns the calls of roles that led to an activation, the first one first.
-pub(super) fn via_json(team: &Team, via: &RoleCallPath) -> Vec<Value> {
-    let call = |call: &RoleCall| {
-        let role = &team.role(call.role).name;
-        json!({ "role": role, "turn": call.turn, "tool_call": call.call })
+pub(super) fn write_path<'a>(team: &'a Team, via: &RoleCallPath) -> Vec<RoleCallJson<'a>> {
+    let call = |call: &RoleCall| RoleCallJson {
+        role: Cow::Borrowed(&*team.role(call.role).name),
+        turn: call.turn,
+        tool_call: call.call,
     };
     via.calls().iter().map(call).collect()
 }
@@ -49,46 +48,44 @@ pub(super) fn via_json(team: &Team, via: &RoleCallPath) -> Vec<Value> {
 /// Reads the activations of other roles that one in which a role handles mail led to.
 pub(super) fn read(
     team: &Team,
-    place: &LocatedValue<'_>,
+    saved: Vec<ActivationJson<'_>>,
+    list: &LocatedValue<'_>,
     messages: &mut ImportedMessages<'_>,
 ) -> ImportResult<BTreeMap<ActivationKey, Activation>> {
-    let found = place.read_items("called", |called| {
-        called.object()?;
-        let id = read_role(team, &called)?;
+    let mut called = BTreeMap::new();
+    for (index, saved) in saved.into_iter().enumerate() {
+        let place = list.item(index);
+        let role = role_named(team, saved.role.as_deref(), &place)?;
         let mut via = RoleCallPath::EMPTY;
-        for call in called.read_items("via", |call| read_role_call(team, &call))? {
+        let path = place.child("via");
+        for (index, call) in saved.via.iter().enumerate() {
+            let call = RoleCall {
+                role: role_named(team, Some(&call.role), &path.item(index))?,
+                turn: call.turn,
+                call: call.tool_call,
+            };
             via = via
                 .with(call)
-                .ok_or_else(|| called.invalid("is called by too many roles"))?;
+                .ok_or_else(|| place.invalid("is called by too many roles"))?;
         }
-        let role = team.role(id);
-        let mut activation = read_progress(role, &called, messages)?;
-        let phase = read_own_phase(&called)?;
-        restore_phase(&mut activation, role, phase);
-        Ok((ActivationKey { role: id, via }, activation))
-    })?;
-    Ok(found.into_iter().collect())
+        let activation = activation::read(team.role(role), saved, &place, messages)?;
+        called.insert(ActivationKey { role, via }, activation);
+    }
+    Ok(called)
 }
 
-fn read_role_call(team: &Team, place: &LocatedValue<'_>) -> ImportResult<RoleCall> {
-    place.object()?;
-    Ok(RoleCall {
-        role: read_role(team, place)?,
-        turn: place.small_count("turn")?,
-        call: place.small_count("tool_call")?,
-    })
-}
-
-fn read_role(team: &Team, place: &LocatedValue<'_>) -> ImportResult<RoleId> {
-    let name = place.get_text("role")?;
+/// Returns the role with this name, which the record at `place` contains.
+fn role_named(team: &Team, name: Option<&str>, place: &LocatedValue<'_>) -> ImportResult<RoleId> {
     let mut ids = team.role_ids();
-    ids.find(|id| team.role(*id).name == name)
+    ids.find(|id| name == Some(&team.role(*id).name))
         .ok_or_else(|| place.invalid("names no `role` of the team"))
 }
 
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
+
+    use serde_json::{Value, json};
 
     use strata_core::machine::effect::Effect;
     use strata_core::machine::stepper::Stepper;

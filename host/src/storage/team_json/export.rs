@@ -1,40 +1,37 @@
 //! Writes a state to the file. The same state always yields the same bytes. The names and the order
 //! of fields are in `layout`.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io::{self, BufWriter, Write};
 
 use serde::Serialize;
-use serde_json::{Serializer, Value, json};
+use serde_json::Serializer;
 use strata_core::machine::stepper::{component_slot, step_of_fault};
-use strata_core::record::fault::{Fault, Retryability};
-use strata_core::record::id::RoleId;
-use strata_core::record::money::Usd;
-use strata_core::record::scope_write::ScopeChange;
+use strata_core::record::fault::Fault;
+use strata_core::record::id::{CheckpointId, RoleId};
 use strata_core::record::shape::DeliveryMode;
 use strata_core::record::work::{ActivationKey, CallKey};
-use strata_core::state::activation::{
-    Activation, Addressing, FinishedCall, OpenCall, UncommittedMessage,
-};
-use strata_core::state::environment::Environment;
+use strata_core::state::activation::{Activation, OpenCall};
 use strata_core::state::environment::routing::OwnMessages;
 use strata_core::state::environment::scope::Scope;
+use strata_core::state::environment::{DeadLetter, Environment, OutboxMessage};
 use strata_core::state::messages::MessageRef;
 use strata_core::team::{React, Team};
 
-use super::attempts::AttemptsJson;
+use super::field::{
+    Dollars, Keyword, MessageLink, NotDecoded, OrderedObject, TextList, WrappedDocument,
+};
 use super::formatter::{OneLine, TeamJsonFormatter};
 use super::layout::{
-    self, ForeignFields, JsonDocument, MessageJson, MessageListJson, MessagesByIdJson,
-    OrderedObject,
+    ActionJson, ActivationJson, DeadLetterJson, DefinitionJson, EnvJson, FaultJson, ForeignFields,
+    MemoryJson, MessageJson, MessageListJson, MessagesByIdJson, OutboundJson, RoleContextJson,
+    RoleJson, ScopeJson, ScopesJson, StrataJson, TeamJson,
 };
 use super::located_value::child_pointer;
-use super::saved_names::{
-    action_of_work, phase_name, policy_name, react_mode, saved_name, work_name,
-};
+use super::saved_names::{action_of_work, react_mode, saved_name, state_of_action};
 use super::{
-    SCHEMA_PREFIX, SavedDefinition, VERSION, WITHHELD, budget, called, files, joins, requests,
-    turns,
+    SCHEMA_PREFIX, SavedDefinition, VERSION, activation, budget, called, files, joins, requests,
 };
 use crate::storage::file::READ_BUFFER_BYTES;
 
@@ -94,32 +91,33 @@ fn group_foreign_fields(env: &Environment) -> BTreeMap<String, ForeignFields> {
 }
 
 impl<'a> Exporter<'a> {
-    fn file_json(&'a self, definition: &'a SavedDefinition) -> layout::TeamJson<'a> {
-        let env = layout::EnvJson {
-            desc: &self.team.desc,
-            roles: self.object_by_role(|id| Some(self.role_json(id))),
-            history: self.memory_json(self.env.history.iter().copied(), "/env/history"),
+    fn file_json(&'a self, definition: &'a SavedDefinition) -> TeamJson<'a> {
+        let history = self.memory_json(self.env.history.iter().copied(), "/env/history");
+        let roles = self.object_by_role(|id| Some(self.role_json(id)));
+        let env = EnvJson {
+            desc: (&*self.team.desc).into(),
+            roles: roles.into(),
+            history: history.into(),
             more: self.foreign_fields("/env"),
         };
-        let investment = self.investment();
-        layout::TeamJson {
-            env,
-            investment,
-            idea: &self.env.idea,
-            strata: self.strata_json(definition),
+        TeamJson {
+            env: env.into(),
+            investment: Some(Dollars(self.env.budget.unwrap_or_default())),
+            idea: Cow::Borrowed(&self.env.idea),
+            strata: Some(self.strata_json(definition)),
             more: self.foreign_fields(""),
         }
     }
 
-    /// Returns the budget as MetaGPT writes it.
-    fn investment(&self) -> f64 {
-        self.env.budget.map_or(0.0, Usd::to_dollars)
-    }
-
     /// Calls `make` for each role, in order.
     fn object_by_role<T>(&'a self, make: impl Fn(RoleId) -> Option<T>) -> OrderedObject<'a, T> {
-        let named = |id| make(id).map(|made| (self.team.role(id).name.as_str(), made));
-        OrderedObject(self.team.role_ids().filter_map(named).collect())
+        let mut object = OrderedObject::default();
+        for id in self.team.role_ids() {
+            if let Some(made) = make(id) {
+                object.push(&self.team.role(id).name, made);
+            }
+        }
+        object
     }
 
     fn foreign_fields(&self, pointer: &str) -> ForeignFields {
@@ -141,15 +139,11 @@ impl<'a> Exporter<'a> {
         }
     }
 
-    fn message_id(&self, id: MessageRef) -> &str {
-        &self.env.message(id).id.0
+    fn link(&self, id: MessageRef) -> MessageLink<'_> {
+        MessageLink::to(&self.env.message(id).id.0)
     }
 
-    fn memory_json(
-        &self,
-        ids: impl Iterator<Item = MessageRef>,
-        pointer: &str,
-    ) -> layout::MemoryJson<'_> {
+    fn memory_json(&self, ids: impl Iterator<Item = MessageRef>, pointer: &str) -> MemoryJson<'_> {
         let storage = self.message_list(ids.collect());
         let mut index: BTreeMap<&str, MessageListJson<'_>> = BTreeMap::new();
         for id in &storage.ids {
@@ -162,22 +156,22 @@ impl<'a> Exporter<'a> {
                     .push(*id);
             }
         }
-        layout::MemoryJson {
-            storage,
-            index,
-            ignore_id: false,
+        MemoryJson {
+            storage: storage.into(),
+            index: index.into(),
+            ignore_id: false.into(),
             more: self.foreign_fields(pointer),
         }
     }
 
-    fn role_json(&self, id: RoleId) -> layout::RoleJson<'_> {
+    fn role_json(&self, id: RoleId) -> RoleJson<'_> {
         let role = self.team.role(id);
         let at = child_pointer("/env/roles", &role.name);
         let mut more = self.foreign_fields(&at);
         let mut actions = Vec::with_capacity(role.actions.len());
         for (i, action) in role.actions.iter().enumerate() {
-            actions.push(layout::ActionJson {
-                name: &action.name,
+            actions.push(ActionJson {
+                name: Cow::Borrowed(&action.name),
                 more: self.foreign_fields(&format!("{at}/actions/{i}")),
             });
         }
@@ -188,41 +182,33 @@ impl<'a> Exporter<'a> {
             .activation
             .as_ref()
             .map_or(-1, |activation| self.current_action(id, activation));
-        layout::RoleJson {
-            name: &role.name,
-            profile: &role.profile,
-            goal: &role.goal,
-            constraints: &role.constraints,
-            desc: &role.desc,
+        let states = role.actions.iter().enumerate();
+        let states = states.map(|(index, action)| state_of_action(index, &action.name));
+        let memory = self.env.memory(ActivationKey::of_mail(id));
+        let latest = self.env.role(id).latest;
+        RoleJson {
+            name: Cow::Borrowed(&role.name),
+            profile: (&*role.profile).into(),
+            goal: (&*role.goal).into(),
+            constraints: (&*role.constraints).into(),
+            desc: (&*role.desc).into(),
             is_human: more
                 .remove("is_human")
                 .unwrap_or((role.react == React::Human).into()),
             role_id: more.remove("role_id").unwrap_or("".into()),
-            states: role
-                .actions
-                .iter()
-                .enumerate()
-                .map(|(i, a)| format!("{i}. {}", a.name))
-                .collect(),
-            actions,
-            rc: layout::RoleContextJson {
-                memory: self.memory_json(
-                    self.env.memory(ActivationKey::of_mail(id)),
-                    &format!("{at}/rc/memory"),
-                ),
-                state,
-                watch: role.watch.iter().map(String::as_str).collect(),
-                react_mode,
-                max_react_loop,
+            states: Some(TextList(states.collect())),
+            actions: Some(actions),
+            rc: RoleContextJson {
+                memory: self.memory_json(memory, &format!("{at}/rc/memory")).into(),
+                state: state.into(),
+                watch: Some(role.watch.iter().map(String::as_str).collect()),
+                react_mode: Cow::Borrowed(react_mode),
+                max_react_loop: max_react_loop.into(),
                 more: self.foreign_fields(&format!("{at}/rc")),
             },
-            addresses: &role.addresses,
-            recovered: state >= 0,
-            latest_observed_msg: self
-                .env
-                .role(id)
-                .latest
-                .map(|latest| self.message_json(latest)),
+            addresses: role.addresses.as_slice().into(),
+            recovered: (state >= 0).into(),
+            latest_observed_msg: NotDecoded(latest.map(|latest| self.message_json(latest))),
             more,
         }
     }
@@ -237,88 +223,82 @@ impl<'a> Exporter<'a> {
         action_of_work(role, work).0
     }
 
-    fn strata_json(&'a self, definition: &'a SavedDefinition) -> layout::StrataJson<'a> {
+    fn strata_json(&'a self, definition: &'a SavedDefinition) -> StrataJson<'a> {
         let env = self.env;
-        let dead = |dead: &'a strata_core::state::environment::DeadLetter| layout::DeadLetterJson {
-            message: self.message_id(dead.message),
-            to: &dead.to,
+        let id = |id: &'a CheckpointId| Cow::Borrowed(&*id.0);
+        let dead = |dead: &'a DeadLetter| DeadLetterJson {
+            message: self.link(dead.message),
+            to: Cow::Borrowed(&dead.to),
         };
-        let outbound =
-            |outbound: &'a strata_core::state::environment::OutboxMessage| layout::OutboundJson {
-                message: self.message_id(outbound.message),
-                to: &outbound.to,
-                failed: outbound.failed.as_deref(),
-            };
-        layout::StrataJson {
-            schema: format!("{SCHEMA_PREFIX}{VERSION}"),
-            run_id: &env.run.0,
-            checkpoint: env.checkpoint.as_ref().map(|id| id.0.as_str()),
-            parent: env.parent.as_ref().map(|id| id.0.as_str()),
-            lineage: &env.lineage.name,
-            forks: env.lineage.forks.iter().map(|id| id.0.as_str()).collect(),
-            status: env.status.name(),
+        let outbound = |outbound: &'a OutboxMessage| OutboundJson {
+            message: self.link(outbound.message),
+            to: outbound.to.as_slice().into(),
+            failed: outbound.failed.as_deref().map(Cow::Borrowed),
+        };
+        let mut components = BTreeMap::new();
+        for (slot, digest) in &env.components {
+            let name = Cow::Owned(saved_name(self.team, *slot));
+            components.insert(name, Some(Cow::Borrowed(&*digest.0)));
+        }
+        let faults = env.open_faults(self.team);
+        let is_withheld = env.own_messages == OwnMessages::Withheld;
+        StrataJson {
+            schema: format!("{SCHEMA_PREFIX}{VERSION}").into(),
+            run_id: Cow::Borrowed(&env.run.0),
+            checkpoint: env.checkpoint.as_ref().map(id),
+            parent: env.parent.as_ref().map(id),
+            lineage: Cow::Borrowed(&env.lineage.name),
+            forks: env.lineage.forks.iter().map(|id| &*id.0).collect(),
+            status: Some(Keyword(env.status)),
             step: env.step,
             step_open: env.is_step_open,
             checkpoints: env.checkpoint_count,
             sent: env.external_message_count,
-            calls: policy_name(env.call_policy),
-            faults: env
-                .open_faults(self.team)
+            calls: Keyword(env.call_policy),
+            faults: faults
                 .map(|(call, open, fault)| self.fault_json(call, open, fault))
                 .collect(),
-            open: self.object_by_role(|id| self.open_json(id)),
-            buffers: self.object_by_role(|id| {
-                Some(
-                    env.unfinished_mail(id)
-                        .map(|message| self.message_id(message))
-                        .collect(),
-                )
-            }),
+            open: Some(self.object_by_role(|id| self.open_json(id))),
+            buffers: Some(self.object_by_role(|id| {
+                let unfinished = env.unfinished_mail(id);
+                Some(unfinished.map(|message| self.link(message)).collect())
+            })),
             each: self
                 .object_by_role(|id| Some(self.each_delivered(id)).filter(|ids| !ids.is_empty())),
             joins: joins::write(self.team, env),
             requests: requests::write(self.team, env),
             state: self.scopes(),
-            components: env
-                .components
-                .iter()
-                .map(|(at, digest)| (saved_name(self.team, *at), &*digest.0))
-                .collect(),
-            budget: budget::write(self.team, env),
+            components,
+            budget: Some(budget::write(self.team, env)),
             dead_letters: env.dead_letters.iter().map(dead).collect(),
             outbox: env.outbox.iter().map(outbound).collect(),
             files: files::write(self.team, env),
-            own_messages: (env.own_messages == OwnMessages::Withheld).then_some(WITHHELD),
-            reply_uses: &env.reply_uses,
-            shape: &env.shape,
-            definition: (!definition.text.is_empty()).then(|| layout_definition(definition)),
-            messages: self.messages_by_id(),
+            own_messages: is_withheld.then_some(Keyword(env.own_messages)),
+            reply_uses: Cow::Borrowed(&env.reply_uses),
+            shape: Some(Cow::Borrowed(&env.shape)),
+            definition: NotDecoded((!definition.text.is_empty()).then(|| definition.into())),
+            messages: self.messages_by_id().into(),
             more: self.foreign_fields("/strata"),
         }
     }
 
-    fn scopes(&self) -> layout::ScopesJson<'_> {
+    fn scopes(&self) -> ScopesJson<'_> {
         let mut env = BTreeMap::new();
         for (name, scope) in &self.env.shared_scopes {
-            env.insert(name.as_str(), scope_json(scope));
+            env.insert(Cow::Borrowed(&**name), scope_json(scope));
         }
         let role = self.object_by_role(|id| {
-            Some(&self.env.role(id).scope)
-                .filter(|scope| !scope.is_empty())
-                .map(scope_json)
+            let scope = &self.env.role(id).scope;
+            (!scope.is_empty()).then(|| scope_json(scope))
         });
-        layout::ScopesJson { env, role }
+        ScopesJson { env, role }
     }
 
     /// Returns the messages of a role's mailbox that are delivered one by one.
-    fn each_delivered(&self, id: RoleId) -> Vec<&str> {
-        let mail = self
-            .env
-            .role(id)
-            .mailbox
-            .iter()
-            .filter(|mail| mail.deliver == DeliveryMode::Each);
-        mail.map(|mail| self.message_id(mail.message)).collect()
+    fn each_delivered(&self, id: RoleId) -> Vec<MessageLink<'_>> {
+        let mail = self.env.role(id).mailbox.iter();
+        let mail = mail.filter(|mail| mail.deliver == DeliveryMode::Each);
+        mail.map(|mail| self.link(mail.message)).collect()
     }
 
     /// Returns all messages that are referred to, by their ids. Nothing refers to the messages of
@@ -364,134 +344,53 @@ impl<'a> Exporter<'a> {
         let referred = (0..).map(MessageRef).zip(referred);
         let referred = referred.filter(|(_, is_referred)| *is_referred);
         let mut ids: Vec<MessageRef> = referred.map(|(id, _)| id).collect();
-        ids.sort_unstable_by_key(|id| self.message_id(*id));
+        ids.sort_unstable_by_key(|id| &self.env.message(*id).id.0);
         MessagesByIdJson(self.message_list(ids))
     }
 
-    fn fault_json(
-        &self,
-        call: CallKey,
-        open: OpenCall<'_>,
-        fault: &'a Fault,
-    ) -> layout::FaultJson<'_> {
-        let Fault {
-            kind,
-            retryability: hope,
-            cause,
-            message,
-            backtrace,
-            log,
-        } = fault;
+    fn fault_json(&self, call: CallKey, open: OpenCall<'_>, fault: &'a Fault) -> FaultJson<'_> {
         let role = self.team.role(call.role);
         let (index, action) = action_of_work(role, Some(call.work));
         let slot = component_slot(role, call.role, call.work);
         let digest = slot.and_then(|slot| self.env.components.get(&slot));
-        layout::FaultJson {
-            role: &role.name,
-            index,
-            action,
-            kind: kind.name(),
-            cause: cause.name(),
-            attempt: open.progress.attempts,
-            message,
-            step: step_of_fault(self.team, self.env, open.activation),
-            digest: digest.map(|digest| digest.0.as_str()),
-            backtrace,
-            log,
-            retryable: *hope == Retryability::Retryable,
-            via: called::via_json(self.team, &call.via),
+        FaultJson {
+            role: Some(Cow::Borrowed(&role.name)),
+            index: index.into(),
+            action: Some(Cow::Borrowed(action)),
+            attempt: open.progress.attempts.into(),
+            step: step_of_fault(self.team, self.env, open.activation).into(),
+            digest: digest.map(|digest| &*digest.0).into(),
+            via: called::write_path(self.team, &call.via),
+            ..fault.into()
         }
     }
 
     /// Returns the activation in which a role handles mail, with those that it led to.
-    fn open_json(&self, id: RoleId) -> Option<layout::ActivationJson<'_>> {
+    fn open_json(&self, id: RoleId) -> Option<ActivationJson<'_>> {
         let state = self.env.role(id);
-        let mut open = self.activation_json(state.activation.as_ref()?);
+        let mut open = activation::write(self.env, state.activation.as_ref()?);
         for (key, activation) in &state.called {
-            let of_called = self.activation_json(activation);
-            open.called
-                .push(called::write(self.team, key, activation, of_called));
+            let called = called::write(self.team, self.env, key, activation);
+            open.called.push(called);
         }
         Some(open)
     }
+}
 
-    fn activation_json(&self, activation: &'a Activation) -> layout::ActivationJson<'_> {
-        let undone =
-            |undone: &'a strata_core::state::activation::RevertedCall| layout::UndoneCallJson {
-                work: work_name(undone.work),
-                place: undone.position,
-                tried: AttemptsJson::from(&undone.progress),
-            };
-        layout::ActivationJson {
-            step: activation.opened_in_step,
-            phase: phase_name(&activation.phase),
-            news: activation
-                .news
-                .iter()
-                .map(|id| self.message_id(*id))
-                .collect(),
-            skipped: activation.skipped_actions,
-            choices: &activation.choices,
-            tasks: &activation.tasks,
-            done: activation
-                .done
-                .iter()
-                .map(|done| self.completed_call_json(done))
-                .collect(),
-            made: activation.message_count,
-            tried: AttemptsJson::from(&activation.current_call),
-            undone: activation.reverted.iter().map(undone).collect(),
-            turns: turns::write(activation, &|outgoing| self.outgoing_json(outgoing)),
-            called: Vec::new(),
-        }
-    }
-
-    fn outgoing_json(&self, outgoing: &UncommittedMessage) -> Value {
-        json!({
-            "message": self.message_id(outgoing.message),
-            "addressed": outgoing.addressing == Addressing::Explicit,
-        })
-    }
-
-    fn completed_call_json(&self, done: &'a FinishedCall) -> layout::CompletedCallJson<'_> {
-        let outgoing = |outgoing: &UncommittedMessage| layout::OutgoingJson {
-            message: self.message_id(outgoing.message),
-            addressed: outgoing.addressing == Addressing::Explicit,
-        };
-        let write = |write: &'a strata_core::record::scope_write::Write| {
-            let (set, delete) = match &write.change {
-                ScopeChange::Set(value) => (Some(JsonDocument(value)), false),
-                ScopeChange::Delete => (None, true),
-            };
-            layout::ScopeWriteJson {
-                scope: &write.scope,
-                key: &write.key,
-                set,
-                delete,
-            }
-        };
-        layout::CompletedCallJson {
-            work: work_name(done.work),
-            output: outgoing(&done.output),
-            emissions: done.emissions.iter().map(outgoing).collect(),
-            writes: done.writes.iter().map(write).collect(),
-            tried: AttemptsJson::from(&done.progress),
+impl<'a> From<&'a SavedDefinition> for DefinitionJson<'a> {
+    fn from(definition: &'a SavedDefinition) -> Self {
+        Self {
+            name: Cow::Borrowed(&definition.name),
+            base: definition.base.to_string_lossy(),
+            text: Cow::Borrowed(&definition.text),
+            components: definition.components.as_slice().into(),
         }
     }
 }
 
-fn layout_definition(definition: &SavedDefinition) -> layout::DefinitionJson<'_> {
-    layout::DefinitionJson {
-        name: &definition.name,
-        base: definition.base.to_string_lossy().into(),
-        text: &definition.text,
-        components: &definition.components,
-    }
-}
-
-fn scope_json(scope: &Scope) -> BTreeMap<&str, JsonDocument<'_>> {
-    scope
-        .iter()
-        .map(|(key, value)| (key.as_str(), JsonDocument(value)))
+fn scope_json(scope: &Scope) -> ScopeJson<'_> {
+    let values = scope.iter();
+    values
+        .map(|(key, value)| (Cow::Borrowed(&**key), WrappedDocument::of(value)))
         .collect()
 }

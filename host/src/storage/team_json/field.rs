@@ -1,91 +1,128 @@
-//! Types of fields of the file that are written and read with serde. `null` and a missing field are
-//! equivalent, since files that somebody has edited have either.
+//! Types of fields of the file, which are written and read with serde.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
-use serde::de::{Deserialize, Deserializer, Error};
+use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, Unexpected};
 use serde::ser::{Serialize, Serializer};
 use serde_json::Value;
 
-use strata_core::record::host_call::{CallOutcome, FinishReason, HostCallKind, LostAnswerPolicy};
+use strata_core::record::event::Status;
+use strata_core::record::fault::{FaultCause, FaultKind};
+use strata_core::record::host_call::{
+    CallOutcome, CallPolicy, FinishReason, HostCallKind, LostAnswerPolicy,
+};
 use strata_core::record::json;
 use strata_core::record::json::Json;
 use strata_core::record::money::Usd;
+use strata_core::state::environment::routing::OwnMessages;
 
-use super::located_value::{MAX_COUNT, MAX_SMALL_COUNT, WRAPPED_DEPTH};
-
-/// Reads a field that may be `null`, which stands for the default.
-pub(super) fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
-    deserializer: D,
-) -> Result<T, D::Error> {
-    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
-}
-
-/// Reads a field that is a count.
-pub(super) fn count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
-    count_up_to(deserializer, MAX_COUNT)
-}
-
-/// Reads a field that is a count of attempts and the like.
-pub(super) fn small_count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
-    count_up_to(deserializer, MAX_SMALL_COUNT).map(|count| count as u32)
-}
-
-fn count_up_to<'de, D: Deserializer<'de>>(deserializer: D, max: u64) -> Result<u64, D::Error> {
-    let count: u64 = or_default(deserializer)?;
-    if count > max {
-        return Err(D::Error::custom(format!(
-            "{count} is not a whole number from 0 to {max}"
-        )));
-    }
-    Ok(count)
-}
+use super::located_value::WRAPPED_DEPTH;
+use crate::public_event::rfc3339;
 
 /// A value with a name in the file.
-pub(super) trait NamedValue: Copy {
+pub(super) trait NamedValue: Copy + 'static {
+    /// Returns all values.
+    fn all() -> &'static [Self];
     /// Returns the name.
     fn file_name(self) -> &'static str;
-    /// Returns the value with this name.
-    fn from_file_name(name: &str) -> Option<Self>;
 }
 
 impl NamedValue for HostCallKind {
-    fn file_name(self) -> &'static str {
-        self.name()
+    fn all() -> &'static [Self] {
+        &Self::ALL
     }
 
-    fn from_file_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.name() == name)
+    fn file_name(self) -> &'static str {
+        self.name()
     }
 }
 
 impl NamedValue for CallOutcome {
-    fn file_name(self) -> &'static str {
-        self.name()
+    fn all() -> &'static [Self] {
+        &Self::ALL
     }
 
-    fn from_file_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|outcome| outcome.name() == name)
+    fn file_name(self) -> &'static str {
+        self.name()
     }
 }
 
 impl NamedValue for FinishReason {
-    fn file_name(self) -> &'static str {
-        self.name()
+    fn all() -> &'static [Self] {
+        &Self::ALL
     }
 
-    fn from_file_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|finish| finish.name() == name)
+    fn file_name(self) -> &'static str {
+        self.name()
     }
 }
 
 impl NamedValue for LostAnswerPolicy {
+    fn all() -> &'static [Self] {
+        &Self::ALL
+    }
+
     fn file_name(self) -> &'static str {
         self.name()
     }
+}
 
-    fn from_file_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|policy| policy.name() == name)
+impl NamedValue for FaultKind {
+    fn all() -> &'static [Self] {
+        &Self::ALL
+    }
+
+    fn file_name(self) -> &'static str {
+        self.name()
+    }
+}
+
+impl NamedValue for FaultCause {
+    fn all() -> &'static [Self] {
+        &Self::ALL
+    }
+
+    fn file_name(self) -> &'static str {
+        self.name()
+    }
+}
+
+impl NamedValue for Status {
+    fn all() -> &'static [Self] {
+        &Self::ALL
+    }
+
+    fn file_name(self) -> &'static str {
+        self.name()
+    }
+}
+
+impl NamedValue for CallPolicy {
+    fn all() -> &'static [Self] {
+        &[Self::Auto, Self::Reuse, Self::Fresh]
+    }
+
+    /// Returns the name of a policy, as `--calls` takes it.
+    fn file_name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Reuse => "reuse",
+            Self::Fresh => "fresh",
+        }
+    }
+}
+
+impl NamedValue for OwnMessages {
+    fn all() -> &'static [Self] {
+        &[Self::Delivered, Self::Withheld]
+    }
+
+    fn file_name(self) -> &'static str {
+        match self {
+            Self::Delivered => "delivered",
+            Self::Withheld => "withheld",
+        }
     }
 }
 
@@ -102,12 +139,16 @@ impl<T: NamedValue> Serialize for Keyword<T> {
 impl<'de, T: NamedValue> Deserialize<'de> for Keyword<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let name = Cow::<str>::deserialize(deserializer)?;
-        T::from_file_name(&name).map(Self).ok_or_else(|| {
-            let shown: String = name.chars().take(40).collect();
-            D::Error::custom(format!(
-                "`{shown}` is none of the words that are known here"
-            ))
-        })
+        let mut known = T::all().iter().copied();
+        if let Some(value) = known.find(|value| value.file_name() == name) {
+            return Ok(Self(value));
+        }
+        let names: Vec<&str> = T::all().iter().map(|value| value.file_name()).collect();
+        let expected = format!("one of `{}`", names.join("`, `"));
+        Err(D::Error::invalid_value(
+            Unexpected::Str(&name),
+            &expected.as_str(),
+        ))
     }
 }
 
@@ -127,36 +168,223 @@ impl<'de> Deserialize<'de> for Dollars {
         if amount >= 0.0 {
             Ok(Self(Usd::from_dollars(amount)))
         } else {
-            Err(D::Error::custom(format!(
-                "{amount} is not an amount of money"
-            )))
+            let found = Unexpected::Float(amount);
+            Err(D::Error::invalid_value(found, &"an amount of money"))
         }
     }
 }
 
-/// A JSON document that the host may have wrapped after a guest nested it as deep as allowed.
-pub(super) struct WrappedDocument<'a>(pub Cow<'a, Json>);
+/// A time, in milliseconds since 1970.
+#[derive(Clone, Copy)]
+pub(super) struct TimeText(pub i64);
 
-impl Default for WrappedDocument<'_> {
+impl Serialize for TimeText {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&rfc3339(self.0))
+    }
+}
+
+impl<'de> Deserialize<'de> for TimeText {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = Cow::<str>::deserialize(deserializer)?;
+        let time: Result<jiff::Timestamp, _> = text.parse();
+        time.map(|time| Self(time.as_millisecond())).map_err(|_| {
+            let expected = "a time, e.g. `2030-01-31T12:00:00Z`";
+            D::Error::invalid_value(Unexpected::Str(&text), &expected)
+        })
+    }
+}
+
+/// A JSON document within the file, which is nested at most this deep.
+#[derive(Clone)]
+pub(super) struct NestedDocument<'a, const MAX_DEPTH: usize>(pub Cow<'a, Json>);
+
+/// A document that a guest made. If it were nested deeper, it could not be written again.
+pub(super) type JsonDocument<'a> = NestedDocument<'a, { json::MAX_DEPTH }>;
+
+/// A document that the host may have wrapped after a guest nested it as deep as allowed.
+pub(super) type WrappedDocument<'a> = NestedDocument<'a, WRAPPED_DEPTH>;
+
+impl<'a, const MAX_DEPTH: usize> NestedDocument<'a, MAX_DEPTH> {
+    /// Returns a document to be written.
+    pub(super) fn of(json: &'a Json) -> Self {
+        Self(Cow::Borrowed(json))
+    }
+
+    /// Returns the document.
+    pub(super) fn into_json(self) -> Json {
+        self.0.into_owned()
+    }
+}
+
+impl<const MAX_DEPTH: usize> Default for NestedDocument<'_, MAX_DEPTH> {
     fn default() -> Self {
         Self(Cow::Owned(Json::null()))
     }
 }
 
-impl Serialize for WrappedDocument<'_> {
+impl<const MAX_DEPTH: usize> Serialize for NestedDocument<'_, MAX_DEPTH> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.0.value().serialize(serializer)
     }
 }
 
-impl<'de> Deserialize<'de> for WrappedDocument<'_> {
+impl<'de, const MAX_DEPTH: usize> Deserialize<'de> for NestedDocument<'_, MAX_DEPTH> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let value = Value::deserialize(deserializer)?;
-        if json::depth(&value) > WRAPPED_DEPTH {
-            return Err(D::Error::custom(format!(
-                "it is nested deeper than {WRAPPED_DEPTH} levels"
-            )));
+        if json::depth(&value) > MAX_DEPTH {
+            let what = format!("is nested deeper than {MAX_DEPTH} levels");
+            return Err(D::Error::custom(what));
         }
         Ok(Self(Cow::Owned(Json::from(value))))
+    }
+}
+
+/// A field that is written, but not decoded: for people and other programs, or because it is read
+/// where it stands.
+#[derive(Clone)]
+pub(super) struct NotDecoded<T>(pub Option<T>);
+
+impl<T> NotDecoded<T> {
+    /// Returns whether there is nothing to be written.
+    pub(super) fn is_absent(&self) -> bool {
+        self.0.is_none()
+    }
+}
+
+impl<T> From<T> for NotDecoded<T> {
+    fn from(value: T) -> Self {
+        Self(Some(value))
+    }
+}
+
+impl<T> Default for NotDecoded<T> {
+    fn default() -> Self {
+        Self(None)
+    }
+}
+
+impl<T: Serialize> Serialize for NotDecoded<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize(serializer)
+    }
+}
+
+impl<'de, T> Deserialize<'de> for NotDecoded<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        IgnoredAny::deserialize(deserializer)?;
+        Ok(Self(None))
+    }
+}
+
+/// A list of strings. When it is read, a single string is a list of one.
+#[derive(Clone, Default)]
+pub(super) struct TextList<'a>(pub Cow<'a, [String]>);
+
+impl<'a> From<&'a [String]> for TextList<'a> {
+    fn from(texts: &'a [String]) -> Self {
+        Self(Cow::Borrowed(texts))
+    }
+}
+
+impl<'a> FromIterator<&'a str> for TextList<'_> {
+    fn from_iter<I: IntoIterator<Item = &'a str>>(texts: I) -> Self {
+        Self(texts.into_iter().map(String::from).collect())
+    }
+}
+
+impl Serialize for TextList<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for TextList<'_> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut texts = Vec::new();
+        let items = match Value::deserialize(deserializer)? {
+            Value::Array(items) => items,
+            other => vec![other],
+        };
+        for item in items {
+            let Value::String(text) = item else {
+                return Err(D::Error::custom("is neither a text nor a list of texts"));
+            };
+            texts.push(text);
+        }
+        Ok(Self(Cow::Owned(texts)))
+    }
+}
+
+/// A reference to a message: its id. When it is read, there may be the message itself instead; then
+/// `id` is `None`.
+pub(super) struct MessageLink<'a> {
+    pub id: Option<Cow<'a, str>>,
+}
+
+impl<'a> MessageLink<'a> {
+    /// Returns the reference to a message.
+    pub(super) fn to(id: &'a str) -> Self {
+        Self {
+            id: Some(Cow::Borrowed(id)),
+        }
+    }
+}
+
+impl Serialize for MessageLink<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.id.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for MessageLink<'_> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match Value::deserialize(deserializer)? {
+            Value::String(id) => Ok(Self {
+                id: Some(Cow::Owned(id)),
+            }),
+            Value::Object(_) => Ok(Self { id: None }),
+            _ => Err(D::Error::custom("is neither a message nor the id of one")),
+        }
+    }
+}
+
+/// An object whose fields are written in the given order. When it is read, fields that are `null`
+/// are the same as missing ones.
+pub(super) struct OrderedObject<'a, T>(pub Vec<(Cow<'a, str>, T)>);
+
+impl<T> Default for OrderedObject<'_, T> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<'a, T> OrderedObject<'a, T> {
+    /// Adds a field.
+    pub(super) fn push(&mut self, name: &'a str, value: T) {
+        self.0.push((Cow::Borrowed(name), value));
+    }
+
+    /// Returns the fields by their names.
+    pub(super) fn into_map(self) -> BTreeMap<Cow<'a, str>, T> {
+        self.0.into_iter().collect()
+    }
+}
+
+impl<T: Serialize> Serialize for OrderedObject<'_, T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(name, value)| (name, value)))
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for OrderedObject<'_, T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut fields = Vec::new();
+        for (name, value) in BTreeMap::<String, Option<T>>::deserialize(deserializer)? {
+            if let Some(value) = value {
+                fields.push((Cow::Owned(name), value));
+            }
+        }
+        Ok(Self(fields))
     }
 }

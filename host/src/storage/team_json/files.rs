@@ -4,7 +4,8 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use strata_core::record::file::{FileChange, PathContent};
 use strata_core::record::id::Digest;
@@ -12,73 +13,57 @@ use strata_core::state::environment::Environment;
 use strata_core::state::environment::files::{CommittedFile, FileRecords, Placement};
 use strata_core::team::Team;
 
-use super::activation::parse_work;
-use super::field::{count, or_default};
 use super::located_value::{ImportResult, LocatedValue, is_sha256};
-use super::saved_names::work_name;
+use super::saved_names::{parse_work, work_name};
 
 /// What is known of files, by their paths.
-#[derive(Serialize, Deserialize)]
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default)]
 pub(super) struct FilesJson<'a> {
-    #[serde(default, deserialize_with = "or_default")]
     decided: BTreeMap<Cow<'a, str>, ContentJson>,
-    #[serde(default, deserialize_with = "or_default")]
     kept: BTreeMap<Cow<'a, str>, CommittedFileJson<'a>>,
-    #[serde(default, deserialize_with = "or_default")]
     pending: Vec<PlacementJson<'a>>,
 }
 
 /// A file as a step committed it.
-#[derive(Serialize, Deserialize)]
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default)]
 struct CommittedFileJson<'a> {
-    #[serde(default)]
     content: ContentJson,
-    #[serde(default, deserialize_with = "or_default")]
     role: Cow<'a, str>,
-    #[serde(default, deserialize_with = "count")]
     step: u64,
-    #[serde(default, deserialize_with = "or_default")]
     work: Cow<'a, str>,
 }
 
 /// A file that is to be placed.
-#[derive(Serialize, Deserialize)]
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default)]
 struct PlacementJson<'a> {
-    #[serde(default)]
     content: ContentJson,
-    #[serde(default)]
     expected: ContentJson,
-    #[serde(default, deserialize_with = "or_default")]
     path: Cow<'a, str>,
 }
 
 /// A change that an action made.
-#[derive(Serialize, Deserialize)]
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default)]
 pub(super) struct FileChangeJson<'a> {
-    #[serde(default)]
     after: ContentJson,
-    #[serde(default)]
     before: ContentJson,
-    #[serde(default, deserialize_with = "or_default")]
     path: Cow<'a, str>,
 }
 
 /// What is at a path; `null` if nothing is.
-#[derive(Clone, Serialize, Deserialize)]
-#[serde(try_from = "Option<ContentFields>", into = "Option<ContentFields>")]
 struct ContentJson(PathContent);
 
 #[derive(Default, Serialize, Deserialize)]
+#[serde(default)]
 struct ContentFields {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     bytes: Option<u64>,
-    #[serde(
-        default,
-        deserialize_with = "or_default",
-        skip_serializing_if = "std::ops::Not::not"
-    )]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     directory: bool,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     sha256: Option<String>,
 }
 
@@ -88,37 +73,37 @@ impl Default for ContentJson {
     }
 }
 
-impl From<ContentJson> for Option<ContentFields> {
-    fn from(ContentJson(content): ContentJson) -> Self {
-        match content {
+impl Serialize for ContentJson {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let fields = match &self.0 {
             PathContent::Absent => None,
             PathContent::Directory => Some(ContentFields {
                 directory: true,
                 ..ContentFields::default()
             }),
             PathContent::File { digest, bytes } => Some(ContentFields {
-                bytes: Some(bytes),
-                sha256: Some(digest.0),
+                bytes: Some(*bytes),
+                sha256: Some(digest.0.clone()),
                 ..ContentFields::default()
             }),
-        }
+        };
+        fields.serialize(serializer)
     }
 }
 
-impl TryFrom<Option<ContentFields>> for ContentJson {
-    type Error = &'static str;
-
-    fn try_from(fields: Option<ContentFields>) -> Result<Self, Self::Error> {
-        let content = match fields {
+impl<'de> Deserialize<'de> for ContentJson {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let content = match Option::<ContentFields>::deserialize(deserializer)? {
             None => PathContent::Absent,
             Some(fields) if fields.directory => PathContent::Directory,
-            Some(ContentFields { bytes, sha256, .. }) => PathContent::File {
-                digest: sha256
-                    .filter(|digest| is_sha256(digest))
-                    .map(Digest)
-                    .ok_or("it has no `sha256` of 64 hexadecimal digits")?,
-                bytes: bytes.unwrap_or_default(),
-            },
+            Some(ContentFields { bytes, sha256, .. }) => {
+                let digest = sha256.filter(|digest| is_sha256(digest)).map(Digest);
+                let missing = || D::Error::custom("has no `sha256` of 64 hexadecimal digits");
+                PathContent::File {
+                    digest: digest.ok_or_else(missing)?,
+                    bytes: bytes.unwrap_or_default(),
+                }
+            }
         };
         Ok(Self(content))
     }
@@ -178,19 +163,20 @@ pub(super) fn write<'a>(team: &'a Team, env: &'a Environment) -> FilesJson<'a> {
 }
 
 /// Reads what is known of files.
-pub(super) fn read(team: &Team, strata: &LocatedValue<'_>) -> ImportResult<FileRecords> {
-    let Some(place) = strata.get_object("files")? else {
-        return Ok(FileRecords::default());
-    };
+pub(super) fn read(
+    team: &Team,
+    files: FilesJson<'_>,
+    place: &LocatedValue<'_>,
+) -> ImportResult<FileRecords> {
     let FilesJson {
         decided,
         kept,
         pending,
-    } = place.decode()?;
+    } = files;
     let mut files = FileRecords::default();
     for (path, file) in kept {
-        let committed =
-            committed_file(team, file).map_err(|why| place.invalid_below(&["kept", &path], why))?;
+        let committed = committed_file(team, file)
+            .map_err(|why| place.child("kept").child(&path).invalid(why))?;
         files.committed.insert(path.into_owned(), committed);
     }
     for (path, content) in decided {

@@ -3,11 +3,8 @@
 //! A missing value and `null` are equivalent: files of other programs, and edited ones, have
 //! either.
 
-use serde::Deserialize;
 use serde_json::{Map, Value};
-use serde_path_to_error::Segment;
 
-use strata_core::record::id::Digest;
 use strata_core::record::json;
 use strata_core::record::json::Json;
 use strata_core::record::money::Usd;
@@ -67,37 +64,8 @@ impl<'a> LocatedValue<'a> {
         }
     }
 
-    /// Returns the error that a value is invalid that these names lead to from here.
-    pub(super) fn invalid_below(&self, names: &[&str], what: impl Into<String>) -> ImportError {
-        let mut pointer = self.pointer();
-        for name in names {
-            pointer = child_pointer(&pointer, name);
-        }
-        ImportError::Invalid {
-            pointer,
-            what: what.into(),
-        }
-    }
-
-    /// Reads the value with serde. An error names the place in it.
-    pub(super) fn decode<T: Deserialize<'a>>(&self) -> ImportResult<T> {
-        serde_path_to_error::deserialize(self.value).map_err(|error| {
-            let mut pointer = self.pointer();
-            for segment in error.path() {
-                match segment {
-                    Segment::Seq { index } => pointer = format!("{pointer}/{index}"),
-                    Segment::Map { key } => pointer = child_pointer(&pointer, key),
-                    Segment::Enum { .. } | Segment::Unknown => {}
-                }
-            }
-            ImportError::Invalid {
-                pointer,
-                what: format!("cannot be read: {}", error.inner()),
-            }
-        })
-    }
-
-    fn unexpected(&self, expected: &str) -> ImportError {
+    /// Returns the error that the value is not what was expected.
+    pub(super) fn unexpected(&self, expected: &str) -> ImportError {
         let found = match self.value {
             Value::Null => "is null".into(),
             Value::Bool(value) => format!("is {value}"),
@@ -147,31 +115,37 @@ impl<'a> LocatedValue<'a> {
     pub(super) fn fields<'b>(
         &'b self,
     ) -> ImportResult<impl Iterator<Item = (&'b str, LocatedValue<'b>)>> {
-        let field = |name: &'b String, value| {
-            (
-                name.as_str(),
-                LocatedValue {
-                    value,
-                    parent: Some((self, JsonKey::Name(name))),
-                },
-            )
-        };
-        Ok(self
-            .object()?
-            .iter()
-            .map(move |(name, value)| field(name, value)))
+        let names = self.object()?.keys();
+        Ok(names.map(|name| (name.as_str(), self.child(name))))
+    }
+
+    /// Returns a field with its location. A missing field is `null`.
+    pub(super) fn child<'b>(&'b self, name: &'b str) -> LocatedValue<'b> {
+        LocatedValue {
+            value: self.value.get(name).unwrap_or(&Value::Null),
+            parent: Some((self, JsonKey::Name(name))),
+        }
+    }
+
+    /// Returns an item with its location. A missing item is `null`.
+    pub(super) fn item(&self, index: usize) -> LocatedValue<'_> {
+        LocatedValue {
+            value: self.value.get(index).unwrap_or(&Value::Null),
+            parent: Some((self, JsonKey::Index(index))),
+        }
+    }
+
+    /// Returns the list that it is. Fails if it is none.
+    pub(super) fn list(&self) -> ImportResult<&'a [Value]> {
+        let list = self.value.as_array();
+        list.map(Vec::as_slice)
+            .ok_or_else(|| self.unexpected("a list"))
     }
 
     /// Returns all items. Fails if this is not a list.
     pub(super) fn items<'b>(&'b self) -> ImportResult<impl Iterator<Item = LocatedValue<'b>>> {
-        let list = self
-            .value
-            .as_array()
-            .ok_or_else(|| self.unexpected("a list"))?;
-        Ok(list.iter().enumerate().map(move |(i, value)| LocatedValue {
-            value,
-            parent: Some((self, JsonKey::Index(i))),
-        }))
+        let count = self.list()?.len();
+        Ok((0..count).map(|index| self.item(index)))
     }
 
     /// Reads each item of a field that is a list. A missing field is an empty list.
@@ -200,54 +174,18 @@ impl<'a> LocatedValue<'a> {
             .unwrap_or_default())
     }
 
-    /// Returns a field that is one of several keywords, as parsed by `known`.
-    pub(super) fn keyword<T>(
-        &self,
-        name: &str,
-        known: impl Fn(&str) -> Option<T>,
-    ) -> ImportResult<Option<T>> {
-        let read = |place: LocatedValue<'_>| {
-            known(place.text()?).ok_or_else(|| place.unexpected("one of the words known here"))
-        };
-        self.get(name).map(read).transpose()
-    }
-
-    /// Returns a field that is a boolean. A missing field is `false`.
-    pub(super) fn flag(&self, name: &str) -> ImportResult<bool> {
-        let read = |place: LocatedValue<'_>| {
-            place
-                .value
-                .as_bool()
-                .ok_or_else(|| place.unexpected("true or false"))
-        };
-        Ok(self.get(name).map(read).transpose()?.unwrap_or(false))
-    }
-
-    /// Returns a field that is a count. A missing field is 0.
-    pub(super) fn count(&self, name: &str) -> ImportResult<u64> {
-        self.count_up_to(name, MAX_COUNT)
-    }
-
-    /// Returns a field that is a SHA-256. Fails if it is missing.
-    pub(super) fn get_digest(&self, name: &str) -> ImportResult<Digest> {
-        let digest = self.get_text(name)?;
-        if !is_sha256(&digest) {
-            return Err(self.invalid(format!("has no `{name}` of 64 hexadecimal digits")));
-        }
-        Ok(Digest(digest))
-    }
-
     /// Returns a field that is a count of attempts and the like. A missing field is 0.
     pub(super) fn small_count(&self, name: &str) -> ImportResult<u32> {
-        Ok(self.count_up_to(name, MAX_SMALL_COUNT)? as u32)
+        match self.get(name) {
+            Some(place) => Ok(place.whole_number(MAX_SMALL_COUNT)? as u32),
+            None => Ok(0),
+        }
     }
 
-    fn count_up_to(&self, name: &str, max: u64) -> ImportResult<u64> {
-        let Some(place) = self.get(name) else {
-            return Ok(0);
-        };
-        let number = place.value.as_u64().filter(|number| *number <= max);
-        number.ok_or_else(|| place.unexpected(&format!("a whole number from 0 to {max}")))
+    /// Returns the whole number that it is, from 0 to `max`. Fails if it is none.
+    pub(super) fn whole_number(&self, max: u64) -> ImportResult<u64> {
+        let number = self.value.as_u64().filter(|number| *number <= max);
+        number.ok_or_else(|| self.unexpected(&format!("a whole number from 0 to {max}")))
     }
 
     /// Returns the integer that it is. Fails if it is none, or not within these bounds.
@@ -273,17 +211,8 @@ impl<'a> LocatedValue<'a> {
     /// Returns the value as a document. Fails if it is nested deeper than guests may nest, since it
     /// could not be written again.
     pub(super) fn json(&self) -> ImportResult<Json> {
-        self.json_up_to_depth(json::MAX_DEPTH)
-    }
-
-    /// The same, for a value that the host may have wrapped after a guest nested it as deep as
-    /// allowed.
-    pub(super) fn wrapped_json(&self) -> ImportResult<Json> {
-        self.json_up_to_depth(WRAPPED_DEPTH)
-    }
-
-    fn json_up_to_depth(&self, levels: usize) -> ImportResult<Json> {
-        if json::depth(self.value) > levels {
+        if json::depth(self.value) > json::MAX_DEPTH {
+            let levels = json::MAX_DEPTH;
             return Err(self.invalid(format!("is nested deeper than {levels} levels")));
         }
         Ok(Json::from(self.value.clone()))

@@ -4,16 +4,16 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use strata_core::record::conversation::{Media, MediaSource, Part};
 use strata_core::record::json::Json;
 use strata_core::record::message::{Hop, Instruct, Message, TO_ALL};
 use strata_core::state::environment::Environment;
 use strata_core::state::messages::MessageRef;
 
 use super::ImportError;
-use super::layout::INSTRUCT_PREFIX;
+use super::field::MessageLink;
+use super::layout::{HopJson, INSTRUCT_PREFIX, PartJson};
 use super::located_value::{LocatedValue, child_pointer};
-use super::metagpt::ForeignNames;
+use super::metagpt::foreign_names::ForeignNames;
 use super::warnings::ImportWarnings;
 
 /// The names of a message's fields, the usual one first.
@@ -117,12 +117,7 @@ impl<'a> ImportedMessages<'a> {
     /// Returns the message that a value names or contains.
     pub(super) fn resolve(&mut self, place: &LocatedValue<'_>) -> Result<MessageRef, ImportError> {
         if let Value::String(id) = place.value() {
-            let found = self.by_id.get(id).copied();
-            return found.ok_or_else(|| {
-                place.invalid(format!(
-                    "names message `{id}`, which the file does not hold"
-                ))
-            });
+            return self.named(id, place);
         }
         let mut message = self.parse(place)?;
         if message.id.0.is_empty() {
@@ -155,6 +150,48 @@ impl<'a> ImportedMessages<'a> {
         // Two messages with one id, in a file of another program.
         message.id = self.unused_id(&message.id.0).as_str().into();
         Ok(self.add(message))
+    }
+
+    fn named(&self, id: &str, place: &LocatedValue<'_>) -> Result<MessageRef, ImportError> {
+        let found = self.by_id.get(id).copied();
+        found.ok_or_else(|| {
+            let what = format!("names message `{id}`, which the file does not hold");
+            place.invalid(what)
+        })
+    }
+
+    /// Returns the message that a reference names, or that stands in place of it.
+    pub(super) fn read_link(
+        &mut self,
+        link: &MessageLink<'_>,
+        place: &LocatedValue<'_>,
+    ) -> Result<MessageRef, ImportError> {
+        match &link.id {
+            Some(id) => self.named(id, place),
+            None => self.resolve(place),
+        }
+    }
+
+    /// Returns the messages of a list of references.
+    pub(super) fn read_links(
+        &mut self,
+        links: &[MessageLink<'_>],
+        list: &LocatedValue<'_>,
+    ) -> Result<Vec<MessageRef>, ImportError> {
+        let links = links.iter().enumerate();
+        links
+            .map(|(index, link)| self.read_link(link, &list.item(index)))
+            .collect()
+    }
+
+    /// Returns the messages of a list that names each of them once.
+    pub(super) fn read_unique_links(
+        &mut self,
+        links: &[MessageLink<'_>],
+        list: &LocatedValue<'_>,
+    ) -> Result<Vec<MessageRef>, ImportError> {
+        let listed = self.read_links(links, list)?;
+        Ok(self.first_per_message(|| list.pointer(), listed, |message| *message))
     }
 
     /// Reads the messages in a field that lists them.
@@ -277,7 +314,11 @@ pub(super) fn parse_message(
             .map(|p| read_instruct(&p, &mut meta))
             .transpose()?,
         parts: present_name(place, PART_FIELDS)
-            .map(|name| place.read_items(name, read_part))
+            .map(|name| {
+                place.read_items(name, |part| {
+                    Ok(part.decode::<PartJson<'_>>()?.0.into_owned())
+                })
+            })
             .transpose()?
             .unwrap_or_default(),
         role,
@@ -286,7 +327,7 @@ pub(super) fn parse_message(
         send_to,
         meta,
         route: present_name(place, ROUTE_FIELDS)
-            .map(|name| place.read_items(name, read_hop))
+            .map(|name| place.read_items(name, |hop| hop.decode::<HopJson<'_>>().map(Hop::from)))
             .transpose()?
             .unwrap_or_default(),
     })
@@ -332,45 +373,4 @@ fn read_instruct(
         class: place.get_text("class")?,
         value,
     }))
-}
-
-pub(super) fn read_hop(place: LocatedValue<'_>) -> Result<Hop, ImportError> {
-    place.object()?;
-    Ok(Hop {
-        from: place.get_text("from")?,
-        to: place.get_texts("to")?.unwrap_or_default(),
-    })
-}
-
-pub(super) fn read_part(place: LocatedValue<'_>) -> Result<Part, ImportError> {
-    place.object()?;
-    let part = match place.get_text("type")?.as_str() {
-        "text" => Part::Text(place.get_text("text")?),
-        "image" => Part::Image(read_media(&place)?),
-        "file" => Part::File(read_media(&place)?),
-        other => {
-            let what = format!("has the `type` `{other}`; it is `text`, `image` or `file`");
-            return Err(place.invalid(what));
-        }
-    };
-    Ok(part)
-}
-
-fn read_media(place: &LocatedValue<'_>) -> Result<Media, ImportError> {
-    let source = match (place.get("digest"), place.get("url")) {
-        (Some(_), None) => MediaSource::Blob {
-            digest: place.get_digest("digest")?,
-            size: place.count("size")?,
-        },
-        (None, Some(url)) => MediaSource::Url(url.text()?.into()),
-        _ => return Err(place.invalid("names not exactly one of `digest` and `url`")),
-    };
-    Ok(Media {
-        media_type: place.get_text("media_type")?,
-        name: place
-            .get("name")
-            .map(|name| name.text().map(String::from))
-            .transpose()?,
-        source,
-    })
 }

@@ -1,7 +1,7 @@
 //! Files of MetaGPT: they say which action a role was at and on which message. The rest has to be
 //! inferred.
 
-mod foreign_names;
+pub(super) mod foreign_names;
 mod plan;
 mod unread;
 
@@ -24,7 +24,7 @@ use super::located_value::LocatedValue;
 use super::messages::ImportedMessages;
 use super::{ImportError, parse};
 
-pub(super) use foreign_names::{ForeignNames, action_names, planner_offset, role_names};
+pub(super) use foreign_names::{action_names, planner_offset, role_names};
 pub(super) use unread::{Published, deliver_unread};
 
 /// Returns a step in which no message of the file was created, since the ids of new messages start

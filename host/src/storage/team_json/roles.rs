@@ -1,6 +1,7 @@
 //! Roles in the file: which role each entry stands for, whether they fit the team, and the state of
 //! each.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
@@ -11,38 +12,15 @@ use strata_core::state::environment::{Mail, RoleState};
 use strata_core::state::messages::MessageRef;
 use strata_core::team::{React, Role, Team};
 
-use super::import::{FileParts, ForeignValues, collect_unknown, saved_shape};
+use super::field::MessageLink;
+use super::file_parts::FileParts;
+use super::layout::{ActivationJson, FaultJson, RequestJson, RoleContextJson, RoleJson};
 use super::located_value::{LocatedValue, child_pointer};
 use super::messages::ImportedMessages;
-use super::metagpt::{self, ForeignNames};
-use super::saved_names::react_mode;
-use super::{ImportError, activation, called};
-
-/// The fields that are understood. Others are preserved.
-const ROLE_FIELDS: &[&str] = &[
-    "name",
-    "profile",
-    "goal",
-    "constraints",
-    "desc",
-    "states",
-    "actions",
-    "rc",
-    "addresses",
-    "recovered",
-    "latest_observed_msg",
-];
-const CONTEXT_FIELDS: &[&str] = &[
-    "memory",
-    "state",
-    "watch",
-    "react_mode",
-    "max_react_loop",
-    "news",
-    "msg_buffer",
-];
-const ROLE_MEMORY_FIELDS: &[&str] = &["storage", "index", "ignore_id"];
-const ACTION_FIELDS: &[&str] = &["name"];
+use super::metagpt;
+use super::metagpt::foreign_names::ForeignNames;
+use super::saved_names::action_of_state;
+use super::{ImportError, activation, called, requests, saved_names};
 
 /// Determines which role each entry stands for: by its name, or else by its key. If the entry has
 /// no name, or another program wrote it, its other names are tried, too. A named entry of ours
@@ -94,16 +72,16 @@ pub(super) fn match_entries<'a>(
 }
 
 /// Compares the team with the one in the file. What the entries of the roles show counts more than
-/// the saved shape, in case somebody has edited an entry.
+/// the saved shape, in case somebody has edited an entry. `foreign` are the names in a file of
+/// MetaGPT.
 pub(super) fn check_shape(
     team: &Team,
-    file: &FileParts<'_>,
+    saved: Option<Shape>,
     found: &BTreeMap<String, LocatedValue<'_>>,
-    names: &ForeignNames,
+    foreign: Option<&ForeignNames>,
 ) -> Result<(), ImportError> {
     let now = Shape::from_team(team);
-    let saved = saved_shape(file)?;
-    let mut shape = saved.clone().unwrap_or_else(|| now.clone());
+    let mut shape = saved.unwrap_or_else(|| now.clone());
     shape.roles.retain(|role| found.contains_key(&role.name));
     for (name, place) in found {
         let at = shape
@@ -122,9 +100,11 @@ pub(super) fn check_shape(
                 shape.roles.len() - 1
             });
         let role = team.roles.iter().find(|role| role.name == *name);
-        match role.filter(|_| file.strata.is_none()) {
-            Some(role) => apply_foreign_entry(role, place, names, &mut shape.roles[at])?,
-            None => apply_entry(place, &mut shape.roles[at])?,
+        match (role, foreign) {
+            (Some(role), Some(names)) => {
+                apply_foreign_entry(role, place, names, &mut shape.roles[at])?;
+            }
+            _ => apply_entry(place.decode()?, &mut shape.roles[at]),
         }
     }
     let differences = shape.differences(&now);
@@ -136,27 +116,30 @@ pub(super) fn check_shape(
 }
 
 /// Applies what the entry of a role shows to its shape.
-fn apply_entry(place: &LocatedValue<'_>, shape: &mut RoleShape) -> Result<(), ImportError> {
-    let usual = |names: Vec<String>| names.into_iter().next().unwrap_or_default();
-    if let Some(actions) = metagpt::action_names(place)? {
-        shape.actions = actions.into_iter().map(usual).collect();
+fn apply_entry(entry: RoleJson<'_>, shape: &mut RoleShape) {
+    let RoleContextJson {
+        watch, react_mode, ..
+    } = entry.rc;
+    let states = entry.states.map(|states| states.0.into_owned());
+    let states = states.filter(|states| !states.is_empty() || entry.actions.is_none());
+    if let Some(states) = states {
+        let names = states.iter().map(|state| action_of_state(state).to_owned());
+        shape.actions = names.collect();
+    } else if let Some(actions) = entry.actions {
+        let names = actions.into_iter().map(|action| action.name.into_owned());
+        shape.actions = names.collect();
     }
-    let Some(rc) = place.get_object("rc")? else {
-        return Ok(());
-    };
-    if let Some(watch) = rc.get_texts("watch")? {
-        shape.watch = sorted(watch);
+    if let Some(watch) = watch {
+        shape.watch = sorted(watch.0.into_owned());
     }
-    let react = rc.get_text("react_mode")?;
     let mode = if shape.react == HUMAN_MODE {
-        react_mode(&React::Human).0
+        saved_names::react_mode(&React::Human).0
     } else {
         shape.react.split(' ').next().unwrap_or("")
     };
-    if !react.is_empty() && mode != react {
-        shape.react = react;
+    if !react_mode.is_empty() && react_mode != mode {
+        shape.react = react_mode.into_owned();
     }
-    Ok(())
 }
 
 /// The same for a role of MetaGPT. Actions and labels are compared by the team's names for them,
@@ -212,7 +195,7 @@ fn apply_foreign_entry(
     let react = rc.get_text("react_mode")?;
     let modes = ["by_order", "react", "plan_and_act"];
     let is_any = is_human || (actions.len() == 1 && modes.contains(&react.as_str()));
-    if !react.is_empty() && !is_any && react_mode(&role.react).0 != react {
+    if !react.is_empty() && !is_any && saved_names::react_mode(&role.react).0 != react {
         shape.react = react;
     }
     Ok(())
@@ -224,39 +207,51 @@ fn sorted(mut watch: Vec<String>) -> Vec<String> {
     watch
 }
 
-/// Reads the state of a role.
+/// What our own part of the file says about roles.
+pub(super) struct SavedRoles<'a> {
+    /// The location of that part.
+    pub strata: &'a LocatedValue<'a>,
+    pub faults: Vec<FaultJson<'a>>,
+    pub requests: Vec<RequestJson<'a>>,
+    pub open: BTreeMap<Cow<'a, str>, ActivationJson<'a>>,
+    /// The messages that each role has not finished with; `None` if the file does not say so.
+    pub buffers: Option<BTreeMap<Cow<'a, str>, Vec<MessageLink<'a>>>>,
+    pub each: BTreeMap<Cow<'a, str>, Vec<MessageLink<'a>>>,
+}
+
+/// Reads the state of a role with this entry.
 pub(super) fn read(
     team: &Team,
     id: RoleId,
-    place: &LocatedValue<'_>,
-    strata: Option<&LocatedValue<'_>>,
+    entry: &LocatedValue<'_>,
+    saved: &mut SavedRoles<'_>,
     messages: &mut ImportedMessages<'_>,
 ) -> Result<RoleState, ImportError> {
     let role = team.role(id);
     let mut state = RoleState::default();
-    if let Some(rc) = place.get_object("rc")?
+    if let Some(rc) = entry.get_object("rc")?
         && let Some(memory) = rc.get_object("memory")?
     {
         state.memory = messages.read_unique(&memory, "storage")?;
     }
-    state.latest = place
-        .get("latest_observed_msg")
-        .map(|latest| messages.resolve(&latest))
-        .transpose()?;
-    let Some(strata) = strata else {
-        return Ok(state);
-    };
-    state.mailbox = read_mailbox(role, strata, messages)?;
-    let open = strata.get_object("open")?;
-    let open = open.as_ref().and_then(|open| open.get(&role.name));
-    let mut activation = open
-        .map(|open| activation::read(role, &open, strata, messages))
-        .transpose()?;
+    if let Some(latest) = entry.get("latest_observed_msg") {
+        state.latest = Some(messages.resolve(&latest)?);
+    }
+    state.mailbox = read_mailbox(role, saved, messages)?;
+    let activations = saved.strata.child("open");
+    let place = activations.child(&role.name);
+    let mut called = Vec::new();
+    let mut activation = None;
+    if let Some(mut open) = saved.open.remove(&*role.name) {
+        called = std::mem::take(&mut open.called);
+        open.fault = activation::take_fault(role, &mut saved.faults, messages);
+        open.request = requests::take(role, &mut saved.requests, messages);
+        activation = Some(activation::read(role, open, &place, messages)?);
+    }
     // The buffer contains the messages that the role took and those that it has not looked at.
     // Somebody may have edited it.
-    if let Some(activation) = activation
-        .as_mut()
-        .filter(|_| strata.get("buffers").is_some())
+    if let Some(activation) = &mut activation
+        && saved.buffers.is_some()
     {
         // Each message is taken once: a message that the role works on may arrive again, from a
         // join.
@@ -267,18 +262,15 @@ pub(super) fn read(
     let Some(activation) = activation else {
         return Ok(state);
     };
-    let done: BTreeSet<_> = activation
-        .done
-        .iter()
-        .map(|done| done.output.message)
-        .collect();
-    state.memory.retain(|id| !done.contains(id));
+    let outputs = activation.done.iter().map(|done| done.output.message);
+    let outputs: BTreeSet<MessageRef> = outputs.collect();
+    state.memory.retain(|id| !outputs.contains(id));
     // An activation without messages is dropped.
-    if let Some(open) = open.filter(|_| !activation.news.is_empty()) {
-        state.called = called::read(team, &open, messages)?;
+    if !activation.news.is_empty() {
+        state.called = called::read(team, called, &place.child("called"), messages)?;
         state.activation = Some(activation);
         if !state.has_valid_role_calls(id) {
-            return Err(open.invalid("has work of a role that no other role called"));
+            return Err(place.invalid("has work of a role that no other role called"));
         }
     }
     Ok(state)
@@ -322,77 +314,24 @@ fn take_one(counts: &mut BTreeMap<MessageRef, usize>, message: MessageRef) -> bo
 /// at.
 fn read_mailbox(
     role: &Role,
-    strata: &LocatedValue<'_>,
+    saved: &SavedRoles<'_>,
     messages: &mut ImportedMessages<'_>,
 ) -> Result<Vec<Mail>, ImportError> {
-    let lists = |name| strata.get_object(name);
-    let buffer = lists("buffers")?.map_or(Ok(Vec::new()), |lists| {
-        messages.read_list(&lists, &role.name)
-    })?;
-    let alone = lists("each")?.map_or(Ok(Vec::new()), |lists| {
-        messages.read_unique(&lists, &role.name)
-    })?;
-    let alone: BTreeSet<_> = alone.into_iter().collect();
-    let deliver = |id| {
-        if alone.contains(&id) {
-            DeliveryMode::Each
-        } else {
-            DeliveryMode::Batch
-        }
-    };
-    Ok(buffer
-        .into_iter()
-        .map(|message| Mail {
-            message,
-            deliver: deliver(message),
-        })
-        .collect())
-}
-
-/// Collects the fields that are not understood.
-pub(super) fn collect_unknown_fields(
-    role: &Role,
-    place: &LocatedValue<'_>,
-    at: &str,
-    foreign: &mut ForeignValues,
-) -> Result<(), ImportError> {
-    collect_unknown(place, at, ROLE_FIELDS, foreign)?;
-    // Values that this program itself writes by default are not foreign.
-    let human = if role.react == React::Human {
-        "true"
-    } else {
-        "false"
-    };
-    let ours = [("is_human", human), ("role_id", "\"\"")];
-    for (name, value) in ours {
-        let at = format!("{at}/{name}");
-        if foreign
-            .get(&at)
-            .is_some_and(|found| [value, "null"].contains(&found.as_str()))
-        {
-            foreign.remove(&at);
+    let mut mailbox = Vec::new();
+    if let Some(buffer) = saved.buffers.as_ref().and_then(|all| all.get(&*role.name)) {
+        let list = saved.strata.child("buffers");
+        let received = messages.read_links(buffer, &list.child(&role.name))?;
+        mailbox.extend(received.into_iter().map(Mail::batched));
+    }
+    if let Some(alone) = saved.each.get(&*role.name) {
+        let list = saved.strata.child("each");
+        let alone = messages.read_unique_links(alone, &list.child(&role.name))?;
+        let alone: BTreeSet<MessageRef> = alone.into_iter().collect();
+        for mail in &mut mailbox {
+            if alone.contains(&mail.message) {
+                mail.deliver = DeliveryMode::Each;
+            }
         }
     }
-    if let Some(list) = place.get("actions") {
-        for (i, action) in list.items()?.enumerate() {
-            collect_unknown(
-                &action,
-                &format!("{at}/actions/{i}"),
-                ACTION_FIELDS,
-                foreign,
-            )?;
-        }
-    }
-    if let Some(rc) = place.get("rc") {
-        collect_unknown(&rc, &format!("{at}/rc"), CONTEXT_FIELDS, foreign)?;
-        if let Some(memory) = rc.get("memory") {
-            collect_unknown(
-                &memory,
-                &format!("{at}/rc/memory"),
-                ROLE_MEMORY_FIELDS,
-                foreign,
-            )?;
-        }
-    }
-    Ok(())
+    Ok(mailbox)
 }

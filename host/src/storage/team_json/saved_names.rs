@@ -1,13 +1,12 @@
 //! The names that are written into the file.
 
-use strata_core::record::host_call::CallPolicy;
 use strata_core::record::id::{ActionId, RoleId, Slot, SlotKind};
 use strata_core::record::turn::ToolRef;
 use strata_core::record::work::Work;
-use strata_core::state::activation::Phase;
 use strata_core::team::{React, Role, THINK, TURN, Team, saved_action_name, saved_part_name};
 
-use super::ANSWER;
+use super::located_value::LocatedValue;
+use super::{ANSWER, ImportError};
 
 /// Returns the name of a react mode, and its limit of rounds.
 pub(super) fn react_mode(react: &React) -> (&'static str, u32) {
@@ -19,6 +18,16 @@ pub(super) fn react_mode(react: &React) -> (&'static str, u32) {
         React::Human => ("by_order", 1),
         React::Tools(_) => ("tools", 1),
     }
+}
+
+/// Returns the state of a role's entry that stands for an action.
+pub(super) fn state_of_action(index: usize, name: &str) -> String {
+    format!("{index}. {name}")
+}
+
+/// Returns the name of the action that a state of a role's entry stands for.
+pub(super) fn action_of_state(state: &str) -> &str {
+    state.split_once(". ").map_or(state, |(_, name)| name)
 }
 
 /// Returns the name of a component's slot.
@@ -77,25 +86,62 @@ pub(super) fn work_name(work: Work) -> String {
     }
 }
 
-/// Returns the name of a phase.
-pub(super) fn phase_name(phase: &Phase) -> &'static str {
-    match phase {
-        Phase::Ready | Phase::ReadyAfterFault(_) => "ready",
-        Phase::Running => "running",
-        Phase::BackingOff => "resting",
-        Phase::Failed(_) => "failed",
-        Phase::Complete => "complete",
-        Phase::WaitingForHuman(_) => "waiting",
-        Phase::CallingTools => "calling-tools",
-        Phase::CallingRole => "calling-role",
-    }
+/// Parses the name of a call. Returns `None` if the role has no such call.
+pub(super) fn parse_work(role: &Role, tasks: usize, name: &str) -> Option<Work> {
+    let mut parts = name.split('/');
+    let work = match parts.next()? {
+        "plan" => Work::Plan,
+        "think" if matches!(role.react, React::Choose { .. }) => Work::Think {
+            round: parts.next()?.parse().ok()?,
+        },
+        "answer" if role.react == React::Human => Work::Answer,
+        "turn" if role.tool_loop().is_some() => Work::Turn {
+            turn: parts.next()?.parse().ok()?,
+        },
+        "tool" => {
+            let (turn, call) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+            let tool = parse_tool(role, parts.next()?)?;
+            Work::ToolCall { turn, call, tool }
+        }
+        "act" => {
+            let action = parts.next()?.parse().ok().map(ActionId)?;
+            let task = parts
+                .next()
+                .map(|task| task.parse().ok())
+                .map_or(Some(None), |task: Option<u32>| task.map(Some))?;
+            let known = action.index() < role.actions.len()
+                && task.is_none_or(|task| (task as usize) < tasks);
+            known.then_some(Work::Act { action, task })?
+        }
+        _ => return None,
+    };
+    parts.next().is_none().then_some(work)
 }
 
-/// Returns the name of a policy, as `--calls` takes it.
-pub(super) fn policy_name(policy: CallPolicy) -> &'static str {
-    match policy {
-        CallPolicy::Auto => "auto",
-        CallPolicy::Reuse => "reuse",
-        CallPolicy::Fresh => "fresh",
-    }
+/// Parses the name of a tool: the index of an action, or `>` or `@` and the index of a role. Returns
+/// `None` if the role has no such tool.
+fn parse_tool(role: &Role, name: &str) -> Option<ToolRef> {
+    let tool = match (name.strip_prefix('>'), name.strip_prefix('@')) {
+        (Some(to), _) => ToolRef::Handoff(RoleId(to.parse().ok()?)),
+        (None, Some(to)) => ToolRef::Role(RoleId(to.parse().ok()?)),
+        (None, None) => ToolRef::Action(ActionId(name.parse().ok()?)),
+    };
+    role.tool_loop()?.tool(tool).map(|_| tool)
+}
+
+/// Returns the error that a record names a call that its role does not have.
+pub(super) fn unknown_work(place: &LocatedValue<'_>) -> ImportError {
+    let expected = "the name of a call of the role";
+    place.child("work").unexpected(expected)
+}
+
+/// Returns all slots of a team that can hold components.
+pub(super) fn component_slots(team: &Team) -> impl Iterator<Item = Slot> {
+    team.role_ids().flat_map(|role| {
+        let actions =
+            (0..team.role(role).actions.len()).map(|i| SlotKind::Action(ActionId(i as u16)));
+        actions
+            .chain([SlotKind::Think])
+            .map(move |part| Slot { role, kind: part })
+    })
 }

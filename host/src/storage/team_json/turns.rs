@@ -1,155 +1,87 @@
 //! The conversation that a role has open with its model, in `strata.open.ROLE.turns`: the replies,
-//! and what became of their tool calls. The faults and requests of tool calls are written with the
-//! calls, because a role may have several.
+//! and what became of their tool calls.
 
-use serde_json::{Map, Value, json};
+use std::borrow::Cow;
 
-use strata_core::record::conversation::{AssistantPart, OpaquePart, Part, ToolCall};
-use strata_core::record::fault::{Fault, Retryability};
-use strata_core::record::host_call::FinishReason;
+use strata_core::record::fault::Fault;
 use strata_core::record::json::Json;
 use strata_core::record::message::{Draft, Hop};
-use strata_core::record::scope_write::{ScopeChange, Write};
-use strata_core::record::turn::{Approval, CallEffect, CallTarget};
+use strata_core::record::scope_write::Write;
+use strata_core::record::turn::{Approval, CallEffect, CallTarget, ToolRef};
 use strata_core::record::work::Work;
-use strata_core::state::activation::{
-    Activation, Phase, ToolOutcome, ToolReturn, Turn, TurnCall, UncommittedMessage,
-};
+use strata_core::state::activation::{Activation, Phase, ToolOutcome, ToolReturn, Turn, TurnCall};
+use strata_core::state::environment::Environment;
 use strata_core::team::Role;
 
-use super::activation::{
-    parse_work, read_fault_fields, read_outgoing, read_phase, read_scope_write,
+use super::field::{Dollars, JsonDocument, Keyword};
+use super::layout::{
+    ApprovalJson, FaultJson, PartJson, PhaseName, ReplyPartJson, RequestJson, ReturnJson,
+    ScopeWriteJson, TurnCallJson, TurnJson,
 };
-use super::attempts::{AttemptsJson, read_attempts};
-use super::layout::PartListJson;
 use super::located_value::{ImportResult, LocatedValue};
-use super::messages::{ImportedMessages, read_hop, read_part};
-use super::requests;
-use super::saved_names::{phase_name, work_name};
+use super::messages::ImportedMessages;
+use super::outgoing::{read_emissions, write_emissions};
+use super::saved_names::{parse_work, unknown_work, work_name};
 
-/// Returns the turns of an activation as JSON. `outgoing` returns a message that is to be published.
-pub(super) fn write(
-    activation: &Activation,
-    outgoing: &dyn Fn(&UncommittedMessage) -> Value,
-) -> Vec<Value> {
-    let mut turns = Vec::new();
+/// Returns the turns of an activation.
+pub(super) fn write<'a>(env: &'a Environment, activation: &'a Activation) -> Vec<TurnJson<'a>> {
+    let mut turns = Vec::with_capacity(activation.turns.len());
     for (turn, number) in activation.turns.iter().zip(0..) {
-        let calls = turn.calls.iter().zip(0..);
-        let calls = calls.map(|(call, index)| {
+        let mut calls = Vec::with_capacity(turn.calls.len());
+        for (call, index) in turn.calls.iter().zip(0..) {
             let work = call.target.map(|target| Work::ToolCall {
                 turn: number,
                 call: index,
                 tool: target.tool,
             });
-            call_json(call, work, outgoing)
-        });
-        let calls: Vec<Value> = calls.collect();
-        let reply: Vec<Value> = turn.message.iter().map(assistant_part_json).collect();
-        let mut fields = Map::new();
-        fields.insert("model".into(), turn.model.as_str().into());
-        fields.insert("finish".into(), turn.finish.name().into());
-        fields.insert("cost".into(), turn.cost.to_dollars().into());
-        fields.insert("reply".into(), reply.into());
-        fields.insert("calls".into(), calls.into());
-        if let Some(misfit) = &turn.misfit {
-            fields.insert("misfit".into(), misfit.as_str().into());
+            calls.push(write_call(env, call, work));
         }
-        turns.push(fields.into());
+        let reply = turn.message.iter();
+        turns.push(TurnJson {
+            model: Cow::Borrowed(&turn.model),
+            finish: Keyword(turn.finish),
+            cost: Dollars(turn.cost),
+            reply: reply
+                .map(|part| ReplyPartJson(Cow::Borrowed(part)))
+                .collect(),
+            calls,
+            misfit: turn.misfit.as_deref().map(Cow::Borrowed),
+        });
     }
     turns
 }
 
-fn assistant_part_json(part: &AssistantPart) -> Value {
-    match part {
-        AssistantPart::Text(text) => json!({ "type": "text", "text": text }),
-        AssistantPart::Media(media) => part_list_json(&[Part::File(media.clone())])[0].clone(),
-        AssistantPart::ToolCall(call) => json!({
-            "type": "tool-call", "id": call.id, "name": call.name, "arguments": call.arguments,
-        }),
-        AssistantPart::Opaque(part) => json!({
-            "type": "opaque", "provider": part.provider, "model": part.model,
-            "data": part.data.value(), "reasoning": part.reasoning,
-        }),
-    }
-}
-
-fn part_list_json(parts: &[Part]) -> Value {
-    // Only maps with keys that are not strings cannot be serialised, and there are none.
-    serde_json::to_value(PartListJson(parts)).unwrap_or_default()
-}
-
-fn call_json(
-    call: &TurnCall,
+fn write_call<'a>(
+    env: &'a Environment,
+    call: &'a TurnCall,
     work: Option<Work>,
-    outgoing: &dyn Fn(&UncommittedMessage) -> Value,
-) -> Value {
-    let mut fields = Map::new();
-    let mut insert = |name: &str, value: Value| fields.insert(name.into(), value);
-    insert("tool", call.tool.as_str().into());
-    if let Some(work) = work {
-        insert("work", work_name(work).into());
-    }
-    if call.target.is_some_and(|to| to.effect == CallEffect::Ends) {
-        insert("ends", true.into());
-    }
-    if let Some(approval) = &call.approval {
-        let value = |value: &Option<Json>| value.as_ref().map(|value| value.value());
-        insert(
-            "approval",
-            json!({
-                "schema": value(&approval.schema), "default": value(&approval.default),
-                "expires_ms": approval.expires_ms,
-            }),
-        );
-    }
-    if let Some(arguments) = &call.edited_arguments {
-        insert("arguments", arguments.value());
-    }
-    if let Some(person) = &call.decided_by {
-        insert("decided_by", person.as_str().into());
-    }
-    insert("phase", phase_name(&call.phase).into());
-    if let Some(fault) = call.phase.fault() {
-        insert("fault", fault_json(fault));
-    }
+) -> TurnCallJson<'a> {
+    let mut saved = TurnCallJson {
+        tool: Cow::Borrowed(&call.tool),
+        work: work.map(|work| Cow::Owned(work_name(work))),
+        ends: call.target.is_some_and(|to| to.effect == CallEffect::Ends),
+        approval: call.approval.as_ref().map(ApprovalJson::from),
+        arguments: call.edited_arguments.as_ref().map(JsonDocument::of),
+        decided_by: call.decided_by.as_deref().map(Cow::Borrowed),
+        phase: Keyword(PhaseName::from(&call.phase)),
+        fault: call.phase.fault().map(FaultJson::from),
+        tried: (&call.progress).into(),
+        ..TurnCallJson::default()
+    };
     if let Phase::WaitingForHuman(request) = &call.phase {
-        insert("request", requests::to_json(request));
+        saved.request = Some(RequestJson::from(request));
     }
     match &call.outcome {
         None => {}
-        Some(ToolOutcome::Returned(returned)) => {
-            insert("returned", return_json(returned, outgoing));
-        }
-        Some(ToolOutcome::Failed(fault)) => {
-            insert("failed", fault_json(fault));
-        }
-        Some(ToolOutcome::Rejected(reason)) => {
-            insert("rejected", reason.as_str().into());
-        }
-        Some(ToolOutcome::Declined(reason)) => {
-            insert("declined", reason.as_str().into());
-        }
+        Some(ToolOutcome::Returned(returned)) => saved.returned = Some(write_return(env, returned)),
+        Some(ToolOutcome::Failed(fault)) => saved.failed = Some(fault.into()),
+        Some(ToolOutcome::Rejected(reason)) => saved.rejected = Some(Cow::Borrowed(reason)),
+        Some(ToolOutcome::Declined(reason)) => saved.declined = Some(Cow::Borrowed(reason)),
     }
-    let tried = serde_json::to_value(AttemptsJson::from(&call.progress)).unwrap_or_default();
-    insert("tried", tried);
-    fields.into()
+    saved
 }
 
-pub(super) fn fault_json(fault: &Fault) -> Value {
-    json!({
-        "kind": fault.kind.name(), "cause": fault.cause.name(), "message": fault.message,
-        "backtrace": fault.backtrace, "log": fault.log,
-        "retryable": fault.retryability == Retryability::Retryable,
-    })
-}
-
-fn return_json(returned: &ToolReturn, outgoing: &dyn Fn(&UncommittedMessage) -> Value) -> Value {
-    let write = |write: &Write| match &write.change {
-        ScopeChange::Set(value) => {
-            json!({ "scope": write.scope, "key": write.key, "set": value.value() })
-        }
-        ScopeChange::Delete => json!({ "scope": write.scope, "key": write.key, "delete": true }),
-    };
+fn write_return<'a>(env: &'a Environment, returned: &'a ToolReturn) -> ReturnJson<'a> {
     let Draft {
         content,
         data,
@@ -158,194 +90,125 @@ fn return_json(returned: &ToolReturn, outgoing: &dyn Fn(&UncommittedMessage) -> 
         cause_by,
         route,
     } = &returned.output;
-    let hop = |hop: &Hop| json!({ "from": hop.from, "to": hop.to });
-    json!({
-        "content": content,
-        "data": data.as_ref().map(|data| data.value()),
-        "has_data": data.is_some(),
-        "parts": part_list_json(parts),
-        "to": to,
-        "cause_by": cause_by,
-        "route": route.iter().map(hop).collect::<Vec<_>>(),
-        "emissions": returned.emissions.iter().map(outgoing).collect::<Vec<_>>(),
-        "writes": returned.writes.iter().map(write).collect::<Vec<_>>(),
-    })
+    let parts = parts.iter();
+    ReturnJson {
+        content: Cow::Borrowed(content),
+        data: data.as_ref().map(JsonDocument::of),
+        has_data: data.is_some(),
+        parts: parts.map(|part| PartJson(Cow::Borrowed(part))).collect(),
+        to: to.as_slice().into(),
+        cause_by: cause_by.as_deref().map(Cow::Borrowed),
+        route: route.iter().map(Into::into).collect(),
+        emissions: write_emissions(env, &returned.emissions),
+        writes: returned.writes.iter().map(ScopeWriteJson::from).collect(),
+    }
 }
 
 /// Reads the turns of an activation.
 pub(super) fn read(
     role: &Role,
-    place: &LocatedValue<'_>,
+    saved: Vec<TurnJson<'_>>,
+    list: &LocatedValue<'_>,
     messages: &mut ImportedMessages<'_>,
 ) -> ImportResult<Vec<Turn>> {
-    let mut number = 0;
-    place.read_items("turns", |turn| {
-        turn.object()?;
-        let misfit = turn.get("misfit").map(|misfit| misfit.text()).transpose()?;
-        let mut index = 0;
-        let calls = turn.read_items("calls", |call| {
-            let read = read_call(role, &call, number, index, messages);
-            index += 1;
-            read
-        })?;
-        number += 1;
-        Ok(Turn {
-            model: turn.get_text("model")?,
-            finish: turn.keyword("finish", finish_reason)?.unwrap_or_default(),
-            cost: turn.dollars("cost")?.unwrap_or_default(),
-            message: turn.read_items("reply", read_assistant_part)?,
+    let mut turns = Vec::with_capacity(saved.len());
+    for (turn, number) in saved.into_iter().zip(0..) {
+        let place = list.item(number as usize);
+        let list = place.child("calls");
+        let mut calls = Vec::with_capacity(turn.calls.len());
+        for (call, index) in turn.calls.into_iter().zip(0..) {
+            let place = list.item(index as usize);
+            let work = match call.work.as_deref() {
+                Some(name) => Some(parse_work(role, 0, name).ok_or_else(|| unknown_work(&place))?),
+                None => None,
+            };
+            let tool = match work {
+                Some(Work::ToolCall { turn, call, tool }) if (turn, call) == (number, index) => {
+                    Some(tool)
+                }
+                Some(_) => return Err(place.invalid("is another tool call than its place says")),
+                None => None,
+            };
+            calls.push(read_call(call, tool, &place, messages)?);
+        }
+        let reply = turn.reply.into_iter();
+        turns.push(Turn {
+            model: turn.model.into_owned(),
+            finish: turn.finish.0,
+            cost: turn.cost.0,
+            message: reply.map(|part| part.0.into_owned()).collect(),
             calls,
-            misfit: misfit.map(String::from),
-        })
-    })
-}
-
-fn finish_reason(name: &str) -> Option<FinishReason> {
-    FinishReason::ALL
-        .into_iter()
-        .find(|finish| finish.name() == name)
-}
-
-fn read_assistant_part(place: LocatedValue<'_>) -> ImportResult<AssistantPart> {
-    place.object()?;
-    match place.get_text("type")?.as_str() {
-        "tool-call" => Ok(AssistantPart::ToolCall(ToolCall {
-            id: place.get_text("id")?,
-            name: place.get_text("name")?,
-            arguments: place.get_text("arguments")?,
-        })),
-        "opaque" => Ok(AssistantPart::Opaque(OpaquePart {
-            provider: place.get_text("provider")?,
-            model: place.get_text("model")?,
-            data: place
-                .get("data")
-                .map_or(Ok(Json::null()), |data| data.json())?,
-            reasoning: place.get_text("reasoning")?,
-        })),
-        _ => Ok(match read_part(place)? {
-            Part::Text(text) => AssistantPart::Text(text),
-            Part::Image(media) | Part::File(media) => AssistantPart::Media(media),
-        }),
+            misfit: turn.misfit.map(Cow::into_owned),
+        });
     }
+    Ok(turns)
 }
 
+/// Reads a tool call, which is made to this tool unless it was rejected.
 fn read_call(
-    role: &Role,
+    saved: TurnCallJson<'_>,
+    tool: Option<ToolRef>,
     place: &LocatedValue<'_>,
-    number: u32,
-    index: u32,
     messages: &mut ImportedMessages<'_>,
 ) -> ImportResult<TurnCall> {
-    place.object()?;
-    let work = place.keyword("work", |name| parse_work(role, 0, name))?;
-    let target = match work {
-        Some(Work::ToolCall { turn, call, tool }) if (turn, call) == (number, index) => {
-            Some(CallTarget {
-                tool,
-                effect: if place.flag("ends")? {
-                    CallEffect::Ends
-                } else {
-                    CallEffect::Continues
-                },
-            })
-        }
-        Some(_) => return Err(place.invalid("is another tool call than its place says")),
+    let returned = match saved.returned {
+        Some(returned) => Some(read_return(returned, &place.child("returned"), messages)?),
         None => None,
     };
-    let outcome = read_outcome(place, messages)?;
-    if target.is_none() && outcome.is_none() {
+    let (failed, rejected, declined) = (saved.failed, saved.rejected, saved.declined);
+    let outcome = returned
+        .map(ToolOutcome::Returned)
+        .or_else(|| Some(ToolOutcome::Failed(failed?.into())))
+        .or_else(|| Some(ToolOutcome::Rejected(rejected?.into_owned())))
+        .or_else(|| Some(ToolOutcome::Declined(declined?.into_owned())));
+    if tool.is_none() && outcome.is_none() {
         return Err(place.invalid("does not say what `work` it is"));
     }
-    let json =
-        |of: &LocatedValue<'_>, name: &str| of.get(name).map(|value| value.json()).transpose();
-    let approval = match place.get_object("approval")? {
+    let effect = if saved.ends {
+        CallEffect::Ends
+    } else {
+        CallEffect::Continues
+    };
+    let request = match saved.request {
+        Some(request) => Some(request.into_request(&place.child("request"))?),
         None => None,
-        Some(approval) => Some(Approval {
-            schema: json(&approval, "schema")?,
-            default: json(&approval, "default")?,
-            expires_ms: approval
-                .get("expires_ms")
-                .map(|time| time.integer(i64::MIN, i64::MAX))
-                .transpose()?,
-        }),
     };
-    let phase = match &outcome {
-        Some(_) => Phase::Complete,
-        None => match read_own_phase(place)? {
-            Phase::Complete | Phase::CallingTools => Phase::Ready,
-            phase => phase,
-        },
+    let phase = match saved.phase.0.with(saved.fault.map(Fault::from), request) {
+        _ if outcome.is_some() => Phase::Complete,
+        Phase::Complete | Phase::CallingTools => Phase::Ready,
+        phase => phase,
     };
-    let decided_by = place
-        .get("decided_by")
-        .map(|person| person.text())
-        .transpose()?;
     Ok(TurnCall {
-        tool: place.get_text("tool")?,
-        target,
-        approval,
-        edited_arguments: json(place, "arguments")?,
-        decided_by: decided_by.map(String::from),
-        progress: read_attempts(place)?,
+        tool: saved.tool.into_owned(),
+        target: tool.map(|tool| CallTarget { tool, effect }),
+        approval: saved.approval.map(Approval::from),
+        edited_arguments: saved.arguments.map(JsonDocument::into_json),
+        decided_by: saved.decided_by.map(Cow::into_owned),
+        progress: saved.tried.into(),
         phase,
         outcome,
     })
 }
 
-/// Reads the phase of something that has its fault and its request beside it.
-pub(super) fn read_own_phase(place: &LocatedValue<'_>) -> ImportResult<Phase> {
-    let fault = place.get_object("fault")?;
-    let fault = fault.map(|fault| read_fault_fields(&fault)).transpose()?;
-    let request = place.get_object("request")?;
-    let request = request
-        .map(|request| requests::read_request(&request))
-        .transpose()?;
-    read_phase(place, fault, request)
-}
-
-fn read_outcome(
-    place: &LocatedValue<'_>,
-    messages: &mut ImportedMessages<'_>,
-) -> ImportResult<Option<ToolOutcome>> {
-    if let Some(returned) = place.get_object("returned")? {
-        return read_return(&returned, messages).map(|of| Some(ToolOutcome::Returned(of)));
-    }
-    if let Some(fault) = place.get_object("failed")? {
-        return read_fault_fields(&fault).map(|fault| Some(ToolOutcome::Failed(fault)));
-    }
-    let text = |name: &str| -> ImportResult<Option<String>> {
-        let reason = place.get(name).map(|reason| reason.text()).transpose()?;
-        Ok(reason.map(String::from))
-    };
-    let rejected = text("rejected")?.map(ToolOutcome::Rejected);
-    Ok(rejected.or(text("declined")?.map(ToolOutcome::Declined)))
-}
-
 fn read_return(
+    saved: ReturnJson<'_>,
     place: &LocatedValue<'_>,
     messages: &mut ImportedMessages<'_>,
 ) -> ImportResult<ToolReturn> {
-    // `null` may be data.
-    let data = match place.get("data") {
-        Some(data) => Some(data.json()?),
-        None if place.flag("has_data")? => Some(Json::null()),
-        None => None,
-    };
-    let cause_by = place
-        .get("cause_by")
-        .map(|label| label.text())
-        .transpose()?;
+    let data = saved.data.map(JsonDocument::into_json);
+    let parts = saved.parts.into_iter();
     Ok(ToolReturn {
         output: Draft {
-            content: place.get_text("content")?,
-            data,
-            parts: place.read_items("parts", read_part)?,
-            to: place.get_texts("to")?.unwrap_or_default(),
-            cause_by: cause_by.map(String::from),
-            route: place.read_items("route", read_hop)?,
+            content: saved.content.into_owned(),
+            // `null` may be data.
+            data: data.or_else(|| saved.has_data.then(Json::null)),
+            parts: parts.map(|part| part.0.into_owned()).collect(),
+            to: saved.to.0.into_owned(),
+            cause_by: saved.cause_by.map(Cow::into_owned),
+            route: saved.route.into_iter().map(Hop::from).collect(),
         },
-        emissions: place.read_items("emissions", |item| read_outgoing(&item, messages))?,
-        writes: place.read_items("writes", read_scope_write)?,
+        emissions: read_emissions(saved.emissions, &place.child("emissions"), messages)?,
+        writes: saved.writes.into_iter().map(Write::from).collect(),
     })
 }
 
@@ -353,16 +216,18 @@ fn read_return(
 pub(super) mod tests {
     use std::sync::Arc;
 
+    use serde_json::{Value, json};
+
     use strata_core::machine::effect::Effect;
     use strata_core::machine::stepper::Stepper;
+    use strata_core::record::conversation::{AssistantPart, OpaquePart, ToolCall};
     use strata_core::record::event::Event;
     use strata_core::record::fault::FaultKind;
     use strata_core::record::host_call::FinishReason;
     use strata_core::record::id::{ActionId, RoleId};
     use strata_core::record::money::Usd;
-    use strata_core::record::turn::{
-        CallDecision, CallPlan, ReplyMessage, ToolRef, TurnOutcome, TurnReply,
-    };
+    use strata_core::record::scope_write::ScopeChange;
+    use strata_core::record::turn::{CallDecision, CallPlan, ReplyMessage, TurnOutcome, TurnReply};
     use strata_core::record::work::CallResult;
     use strata_core::state::environment::Environment;
     use strata_core::team::tools::{CallOrder, Tool, ToolFaults, ToolLoop};
@@ -467,10 +332,10 @@ pub(super) mod tests {
         }
     }
 
-    #[test]
-    fn an_open_conversation_is_read_back() {
-        let team = team_with_tools();
-        let mut stepper = Stepper::new(team.clone(), Environment::new(&team));
+    /// Returns the state in which the calls of a turn have returned, failed, been rejected, or wait
+    /// for a person.
+    fn state_with_open_turn(team: &Arc<Team>) -> Environment {
+        let mut stepper = Stepper::new(team.clone(), Environment::new(team));
         let start = stepper.run_started_event("run".into(), "idea".into(), Default::default());
         stepper.apply(&start).unwrap();
         let first = target(ToolRef::Action(ActionId(0)));
@@ -502,7 +367,13 @@ pub(super) mod tests {
             };
             stepper.apply(&event).unwrap();
         }
-        let env = stepper.env();
+        stepper.env().clone()
+    }
+
+    #[test]
+    fn an_open_conversation_is_read_back() {
+        let team = team_with_tools();
+        let env = state_with_open_turn(&team);
         let turns = &env.role(RoleId(0)).activation.as_ref().unwrap().turns;
         let open: Vec<bool> = turns[0]
             .calls
@@ -510,8 +381,70 @@ pub(super) mod tests {
             .map(|call| call.outcome.is_none())
             .collect();
         assert_eq!(open, [false, false, true, true, false]);
-        let text = team_json::export(&team, env, &definition());
+        let text = team_json::export(&team, &env, &definition());
         let read = team_json::import(&team, text.as_bytes()).unwrap();
-        assert_eq!(normalized(&read), normalized(env));
+        assert_eq!(normalized(&read), normalized(&env));
+    }
+
+    #[test]
+    fn an_invalid_value_of_a_conversation_is_named_with_its_place() {
+        let team = team_with_tools();
+        let env = state_with_open_turn(&team);
+        let text = team_json::export(&team, &env, &definition());
+        let check = |pointer: &str, value: Value, expected: &str| {
+            let mut file: Value = serde_json::from_str(&text).unwrap();
+            let pointer = format!("/strata/open/A/turns/0{pointer}");
+            *file.pointer_mut(&pointer).expect(&pointer) = value;
+            let read = team_json::import(&team, file.to_string().as_bytes());
+            let error = read.unwrap_err().to_string();
+            let named = error.contains(&format!("`{pointer}` "));
+            assert!(named && error.contains(expected), "{error}");
+        };
+        check("/finish", "tired".into(), "expected one of `stop`");
+        check("/cost", json!(-1), "is -1, expected an amount of money");
+        check("/reply/0/type", "video".into(), "expected one of `text`");
+        check("/reply/1/provider", json!(7), "is 7, expected a text");
+        check("/calls", json!({}), "is an object, expected a list");
+        check(
+            "/calls/0/work",
+            "tool/0/0/9".into(),
+            "is the text `tool/0/0/9`",
+        );
+        check(
+            "/calls/1",
+            json!({ "work": "tool/0/0/0" }),
+            "another tool call",
+        );
+        check("/calls/2", json!({}), "does not say what `work` it is");
+        check(
+            "/calls/0/returned/has_data",
+            json!(1),
+            "expected true or false",
+        );
+        check(
+            "/calls/0/returned/emissions/0",
+            json!({}),
+            "has no `message`",
+        );
+        check(
+            "/calls/0/returned/writes/0/key",
+            json!([]),
+            "expected a text",
+        );
+        check(
+            "/calls/2/tried/attempts",
+            json!(0.5),
+            "expected a whole number",
+        );
+        check(
+            "/calls/3/approval/expires_ms",
+            "soon".into(),
+            "expected a whole number",
+        );
+        check(
+            "/calls/4/rejected",
+            json!(false),
+            "is false, expected a text",
+        );
     }
 }

@@ -1,18 +1,20 @@
 //! The format of messages as they are written: each is on one line, and fields of other programs
 //! are where those expect them.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use serde::Deserialize;
 use serde::ser::{Serialize, SerializeMap, SerializeStruct, Serializer};
 
 use strata_core::record::json::Json;
-use strata_core::record::message::{Hop, Message};
+use strata_core::record::message::{Hop, Instruct, Message};
 use strata_core::state::environment::Environment;
 use strata_core::state::messages::MessageRef;
 
+use super::super::field::{JsonDocument, TextList};
 use super::super::formatter::OneLine;
-use super::JsonDocument;
-use super::part::PartListJson;
+use super::PartJson;
 
 /// The prefix of keys in a message's metadata that belong to its structured content.
 pub(in super::super) const INSTRUCT_PREFIX: &str = "instruct_content.";
@@ -86,7 +88,11 @@ fn serialize_message<S: Serializer>(message: &Message, serializer: S) -> Result<
     if parts.is_empty() {
         out.skip_field("parts")?;
     } else {
-        out.serialize_field("parts", &PartListJson(parts))?;
+        let parts: Vec<PartJson<'_>> = parts
+            .iter()
+            .map(|part| PartJson(Cow::Borrowed(part)))
+            .collect();
+        out.serialize_field("parts", &parts)?;
     }
     out.serialize_field("role", role)?;
     out.serialize_field("cause_by", cause_by)?;
@@ -99,13 +105,48 @@ fn serialize_message<S: Serializer>(message: &Message, serializer: S) -> Result<
             has_instruct: instruct.is_some(),
         },
     )?;
-    out.serialize_field::<[Hop]>("route", route)?;
+    let route: Vec<HopJson<'_>> = route.iter().map(HopJson::from).collect();
+    out.serialize_field("route", &route)?;
     out.end()
+}
+
+/// One hop of an itinerary.
+#[derive(Default, serde::Serialize, Deserialize)]
+#[serde(default)]
+pub(in super::super) struct HopJson<'a> {
+    from: Cow<'a, str>,
+    to: TextList<'a>,
+}
+
+impl<'a> From<&'a Hop> for HopJson<'a> {
+    fn from(hop: &'a Hop) -> Self {
+        Self {
+            from: Cow::Borrowed(&hop.from),
+            to: hop.to.as_slice().into(),
+        }
+    }
+}
+
+impl From<HopJson<'_>> for Hop {
+    fn from(hop: HopJson<'_>) -> Self {
+        Self {
+            from: hop.from.into_owned(),
+            to: hop.to.0.into_owned(),
+        }
+    }
+}
+
+/// A message for programs outside of the team.
+#[derive(serde::Serialize)]
+pub(in super::super) struct ExternalMessageJson<'a> {
+    #[serde(flatten)]
+    pub message: MessageJson<'a>,
+    pub to: &'a [String],
 }
 
 /// Structured content, with the fields of other programs beside its class and its value.
 struct InstructJson<'a> {
-    content: &'a strata_core::record::message::Instruct,
+    content: &'a Instruct,
     meta: &'a BTreeMap<String, Json>,
 }
 
@@ -118,9 +159,9 @@ impl Serialize for InstructJson<'_> {
         let mut out = serializer.serialize_map(None)?;
         out.serialize_entry("class", &self.content.class)?;
         for (name, value) in more {
-            out.serialize_entry(name, &JsonDocument(value))?;
+            out.serialize_entry(name, &JsonDocument::of(value))?;
         }
-        out.serialize_entry("value", &JsonDocument(&self.content.value))?;
+        out.serialize_entry("value", &JsonDocument::of(&self.content.value))?;
         out.end()
     }
 }
@@ -144,7 +185,7 @@ impl Serialize for MetaJson<'_> {
             self.meta
                 .iter()
                 .filter(|(name, _)| !is_elsewhere(name))
-                .map(|(name, value)| (name, JsonDocument(value))),
+                .map(|(name, value)| (name, JsonDocument::of(value))),
         )
     }
 }

@@ -8,6 +8,7 @@ use strata_core::team::{React, Role, Team};
 
 use super::super::ImportError;
 use super::super::located_value::LocatedValue;
+use super::super::saved_names::action_of_state;
 
 /// The field with the path of the class of an entry.
 const CLASS_FIELD: &str = "__module_class_name";
@@ -141,18 +142,11 @@ pub(in super::super) fn role_names(
 pub(in super::super) fn action_names(
     place: &LocatedValue<'_>,
 ) -> Result<Option<Vec<Vec<String>>>, ImportError> {
-    // A state consists of the number and the name of an action.
-    let name = |state: &String| {
-        state
-            .split_once(". ")
-            .map_or(state.as_str(), |(_, name)| name)
-            .to_owned()
-    };
     let states = place.get_texts("states")?;
     let mut actions: Vec<Vec<String>> = states
         .iter()
         .flatten()
-        .map(|state| vec![name(state)])
+        .map(|state| vec![action_of_state(state).to_owned()])
         .collect();
     let entries = place.read_items("actions", |action| {
         action.object()?;

@@ -200,7 +200,7 @@ const INVALID_VALUES: &[(&str, &str, &str)] = &[
     (
         "/strata/budget/max",
         "-5",
-        "`/strata/budget/max` cannot be read: -5 is not an amount of money",
+        "`/strata/budget/max` is -5, expected an amount of money",
     ),
     (
         "/env/roles/A",
@@ -215,7 +215,7 @@ const INVALID_VALUES: &[(&str, &str, &str)] = &[
     (
         "/strata/shape",
         "7",
-        "`/strata/shape` is not the shape of a team",
+        "`/strata/shape` is 7, expected an object",
     ),
 ];
 

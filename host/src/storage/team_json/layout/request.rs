@@ -1,0 +1,106 @@
+//! The format of requests to people: in the list of all requests, and in the call that one belongs
+//! to.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+
+use strata_core::record::id::RequestId;
+use strata_core::record::json::Json;
+use strata_core::record::request::{HumanRequest, ProposedCall};
+
+use super::super::field::{JsonDocument, NotDecoded, TextList, TimeText};
+use super::super::located_value::{ImportResult, LocatedValue};
+use super::RoleCallJson;
+
+/// A request. An entry of the list says in addition who asks; a request that stands in the call that
+/// it belongs to does not.
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(in super::super) struct RequestJson<'a> {
+    pub id: Cow<'a, str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub role: Option<Cow<'a, str>>,
+    #[serde(skip_serializing_if = "NotDecoded::is_absent")]
+    pub index: NotDecoded<i64>,
+    #[serde(skip_serializing_if = "NotDecoded::is_absent")]
+    pub action: NotDecoded<&'a str>,
+    #[serde(skip_serializing_if = "NotDecoded::is_absent")]
+    pub step: NotDecoded<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub turn: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool_call: Option<u32>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub via: Vec<RoleCallJson<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool: Option<Cow<'a, str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub arguments: Option<JsonDocument<'a>>,
+    pub question: Cow<'a, str>,
+    pub schema: Option<JsonDocument<'a>>,
+    pub choices: TextList<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub default: Option<JsonDocument<'a>>,
+    pub expires: Option<TimeText>,
+    pub call: Cow<'a, str>,
+}
+
+impl<'a> From<&'a HumanRequest> for RequestJson<'a> {
+    fn from(request: &'a HumanRequest) -> Self {
+        let HumanRequest {
+            id,
+            question,
+            schema,
+            choices,
+            default,
+            expires_ms,
+            call_digest,
+            proposed,
+        } = request;
+        let proposed = proposed.as_ref();
+        Self {
+            id: Cow::Borrowed(&id.0),
+            tool: proposed.map(|call| Cow::Borrowed(&*call.tool)),
+            arguments: proposed.map(|call| JsonDocument::of(&call.arguments)),
+            question: Cow::Borrowed(question),
+            schema: schema.as_ref().map(JsonDocument::of),
+            choices: choices.as_slice().into(),
+            default: default.as_ref().map(JsonDocument::of),
+            expires: expires_ms.map(TimeText),
+            call: Cow::Borrowed(call_digest),
+            ..Self::default()
+        }
+    }
+}
+
+impl RequestJson<'_> {
+    /// Returns the request. Fails if it has no id.
+    pub(in super::super) fn into_request(
+        self,
+        place: &LocatedValue<'_>,
+    ) -> ImportResult<HumanRequest> {
+        if self.id.is_empty() {
+            return Err(place.invalid("has no `id`"));
+        }
+        // The default may be `null`, although that usually means that a field is missing.
+        let null_default = || place.value().get("default").map(|_| Json::null());
+        let arguments = self.arguments;
+        Ok(HumanRequest {
+            id: RequestId(self.id.into_owned()),
+            question: self.question.into_owned(),
+            schema: self.schema.map(JsonDocument::into_json),
+            choices: self.choices.0.into_owned(),
+            default: self
+                .default
+                .map(JsonDocument::into_json)
+                .or_else(null_default),
+            expires_ms: self.expires.map(|time| time.0),
+            call_digest: self.call.into_owned(),
+            proposed: self.tool.map(|tool| ProposedCall {
+                tool: tool.into_owned(),
+                arguments: arguments.map_or_else(Json::null, JsonDocument::into_json),
+            }),
+        })
+    }
+}
