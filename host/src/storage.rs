@@ -78,9 +78,7 @@ use directory::lock::StorageLock;
 use directory::{StorageDirectory, file, lock, progress};
 pub use error::StoreError;
 pub use lease_status::{Heartbeat, LEASE_TIME, LeaseStatus};
-pub use location::{
-    LocationIdentity, OpenedRun, SavedForm, SavedRun, StorageLocation, VacantLocation,
-};
+pub use location::{OpenedRun, SavedForm, SavedRun, StorageLocation, VacantLocation};
 pub use mailbox::{IncomingRequest, MailId, MailReply, Mailbox, RequestHandler, RequestOutcome};
 pub use memory::{MemoryLease, MemoryStorage};
 pub use reader::{EarliestState, Reader};
@@ -111,6 +109,17 @@ pub struct Record {
     pub time_ms: i64,
     /// What happened.
     pub event: Event,
+}
+
+/// What distinguishes a run from another at the same location.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LocationIdentity {
+    /// The path without links, or the URL.
+    pub path: PathBuf,
+    /// The number of the directory or of the run.
+    pub number: u64,
+    /// When it was created, in nanoseconds since 1970, if that is known.
+    pub created_ns: Option<u64>,
 }
 
 /// What an append has to survive before it returns.

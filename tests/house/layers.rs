@@ -119,10 +119,6 @@ const CYCLE_EXCEPTIONS: &[Exception] = &[
     exception("launch::submitted", "launch::resume"),
 ];
 
-/// The directory whose files are not examined for cycles among themselves: implementations of one
-/// seam that give each other their parts.
-const CYCLES_WITHIN: &str = "storage::";
-
 /// Returns the position of a module's layer, or `None` if it belongs to none.
 fn layer_of(layers: &[&[&str]], module: &str) -> Option<usize> {
     let top = module.split("::").next()?;
@@ -195,10 +191,5 @@ fn files_of_the_host_do_not_import_each_other_in_a_cycle() {
     let mut imports = imports_of(HOST);
     remove(&mut imports, LAYER_EXCEPTIONS);
     remove(&mut imports, CYCLE_EXCEPTIONS);
-    for (module, imported) in &mut imports {
-        if module.starts_with(CYCLES_WITHIN) {
-            imported.retain(|target| !target.starts_with(CYCLES_WITHIN));
-        }
-    }
     assert_no_cycle(&imports);
 }

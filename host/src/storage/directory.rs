@@ -6,6 +6,7 @@
 pub(super) mod default_location;
 pub(super) mod file;
 pub(super) mod lock;
+pub(super) mod names;
 pub(super) mod progress;
 #[cfg(test)]
 mod tests;
@@ -22,7 +23,6 @@ use strata_core::state::environment::Environment;
 
 use super::error::StoreError;
 use super::lineage::DIRECTORY_RUN;
-use super::location::LocationIdentity;
 use super::lock::{LOCK_FILE, LockHolder, StorageLock};
 use super::progress::WriteProgress;
 use super::reader::Reader;
@@ -30,23 +30,13 @@ use super::sqlite::rows::SqliteReader;
 use super::sqlite::{SqliteLease, TEMPORARY_DATABASE};
 use super::team_json::TEAM_JSON;
 use super::{
-    Durability, Lease, SavedDefinition, StateSelector, TeamJsonFile, group_log, schema, team_json,
+    Durability, Lease, LocationIdentity, SavedDefinition, StateSelector, TeamJsonFile, group_log,
+    schema, team_json,
 };
 use crate::blob::Blobs;
 
-/// The name of the database.
-pub(super) const DATABASE: &str = "team.db";
-/// SQLite's write-ahead log.
-pub(super) const WAL_FILE: &str = "team.db-wal";
-/// SQLite's index of that log.
-pub(super) const WAL_INDEX_FILE: &str = "team.db-shm";
-/// How far the database got; see `progress`.
-pub(super) const PROGRESS_FILE: &str = "team.db-progress";
-/// SQLite's rollback journal, for a database that is not in WAL mode.
-pub(super) const ROLLBACK_JOURNAL: &str = "team.db-journal";
-/// The files that belong to a database.
-pub(super) const DATABASE_SIDE_FILES: [&str; 4] =
-    [WAL_FILE, WAL_INDEX_FILE, ROLLBACK_JOURNAL, PROGRESS_FILE];
+use names::{DATABASE, PROGRESS_FILE, WAL_FILE, WAL_INDEX_FILE};
+
 /// The prefix of the names under which a file that MetaGPT wrote is preserved.
 const METAGPT_PREFIX: &str = "team.metagpt";
 /// The maximum number of such files.
@@ -60,6 +50,12 @@ const MAX_ASIDE_DIRECTORIES: u32 = 100_000;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StorageDirectory {
     path: PathBuf,
+}
+
+impl AsRef<Path> for StorageDirectory {
+    fn as_ref(&self) -> &Path {
+        &self.path
+    }
 }
 
 /// What a directory contains.

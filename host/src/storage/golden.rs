@@ -32,7 +32,7 @@ use strata_core::state::environment::Environment;
 use strata_core::state::environment::routing::OwnMessages;
 
 use super::conformance::{loaded_state, pseudorandom, replay};
-use super::directory::DATABASE;
+use super::directory::names::DATABASE;
 use super::group_log::{is_log_link, log_links};
 use super::lock::LOCK_FILE;
 use super::mailbox::RunSocket;

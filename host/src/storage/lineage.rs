@@ -8,8 +8,6 @@ use strata_core::record::event::Event;
 
 use super::codec::{self, DecodeError};
 use super::cost_of;
-use super::reader::line_number;
-use super::rows::KeyRange;
 
 /// The key and the name of the run in the database of a storage directory.
 pub(in crate::storage) const DIRECTORY_RUN: (i64, &str) = (1, "team");
@@ -24,6 +22,9 @@ pub(in crate::storage) const MAX_LINEAGES: i64 = 1 << 22;
 /// The largest position that is accepted when a row is read. It is half of what a key can hold, so
 /// that a run can continue from any of them.
 pub(in crate::storage) const MAX_POSITION: i64 = 1 << (POSITION_BITS - 1);
+
+/// The largest number of a public line that is accepted.
+const MAX_LINE: u64 = 1 << 62;
 
 /// About how many events, and bytes of events, the row of a lineage may lag behind.
 pub(in crate::storage) const MAX_EVENTS_BEHIND: i64 = 64;
@@ -42,6 +43,13 @@ pub(in crate::storage) fn event_key(lineage: i64, at: i64) -> i64 {
 /// Returns the position that is part of a key.
 pub(in crate::storage) fn position_of_key(key: i64) -> i64 {
     key & ((1 << POSITION_BITS) - 1)
+}
+
+/// A range of keys, with both ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::storage) struct KeyRange {
+    pub first: i64,
+    pub last: i64,
 }
 
 /// Returns the lowest and the highest key of a lineage's events.
@@ -194,6 +202,15 @@ impl StoredRun {
         line_number(self.next_line)?;
         Ok(self)
     }
+}
+
+/// Returns the number of a public line, if it is in range: the numbers of all later lines have to
+/// fit as well.
+pub(in crate::storage) fn line_number(line: i64) -> Result<u64, DecodeError> {
+    u64::try_from(line)
+        .ok()
+        .filter(|line| *line <= MAX_LINE)
+        .ok_or(DecodeError::OutOfRange)
 }
 
 /// A segment of a path: consecutive events of one lineage.

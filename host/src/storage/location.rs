@@ -20,8 +20,8 @@ use super::postgres as database;
 use super::reader::Reader;
 use super::sqlite::rows::SqliteReader;
 use super::{
-    DatabaseReport, Epoch, Lease, ReplacePolicy, SavedDefinition, SubmissionState, SubmittedRun,
-    TeamJsonFile,
+    DatabaseReport, Epoch, Lease, LocationIdentity, ReplacePolicy, SavedDefinition,
+    SubmissionState, SubmittedRun, TeamJsonFile,
 };
 use crate::blob::Blobs;
 use database::{OwnerWait, VacantRun};
@@ -52,17 +52,6 @@ enum LocationKind {
     Database(Box<DatabaseUrl>),
     /// A URL that cannot be used, with what is wrong with it.
     Invalid(Arc<str>),
-}
-
-/// What distinguishes a run from another at the same location.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LocationIdentity {
-    /// The path without links, or the URL.
-    pub path: PathBuf,
-    /// The number of the directory or of the run.
-    pub number: u64,
-    /// When it was created, in nanoseconds since 1970, if that is known.
-    pub created_ns: Option<u64>,
 }
 
 /// In which form a run is saved.

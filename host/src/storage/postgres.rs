@@ -3,8 +3,8 @@
 //!
 //! The rows of a run, and the bytes in them, are those of an SQLite database: what a run contains
 //! is read by the same code (`storage::reader`) through `rows`. Here, `schema` creates the tables,
-//! `runs` finds and creates runs, `owner` decides which process may change one, `lease` changes it,
-//! `mail` brings requests to the owner, `work` gives runs to workers, `administer` is for operators, and
+//! `run_name` finds runs, `runs` opens and creates them, `owner` decides which process may change one, `lease` changes it,
+//! `mail` brings requests to the owner, `work` gives runs to workers when they are due (`schedule`), `administer` is for operators, and
 //! `clean_up` removes what killed processes left.
 //!
 //! However many runs a process has, it opens at most six connections to a database (`connect`): two over
@@ -24,7 +24,9 @@ mod notifications;
 mod owner;
 mod per_database;
 mod rows;
+mod run_name;
 mod runs;
+mod schedule;
 mod schema;
 mod tls;
 mod work;

@@ -13,9 +13,9 @@ use super::BuildState;
 use super::checkpoint_list::ListedCheckpoint;
 use super::codec::MessageBundle;
 use super::error::StoreError;
-use super::lineage::{StoredLineage, event_key};
+use super::lineage::{KeyRange, StoredLineage, event_key};
 use super::reader::RowReader;
-use super::rows::{KeyRange, RunRows};
+use super::rows::RunRows;
 use super::snapshot::EncodedSnapshot;
 
 /// What pruning changes.

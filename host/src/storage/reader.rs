@@ -32,7 +32,6 @@ use super::{
 use crate::blob::digest_of;
 
 use events::EventLog;
-pub(in crate::storage) use events::line_number;
 pub(in crate::storage) use lineages::makes_checkpoint;
 pub(crate) use records::{RECORDS_PER_BATCH, read_in_batches};
 use state::SavedStates;

@@ -8,7 +8,7 @@ use strata_core::record::id::Digest;
 
 use super::codec::{self, DecodeError};
 use super::error::StoreError;
-use super::lineage::{StoredLineage, StoredRun};
+use super::lineage::{KeyRange, StoredLineage, StoredRun};
 
 /// What reading rows returns.
 pub(in crate::storage) type RowResult<T> = Result<T, StoreError>;
@@ -95,13 +95,6 @@ pub(in crate::storage) trait RunRows: Debug + Sized {
     fn decode_error(&self, what: &str, damage: DecodeError) -> StoreError {
         StoreError::undecodable(self.path(), what, damage)
     }
-}
-
-/// A range of keys, with both ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::storage) struct KeyRange {
-    pub first: i64,
-    pub last: i64,
 }
 
 /// Which events of a range are read.

@@ -8,6 +8,7 @@
 pub(super) mod blob;
 mod consistent_read;
 mod create;
+mod file_state;
 mod group_commit;
 pub(super) mod group_log;
 mod lineage;
@@ -34,14 +35,14 @@ use strata_core::record::money::Usd;
 use strata_core::state::environment::Environment;
 
 use super::current_lineage::{CurrentLineage, NewBranch};
-use super::directory::{DATABASE, WAL_FILE};
+use super::directory::names::{DATABASE, WAL_FILE};
 use super::error::StoreError;
-use super::lineage::{DIRECTORY_RUN, FIRST_LINEAGE, StoredRun, event_key, key_range};
+use super::lineage::{DIRECTORY_RUN, FIRST_LINEAGE, KeyRange, StoredRun, event_key, key_range};
 use super::lock::StorageLock;
 use super::progress::ProgressFile;
 use super::prune_plan::PrunePlanner;
 use super::reader::Reader;
-use super::rows::{KeyRange, RunRows};
+use super::rows::RunRows;
 use super::snapshot::MAX_SNAPSHOT_BYTES;
 use super::{
     BuildState, CheckpointRow, Durability, Epoch, GroupLog, Lease, LineageRow, LoadedState, Pruned,
@@ -143,7 +144,7 @@ impl SqliteLease {
         reader
             .rows
             .conn
-            .pragma_update(None, "synchronous", write::SYNCHRONOUS)
+            .pragma_update(None, "synchronous", wal_checkpoint::SYNCHRONOUS)
             .map_err(fail)?;
         check_pages(&reader)?;
         let changes = reader.check_complete()?;

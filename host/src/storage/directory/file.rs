@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::OFlags;
 
 use crate::storage::WriteContent;
-use crate::storage::directory::{DATABASE, DATABASE_SIDE_FILES};
+use crate::storage::directory::names::{DATABASE, DATABASE_SIDE_FILES};
 use crate::storage::error::StoreError;
 use crate::storage::lock::LOCK_FILE;
 use crate::storage::team_json::TEAM_JSON;

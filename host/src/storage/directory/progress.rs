@@ -14,7 +14,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use crate::storage::directory::{PROGRESS_FILE, WAL_FILE};
+use crate::storage::directory::names::{PROGRESS_FILE, WAL_FILE};
 use crate::storage::error::StoreError;
 use crate::storage::file;
 use crate::storage::sqlite::rows::SqliteReader;

@@ -203,7 +203,7 @@ pub(super) fn synchronous_commit(durability: Durability) -> &'static str {
 #[cfg(test)]
 pub(in crate::storage) fn lose_newest(url: &DatabaseUrl, events: i64) {
     let connection = Connection::open(url).unwrap();
-    let run = super::runs::find_run(&connection).unwrap();
+    let run = super::run_name::find_run(&connection).unwrap();
     let sql = "DELETE FROM strata.event WHERE run = $1 \
                AND n > (SELECT max(n) - $2 FROM strata.event WHERE run = $1)";
     let arguments = [(&run as _, Type::INT8), (&events as _, Type::INT8)];

@@ -55,7 +55,7 @@ pub(in crate::storage) fn leave_behind(
     url: &crate::storage::database_url::DatabaseUrl,
 ) -> impl Fn() -> [i64; 2] + use<> {
     let connection = Connection::open(url).unwrap();
-    let run = super::runs::find_run(&connection).unwrap();
+    let run = super::run_name::find_run(&connection).unwrap();
     let name = format!("left-behind-{}-{run}", std::process::id());
     for (age, suffix) in [("2 hours", "old"), ("0 hours", "new")] {
         let sql = format!(

@@ -18,15 +18,15 @@ use super::connection::Connection;
 use super::owner::Ownership;
 use super::rows::{PostgresReader, PostgresRows};
 use super::writer::{AppendRequest, Writers};
-use super::{work, write};
+use super::{schedule, write};
 use crate::blob::Blobs;
 use crate::storage::codec::MessageBundle;
 use crate::storage::current_lineage::{CurrentLineage, NewBranch, NewSnapshot};
 use crate::storage::error::StoreError;
-use crate::storage::lineage::{StoredLineage, StoredRun, event_key, key_range};
+use crate::storage::lineage::{KeyRange, StoredLineage, StoredRun, event_key, key_range};
 use crate::storage::prune_plan::PrunePlanner;
 use crate::storage::reader::Reader;
-use crate::storage::rows::{KeyRange, RunRows};
+use crate::storage::rows::RunRows;
 use crate::storage::snapshot::{EncodedSnapshot, MAX_SNAPSHOT_BYTES, SnapshotRows};
 use crate::storage::work::{NewSubmission, RunSchedule};
 use crate::storage::{
@@ -502,7 +502,7 @@ impl Lease for PostgresLease {
     }
 
     fn set_schedule(&mut self, schedule: RunSchedule) -> Result<(), StoreError> {
-        work::set_schedule(self.connection(), &self.owner, schedule).map_err(StoreError::from)
+        schedule::set_schedule(self.connection(), &self.owner, schedule).map_err(StoreError::from)
     }
 
     fn note(&self, name: &str) -> Result<Option<String>, StoreError> {
@@ -523,7 +523,7 @@ impl Lease for PostgresLease {
 }
 
 /// A run that is to be inserted into a database.
-pub(super) struct NewRun<'a> {
+pub(super) struct NewPostgresRun<'a> {
     pub(super) name: &'a str,
     /// The state that it starts from.
     pub(super) base: &'a Environment,
@@ -533,7 +533,7 @@ pub(super) struct NewRun<'a> {
     pub(super) submission: Option<&'a NewSubmission<'a>>,
 }
 
-impl NewRun<'_> {
+impl NewPostgresRun<'_> {
     /// Inserts it, and returns its key.
     pub(super) fn insert(&self, connection: &Connection) -> Result<i64, StatementError> {
         let lineage = StoredLineage {
@@ -558,7 +558,7 @@ impl NewRun<'_> {
             write::write_definition(connection, run, self.definition)?;
             write::insert_blobs(connection, run, self.blobs)?;
             if let Some(submission) = self.submission {
-                work::schedule_submission(connection, run, submission)?;
+                schedule::schedule_submission(connection, run, submission)?;
             }
             Ok(run)
         })

@@ -14,7 +14,7 @@ use super::connect::background;
 use super::connection::Connection;
 use super::notifications::{Subject, Subscription, notify_owner};
 use super::owner::{read_owner, take_from_dead};
-use super::runs::find_run;
+use super::run_name::find_run;
 use crate::storage::database_url::DatabaseUrl;
 use crate::storage::error::StoreError;
 use crate::storage::{Epoch, IncomingRequest, LEASE_TIME, MailId, RequestHandler, RequestOutcome};

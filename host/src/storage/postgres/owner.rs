@@ -124,7 +124,7 @@ pub(in crate::storage) fn holder(url: &DatabaseUrl) -> Result<LockHolder, StoreE
     if schema_state(&connection)? == SchemaState::Absent {
         return Ok(LockHolder::Nobody);
     }
-    let run = super::runs::find_run(&connection)?;
+    let run = super::run_name::find_run(&connection)?;
     let Some(owner) = read_owner(&connection, run)?.owner else {
         return Ok(LockHolder::Nobody);
     };
@@ -296,7 +296,7 @@ impl Ownership {
 #[cfg(test)]
 pub(in crate::storage) fn declare_dead(url: &DatabaseUrl) {
     let connection = Connection::open(url).unwrap();
-    let run = super::runs::find_run(&connection).unwrap();
+    let run = super::run_name::find_run(&connection).unwrap();
     let sql = "DELETE FROM strata.worker WHERE id = (SELECT owner FROM strata.run WHERE id = $1)";
     connection.execute(sql, &[(&run, Type::INT8)]).unwrap();
 }

@@ -9,11 +9,11 @@ use tokio_postgres::types::{FromSql, Type};
 use super::connect::Argument;
 use super::connection::Connection;
 use crate::storage::error::StoreError;
-use crate::storage::lineage::{DIRECTORY_RUN, StoredLineage, StoredRun};
+use crate::storage::lineage::{DIRECTORY_RUN, KeyRange, StoredLineage, StoredRun};
 use crate::storage::reader::RowReader;
 use crate::storage::rows::{
-    DefinitionRow, EventRange, EventRow, EventSelection, GapRow, KeyRange, RowResult, RowsSize,
-    RunRows, SnapshotRange, SnapshotRow, SnapshotSelection, StoredBlob, VisitEvent,
+    DefinitionRow, EventRange, EventRow, EventSelection, GapRow, RowResult, RowsSize, RunRows,
+    SnapshotRange, SnapshotRow, SnapshotSelection, StoredBlob, VisitEvent,
 };
 
 /// How many events are fetched at once.

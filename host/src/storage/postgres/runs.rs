@@ -1,4 +1,4 @@
-//! Finds, creates and lists the runs of a database.
+//! Opens and creates the runs of a database.
 
 use std::path::PathBuf;
 
@@ -8,17 +8,16 @@ use tokio_postgres::types::Type;
 use super::administer::require_open;
 use super::connect::StatementError;
 use super::connection::Connection;
-use super::lease::{NewRun, PostgresLease};
+use super::lease::{NewPostgresRun, PostgresLease};
 use super::owner::{OwnerWait, acquire};
 use super::rows::{PostgresReader, PostgresRows};
-use super::schema::{SchemaState, migrate, schema_state};
+use super::run_name::{find_run, run_key, run_name};
+use super::schema::migrate;
 use crate::blob::Blobs;
 use crate::storage::database_url::DatabaseUrl;
 use crate::storage::error::StoreError;
 use crate::storage::{Lease, Reader, ReplacePolicy, SavedDefinition, StateSelector};
 
-/// How many runs are listed in messages.
-const MAX_LISTED_RUNS: i64 = 20;
 /// How many earlier runs may have been renamed to make room for one of their name.
 const MAX_FORMER_RUNS: u32 = 100_000;
 
@@ -37,50 +36,6 @@ pub(in crate::storage) struct VacantRun {
     connection: Connection,
     /// What the previous run of that name is called now.
     pub(in crate::storage) moved_to: Option<PathBuf>,
-}
-
-/// Returns the names of the newest runs, the newest first.
-fn known_runs(connection: &Connection) -> Result<Vec<String>, StoreError> {
-    if schema_state(connection)? == SchemaState::Absent {
-        return Ok(Vec::new());
-    }
-    let sql = "SELECT name FROM strata.run ORDER BY id DESC LIMIT $1";
-    let rows = connection.query(sql, &[(&MAX_LISTED_RUNS, Type::INT8)])?;
-    Ok(rows.iter().map(|row| row.get(0)).collect())
-}
-
-/// Returns the name of the run that a connection is for. Fails if the URL names none.
-fn run_name(connection: &Connection) -> Result<&str, StoreError> {
-    match &connection.url().run {
-        Some(name) => Ok(name),
-        None => Err(StoreError::RunNotNamed {
-            path: connection.path().into(),
-            known: known_runs(connection)?,
-        }),
-    }
-}
-
-/// Returns the key of the run that a connection is for, if it exists.
-fn run_key(connection: &Connection) -> Result<Option<i64>, StoreError> {
-    let name = run_name(connection)?;
-    if schema_state(connection)? == SchemaState::Absent {
-        return Ok(None);
-    }
-    let sql = "SELECT id FROM strata.run WHERE name = $1";
-    let row = connection.query_optional(sql, &[(&name, Type::TEXT)])?;
-    Ok(row.map(|row| row.get(0)))
-}
-
-/// Returns the key of the run that a connection is for. Fails if there is none.
-pub(super) fn find_run(connection: &Connection) -> Result<i64, StoreError> {
-    match run_key(connection)? {
-        Some(key) => Ok(key),
-        None => Err(StoreError::NoRun {
-            path: connection.path().into(),
-            name: run_name(connection)?.into(),
-            known: known_runs(connection)?,
-        }),
-    }
 }
 
 /// Fails unless there is the run of a URL.
@@ -208,7 +163,7 @@ fn create_run(
     definition: &SavedDefinition,
     blobs: &Blobs,
 ) -> Result<PostgresLease, StoreError> {
-    let new = NewRun {
+    let new = NewPostgresRun {
         name: run_name(&connection)?,
         base,
         definition,

@@ -17,33 +17,17 @@ use super::administer::read_settings;
 use super::connect::StatementError;
 use super::connection::Connection;
 use super::heartbeat::OwnerHeartbeat;
-use super::lease::{NewRun, PostgresLease};
+use super::lease::{NewPostgresRun, PostgresLease};
 use super::notifications::{Subject, Subscription, notify_workers};
 use super::owner::{Ownership, ProcessIdentity, unregister};
-use super::runs::find_run;
+use super::run_name::find_run;
+use super::schedule::{NOW, parse_schedule, schedule_columns};
 use super::schema::migrate;
 use crate::random_id::random_id;
 use crate::storage::database_url::DatabaseUrl;
 use crate::storage::error::StoreError;
-use crate::storage::work::{
-    ClaimedRun, NewSubmission, RunRelease, RunSchedule, SubmissionState, WorkerProfile,
-};
+use crate::storage::work::{ClaimedRun, NewSubmission, RunRelease, SubmissionState, WorkerProfile};
 use crate::storage::{DatabaseSettings, LEASE_TIME};
-
-/// The values of `strata.run.schedule`.
-const NEVER: i16 = 0;
-const NOW: i16 = 1;
-const LATER: i16 = 2;
-const ON_REQUEST: i16 = 3;
-
-/// Returns the values of `schedule` and `wake_at`, the latter in milliseconds.
-fn schedule_columns(schedule: RunSchedule) -> (i16, Option<i64>) {
-    match schedule {
-        RunSchedule::Now => (NOW, None),
-        RunSchedule::Later(due_ms) => (LATER, due_ms),
-        RunSchedule::OnRequest => (ON_REQUEST, None),
-    }
-}
 
 /// Puts a run into a database for a worker to take.
 pub(in crate::storage) fn submit(
@@ -57,7 +41,7 @@ pub(in crate::storage) fn submit(
         path: connection.path().into(),
         name: submission.name.into(),
     };
-    let new = NewRun {
+    let new = NewPostgresRun {
         name: submission.name,
         base: submission.base,
         definition: submission.definition,
@@ -92,38 +76,6 @@ fn insert_missing_files(
         let body: &[u8] = body;
         connection.execute(sql, &[(&digest.0, Type::TEXT), (&body, Type::BYTEA)])?;
     }
-    Ok(())
-}
-
-/// Makes a run that was just inserted one that a worker takes.
-pub(super) fn schedule_submission(
-    connection: &Connection,
-    run: i64,
-    submission: &NewSubmission<'_>,
-) -> Result<(), StatementError> {
-    let sql = "UPDATE strata.run SET schedule = $2, labels = $3, secrets = $4 WHERE id = $1";
-    let needs = submission.needs;
-    let arguments = [
-        (&run as _, Type::INT8),
-        (&NOW as _, Type::INT2),
-        (&needs.labels as _, Type::TEXT_ARRAY),
-        (&needs.secrets as _, Type::TEXT_ARRAY),
-    ];
-    connection.execute(sql, &arguments)?;
-    let paths: Vec<&str> = submission.files.keys().map(String::as_str).collect();
-    let digests: Vec<&str> = submission
-        .files
-        .values()
-        .map(|digest| digest.0.as_str())
-        .collect();
-    let sql = "INSERT INTO strata.run_file (run, path, digest) \
-               SELECT $1, t.* FROM unnest($2::text[], $3::text[]) t";
-    let arguments = [
-        (&run as _, Type::INT8),
-        (&paths as _, Type::TEXT_ARRAY),
-        (&digests as _, Type::TEXT_ARRAY),
-    ];
-    connection.execute(sql, &arguments)?;
     Ok(())
 }
 
@@ -179,39 +131,13 @@ impl RunSubmission {
             .repeat_if_broken(|connection| connection.query_optional(sql, &arguments))?;
         let row =
             row.ok_or_else(|| StoreError::corrupt(self.connection.path(), "the run was removed"))?;
-        let schedule: i16 = row.get(0);
         Ok(SubmissionState {
-            schedule: match schedule {
-                NEVER => None,
-                NOW => Some(RunSchedule::Now),
-                LATER => Some(RunSchedule::Later(row.get(1))),
-                _ => Some(RunSchedule::OnRequest),
-            },
+            schedule: parse_schedule(row.get(0), || row.get(1)),
             is_owned: row.get(2),
             problem: row.get(3),
             has_worker: row.get(4),
         })
     }
-}
-
-/// Says when a run is taken up, if workers take it. Its owner's epoch must be the newest.
-pub(super) fn set_schedule(
-    connection: &Connection,
-    ownership: &Ownership,
-    schedule: RunSchedule,
-) -> Result<(), StatementError> {
-    let (value, due_ms) = schedule_columns(schedule);
-    let sql = "UPDATE strata.run SET schedule = $3, wake_at = to_timestamp($4::bigint / 1000.0), \
-                   scheduled_at = clock_timestamp(), is_requested = false, problem = NULL \
-               WHERE id = $1 AND epoch = $2 AND schedule <> 0";
-    let arguments = [
-        (&ownership.run as _, Type::INT8),
-        (&ownership.epoch as _, Type::INT8),
-        (&value as _, Type::INT2),
-        (&due_ms as _, Type::INT8),
-    ];
-    connection.execute(sql, &arguments)?;
-    Ok(())
 }
 
 /// Asks workers to take up a run. Does nothing to one that workers do not take.

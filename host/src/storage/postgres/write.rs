@@ -8,10 +8,9 @@ use super::connection::Connection;
 use crate::blob::Blobs;
 use crate::storage::SavedDefinition;
 use crate::storage::codec;
-use crate::storage::lineage::{StoredLineage, StoredRun, event_key, position_of_key};
+use crate::storage::lineage::{KeyRange, StoredLineage, StoredRun, event_key, position_of_key};
 use crate::storage::prune_plan::{DropRange, PrunePlan};
 use crate::storage::reader::definition_checksum_input;
-use crate::storage::rows::KeyRange;
 use crate::storage::snapshot::{
     OLD_SNAPSHOTS_SHARE, SnapshotRows, SnapshotSize, unneeded_snapshots,
 };

@@ -13,12 +13,10 @@ use crate::storage::Record;
 use crate::storage::codec::{self, DecodeError};
 use crate::storage::error::StoreError;
 use crate::storage::lineage::{
-    EventPath, MAX_POSITION, StoredLineage, event_key, key_range, position_of_key,
+    EventPath, KeyRange, MAX_POSITION, StoredLineage, event_key, key_range, line_number,
+    position_of_key,
 };
-use crate::storage::rows::{EventRange, EventRow, EventSelection, KeyRange, RunRows};
-
-/// The largest number of a public line that is accepted.
-const MAX_LINE: u64 = 1 << 62;
+use crate::storage::rows::{EventRange, EventRow, EventSelection, RunRows};
 
 /// A range of events that were dropped, by their positions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -241,15 +239,6 @@ fn decode_record(row: &EventRow<'_>) -> Result<Record, DecodeError> {
         time_ms: row.time_ms,
         event: codec::decode_event(row.body)?,
     })
-}
-
-/// Returns the number of a public line, if it is in range: the numbers of all later lines have to
-/// fit as well.
-pub(in crate::storage) fn line_number(line: i64) -> Result<u64, DecodeError> {
-    u64::try_from(line)
-        .ok()
-        .filter(|line| *line <= MAX_LINE)
-        .ok_or(DecodeError::OutOfRange)
 }
 
 /// Adds the digests of the files, and of the parts of messages, that an event refers to.

@@ -9,9 +9,10 @@ use super::{RowReader, SnapshotInfo};
 use crate::storage::checkpoint_list::unknown_checkpoint;
 use crate::storage::error::StoreError;
 use crate::storage::lineage::{
-    EventPath, MAX_LINEAGES, PathSegment, StoredLineage, event_key, key_range, position_of_key,
+    EventPath, KeyRange, MAX_LINEAGES, PathSegment, StoredLineage, event_key, key_range,
+    position_of_key,
 };
-use crate::storage::rows::{KeyRange, RunRows, SnapshotSelection};
+use crate::storage::rows::{RunRows, SnapshotSelection};
 use crate::storage::{Record, checkpoint_of};
 
 impl<R: RunRows> RowReader<R> {

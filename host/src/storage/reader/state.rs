@@ -11,8 +11,8 @@ use strata_core::state::messages::{MessagePage, Messages};
 use super::bundle_page::BundlePage;
 use crate::storage::codec::{self, DecodeError, MessageBundle};
 use crate::storage::error::StoreError;
-use crate::storage::lineage::{EventPath, PathSegment, event_key, position_of_key};
-use crate::storage::rows::{KeyRange, RunRows, SnapshotRange, SnapshotSelection};
+use crate::storage::lineage::{EventPath, KeyRange, PathSegment, event_key, position_of_key};
+use crate::storage::rows::{RunRows, SnapshotRange, SnapshotSelection};
 
 /// With fewer bundles, checking them takes less time than using other threads.
 const MIN_PARALLEL_BUNDLES: usize = 4;

@@ -2,59 +2,24 @@
 
 use std::fmt::Write;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OpenFlags};
 
+use super::file_state::ReadMode;
 use super::rows::{SqliteReader, SqliteRows, check_pages};
-use crate::storage::directory::{StorageDirectory, WAL_FILE};
+use crate::storage::directory::names::DATABASE;
 use crate::storage::error::StoreError;
 use crate::storage::lineage::DIRECTORY_RUN;
 use crate::storage::{file, schema};
 
-/// What a reader sees of a concurrent writer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ReadMode {
-    /// Each commit, once it is complete.
-    Commits,
-    /// Nothing: the file is read as if it never changed. The state of the file tells whether that
-    /// is still true.
-    Immutable(FileState),
-}
-
-/// The state of a database file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct FileState {
-    /// The device and the inode, which identify the file.
-    identity: (u64, u64),
-    /// The size and the modification time, which change when the file is written.
-    written: (u64, i64, i64),
-    /// Whether there is a log beside it that is not empty.
-    has_log: bool,
-}
-
-impl FileState {
-    /// Returns the current state, or `None` if it cannot be read.
-    fn read(path: &Path) -> Option<Self> {
-        // The log comes first: it is removed after the database was written.
-        let has_log = has_log(path);
-        let meta = std::fs::metadata(path).ok()?;
-        let written = (meta.size(), meta.mtime(), meta.mtime_nsec());
-        Some(Self {
-            identity: (meta.dev(), meta.ino()),
-            written,
-            has_log,
-        })
-    }
-}
-
 impl SqliteReader {
     /// Opens the database of a directory, which another process may be writing. Creates and changes
     /// nothing.
-    pub(in crate::storage) fn open(directory: &StorageDirectory) -> Result<Self, StoreError> {
-        file::require_regular_files(directory.path())?;
-        let path = directory.database();
+    pub(in crate::storage) fn open(directory: impl AsRef<Path>) -> Result<Self, StoreError> {
+        let directory = directory.as_ref();
+        file::require_regular_files(directory)?;
+        let path = directory.join(DATABASE);
         schema::require_own_database(&path)?;
         let reader = Self::from_rows(SqliteRows::open_unlocked(path, DIRECTORY_RUN.0)?);
         // Otherwise, the loss of rows on a damaged page could go unnoticed.
@@ -70,10 +35,7 @@ impl SqliteRows {
     pub(in crate::storage) fn open_unlocked(path: PathBuf, run: i64) -> Result<Self, StoreError> {
         // Without a log the file is complete. Reading it as immutable then avoids locks, and files
         // beside it that SQLite would otherwise create.
-        let mode = match FileState::read(&path) {
-            Some(glance) if !glance.has_log => ReadMode::Immutable(glance),
-            _ => ReadMode::Commits,
-        };
+        let mode = ReadMode::for_file(&path);
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
             | OpenFlags::SQLITE_OPEN_NO_MUTEX
             | OpenFlags::SQLITE_OPEN_URI;
@@ -88,21 +50,6 @@ impl SqliteRows {
             ..reader.rows
         })
     }
-
-    /// Whether the file was written since it was opened as immutable: then SQLite may have read a mix
-    /// of old and new pages. Another file with its name is another database; the open one can still
-    /// be read.
-    pub(super) fn is_immutable_file_changed(&self) -> bool {
-        let ReadMode::Immutable(then) = self.mode else {
-            return false;
-        };
-        FileState::read(&self.path).is_some_and(|now| now.identity == then.identity && now != then)
-    }
-}
-
-/// Whether there is a write-ahead log beside a database that is not empty.
-fn has_log(path: &Path) -> bool {
-    std::fs::metadata(path.with_file_name(WAL_FILE)).is_ok_and(|log| log.len() > 0)
 }
 
 /// Returns a path as a URI, in which SQLite takes options.

@@ -7,7 +7,7 @@ use std::path::Path;
 use rusqlite::Connection;
 
 use super::write::{NewRun, fill_new_database};
-use crate::storage::directory::{DATABASE, DATABASE_SIDE_FILES};
+use crate::storage::directory::names::{DATABASE, DATABASE_SIDE_FILES};
 use crate::storage::error::StoreError;
 use crate::storage::file;
 use crate::storage::group_log::log_links;

@@ -16,7 +16,7 @@ use strata_core::record::event::Event;
 
 use super::wal_file::WalFile;
 use super::{LOG_PAGES, SqliteLease};
-use crate::storage::directory::WAL_FILE;
+use crate::storage::directory::names::WAL_FILE;
 use crate::storage::error::StoreError;
 use crate::storage::group_log::{GroupLog, LogLink, Member, log_links};
 use crate::storage::{Durability, Lease, Record, codec};

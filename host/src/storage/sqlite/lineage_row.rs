@@ -192,9 +192,13 @@ mod tests {
                 )
                 .unwrap();
         }
-        let log = std::fs::metadata(directory.path().join(crate::storage::directory::WAL_FILE))
-            .unwrap()
-            .len();
+        let log = std::fs::metadata(
+            directory
+                .path()
+                .join(crate::storage::directory::names::WAL_FILE),
+        )
+        .unwrap()
+        .len();
         assert!(log < 10 * (64 << 10), "{log}");
     }
 

@@ -6,14 +6,14 @@ use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, params};
 
 use strata_core::record::id::Digest;
 
-use super::consistent_read::ReadMode;
+use super::file_state::ReadMode;
 use crate::storage::codec::DecodeError;
 use crate::storage::error::StoreError;
-use crate::storage::lineage::{StoredLineage, StoredRun};
+use crate::storage::lineage::{KeyRange, StoredLineage, StoredRun};
 use crate::storage::reader::RowReader;
 use crate::storage::rows::{
-    DefinitionRow, EventRange, EventRow, EventSelection, GapRow, KeyRange, RowResult, RowsSize,
-    RunRows, SnapshotRange, SnapshotRow, SnapshotSelection, StoredBlob, VisitEvent,
+    DefinitionRow, EventRange, EventRow, EventSelection, GapRow, RowResult, RowsSize, RunRows,
+    SnapshotRange, SnapshotRow, SnapshotSelection, StoredBlob, VisitEvent,
 };
 use crate::storage::schema;
 
@@ -179,7 +179,7 @@ impl RunRows for SqliteRows {
     }
 
     fn has_changed(&self) -> bool {
-        self.is_immutable_file_changed()
+        self.mode.is_file_changed(&self.path)
     }
 
     fn reopen(&self) -> Result<Self, StoreError> {

@@ -12,7 +12,7 @@ use std::path::Path;
 use rusqlite::limits::Limit;
 use rusqlite::{Connection, ErrorCode};
 
-use crate::storage::directory::ROLLBACK_JOURNAL;
+use crate::storage::directory::names::ROLLBACK_JOURNAL;
 use crate::storage::error::StoreError;
 use crate::storage::file;
 

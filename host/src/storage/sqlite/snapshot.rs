@@ -3,8 +3,7 @@
 use rusqlite::{Connection, params};
 
 use crate::storage::codec::MessageBundle;
-use crate::storage::lineage::{MAX_POSITION, position_of_key};
-use crate::storage::rows::KeyRange;
+use crate::storage::lineage::{KeyRange, MAX_POSITION, position_of_key};
 use crate::storage::snapshot::{
     EncodedSnapshot, OLD_SNAPSHOTS_SHARE, SnapshotSize, unneeded_snapshots,
 };

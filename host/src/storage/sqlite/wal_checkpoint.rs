@@ -16,11 +16,14 @@ use rusqlite::{Connection, ErrorCode};
 
 use super::rows::SqliteReader;
 use super::wal_file::max_bytes;
-use super::write::SYNCHRONOUS;
 use crate::storage::error::StoreError;
 use crate::storage::lineage::StoredLineage;
 use crate::storage::progress::ProgressFile;
 use crate::storage::schema;
+
+/// When SQLite syncs by itself: only when the log is moved into the database, not at each commit.
+/// This program syncs the log when a commit has to survive a loss of power.
+pub(super) const SYNCHRONOUS: &str = "normal";
 
 /// After how long SQLite looks again whether another connection is still in the way.
 const BUSY_WAIT: Duration = Duration::from_millis(10);

@@ -6,16 +6,12 @@ use rusqlite::{Connection, params};
 use strata_core::state::environment::Environment;
 
 use super::snapshot::insert_snapshot;
-use super::wal_checkpoint::mark_log_started;
+use super::wal_checkpoint::{SYNCHRONOUS, mark_log_started};
 use crate::blob::Blobs;
 use crate::storage::lineage::{StoredLineage, StoredRun, event_key, key_range};
 use crate::storage::reader::definition_checksum_input;
 use crate::storage::snapshot::EncodedSnapshot;
 use crate::storage::{Record, SavedDefinition, blob, codec, concerns_checkpoint, schema};
-
-/// When SQLite syncs by itself: only when the log is moved into the database, not at each commit.
-/// This program syncs the log when a commit has to survive a loss of power.
-pub(super) const SYNCHRONOUS: &str = "normal";
 
 /// A run that is to be inserted into a database.
 pub(super) struct NewRun<'a> {

@@ -1,0 +1,89 @@
+//! When workers take up a run, as it is stored.
+
+use tokio_postgres::types::Type;
+
+use super::connect::StatementError;
+use super::connection::Connection;
+use super::owner::Ownership;
+use crate::storage::work::{NewSubmission, RunSchedule};
+
+/// The values of `strata.run.schedule`.
+const NEVER: i16 = 0;
+pub(super) const NOW: i16 = 1;
+const LATER: i16 = 2;
+const ON_REQUEST: i16 = 3;
+
+/// Returns the values of `schedule` and `wake_at`, the latter in milliseconds.
+pub(super) fn schedule_columns(schedule: RunSchedule) -> (i16, Option<i64>) {
+    match schedule {
+        RunSchedule::Now => (NOW, None),
+        RunSchedule::Later(due_ms) => (LATER, due_ms),
+        RunSchedule::OnRequest => (ON_REQUEST, None),
+    }
+}
+
+/// Returns when a run is taken up. `due_ms` is the value of `wake_at` in milliseconds. Returns `None`
+/// if workers do not take it.
+pub(super) fn parse_schedule(
+    schedule: i16,
+    due_ms: impl FnOnce() -> Option<i64>,
+) -> Option<RunSchedule> {
+    match schedule {
+        NEVER => None,
+        NOW => Some(RunSchedule::Now),
+        LATER => Some(RunSchedule::Later(due_ms())),
+        _ => Some(RunSchedule::OnRequest),
+    }
+}
+
+/// Makes a run that was just inserted one that a worker takes.
+pub(super) fn schedule_submission(
+    connection: &Connection,
+    run: i64,
+    submission: &NewSubmission<'_>,
+) -> Result<(), StatementError> {
+    let sql = "UPDATE strata.run SET schedule = $2, labels = $3, secrets = $4 WHERE id = $1";
+    let needs = submission.needs;
+    let arguments = [
+        (&run as _, Type::INT8),
+        (&NOW as _, Type::INT2),
+        (&needs.labels as _, Type::TEXT_ARRAY),
+        (&needs.secrets as _, Type::TEXT_ARRAY),
+    ];
+    connection.execute(sql, &arguments)?;
+    let paths: Vec<&str> = submission.files.keys().map(String::as_str).collect();
+    let digests: Vec<&str> = submission
+        .files
+        .values()
+        .map(|digest| digest.0.as_str())
+        .collect();
+    let sql = "INSERT INTO strata.run_file (run, path, digest) \
+               SELECT $1, t.* FROM unnest($2::text[], $3::text[]) t";
+    let arguments = [
+        (&run as _, Type::INT8),
+        (&paths as _, Type::TEXT_ARRAY),
+        (&digests as _, Type::TEXT_ARRAY),
+    ];
+    connection.execute(sql, &arguments)?;
+    Ok(())
+}
+
+/// Says when a run is taken up, if workers take it. Its owner's epoch must be the newest.
+pub(super) fn set_schedule(
+    connection: &Connection,
+    ownership: &Ownership,
+    schedule: RunSchedule,
+) -> Result<(), StatementError> {
+    let (value, due_ms) = schedule_columns(schedule);
+    let sql = "UPDATE strata.run SET schedule = $3, wake_at = to_timestamp($4::bigint / 1000.0), \
+                   scheduled_at = clock_timestamp(), is_requested = false, problem = NULL \
+               WHERE id = $1 AND epoch = $2 AND schedule <> 0";
+    let arguments = [
+        (&ownership.run as _, Type::INT8),
+        (&ownership.epoch as _, Type::INT8),
+        (&value as _, Type::INT2),
+        (&due_ms as _, Type::INT8),
+    ];
+    connection.execute(sql, &arguments)?;
+    Ok(())
+}
