@@ -4,8 +4,8 @@
 //! The rows of a run, and the bytes in them, are those of an SQLite database: what a run contains
 //! is read by the same code (`storage::reader`) through `rows`. Here, `schema` creates the tables,
 //! `run_name` finds runs, `runs` opens and creates them, `owner` decides which process may change one, `lease` changes it,
-//! `mail` brings requests to the owner, `work` gives runs to workers when they are due (`schedule`), `administer` is for operators, and
-//! `clean_up` removes what killed processes left.
+//! `mail` brings requests to the owner, `work` gives runs to workers when they are due (`schedule`), `watch` takes them from
+//! dead ones, `administer` is for operators, and `clean_up` removes what killed processes left.
 //!
 //! However many runs a process has, it opens at most six connections to a database (`connect`): two over
 //! which `writer` appends the events of all runs, two that everything else shares (`connection`, `write`),
@@ -29,6 +29,7 @@ mod runs;
 mod schedule;
 mod schema;
 mod tls;
+mod watch;
 mod work;
 mod write;
 mod writer;

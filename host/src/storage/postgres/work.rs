@@ -1,13 +1,10 @@
-//! Runs that workers take: submitting them, claiming them, and taking them from workers that are
-//! dead.
+//! Runs that workers take: submitting, claiming and releasing them.
 //!
-//! A worker has one row, whose heartbeat rises. Another worker that sees it stand still for long
-//! enough, by its own clock and while it is connected, deletes the row and raises the epochs of the runs in
-//! one transaction. So a worker that was only slow cannot change them any more.
+//! `watch` takes runs from workers that are dead.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Instant;
 
 use strata_core::record::id::{Digest, to_hex};
 use tokio::sync::Notify;
@@ -23,6 +20,7 @@ use super::owner::{Ownership, ProcessIdentity, unregister};
 use super::run_name::find_run;
 use super::schedule::{NOW, parse_schedule, schedule_columns};
 use super::schema::migrate;
+use super::watch::ProcessWatch;
 use crate::random_id::random_id;
 use crate::storage::database_url::DatabaseUrl;
 use crate::storage::error::StoreError;
@@ -172,12 +170,6 @@ pub(in crate::storage) fn open_claimed(
     PostgresLease::new(connection, run.key, Ownership::claimed(run))
 }
 
-/// The heartbeat of another process, as this one last saw it rise.
-struct WatchedBeat {
-    beat: i64,
-    since: Instant,
-}
-
 /// A worker's row, and how it looks for runs.
 pub(in crate::storage) struct DatabaseWorker {
     connection: Connection,
@@ -186,9 +178,11 @@ pub(in crate::storage) struct DatabaseWorker {
     settings: DatabaseSettings,
     heartbeat: OwnerHeartbeat,
     _notified: Subscription,
-    watched: BTreeMap<String, WatchedBeat>,
+    watch: ProcessWatch,
     /// The keys of the runs that it took and has not given up.
     held: BTreeSet<i64>,
+    /// Whether it may have taken runs without learning of it, because the connection broke before the answer.
+    may_hold_more: bool,
 }
 
 impl Drop for DatabaseWorker {
@@ -226,8 +220,9 @@ impl DatabaseWorker {
             connection,
             id: id.into(),
             profile: profile.clone(),
-            watched: BTreeMap::new(),
+            watch: ProcessWatch::default(),
             held: BTreeSet::new(),
+            may_hold_more: false,
         })
     }
 
@@ -255,9 +250,13 @@ impl DatabaseWorker {
             (&self.profile.secrets as _, Type::TEXT_ARRAY),
             (&room as _, Type::INT8),
         ];
-        let rows = self
-            .connection
-            .repeat_if_broken(|connection| connection.query(sql, &arguments))?;
+        let attempts = Cell::new(0);
+        let claimed = self.connection.repeat_if_broken(|connection| {
+            attempts.set(attempts.get() + 1);
+            connection.query(sql, &arguments)
+        });
+        self.may_hold_more |= claimed.is_err() || attempts.get() > 1;
+        let rows = claimed?;
         let claimed = rows.iter().map(|row| ClaimedRun {
             key: row.get(0),
             name: row.get(1),
@@ -277,75 +276,22 @@ impl DatabaseWorker {
         for run in self.claim(usize::MAX)? {
             self.held.remove(&run.key);
         }
+        self.may_hold_more = true;
         Ok(())
     }
 
     pub(in crate::storage) fn tend(&mut self) -> Result<usize, StoreError> {
-        let due = "UPDATE strata.run SET schedule = 1, scheduled_at = clock_timestamp() \
-                   WHERE schedule = 2 AND wake_at <= clock_timestamp() AND owner IS NULL";
-        self.connection
-            .repeat_if_broken(|connection| connection.execute(due, &[]))?;
-        // Only processes matter that own runs which workers take.
-        let sql = "SELECT w.id, w.beat, w.machine, w.process, w.started FROM strata.worker w WHERE w.id <> $1 AND (w.claims OR EXISTS \
-                       (SELECT FROM strata.run r WHERE r.owner = w.id AND r.schedule <> 0))";
-        let id: &str = &self.id;
-        let arguments = [(&id as _, Type::TEXT)];
-        let rows = match self.connection.query(sql, &arguments) {
-            Err(error) if error.is_disconnected => {
-                // Nobody's heartbeat could be seen in the meantime.
-                self.watched.clear();
-                self.connection.reconnect()?;
-                self.connection.query(sql, &arguments)?
-            }
-            rows => rows?,
-        };
-        let mut seen = BTreeMap::new();
-        let mut dead = 0;
-        for row in &rows {
-            let (name, beat): (String, i64) = (row.get(0), row.get(1));
-            let before = self.watched.remove(&name);
-            let since = match before {
-                Some(before) if before.beat == beat => before.since,
-                _ => Instant::now(),
-            };
-            let identity = ProcessIdentity {
-                machine: row.get(2),
-                process: row.get(3),
-                started: row.get(4),
-            };
-            let is_dead = identity.has_ended() || since.elapsed() >= LEASE_TIME;
-            if is_dead && self.take_from(&name, beat)? {
-                dead += 1;
-            } else {
-                seen.insert(name, WatchedBeat { beat, since });
-            }
+        if self.may_hold_more {
+            let sql = "UPDATE strata.run SET owner = NULL, epoch = epoch + 1 \
+                       WHERE owner = $1 AND id <> ALL($2)";
+            let id: &str = &self.id;
+            let held: Vec<i64> = self.held.iter().copied().collect();
+            let arguments = [(&id as _, Type::TEXT), (&held as _, Type::INT8_ARRAY)];
+            self.connection
+                .repeat_if_broken(|connection| connection.execute(sql, &arguments))?;
+            self.may_hold_more = false;
         }
-        self.watched = seen;
-        // Runs without an owner, and runs that this worker took without learning of it, because the
-        // connection broke before the answer.
-        let orphaned = "UPDATE strata.run r SET owner = NULL, epoch = epoch + 1 WHERE owner IS NOT NULL \
-                        AND schedule <> 0 AND (r.owner = $1 AND r.id <> ALL($2) \
-                        OR NOT EXISTS (SELECT FROM strata.worker w WHERE w.id = r.owner))";
-        let held: Vec<i64> = self.held.iter().copied().collect();
-        let arguments = [(&id as _, Type::TEXT), (&held as _, Type::INT8_ARRAY)];
-        self.connection
-            .repeat_if_broken(|connection| connection.execute(orphaned, &arguments))?;
-        Ok(dead)
-    }
-
-    /// Takes the runs from a process whose heartbeat stands still. Returns whether it still stood at
-    /// `beat`.
-    fn take_from(&self, process: &str, beat: i64) -> Result<bool, StoreError> {
-        self.connection.transact("BEGIN", || {
-            let sql = "DELETE FROM strata.worker WHERE id = $1 AND beat = $2";
-            let arguments = [(&process as _, Type::TEXT), (&beat as _, Type::INT8)];
-            if self.connection.execute(sql, &arguments)? == 0 {
-                return Ok(false);
-            }
-            let sql = "UPDATE strata.run SET owner = NULL, epoch = epoch + 1 WHERE owner = $1";
-            self.connection.execute(sql, &[(&process, Type::TEXT)])?;
-            Ok(true)
-        })
+        self.watch.tend(&self.connection, &self.id)
     }
 
     pub(in crate::storage) fn stop_claiming(&mut self) -> Result<(), StoreError> {

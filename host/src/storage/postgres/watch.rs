@@ -1,0 +1,150 @@
+//! Finds processes that are dead, and takes their runs from them; makes runs available whose time has come.
+//!
+//! A worker has one row, whose heartbeat rises. Another worker that sees it stand still for long
+//! enough, by its own clock and while it is connected, deletes the row and raises the epochs of the runs in
+//! one transaction. So a worker that was only slow cannot change them any more.
+//!
+//! If each worker watched all others, the server's work would grow with the square of their number. So a few
+//! of them, the watchers, watch all processes, and the others watch the watchers. Nobody has to appoint them:
+//! they are those with the smallest ids, so that another worker succeeds one that is dead.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use tokio_postgres::Row;
+use tokio_postgres::types::Type;
+
+use super::connection::Connection;
+use super::owner::ProcessIdentity;
+use crate::storage::LEASE_TIME;
+use crate::storage::error::StoreError;
+
+/// How many workers watch all processes: so many that they are hardly ever all dead at once, which would take
+/// the time of a lease more to notice.
+const WATCHERS: i64 = 4;
+/// How often the others look whether the watchers are alive.
+const WATCHERS_INTERVAL: Duration = Duration::from_secs(2);
+
+/// Who is watched: the watchers, and by these everybody else who owns runs that workers take.
+const WATCHED: &str = "
+    WITH watcher AS MATERIALIZED (
+        SELECT id, beat, machine, process, started FROM strata.worker WHERE claims ORDER BY id LIMIT $2)
+    SELECT id, beat, machine, process, started FROM watcher
+    UNION ALL
+    SELECT w.id, w.beat, w.machine, w.process, w.started FROM strata.worker w
+    WHERE EXISTS (SELECT FROM watcher WHERE id = $1) AND w.id NOT IN (SELECT id FROM watcher)
+      AND (w.claims OR EXISTS (SELECT FROM strata.run r WHERE r.owner = w.id AND r.schedule <> 0))";
+
+/// The heartbeat of another process, as this one last saw it rise.
+struct WatchedBeat {
+    beat: i64,
+    since: Instant,
+}
+
+/// The heartbeats of other processes, as a worker sees them.
+#[derive(Default)]
+pub(super) struct ProcessWatch {
+    seen: BTreeMap<String, WatchedBeat>,
+    is_watcher: bool,
+    last_look: Option<Instant>,
+}
+
+impl ProcessWatch {
+    /// Takes runs from dead processes, and returns how many these were. `worker` is the id of this worker.
+    /// A watcher also makes runs available whose time has come or whose owner is missing.
+    pub(super) fn tend(
+        &mut self,
+        connection: &Connection,
+        worker: &str,
+    ) -> Result<usize, StoreError> {
+        let is_early = |last: Instant| last.elapsed() < WATCHERS_INTERVAL;
+        if !self.is_watcher && self.last_look.is_some_and(is_early) {
+            return Ok(0);
+        }
+        let rows = self.read_watched(connection, worker)?;
+        self.last_look = Some(Instant::now());
+        self.is_watcher = rows.iter().any(|row| row.get::<_, &str>(0) == worker);
+        let dead = self.take_from_dead(connection, worker, &rows)?;
+        if self.is_watcher {
+            make_available(connection)?;
+        }
+        Ok(dead)
+    }
+
+    fn read_watched(
+        &mut self,
+        connection: &Connection,
+        worker: &str,
+    ) -> Result<Vec<Row>, StoreError> {
+        let arguments = [(&worker as _, Type::TEXT), (&WATCHERS as _, Type::INT8)];
+        match connection.query(WATCHED, &arguments) {
+            Err(error) if error.is_disconnected => {
+                // Nobody's heartbeat could be seen in the meantime.
+                self.seen.clear();
+                connection.reconnect()?;
+                Ok(connection.query(WATCHED, &arguments)?)
+            }
+            rows => Ok(rows?),
+        }
+    }
+
+    fn take_from_dead(
+        &mut self,
+        connection: &Connection,
+        worker: &str,
+        rows: &[Row],
+    ) -> Result<usize, StoreError> {
+        let mut seen = BTreeMap::new();
+        let mut dead = 0;
+        for row in rows {
+            let (name, beat): (String, i64) = (row.get(0), row.get(1));
+            if name == worker {
+                continue;
+            }
+            let since = match self.seen.remove(&name) {
+                Some(before) if before.beat == beat => before.since,
+                _ => Instant::now(),
+            };
+            let identity = ProcessIdentity {
+                machine: row.get(2),
+                process: row.get(3),
+                started: row.get(4),
+            };
+            let is_dead = identity.has_ended() || since.elapsed() >= LEASE_TIME;
+            if is_dead && take_from(connection, &name, beat)? {
+                dead += 1;
+            } else {
+                seen.insert(name, WatchedBeat { beat, since });
+            }
+        }
+        self.seen = seen;
+        Ok(dead)
+    }
+}
+
+/// Takes the runs from a process whose heartbeat stands still. Returns whether it still stood at `beat`.
+fn take_from(connection: &Connection, process: &str, beat: i64) -> Result<bool, StoreError> {
+    connection.transact("BEGIN", || {
+        let sql = "DELETE FROM strata.worker WHERE id = $1 AND beat = $2";
+        let arguments = [(&process as _, Type::TEXT), (&beat as _, Type::INT8)];
+        if connection.execute(sql, &arguments)? == 0 {
+            return Ok(false);
+        }
+        let sql = "UPDATE strata.run SET owner = NULL, epoch = epoch + 1 WHERE owner = $1";
+        connection.execute(sql, &[(&process, Type::TEXT)])?;
+        Ok(true)
+    })
+}
+
+/// Makes runs available whose time has come, and those whose owner is missing.
+fn make_available(connection: &Connection) -> Result<(), StoreError> {
+    let due = "UPDATE strata.run SET schedule = 1, scheduled_at = clock_timestamp() \
+               WHERE schedule = 2 AND wake_at <= clock_timestamp() AND owner IS NULL";
+    let orphaned = "UPDATE strata.run r SET owner = NULL, epoch = epoch + 1 \
+                    WHERE owner IS NOT NULL AND schedule <> 0 \
+                    AND NOT EXISTS (SELECT FROM strata.worker w WHERE w.id = r.owner)";
+    for sql in [due, orphaned] {
+        connection.repeat_if_broken(|connection| connection.execute(sql, &[]))?;
+    }
+    Ok(())
+}
