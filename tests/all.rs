@@ -36,8 +36,10 @@
 //! | `database_connections` | connections to a database: encrypted, and through a pooler |
 //! | `database_faults` | what is said, and what is kept, where a database cannot be used: wrong, refusing, full, gone |
 //! | `databases` | runs in PostgreSQL: the same as in a directory; their owner; what cannot be used |
+//! | `containers` | the files for containers: consistent, and their commands work |
 //! | `database_commands` | several databases, closed ones, and backups |
 //! | `workers` | submitted runs: taken by workers, continued by others, left alone when they have ended |
+//! | `scale` | the statements of many workers and runs; a measurement, ignored by default |
 //! | `worker_chaos` | workers that are killed, suspended and cut off, and a server that crashes |
 //! | `untrusted_submissions` | what submitted teams try to reach on a worker's machine |
 //! | `storage` | storage that is absent, empty, foreign, read-only, full, damaged or newer |
@@ -104,6 +106,7 @@ mod calls;
 mod children;
 mod compile_cache;
 mod components;
+mod containers;
 mod crash;
 mod database_commands;
 mod database_connections;
@@ -158,6 +161,7 @@ mod retention;
 mod role_tools;
 mod saved;
 mod scaffold;
+mod scale;
 mod scopes;
 mod scripts;
 mod secrets;
