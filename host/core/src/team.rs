@@ -310,7 +310,7 @@ impl Team {
 }
 
 impl Join {
-    /// Returns the index of a role among the sources.
+    /// Returns the index of a role among the sources, by looking at all of them.
     pub fn source_index(&self, role: RoleId) -> Option<usize> {
         self.from.iter().position(|source| *source == role)
     }

@@ -66,7 +66,6 @@ pub struct Stepper {
     state: TeamState,
     /// An index of the roles that take part, so that not every role has to be examined.
     ready_index: ReadyIndex,
-    address_book: Arc<AddressBook>,
     memory_index: MemoryIndex,
 }
 
@@ -76,13 +75,16 @@ impl Stepper {
     pub fn new(team: Arc<Team>, env: Environment) -> Self {
         let under = env.rules.apply_to(&team);
         let ready_index = ReadyIndex::build(&under, &env);
-        // Watched labels and names of roles are the same under all rules.
+        // What it contains is the same under all rules.
         let address_book = Arc::new(AddressBook::new(&team, env.own_messages));
         Self {
             defined_team: team,
-            state: TeamState { team: under, env },
+            state: TeamState {
+                team: under,
+                env,
+                address_book,
+            },
             ready_index,
-            address_book,
             memory_index: MemoryIndex::default(),
         }
     }
@@ -130,8 +132,7 @@ impl Stepper {
     }
 
     fn next_between_steps(&self) -> Effect {
-        if let Some(event) = join_released_event(&self.state, &self.ready_index, &self.address_book)
-        {
+        if let Some(event) = join_released_event(&self.state, &self.ready_index) {
             return Effect::Record(event);
         }
         let roles = self.due_roles();
@@ -250,9 +251,7 @@ impl Stepper {
         }
         step_conflict(&self.state, &self.ready_index)
             .map(Event::StepConflicted)
-            .or_else(|| {
-                step_committed_event(&self.state, &self.ready_index, &self.address_book, goes_on)
-            })
+            .or_else(|| step_committed_event(&self.state, &self.ready_index, goes_on))
             .map_or(Effect::Wait, Effect::Record)
     }
 

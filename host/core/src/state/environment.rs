@@ -166,11 +166,21 @@ pub struct DeadLetter {
 }
 
 impl RoleState {
-    /// Puts a message released by a join into the mailbox, unless it is there already: a role
-    /// receives a message once, however many paths lead to it.
-    pub(crate) fn deliver_once(&mut self, message: MessageRef, deliver: DeliveryMode) {
-        if !self.mailbox.iter().any(|mail| mail.message == message) {
-            self.mailbox.push(Mail { message, deliver });
+    /// Puts messages released by a join into the mailbox, except those that are there already: a
+    /// role receives a message once, however many paths lead to it.
+    pub(crate) fn deliver_once(
+        &mut self,
+        released: impl Iterator<Item = MessageRef> + Clone,
+        deliver: DeliveryMode,
+    ) {
+        let mut new: BTreeSet<MessageRef> = released.clone().collect();
+        for mail in &self.mailbox {
+            new.remove(&mail.message);
+        }
+        for message in released {
+            if new.remove(&message) {
+                self.mailbox.push(Mail { message, deliver });
+            }
         }
     }
 

@@ -89,7 +89,7 @@ impl Stepper {
             !self.state.env.is_step_open,
             "joins that fire by themselves within a step",
         )?;
-        let firings = fired_between_steps(&self.state, &self.ready_index, &self.address_book);
+        let firings = fired_between_steps(&self.state, &self.ready_index);
         ensure(
             !firings.is_empty() && release_records(&self.state.env, &firings) == event.released,
             "joins that cannot fire",
@@ -294,17 +294,12 @@ impl Stepper {
             .iter()
             .try_for_each(|r| self.state.ensure_valid_routing(r))?;
         let arrivals = arrivals(&published, routed);
-        let fired = fired_by(&self.state, &self.address_book, &arrivals);
+        let fired = fired_by(&self.state, &arrivals);
         ensure(
             release_records(&self.state.env, &fired) == *released,
             "a commit that makes other joins fire",
         )?;
-        merge_activations(
-            &mut self.state,
-            &self.ready_index,
-            &mut self.memory_index,
-            &self.address_book,
-        );
+        merge_activations(&mut self.state, &self.ready_index, &mut self.memory_index);
         deliver_all(&mut self.state, &published, routed, &arrivals, &fired);
         self.state.env.step += 1;
         self.state.env.is_step_open = false;

@@ -19,7 +19,7 @@ use crate::record::scope_write::{ROLE_SCOPE, ScopeChange};
 use crate::record::work::ActivationKey;
 use crate::state::activation::{Activation, UncommittedMessage};
 use crate::state::environment::join::{Arrival, Firing};
-use crate::state::environment::routing::{AddressBook, RouteInput, route};
+use crate::state::environment::routing::{RouteInput, route};
 use crate::state::environment::scope::apply_changes;
 use crate::state::environment::{DeadLetter, Environment, Mail, OutboxMessage};
 use crate::state::messages::MessageRef;
@@ -31,12 +31,11 @@ use crate::team::condition::WorkBudget;
 pub(super) fn step_committed_event(
     state: &TeamState,
     ready_index: &ReadyIndex,
-    address_book: &AddressBook,
     goes_on: &dyn Fn() -> bool,
 ) -> Option<Event> {
     let published = publications(&state.env, ready_index);
-    let routed = route_all(state, address_book, &published, goes_on)?;
-    let fired = fired_by(state, address_book, &arrivals(&published, &routed));
+    let routed = route_all(state, &published, goes_on)?;
+    let fired = fired_by(state, &arrivals(&published, &routed));
     let released = release_records(&state.env, &fired);
     Some(Event::StepCommitted(StepCommitted {
         step: state.env.step,
@@ -99,7 +98,6 @@ fn complete_activations<'a>(
 /// what one publishes does not use up the budget of others.
 fn route_all(
     state: &TeamState,
-    address_book: &AddressBook,
     published: &[(RoleId, UncommittedMessage)],
     goes_on: &dyn Fn() -> bool,
 ) -> Option<Vec<RoutingResult>> {
@@ -110,7 +108,7 @@ fn route_all(
             if !goes_on() {
                 return None;
             }
-            routed.push(route_one(state, address_book, *id, *outgoing, &mut budget));
+            routed.push(route_one(state, *id, *outgoing, &mut budget));
         }
     }
     Some(routed)
@@ -118,7 +116,6 @@ fn route_all(
 
 fn route_one(
     state: &TeamState,
-    address_book: &AddressBook,
     id: RoleId,
     outgoing: UncommittedMessage,
     budget: &mut WorkBudget,
@@ -130,7 +127,7 @@ fn route_one(
         addressing: outgoing.addressing,
         itinerary: itinerary(&state.env, id, outgoing),
     };
-    route(&state.team, address_book, input, budget)
+    route(&state.team, &state.address_book, input, budget)
 }
 
 /// Returns the hops that a message may follow: its own; or else, for the output of an
@@ -153,7 +150,6 @@ pub(super) fn merge_activations(
     state: &mut TeamState,
     ready_index: &ReadyIndex,
     memory_index: &mut MemoryIndex,
-    address_book: &AddressBook,
 ) {
     let complete = complete_activations(&state.env, ready_index);
     let complete: Vec<RoleId> = complete.map(|(id, _)| id).collect();
@@ -169,7 +165,7 @@ pub(super) fn merge_activations(
         // message that it sent itself. All other messages were published in one commit and are
         // new.
         let sender = &state.team.role(id).name;
-        let is_join_target = address_book.is_join_target(id);
+        let is_join_target = state.address_book.is_join_target(id);
         let news = activation.news.iter().copied().filter(|message| {
             let may_be_known = is_join_target || state.env.message(*message).sent_from == *sender;
             !may_be_known || !memory_index.contains(&state.env, id, *message)

@@ -128,7 +128,7 @@ impl Stepper {
         // Only senders in the team have routes, so no condition is evaluated.
         route(
             &self.state.team,
-            &self.address_book,
+            &self.state.address_book,
             input,
             &mut WorkBudget::default(),
         )

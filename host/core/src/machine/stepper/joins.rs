@@ -10,7 +10,6 @@ use crate::record::id::RoleId;
 use crate::state::activation::UncommittedMessage;
 use crate::state::environment::Environment;
 use crate::state::environment::join::{Arrival, Firing, TeamActivity, compute_firings};
-use crate::state::environment::routing::AddressBook;
 
 /// Returns the entries of these messages into joins.
 pub(super) fn arrivals(
@@ -31,14 +30,10 @@ pub(super) fn arrivals(
 }
 
 /// Returns the joins that fire when these messages enter.
-pub(super) fn fired_by(
-    state: &TeamState,
-    address_book: &AddressBook,
-    arrivals: &[Arrival],
-) -> Vec<Firing> {
+pub(super) fn fired_by(state: &TeamState, arrivals: &[Arrival]) -> Vec<Firing> {
     compute_firings(
         &state.team,
-        address_book,
+        &state.address_book,
         &state.env.joins,
         arrivals,
         TeamActivity::Busy,
@@ -52,26 +47,24 @@ fn is_quiet(env: &Environment, ready_index: &ReadyIndex) -> bool {
 
 /// Returns the joins that fire between steps. While there is other work these are only joins
 /// that were filled by an edit of the saved state.
-pub(super) fn fired_between_steps(
-    state: &TeamState,
-    ready_index: &ReadyIndex,
-    address_book: &AddressBook,
-) -> Vec<Firing> {
+pub(super) fn fired_between_steps(state: &TeamState, ready_index: &ReadyIndex) -> Vec<Firing> {
     let activity = if is_quiet(&state.env, ready_index) {
         TeamActivity::Quiet
     } else {
         TeamActivity::Busy
     };
-    compute_firings(&state.team, address_book, &state.env.joins, &[], activity)
+    compute_firings(
+        &state.team,
+        &state.address_book,
+        &state.env.joins,
+        &[],
+        activity,
+    )
 }
 
 /// Returns the event that makes joins fire between steps, if any can.
-pub(super) fn join_released_event(
-    state: &TeamState,
-    ready_index: &ReadyIndex,
-    address_book: &AddressBook,
-) -> Option<Event> {
-    let firings = fired_between_steps(state, ready_index, address_book);
+pub(super) fn join_released_event(state: &TeamState, ready_index: &ReadyIndex) -> Option<Event> {
+    let firings = fired_between_steps(state, ready_index);
     let released = release_records(&state.env, &firings);
     (!released.is_empty()).then_some(Event::JoinReleased(JoinReleased { released }))
 }
@@ -93,7 +86,11 @@ pub(super) fn release_records(env: &Environment, firings: &[Firing]) -> Vec<Join
 
 /// Moves messages into joins, then out of those that fire.
 pub(super) fn apply_joins(state: &mut TeamState, arrivals: &[Arrival], firings: &[Firing]) {
-    let TeamState { team, env } = state;
+    let TeamState {
+        team,
+        env,
+        address_book,
+    } = state;
     for Arrival {
         join,
         from,
@@ -101,7 +98,9 @@ pub(super) fn apply_joins(state: &mut TeamState, arrivals: &[Arrival], firings: 
         ..
     } in arrivals
     {
-        env.joins[join.index()].enqueue(team.join(*join), *from, *message);
+        if let Some(source) = address_book.source_index(*join, *from) {
+            env.joins[join.index()].enqueue(source, *message);
+        }
     }
     for Firing {
         join: id,
@@ -112,14 +111,18 @@ pub(super) fn apply_joins(state: &mut TeamState, arrivals: &[Arrival], firings: 
     } in firings
     {
         let join = team.join(*id);
-        env.joins[id.index()].dequeue(join, messages.iter().map(|(from, _)| *from));
         for (from, message) in messages {
-            if let Some(next) = into {
-                env.joins[next.index()].enqueue_once(team.join(*next), *from, *message);
+            if let Some(source) = address_book.source_index(*id, *from) {
+                env.joins[id.index()].dequeue(source);
             }
-            for role in to {
-                env.roles[role.index()].deliver_once(*message, join.deliver);
+            let next = into.and_then(|next| Some((next, address_book.source_index(next, *from)?)));
+            if let Some((next, source)) = next {
+                env.joins[next.index()].enqueue_once(source, *message);
             }
+        }
+        let released = messages.iter().map(|(_, message)| *message);
+        for role in to {
+            env.roles[role.index()].deliver_once(released.clone(), join.deliver);
         }
     }
 }

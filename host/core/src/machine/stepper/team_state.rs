@@ -13,6 +13,7 @@ use crate::record::turn::ToolRef;
 use crate::record::work::{ActivationKey, CallKey, Work};
 use crate::state::activation::{Activation, OpenCallMut, Phase};
 use crate::state::environment::Environment;
+use crate::state::environment::routing::AddressBook;
 use crate::team::Team;
 
 /// An event that cannot have happened in this state. The journal is damaged, or there is a bug.
@@ -36,6 +37,8 @@ pub(super) struct TeamState {
     /// The team under the rules of the environment.
     pub(super) team: Arc<Team>,
     pub(super) env: Environment,
+    /// The indexes of the team.
+    pub(super) address_book: Arc<AddressBook>,
 }
 
 impl TeamState {
@@ -150,12 +153,7 @@ impl TeamState {
             routed.joins.is_sorted_by(|a, b| a < b),
             "joins that are not in order",
         )?;
-        let join = |id: &JoinId| self.team.joins.get(id.index());
-        let waits = |id: &JoinId| {
-            join(id)
-                .zip(routed.from)
-                .is_some_and(|(join, from)| join.source_index(from).is_some())
-        };
+        let waits = |id: &JoinId| self.address_book.waits_for(*id, routed.from);
         ensure(
             routed.joins.iter().all(waits),
             "a join that does not wait for the sender",

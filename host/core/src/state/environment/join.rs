@@ -1,9 +1,8 @@
 //! Joins: the messages that wait in them, and which joins fire. Which messages enter a join is
 //! decided in `routing`; the events that record a release are made in `stepper::joins`.
 
-use alloc::collections::VecDeque;
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
-use core::iter;
 
 use serde::{Deserialize, Serialize};
 
@@ -81,36 +80,27 @@ impl JoinState {
             .map(|(source, _)| *source)
     }
 
-    /// Appends a message to the queue of its sender.
-    pub(crate) fn enqueue(&mut self, join: &Join, from: RoleId, message: MessageRef) {
-        if let Some(queue) = self.queue(join, from) {
+    /// Appends a message to the queue of a source.
+    pub(crate) fn enqueue(&mut self, source: usize, message: MessageRef) {
+        if let Some(queue) = self.queues.get_mut(source) {
             queue.push_back(message);
         }
     }
 
     /// Appends a message released by another join, unless it waits here already; it may have
     /// arrived by both paths.
-    pub(crate) fn enqueue_once(&mut self, join: &Join, from: RoleId, message: MessageRef) {
-        if let Some(queue) = self
-            .queue(join, from)
-            .filter(|queue| !queue.contains(&message))
-        {
+    pub(crate) fn enqueue_once(&mut self, source: usize, message: MessageRef) {
+        let queue = self.queues.get_mut(source);
+        if let Some(queue) = queue.filter(|queue| !queue.contains(&message)) {
             queue.push_back(message);
         }
     }
 
-    /// Removes the oldest message of each of these senders.
-    pub(crate) fn dequeue(&mut self, join: &Join, from: impl Iterator<Item = RoleId>) {
-        for source in from {
-            if let Some(queue) = self.queue(join, source) {
-                queue.pop_front();
-            }
+    /// Removes the oldest message of a source.
+    pub(crate) fn dequeue(&mut self, source: usize) {
+        if let Some(queue) = self.queues.get_mut(source) {
+            queue.pop_front();
         }
-    }
-
-    fn queue(&mut self, join: &Join, from: RoleId) -> Option<&mut VecDeque<MessageRef>> {
-        join.source_index(from)
-            .and_then(|source| self.queues.get_mut(source))
     }
 }
 
@@ -156,60 +146,88 @@ fn join_target(team: &Team, book: &AddressBook, join: JoinId) -> (Vec<RoleId>, O
     (to, into)
 }
 
-/// The joins while firings are computed. Waiting messages are borrowed, because there may be many
-/// of them.
+/// The joins while firings are computed. Only what changes is copied, because there may be many joins
+/// with many sources, and many messages that wait.
 struct JoinSimulation<'a> {
     team: &'a Team,
     book: &'a AddressBook,
     /// In the order of the team.
     joins: Vec<SimulatedJoin<'a>>,
+    /// The joins of modes `all` and `any` that can fire.
+    ready: BTreeSet<JoinId>,
+    /// The joins of mode `active` that can fire once the team is quiet.
+    ready_when_quiet: BTreeSet<JoinId>,
 }
 
 /// The state of one join in the simulation.
 struct SimulatedJoin<'a> {
-    queues: Vec<SimulatedQueue<'a>>,
+    waiting: &'a [VecDeque<MessageRef>],
+    /// The queues that have changed, by the index of their source.
+    changed: BTreeMap<usize, SimulatedQueue>,
+    /// How many queues have a message.
+    filled: usize,
     /// The sources of the messages that arrived, in order of arrival.
     arrived: VecDeque<usize>,
 }
 
-/// A queue: the messages that waited before, the messages that arrived since, and how many were
-/// taken, counted over `waiting`, then `arrived`.
-struct SimulatedQueue<'a> {
-    waiting: &'a VecDeque<MessageRef>,
+/// A queue that has changed: the messages that arrived, and how many were taken, counted over those
+/// that waited before, then `arrived`.
+#[derive(Default)]
+struct SimulatedQueue {
     taken: usize,
     arrived: Vec<MessageRef>,
 }
 
 impl<'a> JoinSimulation<'a> {
     fn new(team: &'a Team, book: &'a AddressBook, joins: &'a [JoinState]) -> Self {
-        let queue = |waiting| SimulatedQueue {
-            waiting,
-            taken: 0,
-            arrived: Vec::new(),
-        };
         let simulated_join = |join: &'a JoinState| SimulatedJoin {
-            queues: join.queues.iter().map(queue).collect(),
+            waiting: &join.queues,
+            changed: BTreeMap::new(),
+            filled: join.queues.iter().filter(|queue| !queue.is_empty()).count(),
             arrived: VecDeque::new(),
         };
-        Self {
+        let mut simulation = Self {
             team,
             book,
             joins: joins.iter().map(simulated_join).collect(),
+            ready: BTreeSet::new(),
+            ready_when_quiet: BTreeSet::new(),
+        };
+        for join in team.join_ids() {
+            simulation.update_ready(join);
         }
+        simulation
+    }
+
+    /// Updates whether a join can fire.
+    fn update_ready(&mut self, id: JoinId) {
+        let join = &self.joins[id.index()];
+        let mode = self.team.join(id).mode;
+        let can_fire = match mode {
+            JoinMode::All => join.filled > 0 && join.filled == join.waiting.len(),
+            JoinMode::Any | JoinMode::Active => join.filled > 0,
+        };
+        let ready = match mode {
+            JoinMode::All | JoinMode::Any => &mut self.ready,
+            JoinMode::Active => &mut self.ready_when_quiet,
+        };
+        match can_fire {
+            true => ready.insert(id),
+            false => ready.remove(&id),
+        };
     }
 
     fn enqueue(&mut self, join: JoinId, from: RoleId, message: MessageRef) {
-        if let Some(source) = self.team.join(join).source_index(from) {
-            let simulated_join = &mut self.joins[join.index()];
-            simulated_join.queues[source].arrived.push(message);
-            simulated_join.arrived.push_back(source);
+        if let Some(source) = self.book.source_index(join, from) {
+            self.joins[join.index()].push(source, message);
+            self.update_ready(join);
         }
     }
 
     /// Enqueues a message released by another join, unless it waits there already.
     fn enqueue_once(&mut self, join: JoinId, from: RoleId, message: MessageRef) {
-        let source = self.team.join(join).source_index(from);
-        if source.is_some_and(|source| !self.joins[join.index()].queues[source].contains(message)) {
+        let source = self.book.source_index(join, from);
+        if source.is_some_and(|source| !self.joins[join.index()].contains(source, message)) {
             self.enqueue(join, from, message);
         }
     }
@@ -227,6 +245,7 @@ impl<'a> JoinSimulation<'a> {
                 activity = TeamActivity::Busy;
             }
             let messages = self.release(join);
+            self.update_ready(join);
             let (to, into) = join_target(self.team, self.book, join);
             if let Some(next) = into {
                 for (from, message) in &messages {
@@ -245,22 +264,10 @@ impl<'a> JoinSimulation<'a> {
 
     /// Returns the first join that can fire.
     fn next_to_fire(&self, activity: TeamActivity) -> Option<JoinId> {
-        let team = self.team;
-        let first = |modes: &[JoinMode]| {
-            let fires = |id: &JoinId| {
-                let (mode, queues) = (team.join(*id).mode, &self.joins[id.index()].queues);
-                let has_message = |queue: &SimulatedQueue<'_>| queue.front().is_some();
-                modes.contains(&mode)
-                    && queues.iter().any(has_message)
-                    && (mode != JoinMode::All || queues.iter().all(has_message))
-            };
-            team.join_ids().find(fires)
-        };
-        let ready = first(&[JoinMode::All, JoinMode::Any]);
-        if ready.is_none() && activity == TeamActivity::Quiet {
-            return first(&[JoinMode::Active]);
+        match (self.ready.first(), activity) {
+            (None, TeamActivity::Quiet) => self.ready_when_quiet.first().copied(),
+            (first, _) => first.copied(),
         }
-        ready
     }
 
     /// Takes the messages that a join releases: one of each source; for a join of mode `active`,
@@ -271,50 +278,65 @@ impl<'a> JoinSimulation<'a> {
         if join.mode == JoinMode::Any
             && let Some(source) = simulated_join.arrived.pop_front()
         {
-            return simulated_join.queues[source]
-                .pop()
+            let message = simulated_join.pop(source);
+            return message
                 .map(|message| (join.from[source], message))
                 .into_iter()
                 .collect();
         }
-        let max_per_source = if join.mode == JoinMode::Active {
-            usize::MAX
-        } else {
-            1
-        };
-        let queues = join.from.iter().zip(&mut simulated_join.queues);
-        let taken = queues.flat_map(|(source, queue)| {
-            iter::from_fn(move || queue.pop())
-                .take(max_per_source)
-                .map(move |message| (*source, message))
-        });
-        taken
-            .take(if join.mode == JoinMode::Any {
-                1
-            } else {
-                usize::MAX
-            })
-            .collect()
+        let mut released = Vec::new();
+        for (source, from) in join.from.iter().enumerate() {
+            while let Some(message) = simulated_join.pop(source) {
+                released.push((*from, message));
+                match join.mode {
+                    JoinMode::Any => return released,
+                    JoinMode::All => break,
+                    JoinMode::Active => {}
+                }
+            }
+        }
+        released
     }
 }
 
-impl SimulatedQueue<'_> {
-    fn front(&self) -> Option<MessageRef> {
-        let from_arrived = || self.arrived.get(self.taken - self.waiting.len());
-        self.waiting.get(self.taken).or_else(from_arrived).copied()
+impl SimulatedJoin<'_> {
+    /// Returns the first message of a source.
+    fn front(&self, source: usize) -> Option<MessageRef> {
+        self.queued(source).next()
     }
 
-    fn contains(&self, message: MessageRef) -> bool {
-        self.waiting
-            .iter()
-            .chain(&self.arrived)
-            .skip(self.taken)
-            .any(|other| *other == message)
+    /// Returns the messages of a source, in order.
+    fn queued(&self, source: usize) -> impl Iterator<Item = MessageRef> {
+        let changed = self.changed.get(&source);
+        let (taken, arrived) = changed.map_or((0, &[][..]), |queue| (queue.taken, &queue.arrived));
+        let waiting = &self.waiting[source];
+        let still_waiting = waiting.range(taken.min(waiting.len())..);
+        let new = &arrived[taken.saturating_sub(waiting.len())..];
+        still_waiting.chain(new).copied()
     }
 
-    fn pop(&mut self) -> Option<MessageRef> {
-        let first = self.front()?;
-        self.taken += 1;
+    fn contains(&self, source: usize, message: MessageRef) -> bool {
+        self.queued(source).any(|other| other == message)
+    }
+
+    fn push(&mut self, source: usize, message: MessageRef) {
+        if self.front(source).is_none() {
+            self.filled += 1;
+        }
+        self.changed
+            .entry(source)
+            .or_default()
+            .arrived
+            .push(message);
+        self.arrived.push_back(source);
+    }
+
+    fn pop(&mut self, source: usize) -> Option<MessageRef> {
+        let first = self.front(source)?;
+        self.changed.entry(source).or_default().taken += 1;
+        if self.front(source).is_none() {
+            self.filled -= 1;
+        }
         Some(first)
     }
 }

@@ -12,7 +12,7 @@ use crate::record::id::{JoinId, RoleId};
 use crate::record::message::{Hop, Message, TO_ALL, TO_SELF};
 use crate::state::activation::Addressing;
 use crate::team::condition::WorkBudget;
-use crate::team::{ExternalEnvironment, Team};
+use crate::team::{ExternalEnvironment, Route, Team};
 
 /// Whether a role that watches the label of its own messages receives them. A role that names
 /// itself as recipient always does.
@@ -38,13 +38,17 @@ pub struct RouteInput<'a> {
     pub itinerary: Vec<Hop>,
 }
 
-/// An index of watched labels and names. It is built once for a team, so that not every role has to
-/// be examined for every message and every name.
+/// An index of watched labels, names, routes and the sources of joins. It is built once for a team,
+/// so that not every role, route and source has to be examined for every message and every name.
 #[derive(Clone, Debug, Default)]
 pub struct AddressBook {
     watchers: BTreeMap<String, Vec<RoleId>>,
     roles: BTreeMap<String, RoleId>,
     joins: BTreeMap<String, JoinId>,
+    /// The indices in `Team::routes` of the routes of each sender, in order.
+    routes: BTreeMap<RoleId, Vec<usize>>,
+    /// The index of each source among the sources of its join.
+    sources: BTreeMap<(JoinId, RoleId), usize>,
     /// The roles that receive messages from joins.
     join_targets: BTreeSet<RoleId>,
     own_messages: OwnMessages,
@@ -67,6 +71,12 @@ impl AddressBook {
         }
         for id in team.join_ids() {
             book.joins.entry(team.join(id).id.clone()).or_insert(id);
+            for (index, source) in team.join(id).from.iter().enumerate() {
+                book.sources.entry((id, *source)).or_insert(index);
+            }
+        }
+        for (index, route) in team.routes.iter().enumerate() {
+            book.routes.entry(route.from).or_default().push(index);
         }
         for id in team.join_ids() {
             match book.resolve(team, &team.join(id).to) {
@@ -88,6 +98,21 @@ impl AddressBook {
 
     fn watchers_of(&self, label: &str) -> &[RoleId] {
         self.watchers.get(label).map_or(&[], Vec::as_slice)
+    }
+
+    /// Returns the indices in `Team::routes` of a sender's routes, in order.
+    fn routes_of(&self, sender: RoleId) -> &[usize] {
+        self.routes.get(&sender).map_or(&[], Vec::as_slice)
+    }
+
+    /// Returns the index of a role among the sources of a join, if the join waits for it.
+    pub(crate) fn source_index(&self, join: JoinId, role: RoleId) -> Option<usize> {
+        self.sources.get(&(join, role)).copied()
+    }
+
+    /// Returns whether a join waits for messages of a sender.
+    pub(crate) fn waits_for(&self, join: JoinId, from: Option<RoleId>) -> bool {
+        from.is_some_and(|from| self.source_index(join, from).is_some())
     }
 
     /// Returns what has this name: a role, an alias, a group or a join, in this order of
@@ -142,7 +167,7 @@ pub fn route(
         remaining_route: rest,
         external: Vec::new(),
     };
-    let has_routes = team.routes.iter().any(|route| Some(route.from) == from);
+    let routes = from.map_or(&[][..], |from| book.routes_of(from));
     if addressed == Addressing::Explicit {
         add_recipients(team, book, &mut routed, &message.send_to);
     } else if !hops.is_empty() {
@@ -151,8 +176,10 @@ pub fn route(
         }
         let names = hops.iter().flat_map(|leg| &leg.to);
         add_recipients(team, book, &mut routed, names);
-    } else if has_routes {
-        follow_routes(team, book, &mut routed, message, budget);
+    } else if !routes.is_empty() {
+        let routes = routes.iter().map(|index| &team.routes[*index]);
+        let taken = follow_routes(routes, &mut routed, message, budget);
+        add_recipients(team, book, &mut routed, taken.into_iter().flatten());
     } else {
         add_recipients(team, book, &mut routed, &[TO_ALL.into()]);
     }
@@ -187,21 +214,17 @@ fn split_itinerary(
     })
 }
 
-/// Takes the first arm that holds of each route of the sender. A condition that cannot be evaluated
-/// does not hold.
-fn follow_routes(
-    team: &Team,
-    book: &AddressBook,
+/// Returns the targets of the first arm that holds of each of these routes. A condition that cannot
+/// be evaluated does not hold.
+fn follow_routes<'a>(
+    routes: impl Iterator<Item = &'a Route>,
     routed: &mut RoutingResult,
     message: &Message,
     budget: &mut WorkBudget,
-) {
+) -> Vec<&'a [String]> {
     let mut why: Option<String> = None;
     let mut taken = Vec::new();
-    for route in &team.routes {
-        if Some(route.from) != routed.from {
-            continue;
-        }
+    for route in routes {
         for arm in &route.arms {
             let holds = match &arm.when {
                 None => true,
@@ -214,7 +237,7 @@ fn follow_routes(
                 }),
             };
             if holds {
-                taken.push(&arm.to);
+                taken.push(arm.to.as_slice());
                 break;
             }
         }
@@ -223,7 +246,7 @@ fn follow_routes(
         routed.drop_reason =
             Some(why.unwrap_or_else(|| "no route of its sender matches it".into()));
     }
-    add_recipients(team, book, routed, taken.into_iter().flatten());
+    taken
 }
 
 /// Adds the roles and joins with these names. Other names belong to the external environment, if
@@ -251,7 +274,7 @@ fn add_recipients<'a>(
             name => match book.resolve(team, name) {
                 Some(Addressee::Role(role)) => routed.to.push(role),
                 Some(Addressee::Group(members)) => routed.to.extend(members),
-                Some(Addressee::Join(join)) if waits_for(team, join, routed.from) => {
+                Some(Addressee::Join(join)) if book.waits_for(join, routed.from) => {
                     routed.joins.push(join)
                 }
                 other => {
@@ -270,9 +293,4 @@ fn add_recipients<'a>(
             },
         }
     }
-}
-
-/// Returns whether a join waits for messages of a sender.
-fn waits_for(team: &Team, join: JoinId, from: Option<RoleId>) -> bool {
-    from.is_some_and(|from| team.join(join).source_index(from).is_some())
 }
