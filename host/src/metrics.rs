@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use strata_core::machine::stepper::Stepper;
 use strata_core::record::event::{
-    AttemptEvent, CallFailed, Event, HostCalled, MessageSent, RoutingResult, RunStarted,
-    StepCommitted, StepConflicted, StepStarted,
+    AttemptEvent, CallFailed, Event, HostCalled, JoinRelease, JoinReleased, MessageSent,
+    RoutingResult, RunStarted, StepCommitted, StepConflicted, StepStarted,
 };
 use strata_core::record::fault::FaultKind;
 use strata_core::record::host_call::{AnswerSource, HostCall};
@@ -70,6 +70,15 @@ struct Counts {
     /// roles.
     mailbox_sizes: Vec<usize>,
     open_requests: usize,
+    /// What is counted in these two of each role that has unfinished mail or open requests.
+    backlog: BTreeMap<RoleId, RoleBacklog>,
+}
+
+/// What a role has not finished with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct RoleBacklog {
+    messages: usize,
+    requests: usize,
 }
 
 #[derive(Debug, Default)]
@@ -143,16 +152,13 @@ impl Metrics {
 impl Counts {
     fn add_records(&mut self, records: &[Record], stepper: &Stepper) {
         self.update_run(stepper);
-        // Mailboxes are counted only if they may have changed, since that visits all roles.
-        if self.role_names.is_empty()
-            || records
-                .iter()
-                .any(|record| affects_mailboxes(&record.event))
-        {
-            self.update_mailboxes(stepper);
+        if self.role_names.is_empty() {
+            self.name_roles(stepper);
+            self.update_backlog(stepper, stepper.team().role_ids());
         }
         for record in records {
             self.events += u64::from(record.lines);
+            self.update_changed_backlog(&record.event, stepper);
             self.add_event(&record.event, stepper, record.time_ms);
         }
     }
@@ -269,23 +275,65 @@ impl Counts {
             (env.status.name(), env.step, env.spent, env.budget);
     }
 
-    fn update_mailboxes(&mut self, stepper: &Stepper) {
-        let env = stepper.env();
-        self.open_requests = env.open_requests().count();
-        if self.role_names.is_empty() {
-            self.role_names = stepper
-                .team()
-                .roles
-                .iter()
-                .take(MAX_ROLES)
-                .map(|role| role.name.clone())
-                .collect();
+    fn name_roles(&mut self, stepper: &Stepper) {
+        let roles = stepper.team().roles.iter().take(MAX_ROLES);
+        self.role_names = roles.map(|role| role.name.clone()).collect();
+        self.mailbox_sizes = vec![0; self.role_names.len() + 1];
+    }
+
+    /// Updates the counts of the roles whose mail or requests an event may have changed. The others
+    /// are not visited: there may be many.
+    fn update_changed_backlog(&mut self, event: &Event, stepper: &Stepper) {
+        match event {
+            Event::RunStarted(RunStarted { routed, .. })
+            | Event::MessageSent(MessageSent { routed, .. }) => {
+                self.update_backlog(stepper, routed.to.iter().copied());
+            }
+            Event::StepStarted(StepStarted { roles, .. }) => {
+                self.update_backlog(stepper, roles.iter().copied());
+            }
+            Event::StepCommitted(StepCommitted {
+                routed, released, ..
+            }) => {
+                // The activations that ended are among those with unfinished mail.
+                let ended: Vec<RoleId> = self.backlog.keys().copied().collect();
+                self.update_backlog(stepper, ended);
+                self.update_backlog(
+                    stepper,
+                    routed.iter().flat_map(|routed| &routed.to).copied(),
+                );
+                self.update_backlog(stepper, receivers(released));
+            }
+            Event::JoinReleased(JoinReleased { released }) => {
+                self.update_backlog(stepper, receivers(released));
+            }
+            Event::Attempt(
+                call,
+                AttemptEvent::RequestOpened(_) | AttemptEvent::RequestAnswered(_),
+            ) => self.update_backlog(stepper, [call.activation().root()]),
+            Event::RunResumed(_) | Event::Forked(_) => {
+                self.update_backlog(stepper, stepper.team().role_ids());
+            }
+            _ => {}
         }
-        self.mailbox_sizes.clear();
-        self.mailbox_sizes.resize(self.role_names.len() + 1, 0);
-        for id in stepper.team().role_ids() {
-            let index = id.index().min(self.role_names.len());
-            self.mailbox_sizes[index] += env.unfinished_mail(id).count();
+    }
+
+    /// Counts the unfinished mail and the open requests of these roles anew.
+    fn update_backlog(&mut self, stepper: &Stepper, roles: impl IntoIterator<Item = RoleId>) {
+        let env = stepper.env();
+        for role in roles {
+            let now = RoleBacklog {
+                messages: env.unfinished_mail(role).count(),
+                requests: env.open_requests_of(role).count(),
+            };
+            let before = match now == RoleBacklog::default() {
+                true => self.backlog.remove(&role),
+                false => self.backlog.insert(role, now),
+            };
+            let before = before.unwrap_or_default();
+            let size = &mut self.mailbox_sizes[role.index().min(self.role_names.len())];
+            *size = *size + now.messages - before.messages;
+            self.open_requests = self.open_requests + now.requests - before.requests;
         }
     }
 
@@ -297,20 +345,7 @@ impl Counts {
     }
 }
 
-/// Returns whether an event may change mailboxes or open requests.
-fn affects_mailboxes(event: &Event) -> bool {
-    matches!(
-        event,
-        Event::RunStarted(_)
-            | Event::RunResumed(_)
-            | Event::Forked(_)
-            | Event::MessageSent(_)
-            | Event::StepStarted(_)
-            | Event::StepCommitted(_)
-            | Event::JoinReleased(_)
-            | Event::Attempt(
-                _,
-                AttemptEvent::RequestOpened(_) | AttemptEvent::RequestAnswered(_)
-            )
-    )
+/// Returns the roles that receive what joins release.
+fn receivers(released: &[JoinRelease]) -> impl Iterator<Item = RoleId> {
+    released.iter().flat_map(|released| &released.to).copied()
 }

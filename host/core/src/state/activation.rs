@@ -468,6 +468,16 @@ impl Activation {
         }
     }
 
+    /// Returns the requests that it waits for.
+    pub fn open_requests(&self) -> impl Iterator<Item = &HumanRequest> {
+        let tool_calls = self.unsettled_tool_calls().map(|(_, call)| &call.phase);
+        let phases = core::iter::once(&self.phase).chain(tool_calls);
+        phases.filter_map(|phase| match phase {
+            Phase::WaitingForHuman(request) => Some(request),
+            _ => None,
+        })
+    }
+
     /// Returns the last output, which is the one that the activation publishes.
     pub fn output(&self) -> Option<UncommittedMessage> {
         self.done.last().map(|done| done.output)

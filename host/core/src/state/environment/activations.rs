@@ -130,15 +130,16 @@ impl Environment {
     /// Returns the open requests and the roles that wait for them.
     pub fn open_requests(&self) -> impl Iterator<Item = (RoleId, &HumanRequest)> {
         self.activations().flat_map(|(key, activation)| {
-            let tool_calls = activation
-                .unsettled_tool_calls()
-                .map(|(_, call)| &call.phase);
-            let phases = core::iter::once(&activation.phase).chain(tool_calls);
-            phases.filter_map(move |phase| match phase {
-                Phase::WaitingForHuman(request) => Some((key.role, request)),
-                _ => None,
-            })
+            let requests = activation.open_requests();
+            requests.map(move |request| (key.role, request))
         })
+    }
+
+    /// Returns the open requests of the activation in which a role handles mail, and of those that
+    /// it led to.
+    pub fn open_requests_of(&self, root: RoleId) -> impl Iterator<Item = &HumanRequest> {
+        self.activations_of(root)
+            .flat_map(|(_, activation)| activation.open_requests())
     }
 
     /// Returns the host calls in doubt: the call that made each, the index among its external
