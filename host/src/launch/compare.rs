@@ -9,7 +9,7 @@ use strata_core::record::id::CheckpointId;
 use strata_core::record::lineage::last_common_checkpoint;
 
 use super::LaunchError;
-use super::saved::{SavedTeam, list_checkpoints, load_saved};
+use super::saved::{SavedTeam, lineage_names, list_checkpoints, load_saved};
 use crate::difference::{StateDifference, compare_states};
 use crate::storage::{CheckpointRow, StateSelector, StorageLocation, resolve_link, team_json};
 
@@ -115,9 +115,7 @@ pub fn parse_saved_state(text: &str) -> Result<(StorageLocation, StateSelector),
     let Some(id) = id else {
         return Ok((storage, StateSelector::Head));
     };
-    let (rows, _) = list_checkpoints(&storage)?;
-    let is_lineage = rows.iter().any(|row| row.lineage == id);
-    let at = if is_lineage {
+    let at = if lineage_names(&storage)?.iter().any(|name| name == id) {
         StateSelector::Lineage(id.into())
     } else {
         StateSelector::Checkpoint(id.into())

@@ -102,6 +102,17 @@ pub fn list_checkpoints(
     Ok((checkpoints_of_state(&env), name))
 }
 
+/// Returns the names of the lineages of a saved team.
+pub(super) fn lineage_names(location: &StorageLocation) -> Result<Vec<String>, LaunchError> {
+    if let SavedRun::Records(reader) = location.read_saved()? {
+        let lineages = reader.lineages()?.into_iter();
+        return Ok(lineages.map(|row| row.name).collect());
+    }
+    // A `team.json` alone has one.
+    let saved = load_saved(location, &StateSelector::Head)?;
+    Ok(vec![saved.stepper.into_env().lineage.name])
+}
+
 /// Returns the path of the team file from which the saved team was read, if its text has changed
 /// since.
 pub fn edited_team_file(location: &StorageLocation) -> Result<Option<PathBuf>, LaunchError> {

@@ -5,6 +5,7 @@
 //! use the saved states (`state`) and the events (`events`).
 
 mod bundle_page;
+mod checkpoint_search;
 mod events;
 mod lineages;
 mod records;
@@ -18,9 +19,7 @@ use strata_core::record::id::{CheckpointId, Digest};
 use strata_core::record::money::Usd;
 use strata_core::state::environment::Environment;
 
-use super::checkpoint_list::{
-    LineageHistory, ListedCheckpoint, list_checkpoints, unknown_checkpoint,
-};
+use super::checkpoint_list::{LineageHistory, ListedCheckpoint, list_checkpoints};
 use super::codec;
 use super::error::StoreError;
 use super::lineage::{EventPath, StoredLineage};
@@ -31,6 +30,7 @@ use super::{
 };
 use crate::blob::digest_of;
 
+use checkpoint_search::CheckpointSearch;
 use events::EventLog;
 pub(in crate::storage) use lineages::makes_checkpoint;
 pub(crate) use records::{RECORDS_PER_BATCH, read_in_batches};
@@ -48,8 +48,8 @@ pub trait Reader: Send {
     /// Loads a state.
     fn load(&self, at: &StateSelector) -> Result<LoadedState, StoreError>;
 
-    /// Loads the states of these checkpoints, in the same order. The checkpoints are listed once
-    /// for all of them.
+    /// Loads the states of these checkpoints, in the same order. The checkpoints are listed at most
+    /// once for all of them.
     fn load_each(&self, ids: &[CheckpointId]) -> Result<Vec<LoadedState>, StoreError>;
 
     /// Returns all lineages, in the order in which they were created.
@@ -141,9 +141,9 @@ impl<R: RunRows + Send> Reader for RowReader<R> {
     fn load_each(&self, ids: &[CheckpointId]) -> Result<Vec<LoadedState>, StoreError> {
         self.read_consistently(|reader| {
             let _same = reader.begin_read()?;
-            let (listed, rows) = (reader.listed_checkpoints()?, reader.stored_lineages()?);
+            let mut search = CheckpointSearch::new(reader);
             ids.iter()
-                .map(|id| reader.load_checkpoint(id, &listed, &rows))
+                .map(|id| reader.load_checkpoint(id, &mut search))
                 .collect()
         })
     }
@@ -282,11 +282,7 @@ impl<R: RunRows> RowReader<R> {
             StateSelector::Head => self.selected_lineage()?,
             StateSelector::Lineage(name) => self.require_lineage(name)?,
             StateSelector::Checkpoint(id) => {
-                return self.load_checkpoint(
-                    id,
-                    &self.listed_checkpoints()?,
-                    &self.stored_lineages()?,
-                );
+                return self.load_checkpoint(id, &mut CheckpointSearch::new(self));
             }
         };
         self.state_at(&self.path_to(&line, line.events)?, line.events)
@@ -295,15 +291,11 @@ impl<R: RunRows> RowReader<R> {
     fn load_checkpoint(
         &self,
         id: &CheckpointId,
-        listed: &[ListedCheckpoint],
-        rows: &[StoredLineage],
+        search: &mut CheckpointSearch<'_, R>,
     ) -> Result<LoadedState, StoreError> {
-        let found = listed
-            .iter()
-            .find(|listed| listed.row.id == *id)
-            .ok_or_else(|| unknown_checkpoint(id, listed))?;
-        let (line, end) = (&rows[found.lineage], found.position as i64);
-        let saved = self.state_at(&self.path_to(line, end)?, end)?;
+        let found = search.find(id)?;
+        let end = found.position;
+        let saved = self.state_at(&self.path_to(&found.line, end)?, end)?;
         let newest = saved
             .tail
             .iter()

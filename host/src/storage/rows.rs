@@ -103,6 +103,8 @@ pub(in crate::storage) enum EventSelection {
     All,
     /// Those that concern checkpoints.
     Checkpoints,
+    /// The first of those.
+    NextCheckpoint,
 }
 
 /// Which snapshots of a range are read.

@@ -193,13 +193,14 @@ impl RunRows for PostgresRows {
             mut keys,
             selection,
         } = range;
-        let condition = match selection {
-            EventSelection::All => "",
-            EventSelection::Checkpoints => "AND marks = 1",
+        let (condition, limit) = match selection {
+            EventSelection::All => ("", EVENTS_PER_QUERY),
+            EventSelection::Checkpoints => ("AND marks = 1", EVENTS_PER_QUERY),
+            EventSelection::NextCheckpoint => ("AND marks = 1", 1),
         };
         let sql = format!(
             "SELECT n, line, lines, time_ms, marks, sum, body FROM strata.event \
-             WHERE run = $1 AND n BETWEEN $2 AND $3 {condition} ORDER BY n LIMIT {EVENTS_PER_QUERY}"
+             WHERE run = $1 AND n BETWEEN $2 AND $3 {condition} ORDER BY n LIMIT {limit}"
         );
         loop {
             let rows = self.query(&sql, &arguments(&keys))?;
@@ -216,7 +217,7 @@ impl RunRows for PostgresRows {
                 visit(&event)?;
                 keys.first = event.n + 1;
             }
-            if rows.len() < EVENTS_PER_QUERY {
+            if rows.len() < EVENTS_PER_QUERY || selection == EventSelection::NextCheckpoint {
                 return Ok(());
             }
         }

@@ -131,7 +131,7 @@ impl<R: RunRows> EventLog<'_, R> {
     }
 
     /// Passes events in a range of keys to `take`, with their positions.
-    fn visit_records(
+    pub(super) fn visit_records(
         &self,
         keys: KeyRange,
         selection: EventSelection,

@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 
 use strata_core::record::id::CheckpointId;
 
+use super::checkpoint_search::CheckpointSearch;
 use super::{RowReader, SnapshotInfo};
-use crate::storage::checkpoint_list::unknown_checkpoint;
 use crate::storage::error::StoreError;
 use crate::storage::lineage::{
     EventPath, KeyRange, MAX_LINEAGES, PathSegment, StoredLineage, event_key, key_range,
@@ -143,20 +143,19 @@ impl<R: RunRows> RowReader<R> {
         if self.lineage_by_name(name)?.is_some() {
             return refuse("there is one with this name already".into());
         }
-        let (listed, rows) = (self.listed_checkpoints()?, self.stored_lineages()?);
+        let number = self.stored_lineages()?.len() as i64;
         let id = self.rows.next_lineage_id()?;
         if id >= MAX_LINEAGES {
             return refuse(format!(
                 "there are {MAX_LINEAGES} lineages already, which is all a database holds"
             ));
         }
-        let found = listed.iter().find(|listed| listed.row.id == *from);
-        let from = found.ok_or_else(|| unknown_checkpoint(from, &listed))?;
-        let (origin, at) = (rows[from.lineage].id, from.position as i64);
+        let found = CheckpointSearch::new(self).find(from)?;
+        let (origin, at) = (found.line.id, found.position);
         let row = StoredLineage {
             id,
             run: self.rows.run()?.id,
-            number: rows.len() as i64,
+            number,
             events: at,
             origin: Some((origin, at)),
             ..StoredLineage::first(name)

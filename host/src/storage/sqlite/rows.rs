@@ -222,13 +222,14 @@ impl RunRows for SqliteRows {
 
     fn visit_events(&self, range: EventRange, visit: &mut VisitEvent<'_>) -> RowResult<()> {
         let EventRange { keys, selection } = range;
-        let condition = match selection {
-            EventSelection::All => "",
-            EventSelection::Checkpoints => "AND marks = 1",
+        let (condition, limit) = match selection {
+            EventSelection::All => ("", ""),
+            EventSelection::Checkpoints => ("AND marks = 1", ""),
+            EventSelection::NextCheckpoint => ("AND marks = 1", "LIMIT 1"),
         };
         let sql = format!(
             "SELECT n, line, lines, time_ms, marks, sum, body FROM event \
-             WHERE n BETWEEN ?1 AND ?2 {condition} ORDER BY n"
+             WHERE n BETWEEN ?1 AND ?2 {condition} ORDER BY n {limit}"
         );
         let mut statement = self.prepare(&sql)?;
         let mut rows = statement
