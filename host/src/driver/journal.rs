@@ -25,7 +25,6 @@ use crate::public_event::{EventTranslator, count_lines};
 use crate::sandbox::PlaceError;
 use crate::storage::{
     Append, Durability, Lease, LeaseStatus, MailReply, Record, StoreError, TeamJsonFile,
-    WriteContent, team_json,
 };
 use crate::wait::wait;
 
@@ -191,10 +190,7 @@ impl Journal {
         let Some(file) = &self.team_json else {
             return Ok(());
         };
-        let definition = self.store.definition()?;
-        let (team, env) = (self.stepper.team(), self.stepper.env());
-        let fill: &WriteContent<'_> = &|out| team_json::write(team, env, &definition, out);
-        Ok(file.write(self.store.as_mut(), fill, durability)?)
+        Ok(file.write_state(self.store.as_mut(), &self.stepper, durability)?)
     }
 
     /// Returns the id of the earlier external message with the same idempotency key, if there is

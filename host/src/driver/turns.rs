@@ -156,7 +156,7 @@ pub(super) fn handoff_result(call: &Invocation) -> CallResult {
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use strata_core::state::messages::{MessagePage, MessageRef, Messages};
+    use strata_core::state::messages::{MessagePage, MessageRef, Messages, TextSize};
 
     use super::*;
     use crate::driver::fixture::RunningTeam;
@@ -176,6 +176,10 @@ mod tests {
         fn messages(&self) -> &[Arc<Message>] {
             self.reads.fetch_add(1, Ordering::Relaxed);
             &self.message
+        }
+
+        fn size(&self) -> TextSize {
+            TextSize::ZERO
         }
     }
 

@@ -18,6 +18,7 @@ use strata_core::record::event::Event;
 use strata_core::record::message::Message;
 use strata_core::state::environment::Environment;
 use strata_core::state::environment::validation::InvalidState;
+use strata_core::state::messages::TextSize;
 
 use message_size::MessageSize;
 
@@ -126,12 +127,29 @@ pub(super) fn encode_messages<'a>(
     (count, compress(buffer))
 }
 
-/// Returns how many bytes of memory `count` messages of a bundle will take. Fails if they cannot be
-/// decoded. This takes a fraction of the time of decoding them.
-pub(super) fn measure_messages(bytes: &[u8], count: u32) -> Result<u64, DecodeError> {
-    decode_sequence::<MessageSize>(strip_format(&decompress(bytes)?)?, count)
-        .map(|message| Ok(message?.memory_bytes() as u64))
-        .sum()
+/// The sizes of the messages of a bundle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct BundleSize {
+    /// How many bytes of memory they will take.
+    pub memory_bytes: u64,
+    /// How long they are.
+    pub texts: TextSize,
+}
+
+/// Measures `count` messages of a bundle. Fails if they cannot be decoded. This takes a fraction of
+/// the time of decoding them.
+pub(super) fn measure_messages(bytes: &[u8], count: u32) -> Result<BundleSize, DecodeError> {
+    let mut size = BundleSize {
+        memory_bytes: 0,
+        texts: TextSize::ZERO,
+    };
+    let plain = decompress(bytes)?;
+    for message in decode_sequence::<MessageSize>(strip_format(&plain)?, count) {
+        let message = message?;
+        size.memory_bytes += message.memory_bytes() as u64;
+        size.texts = size.texts.plus(message.texts());
+    }
+    Ok(size)
 }
 
 /// Decodes the messages of a bundle.

@@ -27,6 +27,7 @@ mod parse;
 mod requests;
 mod roles;
 mod saved_names;
+mod size;
 mod turns;
 mod warnings;
 

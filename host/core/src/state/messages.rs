@@ -21,6 +21,43 @@ pub trait MessagePage: fmt::Debug + Send + Sync {
 
     /// Returns all of them, oldest first. They never change.
     fn messages(&self) -> &[Arc<Message>];
+
+    /// Returns how long they are. For this, none of them is read.
+    fn size(&self) -> TextSize;
+}
+
+/// How long messages are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TextSize {
+    /// The size of their contents, in bytes.
+    pub content_bytes: u64,
+    /// Whether each of them has a label.
+    pub all_labelled: bool,
+}
+
+impl TextSize {
+    /// The size of no messages.
+    pub const ZERO: Self = Self {
+        content_bytes: 0,
+        all_labelled: true,
+    };
+
+    /// Returns the size of these and of other messages.
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            content_bytes: self.content_bytes.saturating_add(other.content_bytes),
+            all_labelled: self.all_labelled && other.all_labelled,
+        }
+    }
+}
+
+/// Consecutive messages.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MessageSpan {
+    /// Their indices.
+    pub places: Range<usize>,
+    /// How long they are.
+    pub size: TextSize,
 }
 
 /// All messages of a run, each once.
@@ -110,6 +147,27 @@ impl Messages {
         places.map(|place| self.get(place))
     }
 
+    /// Returns the sizes of all messages, oldest first. Those in a page are measured together, so that
+    /// the page need not be read.
+    pub fn spans(&self) -> impl Iterator<Item = MessageSpan> {
+        let paged = self
+            .pages
+            .iter()
+            .map(|IndexedPage { end, page }| MessageSpan {
+                places: end - page.count()..*end,
+                size: page.size(),
+            });
+        let own = (self.paged_len()..).zip(&self.own);
+        let own = own.map(|(place, message)| MessageSpan {
+            places: place..place + 1,
+            size: TextSize {
+                content_bytes: message.content.len() as u64,
+                all_labelled: !message.cause_by.is_empty(),
+            },
+        });
+        paged.chain(own)
+    }
+
     /// Returns how many messages are in pages.
     fn paged_len(&self) -> usize {
         self.pages.last().map_or(0, |paged| paged.end)
@@ -150,6 +208,13 @@ mod tests {
         fn messages(&self) -> &[Arc<Message>] {
             self.1.fetch_add(1, Ordering::Relaxed);
             &self.0
+        }
+
+        fn size(&self) -> TextSize {
+            TextSize {
+                content_bytes: self.0.iter().map(|m| m.content.len() as u64).sum(),
+                all_labelled: true,
+            }
         }
     }
 
@@ -229,6 +294,17 @@ mod tests {
             (messages.range(5..7).count(), read()),
             (2, [0, 2, 1].into())
         );
+    }
+
+    #[test]
+    fn the_sizes_of_pages_are_known_without_reading_them() {
+        let (pages, messages) = paged(&[3, 6, 8]);
+        let spans: Vec<_> = messages.spans().collect();
+        let places: Vec<_> = spans.iter().map(|span| span.places.clone()).collect();
+        assert_eq!(places, [0..3, 3..6, 6..7, 7..8]);
+        let bytes: Vec<_> = spans.iter().map(|span| span.size.content_bytes).collect();
+        assert_eq!(bytes, [12, 12, 4, 4]);
+        assert!(pages.iter().all(|page| page.1.load(Ordering::Relaxed) == 0));
     }
 
     #[test]

@@ -10,6 +10,7 @@ use serde::{Deserialize, Deserializer};
 
 use strata_core::record::conversation::Part;
 use strata_core::record::message::{Hop, Instruct, Message};
+use strata_core::state::messages::TextSize;
 
 /// The size of an `Arc`'s reference counts.
 const ARC_COUNT_BYTES: usize = 16;
@@ -17,19 +18,27 @@ const ARC_COUNT_BYTES: usize = 16;
 /// The sizes of a message's fields. Its fields are those of `Message`, in the same order.
 #[derive(Deserialize)]
 pub(super) struct MessageSize {
-    id: TextSize,
-    content: TextSize,
-    instruct: Option<(TextSize, TextSize)>,
+    id: StringSize,
+    content: StringSize,
+    instruct: Option<(StringSize, StringSize)>,
     parts: ListSize<PartSize>,
-    role: TextSize,
-    cause_by: TextSize,
-    sent_from: TextSize,
-    send_to: ListSize<TextSize>,
+    role: StringSize,
+    cause_by: StringSize,
+    sent_from: StringSize,
+    send_to: ListSize<StringSize>,
     meta: MapSize,
-    route: ListSize<(TextSize, ListSize<TextSize>)>,
+    route: ListSize<(StringSize, ListSize<StringSize>)>,
 }
 
 impl MessageSize {
+    /// Returns how long the message is.
+    pub(super) fn texts(&self) -> TextSize {
+        TextSize {
+            content_bytes: self.content.0 as u64,
+            all_labelled: self.cause_by.0 > 0,
+        }
+    }
+
     /// Returns how many bytes of memory the decoded message takes.
     pub(super) fn memory_bytes(&self) -> usize {
         let texts = [
@@ -57,21 +66,21 @@ trait DecodedSize {
 }
 
 /// A string, reduced to its length in bytes.
-struct TextSize(usize);
+struct StringSize(usize);
 
-impl DecodedSize for TextSize {
+impl DecodedSize for StringSize {
     fn memory_bytes(&self) -> usize {
         size_of::<String>() + self.0
     }
 }
 
-impl<'de> Deserialize<'de> for TextSize {
+impl<'de> Deserialize<'de> for StringSize {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         <&str>::deserialize(from).map(|text| Self(text.len()))
     }
 }
 
-impl DecodedSize for (TextSize, ListSize<TextSize>) {
+impl DecodedSize for (StringSize, ListSize<StringSize>) {
     fn memory_bytes(&self) -> usize {
         size_of::<Hop>() + self.0.0 + self.1.memory_bytes
     }
@@ -80,7 +89,7 @@ impl DecodedSize for (TextSize, ListSize<TextSize>) {
 /// The sizes of a part's fields. Its variants and fields are those of `Part`, in the same order.
 #[derive(Deserialize)]
 enum PartSize {
-    Text(TextSize),
+    Text(StringSize),
     Image(MediaSize),
     File(MediaSize),
 }
@@ -88,22 +97,22 @@ enum PartSize {
 /// The sizes of the fields of an image or a file.
 #[derive(Deserialize)]
 struct MediaSize {
-    media_type: TextSize,
-    name: Option<TextSize>,
+    media_type: StringSize,
+    name: Option<StringSize>,
     source: MediaSourceSize,
 }
 
 #[derive(Deserialize)]
 enum MediaSourceSize {
     Blob(
-        TextSize,
+        StringSize,
         #[expect(
             dead_code,
             reason = "part of the format; a number takes no memory of its own"
         )]
         u64,
     ),
-    Url(TextSize),
+    Url(StringSize),
 }
 
 impl DecodedSize for PartSize {
@@ -141,7 +150,7 @@ struct MapSize(usize);
 
 impl<'de> Deserialize<'de> for MapSize {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        from.deserialize_map(SizeVisitor::<TextSize>(PhantomData))
+        from.deserialize_map(SizeVisitor::<StringSize>(PhantomData))
             .map(Self)
     }
 }

@@ -4,7 +4,7 @@
 use std::sync::{Arc, LazyLock};
 
 use strata_core::record::message::Message;
-use strata_core::state::messages::MessagePage;
+use strata_core::state::messages::{MessagePage, TextSize};
 
 use crate::storage::codec::{self, DecodeError, MessageBundle};
 use crate::storage::rows::StoredBlob;
@@ -19,6 +19,7 @@ pub(super) struct BundlePage {
     pub memory_bytes: u64,
     /// How many bytes they take now.
     pub encoded_bytes: u64,
+    texts: TextSize,
     messages: LazyLock<Vec<Arc<Message>>, Unpack>,
 }
 
@@ -26,15 +27,16 @@ impl BundlePage {
     /// Verifies a bundle. Fails if it could not be decoded later.
     pub(super) fn from_blob(bundle: MessageBundle, body: StoredBlob) -> Result<Self, DecodeError> {
         let count = bundle.messages;
-        let room = codec::measure_messages(body.verified(&[bundle.key, i64::from(count)])?, count)?;
-        let weight = body.bytes.len() as u64;
+        let size = codec::measure_messages(body.verified(&[bundle.key, i64::from(count)])?, count)?;
+        let encoded_bytes = body.bytes.len() as u64;
         let unpack = move || {
             codec::decode_messages(&body.bytes, count).expect("it was checked when it was read")
         };
         Ok(Self {
             count: count as usize,
-            memory_bytes: room,
-            encoded_bytes: weight,
+            memory_bytes: size.memory_bytes,
+            encoded_bytes,
+            texts: size.texts,
             messages: LazyLock::new(Box::new(unpack)),
         })
     }
@@ -47,5 +49,9 @@ impl MessagePage for BundlePage {
 
     fn messages(&self) -> &[Arc<Message>] {
         &self.messages
+    }
+
+    fn size(&self) -> TextSize {
+        self.texts
     }
 }

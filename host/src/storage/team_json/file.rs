@@ -8,7 +8,9 @@ use std::cell::Cell;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use super::MAX_BYTES;
+use strata_core::machine::stepper::Stepper;
+
+use super::{MAX_BYTES, size, write};
 use crate::storage::error::StoreError;
 use crate::storage::{Durability, Lease, WriteContent, file};
 
@@ -65,6 +67,33 @@ impl TeamJsonFile {
         self.directory.join(TEAM_JSON)
     }
 
+    /// Atomically replaces the file with the state of a team, as `write` does. A file that would exceed
+    /// `MAX_BYTES` is not even begun, if that is certain.
+    pub fn write_state(
+        &self,
+        lease: &mut dyn Lease,
+        stepper: &Stepper,
+        durability: Durability,
+    ) -> Result<(), StoreError> {
+        let env = stepper.env();
+        if size::min_bytes(env) > MAX_BYTES {
+            return self.remove_too_large(MAX_BYTES);
+        }
+        let definition = lease.definition()?;
+        let fill: &WriteContent<'_> = &|out| write(stepper.team(), env, &definition, out);
+        self.write(lease, fill, durability)
+    }
+
+    /// Removes the file because the next one would be larger than this limit.
+    fn remove_too_large(&self, limit: u64) -> Result<(), StoreError> {
+        let limit = limit >> 20;
+        tracing::warn!(
+            "`team.json` would have more than {limit} MiB and is not written; `team.db` has everything"
+        );
+        let path = self.path();
+        file::remove_if_exists(&path).map_err(|e| StoreError::io(&path, "remove", e))
+    }
+
     /// Atomically replaces the file with what `fill` writes: a reader finds the old file or the new
     /// one. The replacement survives what `durability` says; the first full append to a new
     /// database also makes it survive everything.
@@ -97,15 +126,7 @@ impl TeamJsonFile {
             })
         };
         let prepared = match self.prepare(lease, &bounded, durability) {
-            Err(_) if is_over.get() => {
-                let limit = limit >> 20;
-                tracing::warn!(
-                    "`team.json` would have more than {limit} MiB and is not written; `team.db` has everything"
-                );
-                let path = self.path();
-                return file::remove_if_exists(&path)
-                    .map_err(|e| StoreError::io(&path, "remove", e));
-            }
+            Err(_) if is_over.get() => return self.remove_too_large(limit),
             prepared => prepared?,
         };
         match durability {
