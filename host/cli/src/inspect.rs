@@ -11,7 +11,7 @@ use std::path::Path;
 
 use strata_core::record::event::Status;
 use strata_core::record::id::CheckpointId;
-use strata_host::launch::{load_saved, parse_saved_state};
+use strata_host::launch::{SavedTeam, load_saved, parse_saved_state};
 use strata_host::storage::{StateSelector, StorageLocation, resolve_link, team_json};
 use strata_host::view::{
     ActionCost, HolderState, JoinView, MessageView, OpenFault, RoleActivity, RunSummary, WorkKind,
@@ -24,6 +24,7 @@ use table::TextTable;
 use super::edit_notices::warn_if_edited;
 use super::files::describe_files;
 use super::joins::describe_join;
+use super::printer::DocumentText;
 use super::requests::describe_requests;
 use super::suggested_command::{commented_command, shell_command};
 use super::{CommandFailure, InspectArgs, Printer, pluralize, preview, shell_path, shell_word};
@@ -52,8 +53,7 @@ pub(super) fn inspect(args: &InspectArgs, printer: &Printer) -> Result<u8, Comma
         .map(|name| InspectedAction::from_name(stepper, name))
         .transpose()?;
     if args.team_json {
-        let document = team_json::export(stepper.team(), stepper.env(), &saved.definition);
-        printer.print(document.trim_end());
+        print_team_json(&saved, DocumentText::Unchanged, printer)?;
         return Ok(0);
     }
     if let Some(role) = &args.conversation {
@@ -79,14 +79,24 @@ pub(super) fn inspect(args: &InspectArgs, printer: &Printer) -> Result<u8, Comma
         (None, _, true) => calls::show(&location, args.action.as_deref(), printer)?,
         (None, Some(action), false) if json => action.print_json(path, printer),
         (None, Some(action), false) => action.show(holder, path, printer),
-        (None, None, false) if json => printer.print_json(
-            team_json::export(stepper.team(), stepper.env(), &saved.definition).trim_end(),
-        ),
+        (None, None, false) if json => print_team_json(&saved, DocumentText::EscapedJson, printer)?,
         (None, None, false) => {
             show_summary(&RunSummary::from_saved(&saved, path, &at, holder), printer);
         }
     }
     Ok(0)
+}
+
+/// Prints the state as the document that `team.json` contains.
+fn print_team_json(
+    saved: &SavedTeam,
+    text: DocumentText,
+    printer: &Printer,
+) -> Result<(), CommandFailure> {
+    let (team, env) = (saved.stepper.team(), saved.stepper.env());
+    printer.print_pieces(text, |out| {
+        team_json::write(team, env, &saved.definition, out)
+    })
 }
 
 /// Returns where the run is kept and which of its states is shown.

@@ -2,6 +2,7 @@
 //! writes to them, so that lines do not mix with the live view at the bottom of a terminal. The
 //! content of the live view is in `live_view`.
 
+mod document;
 mod screen;
 
 use std::fmt::Display;
@@ -16,6 +17,8 @@ use strata_host::manifest::{Diagnostics, Paint};
 
 use super::CommandFailure;
 use super::sanitize::{sanitize, sanitize_json, sanitize_keeping_colours, sanitize_line};
+pub(super) use document::DocumentText;
+use document::DocumentWriter;
 use screen::Screen;
 
 /// For success.
@@ -115,6 +118,21 @@ impl Printer {
     /// Prints JSON, with invisible characters escaped.
     pub(super) fn print_json(&self, text: &str) {
         self.print(&sanitize_json(text));
+    }
+
+    /// Prints a document that `write` writes in pieces. It may be larger than the memory. If printing
+    /// fails, `write` receives an error, and `take_stdout_error` returns it at the end of the command.
+    pub(super) fn print_pieces(
+        &self,
+        text: DocumentText,
+        write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+    ) -> Result<(), CommandFailure> {
+        match write(&mut DocumentWriter::new(self, text)) {
+            Err(error) if !self.is_stdout_closed() => {
+                Err(CommandFailure::internal(error.to_string()))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Prints a document as indented JSON.

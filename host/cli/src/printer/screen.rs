@@ -45,8 +45,13 @@ impl Screen {
     /// Prints a line to stdout, unless that has failed before: data with a gap would be worse than
     /// data that is truncated.
     pub(super) fn print(&mut self, line: &str) {
+        self.print_piece(format!("{line}\n").as_bytes());
+    }
+
+    /// Prints a piece of a document. Nothing is printed after a failure.
+    pub(super) fn print_piece(&mut self, bytes: &[u8]) {
         if self.stdout_error.is_none() {
-            self.stdout_error = self.write_output(format!("{line}\n").as_bytes()).err();
+            self.stdout_error = self.write_output(bytes).err();
         }
     }
 
