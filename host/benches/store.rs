@@ -106,9 +106,9 @@ impl Run {
             text: String::new(),
             components: Vec::new(),
         };
-        let store = StorageLocation::new(path)
-            .vacate(ReplacePolicy::Never)?
-            .create(stepper.env(), &definition, &BTreeMap::new())?;
+        let (location, blobs) = (StorageLocation::new(path), BTreeMap::new());
+        let run = location.prepare(stepper.env(), &definition, &blobs)?;
+        let store = location.vacate(ReplacePolicy::Never)?.create(run)?;
         let mut run = Self {
             stepper,
             store,

@@ -4,6 +4,7 @@
 //! these functions are in the package `strata-cli`.
 
 mod attached_files;
+mod beside;
 mod bundle;
 mod claimed;
 mod compare;

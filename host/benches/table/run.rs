@@ -82,9 +82,9 @@ impl Place {
             text: team.into(),
             components: Vec::new(),
         };
-        let lease = StorageLocation::new(&dir)
-            .vacate(ReplacePolicy::Never)?
-            .create(&env, &saved, &Default::default())?;
+        let (location, blobs) = (StorageLocation::new(&dir), Default::default());
+        let new = location.prepare(&env, &saved, &blobs)?;
+        let lease = location.vacate(ReplacePolicy::Never)?.create(new)?;
         let stepper = Stepper::new(Arc::new(definition.team), env);
         let journal = Journal::new(stepper, lease, FIRST_LINE, durability);
         let mut journal = journal.with_listener(LineListener::Each(Box::new(move |line| {

@@ -1,10 +1,8 @@
 //! Resuming: opens what is saved, compares it with the team file, and continues.
 
 use std::collections::BTreeMap;
-use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::thread;
 
 use strata_core::machine::stepper::Stepper;
 use strata_core::record::event::{ComponentChanged, Event};
@@ -17,6 +15,7 @@ use strata_core::state::environment::Environment;
 use strata_core::team::Team;
 
 use super::attached_files::restore_media;
+use super::beside::run_beside;
 use super::resume_plan::ResumePlan;
 use super::saved::{definition_in_team_json as saved_definition_of, import_team_json};
 use super::saved_team_file::{definition_from_saved, mark_as_own, warn_if_moved};
@@ -33,8 +32,8 @@ use crate::driver::{
 use crate::manifest::{Definition, Overrides, is_confined};
 use crate::sandbox::{HiddenStorage, WasmSandbox};
 use crate::storage::{
-    Durability, FIRST_LINE, GroupLog, Lease, LoadedState, OpenedRun, SavedDefinition, SavedForm,
-    StateSelector, StorageLocation, StoreError, WriteContent, team_json,
+    Durability, FIRST_LINE, GroupLog, Lease, OpenedRun, SavedDefinition, SavedForm, StateSelector,
+    StorageLocation, StoreError, team_json,
 };
 
 /// The arguments of a resume.
@@ -135,28 +134,6 @@ pub(super) enum StateOrigin {
     TeamJson(Vec<u8>),
 }
 
-/// Runs `work` while the newest state is read. If no thread can be created, the state is read
-/// afterwards.
-fn load_while<T>(
-    lease: &mut dyn Lease,
-    work: impl FnOnce() -> T,
-) -> (T, Result<LoadedState, StoreError>) {
-    let reading = &mut *lease;
-    let (done, loaded) = thread::scope(|scope| {
-        let loading =
-            thread::Builder::new().spawn_scoped(scope, move || reading.load(&StateSelector::Head));
-        let done = work();
-        (
-            done,
-            loading.map(|loading| loading.join().unwrap_or_else(|panic| resume_unwind(panic))),
-        )
-    });
-    (
-        done,
-        loaded.unwrap_or_else(|_| lease.load(&StateSelector::Head)),
-    )
-}
-
 impl OpenedTeam {
     /// Opens what is saved at a path, with the given team file or the saved one.
     pub(super) fn open(resume: &Resume) -> Result<Self, LaunchError> {
@@ -218,7 +195,11 @@ impl OpenedTeam {
         let (mut lease, team_json_differs) = (opened.lease, opened.team_json_differs);
         let saved = lease.definition();
         // Parsing a large team file takes about as long as reading its state.
-        let (definition, saved) = load_while(lease.as_mut(), || define(Box::new(|| Ok(saved?))));
+        let reading = lease.as_mut();
+        let (saved, definition) = run_beside(
+            move || reading.load(&StateSelector::Head),
+            || define(Box::new(|| Ok(saved?))),
+        );
         let (definition, saved) = (definition?, saved?);
         check_shape(&saved.base, &definition.team)?;
         let mut stepper = Stepper::new(Arc::new(definition.team.clone()), saved.base);
@@ -353,13 +334,10 @@ fn write_team_json(
     lease: &mut dyn Lease,
     stepper: &Stepper,
 ) -> Result<(), StoreError> {
-    let Some(file) = location.team_json() else {
-        return Ok(());
-    };
-    let definition = lease.definition()?;
-    let fill: &WriteContent<'_> =
-        &|out| team_json::write(stepper.team(), stepper.env(), &definition, out);
-    file.write(lease, fill, Durability::Full)
+    match location.team_json() {
+        Some(file) => file.write_state(lease, stepper, Durability::Full),
+        None => Ok(()),
+    }
 }
 
 /// Resumes what is saved. `report` receives the slow operations that begin; `on_line` receives
@@ -369,7 +347,8 @@ pub fn resume(
     report: &mut dyn FnMut(Notice<'_>),
     on_line: LineListener,
 ) -> Result<ResumeOutcome, LaunchError> {
-    let mut opened = OpenedTeam::open(&resume)?;
+    let (sandbox, opened) = run_beside(WasmSandbox::new, || OpenedTeam::open(&resume));
+    let mut opened = opened?;
     if resume.team.is_none()
         && let Some(storage) = opened.location.directory()
         && let Some(line) = warn_if_moved(&opened.definition, storage)
@@ -386,7 +365,7 @@ pub fn resume(
     if is_finished && !resume.strict {
         return opened.finish();
     }
-    let sandbox = WasmSandbox::new()?;
+    let sandbox = sandbox?;
     let components = Components::load(&opened.definition, &sandbox, report)?;
     if is_finished {
         opened.refuse_changes(&opened.changed_components(&components))?;

@@ -9,6 +9,7 @@ use strata_core::record::id::{RunId, to_hex};
 use strata_core::state::environment::Environment;
 
 use super::attached_files::AttachedFiles;
+use super::beside::run_beside;
 use super::saved_team_file::mark_as_own;
 use super::{
     Components, LaunchError, Notice, Provenance, RunHandle, join_group_log, saved_definition,
@@ -78,13 +79,23 @@ pub fn start(
     report: &mut dyn FnMut(Notice<'_>),
     on_line: LineListener,
 ) -> Result<StartedRun, LaunchError> {
-    let mut definition = Definition::read(&start.team)?;
-    definition.apply_overrides(&start.overrides)?;
+    let (sandbox, definition) = run_beside(WasmSandbox::new, || read_definition(&start));
+    let definition = definition?;
     let idea = start.idea.or_else(|| definition.idea.clone());
     let idea = idea.ok_or_else(LaunchError::missing_idea)?;
     let files = AttachedFiles::read(&start.files)?;
-    let sandbox = WasmSandbox::new()?;
-    let components = Components::load(&definition, &sandbox, report)?;
+    let sandbox = sandbox?;
+    let saved = saved_definition(&definition);
+    let mut env = Environment::new(&definition.team);
+    // Saved from the start, so that a run that is killed before its first event is recorded can
+    // still begin with it.
+    (env.idea, env.idea_parts) = (idea.clone(), files.parts);
+    env.call_policy = start.calls;
+    let (prepared, components) = run_beside(
+        || start.storage.prepare(&env, &saved, &files.blobs),
+        || Components::load(&definition, &sandbox, report),
+    );
+    let components = components?;
     let services = components.services(
         &definition,
         sandbox,
@@ -97,15 +108,7 @@ pub fn start(
         report(Notice::Warning(&doubt));
     }
 
-    let (saved, provenance) = (
-        saved_definition(&definition),
-        Provenance::from_definition(&definition),
-    );
-    let mut env = Environment::new(&definition.team);
-    // Saved from the start, so that a run that is killed before its first event is recorded can
-    // still begin with it.
-    (env.idea, env.idea_parts) = (idea.clone(), files.parts);
-    env.call_policy = start.calls;
+    let provenance = Provenance::from_definition(&definition);
     let (durability, keep) = (definition.run.durability, definition.run.checkpoints_kept);
     let before = storage_mark::known_definitions(&start.storage);
     let vacant = start.storage.vacate(start.replace)?;
@@ -118,7 +121,7 @@ pub fn start(
     if start.storage.directory().is_some() {
         mark_as_own(&start.storage, &saved, is_confined, report);
     }
-    let mut lease = vacant.create(&env, &saved, &files.blobs)?;
+    let mut lease = vacant.create(prepared?)?;
     if start.storage.directory().is_none() {
         mark_as_own(&start.storage, &saved, is_confined, report);
     }
@@ -142,6 +145,13 @@ pub fn start(
         provenance,
     };
     Ok(StartedRun { run, moved_to })
+}
+
+/// Reads the team file, with the overrides of the command line.
+fn read_definition(start: &Start) -> Result<Definition, LaunchError> {
+    let mut definition = Definition::read(&start.team)?;
+    definition.apply_overrides(&start.overrides)?;
+    Ok(definition)
 }
 
 /// Returns an id that no other run has. It is derived from the time, the process id, the path, and

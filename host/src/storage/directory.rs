@@ -27,7 +27,7 @@ use super::lock::{LOCK_FILE, LockHolder, StorageLock};
 use super::progress::WriteProgress;
 use super::reader::Reader;
 use super::sqlite::rows::SqliteReader;
-use super::sqlite::{SqliteLease, TEMPORARY_DATABASE};
+use super::sqlite::{DatabaseImage, SqliteLease, TEMPORARY_DATABASE};
 use super::team_json::TEAM_JSON;
 use super::{
     Durability, Lease, LocationIdentity, SavedDefinition, StateSelector, TeamJsonFile, group_log,
@@ -108,7 +108,16 @@ impl VacantDirectory {
         definition: &SavedDefinition,
         blobs: &Blobs,
     ) -> Result<SqliteLease, StoreError> {
-        SqliteLease::create(self.lock, &self.path, base, definition, blobs)
+        let image = DatabaseImage::new(&self.path, base, definition, blobs)?;
+        self.create_from_image(&image)
+    }
+
+    /// Creates the database from its bytes.
+    pub(super) fn create_from_image(
+        self,
+        image: &DatabaseImage,
+    ) -> Result<SqliteLease, StoreError> {
+        SqliteLease::create(self.lock, &self.path, image)
     }
 }
 
@@ -360,7 +369,8 @@ impl StorageDirectory {
         if team_json::is_foreign(bytes) {
             self.preserve_metagpt_json(bytes)?;
         }
-        let mut store = SqliteLease::create(lock, &self.path, base, definition, &Blobs::new())?;
+        let image = DatabaseImage::new(&self.path, base, definition, &Blobs::new())?;
+        let mut store = SqliteLease::create(lock, &self.path, &image)?;
         self.projection().remember(&mut store, bytes)?;
         Ok(store)
     }
@@ -415,7 +425,8 @@ impl StorageDirectory {
         blobs: &Blobs,
     ) -> Result<(), StoreError> {
         let lock = self.lock_empty()?;
-        let mut store = SqliteLease::create(lock, &self.path, base, definition, blobs)?;
+        let image = DatabaseImage::new(&self.path, base, definition, blobs)?;
+        let mut store = SqliteLease::create(lock, &self.path, &image)?;
         let fill: &super::WriteContent<'_> = &|out| out.write_all(text.as_bytes());
         self.projection().write(&mut store, fill, Durability::Full)
     }

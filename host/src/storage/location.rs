@@ -18,6 +18,7 @@ use super::no_database as database;
 #[cfg(feature = "postgres")]
 use super::postgres as database;
 use super::reader::Reader;
+use super::sqlite::DatabaseImage;
 use super::sqlite::rows::SqliteReader;
 use super::{
     DatabaseReport, Epoch, Lease, LocationIdentity, ReplacePolicy, SavedDefinition,
@@ -100,21 +101,34 @@ impl VacantLocation {
         }
     }
 
-    /// Creates a run that starts from `base`. `blobs` are the bytes of the files that `base` refers
-    /// to.
-    pub fn create(
-        self,
-        base: &Environment,
-        definition: &SavedDefinition,
-        blobs: &Blobs,
-    ) -> Result<Box<dyn Lease>, StoreError> {
-        Ok(match self.place {
-            VacantPlace::Directory(directory) => {
+    /// Creates a run.
+    pub fn create(self, run: PreparedRun<'_>) -> Result<Box<dyn Lease>, StoreError> {
+        let PreparedRun {
+            base,
+            definition,
+            blobs,
+            image,
+        } = run;
+        Ok(match (self.place, image) {
+            (VacantPlace::Directory(directory), Some(image)) => {
+                Box::new(directory.create_from_image(&image)?)
+            }
+            (VacantPlace::Directory(directory), None) => {
                 Box::new(directory.create(base, definition, blobs)?)
             }
-            VacantPlace::Database(run) => Box::new(run.create(base, definition, blobs)?),
+            (VacantPlace::Database(run), _) => Box::new(run.create(base, definition, blobs)?),
         })
     }
+}
+
+/// A run that is about to be created. Nothing of it is stored yet.
+#[derive(Debug)]
+pub struct PreparedRun<'a> {
+    base: &'a Environment,
+    definition: &'a SavedDefinition,
+    blobs: &'a Blobs,
+    /// The database of a directory, with the run.
+    image: Option<DatabaseImage>,
 }
 
 impl<P: AsRef<Path> + ?Sized> From<&P> for StorageLocation {
@@ -266,6 +280,26 @@ impl StorageLocation {
             }
         };
         Ok(VacantLocation { place })
+    }
+
+    /// Prepares a run that starts from `base`. `blobs` are the bytes of the files that `base` refers
+    /// to. This takes about as long as creating the run then does, and it changes nothing.
+    pub fn prepare<'a>(
+        &self,
+        base: &'a Environment,
+        definition: &'a SavedDefinition,
+        blobs: &'a Blobs,
+    ) -> Result<PreparedRun<'a>, StoreError> {
+        let image = match self.directory() {
+            Some(directory) => Some(DatabaseImage::new(directory, base, definition, blobs)?),
+            None => None,
+        };
+        Ok(PreparedRun {
+            base,
+            definition,
+            blobs,
+            image,
+        })
     }
 
     /// Takes a lease of the run that is saved here. Fails with `StoreError::Locked` if another

@@ -37,7 +37,7 @@ use strata_core::state::environment::Environment;
 use super::current_lineage::{CurrentLineage, NewBranch};
 use super::directory::names::{DATABASE, WAL_FILE};
 use super::error::StoreError;
-use super::lineage::{DIRECTORY_RUN, FIRST_LINEAGE, KeyRange, StoredRun, event_key, key_range};
+use super::lineage::{DIRECTORY_RUN, KeyRange, StoredRun, event_key, key_range};
 use super::lock::StorageLock;
 use super::progress::ProgressFile;
 use super::prune_plan::PrunePlanner;
@@ -51,6 +51,7 @@ use super::{
 
 use crate::blob::Blobs;
 
+pub(in crate::storage) use create::DatabaseImage;
 pub(super) use create::TEMPORARY_DATABASE;
 use create::create_database;
 use group_commit::GroupCommit;
@@ -60,7 +61,7 @@ use rows::{SqliteReader, SqliteRows, check_pages};
 use snapshot::insert_snapshot;
 use wal_checkpoint::{WalMover, ensure_log_started};
 use wal_file::WalFile;
-use write::{NewRun, begin_log, insert_event, write_definition, write_note};
+use write::{begin_log, insert_event, write_definition, write_note};
 
 /// The size at which the log is moved into the database, in pages of 4 KiB. It is large, because
 /// moving costs two syncs each time, but small enough that reading the log after a crash takes
@@ -106,18 +107,9 @@ impl SqliteLease {
     pub(in crate::storage) fn create(
         lock: StorageLock,
         directory: &Path,
-        base: &Environment,
-        definition: &SavedDefinition,
-        blobs: &Blobs,
+        image: &DatabaseImage,
     ) -> Result<Self, StoreError> {
-        let run = NewRun {
-            run: DIRECTORY_RUN,
-            lineage: FIRST_LINEAGE,
-            base,
-            definition,
-            blobs,
-        };
-        create_database(directory, &run)?;
+        create_database(directory, image)?;
         // The name becomes durable with the first full append. Nothing can be lost before that.
         let store = Self::open(lock, directory, DIRECTORY_RUN.0)?;
         store.progress.open()?;

@@ -52,16 +52,13 @@ impl NewRun<'_> {
     }
 }
 
-/// Fills a new database with its first run. It has no final name yet, so nothing needs to be synced
-/// before it is complete.
+/// Fills a new database with its first run.
 pub(super) fn fill_new_database(conn: &Connection, run: &NewRun<'_>) -> rusqlite::Result<()> {
-    conn.pragma_update(None, "synchronous", "off")?;
     let tx = conn.unchecked_transaction()?;
     schema::create(conn)?;
     run.insert(conn)?;
     conn.execute("UPDATE log SET expected = 1", [])?;
-    tx.commit()?;
-    conn.pragma_update(None, "journal_mode", "wal")
+    tx.commit()
 }
 
 /// Writes the first frame to the log of a database that was just filled, so that the log exists.
