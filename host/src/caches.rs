@@ -23,6 +23,8 @@ pub(crate) const LOCK_EXTENSION: &str = "lock";
 pub(crate) enum CacheName {
     /// Compiled components.
     Compiled,
+    /// The digests of component files.
+    Digests,
     /// The files of submitted teams.
     Bundles,
     /// The SDKs of this program and of earlier ones.
@@ -38,8 +40,9 @@ pub(crate) enum CacheName {
 }
 
 impl CacheName {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 8] = [
         Self::Compiled,
+        Self::Digests,
         Self::Bundles,
         Self::Sdk,
         Self::Python,
@@ -53,6 +56,7 @@ impl CacheName {
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Compiled => "compiled",
+            Self::Digests => "digests",
             Self::Bundles => "bundles",
             Self::Sdk => "sdk",
             Self::Python => "python",
@@ -75,6 +79,7 @@ impl CacheName {
     fn description(self) -> &'static str {
         match self {
             Self::Compiled => "compiled components",
+            Self::Digests => "the digests of component files",
             Self::Bundles => "the files of submitted teams",
             Self::Sdk => "the SDKs of this program and of earlier ones",
             Self::Python => "tools and packages of Python actions",

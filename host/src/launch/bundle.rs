@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use strata_core::record::id::Digest;
 
-use super::source::ComponentSource;
+use super::source::{ComponentSource, KnownDigests};
 use super::{LaunchError, Notice};
 use crate::blob::{Blobs, digest_of};
 use crate::bundle::{COMPONENTS, MAX_BYTES, MAX_FILES, TEAM, WORKSPACE, saved_path};
@@ -76,7 +76,9 @@ impl Bundle {
             let component = &plugin.component;
             let busy = &mut |line: &str| report(Notice::Busy(line));
             let limit = plugin.limits.component_bytes;
-            let source = ComponentSource::read(component, limit, &definition.trust, busy);
+            // What is submitted is computed from the bytes.
+            let known = KnownDigests::none();
+            let source = ComponentSource::read(component, limit, &definition.trust, &known, busy);
             let source =
                 source.map_err(|why| LaunchError::InvalidInput(why.message_with_advice(plugin)))?;
             let entry = source.lock_entry();

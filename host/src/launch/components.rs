@@ -12,7 +12,7 @@ use std::time::Duration;
 use strata_core::record::id::{ActionId, Digest, RoleId, Slot, SlotKind};
 use strata_core::team::React;
 
-use super::source::{ComponentSource, UnloadableComponent};
+use super::source::{ComponentSource, KnownDigests, UnloadableComponent};
 use super::{LaunchError, Notice};
 use crate::bundle::path_in_bundle;
 use crate::driver::HostServices;
@@ -52,6 +52,7 @@ impl Components {
             definition,
             sandbox,
             lock,
+            known_digests: KnownDigests::of_user(),
             sources: BTreeMap::new(),
             loaded: BTreeMap::new(),
         };
@@ -202,6 +203,7 @@ struct ComponentLoader<'a> {
     definition: &'a Definition,
     sandbox: &'a WasmSandbox,
     lock: Option<ComponentLock>,
+    known_digests: KnownDigests,
     sources: BTreeMap<(PathBuf, u64), Result<ComponentSource, UnloadableComponent>>,
     loaded: BTreeMap<LoadKey, Result<ComponentInfo, UnloadableComponent>>,
 }
@@ -286,7 +288,8 @@ impl ComponentLoader<'_> {
             |why: &UnloadableComponent| LoadProblem::Unloadable(why.message_with_advice(plugin));
         let limit = plugin.limits.component_bytes;
         let read = || {
-            ComponentSource::read(path, limit, &definition.trust, &mut |line| {
+            let (trusted, known) = (&definition.trust, &self.known_digests);
+            ComponentSource::read(path, limit, trusted, known, &mut |line| {
                 report(Notice::Busy(line))
             })
         };

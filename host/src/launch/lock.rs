@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use super::LaunchError;
-use super::source::ComponentSource;
+use super::source::{ComponentSource, KnownDigests};
 use crate::manifest::operator::OperatorPolicy;
 use crate::manifest::{Definition, Diagnostics};
 use crate::plugin::Plugin;
@@ -49,6 +49,8 @@ pub fn lock_components(
             &plugin.component,
             plugin.limits.component_bytes,
             &definition.trust,
+            // What is locked is computed from the bytes.
+            &KnownDigests::none(),
             report,
         ) {
             Ok(source) => source,

@@ -2,6 +2,9 @@
 //! are the bytes of its interpreter. Only the digest of the bytes is computed here; they are not
 //! parsed.
 
+mod known_digests;
+
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -18,6 +21,9 @@ use crate::sandbox::{
 };
 use crate::trust::lock::LockedComponent;
 use crate::trust::signature::{TrustedKeys, UntrustedComponent};
+
+use known_digests::FileState;
+pub(super) use known_digests::KnownDigests;
 
 /// The maximum size of a script in bytes. A script is passed with each call; anything larger is a
 /// bundle and should be built.
@@ -53,12 +59,15 @@ impl ComponentSource {
         component: &Path,
         limit: u64,
         trusted: &TrustedKeys,
+        known: &KnownDigests,
         report: &mut dyn FnMut(&str),
     ) -> Result<Self, UnloadableComponent> {
         if let Some(language) = ScriptLanguage::from_path(component)
             && !component.is_dir()
         {
-            return Self::read_script(component, language, limit, trusted, report);
+            let interpreter = build::script::interpreter(language, report);
+            let interpreter = interpreter.map_err(|error| error.to_string())?;
+            return Self::read_script(component, interpreter, limit, trusted, known);
         }
         let file = if component.is_dir() {
             build::build(component, report)
@@ -67,8 +76,7 @@ impl ComponentSource {
         } else {
             component.to_owned()
         };
-        let bytes = read_component_bytes(&file, limit)?;
-        let digest = digest_of(&bytes);
+        let ComponentBytes { bytes, digest } = read_component_bytes(&file, limit, known)?;
         let signed = trusted.check(&file, &bytes, &digest);
         Ok(Self {
             file,
@@ -83,10 +91,10 @@ impl ComponentSource {
     /// script that arrives in a message has no signature.
     fn read_script(
         path: &Path,
-        language: ScriptLanguage,
+        interpreter: BuiltInterpreter,
         limit: u64,
         trusted: &TrustedKeys,
-        report: &mut dyn FnMut(&str),
+        known: &KnownDigests,
     ) -> Result<Self, UnloadableComponent> {
         let written = if script::is_passed_script(path) {
             None
@@ -96,8 +104,11 @@ impl ComponentSource {
         let BuiltInterpreter {
             component: file,
             source_digest: made_from,
-        } = build::script::interpreter(language, report).map_err(|error| error.to_string())?;
-        let bytes = read_component_bytes(&file, limit)?;
+        } = interpreter;
+        let ComponentBytes {
+            bytes,
+            digest: interpreter,
+        } = read_component_bytes(&file, limit, known)?;
         let name = path
             .file_name()
             .unwrap_or_default()
@@ -109,7 +120,6 @@ impl ComponentSource {
             .as_ref()
             .map(|text| text.strip_prefix('\u{feff}').unwrap_or(text).to_owned());
         let script = ScriptFile { name, text };
-        let interpreter = digest_of(&bytes);
         let digest = script.digest(&made_from);
         let signed = trusted.check(
             path,
@@ -188,18 +198,35 @@ impl ComponentSource {
     }
 }
 
-fn read_component_bytes(file: &Path, limit: u64) -> Result<Vec<u8>, UnloadableComponent> {
+/// The bytes of a component, with their digest.
+struct ComponentBytes {
+    bytes: Vec<u8>,
+    digest: Digest,
+}
+
+fn read_component_bytes(
+    file: &Path,
+    limit: u64,
+    known: &KnownDigests,
+) -> Result<ComponentBytes, UnloadableComponent> {
     let unreadable = |error: io::Error| {
         format!(
             "cannot read the component `{}`: {error}",
             display_path(file)
         )
     };
-    open::read_bounded(file, limit)
-        .map_err(unreadable)?
-        .map_err(|length| {
-            UnloadableComponent::from_load_error(file, &LoadError::TooLarge { length, limit })
-        })
+    // If the file is in the same state before and after, so it was while it was read.
+    let state = || fs::metadata(file).map(|meta| FileState::from_metadata(&meta));
+    let before = state().ok();
+    let read = open::read_bounded(file, limit).map_err(unreadable)?;
+    let bytes = read.map_err(|length| {
+        UnloadableComponent::from_load_error(file, &LoadError::TooLarge { length, limit })
+    })?;
+    let digest = match (before, state()) {
+        (Some(before), Ok(after)) if after == before => known.digest(&before, &bytes),
+        _ => digest_of(&bytes),
+    };
+    Ok(ComponentBytes { bytes, digest })
 }
 
 fn read_text(script: &Path) -> Result<String, UnloadableComponent> {
@@ -229,7 +256,8 @@ pub fn read_component(
         return Err(format!("`{}` is a script, not a component", path.display()));
     }
     let limit = Limits::default().component_bytes;
-    let source = ComponentSource::read(path, limit, &TrustedKeys::default(), report)
+    let (trusted, known) = (TrustedKeys::default(), KnownDigests::none());
+    let source = ComponentSource::read(path, limit, &trusted, &known, report)
         .map_err(|error| error.message)?;
     Ok((source.file, source.bytes))
 }

@@ -311,6 +311,10 @@ impl WasmSandbox {
         if let Some(loaded) = load_from_cache() {
             return loaded;
         }
+        // The digest of a file may be remembered from an earlier run.
+        if digest_of(bytes) != *digest {
+            return Err(LoadError::OtherBytes);
+        }
         tracing::debug!("compiling component {digest}");
         let component = compile::compile(engine, bytes, limits)?;
         let linked = LinkedComponent::new(&component, bytes, metering, ticker)?;

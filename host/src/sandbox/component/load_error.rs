@@ -107,6 +107,11 @@ pub enum LoadError {
         /// The maximum size in bytes.
         limit: u64,
     },
+    /// The bytes are not those that the digest belongs to.
+    #[error(
+        "its bytes have changed, but not its time of change, which the file system got wrong; copy the file to a new one"
+    )]
+    OtherBytes,
     /// A function of the component is too large to be compiled in reasonable time.
     #[error(
         "a function of the component has {}, the compiler takes {}; split it",
