@@ -20,6 +20,7 @@ mod fork;
 mod in_doubt;
 mod inputs;
 mod lock;
+mod opened_team;
 mod provenance;
 mod prune;
 mod recorded_events;

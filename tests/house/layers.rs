@@ -78,7 +78,6 @@ const CYCLE_EXCEPTIONS: &[Exception] = &[
     // A table may contain tables, whose readers know the same kinds of values and hints.
     exception("manifest::authored", "manifest::models"),
     exception("manifest::names", "manifest::authored"),
-    exception("manifest::schema::kind", "manifest::names"),
     // What a grant reaches is listed with everything else that lies outside.
     exception("manifest::grants", "manifest::outward"),
     // The schema is described by the same calls that read the tables, and errors point to it.
@@ -99,24 +98,14 @@ const CYCLE_EXCEPTIONS: &[Exception] = &[
     exception("services::endpoint", "services::models::config"),
     exception("services::models::protocol", "services::models::config"),
     // Providers answer calls with the types of the registry, which contains the providers.
-    exception("services::models::media", "services::models::registry"),
-    exception("services::models::record", "services::models::registry"),
-    exception("services::models::registry", "services::models::scripted"),
     exception(
         "services::models::reply_check",
         "services::models::endpoint",
     ),
     exception(
-        "services::models::reply_check",
-        "services::models::registry",
-    ),
-    exception(
         "services::models::endpoint::retry",
         "services::models::endpoint::failure",
     ),
-    // A plan is made for an opened team, which is resumed by a plan; so is a submitted one.
-    exception("launch::resume_plan", "launch::resume"),
-    exception("launch::submitted", "launch::resume"),
 ];
 
 /// Returns the position of a module's layer, or `None` if it belongs to none.

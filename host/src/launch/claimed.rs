@@ -5,7 +5,8 @@ use std::path::PathBuf;
 
 use strata_core::state::environment::Environment;
 
-use super::resume::{Continuation, OpenedTeam, continue_team};
+use super::opened_team::OpenedTeam;
+use super::resume::{Continuation, continue_team};
 use super::saved_team_file::format_uses;
 use super::submitted::{SubmittedTeam, restore_workspace};
 use super::{Components, LaunchError, Notice, Resume, RunHandle};

@@ -15,7 +15,8 @@ use strata_core::record::work::CallKey;
 
 use strata_core::team::Role;
 
-use super::resume::{Continuation, OpenedTeam, StateOrigin, continue_team};
+use super::opened_team::{OpenedTeam, StateOrigin};
+use super::resume::{Continuation, continue_team};
 use super::{Components, LaunchError, Notice, Resume, ResumeNotes, RunHandle, Start, start};
 use crate::driver::{LineListener, expired_requests};
 use crate::manifest::{Definition, Overrides};

@@ -7,11 +7,9 @@ use strata_core::record::id::{CheckpointId, to_hex};
 use strata_core::record::spending::Account;
 use strata_core::team::Team;
 
-use super::resume::{OpenedTeam, StateOrigin};
-use super::resume_plan::{
-    account_at_stop, next_lineage_name, require_checkpoint, restore_stepper, total_account,
-};
-use super::saved::load_saved;
+use super::opened_team::{OpenedTeam, StateOrigin};
+use super::resume_plan::{account_at_stop, next_lineage_name, restore_stepper, total_account};
+use super::saved::{load_saved, require_checkpoint};
 use super::{LaunchError, edit, files, saved_definition};
 use crate::display_path::absolute_path;
 use crate::driver::{DriverError, clock};

@@ -1,7 +1,7 @@
 //! Prunes a saved team: removes old checkpoints and frees the space that only they needed.
 
 use super::LaunchError;
-use super::resume::{OpenedTeam, StateOrigin};
+use super::opened_team::{OpenedTeam, StateOrigin};
 use super::resume_plan::restore_stepper;
 use crate::storage::{Pruned, StorageLocation, StoreError};
 

@@ -10,7 +10,7 @@ use strata_core::machine::stepper::Stepper;
 use strata_core::record::event::{AttemptEvent, Event, FilesWritten};
 use strata_core::record::file::PathContent;
 
-use super::resume::check_shape;
+use super::opened_team::check_shape;
 use super::saved_team_file::definition_from_saved;
 use super::{Components, LaunchError, Notice, SavedTeamFile};
 use crate::manifest::{Definition, Overrides};

@@ -1,45 +1,16 @@
 //! Resuming from an earlier checkpoint than the newest, which may belong to another lineage.
 
 use strata_core::machine::stepper::Stepper;
-use strata_core::record::event::Event;
 use strata_core::record::id::{CheckpointId, Slot};
 use strata_core::record::money::Usd;
 use strata_core::record::spending::Account;
-use strata_core::state::environment::Environment;
 use strata_core::team::ScopedBudgets;
 
 use super::LaunchError;
-use super::resume::{OpenedTeam, StateOrigin};
+use super::opened_team::{OpenedTeam, ResumePlan, StateOrigin};
+use super::saved::require_checkpoint;
 use crate::driver::DriverError;
 use crate::storage::{CheckpointRow, LineageRow, LoadedState, StateSelector, StoreError};
-
-/// How a run continues.
-pub(super) enum ResumePlan {
-    /// In the current lineage.
-    Continue,
-    /// In another lineage, from its newest state.
-    SwitchLineage {
-        /// The name of the lineage.
-        lineage: String,
-        /// The amount spent in all lineages, less what this lineage has reserved: that is settled
-        /// once it continues.
-        total_spent: Usd,
-    },
-    /// In a new lineage, which this event begins.
-    Fork(Box<Event>),
-}
-
-impl ResumePlan {
-    /// Returns the total spent in all lineages, if the resumed state may not know it, else zero. The
-    /// account of a new lineage contains everything.
-    pub(super) fn total_spent(&self) -> Usd {
-        if let Self::SwitchLineage { total_spent, .. } = self {
-            *total_spent
-        } else {
-            Usd::ZERO
-        }
-    }
-}
 
 impl OpenedTeam {
     /// Selects the checkpoint to resume from: its lineage is continued if the checkpoint is the
@@ -123,19 +94,6 @@ pub(super) fn restore_stepper(like: &Stepper, saved: LoadedState) -> Result<Step
         stepper.apply(&record.event).map_err(DriverError::from)?;
     }
     Ok(stepper)
-}
-
-/// Fails unless `id` is the checkpoint of `env`. A `team.json` alone has only one checkpoint.
-pub(super) fn require_checkpoint(env: &Environment, id: &CheckpointId) -> Result<(), LaunchError> {
-    if env.checkpoint.as_ref() == Some(id) {
-        return Ok(());
-    }
-    let known = env.checkpoint.iter().map(|id| id.0.clone()).collect();
-    Err(StoreError::NoCheckpoint {
-        id: id.0.clone(),
-        known,
-    }
-    .into())
 }
 
 fn is_newest(rows: &[CheckpointRow], lineage: &str, id: &CheckpointId) -> bool {

@@ -5,17 +5,18 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use strata_core::machine::stepper::Stepper;
+use strata_core::record::id::CheckpointId;
 use strata_core::state::environment::Environment;
 use strata_core::team::Team;
 
-use super::resume_plan::require_checkpoint;
 use super::{LaunchError, Provenance, parse_saved_definition};
 use crate::driver::DriverError;
 use crate::manifest::Definition;
 use crate::shell::shell_path;
 use crate::storage::team_json::{self, ImportError};
 use crate::storage::{
-    CheckpointRow, SavedDefinition, SavedRun, StateSelector, StorageLocation, checkpoints_of_state,
+    CheckpointRow, SavedDefinition, SavedRun, StateSelector, StorageLocation, StoreError,
+    checkpoints_of_state,
 };
 
 /// A saved state.
@@ -187,4 +188,17 @@ pub(super) fn import_team_json(
         tracing::warn!("`{}`: {warning}", file.display());
     }
     Ok(imported.env)
+}
+
+/// Fails unless `id` is the checkpoint of `env`. A `team.json` alone has only one checkpoint.
+pub(super) fn require_checkpoint(env: &Environment, id: &CheckpointId) -> Result<(), LaunchError> {
+    if env.checkpoint.as_ref() == Some(id) {
+        return Ok(());
+    }
+    let known = env.checkpoint.iter().map(|id| id.0.clone()).collect();
+    Err(StoreError::NoCheckpoint {
+        id: id.0.clone(),
+        known,
+    }
+    .into())
 }

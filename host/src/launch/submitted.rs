@@ -9,7 +9,7 @@ use strata_core::record::file::PathContent;
 use strata_core::state::environment::files::Placement;
 
 use super::files::load_blobs;
-use super::resume::OpenedTeam;
+use super::opened_team::OpenedTeam;
 use super::{LaunchError, ParseDefinition, parse_saved_definition};
 use crate::bundle::{BundleError, create_workspace, is_submitted, unpack, unpacked_definition};
 use crate::manifest::Definition;

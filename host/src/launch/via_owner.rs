@@ -9,7 +9,7 @@ use strata_core::record::message::Message;
 
 use super::attached_files::AttachedFiles;
 use super::control::ControlOutcome;
-use super::resume::OpenedTeam;
+use super::opened_team::OpenedTeam;
 use super::{LaunchError, control};
 use crate::driver::{AnsweredRequest, Halt, HumanReply, SendReceipt};
 use crate::shell::shell_path;

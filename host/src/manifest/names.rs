@@ -11,11 +11,9 @@ use toml::de::DeTable;
 
 use super::authored::AuthoredTeam;
 use super::diagnostic::Problems;
+use super::schema::kind::MAX_NAME_CHARS;
 use super::table::Located;
 use crate::suggest::suggest;
-
-/// The longest name, in characters. Longer ones would not fit on a screen.
-pub(super) const MAX_NAME_CHARS: usize = 200;
 
 /// Returns the team's name from the text of a team file, whether or not the rest is valid.
 pub(crate) fn team_name(text: &str) -> Option<String> {

@@ -10,6 +10,7 @@ mod charge;
 pub mod config;
 mod embedding;
 mod endpoint;
+mod error_text;
 mod media;
 mod outbound;
 mod protocol;

@@ -7,6 +7,9 @@ use serde_json::{Value, json};
 
 use crate::units::{AMOUNTS, duration_pattern, format_duration, format_size, size_pattern};
 
+/// The longest name, in characters. Longer ones would not fit on a screen.
+pub(in crate::manifest) const MAX_NAME_CHARS: usize = 200;
+
 /// A regular expression prefix that requires a digit other than zero.
 const NOT_ZERO: &str = "(?=.*[1-9])";
 
@@ -21,7 +24,7 @@ pub(in crate::manifest) fn path() -> Value {
 
 /// The name of a role, an action or the like.
 pub(in crate::manifest) fn name() -> Value {
-    json!({ "type": "string", "minLength": 1, "maxLength": crate::manifest::names::MAX_NAME_CHARS })
+    json!({ "type": "string", "minLength": 1, "maxLength": MAX_NAME_CHARS })
 }
 
 /// A list of distinct strings.

@@ -9,7 +9,7 @@ use strata_core::record::json;
 use strata_core::record::message::Message;
 use strata_core::team::{Candidate, RoleProfile};
 
-use super::registry::excerpt;
+use super::error_text::excerpt;
 use super::reply_check::strip_code_fence;
 use super::{ModelReply, ModelRequest};
 

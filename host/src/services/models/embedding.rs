@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use strata_core::record::conversation::TokenUsage;
 
 use super::config::{ModelNames, ModelTarget};
-use super::registry::invalid;
+use super::error_text::invalid;
 use super::tokens::estimate_tokens;
 use crate::gateway::HostError;
 use crate::sha256::sha256;

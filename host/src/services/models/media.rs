@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use strata_core::record::conversation::{Media, MediaSource};
 
-use super::registry::invalid;
+use super::error_text::invalid;
 use crate::blob::Blobs;
 use crate::excerpt::excerpt;
 use crate::gateway::HostError;

@@ -16,7 +16,7 @@ use strata_core::record::fault::FaultCause;
 use strata_core::record::json::lenient;
 use strata_core::record::json::lenient::NonFinite;
 
-use super::registry::excerpt;
+use super::error_text::excerpt;
 use super::{ModelReply, ModelRequest};
 use crate::gateway::{HostError, HostErrorKind};
 use crate::open;

@@ -21,6 +21,7 @@ use super::config::{
     ProviderConfig, table_name,
 };
 use super::endpoint::{HttpClients, ModelEndpoint, Outlook, Question, RequestFailure};
+use super::error_text::invalid;
 use super::rate_limit::RateLimiter;
 use super::record::{ExchangeRecorder, RecordedProvider};
 use super::reply_check::ReplyCheck;
@@ -38,9 +39,6 @@ use crate::services::variables::Variables;
 /// endpoint. A request keeps its permit while it waits for a retry, so that a busy endpoint
 /// receives fewer requests.
 const MAX_CONCURRENT_REQUESTS: usize = 16;
-
-/// The maximum number of characters of a reply or a body that an error message quotes.
-pub(super) const EXCERPT_CHARS: usize = 300;
 
 /// The language models of a team.
 #[derive(Debug)]
@@ -447,25 +445,6 @@ fn with_tried(error: HostError, tried: &[TriedModel]) -> HostError {
         message: format!("{}; before, {}", error.message, tried.join("; ")),
         ..error
     }
-}
-
-pub(super) fn invalid(message: impl Into<String>) -> HostError {
-    HostError::new(HostErrorKind::Invalid, message)
-}
-
-/// Returns the beginning of a text from outside. Control characters are replaced so that it fits
-/// one line of a terminal.
-pub(super) fn excerpt(text: &str) -> String {
-    let mut start: String = text
-        .trim()
-        .chars()
-        .take(EXCERPT_CHARS)
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .collect();
-    if text.trim().chars().nth(EXCERPT_CHARS).is_some() {
-        start.push('…');
-    }
-    start
 }
 
 #[cfg(test)]

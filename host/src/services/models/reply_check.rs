@@ -3,7 +3,7 @@
 use strata_core::record::json::{self, JsonError};
 
 use super::endpoint::Outlook;
-use super::registry::{excerpt, invalid};
+use super::error_text::{excerpt, invalid};
 use super::{FinishReason, ModelReply, ModelRequest};
 use crate::gateway::HostError;
 use crate::plugin::CompiledSchema;

@@ -17,7 +17,7 @@ use strata_core::record::fault::FaultCause;
 use strata_core::record::id::to_hex;
 
 use super::endpoint::{RequestFailure, outlook_of_status};
-use super::registry::excerpt;
+use super::error_text::excerpt;
 use super::tokens::{estimate_input, estimate_tokens};
 use super::{FinishReason, ModelReply, ModelRequest};
 use crate::gateway::{HostError, HostErrorKind};

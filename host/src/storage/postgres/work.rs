@@ -11,7 +11,6 @@ use tokio::sync::Notify;
 use tokio_postgres::types::Type;
 
 use super::administer::read_settings;
-use super::connect::StatementError;
 use super::connection::Connection;
 use super::heartbeat::OwnerHeartbeat;
 use super::lease::{NewPostgresRun, PostgresLease};

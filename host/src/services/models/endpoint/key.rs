@@ -11,8 +11,8 @@ use strata_core::record::json::Json;
 
 use crate::services::models::ModelReply;
 use crate::services::models::config::ConfigError;
+use crate::services::models::error_text::excerpt;
 use crate::services::models::protocol::KeyHeader;
-use crate::services::models::registry::excerpt;
 use crate::services::redaction::{SecretRedactor, redact, redact_prefix};
 use crate::services::variables::Variables;
 

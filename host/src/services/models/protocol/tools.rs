@@ -6,7 +6,7 @@ use strata_core::record::json;
 
 use super::json_writer;
 use crate::gateway::HostError;
-use crate::services::models::registry::invalid;
+use crate::services::models::error_text::invalid;
 use crate::services::models::{ModelRequest, ToolDefinition};
 use crate::sha256::sha256;
 

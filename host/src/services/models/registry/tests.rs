@@ -491,14 +491,3 @@ fn a_missing_key_is_the_operators_error_and_names_the_variable() {
         "{error}"
     );
 }
-
-#[test]
-fn texts_from_outside_fit_one_line() {
-    let check = |text: &str, expected: &str| assert_eq!(excerpt(text), expected);
-    check(" a\tb\u{7}c ", "a b c");
-    check(&"é".repeat(EXCERPT_CHARS), &"é".repeat(EXCERPT_CHARS));
-    check(
-        &"é".repeat(EXCERPT_CHARS + 1),
-        &format!("{}…", "é".repeat(EXCERPT_CHARS)),
-    );
-}

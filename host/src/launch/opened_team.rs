@@ -1,0 +1,227 @@
+//! A saved team that was opened, together with the right to change it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use strata_core::machine::stepper::Stepper;
+use strata_core::record::event::{ComponentChanged, Event};
+use strata_core::record::id::{Digest, Slot};
+use strata_core::record::money::Usd;
+use strata_core::record::shape::Shape;
+use strata_core::state::environment::Environment;
+use strata_core::team::Team;
+
+use super::beside::run_beside;
+use super::saved::{definition_in_team_json, import_team_json};
+use super::{Components, LaunchError, join_group_log, saved_definition};
+use crate::driver::{
+    AnswerError, DriverError, HumanReply, Journal, RequestResolution, check_replies,
+};
+use crate::manifest::Definition;
+use crate::storage::{
+    FIRST_LINE, GroupLog, Lease, OpenedRun, SavedDefinition, SavedForm, StateSelector,
+    StorageLocation, StoreError,
+};
+
+/// A saved team that was read and can be resumed. Nothing was changed yet.
+pub(super) struct OpenedTeam {
+    pub(super) location: StorageLocation,
+    pub(super) definition: Definition,
+    pub(super) stepper: Stepper,
+    pub(super) next_line: u64,
+    pub(super) origin: StateOrigin,
+    pub(super) plan: ResumePlan,
+}
+
+/// A function that reads the saved team file.
+pub(super) type ReadSavedDefinition<'a> =
+    Box<dyn FnOnce() -> Result<SavedDefinition, LaunchError> + 'a>;
+
+/// Where a saved state comes from.
+pub(super) enum StateOrigin {
+    /// The records.
+    Records {
+        lease: Box<dyn Lease>,
+        team_json_differs: bool,
+    },
+    /// A `team.json` without records.
+    TeamJson(Vec<u8>),
+}
+
+/// How a run continues.
+pub(super) enum ResumePlan {
+    /// In the current lineage.
+    Continue,
+    /// In another lineage, from its newest state.
+    SwitchLineage {
+        /// The name of the lineage.
+        lineage: String,
+        /// The amount spent in all lineages, less what this lineage has reserved: that is settled
+        /// once it continues.
+        total_spent: Usd,
+    },
+    /// In a new lineage, which this event begins.
+    Fork(Box<Event>),
+}
+
+impl ResumePlan {
+    /// Returns the total spent in all lineages, if the resumed state may not know it, else zero. The
+    /// account of a new lineage contains everything.
+    pub(super) fn total_spent(&self) -> Usd {
+        if let Self::SwitchLineage { total_spent, .. } = self {
+            *total_spent
+        } else {
+            Usd::ZERO
+        }
+    }
+}
+
+impl OpenedTeam {
+    /// Opens what is saved at a path in order to change it without running anything. The files that
+    /// the team file names need not exist.
+    pub(super) fn open_without_running(location: &StorageLocation) -> Result<Self, LaunchError> {
+        Self::open_with(location, StorageLocation::open_if_free, |saved| {
+            super::parse_saved_definition(&saved()?, Definition::parse_without_files)
+        })
+    }
+
+    /// Opens what is saved. `open` takes a lease of records, and `define` returns the definition, for
+    /// which it may read the saved one.
+    pub(super) fn open_with(
+        location: &StorageLocation,
+        open: fn(&StorageLocation) -> Result<OpenedRun, StoreError>,
+        define: impl FnOnce(ReadSavedDefinition<'_>) -> Result<Definition, LaunchError>,
+    ) -> Result<Self, LaunchError> {
+        match location.saved_form()? {
+            SavedForm::Records => Self::open_records(location, open(location)?, define),
+            SavedForm::TeamJson => {
+                let bytes = location.read_team_json()?;
+                let definition = define(Box::new(|| definition_in_team_json(location, &bytes)))?;
+                let env = import_team_json(location, &definition.team, &bytes)?;
+                check_shape(&env, &definition.team)?;
+                let stepper = Stepper::new(Arc::new(definition.team.clone()), env);
+                let origin = StateOrigin::TeamJson(bytes);
+                Ok(Self {
+                    location: location.normalized(),
+                    definition,
+                    stepper,
+                    next_line: FIRST_LINE,
+                    origin,
+                    plan: ResumePlan::Continue,
+                })
+            }
+        }
+    }
+
+    /// Opens records of which a lease was taken.
+    pub(super) fn open_records(
+        location: &StorageLocation,
+        opened: OpenedRun,
+        define: impl FnOnce(ReadSavedDefinition<'_>) -> Result<Definition, LaunchError>,
+    ) -> Result<Self, LaunchError> {
+        let (mut lease, team_json_differs) = (opened.lease, opened.team_json_differs);
+        let saved = lease.definition();
+        // Parsing a large team file takes about as long as reading its state.
+        let reading = lease.as_mut();
+        let (saved, definition) = run_beside(
+            move || reading.load(&StateSelector::Head),
+            || define(Box::new(|| Ok(saved?))),
+        );
+        let (definition, saved) = (definition?, saved?);
+        check_shape(&saved.base, &definition.team)?;
+        let mut stepper = Stepper::new(Arc::new(definition.team.clone()), saved.base);
+        for record in &saved.tail {
+            stepper.apply(&record.event).map_err(DriverError::from)?;
+        }
+        let origin = StateOrigin::Records {
+            lease,
+            team_json_differs,
+        };
+        Ok(Self {
+            location: location.normalized(),
+            definition,
+            stepper,
+            next_line: saved.next_line,
+            origin,
+            plan: ResumePlan::Continue,
+        })
+    }
+
+    /// Opens a journal that continues at the end of the records, according to the resume plan. A
+    /// `team.json` alone is converted to a database here.
+    pub(super) fn into_journal(
+        self,
+        group: Option<&GroupLog>,
+    ) -> Result<(Journal, StorageLocation), LaunchError> {
+        let mut lease = match self.origin {
+            StateOrigin::Records { lease, .. } => lease,
+            StateOrigin::TeamJson(bytes) => self.location.import_team_json(
+                &bytes,
+                self.stepper.env(),
+                &saved_definition(&self.definition),
+            )?,
+        };
+        let durability = self.definition.run.durability;
+        join_group_log(lease.as_mut(), group, durability);
+        let mut journal = Journal::new(self.stepper, lease, self.next_line, durability)
+            .with_team_json(self.location.team_json())
+            .with_kept_checkpoints(self.definition.run.checkpoints_kept);
+        match self.plan {
+            ResumePlan::Continue => {}
+            ResumePlan::SwitchLineage { lineage, .. } => {
+                journal.store().switch_lineage(&lineage)?
+            }
+            ResumePlan::Fork(event) => journal.stage(*event)?,
+        }
+        Ok((journal, self.location))
+    }
+
+    /// Returns whether anything was recorded. Nothing was if the run was killed just after its
+    /// database was created.
+    pub(super) fn has_begun(&self) -> bool {
+        !self.stepper.env().run.0.is_empty()
+    }
+
+    /// Checks answers against the open requests.
+    pub(super) fn check_answers(
+        &self,
+        replies: &[HumanReply],
+    ) -> Result<Vec<RequestResolution>, AnswerError> {
+        check_replies(self.stepper.env(), replies)
+    }
+
+    /// Returns the events for the components that differ from the saved ones.
+    pub(super) fn changed_components(&self, components: &Components) -> Vec<Event> {
+        if self.has_begun() {
+            changed_components(self.stepper.env(), components.digests())
+        } else {
+            Vec::new()
+        }
+    }
+}
+
+/// Fails if a state is that of another team.
+pub(super) fn check_shape(env: &Environment, team: &Team) -> Result<(), LaunchError> {
+    let differences = env.shape.differences(&Shape::from_team(team));
+    if differences.is_empty() {
+        Ok(())
+    } else {
+        Err(LaunchError::Mismatch(differences))
+    }
+}
+
+/// Returns an event for each component that was replaced.
+fn changed_components(env: &Environment, now: BTreeMap<Slot, Digest>) -> Vec<Event> {
+    let changed = now
+        .into_iter()
+        .filter(|(slot, digest)| env.components.get(slot) != Some(digest));
+    changed
+        .map(|(slot, new)| {
+            Event::ComponentChanged(ComponentChanged {
+                slot,
+                old: env.components.get(&slot).cloned(),
+                new,
+            })
+        })
+        .collect()
+}
