@@ -70,6 +70,23 @@ fn a_run_whose_claim_was_never_answered_is_available_again() {
     worker.tend().unwrap();
     let again = worker.claim(9).unwrap().remove(0);
     assert!(again.epoch > first.epoch + 1, "{again:?}");
+
+    // Neither does one stay with its worker that could not be released.
+    let too_late = RunRelease {
+        schedule: Some(RunSchedule::Later(Some(i64::MAX))),
+        ..release
+    };
+    worker.release(&again, &too_late).unwrap_err();
+    assert!(run.state().unwrap().is_owned);
+    worker.tend().unwrap();
+    let again = worker.claim(9).unwrap().remove(0);
+    // What a team contains is no reason that it cannot be released.
+    let problem = RunRelease::refused("a \0 in a name".into());
+    worker.release(&again, &problem).unwrap();
+    assert_eq!(
+        run.state().unwrap().problem.as_deref(),
+        Some("a \u{fffd} in a name")
+    );
 }
 
 /// Answers a request with its own text.

@@ -47,6 +47,7 @@ pub(super) struct ProcessWatch {
     seen: BTreeMap<String, WatchedBeat>,
     is_watcher: bool,
     last_look: Option<Instant>,
+    last_orphan_search: Option<Instant>,
 }
 
 impl ProcessWatch {
@@ -66,7 +67,12 @@ impl ProcessWatch {
         self.is_watcher = rows.iter().any(|row| row.get::<_, &str>(0) == worker);
         let dead = self.take_from_dead(connection, worker, &rows)?;
         if self.is_watcher {
-            make_available(connection)?;
+            make_due_available(connection)?;
+            let is_early = |last: Instant| last.elapsed() < LEASE_TIME;
+            if !self.last_orphan_search.is_some_and(is_early) {
+                make_orphans_available(connection)?;
+                self.last_orphan_search = Some(Instant::now());
+            }
         }
         Ok(dead)
     }
@@ -136,15 +142,20 @@ fn take_from(connection: &Connection, process: &str, beat: i64) -> Result<bool, 
     })
 }
 
-/// Makes runs available whose time has come, and those whose owner is missing.
-fn make_available(connection: &Connection) -> Result<(), StoreError> {
-    let due = "UPDATE strata.run SET schedule = 1, scheduled_at = clock_timestamp() \
+/// Makes runs available whose time has come.
+fn make_due_available(connection: &Connection) -> Result<(), StoreError> {
+    let sql = "UPDATE strata.run SET schedule = 1, scheduled_at = clock_timestamp() \
                WHERE schedule = 2 AND wake_at <= clock_timestamp() AND owner IS NULL";
-    let orphaned = "UPDATE strata.run r SET owner = NULL, epoch = epoch + 1 \
-                    WHERE owner IS NOT NULL AND schedule <> 0 \
-                    AND NOT EXISTS (SELECT FROM strata.worker w WHERE w.id = r.owner)";
-    for sql in [due, orphaned] {
-        connection.repeat_if_broken(|connection| connection.execute(sql, &[]))?;
-    }
+    connection.repeat_if_broken(|connection| connection.execute(sql, &[]))?;
+    Ok(())
+}
+
+/// Makes runs available whose owner is missing: a worker that ended without releasing them. This reads all runs
+/// that have owners.
+fn make_orphans_available(connection: &Connection) -> Result<(), StoreError> {
+    let sql = "UPDATE strata.run r SET owner = NULL, epoch = epoch + 1 \
+               WHERE owner IS NOT NULL AND schedule <> 0 \
+               AND NOT EXISTS (SELECT FROM strata.worker w WHERE w.id = r.owner)";
+    connection.repeat_if_broken(|connection| connection.execute(sql, &[]))?;
     Ok(())
 }

@@ -180,7 +180,7 @@ pub(in crate::storage) struct DatabaseWorker {
     watch: ProcessWatch,
     /// The keys of the runs that it took and has not given up.
     held: BTreeSet<i64>,
-    /// Whether it may have taken runs without learning of it, because the connection broke before the answer.
+    /// Whether it may own other runs, because an answer did not arrive or a release failed.
     may_hold_more: bool,
 }
 
@@ -306,7 +306,7 @@ impl DatabaseWorker {
         run: &ClaimedRun,
         release: &RunRelease,
     ) -> Result<(), StoreError> {
-        // Even if this fails, `tend` makes the run available.
+        // If this fails, `tend` makes the run available.
         self.held.remove(&run.key);
         let columns = release.schedule.map(schedule_columns);
         let (value, due_ms) = (
@@ -318,17 +318,22 @@ impl DatabaseWorker {
                        problem = coalesce($5, problem), is_requested = is_requested AND $7 \
                    WHERE id = $1 AND epoch = $2 AND owner = $6";
         let owner: &str = &run.owner;
+        // A text of the server cannot contain this character, which a submitted team may have.
+        let problem = release.problem.as_ref();
+        let problem = problem.map(|text| text.replace('\0', "\u{fffd}"));
         let arguments = [
             (&run.key as _, Type::INT8),
             (&run.epoch as _, Type::INT8),
             (&value as _, Type::INT2),
             (&due_ms as _, Type::INT8),
-            (&release.problem as _, Type::TEXT),
+            (&problem as _, Type::TEXT),
             (&owner as _, Type::TEXT),
             (&release.keeps_request as _, Type::BOOL),
         ];
-        self.connection
-            .repeat_if_broken(|connection| connection.execute(sql, &arguments))?;
-        Ok(())
+        let released = self
+            .connection
+            .repeat_if_broken(|connection| connection.execute(sql, &arguments));
+        self.may_hold_more |= released.is_err();
+        released.map(drop)
     }
 }
