@@ -4,8 +4,9 @@
 //!
 //! `STRATA_CHAOS_SECONDS` says for how long faults are injected (12 by default), `STRATA_CHAOS_RUNS` how
 //! many runs there are (8 by default), and `STRATA_CHAOS_SEED` which faults these are. `.ci/run` also
-//! injects faults for five minutes into 200 runs.
+//! injects faults for five minutes into 100 runs.
 
+use std::collections::VecDeque;
 use std::io::Write;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -22,6 +23,8 @@ use crate::workspace::Workspace;
 const WORKERS: usize = 3;
 /// How many messages are sent to each run.
 const MESSAGES: usize = 2;
+/// How many messages are sent between two faults.
+const NOTES_PER_ROUND: usize = 4;
 /// How long the model takes for each reply.
 const PAUSE_MS: u64 = 1500;
 /// The prompts of a run, each of which is asked for once.
@@ -181,24 +184,38 @@ fn runs_end_as_if_nothing_had_happened_whatever_happens_to_workers_and_the_serve
         cluster.start_worker(n);
     }
     let mut random = Random(seed);
-    let mut unsent: Vec<(u64, usize)> = (0..MESSAGES)
-        .flat_map(|message| (0..runs).map(move |run| (run, message)))
-        .collect();
     let mut unsubmitted: Vec<u64> = (0..runs).collect();
+    let mut unsent: VecDeque<Note> = VecDeque::new();
     let begun = Instant::now();
     let mut rounds = 0;
     // On a slow machine, a round takes longer. Each run is there for some of them.
     while begun.elapsed() < faults_end || rounds < runs {
         rounds += 1;
         // So that some run is always going on.
-        let next = unsubmitted.pop();
-        unsubmitted.extend(next.filter(|run| !submit(&cluster.home, &url, &web, *run)));
+        if let Some(run) = unsubmitted.pop() {
+            match submit(&cluster.home, &url, &web, run) {
+                true => unsent.extend((0..MESSAGES).map(|n| Note { run, n })),
+                false => unsubmitted.push(run),
+            }
+        }
         cluster.disturb(&mut random);
-        unsent.retain(|(run, message)| !send(&cluster.home, &url, *run, *message));
+        for _ in 0..NOTES_PER_ROUND {
+            if let Some(note) = unsent.pop_front()
+                && !note.send(&cluster.home, &url)
+            {
+                unsent.push_back(note);
+            }
+        }
     }
     wait_until(|| {
-        unsubmitted.retain(|run| !submit(&cluster.home, &url, &web, *run));
-        unsent.retain(|(run, message)| !send(&cluster.home, &url, *run, *message));
+        unsubmitted.retain(|run| {
+            let is_there = submit(&cluster.home, &url, &web, *run);
+            if is_there {
+                unsent.extend((0..MESSAGES).map(|n| Note { run: *run, n }));
+            }
+            !is_there
+        });
+        unsent.retain(|note| !note.send(&cluster.home, &url));
         unsubmitted.is_empty() && unsent.is_empty()
     });
     for run in 0..runs {
@@ -236,19 +253,30 @@ fn submit(home: &Workspace, url: &str, web: &Web, run: u64) -> bool {
     ended.code == Some(0) || ended.stderr.contains("has a run of the name")
 }
 
-/// Sends a message, which has a key. Returns whether it was accepted.
-fn send(home: &Workspace, url: &str, run: u64, message: usize) -> bool {
-    let (place, key) = (format!("{url}&run=run-{run}"), format!("note-{message}"));
-    let send = [
-        "send",
-        &place,
-        "--cause",
-        "Note",
-        "--idempotency-key",
-        &key,
-        &key,
-    ];
-    home.host(&send).code == Some(0)
+/// A message to a run.
+struct Note {
+    run: u64,
+    n: usize,
+}
+
+impl Note {
+    /// Sends it, with a key. Returns whether it was accepted.
+    fn send(&self, home: &Workspace, url: &str) -> bool {
+        let (place, key) = (
+            format!("{url}&run=run-{}", self.run),
+            format!("note-{}", self.n),
+        );
+        let send = [
+            "send",
+            &place,
+            "--cause",
+            "Note",
+            "--idempotency-key",
+            &key,
+            &key,
+        ];
+        home.host(&send).code == Some(0)
+    }
 }
 
 /// Checks that a run is like an undisturbed one, and returns how often it was resumed.
