@@ -1,7 +1,7 @@
 //! HTTP: the types of requests and responses, and the client that guests use.
 //!
 //! `plugin::http` decides what is granted. Here, `address` decides which IP addresses a name may
-//! resolve to, `client` performs exchanges, `secret` inserts and removes secrets, and `record`
+//! resolve to, `connections` makes and keeps connections, `client` performs exchanges, `secret` inserts and removes secrets, and `record`
 //! defines the format of records. `services::redaction` finds secrets in responses. The driver decides
 //! whether an exchange is replayed.
 
@@ -9,11 +9,13 @@ mod address;
 
 pub(crate) use self::address::{is_private, is_public};
 mod client;
+mod connections;
 mod outbound;
 mod record;
 pub mod secret;
 
-pub use client::{FailedExchange, HostLookup, HttpClient, HttpClientError, RequestSent};
+pub use client::{FailedExchange, HttpClient, RequestSent};
+pub use connections::{HostLookup, HttpClientError};
 pub use record::parse_operator_response;
 
 use reqwest::Url;

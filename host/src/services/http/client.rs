@@ -1,25 +1,20 @@
 //! The HTTP client for guests. Performs one exchange, from connecting to the last byte. The
 //! exchange is limited in time and size, goes only where the grants allow, including every
-//! redirect, and connects to exactly the addresses that were checked.
-//!
-//! Connections are not reused: if the server had closed one, it would be unclear whether a write
-//! was sent. Proxies of the environment are not used, because the addresses behind a proxy cannot
-//! be checked.
+//! redirect, and connects to exactly the addresses that were checked (`connections`).
 
 use std::collections::BTreeSet;
 use std::error::Error;
-use std::net::{IpAddr, SocketAddr};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
-use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
-use reqwest::{Client, Method, Url};
+use reqwest::{Method, Url};
 use strata_core::record::fault::{FaultCause, Grant};
-use tower::util::MapResponseLayer;
 
+use super::connections::{
+    CONNECTION, ConnectionProgress, ConnectionUse, Connections, ForbiddenAddress, HostLookup,
+    HttpClientError,
+};
 use super::secret::{self, Secrets};
 use super::{
     DEFAULT_TIMEOUT_MS, Header, HttpRequest, HttpResponse, KEY_HEADER, MAX_BODY_BYTES,
@@ -29,12 +24,10 @@ use crate::gateway::{Allowance, HostError, HostErrorKind, ITEM_BYTES};
 use crate::plugin::http::{
     GrantedParts, HttpGrant, authority, check_grants, display_url, secrets_for,
 };
-use crate::services::client::{self, error_with_causes};
+use crate::services::client::error_with_causes;
 
 /// The maximum number of redirects. Browsers follow about twenty, and services need one or two.
 const MAX_REDIRECTS: usize = 5;
-/// The maximum time for connecting. An available server accepts within a few round trips.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Headers that authenticate the sender. They are not sent to another host after a redirect.
 const CREDENTIAL_HEADERS: [&str; 4] = [
     "authorization",
@@ -43,29 +36,9 @@ const CREDENTIAL_HEADERS: [&str; 4] = [
     "x-api-key",
 ];
 
-tokio::task_local! {
-    /// Whether the current exchange has established a connection, including TLS. Nothing of a
-    /// request is sent before that. Each exchange connects in its own task, because connections are
-    /// not reused.
-    static CONNECTED: Arc<AtomicBool>;
-}
-
-/// A function that resolves a host name.
-pub type HostLookup =
-    Arc<dyn Fn(String) -> BoxFuture<'static, std::io::Result<Vec<IpAddr>>> + Send + Sync>;
-
-/// The HTTP client cannot be set up on this machine.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot set up the client for http: {0}")]
-pub struct HttpClientError(String);
-
 /// The HTTP client.
 pub struct HttpClient {
-    plain: Client,
-    /// The client for TLS. Created when it is first needed, so that a machine without root
-    /// certificates can still reach its own servers.
-    secure: OnceLock<Result<Client, String>>,
-    resolver: Arc<CheckedResolver>,
+    connections: Connections,
     secrets: Secrets,
 }
 
@@ -109,15 +82,8 @@ impl HttpClient {
 
     /// Creates a client that resolves names with `lookup`.
     pub fn with_lookup(secrets: Secrets, lookup: HostLookup) -> Result<Self, HttpClientError> {
-        let resolver = Arc::new(CheckedResolver { lookup });
-        let plain = builder(&resolver)
-            .tls_certs_only([])
-            .build()
-            .map_err(|error| HttpClientError(error_with_causes(&error)))?;
         Ok(Self {
-            plain,
-            secure: OnceLock::new(),
-            resolver,
+            connections: Connections::new(lookup)?,
             secrets,
         })
     }
@@ -138,11 +104,14 @@ impl HttpClient {
                 .clamp(1, MAX_TIMEOUT_MS)
                 .into(),
         );
-        let connected = Arc::new(AtomicBool::new(false));
+        let connection = Arc::new(ConnectionProgress::default());
         let late = |_| {
-            let (what, sent) = match connected.load(Ordering::Relaxed) {
-                true => ("whole answer", RequestSent::Perhaps),
-                false => ("connection", RequestSent::No),
+            // A write needs a connection of its own.
+            let waits_for_connection =
+                connection.is_begun() || request.is_write() && !connection.is_done();
+            let (what, sent) = match waits_for_connection {
+                true => ("connection", RequestSent::No),
+                false => ("whole answer", RequestSent::Perhaps),
             };
             FailedExchange {
                 sent,
@@ -159,7 +128,7 @@ impl HttpClient {
             let response = self.follow(request, grants, key, &mut known).await?;
             self.read_response(response, &known, allowance).await
         };
-        let exchange = CONNECTED.scope(connected.clone(), exchange);
+        let exchange = CONNECTION.scope(connection.clone(), exchange);
         let exchange = tokio::time::timeout(limit, exchange).await;
         exchange
             .unwrap_or_else(|elapsed| Err(late(elapsed)))
@@ -239,16 +208,46 @@ impl HttpClient {
         ))
     }
 
+    /// Sends a request. A read may be sent over a connection that is kept; if the server has closed
+    /// that, the read is sent again over a new one.
     async fn send(
         &self,
         hop: &HttpHop<'_>,
         key: &str,
     ) -> Result<reqwest::Response, FailedExchange> {
+        let failed = |error: reqwest::Error| connection_failure(&error.without_url());
+        CONNECTION.with(|connection| connection.reset());
+        if !hop.request.is_write() {
+            let sent = self.request(hop, key, ConnectionUse::Kept)?.send().await;
+            let is_new = CONNECTION.with(|connection| connection.is_done());
+            match sent {
+                Err(error) if !is_new && !error.is_connect() => {
+                    tracing::debug!("a connection that was kept is not usable: {error}");
+                }
+                sent => return sent.map_err(failed),
+            }
+        }
+        let request = self.request(hop, key, ConnectionUse::New)?;
+        request.send().await.map_err(failed)
+    }
+
+    /// Builds a request.
+    fn request(
+        &self,
+        hop: &HttpHop<'_>,
+        key: &str,
+        reuse: ConnectionUse,
+    ) -> Result<reqwest::RequestBuilder, FailedExchange> {
         let request = hop.request;
         let method = Method::from_bytes(request.method.as_bytes())
             .map_err(|_| exchange_failure(HostErrorKind::Invalid, "there is no such method"))?;
-        let mut sent = self
-            .client(&hop.url)?
+        let client = self.connections.client(&hop.url, reuse).map_err(|error| {
+            exchange_failure(
+                HostErrorKind::Upstream,
+                format!("cannot set up TLS: {error}"),
+            )
+        })?;
+        let mut built = client
             .request(method, self.url_with_secrets(hop)?)
             .headers(self.headers(hop)?);
         if request.is_write() {
@@ -259,7 +258,7 @@ impl HttpClient {
                     "the idempotency key is no value of a header",
                 )
             })?;
-            sent = sent.header(KEY_HEADER, key);
+            built = built.header(KEY_HEADER, key);
         }
         if let Some(body) = &request.body {
             let names: &[String] = if hop.is_same_origin {
@@ -268,28 +267,9 @@ impl HttpClient {
                 &[]
             };
             let filled = self.secrets.fill_bytes(body, names, MAX_BODY_BYTES);
-            sent = sent.body(filled.ok_or_else(|| too_long_failure("body is", MAX_BODY_BYTES))?);
+            built = built.body(filled.ok_or_else(|| too_long_failure("body is", MAX_BODY_BYTES))?);
         }
-        sent.send()
-            .await
-            .map_err(|error| connection_failure(&error.without_url()))
-    }
-
-    fn client(&self, url: &Url) -> Result<&Client, FailedExchange> {
-        if url.scheme() == "http" {
-            return Ok(&self.plain);
-        }
-        let secure = self.secure.get_or_init(|| {
-            builder(&self.resolver)
-                .build()
-                .map_err(|error| error_with_causes(&error))
-        });
-        secure.as_ref().map_err(|error| {
-            exchange_failure(
-                HostErrorKind::Upstream,
-                format!("cannot set up TLS: {error}"),
-            )
-        })
+        Ok(built)
     }
 
     /// Returns the address with its secrets inserted. No secrets are inserted into the target of a
@@ -467,20 +447,6 @@ fn redirect_target<'a>(
     }))
 }
 
-fn builder(resolver: &Arc<CheckedResolver>) -> reqwest::ClientBuilder {
-    let connection_observer = MapResponseLayer::new(|connection| {
-        let _ = CONNECTED.try_with(|connected| connected.store(true, Ordering::Relaxed));
-        connection
-    });
-    let builder = client::builder()
-        .connect_timeout(CONNECT_TIMEOUT)
-        .connector_layer(connection_observer);
-    builder
-        .no_proxy()
-        .pool_max_idle_per_host(0)
-        .dns_resolver(Arc::clone(resolver))
-}
-
 /// Returns whether the host is an IP address or this machine. Such a host is reachable only if it
 /// was granted literally.
 fn is_literal(url: &Url) -> bool {
@@ -533,49 +499,4 @@ fn find_cause<'a, T: Error + 'static>(error: &'a (dyn Error + 'static)) -> Optio
         next = error.source();
     }
     None
-}
-
-/// Resolves names and withholds addresses that are not allowed. The client connects to exactly the
-/// addresses that are returned.
-struct CheckedResolver {
-    lookup: HostLookup,
-}
-
-/// The error for a name that resolves only to addresses that are not allowed. It does not contain
-/// them: otherwise a guest could map a private network.
-#[derive(Debug, thiserror::Error)]
-#[error(
-    "`{name}` is not at a public address; if that is meant, use the address itself and grant it"
-)]
-struct ForbiddenAddress {
-    name: String,
-}
-
-impl Resolve for CheckedResolver {
-    fn resolve(&self, name: Name) -> Resolving {
-        let name = name.as_str().to_owned();
-        let found = (self.lookup)(name.clone());
-        Box::pin(async move {
-            let (allowed, forbidden) = found
-                .await?
-                .into_iter()
-                .partition::<Vec<IpAddr>, _>(|address| address::is_allowed(&name, *address));
-            match forbidden.first() {
-                Some(address) if allowed.is_empty() => {
-                    tracing::warn!(
-                        "`{name}` is at the address {address}, which is not public: it is not connected to"
-                    );
-                    Err(ForbiddenAddress { name }.into())
-                }
-                _ => {
-                    let addresses: Addrs = Box::new(
-                        allowed
-                            .into_iter()
-                            .map(|address| SocketAddr::new(address, 0)),
-                    );
-                    Ok(addresses)
-                }
-            }
-        })
-    }
 }

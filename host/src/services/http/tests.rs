@@ -1,5 +1,6 @@
 //! The client against servers on loopback that are hostile, broken or slow.
 
+mod connections;
 mod names;
 mod secrets;
 mod server;
