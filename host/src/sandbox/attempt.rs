@@ -8,7 +8,7 @@ use strata_core::record::fault::{Fault, FaultKind};
 use strata_core::record::message::Draft;
 use wasmtime::Store;
 
-use super::bindings::{thinker, types};
+use super::bindings::types;
 use super::component::{LinkedComponent, ScriptFile};
 use super::ctx::Ctx;
 use super::media::bytes_from_guest;
@@ -18,13 +18,6 @@ use super::{
 };
 use crate::gateway::Gateway;
 use crate::plugin::Grants;
-
-// The parameters and results of the exported functions as the WIT defines them.
-pub(super) type ActParams<'a> = (&'a types::Attempt, &'a types::Input);
-pub(super) type ChooseParams<'a> = (&'a types::Attempt, &'a thinker::Situation);
-pub(super) type RunResult = (Result<types::Output, types::Failure>,);
-pub(super) type PlanResult = (Result<Vec<types::Task>, types::Failure>,);
-pub(super) type ChooseResult = (Result<i32, types::Failure>,);
 
 /// Runs an attempt. It ends within its limits whatever the guest does. `script` is what the
 /// component interprets, if it is an interpreter.
@@ -174,29 +167,25 @@ async fn execute(
         }
         EntryPoint::Run { action, index, .. } => {
             let input = convert::input(call, action, *index);
-            let Some(run) = ready.run() else {
+            let Some(run) = ready.run(&mut *store, &instance)? else {
                 return Ok(Err(missing_export("handler")));
             };
-            let run = instance.get_typed_func::<ActParams<'_>, RunResult>(&mut *store, run)?;
             let (result,) = run.call_async(&mut *store, (&attempt, &input)).await?;
             result.map(GuestOutput::Output)
         }
         EntryPoint::Plan { action, index } => {
-            let Some(plan) = ready.plan() else {
+            let Some(plan) = ready.plan(&mut *store, &instance)? else {
                 return Ok(Err(missing_export("planner")));
             };
             let input = convert::input(call, action, *index);
-            let plan = instance.get_typed_func::<ActParams<'_>, PlanResult>(&mut *store, plan)?;
             let (result,) = plan.call_async(&mut *store, (&attempt, &input)).await?;
             result.map(GuestOutput::Tasks)
         }
         EntryPoint::Choose { round, candidates } => {
-            let Some(choose) = ready.choose() else {
+            let Some(choose) = ready.choose(&mut *store, &instance)? else {
                 return Ok(Err(missing_export("thinker")));
             };
             let situation = convert::situation(call, *round, candidates);
-            let choose =
-                instance.get_typed_func::<ChooseParams<'_>, ChooseResult>(&mut *store, choose)?;
             let (result,) = choose
                 .call_async(&mut *store, (&attempt, &situation))
                 .await?;

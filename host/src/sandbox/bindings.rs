@@ -7,6 +7,14 @@ pub(super) use generated::strata::action::*;
 
 pub(super) use interpreter::strata::interpreter::script;
 
+// The parameters and results of the exported functions as the WIT defines them.
+pub(super) type ActParams<'a> = (&'a types::Attempt, &'a types::Input);
+pub(super) type ChooseParams<'a> = (&'a types::Attempt, &'a thinker::Situation);
+pub(super) type RunResult = (Result<types::Output, types::Failure>,);
+pub(super) type PlanResult = (Result<Vec<types::Task>, types::Failure>,);
+pub(super) type ChooseResult = (Result<i32, types::Failure>,);
+pub(super) type DescribeResult = (handler::Manifest,);
+
 mod interpreter {
     #![allow(missing_docs, reason = "generated; the WIT is its documentation")]
 

@@ -360,11 +360,9 @@ impl Stepper {
                 idempotency_prefix(&self.state.team, &self.state.env, run, call.activation());
             activation.idempotency_key(&base, work)
         };
-        let key_prefix = self
-            .state
-            .env
-            .lineage
-            .idempotency_run(&self.state.env.run.0);
+        let run = &self.state.env.run.0;
+        let seed = idempotency_key(run);
+        let key_prefix = self.state.env.lineage.idempotency_run(run);
         Invocation {
             role: id,
             via,
@@ -378,8 +376,11 @@ impl Stepper {
             } else {
                 Vec::new()
             },
-            idempotency_key: idempotency_key(&key_prefix),
-            seed: idempotency_key(&self.state.env.run.0),
+            idempotency_key: match key_prefix == *run {
+                true => seed.clone(),
+                false => idempotency_key(&key_prefix),
+            },
+            seed,
             arguments: match work {
                 Work::ToolCall { turn, call, .. } => activation
                     .turns

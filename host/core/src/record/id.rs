@@ -61,10 +61,13 @@ pub enum SlotKind {
 
 /// Returns bytes in lower-case hexadecimal, the notation of digests.
 pub fn to_hex(bytes: &[u8]) -> String {
-    bytes
-        .iter()
-        .map(|byte| alloc::format!("{byte:02x}"))
-        .collect()
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let mut hex = String::with_capacity(2 * bytes.len());
+    for byte in bytes {
+        hex.push(char::from(DIGITS[usize::from(byte >> 4)]));
+        hex.push(char::from(DIGITS[usize::from(byte & 15)]));
+    }
+    hex
 }
 
 macro_rules! text_id {

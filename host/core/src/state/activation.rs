@@ -5,6 +5,7 @@ mod conversation;
 mod host_calls;
 mod turns;
 
+use alloc::borrow::Cow;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -492,8 +493,11 @@ pub fn idempotency_base(run: &str, step: u64, role: &str) -> String {
 
 /// Returns the name of a role as a part of an idempotency key. `/` and `%` are escaped as in URLs;
 /// otherwise the key could equal that of another role.
-pub(crate) fn escape_in_key(role: &str) -> String {
-    role.replace('%', "%25").replace('/', "%2F")
+pub(crate) fn escape_in_key(role: &str) -> Cow<'_, str> {
+    match role.contains(['%', '/']) {
+        true => role.replace('%', "%25").replace('/', "%2F").into(),
+        false => role.into(),
+    }
 }
 
 /// Returns the action that carries out a task: the one it names, otherwise the workers in turn;

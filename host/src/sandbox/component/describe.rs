@@ -10,10 +10,7 @@ use super::load_error::error_chain;
 use super::{ComponentManifest, LinkedComponent, LoadError};
 use crate::gateway::ITEM_BYTES;
 use crate::plugin::{Grants, Limits};
-use crate::sandbox::attempt::{
-    ActParams, ChooseParams, ChooseResult, PlanResult, RunResult, new_store,
-};
-use crate::sandbox::bindings::handler;
+use crate::sandbox::attempt::new_store;
 use crate::sandbox::ctx::Ctx;
 use crate::sandbox::{convert, fault};
 use crate::units::format_bytes;
@@ -89,27 +86,22 @@ async fn describe(ready: &LinkedComponent, limits: Limits) -> Result<ComponentMa
             .instantiate(&mut store)
             .await
             .map_err(DescribeFailure::Failed)?;
-        if let Some(run) = ready.run() {
-            instance
-                .get_typed_func::<ActParams<'_>, RunResult>(&mut store, run)
-                .map_err(DescribeFailure::Types)?;
-        }
-        if let Some(plan) = ready.plan() {
-            instance
-                .get_typed_func::<ActParams<'_>, PlanResult>(&mut store, plan)
-                .map_err(DescribeFailure::Types)?;
-        }
-        if let Some(choose) = ready.choose() {
-            instance
-                .get_typed_func::<ChooseParams<'_>, ChooseResult>(&mut store, choose)
-                .map_err(DescribeFailure::Types)?;
-        }
-        let Some(describe) = ready.describe() else {
+        // The types of the other functions are checked as well.
+        ready
+            .run(&mut store, &instance)
+            .map_err(DescribeFailure::Types)?;
+        ready
+            .plan(&mut store, &instance)
+            .map_err(DescribeFailure::Types)?;
+        ready
+            .choose(&mut store, &instance)
+            .map_err(DescribeFailure::Types)?;
+        let describe = ready
+            .describe(&mut store, &instance)
+            .map_err(DescribeFailure::Types)?;
+        let Some(describe) = describe else {
             return Ok(ComponentManifest::default());
         };
-        let describe = instance
-            .get_typed_func::<(), (handler::Manifest,)>(&mut store, describe)
-            .map_err(DescribeFailure::Types)?;
         let (manifest,) = describe
             .call_async(&mut store, ())
             .await

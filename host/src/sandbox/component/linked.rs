@@ -1,14 +1,18 @@
 //! A linked component whose functions have been looked up, so that calls need no searching.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use wasmtime::component::{
-    Component, ComponentExportIndex, HasSelf, Instance, InstancePre, Linker,
+    Component, ComponentExportIndex, ComponentNamedList, HasSelf, Instance, InstancePre, Lift,
+    Linker, Lower, TypedFunc,
 };
 use wasmtime::{Engine, Store};
 
 use super::{Exports, HANDLER, LoadError, PLANNER, THINKER, load_error};
-use crate::sandbox::bindings::{VersatileAction, script};
+use crate::sandbox::bindings::{
+    ActParams, ChooseParams, ChooseResult, DescribeResult, PlanResult, RunResult, VersatileAction,
+    script,
+};
 use crate::sandbox::capability;
 use crate::sandbox::ctx::Ctx;
 use crate::sandbox::debug_info::DebugInfo;
@@ -23,8 +27,8 @@ pub(in crate::sandbox) struct LinkedComponent {
     wasi: WasiImport,
     /// `None` if the component does not use the host's interfaces.
     handler: Option<Handler>,
-    plan: Option<ComponentExportIndex>,
-    choose: Option<ComponentExportIndex>,
+    plan: Option<ExportedFunction>,
+    choose: Option<ExportedFunction>,
     functions: ForeignFunctions,
     sources: Arc<DebugInfo>,
     ticker: Arc<Ticker>,
@@ -32,8 +36,52 @@ pub(in crate::sandbox) struct LinkedComponent {
 
 /// The exported functions of the handler.
 struct Handler {
-    describe: ComponentExportIndex,
-    run: ComponentExportIndex,
+    describe: ExportedFunction,
+    run: ExportedFunction,
+}
+
+/// An exported function. All instances of a component have the same types, so the type of the function
+/// is checked in the first one only: comparing the types takes as long as a short call.
+struct ExportedFunction {
+    index: ComponentExportIndex,
+    is_checked: OnceLock<()>,
+}
+
+impl ExportedFunction {
+    /// Returns a function of an interface, if the component exports it.
+    fn of(component: &Component, interface: &str, name: &str) -> Option<Self> {
+        let interface = component.get_export_index(None, interface)?;
+        Some(Self {
+            index: component.get_export_index(Some(&interface), name)?,
+            is_checked: OnceLock::new(),
+        })
+    }
+
+    /// Returns the function of an instance of its component. Fails if it has another type.
+    ///
+    /// # Safety
+    ///
+    /// `Params` and `Return` are the same, except for lifetimes, in all calls with this function.
+    #[expect(unsafe_code, reason = "the type of the function was checked before")]
+    unsafe fn in_instance<Params, Return>(
+        &self,
+        store: &mut Store<Ctx>,
+        instance: &Instance,
+    ) -> wasmtime::Result<TypedFunc<Params, Return>>
+    where
+        Params: ComponentNamedList + Lower,
+        Return: ComponentNamedList + Lift,
+    {
+        if self.is_checked.get().is_some()
+            && let Some(function) = instance.get_func(&mut *store, &self.index)
+        {
+            // SAFETY: the type was compared with these types in another instance of the component.
+            return Ok(unsafe { TypedFunc::new_unchecked(function) });
+        }
+        let function = instance.get_typed_func(&mut *store, &self.index)?;
+        self.is_checked.get_or_init(|| ());
+        Ok(function)
+    }
 }
 
 /// Whether a component imports WASI.
@@ -51,10 +99,7 @@ impl LinkedComponent {
         metering: Metering,
         ticker: &Arc<Ticker>,
     ) -> Result<Self, LoadError> {
-        let function = |interface, name| {
-            let interface = component.get_export_index(None, interface)?;
-            component.get_export_index(Some(&interface), name)
-        };
+        let function = |interface, name| ExportedFunction::of(component, interface, name);
         let handler = function(HANDLER, "describe").zip(function(HANDLER, "run"));
         check_bounds(component)?;
         let engine = component.engine();
@@ -116,20 +161,60 @@ impl LinkedComponent {
         self.pre.instantiate_async(store).await
     }
 
-    pub(in crate::sandbox) fn describe(&self) -> Option<&ComponentExportIndex> {
-        self.handler.as_ref().map(|handler| &handler.describe)
+    /// Returns the function `describe` of an instance, if the component exports it.
+    #[expect(unsafe_code, reason = "the types are those of the WIT")]
+    pub(in crate::sandbox) fn describe(
+        &self,
+        store: &mut Store<Ctx>,
+        instance: &Instance,
+    ) -> wasmtime::Result<Option<TypedFunc<(), DescribeResult>>> {
+        let Some(function) = self.handler.as_ref().map(|handler| &handler.describe) else {
+            return Ok(None);
+        };
+        // SAFETY: this is the only call with this function.
+        unsafe { function.in_instance(store, instance).map(Some) }
     }
 
-    pub(in crate::sandbox) fn run(&self) -> Option<&ComponentExportIndex> {
-        self.handler.as_ref().map(|handler| &handler.run)
+    /// Returns the function `run` of an instance, if the component exports it.
+    #[expect(unsafe_code, reason = "the types are those of the WIT")]
+    pub(in crate::sandbox) fn run<'a>(
+        &self,
+        store: &mut Store<Ctx>,
+        instance: &Instance,
+    ) -> wasmtime::Result<Option<TypedFunc<ActParams<'a>, RunResult>>> {
+        let Some(function) = self.handler.as_ref().map(|handler| &handler.run) else {
+            return Ok(None);
+        };
+        // SAFETY: this is the only call with this function.
+        unsafe { function.in_instance(store, instance).map(Some) }
     }
 
-    pub(in crate::sandbox) fn plan(&self) -> Option<&ComponentExportIndex> {
-        self.plan.as_ref()
+    /// Returns the function `plan` of an instance, if the component exports it.
+    #[expect(unsafe_code, reason = "the types are those of the WIT")]
+    pub(in crate::sandbox) fn plan<'a>(
+        &self,
+        store: &mut Store<Ctx>,
+        instance: &Instance,
+    ) -> wasmtime::Result<Option<TypedFunc<ActParams<'a>, PlanResult>>> {
+        let Some(function) = &self.plan else {
+            return Ok(None);
+        };
+        // SAFETY: this is the only call with this function.
+        unsafe { function.in_instance(store, instance).map(Some) }
     }
 
-    pub(in crate::sandbox) fn choose(&self) -> Option<&ComponentExportIndex> {
-        self.choose.as_ref()
+    /// Returns the function `choose` of an instance, if the component exports it.
+    #[expect(unsafe_code, reason = "the types are those of the WIT")]
+    pub(in crate::sandbox) fn choose<'a>(
+        &self,
+        store: &mut Store<Ctx>,
+        instance: &Instance,
+    ) -> wasmtime::Result<Option<TypedFunc<ChooseParams<'a>, ChooseResult>>> {
+        let Some(function) = &self.choose else {
+            return Ok(None);
+        };
+        // SAFETY: this is the only call with this function.
+        unsafe { function.in_instance(store, instance).map(Some) }
     }
 
     /// Returns the debug information of the component.

@@ -2,7 +2,7 @@
 //! other teams of the process without owning them, so the code is freed with the last team that
 //! uses it.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 
 use strata_core::record::id::Digest;
@@ -17,37 +17,66 @@ pub(super) struct LoadedComponent {
     pub(super) script: Option<ScriptFile>,
 }
 
-type ComponentKey = (Digest, Metering);
+/// Components by their digests.
+struct ComponentMap<T> {
+    /// Those that do not count fuel.
+    plain: BTreeMap<Digest, T>,
+    /// Those that do.
+    fuel: BTreeMap<Digest, T>,
+}
 
 /// The components of one team.
 #[derive(Default)]
-pub(super) struct TeamComponents(RwLock<HashMap<ComponentKey, Arc<LoadedComponent>>>);
+pub(super) struct TeamComponents(RwLock<ComponentMap<Arc<LoadedComponent>>>);
 
 /// The components of all teams of the process.
 #[derive(Default)]
-pub(super) struct SharedComponents(Mutex<HashMap<ComponentKey, Weak<LoadedComponent>>>);
+pub(super) struct SharedComponents(Mutex<ComponentMap<Weak<LoadedComponent>>>);
+
+impl<T> Default for ComponentMap<T> {
+    fn default() -> Self {
+        Self {
+            plain: BTreeMap::new(),
+            fuel: BTreeMap::new(),
+        }
+    }
+}
+
+impl<T> ComponentMap<T> {
+    fn of(&self, metering: Metering) -> &BTreeMap<Digest, T> {
+        match metering {
+            Metering::Plain => &self.plain,
+            Metering::Fuel => &self.fuel,
+        }
+    }
+
+    fn of_mut(&mut self, metering: Metering) -> &mut BTreeMap<Digest, T> {
+        match metering {
+            Metering::Plain => &mut self.plain,
+            Metering::Fuel => &mut self.fuel,
+        }
+    }
+}
 
 impl TeamComponents {
     pub(super) fn get(&self, digest: &Digest, metering: Metering) -> Option<Arc<LoadedComponent>> {
         let components = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        components.get(&(digest.clone(), metering)).cloned()
+        components.of(metering).get(digest).cloned()
     }
 
     pub(super) fn insert(&self, metering: Metering, component: &Arc<LoadedComponent>) {
         let mut components = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        components.insert(
-            (component.info.digest.clone(), metering),
-            Arc::clone(component),
-        );
+        let digest = component.info.digest.clone();
+        components
+            .of_mut(metering)
+            .insert(digest, Arc::clone(component));
     }
 }
 
 impl SharedComponents {
     pub(super) fn get(&self, digest: &Digest, metering: Metering) -> Option<Arc<LoadedComponent>> {
         let shared = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        shared
-            .get(&(digest.clone(), metering))
-            .and_then(Weak::upgrade)
+        shared.of(metering).get(digest).and_then(Weak::upgrade)
     }
 
     /// Makes a component available to other teams. If two teams have loaded it at the same time,
@@ -59,13 +88,16 @@ impl SharedComponents {
     ) -> Arc<LoadedComponent> {
         let mut shared = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // Removes the entries of freed components.
-        shared.retain(|_, component| component.strong_count() > 0);
-        let key = (component.info.digest.clone(), metering);
-        if let Some(existing) = shared.get(&key).and_then(Weak::upgrade) {
+        let is_alive = |component: &Weak<LoadedComponent>| component.strong_count() > 0;
+        shared.plain.retain(|_, component| is_alive(component));
+        shared.fuel.retain(|_, component| is_alive(component));
+        let shared = shared.of_mut(metering);
+        let digest = component.info.digest.clone();
+        if let Some(existing) = shared.get(&digest).and_then(Weak::upgrade) {
             return existing;
         }
         let component = Arc::new(component);
-        shared.insert(key, Arc::downgrade(&component));
+        shared.insert(digest, Arc::downgrade(&component));
         component
     }
 }
@@ -107,6 +139,7 @@ mod tests {
                 .0
                 .lock()
                 .expect("no panic")
+                .plain
                 .values()
                 .filter(|w| w.strong_count() > 0)
                 .count()
@@ -131,6 +164,7 @@ mod tests {
                 .0
                 .lock()
                 .expect("no panic")
+                .plain
                 .len(),
             1,
             "the entries of freed components are removed"

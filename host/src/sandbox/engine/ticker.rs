@@ -4,14 +4,11 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, Thread};
-use std::time::Duration;
 
 use wasmtime::{Engine, EngineWeak};
 
-/// How often running guests are interrupted to check their limits. Short enough that a guest delays
-/// other tasks on its thread by no more than the usual error of a timer, long enough that the cost
-/// of the switch (about 1 µs) is negligible.
-const TICK_INTERVAL: Duration = Duration::from_millis(5);
+use crate::sandbox::limits::TICK_INTERVAL;
+
 /// After how many ticks without a running guest the thread goes to sleep. Waking it costs a system
 /// call, which the short pauses between the attempts of a busy team should not cause.
 const IDLE_TICKS: u32 = 200;
@@ -128,7 +125,7 @@ impl TickerShared {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Instant;
+    use std::time::{Duration, Instant};
 
     use super::*;
 
