@@ -6,6 +6,7 @@
 //! is decided in `translate`.
 
 mod translate;
+mod warning;
 
 use std::collections::BTreeMap;
 
@@ -21,6 +22,7 @@ use strata_core::record::host_call::{
 use strata_core::record::work::Task;
 
 pub use translate::{EventTranslator, action_name, count_lines, is_routed};
+pub use warning::may_be_warning;
 
 /// One line of a run's public events.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]

@@ -351,7 +351,7 @@ impl RunAttempt {
                 (self.report)(WorkerReport::Notice(&self.location, text.to_owned()));
             }
         };
-        let on_line = LineListener::Each(Box::new(|_| {}));
+        let on_line = LineListener::none();
         let mut run = match resume_claimed(&resume, report, on_line)? {
             ClaimedOutcome::Running(run) => run,
             ClaimedOutcome::Resting(schedule) => {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use strata_core::machine::stepper::Stepper;
+use strata_core::record::event::Event;
 use strata_core::record::id::RunId;
 use strata_core::state::environment::Environment;
 use strata_host::driver::{Driver, Journal, LineListener};
@@ -87,11 +88,14 @@ impl Place {
         let lease = location.vacate(ReplacePolicy::Never)?.create(new)?;
         let stepper = Stepper::new(Arc::new(definition.team), env);
         let journal = Journal::new(stepper, lease, FIRST_LINE, durability);
-        let mut journal = journal.with_listener(LineListener::Each(Box::new(move |line| {
-            if matches!(line.event, PublicEvent::StepCommitted { .. }) {
-                committed();
-            }
-        })));
+        let mut journal = journal.with_listener(LineListener::Selected {
+            select: |event| matches!(event, Event::StepCommitted(_)),
+            on_line: Box::new(move |line| {
+                if matches!(line.event, PublicEvent::StepCommitted { .. }) {
+                    committed();
+                }
+            }),
+        });
         journal.stage(journal.stepper().run_started_event(
             RunId::from(name),
             "go".into(),

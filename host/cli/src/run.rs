@@ -15,7 +15,7 @@ use strata_host::launch::{
 };
 use strata_host::manifest::operator::{in_force, policy_files};
 use strata_host::manifest::{Overrides, find_team_file};
-use strata_host::public_event::EventLine;
+use strata_host::public_event::{EventLine, may_be_warning};
 use strata_host::services::models::{RECORD_BEGINNING, StreamObserverFactory};
 use strata_host::storage::{ReplacePolicy, StorageLocation, resolve_link, update_latest_link};
 use tokio::sync::watch;
@@ -92,11 +92,7 @@ async fn launch_and_run(
         .as_deref()
         .map(|path| (path, args.previous_content()));
     let had_events = args.events.as_ref().is_some_and(|path| path.exists());
-    let on_line = LineListener::Each(event_listener(
-        events,
-        Reporter::new(printer, live.clone()),
-        printer,
-    )?);
+    let on_line = line_listener(events, Reporter::new(printer, live.clone()), printer)?;
     // The server is started before anything is saved, so that an address in use leaves nothing
     // behind.
     let metrics = match args.metrics {
@@ -473,6 +469,24 @@ impl PositionalArgs {
             idea: ideas.into_iter().next(),
         })
     }
+}
+
+/// Returns a listener that writes public events to `events` and reports them to the operator. Only
+/// lines that are needed for that are built.
+pub(super) fn line_listener(
+    events: Option<(&Path, PreviousContent)>,
+    reporter: Reporter,
+    printer: &Printer,
+) -> Result<LineListener, CommandFailure> {
+    let needs_all = events.is_some() || !printer.is_quiet();
+    let on_line = event_listener(events, reporter, printer)?;
+    Ok(match needs_all {
+        true => LineListener::Each(on_line),
+        false => LineListener::Selected {
+            select: may_be_warning,
+            on_line,
+        },
+    })
 }
 
 /// Receives public events.

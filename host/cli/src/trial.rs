@@ -1,7 +1,6 @@
 //! `try`: runs one action without a team, and prints what it returns. Nothing is saved.
 
 use strata_core::record::event::Status;
-use strata_host::driver::LineListener;
 use strata_host::launch::{Trial, TrialRun, prepare_trial};
 use strata_host::manifest::operator::in_force;
 use strata_host::view::TrialResult;
@@ -13,7 +12,7 @@ use super::printer::{ATTENTION, Verbosity};
 use super::progress::ProgressDisplay;
 use super::reporter::Reporter;
 use super::result::show_output;
-use super::run::{block_on_run, event_listener};
+use super::run::{block_on_run, line_listener};
 use super::sanitize::sanitize_line;
 use super::signals::Signals;
 use super::{CommandFailure, Printer, exit_code, reply_view};
@@ -54,7 +53,7 @@ fn prepare(args: &TryArgs, quiet: &Printer, printer: &Printer) -> Result<TrialRu
         operators: in_force(args.policy.as_deref())?,
     };
     let reporter = Reporter::new(quiet, LiveView::at_terminal(quiet));
-    let on_line = LineListener::Each(event_listener(None, reporter, quiet)?);
+    let on_line = line_listener(None, reporter, quiet)?;
     let mut progress = ProgressDisplay::start(printer);
     let prepared = prepare_trial(&trial, &mut |notice| progress.show_notice(notice), on_line);
     Ok(prepared?)

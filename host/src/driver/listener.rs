@@ -1,5 +1,7 @@
 //! The listener that is notified of public lines after they are durable.
 
+use strata_core::record::event::Event;
+
 use crate::public_event::{EventLine, EventTranslator};
 use crate::storage::Record;
 
@@ -7,13 +9,20 @@ use crate::storage::Record;
 pub enum LineListener {
     /// Receives every line.
     Each(Box<dyn FnMut(&EventLine) + Send>),
+    /// Receives the lines of the recorded events that `select` accepts. No other lines are built.
+    Selected {
+        /// Returns whether the lines of an event are wanted.
+        select: fn(&Event) -> bool,
+        /// Receives the lines.
+        on_line: Box<dyn FnMut(&EventLine) + Send>,
+    },
     /// Receives only the number of the newest line, for callers that read the lines from the store.
     Newest(Box<dyn FnMut(u64) + Send>),
 }
 
 impl LineListener {
     /// Returns a listener that does nothing.
-    pub(super) fn none() -> Self {
+    pub fn none() -> Self {
         Self::Newest(Box::new(|_| ()))
     }
 
@@ -22,15 +31,14 @@ impl LineListener {
         match self {
             Self::Each(on_line) => {
                 for record in records {
-                    let lines = translator.translate(&record.event, record.line, record.time_ms);
-                    debug_assert_eq!(
-                        lines.len(),
-                        record.lines as usize,
-                        "{:?} is counted wrong",
-                        record.event
-                    );
-                    for line in &lines {
-                        on_line(line);
+                    pass_on(record, translator, on_line);
+                }
+            }
+            Self::Selected { select, on_line } => {
+                for record in records {
+                    match select(&record.event) {
+                        true => pass_on(record, translator, on_line),
+                        false => translator.skip(&record.event),
                     }
                 }
             }
@@ -40,5 +48,23 @@ impl LineListener {
                 }
             }
         }
+    }
+}
+
+/// Builds the lines of a record and passes them on.
+fn pass_on(
+    record: &Record,
+    translator: &mut EventTranslator,
+    on_line: &mut (dyn FnMut(&EventLine) + Send),
+) {
+    let lines = translator.translate(&record.event, record.line, record.time_ms);
+    debug_assert_eq!(
+        lines.len(),
+        record.lines as usize,
+        "{:?} is counted wrong",
+        record.event
+    );
+    for line in &lines {
+        on_line(line);
     }
 }

@@ -84,6 +84,12 @@ impl EventTranslator {
         self.names.update_after(event);
         lines
     }
+
+    /// Passes over one recorded event, whose lines nobody reads.
+    pub fn skip(&mut self, event: &Event) {
+        self.names.update_before(event);
+        self.names.update_after(event);
+    }
 }
 
 /// What is needed to name what an event is about.
