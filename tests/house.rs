@@ -197,7 +197,7 @@ const RULES: &[Rule] = &[
     Rule {
         what: "unsafe code",
         marks: &["unsafe {", "unsafe fn"],
-        only: &["host/src/sandbox"],
+        only: &["host/src/sandbox", "host/src/storage/sqlite"],
     },
 ];
 

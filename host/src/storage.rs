@@ -64,7 +64,7 @@ use strata_core::state::environment::Environment;
 
 use crate::blob::Blobs;
 
-pub use appending::{Append, Appending};
+pub use appending::{Append, Appending, OtherWork};
 pub use database_set::{
     DatabaseSet, DatabaseSettings, FencedDatabase, Intake, NameOrigin, SelectedDatabase,
     require_distinct,
@@ -320,8 +320,9 @@ pub trait Lease: Send {
     /// run continues with the new lineage, which becomes the current one.
     fn append(&mut self, records: &[Record], durability: Durability) -> Result<(), StoreError>;
 
-    /// Begins to append events. A storage that is on this machine has done it when this returns, and one
-    /// that has to wait for a server returns what can be awaited.
+    /// Begins to append events. A storage that has to wait for a server returns what can be awaited. One
+    /// that is on this machine has done it when this returns, unless the owner has other work and the
+    /// disk can work by itself meanwhile.
     fn begin_append<'a>(&'a mut self, append: Append<'a>) -> Appending<'a> {
         Appending::Done(self.append(append.records, append.durability))
     }

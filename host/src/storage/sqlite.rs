@@ -1,11 +1,13 @@
 //! The store in a file: `team.db`, an SQLite database in WAL mode. Its rows are read in `rows`, without
 //! its lock in `consistent_read`, and its tables are in `schema`.
 //!
-//! Here, `create` makes a database; `write` writes rows, and `lineage_row` writes that of the
+//! Here, `create` makes a database; `append` appends events; `write` writes rows, and `lineage_row` writes that of the
 //! current lineage; `wal_file` syncs the write-ahead log, and `wal_checkpoint` moves it into
-//! the database; `group_commit` shares a log with other teams; `snapshot` saves states, and `prune` removes what is not needed.
+//! the database; `commit_locks` has a commit take fewer locks; `group_commit` shares a log with other teams; `snapshot` saves states, and `prune` removes what is not needed.
 
+mod append;
 pub(super) mod blob;
+mod commit_locks;
 mod consistent_read;
 mod create;
 mod file_state;
@@ -34,10 +36,10 @@ use strata_core::record::id::Digest;
 use strata_core::record::money::Usd;
 use strata_core::state::environment::Environment;
 
-use super::current_lineage::{CurrentLineage, NewBranch};
+use super::current_lineage::CurrentLineage;
 use super::directory::names::{DATABASE, WAL_FILE};
 use super::error::StoreError;
-use super::lineage::{DIRECTORY_RUN, KeyRange, StoredRun, event_key, key_range};
+use super::lineage::{DIRECTORY_RUN, KeyRange, StoredRun, key_range};
 use super::lock::StorageLock;
 use super::progress::ProgressFile;
 use super::prune_plan::PrunePlanner;
@@ -45,8 +47,8 @@ use super::reader::Reader;
 use super::rows::RunRows;
 use super::snapshot::MAX_SNAPSHOT_BYTES;
 use super::{
-    BuildState, CheckpointRow, Durability, Epoch, GroupLog, Lease, LineageRow, LoadedState, Pruned,
-    Record, SavedDefinition, StateSelector, codec, file,
+    Append, Appending, BuildState, CheckpointRow, Durability, Epoch, GroupLog, Lease, LineageRow,
+    LoadedState, Pruned, Record, SavedDefinition, StateSelector, file,
 };
 
 use crate::blob::Blobs;
@@ -61,7 +63,7 @@ use rows::{SqliteReader, SqliteRows, check_pages};
 use snapshot::insert_snapshot;
 use wal_checkpoint::{WalMover, ensure_log_started};
 use wal_file::WalFile;
-use write::{begin_log, insert_event, write_definition, write_note};
+use write::{begin_log, write_definition, write_note};
 
 /// The size at which the log is moved into the database, in pages of 4 KiB. It is large, because
 /// moving costs two syncs each time, but small enough that reading the log after a crash takes
@@ -93,6 +95,8 @@ pub struct SqliteLease {
     /// The size at which the log is moved into the database, in pages.
     max_log_pages: u32,
     wal_mover: WalMover,
+    /// The time of the event with which the directory was checked last, in milliseconds.
+    directory_checked_ms: Option<i64>,
     lock: LockedDirectory,
 }
 
@@ -125,7 +129,11 @@ impl SqliteLease {
         schema::require_own_database(&path)?;
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let fail = |e| StoreError::sqlite(&path, "open", e);
-        let conn = Connection::open_with_flags(&path, flags).map_err(fail)?;
+        let conn = match commit_locks::file_system() {
+            Some(name) => Connection::open_with_flags_and_vfs(&path, flags, name),
+            None => Connection::open_with_flags(&path, flags),
+        };
+        let conn = conn.map_err(fail)?;
         // The log is left unchanged if the database is refused.
         let has_log = std::fs::metadata(directory.join(WAL_FILE)).is_ok_and(|log| log.len() > 0);
         conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, has_log)
@@ -166,6 +174,7 @@ impl SqliteLease {
             group_commit: None,
             max_log_pages: LOG_PAGES,
             wal_mover,
+            directory_checked_ms: None,
             lock,
         };
         store.restore_from_group_logs()?;
@@ -238,12 +247,15 @@ impl SqliteLease {
             run("COMMIT")?;
             Ok(Some(result))
         };
-        let result = all();
-        if !conn.is_autocommit() {
-            // If the rollback fails, the transaction ends with the connection; none of it becomes
-            // visible.
-            let _ = conn.execute_batch("ROLLBACK");
-        }
+        let result = commit_locks::with_fewer_locks(|| {
+            let result = all();
+            if !conn.is_autocommit() {
+                // If the rollback fails, the transaction ends with the connection; none of it
+                // becomes visible.
+                let _ = conn.execute_batch("ROLLBACK");
+            }
+            result
+        });
         let result = result.map_err(fail)?.ok_or_else(|| self.fenced())?;
         self.is_claimed.set(true);
         Ok(result)
@@ -326,68 +338,11 @@ impl Lease for SqliteLease {
     }
 
     fn append(&mut self, records: &[Record], durability: Durability) -> Result<(), StoreError> {
-        if records.is_empty() {
-            return Ok(());
-        }
-        self.check_directory()?;
-        let branch = NewBranch::beginning_with(records, &self.reader)?;
-        if branch.is_some() {
-            self.write_row_if_behind()?;
-        }
-        let next_run = branch.as_ref().map(|branch| StoredRun {
-            lineage: match branch.becomes_current {
-                true => branch.line.id,
-                false => self.run.lineage,
-            },
-            next_line: branch.next_line as i64,
-            ..self.run.clone()
-        });
-        let before = branch.as_ref().map_or(self.current.line(), |new| &new.line);
-        let mut line = before.clone();
-        let mut buffer = std::mem::take(&mut self.buffer);
-        let mut joined = self.group_commit.take();
-        let result = self.commit(|conn| {
-            if let (Some(branch), Some(run)) = (&branch, &next_run) {
-                branch.line.insert(conn)?;
-                run.write(conn)?;
-            }
-            for record in records {
-                buffer.clear();
-                buffer = codec::encode_event(&record.event, std::mem::take(&mut buffer));
-                let sum = insert_event(conn, event_key(line.id, line.events + 1), record, &buffer)?;
-                line.count_event(&record.event, buffer.len(), sum);
-                if let Some(joined) = &mut joined {
-                    joined.add_event(line.id, line.events, record, &buffer);
-                }
-            }
-            let is_due = branch.is_some() || self.current.is_row_due(&line);
-            if is_due {
-                line.update(conn)?;
-            }
-            Ok(is_due)
-        });
-        if let (Some(joined), true) = (&mut joined, branch.is_some() || result.is_err()) {
-            joined.note_other_change();
-        }
-        (self.buffer, self.group_commit) = (buffer, joined);
-        let is_row_written = result?;
-        if let Some(run) = next_run {
-            self.run = run;
-        }
-        self.progress.count_changes(records.len() as u64);
-        if is_row_written && branch.is_none() {
-            self.note_row_written(&line);
-        }
-        if durability == Durability::Full {
-            self.sync()?;
-        }
-        self.progress.flush();
-        match branch {
-            None => self.current.note_appended(line, records),
-            Some(branch) if branch.becomes_current => self.continue_with(line.id)?,
-            Some(_) => {}
-        }
-        Ok(())
+        append::append_now(self, records, durability)
+    }
+
+    fn begin_append<'a>(&'a mut self, append: Append<'a>) -> Appending<'a> {
+        append::begin_append(self, append)
     }
 
     fn snapshot_due(&self) -> bool {

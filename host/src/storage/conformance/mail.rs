@@ -62,9 +62,8 @@ fn a_request_becomes_events_once_whichever_owner_dies() {
     };
     let append = |lease: &mut dyn Lease, replies: &[MailReply]| {
         let append = Append {
-            records: &records,
             replies,
-            durability: Durability::Full,
+            ..Append::new(&records, Durability::Full)
         };
         lease.begin_append(append).finish_blocking()
     };

@@ -147,6 +147,7 @@ impl PostgresLease {
             records,
             replies,
             durability,
+            ..
         } = append;
         let mut line = self.current.line().clone();
         let events = EncodedEvents::following(&mut line, records);

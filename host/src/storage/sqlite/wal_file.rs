@@ -3,6 +3,8 @@
 
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom};
+#[cfg(target_os = "linux")]
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -53,6 +55,12 @@ impl WalFile {
         self.file.sync_data()
     }
 
+    /// Has the disk begin to write what was committed. `sync` waits for it, and is needed as well.
+    pub(super) fn begin_sync(&mut self) -> io::Result<()> {
+        self.preallocate_if_grown()?;
+        begin_writing(&self.file)
+    }
+
     /// Allocates space if the log has grown.
     pub(super) fn preallocate_if_grown(&mut self) -> io::Result<()> {
         let bytes = length(&self.file)?;
@@ -80,6 +88,25 @@ impl WalFile {
         }
         Ok(end)
     }
+}
+
+/// Has the disk begin to write the pages of a file that were changed.
+#[cfg(target_os = "linux")]
+#[expect(unsafe_code, reason = "the function is only available from C")]
+fn begin_writing(file: &File) -> io::Result<()> {
+    // SAFETY: the function gets numbers only. A length of zero means to the end of the file.
+    let result =
+        unsafe { libc::sync_file_range(file.as_raw_fd(), 0, 0, libc::SYNC_FILE_RANGE_WRITE) };
+    match result {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Elsewhere, the disk begins when the file is synced.
+#[cfg(not(target_os = "linux"))]
+fn begin_writing(_: &File) -> io::Result<()> {
+    Ok(())
 }
 
 /// Returns the size that a log reaches that is moved into the database once it has `pages` pages.

@@ -1,0 +1,150 @@
+//! Appends events: writes them to the log, and waits for the disk.
+
+use super::SqliteLease;
+use super::write::insert_event;
+use crate::storage::current_lineage::NewBranch;
+use crate::storage::directory::names::WAL_FILE;
+use crate::storage::error::StoreError;
+use crate::storage::lineage::{StoredLineage, StoredRun, event_key};
+use crate::storage::{Append, Appending, Durability, OtherWork, Record, codec};
+
+/// Events that were written, and whose append is not finished.
+struct WrittenEvents {
+    /// Their lineage, with them.
+    line: StoredLineage,
+    /// The lineage that begins with them, if one does.
+    branch: Option<NewBranch>,
+}
+
+/// Appends events to the run of a lease.
+pub(super) fn append_now(
+    lease: &mut SqliteLease,
+    records: &[Record],
+    durability: Durability,
+) -> Result<(), StoreError> {
+    if records.is_empty() {
+        return Ok(());
+    }
+    let written = write_events(lease, records)?;
+    if durability == Durability::Full {
+        lease.sync()?;
+    }
+    finish_append(lease, written, records)
+}
+
+/// Begins to append events. If the owner has other work, the disk is still working when this returns.
+pub(super) fn begin_append<'a>(lease: &'a mut SqliteLease, append: Append<'a>) -> Appending<'a> {
+    let Append {
+        records,
+        durability,
+        other_work,
+        ..
+    } = append;
+    // The first sync also syncs the directory, and a shared log is synced by others.
+    let is_separable = other_work == OtherWork::Some
+        && durability == Durability::Full
+        && lease.wal_file.is_some()
+        && lease.group_commit.is_none();
+    if !is_separable || records.is_empty() {
+        return Appending::Done(append_now(lease, records, durability));
+    }
+    let begun = write_events(lease, records).and_then(|written| {
+        begin_sync(lease)?;
+        Ok(written)
+    });
+    match begun {
+        Err(error) => Appending::Done(Err(error)),
+        Ok(written) => Appending::Written(Box::new(move || {
+            lease.sync_log()?;
+            finish_append(lease, written, records)
+        })),
+    }
+}
+
+/// Has the disk begin to write the log.
+fn begin_sync(lease: &mut SqliteLease) -> Result<(), StoreError> {
+    let path = lease.lock.path.join(WAL_FILE);
+    match &mut lease.wal_file {
+        None => Ok(()),
+        Some(log) => log
+            .begin_sync()
+            .map_err(|e| StoreError::io(&path, "write", e)),
+    }
+}
+
+/// Writes events to the log.
+fn write_events(lease: &mut SqliteLease, records: &[Record]) -> Result<WrittenEvents, StoreError> {
+    // Once a millisecond is enough: events that follow each other within one are few.
+    let time_ms = records.last().map(|record| record.time_ms);
+    if time_ms != lease.directory_checked_ms {
+        lease.check_directory()?;
+        lease.directory_checked_ms = time_ms;
+    }
+    let branch = NewBranch::beginning_with(records, &lease.reader)?;
+    if branch.is_some() {
+        lease.write_row_if_behind()?;
+    }
+    let next_run = branch.as_ref().map(|branch| StoredRun {
+        lineage: match branch.becomes_current {
+            true => branch.line.id,
+            false => lease.run.lineage,
+        },
+        next_line: branch.next_line as i64,
+        ..lease.run.clone()
+    });
+    let before = branch
+        .as_ref()
+        .map_or(lease.current.line(), |new| &new.line);
+    let mut line = before.clone();
+    let mut buffer = std::mem::take(&mut lease.buffer);
+    let mut joined = lease.group_commit.take();
+    let result = lease.commit(|conn| {
+        if let (Some(branch), Some(run)) = (&branch, &next_run) {
+            branch.line.insert(conn)?;
+            run.write(conn)?;
+        }
+        for record in records {
+            buffer.clear();
+            buffer = codec::encode_event(&record.event, std::mem::take(&mut buffer));
+            let sum = insert_event(conn, event_key(line.id, line.events + 1), record, &buffer)?;
+            line.count_event(&record.event, buffer.len(), sum);
+            if let Some(joined) = &mut joined {
+                joined.add_event(line.id, line.events, record, &buffer);
+            }
+        }
+        let is_due = branch.is_some() || lease.current.is_row_due(&line);
+        if is_due {
+            line.update(conn)?;
+        }
+        Ok(is_due)
+    });
+    if let (Some(joined), true) = (&mut joined, branch.is_some() || result.is_err()) {
+        joined.note_other_change();
+    }
+    (lease.buffer, lease.group_commit) = (buffer, joined);
+    let is_row_written = result?;
+    if let Some(run) = next_run {
+        lease.run = run;
+    }
+    lease.progress.count_changes(records.len() as u64);
+    if is_row_written && branch.is_none() {
+        lease.note_row_written(&line);
+    }
+    Ok(WrittenEvents { line, branch })
+}
+
+/// Finishes an append whose events are as durable as they have to be.
+fn finish_append(
+    lease: &mut SqliteLease,
+    written: WrittenEvents,
+    records: &[Record],
+) -> Result<(), StoreError> {
+    lease.progress.flush();
+    let WrittenEvents { line, branch } = written;
+    match branch {
+        None => lease.current.note_appended(line, records),
+        Some(branch) if branch.becomes_current => lease.continue_with(line.id)?,
+        Some(_) => {}
+    }
+    Ok(())
+}
