@@ -1,6 +1,7 @@
 //! The driver with a scripted sandbox and a store in memory: how often it saves, and what it does
 //! if it cannot.
 
+mod ahead;
 mod requests;
 
 use std::collections::BTreeMap;
@@ -29,8 +30,9 @@ use strata_host::sandbox::{
 use strata_host::services::http::HttpClient;
 use strata_host::services::http::secret::Secrets;
 use strata_host::storage::{
-    BuildState, CheckpointRow, Durability, Epoch, FIRST_LINE, Lease, LineageRow, LoadedState,
-    MemoryLease, Pruned, Record, SavedDefinition, StateSelector, StoreError,
+    Append, Appending, BuildState, CheckpointRow, Durability, Epoch, FIRST_LINE, Lease, LineageRow,
+    LoadedState, MemoryLease, OtherWork, Pruned, Record, SavedDefinition, StateSelector,
+    StoreError,
 };
 
 /// What a store did, and when it is to fail.
@@ -42,6 +44,8 @@ struct Ledger {
     fails_at: Option<usize>,
     /// Whether a snapshot is always due, and fails.
     no_snapshots: bool,
+    /// Whether the driver is alone in its process. The store then writes while the driver works.
+    is_alone: bool,
 }
 
 /// A store in memory that can be inspected while it is used, and that fails on request.
@@ -67,6 +71,21 @@ impl Lease for WatchedStore {
         }
         ledger.records.extend_from_slice(records);
         self.store.append(records, durability)
+    }
+
+    fn begin_append<'a>(&'a mut self, append: Append<'a>) -> Appending<'a> {
+        let Append {
+            records,
+            durability,
+            other_work,
+            ..
+        } = append;
+        match other_work {
+            OtherWork::Some => {
+                Appending::Written(Box::new(move || self.append(records, durability)))
+            }
+            OtherWork::None => Appending::Done(self.append(records, durability)),
+        }
     }
 
     fn snapshot_due(&self) -> bool {
@@ -248,16 +267,23 @@ fn run(
     before: &[Record],
     fails_at: Option<usize>,
 ) -> Ran {
-    let mut stepper = Stepper::new(team.clone(), Environment::new(team));
-    before
-        .iter()
-        .for_each(|record| stepper.apply(&record.event).unwrap());
-    let ledger = Arc::new(Mutex::new(Ledger {
+    let ledger = Ledger {
         records: before.to_vec(),
         fails_at,
         ..Ledger::default()
-    }));
-    let store = watched(&stepper, &ledger);
+    };
+    run_with(team, sandbox, &Arc::new(Mutex::new(ledger)))
+}
+
+/// Runs a team from the records that its store has.
+fn run_with(team: &Arc<Team>, sandbox: &ScriptedSandbox, ledger: &Arc<Mutex<Ledger>>) -> Ran {
+    let before = ledger.lock().unwrap().records.clone();
+    let is_alone = ledger.lock().unwrap().is_alone;
+    let mut stepper = Stepper::new(team.clone(), Environment::new(team));
+    for record in &before {
+        stepper.apply(&record.event).unwrap();
+    }
+    let store = watched(&stepper, ledger);
     let next_line = before
         .last()
         .map_or(FIRST_LINE, |last| last.line + u64::from(last.lines));
@@ -289,6 +315,9 @@ fn run(
     };
     journal.stage(event).unwrap();
     let mut driver = Driver::new(journal, host_services(team, sandbox));
+    if is_alone {
+        driver.set_alone();
+    }
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -301,7 +330,7 @@ fn run(
         status,
         told,
         env,
-        ledger,
+        ledger: ledger.clone(),
     }
 }
 

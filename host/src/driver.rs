@@ -32,6 +32,7 @@ use strata_core::machine::effect::{Effect, Invocation};
 use strata_core::record::event::{Event, RunEnded, Status};
 use tokio::sync::watch;
 
+use crate::sandbox::HeldLines;
 use crate::services::models::StreamObserverFactory;
 use crate::storage::MailReply;
 
@@ -62,6 +63,8 @@ pub struct Driver {
     outbox: Outbox,
     commands: CommandQueue,
     when_idle: WhenIdle,
+    /// Whether this process drives no other run.
+    is_alone: bool,
     run_state: watch::Sender<RunState>,
 }
 
@@ -78,6 +81,7 @@ impl Driver {
             outbox: Outbox::new(services.external),
             commands: CommandQueue::new(),
             when_idle: WhenIdle::End,
+            is_alone: false,
             run_state: watch::Sender::new(RunState::NotRunning(None)),
         }
     }
@@ -93,6 +97,12 @@ impl Driver {
     pub fn prepare_to_run(&mut self, when_idle: WhenIdle) {
         self.when_idle = when_idle;
         self.run_state.send_replace(RunState::Busy);
+    }
+
+    /// Tells the driver that this process drives no other run. Attempts then begin while the disk is
+    /// still working on what led to them. That takes more processor time, which other runs would lack.
+    pub fn set_alone(&mut self) {
+        self.is_alone = true;
     }
 
     /// Returns a handle that sends commands to this driver until its next run has ended.
@@ -160,6 +170,7 @@ impl Driver {
         let mut taken_over = lease.clone();
         loop {
             let (invocations, state) = self.apply_effects(stop).await?;
+            self.start(invocations).await?;
             let run_state = match state {
                 LoopState::Busy => RunState::Busy,
                 LoopState::Idle(status) => RunState::Idle(status),
@@ -167,7 +178,6 @@ impl Driver {
             };
             self.run_state
                 .send_if_modified(|before| std::mem::replace(before, run_state) != run_state);
-            self.guests.start(invocations, &self.journal, &self.files);
             let is_confirmed = lease.is_confirmed();
             if is_confirmed {
                 self.outbox.start_next(self.journal.env(), self.when_idle);
@@ -205,8 +215,27 @@ impl Driver {
         }
     }
 
-    /// Carries out all effects that need no waiting, durably. Returns the attempts to start and the
-    /// state afterwards. If the driver is told to stop, the routing of a commit is abandoned;
+    /// Makes durable what was staged, and starts attempts. If the run is alone in its process, an attempt
+    /// on this thread runs ahead while the disk is working: it computes with what is not durable yet,
+    /// and whatever it asks for waits until it is.
+    async fn start(&mut self, invocations: Vec<Invocation>) -> Result<(), DriverError> {
+        let runs_ahead = self.is_alone && self.guests.run_here(&invocations);
+        if !runs_ahead {
+            self.journal.flush_events().await?;
+        }
+        self.guests.start(invocations, &self.journal, &self.files);
+        if runs_ahead {
+            let (attempts, mut logged) = (&mut self.guests.attempts, HeldLines::default());
+            let meanwhile = || logged = attempts.run_ahead();
+            self.journal.flush_beside(Some(meanwhile)).await?;
+            logged.forward();
+        }
+        self.journal.maintain_store().await;
+        Ok(())
+    }
+
+    /// Carries out all effects that need no waiting, and stages what they record. Returns the attempts
+    /// to start and the state afterwards. If the driver is told to stop, the routing of a commit is abandoned;
     /// resuming computes it again.
     async fn apply_effects(
         &mut self,
@@ -236,7 +265,6 @@ impl Driver {
                 Effect::Halt(status) => break LoopState::Halted(status),
             }
         };
-        self.journal.flush().await?;
         Ok((invocations, state))
     }
 

@@ -284,6 +284,12 @@ impl RunHandle {
         self.driver.prepare_to_run(when_idle);
     }
 
+    /// Tells the run that it is the only one of this process. Its steps then take less time, and more
+    /// processor time, which other runs would lack.
+    pub fn set_alone(&mut self) {
+        self.driver.set_alone();
+    }
+
     /// Registers an observer of outbound calls and of the replies of models while they are written.
     /// The run does not depend on it.
     pub fn observe(&mut self, factory: StreamObserverFactory) {

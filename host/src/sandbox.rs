@@ -35,6 +35,7 @@ pub use component::{
 pub(crate) use convert::MAX_PARTS;
 pub use engine::{Allocation, CacheHealth, Metering};
 pub use foreign_component::{FunctionError, is_toolchain_function};
+pub(crate) use log::{HeldLines, hold_lines};
 pub use scripted::{AttemptScript, ScriptedSandbox, outcome_without_usage, output_without_effects};
 
 mod attempt;

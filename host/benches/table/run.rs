@@ -142,6 +142,7 @@ pub(crate) fn to_its_end(mut driver: Driver) -> anyhow::Result<Driver> {
         .event_interval(1)
         .build()?;
     let (_keep, mut stop) = tokio::sync::watch::channel(false);
+    driver.set_alone();
     runtime.block_on(driver.run(&mut stop))?;
     Ok(driver)
 }

@@ -110,6 +110,7 @@ async fn launch_and_run(
         run.observe(factory);
     }
     run.set_when_idle(args.when_idle());
+    run.set_alone();
     if let Some(metrics) = metrics {
         run.record_metrics(metrics);
     }

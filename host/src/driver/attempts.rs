@@ -19,7 +19,7 @@ use super::host_calls::Caller;
 use crate::blob::Blobs;
 use crate::gateway::AttemptId;
 use crate::plugin::Plugin;
-use crate::sandbox::FileView;
+use crate::sandbox::{FileView, HeldLines, hold_lines};
 
 /// How long an attempt that has ended (by a limit, or because the run is stopped) is kept open for
 /// answers that are paid for or that tell whether a write was made, and how long the end of a run
@@ -32,6 +32,8 @@ pub(super) struct Attempts {
     runner: AttemptRunner,
     running: BTreeMap<CallKey, RunningAttempt>,
     signals: FuturesUnordered<BoxFuture<'static, AttemptSignal>>,
+    /// The signal of an attempt that has run ahead.
+    ahead: Option<AttemptSignal>,
 }
 
 /// An attempt whose end is not recorded yet.
@@ -75,6 +77,7 @@ impl Attempts {
             runner,
             running: BTreeMap::new(),
             signals: FuturesUnordered::new(),
+            ahead: None,
         }
     }
 
@@ -89,6 +92,7 @@ impl Attempts {
     pub(super) fn abort(&mut self) {
         // Dropping the futures ends the attempts.
         self.signals = FuturesUnordered::new();
+        self.ahead = None;
     }
 
     /// Returns whether no attempt is running.
@@ -133,8 +137,20 @@ impl Attempts {
             .push(Box::pin(async move { AttemptSignal::Ended(end.await) }));
     }
 
+    /// Runs an attempt ahead, until it waits for something: what led to it is not durable yet. Its
+    /// requests stay in their queue and its signal stays here, until somebody asks for them. Returns
+    /// what it has logged.
+    pub(super) fn run_ahead(&mut self) -> HeldLines {
+        let (signal, lines) = hold_lines(|| self.signals.next().now_or_never().flatten());
+        self.ahead = signal;
+        lines
+    }
+
     /// Waits for the next signal; `None` if there is nothing to wait for.
     pub(super) async fn next_signal(&mut self) -> Option<AttemptSignal> {
+        if let Some(signal) = self.ahead.take() {
+            return Some(signal);
+        }
         // Polling an empty set would register a waker for nothing.
         if self.signals.is_empty() {
             return None;
@@ -144,7 +160,8 @@ impl Attempts {
 
     /// Returns a signal that is there by now.
     pub(super) fn signal_now(&mut self) -> Option<AttemptSignal> {
-        self.signals.next().now_or_never().flatten()
+        let signal = self.ahead.take();
+        signal.or_else(|| self.signals.next().now_or_never().flatten())
     }
 
     fn get(&self, id: AttemptId) -> Option<&RunningAttempt> {

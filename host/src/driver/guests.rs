@@ -62,15 +62,20 @@ impl Guests {
         self.questions.clear();
     }
 
-    /// Starts attempts. A single one runs on this thread, which avoids handing anything over;
-    /// several run in parallel.
+    /// Returns whether these attempts run on this thread when they are started: a single one does, which
+    /// avoids handing anything over.
+    pub(super) fn run_here(&self, invocations: &[Invocation]) -> bool {
+        invocations.len() == 1 && self.attempts.is_empty()
+    }
+
+    /// Starts attempts. Those that do not run on this thread run in parallel.
     pub(super) fn start(
         &mut self,
         invocations: Vec<Invocation>,
         journal: &Journal,
         files: &ActionFiles,
     ) {
-        let is_alone = invocations.len() == 1 && self.attempts.is_empty();
+        let run_here = self.run_here(&invocations);
         let stepper = journal.stepper();
         for mut invocation in invocations {
             let activation = invocation.key().activation();
@@ -78,7 +83,7 @@ impl Guests {
             let mut prepared = self.attempts.prepare(&invocation, stepper, view);
             let id = prepared.id;
             prepared.end = journal.spans().instrument(id.call, prepared.end);
-            if !is_alone {
+            if !run_here {
                 prepared = prepared.spawn();
             }
             let recorded = std::mem::take(&mut invocation.recorded_calls);

@@ -24,7 +24,7 @@ use crate::metrics::Metrics;
 use crate::public_event::{EventTranslator, count_lines};
 use crate::sandbox::PlaceError;
 use crate::storage::{
-    Append, Durability, Lease, LeaseStatus, MailReply, Record, StoreError, TeamJsonFile,
+    Append, Durability, Lease, LeaseStatus, MailReply, OtherWork, Record, StoreError, TeamJsonFile,
 };
 use crate::wait::wait;
 
@@ -64,6 +64,7 @@ pub struct Journal {
     /// Whether events could not be saved. What was applied since is not durable, and another process
     /// may own the run, so nothing is recorded, reported or written any more.
     is_closed: bool,
+    recorded_since: RecordedSince,
     /// The contents of files that staged events name.
     blobs: Blobs,
     spans: Spans,
@@ -71,6 +72,15 @@ pub struct Journal {
     /// Records from before the start of the run, for metrics that are attached later; `None` once
     /// the run has started.
     records_before_start: Option<Vec<Record>>,
+}
+
+/// What was recorded since the store was maintained.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum RecordedSince {
+    Nothing,
+    Events,
+    /// Events, among them the commit of a step or the end of the run.
+    Commit,
 }
 
 impl Journal {
@@ -94,6 +104,7 @@ impl Journal {
             staged: Vec::new(),
             replies: Vec::new(),
             is_closed: false,
+            recorded_since: RecordedSince::Nothing,
             blobs: Blobs::new(),
             spans: Spans::default(),
             metrics: None,
@@ -250,10 +261,27 @@ impl Journal {
         Ok(())
     }
 
-    /// Makes staged events durable in one transaction, then emits their public lines. If that fails,
-    /// the journal is closed: the run ends, and nothing more is recorded. The same holds if the future is
-    /// dropped before it returns.
+    /// Makes staged events durable in one transaction, then emits their public lines, and maintains
+    /// the store. If that fails, the journal is closed: the run ends, and nothing more is recorded. The
+    /// same holds if the future is dropped before it returns.
     pub async fn flush(&mut self) -> Result<(), DriverError> {
+        self.flush_events().await?;
+        self.maintain_store().await;
+        Ok(())
+    }
+
+    /// Does the same without maintaining the store, which the caller does when attempts that may run
+    /// meanwhile were started.
+    pub(super) async fn flush_events(&mut self) -> Result<(), DriverError> {
+        self.flush_beside(None::<fn()>).await
+    }
+
+    /// Does the same. Calls `meanwhile` once while the disk or a server is working, if it does so by
+    /// itself. What `meanwhile` does must have no effect outside before this has returned.
+    pub(super) async fn flush_beside(
+        &mut self,
+        meanwhile: Option<impl FnOnce()>,
+    ) -> Result<(), DriverError> {
         self.ensure_open()?;
         if self.staged.is_empty() {
             return Ok(());
@@ -269,7 +297,7 @@ impl Journal {
         };
         let timed = self.metrics.as_ref().map(|_| stopwatch());
         self.is_closed = true;
-        self.append_staged(durability).await?;
+        self.append_staged(durability, meanwhile).await?;
         self.is_closed = false;
         if let (Some(metrics), Some(timed)) = (&self.metrics, timed) {
             metrics.record_commit(&self.staged, &self.stepper, timed.elapsed(), durability);
@@ -277,9 +305,14 @@ impl Journal {
         // These events are recorded, so they are no longer staged.
         let mut recorded = std::mem::take(&mut self.staged);
         self.listener.notify(&recorded, &mut self.translator);
-        let committed =
+        let is_commit =
             |record: &Record| matches!(record.event, Event::StepCommitted(_) | Event::RunEnded(_));
-        self.maintain_store(recorded.iter().any(committed)).await;
+        self.recorded_since = self
+            .recorded_since
+            .max(match recorded.iter().any(is_commit) {
+                true => RecordedSince::Commit,
+                false => RecordedSince::Events,
+            });
         match &mut self.records_before_start {
             Some(opening) => opening.append(&mut recorded),
             None => recorded.clear(),
@@ -294,7 +327,11 @@ impl Journal {
         wait(self.flush())
     }
 
-    async fn append_staged(&mut self, durability: Durability) -> Result<(), StoreError> {
+    async fn append_staged(
+        &mut self,
+        durability: Durability,
+        meanwhile: Option<impl FnOnce()>,
+    ) -> Result<(), StoreError> {
         if !self.blobs.is_empty() {
             let blobs = std::mem::take(&mut self.blobs);
             self.store.begin_put_blobs(blobs).finish().await?;
@@ -304,20 +341,29 @@ impl Journal {
             records: &self.staged,
             replies: &replies,
             durability,
+            other_work: match meanwhile {
+                Some(_) => OtherWork::Some,
+                None => OtherWork::None,
+            },
         };
-        self.store.begin_append(append).finish().await
+        let appending = self.store.begin_append(append);
+        match meanwhile {
+            Some(meanwhile) => appending.finish_beside(meanwhile).await,
+            None => appending.finish().await,
+        }
     }
 
     /// Saves a snapshot if it would make resuming faster, and forgets old checkpoints after a
     /// commit. Failures are only logged, because nothing depends on either: a disk with space for
     /// nothing but events is no reason to end the run.
-    async fn maintain_store(&mut self, committed: bool) {
-        if let (Some(keep), true) = (self.kept_checkpoints, committed)
+    pub(super) async fn maintain_store(&mut self) {
+        let recorded = std::mem::replace(&mut self.recorded_since, RecordedSince::Nothing);
+        if let (Some(keep), RecordedSince::Commit) = (self.kept_checkpoints, recorded)
             && let Err(error) = self.store.begin_keep_checkpoints(keep).finish().await
         {
             tracing::warn!("older checkpoints cannot be forgotten, which is tried again: {error}");
         }
-        if !self.store.snapshot_due() {
+        if recorded == RecordedSince::Nothing || !self.store.snapshot_due() {
             return;
         }
         let saving = self.store.begin_save_snapshot(self.stepper.env());

@@ -1,8 +1,11 @@
 //! The guest's output for the operator: log lines and standard streams. It is forwarded at once, up
 //! to a limit; the last lines are kept for faults.
 
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::sync::Arc;
+
+use tracing::Span;
 
 use crate::plugin::{Limit, LimitReached, Plugin};
 use crate::units::format_bytes;
@@ -102,13 +105,79 @@ impl GuestLog {
     }
 
     fn forward(&self, level: LogLevel, line: &str) {
-        let role = self.role.as_str();
-        match level {
-            LogLevel::Debug => tracing::debug!(target: "guest", role, "{line}"),
-            LogLevel::Info => tracing::info!(target: "guest", role, "{line}"),
-            LogLevel::Warn => tracing::warn!(target: "guest", role, "{line}"),
-            LogLevel::Error => tracing::error!(target: "guest", role, "{line}"),
+        let is_held = HELD.with_borrow_mut(|held| {
+            let Some(lines) = held else {
+                return false;
+            };
+            lines.push(HeldLine {
+                span: Span::current(),
+                role: self.role.clone(),
+                level,
+                line: line.to_owned(),
+            });
+            true
+        });
+        if !is_held {
+            forward_line(&self.role, level, line);
         }
+    }
+}
+
+thread_local! {
+    /// The lines that are held back, while attempts run ahead on this thread.
+    static HELD: RefCell<Option<Vec<HeldLine>>> = const { RefCell::new(None) };
+}
+
+/// A line that is held back.
+#[derive(Debug)]
+struct HeldLine {
+    /// The span in which it was logged.
+    span: Span,
+    role: String,
+    level: LogLevel,
+    line: String,
+}
+
+/// What attempts have logged, held back until it may be reported. Each of them logs within its limit.
+#[derive(Debug, Default)]
+pub(crate) struct HeldLines(Vec<HeldLine>);
+
+impl HeldLines {
+    /// Reports the lines.
+    pub(crate) fn forward(self) {
+        for HeldLine {
+            span,
+            role,
+            level,
+            line,
+        } in self.0
+        {
+            span.in_scope(|| forward_line(&role, level, &line));
+        }
+    }
+}
+
+/// Runs a function on this thread, and returns what guests have logged in it instead of reporting it.
+pub(crate) fn hold_lines<T>(run: impl FnOnce() -> T) -> (T, HeldLines) {
+    /// Ends the holding also if the function panics.
+    struct EndOfHolding;
+    impl Drop for EndOfHolding {
+        fn drop(&mut self) {
+            HELD.take();
+        }
+    }
+    HELD.set(Some(Vec::new()));
+    let _end = EndOfHolding;
+    let result = run();
+    (result, HeldLines(HELD.take().unwrap_or_default()))
+}
+
+fn forward_line(role: &str, level: LogLevel, line: &str) {
+    match level {
+        LogLevel::Debug => tracing::debug!(target: "guest", role, "{line}"),
+        LogLevel::Info => tracing::info!(target: "guest", role, "{line}"),
+        LogLevel::Warn => tracing::warn!(target: "guest", role, "{line}"),
+        LogLevel::Error => tracing::error!(target: "guest", role, "{line}"),
     }
 }
 
@@ -119,6 +188,8 @@ fn truncate(text: &str, limit: usize) -> &str {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
+
     use super::*;
 
     #[test]
@@ -134,6 +205,38 @@ mod tests {
         }
         assert_eq!(log.tail().len(), TAIL_LINES + 1);
         assert_eq!(log.tail().last().unwrap(), "line 99");
+    }
+
+    /// The lines that are reported, for a subscriber.
+    #[derive(Clone, Default)]
+    struct Reported(Arc<Mutex<Vec<u8>>>);
+
+    impl std::io::Write for Reported {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn what_is_logged_by_an_attempt_that_runs_ahead_is_reported_later() {
+        let reported = Reported::default();
+        let writer = reported.clone();
+        let subscriber = tracing_subscriber::fmt().with_writer(move || writer.clone());
+        let text = || String::from_utf8(reported.0.lock().unwrap().clone()).unwrap();
+        tracing::subscriber::with_default(subscriber.finish(), || {
+            let mut log = GuestLog::for_describe(1 << 20);
+            let ((), held) = hold_lines(|| log.write(LogLevel::Info, "one\ntwo"));
+            assert_eq!((text(), log.tail().len()), (String::new(), 2));
+            held.forward();
+            log.write(LogLevel::Info, "three");
+        });
+        let at = ["one", "two", "three"].map(|line| text().find(line).unwrap());
+        assert!(at.is_sorted(), "{}", text());
     }
 
     #[test]
