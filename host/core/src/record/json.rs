@@ -2,6 +2,7 @@
 //! from text that is within the limits on depth and size.
 
 use alloc::string::{String, ToString};
+use alloc::sync::Arc;
 use core::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -9,9 +10,13 @@ use serde_json::Value;
 
 use lenient::NonFinite;
 
-/// A valid JSON document in compact form with sorted keys. Equal documents have equal text.
+/// A valid JSON document in compact form with sorted keys. Equal documents have equal text. Clones
+/// share it: the answer of a host call is in an event, in the environment and on its way to the guest.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Json(String);
+pub struct Json(Arc<String>);
+
+/// How many bytes more than its text a document may occupy.
+const MAX_UNUSED_BYTES: usize = 1024;
 
 pub mod lenient;
 pub mod size_budget;
@@ -69,7 +74,14 @@ impl Json {
 
     /// Returns `null`.
     pub fn null() -> Self {
-        Self("null".into())
+        Self::from_text("null".into())
+    }
+
+    fn from_text(mut text: String) -> Self {
+        if text.capacity() - text.len() > MAX_UNUSED_BYTES {
+            text.shrink_to_fit();
+        }
+        Self(Arc::new(text))
     }
 
     /// Returns the text.
@@ -82,7 +94,7 @@ impl Json {
         if self.0.starts_with('[') {
             self
         } else {
-            Self(alloc::format!("[{}]", self.0))
+            Self::from_text(alloc::format!("[{}]", self.0))
         }
     }
 
@@ -95,11 +107,14 @@ impl Json {
             .strip_prefix('[')
             .and_then(|text| text.strip_suffix(']'))
             .unwrap_or_default();
-        if !items.is_empty() && self.0.pop().is_some() {
-            let first = self.0.ends_with('[');
-            self.0.push_str(if first { "" } else { "," });
-            self.0.push_str(items);
-            self.0.push(']');
+        if !items.is_empty() {
+            let text = Arc::make_mut(&mut self.0);
+            if text.pop().is_some() {
+                let first = text.ends_with('[');
+                text.push_str(if first { "" } else { "," });
+                text.push_str(items);
+                text.push(']');
+            }
         }
         self
     }
@@ -107,13 +122,13 @@ impl Json {
     /// Returns the document as a value.
     pub fn value(&self) -> Value {
         // Text from a damaged store can be anything; it is then returned as a string.
-        serde_json::from_str(&self.0).unwrap_or_else(|_| Value::String(self.0.clone()))
+        serde_json::from_str(&self.0).unwrap_or_else(|_| Value::String(self.0.to_string()))
     }
 }
 
 impl From<Value> for Json {
     fn from(value: Value) -> Self {
-        Self(value.to_string())
+        Self::from_text(value.to_string())
     }
 }
 
@@ -167,15 +182,18 @@ mod tests {
 
     #[test]
     fn damaged_text_is_shown_as_a_string() {
-        assert_eq!(Json("{".into()).value(), Value::String("{".into()));
+        assert_eq!(
+            Json::from_text("{".into()).value(),
+            Value::String("{".into())
+        );
     }
 
     #[test]
     fn lists_are_joined_as_texts_and_damage_is_no_panic() {
         let check = |old: &str, new: &str, expected: &str| {
-            let joined = Json(old.into())
+            let joined = Json::from_text(old.into())
                 .into_list()
-                .concat(&Json(new.into()).into_list());
+                .concat(&Json::from_text(new.into()).into_list());
             assert_eq!(joined.as_str(), expected);
         };
         check("[]", "[]", "[]");
@@ -184,9 +202,9 @@ mod tests {
         check("[[]]", "[2,3]", "[[],2,3]");
         check("{}", "null", "[{},null]");
         for (old, new) in [("[", "["), ("", ""), ("[\u{e9}", "[1]"), ("[1]", "[\u{e9}")] {
-            let _ = Json(old.into())
+            let _ = Json::from_text(old.into())
                 .into_list()
-                .concat(&Json(new.into()).into_list());
+                .concat(&Json::from_text(new.into()).into_list());
         }
     }
 

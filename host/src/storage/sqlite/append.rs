@@ -8,6 +8,9 @@ use crate::storage::error::StoreError;
 use crate::storage::lineage::{StoredLineage, StoredRun, event_key};
 use crate::storage::{Append, Appending, Durability, OtherWork, Record, codec};
 
+/// How much of the buffer for events is kept for the next append. Larger events are rare.
+const MAX_KEPT_BUFFER_BYTES: usize = 1 << 20;
+
 /// Events that were written, and whose append is not finished.
 struct WrittenEvents {
     /// Their lineage, with them.
@@ -121,6 +124,8 @@ fn write_events(lease: &mut SqliteLease, records: &[Record]) -> Result<WrittenEv
     if let (Some(joined), true) = (&mut joined, branch.is_some() || result.is_err()) {
         joined.note_other_change();
     }
+    buffer.clear();
+    buffer.shrink_to(MAX_KEPT_BUFFER_BYTES);
     (lease.buffer, lease.group_commit) = (buffer, joined);
     let is_row_written = result?;
     if let Some(run) = next_run {
