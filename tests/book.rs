@@ -297,6 +297,8 @@ pages! {
     a_team_is_deployed_as_the_page_says = "deploying",
     runs_are_kept_in_databases_as_the_page_says = "databases",
     several_machines_share_runs_as_the_page_says = "workers",
+    workers_run_in_containers_as_the_page_says = "containers",
+    the_capacity_of_a_database_is_measured_as_the_page_says = "capacity",
     runs_are_watched_as_the_page_says = "observing",
     a_team_is_embedded_as_the_page_says = "embedding",
     troubles_look_as_the_page_says = "troubleshooting",

@@ -45,7 +45,7 @@ pub(crate) struct WorkerArgs {
 }
 
 fn parse_room(text: &str) -> Result<usize, String> {
-    /// Each run has a thread and connections of its own.
+    /// Each run has a thread of its own.
     const MAX_ROOM: usize = 1024;
     let room = text.parse().ok();
     let room = room.filter(|room| (1..=MAX_ROOM).contains(room));
@@ -102,8 +102,10 @@ pub(crate) enum DatabaseCommand {
     #[command(after_help = "Examples:\n  strata-host database migrate postgres://admin@host/teams")]
     Migrate(DatabaseArgs),
     /// Take no new runs into a database. What is in there continues.
+    #[command(after_help = "Examples:\n  strata-host database close postgres://host/teams")]
     Close(DatabaseArgs),
     /// Take new runs into a database again.
+    #[command(after_help = "Examples:\n  strata-host database open postgres://host/teams")]
     Open(DatabaseArgs),
     /// Declare that a database was restored from a backup, before anybody uses it. All its runs lose their owners, and
     /// processes that used it before stop.

@@ -73,12 +73,12 @@ impl ExportedFunction {
         Return: ComponentNamedList + Lift,
     {
         if self.is_checked.get().is_some()
-            && let Some(function) = instance.get_func(&mut *store, &self.index)
+            && let Some(function) = instance.get_func(&mut *store, self.index)
         {
             // SAFETY: the type was compared with these types in another instance of the component.
             return Ok(unsafe { TypedFunc::new_unchecked(function) });
         }
-        let function = instance.get_typed_func(&mut *store, &self.index)?;
+        let function = instance.get_typed_func(&mut *store, self.index)?;
         self.is_checked.get_or_init(|| ());
         Ok(function)
     }
