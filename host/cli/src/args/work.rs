@@ -109,9 +109,7 @@ pub(crate) enum DatabaseCommand {
     Open(DatabaseArgs),
     /// Declare that a database was restored from a backup, before anybody uses it. All its runs lose their owners, and
     /// processes that used it before stop.
-    #[command(
-        after_help = "Examples:\n  pg_restore --dbname=teams backup.dump\n  strata-host database fence postgres://host/teams"
-    )]
+    #[command(after_help = "Examples:\n  strata-host database fence postgres://host/teams")]
     Fence(DatabaseArgs),
     /// Print the URL of a run by its name, whichever of several databases has it.
     #[command(
