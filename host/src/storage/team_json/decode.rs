@@ -249,6 +249,10 @@ impl<'de> SeqAccess<'de> for ItemAccess<'_> {
     }
 }
 
+/// The fields of records whose value may be `null`: what a request is answered with if nobody answers.
+/// They are read with `field::nullable`.
+const NULLABLE_FIELDS: [&str; 1] = ["default"];
+
 /// What becomes of fields that are `null`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum NullFields {
@@ -274,7 +278,8 @@ impl<'de> MapAccess<'de> for FieldAccess<'_> {
         seed: K,
     ) -> Result<Option<K::Value>, ValueError> {
         for (name, value) in self.fields.by_ref() {
-            if value.is_null() && self.nulls == NullFields::Skipped {
+            let may_be_null = self.nulls == NullFields::Kept || NULLABLE_FIELDS.contains(&&**name);
+            if value.is_null() && !may_be_null {
                 continue;
             }
             self.current = Some(name);

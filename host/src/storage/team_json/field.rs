@@ -240,6 +240,13 @@ impl<'de, const MAX_DEPTH: usize> Deserialize<'de> for NestedDocument<'_, MAX_DE
     }
 }
 
+/// Reads a field whose value may be `null`.
+pub(super) fn nullable<'de, 'a, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<JsonDocument<'a>>, D::Error> {
+    JsonDocument::deserialize(deserializer).map(Some)
+}
+
 /// A field that is written, but not decoded: for people and other programs, or because it is read
 /// where it stands.
 #[derive(Clone)]

@@ -9,7 +9,7 @@ use strata_core::record::id::RequestId;
 use strata_core::record::json::Json;
 use strata_core::record::request::{HumanRequest, ProposedCall};
 
-use super::super::field::{JsonDocument, NotDecoded, TextList, TimeText};
+use super::super::field::{JsonDocument, NotDecoded, TextList, TimeText, nullable};
 use super::super::located_value::{ImportResult, LocatedValue};
 use super::RoleCallJson;
 
@@ -40,7 +40,7 @@ pub(in super::super) struct RequestJson<'a> {
     pub question: Cow<'a, str>,
     pub schema: Option<JsonDocument<'a>>,
     pub choices: TextList<'a>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "nullable")]
     pub default: Option<JsonDocument<'a>>,
     pub expires: Option<TimeText>,
     pub call: Cow<'a, str>,
@@ -83,18 +83,13 @@ impl RequestJson<'_> {
         if self.id.is_empty() {
             return Err(place.invalid("has no `id`"));
         }
-        // The default may be `null`, although that usually means that a field is missing.
-        let null_default = || place.value().get("default").map(|_| Json::null());
         let arguments = self.arguments;
         Ok(HumanRequest {
             id: RequestId(self.id.into_owned()),
             question: self.question.into_owned(),
             schema: self.schema.map(JsonDocument::into_json),
             choices: self.choices.0.into_owned(),
-            default: self
-                .default
-                .map(JsonDocument::into_json)
-                .or_else(null_default),
+            default: self.default.map(JsonDocument::into_json),
             expires_ms: self.expires.map(|time| time.0),
             call_digest: self.call.into_owned(),
             proposed: self.tool.map(|tool| ProposedCall {
@@ -102,5 +97,28 @@ impl RequestJson<'_> {
                 arguments: arguments.map_or_else(Json::null, JsonDocument::into_json),
             }),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn a_default_may_be_null_or_missing() {
+        let read = |saved: Value| {
+            let saved = LocatedValue::root(&saved);
+            let request = saved.decode::<RequestJson<'_>>().unwrap();
+            request.into_request(&saved).unwrap()
+        };
+        let mut request = read(json!({ "id": "ask", "question": "how many?", "schema": null }));
+        assert_eq!((&request.default, &request.schema), (&None, &None));
+        for default in [None, Some(Json::null()), Some(Json::from(json!(1)))] {
+            request.default = default;
+            let saved = serde_json::to_value(RequestJson::from(&request)).unwrap();
+            assert_eq!(read(saved), request);
+        }
     }
 }

@@ -9,7 +9,7 @@ use strata_core::record::host_call::FinishReason;
 use strata_core::record::turn::Approval;
 
 use super::super::attempts::AttemptsJson;
-use super::super::field::{Dollars, JsonDocument, Keyword, TextList};
+use super::super::field::{Dollars, JsonDocument, Keyword, TextList, nullable};
 use super::{
     FaultJson, HopJson, OutgoingJson, PartJson, PhaseName, ReplyPartJson, RequestJson,
     ScopeWriteJson,
@@ -64,6 +64,7 @@ pub(in super::super) struct TurnCallJson<'a> {
 #[serde(default)]
 pub(in super::super) struct ApprovalJson<'a> {
     schema: Option<JsonDocument<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "nullable")]
     default: Option<JsonDocument<'a>>,
     expires_ms: Option<i64>,
 }
