@@ -222,6 +222,7 @@ impl HttpClient {
             let is_new = CONNECTION.with(|connection| connection.is_done());
             match sent {
                 Err(error) if !is_new && !error.is_connect() => {
+                    let error = error.without_url();
                     tracing::debug!("a connection that was kept is not usable: {error}");
                 }
                 sent => return sent.map_err(failed),
