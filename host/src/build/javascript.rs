@@ -8,7 +8,7 @@ mod package;
 pub mod tools;
 
 use super::sdk::{INTERPRETER_WIT, JAVASCRIPT, JAVASCRIPT_TOOLS, WIT};
-use super::sources::{BuildOutput, fingerprint};
+use super::sources::{BuildOutput, SourceKind, fingerprint};
 use super::{BuildError, Built, component, tool, with_path};
 use package::NodePackage;
 use serde_json::{Value, json};
@@ -21,25 +21,18 @@ const SDK_LINK: &str = "node_modules/@strata/action";
 /// Where npm's scripts look for esbuild, which removes the types from tests.
 const BUNDLER_LINK: &str = "node_modules/.bin/esbuild";
 
-/// What a directory contains.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum JavaScriptSource {
-    Action,
-    Interpreter,
-}
-
 /// Builds the action in `dir`.
 pub fn build(dir: &Path, report: &mut dyn FnMut(&str)) -> Result<Built, BuildError> {
-    build_source(JavaScriptSource::Action, dir, report)
+    build_source(SourceKind::Action, dir, report)
 }
 
 /// Builds the interpreter of scripts in `dir`.
 pub fn build_interpreter(dir: &Path, report: &mut dyn FnMut(&str)) -> Result<Built, BuildError> {
-    build_source(JavaScriptSource::Interpreter, dir, report)
+    build_source(SourceKind::Interpreter, dir, report)
 }
 
 fn build_source(
-    source: JavaScriptSource,
+    kind: SourceKind,
     dir: &Path,
     report: &mut dyn FnMut(&str),
 ) -> Result<Built, BuildError> {
@@ -76,9 +69,9 @@ fn build_source(
         "about": package.metadata(),
         "sdk": sdk,
         "wit": WIT.unpack()?,
-        "interpreter": match source {
-            JavaScriptSource::Action => None,
-            JavaScriptSource::Interpreter => Some(INTERPRETER_WIT.unpack()?),
+        "interpreter": match kind {
+            SourceKind::Action => None,
+            SourceKind::Interpreter => Some(INTERPRETER_WIT.unpack()?),
         },
     });
     let inputs = componentize(dir, &tools, job, &output.temporary_path())?;

@@ -7,7 +7,7 @@ mod environment;
 mod project;
 
 use super::sdk::{self, INTERPRETER_WIT, PYTHON};
-use super::sources::{BuildOutput, fingerprint};
+use super::sources::{BuildOutput, SourceKind, fingerprint};
 use super::{BuildError, Built, component, pypi, tool, with_path};
 use crate::user;
 use environment::PythonEnvironment;
@@ -26,25 +26,18 @@ const SDK_TRACEBACK_PREFIXES: [&str; 2] = ["\"/1/", "\"/2/"];
 /// The world of an interpreter: the imports of every action, and those of `sdk::INTERPRETER_WIT`.
 const INTERPRETER_WORLD: &str = "strata:interpreter/interpreter";
 
-/// What a directory contains.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum PythonSource {
-    Action,
-    Interpreter,
-}
-
 /// Builds the action in `dir`.
 pub fn build(dir: &Path, report: &mut dyn FnMut(&str)) -> Result<Built, BuildError> {
-    build_source(PythonSource::Action, dir, report)
+    build_source(SourceKind::Action, dir, report)
 }
 
 /// Builds the interpreter of scripts in `dir`.
 pub fn build_interpreter(dir: &Path, report: &mut dyn FnMut(&str)) -> Result<Built, BuildError> {
-    build_source(PythonSource::Interpreter, dir, report)
+    build_source(SourceKind::Interpreter, dir, report)
 }
 
 fn build_source(
-    source: PythonSource,
+    kind: SourceKind,
     dir: &Path,
     report: &mut dyn FnMut(&str),
 ) -> Result<Built, BuildError> {
@@ -69,9 +62,9 @@ fn build_source(
     report(&format!("building {}", project.name));
     let mut command = environment.componentize_command();
     command.arg("--wit-path").arg(sdk::WIT.unpack()?);
-    match source {
-        PythonSource::Action => command.args(["--world", project.world()]),
-        PythonSource::Interpreter => command
+    match kind {
+        SourceKind::Action => command.args(["--world", project.world()]),
+        SourceKind::Interpreter => command
             .arg("--wit-path")
             .arg(INTERPRETER_WIT.unpack()?)
             .args(["--world", INTERPRETER_WORLD]),

@@ -27,6 +27,14 @@ const MAX_BYTES: u64 = 256 << 20;
 /// The file extension of records, which describe what a component was made from.
 const RECORD_EXTENSION: &str = "made-from";
 
+/// What a directory of sources is made into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SourceKind {
+    Action,
+    /// An interpreter of scripts, which imports more than an action.
+    Interpreter,
+}
+
 /// Returns a digest over the names and contents of the files in `dir`, and over `also`: everything
 /// else that the component is made with.
 pub fn fingerprint(dir: &Path, also: &[&str]) -> Result<String, BuildError> {
