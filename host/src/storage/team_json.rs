@@ -36,7 +36,7 @@ mod import_tests;
 #[cfg(test)]
 mod tests;
 
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 use strata_core::record::event::Status;
 use strata_core::record::id::CheckpointId;
@@ -49,11 +49,12 @@ use located_value::LocatedValue;
 
 pub use described_team::described_team;
 pub use export::{export, write};
+use field::{Keyword, MessageLink, OrderedObject};
 pub(super) use file::TEAM_JSON;
 pub use file::TeamJsonFile;
 use formatter::OneLine;
 pub use import::{ImportedState, import, import_with_warnings};
-use layout::{DefinitionJson, MessageJson, StrataJson};
+use layout::{DefinitionJson, JoinJson, MessageJson};
 
 /// Returns a message as JSON, in the format of the file.
 pub fn message_json(message: &Message) -> String {
@@ -262,9 +263,18 @@ pub fn is_finished_at(bytes: &[u8], checkpoint: Option<&CheckpointId>) -> bool {
     })
 }
 
+/// What says whether a saved team is done.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct EndJson<'a> {
+    status: Option<Keyword<Status>>,
+    buffers: Option<OrderedObject<'a, Vec<MessageLink<'a>>>>,
+    joins: OrderedObject<'a, JoinJson<'a>>,
+}
+
 fn is_document_finished(file: &Value) -> bool {
     let root = LocatedValue::root(file);
-    let Ok(saved) = root.child("strata").decode::<StrataJson<'_>>() else {
+    let Ok(saved) = root.child("strata").decode::<EndJson<'_>>() else {
         return false;
     };
     let buffers = saved.buffers.unwrap_or_default();

@@ -249,8 +249,8 @@ impl<'de> SeqAccess<'de> for ItemAccess<'_> {
     }
 }
 
-/// The fields of records whose value may be `null`: what a request is answered with if nobody answers.
-/// They are read with `field::nullable`.
+/// The fields of records that are read although they are `null`: what a request is answered with if nobody
+/// answers. `field::nullable` takes that for the value, others for a missing one.
 const NULLABLE_FIELDS: [&str; 1] = ["default"];
 
 /// What becomes of fields that are `null`.

@@ -20,8 +20,9 @@ pub(in super::super) struct PartJson<'a>(pub Cow<'a, Part>);
 pub(in super::super) struct ReplyPartJson<'a>(pub Cow<'a, AssistantPart>);
 
 /// What a part is.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 enum PartType {
+    #[default]
     Text,
     Image,
     File,
@@ -52,7 +53,7 @@ impl NamedValue for PartType {
 }
 
 /// The fields of all kinds of parts. Which of them there are depends on the type.
-#[derive(Serialize, Deserialize)]
+#[derive(Default, Serialize, Deserialize)]
 struct PartFields<'a> {
     #[serde(rename = "type")]
     kind: Keyword<PartType>,
@@ -83,28 +84,11 @@ struct PartFields<'a> {
 }
 
 impl<'a> PartFields<'a> {
-    fn empty(kind: PartType) -> Self {
-        Self {
-            kind: Keyword(kind),
-            text: None,
-            id: None,
-            media_type: None,
-            name: None,
-            digest: None,
-            size: None,
-            url: None,
-            arguments: None,
-            provider: None,
-            model: None,
-            data: None,
-            reasoning: None,
-        }
-    }
-
     fn of_text(text: &'a str) -> Self {
         Self {
             text: Some(Cow::Borrowed(text)),
-            ..Self::empty(PartType::Text)
+            kind: Keyword(PartType::Text),
+            ..Self::default()
         }
     }
 
@@ -112,7 +96,8 @@ impl<'a> PartFields<'a> {
         let fields = Self {
             media_type: Some(Cow::Borrowed(&media.media_type)),
             name: media.name.as_deref().map(Cow::Borrowed),
-            ..Self::empty(kind)
+            kind: Keyword(kind),
+            ..Self::default()
         };
         match &media.source {
             MediaSource::Blob { digest, size } => Self {
@@ -198,14 +183,16 @@ impl<'a> From<&'a AssistantPart> for PartFields<'a> {
                 id: Some(Cow::Borrowed(&call.id)),
                 name: Some(Cow::Borrowed(&call.name)),
                 arguments: Some(Cow::Borrowed(&call.arguments)),
-                ..Self::empty(PartType::ToolCall)
+                kind: Keyword(PartType::ToolCall),
+                ..Self::default()
             },
             AssistantPart::Opaque(part) => Self {
                 provider: Some(Cow::Borrowed(&part.provider)),
                 model: Some(Cow::Borrowed(&part.model)),
                 data: Some(JsonDocument::of(&part.data)),
                 reasoning: Some(Cow::Borrowed(&part.reasoning)),
-                ..Self::empty(PartType::Opaque)
+                kind: Keyword(PartType::Opaque),
+                ..Self::default()
             },
         }
     }

@@ -9,7 +9,7 @@ use strata_core::record::host_call::FinishReason;
 use strata_core::record::turn::Approval;
 
 use super::super::attempts::AttemptsJson;
-use super::super::field::{Dollars, JsonDocument, Keyword, TextList, nullable};
+use super::super::field::{Dollars, JsonDocument, Keyword, TextList};
 use super::{
     FaultJson, HopJson, OutgoingJson, PartJson, PhaseName, ReplyPartJson, RequestJson,
     ScopeWriteJson,
@@ -64,7 +64,7 @@ pub(in super::super) struct TurnCallJson<'a> {
 #[serde(default)]
 pub(in super::super) struct ApprovalJson<'a> {
     schema: Option<JsonDocument<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "nullable")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     default: Option<JsonDocument<'a>>,
     expires_ms: Option<i64>,
 }
@@ -103,4 +103,20 @@ pub(in super::super) struct ReturnJson<'a> {
     pub route: Vec<HopJson<'a>>,
     pub emissions: Vec<OutgoingJson<'a>>,
     pub writes: Vec<ScopeWriteJson<'a>>,
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::super::located_value::LocatedValue;
+    use super::*;
+
+    #[test]
+    fn an_approval_whose_default_is_null_has_none() {
+        for saved in [json!({ "default": null }), json!({})] {
+            let saved = LocatedValue::root(&saved).decode::<ApprovalJson<'_>>();
+            assert_eq!(Approval::from(saved.unwrap()).default, None);
+        }
+    }
 }
