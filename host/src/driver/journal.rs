@@ -346,11 +346,13 @@ impl Journal {
                 None => OtherWork::None,
             },
         };
+        let meanwhile = || {
+            if let Some(meanwhile) = meanwhile {
+                meanwhile();
+            }
+        };
         let appending = self.store.begin_append(append);
-        match meanwhile {
-            Some(meanwhile) => appending.finish_beside(meanwhile).await,
-            None => appending.finish().await,
-        }
+        appending.finish_beside(meanwhile).await
     }
 
     /// Saves a snapshot if it would make resuming faster, and forgets old checkpoints after a

@@ -74,19 +74,11 @@ impl Appending<'_> {
 
     /// Waits for the end of the append.
     pub async fn finish(self) -> Result<(), StoreError> {
-        match self {
-            Self::Done(result) => result,
-            Self::Written(sync) => sync(),
-            Self::Pending(appending) => appending.await,
-        }
+        self.finish_beside(|| ()).await
     }
 
     /// Does the same and blocks this thread meanwhile.
     pub fn finish_blocking(self) -> Result<(), StoreError> {
-        match self {
-            Self::Done(result) => result,
-            Self::Written(sync) => sync(),
-            Self::Pending(appending) => wait(appending),
-        }
+        wait(self.finish())
     }
 }

@@ -5,7 +5,8 @@ use tokio_postgres::types::Type;
 
 use super::connect::StatementError;
 use super::connection::Connection;
-use super::schema::{SchemaState, migrate, schema_state};
+use super::run_name::run_key;
+use super::schema::migrate;
 use crate::storage::database_set::{DatabaseSettings, FencedDatabase, Intake};
 use crate::storage::database_url::DatabaseUrl;
 use crate::storage::error::StoreError;
@@ -45,13 +46,9 @@ pub(super) fn require_open(connection: &Connection) -> Result<(), StatementError
     let sql = "SELECT FROM strata.meta WHERE NOT is_open";
     match connection.query_optional(sql, &[])? {
         None => Ok(()),
-        Some(_) => Err(StatementError {
-            meaning: StoreError::Closed {
-                path: connection.path().into(),
-            },
-            is_disconnected: false,
-            is_duplicate: false,
-        }),
+        Some(_) => Err(StatementError::from(StoreError::Closed {
+            path: connection.path().into(),
+        })),
     }
 }
 
@@ -85,11 +82,5 @@ pub(in crate::storage) fn fence(url: &DatabaseUrl) -> Result<FencedDatabase, Sto
 
 /// Returns whether a database has the run of a URL.
 pub(in crate::storage) fn has_run(url: &DatabaseUrl) -> Result<bool, StoreError> {
-    let connection = Connection::open(url)?;
-    if schema_state(&connection)? == SchemaState::Absent {
-        return Ok(false);
-    }
-    let sql = "SELECT FROM strata.run WHERE name = $1";
-    let row = connection.query_optional(sql, &[(&url.run, Type::TEXT)])?;
-    Ok(row.is_some())
+    Ok(run_key(&Connection::open(url)?)?.is_some())
 }

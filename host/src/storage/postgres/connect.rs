@@ -75,9 +75,10 @@ impl From<StatementError> for StoreError {
     }
 }
 
-impl StatementError {
-    /// Returns why a connection that a statement needs could not be opened.
-    pub(super) fn unconnected(meaning: StoreError) -> Self {
+/// A statement that failed for a reason that the server did not give, such as a connection that could not
+/// be opened.
+impl From<StoreError> for StatementError {
+    fn from(meaning: StoreError) -> Self {
         Self {
             is_disconnected: matches!(meaning, StoreError::Unreachable { .. }),
             is_duplicate: false,

@@ -236,7 +236,7 @@ impl Connection {
     }
 
     fn lend(&self) -> Result<LentConnection, StatementError> {
-        self.shared.lend().map_err(StatementError::unconnected)
+        Ok(self.shared.lend()?)
     }
 
     /// Returns the rows that a statement yields.

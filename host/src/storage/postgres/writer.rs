@@ -335,7 +335,7 @@ impl Writer {
     async fn client(&mut self) -> Result<&Client, StatementError> {
         if self.client.is_none() {
             let connected = connect(self.url.clone(), None).await;
-            self.client = Some(connected.map_err(StatementError::unconnected)?);
+            self.client = Some(connected?);
         }
         match &self.client {
             Some(client) => Ok(client),
