@@ -76,14 +76,14 @@ class Host:
         """Run a team from the beginning. Reaching the step limit is not a failure."""
         return self.execute(["run", team, "--storage", storage], steps, until)
 
-    def resume(self, storage: Path, steps: int, until: str | None = None) -> Ended:
-        return self.execute(["run", "--recover_path", storage], steps, until)
+    def resume(self, storage: Path, steps: int, until: str | None = None, timeout_s: float = 300) -> Ended:
+        return self.execute(["run", "--recover_path", storage], steps, until, timeout_s)
 
-    def execute(self, words: list, steps: int, until: str | None) -> Ended:
+    def execute(self, words: list, steps: int, until: str | None, timeout_s: float = 300) -> Ended:
         events = ["--events", "-"] if until else []
         try:
             command = [self.program, *words, "--quiet", "--max-steps", steps, *events]
-            return run(command, until, timeout_s=300, accepted=(0, STEP_LIMIT))
+            return run(command, until, timeout_s=timeout_s, accepted=(0, STEP_LIMIT))
         except Failed as error:
             raise Failed(f"strata-host: {error}") from error
 

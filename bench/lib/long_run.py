@@ -2,7 +2,7 @@
 
 import sys
 
-from .host import DONE, ROLES, STEP_LIMIT
+from .host import DONE, ROLES
 from .measure import Failed, run
 from .rows import Bench
 from .table import Row, ratio, time
@@ -21,8 +21,7 @@ def long_run(bench: Bench) -> list[Row]:
     first = messages // 10
     team = host.team(place, "process", ROLES)
     begun = host.run(team, storage, first)
-    ended = run([host.program, "run", "--recover_path", storage, "--quiet", "--max-steps", messages], None,
-                timeout_s=TIMEOUT_S, accepted=(0, STEP_LIMIT))
+    ended = host.resume(storage, messages, timeout_s=TIMEOUT_S)
     early, late = begun.seconds / first, ended.seconds / (messages - first)
     over = late / early
     resumed = host.resume(storage, messages + 1, DONE)

@@ -1,6 +1,5 @@
 """A PostgreSQL server of a benchmark, in a directory of its own, and what it says of its work."""
 
-import os
 import subprocess
 import time
 from pathlib import Path
@@ -55,16 +54,16 @@ class Server:
             "INSERT INTO bare_run VALUES (1, 1) ON CONFLICT DO NOTHING"
         )
         script = self.directory.parent / "append.sql"
-        body = "\\\\x" + "ab" * payload
+        body = "\\x" + "ab" * payload
         script.write_text(
             "WITH f AS (SELECT FROM bare_run WHERE id = 1 AND epoch = 1 FOR SHARE) "
-            f"INSERT INTO bare_event (body) SELECT '{body}'::bytea FROM f;\n".replace("\\\\x", "\\x")
+            f"INSERT INTO bare_event (body) SELECT '{body}'::bytea FROM f;\n"
         )
         programs = sorted(Path("/usr/lib/postgresql").glob("*/bin/pgbench"))
         if not programs:
             raise Failed("there is no `pgbench`")
         words = [programs[-1], "-n", "-M", "prepared", "-c", "1", "-T", seconds, "-f", script, "-h", self.directory, "-U", "strata", "postgres"]
-        done = subprocess.run([str(word) for word in words], capture_output=True, text=True, env={**os.environ})
+        done = subprocess.run([str(word) for word in words], capture_output=True, text=True)
         for line in done.stdout.splitlines():
             if line.startswith("latency average"):
                 return float(line.split("=")[1].split()[0]) * 1000
