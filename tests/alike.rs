@@ -90,7 +90,7 @@ component = "probe.wasm"
 config = { steps = [{ say = "{inputs}" }] }
 "#;
     let place = place(team, probe);
-    let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
+    let mut process = place.start_run(&[]);
     while process.until("action-started", Some("A"))["action"] != "Two" {}
     process.signal(end);
     let code = process.end().code;

@@ -390,7 +390,7 @@ fn caps_of_roles_are_not_reset_in_another_lineage() {
     // One more than what is reserved for the call that is interrupted: a reply of usual length, and
     // one word.
     let place = two_roles("tokens = 1026", false);
-    let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
+    let mut process = place.start_run(&[]);
     process.until("action-started", Some("B"));
     reserved_amount(&place, "B");
     process.kill();
@@ -432,7 +432,7 @@ fn caps_of_roles_are_not_reset_in_another_lineage() {
 fn an_interrupted_call_counts_with_the_reserved_amount() {
     let place = place(&team("", "", ""));
     place.write("replies.toml", "[[reply]]\ntext = \"r\"\ndelay = \"60s\"\n");
-    let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
+    let mut process = place.start_run(&[]);
     process.until("action-started", None);
     reserved_amount(&place, "A");
     process.kill();
@@ -471,7 +471,7 @@ fn tokens_are_reserved_for_running_calls_whatever_they_cost() {
 
     let place = place(&free(team("tokens = 1000", "", "")));
     place.write("replies.toml", "[[reply]]\ntext = \"r\"\ndelay = \"60s\"\n");
-    let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
+    let mut process = place.start_run(&[]);
     process.until("action-started", None);
     reserved_amount(&place, "A");
     process.kill();

@@ -65,7 +65,7 @@ fn a_kill_before_a_call_leaves_one_that_is_made_once() {
         let web = Web::new();
         let steps = format!("steps = [{HALT}, {call}, {{ say = \"got {{reads}}\" }}]");
         let place = team(&web, "plain", "probe.wasm", &steps);
-        let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
+        let mut process = place.start_run(&[]);
         process.until("action-started", None);
         process.kill();
         assert_eq!(web.lines().len(), 0, "{call}");
@@ -126,7 +126,7 @@ fn a_kill_after_a_call_leaves_its_answer_which_is_served_and_not_paid_again() {
         let web = Web::new();
         let steps = format!("steps = [{call}, {HALT}, {{ say = \"{{reads}}\" }}]");
         let place = team(&web, "plain", "probe.wasm", &steps);
-        let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
+        let mut process = place.start_run(&[]);
         process.until("host-call", None);
         process.kill();
         let recorded = place.host(&["inspect", "store", "--json"]).expect(0).stdout;
@@ -157,8 +157,7 @@ fn a_kill_right_after_the_start_of_an_attempt_loses_no_recorded_reading() {
         let steps = format!("steps = [{calls}, {HALT}, {{ say = \"{{reads}}\" }}]");
         for read in [1, 7, 20] {
             let place = team(&web, "plain", "probe.wasm", &steps);
-            let mut process =
-                place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
+            let mut process = place.start_run(&[]);
             (0..read).for_each(|_| drop(process.until("host-call", None)));
             process.kill();
             place.resume().expect(0);
@@ -298,7 +297,7 @@ fn an_answer_that_comes_while_a_run_is_being_stopped_is_durable_before_the_run_h
         &web,
         &format!("requests = [\"POST {base}/1000/a\", \"POST {base}/60000/b\"]"),
     );
-    let process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
+    let process = place.start_run(&[]);
     web.wait(2);
     process.signal(Signal::INT);
     let recorded = |kind: &str| place.recorded().iter().any(|line| line["kind"] == kind);

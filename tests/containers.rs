@@ -5,8 +5,8 @@ use std::fs;
 
 use yaml_rust2::{Yaml, YamlLoader};
 
+use crate::database_commands::new_database;
 use crate::live::GREETER;
-use crate::postgres_server::create_database;
 use crate::probe::project;
 use crate::process::{Process, Signal};
 use crate::workspace::Workspace;
@@ -177,9 +177,8 @@ fn the_image_contains_the_program_and_certificates_and_runs_without_privileges()
 
 #[test]
 fn each_command_of_the_containers_and_of_their_page_works() {
-    for (n, containers) in [composed(), orchestrated()].into_iter().enumerate() {
-        let name = format!("containers_{}_{n}", std::process::id());
-        let Some(url) = create_database(&name) else {
+    for containers in [composed(), orchestrated()] {
+        let Some(url) = new_database() else {
             return;
         };
         let (place, elsewhere) = (Workspace::with(GREETER), Workspace::empty());

@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use crate::live::GREETER;
 use crate::postgres_server::{create_database, query};
 use crate::process::Signal;
-use crate::workers::{Pool, wait_until};
+use crate::workers::{Pool, slow_greeter, wait_until};
 use crate::workspace::Workspace;
 
 /// Creates a database of this test alone, and returns its URL. `None` if there is no server.
-fn new_database() -> Option<String> {
+pub fn new_database() -> Option<String> {
     static DATABASES: AtomicU32 = AtomicU32::new(0);
     let n = DATABASES.fetch_add(1, Ordering::Relaxed);
     create_database(&format!("program_{}_{n}", std::process::id()))
@@ -272,11 +272,7 @@ fn a_restored_database_is_fenced_and_its_runs_continue_from_the_backup() {
 #[test]
 fn whoever_used_a_database_before_it_was_fenced_stops_and_changes_nothing() {
     let Some(url) = new_database() else { return };
-    let slow = GREETER.replace(
-        "steps = [",
-        "steps = [{ sleep = \"60s\", attempts = [1] }, ",
-    );
-    let (place, elsewhere) = (Workspace::with(&slow), Workspace::empty());
+    let (place, elsewhere) = (Workspace::with(&slow_greeter()), Workspace::empty());
     let pool = Pool::in_database(&url);
     let worker = pool.worker(&elsewhere, &[]);
     pool.submit(&place, "slow", &[]).end().expect(0);

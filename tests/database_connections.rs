@@ -1,23 +1,17 @@
 //! Connections to a database: encrypted, with a certificate that is checked, and through PgBouncer. What
 //! is not installed is skipped, which is said.
 
-use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use crate::database_server::{Server, give_to_server, is_root, skip};
 use crate::live::GREETER;
+use crate::observing::free_port;
 use crate::postgres_server::ServerOptions;
 use crate::process::Signal;
 use crate::workers::wait_until;
 use crate::workspace::Workspace;
-
-/// Returns a port at which nothing listens.
-fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap().port()
-}
 
 /// Certificates that were made for a test.
 struct Certificates {
@@ -158,7 +152,6 @@ fn an_encrypted_connection_is_made_only_to_a_server_whose_certificate_is_right()
     refused(&verified("localhost", "server.key"), "there are none");
 
     // A server that does not encrypt is not talked to in the clear.
-    server.sql("ALTER SYSTEM SET ssl = off");
     drop(server);
     let options = ServerOptions {
         arguments: &["-c", "listen_addresses=localhost"],

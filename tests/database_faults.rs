@@ -13,6 +13,7 @@ use crate::live::GREETER;
 use crate::postgres_server::ServerOptions;
 use crate::process::{Ended, Process, Signal};
 use crate::web::Web;
+use crate::workers::greeter_after;
 use crate::workspace::Workspace;
 
 /// Checks how a command ended and what it said.
@@ -209,8 +210,7 @@ fn a_run_whose_server_is_gone_waits_for_it_and_ends() {
     let send = ["send", &url, "--cause", "UserRequirement", "more"];
     place.host(&send).expect(0);
     // One that has something to record waits for the server, and ends.
-    let sleeps = "steps = [{ sleep = \"3s\" }, ";
-    place.write("team.toml", GREETER.replace("steps = [", sleeps));
+    place.write("team.toml", greeter_after("sleep = \"3s\""));
     let slow = format!("{}&run=slow", proxy.url());
     let mut slow = place.start(&["run", "team.toml", "--storage", &slow, "--events", "-"]);
     slow.until("action-started", None);

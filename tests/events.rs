@@ -164,7 +164,7 @@ fn a_run_that_is_refused_leaves_the_events_file_of_the_running_one_alone() {
 #[test]
 fn events_of_a_running_team_are_those_reported_so_far() {
     let place = Workspace::with(&TEAM.replace("fail = \"error\"", "sleep = \"90s\""));
-    let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
+    let mut process = place.start_run(&[]);
     let mut told = Vec::new();
     loop {
         let line = process.next().unwrap();
@@ -184,7 +184,7 @@ fn events_of_a_running_team_are_those_reported_so_far() {
 #[test]
 fn events_are_followed_until_the_run_ends() {
     let place = Workspace::with(&TEAM.replace("fail = \"error\"", "sleep = \"90s\""));
-    let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
+    let mut process = place.start_run(&[]);
     while process.until("action-started", None)["action"] != "Two" {}
     let mut follower = place.start(&["events", "store", "--follow"]);
     while follower.until("action-started", None)["action"] != "Two" {}

@@ -251,7 +251,7 @@ fn after_a_kill_a_message_is_sent_again_with_the_same_id() {
     let place = place(STDIO, "now = true");
     // A program that reads a line and never answers.
     place.write("bridge.sh", "cat >> got.txt");
-    let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
+    let mut process = place.start_run(&[]);
     process.until("step-committed", None);
     process.kill();
     place.write("bridge.sh", BRIDGE);
@@ -419,7 +419,7 @@ fn a_message_that_is_being_sent_is_not_interrupted_by_the_end_of_the_run() {
 fn a_message_that_is_being_sent_is_not_interrupted_by_a_signal() {
     let (url, posted) = slow();
     let place = place(&format!("kind = \"http\"\nurl = \"{url}\""), "now = true");
-    let process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
+    let process = place.start_run(&[]);
     while posted.load(Ordering::Relaxed) == 0 {}
     process.signal(Signal::INT);
     process.end();
@@ -527,7 +527,7 @@ fn send_three_messages(end: impl Fn(&Workspace)) -> Workspace {
 #[test]
 fn the_external_program_reads_its_input_before_the_run_ends() {
     let by_signal = |place: &Workspace| {
-        let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
+        let mut process = place.start_run(&[]);
         process.until("message-handed-over", None);
         process.signal(Signal::INT);
         process.end();

@@ -433,7 +433,7 @@ name = "a"
 component = "probe.wasm"
 "#,
     );
-    let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
+    let mut process = place.start_run(&[]);
     process.until("plugin-instantiated", Some("A"));
     process.signal(Signal::INT);
     process.end().expect(130);

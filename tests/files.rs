@@ -155,7 +155,7 @@ fn concurrent_changes_of_others_are_kept_beside_the_file() {
     let first = r#"{ write = "/out/f", text = "one" }"#;
     let second = r#"{ write = "/out/f", text = "two" }, { sleep = "1s" }"#;
     let place = Workspace::with(&team(&[("A", &[first, second])]));
-    let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
+    let mut process = place.start_run(&[]);
     process.until("files-written", None);
     process.until("action-started", None);
     while out(&place, "f").as_deref() != Some("one") {
@@ -187,7 +187,7 @@ fn a_run_killed_after_any_event_leaves_the_files_of_an_undisturbed_one() {
     assert_eq!(out(&undisturbed, "a"), None);
     for n in 1..=lines {
         let place = Workspace::with(&team);
-        let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
+        let mut process = place.start_run(&[]);
         (0..n).for_each(|_| drop(process.next()));
         process.kill();
         place.resume().expect(0);
@@ -215,7 +215,7 @@ fn a_file_that_was_recorded_before_a_kill_is_placed_by_the_resume() {
         "x".repeat(200_000)
     );
     let place = Workspace::with(&team(&[("A", &[&write])]));
-    let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
+    let mut process = place.start_run(&[]);
     process.until("action-started", None);
     while !place
         .recorded()
@@ -510,7 +510,7 @@ fn a_file_that_cannot_be_placed_stops_the_run_in_an_orderly_way() {
     ];
     let head = "schema = \"strata.team/1\"\n[team]\nname = \"t\"\nidea = \"go\"\n";
     let place = Workspace::with(&format!("{head}{}", roles.concat()));
-    let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
+    let mut process = place.start_run(&[]);
     process.until("action-finished", Some("Writes"));
     web.wait(1);
     // The file is placed when no attempt can see the directory any more.

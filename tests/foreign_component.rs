@@ -165,7 +165,7 @@ fn it_is_locked_like_any_other() {
 #[test]
 fn a_killed_run_continues_and_can_be_replayed() {
     let place = place("{ sleep = \"90s\", attempts = [1] }", "The end");
-    let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
+    let mut process = place.start_run(&[]);
     while process.until("action-started", Some("A"))["action"] != "Wait" {}
     process.signal(crate::process::Signal::KILL);
     process.end();

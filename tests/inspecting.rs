@@ -143,7 +143,7 @@ fn a_killed_run_is_distinguished_from_a_running_one() {
         "{ sleep = \"600s\" }",
     ));
     let shown = || place.host(&["inspect", "store"]).expect(0).stdout;
-    let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
+    let mut process = place.start_run(&[]);
     while process.until("action-started", Some("A"))["action"] != "Fail" {}
     let alive = shown();
     assert!(
@@ -174,15 +174,7 @@ fn a_killed_run_is_distinguished_from_a_running_one() {
 #[test]
 fn a_team_that_waits_for_messages_is_shown_as_idle() {
     let place = Workspace::with(&TEAM.replace("{ fail = \"trap\" }", "{ say = \"done\" }"));
-    let mut process = place.start(&[
-        "run",
-        "team.toml",
-        "--storage",
-        "store",
-        "--keep-alive",
-        "--events",
-        "-",
-    ]);
+    let mut process = place.start_run(&["--keep-alive"]);
     process.until("step-committed", None);
     let shown = place.host(&["inspect", "store"]).expect(0).stdout;
     assert!(

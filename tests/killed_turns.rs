@@ -105,8 +105,7 @@ impl Office {
     }
 
     fn start(&self) -> Process {
-        self.workspace
-            .start(&["run", "team.toml", "--storage", "store", "--events", "-"])
+        self.workspace.start_run(&[])
     }
 
     fn resume(&self) -> Process {

@@ -272,15 +272,7 @@ fn waiting_for_the_end_of_an_environment_can_be_repeated_after_a_timeout() {
 #[test]
 fn a_team_that_is_kept_alive_handles_messages_until_it_is_stopped() {
     let place = Workspace::with(GREETER);
-    let mut process = place.start(&[
-        "run",
-        "team.toml",
-        "--storage",
-        "store",
-        "--keep-alive",
-        "--events",
-        "-",
-    ]);
+    let mut process = place.start_run(&["--keep-alive"]);
     process.until("step-committed", None);
     let sent = place
         .host(&["send", "store", "--cause", "UserRequirement", "more"])
@@ -315,15 +307,7 @@ fn a_team_that_is_kept_alive_outlives_a_fault_that_is_parked() {
     let at_fault = "[[role]]\nname = \"B\"\nwatch = [\"UserRequirement\"]\n[[role.action]]\nname = \"fail\"\n\
                     component = \"probe.wasm\"\nconfig = { steps = [{ trap = \"unreachable\" }] }\n";
     let place = Workspace::with(&(parking + at_fault));
-    let mut process = place.start(&[
-        "run",
-        "team.toml",
-        "--storage",
-        "store",
-        "--keep-alive",
-        "--events",
-        "-",
-    ]);
+    let mut process = place.start_run(&["--keep-alive"]);
     process.until("step-committed", None);
     place
         .host(&["send", "store", "--cause", "UserRequirement", "more"])
@@ -351,7 +335,7 @@ fn a_team_that_is_kept_alive_outlives_a_fault_that_is_parked() {
 fn a_message_reaches_a_running_team() {
     let busy = GREETER.replace("{ say", "{ sleep = \"1s\" }, { say");
     let place = Workspace::with(&busy);
-    let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
+    let mut process = place.start_run(&[]);
     process.until("action-started", None);
     place
         .host(&["send", "store", "--cause", "UserRequirement", "more"])
@@ -364,15 +348,7 @@ fn a_message_reaches_a_running_team() {
 #[test]
 fn a_timeout_while_sending_to_a_suspended_process_sends_nothing() {
     let place = Workspace::with(GREETER);
-    let mut process = place.start(&[
-        "run",
-        "team.toml",
-        "--storage",
-        "store",
-        "--keep-alive",
-        "--events",
-        "-",
-    ]);
+    let mut process = place.start_run(&["--keep-alive"]);
     process.until("step-committed", None);
     process.signal(Signal::STOP);
     let given_up = place.start(&["send", "store", "--cause", "UserRequirement", "lost"]);
@@ -455,15 +431,7 @@ fn a_message_that_was_being_sent_at_a_stop_is_sent_when_the_environment_continue
 fn a_timeout_while_sending_to_a_blocked_process_sends_nothing() {
     // Nobody reads its stdout, so it blocks while it writes an event.
     let place = Workspace::with(&GREETER.replace("re: ", &("x".repeat(200_000) + "re: ")));
-    let mut process = place.start(&[
-        "run",
-        "team.toml",
-        "--storage",
-        "store",
-        "--keep-alive",
-        "--events",
-        "-",
-    ]);
+    let mut process = place.start_run(&["--keep-alive"]);
     // There may be nothing to read earlier.
     while !place.path("store/team.json").exists()
         || !place
@@ -530,15 +498,7 @@ fn an_external_program_may_send_the_first_message() {
     let (head, roles) = GREETER.split_once("[[role]]").unwrap();
     let external = "[env.external]\nkind = \"stdio\"\ncommand = [\"sh\", \"bridge.sh\"]\n[[role]]";
     place.write("team.toml", [head, external, roles].concat());
-    let mut process = place.start(&[
-        "run",
-        "team.toml",
-        "--storage",
-        "store",
-        "--keep-alive",
-        "--events",
-        "-",
-    ]);
+    let mut process = place.start_run(&["--keep-alive"]);
     while process.until("message-routed", None)["id"] != "sent-0" {}
     process.until("action-finished", Some("A"));
     process.kill();

@@ -30,7 +30,7 @@ config = { steps = [{ sleep = "90s", attempts = [1] }] }
 /// Creates a run that was killed during its second action.
 fn killed() -> Workspace {
     let place = Workspace::with(WAITS);
-    let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
+    let mut process = place.start_run(&[]);
     while process.until("action-started", Some("A"))["action"] != "Two" {}
     process.kill();
     let _ = fs::remove_file(place.path("store/team.db-shm"));

@@ -54,7 +54,7 @@ fn place() -> Workspace {
 }
 
 /// Returns a port on which nobody listens.
-fn free_port() -> u16 {
+pub fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0")
         .unwrap()
         .local_addr()

@@ -427,7 +427,7 @@ fn an_answer_reaches_a_team_that_runs() {
         .replace(", expires = \"2s\" DEFAULT", "")
         .replace("BUSY", "2s");
     let place = Workspace::with(&busy);
-    let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
+    let mut process = place.start_run(&[]);
     process.until("request-opened", Some("A"));
     let refused = place.host(&["answer", "store", "ask-9=yes"]).expect(2);
     let said = "there is no open request `ask-9`; open requests: `ask-0-0-0-0`";

@@ -22,8 +22,9 @@ use strata_host::storage::{
 };
 use tokio::sync::Notify;
 
+use crate::database_server::Server;
 use crate::live::GREETER;
-use crate::postgres_server::{ServerOptions, query, server_url, start_server};
+use crate::postgres_server::{ServerOptions, query};
 
 /// How many runs a worker has at a time.
 const ROOM: usize = 8;
@@ -238,7 +239,6 @@ fn report(url: &str, scale: &Scale, tally: &Tally, elapsed: Duration) {
 #[ignore = "a measurement that takes minutes"]
 fn statements_of_many_workers_and_runs() {
     let scale = Scale::from_environment();
-    let directory = std::env::temp_dir().join(format!("strata-scale-{}", std::process::id()));
     let options = ServerOptions {
         arguments: &[
             "-c",
@@ -250,11 +250,10 @@ fn statements_of_many_workers_and_runs() {
         ],
         ..ServerOptions::default()
     };
-    let Some(mut server) = start_server(&directory, options) else {
-        println!("SKIPPED: PostgreSQL is not installed");
+    let Some(server) = Server::start_with(options) else {
         return;
     };
-    let url = server_url(&directory);
+    let url = server.url();
     let database = RunDatabase::parse(&url).unwrap();
     submit_template(&database);
     multiply(&url, scale.runs);
@@ -303,6 +302,4 @@ fn statements_of_many_workers_and_runs() {
     report(&url, &scale, &tally, elapsed);
     assert!(tally.rested.load(Ordering::Relaxed) > 0);
     drop(workers);
-    drop(server.stdin.take());
-    server.wait().unwrap();
 }

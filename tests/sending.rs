@@ -20,15 +20,7 @@ fn a_message_with_a_known_key_is_not_published_again() {
             .expect(0)
             .stderr
     };
-    let mut process = place.start(&[
-        "run",
-        "team.toml",
-        "--storage",
-        "store",
-        "--keep-alive",
-        "--events",
-        "-",
-    ]);
+    let mut process = place.start_run(&["--keep-alive"]);
     process.until("step-committed", None);
     assert!(sent("k").contains("message sent-0 is in the mailbox of A"));
     process.until("step-committed", None);
@@ -82,15 +74,7 @@ fn an_external_message_with_an_empty_or_null_key_has_none() {
     let keys = ["null", "null", "\"\"", "\"\"", "\"k\"", "\"k\"", "5", "5"];
     let lines: String = keys.iter().map(|key| line("Note", key)).collect();
     place.write("bridge.sh", lines + &line("Last", "null") + "cat > read\n");
-    let mut process = place.start(&[
-        "run",
-        "team.toml",
-        "--storage",
-        "store",
-        "--keep-alive",
-        "--events",
-        "-",
-    ]);
+    let mut process = place.start_run(&["--keep-alive"]);
     while process.until("message-routed", None)["cause_by"] != "Last" {}
     process.kill();
     let notes = place
@@ -135,15 +119,7 @@ fn a_message_without_recipients_leaves_a_finished_team_done() {
 #[test]
 fn a_message_of_any_size_is_delivered_or_rejected() {
     let place = Workspace::with(GREETER);
-    let mut process = place.start(&[
-        "run",
-        "team.toml",
-        "--storage",
-        "store",
-        "--keep-alive",
-        "--events",
-        "-",
-    ]);
+    let mut process = place.start_run(&["--keep-alive"]);
     process.until("step-committed", None);
     let send = |bytes: usize| {
         place.write("text", "\u{1}".repeat(bytes));
@@ -241,16 +217,7 @@ fn a_file_sent_to_a_running_team_is_received_by_it() {
         "return ' '.join(f'{p.name} {p.load().decode()}' for p in cx.newest.parts) or 'none'\n",
     );
     place.write("notes.md", "# note");
-    let mut process = place.start(&[
-        "run",
-        "team.toml",
-        "begin",
-        "--storage",
-        "store",
-        "--keep-alive",
-        "--events",
-        "-",
-    ]);
+    let mut process = place.start_run(&["begin", "--keep-alive"]);
     process.until("step-committed", None);
     let send = [
         "send",

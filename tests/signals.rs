@@ -27,7 +27,7 @@ config = { steps = [{ HOW, attempts = [1] }] }
 /// Starts a run and waits for its second action, which executes this step.
 fn waiting(how: &str) -> (Workspace, Process) {
     let place = Workspace::with(&WAITS.replace("HOW", how));
-    let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
+    let mut process = place.start_run(&[]);
     while process.until("action-started", Some("A"))["action"] != "Two" {}
     (place, process)
 }
@@ -99,15 +99,7 @@ fn the_first_signal_saves_and_ends_the_run_with_its_exit_code() {
 #[test]
 fn a_run_that_is_kept_alive_and_stopped_while_it_waits_ends_as_it_would_have_without_waiting() {
     let place = Workspace::with(&WAITS.replace("HOW", "ask = \"who?\""));
-    let mut process = place.start(&[
-        "run",
-        "team.toml",
-        "--storage",
-        "store",
-        "--keep-alive",
-        "--events",
-        "-",
-    ]);
+    let mut process = place.start_run(&["--keep-alive"]);
     process.until("request-opened", None);
     // By then it has been waiting for a long time.
     std::thread::sleep(Duration::from_millis(300));
@@ -122,7 +114,7 @@ fn the_second_signal_ends_the_process_at_once_and_nothing_is_lost() {
     // signal.
     let long = "x".repeat(200_000);
     let place = Workspace::with(&WAITS.replace("HOW", &format!("say = \"{long}\"")));
-    let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
+    let mut process = place.start_run(&[]);
     while process.until("action-started", Some("A"))["action"] != "Two" {}
     let recorded = || {
         place
@@ -207,7 +199,7 @@ fn a_stop_while_a_file_cannot_be_placed_saves_the_rest_and_reports_why() {
             + &role("W", "{ write = '/out/f', text = 'hello' }")
             + &role("S", "{ sleep = '90s' }")),
     );
-    let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
+    let mut process = place.start_run(&[]);
     process.until("action-finished", Some("W"));
     // The directory is created with the first file that is placed there.
     let _ = std::fs::remove_dir_all(place.path("out"));
@@ -251,7 +243,7 @@ fn team_with_many_messages() -> String {
 #[test]
 fn evaluating_conditions_has_a_budget_and_can_be_interrupted() {
     let place = Workspace::with(&team_with_many_messages());
-    let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
+    let mut process = place.start_run(&[]);
     while process.until("action-started", Some("A"))["action"] != "Two" {}
     // The messages are published and routed a while later. If that has not begun or is over, the
     // signal arrives while the run waits.

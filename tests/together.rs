@@ -54,7 +54,7 @@ fn only_parallel_requests_without_an_answer_are_repeated() {
         "requests = [\"POST {base}/a\", \"POST {base}/a\", \"GET {base}/once/b\", \"GET {base}/c\"]"
     );
     let place = team_with_parallel_calls(&web, &requests);
-    let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
+    let mut process = place.start_run(&[]);
     // The order of the answers is random.
     let live = |line: &Value| line["kind"] == "host-call";
     let mut recorded = 0;
@@ -92,7 +92,7 @@ fn parallel_calls_are_all_served_from_the_record() {
         &web,
         &format!("{requests}, prompts = [\"one\", \"two\"], wait = [1]"),
     );
-    let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
+    let mut process = place.start_run(&[]);
     (0..4).for_each(|_| drop(process.until("host-call", None)));
     process.kill();
     place.resume().expect(0);
@@ -121,7 +121,7 @@ fn equal_parallel_calls_are_each_served_their_own_answer() {
     undisturbed.run().expect(0);
     // The second request is answered first, and recorded first.
     let place = run("1");
-    let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
+    let mut process = place.start_run(&[]);
     (0..2).for_each(|_| drop(process.until("host-call", None)));
     process.kill();
     let verified = |args: &[&str]| place.host(args).expect(0);

@@ -114,7 +114,7 @@ fn killed_after_any_event_nothing_is_paid_or_finished_twice() {
     let expected = essence_of_lineage(calm.team_json());
     for count in 1..lines.len() {
         let place = team(LOOP, REPLIES);
-        let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
+        let mut process = place.start_run(&[]);
         let seen = (0..count).map_while(|_| process.next()).count();
         process.kill();
         if seen == 0 {

@@ -148,9 +148,13 @@ fn reader() -> Workspace {
 }
 
 /// A team whose action is still running when a test does something about it.
-fn slow_greeter() -> String {
-    let sleeps = "steps = [{ sleep = \"60s\", attempts = [1] }, ";
-    GREETER.replace("steps = [", sleeps)
+pub fn slow_greeter() -> String {
+    greeter_after("sleep = \"60s\", attempts = [1]")
+}
+
+/// A team whose action begins with this step.
+pub fn greeter_after(step: &str) -> String {
+    GREETER.replace("steps = [", &format!("steps = [{{ {step} }}, "))
 }
 
 /// A team that asks, then fails once, then says what it was told.
@@ -256,8 +260,7 @@ fn a_worker_that_is_stopped_gives_its_runs_to_others() {
 #[test]
 fn a_worker_that_drains_takes_nothing_and_lets_its_runs_end_for_a_while() {
     let Some(pool) = Pool::new() else { return };
-    let sleeps =
-        |time: &str| GREETER.replace("steps = [", &format!("steps = [{{ sleep = \"{time}\" }}, "));
+    let sleeps = |time: &str| greeter_after(&format!("sleep = \"{time}\""));
     let (place, elsewhere) = (Workspace::with(&sleeps("4s")), Workspace::empty());
     let worker = pool.worker(&elsewhere, &["--drain", "100"]);
     pool.submit(&place, "ends", &[]).end().expect(0);

@@ -112,7 +112,13 @@ impl Workspace {
 
     /// Runs `team.toml` from the beginning, saved in `store`, to its end.
     pub fn run(&self) -> Ended {
-        self.host(&["run", "team.toml", "--storage", "store", "--events", "-"])
+        self.start_run(&[]).end()
+    }
+
+    /// Starts such a run with these arguments.
+    pub fn start_run(&self, arguments: &[&str]) -> Process {
+        let run = ["run", "team.toml", "--storage", "store", "--events", "-"];
+        self.start(&[&run[..], arguments].concat())
     }
 
     /// Resumes the run in `store` to its end.

@@ -397,7 +397,7 @@ fn recorded_writes_that_are_no_longer_made_are_listed_before_the_run_continues()
         &web,
         r#"{ http = "URL/a", method = "POST", attempts = [1] }, { http = "URL/b", method = "POST" }, { sleep = "30s", attempts = [1] }"#,
     );
-    let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
+    let mut process = place.start_run(&[]);
     process.until("host-call", None);
     process.until("host-call", None);
     process.kill();
@@ -436,7 +436,7 @@ fn a_run_killed_at_any_line_repeats_no_write_silently() {
     for n in 1..=whole {
         let web = Web::new();
         let place = alone(&web, &STEPS.replace('\n', " "));
-        let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
+        let mut process = place.start_run(&[]);
         (0..n).for_each(|_| drop(process.next()));
         process.kill();
         let mut ended = place.resume();

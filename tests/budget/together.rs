@@ -127,7 +127,7 @@ fn a_waiting_call_is_not_recorded_when_the_run_is_stopped_or_killed() {
     for signal in [Signal::INT, Signal::KILL] {
         let place = place(&team("investment = 100", 8, &["A", "B"]));
         slow(&place, if signal == Signal::INT { "2s" } else { "60s" });
-        let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
+        let mut process = place.start_run(&[]);
         process.until("action-started", Some("B"));
         while ["A", "B"]
             .iter()
@@ -150,7 +150,7 @@ fn waiting_for_others_counts_toward_the_time_limit() {
     let place =
         place(&team("investment = 100", 8, &["A", "B"]).replace("[role.action.allow]", limited));
     slow(&place, "60s");
-    let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
+    let mut process = place.start_run(&[]);
     // The attempt of the other role, whose call is paid for, is kept open for its answer.
     let failed = process.until("action-failed", None);
     assert_eq!(failed["fault"], "timeout");

@@ -139,7 +139,7 @@ fn a_fork_can_be_written_elsewhere_while_the_team_runs() {
             "{ sleep = \"60s\" }",
         ),
     );
-    let mut running = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
+    let mut running = place.start_run(&[]);
     while running.until("action-started", Some("qux"))["action"] != "q" {}
     place
         .host(&["fork", "store", "--at", "main-1", "--to", "branch"])
