@@ -36,7 +36,8 @@ class Host:
 
     def __init__(self, profile: str, say):
         say(f"building ({profile})")
-        words = ["cargo", "build", "--profile", profile, "-p", "strata-cli", "-p", "strata-host", "--bin", "strata-host", "--bench", "table",
+        # The whole workspace is selected, so that dependencies get the same features as in `cargo test`, and are built once.
+        words = ["cargo", "build", "--profile", profile, "--workspace", "--bin", "strata-host", "--bench", "table",
                  "--message-format=json-render-diagnostics"]
         built = subprocess.run(words, cwd=PROJECT, stdout=subprocess.PIPE, text=True)
         if built.returncode != 0:

@@ -20,7 +20,10 @@ class Server:
         begun = time.monotonic()
         while not (directory / "ready").exists():
             if self.process.poll() is not None or time.monotonic() - begun > START_TIMEOUT_S:
-                raise Failed("PostgreSQL does not start; is it installed?")
+                raise Failed(
+                    f"PostgreSQL does not start in {directory}; is it installed? Started by root, it runs as user `postgres`, who must be able "
+                    "to enter that directory: choose another with --dir"
+                )
             time.sleep(0.05)
 
     def url(self, run: str | None = None) -> str:
