@@ -21,6 +21,9 @@ use crate::wait::wait;
 /// How many connections are shared. Besides, a process has those of `writer`, one for its heartbeat and
 /// one for notifications.
 const SHARED_CONNECTIONS: usize = 2;
+/// How long connections stay open that nobody uses any more. A command that is over soon opens the
+/// database several times, and connecting takes longer than everything else it does there.
+const LINGER_TIME: Duration = Duration::from_secs(1);
 /// How long a caller waits for a connection that others use.
 const LEND_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -161,6 +164,20 @@ pub(super) struct Connection {
     shared: Arc<SharedConnections>,
     /// The connection of the transaction that is open.
     held: RefCell<Option<LentConnection>>,
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        if Arc::strong_count(&self.shared) == 1
+            && let Ok(background) = background(&self.path)
+        {
+            let shared = Arc::clone(&self.shared);
+            background.spawn(async move {
+                tokio::time::sleep(LINGER_TIME).await;
+                drop(shared);
+            });
+        }
+    }
 }
 
 impl std::fmt::Debug for Connection {
