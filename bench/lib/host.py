@@ -65,6 +65,16 @@ class Host:
         team.write_text(head + "".join(self.role(n, roles) for n in range(roles)))
         return team
 
+    def script_team(self, directory: Path, script: str, source: str) -> Path:
+        """Write a team whose only role answers itself with a script, and return its path."""
+        directory.mkdir(parents=True, exist_ok=True)
+        (directory / script).write_text(source)
+        (directory / "team.toml").write_text(
+            'schema = "strata.team/1"\n[team]\nname = "script"\nidea = "go"\n[run]\ndurability = "process"\n'
+            f'[[role]]\nname = "R"\nwatch = ["UserRequirement", "a"]\n[[role.action]]\nname = "a"\nscript = "{script}"\n'
+        )
+        return directory / "team.toml"
+
     def role(self, n: int, roles: int) -> str:
         first = '"UserRequirement", ' if n == 0 else ""
         return (

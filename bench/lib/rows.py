@@ -188,6 +188,29 @@ def call(bench: Bench) -> Row:
                f"raw wasmtime {time(raw)}")
 
 
+SCRIPTS = {"JavaScript": ("a.js", "return `${cx.text.length}`;\n", 250), "Python": ("a.py", "return str(len(cx.text))\n", 1100)}
+"""For each language the name and the text of a script, and the goal of its step in microseconds."""
+
+
+def scripts(bench: Bench) -> list[Row]:
+    """A step whose action is a script; and the start of one in Python."""
+    host, found = bench.host, []
+    for language, (name, source, goal) in SCRIPTS.items():
+        place = bench.place()
+        team, steps, used = host.script_team(place, name, source), bench.few(500, 50), [0]
+
+        def seconds(steps: int) -> float:
+            used[0] += 1
+            return host.run(team, place / str(used[0]), steps).seconds
+
+        seconds(1)  # Builds the interpreter, if that was not done before.
+        us = median([(seconds(1 + steps) - seconds(1)) / steps * 1e6 for _ in range(bench.rounds)])
+        found.append(Row(f"a step of an action in {language}, survives `kill -9`", time(us), f"≤ {time(goal)}", us <= goal))
+    cold = median([host.run(team, bench.place() / "store", 1, DONE).seconds * 1e6 for _ in range(3 * bench.rounds)])
+    found.append(Row("cold start of an action in Python", time(cold), "≤ 14 ms", cold <= 14_000))
+    return found
+
+
 def memory(bench: Bench) -> Row:
     host, messages, place = bench.host, 10_000, bench.place()
     ours = host.run(host.team(place, roles=ROLES), place / "store", messages).peak_mib
