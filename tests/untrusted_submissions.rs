@@ -9,6 +9,7 @@ use strata_core::record::file::PathContent;
 use strata_core::record::id::Digest;
 use strata_core::state::environment::Environment;
 use strata_core::state::environment::files::Placement;
+use strata_host::ComponentReplacement;
 use strata_host::blob::{Blobs, digest_of};
 use strata_host::manifest::Definition;
 use strata_host::storage::{NewSubmission, RunDatabase, RunNeeds, RunSchedule, SavedDefinition};
@@ -30,7 +31,7 @@ struct Attempt {
     team: String,
     /// The directory of its team file in the database.
     base: String,
-    components: Vec<String>,
+    components: Vec<ComponentReplacement>,
     /// Files of the bundle besides the probe.
     files: Vec<(String, String)>,
     /// What is done to the saved state.
@@ -187,7 +188,7 @@ fn files_of_the_worker(home: &Workspace) -> Vec<Attempt> {
         ),
     ];
     let with_override = |name, file: &str| Attempt {
-        components: vec![format!("A.p={file}")],
+        components: vec![ComponentReplacement::new("A.p", file)],
         ..attempt(name, &[], refused("read the file"))
     };
     all.extend([

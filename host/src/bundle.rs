@@ -13,6 +13,7 @@ use std::path::{Component, Path, PathBuf};
 
 use strata_core::record::id::{Digest, to_hex};
 
+use crate::plugin::ComponentReplacement;
 use crate::sha256::{Sha256, sha256};
 use crate::storage::{SavedDefinition, StorageLocation};
 use crate::user;
@@ -118,16 +119,25 @@ pub(crate) fn is_saved_base(base: &Path) -> bool {
 
 /// Returns the saved team file of a submitted run with the paths that its files have in `root`.
 pub(crate) fn unpacked_definition(saved: &SavedDefinition, root: &Path) -> SavedDefinition {
-    let old = format!("={SAVED_ROOT}/");
-    let new = format!("={}/", root.display());
     let components = saved.components.iter();
     SavedDefinition {
         base: root.join(TEAM),
         components: components
-            .map(|given| given.replacen(&old, &new, 1))
+            .map(|replacement| unpacked_replacement(replacement, root))
             .collect(),
         ..saved.clone()
     }
+}
+
+/// Returns a saved replacement of a component with the path that its file has in `root`, if it is one of
+/// the bundle.
+fn unpacked_replacement(replacement: &ComponentReplacement, root: &Path) -> ComponentReplacement {
+    for reading in replacement.readings() {
+        if let Ok(inside) = reading.file.strip_prefix(SAVED_ROOT) {
+            return ComponentReplacement::new(reading.slot, root.join(inside));
+        }
+    }
+    replacement.clone()
 }
 
 /// Unpacks the files of a bundle, unless that was done before, and returns where they are. Files with

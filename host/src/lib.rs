@@ -100,6 +100,7 @@ pub use driver::WhenIdle;
 pub use launch::{Resume, SavedTeamFile, Start};
 pub use live::{AnsweredRequest, Handle, HumanReply, LiveEnvironment, SendReceipt};
 pub use manifest::Overrides;
+pub use plugin::ComponentReplacement;
 pub use services::variables::Variables;
 pub use storage::{GroupLog, ReplacePolicy, StorageLocation};
 pub use strata_core as core;

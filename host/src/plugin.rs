@@ -6,6 +6,7 @@
 pub mod http;
 mod limits;
 pub(crate) mod pattern;
+mod replacement;
 mod schema;
 pub mod script;
 
@@ -19,6 +20,7 @@ use crate::services::variables::Variables;
 use http::HttpGrant;
 
 pub use limits::{Limit, LimitAdvice, LimitLocation, LimitReached, LimitUnit, Limits};
+pub use replacement::ComponentReplacement;
 pub use schema::CompiledSchema;
 
 /// A component in a slot of a team.

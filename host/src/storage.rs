@@ -63,6 +63,7 @@ use strata_core::record::money::Usd;
 use strata_core::state::environment::Environment;
 
 use crate::blob::Blobs;
+use crate::plugin::ComponentReplacement;
 
 pub use appending::{Append, Appending, OtherWork};
 pub use database_set::{
@@ -181,9 +182,9 @@ pub struct SavedDefinition {
     pub base: PathBuf,
     /// Its text.
     pub text: String,
-    /// The components that replace those in the team file: `ROLE.ACTION=FILE` each, with an
-    /// absolute path.
-    pub components: Vec<String>,
+    /// The components that replace those in the team file, with absolute paths. They are stored as
+    /// texts, `ROLE.ACTION=FILE`.
+    pub components: Vec<ComponentReplacement>,
 }
 
 impl SavedDefinition {

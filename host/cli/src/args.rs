@@ -13,6 +13,7 @@ use std::path::PathBuf;
 use clap::builder::{PathBufValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use strata_core::record::host_call::CallPolicy;
+use strata_host::ComponentReplacement;
 use strata_host::driver::WhenIdle;
 use strata_host::storage::{StorageLocation, resolve_link};
 
@@ -212,7 +213,7 @@ pub(super) struct RunArgs {
     pub(super) calls: CallReuseArg,
     /// Use another component for an action (or for `ROLE.think`).
     #[arg(long, value_name = "ROLE.ACTION=FILE", allow_hyphen_values = true)]
-    pub(super) component: Vec<String>,
+    pub(super) component: Vec<ComponentReplacement>,
     /// Answer a question of the saved team before resuming it, as `answer` does.
     #[arg(long, value_name = "REQUEST=JSON", requires = "recover_path")]
     pub(super) answer: Vec<String>,

@@ -14,7 +14,7 @@ use crate::display_path::{absolute_path, display_path};
 use crate::manifest::Definition;
 use crate::manifest::submission::relative_directory;
 use crate::open;
-use crate::plugin::script;
+use crate::plugin::{ComponentReplacement, script};
 use crate::storage::SavedDefinition;
 use crate::trust::lock::{ComponentLock, LOCK_FILE, LockedName};
 use crate::trust::signature::signature_path;
@@ -92,12 +92,9 @@ impl Bundle {
             };
             let name = file.file_name().unwrap_or_default().to_string_lossy();
             let path = format!("{COMPONENTS}/{}/{name}", &digest_of(&bytes).0[..16]);
-            let argument = format!(
-                "{}={}",
-                definition.team.slot_name(*slot),
-                saved_path(&path).display()
-            );
-            self.definition.components.push(argument);
+            let slot = definition.team.slot_name(*slot);
+            let replacement = ComponentReplacement::new(slot, saved_path(&path));
+            self.definition.components.push(replacement);
             lock.set(LockedName::of_submitted(&path), entry);
             let signature = signature_path(&file);
             if signature.exists() {

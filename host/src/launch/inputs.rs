@@ -12,7 +12,7 @@ use crate::build;
 use crate::display_path::display_path;
 use crate::manifest::{Definition, referenced_files, referenced_files_in_text};
 use crate::open;
-use crate::plugin::Access;
+use crate::plugin::{Access, ComponentReplacement};
 use crate::sandbox::resolve_links;
 use crate::storage::StorageLocation;
 use crate::trust::lock::ComponentLock;
@@ -32,8 +32,8 @@ pub struct TeamInputs<'a> {
     pub team: Option<&'a Path>,
     /// Where it is saved or will be saved.
     pub storage: Option<&'a StorageLocation>,
-    /// The replaced components: `ROLE.ACTION=FILE` each.
-    pub components: &'a [String],
+    /// The components that replace the ones in its file.
+    pub components: &'a [ComponentReplacement],
     /// The images and files that belong to its idea.
     pub files: &'a [PathBuf],
     /// The policy files that bind it.
@@ -213,7 +213,7 @@ impl TeamInputs<'_> {
             others: self.policies.iter().chain(self.files).cloned().collect(),
             ..NamedFiles::default()
         };
-        let mut given = self.components.to_vec();
+        named.add_replacements(self.components);
         if let Some(team) = self.team {
             let definition = Definition::read_without_files(team).ok();
             named.add(referenced_files(team), definition.as_ref());
@@ -229,16 +229,23 @@ impl TeamInputs<'_> {
                 referenced_files_in_text(text, name, base),
                 definition.as_ref(),
             );
-            given.extend(saved.components.iter().cloned());
+            named.add_replacements(&saved.components);
             named.teams.push(saved.file());
         }
-        let given = given.iter().filter_map(|given| given.split_once('='));
-        named.others.extend(given.map(|(_, file)| file.into()));
         named
     }
 }
 
 impl NamedFiles {
+    /// Adds all files that replacements may name.
+    fn add_replacements(&mut self, replacements: &[ComponentReplacement]) {
+        for replacement in replacements {
+            let readings = replacement.readings();
+            self.others
+                .extend(readings.iter().map(|reading| reading.file.to_owned()));
+        }
+    }
+
     fn add(&mut self, files: BTreeSet<PathBuf>, definition: Option<&Definition>) {
         self.others.extend(with_implicit_files(files, definition));
         let plugins = definition.iter().flat_map(|read| {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::diagnostic::{Diagnostic, SourceText};
 use super::skill::SkillReference;
 use super::table::Located;
-use crate::plugin::Limit;
+use crate::plugin::{ComponentReplacement, Limit};
 
 /// Where a component and the keys that belong to it are written.
 #[derive(Clone, Debug)]
@@ -49,13 +49,13 @@ pub(super) enum OverrideOrigin {
 }
 
 impl ComponentOverride {
-    pub(super) fn new(argument: &str, origin: OverrideOrigin) -> Self {
+    pub(super) fn new(replacement: &ComponentReplacement, origin: OverrideOrigin) -> Self {
         let by = match origin {
             OverrideOrigin::Current => "command line",
             OverrideOrigin::Earlier => "an earlier command line",
         };
         let source = Arc::new(SourceText::new(
-            format!("--component {argument}"),
+            format!("--component {replacement}"),
             by.into(),
             "/".into(),
         ));

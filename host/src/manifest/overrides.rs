@@ -2,7 +2,7 @@
 //! replace the ones in the file.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use strata_core::record::id::Slot;
 use strata_core::team::Team;
@@ -12,6 +12,7 @@ use super::authored::{MAX_PARALLEL, budget_from_dollars};
 use super::component_location::{ComponentOverride, OverrideOrigin};
 use super::diagnostic::Diagnostics;
 use super::operator::OperatorPolicy;
+use crate::plugin::ComponentReplacement;
 use crate::services::variables::Variables;
 use crate::suggest::suggest;
 use crate::units::AMOUNTS;
@@ -32,9 +33,8 @@ pub struct Overrides {
     pub variables: Variables,
     /// The operators' policies that restrict the team. All of them apply.
     pub operators: Vec<OperatorPolicy>,
-    /// Components that replace the ones in the file: `ROLE.ACTION=FILE`, or `ROLE.think=FILE` for
-    /// what a role thinks with. Files are relative to the working directory.
-    pub components: Vec<String>,
+    /// Components that replace the ones in the file.
+    pub components: Vec<ComponentReplacement>,
 }
 
 /// An override that does not fit the team.
@@ -130,21 +130,21 @@ impl Definition {
     /// so that the current command line takes precedence.
     pub(crate) fn restore_overridden_components(
         &mut self,
-        components: &[String],
+        components: &[ComponentReplacement],
     ) -> Result<(), OverrideError> {
         self.override_components(components, OverrideOrigin::Earlier)
     }
 
     fn override_components(
         &mut self,
-        components: &[String],
+        components: &[ComponentReplacement],
         from: OverrideOrigin,
     ) -> Result<(), OverrideError> {
         let slots = slots_by_name(&self.team, self.plugins.keys());
-        for argument in components {
-            let (slot, file) = resolve_component_argument(&slots, argument)?;
-            let file = std::path::absolute(&file).map_err(|source| OverrideError::Path {
-                argument: argument.clone(),
+        for replacement in components {
+            let (slot, file) = find_replaced_slot(&slots, replacement)?;
+            let file = std::path::absolute(file).map_err(|source| OverrideError::Path {
+                argument: replacement.to_string(),
                 source,
             })?;
             if let Some(plugin) = self.plugins.get_mut(&slot) {
@@ -152,25 +152,20 @@ impl Definition {
                 plugin.pin = None;
             }
             self.component_overrides
-                .insert(slot, ComponentOverride::new(argument, from));
+                .insert(slot, ComponentOverride::new(replacement, from));
         }
         Ok(())
     }
 
-    /// Returns the components that replace the ones in the file, in the form of arguments of
-    /// `--component`, with absolute paths.
-    pub fn overridden_components(&self) -> Vec<String> {
+    /// Returns the components that replace the ones in the file, with absolute paths.
+    pub fn overridden_components(&self) -> Vec<ComponentReplacement> {
         let given = self
             .component_overrides
             .keys()
             .filter_map(|slot| Some((slot, self.plugins.get(slot)?)));
         given
             .map(|(slot, plugin)| {
-                format!(
-                    "{}={}",
-                    self.team.slot_name(*slot),
-                    plugin.component.display()
-                )
+                ComponentReplacement::new(self.team.slot_name(*slot), &plugin.component)
             })
             .collect()
     }
@@ -187,39 +182,37 @@ fn slots_by_name<'a>(
     names
 }
 
-/// Splits `ROLE.ACTION=FILE`. Both parts may contain dots and equals signs, so the argument is
-/// split at the first equals sign that leaves a known name.
-fn resolve_component_argument(
+/// Returns the slot that a replacement is about, and the file. Of several readings, the first one
+/// with a slot of the team is meant.
+fn find_replaced_slot<'a>(
     slots: &BTreeMap<String, Vec<Slot>>,
-    argument: &str,
-) -> Result<(Slot, PathBuf), OverrideError> {
-    for (at, _) in argument.match_indices('=') {
-        let (name, file) = (&argument[..at], &argument[at + 1..]);
-        match slots.get(name).map(Vec::as_slice) {
-            Some([slot]) if !file.is_empty() => return Ok((*slot, PathBuf::from(file))),
-            Some([_, _, ..]) => {
-                return Err(OverrideError::Ambiguous {
-                    argument: argument.to_owned(),
-                });
+    replacement: &'a ComponentReplacement,
+) -> Result<(Slot, &'a Path), OverrideError> {
+    let readings = replacement.readings();
+    let argument = replacement.to_string();
+    for reading in &readings {
+        match slots.get(reading.slot).map(Vec::as_slice) {
+            Some([slot]) if !reading.file.as_os_str().is_empty() => {
+                return Ok((*slot, reading.file));
             }
+            Some([_, _, ..]) => return Err(OverrideError::Ambiguous { argument }),
             _ => {}
         }
     }
-    let whole = argument.strip_suffix('=').unwrap_or(argument);
+    let whole = argument.strip_suffix('=').unwrap_or(&argument);
     if slots.contains_key(whole) {
         return Err(OverrideError::NoFile {
-            argument: argument.to_owned(),
             name: whole.to_owned(),
+            argument,
         });
     }
-    let name = argument.split('=').next().unwrap_or_default();
+    let name = readings
+        .first()
+        .map_or(argument.as_str(), |reading| reading.slot);
     let known: Vec<&str> = slots.keys().map(String::as_str).collect();
     let hint = match suggest(name, &known) {
         Some(hint) if !slots.contains_key(name) => hint,
         _ => "expected `ROLE.ACTION=FILE`".into(),
     };
-    Err(OverrideError::Unknown {
-        argument: argument.to_owned(),
-        hint,
-    })
+    Err(OverrideError::Unknown { argument, hint })
 }

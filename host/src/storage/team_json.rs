@@ -150,11 +150,12 @@ pub fn saved_definition(bytes: &[u8]) -> Result<Option<SavedDefinition>, ImportE
         None => DefinitionJson::default(),
     };
     if !written.text.is_empty() {
+        let components = written.components.0.into_owned();
         return Ok(Some(SavedDefinition {
             name: written.name.into_owned(),
             base: written.base.into_owned().into(),
             text: written.text.into_owned(),
-            components: written.components.0.into_owned(),
+            components: components.into_iter().map(Into::into).collect(),
         }));
     }
     if file.get("env").is_none() {

@@ -275,6 +275,7 @@ fn definition_digest(definition: &SavedDefinition) -> String {
         base.as_os_str().as_encoded_bytes(),
         text.as_bytes(),
     ];
+    let components: Vec<String> = components.iter().map(ToString::to_string).collect();
     let parts = parts
         .into_iter()
         .chain(components.iter().map(String::as_bytes));

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use strata_host::ComponentReplacement;
 use strata_host::storage::StorageLocation;
 
 #[derive(Args)]
@@ -31,7 +32,7 @@ pub(crate) struct ReplayArgs {
     pub(crate) action: Option<String>,
     /// The component that made an action's attempts, if it has been replaced since.
     #[arg(long, value_name = "ROLE.ACTION=FILE", allow_hyphen_values = true)]
-    pub(crate) component: Vec<String>,
+    pub(crate) component: Vec<ComponentReplacement>,
     /// An additional policy to apply, besides those of the machine, the user and `$STRATA_POLICY`.
     #[arg(long, value_name = "FILE")]
     pub(crate) policy: Option<PathBuf>,

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use strata_host::ComponentReplacement;
 use strata_host::storage::{RunDatabase, StorageLocation};
 
 use super::saved_path;
@@ -87,7 +88,7 @@ pub(crate) struct SubmitArgs {
     pub(crate) file: Vec<PathBuf>,
     /// Use another component for an action (or for `ROLE.think`).
     #[arg(long, value_name = "ROLE.ACTION=FILE", allow_hyphen_values = true)]
-    pub(crate) component: Vec<String>,
+    pub(crate) component: Vec<ComponentReplacement>,
     /// Wait until the run ends or needs a person, and print its output. The exit code is that of `run`.
     #[arg(long)]
     pub(crate) wait: bool,

@@ -383,7 +383,7 @@ impl<'a> From<&'a SavedDefinition> for DefinitionJson<'a> {
             name: Cow::Borrowed(&definition.name),
             base: definition.base.to_string_lossy(),
             text: Cow::Borrowed(&definition.text),
-            components: definition.components.as_slice().into(),
+            components: definition.components.iter().cloned().collect(),
         }
     }
 }

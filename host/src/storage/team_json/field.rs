@@ -294,9 +294,9 @@ impl<'a> From<&'a [String]> for TextList<'a> {
     }
 }
 
-impl<'a> FromIterator<&'a str> for TextList<'_> {
-    fn from_iter<I: IntoIterator<Item = &'a str>>(texts: I) -> Self {
-        Self(texts.into_iter().map(String::from).collect())
+impl<T: Into<String>> FromIterator<T> for TextList<'_> {
+    fn from_iter<I: IntoIterator<Item = T>>(texts: I) -> Self {
+        Self(texts.into_iter().map(Into::into).collect())
     }
 }
 
