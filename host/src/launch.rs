@@ -74,7 +74,7 @@ pub use develop::{DevelopOutcome, DevelopRound, develop};
 pub use event_reader::{EventReader, for_each_call};
 pub use files::{SavedFiles, saved_files};
 pub use fork::{CreatedFork, ForkRequest, Pending, fork};
-pub use in_doubt::{CallInDoubt, calls_in_doubt};
+pub use in_doubt::{CallInDoubt, DoubtDecision, DoubtVerdict, calls_in_doubt};
 pub use inputs::{
     ActionDirectory, OutputConflict, OutputFile, TeamInputs, WriteTime, source_files,
 };

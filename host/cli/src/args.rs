@@ -15,6 +15,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use strata_core::record::host_call::CallPolicy;
 use strata_host::ComponentReplacement;
 use strata_host::driver::WhenIdle;
+use strata_host::launch::DoubtDecision;
 use strata_host::storage::{StorageLocation, resolve_link};
 
 use super::new::NewArgs;
@@ -237,7 +238,7 @@ pub(super) struct RunArgs {
     /// How to handle writes whose result is unknown: repeat them (`redo`), continue without them (`skip`), or take this
     /// JSON as the response. For one of several: `ROLE.ACTION=…`, as `inspect` names it.
     #[arg(long, value_name = "redo|skip|VALUE", requires = "recover_path")]
-    pub(super) in_doubt: Vec<String>,
+    pub(super) in_doubt: Vec<DoubtDecision>,
     /// Start a new run even though the storage holds an unfinished team. That team is moved aside, not deleted.
     #[arg(long, conflicts_with = "recover_path")]
     pub(super) force: bool,

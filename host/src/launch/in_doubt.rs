@@ -1,6 +1,9 @@
 //! Calls whose outcome is in doubt when a run is resumed: what the operator decides about them, and
 //! what becomes of recorded writes.
 
+use std::fmt;
+use std::str::FromStr;
+
 use strata_core::machine::stepper::{Stepper, component_slot};
 use strata_core::record::event::{AttemptEvent, ComponentChanged, DoubtSettled, Event};
 use strata_core::record::host_call::{CallPolicy, DoubtResolution, RecordedCallUse, WriteResult};
@@ -22,6 +25,144 @@ pub struct CallInDoubt {
     pub description: String,
     call: CallKey,
     index: usize,
+}
+
+/// What the operator decides about calls in doubt.
+///
+/// A program gives the call and the verdict apart. The command line gives them as one text, which is
+/// kept until it is known which calls are in doubt: names and responses may contain `=`.
+///
+/// ```
+/// use strata_host::launch::{DoubtDecision, DoubtVerdict};
+///
+/// let one = DoubtDecision::Call {
+///     call: "Clerk.Order".into(),
+///     verdict: DoubtVerdict::Skip,
+/// };
+/// let others = DoubtDecision::All(DoubtVerdict::Redo);
+/// assert_eq!(one.to_string(), "Clerk.Order=skip");
+/// assert_eq!(others.to_string(), DoubtDecision::from("redo").to_string());
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DoubtDecision {
+    /// About all calls in doubt that no other decision is about.
+    All(DoubtVerdict),
+    /// About one call.
+    Call {
+        /// The name of the call: [`CallInDoubt::id`].
+        call: String,
+        /// What becomes of it.
+        verdict: DoubtVerdict,
+    },
+    /// `redo`, `skip` or a response in JSON, as text. If it is about one call, the name of the call
+    /// and `=` precede it.
+    Text(String),
+}
+
+/// What becomes of a call in doubt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DoubtVerdict {
+    /// It is made again.
+    Redo,
+    /// It counts as answered by an empty response with the status 0.
+    Skip,
+    /// It counts as answered by this response.
+    Response(HttpResponse),
+}
+
+impl DoubtDecision {
+    /// Returns the name of the call that this is about; `None` if it is about all of them.
+    fn call_name<'a>(&'a self, doubts: &[CallInDoubt]) -> Option<&'a str> {
+        match self {
+            Self::All(_) => None,
+            Self::Call { call, .. } => Some(call),
+            Self::Text(text) => {
+                let is_named = |doubt: &&CallInDoubt| {
+                    text.strip_prefix(&doubt.id)
+                        .is_some_and(|rest| rest.starts_with('='))
+                };
+                let named = doubts.iter().find(is_named)?;
+                Some(&text[..named.id.len()])
+            }
+        }
+    }
+
+    /// Returns what becomes of the calls that this is about.
+    fn resolution(&self, doubts: &[CallInDoubt]) -> Result<DoubtResolution, LaunchError> {
+        let text = match self {
+            Self::All(verdict) | Self::Call { verdict, .. } => return Ok(verdict.resolution()),
+            Self::Text(text) => text,
+        };
+        let words = match self.call_name(doubts) {
+            Some(name) => &text[name.len() + 1..],
+            None => text.as_str(),
+        };
+        match words.parse::<DoubtVerdict>() {
+            Ok(verdict) => Ok(verdict.resolution()),
+            Err(why) => Err(LaunchError::InvalidInput(format!(
+                "`--in-doubt {words}` is neither `redo` nor `skip` nor a response in JSON ({why}); in doubt is {}",
+                list_names(doubts)
+            ))),
+        }
+    }
+}
+
+impl From<String> for DoubtDecision {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl From<&str> for DoubtDecision {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+impl fmt::Display for DoubtDecision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::All(verdict) => verdict.fmt(f),
+            Self::Call { call, verdict } => write!(f, "{call}={verdict}"),
+            Self::Text(text) => f.write_str(text),
+        }
+    }
+}
+
+impl DoubtVerdict {
+    fn resolution(&self) -> DoubtResolution {
+        match self {
+            Self::Redo => DoubtResolution::Redo,
+            Self::Skip => DoubtResolution::Answer(HttpResponse::default().to_json()),
+            Self::Response(response) => DoubtResolution::Answer(response.to_json()),
+        }
+    }
+}
+
+impl FromStr for DoubtVerdict {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "redo" => Ok(Self::Redo),
+            "skip" => Ok(Self::Skip),
+            _ => {
+                let value =
+                    json::parse_untrusted(text).map_err(|error| format!("it is {error}"))?;
+                parse_operator_response(&value).map(Self::Response)
+            }
+        }
+    }
+}
+
+impl fmt::Display for DoubtVerdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Redo => f.write_str("redo"),
+            Self::Skip => f.write_str("skip"),
+            Self::Response(response) => f.write_str(response.to_json().as_str()),
+        }
+    }
 }
 
 /// Returns the calls in doubt.
@@ -56,36 +197,18 @@ fn action_name_of(stepper: &Stepper, call: CallKey) -> String {
     slot.map_or_else(|| role.name.clone(), |slot| stepper.team().slot_name(slot))
 }
 
-/// Decides the calls in doubt of a run that is resumed. Each element of `given` is `redo`, `skip`
-/// or a response; it applies to all calls, or to one if its name and `=` precede it. The events are
-/// returned in an order in which they can be applied.
+/// Decides the calls in doubt of a run that is resumed. The events are returned in an order in which
+/// they can be applied.
 pub(super) fn resolve_doubts(
     stepper: &Stepper,
-    arguments: &[String],
+    decisions: &[DoubtDecision],
     calls: CallPolicy,
 ) -> Result<Vec<Event>, LaunchError> {
-    let mut open = calls_in_doubt(stepper);
-    let mut settled: Vec<(CallInDoubt, DoubtResolution)> = Vec::new();
-    // A decision about one call takes precedence over one about all.
-    let (named, general) = arguments
-        .iter()
-        .partition::<Vec<&String>, _>(|words| split_call_name(&open, words).is_some());
-    for words in named {
-        let Some((at, verdict)) = split_call_name(&open, words) else {
-            return Err(LaunchError::InvalidInput(format!(
-                "`{words}`: that call was settled before"
-            )));
-        };
-        settled.push((open.remove(at), parse_verdict(verdict, stepper)?));
-    }
-    for words in general {
-        let verdict = parse_verdict(words, stepper)?;
-        settled.extend(open.drain(..).map(|doubt| (doubt, verdict.clone())));
-    }
+    let mut decided = decide(&calls_in_doubt(stepper), decisions)?;
     if calls == CallPolicy::Fresh
-        && settled
+        && decided
             .iter()
-            .any(|(_, verdict)| matches!(verdict, DoubtResolution::Answer(_)))
+            .any(|(_, resolution)| matches!(resolution, DoubtResolution::Answer(_)))
     {
         let why =
             "`--calls fresh` forgets all answers, also one given with `--in-doubt`; leave it out";
@@ -93,14 +216,62 @@ pub(super) fn resolve_doubts(
     }
     // Sorted from the last to the first, so that an event does not change the places of the
     // following ones.
-    settled.sort_by_key(|(doubt, _)| (doubt.call, std::cmp::Reverse(doubt.index)));
-    Ok(settled
+    decided.sort_by_key(|(doubt, _)| (doubt.call, std::cmp::Reverse(doubt.index)));
+    Ok(decided
         .into_iter()
-        .filter_map(|(doubt, verdict)| doubt_settled_event(doubt, verdict))
+        .filter_map(|(doubt, resolution)| doubt_settled_event(doubt, resolution))
         .collect())
 }
 
-fn doubt_settled_event(doubt: CallInDoubt, verdict: DoubtResolution) -> Option<Event> {
+/// Returns what becomes of each call in doubt that a decision is about.
+fn decide(
+    doubts: &[CallInDoubt],
+    decisions: &[DoubtDecision],
+) -> Result<Vec<(CallInDoubt, DoubtResolution)>, LaunchError> {
+    let mut open = doubts.to_vec();
+    let mut decided = Vec::new();
+    // A decision about one call takes precedence over one about all.
+    for decision in decisions {
+        let Some(name) = decision.call_name(doubts) else {
+            continue;
+        };
+        let Some(at) = open.iter().position(|doubt| doubt.id == name) else {
+            let is_known = doubts.iter().any(|doubt| doubt.id == name);
+            return Err(LaunchError::InvalidInput(match is_known {
+                true => format!("`{decision}`: that call was settled before"),
+                false => format!(
+                    "`{name}` is not in doubt; in doubt is {}",
+                    list_names(doubts)
+                ),
+            }));
+        };
+        decided.push((open.remove(at), decision.resolution(doubts)?));
+    }
+    for decision in decisions {
+        if decision.call_name(doubts).is_some() {
+            continue;
+        }
+        let resolution = decision.resolution(doubts)?;
+        for doubt in open.drain(..) {
+            decided.push((doubt, resolution.clone()));
+        }
+    }
+    Ok(decided)
+}
+
+/// Lists the names of calls in doubt.
+fn list_names(doubts: &[CallInDoubt]) -> String {
+    if doubts.is_empty() {
+        return "nothing".into();
+    }
+    let names: Vec<String> = doubts
+        .iter()
+        .map(|doubt| format!("`{}`", doubt.id))
+        .collect();
+    names.join(", ")
+}
+
+fn doubt_settled_event(doubt: CallInDoubt, resolution: DoubtResolution) -> Option<Event> {
     let CallInDoubt {
         call,
         index,
@@ -112,35 +283,9 @@ fn doubt_settled_event(doubt: CallInDoubt, verdict: DoubtResolution) -> Option<E
         AttemptEvent::DoubtSettled(DoubtSettled {
             index: u32::try_from(index).ok()?,
             description,
-            resolution: verdict,
+            resolution,
         }),
     ))
-}
-
-/// Returns the call that a decision is about, and the rest of its text.
-fn split_call_name<'a>(open: &[CallInDoubt], words: &'a str) -> Option<(usize, &'a str)> {
-    let about = |doubt: &CallInDoubt| words.strip_prefix(&doubt.id)?.strip_prefix('=');
-    open.iter()
-        .enumerate()
-        .find_map(|(at, doubt)| about(doubt).map(|verdict| (at, verdict)))
-}
-
-fn parse_verdict(words: &str, stepper: &Stepper) -> Result<DoubtResolution, LaunchError> {
-    let answer = |response: HttpResponse| DoubtResolution::Answer(response.to_json());
-    match words {
-        "redo" => Ok(DoubtResolution::Redo),
-        "skip" => Ok(answer(HttpResponse::default())),
-        _ => {
-            let response = json::parse_untrusted(words).map_err(|error| format!("it is {error}"));
-            response.and_then(|value| parse_operator_response(&value)).map(answer).map_err(|why| {
-                let names: Vec<String> = calls_in_doubt(stepper).into_iter().map(|doubt| format!("`{}`", doubt.id)).collect();
-                let known = if names.is_empty() { "nothing".into() } else { names.join(", ") };
-                LaunchError::InvalidInput(format!(
-                    "`--in-doubt {words}` is neither `redo` nor `skip` nor a response in JSON ({why}); in doubt is {known}"
-                ))
-            })
-        }
-    }
 }
 
 /// Returns what the operator should know about recorded writes before the run continues. If records
@@ -171,4 +316,86 @@ pub(super) fn recorded_writes(stepper: &Stepper, changed: &[Event]) -> Vec<Strin
         .open_calls(team)
         .filter_map(note_for)
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use strata_core::record::id::RoleId;
+    use strata_core::record::work::Work;
+
+    use super::*;
+
+    fn doubts() -> Vec<CallInDoubt> {
+        let doubt = |id: &str, index| CallInDoubt {
+            id: id.into(),
+            description: "POST http://a/x".into(),
+            call: CallKey::new(RoleId(0), Work::Plan),
+            index,
+        };
+        vec![doubt("A.p", 0), doubt("A.p:2", 1), doubt("A.q=x", 2)]
+    }
+
+    fn check(decisions: &[DoubtDecision], expected: Result<&[(&str, &str)], &str>) {
+        let shown = |(doubt, resolution): (CallInDoubt, DoubtResolution)| match resolution {
+            DoubtResolution::Redo => (doubt.id, "redo".to_owned()),
+            DoubtResolution::Answer(answer) => (doubt.id, answer.value()["status"].to_string()),
+        };
+        match (decide(&doubts(), decisions), expected) {
+            (Ok(decided), Ok(expected)) => {
+                let decided: Vec<(String, String)> = decided.into_iter().map(shown).collect();
+                let expected: Vec<(String, String)> = expected
+                    .iter()
+                    .map(|(id, what)| ((*id).into(), (*what).into()))
+                    .collect();
+                assert_eq!(decided, expected, "{decisions:?}");
+            }
+            (Err(error), Err(part)) => {
+                assert!(error.to_string().contains(part), "{decisions:?}: {error}");
+            }
+            (found, expected) => panic!("{decisions:?}: {found:?}, not {expected:?}"),
+        }
+    }
+
+    #[test]
+    fn a_decision_about_one_call_precedes_one_about_all() {
+        let one = |call: &str, verdict| DoubtDecision::Call {
+            call: call.into(),
+            verdict,
+        };
+        let all = [("A.q=x", "0"), ("A.p", "redo"), ("A.p:2", "redo")];
+        check(&["redo".into(), "A.q=x=skip".into()], Ok(&all));
+        check(
+            &[
+                DoubtDecision::All(DoubtVerdict::Redo),
+                one("A.q=x", DoubtVerdict::Skip),
+            ],
+            Ok(&all),
+        );
+        let made = HttpResponse {
+            status: 201,
+            ..HttpResponse::default()
+        };
+        check(
+            &[one("A.p", DoubtVerdict::Response(made))],
+            Ok(&[("A.p", "201")]),
+        );
+        check(&["A.p:2={\"status\":201}".into()], Ok(&[("A.p:2", "201")]));
+        check(&[], Ok(&[]));
+    }
+
+    #[test]
+    fn an_invalid_decision_is_refused_with_what_is_in_doubt() {
+        let names = "in doubt is `A.p`, `A.p:2`, `A.q=x`";
+        check(&["again".into()], Err(names));
+        check(&["A.p=again".into()], Err("`--in-doubt again` is neither"));
+        check(
+            &["A.p=redo".into(), "A.p=skip".into()],
+            Err("`A.p=skip`: that call was settled before"),
+        );
+        let unknown = DoubtDecision::Call {
+            call: "B.p".into(),
+            verdict: DoubtVerdict::Redo,
+        };
+        check(&[unknown], Err("`B.p` is not in doubt; in doubt is `A.p`"));
+    }
 }

@@ -17,7 +17,7 @@ use super::saved_team_file::{definition_from_saved, mark_as_own, warn_if_moved};
 use super::start::new_run_id;
 use super::submitted::restore_workspace;
 use super::{
-    Components, LaunchError, Notice, Provenance, RunHandle, SavedTeamFile, in_doubt,
+    Components, DoubtDecision, LaunchError, Notice, Provenance, RunHandle, SavedTeamFile, in_doubt,
     saved_definition,
 };
 use crate::driver::{
@@ -46,9 +46,8 @@ pub struct Resume {
     pub strict: bool,
     /// The checkpoint to resume from. `None` selects the newest.
     pub checkpoint: Option<CheckpointId>,
-    /// Decisions about calls in doubt: `redo`, `skip` or a response, for all calls, or for one if
-    /// its name and `=` precede it.
-    pub in_doubt: Vec<String>,
+    /// Decisions about calls in doubt.
+    pub in_doubt: Vec<DoubtDecision>,
     /// Images and files whose bytes a `team.json` alone does not contain.
     pub files: Vec<PathBuf>,
     /// What happens once nothing is left to do. A finished team is resumed only if it is to stay.
