@@ -71,6 +71,7 @@ pub use components::Components;
 pub use conversations::for_each_conversation;
 pub use default_storage::{development_storage, storage_by_name};
 pub use develop::{DevelopOutcome, DevelopRound, develop};
+pub use edit::{EditScope, StateEdit};
 pub use event_reader::{EventReader, for_each_call};
 pub use files::{SavedFiles, saved_files};
 pub use fork::{CreatedFork, ForkRequest, Pending, fork};

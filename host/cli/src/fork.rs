@@ -13,7 +13,7 @@ pub(super) fn fork(args: &ForkArgs, printer: &Printer) -> Result<u8, CommandFail
     let result = make(&ForkRequest {
         storage: args.path.clone(),
         at: CheckpointId(args.at.clone()),
-        set: args.set.clone(),
+        edits: args.set.clone(),
         to: args.to.as_ref().map(StorageLocation::from),
     });
     let fork = result.map_err(|error| match error {

@@ -1,5 +1,7 @@
-//! Parses the argument of `--set`: `SCOPE/KEY=JSON`, or a bare word for a string. Scopes are named
-//! as in `team.json`: a shared scope by its name, that of a role as `role/NAME`.
+//! Values that a fork changes in a team's state. Scopes are named as in `team.json`: a shared scope
+//! by its name, that of a role as `role/NAME`.
+
+use std::fmt;
 
 use strata_core::record::edit::{Edit, EditedScope};
 use strata_core::record::json::Json;
@@ -9,27 +11,114 @@ use strata_core::team::Team;
 use crate::services::human::looks_like_json;
 use crate::suggest::did_you_mean;
 
-/// Parses an edit of a team's state.
-pub(super) fn parse_edit(team: &Team, text: &str) -> Result<Edit, String> {
-    let scopes = editable_scopes(team);
+/// A value that is changed in a fork.
+///
+/// A program gives the scope, the key and the value apart. The command line gives them as one text,
+/// which is kept until the team is known, because names of scopes may contain `/`.
+///
+/// ```
+/// use strata_host::core::record::json::Json;
+/// use strata_host::launch::{EditScope, StateEdit};
+///
+/// let edit = StateEdit::Value {
+///     scope: EditScope::Role("Engineer".into()),
+///     key: "plan".into(),
+///     value: Json::parse("\"shorter\"")?,
+/// };
+/// let text = StateEdit::from("role/Engineer/plan=shorter");
+/// # let _ = (edit, text);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StateEdit {
+    /// The parts are known.
+    Value {
+        /// The scope.
+        scope: EditScope,
+        /// The key.
+        key: String,
+        /// The new value.
+        value: Json,
+    },
+    /// `SCOPE/KEY=JSON`, as one text. What is not JSON is a string, unless it begins like an object,
+    /// an array or a string in JSON.
+    Text(String),
+}
+
+/// The scope of an edit, by name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EditScope {
+    /// A scope of the team file.
+    Shared(String),
+    /// The private scope of a role.
+    Role(String),
+}
+
+/// A scope of a team that can be edited.
+struct EditableScope {
+    /// Its name in the text of an edit.
+    name: String,
+    scope: EditedScope,
+}
+
+impl StateEdit {
+    /// Returns the edit of a team's state. Fails if the team has no such scope, or if a text is not
+    /// an edit.
+    pub(super) fn resolve(&self, team: &Team) -> Result<Edit, String> {
+        let scopes = editable_scopes(team);
+        match self {
+            Self::Value { scope, key, value } => {
+                let named = scope.to_string();
+                let is_meant = |editable: &&EditableScope| {
+                    let is_role = matches!(editable.scope, EditedScope::Role(_));
+                    editable.name == named && is_role == matches!(scope, EditScope::Role(_))
+                };
+                let Some(found) = scopes.iter().find(is_meant) else {
+                    return Err(unknown_scope(&format!("{scope}/{key}"), &named, &scopes));
+                };
+                new_edit(&found.scope, key, value.clone())
+                    .ok_or_else(|| missing_key(&format!("{scope}/{key}")))
+            }
+            Self::Text(text) => parse_edit(&scopes, text),
+        }
+    }
+}
+
+impl From<String> for StateEdit {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl From<&str> for StateEdit {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+impl fmt::Display for EditScope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Shared(name) => f.write_str(name),
+            Self::Role(name) => write!(f, "{ROLE_SCOPE}/{name}"),
+        }
+    }
+}
+
+fn parse_edit(scopes: &[EditableScope], text: &str) -> Result<Edit, String> {
     // Names may contain slashes. The longest matching name wins.
-    let fits = |(name, _): &&(String, EditedScope)| {
-        text.strip_prefix(name.as_str())
+    let fits = |editable: &&EditableScope| {
+        text.strip_prefix(editable.name.as_str())
             .is_some_and(|rest| rest.starts_with('/'))
     };
-    let Some((name, scope)) = scopes
+    let longest = scopes
         .iter()
         .filter(fits)
-        .max_by_key(|(name, _)| name.len())
-    else {
-        let known: Vec<String> = scopes.iter().map(|(name, _)| format!("`{name}`")).collect();
-        let known = known.join(", ");
+        .max_by_key(|editable| editable.name.len());
+    let Some(EditableScope { name, scope }) = longest else {
         let place = text.split_once('=').map_or(text, |(place, _)| place);
         let name = place.rsplit_once('/').map_or(place, |(name, _)| name);
-        let meant = did_you_mean(name, scopes.iter().map(|(name, _)| name.as_str()));
-        return Err(format!(
-            "`{text}` sets nothing: it has to be SCOPE/KEY=JSON, and the scopes are {known}{meant}"
-        ));
+        return Err(unknown_scope(text, name, scopes));
     };
     let rest = &text[name.len() + 1..];
     // Keys may contain equal signs. The value begins behind the first one that is followed by valid
@@ -44,16 +133,29 @@ pub(super) fn parse_edit(team: &Team, text: &str) -> Result<Edit, String> {
             "`{text}` sets no value: JSON or a text has to follow `=`, and what begins as JSON has to end as it"
         ));
     };
-    if key.is_empty() {
-        return Err(format!(
-            "`{text}` names no key: it has to be SCOPE/KEY=JSON"
-        ));
-    }
-    Ok(Edit {
+    new_edit(scope, key, value).ok_or_else(|| missing_key(text))
+}
+
+/// Returns the edit of a key, or `None` if the key is empty.
+fn new_edit(scope: &EditedScope, key: &str, value: Json) -> Option<Edit> {
+    (!key.is_empty()).then(|| Edit {
         scope: scope.clone(),
         key: key.into(),
         value,
     })
+}
+
+fn missing_key(text: &str) -> String {
+    format!("`{text}` names no key: it has to be SCOPE/KEY=JSON")
+}
+
+/// Describes an edit of a scope that the team does not have.
+fn unknown_scope(text: &str, name: &str, scopes: &[EditableScope]) -> String {
+    let names = scopes.iter().map(|editable| editable.name.as_str());
+    let known: Vec<String> = names.clone().map(|name| format!("`{name}`")).collect();
+    let known = known.join(", ");
+    let meant = did_you_mean(name, names);
+    format!("`{text}` sets nothing: it has to be SCOPE/KEY=JSON, and the scopes are {known}{meant}")
 }
 
 /// Returns the key before the first equal sign, and the rest as a string. Returns `None` if the
@@ -72,16 +174,14 @@ pub(super) fn edit_target(team: &Team, edit: &Edit) -> String {
     }
 }
 
-fn editable_scopes(team: &Team) -> Vec<(String, EditedScope)> {
-    let shared = team
-        .scopes
-        .keys()
-        .map(|name| (name.clone(), EditedScope::Shared(name.clone())));
-    let own = team.role_ids().map(|id| {
-        (
-            format!("{ROLE_SCOPE}/{}", team.role(id).name),
-            EditedScope::Role(id),
-        )
+fn editable_scopes(team: &Team) -> Vec<EditableScope> {
+    let shared = team.scopes.keys().map(|name| EditableScope {
+        name: EditScope::Shared(name.clone()).to_string(),
+        scope: EditedScope::Shared(name.clone()),
+    });
+    let own = team.role_ids().map(|id| EditableScope {
+        name: EditScope::Role(team.role(id).name.clone()).to_string(),
+        scope: EditedScope::Role(id),
     });
     shared.chain(own).collect()
 }
@@ -112,11 +212,13 @@ name = "y"
 component = "x.wasm"
 "#;
 
-    fn check(text: &str, expected: Result<(EditedScope, &str, &str), &str>) {
+    fn check(edit: impl Into<StateEdit>, expected: Result<(EditedScope, &str, &str), &str>) {
         let team = Definition::parse(TEAM, "team.toml", std::path::Path::new("/"))
             .expect("a team")
             .team;
-        match (parse_edit(&team, text), expected) {
+        let given = edit.into();
+        let text = format!("{given:?}");
+        match (given.resolve(&team), expected) {
             (Ok(edit), Ok((scope, key, value))) => {
                 assert_eq!(
                     (edit.scope, edit.key.as_str(), edit.value.as_str()),
@@ -170,11 +272,36 @@ component = "x.wasm"
         check("tracking/k=", Err("sets no value"));
         for broken in ["{", "{x", "[1", "\"open", " {"] {
             check(
-                &format!("tracking/k={broken}"),
+                format!("tracking/k={broken}"),
                 Err("what begins as JSON has to end as it"),
             );
         }
         check("tracking/=9", Err("names no key"));
         check("", Err("SCOPE/KEY=JSON"));
+    }
+
+    #[test]
+    fn the_parts_of_an_edit_may_be_given_apart() {
+        let value = |scope: EditScope, key: &str| StateEdit::Value {
+            scope,
+            key: key.into(),
+            value: Json::from(serde_json::Value::from(9)),
+        };
+        let shared = |name: &str| EditScope::Shared(name.into());
+        let role = |name: &str| EditScope::Role(name.into());
+        check(
+            value(shared("a"), "b/k=1"),
+            Ok((EditedScope::Shared("a".into()), "b/k=1", "9")),
+        );
+        check(
+            value(role("X/Y=Z"), "k"),
+            Ok((EditedScope::Role(RoleId(1)), "k", "9")),
+        );
+        check(value(shared("role/X"), "k"), Err("`role/X/k` sets nothing"));
+        check(
+            value(role("Y"), "k"),
+            Err("`role/Y/k` sets nothing: it has to be SCOPE/KEY=JSON, and the scopes are `a`"),
+        );
+        check(value(shared("a"), ""), Err("`a/` names no key"));
     }
 }

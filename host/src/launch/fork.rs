@@ -10,7 +10,7 @@ use strata_core::team::Team;
 use super::opened_team::{OpenedTeam, StateOrigin};
 use super::resume_plan::{account_at_stop, next_lineage_name, restore_stepper, total_account};
 use super::saved::{load_saved, require_checkpoint};
-use super::{LaunchError, edit, files, saved_definition};
+use super::{LaunchError, StateEdit, edit, files, saved_definition};
 use crate::display_path::absolute_path;
 use crate::driver::{DriverError, clock};
 use crate::public_event::{action_name, count_lines};
@@ -22,14 +22,35 @@ use crate::storage::{
 use crate::trust::storage_mark;
 
 /// The arguments of a fork.
+///
+/// ```no_run
+/// use strata_host::CheckpointId;
+/// use strata_host::core::record::json::Json;
+/// use strata_host::launch::{EditScope, ForkRequest, StateEdit, fork};
+///
+/// # fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let request = ForkRequest {
+///     storage: "store".into(),
+///     at: CheckpointId::from("main-3"),
+///     edits: vec![StateEdit::Value {
+///         scope: EditScope::Shared("tracking".into()),
+///         key: "round".into(),
+///         value: Json::parse("9")?,
+///     }],
+///     to: None,
+/// };
+/// println!("{}", fork(&request)?.checkpoint.0);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct ForkRequest {
     /// Where the run is kept.
     pub storage: StorageLocation,
     /// Where the new lineage begins.
     pub at: CheckpointId,
-    /// The values to change in the new lineage: `SCOPE/KEY=JSON` each.
-    pub set: Vec<String>,
+    /// The values to change in the new lineage.
+    pub edits: Vec<StateEdit>,
     /// Where the fork is kept. With `None`, it stays in the same storage.
     pub to: Option<StorageLocation>,
 }
@@ -85,7 +106,7 @@ fn fork_elsewhere(fork: &ForkRequest, to: &StorageLocation) -> Result<CreatedFor
         SavedRun::TeamJson(_) => account_at_stop(&head.stepper),
     };
     let mut stepper = origin.stepper;
-    let edits = parse_edits(stepper.team(), &fork.set)?;
+    let edits = resolve_edits(stepper.team(), &fork.edits)?;
     let name = unique_lineage_name(&stepper, &edits, to);
     let known = storage_mark::known_definitions(&fork.storage);
     let event = fork_event(&stepper, fork, name, edits, account)?;
@@ -141,7 +162,7 @@ fn fork_in_storage(fork: &ForkRequest) -> Result<CreatedFork, LaunchError> {
         StateOrigin::TeamJson(bytes) => {
             require_checkpoint(current.env(), &fork.at)?;
             // The edits are checked before the `team.json` is converted to a database.
-            parse_edits(stepper.team(), &fork.set)?;
+            resolve_edits(stepper.team(), &fork.edits)?;
             opened.location.import_team_json(
                 &bytes,
                 current.env(),
@@ -149,7 +170,7 @@ fn fork_in_storage(fork: &ForkRequest) -> Result<CreatedFork, LaunchError> {
             )?
         }
     };
-    let edits = parse_edits(stepper.team(), &fork.set)?;
+    let edits = resolve_edits(stepper.team(), &fork.edits)?;
     let lineages = lease.lineages()?;
     let account = total_account(lease.spent()?, &current, &lineages, &|at| lease.load(at))?;
     let event = fork_event(&stepper, fork, next_lineage_name(&lineages), edits, account)?;
@@ -168,9 +189,10 @@ fn fork_in_storage(fork: &ForkRequest) -> Result<CreatedFork, LaunchError> {
     created_fork(event, &stepper, &fork.storage)
 }
 
-fn parse_edits(team: &Team, set: &[String]) -> Result<Vec<Edit>, LaunchError> {
-    set.iter()
-        .map(|text| edit::parse_edit(team, text).map_err(LaunchError::InvalidInput))
+fn resolve_edits(team: &Team, edits: &[StateEdit]) -> Result<Vec<Edit>, LaunchError> {
+    edits
+        .iter()
+        .map(|edit| edit.resolve(team).map_err(LaunchError::InvalidInput))
         .collect()
 }
 

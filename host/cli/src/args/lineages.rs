@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use strata_host::launch::StateEdit;
 use strata_host::storage::StorageLocation;
 
 #[derive(Args)]
@@ -20,7 +21,7 @@ pub(crate) struct ForkArgs {
     /// Set a value in a scope of the new lineage: a scope of the team file, or `role/NAME` for a role's private one.
     /// What is not JSON is a text, unless it begins with `{`, `[` or `"`.
     #[arg(long, value_name = "SCOPE/KEY=JSON")]
-    pub(crate) set: Vec<String>,
+    pub(crate) set: Vec<StateEdit>,
     /// Write the new lineage to this directory as a separate team, instead of into the same storage.
     #[arg(long, value_name = "DIR")]
     pub(crate) to: Option<PathBuf>,
