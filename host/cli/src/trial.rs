@@ -1,6 +1,7 @@
 //! `try`: runs one action without a team, and prints what it returns. Nothing is saved.
 
 use strata_core::record::event::Status;
+use strata_core::record::json::Json;
 use strata_host::launch::{Trial, TrialRun, prepare_trial};
 use strata_host::manifest::operator::in_force;
 use strata_host::view::TrialResult;
@@ -40,23 +41,31 @@ pub(super) fn run(args: &TryArgs, verbose: u8, printer: &Printer) -> Result<u8, 
 }
 
 fn prepare(args: &TryArgs, quiet: &Printer, printer: &Printer) -> Result<TrialRun, CommandFailure> {
+    let operators = in_force(args.policy.as_deref())?;
+    let config = parse_json("--config", args.config.as_deref())?;
+    let arguments = parse_json("--arguments", args.arguments.as_deref())?;
     let trial = Trial {
         component: args.component.clone(),
         function: args.function.clone(),
         message: args.message.clone(),
         files: args.file.clone(),
-        arguments: args.arguments.clone(),
-        config: args.config.clone(),
+        arguments,
+        config,
         allow: args.allow.clone(),
         limits: args.limit.clone(),
         llm: args.llm.clone(),
-        operators: in_force(args.policy.as_deref())?,
+        operators,
     };
     let reporter = Reporter::new(quiet, LiveView::at_terminal(quiet));
     let on_line = line_listener(None, reporter, quiet)?;
     let mut progress = ProgressDisplay::start(printer);
     let prepared = prepare_trial(&trial, &mut |notice| progress.show_notice(notice), on_line);
     Ok(prepared?)
+}
+
+fn parse_json(option: &str, text: Option<&str>) -> Result<Option<Json>, CommandFailure> {
+    let parsed = text.map(Json::parse).transpose();
+    parsed.map_err(|error| CommandFailure::usage(format!("the value of `{option}` is {error}")))
 }
 
 /// Prints the result to stdout, and why there is none to stderr.

@@ -56,9 +56,9 @@ pub struct Trial {
     pub files: Vec<PathBuf>,
     /// The arguments with which the action is called as a tool: a JSON object. `None` runs it as an
     /// ordinary action.
-    pub arguments: Option<String>,
-    /// Its configuration, as JSON.
-    pub config: Option<String>,
+    pub arguments: Option<Json>,
+    /// Its configuration.
+    pub config: Option<Json>,
     /// Lines of `[role.action.allow]`.
     pub allow: Vec<String>,
     /// Lines of `[role.action.limits]`.
@@ -108,13 +108,11 @@ pub fn prepare_trial(
     report: &mut dyn FnMut(Notice<'_>),
     on_line: LineListener,
 ) -> Result<TrialRun, LaunchError> {
-    let config = parse_json("--config", trial.config.as_deref())?;
-    let arguments = parse_json("--arguments", trial.arguments.as_deref())?;
     let files = AttachedFiles::read(&trial.files)?;
     let base = absolute_path(Path::new("."));
     let mut definition = Definition::parse(&team_file(trial)?, SOURCE_NAME, &base)?;
-    if let (Some(config), Some(plugin)) = (config, definition.plugins.get_mut(&SLOT)) {
-        plugin.config = config;
+    if let (Some(config), Some(plugin)) = (&trial.config, definition.plugins.get_mut(&SLOT)) {
+        plugin.config = config.clone();
     }
     definition.apply_policies(&trial.operators)?;
     for cut in definition.describe_reductions() {
@@ -122,7 +120,7 @@ pub fn prepare_trial(
     }
     let sandbox = WasmSandbox::one_shot()?;
     let components = Components::load(&definition, &sandbox, report)?;
-    if let Some(arguments) = &arguments {
+    if let Some(arguments) = &trial.arguments {
         check_arguments(arguments, components.input_schema(SLOT))?;
         definition.team.roles[0].react = tool_loop(&definition.team.roles[0].actions[0].name);
     }
@@ -144,7 +142,7 @@ pub fn prepare_trial(
         components.digests(),
     );
     journal.stage(started)?;
-    if let Some(arguments) = arguments {
+    if let Some(arguments) = &trial.arguments {
         stage_tool_call(&mut journal, arguments)?;
     }
     journal.flush_blocking()?;
@@ -218,11 +216,6 @@ fn push_lines(
     Ok(())
 }
 
-fn parse_json(option: &str, text: Option<&str>) -> Result<Option<Json>, LaunchError> {
-    let parsed = text.map(Json::parse).transpose();
-    parsed.map_err(|error| LaunchError::InvalidInput(format!("the value of `{option}` is {error}")))
-}
-
 /// Fails if arguments are no object, or do not match the schema that the component declares.
 fn check_arguments(arguments: &Json, schema: Option<&str>) -> Result<(), LaunchError> {
     let invalid =
@@ -274,7 +267,7 @@ const TARGET: CallTarget = CallTarget {
 };
 
 /// Records a reply that calls the action, as if a model had given it.
-fn stage_tool_call(journal: &mut Journal, arguments: Json) -> Result<(), DriverError> {
+fn stage_tool_call(journal: &mut Journal, arguments: &Json) -> Result<(), DriverError> {
     loop {
         let call = match journal.stepper().next() {
             Effect::Record(event) => {
