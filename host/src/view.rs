@@ -28,8 +28,8 @@ mod trial;
 use std::path::Path;
 
 use serde::{Serialize, Serializer};
-use strata_core::record::fault::Grant;
 use strata_core::record::host_call::CallOutcome;
+use strata_core::record::host_call::Grant;
 use strata_core::record::json::Json;
 use strata_core::record::money::Usd;
 use strata_core::record::turn::ToolRef;

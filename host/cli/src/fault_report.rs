@@ -239,7 +239,7 @@ pub(super) fn write_section(title: &str, lines: impl Iterator<Item = String>, te
 
 #[cfg(test)]
 mod tests {
-    use strata_core::record::fault::Grant;
+    use strata_core::record::host_call::Grant;
 
     use super::*;
 

@@ -12,7 +12,7 @@ pub(super) mod variables;
 use std::ops::Range;
 use std::path::Path;
 
-use strata_core::record::fault::Grant;
+use strata_core::record::host_call::Grant;
 
 use self::directory::DirBound;
 pub(super) use self::llm::LlmBound;

@@ -2,7 +2,7 @@
 //! variables, and WASI for components that import it. Everything is denied by default; refusals
 //! name what to add to the team file.
 
-use strata_core::record::fault::Grant;
+use strata_core::record::host_call::Grant;
 
 use std::sync::Arc;
 

@@ -9,7 +9,8 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use strata_core::record::fault::{FaultCause, Grant};
+use strata_core::record::fault::FaultCause;
+use strata_core::record::host_call::Grant;
 use strata_core::record::message::Draft;
 use strata_core::record::scope_write::Write;
 

@@ -13,10 +13,10 @@ use tempfile::TempDir;
 use strata_core::record::conversation::{AssistantPart, MediaSource, Part};
 use strata_core::record::edit::EditedScope;
 use strata_core::record::event::{AttemptEvent, Event, Status};
-use strata_core::record::fault::{FaultCause, FaultHandling, FaultKind, Grant, Retryability};
+use strata_core::record::fault::{FaultCause, FaultHandling, FaultKind, Retryability};
 use strata_core::record::file::PathContent;
 use strata_core::record::host_call::{
-    AnswerSource, CallOutcome, CallPolicy, DoubtResolution, FinishReason, HostCallKind,
+    AnswerSource, CallOutcome, CallPolicy, DoubtResolution, FinishReason, Grant, HostCallKind,
     LostAnswerPolicy, RecordedCallUse, WriteResult,
 };
 use strata_core::record::id::SlotKind;

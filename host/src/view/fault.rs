@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use strata_core::machine::stepper::{Stepper, component_slot, retry_policy};
 use strata_core::record::conversation::reply_text;
-use strata_core::record::fault::{Fault, FaultCause, FaultKind, Grant, Retryability};
-use strata_core::record::host_call::{CallOutcome, HostCall, HostCallKind};
+use strata_core::record::fault::{Fault, FaultCause, FaultKind, Retryability};
+use strata_core::record::host_call::{CallOutcome, Grant, HostCall, HostCallKind};
 use strata_core::record::work::{CallKey, Work};
 
 use strata_core::state::activation::Phase;

@@ -8,6 +8,7 @@ use core::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::record::host_call::Grant;
 use crate::record::work::Work;
 
 /// How an action failed.
@@ -160,64 +161,46 @@ pub enum FaultCause {
     TemporaryFiles,
 }
 
-/// What `[role.action.allow]` can grant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum Grant {
-    /// Language models.
-    Llm,
-    /// Web servers.
-    Http,
-    /// Directories.
-    Dirs,
-    /// Environment variables.
-    Env,
-    /// Secrets.
-    Secrets,
-}
-
-impl Grant {
-    /// All grants.
-    pub const ALL: [Self; 5] = [Self::Llm, Self::Http, Self::Dirs, Self::Env, Self::Secrets];
-
-    /// Returns its key in `allow`.
-    pub fn key(self) -> &'static str {
-        match self {
-            Self::Llm => "llm",
-            Self::Http => "http",
-            Self::Dirs => "dirs",
-            Self::Env => "env",
-            Self::Secrets => "secrets",
-        }
-    }
-}
-
 impl FaultCause {
-    /// All causes.
-    pub const ALL: [Self; 23] = [
-        Self::Unspecified,
-        Self::Declared,
-        Self::CpuLimit,
-        Self::FuelLimit,
-        Self::TimeLimit,
-        Self::Limit,
-        Self::NotGranted(Grant::Llm),
-        Self::NotGranted(Grant::Http),
-        Self::NotGranted(Grant::Dirs),
-        Self::NotGranted(Grant::Env),
-        Self::NotGranted(Grant::Secrets),
-        Self::Service,
-        Self::NoModel,
-        Self::NoScriptedReply,
-        Self::NoRecordedReply,
-        Self::OwnBudget,
-        Self::NoScope,
-        Self::SymbolicLink,
-        Self::StorageDirectory,
-        Self::Staging,
-        Self::Keeping,
-        Self::DirectoryOverflow,
-        Self::TemporaryFiles,
-    ];
+    /// All causes, in the order of the variants.
+    pub const ALL: [Self; 18 + Grant::ALL.len()] = {
+        let before = [
+            Self::Unspecified,
+            Self::Declared,
+            Self::CpuLimit,
+            Self::FuelLimit,
+            Self::TimeLimit,
+            Self::Limit,
+        ];
+        let after = [
+            Self::Service,
+            Self::NoModel,
+            Self::NoScriptedReply,
+            Self::NoRecordedReply,
+            Self::OwnBudget,
+            Self::NoScope,
+            Self::SymbolicLink,
+            Self::StorageDirectory,
+            Self::Staging,
+            Self::Keeping,
+            Self::DirectoryOverflow,
+            Self::TemporaryFiles,
+        ];
+        let mut all = [Self::Unspecified; 18 + Grant::ALL.len()];
+        let mut at = 0;
+        while at < all.len() {
+            let after_first = at.saturating_sub(before.len());
+            all[at] = if at < before.len() {
+                before[at]
+            } else if after_first < Grant::ALL.len() {
+                Self::NotGranted(Grant::ALL[after_first])
+            } else {
+                after[after_first - Grant::ALL.len()]
+            };
+            at += 1;
+        }
+        all
+    };
 
     /// Returns the name used in events and in `team.json`.
     pub fn name(self) -> &'static str {
@@ -228,11 +211,7 @@ impl FaultCause {
             Self::FuelLimit => "fuel-limit",
             Self::TimeLimit => "time-limit",
             Self::Limit => "limit",
-            Self::NotGranted(Grant::Llm) => "llm-not-granted",
-            Self::NotGranted(Grant::Http) => "http-not-granted",
-            Self::NotGranted(Grant::Dirs) => "dirs-not-granted",
-            Self::NotGranted(Grant::Env) => "env-not-granted",
-            Self::NotGranted(Grant::Secrets) => "secrets-not-granted",
+            Self::NotGranted(grant) => grant.cause_name(),
             Self::Service => "service",
             Self::NoModel => "no-model",
             Self::NoScriptedReply => "no-scripted-reply",
@@ -348,6 +327,11 @@ mod tests {
             assert_eq!(FaultCause::from_name(cause.name()), Some(cause));
         }
         assert_eq!(FaultCause::from_name("Declared"), None);
+        let not_granted = FaultCause::NotGranted(Grant::Secrets);
+        assert_eq!(
+            FaultCause::from_name("secrets-not-granted"),
+            Some(not_granted)
+        );
     }
 
     #[test]

@@ -1,6 +1,6 @@
-//! Host calls: what attempts requested from the host and what was answered; and intents, which
-//! record what a call that may change something outside is before it is made. The calls themselves
-//! are made by the driver.
+//! Host calls: their kinds, and what must be granted for them; what attempts requested from the host
+//! and what was answered; and intents, which record what a call that may change something outside is
+//! before it is made. The calls themselves are made by the driver.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -213,6 +213,48 @@ impl HostCallKind {
         match self {
             Self::Llm | Self::Http => true,
             Self::Clock | Self::Random | Self::Human => false,
+        }
+    }
+}
+
+/// What `[role.action.allow]` can grant. Without it, host functions refuse what they are asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Grant {
+    /// Language models.
+    Llm,
+    /// Web servers.
+    Http,
+    /// Directories.
+    Dirs,
+    /// Environment variables.
+    Env,
+    /// Secrets.
+    Secrets,
+}
+
+impl Grant {
+    /// All grants.
+    pub const ALL: [Self; 5] = [Self::Llm, Self::Http, Self::Dirs, Self::Env, Self::Secrets];
+
+    /// Returns its key in `allow`.
+    pub fn key(self) -> &'static str {
+        match self {
+            Self::Llm => "llm",
+            Self::Http => "http",
+            Self::Dirs => "dirs",
+            Self::Env => "env",
+            Self::Secrets => "secrets",
+        }
+    }
+
+    /// Returns the name of the cause of a fault where it is missing.
+    pub fn cause_name(self) -> &'static str {
+        match self {
+            Self::Llm => "llm-not-granted",
+            Self::Http => "http-not-granted",
+            Self::Dirs => "dirs-not-granted",
+            Self::Env => "env-not-granted",
+            Self::Secrets => "secrets-not-granted",
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use strata_core::record::fault::Grant;
+use strata_core::record::host_call::Grant;
 use strata_core::record::id::Slot;
 use strata_core::record::money::Usd;
 

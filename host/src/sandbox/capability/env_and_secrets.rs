@@ -1,7 +1,7 @@
 //! The host functions for variables, whose values a guest may read if they are granted, and for
 //! secrets, whose values it never sees.
 
-use strata_core::record::fault::Grant;
+use strata_core::record::host_call::Grant;
 
 use super::super::bindings::{env, secrets};
 use super::super::ctx::{Ctx, HostResult, check_name, invalid};

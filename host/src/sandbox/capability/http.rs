@@ -3,7 +3,7 @@
 
 use reqwest::Url;
 use reqwest::header::{HeaderName, HeaderValue};
-use strata_core::record::fault::Grant;
+use strata_core::record::host_call::Grant;
 
 use super::super::bindings::{http as wit, types};
 use super::super::ctx::outbound::call_outside;

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, Url};
-use strata_core::record::fault::{FaultCause, Grant};
+use strata_core::record::fault::FaultCause;
+use strata_core::record::host_call::Grant;
 
 use super::connections::{
     CONNECTION, ConnectionProgress, ConnectionUse, Connections, ForbiddenAddress, HostLookup,

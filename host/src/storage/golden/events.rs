@@ -12,13 +12,11 @@ use strata_core::record::event::{
     RequestAnswered, RequestOpened, RoutingResult, RunEnded, RunResumed, RunStarted, Status,
     StepCommitted, StepConflicted, StepStarted, WritesUnclaimed,
 };
-use strata_core::record::fault::{
-    Fault, FaultCause, FaultHandling, FaultKind, Grant, Retryability,
-};
+use strata_core::record::fault::{Fault, FaultCause, FaultHandling, FaultKind, Retryability};
 use strata_core::record::file::{FileChange, PathContent};
 use strata_core::record::host_call::{
-    AnswerSource, CallOutcome, CallPolicy, DoubtResolution, FinishReason, HostCall, HostCallKind,
-    Intent, LostAnswerPolicy, ModelUse, RecordedCallUse, TriedModel,
+    AnswerSource, CallOutcome, CallPolicy, DoubtResolution, FinishReason, Grant, HostCall,
+    HostCallKind, Intent, LostAnswerPolicy, ModelUse, RecordedCallUse, TriedModel,
 };
 use strata_core::record::id::{ActionId, Digest, JoinId, RoleId, Slot, SlotKind};
 use strata_core::record::json::Json;

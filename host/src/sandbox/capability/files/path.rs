@@ -4,7 +4,8 @@ use std::io;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-use strata_core::record::fault::{FaultCause, Grant};
+use strata_core::record::fault::FaultCause;
+use strata_core::record::host_call::Grant;
 
 use super::super::quota::{self, MAX_LEVELS};
 use super::disk::HostDirectory;
