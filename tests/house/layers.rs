@@ -78,8 +78,6 @@ const CYCLE_EXCEPTIONS: &[Exception] = &[
     // A table may contain tables, whose readers know the same kinds of values and hints.
     exception("manifest::authored", "manifest::models"),
     exception("manifest::names", "manifest::authored"),
-    // What a grant reaches is listed with everything else that lies outside.
-    exception("manifest::grants", "manifest::outward"),
     // The schema is described by the same calls that read the tables, and errors point to it.
     exception("manifest::schema", "manifest::authored"),
     exception("manifest::schema", "manifest::diagnostic"),

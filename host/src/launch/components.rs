@@ -17,7 +17,7 @@ use super::{LaunchError, Notice};
 use crate::bundle::path_in_bundle;
 use crate::driver::HostServices;
 use crate::interface::component;
-use crate::manifest::{Definition, Diagnostic, Diagnostics};
+use crate::manifest::{Definition, Diagnostic, Diagnostics, grantable_capabilities, line_to_add};
 use crate::plugin::{Limits, Plugin};
 use crate::sandbox::{
     ComponentInfo, Directories, FunctionError, HiddenStorage, Metering, WasmSandbox, resolve_links,
@@ -425,12 +425,13 @@ fn check_exports_and_grants(
         if ALWAYS_AVAILABLE.contains(&need.as_str()) {
             return None;
         }
-        if !GRANTABLE.contains(&need.as_str()) {
-            let known = GRANTABLE.join("`, `");
+        let grantable = grantable_capabilities();
+        if !grantable.contains(&need.as_str()) {
+            let known = grantable.join("`, `");
             let message = format!("{needs}, which this host does not have; it can grant `{known}`");
             return Some(definition.component_problem(slot, message));
         }
-        let line = line_to_add(plugin, need)?;
+        let line = line_to_add(&plugin.grants, need)?;
         Some(definition.missing_grant(slot, format!("{needs}, which it is not granted"), line))
     };
     component
@@ -442,8 +443,6 @@ fn check_exports_and_grants(
         .map_or(Ok(()), Err)
 }
 
-/// The capabilities that have to be granted.
-const GRANTABLE: [&str; 5] = ["env", "files", "http", "llm", "secrets"];
 /// The capabilities that every component has.
 const ALWAYS_AVAILABLE: [&str; 7] = [
     "clock",
@@ -454,19 +453,3 @@ const ALWAYS_AVAILABLE: [&str; 7] = [
     "random",
     "state",
 ];
-
-/// Returns the line that grants a capability, if it is not granted yet.
-fn line_to_add(plugin: &Plugin, need: &str) -> Option<&'static str> {
-    match need {
-        "llm" if plugin.grants.llm.is_none() => Some("llm = { models = [\"*\"] }"),
-        "http" if plugin.grants.http.is_empty() => {
-            Some("http = [{ host = \"api.example.com\", methods = [\"GET\"], path = \"/*\" }]")
-        }
-        "files" if plugin.grants.dirs.is_empty() => {
-            Some("dirs = [{ host = \"out\", guest = \"/out\", write = true }]")
-        }
-        "env" if plugin.grants.env.is_empty() => Some("env = [\"LANG\"]"),
-        "secrets" if plugin.grants.secrets().next().is_none() => Some("secrets = [\"TOKEN\"]"),
-        _ => None,
-    }
-}

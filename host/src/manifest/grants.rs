@@ -1,11 +1,12 @@
-//! `allow`: what a component may touch outside of its sandbox. Each kind of grant has its own file:
-//! the keys, what an operator can bound of it, the intersection of the two, and how it is shown.
-//! The values are in `plugin`; they are enforced in `sandbox` and `services`.
+//! `allow`: what a component may touch outside of its sandbox. Each kind of grant has its own file,
+//! which contains all that is particular to it here: its keys, what an operator can bound of it, the
+//! intersection of the two, and how it is shown. `KINDS` lists them. The values are in `plugin`;
+//! they are enforced in `sandbox` and `services`.
 //!
 //! If an intersection cannot be expressed as a grant, nothing is granted.
 
 mod directory;
-pub(super) mod http;
+mod http;
 mod llm;
 pub(super) mod variables;
 
@@ -15,11 +16,57 @@ use std::path::Path;
 use strata_core::record::host_call::Grant;
 
 use self::directory::DirBound;
-pub(super) use self::llm::LlmBound;
-use super::outward::OutwardScope;
+use self::llm::LlmBound;
 use super::table::{Located, TomlTable};
 use crate::plugin::Grants;
 use crate::plugin::http::HttpGrant;
+
+/// The kinds of grants, in the order in which they are shown.
+const KINDS: [&dyn GrantKind; 5] = [
+    &llm::LlmKind,
+    &directory::DirsKind,
+    &variables::EnvKind,
+    &http::HttpKind,
+    &variables::SecretsKind,
+];
+
+/// A kind of grant.
+trait GrantKind {
+    /// Returns what is granted. Its key in `allow` follows from it.
+    fn grant(&self) -> Grant;
+
+    /// Returns the name by which components declare that they need it.
+    fn capability(&self) -> &'static str {
+        self.grant().key()
+    }
+
+    /// Returns a line of `allow` that grants it, to be suggested where it is missing.
+    fn example(&self) -> &'static str;
+
+    /// Reads it from `[role.action.allow]`.
+    fn read(&self, allow: &TomlTable<'_>, authored: &mut AuthoredGrants);
+
+    /// Reads what an operator allows of it.
+    fn read_bound(&self, allow: &TomlTable<'_>, bounds: &mut GrantBounds);
+
+    /// Grants in `left` the part of what was granted that the bounds allow.
+    fn intersect(&self, had: &Grants, bounds: &GrantBounds, left: &mut Grants);
+
+    /// Returns whether less of it is granted than before.
+    fn is_reduced(&self, had: &Grants, left: &Grants) -> bool;
+
+    /// Returns whether any of it is granted.
+    fn is_granted(&self, grants: &Grants) -> bool {
+        !self.lines(grants).is_empty()
+    }
+
+    /// Returns what is granted as `check` shows it.
+    fn lines(&self, grants: &Grants) -> Vec<GrantLine>;
+
+    /// Returns what a component may do with it outside of its sandbox, as far as the filter includes
+    /// it: "read the variable `LANG`".
+    fn outward_uses(&self, grants: &Grants, filter: &OutwardFilter<'_>) -> Vec<String>;
+}
 
 /// `[role.action.allow]`.
 #[derive(Default)]
@@ -66,107 +113,123 @@ pub(super) struct GrantLine {
     pub(super) object: String,
 }
 
+/// Which uses of what is outside are listed.
+#[derive(Clone, Copy)]
+pub(super) struct OutwardFilter<'a> {
+    /// Which of all uses.
+    pub(super) scope: OutwardScope,
+    /// Whether a path is outside.
+    pub(super) is_outside: &'a dyn Fn(&Path) -> bool,
+}
+
+/// Which uses are listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum OutwardScope {
+    /// All of them.
+    All,
+    /// All but requests to public servers that name no secret.
+    BeyondPublic,
+}
+
 /// Reads the grants of a component.
 pub(super) fn read_grants(table: &TomlTable<'_>) -> AuthoredGrants {
     table.define_as("allow");
-    let dirs = directory::read_grants(table);
-    let mut secrets = variables::read_located(
-        table,
-        "secrets",
-        "Secrets that may be named without being sent anywhere.",
-    );
-    let named = secrets.iter().map(|name| name.value.clone()).collect();
-    let env = variables::read(table, "env", "Environment variables that may be read.");
-    let http = http::read_grants(table, &mut secrets);
-    AuthoredGrants {
+    let mut authored = AuthoredGrants {
         span: Some(table.span.clone()),
-        grants: Grants {
-            llm: llm::read_grant(table),
-            dirs,
-            env,
-            http,
-            secrets: named,
-        },
-        secrets,
+        ..AuthoredGrants::default()
+    };
+    for kind in KINDS {
+        kind.read(table, &mut authored);
     }
+    authored
 }
 
 /// Reads what an operator allows.
 pub(super) fn read_bounds(allow: &TomlTable<'_>) -> GrantBounds {
-    GrantBounds {
-        llm: llm::read_bound(allow),
-        dirs: directory::read_bounds(allow),
-        env: variables::read(
-            allow,
-            "env",
-            "Environment variables; `*` stands for any run of characters.",
-        ),
-        http: http::read_grants(allow, &mut Vec::new()),
-        secrets: variables::read(
-            allow,
-            "secrets",
-            "Secrets; `*` stands for any run of characters.",
-        ),
+    let mut bounds = GrantBounds::default();
+    for kind in KINDS {
+        kind.read_bound(allow, &mut bounds);
     }
+    bounds
 }
 
 /// Returns the part of these grants that the bounds allow.
 pub(super) fn intersect(grants: &Grants, bounds: &GrantBounds) -> Grants {
-    Grants {
-        llm: llm::intersect(grants.llm.as_ref(), bounds.llm.as_ref()),
-        dirs: directory::intersect(&grants.dirs, &bounds.dirs),
-        env: variables::intersect(&grants.env, &bounds.env),
-        http: http::intersect(&grants.http, &bounds.http),
-        secrets: variables::intersect(&grants.secrets, &bounds.secrets),
+    let mut left = Grants::default();
+    for kind in KINDS {
+        kind.intersect(grants, bounds, &mut left);
     }
+    left
 }
 
 /// Returns the kinds of grants that were reduced.
 pub(super) fn reduced(had: &Grants, left: &Grants) -> Vec<Grant> {
-    let kinds = [
-        (
-            Grant::Llm,
-            llm::is_reduced(had.llm.as_ref(), left.llm.as_ref()),
-        ),
-        (Grant::Dirs, directory::are_reduced(&had.dirs, &left.dirs)),
-        (Grant::Env, had.env != left.env),
-        (Grant::Http, had.http != left.http),
-        (Grant::Secrets, had.secrets != left.secrets),
-    ];
-    kinds
-        .into_iter()
-        .filter(|(_, differs)| *differs)
-        .map(|(kind, _)| kind)
+    KINDS
+        .iter()
+        .filter(|kind| kind.is_reduced(had, left))
+        .map(|kind| kind.grant())
         .collect()
 }
 
 /// Returns the grants as `check` shows them.
 pub(super) fn lines(grants: &Grants) -> Vec<GrantLine> {
-    let mut lines = Vec::new();
-    lines.extend(grants.llm.as_ref().map(llm::line));
-    lines.extend(grants.dirs.iter().map(directory::line));
-    lines.extend(variables::line("see", "env", &grants.env));
-    lines.extend(grants.http.iter().map(http::line));
-    lines.extend(variables::line("name", "secrets", &grants.secrets));
-    lines
+    KINDS.iter().flat_map(|kind| kind.lines(grants)).collect()
 }
 
-/// Returns what a component may do outside of its sandbox, and outside of the directories that
-/// `is_outside` excludes: "read the variable `LANG`". Language models are not included, because
-/// asking them is the team's use.
-pub(super) fn outward_uses(
-    grants: &Grants,
-    scope: OutwardScope,
-    is_outside: impl Fn(&Path) -> bool,
-) -> Vec<String> {
-    let dirs = grants.dirs.iter().filter(|grant| is_outside(&grant.host));
-    let variables = grants.env.iter();
-    let secrets = grants.secrets.iter();
-    let servers = grants.http.iter();
-    let servers = servers.filter(|grant| scope == OutwardScope::All || !http::is_public(grant));
-    let mut uses: Vec<String> = servers.map(http::outward_use).collect();
-    uses.extend(dirs.map(directory::outward_use));
-    uses.extend(variables.map(|name| format!("read the variable `{name}`")));
-    uses.extend(secrets.map(|name| format!("use the secret `{name}`")));
-    uses
+/// Returns what a component may do outside of its sandbox, as far as the filter includes it.
+pub(super) fn outward_uses(grants: &Grants, filter: &OutwardFilter<'_>) -> Vec<String> {
+    KINDS
+        .iter()
+        .flat_map(|kind| kind.outward_uses(grants, filter))
+        .collect()
+}
+
+/// Returns the names of the capabilities that have to be granted, sorted.
+pub(crate) fn grantable_capabilities() -> Vec<&'static str> {
+    let mut names = KINDS.map(|kind| kind.capability());
+    names.sort_unstable();
+    names.to_vec()
+}
+
+/// Returns the line of `allow` that grants a capability, unless it is granted already or needs no
+/// grant.
+pub(crate) fn line_to_add(grants: &Grants, capability: &str) -> Option<&'static str> {
+    let kind = KINDS
+        .into_iter()
+        .find(|kind| kind.capability() == capability)?;
+    (!kind.is_granted(grants)).then(|| kind.example())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::manifest::Definition;
+
+    #[test]
+    fn each_grant_has_a_kind_whose_example_grants_it_alone() {
+        let mut listed = KINDS.map(|kind| kind.grant());
+        listed.sort_unstable();
+        assert_eq!(listed, Grant::ALL);
+        for kind in KINDS {
+            let example = kind.example();
+            let text = format!(
+                "schema = \"strata.team/1\"\n[team]\nname = \"t\"\n[[role]]\nname = \"A\"\n\
+                 [[role.action]]\nname = \"p\"\ncomponent = \"p.wasm\"\n\
+                 [role.action.allow]\n{example}\n"
+            );
+            let definition = Definition::parse_without_files(&text, "team.toml", Path::new("/"))
+                .unwrap_or_else(|error| panic!("{example}: {error}"));
+            let plugin = definition.plugins.values().next().unwrap();
+            let granted: Vec<Grant> = KINDS
+                .into_iter()
+                .filter(|kind| kind.is_granted(&plugin.grants))
+                .map(|kind| kind.grant())
+                .collect();
+            assert_eq!(granted, [kind.grant()], "{example}");
+            assert_eq!(line_to_add(&plugin.grants, kind.capability()), None);
+        }
+        let nothing = Grants::default();
+        assert_eq!(line_to_add(&nothing, "files"), Some(KINDS[1].example()));
+        assert_eq!(line_to_add(&nothing, "clock"), None);
+    }
 }

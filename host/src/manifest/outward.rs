@@ -11,6 +11,7 @@ use strata_core::record::id::Slot;
 
 use super::component_location::ComponentOverride;
 use super::diagnostic::{Problems, ReferencedFiles, SourceText};
+use super::grants::{OutwardFilter, OutwardScope};
 use super::schema::FileKind;
 use super::table::TomlTable;
 use super::{Definition, authored, grants, parse_document, read_source};
@@ -145,15 +146,6 @@ fn collect_referenced_files(source: SourceText) -> BTreeSet<PathBuf> {
     problems.files()
 }
 
-/// Which uses are listed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum OutwardScope {
-    /// All of them.
-    All,
-    /// All but requests to public servers that name no secret.
-    BeyondPublic,
-}
-
 /// Returns everything outside of `storage` that running the team would use. Components that the
 /// command line gives are left out: the operator has named them.
 pub fn outward_uses(definition: &Definition, storage: &Path) -> Vec<OutwardUse> {
@@ -165,15 +157,15 @@ pub fn outward_uses(definition: &Definition, storage: &Path) -> Vec<OutwardUse> 
             .is_some_and(|storage| path.starts_with(storage))
     };
     let is_outside = |path: &Path| !path.canonicalize().is_ok_and(is_inside);
-    uses_outside(definition, OutwardScope::All, &is_outside)
+    let filter = OutwardFilter {
+        scope: OutwardScope::All,
+        is_outside: &is_outside,
+    };
+    uses_outside(definition, &filter)
 }
 
-/// Returns everything that running the team would use, except for what is not outside.
-pub(super) fn uses_outside(
-    definition: &Definition,
-    scope: OutwardScope,
-    is_outside: &dyn Fn(&Path) -> bool,
-) -> Vec<OutwardUse> {
+/// Returns everything that running the team would use, as far as the filter includes it.
+pub(super) fn uses_outside(definition: &Definition, filter: &OutwardFilter<'_>) -> Vec<OutwardUse> {
     let mut uses = Vec::new();
     match &definition.external {
         Some(ExternalEndpoint::Stdio { command, .. }) => uses.push(OutwardUse::Start {
@@ -211,13 +203,14 @@ pub(super) fn uses_outside(
                 dir: absolute_path(&plugin.component),
             });
         }
-        let granted = grants::outward_uses(&plugin.grants, scope, is_outside);
+        let granted = grants::outward_uses(&plugin.grants, filter);
         uses.extend(granted.into_iter().map(|what| OutwardUse::Grant {
             action: action.clone(),
             what,
         }));
     }
-    let files = definition.files.iter().filter(|file| is_outside(file));
+    let files = definition.files.iter();
+    let files = files.filter(|file| (filter.is_outside)(file));
     uses.extend(files.map(|file| OutwardUse::File {
         file: absolute_path(file),
     }));

@@ -3,8 +3,9 @@
 use std::path::{Component, Path, PathBuf};
 
 use super::Definition;
+use super::grants::{OutwardFilter, OutwardScope};
 use super::operator::OperatorPolicy;
-use super::outward::{OutwardScope, OutwardUse, uses_outside};
+use super::outward::{OutwardUse, uses_outside};
 use crate::display_path::absolute_path;
 use crate::plugin::script::is_passed_script;
 use crate::services::variables::variable_names;
@@ -85,9 +86,12 @@ pub(crate) fn relative_directory(host: &Path, base: &Path) -> Option<PathBuf> {
 
 /// Returns everything that running a submitted team would use, except for its own files.
 pub(crate) fn submission_uses(definition: &Definition, files: &SubmittedFiles) -> Vec<OutwardUse> {
-    uses_outside(definition, OutwardScope::All, &|path| {
-        files.is_outside(path)
-    })
+    let is_outside = |path: &Path| files.is_outside(path);
+    let filter = OutwardFilter {
+        scope: OutwardScope::All,
+        is_outside: &is_outside,
+    };
+    uses_outside(definition, &filter)
 }
 
 /// Returns everything that a submitted team, whose directories were moved, must not use. Policies are
@@ -97,9 +101,12 @@ pub fn forbidden_uses(
     files: &SubmittedFiles,
     grants: SubmissionGrants,
 ) -> Vec<OutwardUse> {
-    let mut uses = uses_outside(definition, OutwardScope::BeyondPublic, &|path| {
-        files.is_outside(path)
-    });
+    let is_outside = |path: &Path| files.is_outside(path);
+    let filter = OutwardFilter {
+        scope: OutwardScope::BeyondPublic,
+        is_outside: &is_outside,
+    };
+    let mut uses = uses_outside(definition, &filter);
     if grants == SubmissionGrants::ByPolicy {
         // A file is not granted by any policy: it could be any that the worker can read.
         uses.retain(|used| matches!(used, OutwardUse::File { .. } | OutwardUse::Build { .. }));

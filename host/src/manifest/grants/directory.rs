@@ -5,13 +5,59 @@ use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::GrantLine;
+use strata_core::record::host_call::Grant;
+
+use super::{AuthoredGrants, GrantBounds, GrantKind, GrantLine, OutwardFilter};
 use crate::display_path::{absolute_path, display_path};
 use crate::manifest::authored::slot::read_path;
 use crate::manifest::schema::kind;
 use crate::manifest::table::{TomlItem, TomlTable};
-use crate::plugin::{Access, DirGrant};
+use crate::plugin::{Access, DirGrant, Grants};
 use crate::units::format_size;
+
+/// `allow.dirs`.
+pub(super) struct DirsKind;
+
+impl GrantKind for DirsKind {
+    fn grant(&self) -> Grant {
+        Grant::Dirs
+    }
+
+    fn capability(&self) -> &'static str {
+        "files"
+    }
+
+    fn example(&self) -> &'static str {
+        "dirs = [{ host = \"out\", guest = \"/out\", write = true }]"
+    }
+
+    fn read(&self, allow: &TomlTable<'_>, authored: &mut AuthoredGrants) {
+        authored.grants.dirs = read_grants(allow);
+    }
+
+    fn read_bound(&self, allow: &TomlTable<'_>, bounds: &mut GrantBounds) {
+        bounds.dirs = read_bounds(allow);
+    }
+
+    fn intersect(&self, had: &Grants, bounds: &GrantBounds, left: &mut Grants) {
+        left.dirs = intersect(&had.dirs, &bounds.dirs);
+    }
+
+    fn is_reduced(&self, had: &Grants, left: &Grants) -> bool {
+        are_reduced(&had.dirs, &left.dirs)
+    }
+
+    fn lines(&self, grants: &Grants) -> Vec<GrantLine> {
+        grants.dirs.iter().map(line).collect()
+    }
+
+    fn outward_uses(&self, grants: &Grants, filter: &OutwardFilter<'_>) -> Vec<String> {
+        let dirs = grants.dirs.iter();
+        dirs.filter(|grant| (filter.is_outside)(&grant.host))
+            .map(outward_use)
+            .collect()
+    }
+}
 
 /// A directory that an operator allows.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,7 +70,7 @@ pub(super) struct DirBound {
     max_bytes: Option<u64>,
 }
 
-pub(super) fn read_grants(allow: &TomlTable<'_>) -> Vec<DirGrant> {
+fn read_grants(allow: &TomlTable<'_>) -> Vec<DirGrant> {
     let taken = RefCell::default();
     let dirs = allow
         .key("dirs", "Directories.")
@@ -60,7 +106,7 @@ fn read_grant(table: &TomlTable<'_>, taken: &RefCell<BTreeSet<String>>) -> Optio
     })
 }
 
-pub(super) fn read_bounds(allow: &TomlTable<'_>) -> Vec<DirBound> {
+fn read_bounds(allow: &TomlTable<'_>) -> Vec<DirBound> {
     let dirs = allow
         .key("dirs", "Directories, with everything below them.")
         .tables("`dirs`", read_bound);
@@ -135,7 +181,7 @@ fn read_guest(item: &TomlItem<'_>) -> Option<String> {
     Some(guest)
 }
 
-pub(super) fn intersect(grants: &[DirGrant], bounds: &[DirBound]) -> Vec<DirGrant> {
+fn intersect(grants: &[DirGrant], bounds: &[DirBound]) -> Vec<DirGrant> {
     let allowed = grants
         .iter()
         .filter_map(|grant| intersect_one(grant, bounds));
@@ -195,7 +241,7 @@ fn resolve_links(path: &Path) -> Option<PathBuf> {
 
 /// Returns whether less is granted than before. Paths are not compared: a directory that is granted
 /// as before may have another path.
-pub(super) fn are_reduced(had: &[DirGrant], left: &[DirGrant]) -> bool {
+fn are_reduced(had: &[DirGrant], left: &[DirGrant]) -> bool {
     had.len() != left.len()
         || had
             .iter()
@@ -203,7 +249,7 @@ pub(super) fn are_reduced(had: &[DirGrant], left: &[DirGrant]) -> bool {
             .any(|(a, b)| a.access != b.access || a.max_bytes != b.max_bytes)
 }
 
-pub(super) fn line(grant: &DirGrant) -> GrantLine {
+fn line(grant: &DirGrant) -> GrantLine {
     let most = grant
         .max_bytes
         .map(|bytes| format!(", up to {}", format_size(bytes)))
@@ -217,7 +263,7 @@ pub(super) fn line(grant: &DirGrant) -> GrantLine {
     }
 }
 
-pub(super) fn outward_use(grant: &DirGrant) -> String {
+fn outward_use(grant: &DirGrant) -> String {
     let verb = match grant.access {
         Access::Read => "read",
         Access::Write => "read and write",

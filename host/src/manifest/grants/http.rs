@@ -5,20 +5,61 @@ use std::cell::RefCell;
 
 use reqwest::header::HeaderName;
 use serde_json::json;
+use strata_core::record::host_call::Grant;
 
-use super::{GrantLine, variables};
+use super::{
+    AuthoredGrants, GrantBounds, GrantKind, GrantLine, OutwardFilter, OutwardScope, variables,
+};
 use crate::manifest::schema::kind;
 use crate::manifest::table::{Located, TomlItem, TomlTable};
 use crate::plugin::http::header::{HeaderEffect, effect_of, normalize};
 use crate::plugin::http::{DEFAULT_METHODS, DEFAULT_PATH, HostPattern, HttpGrant};
-use crate::plugin::pattern;
+use crate::plugin::{Grants, pattern};
 use crate::services::http::is_private;
 
+/// `allow.http`.
+pub(super) struct HttpKind;
+
+impl GrantKind for HttpKind {
+    fn grant(&self) -> Grant {
+        Grant::Http
+    }
+
+    fn example(&self) -> &'static str {
+        "http = [{ host = \"api.example.com\", methods = [\"GET\"], path = \"/*\" }]"
+    }
+
+    fn read(&self, allow: &TomlTable<'_>, authored: &mut AuthoredGrants) {
+        authored.grants.http = read_grants(allow, &mut authored.secrets);
+    }
+
+    fn read_bound(&self, allow: &TomlTable<'_>, bounds: &mut GrantBounds) {
+        bounds.http = read_grants(allow, &mut Vec::new());
+    }
+
+    fn intersect(&self, had: &Grants, bounds: &GrantBounds, left: &mut Grants) {
+        left.http = intersect(&had.http, &bounds.http);
+    }
+
+    fn is_reduced(&self, had: &Grants, left: &Grants) -> bool {
+        had.http != left.http
+    }
+
+    fn lines(&self, grants: &Grants) -> Vec<GrantLine> {
+        grants.http.iter().map(line).collect()
+    }
+
+    fn outward_uses(&self, grants: &Grants, filter: &OutwardFilter<'_>) -> Vec<String> {
+        let servers = grants.http.iter();
+        servers
+            .filter(|grant| filter.scope == OutwardScope::All || !is_public(grant))
+            .map(outward_use)
+            .collect()
+    }
+}
+
 /// Reads the grants. The secrets that they name are added to `secrets`.
-pub(super) fn read_grants(
-    table: &TomlTable<'_>,
-    secrets: &mut Vec<Located<String>>,
-) -> Vec<HttpGrant> {
+fn read_grants(table: &TomlTable<'_>, secrets: &mut Vec<Located<String>>) -> Vec<HttpGrant> {
     let secrets = RefCell::new(secrets);
     let grants = table
         .key("http", "Hosts on the network.")
@@ -29,7 +70,7 @@ pub(super) fn read_grants(
 }
 
 /// Whether a grant names no secret, and nothing but public addresses.
-pub(super) fn is_public(grant: &HttpGrant) -> bool {
+fn is_public(grant: &HttpGrant) -> bool {
     grant.secrets.is_empty() && !grant.host.single_host().is_some_and(is_private)
 }
 
@@ -178,7 +219,7 @@ fn read_methods(table: &TomlTable<'_>, item: &TomlItem<'_>) -> Vec<String> {
     methods.into_iter().map(|method| method.value).collect()
 }
 
-pub(super) fn intersect(grants: &[HttpGrant], bounds: &[HttpGrant]) -> Vec<HttpGrant> {
+fn intersect(grants: &[HttpGrant], bounds: &[HttpGrant]) -> Vec<HttpGrant> {
     let pairs = grants
         .iter()
         .flat_map(|grant| bounds.iter().map(move |bound| (grant, bound)));
@@ -205,7 +246,7 @@ fn intersect_one(grant: &HttpGrant, bound: &HttpGrant) -> Option<HttpGrant> {
     })
 }
 
-pub(super) fn line(grant: &HttpGrant) -> GrantLine {
+fn line(grant: &HttpGrant) -> GrantLine {
     let HttpGrant { host, path, .. } = grant;
     let named = |what: &str, names: &[String]| match names {
         [] => String::new(),
@@ -218,7 +259,7 @@ pub(super) fn line(grant: &HttpGrant) -> GrantLine {
     }
 }
 
-pub(super) fn outward_use(grant: &HttpGrant) -> String {
+fn outward_use(grant: &HttpGrant) -> String {
     let HttpGrant { host, path, .. } = grant;
     let secrets = match grant.secrets.as_slice() {
         [] => String::new(),

@@ -1,12 +1,52 @@
 //! `allow.llm`: the language models that a component may ask. An operator's policy also bounds the
 //! endpoints of the models.
 
-use super::{GrantLine, http};
+use strata_core::record::host_call::Grant;
+
+use super::{AuthoredGrants, GrantBounds, GrantKind, GrantLine, OutwardFilter, http};
 use crate::manifest::names::check_legible;
 use crate::manifest::schema::kind;
 use crate::manifest::table::TomlTable;
 use crate::plugin::http::HttpGrant;
-use crate::plugin::{LlmGrant, pattern};
+use crate::plugin::{Grants, LlmGrant, pattern};
+
+/// `allow.llm`.
+pub(super) struct LlmKind;
+
+impl GrantKind for LlmKind {
+    fn grant(&self) -> Grant {
+        Grant::Llm
+    }
+
+    fn example(&self) -> &'static str {
+        "llm = { models = [\"*\"] }"
+    }
+
+    fn read(&self, allow: &TomlTable<'_>, authored: &mut AuthoredGrants) {
+        authored.grants.llm = read_grant(allow);
+    }
+
+    fn read_bound(&self, allow: &TomlTable<'_>, bounds: &mut GrantBounds) {
+        bounds.llm = read_bound(allow);
+    }
+
+    fn intersect(&self, had: &Grants, bounds: &GrantBounds, left: &mut Grants) {
+        left.llm = intersect(had.llm.as_ref(), bounds.llm.as_ref());
+    }
+
+    fn is_reduced(&self, had: &Grants, left: &Grants) -> bool {
+        is_reduced(had.llm.as_ref(), left.llm.as_ref())
+    }
+
+    fn lines(&self, grants: &Grants) -> Vec<GrantLine> {
+        grants.llm.iter().map(line).collect()
+    }
+
+    /// Asking models is the team's use.
+    fn outward_uses(&self, _: &Grants, _: &OutwardFilter<'_>) -> Vec<String> {
+        Vec::new()
+    }
+}
 
 /// The language models that an operator allows.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,14 +63,14 @@ impl LlmBound {
     }
 }
 
-pub(super) fn read_grant(allow: &TomlTable<'_>) -> Option<LlmGrant> {
+fn read_grant(allow: &TomlTable<'_>) -> Option<LlmGrant> {
     allow
         .key("llm", "Language models.")
         .table("`llm`", |llm| read_models(llm, GRANTED_MODELS))
         .flatten()
 }
 
-pub(super) fn read_bound(allow: &TomlTable<'_>) -> Option<LlmBound> {
+fn read_bound(allow: &TomlTable<'_>) -> Option<LlmBound> {
     let read = |llm: &TomlTable<'_>| {
         let endpoints = http::read_endpoints(llm);
         Some(LlmBound {
@@ -75,7 +115,7 @@ fn read_models(table: &TomlTable<'_>, about: &'static str) -> Option<LlmGrant> {
 
 /// Returns the part of a grant that an operator allows. The names in it remain: which of the team's
 /// models the operator allows is decided by their ids, as are ids that requests name.
-pub(super) fn intersect(grant: Option<&LlmGrant>, bound: Option<&LlmBound>) -> Option<LlmGrant> {
+fn intersect(grant: Option<&LlmGrant>, bound: Option<&LlmBound>) -> Option<LlmGrant> {
     let (grant, bound) = (grant?, &bound?.models);
     let mut left = grant.clone();
     left.ids.push(bound.models.clone());
@@ -94,7 +134,7 @@ pub(super) fn intersect(grant: Option<&LlmGrant>, bound: Option<&LlmBound>) -> O
 }
 
 /// Returns whether less is granted than before: fewer calls, or not all ids that match the patterns.
-pub(super) fn is_reduced(had: Option<&LlmGrant>, left: Option<&LlmGrant>) -> bool {
+fn is_reduced(had: Option<&LlmGrant>, left: Option<&LlmGrant>) -> bool {
     let (Some(had), Some(left)) = (had, left) else {
         return had.is_some();
     };
@@ -108,7 +148,7 @@ pub(super) fn is_reduced(had: Option<&LlmGrant>, left: Option<&LlmGrant>) -> boo
     had.calls != left.calls || !had.models.iter().all(is_covered)
 }
 
-pub(super) fn line(grant: &LlmGrant) -> GrantLine {
+fn line(grant: &LlmGrant) -> GrantLine {
     let calls = match grant.calls {
         Some(1) => ", at most 1 call".to_owned(),
         Some(calls) => format!(", at most {calls} calls"),
