@@ -1,5 +1,9 @@
 //! Files of the project that are part of this program, so that it works without a checkout of the
-//! project.
+//! project; and the host's interfaces, which some of them define.
+
+use std::collections::BTreeSet;
+
+use wit_parser::{PackageId, Resolve, SourceMap, WorldItem};
 
 /// Embeds files of a directory of the project. This is a macro because `include_bytes!` needs
 /// literals.
@@ -16,3 +20,34 @@ pub type EmbeddedFile = (&'static str, &'static [u8]);
 
 /// The WIT interfaces.
 pub const WIT_FILES: &[EmbeddedFile] = embedded!["wit": "handler.wit", "host.wit", "http.wit", "human.wit", "llm.wit", "types.wit", "world.wit"];
+
+/// The world that imports everything the host provides.
+pub(crate) const HOST_WORLD: &str = "host";
+
+/// Parses the WIT interfaces. Returns their package in what it also returns.
+pub(crate) fn parse_host_wit() -> (Resolve, PackageId) {
+    let mut map = SourceMap::new();
+    for (name, text) in WIT_FILES {
+        map.push_str(name, String::from_utf8_lossy(text));
+    }
+    let mut resolve = Resolve::default();
+    let group = map.parse().map_err(|(_, error)| error.to_string());
+    let package =
+        group.and_then(|group| resolve.push_group(group).map_err(|error| error.to_string()));
+    // The host's bindings were generated from the same text.
+    let package = package.expect("the host's own interfaces are valid");
+    (resolve, package)
+}
+
+/// Returns the names of the interfaces that the host provides.
+pub(crate) fn host_interface_names() -> BTreeSet<String> {
+    let (resolve, package) = parse_host_wit();
+    let host = &resolve.worlds[resolve.packages[package].worlds[HOST_WORLD]];
+    let mut names = BTreeSet::new();
+    for item in host.imports.values() {
+        if let WorldItem::Interface { id, .. } = item {
+            names.extend(resolve.interfaces[*id].name.clone());
+        }
+    }
+    names
+}

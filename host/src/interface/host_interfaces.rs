@@ -1,13 +1,10 @@
 //! Describes the host's own interfaces (`wit/`, as embedded in this program) as one JSON document.
 
 use serde_json::{Map, Value, json};
-use wit_parser::{Interface, PackageId, Resolve, SourceMap, World, WorldItem};
+use wit_parser::{Interface, Resolve, World, WorldItem};
 
 use super::{SchemaWriter, with_description};
-use crate::embedded::WIT_FILES;
-
-/// The world that imports everything the host provides.
-const HOST_WORLD: &str = "host";
+use crate::embedded::{HOST_WORLD, parse_host_wit};
 
 /// Returns all interfaces as `interfaces.NAME.functions.NAME`, and the types they share under
 /// `$defs`.
@@ -51,20 +48,6 @@ pub fn document() -> Value {
 pub fn package_name() -> String {
     let (resolve, package) = parse_host_wit();
     resolve.packages[package].name.to_string()
-}
-
-fn parse_host_wit() -> (Resolve, PackageId) {
-    let mut map = SourceMap::new();
-    for (name, text) in WIT_FILES {
-        map.push_str(name, String::from_utf8_lossy(text));
-    }
-    let mut resolve = Resolve::default();
-    let group = map.parse().map_err(|(_, error)| error.to_string());
-    let package =
-        group.and_then(|group| resolve.push_group(group).map_err(|error| error.to_string()));
-    // The host's bindings were generated from the same text.
-    let package = package.expect("the host's own interfaces are valid");
-    (resolve, package)
 }
 
 /// Returns whether a world imports an interface.

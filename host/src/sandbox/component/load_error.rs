@@ -6,6 +6,7 @@ use strata_core::record::id::to_hex;
 use wasmtime::component::Component;
 
 use super::HANDLER;
+use crate::embedded::host_interface_names;
 use crate::plugin::{Limit, LimitReached};
 use crate::sandbox::SandboxError;
 use crate::units::format_bytes;
@@ -208,9 +209,10 @@ pub(super) fn export_error(component: &Component) -> LoadError {
 /// Returns the error for a component that cannot be linked.
 pub(super) fn link_error(component: &Component, error: &wasmtime::Error) -> LoadError {
     let ty = component.component_type();
+    let own = host_interface_names();
     let known = |name: &str| match name.split_once('@') {
         Some((interface, version)) if interface.starts_with(PACKAGE) => {
-            HOST_INTERFACES.contains(&&interface[PACKAGE.len()..]) && version.starts_with("0.2.")
+            own.contains(&interface[PACKAGE.len()..]) && version.starts_with("0.2.")
         }
         Some((INTERPRETER, version)) => version.starts_with("0.1."),
         Some((interface, version)) => {
@@ -232,23 +234,6 @@ pub(super) fn link_error(component: &Component, error: &wasmtime::Error) -> Load
     }
 }
 
-/// The host's interfaces.
-const HOST_INTERFACES: [&str; 14] = [
-    "clock",
-    "env",
-    "environment",
-    "files",
-    "http",
-    "human",
-    "llm",
-    "log",
-    "media",
-    "memory",
-    "random",
-    "secrets",
-    "state",
-    "types",
-];
 /// The interface that interpreters of scripts import in addition.
 const INTERPRETER: &str = "strata:interpreter/script";
 /// The packages of WASI 0.2 that the host provides.
