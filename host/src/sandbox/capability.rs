@@ -4,7 +4,7 @@
 
 use strata_core::record::host_call::Grant;
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use super::SandboxCall;
 use super::bindings::{files as wit_files, llm as wit_llm, types};
@@ -12,8 +12,7 @@ use super::convert::{self, conversation};
 use super::ctx::outbound::call_outside;
 use super::ctx::{Ctx, HostResult, invalid};
 use crate::gateway::Gateway;
-use crate::plugin::http::HttpGrant;
-use crate::plugin::{Grants, LlmGrant};
+use crate::plugin::{Grants, Plugin};
 use crate::services::models::{EmbedRequest, ModelBatch, ModelRequest};
 use crate::services::variables::Variables;
 use crate::units::format_bytes;
@@ -37,44 +36,49 @@ const MAX_BATCH: usize = 64;
 
 /// The grants of one attempt, and how much of them is used.
 pub(super) struct Capabilities {
-    llm: Option<LlmGrant>,
+    /// What is granted, and where variables are looked up. `None` while a component describes itself:
+    /// nothing is granted then, and the limits are the host's.
+    pub(super) plugin: Option<Arc<Plugin>>,
     llm_calls: u32,
     pub(super) files: AttemptFiles,
-    http: Vec<HttpGrant>,
-    secrets: Vec<String>,
-    env: Vec<String>,
-    pub(super) variables: Variables,
     wasi: Option<Box<WasiState>>,
 }
 
 impl Capabilities {
     /// Creates the capabilities of an attempt.
     pub(super) fn new(call: &SandboxCall, gateway: &Gateway) -> Self {
-        let grants = &call.plugin.grants;
-        let files = AttemptFiles::new(&grants.dirs, &call.view, Some(gateway.clone()));
+        let dirs = &call.plugin.grants.dirs;
         Self {
-            variables: call.plugin.variables.clone(),
-            ..Self::from_grants(grants, files)
+            plugin: Some(Arc::clone(&call.plugin)),
+            llm_calls: 0,
+            files: AttemptFiles::new(dirs, &call.view, Some(gateway.clone())),
+            wasi: None,
         }
     }
 
     pub(super) fn none() -> Self {
-        Self::from_grants(
-            &Grants::default(),
-            AttemptFiles::new(&[], &Arc::default(), None),
-        )
+        Self {
+            plugin: None,
+            llm_calls: 0,
+            files: AttemptFiles::new(&[], &Arc::default(), None),
+            wasi: None,
+        }
     }
 
-    fn from_grants(grants: &Grants, files: AttemptFiles) -> Self {
-        Self {
-            llm: grants.llm.clone(),
-            llm_calls: 0,
-            files,
-            http: grants.http.clone(),
-            secrets: grants.secrets().cloned().collect(),
-            env: grants.env.clone(),
-            variables: Variables::default(),
-            wasi: None,
+    /// Returns what is granted.
+    fn grants(&self) -> &Grants {
+        static NOTHING: LazyLock<Grants> = LazyLock::new(Grants::default);
+        match &self.plugin {
+            Some(plugin) => &plugin.grants,
+            None => &NOTHING,
+        }
+    }
+
+    /// Returns where variables are looked up.
+    pub(super) fn variables(&self) -> Variables {
+        match &self.plugin {
+            Some(plugin) => plugin.variables.clone(),
+            None => Variables::default(),
         }
     }
 
@@ -98,7 +102,8 @@ impl Capabilities {
 
     /// Counts a request against the grant. Fails with the reason if it is not granted.
     fn authorize(&mut self, model: Option<&String>) -> Result<(), String> {
-        let Some(grant) = &self.llm else {
+        let plugin = self.plugin.as_ref();
+        let Some(grant) = plugin.and_then(|plugin| plugin.grants.llm.as_ref()) else {
             return Err("no language model is granted; add `llm` to the action's `allow`".into());
         };
         if !grant.allows(model.map(String::as_str)) {

@@ -27,7 +27,7 @@ use super::{EntryPoint, SandboxCall, convert};
 use crate::gateway::{
     Allowance, EnvironmentRequest, Gateway, GuestRequest, HostAnswer, HostError, HostErrorKind,
 };
-use crate::plugin::{Grants, LimitReached, Limits, Plugin};
+use crate::plugin::{Grants, LimitReached, Limits};
 
 /// The maximum length of the name of a scope, key or label, and of a path. Longer ones make no
 /// sense, and names are copied often.
@@ -55,9 +55,7 @@ pub(super) struct Ctx {
     pub(super) capabilities: Capabilities,
     pub(super) media: AttemptMedia,
     pub(super) limits: Limits,
-    /// `None` while a component describes itself: the limits are then the host's, and there is no
-    /// driver.
-    plugin: Option<Arc<Plugin>>,
+    /// `None` while a component describes itself: there is no driver then.
     gateway: Option<Gateway>,
     log: Arc<Mutex<GuestLog>>,
     effects: Effects,
@@ -92,7 +90,6 @@ impl Ctx {
         Self {
             capabilities: Capabilities::new(call, &gateway),
             media: AttemptMedia::received_by(call),
-            plugin: Some(Arc::clone(&call.plugin)),
             gateway: Some(gateway),
             effects,
             ..Self::with_limits(limits.clone(), log)
@@ -112,7 +109,6 @@ impl Ctx {
             capabilities: Capabilities::none(),
             media: AttemptMedia::default(),
             limits,
-            plugin: None,
             gateway: None,
             log,
             effects: Effects::Forbidden,
@@ -137,10 +133,10 @@ impl Ctx {
 
     /// Adds WASI, for components that import it. Its randomness is derived from `seed`.
     pub(super) fn add_wasi(&mut self, grants: &Grants, seed: &str) {
-        let (files, variables) = (&self.capabilities.files, &self.capabilities.variables);
+        let files = &self.capabilities.files;
         let wasi = WasiState::new(WasiSetup {
             grants,
-            variables,
+            variables: &self.capabilities.variables(),
             seed,
             log: &self.log,
             open_files: files.open_files(),
@@ -198,7 +194,7 @@ impl Ctx {
 
     /// Appends advice to a text about a limit that was reached.
     pub(super) fn with_advice(&self, reached: LimitReached, text: String) -> String {
-        match &self.plugin {
+        match &self.capabilities.plugin {
             Some(plugin) => format!("{text}; {}", plugin.advice.for_limit(reached)),
             None => text,
         }

@@ -13,11 +13,11 @@ impl env::Host for Ctx {
         if let Err(refusal) = check_name("name", &name) {
             return Ok(Err(refusal));
         }
-        if !self.capabilities.env.contains(&name) {
+        if !self.capabilities.grants().env.contains(&name) {
             let message = format!("the variable `{name}` is not granted; add it to `allow.env`");
             return Ok(Err(self.deny(Grant::Env, message)));
         }
-        match self.capabilities.variables.get(&name) {
+        match self.capabilities.variables().get(&name) {
             Ok(value) => {
                 self.count_bytes("env.get", value.len() as u64)?;
                 Ok(Ok(Some(value)))
@@ -36,7 +36,12 @@ impl secrets::Host for Ctx {
         if let Err(refusal) = check_name("name", &name) {
             return Ok(Err(refusal));
         }
-        if !self.capabilities.secrets.contains(&name) {
+        let is_granted = self
+            .capabilities
+            .grants()
+            .secrets()
+            .any(|granted| *granted == name);
+        if !is_granted {
             let message = format!("the secret `{name}` is not granted; add it to `allow.secrets`");
             return Ok(Err(self.deny(Grant::Secrets, message)));
         }

@@ -180,7 +180,7 @@ fn authorize_request(ctx: &mut Ctx, request: wit::Request) -> HttpCallResult<Htt
         headers: &headers,
     };
     let granted = check_grants(
-        &ctx.capabilities.http,
+        &ctx.capabilities.grants().http,
         &request.method,
         &request.url,
         carried,
