@@ -251,6 +251,23 @@ fn a_fork_that_is_put_aside_changes_nothing_about_the_others() {
     });
 }
 
+#[cfg(feature = "postgres")]
+#[test]
+fn a_database_must_keep_the_events_of_a_branch() {
+    let Some(mut storage) = super::DatabaseStorage::new(&fresh()) else {
+        return;
+    };
+    let mut tale = branched_history(storage.lease(), 150);
+    let more = tale.resume_events(tale.end("main.6"), 46, 10);
+    let records = tale.record_events("main.6", &more);
+    crate::storage::postgres::lose_newest(&storage.url, 3);
+    let refused = storage.lease().append(&records, Durability::Process);
+    assert!(
+        matches!(refused, Err(StoreError::Lost { .. })),
+        "{refused:?}"
+    );
+}
+
 #[test]
 fn lineages_go_on_by_themselves_and_share_what_came_before() {
     check(&fresh(), |kept| {

@@ -168,18 +168,23 @@ impl PostgresLease {
         Appending::Pending(Box::pin(async move {
             appended.await?;
             self.has_failed = false;
-            if durability == Durability::Full {
-                self.kept = newest;
-            }
-            if let Some(stored) = &mut self.stored_bytes {
-                *stored += bytes;
-            }
+            self.note_stored(newest, bytes, durability);
             if let Some(row) = row {
                 self.current.note_row_written(&row);
             }
             self.current.note_appended(line, records);
             Ok(())
         }))
+    }
+
+    /// Notes that events are stored, of which `newest` is the last.
+    fn note_stored(&mut self, newest: Option<KnownEvent>, bytes: u64, durability: Durability) {
+        if durability == Durability::Full {
+            self.kept = newest;
+        }
+        if let Some(stored) = &mut self.stored_bytes {
+            *stored += bytes;
+        }
     }
 
     /// Appends events with which a lineage begins that branches off a checkpoint.
@@ -207,6 +212,7 @@ impl PostgresLease {
         if !is_inserted {
             return Err(refusal(self.connection(), &right)?);
         }
+        self.note_stored(events.last(), events.bytes(), durability);
         match branch.becomes_current {
             true => self.continue_with(line.id),
             false => Ok(()),
