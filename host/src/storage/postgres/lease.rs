@@ -255,12 +255,9 @@ impl PostgresLease {
     fn begin_insert_newest(
         &mut self,
         new: &NewSnapshot<'_>,
-    ) -> Result<
-        SavingSnapshot<impl Future<Output = Result<u64, StoreError>> + Send + use<>>,
-        StoreError,
-    > {
+    ) -> Result<impl Future<Output = Result<SavedSnapshot, StoreError>> + Send + use<>, StoreError>
+    {
         let rows = self.snapshot_rows(&new.state, new.key, new.bundles.clone())?;
-        let bundles = rows.bundles.clone();
         let (connection, right) = (self.connection().another(), self.right());
         let (known_bytes, bytes) = (self.stored_bytes, new.state.bytes() as u64);
         let (key, row) = (new.key, new.row.clone());
@@ -275,21 +272,21 @@ impl PostgresLease {
                 write::update_lineage(connection, run, &row)?;
                 write::insert_snapshot(connection, run, &rows)
             })?;
-            Ok(stored + bytes)
+            Ok(SavedSnapshot {
+                bundles: rows.bundles,
+                stored_bytes: stored + bytes,
+            })
         };
         let path = self.connection().path().to_path_buf();
-        Ok(SavingSnapshot {
-            bundles,
-            saving: async move { on_another_thread(&path, save).await },
-        })
+        Ok(async move { on_another_thread(&path, save).await })
     }
 }
 
-/// A snapshot that is being saved.
-struct SavingSnapshot<F> {
+/// A snapshot that was saved.
+struct SavedSnapshot {
     bundles: Vec<MessageBundle>,
-    /// Returns about how many bytes the run has then.
-    saving: F,
+    /// About how many bytes the run has now.
+    stored_bytes: u64,
 }
 
 /// Runs `work` in a transaction, unless there is a newer lease. It may be run again if the connection
@@ -385,17 +382,17 @@ impl Lease for PostgresLease {
         if !new.fits() {
             return Appending::Done(self.current.note_snapshot(&new, Ok(None)));
         }
-        let SavingSnapshot { bundles, saving } = match self.begin_insert_newest(&new) {
+        let saving = match self.begin_insert_newest(&new) {
             Ok(saving) => saving,
             Err(error) => return Appending::Done(self.current.note_snapshot(&new, Err(error))),
         };
         Appending::Pending(Box::pin(async move {
             let saved = saving.await;
-            if let Ok(stored) = &saved {
-                self.stored_bytes = Some(*stored);
+            if let Ok(saved) = &saved {
+                self.stored_bytes = Some(saved.stored_bytes);
             }
             self.current
-                .note_snapshot(&new, saved.map(|_| Some(bundles)))
+                .note_snapshot(&new, saved.map(|saved| Some(saved.bundles)))
         }))
     }
 
