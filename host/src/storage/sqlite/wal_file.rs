@@ -58,7 +58,8 @@ impl WalFile {
     /// Has the disk begin to write what was committed. `sync` waits for it, and is needed as well.
     pub(super) fn begin_sync(&mut self) -> io::Result<()> {
         self.preallocate_if_grown()?;
-        begin_writing(&self.file)
+        begin_writing(&self.file);
+        Ok(())
     }
 
     /// Allocates space if the log has grown.
@@ -90,24 +91,19 @@ impl WalFile {
     }
 }
 
-/// Has the disk begin to write the pages of a file that were changed.
+/// Has the disk begin to write the pages of a file that were changed. This is a head start only: if it
+/// fails, for example because the file system does not have it, the sync that follows writes them, or
+/// reports why it cannot.
 #[cfg(target_os = "linux")]
 #[expect(unsafe_code, reason = "the function is only available from C")]
-fn begin_writing(file: &File) -> io::Result<()> {
+fn begin_writing(file: &File) {
     // SAFETY: the function gets numbers only. A length of zero means to the end of the file.
-    let result =
-        unsafe { libc::sync_file_range(file.as_raw_fd(), 0, 0, libc::SYNC_FILE_RANGE_WRITE) };
-    match result {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
+    let _ = unsafe { libc::sync_file_range(file.as_raw_fd(), 0, 0, libc::SYNC_FILE_RANGE_WRITE) };
 }
 
 /// Elsewhere, the disk begins when the file is synced.
 #[cfg(not(target_os = "linux"))]
-fn begin_writing(_: &File) -> io::Result<()> {
-    Ok(())
-}
+fn begin_writing(_: &File) {}
 
 /// Returns the size that a log reaches that is moved into the database once it has `pages` pages.
 pub(super) fn max_bytes(pages: u32) -> u64 {
