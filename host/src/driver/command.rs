@@ -370,8 +370,7 @@ impl DriverCommand {
             } => {
                 let sent = match journal.publish_external_with_files(*message, files) {
                     Ok(sent) => {
-                        // A repetition becomes nothing.
-                        if let Some(request) = request.filter(|_| !sent.known) {
+                        if let Some(request) = request {
                             journal.stage_reply(request.reply(&sent));
                         }
                         journal.flush().await.map(|()| sent)

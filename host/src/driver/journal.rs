@@ -248,9 +248,12 @@ impl Journal {
 
     /// Adds the reply to a request that became the events that were staged since the last flush. It is
     /// stored together with them, so that the request is carried out once, whatever happens to this
-    /// process.
+    /// process. Does nothing if the request became no events: carrying it out again does no harm, and
+    /// its reply must not wait for the events of something else.
     pub(super) fn stage_reply(&mut self, reply: MailReply) {
-        self.replies.push(reply);
+        if !self.staged.is_empty() {
+            self.replies.push(reply);
+        }
     }
 
     /// Fails if events could not be saved before.
@@ -416,5 +419,35 @@ fn attempt_needs_full_durability(event: &AttemptEvent) -> bool {
         AttemptEvent::WritesUnclaimed(_)
         | AttemptEvent::CallStarted(_)
         | AttemptEvent::RetryDue => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::driver::fixture::{ROLE, RunningTeam};
+    use crate::storage::{FIRST_LINE, MailId, MemoryLease, SavedDefinition};
+
+    #[test]
+    fn a_reply_is_stored_only_with_what_its_request_became() {
+        let team = RunningTeam::start(ROLE).stepper.team().clone();
+        let stepper = Stepper::new(team.clone(), Environment::new(&team));
+        let lease = MemoryLease::new(stepper.env().clone(), SavedDefinition::default());
+        let durability = Durability::Process;
+        let mut journal = Journal::new(stepper, Box::new(lease), FIRST_LINE, durability);
+        let reply = MailReply {
+            id: MailId(1),
+            text: "done".into(),
+        };
+        journal.stage_reply(reply.clone());
+        assert!(journal.replies.is_empty());
+        let started = journal
+            .stepper()
+            .run_started_event("run".into(), "idea".into(), [].into());
+        journal.stage(started).unwrap();
+        journal.stage_reply(reply.clone());
+        assert_eq!(journal.replies, [reply]);
+        journal.flush_blocking().unwrap();
+        assert!(journal.replies.is_empty());
     }
 }

@@ -48,7 +48,7 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Identifies a request that is kept in a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MailId(pub(super) i64);
+pub struct MailId(pub(crate) i64);
 
 /// The reply to a request that is kept in a database.
 #[derive(Clone, Debug, PartialEq, Eq)]
