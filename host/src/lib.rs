@@ -42,6 +42,7 @@
 //! | `server` | metrics over HTTP |
 //! | `telemetry` | spans of runs, exported over OTLP |
 
+mod abort_on_drop;
 pub mod blob;
 #[cfg(feature = "build")]
 pub mod build;

@@ -19,6 +19,7 @@ const HOST: &str = "host/src/";
 const HOST_LAYERS: &[&[&str]] = &[
     // What knows nothing of teams.
     &[
+        "abort_on_drop",
         "blob",
         "caches",
         "children",

@@ -18,6 +18,7 @@ use tokio::sync::mpsc;
 use super::HostServices;
 use super::model_attempt::choose_action;
 use super::turns::{Turns, handoff_result};
+use crate::abort_on_drop::AbortOnDrop;
 use crate::blob::Blobs;
 use crate::gateway::{AttemptId, Gateway, PendingGuestRequest};
 use crate::plugin::{Limits, Plugin};
@@ -272,16 +273,10 @@ impl AttemptRunner {
 impl PreparedAttempt {
     /// Spawns the attempt as a task of its own. The task is aborted when the end is dropped.
     pub(crate) fn spawn(self) -> Self {
-        struct AbortOnDrop(tokio::task::JoinHandle<AttemptEnd>);
-        impl Drop for AbortOnDrop {
-            fn drop(&mut self) {
-                self.0.abort();
-            }
-        }
         let id = self.id;
-        let mut task = AbortOnDrop(tokio::spawn(self.end));
+        let task = AbortOnDrop::new(tokio::spawn(self.end));
         let end = Box::pin(async move {
-            (&mut task.0).await.unwrap_or_else(|error| {
+            task.await.unwrap_or_else(|error| {
                 // A panic is a bug of the host and not a failure of the action. It ends the run, as
                 // it does when the attempt runs on this thread.
                 let error = error

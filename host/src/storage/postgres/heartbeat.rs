@@ -9,13 +9,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
 use tokio_postgres::Client;
 use tokio_postgres::types::Type;
 
 use super::clean_up::{CLEAN_UP_INTERVAL, remove_leftovers};
 use super::connect::{background, connect};
 use super::per_database::PerDatabase;
+use crate::abort_on_drop::AbortOnDrop;
 use crate::storage::database_url::DatabaseUrl;
 use crate::storage::error::StoreError;
 use crate::storage::{Heartbeat, LeaseStatus};
@@ -73,13 +73,7 @@ impl OwnerHeartbeat {
 #[derive(Debug)]
 struct Heartbeats {
     owners: Owners,
-    beating: JoinHandle<()>,
-}
-
-impl Drop for Heartbeats {
-    fn drop(&mut self) {
-        self.beating.abort();
-    }
+    _beating: AbortOnDrop<()>,
 }
 
 impl Heartbeats {
@@ -89,7 +83,7 @@ impl Heartbeats {
             let owners = Owners::default();
             let background = background(&url.to_path())?;
             Ok(Self {
-                beating: background.spawn(beat(url, owners.clone())),
+                _beating: AbortOnDrop::new(background.spawn(beat(url, owners.clone()))),
                 owners,
             })
         })

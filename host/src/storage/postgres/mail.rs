@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
-use tokio::task::JoinHandle;
 use tokio_postgres::Client;
 use tokio_postgres::types::Type;
 
@@ -15,6 +14,7 @@ use super::connection::Connection;
 use super::notifications::{Subject, Subscription, notify_owner};
 use super::owner::{read_owner, take_from_dead};
 use super::run_name::find_run;
+use crate::abort_on_drop::AbortOnDrop;
 use crate::storage::database_url::DatabaseUrl;
 use crate::storage::error::StoreError;
 use crate::storage::{Epoch, IncomingRequest, LEASE_TIME, MailId, RequestHandler, RequestOutcome};
@@ -34,14 +34,8 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Answers requests to the owner of a run until it is closed or dropped.
 pub struct DatabaseMailbox {
-    answering: JoinHandle<()>,
+    answering: AbortOnDrop<()>,
     closing: Arc<Notify>,
-}
-
-impl Drop for DatabaseMailbox {
-    fn drop(&mut self) {
-        self.answering.abort();
-    }
 }
 
 impl DatabaseMailbox {
@@ -70,7 +64,7 @@ pub(in crate::storage) fn receive_requests(
         };
         let answering = requests.answer(Arc::clone(&closing));
         Ok(DatabaseMailbox {
-            answering: background(&url.to_path())?.spawn(answering),
+            answering: AbortOnDrop::new(background(&url.to_path())?.spawn(answering)),
             closing,
         })
     };

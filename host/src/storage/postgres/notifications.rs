@@ -6,13 +6,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
-use tokio::task::JoinHandle;
 use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Error, Notification};
 
 use super::connect::{OnNotification, background, connect};
 use super::connection::Connection;
 use super::per_database::PerDatabase;
+use crate::abort_on_drop::AbortOnDrop;
 use crate::storage::database_url::DatabaseUrl;
 use crate::storage::error::StoreError;
 
@@ -97,13 +97,7 @@ struct Listener {
     subscribers: Subscribers,
     /// `None` while there is no connection.
     client: watch::Receiver<Option<Arc<Client>>>,
-    listening: JoinHandle<()>,
-}
-
-impl Drop for Listener {
-    fn drop(&mut self) {
-        self.listening.abort();
-    }
+    _listening: AbortOnDrop<()>,
 }
 
 impl Listener {
@@ -113,8 +107,9 @@ impl Listener {
             let background = background(&url.to_path())?;
             let subscribers = Subscribers::default();
             let (connected, client) = watch::channel(None);
+            let listening = background.spawn(listen(url, subscribers.clone(), connected));
             Ok(Self {
-                listening: background.spawn(listen(url, subscribers.clone(), connected)),
+                _listening: AbortOnDrop::new(listening),
                 subscribers,
                 client,
             })
