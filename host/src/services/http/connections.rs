@@ -50,6 +50,14 @@ pub(super) enum ConnectionUse {
     Kept,
 }
 
+/// Whether connections are encrypted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ConnectionSecurity {
+    /// They are not, and no root certificates are needed.
+    Plain,
+    Tls,
+}
+
 /// How far the connection for a request is. A request that uses an idle connection needs none.
 #[derive(Debug, Default)]
 pub(super) struct ConnectionProgress(AtomicU8);
@@ -108,7 +116,7 @@ impl Connections {
         };
         // If this machine cannot make any, that is an error now.
         connections
-            .plain(ConnectionUse::New)
+            .client_with(ConnectionUse::New, ConnectionSecurity::Plain)
             .map_err(HttpClientError)?;
         Ok(connections)
     }
@@ -116,29 +124,35 @@ impl Connections {
     /// Returns the client for a request to this address. Fails if it needs TLS, and that cannot be set
     /// up on this machine.
     pub(super) fn client(&self, url: &Url, reuse: ConnectionUse) -> Result<&Client, String> {
-        match url.scheme() {
-            "http" => self.plain(reuse),
-            _ => self.secure(reuse),
-        }
+        let security = match url.scheme() {
+            "http" => ConnectionSecurity::Plain,
+            _ => ConnectionSecurity::Tls,
+        };
+        self.client_with(reuse, security)
     }
 
-    fn clients(&self, reuse: ConnectionUse) -> &Clients {
-        match reuse {
+    fn client_with(
+        &self,
+        reuse: ConnectionUse,
+        security: ConnectionSecurity,
+    ) -> Result<&Client, String> {
+        let clients = match reuse {
             ConnectionUse::New => &self.new,
             ConnectionUse::Kept => &self.kept,
-        }
-    }
-
-    fn plain(&self, reuse: ConnectionUse) -> Result<&Client, String> {
-        let build = || build(self.builder(reuse).tls_certs_only([]));
-        let client = self.clients(reuse).plain.get_or_init(build);
-        client.as_ref().map_err(String::clone)
-    }
-
-    fn secure(&self, reuse: ConnectionUse) -> Result<&Client, String> {
-        let build = || build(self.builder(reuse));
-        let client = self.clients(reuse).secure.get_or_init(build);
-        client.as_ref().map_err(String::clone)
+        };
+        let client = match security {
+            ConnectionSecurity::Plain => &clients.plain,
+            ConnectionSecurity::Tls => &clients.secure,
+        };
+        let build = || {
+            let builder = self.builder(reuse);
+            let builder = match security {
+                ConnectionSecurity::Plain => builder.tls_certs_only([]),
+                ConnectionSecurity::Tls => builder,
+            };
+            builder.build().map_err(|error| error_with_causes(&error))
+        };
+        client.get_or_init(build).as_ref().map_err(String::clone)
     }
 
     fn builder(&self, reuse: ConnectionUse) -> ClientBuilder {
@@ -154,10 +168,6 @@ impl Connections {
             .pool_idle_timeout(MAX_IDLE)
             .dns_resolver(Arc::clone(&self.resolver))
     }
-}
-
-fn build(builder: ClientBuilder) -> Result<Client, String> {
-    builder.build().map_err(|error| error_with_causes(&error))
 }
 
 /// Notes the progress of connections.
