@@ -10,14 +10,22 @@ use serde::de::{
 };
 use serde::forward_to_deserialize_any;
 use serde_json::{Number, Value, map};
+use strata_core::record::json::Json;
 
 use super::ImportError;
+use super::field::JsonDocument;
 use super::located_value::{ImportResult, LocatedValue, MAX_COUNT, MAX_SMALL_COUNT};
 
 impl LocatedValue<'_> {
     /// Reads the value as a record.
     pub(super) fn decode<T: DeserializeOwned>(&self) -> ImportResult<T> {
         T::deserialize(*self).map_err(|error| error.locate(self))
+    }
+
+    /// Returns the value as a document. Fails if it is nested deeper than guests may nest.
+    pub(super) fn json(&self) -> ImportResult<Json> {
+        self.decode::<JsonDocument<'_>>()
+            .map(JsonDocument::into_json)
     }
 }
 

@@ -75,7 +75,10 @@ fn read_role(key: &str, entry: &LocatedValue<'_>) -> Result<Role, ImportError> {
         .transpose()?
         .flatten()
         .unwrap_or_default();
-    let max_loop = rc.map_or(Ok(0), |rc| rc.small_count("max_react_loop"))?;
+    let max_loop = match rc.and_then(|rc| rc.get("max_react_loop")) {
+        Some(count) => count.decode()?,
+        None => 0,
+    };
     let react = match rc
         .map(|rc| rc.get_text("react_mode"))
         .transpose()?

@@ -6,8 +6,6 @@
 use serde_json::{Map, Value};
 
 use strata_core::record::json;
-use strata_core::record::json::Json;
-use strata_core::record::money::Usd;
 
 use super::ImportError;
 
@@ -174,14 +172,6 @@ impl<'a> LocatedValue<'a> {
             .unwrap_or_default())
     }
 
-    /// Returns a field that is a count of attempts and the like. A missing field is 0.
-    pub(super) fn small_count(&self, name: &str) -> ImportResult<u32> {
-        match self.get(name) {
-            Some(place) => Ok(place.whole_number(MAX_SMALL_COUNT)? as u32),
-            None => Ok(0),
-        }
-    }
-
     /// Returns the whole number that it is, from 0 to `max`. Fails if it is none.
     pub(super) fn whole_number(&self, max: u64) -> ImportResult<u64> {
         let number = self.value.as_u64().filter(|number| *number <= max);
@@ -195,27 +185,6 @@ impl<'a> LocatedValue<'a> {
             .as_i64()
             .filter(|number| (from..=to).contains(number));
         number.ok_or_else(|| self.unexpected(&format!("a whole number from {from} to {to}")))
-    }
-
-    /// Returns a field that is an amount of money in dollars. It is exact up to some thousands.
-    pub(super) fn dollars(&self, name: &str) -> ImportResult<Option<Usd>> {
-        let read = |place: LocatedValue<'_>| {
-            let amount = place.value.as_f64().filter(|amount| *amount >= 0.0);
-            amount
-                .map(Usd::from_dollars)
-                .ok_or_else(|| place.unexpected("an amount of money"))
-        };
-        self.get(name).map(read).transpose()
-    }
-
-    /// Returns the value as a document. Fails if it is nested deeper than guests may nest, since it
-    /// could not be written again.
-    pub(super) fn json(&self) -> ImportResult<Json> {
-        if json::depth(self.value) > json::MAX_DEPTH {
-            let levels = json::MAX_DEPTH;
-            return Err(self.invalid(format!("is nested deeper than {levels} levels")));
-        }
-        Ok(Json::from(self.value.clone()))
     }
 
     /// Returns a field that is a list of strings. A single string is accepted as a list of one.

@@ -20,6 +20,7 @@ use strata_core::state::environment::{Mail, RoleState};
 use strata_core::state::messages::MessageRef;
 use strata_core::team::{React, Role};
 
+use super::field::Dollars;
 use super::located_value::LocatedValue;
 use super::messages::ImportedMessages;
 use super::{ImportError, parse};
@@ -55,12 +56,17 @@ pub(super) fn read_spent(file: &LocatedValue<'_>) -> Result<Option<Usd>, ImportE
         Value::String(text) => {
             let invalid = |error| accounts.invalid(format!("holds no costs: {error}"));
             let document = parse::parse(text.as_bytes()).map_err(invalid)?;
-            LocatedValue::root(&document)
-                .dollars("total_cost")
-                .map_err(invalid)
+            total_cost(&LocatedValue::root(&document)).map_err(invalid)
         }
-        _ => accounts.dollars("total_cost"),
+        _ => total_cost(&accounts),
     }
+}
+
+fn total_cost(accounts: &LocatedValue<'_>) -> Result<Option<Usd>, ImportError> {
+    let Some(cost) = accounts.get("total_cost") else {
+        return Ok(None);
+    };
+    Ok(Some(cost.decode::<Dollars>()?.0))
 }
 
 /// Whether a role remembers the messages it has read.
