@@ -108,7 +108,7 @@ impl Run {
         };
         let (location, blobs) = (StorageLocation::new(path), BTreeMap::new());
         let run = location.prepare(stepper.env(), &definition, &blobs)?;
-        let store = location.vacate(ReplacePolicy::Never)?.create(run)?;
+        let store = run.vacate(ReplacePolicy::Never)?.create()?;
         let mut run = Self {
             stepper,
             store,

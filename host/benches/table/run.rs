@@ -85,7 +85,7 @@ impl Place {
         };
         let (location, blobs) = (StorageLocation::new(&dir), Default::default());
         let new = location.prepare(&env, &saved, &blobs)?;
-        let lease = location.vacate(ReplacePolicy::Never)?.create(new)?;
+        let lease = new.vacate(ReplacePolicy::Never)?.create()?;
         let stepper = Stepper::new(Arc::new(definition.team), env);
         let journal = Journal::new(stepper, lease, FIRST_LINE, durability);
         let mut journal = journal.with_listener(LineListener::Selected {

@@ -111,7 +111,7 @@ pub fn start(
     let provenance = Provenance::from_definition(&definition);
     let (durability, keep) = (definition.run.durability, definition.run.checkpoints_kept);
     let before = storage_mark::known_definitions(&start.storage);
-    let vacant = start.storage.vacate(start.replace)?;
+    let vacant = prepared?.vacate(start.replace)?;
     let moved_to = vacant.moved_to().map(Path::to_path_buf);
     if let Some(aside) = &moved_to {
         storage_mark::mark_copy(before, &start.storage.beside(aside));
@@ -121,7 +121,7 @@ pub fn start(
     if start.storage.directory().is_some() {
         mark_as_own(&start.storage, &saved, is_confined, report);
     }
-    let mut lease = vacant.create(prepared?)?;
+    let mut lease = vacant.create()?;
     if start.storage.directory().is_none() {
         mark_as_own(&start.storage, &saved, is_confined, report);
     }

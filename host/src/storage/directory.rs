@@ -102,6 +102,7 @@ pub struct VacantDirectory {
 
 impl VacantDirectory {
     /// Creates the database, with the bytes of the files that `base` refers to.
+    #[cfg(test)]
     pub fn create(
         self,
         base: &Environment,

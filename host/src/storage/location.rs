@@ -80,55 +80,94 @@ pub struct OpenedRun {
     pub team_json_differs: bool,
 }
 
-/// A location that is locked for a new run.
-#[derive(Debug)]
-pub struct VacantLocation {
-    place: VacantPlace,
-}
-
-#[derive(Debug)]
-enum VacantPlace {
-    Directory(VacantDirectory),
-    Database(Box<VacantRun>),
-}
-
-impl VacantLocation {
-    /// Returns where the previous run was moved, if there was one.
-    pub fn moved_to(&self) -> Option<&Path> {
-        match &self.place {
-            VacantPlace::Directory(directory) => directory.moved_to.as_deref(),
-            VacantPlace::Database(run) => run.moved_to.as_deref(),
-        }
-    }
-
-    /// Creates a run.
-    pub fn create(self, run: PreparedRun<'_>) -> Result<Box<dyn Lease>, StoreError> {
-        let PreparedRun {
-            base,
-            definition,
-            blobs,
-            image,
-        } = run;
-        Ok(match (self.place, image) {
-            (VacantPlace::Directory(directory), Some(image)) => {
-                Box::new(directory.create_from_image(&image)?)
-            }
-            (VacantPlace::Directory(directory), None) => {
-                Box::new(directory.create(base, definition, blobs)?)
-            }
-            (VacantPlace::Database(run), _) => Box::new(run.create(base, definition, blobs)?),
-        })
-    }
-}
-
 /// A run that is about to be created. Nothing of it is stored yet.
 #[derive(Debug)]
 pub struct PreparedRun<'a> {
+    place: PreparedPlace<'a>,
+}
+
+#[derive(Debug)]
+enum PreparedPlace<'a> {
+    Directory {
+        directory: StorageDirectory,
+        /// Its database, with the run.
+        image: DatabaseImage,
+    },
+    Database {
+        url: &'a DatabaseUrl,
+        contents: RunContents<'a>,
+    },
+}
+
+/// What a new run in a database has.
+#[derive(Clone, Copy, Debug)]
+struct RunContents<'a> {
     base: &'a Environment,
     definition: &'a SavedDefinition,
     blobs: &'a Blobs,
-    /// The database of a directory, with the run.
-    image: Option<DatabaseImage>,
+}
+
+/// A location that is locked for a new run.
+#[derive(Debug)]
+pub struct VacantLocation<'a> {
+    place: VacantPlace<'a>,
+}
+
+#[derive(Debug)]
+enum VacantPlace<'a> {
+    Directory {
+        directory: VacantDirectory,
+        image: DatabaseImage,
+    },
+    Database {
+        run: Box<VacantRun>,
+        contents: RunContents<'a>,
+    },
+}
+
+impl<'a> PreparedRun<'a> {
+    /// Locks its location for it. A finished run there is moved aside, an unfinished one only if
+    /// `replace` says so.
+    pub fn vacate(self, replace: ReplacePolicy) -> Result<VacantLocation<'a>, StoreError> {
+        let place = match self.place {
+            PreparedPlace::Directory { directory, image } => VacantPlace::Directory {
+                directory: directory.vacate(replace)?,
+                image,
+            },
+            PreparedPlace::Database { url, contents } => VacantPlace::Database {
+                run: Box::new(database::vacate(url, replace)?),
+                contents,
+            },
+        };
+        Ok(VacantLocation { place })
+    }
+}
+
+impl VacantLocation<'_> {
+    /// Returns where the previous run was moved, if there was one.
+    pub fn moved_to(&self) -> Option<&Path> {
+        match &self.place {
+            VacantPlace::Directory { directory, .. } => directory.moved_to.as_deref(),
+            VacantPlace::Database { run, .. } => run.moved_to.as_deref(),
+        }
+    }
+
+    /// Creates the run.
+    pub fn create(self) -> Result<Box<dyn Lease>, StoreError> {
+        Ok(match self.place {
+            VacantPlace::Directory { directory, image } => {
+                Box::new(directory.create_from_image(&image)?)
+            }
+            VacantPlace::Database { run, contents } => {
+                let RunContents {
+                    base,
+                    definition,
+                    blobs,
+                } = contents;
+                Box::new(run.create(base, definition, blobs)?)
+            }
+        })
+    }
 }
 
 impl<P: AsRef<Path> + ?Sized> From<&P> for StorageLocation {
@@ -270,36 +309,29 @@ impl StorageLocation {
         }
     }
 
-    /// Locks the location for a new run. A finished run is moved aside, an unfinished one only if
-    /// `replace` says so.
-    pub fn vacate(&self, replace: ReplacePolicy) -> Result<VacantLocation, StoreError> {
-        let place = match self.place()? {
-            Place::Directory(directory) => VacantPlace::Directory(directory.vacate(replace)?),
-            Place::Database(url) => {
-                VacantPlace::Database(Box::new(database::vacate(url, replace)?))
-            }
-        };
-        Ok(VacantLocation { place })
-    }
-
     /// Prepares a run that starts from `base`. `blobs` are the bytes of the files that `base` refers
     /// to. This takes about as long as creating the run then does, and it changes nothing.
     pub fn prepare<'a>(
-        &self,
+        &'a self,
         base: &'a Environment,
         definition: &'a SavedDefinition,
         blobs: &'a Blobs,
     ) -> Result<PreparedRun<'a>, StoreError> {
-        let image = match self.directory() {
-            Some(directory) => Some(DatabaseImage::new(directory, base, definition, blobs)?),
-            None => None,
+        let place = match self.place()? {
+            Place::Directory(directory) => PreparedPlace::Directory {
+                image: DatabaseImage::new(directory.path(), base, definition, blobs)?,
+                directory,
+            },
+            Place::Database(url) => PreparedPlace::Database {
+                url,
+                contents: RunContents {
+                    base,
+                    definition,
+                    blobs,
+                },
+            },
         };
-        Ok(PreparedRun {
-            base,
-            definition,
-            blobs,
-            image,
-        })
+        Ok(PreparedRun { place })
     }
 
     /// Takes a lease of the run that is saved here. Fails with `StoreError::Locked` if another
