@@ -28,6 +28,8 @@ struct Choice {
     /// Whether the endpoint calls its reasoning `reasoning_content`.
     returns_reasoning: bool,
     calls: ToolCallBuilder,
+    /// The call in its deprecated form. Some endpoints send each call in both.
+    legacy_call: ToolCallBuilder,
     finish_reason: Value,
     /// Whether a chunk had an empty finish reason. It becomes the finish reason of the choice if no
     /// other follows.
@@ -129,7 +131,7 @@ impl Choice {
         self.details.push(&message["reasoning_details"]);
         self.calls.push(&message["tool_calls"]);
         if message["function_call"].is_object() {
-            self.calls
+            self.legacy_call
                 .push(&json!([{ "function": message["function_call"] }]));
         }
         if let Some(error) = stated_error(&piece) {
@@ -167,6 +169,7 @@ impl Choice {
         }
         if !items_of(&message["tool_calls"]).is_empty() || message["function_call"].is_object() {
             self.calls = ToolCallBuilder::default();
+            self.legacy_call = ToolCallBuilder::default();
         }
     }
 
@@ -180,12 +183,16 @@ impl Choice {
         } else {
             "reasoning"
         };
+        let calls = match self.calls.finish() {
+            Value::Array(calls) if calls.is_empty() => self.legacy_call.finish(),
+            calls => calls,
+        };
         let message = json!({
             "content": self.content.finish(),
             "refusal": self.refusal.finish(),
             reasoning: self.reasoning.finish(),
             "reasoning_details": self.details.finish(),
-            "tool_calls": self.calls.finish(),
+            "tool_calls": calls,
         });
         json!({ "index": index, "message": message, "finish_reason": finish_reason, "error": self.error })
     }

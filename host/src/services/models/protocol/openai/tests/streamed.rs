@@ -73,6 +73,42 @@ fn the_pieces_of_tool_calls_are_told_apart() {
 }
 
 #[test]
+fn a_call_in_both_forms_is_one_call() {
+    let begin = json!({ "name": "add", "arguments": "" });
+    let parts = [
+        begin,
+        json!({ "arguments": "{\"a\":" }),
+        json!({ "arguments": "1}" }),
+    ];
+    let both = |function: &Value| {
+        let call = json!({ "index": 0, "id": "c1", "function": function });
+        json!({ "function_call": function, "tool_calls": [call] })
+    };
+    let legacy = |function: &Value| json!({ "function_call": function });
+    let whole = both(&json!({ "name": "add", "arguments": "{\"a\":1}" }));
+    let streamed = [
+        (parts.iter().map(both).collect(), "c1"),
+        (parts.iter().map(legacy).collect(), "call-1-1"),
+        (vec![whole], "c1"),
+    ];
+    for (deltas, id) in streamed {
+        let deltas: Vec<Value> = deltas;
+        let answer = assembled(&deltas);
+        let found: Vec<_> = calls(&answer)
+            .into_iter()
+            .map(|call| {
+                (
+                    call.id.as_str(),
+                    call.name.as_str(),
+                    call.arguments.as_str(),
+                )
+            })
+            .collect();
+        assert_eq!(found, [(id, "add", "{\"a\":1}")], "{deltas:?}");
+    }
+}
+
+#[test]
 fn the_number_of_tool_calls_is_bounded() {
     let piece = |n: usize| call_piece(json!(n), &format!("c{n}"), "add", "{}");
     let limit = MAX_TOOL_CALLS;
