@@ -38,6 +38,7 @@
 //! | `databases` | runs in PostgreSQL: the same as in a directory; their owner; what cannot be used |
 //! | `containers` | the files for containers: consistent, and their commands work |
 //! | `database_commands` | several databases, closed ones, and backups |
+//! | `caps` | what runs cost together is limited, whichever processes they are in and however these end |
 //! | `workers` | submitted runs: taken by workers, continued by others, left alone when they have ended |
 //! | `scale` | the statements of many workers and runs; a measurement, ignored by default |
 //! | `worker_chaos` | workers that are killed, suspended and cut off, and a server that crashes |
@@ -103,6 +104,7 @@ mod book;
 mod budget;
 mod c;
 mod calls;
+mod caps;
 mod children;
 mod compile_cache;
 mod components;

@@ -134,6 +134,7 @@ fn submit_template(database: &RunDatabase) {
         blobs: &Blobs::new(),
         files: &BTreeMap::new(),
         contents: &Blobs::new(),
+        scope: None,
         needs: &RunNeeds::default(),
     });
     submitted.unwrap();

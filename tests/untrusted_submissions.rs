@@ -131,6 +131,7 @@ fn submit(pool: &Pool, n: usize, attempt: &Attempt) {
         blobs: &contents,
         files: &files,
         contents: &contents,
+        scope: None,
         needs: &needs,
     });
     submitted.unwrap_or_else(|error| panic!("{}: {error}", attempt.name));

@@ -74,9 +74,11 @@ impl Driver {
         if let Some(models) = &services.models {
             models.set_reply_uses(&journal.env().reply_uses);
         }
+        let mut guests = Guests::new(&services);
+        guests.calls.set_caps(journal.store_ref().caps());
         Self {
             journal,
-            guests: Guests::new(&services),
+            guests,
             files: ActionFiles::new(services.directories),
             outbox: Outbox::new(services.external),
             commands: CommandQueue::new(),

@@ -486,6 +486,14 @@ pub enum PublicEvent {
         /// branches off; null if there is none
         parent: Option<String>,
     },
+    /// A cap above the run is used up. The run ends as soon as what is under way has ended.
+    CapReached {
+        /// what the cap applies to: `all` runs of the database, or those that were submitted with this
+        /// `--scope`
+        scope: String,
+        /// the cap in USD
+        cap: f64,
+    },
     /// The run ends.
     RunEnded {
         /// how it ended

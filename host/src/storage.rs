@@ -9,6 +9,7 @@
 //! is there while a process works on it. Or it lies in memory.
 
 mod appending;
+mod caps;
 mod checkpoint_list;
 mod codec;
 mod current_lineage;
@@ -66,6 +67,11 @@ use crate::blob::Blobs;
 use crate::plugin::ComponentReplacement;
 
 pub use appending::{Append, Appending, OtherWork};
+#[cfg(test)]
+pub(crate) use caps::MemoryCap;
+pub use caps::{
+    CapAccounts, CapAdmission, CapChange, CapCharge, CapDraw, CapScope, CapState, CapStore, RunCaps,
+};
 pub use database_set::{
     DatabaseSet, DatabaseSettings, FencedDatabase, Intake, NameOrigin, SelectedDatabase,
     require_distinct,
@@ -346,6 +352,11 @@ pub trait Lease: Send {
     /// Returns whether this is certainly still the newest lease, from now on.
     fn status(&self) -> LeaseStatus {
         LeaseStatus::permanent()
+    }
+
+    /// Returns the caps above the run.
+    fn caps(&self) -> RunCaps {
+        RunCaps::default()
     }
 
     /// Whether the events since the last snapshot are larger than that snapshot.

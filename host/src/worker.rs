@@ -248,7 +248,13 @@ impl Worker {
         }
         match self.settings.room.saturating_sub(self.runs.len()) {
             0 => Ok(Vec::new()),
-            room => attached.registration.claim(room),
+            room => {
+                let claimed = attached.registration.claim(room)?;
+                // Several databases share the caps of the first one.
+                let caps = &self.attached[0].registration;
+                let with_caps = claimed.into_iter().map(|run| run.with_caps_of(caps));
+                Ok(with_caps.collect())
+            }
         }
     }
 

@@ -24,7 +24,7 @@ pub(super) use lineages::{DiffArgs, ForkArgs, PruneArgs};
 pub(super) use replay::ReplayArgs;
 pub(super) use skill::{ShelfArgs, SkillCommand};
 pub(super) use trial::TryArgs;
-pub(super) use work::{DatabaseCommand, HaltArgs, ResumeArgs, SubmitArgs, WorkerArgs};
+pub(super) use work::{CapArgs, DatabaseCommand, HaltArgs, ResumeArgs, SubmitArgs, WorkerArgs};
 
 /// Runs teams of agents whose every action is a sandboxed WebAssembly component.
 #[derive(Parser)]

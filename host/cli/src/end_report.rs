@@ -6,6 +6,7 @@ use std::path::Path;
 use strata_core::record::event::Status;
 use strata_core::record::money::Usd;
 use strata_host::launch::RunHandle;
+use strata_host::storage::CapScope;
 use strata_host::view::{
     EndedRun, ExhaustedBudget, RunEnding, SuggestedCommand, UndeliveredMessage,
 };
@@ -270,6 +271,9 @@ fn write_undelivered(message: &UndeliveredMessage, printer: &Printer) {
 
 /// Describes whose budget is exhausted.
 fn describe_exhausted_budget(exhausted: &ExhaustedBudget) -> String {
+    if let (Some(scope), Some(cap)) = (&exhausted.cap_scope, exhausted.max_spend) {
+        return describe_reached_cap(scope, cap);
+    }
     let mut parts = Vec::new();
     if let Some(max) = exhausted.max_spend {
         parts.push(format!("{} of {max}", exhausted.spent));
@@ -281,5 +285,13 @@ fn describe_exhausted_budget(exhausted: &ExhaustedBudget) -> String {
     match &exhausted.role {
         Some(role) => format!("role {role} used {parts}"),
         None => format!("spent {parts}"),
+    }
+}
+
+/// Describes a cap above the run that is used up.
+fn describe_reached_cap(scope: &str, cap: Usd) -> String {
+    match CapScope::parse(scope) {
+        Ok(CapScope::All) => format!("the cap of {cap} for all runs is used up"),
+        _ => format!("the cap of {cap} for the runs of scope `{scope}` is used up"),
     }
 }

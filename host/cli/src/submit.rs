@@ -43,6 +43,7 @@ pub(super) fn submit(args: SubmitArgs, printer: &Printer) -> Result<u8, CommandF
         databases: DatabaseSet::new(args.database),
         name: args.name,
         labels: args.needs,
+        scope: args.scope,
     };
     let location = {
         let mut progress = ProgressDisplay::start(printer);

@@ -326,6 +326,11 @@ impl Guests {
         while let Some(decision) = self.calls.decide_next(&mut round, journal.stepper()) {
             match decision {
                 AdmissionDecision::Reserve(event) => journal.stage(event)?,
+                AdmissionDecision::Draw(usd) => {
+                    if let Some(reached) = self.calls.caps().draw(usd).await {
+                        journal.stage(Event::CapReached(reached))?;
+                    }
+                }
                 AdmissionDecision::Suspend(call) => self.suspend(call, journal)?,
             }
         }

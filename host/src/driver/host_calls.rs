@@ -22,6 +22,7 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use strata_core::machine::stepper::Stepper;
 use strata_core::record::event::{AttemptEvent, Event, HostCallBegun, HostCalled, MoneyReserved};
 use strata_core::record::host_call::{AnswerSource, ExternalWrite, HostCall, HostCallKind};
+use strata_core::record::money::Usd;
 use strata_core::record::spending::{Amount, Reservation};
 use strata_core::record::work::CallKey;
 use strata_core::state::environment::Environment;
@@ -33,11 +34,11 @@ use super::spans::{self, Spans};
 use crate::gateway::{Allowance, AttemptId, HostAnswer};
 use crate::services::models::{StreamObserver, StreamObserverFactory};
 use crate::services::outbound::{OutboundCall, OutboundResult, SendContext};
-use crate::storage::LeaseStatus;
+use crate::storage::{CapCharge, LeaseStatus, RunCaps};
 
 use attempt_calls::AttemptCalls;
 use batch::{CallBatch, PendingCall};
-use budget_gate::{Admission, admit};
+use budget_gate::{Admission, Grant, admit};
 use in_flight::{Abandoned, AwaitPolicy};
 use request_sequence::NumberedRequest;
 
@@ -62,6 +63,10 @@ pub(super) struct HostCalls {
     /// Creates an observer for each call that is sent. It is notified of the call and receives a
     /// model's reply while it is streamed.
     observer_factory: Option<StreamObserverFactory>,
+    /// The caps above the run.
+    caps: RunCaps,
+    /// Whether a call waits until more of a cap is free.
+    waits_for_cap: bool,
 }
 
 /// The attempt that makes a host call.
@@ -108,6 +113,8 @@ pub(super) struct ReturnedCall {
     summary: String,
     await_policy: AwaitPolicy,
     span: Span,
+    /// What the caps above the run are charged with.
+    charge: CapCharge,
     /// `None` if the call was abandoned.
     result: Option<OutboundResult>,
 }
@@ -125,6 +132,8 @@ pub(super) struct AdmissionRound(Vec<CallKey>);
 pub(super) enum AdmissionDecision {
     /// Money is reserved for a call: the event that records it.
     Reserve(Event),
+    /// So much has to be drawn from the caps above the run.
+    Draw(Usd),
     /// The attempt cannot continue until the budget is raised.
     Suspend(CallKey),
 }
@@ -133,6 +142,16 @@ impl HostCalls {
     /// Sets the factory of observers.
     pub(super) fn set_observer_factory(&mut self, factory: StreamObserverFactory) {
         self.observer_factory = Some(factory);
+    }
+
+    /// Sets the caps above the run.
+    pub(super) fn set_caps(&mut self, caps: RunCaps) {
+        self.caps = caps;
+    }
+
+    /// Returns the caps above the run.
+    pub(super) fn caps(&self) -> &RunCaps {
+        &self.caps
     }
 
     /// Drops all calls. Those in flight are abandoned.
@@ -241,6 +260,7 @@ impl HostCalls {
                 request_name,
                 call: call.clone(),
                 idempotency_key: String::new(),
+                charge: CapCharge::default(),
             };
             if let Some(intent) = call.intent(&pending.request_name) {
                 attempt.note_repeated_write(&pending.request_name);
@@ -270,7 +290,8 @@ impl HostCalls {
     /// Begins a round of decisions about the calls that wait for the budget: by call, and in the
     /// order in which each attempt made them. A round is due whenever calls were added, or a
     /// reservation was released or spent.
-    pub(super) fn admission_round(&self) -> AdmissionRound {
+    pub(super) fn admission_round(&mut self) -> AdmissionRound {
+        self.waits_for_cap = false;
         let waits = |calls: &AttemptCalls| {
             let batch = calls.batch.as_ref();
             batch.is_some_and(|batch| !batch.awaiting_budget.is_empty())
@@ -314,16 +335,26 @@ impl HostCalls {
             .filter(|batch| !batch.reply.is_closed())?;
         loop {
             let is_away = batch.has_calls_in_flight();
-            let next = batch.awaiting_budget.pop_front()?;
-            match admit(stepper, key, next.call.as_ref()) {
-                Admission::Granted(amount) => {
+            let mut next = batch.awaiting_budget.pop_front()?;
+            match admit(stepper, key, next.call.as_ref(), &self.caps) {
+                Admission::Granted(Grant { amount, charge }) => {
                     let request = next.request_name.clone();
+                    next.charge = charge;
                     self.ready.push(next);
                     if amount != Amount::ZERO {
                         let reserved = Reservation { request, amount };
                         let event = AttemptEvent::MoneyReserved(MoneyReserved { reserved });
                         return Some(AdmissionDecision::Reserve(Event::Attempt(key, event)));
                     }
+                }
+                Admission::Short(usd) => {
+                    batch.awaiting_budget.push_front(next);
+                    return Some(AdmissionDecision::Draw(usd));
+                }
+                Admission::BlockedByCap => {
+                    batch.awaiting_budget.push_front(next);
+                    self.waits_for_cap = true;
+                    return None;
                 }
                 Admission::Denied(refusal) => batch.answers[next.nth] = Some(Err(refusal)),
                 Admission::Exhausted if !is_away => {
@@ -349,9 +380,10 @@ impl HostCalls {
                 .any(|calls| calls.batch.as_ref().is_some_and(is_complete))
     }
 
-    /// Returns whether calls wait until the lease is confirmed.
+    /// Returns whether calls wait for the next heartbeat: until the lease is confirmed, or until more of a cap
+    /// is free.
     pub(super) fn holds_calls(&self) -> bool {
-        !self.ready.is_empty()
+        !self.ready.is_empty() || self.waits_for_cap
     }
 
     /// Sends the calls that are ready, and the answers of complete batches to their guests. What was
@@ -379,10 +411,12 @@ impl HostCalls {
             request_name,
             call,
             idempotency_key,
+            mut charge,
         } = pending;
         let Some(calls) = self.attempts.get_mut(&attempt.call) else {
             return;
         };
+        charge.note_sent();
         let (kind, summary) = (call.kind(), call.summary());
         let (await_policy, dispatch_state) = (await_policy(call.as_ref()), call.dispatch_state());
         let abandoned = calls.in_flight.track(await_policy, dispatch_state.clone());
@@ -420,6 +454,7 @@ impl HostCalls {
                 summary,
                 await_policy,
                 span,
+                charge,
                 result,
             }
         }));
@@ -444,6 +479,7 @@ impl HostCalls {
     pub(super) fn complete(&mut self, returned: ReturnedCall) -> Option<(AttemptId, Event)> {
         let id = returned.attempt;
         let result = returned.result?;
+        returned.charge.settle(result.cost);
         let attempt = self
             .attempts
             .get_mut(&id.call)

@@ -392,6 +392,7 @@ fn needs_full_durability(event: &Event) -> bool {
         | Event::HandedOver(_)
         | Event::HandOverFailed(_)
         | Event::RunEnded(_)
+        | Event::CapReached(_)
         | Event::Forked(_) => true,
         Event::Attempt(_, event) => attempt_needs_full_durability(event),
         Event::StepStarted(_)

@@ -11,7 +11,7 @@ use super::{Components, LaunchError, Notice};
 use crate::manifest::{Definition, Overrides, warnings};
 use crate::random_id::random_id;
 use crate::sandbox::WasmSandbox;
-use crate::storage::{DatabaseSet, NameOrigin, NewSubmission, RunNeeds, StorageLocation};
+use crate::storage::{CapScope, DatabaseSet, NameOrigin, NewSubmission, RunNeeds, StorageLocation};
 
 /// The arguments of a submission.
 #[derive(Clone, Debug)]
@@ -30,6 +30,8 @@ pub struct Submission {
     pub name: Option<String>,
     /// The labels that a worker needs to take it.
     pub labels: Vec<String>,
+    /// The cap that applies to it besides that of all runs.
+    pub scope: Option<CapScope>,
 }
 
 /// Submits a team with everything that it needs to run elsewhere, and returns where the run is kept.
@@ -73,6 +75,7 @@ pub fn submit(
         files: &bundle.files,
         contents: &bundle.contents,
         needs: &needs,
+        scope: submission.scope.as_ref(),
     })?;
     Ok(database.location(&name))
 }

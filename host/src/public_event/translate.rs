@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 
 use strata_core::machine::stepper::conflict_message;
 use strata_core::record::event::{
-    AttemptEvent, ComponentChanged, ConflictingWriter, Event, Forked, HandOverFailed, HandedOver,
-    JoinRelease, JoinReleased, MessageSent, RoutingResult, RunEnded, RunResumed, RunStarted,
-    StepCommitted, StepConflicted, StepStarted,
+    AttemptEvent, CapReached, ComponentChanged, ConflictingWriter, Event, Forked, HandOverFailed,
+    HandedOver, JoinRelease, JoinReleased, MessageSent, RoutingResult, RunEnded, RunResumed,
+    RunStarted, StepCommitted, StepConflicted, StepStarted,
 };
 use strata_core::record::fault::{FaultCause, FaultKind};
 use strata_core::record::id::{Digest, JoinId, MessageId, RoleId, Slot, SlotKind};
@@ -238,6 +238,7 @@ fn visit(event: &Event, visitor: &mut Visitor<'_>) {
         | Event::RunResumed(_)
         | Event::Forked(_)
         | Event::ComponentChanged(_)
+        | Event::CapReached(_)
         | Event::RunEnded(_) => visit_run(event, visitor),
         Event::StepStarted(_) | Event::StepConflicted(_) | Event::StepCommitted(_) => {
             visit_step(event, visitor)
@@ -296,6 +297,10 @@ fn visit_run(event: &Event, visitor: &mut Visitor<'_>) {
                 old: old.as_ref().map(|digest| digest.0.clone()),
                 new: new.0.clone(),
             }
+        }),
+        Event::CapReached(CapReached { scope, cap }) => visitor(&|_| PublicEvent::CapReached {
+            scope: scope.clone(),
+            cap: cap.to_dollars(),
         }),
         Event::RunEnded(RunEnded {
             status, checkpoint, ..

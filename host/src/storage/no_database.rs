@@ -11,6 +11,7 @@ use strata_core::record::id::Digest;
 use strata_core::state::environment::Environment;
 use tokio::sync::Notify;
 
+use super::caps::{CapAccounts, CapChange, CapScope, CapState};
 use super::database_url::DatabaseUrl;
 use super::error::StoreError;
 use super::{
@@ -78,6 +79,10 @@ impl DatabaseWorker {
         match self.never {}
     }
 
+    pub(super) fn caps(&self) -> Arc<CapAccounts> {
+        match self.never {}
+    }
+
     pub(super) fn is_lost(&self) -> bool {
         match self.never {}
     }
@@ -131,6 +136,18 @@ pub(super) fn set_intake(url: &DatabaseUrl, _: Intake) -> Result<(), StoreError>
 }
 
 pub(super) fn fence(url: &DatabaseUrl) -> Result<FencedDatabase, StoreError> {
+    unsupported(url)
+}
+
+pub(super) fn read_caps(url: &DatabaseUrl) -> Result<Vec<CapState>, StoreError> {
+    unsupported(url)
+}
+
+pub(super) fn change_cap(
+    url: &DatabaseUrl,
+    _: &CapScope,
+    _: CapChange,
+) -> Result<bool, StoreError> {
     unsupported(url)
 }
 

@@ -5,7 +5,7 @@
 //! is read by the same code (`storage::reader`) through `rows`. Here, `schema` creates the tables,
 //! `run_name` finds runs, `runs` opens and creates them, `owner` decides which process may change one, `lease` changes it,
 //! `mail` brings requests to the owner, `work` gives runs to workers when they are due (`schedule`), `watch` takes them from
-//! dead ones, `administer` is for operators, and `clean_up` removes what killed processes left.
+//! dead ones, `caps` limits what runs cost together, `administer` is for operators, and `clean_up` removes what killed processes left.
 //!
 //! However many runs a process has, it opens at most six connections to a database (`connect`): two over
 //! which `writer` appends the events of all runs, two that everything else shares (`connection`, `write`),
@@ -13,6 +13,7 @@
 
 mod administer;
 mod append;
+mod caps;
 mod clean_up;
 mod connect;
 mod connection;
@@ -37,6 +38,7 @@ mod writer;
 pub(super) use administer::{fence, has_run, prepare, set_intake};
 #[cfg(test)]
 pub(super) use append::lose_newest;
+pub(super) use caps::{change_cap, read_caps};
 #[cfg(test)]
 pub(super) use clean_up::{clean_up, leave_behind};
 #[cfg(test)]
@@ -54,6 +56,8 @@ pub(super) use runs::{
     VacantRun, open_reader, place_run, require_run, require_vacant, run_identity, take_lease,
     vacate,
 };
+#[cfg(test)]
+pub(super) use schema::MIGRATIONS;
 pub(super) use work::{
     DatabaseWorker, RunSubmission, acknowledge_request, open_claimed, request_work, submit,
 };

@@ -10,6 +10,7 @@ use strata_core::record::id::Digest;
 use strata_core::state::environment::Environment;
 use tokio::sync::Notify;
 
+use super::caps::{CapAccounts, CapChange, CapScope, CapState};
 use super::database_set::{DatabaseSettings, FencedDatabase, Intake};
 use super::database_url::DatabaseUrl;
 use super::lease_status::LeaseStatus;
@@ -87,6 +88,8 @@ pub struct NewSubmission<'a> {
     pub contents: &'a Blobs,
     /// What a worker needs for it.
     pub needs: &'a RunNeeds,
+    /// The cap that applies to it besides that of all runs.
+    pub scope: Option<&'a CapScope>,
 }
 
 /// A run that a worker took.
@@ -105,6 +108,20 @@ pub struct ClaimedRun {
     pub(super) owner: Arc<str>,
     /// Whether the worker is known to own it still.
     pub(super) lease_status: LeaseStatus,
+    /// The cap that applies to it besides that of all runs.
+    pub(super) scope: Option<CapScope>,
+    /// What this process may spend of caps.
+    pub(super) caps: Arc<CapAccounts>,
+}
+
+impl ClaimedRun {
+    /// Lets the caps of another database apply to the run than those of its own.
+    pub fn with_caps_of(self, worker: &WorkerRegistration) -> Self {
+        Self {
+            caps: worker.registration.caps(),
+            ..self
+        }
+    }
 }
 
 /// How a worker gives up a run that it took.
@@ -223,6 +240,16 @@ impl RunDatabase {
     /// Says whether runs may be added.
     pub fn set_intake(&self, intake: Intake) -> Result<(), StoreError> {
         database::set_intake(&self.url, intake)
+    }
+
+    /// Returns all caps.
+    pub fn caps(&self) -> Result<Vec<CapState>, StoreError> {
+        database::read_caps(&self.url)
+    }
+
+    /// Changes a cap. Returns whether there is one of this scope.
+    pub fn change_cap(&self, scope: &CapScope, change: CapChange) -> Result<bool, StoreError> {
+        database::change_cap(&self.url, scope, change)
     }
 
     /// Declares that the database was restored from a backup: nobody owns a run any more, owners of the

@@ -2,14 +2,18 @@
 
 use serde::Serialize;
 use strata_core::machine::stepper::Stepper;
+use strata_core::record::event::CapReached;
 use strata_core::record::money::Usd;
 use strata_core::state::budget::BudgetScope;
 
 use super::{CommandArgument, SuggestedArguments};
+use crate::storage::CapScope;
 
 /// A budget that is exhausted.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ExhaustedBudget {
+    /// The name of the scope if it is a cap above the run: `all`, or that with which it was submitted.
+    pub cap_scope: Option<String>,
     /// The name of the role whose budget it is; `None` for the budget of the team.
     pub role: Option<String>,
     /// The money that was spent, in US dollars.
@@ -32,12 +36,24 @@ impl ExhaustedBudget {
     pub fn from_stepper(stepper: &Stepper, ceiling: Option<&(Usd, String)>) -> Self {
         let (team, env) = (stepper.team(), stepper.env());
         let raise = raise_budget(stepper, ceiling);
+        if let Some(reached) = &env.cap_reached {
+            return Self {
+                cap_scope: Some(scope_name(reached)),
+                role: None,
+                spent: env.spent,
+                max_spend: Some(reached.cap),
+                tokens: env.spending(|_| true).tokens,
+                max_tokens: None,
+                raise,
+            };
+        }
         match stepper.exhausted_budgets().next() {
             Some(BudgetScope::Role(id)) => {
                 let used = env.spending(|slot| slot.role == id);
                 let limits = team.policy.scoped_budgets.roles.get(&id);
                 let limits = limits.copied().unwrap_or_default();
                 Self {
+                    cap_scope: None,
                     role: Some(team.role(id).name.clone()),
                     spent: used.usd,
                     max_spend: limits.usd,
@@ -47,6 +63,7 @@ impl ExhaustedBudget {
                 }
             }
             _ => Self {
+                cap_scope: None,
                 role: None,
                 spent: env.spent,
                 max_spend: env.budget,
@@ -73,6 +90,15 @@ pub fn raise_budget(stepper: &Stepper, ceiling: Option<&(Usd, String)>) -> Sugge
         ],
         comment,
     };
+    if let Some(reached) = &env.cap_reached {
+        return SuggestedArguments {
+            arguments: Vec::new(),
+            comment: Some(format!(
+                "after `strata-host database cap URL --scope {} --set USD`",
+                scope_name(reached)
+            )),
+        };
+    }
     if let Some(BudgetScope::Role(_)) = stepper.exhausted_budgets().next() {
         return team_file("with more `investment` or `tokens` for the role");
     }
@@ -89,6 +115,14 @@ pub fn raise_budget(stepper: &Stepper, ceiling: Option<&(Usd, String)>) -> Sugge
             investment(Some(format!("once `{policy}` allows more than {most}")))
         }
         None => investment(Some(format!("more than {}, in all", budget.max(env.spent)))),
+    }
+}
+
+/// Returns the name of the scope of a cap. What is saved may be somebody else's, and no such name.
+fn scope_name(reached: &CapReached) -> String {
+    match CapScope::parse(&reached.scope) {
+        Ok(scope) => scope.name().to_owned(),
+        Err(_) => "?".to_owned(),
     }
 }
 

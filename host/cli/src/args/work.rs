@@ -4,8 +4,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use strata_core::record::money::Usd;
 use strata_host::ComponentReplacement;
-use strata_host::storage::{RunDatabase, StorageLocation};
+use strata_host::storage::{CapScope, RunDatabase, StorageLocation};
 
 use super::saved_path;
 
@@ -83,6 +84,9 @@ pub(crate) struct SubmitArgs {
     /// Let only workers take it that have this label.
     #[arg(long, value_name = "LABEL")]
     pub(crate) needs: Vec<String>,
+    /// Count what it costs against the cap of this name, too: `strata-host database cap URL --scope NAME`.
+    #[arg(long, value_name = "NAME", value_parser = CapScope::parse_named)]
+    pub(crate) scope: Option<CapScope>,
     /// Add an image or a file to the idea.
     #[arg(long, value_name = "PATH")]
     pub(crate) file: Vec<PathBuf>,
@@ -108,6 +112,15 @@ pub(crate) enum DatabaseCommand {
     /// Take new runs into a database again.
     #[command(after_help = "Examples:\n  strata-host database open postgres://host/teams")]
     Open(DatabaseArgs),
+    /// Limit what runs cost together: all of them, or those that were submitted with the same `--scope`. Without an
+    /// option, the caps are printed, with what is spent of each.
+    #[command(
+        after_help = "Examples:\n  strata-host database cap postgres://host/teams --set 500\n  \
+        strata-host database cap postgres://host/teams --scope tenant-7 --set 20\n  \
+        strata-host database cap postgres://host/teams\n\n\
+        A run that finds a cap used up ends as out of budget. Raise the cap, then continue it with `strata-host resume URL`."
+    )]
+    Cap(CapArgs),
     /// Declare that a database was restored from a backup, before anybody uses it. All its runs lose their owners, and
     /// processes that used it before stop.
     #[command(after_help = "Examples:\n  strata-host database fence postgres://host/teams")]
@@ -130,6 +143,37 @@ pub(crate) struct DatabaseArgs {
     /// The database.
     #[arg(value_name = "URL", value_parser = parse_database)]
     pub(crate) database: RunDatabase,
+}
+
+/// The most dollars that a cap may have.
+const MAX_CAP_USD: f64 = 9e6;
+
+/// Parses a number of dollars.
+fn parse_cap(text: &str) -> Result<Usd, String> {
+    let dollars: Option<f64> = text.parse().ok();
+    dollars
+        .filter(|dollars| (0.0..=MAX_CAP_USD).contains(dollars))
+        .map(Usd::from_dollars)
+        .ok_or_else(|| format!("give a number of US dollars, at most {MAX_CAP_USD}"))
+}
+
+#[derive(Args)]
+pub(crate) struct CapArgs {
+    /// The database. Of several that share their runs, the one that workers name first.
+    #[arg(value_name = "URL", value_parser = parse_database)]
+    pub(crate) database: RunDatabase,
+    /// The runs: those that were submitted with this `--scope`; `all` by default.
+    #[arg(long, value_name = "NAME", value_parser = CapScope::parse)]
+    pub(crate) scope: Option<CapScope>,
+    /// Let the runs cost at most this, in US dollars, since the cap was first set or reset.
+    #[arg(long, value_name = "USD", value_parser = parse_cap)]
+    pub(crate) set: Option<Usd>,
+    /// Count what is spent from zero again.
+    #[arg(long)]
+    pub(crate) reset: bool,
+    /// Remove the cap.
+    #[arg(long, conflicts_with_all = ["set", "reset"])]
+    pub(crate) remove: bool,
 }
 
 #[derive(Args)]

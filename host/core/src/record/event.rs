@@ -27,7 +27,7 @@ pub use attempt::{
 pub use delivery::{
     FilesPlaced, HandOverFailed, HandedOver, JoinRelease, JoinReleased, MessageSent, RoutingResult,
 };
-pub use run::{ComponentChanged, Forked, RunEnded, RunResumed, RunStarted};
+pub use run::{CapReached, ComponentChanged, Forked, RunEnded, RunResumed, RunStarted};
 pub use status::Status;
 pub use step::{ConflictingWriter, StepCommitted, StepConflicted, StepStarted};
 
@@ -62,4 +62,6 @@ pub enum Event {
     JoinReleased(JoinReleased),
     /// Files were written to their final paths.
     FilesPlaced(FilesPlaced),
+    /// A cap above the run is used up.
+    CapReached(CapReached),
 }

@@ -15,6 +15,8 @@ use crate::team::{BudgetLimits, Team};
 /// Whose budget is used up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BudgetScope {
+    /// That of several runs together: the run stops.
+    Cap,
     /// That of the team: the run stops.
     Team,
     /// That of a role: the role stops, and the run stops when the other roles have finished their
@@ -83,6 +85,9 @@ impl Environment {
         work: Work,
         more: &dyn Fn(&dyn Fn(Slot) -> bool) -> Amount,
     ) -> Option<BudgetScope> {
+        if self.cap_reached.is_some() {
+            return Some(BudgetScope::Cap);
+        }
         let (slot, budgets) = (charged_slot(id, work), &team.policy.scoped_budgets);
         let used = |caps: Option<BudgetLimits>, whose: &dyn Fn(Slot) -> bool| {
             self.reaches_limits(caps, whose, || more(whose))

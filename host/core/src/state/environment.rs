@@ -16,7 +16,7 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
 use crate::record::conversation::Part;
-use crate::record::event::Status;
+use crate::record::event::{CapReached, Status};
 use crate::record::file::PathContent;
 use crate::record::host_call::CallPolicy;
 use crate::record::id::{CheckpointId, Digest, MessageId, RoleId, RunId, Slot};
@@ -103,6 +103,8 @@ pub struct Environment {
     /// How often scripted replies were used, by their ids, of those that may be used a limited number
     /// of times.
     pub reply_uses: BTreeMap<String, u64>,
+    /// The cap above the run that was found to be used up since it was last started or resumed.
+    pub cap_reached: Option<CapReached>,
 }
 
 /// The changing state of a role. It is private to the role.
@@ -233,6 +235,7 @@ impl Environment {
             files: FileRecords::default(),
             own_messages: OwnMessages::default(),
             reply_uses: BTreeMap::new(),
+            cap_reached: None,
         }
     }
 

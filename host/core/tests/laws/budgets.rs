@@ -4,7 +4,7 @@
 use strata_core::machine::effect::{Effect, Invocation};
 use strata_core::record::conversation::TokenUsage;
 use strata_core::record::event::{
-    AttemptEvent, CallSuspended, Event, HostCalled, MoneyReserved, RunResumed, Status,
+    AttemptEvent, CallSuspended, CapReached, Event, HostCalled, MoneyReserved, RunResumed, Status,
 };
 use strata_core::record::fault::{Fault, FaultKind};
 use strata_core::record::host_call::{
@@ -204,6 +204,29 @@ fn an_attempt_that_cannot_pay_is_made_again_from_its_record_when_it_can() {
         (again.role, again.attempt, again.recorded_calls.len()),
         (a.role, 2, 1)
     );
+    run.end(again.role, Ok(says("a ok")));
+    assert_eq!(run.halt(), Status::Done);
+}
+
+#[test]
+fn a_run_that_reaches_a_cap_ends_when_its_step_does_and_goes_on_once_it_is_resumed() {
+    let mut run = ManualRun::start(pair());
+    let (a, b) = (run.call(), run.call());
+    run.ask(&a, "q", 3);
+    run.record(Event::CapReached(CapReached {
+        scope: "all".into(),
+        cap: Usd(5),
+    }));
+    let budgets = |run: &ManualRun| run.stepper.exhausted_budgets().collect::<Vec<_>>();
+    suspend(&mut run, &a);
+    assert_eq!(budgets(&run), [BudgetScope::Cap]);
+    assert_eq!(run.go(), Effect::Wait, "the other role goes on");
+    run.end(b.role, Ok(says("b ok")));
+    assert_eq!(run.halt(), Status::OutOfBudget);
+    run.resume(pair(), CallPolicy::Auto);
+    assert_eq!(run.env().cap_reached, None);
+    let again = run.call();
+    assert_eq!((again.attempt, again.recorded_calls.len()), (2, 1));
     run.end(again.role, Ok(says("a ok")));
     assert_eq!(run.halt(), Status::Done);
 }

@@ -6,10 +6,10 @@ use proptest::prelude::*;
 use strata_core::machine::effect::Effect;
 use strata_core::machine::stepper::Stepper;
 use strata_core::record::event::{
-    AttemptEvent, CallFailed, CallFinished, CallStarted, CallSuspended, ComponentChanged, Event,
-    FilesPlaced, FilesWritten, Forked, HandOverFailed, HandedOver, JoinRelease, JoinReleased,
-    MessageSent, RequestAnswered, RequestOpened, RoutingResult, RunEnded, RunResumed, RunStarted,
-    StepCommitted, StepConflicted, StepStarted,
+    AttemptEvent, CallFailed, CallFinished, CallStarted, CallSuspended, CapReached,
+    ComponentChanged, Event, FilesPlaced, FilesWritten, Forked, HandOverFailed, HandedOver,
+    JoinRelease, JoinReleased, MessageSent, RequestAnswered, RequestOpened, RoutingResult,
+    RunEnded, RunResumed, RunStarted, StepCommitted, StepConflicted, StepStarted,
 };
 use strata_core::record::id::{ActionId, JoinId, RoleId};
 use strata_core::record::work::{CallKey, CallResult, Task, Work};
@@ -78,6 +78,7 @@ fn mutated(event: &Event, rng: &mut Rng) -> Event {
             _ => *step += 1,
         },
         Event::FilesPlaced(FilesPlaced { count, .. }) => *count += 1,
+        Event::CapReached(CapReached { scope, .. }) => scope.clear(),
         Event::RunEnded(RunEnded { status, .. }) => {
             *status = *rng.pick(&strata_core::record::event::Status::ALL)
         }

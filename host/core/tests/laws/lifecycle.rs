@@ -278,7 +278,7 @@ impl SimulatedRun {
                 None => {}
                 // The action gets an error and continues without the call.
                 Some(BudgetScope::Action(_)) => continue,
-                Some(BudgetScope::Team | BudgetScope::Role(_)) => {
+                Some(BudgetScope::Cap | BudgetScope::Team | BudgetScope::Role(_)) => {
                     self.record(Event::Attempt(
                         call.key(),
                         AttemptEvent::CallSuspended(CallSuspended {

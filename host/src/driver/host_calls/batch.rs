@@ -7,6 +7,7 @@ use tokio::sync::oneshot;
 
 use crate::gateway::{Allowance, AttemptId, HostAnswer, HostError, HostErrorKind};
 use crate::services::outbound::{CallAnswer, OutboundCall};
+use crate::storage::CapCharge;
 
 /// Calls that a guest makes at once.
 pub(super) struct CallBatch {
@@ -30,6 +31,8 @@ pub(super) struct PendingCall {
     /// A generated idempotency key for a write; used only if the request has none. Empty for other
     /// calls.
     pub(super) idempotency_key: String,
+    /// What the caps above the run are charged with once it may be made.
+    pub(super) charge: CapCharge,
 }
 
 impl CallBatch {

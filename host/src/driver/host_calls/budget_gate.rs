@@ -1,5 +1,5 @@
 //! The budget gate for calls that may cost something: whether a call is made now, and what happens
-//! if the budget does not suffice.
+//! if the budget, or a cap above the run, does not suffice.
 //!
 //! The amount reserved for a pending call is more than most calls cost. A call that does not fit
 //! only because of such reservations waits until they are released, within the time limit of its
@@ -16,11 +16,16 @@ use strata_core::state::budget::BudgetScope;
 
 use crate::gateway::{HostError, HostErrorKind};
 use crate::services::outbound::OutboundCall;
+use crate::storage::{CapAdmission, CapCharge, RunCaps};
 
 /// Whether a call may be made now.
 pub(super) enum Admission {
-    /// It may; this amount is reserved for it.
-    Granted(Amount),
+    /// It may.
+    Granted(Grant),
+    /// Not before this was drawn from the caps above the run.
+    Short(Usd),
+    /// Not while others hold so much of a cap above the run.
+    BlockedByCap,
     /// Not while so much is reserved for other calls.
     Blocked,
     /// It is refused with this error, which is returned to the guest.
@@ -29,12 +34,21 @@ pub(super) enum Admission {
     Exhausted,
 }
 
+/// What a call that may be made is counted with until it has returned.
+pub(super) struct Grant {
+    /// What is reserved for it in the budgets of the run.
+    pub(super) amount: Amount,
+    /// What the caps above the run are charged with.
+    pub(super) charge: CapCharge,
+}
+
 /// Decides whether a call is made now. Its cost is estimated only if the budget is not used up: an
 /// estimate reads the whole request, and a blocked call is looked at again in every round.
 pub(super) fn admit(
     stepper: &Stepper,
     CallKey { role, work, .. }: CallKey,
     call: &dyn OutboundCall,
+    caps: &RunCaps,
 ) -> Admission {
     let (team, env) = (stepper.team(), stepper.env());
     if env
@@ -44,19 +58,27 @@ pub(super) fn admit(
         return match env.exhausted_without_reservations(team, role, work) {
             None => Admission::Blocked,
             Some(BudgetScope::Action(_)) => Admission::Denied(action_budget_error()),
-            Some(BudgetScope::Team | BudgetScope::Role(_)) => Admission::Exhausted,
+            Some(BudgetScope::Cap | BudgetScope::Team | BudgetScope::Role(_)) => {
+                Admission::Exhausted
+            }
         };
     }
-    match call.expected_cost() {
-        // A call that costs nothing needs no durable reservation, unless tokens are limited.
-        Ok(expected)
-            if expected.usd == Usd::ZERO && !team.policy.scoped_budgets.has_token_limit() =>
-        {
-            Admission::Granted(Amount::ZERO)
-        }
-        Ok(expected) => Admission::Granted(expected),
-        Err(refusal) => Admission::Denied(refusal),
-    }
+    let expected = match call.expected_cost() {
+        Ok(expected) => expected,
+        Err(refusal) => return Admission::Denied(refusal),
+    };
+    let charge = match caps.charge(expected.usd) {
+        CapAdmission::Charged(charge) => charge,
+        CapAdmission::Short => return Admission::Short(expected.usd),
+        CapAdmission::Blocked => return Admission::BlockedByCap,
+    };
+    // A call that costs nothing needs no durable reservation, unless tokens are limited.
+    let is_free = expected.usd == Usd::ZERO && !team.policy.scoped_budgets.has_token_limit();
+    let amount = match is_free {
+        true => Amount::ZERO,
+        false => expected,
+    };
+    Admission::Granted(Grant { amount, charge })
 }
 
 /// Returns the error for a guest whose action has used up its own budget.

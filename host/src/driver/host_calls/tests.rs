@@ -15,7 +15,8 @@ use super::*;
 use crate::driver::fixture::{ROLE, RunningTeam};
 use crate::gateway::{HostError, HostErrorKind};
 use crate::services::outbound::CallAnswer;
-use crate::storage::{Heartbeat, LEASE_TIME};
+use crate::storage::{Heartbeat, LEASE_TIME, MemoryCap};
+use crate::wait::wait;
 
 /// A call whose answer is its digest.
 struct TestCall {
@@ -174,6 +175,11 @@ impl Fixture {
                     reserved += 1;
                     self.apply(&event);
                 }
+                AdmissionDecision::Draw(usd) => {
+                    if let Some(reached) = wait(self.calls.caps().draw(usd)) {
+                        self.apply(&Event::CapReached(reached));
+                    }
+                }
                 AdmissionDecision::Suspend(call) => {
                     suspended = Some(call);
                     self.calls.end_attempt(call, &[]);
@@ -276,6 +282,39 @@ async fn a_call_waits_while_its_budget_is_reserved_for_others() {
     assert!(!fixture.calls.waits_for_flush());
     let closed = reply.try_recv();
     assert_eq!(closed.err(), Some(oneshot::error::TryRecvError::Closed));
+}
+
+#[tokio::test]
+async fn a_call_is_charged_to_the_caps_above_its_run_before_it_leaves() {
+    let cap = MemoryCap::new(Usd::from_dollars(3.0));
+    let used = |usd: f64| assert_eq!(cap.used(), i128::from(Usd::from_dollars(usd).0));
+    let mut fixture = Fixture::new(ROLE);
+    let accounts = cap.accounts();
+    fixture.calls.set_caps(accounts.join(None));
+    let other_run = accounts.join(None);
+    let calls = vec![
+        TestCall::paid("a", 2.0, 0.5),
+        TestCall::paid("b", 2.0, 2.4),
+        TestCall::paid("c", 1.0, 0.1),
+    ];
+    let (_, mut reply) = fixture.submit(calls);
+    assert_eq!(fixture.run_round(), (1, None), "the second call is blocked");
+    assert!(fixture.calls.holds_calls());
+    used(2.0);
+    fixture.send_ready();
+    assert!(fixture.complete_next().await);
+    assert_eq!(fixture.run_round(), (1, None), "1.5 of the first are free");
+    fixture.send_ready();
+    assert!(fixture.complete_next().await);
+    let suspended = Some(fixture.attempt.call);
+    assert_eq!(fixture.run_round(), (0, suspended), "0.1 are left");
+    let reached = fixture.team.stepper.env().cap_reached.as_ref();
+    assert_eq!(reached.map(|reached| reached.scope.as_str()), Some("all"));
+    let closed = reply.try_recv();
+    assert_eq!(closed.err(), Some(oneshot::error::TryRecvError::Closed));
+    fixture.calls.caps().leave();
+    other_run.leave();
+    used(2.9);
 }
 
 #[tokio::test]

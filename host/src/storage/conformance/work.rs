@@ -33,6 +33,7 @@ fn submit_run(url: &DatabaseUrl, label: &str) {
         files: &BTreeMap::new(),
         contents: &Blobs::new(),
         needs: &needs,
+        scope: None,
     };
     submit(url, &submission).unwrap();
 }

@@ -6,11 +6,11 @@ use strata_core::record::conversation::{
 };
 use strata_core::record::edit::{Edit, EditedScope};
 use strata_core::record::event::{
-    AttemptEvent, CallFailed, CallFinished, CallStarted, CallSuspended, ComponentChanged,
-    ConflictingWriter, DoubtSettled, Event, FilesPlaced, FilesWritten, Forked, HandOverFailed,
-    HandedOver, HostCallBegun, HostCalled, JoinRelease, JoinReleased, MessageSent, MoneyReserved,
-    RequestAnswered, RequestOpened, RoutingResult, RunEnded, RunResumed, RunStarted, Status,
-    StepCommitted, StepConflicted, StepStarted, WritesUnclaimed,
+    AttemptEvent, CallFailed, CallFinished, CallStarted, CallSuspended, CapReached,
+    ComponentChanged, ConflictingWriter, DoubtSettled, Event, FilesPlaced, FilesWritten, Forked,
+    HandOverFailed, HandedOver, HostCallBegun, HostCalled, JoinRelease, JoinReleased, MessageSent,
+    MoneyReserved, RequestAnswered, RequestOpened, RoutingResult, RunEnded, RunResumed, RunStarted,
+    Status, StepCommitted, StepConflicted, StepStarted, WritesUnclaimed,
 };
 use strata_core::record::fault::{Fault, FaultCause, FaultHandling, FaultKind, Retryability};
 use strata_core::record::file::{FileChange, PathContent};
@@ -491,6 +491,10 @@ fn lineages_and_deliveries() -> Vec<Event> {
         Event::FilesPlaced(FilesPlaced {
             count: 2,
             aside: vec![("/out/a".into(), "/out/a.kept-1".into())],
+        }),
+        Event::CapReached(CapReached {
+            scope: "scope".into(),
+            cap: Usd(10),
         }),
     ]
 }

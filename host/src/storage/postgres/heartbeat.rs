@@ -1,21 +1,26 @@
-//! The heartbeats of the owners of runs in this process, which rise together over one connection.
+//! The heartbeats of the owners of runs in this process, which rise together over one connection. The same
+//! statement reads which caps there are (`caps`).
 //!
 //! It has nothing else to do but to remove now and then what killed processes left behind, so that no
 //! heartbeat is late because of others' work.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use strata_core::record::id::to_hex;
 use tokio::sync::watch;
 use tokio_postgres::Client;
 use tokio_postgres::types::Type;
 
+use super::caps::cap_accounts;
 use super::clean_up::{CLEAN_UP_INTERVAL, remove_leftovers};
 use super::connect::{background, connect};
 use super::per_database::PerDatabase;
 use crate::abort_on_drop::AbortOnDrop;
+use crate::random_id::random_id;
+use crate::storage::caps::{CapAccounts, CapScope};
 use crate::storage::database_url::DatabaseUrl;
 use crate::storage::error::StoreError;
 use crate::storage::{Heartbeat, LeaseStatus};
@@ -45,7 +50,7 @@ impl OwnerHeartbeat {
         let sent = Instant::now();
         let (beats, newest) = watch::channel(Heartbeat::Answered { sent });
         let all = Heartbeats::of_database(url)?;
-        all.owners.lock().insert(owner.into(), beats);
+        all.beats.owners.lock().insert(owner.into(), beats);
         Ok(Self {
             all,
             owner: owner.into(),
@@ -60,19 +65,24 @@ impl OwnerHeartbeat {
 
     /// Ends it.
     pub(super) fn end(&self) {
-        self.all.owners.lock().remove(&self.owner);
+        self.all.beats.owners.lock().remove(&self.owner);
     }
 
     /// Returns the status of a lease that depends on it.
     pub(super) fn lease_status(&self, path: &Path) -> LeaseStatus {
         LeaseStatus::depending_on(self.newest.clone(), path)
     }
+
+    /// Returns what this process may spend of the caps in the database.
+    pub(super) fn caps(&self) -> Arc<CapAccounts> {
+        Arc::clone(&self.all.beats.caps)
+    }
 }
 
 /// The heartbeats of all owners in this process.
 #[derive(Debug)]
 struct Heartbeats {
-    owners: Owners,
+    beats: Beats,
     _beating: AbortOnDrop<()>,
 }
 
@@ -80,14 +90,28 @@ impl Heartbeats {
     fn of_database(url: &DatabaseUrl) -> Result<Arc<Self>, StoreError> {
         static ALL: PerDatabase<Heartbeats> = PerDatabase::new();
         ALL.get(url, |url| {
-            let owners = Owners::default();
+            let holder: Arc<str> = to_hex(&random_id().to_le_bytes()).into();
+            let beats = Beats {
+                owners: Owners::default(),
+                caps: cap_accounts(&url, &holder),
+                holder,
+            };
             let background = background(&url.to_path())?;
             Ok(Self {
-                _beating: AbortOnDrop::new(background.spawn(beat(url, owners.clone()))),
-                owners,
+                _beating: AbortOnDrop::new(background.spawn(beat(url, beats.clone()))),
+                beats,
             })
         })
     }
+}
+
+/// What heartbeats are for.
+#[derive(Clone, Debug)]
+struct Beats {
+    owners: Owners,
+    caps: Arc<CapAccounts>,
+    /// The name under which this process holds slices of caps.
+    holder: Arc<str>,
 }
 
 /// The owners whose heartbeats rise, by name, and who is told of that.
@@ -117,16 +141,16 @@ impl Owners {
 
 /// Lets heartbeats rise. The connection is opened for the first of them, which a process that soon ends
 /// does not need.
-async fn beat(url: DatabaseUrl, owners: Owners) {
+async fn beat(url: DatabaseUrl, beats: Beats) {
     let mut cleaned_up: Option<Instant> = None;
     let mut client: Option<Client> = None;
     let mut pause = BEAT_INTERVAL;
     loop {
         tokio::time::sleep(pause).await;
         let beaten = match &client {
-            Some(client) => raise(client, &owners).await,
+            Some(client) => raise(client, &beats).await,
             None => match connect(url.clone(), None).await {
-                Ok(new) => raise(client.insert(new), &owners).await,
+                Ok(new) => raise(client.insert(new), &beats).await,
                 Err(error) => {
                     tracing::debug!("the heartbeat is late: {error}");
                     pause = BEAT_RETRY;
@@ -149,19 +173,39 @@ async fn beat(url: DatabaseUrl, owners: Owners) {
     }
 }
 
-/// Lets all heartbeats rise once.
-async fn raise(client: &Client, owners: &Owners) -> Result<(), tokio_postgres::Error> {
-    let sql = "UPDATE strata.worker SET beat = beat + 1, beat_at = clock_timestamp() \
-               WHERE id = ANY($1) RETURNING id";
-    let asked: Vec<String> = owners.lock().keys().cloned().collect();
-    if asked.is_empty() {
+/// Lets all heartbeats rise once, and reads which caps apply to the runs of this process.
+async fn raise(client: &Client, beats: &Beats) -> Result<(), tokio_postgres::Error> {
+    let sql = "WITH beaten AS (UPDATE strata.worker SET beat = beat + 1, beat_at = clock_timestamp() \
+                               WHERE id = ANY($1) RETURNING id), \
+                    held AS (UPDATE strata.slice SET beat_at = clock_timestamp() WHERE holder = $2) \
+               SELECT id, NULL FROM beaten \
+               UNION ALL SELECT NULL, scope FROM strata.cap WHERE scope = ANY($3)";
+    let asked: Vec<String> = beats.owners.lock().keys().cloned().collect();
+    let scopes = beats.caps.scopes();
+    if asked.is_empty() && scopes.is_empty() {
         return Ok(());
     }
+    let names: Vec<&str> = scopes.iter().map(CapScope::name).collect();
+    let holder: &str = &beats.holder;
+    let arguments = [
+        (&asked as _, Type::TEXT_ARRAY),
+        (&holder as _, Type::TEXT),
+        (&names as _, Type::TEXT_ARRAY),
+    ];
     let sent = Instant::now();
-    let rows = client
-        .query_typed(sql, &[(&asked, Type::TEXT_ARRAY)])
-        .await?;
-    let alive: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
-    owners.note(&asked, &alive, sent);
+    let rows = client.query_typed(sql, &arguments).await?;
+    let mut alive: Vec<String> = Vec::new();
+    let mut capped: BTreeSet<CapScope> = BTreeSet::new();
+    for row in &rows {
+        if let Some(id) = row.get(0) {
+            alive.push(id);
+        }
+        if let Some(name) = row.get(1) {
+            capped.insert(CapScope::from_stored(name));
+        }
+    }
+    // Runs that wait for a cap look at it once their heartbeat was answered.
+    beats.caps.note_heartbeat(&scopes, &capped);
+    beats.owners.note(&asked, &alive, sent);
     Ok(())
 }

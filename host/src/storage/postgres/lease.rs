@@ -31,7 +31,7 @@ use crate::storage::snapshot::{EncodedSnapshot, MAX_SNAPSHOT_BYTES, SnapshotRows
 use crate::storage::work::{NewSubmission, RunSchedule};
 use crate::storage::{
     Append, Appending, BuildState, CheckpointRow, Durability, Epoch, Lease, LeaseStatus,
-    LineageRow, LoadedState, Pruned, Record, SavedDefinition, StateSelector,
+    LineageRow, LoadedState, Pruned, Record, RunCaps, SavedDefinition, StateSelector,
 };
 
 /// A lease of a run in a database. Dropping it gives the run up.
@@ -39,6 +39,7 @@ use crate::storage::{
 pub(in crate::storage) struct PostgresLease {
     reader: PostgresReader,
     owner: Ownership,
+    caps: RunCaps,
     writers: Arc<Writers>,
     /// The range in which the keys of the run's bundles are.
     bundle_keys: KeyRange,
@@ -70,6 +71,7 @@ impl PostgresLease {
         Ok(Self {
             writers: Writers::of_database(reader.rows.connection.url())?,
             reader,
+            caps: owner.caps.join(owner.scope.clone()),
             owner,
             bundle_keys,
             current,
@@ -333,6 +335,7 @@ impl Drop for PostgresLease {
             true => Ok(()),
             false => self.write_row_if_behind(),
         };
+        self.caps.leave();
         let released = self.owner.release(self.connection());
         if let Err(error) = written.and(released) {
             tracing::debug!("the run is given up when its lease has expired: {error}");
@@ -363,6 +366,10 @@ impl Lease for PostgresLease {
             }
             Err(error) => Appending::Done(Err(error)),
         }
+    }
+
+    fn caps(&self) -> RunCaps {
+        self.caps.clone()
     }
 
     fn status(&self) -> LeaseStatus {

@@ -6,6 +6,7 @@
 //! nothing depends on the times here but how long a run is at rest.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, test_kill_process};
@@ -16,6 +17,7 @@ use super::connection::Connection;
 use super::heartbeat::OwnerHeartbeat;
 use super::schema::{SchemaState, schema_state};
 use crate::random_id::random_id;
+use crate::storage::caps::{CapAccounts, CapScope};
 use crate::storage::database_url::DatabaseUrl;
 use crate::storage::error::StoreError;
 use crate::storage::work::ClaimedRun;
@@ -44,6 +46,9 @@ pub(super) struct Ownership {
     /// run up.
     heartbeat: Option<OwnerHeartbeat>,
     pub(super) lease_status: LeaseStatus,
+    /// What this process may spend of caps, and which one applies to the run besides that of all runs.
+    pub(super) caps: Arc<CapAccounts>,
+    pub(super) scope: Option<CapScope>,
 }
 
 /// What is known of the owner of a run.
@@ -147,8 +152,8 @@ pub(super) fn acquire(
     let owner = to_hex(&random_id().to_le_bytes());
     ProcessIdentity::current().register(connection, &owner)?;
     let acquired = claim(connection, run, wait, &owner);
-    let epoch = match acquired {
-        Ok(epoch) => epoch,
+    let TakenRun { epoch, scope } = match acquired {
+        Ok(taken) => taken,
         Err(error) => {
             // A row that stays behind is that of a process without runs.
             let _ = unregister(connection, &owner);
@@ -158,6 +163,8 @@ pub(super) fn acquire(
     let heartbeat = OwnerHeartbeat::begin(connection.url(), &owner)?;
     Ok(Ownership {
         lease_status: heartbeat.lease_status(connection.path()),
+        caps: heartbeat.caps(),
+        scope,
         heartbeat: Some(heartbeat),
         owner,
         run,
@@ -165,8 +172,20 @@ pub(super) fn acquire(
     })
 }
 
-/// Makes `new` the owner of a run, and returns the new epoch.
-fn claim(connection: &Connection, run: i64, wait: OwnerWait, new: &str) -> Result<i64, StoreError> {
+/// A run that has a new owner.
+struct TakenRun {
+    epoch: i64,
+    /// The cap that applies to it besides that of all runs.
+    scope: Option<CapScope>,
+}
+
+/// Makes `new` the owner of a run.
+fn claim(
+    connection: &Connection,
+    run: i64,
+    wait: OwnerWait,
+    new: &str,
+) -> Result<TakenRun, StoreError> {
     let mut watched: Option<(OwnedRun, Instant)> = None;
     loop {
         let found = read_owner(connection, run)?;
@@ -197,8 +216,8 @@ fn claim(connection: &Connection, run: i64, wait: OwnerWait, new: &str) -> Resul
                 }
             }
         };
-        if let Some(epoch) = claimed {
-            return Ok(epoch);
+        if let Some(taken) = claimed {
+            return Ok(taken);
         }
         std::thread::sleep(WATCH_INTERVAL);
     }
@@ -222,14 +241,13 @@ pub(super) fn take_from_dead(
     set_owner(connection, run, found, None).map(drop)
 }
 
-/// Replaces the owner of a run as it was found. Returns the new epoch, or `None` if it changed in the
-/// meantime.
+/// Replaces the owner of a run as it was found. Returns `None` if it changed in the meantime.
 fn replace_owner(
     connection: &Connection,
     run: i64,
     found: &OwnedRun,
     new: &str,
-) -> Result<Option<i64>, StoreError> {
+) -> Result<Option<TakenRun>, StoreError> {
     set_owner(connection, run, found, Some(new))
 }
 
@@ -238,7 +256,7 @@ fn set_owner(
     run: i64,
     found: &OwnedRun,
     new: Option<&str>,
-) -> Result<Option<i64>, StoreError> {
+) -> Result<Option<TakenRun>, StoreError> {
     let begin = "BEGIN";
     connection.transact(begin, || {
         if let Some(owner) = &found.owner
@@ -255,7 +273,7 @@ fn set_owner(
             connection.execute(sql, &[(&owner.name, Type::TEXT), (&run, Type::INT8)])?;
         }
         let sql = "UPDATE strata.run SET owner = $2, epoch = epoch + 1 \
-                   WHERE id = $1 AND epoch = $3 AND owner IS NOT DISTINCT FROM $4 RETURNING epoch";
+                   WHERE id = $1 AND epoch = $3 AND owner IS NOT DISTINCT FROM $4 RETURNING epoch, scope";
         let former = found.owner.as_ref().map(|owner| owner.name.as_str());
         let arguments = [
             (&run as _, Type::INT8),
@@ -264,7 +282,10 @@ fn set_owner(
             (&former as _, Type::TEXT),
         ];
         let row = connection.query_optional(sql, &arguments)?;
-        Ok(row.map(|row| row.get(0)))
+        Ok(row.map(|row| TakenRun {
+            epoch: row.get(0),
+            scope: row.get::<_, Option<&str>>(1).map(CapScope::from_stored),
+        }))
     })
 }
 
@@ -277,6 +298,8 @@ impl Ownership {
             epoch: run.epoch,
             heartbeat: None,
             lease_status: run.lease_status.clone(),
+            caps: Arc::clone(&run.caps),
+            scope: run.scope.clone(),
         }
     }
 

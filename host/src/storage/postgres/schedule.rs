@@ -5,6 +5,7 @@ use tokio_postgres::types::Type;
 use super::connect::StatementError;
 use super::connection::Connection;
 use super::owner::Ownership;
+use crate::storage::caps::CapScope;
 use crate::storage::work::{NewSubmission, RunSchedule};
 
 /// The values of `strata.run.schedule`.
@@ -42,13 +43,16 @@ pub(super) fn schedule_submission(
     run: i64,
     submission: &NewSubmission<'_>,
 ) -> Result<(), StatementError> {
-    let sql = "UPDATE strata.run SET schedule = $2, labels = $3, secrets = $4 WHERE id = $1";
+    let sql =
+        "UPDATE strata.run SET schedule = $2, labels = $3, secrets = $4, scope = $5 WHERE id = $1";
     let needs = submission.needs;
+    let scope = submission.scope.map(CapScope::name);
     let arguments = [
         (&run as _, Type::INT8),
         (&NOW as _, Type::INT2),
         (&needs.labels as _, Type::TEXT_ARRAY),
         (&needs.secrets as _, Type::TEXT_ARRAY),
+        (&scope as _, Type::TEXT),
     ];
     connection.execute(sql, &arguments)?;
     let paths: Vec<&str> = submission.files.keys().map(String::as_str).collect();

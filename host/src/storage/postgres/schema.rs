@@ -15,7 +15,7 @@ const VERSION: i64 = 1;
 const MIGRATION_LOCK: i64 = 0x5354_5254;
 
 /// The statements that lead from each version to the next. A released one is never changed.
-const MIGRATIONS: [&str; VERSION as usize] = ["
+pub(in crate::storage) const MIGRATIONS: [&str; VERSION as usize] = ["
     -- Which version of the schema this is. `incarnation` changes when the database was restored, and runs are added
     -- only while it `is_open`.
     CREATE TABLE strata.meta (
@@ -63,11 +63,31 @@ const MIGRATIONS: [&str; VERSION as usize] = ["
         labels text[] NOT NULL DEFAULT '{}',
         secrets text[] NOT NULL DEFAULT '{}',
         -- Why a worker could not run it.
-        problem text
+        problem text,
+        -- The cap that applies to it besides that of all runs.
+        scope text
     ) WITH (fillfactor = 70);
     CREATE INDEX run_ready ON strata.run (scheduled_at) WHERE schedule = 1 AND owner IS NULL;
     CREATE INDEX run_due ON strata.run (wake_at) WHERE schedule = 2 AND wake_at IS NOT NULL;
     CREATE INDEX run_owned ON strata.run (owner) WHERE owner IS NOT NULL;
+
+    -- What runs may cost together, in units of 10^-12 US dollars: all of them (`all`), or those with this scope. `used`
+    -- includes what processes hold of it.
+    CREATE TABLE strata.cap (
+        scope text PRIMARY KEY,
+        usd bigint NOT NULL,
+        used bigint NOT NULL DEFAULT 0
+    ) WITH (fillfactor = 50);
+
+    -- The parts of caps that processes took ahead of time, less what they have drawn of it. `beat_at` rises while the
+    -- process is alive.
+    CREATE TABLE strata.slice (
+        holder text NOT NULL,
+        scope text NOT NULL REFERENCES strata.cap ON DELETE CASCADE,
+        held bigint NOT NULL,
+        beat_at timestamptz NOT NULL,
+        PRIMARY KEY (holder, scope)
+    ) WITH (fillfactor = 50);
 
     -- The files that were submitted with runs, each once, and which run has them at which path.
     CREATE TABLE strata.file (

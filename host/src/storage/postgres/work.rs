@@ -21,6 +21,7 @@ use super::schedule::{NOW, parse_schedule, schedule_columns};
 use super::schema::migrate;
 use super::watch::ProcessWatch;
 use crate::random_id::random_id;
+use crate::storage::caps::{CapAccounts, CapScope};
 use crate::storage::database_url::DatabaseUrl;
 use crate::storage::error::StoreError;
 use crate::storage::work::{ClaimedRun, NewSubmission, RunRelease, SubmissionState, WorkerProfile};
@@ -230,6 +231,11 @@ impl DatabaseWorker {
         &self.settings
     }
 
+    /// Returns what this process may spend of the caps in the database.
+    pub(in crate::storage) fn caps(&self) -> Arc<CapAccounts> {
+        self.heartbeat.caps()
+    }
+
     pub(in crate::storage) fn is_lost(&self) -> bool {
         self.heartbeat.is_refused()
     }
@@ -240,7 +246,7 @@ impl DatabaseWorker {
                          WHERE schedule = 1 AND owner IS NULL AND labels <@ $2 AND secrets <@ $3 \
                          ORDER BY scheduled_at LIMIT $4 FOR UPDATE SKIP LOCKED) due \
                    WHERE r.id = due.id AND EXISTS (SELECT FROM strata.worker WHERE id = $1) \
-                   RETURNING r.id, r.name, r.epoch, due.is_requested";
+                   RETURNING r.id, r.name, r.epoch, due.is_requested, r.scope";
         let id: &str = &self.id;
         let room = i64::try_from(room).unwrap_or(i64::MAX);
         let arguments = [
@@ -261,8 +267,10 @@ impl DatabaseWorker {
             name: row.get(1),
             epoch: row.get(2),
             is_requested: row.get(3),
+            scope: row.get::<_, Option<&str>>(4).map(CapScope::from_stored),
             owner: Arc::clone(&self.id),
             lease_status: self.heartbeat.lease_status(self.connection.path()),
+            caps: self.heartbeat.caps(),
         });
         let claimed: Vec<ClaimedRun> = claimed.collect();
         self.held.extend(claimed.iter().map(|run| run.key));

@@ -15,8 +15,8 @@ use super::joins::{apply_joins, arrivals, fired_between_steps, fired_by, release
 use super::ready_index::ReadyIndex;
 use super::team_state::{ApplyResult, ensure};
 use crate::record::event::{
-    ComponentChanged, Event, HandOverFailed, HandedOver, JoinReleased, MessageSent, RunEnded,
-    RunResumed, RunStarted, Status, StepCommitted, StepConflicted, StepStarted,
+    CapReached, ComponentChanged, Event, HandOverFailed, HandedOver, JoinReleased, MessageSent,
+    RunEnded, RunResumed, RunStarted, Status, StepCommitted, StepConflicted, StepStarted,
 };
 use crate::record::message::{IDEA_LABEL, Message};
 use crate::record::rules::Rules;
@@ -66,6 +66,7 @@ impl Stepper {
             Event::FilesPlaced(placed) => {
                 apply_files_placed(&mut self.state.env, placed.count as usize)
             }
+            Event::CapReached(reached) => self.apply_cap_reached(reached),
         }
     }
 
@@ -95,6 +96,14 @@ impl Stepper {
             "joins that cannot fire",
         )?;
         apply_joins(&mut self.state, &[], &firings);
+        Ok(())
+    }
+
+    fn apply_cap_reached(&mut self, reached: &CapReached) -> ApplyResult {
+        self.state.ensure_started()?;
+        self.state.ensure_running()?;
+        ensure(!reached.scope.is_empty(), "a cap that applies to nothing")?;
+        self.state.env.cap_reached = Some(reached.clone());
         Ok(())
     }
 
@@ -171,6 +180,7 @@ impl Stepper {
         self.state.env.status = Status::Running;
         (self.state.env.spent, self.state.env.budget) = (*spent, *budget);
         self.state.env.call_policy = *calls;
+        self.state.env.cap_reached = None;
         for call in at_work {
             self.state.env.charge_reservations(&old_team, call);
         }

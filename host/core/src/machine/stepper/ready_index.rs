@@ -325,7 +325,10 @@ impl ReadyIndex {
             | Event::StepConflicted(_)
             | Event::Forked(_)
             | Event::RunEnded(_) => *self = Self::build(team, env),
-            Event::HandedOver(_) | Event::HandOverFailed(_) | Event::FilesPlaced(_) => {}
+            Event::HandedOver(_)
+            | Event::HandOverFailed(_)
+            | Event::FilesPlaced(_)
+            | Event::CapReached(_) => {}
         }
     }
 }

@@ -71,7 +71,8 @@ impl TeamState {
             | Event::HandedOver(_)
             | Event::HandOverFailed(_)
             | Event::JoinReleased(_)
-            | Event::FilesPlaced(_) => Ok(()),
+            | Event::FilesPlaced(_)
+            | Event::CapReached(_) => Ok(()),
         }
     }
 

@@ -68,6 +68,15 @@ pub struct ComponentChanged {
     pub new: Digest,
 }
 
+/// A cap above the run is used up: no call that costs something is made until the run is resumed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CapReached {
+    /// What the cap applies to: `all` runs of the database, or those that were submitted with this name.
+    pub scope: String,
+    /// The cap in dollars.
+    pub cap: Usd,
+}
+
 /// The run stopped.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunEnded {

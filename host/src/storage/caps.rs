@@ -1,0 +1,390 @@
+//! Caps: what several runs may cost together. They are kept in a database.
+//!
+//! No call asks the database for permission. A process takes a part of a cap ahead of time, its slice, and
+//! draws from it what the next calls may cost. A call is charged with what it is expected to cost before it is
+//! sent, and with what it cost when it has returned. Whatever a process draws counts as used from then on, so
+//! that a cap is not exceeded even if the process is killed. What is known of one cap is in `account`.
+
+mod account;
+#[cfg(test)]
+mod memory;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use futures_util::future::BoxFuture;
+use strata_core::record::event::CapReached;
+use strata_core::record::money::Usd;
+
+use super::StoreError;
+use crate::wait::wait;
+use account::{AccountAnswer, CapAccount};
+#[cfg(test)]
+pub(crate) use memory::MemoryCap;
+
+/// The name of the scope of all runs.
+const ALL: &str = "all";
+
+/// What a cap applies to.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum CapScope {
+    /// All runs of the installation.
+    All,
+    /// The runs that were submitted with this name.
+    Named(String),
+}
+
+impl CapScope {
+    /// Parses the name of a scope; `all` is that of all runs.
+    ///
+    /// # Errors
+    /// Fails with a description if it is no name.
+    pub fn parse(name: &str) -> Result<Self, String> {
+        /// Enough for the id of any tenant.
+        const MAX_BYTES: usize = 100;
+        let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+        if name == ALL {
+            return Ok(Self::All);
+        }
+        if name.is_empty() || name.len() > MAX_BYTES || !name.chars().all(fits) {
+            return Err(format!(
+                "use at most {MAX_BYTES} letters, digits, `.`, `_` and `-`"
+            ));
+        }
+        Ok(Self::Named(name.into()))
+    }
+
+    /// Parses the name of a scope to which a run can belong besides that of all runs.
+    ///
+    /// # Errors
+    /// Fails with a description if it is no name, or that of all runs.
+    pub fn parse_named(name: &str) -> Result<Self, String> {
+        match Self::parse(name)? {
+            Self::All => Err(format!("each run belongs to `{ALL}`; use another name")),
+            named => Ok(named),
+        }
+    }
+
+    /// Returns the scope with the name of a stored one.
+    #[cfg_attr(
+        not(feature = "postgres"),
+        expect(dead_code, reason = "caps are stored only in a database")
+    )]
+    pub(super) fn from_stored(name: &str) -> Self {
+        match name {
+            ALL => Self::All,
+            name => Self::Named(name.into()),
+        }
+    }
+
+    /// Returns its name.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::All => ALL,
+            Self::Named(name) => name,
+        }
+    }
+}
+
+impl fmt::Display for CapScope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// How a cap stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CapState {
+    /// What it applies to.
+    pub scope: CapScope,
+    /// What the runs may cost together.
+    pub cap: Usd,
+    /// What they have cost, and what calls under way may cost.
+    pub spent: Usd,
+    /// What processes hold of the rest.
+    pub held: Usd,
+}
+
+/// What an operator does with a cap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CapChange {
+    /// Sets it, or creates it with nothing spent.
+    Set(Usd),
+    /// Counts what is spent from zero.
+    Restart,
+    /// Removes it.
+    Remove,
+}
+
+/// The outcome of drawing from a cap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CapDraw {
+    /// There is no such cap.
+    NoCap,
+    /// This may be spent.
+    Drawn(Usd),
+    /// Other processes hold what is needed, and may give it back.
+    HeldByOthers,
+    /// Less is left than is needed.
+    UsedUp {
+        /// The cap.
+        cap: Usd,
+    },
+}
+
+/// Where caps are kept, on behalf of one process.
+pub trait CapStore: Send + Sync {
+    /// Draws at least `needed` from a cap.
+    fn draw(
+        &self,
+        scope: &CapScope,
+        needed: Usd,
+    ) -> BoxFuture<'static, Result<CapDraw, StoreError>>;
+
+    /// Gives back the slice of this process, and what it has drawn from it and not spent. That is negative if
+    /// calls cost more than was expected of them.
+    fn give_back(
+        &self,
+        scope: &CapScope,
+        unspent: i128,
+    ) -> BoxFuture<'static, Result<(), StoreError>>;
+}
+
+/// What a process may spend of the caps in a database.
+pub struct CapAccounts {
+    store: Box<dyn CapStore>,
+    accounts: Mutex<BTreeMap<CapScope, CapAccount>>,
+    /// Held while the database is asked, so that one draw serves all runs that wait for it.
+    asking: tokio::sync::Mutex<()>,
+}
+
+impl fmt::Debug for CapAccounts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CapAccounts").finish_non_exhaustive()
+    }
+}
+
+impl CapAccounts {
+    /// Returns those of a process that has drawn nothing.
+    pub fn new(store: Box<dyn CapStore>) -> Self {
+        Self {
+            store,
+            accounts: Mutex::default(),
+            asking: tokio::sync::Mutex::default(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<CapScope, CapAccount>> {
+        self.accounts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the caps of a run, which `leave` ends.
+    pub fn join(self: &Arc<Self>, scope: Option<CapScope>) -> RunCaps {
+        let named = scope.filter(|scope| *scope != CapScope::All);
+        let scopes: Vec<CapScope> = [CapScope::All].into_iter().chain(named).collect();
+        let mut accounts = self.lock();
+        for scope in &scopes {
+            accounts.entry(scope.clone()).or_default().runs += 1;
+        }
+        drop(accounts);
+        RunCaps {
+            accounts: Some(Arc::clone(self)),
+            scopes,
+        }
+    }
+
+    /// Returns the scopes of the runs of this process.
+    pub fn scopes(&self) -> Vec<CapScope> {
+        self.lock().keys().cloned().collect()
+    }
+
+    /// Notes which of the scopes `asked` have caps, which is read with each heartbeat. What has not been used
+    /// for a while is given back.
+    pub fn note_heartbeat(self: &Arc<Self>, asked: &[CapScope], capped: &BTreeSet<CapScope>) {
+        let mut unused = Vec::new();
+        let mut accounts = self.lock();
+        for scope in asked {
+            if let Some(account) = accounts.get_mut(scope)
+                && let Some(unspent) = account.note_heartbeat(capped.contains(scope))
+            {
+                unused.push((scope.clone(), unspent));
+            }
+        }
+        drop(accounts);
+        for (scope, unspent) in unused {
+            let all = Arc::clone(self);
+            tokio::spawn(async move { all.give_back(&scope, unspent).await });
+        }
+    }
+
+    async fn give_back(&self, scope: &CapScope, unspent: i128) {
+        let _asking = self.asking.lock().await;
+        if let Err(error) = self.store.give_back(scope, unspent).await {
+            tracing::debug!("what was drawn from the cap of `{scope}` counts as spent: {error}");
+        }
+    }
+}
+
+/// The caps that apply to a run.
+#[derive(Clone, Debug, Default)]
+pub struct RunCaps {
+    /// `None` if there can be none.
+    accounts: Option<Arc<CapAccounts>>,
+    scopes: Vec<CapScope>,
+}
+
+/// Whether the caps of a run allow a call.
+#[derive(Debug)]
+pub enum CapAdmission {
+    /// They do; it is charged with what it is expected to cost.
+    Charged(CapCharge),
+    /// Not before more was drawn from them.
+    Short,
+    /// Not while so much is held by other calls and processes. The next heartbeat may change that.
+    Blocked,
+}
+
+impl RunCaps {
+    /// Charges a call, before it is sent, with what it is expected to cost.
+    pub fn charge(&self, usd: Usd) -> CapAdmission {
+        let Some(all) = self.accounts.as_ref().filter(|_| usd != Usd::ZERO) else {
+            return CapAdmission::Charged(CapCharge::default());
+        };
+        let mut accounts = all.lock();
+        let mut charged = Vec::new();
+        for scope in &self.scopes {
+            match accounts.entry(scope.clone()).or_default().answer(usd) {
+                AccountAnswer::NoCap => {}
+                AccountAnswer::Enough { era } => charged.push(ChargedScope {
+                    scope: scope.clone(),
+                    era,
+                }),
+                AccountAnswer::Short => return CapAdmission::Short,
+                AccountAnswer::Blocked => return CapAdmission::Blocked,
+            }
+        }
+        for ChargedScope { scope, .. } in &charged {
+            accounts.entry(scope.clone()).or_default().charge(usd);
+        }
+        drop(accounts);
+        CapAdmission::Charged(CapCharge {
+            accounts: Some(Arc::clone(all)).filter(|_| !charged.is_empty()),
+            scopes: charged,
+            usd,
+            is_sent: false,
+        })
+    }
+
+    /// Draws from the caps what a call is expected to cost. Returns the cap that is used up, if one is.
+    pub async fn draw(&self, usd: Usd) -> Option<CapReached> {
+        let all = self.accounts.as_ref()?;
+        let _asking = all.asking.lock().await;
+        for scope in &self.scopes {
+            let needed = all.lock().entry(scope.clone()).or_default().needed(usd);
+            let Some(needed) = needed else {
+                continue;
+            };
+            let drawn = match all.store.draw(scope, needed).await {
+                Ok(drawn) => drawn,
+                Err(error) => {
+                    tracing::debug!("nothing can be drawn from the cap of `{scope}`: {error}");
+                    CapDraw::HeldByOthers
+                }
+            };
+            let used_up = all
+                .lock()
+                .entry(scope.clone())
+                .or_default()
+                .note_draw(drawn);
+            if let Some(cap) = used_up {
+                return Some(CapReached {
+                    scope: scope.name().into(),
+                    cap,
+                });
+            }
+        }
+        None
+    }
+
+    /// Ends the run's part in its caps. What no other run of this process can spend is given back.
+    pub fn leave(&self) {
+        let Some(all) = &self.accounts else {
+            return;
+        };
+        let mut unused = Vec::new();
+        let mut accounts = all.lock();
+        for scope in &self.scopes {
+            let Some(account) = accounts.get_mut(scope) else {
+                continue;
+            };
+            account.runs = account.runs.saturating_sub(1);
+            if account.runs == 0 {
+                if let Some(unspent) = account.close() {
+                    unused.push((scope.clone(), unspent));
+                }
+                accounts.remove(scope);
+            }
+        }
+        drop(accounts);
+        for (scope, unspent) in unused {
+            wait(all.give_back(&scope, unspent));
+        }
+    }
+}
+
+/// A scope in which a call is charged.
+#[derive(Debug)]
+struct ChargedScope {
+    scope: CapScope,
+    /// Which of the caps that this scope had one after another.
+    era: u64,
+}
+
+/// What a call is charged with. If this is dropped before the call was sent, it is charged with nothing; after
+/// that, its answer was lost, and it is charged in full.
+#[derive(Debug, Default)]
+pub struct CapCharge {
+    /// `None` if no cap applies to the call.
+    accounts: Option<Arc<CapAccounts>>,
+    scopes: Vec<ChargedScope>,
+    usd: Usd,
+    is_sent: bool,
+}
+
+impl CapCharge {
+    /// Notes that the call is sent.
+    pub fn note_sent(&mut self) {
+        self.is_sent = true;
+    }
+
+    /// Charges the call with what it cost.
+    pub fn settle(mut self, cost: Usd) {
+        self.charge_finally(cost);
+    }
+
+    fn charge_finally(&mut self, cost: Usd) {
+        let Some(all) = self.accounts.take() else {
+            return;
+        };
+        let mut accounts = all.lock();
+        for ChargedScope { scope, era } in &self.scopes {
+            // The last run with this scope may have left.
+            if let Some(account) = accounts.get_mut(scope) {
+                account.settle(*era, self.usd, cost);
+            }
+        }
+    }
+}
+
+impl Drop for CapCharge {
+    fn drop(&mut self) {
+        self.charge_finally(match self.is_sent {
+            true => self.usd,
+            false => Usd::ZERO,
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests;

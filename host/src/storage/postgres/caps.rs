@@ -1,0 +1,221 @@
+//! Caps in a database: what runs may cost together, and the slices that processes hold of it.
+//!
+//! Each statement is a transaction of its own, so that a process which is suspended in the middle keeps no row
+//! from others. One that changes a cap locks its row first. It is a rare one: a slice is a fiftieth of the cap,
+//! and a tenth of a slice is drawn at once.
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use strata_core::record::money::Usd;
+use tokio_postgres::types::Type;
+
+use super::connect::{Argument, on_another_thread};
+use super::connection::Connection;
+use super::schema::migrate;
+use crate::storage::LEASE_TIME;
+use crate::storage::caps::{CapAccounts, CapChange, CapDraw, CapScope, CapState, CapStore};
+use crate::storage::database_url::DatabaseUrl;
+use crate::storage::error::StoreError;
+
+/// Draws from the slice of a process. What is drawn is not part of it any more, so nobody else gets it when the
+/// process dies.
+const DRAW_FROM_SLICE: &str = "
+    UPDATE strata.slice s SET held = s.held - greatest(c.usd / 500, $3) FROM strata.cap c
+    WHERE c.scope = s.scope AND s.holder = $1 AND s.scope = $2 AND s.held >= greatest(c.usd / 500, $3)
+    RETURNING greatest(c.usd / 500, $3)";
+
+/// Takes a slice, and draws from it: a fiftieth of the cap, or more if one call needs more, or what is left.
+const TAKE_SLICE: &str = "
+    WITH part AS MATERIALIZED (
+        SELECT scope, least(usd - used, greatest(usd / 50, $3)) AS size, greatest(usd / 500, $3) AS wanted
+        FROM strata.cap WHERE scope = $2 AND usd - used >= $3 FOR UPDATE),
+    taken AS (
+        UPDATE strata.cap c SET used = c.used + part.size FROM part WHERE c.scope = part.scope),
+    kept AS (
+        INSERT INTO strata.slice AS s (holder, scope, held, beat_at)
+        SELECT $1, scope, size - least(size, wanted), clock_timestamp() FROM part
+        ON CONFLICT (holder, scope) DO UPDATE SET held = s.held + excluded.held, beat_at = excluded.beat_at)
+    SELECT least(size, wanted) FROM part";
+
+/// Gives back what a process and all that have not been heard of for `$3` seconds hold of a cap.
+const COLLECT_SLICES: &str = "
+    WITH whole AS MATERIALIZED (SELECT scope FROM strata.cap WHERE scope = $2 FOR UPDATE),
+    own AS MATERIALIZED (
+        SELECT s.held FROM strata.slice s, whole WHERE s.scope = whole.scope AND s.holder = $1 FOR UPDATE OF s),
+    emptied AS (
+        UPDATE strata.slice s SET held = 0 FROM own, whole WHERE s.scope = whole.scope AND s.holder = $1),
+    gone AS (
+        DELETE FROM strata.slice s USING whole WHERE s.scope = whole.scope AND s.holder <> $1
+            AND s.beat_at < clock_timestamp() - make_interval(secs => $3)
+        RETURNING s.held),
+    collected AS (SELECT held FROM own UNION ALL SELECT held FROM gone)
+    UPDATE strata.cap c SET used = greatest(c.used - rest.held, 0)
+    FROM whole, (SELECT coalesce(sum(held), 0)::bigint AS held FROM collected) rest
+    WHERE c.scope = whole.scope";
+
+/// Returns a cap, and what is left of it, including what processes hold.
+const READ_REST: &str = "
+    SELECT usd, (usd - used + (SELECT coalesce(sum(held), 0) FROM strata.slice s WHERE s.scope = c.scope))::bigint
+    FROM strata.cap c WHERE scope = $1";
+
+/// Gives back the slice of a process, and `$3`, which it has drawn and not spent. If somebody else gave the slice
+/// back, or the cap was counted anew, what was drawn counts as spent.
+const GIVE_BACK: &str = "
+    WITH whole AS MATERIALIZED (SELECT scope FROM strata.cap WHERE scope = $2 FOR UPDATE),
+    own AS (
+        DELETE FROM strata.slice s USING whole WHERE s.scope = whole.scope AND s.holder = $1 RETURNING s.held)
+    UPDATE strata.cap c SET used = greatest(c.used - (own.held + $3), 0)
+    FROM whole, own WHERE c.scope = whole.scope";
+
+/// The caps of a database, for one process.
+struct PostgresCaps {
+    url: DatabaseUrl,
+    /// The name under which this process holds slices.
+    holder: Arc<str>,
+}
+
+/// Returns what this process may spend of the caps in a database. `holder` is a name that no other process has,
+/// under which it holds slices.
+pub(super) fn cap_accounts(url: &DatabaseUrl, holder: &Arc<str>) -> Arc<CapAccounts> {
+    let caps = PostgresCaps {
+        url: url.clone(),
+        holder: Arc::clone(holder),
+    };
+    Arc::new(CapAccounts::new(Box::new(caps)))
+}
+
+impl CapStore for PostgresCaps {
+    fn draw(
+        &self,
+        scope: &CapScope,
+        needed: Usd,
+    ) -> BoxFuture<'static, Result<CapDraw, StoreError>> {
+        let (holder, scope) = (Arc::clone(&self.holder), scope.clone());
+        self.ask(move |connection| draw(connection, &holder, &scope, needed))
+    }
+
+    fn give_back(
+        &self,
+        scope: &CapScope,
+        unspent: i128,
+    ) -> BoxFuture<'static, Result<(), StoreError>> {
+        let (holder, scope) = (Arc::clone(&self.holder), scope.clone());
+        let unspent = i64::try_from(unspent).unwrap_or(0);
+        self.ask(move |connection| {
+            let (holder, scope): (&str, &str) = (&holder, scope.name());
+            let arguments = [
+                (&holder as _, Type::TEXT),
+                (&scope as _, Type::TEXT),
+                (&unspent as _, Type::INT8),
+            ];
+            connection.execute(GIVE_BACK, &arguments)?;
+            Ok(())
+        })
+    }
+}
+
+impl PostgresCaps {
+    /// Asks the database on another thread.
+    fn ask<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+    ) -> BoxFuture<'static, Result<T, StoreError>> {
+        let url = self.url.clone();
+        Box::pin(async move {
+            let path = url.to_path();
+            on_another_thread(&path, move || work(&Connection::open(&url)?)).await
+        })
+    }
+}
+
+/// Draws from the slice of a process, or takes a slice.
+fn draw(
+    connection: &Connection,
+    holder: &str,
+    scope: &CapScope,
+    needed: Usd,
+) -> Result<CapDraw, StoreError> {
+    // No cap is larger.
+    let needed = i64::try_from(needed.0).unwrap_or(i64::MAX);
+    let scope = scope.name();
+    let holder: Argument<'_> = (&holder, Type::TEXT);
+    let scope: Argument<'_> = (&scope, Type::TEXT);
+    let arguments = [holder.clone(), scope.clone(), (&needed as _, Type::INT8)];
+    let drawn = |sql: &str| -> Result<Option<CapDraw>, StoreError> {
+        let row = connection.query_optional(sql, &arguments)?;
+        Ok(row.map(|row| CapDraw::Drawn(usd(row.get(0)))))
+    };
+    if let Some(drawn) = drawn(DRAW_FROM_SLICE)? {
+        return Ok(drawn);
+    }
+    if let Some(drawn) = drawn(TAKE_SLICE)? {
+        return Ok(drawn);
+    }
+    let Some(row) = connection.query_optional(READ_REST, &[scope.clone()])? else {
+        return Ok(CapDraw::NoCap);
+    };
+    let (cap, rest): (i64, i64) = (row.get(0), row.get(1));
+    if rest < needed {
+        return Ok(CapDraw::UsedUp { cap: usd(cap) });
+    }
+    let lease_time = LEASE_TIME.as_secs_f64();
+    let collect = [holder, scope, (&lease_time as _, Type::FLOAT8)];
+    connection.execute(COLLECT_SLICES, &collect)?;
+    Ok(drawn(TAKE_SLICE)?.unwrap_or(CapDraw::HeldByOthers))
+}
+
+fn usd(units: i64) -> Usd {
+    Usd(u64::try_from(units).unwrap_or(0))
+}
+
+/// Returns all caps of a database.
+pub(in crate::storage) fn read_caps(url: &DatabaseUrl) -> Result<Vec<CapState>, StoreError> {
+    let connection = Connection::open(url)?;
+    migrate(&connection)?;
+    let sql = "SELECT scope, usd, used, (SELECT coalesce(sum(held), 0) FROM strata.slice s \
+                                         WHERE s.scope = c.scope)::bigint \
+               FROM strata.cap c ORDER BY scope <> 'all', scope";
+    let mut caps = Vec::new();
+    for row in connection.query(sql, &[])? {
+        let (used, held): (i64, i64) = (row.get(2), row.get(3));
+        caps.push(CapState {
+            scope: CapScope::from_stored(row.get(0)),
+            cap: usd(row.get(1)),
+            spent: usd(used - held),
+            held: usd(held),
+        });
+    }
+    Ok(caps)
+}
+
+/// Changes a cap. Returns whether there is one.
+pub(in crate::storage) fn change_cap(
+    url: &DatabaseUrl,
+    scope: &CapScope,
+    change: CapChange,
+) -> Result<bool, StoreError> {
+    let connection = Connection::open(url)?;
+    migrate(&connection)?;
+    let scope = scope.name();
+    let scope: Argument<'_> = (&scope, Type::TEXT);
+    let changed = match change {
+        CapChange::Set(cap) => {
+            let cap = i64::try_from(cap.0).unwrap_or(i64::MAX);
+            let sql = "INSERT INTO strata.cap (scope, usd) VALUES ($1, $2) \
+                       ON CONFLICT (scope) DO UPDATE SET usd = excluded.usd";
+            connection.execute(sql, &[scope, (&cap, Type::INT8)])?
+        }
+        CapChange::Restart => {
+            // Whoever holds a slice finds that it is gone, and takes another.
+            let sql = "WITH whole AS MATERIALIZED (SELECT scope FROM strata.cap WHERE scope = $1 FOR UPDATE), \
+                            gone AS (DELETE FROM strata.slice s USING whole WHERE s.scope = whole.scope) \
+                       UPDATE strata.cap c SET used = 0 FROM whole WHERE c.scope = whole.scope";
+            connection.execute(sql, &[scope])?
+        }
+        CapChange::Remove => {
+            connection.execute("DELETE FROM strata.cap WHERE scope = $1", &[scope])?
+        }
+    };
+    Ok(changed > 0)
+}
