@@ -7,7 +7,7 @@ mod lineages;
 mod mail;
 #[cfg(feature = "postgres")]
 #[path = "../../../tests/postgres_server.rs"]
-mod postgres_server;
+pub(super) mod postgres_server;
 mod random_scripts;
 #[cfg(feature = "postgres")]
 mod work;

@@ -1,5 +1,7 @@
 //! Golden files of what the store writes; see `crate::golden`.
 
+#[cfg(feature = "postgres")]
+mod database;
 mod events;
 
 use std::path::Path;
