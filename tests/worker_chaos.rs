@@ -1,6 +1,6 @@
 //! Workers under faults: killed, suspended and stopped workers, cut and stalled connections, a server
 //! that crashes or that its standby replaces. Whatever happens, each run ends like an undisturbed one, no recorded call is made again,
-//! and each message is taken in once. Without PostgreSQL, this is skipped, and says so.
+//! each message is taken in once, and caps count all that was paid. Without PostgreSQL, this is skipped, and says so.
 //!
 //! `STRATA_CHAOS_SECONDS` says for how long faults are injected (12 by default), `STRATA_CHAOS_RUNS` how
 //! many runs there are (8 by default), and `STRATA_CHAOS_SEED` which faults these are. `.ci/run` also
@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::database_server::{Proxy, Server};
+use crate::postgres_server::query;
 use crate::process::{Process, Signal};
 use crate::stream;
 use crate::web::Web;
@@ -27,6 +28,8 @@ const MESSAGES: usize = 2;
 const NOTES_PER_ROUND: usize = 4;
 /// How long the model takes for each reply.
 const PAUSE_MS: u64 = 1500;
+/// What each reply costs, in dollars.
+const COST: f64 = 2.0;
 /// The prompts of a run, each of which is asked for once.
 const PROMPTS: [&str; 5] = ["one", "two", "left", "right", "end"];
 
@@ -59,7 +62,7 @@ fn team(run: &str, port: u16) -> String {
     };
     let head = format!(
         "schema = \"strata.team/1\"\n[team]\nname = \"{run}\"\nidea = \"go\"\n[llm]\nprovider = \"openai\"\n\
-         base_url = \"http://127.0.0.1:{port}/v1/slow/{PAUSE_MS}/{run}\"\nmodel = \"m\"\nretries = 0\n\
+         base_url = \"http://127.0.0.1:{port}/v1/slow/{PAUSE_MS}/{run}\"\nmodel = \"m\"\nretries = 0\nmax_tokens = 3000\n\
          price = {{ input = 1000.0, output = 1000.0 }}\n[limits]\nretries = 20\nbackoff = \"100ms\"\n"
     );
     let told = "[[role]]\nname = \"N\"\nwatch = [\"Note\"]\n[[role.action]]\nname = \"note\"\ncomponent = \"probe.wasm\"\n\
@@ -173,6 +176,9 @@ fn runs_end_as_if_nothing_had_happened_whatever_happens_to_workers_and_the_serve
         ),
     );
     let url = server.url();
+    // So large that it stops nothing; what is counted of it is checked.
+    let cap = ["database", "cap", &url, "--set", "1000000"];
+    home.host(&cap).expect(0);
     let proxies = (0..WORKERS).map(|_| Proxy::start(&server.directory));
     let mut cluster = Cluster {
         proxies: proxies.collect(),
@@ -235,6 +241,13 @@ fn runs_end_as_if_nothing_had_happened_whatever_happens_to_workers_and_the_serve
         resumed += check(&cluster.home, &url, &web, &format!("run-{run}"), seed);
     }
     let recorded = runs as usize * PROMPTS.len();
+    let counted =
+        "SELECT (used - (SELECT coalesce(sum(held), 0) FROM strata.slice)) / 1e12 FROM strata.cap";
+    let counted: f64 = query(&url, counted).parse().unwrap();
+    assert!(
+        counted >= COST * recorded as f64,
+        "seed {seed}: {counted} of {recorded} calls"
+    );
     let again = web.requests().len() - recorded;
     let figures = format!(
         "{runs} runs resumed {resumed} times: {recorded} calls recorded, {again} made again"
@@ -319,7 +332,7 @@ fn check(home: &Workspace, url: &str, web: &Web, run: &str, seed: u64) -> usize 
     assert_eq!(state["strata"]["status"], "done", "{context}");
     let total = state["strata"]["budget"]["total"].as_f64().unwrap();
     // What was reserved for a call whose answer was lost counts as spent: it may have been paid for.
-    let recorded = 2.0 * PROMPTS.len() as f64;
+    let recorded = COST * PROMPTS.len() as f64;
     assert!(
         total == recorded || (resumed > 0 && total > recorded),
         "{context}: {total}"

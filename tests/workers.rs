@@ -299,6 +299,40 @@ fn a_worker_that_drains_takes_nothing_and_lets_its_runs_end_for_a_while() {
 }
 
 #[test]
+fn workers_are_replaced_one_after_the_other_while_runs_go_on_and_nothing_is_done_again() {
+    const RUNS: usize = 6;
+    let Some(pool) = Pool::new() else { return };
+    let team = greeter_after("sleep = \"2s\"");
+    let (place, elsewhere) = (Workspace::with(&team), Workspace::empty());
+    let start = || pool.worker(&elsewhere, &["--drain", "100", "--room", "2"]);
+    let old = [start(), start()];
+    let names: Vec<String> = (0..RUNS).map(|n| format!("rolling-{n}")).collect();
+    for name in &names {
+        pool.submit(&place, name, &[]).end().expect(0);
+    }
+    pool.until_event(&elsewhere, &names[0], "action-started");
+    let mut new = Vec::new();
+    for worker in old {
+        worker.signal(Signal::TERM);
+        worker.end().expect(0);
+        new.push(start());
+    }
+    for name in &names {
+        pool.until_event(&elsewhere, name, "\"status\":\"done\"");
+        let events = elsewhere
+            .host(&["events", &pool.run(name)])
+            .expect(0)
+            .stdout;
+        assert_eq!(events.matches("\"action-started\"").count(), 1, "{events}");
+        assert!(!events.contains("interrupted"), "{events}");
+    }
+    for worker in new {
+        worker.signal(Signal::TERM);
+        worker.end().expect(0);
+    }
+}
+
+#[test]
 fn a_worker_takes_only_runs_for_which_it_has_the_labels() {
     let Some(pool) = Pool::new() else { return };
     let (place, elsewhere) = (Workspace::with(GREETER), Workspace::empty());
