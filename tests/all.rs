@@ -12,6 +12,7 @@
 //! | `live` | teams that keep running: the library, `run --keep-alive`, `send` to a running team |
 //! | `shared_log` | teams of one process that share a log |
 //! | `sending` | `send`: messages are stored completely and once |
+//! | `owner_socket` | the socket of a run's owner: what it serves, and hostile clients |
 //! | `requests` | questions and answers: kills, expiry, moved storage, the terminal |
 //! | `writes` | requests that change something: killed, timed out, broken, decided by the operator |
 //! | `attached` | images and files of an idea: resumed, moved, reported, rejected |
@@ -145,6 +146,7 @@ mod map_reduce;
 mod metagpt;
 mod observing;
 mod output;
+mod owner_socket;
 mod policy;
 mod polyglot;
 mod postgres_server;

@@ -39,7 +39,7 @@
 //! |---|---|
 //! | `build` | building components from source, and the templates of `new`; without it, teams name components that are built already |
 //! | `report` | a saved run as one HTML page |
-//! | `server` | metrics over HTTP |
+//! | `server` | listening on TCP, for metrics over HTTP |
 //! | `telemetry` | spans of runs, exported over OTLP |
 
 mod abort_on_drop;
@@ -80,7 +80,6 @@ pub mod sandbox;
 #[cfg(feature = "build")]
 pub mod scaffold;
 mod serialize_name;
-#[cfg(feature = "server")]
 pub mod server;
 pub mod services;
 mod sha256;

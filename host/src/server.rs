@@ -1,120 +1,124 @@
-//! The HTTP server. It serves `/metrics`, for one process and its runs. This is the only module that
-//! uses axum and hyper.
+//! HTTP. This is the only module that uses axum and hyper.
 //!
-//! Nothing is set up before [`serve`] is called. A client that is slow, sends a large head or opens
-//! many connections does not affect runs: connections are limited in number and in duration.
+//! The process that owns a run serves what other processes ask of it (`run_api`) at a socket, and
+//! `client` sends such requests. With the feature `server`, a process also listens on TCP and serves
+//! its `/metrics`. All servers accept connections in the same way (`connection`): a client that is
+//! slow, sends too much or opens many connections does not affect runs, since connections are limited
+//! in number, in size and in duration.
 //!
-//! ```no_run
-//! use std::sync::Arc;
-//! use strata_host::{metrics::Metrics, server};
-//!
-//! # async fn example() -> std::io::Result<()> {
-//! let metrics = Arc::new(Metrics::default());
-//! let address = server::serve("127.0.0.1:9464".parse().unwrap(), metrics.clone()).await?;
-//! println!("metrics are at http://{address}/metrics");
-//! # Ok(())
-//! # }
-//! ```
+//! What is served is passed in. This module knows neither how requests are carried out
+//! (`launch::control`) nor where the socket of a run lies (`storage::mailbox`).
+
+mod client;
+mod connection;
+#[cfg(feature = "server")]
+mod metrics;
+mod response;
+mod run_api;
+#[cfg(test)]
+mod tests;
 
 use std::io;
+#[cfg(feature = "server")]
 use std::net::SocketAddr;
+use std::os::unix::net::UnixListener;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
-use axum::extract::State;
-use axum::http::{Method, StatusCode, header};
-use axum::response::{IntoResponse, Response};
-use axum::routing::get;
-use hyper::server::conn::http1;
-use hyper_util::rt::TokioIo;
-use hyper_util::service::TowerToHyperService;
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
 
-use crate::metrics::Metrics;
+pub(crate) use client::{SendError, send_request};
+use connection::{ConnectionLimits, serve_connections};
+pub use run_api::{ReplyStatus, RunOperation, RunReply, RunRequest};
+use run_api::{RunRequestHandler, run_routes};
 
-/// The maximum number of concurrent clients. Further ones wait in the kernel's queue; usually there
-/// are one or two collectors.
-const MAX_CLIENTS: usize = 64;
-/// The maximum size of a request head in bytes; it is also the least that hyper accepts. Collectors
-/// send a few hundred.
-const MAX_HEAD: usize = 8 << 10;
-/// The maximum duration of a connection, which is used for one exchange.
-const EXCHANGE_TIMEOUT: Duration = Duration::from_secs(2);
-/// The pause after a failed accept, for example because no file descriptor is left.
-const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(200);
+/// The limits of the clients of a run's owner.
+const OWNER_LIMITS: ConnectionLimits = ConnectionLimits {
+    clients: 16,
+    request_timeout: Duration::from_secs(10),
+    response_timeout: Duration::from_secs(30),
+};
+/// The limits of the clients on TCP. Usually there are one or two collectors.
+#[cfg(feature = "server")]
+const TCP_LIMITS: ConnectionLimits = ConnectionLimits {
+    clients: 64,
+    request_timeout: Duration::from_secs(2),
+    response_timeout: Duration::from_secs(2),
+};
+/// How long `close` waits until pending requests are answered.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Starts the server, which runs until the runtime ends. Returns the address that it listens on.
+/// Starts a server on TCP, which runs until the runtime ends. Returns the address that it listens on.
+/// `metrics` returns what it serves at `/metrics`.
+///
+/// ```no_run
+/// use std::sync::Arc;
+/// use strata_host::{metrics::Metrics, server};
+///
+/// # async fn example() -> std::io::Result<()> {
+/// let metrics = Arc::new(Metrics::default());
+/// let served = metrics.clone();
+/// let address = server::serve("127.0.0.1:9464".parse().unwrap(), move || served.to_text()).await?;
+/// println!("metrics are at http://{address}/metrics");
+/// # Ok(())
+/// # }
+/// ```
 ///
 /// # Errors
 /// Fails if it cannot listen on the address.
-pub async fn serve(address: SocketAddr, metrics: Arc<Metrics>) -> io::Result<SocketAddr> {
-    let listener = TcpListener::bind(address).await?;
+#[cfg(feature = "server")]
+pub async fn serve(
+    address: SocketAddr,
+    metrics: impl Fn() -> String + Send + Sync + 'static,
+) -> io::Result<SocketAddr> {
+    let listener = tokio::net::TcpListener::bind(address).await?;
     let bound = listener.local_addr()?;
-    tokio::spawn(accept_connections(listener, routes(metrics)));
+    let routes = move || metrics::routes(Arc::new(metrics));
+    // It is never closed.
+    let closing = Arc::new(Notify::new());
+    tokio::spawn(serve_connections(listener, routes, TCP_LIMITS, closing));
     Ok(bound)
 }
 
-/// Accepts connections and serves each in a task of its own.
-async fn accept_connections(listener: TcpListener, routes: Router) {
-    let places = Arc::new(Semaphore::new(MAX_CLIENTS));
-    while let Ok(place) = places.clone().acquire_owned().await {
-        match listener.accept().await {
-            Ok((stream, _)) => {
-                let exchange = exchange(stream, routes.clone());
-                tokio::spawn(async move {
-                    // An exchange that fails or takes too long concerns only its client.
-                    let _ = tokio::time::timeout(EXCHANGE_TIMEOUT, exchange).await;
-                    drop(place);
-                });
-            }
-            Err(_) => tokio::time::sleep(ACCEPT_RETRY_DELAY).await,
-        }
+/// The server of a run's owner. It carries out requests until it is closed or dropped.
+pub(crate) struct OwnerServer {
+    serving: JoinSet<()>,
+    closing: Arc<Notify>,
+}
+
+impl OwnerServer {
+    /// Starts to carry out the requests for a run that arrive at a socket, which must not block. Must be
+    /// called within a tokio runtime.
+    pub(crate) fn start(
+        listener: UnixListener,
+        run: i64,
+        handler: RunRequestHandler,
+    ) -> io::Result<Self> {
+        Self::start_with_limits(listener, run, handler, OWNER_LIMITS)
     }
-}
 
-/// Serves one request. A head that is too large is answered with 431.
-async fn exchange(stream: TcpStream, routes: Router) -> hyper::Result<()> {
-    http1::Builder::new()
-        .keep_alive(false)
-        // The time of the whole exchange is limited.
-        .header_read_timeout(None)
-        .max_buf_size(MAX_HEAD)
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(routes))
-        .await
-}
+    fn start_with_limits(
+        listener: UnixListener,
+        run: i64,
+        handler: RunRequestHandler,
+        limits: ConnectionLimits,
+    ) -> io::Result<Self> {
+        let listener = tokio::net::UnixListener::from_std(listener)?;
+        let (mut serving, closing) = (JoinSet::new(), Arc::new(Notify::new()));
+        let routes = move || run_routes(run, &handler);
+        serving.spawn(serve_connections(
+            listener,
+            routes,
+            limits,
+            Arc::clone(&closing),
+        ));
+        Ok(Self { serving, closing })
+    }
 
-/// Returns what is served, by path.
-fn routes(metrics: Arc<Metrics>) -> Router {
-    Router::new()
-        .route("/metrics", get(get_metrics).fallback(reject))
-        .fallback(reject)
-        .with_state(metrics)
-}
-
-async fn get_metrics(State(metrics): State<Arc<Metrics>>) -> Response {
-    let content_type = "text/plain; version=0.0.4; charset=utf-8";
-    respond(StatusCode::OK, content_type, metrics.to_text())
-}
-
-/// Answers what no route serves.
-async fn reject(method: Method) -> Response {
-    let (status, text) = match method {
-        Method::GET | Method::HEAD => (StatusCode::NOT_FOUND, "metrics are at /metrics\n"),
-        _ => (
-            StatusCode::METHOD_NOT_ALLOWED,
-            "metrics are read with GET\n",
-        ),
-    };
-    respond(status, "text/plain; charset=utf-8", text.to_owned())
-}
-
-/// Returns a response that is not cached, since it is out of date soon.
-fn respond(status: StatusCode, content_type: &'static str, body: String) -> Response {
-    let headers = [
-        (header::CONTENT_TYPE, content_type),
-        (header::CACHE_CONTROL, "no-store"),
-    ];
-    (status, headers, body).into_response()
+    /// Accepts no more requests, and returns once the pending ones have been answered.
+    pub(crate) async fn close(mut self) {
+        self.closing.notify_one();
+        let _ = tokio::time::timeout(CLOSE_TIMEOUT, self.serving.join_next()).await;
+    }
 }

@@ -27,7 +27,8 @@ pub(super) async fn serve(
     printer: &Printer,
 ) -> Result<Arc<Metrics>, CommandFailure> {
     let metrics = Arc::new(Metrics::default());
-    let bound = server::serve(address, metrics.clone()).await;
+    let served = metrics.clone();
+    let bound = server::serve(address, move || served.to_text()).await;
     let bound = bound.map_err(|error| {
         CommandFailure::usage(format!("cannot serve metrics at `{address}`: {error}"))
     })?;

@@ -11,6 +11,7 @@ use super::{
     AnswerError, AnsweredRequest, DriverError, Halt, HumanReply, Journal, ReplyError, RunState,
 };
 use crate::blob::Blobs;
+use crate::server::RunReply;
 use crate::storage::{MailId, MailReply};
 use crate::wait::wait;
 
@@ -18,11 +19,11 @@ use crate::wait::wait;
 /// callers that need not wait to send, not a limit on what is accepted.
 const COMMAND_QUEUE: usize = 64;
 
-/// A request in a database that a command carries out, and how its reply says what came of it.
+/// A request in a database that a command carries out, and the reply to it for a result.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CommandRequest<T> {
     pub(crate) id: MailId,
-    pub(crate) encode: fn(&T) -> String,
+    pub(crate) reply: fn(&T) -> RunReply,
 }
 
 impl<T> CommandRequest<T> {
@@ -30,7 +31,7 @@ impl<T> CommandRequest<T> {
     fn reply(&self, result: &T) -> MailReply {
         MailReply {
             id: self.id,
-            text: (self.encode)(result),
+            reply: (self.reply)(result),
         }
     }
 }

@@ -427,6 +427,7 @@ fn attempt_needs_full_durability(event: &AttemptEvent) -> bool {
 mod tests {
     use super::*;
     use crate::driver::fixture::{ROLE, RunningTeam};
+    use crate::server::RunReply;
     use crate::storage::{FIRST_LINE, MailId, MemoryLease, SavedDefinition};
 
     #[test]
@@ -438,7 +439,7 @@ mod tests {
         let mut journal = Journal::new(stepper, Box::new(lease), FIRST_LINE, durability);
         let reply = MailReply {
             id: MailId(1),
-            text: "done".into(),
+            reply: RunReply::refused("not now"),
         };
         journal.stage_reply(reply.clone());
         assert!(journal.replies.is_empty());

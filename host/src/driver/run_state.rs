@@ -1,6 +1,5 @@
 //! Whether a run is making progress, what it does when no work is left, and how it is stopped.
 
-use serde::{Deserialize, Serialize};
 use strata_core::record::event::Status;
 use tokio::sync::watch;
 
@@ -39,7 +38,7 @@ pub enum RunState {
 }
 
 /// How an operator ends a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Halt {
     /// For good, unless somebody resumes it.
     Cancel,

@@ -1,10 +1,11 @@
 //! What other processes ask of the one that runs a team, and what it replies: messages and answers of
-//! people. Each is JSON; how it is delivered is up to where the run is kept.
+//! people, and the end of the run. How requests are delivered is up to where the run is kept.
 
 use std::sync::Arc;
 
 use base64::engine::general_purpose::STANDARD;
 use base64::{DecodeError, Engine as _};
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Serialize};
 use strata_core::record::message::Message;
 
@@ -13,47 +14,47 @@ use crate::blob::{Blobs, digest_of};
 use crate::driver::{
     AnsweredRequest, CommandError, CommandRequest, DriverHandle, Halt, HumanReply, SendReceipt,
 };
+use crate::server::{ReplyStatus, RunOperation, RunReply, RunRequest};
 use crate::storage::{
     Epoch, IncomingRequest, Mailbox, RequestHandler, RequestOutcome, StorageLocation,
 };
 
-/// A request to the process that runs the team.
+/// What `RunOperation::Send` is about. The result is a `SendReceipt`.
 #[derive(Serialize, Deserialize)]
-enum ControlRequest {
-    Send {
-        message: Box<Message>,
-        /// The bytes of its images and files, in base64.
-        #[serde(default)]
-        files: Vec<String>,
-    },
-    Answer(Vec<HumanReply>),
-    Halt(Halt),
+struct SentMessage {
+    message: Box<Message>,
+    /// The bytes of its images and files, in base64.
+    #[serde(default)]
+    files: Vec<String>,
 }
 
-/// The response to a request.
+/// What `RunOperation::Answer` is about.
 #[derive(Serialize, Deserialize)]
-enum ControlResponse {
-    Sent(SendReceipt),
-    Answered(Vec<AnsweredRequest>),
-    Halted,
-    Refused(String),
-    /// The request may have been carried out, but it could not be saved, for this reason.
-    Unsaved(String),
-    /// The run ended before the request was handled.
-    Ended,
+struct SentAnswers {
+    answers: Vec<HumanReply>,
 }
 
-impl ControlResponse {
-    fn to_json(&self) -> String {
-        serde_json::to_string(self).unwrap_or_default()
-    }
+/// The result of `RunOperation::Answer`.
+#[derive(Serialize, Deserialize)]
+struct TakenAnswers {
+    answered: Vec<AnsweredRequest>,
 }
 
-impl From<CommandError> for ControlResponse {
+/// What the operations are about that need nothing, and their result.
+#[derive(Serialize)]
+struct Nothing {}
+
+impl From<CommandError> for RunReply {
     fn from(why: CommandError) -> Self {
         match why {
-            CommandError::Ended => Self::Ended,
-            CommandError::Unsaved(why) => Self::Unsaved(why),
+            CommandError::Ended => Self {
+                status: ReplyStatus::Ended,
+                body: CommandError::Ended.to_string(),
+            },
+            CommandError::Unsaved(why) => Self {
+                status: ReplyStatus::Unsaved,
+                body: why,
+            },
         }
     }
 }
@@ -86,63 +87,83 @@ pub(super) fn listen(
 ) -> std::io::Result<Mailbox> {
     let handler: RequestHandler = Arc::new(move |request| {
         let orders = orders.clone();
-        Box::pin(async move { handle_request(&request, &orders).await.to_json() })
+        Box::pin(async move { handle_request(&request, &orders).await })
     });
     location.receive_requests(epoch, handler)
 }
 
 /// Carries out a request.
-async fn handle_request(request: &IncomingRequest, orders: &DriverHandle) -> ControlResponse {
-    match serde_json::from_str(&request.text) {
-        Ok(ControlRequest::Send { message, files }) => match decode_files(&files) {
-            Ok(files) => match orders
-                .send_with_files(
-                    *message,
-                    files,
-                    stored_reply(request, |sent| {
-                        ControlResponse::Sent(sent.clone()).to_json()
-                    }),
-                )
-                .await
-            {
-                Ok(sent) => ControlResponse::Sent(sent),
-                Err(why) => why.into(),
-            },
-            Err(error) => ControlResponse::Refused(format!("a file is not understood: {error}")),
-        },
-        Ok(ControlRequest::Answer(replies)) => match orders
-            .answer_request(
-                replies,
-                stored_reply(request, |answered| {
-                    ControlResponse::Answered(answered.clone()).to_json()
-                }),
-            )
-            .await
-        {
-            Ok(Ok(answered)) => ControlResponse::Answered(answered),
-            Ok(Err(why)) => ControlResponse::Refused(why.to_string()),
-            Err(why) => why.into(),
-        },
-        Ok(ControlRequest::Halt(halt)) => match orders
-            .halt_request(
-                halt,
-                stored_reply(request, |()| ControlResponse::Halted.to_json()),
-            )
-            .await
-        {
-            Ok(()) => ControlResponse::Halted,
-            Err(why) => why.into(),
-        },
-        Err(error) => ControlResponse::Refused(format!("the request is not understood: {error}")),
+async fn handle_request(incoming: &IncomingRequest, orders: &DriverHandle) -> RunReply {
+    match incoming.request.operation {
+        RunOperation::Send => send(incoming, orders).await,
+        RunOperation::Answer => answer(incoming, orders).await,
+        RunOperation::Cancel => halt(incoming, Halt::Cancel, orders).await,
+        RunOperation::Pause => halt(incoming, Halt::Pause, orders).await,
     }
+}
+
+async fn send(incoming: &IncomingRequest, orders: &DriverHandle) -> RunReply {
+    let sent: SentMessage = match serde_json::from_str(&incoming.request.body) {
+        Ok(sent) => sent,
+        Err(error) => return not_understood(&error),
+    };
+    let files = match decode_files(&sent.files) {
+        Ok(files) => files,
+        Err(error) => return RunReply::refused(format!("a file is not understood: {error}")),
+    };
+    let stored = stored_reply(incoming, done);
+    match orders.send_with_files(*sent.message, files, stored).await {
+        Ok(receipt) => done(&receipt),
+        Err(why) => why.into(),
+    }
+}
+
+async fn answer(incoming: &IncomingRequest, orders: &DriverHandle) -> RunReply {
+    let sent: SentAnswers = match serde_json::from_str(&incoming.request.body) {
+        Ok(sent) => sent,
+        Err(error) => return not_understood(&error),
+    };
+    let stored = stored_reply(incoming, |answered: &Vec<_>| taken(answered));
+    match orders.answer_request(sent.answers, stored).await {
+        Ok(Ok(answered)) => taken(&answered),
+        Ok(Err(why)) => RunReply::refused(why.to_string()),
+        Err(why) => why.into(),
+    }
+}
+
+async fn halt(incoming: &IncomingRequest, halt: Halt, orders: &DriverHandle) -> RunReply {
+    let stored = stored_reply(incoming, |()| done(&Nothing {}));
+    match orders.halt_request(halt, stored).await {
+        Ok(()) => done(&Nothing {}),
+        Err(why) => why.into(),
+    }
+}
+
+/// Returns the reply with the result of a request.
+fn done(result: &impl Serialize) -> RunReply {
+    RunReply {
+        status: ReplyStatus::Done,
+        body: serde_json::to_string(result).unwrap_or_default(),
+    }
+}
+
+/// Returns the reply for answers that were accepted.
+fn taken(answered: &[AnsweredRequest]) -> RunReply {
+    done(&TakenAnswers {
+        answered: answered.to_vec(),
+    })
+}
+
+fn not_understood(error: &serde_json::Error) -> RunReply {
+    RunReply::refused(format!("the request is not understood: {error}"))
 }
 
 /// Returns how the reply to a request is stored with what it becomes, if the request is in a database.
 fn stored_reply<T>(
-    request: &IncomingRequest,
-    encode: fn(&T) -> String,
+    incoming: &IncomingRequest,
+    reply: fn(&T) -> RunReply,
 ) -> Option<CommandRequest<T>> {
-    request.id.map(|id| CommandRequest { id, encode })
+    incoming.id.map(|id| CommandRequest { id, reply })
 }
 
 /// Returns files that were sent in base64, by their digests.
@@ -161,14 +182,11 @@ pub(super) fn send_message(
     message: &Message,
     files: &Blobs,
 ) -> ControlOutcome<SendReceipt> {
-    let request = ControlRequest::Send {
+    let sent = SentMessage {
         message: Box::new(message.clone()),
         files: files.values().map(|bytes| STANDARD.encode(bytes)).collect(),
     };
-    request_owner(location, &request, |response| match response {
-        ControlResponse::Sent(sent) => Ok(sent),
-        other => Err(other),
-    })
+    request_owner(location, RunOperation::Send, &sent)
 }
 
 /// Sends answers to the process that runs the team at a location.
@@ -176,54 +194,47 @@ pub(super) fn send_answers(
     location: &StorageLocation,
     replies: &[HumanReply],
 ) -> ControlOutcome<Vec<AnsweredRequest>> {
-    let request = ControlRequest::Answer(replies.to_vec());
-    request_owner(location, &request, |response| match response {
-        ControlResponse::Answered(answered) => Ok(answered),
-        other => Err(other),
-    })
+    let sent = SentAnswers {
+        answers: replies.to_vec(),
+    };
+    request_owner(location, RunOperation::Answer, &sent).map(|taken: TakenAnswers| taken.answered)
 }
 
 /// Tells the process that runs the team at a location to end the run.
 pub(super) fn send_halt(location: &StorageLocation, halt: Halt) -> ControlOutcome<()> {
-    request_owner(
-        location,
-        &ControlRequest::Halt(halt),
-        |response| match response {
-            ControlResponse::Halted => Ok(()),
-            other => Err(other),
-        },
-    )
+    let operation = match halt {
+        Halt::Cancel => RunOperation::Cancel,
+        Halt::Pause => RunOperation::Pause,
+    };
+    request_owner(location, operation, &Nothing {}).map(|_: IgnoredAny| ())
 }
 
-/// Sends a request to the process that runs the team at a location. `expect` returns the result if
-/// the response is of the right kind, else the response.
-fn request_owner<T>(
+/// Sends a request to the process that runs the team at a location, and returns its result.
+fn request_owner<T: DeserializeOwned>(
     location: &StorageLocation,
-    request: &ControlRequest,
-    expect: impl FnOnce(ControlResponse) -> Result<T, ControlResponse>,
+    operation: RunOperation,
+    about: &impl Serialize,
 ) -> ControlOutcome<T> {
-    let Ok(request) = serde_json::to_string(request) else {
+    let Ok(body) = serde_json::to_string(about) else {
         return ControlOutcome::Nobody;
     };
     let unconfirmed = |why: String| ControlOutcome::Answered(Err(LaunchError::Unconfirmed(why)));
-    let reply = match location.request_owner(&request) {
+    let reply = match location.request_owner(RunRequest { operation, body }) {
         RequestOutcome::NoOwner => return ControlOutcome::Nobody,
         RequestOutcome::Ended => return ControlOutcome::Ended,
         RequestOutcome::Unknown(error) => return unconfirmed(error.to_string()),
         RequestOutcome::Replied(reply) => reply,
     };
-    let Ok(response) = serde_json::from_str(&reply) else {
-        return unconfirmed("it answered something else".into());
-    };
-    match expect(response) {
-        Ok(result) => ControlOutcome::Answered(Ok(result)),
-        Err(ControlResponse::Ended) => ControlOutcome::Ended,
-        Err(ControlResponse::Refused(why)) => {
-            ControlOutcome::Answered(Err(LaunchError::InvalidInput(format!(
-                "the process that runs the team did not take it: {why}"
-            ))))
-        }
-        Err(ControlResponse::Unsaved(why)) => unconfirmed(format!("it could not save it: {why}")),
-        Err(_) => unconfirmed("it answered something else".into()),
+    match reply.status {
+        ReplyStatus::Done => match serde_json::from_str(&reply.body) {
+            Ok(result) => ControlOutcome::Answered(Ok(result)),
+            Err(_) => unconfirmed("it answered something else".into()),
+        },
+        ReplyStatus::Ended => ControlOutcome::Ended,
+        ReplyStatus::Refused => ControlOutcome::Answered(Err(LaunchError::InvalidInput(format!(
+            "the process that runs the team did not take it: {}",
+            reply.body
+        )))),
+        ReplyStatus::Unsaved => unconfirmed(format!("it could not save it: {}", reply.body)),
     }
 }

@@ -25,6 +25,7 @@ use super::{
     SubmissionState, SubmittedRun, TeamJsonFile,
 };
 use crate::blob::Blobs;
+use crate::server::RunRequest;
 use database::{OwnerWait, VacantRun};
 
 /// Where a run is kept: a storage directory, given by its own path or by that of a `team.json` in it
@@ -513,10 +514,10 @@ impl StorageLocation {
     }
 
     /// Sends a request to the owner of the run and waits for the reply.
-    pub fn request_owner(&self, request: &str) -> RequestOutcome {
+    pub fn request_owner(&self, request: RunRequest) -> RequestOutcome {
         match self.place() {
             Ok(Place::Directory(directory)) => directory.request_owner(request),
-            Ok(Place::Database(url)) => database::request_owner(url, request),
+            Ok(Place::Database(url)) => database::request_owner(url, &request),
             Err(_) => RequestOutcome::NoOwner,
         }
     }

@@ -1,14 +1,12 @@
 //! Requests to the process that owns a run: another process sends one, and the owner replies. What
-//! the requests mean is defined in `launch::control`; here each is a line of text, and so is its
-//! reply.
+//! the requests mean is defined in `launch::control`.
 //!
-//! The owner of a storage directory listens on a socket. The socket does not lie in the directory,
-//! since that is copied with tools that cannot copy sockets, but among the user's own temporary
-//! files. The lock file contains its path.
+//! The owner of a storage directory serves them over HTTP at a socket (`server`). The socket does not
+//! lie in the directory, since that is copied with tools that cannot copy sockets, but among the
+//! user's own temporary files. The lock file contains its path.
 
 use std::ffi::OsString;
-use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
-use std::os::fd::AsFd;
+use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -19,32 +17,21 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use rustix::process::{Pid, test_kill_process};
 use strata_core::record::id::to_hex;
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt};
-use tokio::net::{UnixListener as AsyncListener, UnixStream as AsyncStream};
-use tokio::sync::Notify;
-use tokio::task::JoinSet;
 
+use super::lineage::DIRECTORY_RUN;
 use super::lock::{LOCK_FILE, MAX_LOCK_BYTES};
 #[cfg(not(feature = "postgres"))]
 use super::no_database::DatabaseMailbox;
 #[cfg(feature = "postgres")]
 use super::postgres::DatabaseMailbox;
 use super::{StorageDirectory, StoreError, file};
+use crate::server::{OwnerServer, RunReply, RunRequest, SendError, send_request};
 use crate::sha256::sha256;
 use crate::user::{self, is_owned_by_user, is_private};
 
-/// The maximum length of a line in bytes: enough for any message that `send` accepts, escaped, with
-/// its files in base64.
-const MAX_LINE_BYTES: u64 = 256 << 20;
-/// The maximum number of concurrent connections. Further ones wait to be accepted.
-const MAX_CLIENTS: usize = 16;
-/// How long a client may take to send its request.
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long a client waits for the reply. A process that waits for its disk replies sooner; one
-/// that is suspended never does.
-const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long `close` waits until pending requests are answered.
-const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
+/// How long a process waits for the reply to its request. An owner that waits for its disk replies
+/// sooner; one that is suspended never does.
+pub(super) const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Identifies a request that is kept in a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,21 +43,22 @@ pub struct MailReply {
     /// The request.
     pub id: MailId,
     /// The reply.
-    pub text: String,
+    pub reply: RunReply,
 }
 
-/// A request to the owner of a run.
+/// A request to the owner of a run, as the owner receives it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IncomingRequest {
-    /// What it says.
-    pub text: String,
+    /// The request.
+    pub request: RunRequest,
     /// Identifies it if it is kept in a database. Until its reply is stored, it is carried out again
     /// by the next owner.
     pub id: Option<MailId>,
 }
 
 /// Carries out a request and returns the reply to it.
-pub type RequestHandler = Arc<dyn Fn(IncomingRequest) -> BoxFuture<'static, String> + Send + Sync>;
+pub type RequestHandler =
+    Arc<dyn Fn(IncomingRequest) -> BoxFuture<'static, RunReply> + Send + Sync>;
 
 /// What became of a request to the owner of a run.
 #[derive(Debug)]
@@ -80,7 +68,7 @@ pub enum RequestOutcome {
     /// The owner ended, and has certainly not carried out the request.
     Ended,
     /// The owner replied.
-    Replied(String),
+    Replied(RunReply),
     /// The owner may have carried out the request, but its reply was not received.
     Unknown(io::Error),
 }
@@ -97,7 +85,7 @@ impl Mailbox {
     /// Accepts no more requests, and returns once the pending ones have been answered.
     pub async fn close(self) {
         match self {
-            Self::Socket(mailbox) => mailbox.close().await,
+            Self::Socket(mailbox) => mailbox.server.close().await,
             Self::Database(mailbox) => mailbox.close().await,
         }
     }
@@ -105,8 +93,7 @@ impl Mailbox {
 
 /// Answers the requests that arrive at the socket of a storage directory.
 pub struct SocketMailbox {
-    answering: JoinSet<()>,
-    closing: Arc<Notify>,
+    server: OwnerServer,
     /// Held here, because an aborted task releases what it holds only later.
     _socket: RunSocket,
 }
@@ -116,123 +103,37 @@ impl StorageDirectory {
     /// within a tokio runtime.
     pub(super) fn receive_requests(&self, handler: RequestHandler) -> io::Result<SocketMailbox> {
         let socket = RunSocket::open(self.path()).map_err(io::Error::other)?;
-        let listener = AsyncListener::from_std(socket.listener()?)?;
-        let (mut answering, closing) = (JoinSet::new(), Arc::new(Notify::new()));
-        answering.spawn(serve(listener, handler, closing.clone()));
+        let (run, _) = DIRECTORY_RUN;
+        let handler = Arc::new(move |request| handler(IncomingRequest { request, id: None }));
         Ok(SocketMailbox {
-            answering,
-            closing,
+            server: OwnerServer::start(socket.listener()?, run, handler)?,
             _socket: socket,
         })
     }
 
     /// Sends a request to the owner of the run and waits for the reply.
-    pub(super) fn request_owner(&self, request: &str) -> RequestOutcome {
-        let Some(mut stream) = self.connect() else {
+    pub(super) fn request_owner(&self, request: RunRequest) -> RequestOutcome {
+        let Some(stream) = self.connect() else {
             return RequestOutcome::NoOwner;
         };
-        let mut line = String::new();
-        let asked = stream
-            .set_read_timeout(Some(RESPONSE_TIMEOUT))
-            .and_then(|()| stream.set_write_timeout(Some(RESPONSE_TIMEOUT)))
-            .and_then(|()| stream.write_all(format!("{request}\n").as_bytes()));
-        let answered =
-            asked.and_then(|()| BufReader::new(stream.take(MAX_LINE_BYTES)).read_line(&mut line));
-        match answered.map_err(explain_timeout) {
-            Ok(_) if line.ends_with('\n') => RequestOutcome::Replied(line),
-            Ok(_) => RequestOutcome::Unknown(io::Error::other("it ended before it answered")),
-            // The process closed the connection before it had read the whole request.
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    ErrorKind::ConnectionReset | ErrorKind::BrokenPipe
-                ) =>
-            {
-                RequestOutcome::Ended
+        let (run, _) = DIRECTORY_RUN;
+        match send_request(stream, run, request, RESPONSE_TIMEOUT) {
+            Ok(reply) => RequestOutcome::Replied(reply),
+            Err(SendError::NotReceived) => RequestOutcome::Ended,
+            Err(SendError::Unanswered(error)) if error.kind() == ErrorKind::TimedOut => {
+                RequestOutcome::Unknown(no_reply())
             }
-            Err(error) => RequestOutcome::Unknown(error),
+            Err(SendError::Unanswered(error)) => RequestOutcome::Unknown(error),
         }
     }
 }
 
-impl SocketMailbox {
-    /// Accepts no more requests, and returns once the pending ones have been answered.
-    async fn close(mut self) {
-        self.closing.notify_one();
-        let _ = tokio::time::timeout(CLOSE_TIMEOUT, self.answering.join_next()).await;
-    }
-}
-
-async fn serve(listener: AsyncListener, handler: RequestHandler, closing: Arc<Notify>) {
-    let mut callers = JoinSet::new();
-    loop {
-        tokio::select! {
-            () = closing.notified() => break,
-            accepted = listener.accept(), if callers.len() < MAX_CLIENTS => match accepted {
-                Ok((stream, _)) => {
-                    callers.spawn(serve_client(stream, handler.clone()));
-                }
-                // Most likely there are no free file descriptors. Some will become free.
-                Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
-            },
-            Some(_) = callers.join_next() => {}
-        }
-    }
-    while callers.join_next().await.is_some() {}
-}
-
-async fn serve_client(mut stream: AsyncStream, handler: RequestHandler) {
-    let mut line = String::new();
-    let mut lines = tokio::io::BufReader::new((&mut stream).take(MAX_LINE_BYTES));
-    let Ok(Ok(_)) = tokio::time::timeout(REQUEST_TIMEOUT, lines.read_line(&mut line)).await else {
-        return;
-    };
-    // If this process was suspended, the client may have given up and made its request elsewhere or
-    // again.
-    let reply = tokio::select! {
-        biased;
-        () = disconnected(&mut stream) => return,
-        reply = handler(IncomingRequest { text: line, id: None }) => reply,
-    };
-    // The client may have disconnected. The error is ignored.
-    let _ = stream.write_all((reply + "\n").as_bytes()).await;
-}
-
-/// Returns when the client has disconnected. Anything else that it sends is not part of the
-/// protocol.
-async fn disconnected(stream: &mut AsyncStream) {
-    if !has_disconnected(stream) {
-        while stream
-            .read(&mut [0; 64])
-            .await
-            .is_ok_and(|length| length > 0)
-        {}
-    }
-}
-
-/// Returns whether the client has disconnected. Asks the system, because tokio may learn of it only
-/// later if this process was suspended.
-fn has_disconnected(stream: &AsyncStream) -> bool {
-    let Ok(stream) = stream.as_fd().try_clone_to_owned() else {
-        return false;
-    };
-    // This does not block: the duplicate shares the non-blocking mode of the stream.
-    UnixStream::from(stream)
-        .read(&mut [0])
-        .is_ok_and(|length| length == 0)
-}
-
-/// Replaces a timeout by an error that says what to do.
-fn explain_timeout(error: io::Error) -> io::Error {
-    match error.kind() {
-        ErrorKind::WouldBlock | ErrorKind::TimedOut => {
-            let seconds = RESPONSE_TIMEOUT.as_secs();
-            io::Error::other(format!(
-                "it has not answered for {seconds} s; if it is stopped, let it go on first"
-            ))
-        }
-        _ => error,
-    }
+/// Returns the error for an owner that did not reply in time.
+pub(super) fn no_reply() -> io::Error {
+    let seconds = RESPONSE_TIMEOUT.as_secs();
+    io::Error::other(format!(
+        "it has not answered for {seconds} s; if it is stopped, let it go on first"
+    ))
 }
 
 /// A socket that accepts connections until it is dropped.

@@ -20,6 +20,7 @@ use super::{
 };
 use super::{LockHolder, MemoryLease, ReplacePolicy, RequestHandler, RequestOutcome};
 use crate::blob::Blobs;
+use crate::server::RunRequest;
 
 pub(super) enum OwnerWait {
     Watch,
@@ -226,6 +227,6 @@ pub(super) fn receive_requests(
     unsupported(url).map_err(io::Error::other)
 }
 
-pub(super) fn request_owner(_: &DatabaseUrl, _: &str) -> RequestOutcome {
+pub(super) fn request_owner(_: &DatabaseUrl, _: &RunRequest) -> RequestOutcome {
     RequestOutcome::NoOwner
 }

@@ -21,6 +21,7 @@ mod examine;
 mod heartbeat;
 mod lease;
 mod mail;
+mod mail_text;
 mod notifications;
 mod owner;
 mod per_database;

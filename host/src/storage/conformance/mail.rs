@@ -5,6 +5,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use super::{DatabaseStorage, TestStorage, fresh, pseudorandom};
+use crate::server::{ReplyStatus, RunOperation, RunReply, RunRequest};
 use crate::storage::database_url::DatabaseUrl;
 use crate::storage::postgres::{DatabaseMailbox, receive_requests, request_owner, send_request};
 use crate::storage::script::scripted_run;
@@ -24,7 +25,7 @@ struct SilentOwner {
 impl SilentOwner {
     fn of(url: &DatabaseUrl, lease: &dyn Lease) -> Self {
         let (tell, requests) = channel();
-        let handler = move |request| -> futures_util::future::BoxFuture<'static, String> {
+        let handler = move |request| -> futures_util::future::BoxFuture<'static, RunReply> {
             tell.send(request).unwrap();
             Box::pin(std::future::pending())
         };
@@ -39,6 +40,20 @@ impl SilentOwner {
     }
 }
 
+fn request(body: &str) -> RunRequest {
+    RunRequest {
+        operation: RunOperation::Send,
+        body: body.into(),
+    }
+}
+
+fn done(body: &str) -> RunReply {
+    RunReply {
+        status: ReplyStatus::Done,
+        body: body.into(),
+    }
+}
+
 #[test]
 fn a_request_becomes_events_once_whichever_owner_dies() {
     let Some(mut storage) = DatabaseStorage::new(&fresh()) else {
@@ -46,10 +61,10 @@ fn a_request_becomes_events_once_whichever_owner_dies() {
     };
     let (records, _) = scripted_run(&pseudorandom(40, 1000), 9);
     let url = storage.url.clone();
-    let reply = send_request(&url, "one");
+    let reply = send_request(&url, &request("one"));
     let first = SilentOwner::of(&url, storage.lease());
     let taken = first.next();
-    assert_eq!(taken.text, "one");
+    assert_eq!(taken.request, request("one"));
 
     // Its owner counts as dead before the request has become anything.
     let mut owner = storage.take_over();
@@ -57,8 +72,8 @@ fn a_request_becomes_events_once_whichever_owner_dies() {
     assert_eq!(second.next(), taken);
     let answer = |text: &str| {
         let id = taken.id.unwrap();
-        let text = text.into();
-        [MailReply { id, text }]
+        let reply = done(text);
+        [MailReply { id, reply }]
     };
     let append = |lease: &mut dyn Lease, replies: &[MailReply]| {
         let append = Append {
@@ -74,13 +89,13 @@ fn a_request_becomes_events_once_whichever_owner_dies() {
     );
     assert_eq!(reply(), None);
     append(owner.as_mut(), &answer("done")).unwrap();
-    assert_eq!(reply().as_deref(), Some("done"));
+    assert_eq!(reply(), Some(done("done")));
 
     // Its owner dies after that, before it said so.
     let owner = storage.take_over();
     let third = SilentOwner::of(&url, owner.as_ref());
-    let other = send_request(&url, "two");
-    assert_eq!(third.next().text, "two");
+    let other = send_request(&url, &request("two"));
+    assert_eq!(third.next().request, request("two"));
     assert_eq!(other(), None);
 }
 
@@ -92,15 +107,15 @@ fn a_request_to_an_owner_who_leaves_is_withdrawn() {
     let url = storage.url.clone();
     let owner = SilentOwner::of(&url, storage.lease());
     std::thread::scope(|scope| {
-        let asked = scope.spawn(|| request_owner(&url, "one"));
-        assert_eq!(owner.next().text, "one");
+        let asked = scope.spawn(|| request_owner(&url, &request("one")));
+        assert_eq!(owner.next().request, request("one"));
         storage.lease = None;
         let outcome = asked.join().unwrap();
         assert!(matches!(outcome, RequestOutcome::Ended), "{outcome:?}");
     });
     storage.reopen();
     let next = SilentOwner::of(&url, storage.lease());
-    let other = send_request(&url, "two");
-    assert_eq!(next.next().text, "two");
+    let other = send_request(&url, &request("two"));
+    assert_eq!(next.next().request, request("two"));
     assert_eq!(other(), None);
 }

@@ -11,6 +11,7 @@ use tokio::sync::Notify;
 
 use super::{DatabaseStorage, fresh, fresh_run, pseudorandom, replay};
 use crate::blob::{Blobs, digest_of};
+use crate::server::{ReplyStatus, RunOperation, RunReply, RunRequest};
 use crate::storage::database_url::DatabaseUrl;
 use crate::storage::postgres::{
     DatabaseWorker, RunSubmission, TestUser, open_claimed, receive_requests, request_owner, submit,
@@ -90,9 +91,11 @@ fn a_run_whose_claim_was_never_answered_is_available_again() {
     );
 }
 
-/// Answers a request with its own text.
-fn echo(request: IncomingRequest) -> BoxFuture<'static, String> {
-    Box::pin(async move { request.text })
+/// Answers a request with its own body.
+fn echo(incoming: IncomingRequest) -> BoxFuture<'static, RunReply> {
+    let status = ReplyStatus::Done;
+    let body = incoming.request.body;
+    Box::pin(async move { RunReply { status, body } })
 }
 
 /// Changes a run in each way in which a run changes that goes on.
@@ -153,8 +156,12 @@ fn a_process_uses_six_connections_however_many_runs_it_has() {
         }
     });
     for one in &claimed {
-        let replied = request_owner(&user.url.with_run(&one.name), &one.name);
-        let is_echo = matches!(&replied, RequestOutcome::Replied(reply) if *reply == one.name);
+        let request = RunRequest {
+            operation: RunOperation::Send,
+            body: one.name.clone(),
+        };
+        let replied = request_owner(&user.url.with_run(&one.name), &request);
+        let is_echo = matches!(&replied, RequestOutcome::Replied(reply) if reply.body == one.name);
         assert!(is_echo, "{replied:?}");
     }
     assert!(user.connections() <= MAX_CONNECTIONS);

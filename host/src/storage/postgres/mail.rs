@@ -11,12 +11,15 @@ use tokio_postgres::types::Type;
 
 use super::connect::background;
 use super::connection::Connection;
+use super::mail_text::{decode_reply, decode_request, encode_reply, encode_request};
 use super::notifications::{Subject, Subscription, notify_owner};
 use super::owner::{read_owner, take_from_dead};
 use super::run_name::find_run;
 use crate::abort_on_drop::AbortOnDrop;
+use crate::server::{RunReply, RunRequest};
 use crate::storage::database_url::DatabaseUrl;
 use crate::storage::error::StoreError;
+use crate::storage::mailbox::{RESPONSE_TIMEOUT, no_reply};
 use crate::storage::{Epoch, IncomingRequest, LEASE_TIME, MailId, RequestHandler, RequestOutcome};
 
 /// How soon an owner looks for requests again if it could not.
@@ -27,8 +30,6 @@ const REPLY_INTERVAL: Duration = Duration::from_millis(5);
 const OWNER_INTERVAL: Duration = Duration::from_millis(500);
 /// How long an owner's heartbeat may stand still before it counts as dead.
 const SILENT_TIME: Duration = LEASE_TIME;
-/// How long a reply is waited for.
-const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long `close` waits until pending requests are answered.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -122,14 +123,14 @@ impl Inbox {
         let owner = [(&self.run as _, Type::INT8), (&self.epoch as _, Type::INT8)];
         while let Some(row) = client.query_typed_opt(take, &owner).await? {
             let (id, request): (i64, Vec<u8>) = (row.get(0), row.get(1));
-            let Ok(text) = String::from_utf8(request) else {
-                continue;
+            let answer = match decode_request(request) {
+                Some(request) => {
+                    let id = Some(MailId(id));
+                    (self.handler)(IncomingRequest { request, id }).await
+                }
+                None => RunReply::refused("the request is not understood"),
             };
-            let request = IncomingRequest {
-                text,
-                id: Some(MailId(id)),
-            };
-            let answer = (self.handler)(request).await;
+            let answer = encode_reply(&answer);
             let answer = answer.as_bytes();
             let [run, epoch] = owner.clone();
             let arguments = [
@@ -145,7 +146,7 @@ impl Inbox {
 }
 
 /// Sends a request to the owner of a run and waits for the reply.
-pub(in crate::storage) fn request_owner(url: &DatabaseUrl, request: &str) -> RequestOutcome {
+pub(in crate::storage) fn request_owner(url: &DatabaseUrl, request: &RunRequest) -> RequestOutcome {
     let ask = || -> Result<RequestOutcome, StoreError> {
         let connection = Connection::open(url)?;
         let run = find_run(&connection)?;
@@ -168,8 +169,13 @@ struct PendingRequest<'a> {
 }
 
 impl<'a> PendingRequest<'a> {
-    fn send(connection: &'a Connection, run: i64, request: &str) -> Result<Self, StoreError> {
+    fn send(
+        connection: &'a Connection,
+        run: i64,
+        request: &RunRequest,
+    ) -> Result<Self, StoreError> {
         let sql = "INSERT INTO strata.mail (run, request) VALUES ($1, $2) RETURNING id";
+        let request = encode_request(request);
         let request = request.as_bytes();
         let row = connection.query_optional(sql, &[(&run, Type::INT8), (&request, Type::BYTEA)])?;
         notify_owner(connection, run)?;
@@ -188,7 +194,13 @@ impl<'a> PendingRequest<'a> {
         while sent.elapsed() < RESPONSE_TIMEOUT {
             if let Some(reply) = self.reply()? {
                 self.remove()?;
-                return Ok(RequestOutcome::Replied(reply));
+                return Ok(match decode_reply(reply) {
+                    Some(reply) => RequestOutcome::Replied(reply),
+                    None => {
+                        let what = "it answered something else";
+                        RequestOutcome::Unknown(io::Error::other(what))
+                    }
+                });
             }
             if owner_read.elapsed() >= OWNER_INTERVAL {
                 owner_read = Instant::now();
@@ -210,19 +222,16 @@ impl<'a> PendingRequest<'a> {
             std::thread::sleep(REPLY_INTERVAL);
         }
         self.withdraw_unseen()?;
-        let seconds = RESPONSE_TIMEOUT.as_secs();
-        Ok(RequestOutcome::Unknown(io::Error::other(format!(
-            "it has not answered for {seconds} s; if it is stopped, let it go on first"
-        ))))
+        Ok(RequestOutcome::Unknown(no_reply()))
     }
 
-    fn reply(&self) -> Result<Option<String>, StoreError> {
+    /// Returns the text of the reply, if there is one.
+    fn reply(&self) -> Result<Option<Vec<u8>>, StoreError> {
         let sql = "SELECT reply FROM strata.mail WHERE id = $1";
         let row = self.connection.repeat_if_broken(|connection| {
             connection.query_optional(sql, &[(&self.id, Type::INT8)])
         })?;
-        let reply: Option<Vec<u8>> = row.and_then(|row| row.get(0));
-        Ok(reply.map(|reply| String::from_utf8_lossy(&reply).into_owned()))
+        Ok(row.and_then(|row| row.get(0)))
     }
 
     fn remove(&self) -> Result<(), StoreError> {
@@ -253,8 +262,8 @@ impl<'a> PendingRequest<'a> {
 #[cfg(test)]
 pub(in crate::storage) fn send_request(
     url: &DatabaseUrl,
-    request: &str,
-) -> impl Fn() -> Option<String> + use<> {
+    request: &RunRequest,
+) -> impl Fn() -> Option<RunReply> + use<> {
     let connection = Connection::open(url).unwrap();
     let run = find_run(&connection).unwrap();
     let id = PendingRequest::send(&connection, run, request).unwrap().id;
@@ -264,6 +273,6 @@ pub(in crate::storage) fn send_request(
             run,
             id,
         };
-        sent.reply().unwrap()
+        sent.reply().unwrap().and_then(decode_reply)
     }
 }

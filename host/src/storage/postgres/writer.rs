@@ -15,6 +15,7 @@ use tokio_postgres::{Client, Row, Statement};
 
 use super::append::{AppendRight, EncodedEvents, KnownEvent, PATIENCE, synchronous_commit};
 use super::connect::{Argument, StatementError, background, connect, statement_error};
+use super::mail_text::encode_reply;
 use super::per_database::PerDatabase;
 use crate::storage::Durability;
 use crate::storage::database_url::DatabaseUrl;
@@ -465,7 +466,7 @@ struct AppendColumns<'a> {
     rows: [Vec<i64>; 8],
     /// By reply: the number of the request to append, and the key of the request that is answered.
     answered: [Vec<i64>; 2],
-    replies: Vec<&'a [u8]>,
+    replies: Vec<Vec<u8>>,
 }
 
 impl<'a> AppendColumns<'a> {
@@ -516,7 +517,7 @@ impl<'a> AppendColumns<'a> {
         }
         for reply in &request.replies {
             push_row(&mut self.answered, [number, reply.id.0]);
-            self.replies.push(reply.text.as_bytes());
+            self.replies.push(encode_reply(&reply.reply).into_bytes());
         }
     }
 

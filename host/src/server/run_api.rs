@@ -1,0 +1,211 @@
+//! What other processes ask of the process that owns a run, as HTTP: `POST /v1/runs/RUN/messages`,
+//! `…/answers`, `…/cancel` and `…/pause`. Bodies are JSON, which this module does not look into.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::{Body, HttpBody, to_bytes};
+use axum::extract::Extension;
+use axum::http::{Method, StatusCode, Uri};
+use axum::response::{IntoResponse, Response};
+use axum::routing::post;
+use futures_util::future::BoxFuture;
+
+use super::connection::{Exchange, ExchangePhase};
+use super::response::{JSON, Problem, respond};
+
+/// The maximum size of a request's or a reply's body in bytes: enough for any message that `send`
+/// accepts, escaped, with its files in base64.
+pub(super) const MAX_BODY_BYTES: usize = 256 << 20;
+
+/// What can be asked of the process that owns a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RunOperation {
+    /// Put a message into the mailboxes.
+    Send,
+    /// Record answers of people.
+    Answer,
+    /// End the run for good.
+    Cancel,
+    /// End the run for a while.
+    Pause,
+}
+
+impl RunOperation {
+    /// All operations.
+    pub(crate) const ALL: [Self; 4] = [Self::Send, Self::Answer, Self::Cancel, Self::Pause];
+
+    /// Returns its name: the last part of its path.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Send => "messages",
+            Self::Answer => "answers",
+            Self::Cancel => "cancel",
+            Self::Pause => "pause",
+        }
+    }
+
+    /// Returns its path for a run.
+    pub(super) fn path(self, run: i64) -> String {
+        format!("/v1/runs/{run}/{}", self.name())
+    }
+}
+
+/// A request to the process that owns a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunRequest {
+    /// What is asked.
+    pub operation: RunOperation,
+    /// What it is about, as JSON.
+    pub body: String,
+}
+
+/// What became of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReplyStatus {
+    /// It was carried out, and what it changed is durable.
+    Done,
+    /// It was not accepted, and nothing has changed.
+    Refused,
+    /// It may have been carried out, but it could not be saved.
+    Unsaved,
+    /// The run ended before the request was carried out.
+    Ended,
+}
+
+impl ReplyStatus {
+    /// All of them.
+    pub(crate) const ALL: [Self; 4] = [Self::Done, Self::Refused, Self::Unsaved, Self::Ended];
+
+    /// Returns its name.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Refused => "refused",
+            Self::Unsaved => "unsaved",
+            Self::Ended => "ended",
+        }
+    }
+
+    /// Returns the type of the error that stands for it.
+    fn problem_type(self) -> String {
+        format!("urn:strata-host:{}", self.name())
+    }
+}
+
+/// The reply to a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunReply {
+    /// What became of the request.
+    pub status: ReplyStatus,
+    /// The result as JSON if the request was carried out, else the reason, in words.
+    pub body: String,
+}
+
+impl RunReply {
+    /// Returns the reply to a request that was not accepted.
+    pub(crate) fn refused(why: impl Into<String>) -> Self {
+        Self {
+            status: ReplyStatus::Refused,
+            body: why.into(),
+        }
+    }
+
+    /// Returns the reply that a response contains, or `None` if it is not the response of an owner to
+    /// a request that it has carried out or decided about.
+    pub(super) fn from_response(status: StatusCode, body: String) -> Option<Self> {
+        if status == StatusCode::OK {
+            let status = ReplyStatus::Done;
+            return Some(Self { status, body });
+        }
+        let problem: Problem = serde_json::from_str(&body).ok()?;
+        let is_meant = |status: &ReplyStatus| status.problem_type() == problem.kind;
+        let status = ReplyStatus::ALL.into_iter().find(is_meant)?;
+        Some(Self {
+            status,
+            body: problem.detail,
+        })
+    }
+}
+
+impl IntoResponse for RunReply {
+    fn into_response(self) -> Response {
+        let (http_status, title) = match self.status {
+            ReplyStatus::Done => return respond(StatusCode::OK, JSON, self.body),
+            ReplyStatus::Refused => (
+                StatusCode::UNPROCESSABLE_ENTITY,
+                "The request was not accepted",
+            ),
+            ReplyStatus::Unsaved => (
+                StatusCode::INTERNAL_SERVER_ERROR,
+                "The request could not be saved",
+            ),
+            ReplyStatus::Ended => (StatusCode::CONFLICT, "The run has ended"),
+        };
+        let kind = self.status.problem_type();
+        Problem::new(&kind, title, http_status, self.body).into_response()
+    }
+}
+
+/// Carries out a request and returns the reply to it.
+pub(crate) type RunRequestHandler =
+    Arc<dyn Fn(RunRequest) -> BoxFuture<'static, RunReply> + Send + Sync>;
+
+/// Returns the routes of a run.
+pub(super) fn run_routes(run: i64, handler: &RunRequestHandler) -> Router {
+    let mut routes = Router::new();
+    for operation in RunOperation::ALL {
+        let handler = Arc::clone(handler);
+        let serve = move |Extension(exchange): Extension<Exchange>, body: Body| {
+            carry_out(operation, handler, exchange, body)
+        };
+        routes = routes.route(&operation.path(run), post(serve));
+    }
+    routes
+        .method_not_allowed_fallback(reject_method)
+        .fallback(reject_path)
+}
+
+async fn carry_out(
+    operation: RunOperation,
+    handler: RunRequestHandler,
+    exchange: Exchange,
+    body: Body,
+) -> Response {
+    let body = match receive(body).await {
+        Ok(body) => body,
+        Err(problem) => return problem.into_response(),
+    };
+    exchange.enter(ExchangePhase::Handling);
+    // If this process was suspended, the client may have given up and made its request elsewhere or
+    // again. Nobody receives this response then.
+    if exchange.is_client_gone() {
+        return StatusCode::BAD_REQUEST.into_response();
+    }
+    let request = RunRequest { operation, body };
+    handler(request).await.into_response()
+}
+
+/// Receives a body.
+async fn receive(body: Body) -> Result<String, Problem> {
+    if body.size_hint().lower() > MAX_BODY_BYTES as u64 {
+        let detail = format!("a body has at most {} MiB", MAX_BODY_BYTES >> 20);
+        return Err(Problem::of_status(StatusCode::PAYLOAD_TOO_LARGE, detail));
+    }
+    let invalid = |detail| Problem::of_status(StatusCode::BAD_REQUEST, detail);
+    let bytes = to_bytes(body, MAX_BODY_BYTES)
+        .await
+        .map_err(|error| invalid(format!("the body cannot be received: {error}")))?;
+    String::from_utf8(bytes.into())
+        .map_err(|error| invalid(format!("the body is not text: {}", error.utf8_error())))
+}
+
+async fn reject_path(uri: Uri) -> Problem {
+    let detail = format!("nothing is served at `{}`", uri.path());
+    Problem::of_status(StatusCode::NOT_FOUND, detail)
+}
+
+async fn reject_method(method: Method, uri: Uri) -> Problem {
+    let detail = format!("`{}` is used with POST, not with {method}", uri.path());
+    Problem::of_status(StatusCode::METHOD_NOT_ALLOWED, detail)
+}
