@@ -19,6 +19,7 @@ mod directory;
 mod error;
 mod lease_status;
 mod lineage;
+mod listing;
 mod location;
 mod mailbox;
 mod memory;
@@ -85,6 +86,7 @@ use directory::lock::StorageLock;
 use directory::{StorageDirectory, file, lock, progress};
 pub use error::StoreError;
 pub use lease_status::{Heartbeat, LEASE_TIME, LeaseStatus};
+pub use listing::ListedRun;
 pub use location::{OpenedRun, PreparedRun, SavedForm, SavedRun, StorageLocation, VacantLocation};
 pub use mailbox::{IncomingRequest, MailId, MailReply, Mailbox, RequestHandler, RequestOutcome};
 pub use memory::{MemoryLease, MemoryStorage};
@@ -166,6 +168,18 @@ pub struct LoadedState {
 }
 
 impl LoadedState {
+    /// Returns the status of the run in this state.
+    fn status(&self) -> Status {
+        for record in self.tail.iter().rev() {
+            match &record.event {
+                Event::RunEnded(ended) => return ended.status,
+                Event::RunStarted(_) | Event::RunResumed(_) => return Status::Running,
+                _ => {}
+            }
+        }
+        self.base.status
+    }
+
     /// Whether a resume would have nothing to do.
     fn is_finished(&self) -> bool {
         // A message that came later is not handled yet, unless it was routed to nobody.

@@ -3,6 +3,7 @@
 
 mod leases;
 mod lineages;
+mod listing;
 #[cfg(feature = "postgres")]
 mod mail;
 #[cfg(feature = "postgres")]

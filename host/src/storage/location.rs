@@ -262,7 +262,7 @@ impl StorageLocation {
     }
 
     /// Refers to the directory, whether or not there is something; or to the database.
-    fn place(&self) -> Result<Place<'_>, StoreError> {
+    pub(super) fn place(&self) -> Result<Place<'_>, StoreError> {
         match &self.kind {
             LocationKind::Directory => {
                 let directory = StorageDirectory::path_for(&self.path);
@@ -591,7 +591,7 @@ impl StorageLocation {
 }
 
 /// A directory or a database.
-enum Place<'a> {
+pub(super) enum Place<'a> {
     Directory(StorageDirectory),
     Database(&'a DatabaseUrl),
 }

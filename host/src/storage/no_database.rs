@@ -128,6 +128,16 @@ impl RunSubmission {
     }
 }
 
+/// A run that cannot be listed.
+pub(super) struct NamedRun {
+    pub(super) key: i64,
+    pub(super) name: String,
+}
+
+pub(super) fn list_runs(url: &DatabaseUrl, _: usize) -> Result<Vec<NamedRun>, StoreError> {
+    unsupported(url)
+}
+
 pub(super) fn prepare(url: &DatabaseUrl) -> Result<DatabaseSettings, StoreError> {
     unsupported(url)
 }

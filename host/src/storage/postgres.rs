@@ -53,6 +53,7 @@ pub(super) use mail::{DatabaseMailbox, receive_requests, request_owner};
 #[cfg(test)]
 pub(super) use owner::declare_dead;
 pub(super) use owner::{OwnerWait, holder};
+pub(super) use run_name::list_runs;
 pub(super) use runs::{
     VacantRun, open_reader, place_run, require_run, require_vacant, run_identity, take_lease,
     vacate,

@@ -252,6 +252,18 @@ pub fn is_finished(bytes: &[u8]) -> Result<bool, ImportError> {
     Ok(is_document_finished(&parse::parse(bytes)?))
 }
 
+/// Returns the status of the run in this file. A file that says nothing about it, such as MetaGPT's, is
+/// one of a run that goes on. Returns `None` if the file cannot be parsed.
+pub fn saved_status(bytes: &[u8]) -> Option<Status> {
+    let file = parse::parse(bytes).ok()?;
+    let root = LocatedValue::root(&file);
+    let Some(saved) = root.get("strata") else {
+        return Some(Status::Running);
+    };
+    let end = saved.decode::<EndJson<'_>>().ok()?;
+    Some(end.status.map_or(Status::Running, |status| status.0))
+}
+
 /// Whether this is the file of a finished team, and its state is a certain checkpoint.
 pub fn is_finished_at(bytes: &[u8], checkpoint: Option<&CheckpointId>) -> bool {
     let at = |file: &Value| {

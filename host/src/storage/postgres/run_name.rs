@@ -1,22 +1,57 @@
-//! Finds the run of a URL by its name.
+//! Finds the run of a URL by its name, and lists the runs of a database.
 
+use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
 use super::connection::Connection;
 use super::schema::{SchemaState, schema_state};
+use crate::storage::database_url::DatabaseUrl;
 use crate::storage::error::StoreError;
 
 /// How many runs are listed in messages.
-const MAX_LISTED_RUNS: i64 = 20;
+const MAX_RUNS_IN_MESSAGES: i64 = 20;
 
-/// Returns the names of the newest runs, the newest first.
-fn known_runs(connection: &Connection) -> Result<Vec<String>, StoreError> {
+/// A run of a database.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::storage) struct NamedRun {
+    /// Its key.
+    pub key: i64,
+    /// Its name.
+    pub name: String,
+}
+
+/// Lists the run that a URL names, if it exists, or else the `limit` newest ones, the newest first.
+pub(in crate::storage) fn list_runs(
+    url: &DatabaseUrl,
+    limit: usize,
+) -> Result<Vec<NamedRun>, StoreError> {
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    newest_runs(&Connection::open(url)?, url.run.as_deref(), limit)
+}
+
+/// Returns the newest runs, of this name if there is one, the newest first.
+fn newest_runs(
+    connection: &Connection,
+    name: Option<&str>,
+    limit: i64,
+) -> Result<Vec<NamedRun>, StoreError> {
     if schema_state(connection)? == SchemaState::Absent {
         return Ok(Vec::new());
     }
-    let sql = "SELECT name FROM strata.run ORDER BY id DESC LIMIT $1";
-    let rows = connection.query(sql, &[(&MAX_LISTED_RUNS, Type::INT8)])?;
-    Ok(rows.iter().map(|row| row.get(0)).collect())
+    let sql = "SELECT id, name FROM strata.run WHERE $1 IS NULL OR name = $1 \
+               ORDER BY id DESC LIMIT $2";
+    let rows = connection.query(sql, &[(&name, Type::TEXT), (&limit, Type::INT8)])?;
+    let run = |row: &Row| NamedRun {
+        key: row.get(0),
+        name: row.get(1),
+    };
+    Ok(rows.iter().map(run).collect())
+}
+
+/// Returns the names of the newest runs, the newest first.
+fn known_runs(connection: &Connection) -> Result<Vec<String>, StoreError> {
+    let runs = newest_runs(connection, None, MAX_RUNS_IN_MESSAGES)?;
+    Ok(runs.into_iter().map(|run| run.name).collect())
 }
 
 /// Returns the name of the run that a connection is for. Fails if the URL names none.

@@ -1,0 +1,86 @@
+//! Lists the runs that are kept at a location.
+
+use strata_core::record::event::Status;
+
+use super::directory::DirectoryContent;
+use super::error::StoreError;
+use super::lineage::DIRECTORY_RUN;
+use super::location::{Place, SavedRun, StorageLocation};
+#[cfg(not(feature = "postgres"))]
+use super::no_database as database;
+#[cfg(feature = "postgres")]
+use super::postgres as database;
+use super::{StateSelector, team_json};
+
+/// A run, as it is listed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListedRun {
+    /// Where it is kept.
+    pub location: StorageLocation,
+    /// Its number there.
+    pub key: i64,
+    /// Its name there.
+    pub name: String,
+    /// Its status; `None` if what is saved of it cannot be read.
+    pub status: Option<Status>,
+}
+
+impl ListedRun {
+    fn new(location: StorageLocation, key: i64, name: &str) -> Self {
+        Self {
+            status: saved_status(&location),
+            location,
+            key,
+            name: name.to_owned(),
+        }
+    }
+}
+
+/// Returns the status of the run that is saved at a location, if it can be read.
+fn saved_status(location: &StorageLocation) -> Option<Status> {
+    match location.read_saved().ok()? {
+        SavedRun::Records(reader) => Some(reader.load(&StateSelector::Head).ok()?.status()),
+        SavedRun::TeamJson(bytes) => team_json::saved_status(&bytes),
+    }
+}
+
+impl StorageLocation {
+    /// Lists the runs that are kept here, the newest first, whoever holds leases of them. In a directory
+    /// there is at most one. Of a database, these are the run that the URL names or else the `limit`
+    /// newest ones. Reads the newest state of each of them.
+    ///
+    /// ```
+    /// use strata_host::StorageLocation;
+    ///
+    /// # fn main() -> Result<(), strata_host::storage::StoreError> {
+    /// let runs = StorageLocation::new("workspace/storage/team").list(20)?;
+    /// assert!(runs.is_empty(), "nothing is saved there");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Fails if the directory or the database cannot be read.
+    pub fn list(&self, limit: usize) -> Result<Vec<ListedRun>, StoreError> {
+        let mut runs = Vec::new();
+        match self.place()? {
+            Place::Directory(directory) => {
+                let content = directory.content()?;
+                if matches!(
+                    content,
+                    DirectoryContent::TeamJson | DirectoryContent::Database
+                ) {
+                    let (key, name) = DIRECTORY_RUN;
+                    runs.push(ListedRun::new(self.clone(), key, name));
+                }
+            }
+            Place::Database(url) => {
+                for run in database::list_runs(url, limit)? {
+                    let location = Self::of_database(url.with_run(&run.name));
+                    runs.push(ListedRun::new(location, run.key, &run.name));
+                }
+            }
+        }
+        Ok(runs)
+    }
+}
