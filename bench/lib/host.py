@@ -65,13 +65,18 @@ class Host:
         team.write_text(head + "".join(self.role(n, roles) for n in range(roles)))
         return team
 
-    def script_team(self, directory: Path, script: str, source: str) -> Path:
-        """Write a team whose only role answers itself with a script, and return its path."""
+    def build(self, language: str, directory: Path, file: str, source: str) -> Path:
+        """Make an action of that source in a language, and return the path of its component."""
+        run(["sh", "-c", f"cd '{directory.parent}' && exec '{self.program}' new action {directory.name} --lang {language}"])
+        (directory / file).write_text(source)
+        return Path(run([self.program, "build", directory], timeout_s=900).lines[-1])
+
+    def loop_team(self, directory: Path, action: str) -> Path:
+        """Write a team whose only role answers itself with an action, and return its path. `action` is the action's place."""
         directory.mkdir(parents=True, exist_ok=True)
-        (directory / script).write_text(source)
         (directory / "team.toml").write_text(
-            'schema = "strata.team/1"\n[team]\nname = "script"\nidea = "go"\n[run]\ndurability = "process"\n'
-            f'[[role]]\nname = "R"\nwatch = ["UserRequirement", "a"]\n[[role.action]]\nname = "a"\nscript = "{script}"\n'
+            'schema = "strata.team/1"\n[team]\nname = "loop"\nidea = "go"\n[run]\ndurability = "process"\n'
+            f'[[role]]\nname = "R"\nwatch = ["UserRequirement", "a"]\n[[role.action]]\nname = "a"\n{action}\n'
         )
         return directory / "team.toml"
 
