@@ -338,7 +338,8 @@ impl Lease for SqliteLease {
     }
 
     fn append(&mut self, records: &[Record], durability: Durability) -> Result<(), StoreError> {
-        append::append_now(self, records, durability)
+        self.begin_append(Append::new(records, durability))
+            .finish_blocking()
     }
 
     fn begin_append<'a>(&'a mut self, append: Append<'a>) -> Appending<'a> {

@@ -19,23 +19,8 @@ struct WrittenEvents {
     branch: Option<NewBranch>,
 }
 
-/// Appends events to the run of a lease.
-pub(super) fn append_now(
-    lease: &mut SqliteLease,
-    records: &[Record],
-    durability: Durability,
-) -> Result<(), StoreError> {
-    if records.is_empty() {
-        return Ok(());
-    }
-    let written = write_events(lease, records)?;
-    if durability == Durability::Full {
-        lease.sync()?;
-    }
-    finish_append(lease, written, records)
-}
-
-/// Begins to append events. If the owner has other work, the disk is still working when this returns.
+/// Begins to append events. If the owner has other work, the disk is still working when this returns;
+/// otherwise, the append is done.
 pub(super) fn begin_append<'a>(lease: &'a mut SqliteLease, append: Append<'a>) -> Appending<'a> {
     let Append {
         records,
@@ -43,24 +28,30 @@ pub(super) fn begin_append<'a>(lease: &'a mut SqliteLease, append: Append<'a>) -
         other_work,
         ..
     } = append;
+    if records.is_empty() {
+        return Appending::Done(Ok(()));
+    }
     // The first sync also syncs the directory, and a shared log is synced by others.
     let is_separable = other_work == OtherWork::Some
         && durability == Durability::Full
         && lease.wal_file.is_some()
         && lease.group_commit.is_none();
-    if !is_separable || records.is_empty() {
-        return Appending::Done(append_now(lease, records, durability));
+    let written = match write_events(lease, records) {
+        Ok(written) => written,
+        Err(error) => return Appending::Done(Err(error)),
+    };
+    if is_separable && let Err(error) = begin_sync(lease) {
+        return Appending::Done(Err(error));
     }
-    let begun = write_events(lease, records).and_then(|written| {
-        begin_sync(lease)?;
-        Ok(written)
-    });
-    match begun {
-        Err(error) => Appending::Done(Err(error)),
-        Ok(written) => Appending::Written(Box::new(move || {
-            lease.sync_log()?;
-            finish_append(lease, written, records)
-        })),
+    let finish = move || {
+        if durability == Durability::Full {
+            lease.sync()?;
+        }
+        finish_append(lease, written, records)
+    };
+    match is_separable {
+        true => Appending::Written(Box::new(finish)),
+        false => Appending::Done(finish()),
     }
 }
 
