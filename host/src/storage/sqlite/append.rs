@@ -3,7 +3,6 @@
 use super::SqliteLease;
 use super::write::insert_event;
 use crate::storage::current_lineage::NewBranch;
-use crate::storage::directory::names::WAL_FILE;
 use crate::storage::error::StoreError;
 use crate::storage::lineage::{StoredLineage, StoredRun, event_key};
 use crate::storage::{Append, Appending, Durability, OtherWork, Record, codec};
@@ -40,8 +39,8 @@ pub(super) fn begin_append<'a>(lease: &'a mut SqliteLease, append: Append<'a>) -
         Ok(written) => written,
         Err(error) => return Appending::Done(Err(error)),
     };
-    if is_separable && let Err(error) = begin_sync(lease) {
-        return Appending::Done(Err(error));
+    if is_separable && let Some(log) = &mut lease.wal_file {
+        log.begin_sync();
     }
     let finish = move || {
         if durability == Durability::Full {
@@ -52,17 +51,6 @@ pub(super) fn begin_append<'a>(lease: &'a mut SqliteLease, append: Append<'a>) -
     match is_separable {
         true => Appending::Written(Box::new(finish)),
         false => Appending::Done(finish()),
-    }
-}
-
-/// Has the disk begin to write the log.
-fn begin_sync(lease: &mut SqliteLease) -> Result<(), StoreError> {
-    let path = lease.lock.path.join(WAL_FILE);
-    match &mut lease.wal_file {
-        None => Ok(()),
-        Some(log) => log
-            .begin_sync()
-            .map_err(|e| StoreError::io(&path, "write", e)),
     }
 }
 

@@ -55,11 +55,12 @@ impl WalFile {
         self.file.sync_data()
     }
 
-    /// Has the disk begin to write what was committed. `sync` waits for it, and is needed as well.
-    pub(super) fn begin_sync(&mut self) -> io::Result<()> {
-        self.preallocate_if_grown()?;
-        begin_writing(&self.file);
-        Ok(())
+    /// Has the disk begin to write what was committed. `sync` waits for it, and is needed as well: if
+    /// nothing could be begun, it does all of the work, and reports why it cannot.
+    pub(super) fn begin_sync(&mut self) {
+        if self.preallocate_if_grown().is_ok() {
+            begin_writing(&self.file);
+        }
     }
 
     /// Allocates space if the log has grown.
