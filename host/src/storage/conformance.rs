@@ -28,11 +28,12 @@ use super::database_url::DatabaseUrl;
 use super::postgres::{self, OwnerWait, PostgresLease};
 use super::script::{copy, definition, scripted_run, team};
 use super::{
-    CheckpointOrigin, CheckpointRow, Durability, FIRST_LINE, GroupLog, Lease, LoadedState,
-    MemoryLease, MemoryStorage, Record, ReplacePolicy, SavedDefinition, StateSelector,
+    Append, CheckpointOrigin, CheckpointRow, Durability, FIRST_LINE, GroupLog, Lease, LoadedState,
+    MemoryLease, MemoryStorage, OtherWork, Record, ReplacePolicy, SavedDefinition, StateSelector,
     StorageDirectory, StoreError, checkpoint_of,
 };
 use crate::blob::{Blobs, digest_of};
+use crate::wait::wait;
 
 /// A kind of storage, with a run that is open.
 trait TestStorage {
@@ -310,6 +311,33 @@ fn what_is_appended_is_loaded() {
             assert_eq!(kept.lease().records(u64::MAX, 5).unwrap(), []);
             kept.reopen();
         }
+    });
+}
+
+#[test]
+fn events_that_are_appended_beside_other_work_are_loaded_like_any_others() {
+    let (records, end) = scripted_run(&pseudorandom(8, 3000), 200);
+    check(&fresh(), |kept| {
+        for (i, some) in records.chunks(7).enumerate() {
+            let durability = match i % 3 {
+                0 => Durability::Process,
+                _ => Durability::Full,
+            };
+            let append = Append {
+                other_work: OtherWork::Some,
+                ..Append::new(some, durability)
+            };
+            let mut calls = 0;
+            let appending = kept.lease().begin_append(append);
+            wait(appending.finish_beside(|| calls += 1)).unwrap();
+            assert!(calls <= 1, "the other work was done {calls} times");
+            if i % 5 == 4 {
+                kept.reopen();
+            }
+        }
+        assert_eq!(kept.lease().records(0, usize::MAX).unwrap(), records);
+        let saved = kept.lease().load(&StateSelector::Head).unwrap();
+        assert_eq!(loaded_state(&saved), end);
     });
 }
 

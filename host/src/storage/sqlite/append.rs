@@ -132,3 +132,62 @@ fn finish_append(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::storage::conformance::{loaded_state, pseudorandom, replay};
+    use crate::storage::script::{definition, scripted_run};
+    use crate::storage::{GroupLog, Lease, ReplacePolicy, StateSelector, StorageDirectory};
+
+    /// Appends events, and returns whether the disk was still working when the append had begun.
+    fn is_disk_working(
+        lease: &mut SqliteLease,
+        records: &[Record],
+        durability: Durability,
+        other_work: OtherWork,
+    ) -> bool {
+        let appending = lease.begin_append(Append {
+            other_work,
+            ..Append::new(records, durability)
+        });
+        let is_working = matches!(appending, Appending::Written(_));
+        appending.finish_blocking().unwrap();
+        is_working
+    }
+
+    #[test]
+    fn the_disk_works_beside_an_owner_with_other_work_once_the_directory_is_synced() {
+        use Durability::{Full, Process};
+        let (records, _) = scripted_run(&pseudorandom(13, 3000), 60);
+        let temp = tempfile::tempdir().unwrap();
+        let directory = StorageDirectory::new(temp.path().join("store"));
+        let created = directory.create(ReplacePolicy::Never, &replay(&[]), &definition());
+        let mut lease = created.unwrap().lease;
+        let cases = [
+            (10, Full, OtherWork::Some, false),
+            (10, Full, OtherWork::Some, true),
+            (10, Full, OtherWork::None, false),
+            (10, Process, OtherWork::Some, false),
+            (0, Full, OtherWork::Some, false),
+        ];
+        let mut at = 0;
+        for (count, durability, other_work, expected) in cases {
+            let next = &records[at..at + count];
+            let found = is_disk_working(&mut lease, next, durability, other_work);
+            assert_eq!(
+                found, expected,
+                "event {at}, {durability:?}, {other_work:?}"
+            );
+            at += count;
+        }
+        lease.join(&GroupLog::new());
+        for next in records[at..].chunks(10) {
+            let found = is_disk_working(&mut lease, next, Full, OtherWork::Some);
+            assert!(!found, "others sync a log that is shared");
+        }
+        assert_eq!(lease.records(0, usize::MAX).unwrap(), records);
+        let saved = lease.load(&StateSelector::Head).unwrap();
+        assert_eq!(loaded_state(&saved), replay(&records));
+    }
+}
