@@ -110,9 +110,10 @@ fn explain(error: &hyper::Error, is_taken: bool) -> SendError {
             SendError::Unanswered(io::Error::other("it ended before it answered"))
         }
         None if error.is_incomplete_message() => SendError::NotReceived,
-        // The connection was closed before anything was sent; or it was not, but what arrived was no
-        // response.
-        None if error.is_canceled() && cause::<hyper::Error>(error).is_none() => {
+        // Nothing was sent. Either the connection was closed, or what arrived was no response.
+        None if error.is_canceled()
+            && cause(error).is_none_or(hyper::Error::is_incomplete_message) =>
+        {
             SendError::NotReceived
         }
         None => SendError::Unanswered(io::Error::other("it answered something else")),
