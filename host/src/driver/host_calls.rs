@@ -479,7 +479,7 @@ impl HostCalls {
     pub(super) fn complete(&mut self, returned: ReturnedCall) -> Option<(AttemptId, Event)> {
         let id = returned.attempt;
         let result = returned.result?;
-        returned.charge.settle(result.cost);
+        returned.charge.complete(result.cost);
         let attempt = self
             .attempts
             .get_mut(&id.call)

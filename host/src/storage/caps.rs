@@ -359,7 +359,7 @@ impl CapCharge {
     }
 
     /// Charges the call with what it cost.
-    pub fn settle(mut self, cost: Usd) {
+    pub fn complete(mut self, cost: Usd) {
         self.charge_finally(cost);
     }
 
@@ -371,7 +371,7 @@ impl CapCharge {
         for ChargedScope { scope, era } in &self.scopes {
             // The last run with this scope may have left.
             if let Some(account) = accounts.get_mut(scope) {
-                account.settle(*era, self.usd, cost);
+                account.complete(*era, self.usd, cost);
             }
         }
     }

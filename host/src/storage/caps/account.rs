@@ -66,7 +66,7 @@ impl CapAccount {
     }
 
     /// Replaces what a call was charged with by what it cost.
-    pub(super) fn settle(&mut self, era: u64, charged: Usd, cost: Usd) {
+    pub(super) fn complete(&mut self, era: u64, charged: Usd, cost: Usd) {
         if era != self.era {
             return;
         }
@@ -156,11 +156,11 @@ mod tests {
         account.charge(Usd(7));
         assert_eq!(account.answer(Usd(4)), AccountAnswer::Short);
         assert_eq!(account.needed(Usd(4)), Some(Usd(1)));
-        account.settle(0, Usd(7), Usd(2));
+        account.complete(0, Usd(7), Usd(2));
         assert_eq!(account.answer(Usd(8)), AccountAnswer::Enough { era: 0 });
         // One that costs more is made up for by the next draw.
         account.charge(Usd(8));
-        account.settle(0, Usd(8), Usd(11));
+        account.complete(0, Usd(8), Usd(11));
         assert_eq!(account.needed(Usd(4)), Some(Usd(7)));
         assert_eq!(account.close(), Some(-3));
     }
@@ -173,7 +173,7 @@ mod tests {
         assert_eq!(account.note_draw(used_up), None);
         assert_eq!(account.answer(Usd(5)), AccountAnswer::Blocked);
         assert_eq!(account.needed(Usd(5)), None);
-        account.settle(0, Usd(10), Usd(10));
+        account.complete(0, Usd(10), Usd(10));
         assert_eq!(account.answer(Usd(5)), AccountAnswer::Short);
         assert_eq!(account.note_draw(used_up), Some(Usd(20)));
     }
@@ -195,7 +195,7 @@ mod tests {
         for _ in 0..2 * IDLE_HEARTBEATS {
             assert_eq!(account.note_heartbeat(true), None, "a call is under way");
         }
-        account.settle(0, Usd(4), Usd(1));
+        account.complete(0, Usd(4), Usd(1));
         for _ in 1..IDLE_HEARTBEATS {
             assert_eq!(account.note_heartbeat(true), None);
         }
@@ -213,7 +213,7 @@ mod tests {
         account.note_heartbeat(false);
         assert_eq!(account.answer(Usd(1_000)), AccountAnswer::NoCap);
         account.note_heartbeat(true);
-        account.settle(0, Usd(4), Usd(0));
+        account.complete(0, Usd(4), Usd(0));
         assert_eq!(account.answer(Usd(1)), AccountAnswer::Short);
         assert_eq!(account.close(), None);
     }

@@ -44,7 +44,7 @@ async fn processes_that_share_a_cap_never_exceed_it() {
             Some(mut charge) => {
                 charge.note_sent();
                 spent += 3;
-                charge.settle(Usd(3));
+                charge.complete(Usd(3));
             }
             None => refused += 1,
         }
@@ -75,7 +75,7 @@ async fn a_cap_that_is_used_up_is_named_and_one_that_does_not_exist_limits_nothi
     let run = cap.accounts().join(CapScope::parse("tenant").ok());
     let charged = charge(&run, Usd(8)).await.unwrap();
     assert!(charge(&run, Usd(8)).await.is_none(), "a call is under way");
-    charged.settle(Usd(8));
+    charged.complete(Usd(8));
     assert!(matches!(run.charge(Usd(8)), CapAdmission::Short));
     let reached = CapReached {
         scope: "all".into(),
