@@ -1,6 +1,5 @@
-//! Finds schemas that no value can match, as far as this is easy to see. A positive result is
-//! certain. A schema that is not found may still be impossible, since deciding this in general is
-//! as hard as any search.
+//! Finds JSON schemas that no value can match, as far as this is easy to see. A positive result is
+//! certain. Other schemas may be impossible too, since deciding this in general is intractable.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -11,8 +10,8 @@ use serde_json::{Map, Value};
 /// The maximum depth to which schemas are visited, including references. Anything deeper is assumed
 /// to be possible.
 const MAX_DEPTH: usize = 64;
-/// The maximum number of visits to schemas, counting each as often as references and lists lead to
-/// it: the number may grow exponentially with the depth. After that, everything is assumed to be
+/// The maximum number of visits to schemas. A schema is visited as often as references and lists lead
+/// to it, which may grow exponentially with the depth. After that many, everything is assumed to be
 /// possible.
 const MAX_VISITS: u32 = 10_000;
 /// The maximum number of values that are tried one by one.
@@ -100,22 +99,22 @@ impl Not for Kinds {
 /// Returns whether it is certain that no value matches a schema. `fits` returns whether a value
 /// matches it.
 pub(super) fn is_impossible(schema: &Value, fits: impl Fn(&Value) -> bool) -> bool {
-    let root = SchemaSearch {
-        schema,
+    let search = SchemaSearch {
+        root: schema,
         visits_left: Cell::new(MAX_VISITS),
     };
-    let possible = root.possible_kinds(schema, MAX_DEPTH);
+    let possible = search.possible_kinds(schema, MAX_DEPTH);
     if possible == Kinds::NONE {
         return true;
     }
-    let few = [
+    let null_and_booleans = [
         (Kinds::NULL, Value::Null),
         (Kinds::BOOLEAN, true.into()),
         (Kinds::BOOLEAN, false.into()),
     ];
-    let candidates = match root.candidates(schema, MAX_DEPTH) {
+    let candidates = match search.candidates(schema, MAX_DEPTH) {
         Some(candidates) => candidates,
-        None if possible & !(Kinds::NULL | Kinds::BOOLEAN) == Kinds::NONE => few
+        None if possible & !(Kinds::NULL | Kinds::BOOLEAN) == Kinds::NONE => null_and_booleans
             .iter()
             .filter(|(kind, _)| *kind & possible != Kinds::NONE)
             .map(|(_, value)| value)
@@ -125,33 +124,34 @@ pub(super) fn is_impossible(schema: &Value, fits: impl Fn(&Value) -> bool) -> bo
     candidates.len() <= MAX_CANDIDATES && !candidates.into_iter().any(fits)
 }
 
-/// The top-level schema, in which references are resolved.
+/// A search for values that match a schema.
 struct SchemaSearch<'a> {
-    schema: &'a Value,
+    /// The top-level schema, in which references are resolved.
+    root: &'a Value,
     /// How many visits are left.
     visits_left: Cell<u32>,
 }
 
 impl<'a> SchemaSearch<'a> {
-    /// Counts a visit to a schema. Returns `None` if there were too many, or if the schema is too
-    /// deep.
-    fn visit(&self, levels: usize) -> Option<usize> {
+    /// Counts a visit to a schema, and returns the depth that is left below it. Returns `None` if there
+    /// were too many visits, or if the schema is too deep.
+    fn visit(&self, depth_left: usize) -> Option<usize> {
         self.visits_left.set(self.visits_left.get().checked_sub(1)?);
-        levels.checked_sub(1)
+        depth_left.checked_sub(1)
     }
 
     /// Returns the schema that a reference points to.
     fn resolve_reference(&self, reference: &Value) -> Option<&'a Value> {
-        self.schema.pointer(reference.as_str()?.strip_prefix('#')?)
+        self.root.pointer(reference.as_str()?.strip_prefix('#')?)
     }
 
-    /// Returns all schemas that a value must match in order to match this one: itself, those in
-    /// `allOf`, and what they refer to.
-    fn conjuncts(&self, schema: &'a Value, levels: usize) -> Vec<&'a Value> {
+    /// Returns the schemas that a value must match in order to match this one: itself, those in
+    /// `allOf`, and what they refer to. Leaves out those beyond the limits.
+    fn conjuncts(&self, schema: &'a Value, depth_left: usize) -> Vec<&'a Value> {
         let mut found = Vec::new();
-        let mut open = vec![(schema, levels)];
-        while let Some((next, levels)) = open.pop() {
-            let Some(below) = self.visit(levels) else {
+        let mut pending = vec![(schema, depth_left)];
+        while let Some((next, depth_left)) = pending.pop() {
+            let Some(child_depth) = self.visit(depth_left) else {
                 continue;
             };
             let Value::Object(map) = next else {
@@ -161,29 +161,30 @@ impl<'a> SchemaSearch<'a> {
             let target = map
                 .get("$ref")
                 .and_then(|reference| self.resolve_reference(reference));
-            open.extend(target.map(|target| (target, below)));
-            // Older drafts ignore keywords next to a reference.
-            if target.is_some() && self.schema.get("$schema").is_some() {
+            pending.extend(target.map(|target| (target, child_depth)));
+            // Some drafts ignore keywords next to a reference. If a draft is named, they are ignored,
+            // so that the result stays certain.
+            if target.is_some() && self.root.get("$schema").is_some() {
                 continue;
             }
             found.push(next);
-            open.extend(
+            pending.extend(
                 map.get("allOf")
                     .and_then(Value::as_array)
                     .into_iter()
                     .flatten()
-                    .map(|all| (all, below)),
+                    .map(|all| (all, child_depth)),
             );
         }
         found
     }
 
     /// Returns the kinds of which some value may match a schema.
-    fn possible_kinds(&self, schema: &'a Value, levels: usize) -> Kinds {
-        let Some(below) = self.visit(levels) else {
+    fn possible_kinds(&self, schema: &'a Value, depth_left: usize) -> Kinds {
+        let Some(child_depth) = self.visit(depth_left) else {
             return Kinds::ALL;
         };
-        let conjuncts = self.conjuncts(schema, levels);
+        let conjuncts = self.conjuncts(schema, depth_left);
         let mut kinds = Kinds::ALL;
         for conjunct in &conjuncts {
             let map = match conjunct {
@@ -203,25 +204,25 @@ impl<'a> SchemaSearch<'a> {
                 if let Some(Value::Array(some)) = map.get(key) {
                     let any = some
                         .iter()
-                        .map(|one| self.possible_kinds(one, below))
+                        .map(|one| self.possible_kinds(one, child_depth))
                         .fold(Kinds::NONE, |all, one| all | one);
                     kinds = kinds & any;
                 }
             }
             if let Some(not) = map.get("not") {
-                kinds = kinds & !self.certain_kinds(not, below);
+                kinds = kinds & !self.certain_kinds(not, child_depth);
             }
         }
         let maps: Vec<_> = conjuncts
             .iter()
             .filter_map(|conjunct| conjunct.as_object())
             .collect();
-        kinds & kinds_within_bounds(&maps) & self.kinds_with_required(&maps, below)
+        kinds & kinds_within_bounds(&maps) & self.kinds_with_possible_parts(&maps, child_depth)
     }
 
     /// Returns the kinds of which every value matches a schema.
-    fn certain_kinds(&self, schema: &'a Value, levels: usize) -> Kinds {
-        let Some(below) = self.visit(levels) else {
+    fn certain_kinds(&self, schema: &'a Value, depth_left: usize) -> Kinds {
+        let Some(child_depth) = self.visit(depth_left) else {
             return Kinds::NONE;
         };
         let map = match schema {
@@ -237,32 +238,40 @@ impl<'a> SchemaSearch<'a> {
                     "title" | "description" | "default" | "examples" | "$comment" | "$schema"
                     | "$id" | "$defs" | "definitions" => Kinds::ALL,
                     "type" => Kinds::from_type_keyword(map),
-                    "not" => !self.possible_kinds(value, below),
+                    "not" => !self.possible_kinds(value, child_depth),
                     "allOf" => all()
-                        .map(|one| self.certain_kinds(one, below))
+                        .map(|one| self.certain_kinds(one, child_depth))
                         .fold(Kinds::ALL, |all, one| all & one),
                     "anyOf" => all()
-                        .map(|one| self.certain_kinds(one, below))
+                        .map(|one| self.certain_kinds(one, child_depth))
                         .fold(Kinds::NONE, |all, one| all | one),
-                    "$ref" => self
-                        .resolve_reference(value)
-                        .map_or(Kinds::NONE, |target| self.certain_kinds(target, below)),
+                    "$ref" => self.resolve_reference(value).map_or(Kinds::NONE, |target| {
+                        self.certain_kinds(target, child_depth)
+                    }),
                     _ => return Kinds::NONE,
                 };
         }
         kinds
     }
 
-    /// Returns the kinds that remain after excluding those whose required parts are impossible.
-    fn kinds_with_required(&self, maps: &[&'a Map<String, Value>], levels: usize) -> Kinds {
+    /// Returns all kinds but objects and arrays that must contain something that no value matches.
+    fn kinds_with_possible_parts(
+        &self,
+        maps: &[&'a Map<String, Value>],
+        depth_left: usize,
+    ) -> Kinds {
         let mut kinds = Kinds::ALL;
-        let is_none = |schema: &'a Value| self.possible_kinds(schema, levels) == Kinds::NONE;
-        let required: BTreeSet<&str> = texts(maps, "required").collect();
+        let cannot_match =
+            |schema: &'a Value| self.possible_kinds(schema, depth_left) == Kinds::NONE;
+        let required: BTreeSet<&str> = string_items(maps, "required").collect();
         let at_least = max_number(maps, "minItems").unwrap_or_default();
         for map in maps {
             let properties = map.get("properties").and_then(Value::as_object);
             let of_key = |key: &str| properties.and_then(|properties| properties.get(key));
-            if required.iter().any(|key| of_key(key).is_some_and(is_none)) {
+            if required
+                .iter()
+                .any(|key| of_key(key).is_some_and(cannot_match))
+            {
                 kinds = kinds & !Kinds::OBJECT;
             }
             // The schema of the first item, which must exist.
@@ -271,7 +280,7 @@ impl<'a> SchemaSearch<'a> {
                 .and_then(Value::as_array)
                 .and_then(|items| items.first());
             let item = first.or_else(|| map.get("items").filter(|items| !items.is_array()));
-            if at_least >= 1.0 && item.is_some_and(is_none) {
+            if at_least >= 1.0 && item.is_some_and(cannot_match) {
                 kinds = kinds & !Kinds::ARRAY;
             }
             let any = map
@@ -279,18 +288,18 @@ impl<'a> SchemaSearch<'a> {
                 .and_then(Value::as_f64)
                 .unwrap_or(1.0)
                 >= 1.0;
-            if any && map.get("contains").is_some_and(is_none) {
+            if any && map.get("contains").is_some_and(cannot_match) {
                 kinds = kinds & !Kinds::ARRAY;
             }
         }
         kinds
     }
 
-    /// Returns a list that includes every value that matches a schema, if there are only finitely
-    /// many.
-    fn candidates(&self, schema: &'a Value, levels: usize) -> Option<Vec<&'a Value>> {
-        let below = self.visit(levels)?;
-        let conjuncts = self.conjuncts(schema, levels);
+    /// Returns a list that includes every value that matches a schema, if `enum` or `const` limits
+    /// them.
+    fn candidates(&self, schema: &'a Value, depth_left: usize) -> Option<Vec<&'a Value>> {
+        let child_depth = self.visit(depth_left)?;
+        let conjuncts = self.conjuncts(schema, depth_left);
         let maps = conjuncts.iter().filter_map(|conjunct| conjunct.as_object());
         for map in maps {
             if let Some(values) = listed_values(map) {
@@ -300,8 +309,10 @@ impl<'a> SchemaSearch<'a> {
                 let Some(Value::Array(some)) = map.get(key) else {
                     continue;
                 };
-                let all: Option<Vec<_>> =
-                    some.iter().map(|one| self.candidates(one, below)).collect();
+                let all: Option<Vec<_>> = some
+                    .iter()
+                    .map(|one| self.candidates(one, child_depth))
+                    .collect();
                 if let Some(all) =
                     all.filter(|all| all.iter().map(Vec::len).sum::<usize>() <= MAX_CANDIDATES)
                 {
@@ -322,7 +333,11 @@ fn listed_values(map: &Map<String, Value>) -> Option<Vec<&Value>> {
     }
 }
 
-fn texts<'a>(maps: &[&'a Map<String, Value>], key: &'static str) -> impl Iterator<Item = &'a str> {
+/// Returns the strings in the arrays that the schemas have for a key.
+fn string_items<'a>(
+    maps: &[&'a Map<String, Value>],
+    key: &'static str,
+) -> impl Iterator<Item = &'a str> {
     let lists = maps
         .iter()
         .filter_map(|map| map.get(key)?.as_array())
@@ -360,7 +375,7 @@ fn kinds_within_bounds(maps: &[&Map<String, Value>]) -> Kinds {
             kinds = kinds & !kind;
         }
     }
-    let required: BTreeSet<&str> = texts(maps, "required").collect();
+    let required: BTreeSet<&str> = string_items(maps, "required").collect();
     if min_number(maps, "maxProperties").is_some_and(|most| (required.len() as f64) > most) {
         kinds = kinds & !Kinds::OBJECT;
     }

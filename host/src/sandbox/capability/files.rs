@@ -286,7 +286,7 @@ impl AttemptFiles {
         let below = self
             .changes
             .iter()
-            .filter(|(path, _)| target.mapping.relative_path(path).is_some());
+            .filter(|(path, _)| target.mapping.path_inside(path).is_some());
         let (removed, added) = below.fold((old, length), |(removed, added), (_, change)| {
             (
                 removed.saturating_add(content_bytes(&change.before)),
@@ -302,9 +302,7 @@ impl AttemptFiles {
             // Files of the role's finished actions may not have been written to the disk yet, and
             // may be written at any moment.
             let awaited = |(path, content): (&String, &PathContent)| {
-                let placed_bytes = match at
-                    .root
-                    .inspect(Path::new(&*at.mapping.relative_path(path)?))
+                let placed_bytes = match at.root.inspect(Path::new(&*at.mapping.path_inside(path)?))
                 {
                     Ok(DiskEntry::File { bytes, .. }) => bytes,
                     _ => 0,
@@ -484,7 +482,7 @@ impl AttemptFiles {
                 .map(|(path, change)| (path, &change.after)),
         );
         for (path, content) in decided {
-            let inside = target.mapping.relative_path(path);
+            let inside = target.mapping.path_inside(path);
             let below = inside
                 .as_deref()
                 .and_then(|inside| strip_directory(&directory, inside));

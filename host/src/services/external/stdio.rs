@@ -38,9 +38,9 @@ const POLL_INTERVAL: Duration = Duration::from_millis(5);
 /// The interval of checks whether a program that writes nothing has ended. Its end is noticed
 /// immediately unless a process that it started keeps its output open.
 const EXIT_POLL_INTERVAL: Duration = Duration::from_millis(200);
-/// How often the output of such a process is polled after the program has ended: for half a second,
-/// or less if it writes much.
-const LAST_POLLS: u32 = 100;
+/// How many times the output is polled after the program has ended, while a process that it started
+/// keeps it open. Also counts polls that find something.
+const MAX_POLLS_AFTER_EXIT: u32 = 100;
 
 type WriteResultSender = oneshot::Sender<io::Result<()>>;
 
@@ -54,12 +54,12 @@ pub(super) fn program_path(name: &str, dir: &Path) -> PathBuf {
     }
 }
 
-/// A running program in a process group of its own, which contains all its descendants and does not
-/// receive the signals of the terminal. Dropping it kills the group.
+/// A running program in a process group of its own, which does not receive the signals of the
+/// terminal. Dropping it kills the group.
 pub(super) struct ExternalProgram {
     child: Arc<Mutex<ChildProcess>>,
     /// `None` once its input was closed.
-    lines: Option<sync::SyncSender<(String, WriteResultSender)>>,
+    outgoing: Option<sync::SyncSender<(String, WriteResultSender)>>,
     incoming: mpsc::Receiver<ExternalEvent>,
     /// The time at which the input is closed; after that, the time of the warning, and then the
     /// time at which the program is killed.
@@ -69,7 +69,8 @@ pub(super) struct ExternalProgram {
 }
 
 impl ExternalProgram {
-    /// Starts a program in a directory, for the team that is saved in another one.
+    /// Starts a program in `dir`. `storage` is the directory in which the team's state is saved, if
+    /// there is one.
     pub(super) fn start(
         command: &[String],
         dir: &Path,
@@ -90,9 +91,9 @@ impl ExternalProgram {
             spawned.map_err(|e| format!("cannot start `{}`: {e}", program.display()))?;
         let (stdin, stdout) = (child.stdin.take().map(Arc::new), child.stdout.take());
         let child = Arc::new(Mutex::new(child));
-        let (lines, to_write) = sync::sync_channel(1);
-        let (found, incoming) = mpsc::channel(QUEUED_LINES);
-        let unread = stdin.as_ref().map(Arc::downgrade).unwrap_or_default();
+        let (outgoing, to_write) = sync::sync_channel(1);
+        let (events, incoming) = mpsc::channel(QUEUED_LINES);
+        let weak_stdin = stdin.as_ref().map(Arc::downgrade).unwrap_or_default();
         let output = stdout.map(|stdout| ProgramOutput {
             stdout,
             child: child.clone(),
@@ -100,28 +101,29 @@ impl ExternalProgram {
         });
         let threads = || {
             thread::Builder::new()
-                .name("external out".into())
+                .name("external stdin".into())
                 .spawn(move || write_lines(stdin, &to_write))?;
             thread::Builder::new()
-                .name("external in".into())
-                .spawn(move || read_lines(output, &unread, &found))
+                .name("external stdout".into())
+                .spawn(move || read_lines(output, &weak_stdin, &events))
         };
         threads().map_err(|e| format!("cannot start a thread: {e}"))?;
         Ok(Self {
             child,
-            lines: Some(lines),
+            outgoing: Some(outgoing),
             incoming,
             deadline: None,
             has_warned: false,
         })
     }
 
-    /// Writes a line. The returned list is always empty, because responses arrive through
-    /// `incoming`. Waits for the program to read the line, without limit if `tries` says so.
+    /// Writes a line, and waits until all of it is in the pipe: without limit if `retries` says so.
+    /// The line is queued before the future is awaited. The returned list is always empty, because
+    /// responses arrive through `incoming`.
     pub(super) fn write(
         &mut self,
         line: String,
-        tries: DeliveryRetries,
+        retries: DeliveryRetries,
     ) -> BoxFuture<'static, Result<Vec<String>, String>> {
         let gone = "the program has ended";
         let (done, written) = oneshot::channel();
@@ -129,9 +131,9 @@ impl ExternalProgram {
         // Lines are written one after another, so the channel is empty unless the program did not
         // read a line of an earlier run.
         let sent = match self
-            .lines
+            .outgoing
             .as_ref()
-            .map(|lines| lines.try_send((line, done)))
+            .map(|outgoing| outgoing.try_send((line, done)))
         {
             Some(Ok(())) => Ok(()),
             Some(Err(sync::TrySendError::Full(_))) => {
@@ -147,7 +149,7 @@ impl ExternalProgram {
                 tracing::warn!(
                     "the external program does not read what it is told; it is waited for"
                 );
-                let left = if tries == DeliveryRetries::Limited {
+                let left = if retries == DeliveryRetries::Limited {
                     PROGRAM_TIMEOUT - WARN_AFTER
                 } else {
                     Duration::MAX
@@ -170,7 +172,7 @@ impl ExternalProgram {
 
     /// Returns whether its input is open.
     pub(super) fn is_open(&self) -> bool {
-        self.lines.is_some()
+        self.outgoing.is_some()
     }
 
     /// Closes its input soon, unless the program writes something or is written to before.
@@ -187,11 +189,12 @@ impl ExternalProgram {
         }
     }
 
-    /// Returns what it writes next.
+    /// Returns the next event. Meanwhile, closes the input once the deadline has passed, and then
+    /// warns. Returns that the program is closed if it has not ended in time; the caller drops it.
     pub(super) async fn next_event(&mut self) -> ExternalEvent {
         loop {
             let deadline = self.deadline.as_mut();
-            let over = async {
+            let deadline_passed = async {
                 deadline
                     .map_or_else(|| Either::Left(pending()), Either::Right)
                     .await
@@ -202,10 +205,10 @@ impl ExternalProgram {
                     self.stay_open();
                     return next.unwrap_or_else(|| ExternalEvent::Closed { reason: "ended".into(), well: true });
                 }
-                () = over => {}
+                () = deadline_passed => {}
             }
             let left = PROGRAM_TIMEOUT.saturating_sub(WARN_AFTER);
-            let next = match (self.lines.take(), self.has_warned) {
+            let next = match (self.outgoing.take(), self.has_warned) {
                 (Some(_), _) => WARN_AFTER,
                 (None, false) => {
                     self.has_warned = true;
@@ -240,9 +243,9 @@ fn lock_child(child: &Mutex<ChildProcess>) -> MutexGuard<'_, ChildProcess> {
     child.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Writes lines until the channel is closed. Then keeps the pipe open until everything was read:
-/// only while it is open can the amount of unread data be queried. The program cannot distinguish
-/// this from an ended input.
+/// Writes lines until the channel is closed. Then keeps the pipe open until everything was read,
+/// because the amount of unread data can be queried only while it is open. To the program, whose
+/// input ends only after that, this makes no difference.
 fn write_lines(
     stdin: Option<Arc<ChildStdin>>,
     lines: &sync::Receiver<(String, WriteResultSender)>,
@@ -253,14 +256,14 @@ fn write_lines(
         // The receiver may have stopped waiting. That is no error.
         let _ = done.send(written);
     }
-    let is_asked_for = || Arc::weak_count(&stdin) > 0;
-    while is_asked_for() && is_unread(&stdin) {
+    let reader_is_alive = || Arc::weak_count(&stdin) > 0;
+    while reader_is_alive() && has_unread_data(&stdin) {
         thread::sleep(POLL_INTERVAL);
     }
 }
 
 /// Returns whether the pipe contains data that was not read yet.
-fn is_unread(stdin: &ChildStdin) -> bool {
+fn has_unread_data(stdin: &ChildStdin) -> bool {
     rustix::io::ioctl_fionread(stdin).is_ok_and(|bytes| bytes > 0)
 }
 
@@ -278,27 +281,27 @@ struct RemainingOutput {
     /// The number of bytes that were in the pipe when the end was noticed. The program may have
     /// written all of them.
     bytes: u64,
-    /// The number of times that more is waited for.
-    polls: u32,
+    /// The number of times that more may still be waited for.
+    polls_left: u32,
 }
 
 impl ProgramOutput {
     /// Waits until there is output or the pipe is closed. Returns false if the program has ended and
-    /// all of its output was read, but the pipe is still open.
-    fn is_ready(&mut self) -> io::Result<bool> {
+    /// its output was read, but the pipe is still open and nothing arrived for a while.
+    fn wait_for_output(&mut self) -> io::Result<bool> {
         loop {
             if self.remains.is_none() && matches!(lock_child(&self.child).try_wait(), Ok(Some(_))) {
                 self.remains = Some(RemainingOutput {
                     bytes: rustix::io::ioctl_fionread(&self.stdout)?,
-                    polls: LAST_POLLS,
+                    polls_left: MAX_POLLS_AFTER_EXIT,
                 });
             }
             let wait = match &mut self.remains {
                 None => EXIT_POLL_INTERVAL,
                 Some(RemainingOutput { bytes: 1.., .. }) => return Ok(true),
-                Some(RemainingOutput { polls: 0, .. }) => return Ok(false),
-                Some(RemainingOutput { polls, .. }) => {
-                    *polls -= 1;
+                Some(RemainingOutput { polls_left: 0, .. }) => return Ok(false),
+                Some(RemainingOutput { polls_left, .. }) => {
+                    *polls_left -= 1;
                     POLL_INTERVAL
                 }
             };
@@ -315,7 +318,7 @@ impl ProgramOutput {
 
 impl Read for ProgramOutput {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if !self.is_ready()? {
+        if !self.wait_for_output()? {
             tracing::warn!(
                 "the external program has ended, and a process that it started holds its output \
                  open; what that process writes is not read"
@@ -334,12 +337,12 @@ impl Read for ProgramOutput {
 fn read_lines(
     output: Option<ProgramOutput>,
     stdin: &Weak<ChildStdin>,
-    found: &mpsc::Sender<ExternalEvent>,
+    events: &mpsc::Sender<ExternalEvent>,
 ) {
     let Some(output) = output else { return };
     let child = output.child.clone();
     let mut lines = BufReader::new(output);
-    let why = loop {
+    let problem = loop {
         let mut line = Vec::new();
         match lines
             .by_ref()
@@ -348,7 +351,7 @@ fn read_lines(
         {
             Ok(0) => break None,
             Ok(_) if line.len() as u64 == MAX_LINE_BYTES => {
-                break Some(format!("wrote a line of more than {MAX_LINE_BYTES} bytes"));
+                break Some(format!("wrote a line of {MAX_LINE_BYTES} bytes or more"));
             }
             Ok(_) => {}
             Err(error) => break Some(format!("wrote what cannot be read: {error}")),
@@ -356,7 +359,7 @@ fn read_lines(
         match String::from_utf8(line) {
             Ok(line) if line.trim().is_empty() => {}
             Ok(line) => {
-                if found.blocking_send(ExternalEvent::Message(line)).is_err() {
+                if events.blocking_send(ExternalEvent::Message(line)).is_err() {
                     return;
                 }
             }
@@ -369,27 +372,27 @@ fn read_lines(
             }
         }
     };
-    if let Some(how) = why {
+    if let Some(reason) = problem {
         // Nobody reads its output any more, so it may never end on its own.
-        let _ = found.blocking_send(ExternalEvent::Closed {
-            reason: how,
+        let _ = events.blocking_send(ExternalEvent::Closed {
+            reason,
             well: false,
         });
         return;
     }
-    let glances = PROGRAM_TIMEOUT.as_millis() / POLL_INTERVAL.as_millis();
-    let ended = (0..glances).find_map(|_| {
+    let max_polls = PROGRAM_TIMEOUT.as_millis() / POLL_INTERVAL.as_millis();
+    let ended = (0..max_polls).find_map(|_| {
         let status = lock_child(&child).try_wait();
         status.ok()?.or_else(|| {
             thread::sleep(POLL_INTERVAL);
             None
         })
     });
-    let has_read_all = !stdin.upgrade().is_some_and(|stdin| is_unread(&stdin));
+    let has_read_all = !stdin.upgrade().is_some_and(|stdin| has_unread_data(&stdin));
     let well = has_read_all && ended.is_some_and(|status| status.success());
     let how = ended.map_or_else(
         || "does not end".into(),
         |status| format!("ended with {status}"),
     );
-    let _ = found.blocking_send(ExternalEvent::Closed { reason: how, well });
+    let _ = events.blocking_send(ExternalEvent::Closed { reason: how, well });
 }

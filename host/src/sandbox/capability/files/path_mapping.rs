@@ -1,6 +1,7 @@
 //! Recorded paths. A path below the team file's directory is recorded relative to it, so that a
 //! team can be moved with its files; any other path is absolute. So each file has one recorded
-//! path, through whichever grant it is reached. Links are not resolved.
+//! path, through whichever grant it is reached. A mapping does not resolve symbolic links; callers use
+//! `resolve_links` first.
 
 use std::borrow::Cow;
 use std::path::{Component, Path, PathBuf};
@@ -10,19 +11,20 @@ use std::path::{Component, Path, PathBuf};
 pub(super) struct PathMapping {
     /// The recorded path of the directory.
     recorded_path: String,
-    /// The path from it to the team file's directory, if that is below it.
+    /// The path from it to the team file's directory. `None` if that directory is the same or not below
+    /// it.
     path_to_base: Option<String>,
 }
 
 impl PathMapping {
-    /// Creates the value for the directory `host` of a team whose file is in `base`.
-    pub(super) fn new(base: &Path, host: &Path) -> Self {
-        let (base, host) = (normalize(base), normalize(host));
+    /// Creates the mapping of `directory` for a team whose file is in `base`.
+    pub(super) fn new(base: &Path, directory: &Path) -> Self {
+        let (base, directory) = (normalize_lexically(base), normalize_lexically(directory));
         let text = |path: &Path| path.to_string_lossy().into_owned();
-        let way = base.strip_prefix(&host).ok().map(text);
+        let path_to_base = base.strip_prefix(&directory).ok().map(text);
         Self {
-            recorded_path: text(host.strip_prefix(&base).unwrap_or(&host)),
-            path_to_base: way.filter(|way| !way.is_empty()),
+            recorded_path: text(directory.strip_prefix(&base).unwrap_or(&directory)),
+            path_to_base: path_to_base.filter(|path| !path.is_empty()),
         }
     }
 
@@ -32,24 +34,27 @@ impl PathMapping {
         match self
             .path_to_base
             .as_deref()
-            .and_then(|way| strip_directory(way, &inside))
+            .and_then(|path_to_base| strip_directory(path_to_base, &inside))
         {
-            Some(name) => name.into(),
+            Some(below_base) => below_base.into(),
             None => join(&self.recorded_path, &inside),
         }
     }
 
-    /// Returns the path in the directory of a recorded path; `None` if it is not in the directory.
-    pub(super) fn relative_path<'a>(&self, name: &'a str) -> Option<Cow<'a, str>> {
+    /// Returns the path, relative to the directory, of what has this recorded path. Returns `None` if
+    /// it is not in the directory.
+    pub(super) fn path_inside<'a>(&self, recorded: &'a str) -> Option<Cow<'a, str>> {
         match &self.path_to_base {
-            Some(way) if !name.starts_with('/') => Some(join(way, name).into()),
-            _ => strip_directory(&self.recorded_path, name).map(Cow::Borrowed),
+            Some(path_to_base) if !recorded.starts_with('/') => {
+                Some(join(path_to_base, recorded).into())
+            }
+            _ => strip_directory(&self.recorded_path, recorded).map(Cow::Borrowed),
         }
     }
 }
 
-/// Returns the rest of a path below a directory. Both must be absolute, or relative to the same
-/// directory.
+/// Returns the rest of a path below a directory, which is empty if both are the same. Both must be
+/// absolute, or relative to the same directory.
 pub(super) fn strip_directory<'a>(directory: &str, path: &'a str) -> Option<&'a str> {
     if directory.is_empty() {
         return (!path.starts_with('/')).then_some(path);
@@ -72,22 +77,22 @@ fn join(directory: &str, inside: &str) -> String {
 
 /// Resolves the links in a path, as far as the path exists.
 pub fn resolve_links(path: &Path) -> PathBuf {
-    let real = |above: &Path| match above.as_os_str().is_empty() {
+    let real = |ancestor: &Path| match ancestor.as_os_str().is_empty() {
         true => Path::new(".").canonicalize(),
-        false => above.canonicalize(),
+        false => ancestor.canonicalize(),
     };
     let resolved = path
         .ancestors()
-        .find_map(|above| Some((real(above).ok()?, path.strip_prefix(above).ok()?)));
-    // Joined by components, so that a missing path does not end in `/`.
+        .find_map(|ancestor| Some((real(ancestor).ok()?, path.strip_prefix(ancestor).ok()?)));
+    // Joined by components, because `join` with an empty rest would add a `/`.
     resolved.map_or_else(
         || path.to_owned(),
         |(real, rest)| real.iter().chain(rest).collect(),
     )
 }
 
-/// Removes `.` and `..` from a path.
-fn normalize(path: &Path) -> PathBuf {
+/// Removes `.` and `..` from a path, without looking at what is there.
+fn normalize_lexically(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for component in path.components() {
         match component {
@@ -109,18 +114,18 @@ mod tests {
     /// only in directories above.
     fn check(host: &str, inside: &str, name: &str) {
         let base = Path::new("/srv/team");
-        let tree = PathMapping::new(base, Path::new(host));
+        let mapping = PathMapping::new(base, Path::new(host));
         assert_eq!(
-            tree.recorded_path_of(Path::new(inside)),
+            mapping.recorded_path_of(Path::new(inside)),
             name,
             "{host} {inside}"
         );
         assert_eq!(
-            tree.relative_path(name).as_deref(),
+            mapping.path_inside(name).as_deref(),
             Some(inside),
             "{host} {name}"
         );
-        let lies = Path::new(host).join(inside);
+        let absolute = Path::new(host).join(inside);
         for host in [
             "/",
             "/srv",
@@ -131,9 +136,9 @@ mod tests {
             "/else",
         ] {
             let found = PathMapping::new(base, Path::new(host))
-                .relative_path(name)
+                .path_inside(name)
                 .map(Cow::into_owned);
-            let expected = lies
+            let expected = absolute
                 .strip_prefix(host)
                 .ok()
                 .map(|rest| rest.to_string_lossy().into_owned());
@@ -155,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_yet_lies_below_what_is() {
+    fn resolving_links_keeps_components_that_do_not_exist() {
         let here = std::env::current_dir()
             .and_then(|here| here.canonicalize())
             .expect("a directory");
@@ -165,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn ways_back_and_forth_make_no_difference() {
+    fn dot_components_make_no_difference() {
         let (base, host) = (
             Path::new("/srv/./team"),
             Path::new("/srv/team/../team/out/."),

@@ -130,7 +130,7 @@ impl Directories {
         };
         let roots = self.roots.iter().rev();
         let found = roots.filter_map(|(tree, root)| {
-            Some((root, PathBuf::from(&*tree.relative_path(&placement.path)?)))
+            Some((root, PathBuf::from(&*tree.path_inside(&placement.path)?)))
         });
         // The host normalises paths before it records them, but a record of other origin may have
         // paths that no action may write.
@@ -413,7 +413,7 @@ fn file_name(inside: &Path) -> String {
 pub(crate) fn is_visible_in(base: &Path, grants: &[DirGrant], path: &str) -> bool {
     grants.iter().any(|grant| {
         PathMapping::new(base, &grant.host)
-            .relative_path(path)
+            .path_inside(path)
             .is_some()
     })
 }

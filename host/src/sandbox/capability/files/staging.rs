@@ -22,9 +22,7 @@ impl AttemptFiles {
         let mut wanted = Vec::new();
         for GrantedDirectory { grant, tree, root } in &self.grants {
             let below = self.view.files.iter().filter_map(|(path, content)| {
-                let inside = tree
-                    .relative_path(path)
-                    .filter(|inside| !inside.is_empty())?;
+                let inside = tree.path_inside(path).filter(|inside| !inside.is_empty())?;
                 Some((PathBuf::from(&*inside), content))
             });
             let below: Vec<_> = below.collect();
