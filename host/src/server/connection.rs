@@ -66,7 +66,8 @@ impl ClientListener for TcpListener {
 }
 
 /// Accepts connections and serves each in a task of its own. Once `closing` is notified, it accepts
-/// no more, and returns when the open ones have ended.
+/// no more, closes those of clients that have not sent their whole request, and returns when the other
+/// ones have ended.
 ///
 /// `routes` is called for the first client, so that a run that no client reaches does not pay for it.
 pub(super) async fn serve_connections<L: ClientListener>(
@@ -76,13 +77,15 @@ pub(super) async fn serve_connections<L: ClientListener>(
     closing: Arc<Notify>,
 ) {
     let routes = LazyCell::new(routes);
+    let is_closing = watch::Sender::new(false);
     let mut exchanges = JoinSet::new();
     loop {
         tokio::select! {
             () = closing.notified() => break,
             accepted = listener.next_client(), if exchanges.len() < limits.clients => match accepted {
                 Ok(stream) => {
-                    exchanges.spawn(serve_client(stream, Router::clone(&routes), limits));
+                    let routes = Router::clone(&routes);
+                    exchanges.spawn(serve_client(stream, routes, limits, is_closing.subscribe()));
                 }
                 // Most likely there are no free file descriptors. Some will become free.
                 Err(_) => tokio::time::sleep(ACCEPT_RETRY_DELAY).await,
@@ -90,12 +93,17 @@ pub(super) async fn serve_connections<L: ClientListener>(
             Some(_) = exchanges.join_next() => {}
         }
     }
+    is_closing.send_replace(true);
     while exchanges.join_next().await.is_some() {}
 }
 
 /// Serves one request. A head that is too large is answered with 431.
-async fn serve_client<S>(stream: S, routes: Router, limits: ConnectionLimits)
-where
+async fn serve_client<S>(
+    stream: S,
+    routes: Router,
+    limits: ConnectionLimits,
+    is_closing: watch::Receiver<bool>,
+) where
     S: AsyncRead + AsyncWrite + AsFd + Send + Unpin + 'static,
 {
     let exchange = Exchange::new(&stream);
@@ -117,8 +125,11 @@ where
         .serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
     // An exchange that fails or takes too long concerns only its client.
     tokio::select! {
+        // What has arrived is received before it is decided whether the request is complete.
+        biased;
         _ = connection => {}
         () = exchange.expired(limits) => {}
+        () = exchange.cut_off(is_closing) => {}
     }
 }
 
@@ -181,5 +192,14 @@ impl Exchange {
             .wait_for(|phase| *phase == ExchangePhase::Responding)
             .await;
         tokio::time::sleep(limits.response_timeout).await;
+    }
+
+    /// Returns once the server closes, unless the request is complete by then.
+    async fn cut_off(&self, mut is_closing: watch::Receiver<bool>) {
+        // This fails if the server no longer exists, which ends the exchange, too.
+        let _ = is_closing.wait_for(|is_closing| *is_closing).await;
+        if *self.phase.borrow() != ExchangePhase::Receiving {
+            std::future::pending::<()>().await;
+        }
     }
 }

@@ -28,6 +28,8 @@ const GENEROUS: ConnectionLimits = ConnectionLimits {
 const SHORT: Duration = Duration::from_millis(50);
 /// The body of a request that has a long reply.
 const LONG: &str = "long";
+/// The body of a request whose reply is held back until the test lets it go.
+const HELD: &str = "held";
 /// The length of a long reply in bytes: more than sockets hold.
 const LONG_BYTES: usize = 8 << 20;
 
@@ -45,11 +47,21 @@ fn reply_to(request: &RunRequest) -> RunReply {
     }
 }
 
+/// A reply that is held back.
+#[derive(Default)]
+struct HeldReply {
+    /// Notified when its request is taken up.
+    taken_up: Notify,
+    /// Lets the reply go.
+    release: Notify,
+}
+
 /// An owner of a run.
 struct Owner {
     server: OwnerServer,
     /// How many requests it has carried out.
     carried_out: Arc<AtomicUsize>,
+    held: Arc<HeldReply>,
     runtime: Runtime,
     directory: TempDir,
 }
@@ -68,9 +80,18 @@ impl Owner {
         first(UnixStream::connect(&path).unwrap());
         let carried_out = Arc::new(AtomicUsize::new(0));
         let counter = Arc::clone(&carried_out);
+        let held = Arc::new(HeldReply::default());
+        let holder = Arc::clone(&held);
         let handler: RunRequestHandler = Arc::new(move |request| {
             counter.fetch_add(1, Ordering::Relaxed);
-            Box::pin(async move { reply_to(&request) })
+            let holder = Arc::clone(&holder);
+            Box::pin(async move {
+                if request.body == HELD {
+                    holder.taken_up.notify_one();
+                    holder.release.notified().await;
+                }
+                reply_to(&request)
+            })
         });
         let runtime = Runtime::new().unwrap();
         let server = {
@@ -80,6 +101,7 @@ impl Owner {
         Self {
             server,
             carried_out,
+            held,
             runtime,
             directory,
         }
@@ -289,5 +311,34 @@ fn a_request_of_a_client_that_has_disconnected_is_not_carried_out() {
     let request = b"POST /v1/runs/1/cancel HTTP/1.1\r\ncontent-length: 2\r\n\r\n{}";
     let owner = Owner::start_after(GENEROUS, |mut stream| stream.write_all(request).unwrap());
     assert!(owner.request(RunOperation::Pause, "{}").is_ok());
+    assert_eq!(owner.close(), 1);
+}
+
+#[test]
+fn clients_that_have_not_sent_their_request_do_not_delay_the_end() {
+    let owner = Owner::start(GENEROUS);
+    let head = "POST /v1/runs/1/cancel HTTP/1.1\r\ncontent-length: 4\r\n\r\n";
+    let idle = ["", "POST", head, &format!("{head}hel")].map(|part| {
+        let mut stream = owner.connect();
+        stream.write_all(part.as_bytes()).unwrap();
+        stream
+    });
+    let mut held = owner.connect();
+    held.write_all(format!("{head}{HELD}").as_bytes()).unwrap();
+    owner.runtime.block_on(owner.held.taken_up.notified());
+    owner.server.closing.notify_one();
+    for mut stream in idle {
+        let mut answer = Vec::new();
+        // What the owner has not read resets the connection.
+        if let Err(error) = stream.read_to_end(&mut answer) {
+            assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
+        }
+        assert_eq!(answer, b"");
+    }
+    // The one that was received is still answered.
+    owner.held.release.notify_one();
+    let mut answer = String::new();
+    held.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
     assert_eq!(owner.close(), 1);
 }
