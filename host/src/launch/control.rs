@@ -221,6 +221,7 @@ fn request_owner<T: DeserializeOwned>(
     let unconfirmed = |why: String| ControlOutcome::Answered(Err(LaunchError::Unconfirmed(why)));
     let reply = match location.request_owner(RunRequest { operation, body }) {
         RequestOutcome::NoOwner => return ControlOutcome::Nobody,
+        RequestOutcome::NotSent(error) => return ControlOutcome::Answered(Err(error.into())),
         RequestOutcome::Ended => return ControlOutcome::Ended,
         RequestOutcome::Unknown(error) => return unconfirmed(error.to_string()),
         RequestOutcome::Replied(reply) => reply,

@@ -27,6 +27,8 @@ const BUFFER_BYTES: usize = 64 << 10;
 /// Why a request has no reply.
 #[derive(Debug)]
 pub(crate) enum SendError {
+    /// This process could not send it, so it has certainly not been carried out.
+    NotSent(io::Error),
     /// The process closed the connection before it had received the whole request, so it has certainly
     /// not carried it out.
     NotReceived,
@@ -34,14 +36,8 @@ pub(crate) enum SendError {
     Unanswered(io::Error),
 }
 
-impl From<io::Error> for SendError {
-    fn from(error: io::Error) -> Self {
-        Self::Unanswered(error)
-    }
-}
-
 /// Sends a request for a run to its owner and waits for the reply. Fails with
-/// `ErrorKind::TimedOut` if that takes longer than `timeout`.
+/// `SendError::Unanswered`, of `ErrorKind::TimedOut`, if that takes longer than `timeout`.
 pub(crate) fn send_request(
     stream: UnixStream,
     run: i64,
@@ -51,16 +47,21 @@ pub(crate) fn send_request(
     let send = move || {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
-            .build()?;
+            .build()
+            .map_err(SendError::NotSent)?;
         runtime.block_on(async {
             tokio::time::timeout(timeout, exchange(stream, run, request))
                 .await
-                .unwrap_or_else(|_| Err(io::Error::from(ErrorKind::TimedOut).into()))
+                .unwrap_or_else(|_| Err(SendError::Unanswered(ErrorKind::TimedOut.into())))
         })
     };
     // The calling thread may be one of a runtime, which cannot wait for another one.
-    let sent = std::thread::Builder::new().spawn(send)?.join();
-    sent.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    let sending = std::thread::Builder::new()
+        .spawn(send)
+        .map_err(SendError::NotSent)?;
+    sending
+        .join()
+        .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 async fn exchange(
@@ -68,16 +69,18 @@ async fn exchange(
     run: i64,
     request: RunRequest,
 ) -> Result<RunReply, SendError> {
-    stream.set_nonblocking(true)?;
-    let stream = tokio::net::UnixStream::from_std(stream)?;
+    stream.set_nonblocking(true).map_err(SendError::NotSent)?;
+    let stream = tokio::net::UnixStream::from_std(stream).map_err(SendError::NotSent)?;
     // Without this, the connection would be read first, and an owner that had closed it before anything
     // was sent could not be told from one that ended later.
-    stream.writable().await?;
+    stream.writable().await.map_err(SendError::NotSent)?;
+    let not_sent =
+        |error: Box<dyn Error + Send + Sync>| SendError::NotSent(io::Error::other(error));
     let (mut sender, connection) = http1::Builder::new()
         .max_buf_size(BUFFER_BYTES)
         .handshake(TokioIo::new(stream))
         .await
-        .map_err(io::Error::other)?;
+        .map_err(|error| not_sent(error.into()))?;
     tokio::spawn(connection);
     let body = RequestBody::new(request.body);
     let is_taken = Arc::clone(&body.is_taken);
@@ -85,7 +88,7 @@ async fn exchange(
         .header(header::HOST, "localhost")
         .header(header::CONTENT_TYPE, JSON)
         .body(body)
-        .map_err(io::Error::other)?;
+        .map_err(|error| not_sent(error.into()))?;
     let response = match sender.send_request(request).await {
         Ok(response) => response,
         Err(error) => return Err(explain(&error, is_taken.load(Ordering::Relaxed))),

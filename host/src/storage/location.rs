@@ -518,7 +518,7 @@ impl StorageLocation {
         match self.place() {
             Ok(Place::Directory(directory)) => directory.request_owner(request),
             Ok(Place::Database(url)) => database::request_owner(url, &request),
-            Err(_) => RequestOutcome::NoOwner,
+            Err(error) => RequestOutcome::NotSent(error),
         }
     }
 

@@ -65,6 +65,8 @@ pub type RequestHandler =
 pub enum RequestOutcome {
     /// There is no owner that listens.
     NoOwner,
+    /// The request could not be sent, so it has certainly not been carried out.
+    NotSent(StoreError),
     /// The owner ended, and has certainly not carried out the request.
     Ended,
     /// The owner replied.
@@ -119,6 +121,10 @@ impl StorageDirectory {
         let (run, _) = DIRECTORY_RUN;
         match send_request(stream, run, request, RESPONSE_TIMEOUT) {
             Ok(reply) => RequestOutcome::Replied(reply),
+            Err(SendError::NotSent(error)) => {
+                let action = "send a request to the owner of";
+                RequestOutcome::NotSent(StoreError::io(self.path(), action, error))
+            }
             Err(SendError::NotReceived) => RequestOutcome::Ended,
             Err(SendError::Unanswered(error)) if error.kind() == ErrorKind::TimedOut => {
                 RequestOutcome::Unknown(no_reply())

@@ -1,6 +1,7 @@
 //! The client, with an owner that closes the connection or sends something else.
 
 use std::io::ErrorKind;
+use std::os::fd::OwnedFd;
 
 use super::*;
 
@@ -50,6 +51,18 @@ fn a_request_that_was_not_received_whole_was_not_carried_out() {
     for bytes in [0, 10, BODY_BYTES / 2] {
         check(&large, bytes);
     }
+}
+
+#[test]
+fn a_request_that_this_process_cannot_send_was_not_carried_out() {
+    // The system does not say when a file can be written, as is needed to send anything.
+    let file = OwnedFd::from(tempfile::tempfile().unwrap());
+    let request = RunRequest {
+        operation: RunOperation::Send,
+        body: "{}".into(),
+    };
+    let sent = send_request(UnixStream::from(file), RUN, request, PATIENCE);
+    assert!(matches!(sent, Err(SendError::NotSent(_))), "{sent:?}");
 }
 
 /// Checks that an owner that reads the whole request and then sends this gives no reply.

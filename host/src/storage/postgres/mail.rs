@@ -147,18 +147,25 @@ impl Inbox {
 
 /// Sends a request to the owner of a run and waits for the reply.
 pub(in crate::storage) fn request_owner(url: &DatabaseUrl, request: &RunRequest) -> RequestOutcome {
-    let ask = || -> Result<RequestOutcome, StoreError> {
-        let connection = Connection::open(url)?;
-        let run = find_run(&connection)?;
-        let Some(owner) = read_owner(&connection, run)?.owner else {
-            return Ok(RequestOutcome::NoOwner);
-        };
-        if owner.is_gone() {
-            return Ok(RequestOutcome::NoOwner);
-        }
-        PendingRequest::send(&connection, run, request)?.wait()
+    let connection = match Connection::open(url) {
+        Ok(connection) => connection,
+        Err(error) => return RequestOutcome::NotSent(error),
     };
-    ask().unwrap_or_else(|error| RequestOutcome::Unknown(io::Error::other(error)))
+    let run = match owned_run(&connection) {
+        Ok(Some(run)) => run,
+        Ok(None) => return RequestOutcome::NoOwner,
+        Err(error) => return RequestOutcome::NotSent(error),
+    };
+    PendingRequest::send(&connection, run, request)
+        .and_then(PendingRequest::wait)
+        .unwrap_or_else(|error| RequestOutcome::Unknown(io::Error::other(error)))
+}
+
+/// Returns the key of the run that a connection is for, if the run has an owner that is not gone.
+fn owned_run(connection: &Connection) -> Result<Option<i64>, StoreError> {
+    let run = find_run(connection)?;
+    let owner = read_owner(connection, run)?.owner;
+    Ok(owner.is_some_and(|owner| !owner.is_gone()).then_some(run))
 }
 
 /// A request that was sent and has no reply yet.
