@@ -4,15 +4,17 @@
 use std::sync::Arc;
 
 use axum::Router;
-use axum::body::{Body, HttpBody, to_bytes};
+use axum::body::{Body, HttpBody};
 use axum::extract::Extension;
 use axum::http::{Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use futures_util::future::BoxFuture;
+use futures_util::stream::StreamExt;
 
 use super::connection::{Exchange, ExchangePhase};
 use super::response::{JSON, Problem, respond};
+use crate::units::format_bytes;
 
 /// The maximum size of a request's or a reply's body in bytes: enough for any message that `send`
 /// accepts, escaped, with its files in base64.
@@ -172,7 +174,7 @@ async fn carry_out(
     exchange: Exchange,
     body: Body,
 ) -> Response {
-    let body = match receive(body).await {
+    let body = match receive(body, MAX_BODY_BYTES).await {
         Ok(body) => body,
         Err(problem) => return problem.into_response(),
     };
@@ -186,17 +188,26 @@ async fn carry_out(
     handler(request).await.into_response()
 }
 
-/// Receives a body.
-async fn receive(body: Body) -> Result<String, Problem> {
-    if body.size_hint().lower() > MAX_BODY_BYTES as u64 {
-        let detail = format!("a body has at most {} MiB", MAX_BODY_BYTES >> 20);
-        return Err(Problem::of_status(StatusCode::PAYLOAD_TOO_LARGE, detail));
-    }
+/// Receives a body of at most `max_bytes`. One that is said to be larger is not received at all.
+async fn receive(body: Body, max_bytes: usize) -> Result<String, Problem> {
     let invalid = |detail| Problem::of_status(StatusCode::BAD_REQUEST, detail);
-    let bytes = to_bytes(body, MAX_BODY_BYTES)
-        .await
-        .map_err(|error| invalid(format!("the body cannot be received: {error}")))?;
-    String::from_utf8(bytes.into())
+    let mut body = body.into_data_stream();
+    let mut bytes = Vec::new();
+    loop {
+        let least_bytes = (bytes.len() as u64).saturating_add(body.size_hint().lower());
+        if least_bytes > max_bytes as u64 {
+            let detail = format!("a body has at most {}", format_bytes(max_bytes as u64));
+            return Err(Problem::of_status(StatusCode::PAYLOAD_TOO_LARGE, detail));
+        }
+        match body.next().await {
+            Some(Ok(piece)) => bytes.extend_from_slice(&piece),
+            Some(Err(error)) => {
+                return Err(invalid(format!("the body cannot be received: {error}")));
+            }
+            None => break,
+        }
+    }
+    String::from_utf8(bytes)
         .map_err(|error| invalid(format!("the body is not text: {}", error.utf8_error())))
 }
 
@@ -208,4 +219,39 @@ async fn reject_path(uri: Uri) -> Problem {
 async fn reject_method(method: Method, uri: Uri) -> Problem {
     let detail = format!("`{}` is used with POST, not with {method}", uri.path());
     Problem::of_status(StatusCode::METHOD_NOT_ALLOWED, detail)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use futures_util::stream;
+
+    use super::*;
+
+    /// The maximum size of a body in these tests.
+    const MAX_BYTES: usize = 8;
+
+    /// Returns a body whose size is not known in advance.
+    fn chunked(pieces: &[&'static str]) -> Body {
+        let pieces: Vec<_> = pieces.iter().copied().map(Ok::<_, Infallible>).collect();
+        Body::from_stream(stream::iter(pieces))
+    }
+
+    #[tokio::test]
+    async fn a_body_that_is_too_large_is_rejected_alike_whether_its_size_was_declared() {
+        let too_large = StatusCode::PAYLOAD_TOO_LARGE.as_u16();
+        let check = async |body: Body, expected: Result<&str, u16>| {
+            let received = receive(body, MAX_BYTES).await;
+            let received = received.map_err(|problem| problem.status);
+            assert_eq!(received.as_deref().map_err(|status| *status), expected);
+        };
+        check(Body::from("12345678"), Ok("12345678")).await;
+        check(chunked(&["1234", "", "5678"]), Ok("12345678")).await;
+        check(Body::from("123456789"), Err(too_large)).await;
+        check(chunked(&["1234", "56789"]), Err(too_large)).await;
+        check(chunked(&["1234", "5678", "\u{ff}"]), Err(too_large)).await;
+        let endless = stream::repeat_with(|| Ok::<_, Infallible>("1234"));
+        check(Body::from_stream(endless), Err(too_large)).await;
+    }
 }
