@@ -26,21 +26,26 @@ pub struct ListedRun {
 }
 
 impl ListedRun {
-    fn new(location: StorageLocation, key: i64, name: &str) -> Self {
-        Self {
-            status: saved_status(&location),
+    fn read(location: StorageLocation, key: i64, name: &str) -> Result<Self, StoreError> {
+        let status = match saved_status(&location) {
+            // This says nothing about the run.
+            Err(error @ StoreError::Unreachable { .. }) => return Err(error),
+            status => status.ok().flatten(),
+        };
+        Ok(Self {
             location,
             key,
             name: name.to_owned(),
-        }
+            status,
+        })
     }
 }
 
-/// Returns the status of the run that is saved at a location, if it can be read.
-fn saved_status(location: &StorageLocation) -> Option<Status> {
-    match location.read_saved().ok()? {
-        SavedRun::Records(reader) => Some(reader.load(&StateSelector::Head).ok()?.status()),
-        SavedRun::TeamJson(bytes) => team_json::saved_status(&bytes),
+/// Returns the status of the run that is saved at a location, or `None` if its `team.json` is damaged.
+fn saved_status(location: &StorageLocation) -> Result<Option<Status>, StoreError> {
+    match location.read_saved()? {
+        SavedRun::Records(reader) => Ok(Some(reader.load(&StateSelector::Head)?.status())),
+        SavedRun::TeamJson(bytes) => Ok(team_json::saved_status(&bytes)),
     }
 }
 
@@ -60,7 +65,8 @@ impl StorageLocation {
     /// ```
     ///
     /// # Errors
-    /// Fails if the directory or the database cannot be read.
+    /// Fails if the directory or the database cannot be read, and if the database cannot be reached any
+    /// more while the runs are read.
     pub fn list(&self, limit: usize) -> Result<Vec<ListedRun>, StoreError> {
         let mut runs = Vec::new();
         match self.place()? {
@@ -71,16 +77,32 @@ impl StorageLocation {
                     DirectoryContent::TeamJson | DirectoryContent::Database
                 ) {
                     let (key, name) = DIRECTORY_RUN;
-                    runs.push(ListedRun::new(self.clone(), key, name));
+                    runs.push(ListedRun::read(self.clone(), key, name)?);
                 }
             }
             Place::Database(url) => {
                 for run in database::list_runs(url, limit)? {
                     let location = Self::of_database(url.with_run(&run.name));
-                    runs.push(ListedRun::new(location, run.key, &run.name));
+                    runs.push(ListedRun::read(location, run.key, &run.name)?);
                 }
             }
         }
         Ok(runs)
+    }
+}
+
+#[cfg(all(test, feature = "postgres"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_of_a_database_that_cannot_be_reached_is_not_listed_as_unreadable() {
+        // Nothing listens at this port.
+        let location = StorageLocation::new("postgres://nobody@127.0.0.1:1/runs?run=one");
+        let read = ListedRun::read(location, 1, "one");
+        assert!(
+            matches!(read, Err(StoreError::Unreachable { .. })),
+            "{read:?}"
+        );
     }
 }
