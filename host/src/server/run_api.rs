@@ -19,6 +19,8 @@ use crate::units::format_bytes;
 /// The maximum size of a request's or a reply's body in bytes: enough for any message that `send`
 /// accepts, escaped, with its files in base64.
 pub(super) const MAX_BODY_BYTES: usize = 256 << 20;
+/// The type of an error that stands for a status, up to the name of the status.
+const PROBLEM_TYPE_PREFIX: &str = "urn:strata-host:";
 
 /// What can be asked of the process that owns a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +47,12 @@ impl RunOperation {
             Self::Cancel => "cancel",
             Self::Pause => "pause",
         }
+    }
+
+    /// Returns the operation of this name, if there is one.
+    #[cfg(feature = "postgres")]
+    pub(crate) fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|one| one.name() == name)
     }
 
     /// Returns its path for a run.
@@ -89,9 +97,14 @@ impl ReplyStatus {
         }
     }
 
+    /// Returns the status of this name, if there is one.
+    pub(crate) fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|one| one.name() == name)
+    }
+
     /// Returns the type of the error that stands for it.
     fn problem_type(self) -> String {
-        format!("urn:strata-host:{}", self.name())
+        format!("{PROBLEM_TYPE_PREFIX}{}", self.name())
     }
 }
 
@@ -121,10 +134,9 @@ impl RunReply {
             return Some(Self { status, body });
         }
         let problem: Problem = serde_json::from_str(&body).ok()?;
-        let is_meant = |status: &ReplyStatus| status.problem_type() == problem.kind;
-        let status = ReplyStatus::ALL.into_iter().find(is_meant)?;
+        let name = problem.kind.strip_prefix(PROBLEM_TYPE_PREFIX)?;
         Some(Self {
-            status,
+            status: ReplyStatus::from_name(name)?,
             body: problem.detail,
         })
     }

@@ -39,10 +39,8 @@ fn reply_to(request: &RunRequest) -> RunReply {
         LONG => "x".repeat(LONG_BYTES),
         other => format!("{} {other}", request.operation.name()),
     };
-    let is_meant = |status: &ReplyStatus| status.name() == request.body;
-    let status = ReplyStatus::ALL.into_iter().find(is_meant);
     RunReply {
-        status: status.unwrap_or(ReplyStatus::Done),
+        status: ReplyStatus::from_name(&request.body).unwrap_or(ReplyStatus::Done),
         body,
     }
 }

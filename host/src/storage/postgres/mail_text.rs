@@ -11,9 +11,10 @@ pub(super) fn encode_request(request: &RunRequest) -> String {
 /// Returns the request that a text describes, if it describes one.
 pub(super) fn decode_request(text: Vec<u8>) -> Option<RunRequest> {
     let (name, body) = split_first_line(text)?;
-    let is_meant = |operation: &RunOperation| operation.name() == name;
-    let operation = RunOperation::ALL.into_iter().find(is_meant)?;
-    Some(RunRequest { operation, body })
+    Some(RunRequest {
+        operation: RunOperation::from_name(&name)?,
+        body,
+    })
 }
 
 /// Returns the text of a reply.
@@ -24,9 +25,10 @@ pub(super) fn encode_reply(reply: &RunReply) -> String {
 /// Returns the reply that a text describes, if it describes one.
 pub(super) fn decode_reply(text: Vec<u8>) -> Option<RunReply> {
     let (name, body) = split_first_line(text)?;
-    let is_meant = |status: &ReplyStatus| status.name() == name;
-    let status = ReplyStatus::ALL.into_iter().find(is_meant)?;
-    Some(RunReply { status, body })
+    Some(RunReply {
+        status: ReplyStatus::from_name(&name)?,
+        body,
+    })
 }
 
 /// Returns the first line of a text, and what follows it.
