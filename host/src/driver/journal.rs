@@ -438,7 +438,7 @@ mod tests {
         let durability = Durability::Process;
         let mut journal = Journal::new(stepper, Box::new(lease), FIRST_LINE, durability);
         let reply = MailReply {
-            id: MailId(1),
+            id: MailId::EXAMPLE,
             reply: RunReply::refused("not now"),
         };
         journal.stage_reply(reply.clone());

@@ -101,23 +101,8 @@ pub struct VacantDirectory {
 }
 
 impl VacantDirectory {
-    /// Creates the database, with the bytes of the files that `base` refers to.
-    #[cfg(test)]
-    pub fn create(
-        self,
-        base: &Environment,
-        definition: &SavedDefinition,
-        blobs: &Blobs,
-    ) -> Result<SqliteLease, StoreError> {
-        let image = DatabaseImage::new(&self.path, base, definition, blobs)?;
-        self.create_from_image(&image)
-    }
-
     /// Creates the database from its bytes.
-    pub(super) fn create_from_image(
-        self,
-        image: &DatabaseImage,
-    ) -> Result<SqliteLease, StoreError> {
+    pub(super) fn create(self, image: &DatabaseImage) -> Result<SqliteLease, StoreError> {
         SqliteLease::create(self.lock, &self.path, image)
     }
 }
@@ -454,7 +439,8 @@ impl StorageDirectory {
     ) -> Result<CreatedRun, StoreError> {
         let vacant = self.vacate(replace)?;
         let moved_to = vacant.moved_to.clone();
-        let lease = vacant.create(base, definition, &Blobs::new())?;
+        let image = DatabaseImage::new(&self.path, base, definition, &Blobs::new())?;
+        let lease = vacant.create(&image)?;
         Ok(CreatedRun { lease, moved_to })
     }
 

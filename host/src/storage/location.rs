@@ -156,9 +156,7 @@ impl VacantLocation<'_> {
     /// Creates the run.
     pub fn create(self) -> Result<Box<dyn Lease>, StoreError> {
         Ok(match self.place {
-            VacantPlace::Directory { directory, image } => {
-                Box::new(directory.create_from_image(&image)?)
-            }
+            VacantPlace::Directory { directory, image } => Box::new(directory.create(&image)?),
             VacantPlace::Database { run, contents } => {
                 let RunContents {
                     base,
@@ -311,7 +309,8 @@ impl StorageLocation {
     }
 
     /// Prepares a run that starts from `base`. `blobs` are the bytes of the files that `base` refers
-    /// to. This takes about as long as creating the run then does, and it changes nothing.
+    /// to. This changes nothing. For a directory, it builds the database in memory, so that little is
+    /// left to do once the directory is locked; for a database, creating the run does everything.
     pub fn prepare<'a>(
         &'a self,
         base: &'a Environment,

@@ -35,7 +35,13 @@ pub(super) const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Identifies a request that is kept in a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MailId(pub(crate) i64);
+pub struct MailId(pub(super) i64);
+
+#[cfg(test)]
+impl MailId {
+    /// An id for tests that have no database.
+    pub(crate) const EXAMPLE: Self = Self(1);
+}
 
 /// The reply to a request that is kept in a database.
 #[derive(Clone, Debug, PartialEq, Eq)]
