@@ -21,6 +21,7 @@ use http::HttpGrant;
 
 pub use limits::{Limit, LimitAdvice, LimitLocation, LimitReached, LimitUnit, Limits};
 pub use replacement::ComponentReplacement;
+pub(crate) use replacement::ReplacementReading;
 pub use schema::CompiledSchema;
 
 /// A component in a slot of a team.

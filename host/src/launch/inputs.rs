@@ -117,6 +117,9 @@ struct NamedFiles {
     teams: Vec<PathBuf>,
     /// All other files, and the source directories of components.
     others: BTreeSet<PathBuf>,
+    /// The replacements, which name further files. They are not listed in `others`, because a text
+    /// may name as many as it has bytes.
+    replacements: Vec<ComponentReplacement>,
     /// The directories that actions are granted.
     granted: Vec<ActionDirectory>,
 }
@@ -132,25 +135,16 @@ impl TeamInputs<'_> {
         {
             return Some(OutputConflict::Input("a file in which the team is saved"));
         }
-        let NamedFiles {
-            teams,
-            mut others,
-            granted,
-        } = self.named_files();
-        let signatures: Vec<PathBuf> = others.iter().map(|file| signature_path(file)).collect();
-        others.extend(signatures);
+        let named = self.named_files();
         const PART: OutputConflict = OutputConflict::Input("a file that the team is made from");
         // A lock file or a signature that does not exist yet would be read from then on, so these
         // are compared by name.
-        if others
-            .iter()
-            .any(|other| has_same_name_and_parent(other, file))
-        {
+        if named.any_other(&|other| has_same_name_and_parent(other, file)) {
             return Some(PART);
         }
         // No other file that does not exist yet can be an input.
         if let Some(place) = file_id(file) {
-            if teams.iter().any(|team| file_id(team) == Some(place)) {
+            if named.teams.iter().any(|team| file_id(team) == Some(place)) {
                 return Some(OutputConflict::Input("the team file"));
             }
             let is_source = |dir: &Path| {
@@ -158,18 +152,18 @@ impl TeamInputs<'_> {
                 files.iter().any(|source| file_id(source) == Some(place))
                     && !begins_with(file, output.beginning)
             };
-            let is_other = |other: &PathBuf| {
+            let is_other = |other: &Path| {
                 if other.is_dir() {
                     is_source(other)
                 } else {
                     file_id(other) == Some(place)
                 }
             };
-            if others.iter().any(is_other) {
+            if named.any_other(&is_other) {
                 return Some(PART);
             }
         }
-        self.find_granted(output, granted)
+        self.find_granted(output, named.granted)
     }
 
     /// Returns why a file must not be written because of a granted directory. Files in the storage
@@ -213,7 +207,7 @@ impl TeamInputs<'_> {
             others: self.policies.iter().chain(self.files).cloned().collect(),
             ..NamedFiles::default()
         };
-        named.add_replacements(self.components);
+        named.replacements.extend_from_slice(self.components);
         if let Some(team) = self.team {
             let definition = Definition::read_without_files(team).ok();
             named.add(referenced_files(team), definition.as_ref());
@@ -229,7 +223,7 @@ impl TeamInputs<'_> {
                 referenced_files_in_text(text, name, base),
                 definition.as_ref(),
             );
-            named.add_replacements(&saved.components);
+            named.replacements.extend_from_slice(&saved.components);
             named.teams.push(saved.file());
         }
         named
@@ -237,13 +231,17 @@ impl TeamInputs<'_> {
 }
 
 impl NamedFiles {
-    /// Adds all files that replacements may name.
-    fn add_replacements(&mut self, replacements: &[ComponentReplacement]) {
-        for replacement in replacements {
-            let readings = replacement.readings();
-            self.others
-                .extend(readings.iter().map(|reading| reading.file.to_owned()));
-        }
+    /// Returns whether a condition holds for any file but the team files, or for its signature.
+    fn any_other(&self, condition: &dyn Fn(&Path) -> bool) -> bool {
+        let replacing = self
+            .replacements
+            .iter()
+            .flat_map(ComponentReplacement::possible_files);
+        self.others
+            .iter()
+            .map(PathBuf::as_path)
+            .chain(replacing)
+            .any(|file| condition(file) || condition(&signature_path(file)))
     }
 
     fn add(&mut self, files: BTreeSet<PathBuf>, definition: Option<&Definition>) {
@@ -362,4 +360,44 @@ fn begins_with(file: &Path, beginning: &[u8]) -> bool {
     let read = open::regular(file)
         .and_then(|file| file.take(beginning.len() as u64).read_to_end(&mut found));
     read.is_ok() && (found.is_empty() || found == beginning)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_file_that_a_replacement_may_name_is_an_input() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        for name in ["p.wasm", "x=p.wasm", "other.wasm"] {
+            fs::write(path(name), "component").unwrap();
+        }
+        // This one could name as many files as it has bytes.
+        let long = ComponentReplacement::from("=".repeat(300_000));
+        let components = [
+            long,
+            ComponentReplacement::from(format!("A.p={}", path("x=p.wasm").display())),
+            ComponentReplacement::new("A.q", path("p.wasm")),
+        ];
+        let inputs = TeamInputs {
+            components: &components,
+            ..TeamInputs::default()
+        };
+        let check = |name: &str, is_input: bool| {
+            let found = inputs.find(&OutputFile {
+                path: &path(name),
+                beginning: b"{",
+                time: WriteTime::AfterRun,
+            });
+            let input = OutputConflict::Input("a file that the team is made from");
+            assert_eq!(found, is_input.then_some(input), "{name}");
+        };
+        check("p.wasm", true);
+        check("x=p.wasm", true);
+        check("other.wasm", false);
+        // A signature that does not exist yet would be read.
+        let signature = signature_path(Path::new("p.wasm"));
+        check(&signature.to_string_lossy(), true);
+    }
 }

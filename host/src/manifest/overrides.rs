@@ -12,7 +12,7 @@ use super::authored::{MAX_PARALLEL, budget_from_dollars};
 use super::component_location::{ComponentOverride, OverrideOrigin};
 use super::diagnostic::Diagnostics;
 use super::operator::OperatorPolicy;
-use crate::plugin::ComponentReplacement;
+use crate::plugin::{ComponentReplacement, ReplacementReading};
 use crate::services::variables::Variables;
 use crate::suggest::suggest;
 use crate::units::AMOUNTS;
@@ -142,7 +142,7 @@ impl Definition {
     ) -> Result<(), OverrideError> {
         let slots = slots_by_name(&self.team, self.plugins.keys());
         for replacement in components {
-            let (slot, file) = find_replaced_slot(&slots, replacement)?;
+            let (slot, file) = find_replaced_slot(&slots, replacement, from)?;
             let file = std::path::absolute(file).map_err(|source| OverrideError::Path {
                 argument: replacement.to_string(),
                 source,
@@ -182,15 +182,22 @@ fn slots_by_name<'a>(
     names
 }
 
-/// Returns the slot that a replacement is about, and the file. Of several readings, the first one
-/// with a slot of the team is meant.
+/// Returns the slot that a replacement is about, and the file. Of several readings, the one with the
+/// longest name of a slot of the team is meant. Paths are absolute when they are saved, so readings
+/// with an absolute path take precedence in what an earlier command line gave.
 fn find_replaced_slot<'a>(
     slots: &BTreeMap<String, Vec<Slot>>,
     replacement: &'a ComponentReplacement,
+    from: OverrideOrigin,
 ) -> Result<(Slot, &'a Path), OverrideError> {
-    let readings = replacement.readings();
     let argument = replacement.to_string();
-    for reading in &readings {
+    let is_likely = |reading: &ReplacementReading<'_>| match from {
+        OverrideOrigin::Current => true,
+        OverrideOrigin::Earlier => reading.file.is_absolute(),
+    };
+    let likely = replacement.readings().filter(is_likely);
+    let others = replacement.readings().filter(|reading| !is_likely(reading));
+    for reading in likely.chain(others) {
         match slots.get(reading.slot).map(Vec::as_slice) {
             Some([slot]) if !reading.file.as_os_str().is_empty() => {
                 return Ok((*slot, reading.file));
@@ -206,8 +213,9 @@ fn find_replaced_slot<'a>(
             argument,
         });
     }
-    let name = readings
-        .first()
+    let name = replacement
+        .readings()
+        .last()
         .map_or(argument.as_str(), |reading| reading.slot);
     let known: Vec<&str> = slots.keys().map(String::as_str).collect();
     let hint = match suggest(name, &known) {
@@ -215,4 +223,39 @@ fn find_replaced_slot<'a>(
         _ => "expected `ROLE.ACTION=FILE`".into(),
     };
     Err(OverrideError::Unknown { argument, hint })
+}
+
+#[cfg(test)]
+mod tests {
+    use strata_core::record::id::{ActionId, RoleId, SlotKind};
+
+    use super::*;
+
+    #[test]
+    fn the_longest_name_of_a_slot_is_meant_unless_an_absolute_path_was_saved() {
+        let names = ["A.p", "A.p=x", "A.p=/x"];
+        let slot = |at: u16| Slot {
+            role: RoleId(0),
+            kind: SlotKind::Action(ActionId(at)),
+        };
+        let slots: BTreeMap<String, Vec<Slot>> = (0..)
+            .zip(names)
+            .map(|(at, name)| (name.to_owned(), vec![slot(at)]))
+            .collect();
+        let check = |text: &str, from: OverrideOrigin, expected: (u16, &str)| {
+            let found = find_replaced_slot(&slots, &text.into(), from)
+                .map(|(slot, file)| (slot, file.to_owned()))
+                .unwrap_or_else(|error| panic!("{text}: {error}"));
+            assert_eq!(found, (slot(expected.0), expected.1.into()), "{text}");
+        };
+        use OverrideOrigin::{Current, Earlier};
+        check("A.p=p.wasm", Current, (0, "p.wasm"));
+        check("A.p=y=z", Current, (0, "y=z"));
+        check("A.p=x=p.wasm", Current, (1, "p.wasm"));
+        check("A.p=./x=p.wasm", Current, (0, "./x=p.wasm"));
+        check("A.p=/x=p.wasm", Current, (2, "p.wasm"));
+        check("A.p=x=/p.wasm", Earlier, (1, "/p.wasm"));
+        check("A.p=/x=p.wasm", Earlier, (0, "/x=p.wasm"));
+        check("A.p=x=p.wasm", Earlier, (1, "p.wasm"));
+    }
 }

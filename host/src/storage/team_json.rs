@@ -45,6 +45,7 @@ use strata_core::record::json::Json;
 use strata_core::record::message::Message;
 
 use super::SavedDefinition;
+use crate::plugin::ComponentReplacement;
 use located_value::LocatedValue;
 
 pub use described_team::described_team;
@@ -150,12 +151,19 @@ pub fn saved_definition(bytes: &[u8]) -> Result<Option<SavedDefinition>, ImportE
         None => DefinitionJson::default(),
     };
     if !written.text.is_empty() {
-        let components = written.components.0.into_owned();
+        let components = written.components.0.into_owned().into_iter();
+        let components = components
+            .map(ComponentReplacement::from_saved)
+            .collect::<Result<_, _>>()
+            .map_err(|what| ImportError::Invalid {
+                pointer: "/strata/definition/components".into(),
+                what,
+            })?;
         return Ok(Some(SavedDefinition {
             name: written.name.into_owned(),
             base: written.base.into_owned().into(),
             text: written.text.into_owned(),
-            components: components.into_iter().map(Into::into).collect(),
+            components,
         }));
     }
     if file.get("env").is_none() {
