@@ -74,10 +74,10 @@ impl StateEdit {
                     editable.name == named && is_role == matches!(scope, EditScope::Role(_))
                 };
                 let Some(found) = scopes.iter().find(is_meant) else {
-                    return Err(unknown_scope(&format!("{scope}/{key}"), &named, &scopes));
+                    return Err(unknown_scope(scope, &scopes));
                 };
                 new_edit(&found.scope, key, value.clone())
-                    .ok_or_else(|| missing_key(&format!("{scope}/{key}")))
+                    .ok_or_else(|| format!("a value of scope `{scope}` is set without a key"))
             }
             Self::Text(text) => parse_edit(&scopes, text),
         }
@@ -118,7 +118,10 @@ fn parse_edit(scopes: &[EditableScope], text: &str) -> Result<Edit, String> {
     let Some(EditableScope { name, scope }) = longest else {
         let place = text.split_once('=').map_or(text, |(place, _)| place);
         let name = place.rsplit_once('/').map_or(place, |(name, _)| name);
-        return Err(unknown_scope(text, name, scopes));
+        let known = list_scopes(name, scopes.iter());
+        return Err(format!(
+            "`{text}` sets nothing: it has to be SCOPE/KEY=JSON, and the scopes are {known}"
+        ));
     };
     let rest = &text[name.len() + 1..];
     // Keys may contain equal signs. The value begins behind the first one that is followed by valid
@@ -133,7 +136,8 @@ fn parse_edit(scopes: &[EditableScope], text: &str) -> Result<Edit, String> {
             "`{text}` sets no value: JSON or a text has to follow `=`, and what begins as JSON has to end as it"
         ));
     };
-    new_edit(scope, key, value).ok_or_else(|| missing_key(text))
+    new_edit(scope, key, value)
+        .ok_or_else(|| format!("`{text}` names no key: it has to be SCOPE/KEY=JSON"))
 }
 
 /// Returns the edit of a key, or `None` if the key is empty.
@@ -145,17 +149,28 @@ fn new_edit(scope: &EditedScope, key: &str, value: Json) -> Option<Edit> {
     })
 }
 
-fn missing_key(text: &str) -> String {
-    format!("`{text}` names no key: it has to be SCOPE/KEY=JSON")
+/// Describes a scope that the team does not have.
+fn unknown_scope(scope: &EditScope, scopes: &[EditableScope]) -> String {
+    let is_role = matches!(scope, EditScope::Role(_));
+    let same_kind = scopes
+        .iter()
+        .filter(|editable| matches!(editable.scope, EditedScope::Role(_)) == is_role);
+    let kind = match scope {
+        EditScope::Shared(_) => "shared scope",
+        EditScope::Role(_) => "scope of a role",
+    };
+    let known = list_scopes(&scope.to_string(), same_kind);
+    format!("the team has no {kind} `{scope}`; it has {known}")
 }
 
-/// Describes an edit of a scope that the team does not have.
-fn unknown_scope(text: &str, name: &str, scopes: &[EditableScope]) -> String {
-    let names = scopes.iter().map(|editable| editable.name.as_str());
-    let known: Vec<String> = names.clone().map(|name| format!("`{name}`")).collect();
-    let known = known.join(", ");
-    let meant = did_you_mean(name, names);
-    format!("`{text}` sets nothing: it has to be SCOPE/KEY=JSON, and the scopes are {known}{meant}")
+/// Lists the names of scopes. If `name` is similar to one of them, the text ends with a hint.
+fn list_scopes<'a>(name: &str, scopes: impl Iterator<Item = &'a EditableScope>) -> String {
+    let names: Vec<&str> = scopes.map(|editable| editable.name.as_str()).collect();
+    let known = match names.as_slice() {
+        [] => "none".to_owned(),
+        names => format!("`{}`", names.join("`, `")),
+    };
+    known + &did_you_mean(name, names.iter().copied())
 }
 
 /// Returns the key before the first equal sign, and the rest as a string. Returns `None` if the
@@ -297,11 +312,17 @@ component = "x.wasm"
             value(role("X/Y=Z"), "k"),
             Ok((EditedScope::Role(RoleId(1)), "k", "9")),
         );
-        check(value(shared("role/X"), "k"), Err("`role/X/k` sets nothing"));
+        check(
+            value(shared("role/X"), "k"),
+            Err("the team has no shared scope `role/X`; it has `a`, `a/b`, `tracking`"),
+        );
         check(
             value(role("Y"), "k"),
-            Err("`role/Y/k` sets nothing: it has to be SCOPE/KEY=JSON, and the scopes are `a`"),
+            Err("the team has no scope of a role `role/Y`; it has `role/X`, `role/X/Y=Z`"),
         );
-        check(value(shared("a"), ""), Err("`a/` names no key"));
+        check(
+            value(shared("a"), ""),
+            Err("a value of scope `a` is set without a key"),
+        );
     }
 }

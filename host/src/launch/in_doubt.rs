@@ -2,7 +2,6 @@
 //! what becomes of recorded writes.
 
 use std::fmt;
-use std::str::FromStr;
 
 use strata_core::machine::stepper::{Stepper, component_slot};
 use strata_core::record::event::{AttemptEvent, ComponentChanged, DoubtSettled, Event};
@@ -45,7 +44,7 @@ pub struct CallInDoubt {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DoubtDecision {
-    /// About all calls in doubt that no other decision is about.
+    /// About all calls in doubt that no other decision is about. There may be one such decision.
     All(DoubtVerdict),
     /// About one call.
     Call {
@@ -81,7 +80,11 @@ impl DoubtDecision {
                     text.strip_prefix(&doubt.id)
                         .is_some_and(|rest| rest.starts_with('='))
                 };
-                let named = doubts.iter().find(is_named)?;
+                // Names may contain equal signs. The longest matching name wins.
+                let named = doubts
+                    .iter()
+                    .filter(is_named)
+                    .max_by_key(|doubt| doubt.id.len())?;
                 Some(&text[..named.id.len()])
             }
         }
@@ -90,20 +93,27 @@ impl DoubtDecision {
     /// Returns what becomes of the calls that this is about.
     fn resolution(&self, doubts: &[CallInDoubt]) -> Result<DoubtResolution, LaunchError> {
         let text = match self {
-            Self::All(verdict) | Self::Call { verdict, .. } => return Ok(verdict.resolution()),
+            Self::All(verdict) | Self::Call { verdict, .. } => {
+                return verdict.resolution().map_err(|why| {
+                    LaunchError::InvalidInput(format!(
+                        "the response `{verdict}` is not valid: {why}"
+                    ))
+                });
+            }
             Self::Text(text) => text,
         };
         let words = match self.call_name(doubts) {
             Some(name) => &text[name.len() + 1..],
             None => text.as_str(),
         };
-        match words.parse::<DoubtVerdict>() {
-            Ok(verdict) => Ok(verdict.resolution()),
-            Err(why) => Err(LaunchError::InvalidInput(format!(
-                "`--in-doubt {words}` is neither `redo` nor `skip` nor a response in JSON ({why}); in doubt is {}",
-                list_names(doubts)
-            ))),
-        }
+        parse_verdict(words)
+            .and_then(|verdict| verdict.resolution())
+            .map_err(|why| {
+                LaunchError::InvalidInput(format!(
+                    "`--in-doubt {words}` is neither `redo` nor `skip` nor a response in JSON ({why}); in doubt is {}",
+                    list_names(doubts)
+                ))
+            })
     }
 }
 
@@ -130,27 +140,27 @@ impl fmt::Display for DoubtDecision {
 }
 
 impl DoubtVerdict {
-    fn resolution(&self) -> DoubtResolution {
-        match self {
+    /// Returns what is recorded. Fails with a description if the response cannot be read back.
+    fn resolution(&self) -> Result<DoubtResolution, String> {
+        Ok(match self {
             Self::Redo => DoubtResolution::Redo,
             Self::Skip => DoubtResolution::Answer(HttpResponse::default().to_json()),
-            Self::Response(response) => DoubtResolution::Answer(response.to_json()),
-        }
+            Self::Response(response) => {
+                let read = HttpResponse::from_json(&response.to_json())?;
+                DoubtResolution::Answer(read.to_json())
+            }
+        })
     }
 }
 
-impl FromStr for DoubtVerdict {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "redo" => Ok(Self::Redo),
-            "skip" => Ok(Self::Skip),
-            _ => {
-                let value =
-                    json::parse_untrusted(text).map_err(|error| format!("it is {error}"))?;
-                parse_operator_response(&value).map(Self::Response)
-            }
+/// Parses what the command line gives: `redo`, `skip` or a response in JSON.
+fn parse_verdict(text: &str) -> Result<DoubtVerdict, String> {
+    match text {
+        "redo" => Ok(DoubtVerdict::Redo),
+        "skip" => Ok(DoubtVerdict::Skip),
+        _ => {
+            let value = json::parse_untrusted(text).map_err(|error| format!("it is {error}"))?;
+            parse_operator_response(&value).map(DoubtVerdict::Response)
         }
     }
 }
@@ -247,11 +257,17 @@ fn decide(
         };
         decided.push((open.remove(at), decision.resolution(doubts)?));
     }
+    let mut about_all: Option<&DoubtDecision> = None;
     for decision in decisions {
         if decision.call_name(doubts).is_some() {
             continue;
         }
         let resolution = decision.resolution(doubts)?;
+        if let Some(first) = about_all.replace(decision) {
+            return Err(LaunchError::InvalidInput(format!(
+                "`{first}` and `{decision}` are both about all calls in doubt; give one of them, or name the call"
+            )));
+        }
         for doubt in open.drain(..) {
             decided.push((doubt, resolution.clone()));
         }
@@ -332,7 +348,12 @@ mod tests {
             call: CallKey::new(RoleId(0), Work::Plan),
             index,
         };
-        vec![doubt("A.p", 0), doubt("A.p:2", 1), doubt("A.q=x", 2)]
+        vec![
+            doubt("A.p", 0),
+            doubt("A.p:2", 1),
+            doubt("A.q", 2),
+            doubt("A.q=x", 3),
+        ]
     }
 
     fn check(decisions: &[DoubtDecision], expected: Result<&[(&str, &str)], &str>) {
@@ -362,7 +383,12 @@ mod tests {
             call: call.into(),
             verdict,
         };
-        let all = [("A.q=x", "0"), ("A.p", "redo"), ("A.p:2", "redo")];
+        let all = [
+            ("A.q=x", "0"),
+            ("A.p", "redo"),
+            ("A.p:2", "redo"),
+            ("A.q", "redo"),
+        ];
         check(&["redo".into(), "A.q=x=skip".into()], Ok(&all));
         check(
             &[
@@ -380,12 +406,13 @@ mod tests {
             Ok(&[("A.p", "201")]),
         );
         check(&["A.p:2={\"status\":201}".into()], Ok(&[("A.p:2", "201")]));
+        check(&["A.q=skip".into()], Ok(&[("A.q", "0")]));
         check(&[], Ok(&[]));
     }
 
     #[test]
     fn an_invalid_decision_is_refused_with_what_is_in_doubt() {
-        let names = "in doubt is `A.p`, `A.p:2`, `A.q=x`";
+        let names = "in doubt is `A.p`, `A.p:2`, `A.q`, `A.q=x`";
         check(&["again".into()], Err(names));
         check(&["A.p=again".into()], Err("`--in-doubt again` is neither"));
         check(
@@ -397,5 +424,17 @@ mod tests {
             verdict: DoubtVerdict::Redo,
         };
         check(&[unknown], Err("`B.p` is not in doubt; in doubt is `A.p`"));
+        check(
+            &["redo".into(), DoubtDecision::All(DoubtVerdict::Skip)],
+            Err("`redo` and `skip` are both about all calls in doubt"),
+        );
+        let no_status = HttpResponse {
+            status: 1000,
+            ..HttpResponse::default()
+        };
+        check(
+            &[DoubtDecision::All(DoubtVerdict::Response(no_status))],
+            Err("is not valid: `1000` is no status"),
+        );
     }
 }
