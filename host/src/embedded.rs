@@ -2,8 +2,9 @@
 //! project; and the host's interfaces, which some of them define.
 
 use std::collections::BTreeSet;
+use std::sync::LazyLock;
 
-use wit_parser::{PackageId, Resolve, SourceMap, WorldItem};
+use wit_parser::{InterfaceId, PackageId, Resolve, SourceMap, WorldItem};
 
 /// Embeds files of a directory of the project. This is a macro because `include_bytes!` needs
 /// literals.
@@ -22,9 +23,9 @@ pub type EmbeddedFile = (&'static str, &'static [u8]);
 pub const WIT_FILES: &[EmbeddedFile] = embedded!["wit": "handler.wit", "host.wit", "http.wit", "human.wit", "llm.wit", "types.wit", "world.wit"];
 
 /// The world that imports everything the host provides.
-pub(crate) const HOST_WORLD: &str = "host";
+const HOST_WORLD: &str = "host";
 
-/// Parses the WIT interfaces. Returns their package in what it also returns.
+/// Parses the WIT interfaces. Returns the parsed interfaces and the id of their package.
 pub(crate) fn parse_host_wit() -> (Resolve, PackageId) {
     let mut map = SourceMap::new();
     for (name, text) in WIT_FILES {
@@ -39,15 +40,25 @@ pub(crate) fn parse_host_wit() -> (Resolve, PackageId) {
     (resolve, package)
 }
 
-/// Returns the names of the interfaces that the host provides.
-pub(crate) fn host_interface_names() -> BTreeSet<String> {
-    let (resolve, package) = parse_host_wit();
+/// Returns the interfaces that the host provides.
+pub(crate) fn host_interfaces(
+    resolve: &Resolve,
+    package: PackageId,
+) -> impl Iterator<Item = InterfaceId> + '_ {
     let host = &resolve.worlds[resolve.packages[package].worlds[HOST_WORLD]];
-    let mut names = BTreeSet::new();
-    for item in host.imports.values() {
-        if let WorldItem::Interface { id, .. } = item {
-            names.extend(resolve.interfaces[*id].name.clone());
-        }
-    }
-    names
+    host.imports.values().filter_map(|item| match item {
+        WorldItem::Interface { id, .. } => Some(*id),
+        _ => None,
+    })
+}
+
+/// Returns the names of the interfaces that the host provides.
+pub(crate) fn host_interface_names() -> &'static BTreeSet<String> {
+    static NAMES: LazyLock<BTreeSet<String>> = LazyLock::new(|| {
+        let (resolve, package) = parse_host_wit();
+        host_interfaces(&resolve, package)
+            .filter_map(|id| resolve.interfaces[id].name.clone())
+            .collect()
+    });
+    &NAMES
 }

@@ -43,7 +43,7 @@ use toml::de::DeTable;
 use self::component_location::{ComponentLocation, ComponentOverride};
 pub use self::diagnostic::{Diagnostic, Diagnostics, Paint, SourceText};
 use self::diagnostic::{Problems, ReferencedFiles};
-pub(crate) use self::grants::{grantable_capabilities, line_to_add};
+pub(crate) use self::grants::{grantable_capabilities, is_always_available, line_to_add};
 pub(crate) use self::names::team_name;
 use self::operator::PolicyReduction;
 pub use self::outward::{

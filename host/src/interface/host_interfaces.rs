@@ -1,10 +1,10 @@
 //! Describes the host's own interfaces (`wit/`, as embedded in this program) as one JSON document.
 
 use serde_json::{Map, Value, json};
-use wit_parser::{Interface, Resolve, World, WorldItem};
+use wit_parser::{Interface, InterfaceId};
 
 use super::{SchemaWriter, with_description};
-use crate::embedded::{HOST_WORLD, parse_host_wit};
+use crate::embedded::{host_interfaces, parse_host_wit};
 
 /// Returns all interfaces as `interfaces.NAME.functions.NAME`, and the types they share under
 /// `$defs`.
@@ -13,14 +13,14 @@ use crate::embedded::{HOST_WORLD, parse_host_wit};
 /// models.
 pub fn document() -> Value {
     let (resolve, package) = parse_host_wit();
+    let provided: Vec<InterfaceId> = host_interfaces(&resolve, package).collect();
     let package = &resolve.packages[package];
-    let host = &resolve.worlds[package.worlds[HOST_WORLD]];
     let mut schemas = SchemaWriter::new(&resolve);
     let mut interfaces = Map::new();
     for (name, id) in &package.interfaces {
         let interface = &resolve.interfaces[*id];
         if !interface.functions.is_empty() {
-            let by = if imports_interface(&resolve, host, interface) {
+            let by = if provided.contains(id) {
                 "host"
             } else {
                 "action"
@@ -48,14 +48,6 @@ pub fn document() -> Value {
 pub fn package_name() -> String {
     let (resolve, package) = parse_host_wit();
     resolve.packages[package].name.to_string()
-}
-
-/// Returns whether a world imports an interface.
-fn imports_interface(resolve: &Resolve, world: &World, interface: &Interface) -> bool {
-    world.imports.values().any(|item| match item {
-        WorldItem::Interface { id, .. } => std::ptr::eq(&resolve.interfaces[*id], interface),
-        _ => false,
-    })
 }
 
 fn describe_interface(schemas: &mut SchemaWriter<'_>, interface: &Interface, by: &str) -> Value {

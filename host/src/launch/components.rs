@@ -17,7 +17,9 @@ use super::{LaunchError, Notice};
 use crate::bundle::path_in_bundle;
 use crate::driver::HostServices;
 use crate::interface::component;
-use crate::manifest::{Definition, Diagnostic, Diagnostics, grantable_capabilities, line_to_add};
+use crate::manifest::{
+    Definition, Diagnostic, Diagnostics, grantable_capabilities, is_always_available, line_to_add,
+};
 use crate::plugin::{Limits, Plugin};
 use crate::sandbox::{
     ComponentInfo, Directories, FunctionError, HiddenStorage, Metering, WasmSandbox, resolve_links,
@@ -422,7 +424,7 @@ fn check_exports_and_grants(
             role.component_name(slot.kind),
             role.name
         );
-        if ALWAYS_AVAILABLE.contains(&need.as_str()) {
+        if is_always_available(need) {
             return None;
         }
         let grantable = grantable_capabilities();
@@ -442,14 +444,3 @@ fn check_exports_and_grants(
         .reduce(Diagnostics::and)
         .map_or(Ok(()), Err)
 }
-
-/// The capabilities that every component has.
-const ALWAYS_AVAILABLE: [&str; 7] = [
-    "clock",
-    "environment",
-    "human",
-    "log",
-    "memory",
-    "random",
-    "state",
-];

@@ -18,6 +18,7 @@ use strata_core::record::host_call::Grant;
 use self::directory::DirBound;
 use self::llm::LlmBound;
 use super::table::{Located, TomlTable};
+use crate::embedded::host_interface_names;
 use crate::plugin::Grants;
 use crate::plugin::http::HttpGrant;
 
@@ -109,14 +110,14 @@ impl GrantBounds {
 pub(super) struct GrantLine {
     /// What the component may do: `call`.
     pub(super) verb: &'static str,
-    /// To what, and with what.
+    /// What it may do this to, and with what: `GET api.example.com with the secrets TOKEN`.
     pub(super) object: String,
 }
 
-/// Which uses of what is outside are listed.
+/// Selects the uses of what is outside the sandbox that are listed.
 #[derive(Clone, Copy)]
 pub(super) struct OutwardFilter<'a> {
-    /// Which of all uses.
+    /// Whether all uses are listed or only some.
     pub(super) scope: OutwardScope,
     /// Whether a path is outside.
     pub(super) is_outside: &'a dyn Fn(&Path) -> bool,
@@ -191,6 +192,16 @@ pub(crate) fn grantable_capabilities() -> Vec<&'static str> {
     names.to_vec()
 }
 
+/// Returns whether every component has a capability without a grant: an interface of the host that
+/// has functions and is not granted in `allow`.
+pub(crate) fn is_always_available(capability: &str) -> bool {
+    /// The interface that only defines types for the others.
+    const TYPES: &str = "types";
+    capability != TYPES
+        && host_interface_names().contains(capability)
+        && !grantable_capabilities().contains(&capability)
+}
+
 /// Returns the line of `allow` that grants a capability, unless it is granted already or needs no
 /// grant.
 pub(crate) fn line_to_add(grants: &Grants, capability: &str) -> Option<&'static str> {
@@ -229,7 +240,34 @@ mod tests {
             assert_eq!(line_to_add(&plugin.grants, kind.capability()), None);
         }
         let nothing = Grants::default();
-        assert_eq!(line_to_add(&nothing, "files"), Some(KINDS[1].example()));
+        assert_eq!(
+            line_to_add(&nothing, "files"),
+            Some(directory::DirsKind.example())
+        );
         assert_eq!(line_to_add(&nothing, "clock"), None);
+    }
+
+    #[test]
+    fn each_interface_of_the_host_is_granted_or_always_available() {
+        let always = host_interface_names()
+            .iter()
+            .filter(|name| is_always_available(name));
+        let always: Vec<&str> = always.map(String::as_str).collect();
+        assert_eq!(
+            always,
+            [
+                "clock",
+                "environment",
+                "human",
+                "log",
+                "media",
+                "memory",
+                "random",
+                "state"
+            ]
+        );
+        for name in ["files", "http", "types", "handler", "telepathy"] {
+            assert!(!is_always_available(name), "{name}");
+        }
     }
 }

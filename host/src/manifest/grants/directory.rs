@@ -73,7 +73,7 @@ pub(super) struct DirBound {
 fn read_grants(allow: &TomlTable<'_>) -> Vec<DirGrant> {
     let taken = RefCell::default();
     let dirs = allow
-        .key("dirs", "Directories.")
+        .key(Grant::Dirs.key(), "Directories.")
         .tables("`dirs`", |dir| read_grant(dir, &taken));
     dirs.into_iter().flatten().collect()
 }
@@ -108,7 +108,10 @@ fn read_grant(table: &TomlTable<'_>, taken: &RefCell<BTreeSet<String>>) -> Optio
 
 fn read_bounds(allow: &TomlTable<'_>) -> Vec<DirBound> {
     let dirs = allow
-        .key("dirs", "Directories, with everything below them.")
+        .key(
+            Grant::Dirs.key(),
+            "Directories, with everything below them.",
+        )
         .tables("`dirs`", read_bound);
     dirs.into_iter().flatten().collect()
 }

@@ -62,7 +62,7 @@ impl GrantKind for HttpKind {
 fn read_grants(table: &TomlTable<'_>, secrets: &mut Vec<Located<String>>) -> Vec<HttpGrant> {
     let secrets = RefCell::new(secrets);
     let grants = table
-        .key("http", "Hosts on the network.")
+        .key(Grant::Http.key(), "Hosts on the network.")
         .tables("`http`", |grant| {
             read_grant(grant, &mut secrets.borrow_mut())
         });

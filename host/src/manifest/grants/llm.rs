@@ -65,7 +65,7 @@ impl LlmBound {
 
 fn read_grant(allow: &TomlTable<'_>) -> Option<LlmGrant> {
     allow
-        .key("llm", "Language models.")
+        .key(Grant::Llm.key(), "Language models.")
         .table("`llm`", |llm| read_models(llm, GRANTED_MODELS))
         .flatten()
 }
@@ -79,7 +79,7 @@ fn read_bound(allow: &TomlTable<'_>) -> Option<LlmBound> {
         })
     };
     allow
-        .key("llm", "Language models, and where they are.")
+        .key(Grant::Llm.key(), "Language models, and where they are.")
         .table("`llm`", read)
         .flatten()
 }

@@ -22,13 +22,17 @@ impl GrantKind for EnvKind {
     }
 
     fn read(&self, allow: &TomlTable<'_>, authored: &mut AuthoredGrants) {
-        authored.grants.env = read(allow, "env", "Environment variables that may be read.");
+        authored.grants.env = read(
+            allow,
+            self.grant().key(),
+            "Environment variables that may be read.",
+        );
     }
 
     fn read_bound(&self, allow: &TomlTable<'_>, bounds: &mut GrantBounds) {
         bounds.env = read(
             allow,
-            "env",
+            self.grant().key(),
             "Environment variables; `*` stands for any run of characters.",
         );
     }
@@ -68,7 +72,7 @@ impl GrantKind for SecretsKind {
     fn read(&self, allow: &TomlTable<'_>, authored: &mut AuthoredGrants) {
         let names = read_located(
             allow,
-            "secrets",
+            self.grant().key(),
             "Secrets that may be named without being sent anywhere.",
         );
         authored.grants.secrets = names.iter().map(|name| name.value.clone()).collect();
@@ -79,7 +83,7 @@ impl GrantKind for SecretsKind {
     fn read_bound(&self, allow: &TomlTable<'_>, bounds: &mut GrantBounds) {
         bounds.secrets = read(
             allow,
-            "secrets",
+            self.grant().key(),
             "Secrets; `*` stands for any run of characters.",
         );
     }
