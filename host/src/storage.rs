@@ -71,7 +71,8 @@ pub use appending::{Append, Appending, OtherWork};
 #[cfg(test)]
 pub(crate) use caps::MemoryCap;
 pub use caps::{
-    CapAccounts, CapAdmission, CapChange, CapCharge, CapDraw, CapScope, CapState, CapStore, RunCaps,
+    CapAccounts, CapAdmission, CapChange, CapCharge, CapDraw, CapScope, CapState, CapStore,
+    MAX_CAP_DOLLARS, RunCaps,
 };
 pub use database_set::{
     DatabaseSet, DatabaseSettings, FencedDatabase, Intake, NameOrigin, SelectedDatabase,

@@ -289,9 +289,11 @@ fn describe_exhausted_budget(exhausted: &ExhaustedBudget) -> String {
 }
 
 /// Describes a cap above the run that is used up.
-fn describe_reached_cap(scope: &str, cap: Usd) -> String {
-    match CapScope::parse(scope) {
-        Ok(CapScope::All) => format!("the cap of {cap} for all runs is used up"),
-        _ => format!("the cap of {cap} for the runs of scope `{scope}` is used up"),
+fn describe_reached_cap(scope: &CapScope, cap: Usd) -> String {
+    match scope {
+        CapScope::All => format!("the cap of {cap} for all runs is used up"),
+        CapScope::Named(_) => {
+            format!("the cap of {cap} for the runs of scope `{scope}` is used up")
+        }
     }
 }

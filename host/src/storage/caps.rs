@@ -14,6 +14,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_util::future::BoxFuture;
+use serde::{Serialize, Serializer};
 use strata_core::record::event::CapReached;
 use strata_core::record::money::Usd;
 
@@ -22,6 +23,10 @@ use crate::wait::wait;
 use account::{AccountAnswer, CapAccount};
 #[cfg(test)]
 pub(crate) use memory::MemoryCap;
+
+/// The most dollars that a cap may have. A database stores caps as signed 64-bit integers in units of 10⁻¹² US
+/// dollars, the largest of which is about 9.2 million dollars; this is rounded down.
+pub const MAX_CAP_DOLLARS: f64 = 9e6;
 
 /// The name of the scope of all runs.
 const ALL: &str = "all";
@@ -87,6 +92,12 @@ impl CapScope {
     }
 }
 
+impl Serialize for CapScope {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
 impl fmt::Display for CapScope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
@@ -109,7 +120,7 @@ pub struct CapState {
 /// What an operator does with a cap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CapChange {
-    /// Sets it, or creates it with nothing spent.
+    /// Sets it, or creates it with nothing spent. It may be at most [`MAX_CAP_DOLLARS`].
     Set(Usd),
     /// Counts what is spent from zero.
     Restart,

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use rusqlite::ErrorCode;
 use strata_core::record::id::CheckpointId;
 use strata_core::record::lineage::parse_checkpoint_id;
+use strata_core::record::money::Usd;
 
 use super::codec::DecodeError;
 use super::group_log::is_log_link;
@@ -212,6 +213,16 @@ pub enum StoreError {
     Closed {
         /// The URL.
         path: PathBuf,
+    },
+    /// A cap is too large to be stored.
+    #[error("`{}` stores no cap of {cap}; set at most {most}", path.display())]
+    CapTooLarge {
+        /// The URL.
+        path: PathBuf,
+        /// The cap.
+        cap: Usd,
+        /// The largest one.
+        most: Usd,
     },
     /// Two databases have a run of the same name.
     #[error(

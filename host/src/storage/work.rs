@@ -7,10 +7,11 @@ use std::sync::Arc;
 
 use strata_core::record::event::Status;
 use strata_core::record::id::Digest;
+use strata_core::record::money::Usd;
 use strata_core::state::environment::Environment;
 use tokio::sync::Notify;
 
-use super::caps::{CapAccounts, CapChange, CapScope, CapState};
+use super::caps::{CapAccounts, CapChange, CapScope, CapState, MAX_CAP_DOLLARS};
 use super::database_set::{DatabaseSettings, FencedDatabase, Intake};
 use super::database_url::DatabaseUrl;
 use super::lease_status::LeaseStatus;
@@ -248,7 +249,17 @@ impl RunDatabase {
     }
 
     /// Changes a cap. Returns whether there is one of this scope.
+    ///
+    /// # Errors
+    /// Fails with `StoreError::CapTooLarge` if it would be larger than [`MAX_CAP_DOLLARS`].
     pub fn change_cap(&self, scope: &CapScope, change: CapChange) -> Result<bool, StoreError> {
+        let most = Usd::from_dollars(MAX_CAP_DOLLARS);
+        if let CapChange::Set(cap) = change
+            && cap > most
+        {
+            let path = self.to_string().into();
+            return Err(StoreError::CapTooLarge { path, cap, most });
+        }
         database::change_cap(&self.url, scope, change)
     }
 
@@ -331,5 +342,22 @@ impl WorkerRegistration {
     /// Gives up a run that was taken, unless it was taken over.
     pub fn release(&mut self, run: &ClaimedRun, release: &RunRelease) -> Result<(), StoreError> {
         self.registration.release(run, release)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cap_that_a_database_cannot_store_is_refused_without_asking_it() {
+        let database = RunDatabase::parse("postgres://host.invalid/teams").unwrap();
+        let set = CapChange::Set(Usd::from_dollars(MAX_CAP_DOLLARS + 1.0));
+        let refused = database.change_cap(&CapScope::All, set).unwrap_err();
+        assert!(
+            matches!(refused, StoreError::CapTooLarge { .. }),
+            "{refused}"
+        );
+        assert!(i64::try_from(Usd::from_dollars(MAX_CAP_DOLLARS).0).is_ok());
     }
 }

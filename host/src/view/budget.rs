@@ -12,8 +12,9 @@ use crate::storage::CapScope;
 /// A budget that is exhausted.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ExhaustedBudget {
-    /// The name of the scope if it is a cap above the run: `all`, or that with which it was submitted.
-    pub cap_scope: Option<String>,
+    /// The scope if it is a cap above the run: all runs, or those with the name with which this one was
+    /// submitted.
+    pub cap_scope: Option<CapScope>,
     /// The name of the role whose budget it is; `None` for the budget of the team.
     pub role: Option<String>,
     /// The money that was spent, in US dollars.
@@ -38,7 +39,7 @@ impl ExhaustedBudget {
         let raise = raise_budget(stepper, ceiling);
         if let Some(reached) = &env.cap_reached {
             return Self {
-                cap_scope: Some(scope_name(reached)),
+                cap_scope: Some(cap_scope(reached)),
                 role: None,
                 spent: env.spent,
                 max_spend: Some(reached.cap),
@@ -95,7 +96,7 @@ pub fn raise_budget(stepper: &Stepper, ceiling: Option<&(Usd, String)>) -> Sugge
             arguments: Vec::new(),
             comment: Some(format!(
                 "after `strata-host database cap URL --scope {} --set USD`",
-                scope_name(reached)
+                cap_scope(reached)
             )),
         };
     }
@@ -118,12 +119,10 @@ pub fn raise_budget(stepper: &Stepper, ceiling: Option<&(Usd, String)>) -> Sugge
     }
 }
 
-/// Returns the name of the scope of a cap. What is saved may be somebody else's, and no such name.
-fn scope_name(reached: &CapReached) -> String {
-    match CapScope::parse(&reached.scope) {
-        Ok(scope) => scope.name().to_owned(),
-        Err(_) => "?".to_owned(),
-    }
+/// Returns the scope of a cap. What is saved may be somebody else's and not the name of a scope; it is
+/// then replaced by `?`, because it is shown and suggested as an argument.
+fn cap_scope(reached: &CapReached) -> CapScope {
+    CapScope::parse(&reached.scope).unwrap_or_else(|_| CapScope::Named("?".into()))
 }
 
 /// Returns the arguments that raise the step limit. Steps before a resume count, too.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use strata_core::record::money::Usd;
 use strata_host::ComponentReplacement;
-use strata_host::storage::{CapScope, RunDatabase, StorageLocation};
+use strata_host::storage::{CapScope, MAX_CAP_DOLLARS, RunDatabase, StorageLocation};
 
 use super::saved_path;
 
@@ -145,16 +145,13 @@ pub(crate) struct DatabaseArgs {
     pub(crate) database: RunDatabase,
 }
 
-/// The most dollars that a cap may have.
-const MAX_CAP_USD: f64 = 9e6;
-
 /// Parses a number of dollars.
 fn parse_cap(text: &str) -> Result<Usd, String> {
     let dollars: Option<f64> = text.parse().ok();
     dollars
-        .filter(|dollars| (0.0..=MAX_CAP_USD).contains(dollars))
+        .filter(|dollars| (0.0..=MAX_CAP_DOLLARS).contains(dollars))
         .map(Usd::from_dollars)
-        .ok_or_else(|| format!("give a number of US dollars, at most {MAX_CAP_USD}"))
+        .ok_or_else(|| format!("give a number of US dollars, at most {MAX_CAP_DOLLARS}"))
 }
 
 #[derive(Args)]

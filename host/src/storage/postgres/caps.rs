@@ -152,7 +152,7 @@ fn draw(
     if let Some(drawn) = drawn(TAKE_SLICE)? {
         return Ok(drawn);
     }
-    let Some(row) = connection.query_optional(READ_REST, &[scope.clone()])? else {
+    let Some(row) = connection.query_optional(READ_REST, std::slice::from_ref(&scope))? else {
         return Ok(CapDraw::NoCap);
     };
     let (cap, rest): (i64, i64) = (row.get(0), row.get(1));
@@ -201,6 +201,7 @@ pub(in crate::storage) fn change_cap(
     let scope: Argument<'_> = (&scope, Type::TEXT);
     let changed = match change {
         CapChange::Set(cap) => {
+            // `RunDatabase::change_cap` refuses larger ones.
             let cap = i64::try_from(cap.0).unwrap_or(i64::MAX);
             let sql = "INSERT INTO strata.cap (scope, usd) VALUES ($1, $2) \
                        ON CONFLICT (scope) DO UPDATE SET usd = excluded.usd";
