@@ -163,44 +163,31 @@ pub enum FaultCause {
 
 impl FaultCause {
     /// All causes, in the order of the variants.
-    pub const ALL: [Self; 18 + Grant::ALL.len()] = {
-        let before = [
-            Self::Unspecified,
-            Self::Declared,
-            Self::CpuLimit,
-            Self::FuelLimit,
-            Self::TimeLimit,
-            Self::Limit,
-        ];
-        let after = [
-            Self::Service,
-            Self::NoModel,
-            Self::NoScriptedReply,
-            Self::NoRecordedReply,
-            Self::OwnBudget,
-            Self::NoScope,
-            Self::SymbolicLink,
-            Self::StorageDirectory,
-            Self::Staging,
-            Self::Keeping,
-            Self::DirectoryOverflow,
-            Self::TemporaryFiles,
-        ];
-        let mut all = [Self::Unspecified; 18 + Grant::ALL.len()];
-        let mut at = 0;
-        while at < all.len() {
-            let after_first = at.saturating_sub(before.len());
-            all[at] = if at < before.len() {
-                before[at]
-            } else if after_first < Grant::ALL.len() {
-                Self::NotGranted(Grant::ALL[after_first])
-            } else {
-                after[after_first - Grant::ALL.len()]
-            };
-            at += 1;
-        }
-        all
-    };
+    pub const ALL: [Self; 23] = [
+        Self::Unspecified,
+        Self::Declared,
+        Self::CpuLimit,
+        Self::FuelLimit,
+        Self::TimeLimit,
+        Self::Limit,
+        Self::NotGranted(Grant::Llm),
+        Self::NotGranted(Grant::Http),
+        Self::NotGranted(Grant::Dirs),
+        Self::NotGranted(Grant::Env),
+        Self::NotGranted(Grant::Secrets),
+        Self::Service,
+        Self::NoModel,
+        Self::NoScriptedReply,
+        Self::NoRecordedReply,
+        Self::OwnBudget,
+        Self::NoScope,
+        Self::SymbolicLink,
+        Self::StorageDirectory,
+        Self::Staging,
+        Self::Keeping,
+        Self::DirectoryOverflow,
+        Self::TemporaryFiles,
+    ];
 
     /// Returns the name used in events and in `team.json`.
     pub fn name(self) -> &'static str {
@@ -325,6 +312,9 @@ mod tests {
         assert_eq!(FaultKind::from_name("Trap"), None);
         for cause in FaultCause::ALL {
             assert_eq!(FaultCause::from_name(cause.name()), Some(cause));
+        }
+        for grant in Grant::ALL {
+            assert!(FaultCause::ALL.contains(&FaultCause::NotGranted(grant)));
         }
         assert_eq!(FaultCause::from_name("Declared"), None);
         let not_granted = FaultCause::NotGranted(Grant::Secrets);

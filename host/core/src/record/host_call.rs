@@ -217,7 +217,7 @@ impl HostCallKind {
     }
 }
 
-/// What `[role.action.allow]` can grant. Without it, host functions refuse what they are asked for.
+/// What `[role.action.allow]` can grant. Without a grant, host functions refuse what they are asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Grant {
     /// Language models.

@@ -232,6 +232,19 @@ fn a_run_that_reaches_a_cap_ends_when_its_step_does_and_goes_on_once_it_is_resum
 }
 
 #[test]
+fn a_cap_that_applies_to_nothing_is_refused() {
+    let mut run = ManualRun::start(pair());
+    run.call();
+    let before = run.env().clone();
+    let reached = Event::CapReached(CapReached {
+        scope: String::new(),
+        cap: Usd(5),
+    });
+    assert!(run.stepper.apply(&reached).is_err());
+    assert_eq!(*run.env(), before);
+}
+
+#[test]
 fn a_role_without_money_stops_while_the_others_finish_their_step() {
     let mut team = pair();
     team.policy.scoped_budgets.roles.insert(
