@@ -40,7 +40,7 @@ struct TakenAnswers {
     answered: Vec<AnsweredRequest>,
 }
 
-/// What the operations are about that need nothing, and their result.
+/// The empty body of operations without arguments or result.
 #[derive(Serialize)]
 struct Nothing {}
 
