@@ -9,14 +9,16 @@ mod account;
 #[cfg(test)]
 mod memory;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use serde::{Serialize, Serializer};
 use strata_core::record::event::CapReached;
 use strata_core::record::money::Usd;
+use tokio::sync::oneshot;
 
 use super::StoreError;
 use crate::wait::wait;
@@ -30,6 +32,9 @@ pub const MAX_CAP_DOLLARS: f64 = 9e6;
 
 /// The name of the scope of all runs.
 const ALL: &str = "all";
+
+/// How long a run waits for a draw. It can do nothing else meanwhile.
+const DRAW_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// What a cap applies to.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -134,14 +139,28 @@ pub enum CapDraw {
     /// There is no such cap.
     NoCap,
     /// This may be spent.
-    Drawn(Usd),
-    /// Other processes hold what is needed, and may give it back.
+    Drawn {
+        /// How much was drawn.
+        usd: Usd,
+        /// The generation of the cap: a number that no other cap has, and that changes when it is counted anew.
+        generation: i64,
+    },
+    /// Other processes hold what is needed, or have drawn it, and may give it back.
     HeldByOthers,
     /// Less is left than is needed.
     UsedUp {
         /// The cap.
         cap: Usd,
     },
+}
+
+/// What a process gives back of a cap, besides its slice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CapReturn {
+    /// The generation of the cap from which it was drawn. Another one takes nothing back.
+    pub generation: i64,
+    /// What was drawn and not spent. Negative if calls cost more than was expected of them.
+    pub unspent: i128,
 }
 
 /// Where caps are kept, on behalf of one process.
@@ -153,13 +172,26 @@ pub trait CapStore: Send + Sync {
         needed: Usd,
     ) -> BoxFuture<'static, Result<CapDraw, StoreError>>;
 
-    /// Gives back the slice of this process, and what it has drawn from it and not spent. That is negative if
-    /// calls cost more than was expected of them.
+    /// Gives back the slice of this process, and what it has drawn from it and not spent. Doing this again has no
+    /// effect before the next draw.
     fn give_back(
         &self,
         scope: &CapScope,
-        unspent: i128,
+        what: CapReturn,
     ) -> BoxFuture<'static, Result<(), StoreError>>;
+
+    /// Carries out what waits for the database, on no thread that drives a run.
+    fn spawn(&self, work: BoxFuture<'static, ()>);
+}
+
+/// What a heartbeat says of caps, in the order of their scopes. No draw begins before it was dropped.
+#[derive(Debug)]
+pub struct CapReport<'a> {
+    /// The scopes about which it asks.
+    pub scopes: Vec<CapScope>,
+    /// What was drawn of each cap and is not known to be spent. `None` if a draw is under way, which changes it.
+    pub drawn: Vec<Option<i64>>,
+    _asking: Option<tokio::sync::MutexGuard<'a, ()>>,
 }
 
 /// What a process may spend of the caps in a database.
@@ -179,9 +211,12 @@ impl fmt::Debug for CapAccounts {
 impl CapAccounts {
     /// Returns those of a process that has drawn nothing.
     pub fn new(store: Box<dyn CapStore>) -> Self {
+        // What is known of the cap of all runs is kept while there is no run: calls are made without asking if the
+        // database cannot be reached.
+        let all = BTreeMap::from([(CapScope::All, CapAccount::default())]);
         Self {
             store,
-            accounts: Mutex::default(),
+            accounts: Mutex::new(all),
             asking: tokio::sync::Mutex::default(),
         }
     }
@@ -205,36 +240,112 @@ impl CapAccounts {
         }
     }
 
-    /// Returns the scopes of the runs of this process.
-    pub fn scopes(&self) -> Vec<CapScope> {
-        self.lock().keys().cloned().collect()
+    /// Returns what the next heartbeat says.
+    pub fn report(&self) -> CapReport<'_> {
+        let asking = self.asking.try_lock().ok();
+        let (mut scopes, mut drawn) = (Vec::new(), Vec::new());
+        for (scope, account) in self.lock().iter() {
+            scopes.push(scope.clone());
+            drawn.push(asking.as_ref().map(|_| account.drawn()));
+        }
+        CapReport {
+            scopes,
+            drawn,
+            _asking: asking,
+        }
     }
 
-    /// Notes which of the scopes `asked` have caps, which is read with each heartbeat. What has not been used
-    /// for a while is given back.
-    pub fn note_heartbeat(self: &Arc<Self>, asked: &[CapScope], capped: &BTreeSet<CapScope>) {
+    /// Notes which of the scopes of a report have caps, of which generations. What has not been used for a while
+    /// is given back, and what could not be given back before.
+    pub fn note_heartbeat(
+        self: &Arc<Self>,
+        report: CapReport<'_>,
+        generations: &BTreeMap<CapScope, i64>,
+    ) {
         let mut unused = Vec::new();
         let mut accounts = self.lock();
-        for scope in asked {
-            if let Some(account) = accounts.get_mut(scope)
-                && let Some(unspent) = account.note_heartbeat(capped.contains(scope))
-            {
-                unused.push((scope.clone(), unspent));
+        for scope in &report.scopes {
+            if let Some(account) = accounts.get_mut(scope) {
+                account.note_heartbeat(generations.get(scope).copied());
+                if account.should_give_back() {
+                    unused.push(scope.clone());
+                }
             }
         }
-        drop(accounts);
-        for (scope, unspent) in unused {
+        forget_empty(&mut accounts);
+        drop((accounts, report));
+        for scope in unused {
             let all = Arc::clone(self);
-            tokio::spawn(async move { all.give_back(&scope, unspent).await });
+            let giving_back = async move { all.give_back(&scope).await };
+            self.store.spawn(Box::pin(giving_back));
         }
     }
 
-    async fn give_back(&self, scope: &CapScope, unspent: i128) {
+    /// Gives back what is not needed of a cap. If this fails, the next heartbeat does it.
+    async fn give_back(&self, scope: &CapScope) {
         let _asking = self.asking.lock().await;
-        if let Err(error) = self.store.give_back(scope, unspent).await {
-            tracing::debug!("what was drawn from the cap of `{scope}` counts as spent: {error}");
+        // A run may have begun to need it.
+        let unused = match self.lock().get_mut(scope) {
+            Some(account) if account.should_give_back() => account.close(),
+            _ => None,
+        };
+        let Some(unused) = unused else {
+            return;
+        };
+        match self.store.give_back(scope, unused).await {
+            Ok(()) => {
+                let mut accounts = self.lock();
+                if let Some(account) = accounts.get_mut(scope) {
+                    account.note_given_back();
+                }
+                forget_empty(&mut accounts);
+            }
+            Err(error) => tracing::debug!("nothing is given back to the cap of `{scope}`: {error}"),
         }
     }
+
+    /// Draws from caps what a call is expected to cost. Returns the cap that is used up, if one is.
+    async fn draw(&self, scopes: &[CapScope], usd: Usd) -> Option<CapReached> {
+        let _asking = self.asking.lock().await;
+        for scope in scopes {
+            let needed = self.lock().entry(scope.clone()).or_default().needed(usd);
+            let Some(needed) = needed else {
+                continue;
+            };
+            let drawn = match self.store.draw(scope, needed).await {
+                Ok(drawn) => drawn,
+                Err(error) => {
+                    tracing::debug!("nothing can be drawn from the cap of `{scope}`: {error}");
+                    CapDraw::HeldByOthers
+                }
+            };
+            let mut accounts = self.lock();
+            let account = accounts.entry(scope.clone()).or_default();
+            if let Some(cap) = account.note_draw(drawn) {
+                return Some(CapReached {
+                    scope: scope.name().into(),
+                    cap,
+                });
+            }
+        }
+        None
+    }
+
+    /// Lets the calls that need more of these caps wait for the next heartbeat.
+    fn block(&self, scopes: &[CapScope], usd: Usd) {
+        let mut accounts = self.lock();
+        for scope in scopes {
+            let account = accounts.entry(scope.clone()).or_default();
+            if account.needed(usd).is_some() {
+                account.note_draw(CapDraw::HeldByOthers);
+            }
+        }
+    }
+}
+
+/// Removes the accounts of scopes which no run has and of which nothing is left.
+fn forget_empty(accounts: &mut BTreeMap<CapScope, CapAccount>) {
+    accounts.retain(|scope, account| *scope == CapScope::All || !account.is_empty());
 }
 
 /// The caps that apply to a run.
@@ -267,9 +378,9 @@ impl RunCaps {
         for scope in &self.scopes {
             match accounts.entry(scope.clone()).or_default().answer(usd) {
                 AccountAnswer::NoCap => {}
-                AccountAnswer::Enough { era } => charged.push(ChargedScope {
+                AccountAnswer::Enough { generation } => charged.push(ChargedScope {
                     scope: scope.clone(),
-                    era,
+                    generation,
                 }),
                 AccountAnswer::Short => return CapAdmission::Short,
                 AccountAnswer::Blocked => return CapAdmission::Blocked,
@@ -287,35 +398,23 @@ impl RunCaps {
         })
     }
 
-    /// Draws from the caps what a call is expected to cost. Returns the cap that is used up, if one is.
+    /// Draws from the caps what a call is expected to cost. Returns the cap that is used up, if one is. What arrives
+    /// too late to be waited for is there for a later call.
     pub async fn draw(&self, usd: Usd) -> Option<CapReached> {
         let all = self.accounts.as_ref()?;
-        let _asking = all.asking.lock().await;
-        for scope in &self.scopes {
-            let needed = all.lock().entry(scope.clone()).or_default().needed(usd);
-            let Some(needed) = needed else {
-                continue;
-            };
-            let drawn = match all.store.draw(scope, needed).await {
-                Ok(drawn) => drawn,
-                Err(error) => {
-                    tracing::debug!("nothing can be drawn from the cap of `{scope}`: {error}");
-                    CapDraw::HeldByOthers
-                }
-            };
-            let used_up = all
-                .lock()
-                .entry(scope.clone())
-                .or_default()
-                .note_draw(drawn);
-            if let Some(cap) = used_up {
-                return Some(CapReached {
-                    scope: scope.name().into(),
-                    cap,
-                });
+        let (answer, answered) = oneshot::channel();
+        let (accounts, scopes) = (Arc::clone(all), self.scopes.clone());
+        all.store.spawn(Box::pin(async move {
+            // Nobody may wait for it any more.
+            let _ = answer.send(accounts.draw(&scopes, usd).await);
+        }));
+        match tokio::time::timeout(DRAW_TIMEOUT, answered).await {
+            Ok(Ok(reached)) => reached,
+            _ => {
+                all.block(&self.scopes, usd);
+                None
             }
         }
-        None
     }
 
     /// Ends the run's part in its caps. What no other run of this process can spend is given back.
@@ -326,20 +425,17 @@ impl RunCaps {
         let mut unused = Vec::new();
         let mut accounts = all.lock();
         for scope in &self.scopes {
-            let Some(account) = accounts.get_mut(scope) else {
-                continue;
-            };
-            account.runs = account.runs.saturating_sub(1);
-            if account.runs == 0 {
-                if let Some(unspent) = account.close() {
-                    unused.push((scope.clone(), unspent));
+            if let Some(account) = accounts.get_mut(scope) {
+                account.runs = account.runs.saturating_sub(1);
+                if account.should_give_back() {
+                    unused.push(scope);
                 }
-                accounts.remove(scope);
             }
         }
+        forget_empty(&mut accounts);
         drop(accounts);
-        for (scope, unspent) in unused {
-            wait(all.give_back(&scope, unspent));
+        for scope in unused {
+            wait(all.give_back(scope));
         }
     }
 }
@@ -348,8 +444,8 @@ impl RunCaps {
 #[derive(Debug)]
 struct ChargedScope {
     scope: CapScope,
-    /// Which of the caps that this scope had one after another.
-    era: u64,
+    /// The generation of its cap.
+    generation: i64,
 }
 
 /// What a call is charged with. If this is dropped before the call was sent, it is charged with nothing; after
@@ -379,10 +475,10 @@ impl CapCharge {
             return;
         };
         let mut accounts = all.lock();
-        for ChargedScope { scope, era } in &self.scopes {
+        for ChargedScope { scope, generation } in &self.scopes {
             // The last run with this scope may have left.
             if let Some(account) = accounts.get_mut(scope) {
-                account.complete(*era, self.usd, cost);
+                account.complete(*generation, self.usd, cost);
             }
         }
     }

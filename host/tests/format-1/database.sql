@@ -56,19 +56,22 @@ CREATE SCHEMA strata;
     CREATE INDEX run_owned ON strata.run (owner) WHERE owner IS NOT NULL;
 
     -- What runs may cost together, in units of 10^-12 US dollars: all of them (`all`), or those with this scope. `used`
-    -- includes what processes hold of it.
+    -- includes what processes hold of it. `generation` is a number that no other cap has, and that changes when it is
+    -- counted anew.
     CREATE TABLE strata.cap (
         scope text PRIMARY KEY,
+        generation bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
         usd bigint NOT NULL,
         used bigint NOT NULL DEFAULT 0
     ) WITH (fillfactor = 50);
 
-    -- The parts of caps that processes took ahead of time, less what they have drawn of it. `beat_at` rises while the
-    -- process is alive.
+    -- The parts of caps that processes took ahead of time, less what they have drawn of it. `drawn` is what they have
+    -- drawn and is not known to be spent. `beat_at` rises while the process is alive.
     CREATE TABLE strata.slice (
         holder text NOT NULL,
         scope text NOT NULL REFERENCES strata.cap ON DELETE CASCADE,
         held bigint NOT NULL,
+        drawn bigint NOT NULL,
         beat_at timestamptz NOT NULL,
         PRIMARY KEY (holder, scope)
     ) WITH (fillfactor = 50);

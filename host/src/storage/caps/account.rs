@@ -2,7 +2,7 @@
 
 use strata_core::record::money::Usd;
 
-use super::CapDraw;
+use super::{CapDraw, CapReturn};
 
 /// After how many heartbeats without a call what was drawn is given back: other processes may need it.
 const IDLE_HEARTBEATS: u32 = 5;
@@ -14,21 +14,24 @@ enum CapKnowledge {
     #[default]
     Unknown,
     Absent,
-    Present,
+    Present {
+        generation: i64,
+    },
 }
 
 /// What a process knows of one cap, and what it may spend of it.
 #[derive(Debug, Default)]
 pub(super) struct CapAccount {
     knowledge: CapKnowledge,
-    /// Rises when the cap is found to have been removed. What was drawn from it counts for no later one.
-    era: u64,
     /// What was drawn, and no call is charged with. Negative if calls cost more than was expected.
     unspent: i128,
     /// What calls under way are charged with.
     charged: u128,
     /// Whether anything was drawn and not given back.
     has_drawn: bool,
+    /// What cannot be spent any more because it is being given back. Whether it was is not known before the
+    /// database has answered.
+    returning: Option<i128>,
     idle_heartbeats: u32,
     /// Whether the database had too little. It is asked again after the next heartbeat.
     is_blocked: bool,
@@ -40,7 +43,7 @@ pub(super) struct CapAccount {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AccountAnswer {
     NoCap,
-    Enough { era: u64 },
+    Enough { generation: i64 },
     Short,
     Blocked,
 }
@@ -50,8 +53,8 @@ impl CapAccount {
     pub(super) fn answer(&self, usd: Usd) -> AccountAnswer {
         match self.knowledge {
             CapKnowledge::Absent => AccountAnswer::NoCap,
-            CapKnowledge::Present if self.unspent >= i128::from(usd.0) => {
-                AccountAnswer::Enough { era: self.era }
+            CapKnowledge::Present { generation } if self.unspent >= i128::from(usd.0) => {
+                AccountAnswer::Enough { generation }
             }
             _ if self.is_blocked => AccountAnswer::Blocked,
             _ => AccountAnswer::Short,
@@ -65,9 +68,10 @@ impl CapAccount {
         self.idle_heartbeats = 0;
     }
 
-    /// Replaces what a call was charged with by what it cost.
-    pub(super) fn complete(&mut self, era: u64, charged: Usd, cost: Usd) {
-        if era != self.era {
+    /// Replaces what a call was charged with by what it cost. What was drawn from a cap counts for no later one
+    /// of the same scope.
+    pub(super) fn complete(&mut self, generation: i64, charged: Usd, cost: Usd) {
+        if self.knowledge != (CapKnowledge::Present { generation }) {
             return;
         }
         self.charged = self.charged.saturating_sub(u128::from(charged.0));
@@ -82,7 +86,7 @@ impl CapAccount {
             AccountAnswer::NoCap | AccountAnswer::Enough { .. } | AccountAnswer::Blocked => None,
             AccountAnswer::Short => {
                 let missing = i128::from(usd.0) - self.unspent;
-                Some(Usd(u64::try_from(missing).unwrap_or(u64::MAX)))
+                (missing > 0).then(|| Usd(u64::try_from(missing).unwrap_or(u64::MAX)))
             }
         }
     }
@@ -91,11 +95,14 @@ impl CapAccount {
     /// become free any more.
     pub(super) fn note_draw(&mut self, drawn: CapDraw) -> Option<Usd> {
         match drawn {
-            CapDraw::NoCap => self.forget_cap(),
-            CapDraw::Drawn(usd) => {
-                self.knowledge = CapKnowledge::Present;
+            CapDraw::NoCap => self.learn(CapKnowledge::Absent),
+            CapDraw::Drawn { usd, generation } => {
+                self.learn(CapKnowledge::Present { generation });
                 self.unspent += i128::from(usd.0);
                 self.has_drawn = true;
+                // It may have been given back, so it counts as spent.
+                self.returning = None;
+                self.is_blocked = false;
             }
             CapDraw::UsedUp { cap } if self.charged == 0 => return Some(cap),
             CapDraw::UsedUp { .. } | CapDraw::HeldByOthers => self.is_blocked = true,
@@ -103,38 +110,62 @@ impl CapAccount {
         None
     }
 
-    /// Notes whether there is a cap. Returns what is to be given back, if it has not been used for a while.
-    pub(super) fn note_heartbeat(&mut self, is_capped: bool) -> Option<i128> {
+    /// Notes the generation of the cap, if there is one.
+    pub(super) fn note_heartbeat(&mut self, generation: Option<i64>) {
         self.is_blocked = false;
-        if !is_capped {
-            self.forget_cap();
-            return None;
-        }
-        self.knowledge = CapKnowledge::Present;
+        self.learn(match generation {
+            Some(generation) => CapKnowledge::Present { generation },
+            None => CapKnowledge::Absent,
+        });
         self.idle_heartbeats = self.idle_heartbeats.saturating_add(1);
-        match self.idle_heartbeats >= IDLE_HEARTBEATS && self.charged == 0 {
-            true => self.close(),
-            false => None,
-        }
     }
 
-    /// Returns what is to be given back, unless nothing was drawn. Nothing is left then.
-    pub(super) fn close(&mut self) -> Option<i128> {
-        let has_drawn = std::mem::take(&mut self.has_drawn);
-        let unspent = std::mem::take(&mut self.unspent);
-        has_drawn.then_some(unspent)
+    /// Returns what was drawn and is not known to be spent.
+    pub(super) fn drawn(&self) -> i64 {
+        let unspent = self.unspent.max(0).unsigned_abs();
+        i64::try_from(self.charged.saturating_add(unspent)).unwrap_or(i64::MAX)
     }
 
-    fn forget_cap(&mut self) {
-        if self.has_drawn {
-            self.era += 1;
-        }
-        *self = Self {
-            knowledge: CapKnowledge::Absent,
-            era: self.era,
-            runs: self.runs,
-            ..Self::default()
+    /// Whether something should be given back: no run is left that may need it, or no call has needed it for a
+    /// while.
+    pub(super) fn should_give_back(&self) -> bool {
+        let is_idle = self.idle_heartbeats >= IDLE_HEARTBEATS && self.charged == 0;
+        (self.has_drawn || self.returning.is_some()) && (self.runs == 0 || is_idle)
+    }
+
+    /// Whether nothing is lost if it is removed.
+    pub(super) fn is_empty(&self) -> bool {
+        self.runs == 0 && self.charged == 0 && !self.has_drawn && self.returning.is_none()
+    }
+
+    /// Returns what is to be given back, unless nothing was drawn. It cannot be spent any more, and is returned
+    /// again until `note_given_back`.
+    pub(super) fn close(&mut self) -> Option<CapReturn> {
+        let CapKnowledge::Present { generation } = self.knowledge else {
+            return None;
         };
+        if std::mem::take(&mut self.has_drawn) {
+            self.returning = Some(std::mem::take(&mut self.unspent));
+        }
+        self.returning.map(|unspent| CapReturn {
+            generation,
+            unspent,
+        })
+    }
+
+    /// Notes that what `close` returned was given back.
+    pub(super) fn note_given_back(&mut self) {
+        self.returning = None;
+    }
+
+    fn learn(&mut self, knowledge: CapKnowledge) {
+        if self.knowledge != knowledge {
+            *self = Self {
+                knowledge,
+                runs: self.runs,
+                ..Self::default()
+            };
+        }
     }
 }
 
@@ -142,27 +173,47 @@ impl CapAccount {
 mod tests {
     use super::*;
 
+    fn of_generation(generation: i64, usd: u64) -> CapDraw {
+        CapDraw::Drawn {
+            usd: Usd(usd),
+            generation,
+        }
+    }
+
+    fn given_back(unspent: i128) -> Option<CapReturn> {
+        Some(CapReturn {
+            generation: 1,
+            unspent,
+        })
+    }
+
     fn drawn(usd: u64) -> CapAccount {
         let mut account = CapAccount::default();
         assert_eq!(account.answer(Usd(1)), AccountAnswer::Short);
-        assert_eq!(account.note_draw(CapDraw::Drawn(Usd(usd))), None);
+        assert_eq!(account.note_draw(of_generation(1, usd)), None);
         account
     }
 
     #[test]
     fn a_call_is_charged_with_what_it_is_expected_to_cost_and_then_with_what_it_cost() {
         let mut account = drawn(10);
-        assert_eq!(account.answer(Usd(10)), AccountAnswer::Enough { era: 0 });
+        assert_eq!(
+            account.answer(Usd(10)),
+            AccountAnswer::Enough { generation: 1 }
+        );
         account.charge(Usd(7));
         assert_eq!(account.answer(Usd(4)), AccountAnswer::Short);
         assert_eq!(account.needed(Usd(4)), Some(Usd(1)));
-        account.complete(0, Usd(7), Usd(2));
-        assert_eq!(account.answer(Usd(8)), AccountAnswer::Enough { era: 0 });
+        account.complete(1, Usd(7), Usd(2));
+        assert_eq!(
+            account.answer(Usd(8)),
+            AccountAnswer::Enough { generation: 1 }
+        );
         // One that costs more is made up for by the next draw.
         account.charge(Usd(8));
-        account.complete(0, Usd(8), Usd(11));
+        account.complete(1, Usd(8), Usd(11));
         assert_eq!(account.needed(Usd(4)), Some(Usd(7)));
-        assert_eq!(account.close(), Some(-3));
+        assert_eq!(account.close(), given_back(-3));
     }
 
     #[test]
@@ -173,7 +224,7 @@ mod tests {
         assert_eq!(account.note_draw(used_up), None);
         assert_eq!(account.answer(Usd(5)), AccountAnswer::Blocked);
         assert_eq!(account.needed(Usd(5)), None);
-        account.complete(0, Usd(10), Usd(10));
+        account.complete(1, Usd(10), Usd(10));
         assert_eq!(account.answer(Usd(5)), AccountAnswer::Short);
         assert_eq!(account.note_draw(used_up), Some(Usd(20)));
     }
@@ -183,37 +234,76 @@ mod tests {
         let mut account = drawn(10);
         assert_eq!(account.note_draw(CapDraw::HeldByOthers), None);
         assert_eq!(account.answer(Usd(11)), AccountAnswer::Blocked);
-        assert_eq!(account.answer(Usd(10)), AccountAnswer::Enough { era: 0 });
-        account.note_heartbeat(true);
+        assert_eq!(
+            account.answer(Usd(10)),
+            AccountAnswer::Enough { generation: 1 }
+        );
+        account.note_heartbeat(Some(1));
         assert_eq!(account.answer(Usd(11)), AccountAnswer::Short);
     }
 
     #[test]
     fn what_is_not_used_for_a_while_is_given_back_once() {
         let mut account = drawn(10);
+        account.runs = 1;
         account.charge(Usd(4));
         for _ in 0..2 * IDLE_HEARTBEATS {
-            assert_eq!(account.note_heartbeat(true), None, "a call is under way");
+            account.note_heartbeat(Some(1));
+            assert!(!account.should_give_back(), "a call is under way");
         }
-        account.complete(0, Usd(4), Usd(1));
+        account.complete(1, Usd(4), Usd(1));
         for _ in 1..IDLE_HEARTBEATS {
-            assert_eq!(account.note_heartbeat(true), None);
+            account.note_heartbeat(Some(1));
+            assert!(!account.should_give_back());
         }
-        assert_eq!(account.note_heartbeat(true), Some(9));
-        for _ in 0..2 * IDLE_HEARTBEATS {
-            assert_eq!(account.note_heartbeat(true), None);
-        }
+        account.note_heartbeat(Some(1));
+        assert!(account.should_give_back());
+        assert_eq!(account.close(), given_back(9));
         assert_eq!(account.answer(Usd(1)), AccountAnswer::Short);
+        assert!(account.should_give_back(), "nobody has answered");
+        assert_eq!(account.close(), given_back(9));
+        account.note_given_back();
+        assert!(!account.should_give_back());
+        assert_eq!(account.close(), None);
+    }
+
+    #[test]
+    fn what_may_have_been_given_back_is_not_given_back_together_with_a_later_draw() {
+        let mut account = drawn(10);
+        assert_eq!(account.close(), given_back(10));
+        assert_eq!(account.note_draw(of_generation(1, 3)), None);
+        assert_eq!(account.close(), given_back(3));
+    }
+
+    #[test]
+    fn what_was_drawn_and_is_not_known_to_be_spent_is_reported() {
+        let mut account = drawn(10);
+        account.charge(Usd(7));
+        assert_eq!(account.drawn(), 10);
+        account.complete(1, Usd(7), Usd(2));
+        assert_eq!(account.drawn(), 8);
+    }
+
+    #[test]
+    fn what_was_drawn_from_a_cap_that_was_reset_counts_for_nothing() {
+        let mut account = drawn(10);
+        account.charge(Usd(4));
+        assert_eq!(account.note_draw(of_generation(2, 5)), None);
+        account.complete(1, Usd(4), Usd(0));
+        assert_eq!((account.unspent, account.charged), (5, 0));
+        account.note_heartbeat(Some(3));
+        assert_eq!(account.answer(Usd(1)), AccountAnswer::Short);
+        assert_eq!(account.close(), None);
     }
 
     #[test]
     fn what_was_drawn_from_a_cap_that_was_removed_counts_for_no_later_one() {
         let mut account = drawn(10);
         account.charge(Usd(4));
-        account.note_heartbeat(false);
+        account.note_heartbeat(None);
         assert_eq!(account.answer(Usd(1_000)), AccountAnswer::NoCap);
-        account.note_heartbeat(true);
-        account.complete(0, Usd(4), Usd(0));
+        account.note_heartbeat(Some(2));
+        account.complete(1, Usd(4), Usd(0));
         assert_eq!(account.answer(Usd(1)), AccountAnswer::Short);
         assert_eq!(account.close(), None);
     }

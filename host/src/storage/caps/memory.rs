@@ -1,18 +1,22 @@
 //! A cap in memory, for tests of what shares it.
 
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use futures_util::future::BoxFuture;
 use strata_core::record::money::Usd;
 
-use super::{CapAccounts, CapDraw, CapScope, CapStore};
+use super::{CapAccounts, CapDraw, CapReturn, CapScope, CapStore};
 use crate::storage::StoreError;
+use crate::wait::wait;
 
 /// A cap of all runs, in memory. Its clones are the same cap.
 #[derive(Clone)]
 pub(crate) struct MemoryCap {
     cap: Usd,
     used: Arc<Mutex<i128>>,
+    takes_nothing_back: Arc<AtomicBool>,
 }
 
 impl MemoryCap {
@@ -20,12 +24,19 @@ impl MemoryCap {
         Self {
             cap,
             used: Arc::default(),
+            takes_nothing_back: Arc::default(),
         }
     }
 
     /// Returns what was drawn and not given back.
     pub(crate) fn used(&self) -> i128 {
         *self.used.lock().unwrap()
+    }
+
+    /// Says whether attempts to give something back fail.
+    pub(crate) fn take_nothing_back(&self, takes_nothing_back: bool) {
+        self.takes_nothing_back
+            .store(takes_nothing_back, Ordering::Relaxed);
     }
 
     /// Returns the accounts of another process.
@@ -48,14 +59,32 @@ impl CapStore for MemoryCap {
             }
             CapScope::All => {
                 *used += i128::from(needed.0);
-                CapDraw::Drawn(needed)
+                CapDraw::Drawn {
+                    usd: needed,
+                    generation: 1,
+                }
             }
         };
         Box::pin(std::future::ready(Ok(drawn)))
     }
 
-    fn give_back(&self, _: &CapScope, unspent: i128) -> BoxFuture<'static, Result<(), StoreError>> {
-        *self.used.lock().unwrap() -= unspent;
-        Box::pin(std::future::ready(Ok(())))
+    fn give_back(
+        &self,
+        _: &CapScope,
+        what: CapReturn,
+    ) -> BoxFuture<'static, Result<(), StoreError>> {
+        let given_back = match self.takes_nothing_back.load(Ordering::Relaxed) {
+            true => Err(StoreError::corrupt(Path::new("memory"), "it takes nothing")),
+            false => {
+                *self.used.lock().unwrap() -= what.unspent;
+                Ok(())
+            }
+        };
+        Box::pin(std::future::ready(given_back))
+    }
+
+    /// Carries it out at once: nothing here waits for anything.
+    fn spawn(&self, work: BoxFuture<'static, ()>) {
+        wait(work);
     }
 }

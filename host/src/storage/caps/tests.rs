@@ -1,5 +1,7 @@
 //! Tests of what processes may spend of the caps that they share.
 
+use tokio::sync::Notify;
+
 use super::memory::MemoryCap;
 use super::*;
 
@@ -93,11 +95,84 @@ async fn one_process_learns_with_its_heartbeat_that_a_cap_exists() {
     let cap = MemoryCap::new(Usd(10));
     let all = cap.accounts();
     let run = all.join(None);
-    assert_eq!(all.scopes(), [CapScope::All]);
-    all.note_heartbeat(&all.scopes(), &BTreeSet::new());
+    all.note_heartbeat(all.report(), &BTreeMap::new());
     assert!(charge(&run, Usd(1_000)).await.is_some());
-    all.note_heartbeat(&all.scopes(), &[CapScope::All].into());
+    all.note_heartbeat(all.report(), &[(CapScope::All, 1)].into());
     assert!(charge(&run, Usd(1_000)).await.is_none());
     run.leave();
-    assert!(all.scopes().is_empty());
+}
+
+#[tokio::test]
+async fn what_is_known_of_the_cap_of_all_runs_is_kept_and_that_of_a_scope_without_runs_is_not() {
+    let all = MemoryCap::new(Usd(10)).accounts();
+    let tenant = CapScope::Named("tenant".into());
+    let run = all.join(Some(tenant.clone()));
+    assert_eq!(all.report().scopes, [CapScope::All, tenant]);
+    all.note_heartbeat(all.report(), &BTreeMap::new());
+    run.leave();
+    assert_eq!(all.report().scopes, [CapScope::All]);
+    let next = all.join(None);
+    assert!(matches!(next.charge(Usd(1_000)), CapAdmission::Charged(_)));
+}
+
+#[tokio::test]
+async fn what_could_not_be_given_back_is_given_back_with_the_next_heartbeat() {
+    let cap = MemoryCap::new(Usd(100));
+    let all = cap.accounts();
+    let run = all.join(None);
+    charge(&run, Usd(20)).await.unwrap().complete(Usd(5));
+    cap.take_nothing_back(true);
+    run.leave();
+    assert_eq!(cap.used(), 20);
+    cap.take_nothing_back(false);
+    for _ in 0..2 {
+        all.note_heartbeat(all.report(), &[(CapScope::All, 1)].into());
+        assert_eq!(cap.used(), 5);
+    }
+}
+
+#[tokio::test]
+async fn a_heartbeat_says_what_was_drawn_unless_a_draw_is_under_way() {
+    let all = MemoryCap::new(Usd(100)).accounts();
+    let run = all.join(None);
+    let charged = charge(&run, Usd(20)).await;
+    assert_eq!(all.report().drawn, [Some(20)]);
+    let asking = all.asking.lock().await;
+    assert_eq!(all.report().drawn, [None]);
+    drop((asking, charged));
+}
+
+/// A store that answers a draw only when it is told to.
+struct SlowStore(Arc<Notify>);
+
+impl CapStore for SlowStore {
+    fn draw(&self, _: &CapScope, usd: Usd) -> BoxFuture<'static, Result<CapDraw, StoreError>> {
+        let answers = Arc::clone(&self.0);
+        Box::pin(async move {
+            answers.notified().await;
+            Ok(CapDraw::Drawn { usd, generation: 1 })
+        })
+    }
+
+    fn give_back(&self, _: &CapScope, _: CapReturn) -> BoxFuture<'static, Result<(), StoreError>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn spawn(&self, work: BoxFuture<'static, ()>) {
+        drop(tokio::spawn(work));
+    }
+}
+
+#[tokio::test]
+async fn a_draw_that_takes_long_blocks_the_call_and_serves_a_later_one() {
+    let answers = Arc::new(Notify::new());
+    let store = SlowStore(Arc::clone(&answers));
+    let all = Arc::new(CapAccounts::new(Box::new(store)));
+    let run = all.join(None);
+    assert_eq!(run.draw(Usd(5)).await, None);
+    assert!(matches!(run.charge(Usd(5)), CapAdmission::Blocked));
+    answers.notify_one();
+    // The draw is over when another one could begin.
+    drop(all.asking.lock().await);
+    assert!(matches!(run.charge(Usd(5)), CapAdmission::Charged(_)));
 }

@@ -232,9 +232,9 @@ fn what_killed_processes_left_behind_is_removed_when_it_is_old() {
         return;
     };
     let left = crate::storage::postgres::leave_behind(&storage.url);
-    assert_eq!(left(), [2, 2]);
+    assert_eq!(left(), [3, 3]);
     crate::storage::postgres::clean_up(&storage.url);
-    assert_eq!(left(), [0, 2]);
+    assert_eq!(left(), [0, 3]);
 }
 
 #[cfg(feature = "postgres")]

@@ -1,8 +1,8 @@
 //! Caps in a database: what runs may cost together, and the slices that processes hold of it.
 //!
 //! Each statement is a transaction of its own, so that a process which is suspended in the middle keeps no row
-//! from others. One that changes a cap locks its row first. It is a rare one: a slice is a fiftieth of the cap,
-//! and a tenth of a slice is drawn at once.
+//! from others. One that changes a cap locks its row first. It is a rare one: a slice is a fiftieth of
+//! what is left, and a tenth of that is drawn at once.
 
 use std::sync::Arc;
 
@@ -10,39 +10,47 @@ use futures_util::future::BoxFuture;
 use strata_core::record::money::Usd;
 use tokio_postgres::types::Type;
 
-use super::connect::{Argument, on_another_thread};
+use super::connect::{Argument, background, on_another_thread};
 use super::connection::Connection;
 use super::schema::migrate;
 use crate::storage::LEASE_TIME;
-use crate::storage::caps::{CapAccounts, CapChange, CapDraw, CapScope, CapState, CapStore};
+use crate::storage::caps::{
+    CapAccounts, CapChange, CapDraw, CapReturn, CapScope, CapState, CapStore,
+};
 use crate::storage::database_url::DatabaseUrl;
 use crate::storage::error::StoreError;
 
 /// Draws from the slice of a process. What is drawn is not part of it any more, so nobody else gets it when the
-/// process dies.
+/// process dies. Nobody draws from a slice of a cap that was lowered to less than is used.
 const DRAW_FROM_SLICE: &str = "
-    UPDATE strata.slice s SET held = s.held - greatest(c.usd / 500, $3) FROM strata.cap c
-    WHERE c.scope = s.scope AND s.holder = $1 AND s.scope = $2 AND s.held >= greatest(c.usd / 500, $3)
-    RETURNING greatest(c.usd / 500, $3)";
+    UPDATE strata.slice s SET held = s.held - part.wanted, drawn = s.drawn + part.wanted
+    FROM (SELECT scope, generation, greatest((usd - used) / 500, $3) AS wanted
+          FROM strata.cap WHERE scope = $2 AND used <= usd) part
+    WHERE s.holder = $1 AND s.scope = part.scope AND s.held >= part.wanted
+    RETURNING part.wanted, part.generation";
 
-/// Takes a slice, and draws from it: a fiftieth of the cap, or more if one call needs more, or what is left.
+/// Takes a slice, and draws from it: a fiftieth of what is left, or more if one call needs more. However many
+/// processes take one, something is left for the next.
 const TAKE_SLICE: &str = "
     WITH part AS MATERIALIZED (
-        SELECT scope, least(usd - used, greatest(usd / 50, $3)) AS size, greatest(usd / 500, $3) AS wanted
+        SELECT scope, generation, least(usd - used, greatest((usd - used) / 50, $3)) AS size,
+               greatest((usd - used) / 500, $3) AS wanted
         FROM strata.cap WHERE scope = $2 AND usd - used >= $3 FOR UPDATE),
     taken AS (
         UPDATE strata.cap c SET used = c.used + part.size FROM part WHERE c.scope = part.scope),
     kept AS (
-        INSERT INTO strata.slice AS s (holder, scope, held, beat_at)
-        SELECT $1, scope, size - least(size, wanted), clock_timestamp() FROM part
-        ON CONFLICT (holder, scope) DO UPDATE SET held = s.held + excluded.held, beat_at = excluded.beat_at)
-    SELECT least(size, wanted) FROM part";
+        INSERT INTO strata.slice AS s (holder, scope, held, drawn, beat_at)
+        SELECT $1, scope, size - least(size, wanted), least(size, wanted), clock_timestamp() FROM part
+        ON CONFLICT (holder, scope) DO UPDATE SET held = s.held + excluded.held, drawn = s.drawn + excluded.drawn,
+            beat_at = excluded.beat_at)
+    SELECT least(size, wanted), generation FROM part";
 
 /// Gives back what a process and all that have not been heard of for `$3` seconds hold of a cap.
-const COLLECT_SLICES: &str = "
+pub(super) const COLLECT_SLICES: &str = "
     WITH whole AS MATERIALIZED (SELECT scope FROM strata.cap WHERE scope = $2 FOR UPDATE),
     own AS MATERIALIZED (
-        SELECT s.held FROM strata.slice s, whole WHERE s.scope = whole.scope AND s.holder = $1 FOR UPDATE OF s),
+        SELECT s.held FROM strata.slice s, whole WHERE s.scope = whole.scope AND s.holder = $1 AND s.held > 0
+        FOR UPDATE OF s),
     emptied AS (
         UPDATE strata.slice s SET held = 0 FROM own, whole WHERE s.scope = whole.scope AND s.holder = $1),
     gone AS (
@@ -52,17 +60,23 @@ const COLLECT_SLICES: &str = "
     collected AS (SELECT held FROM own UNION ALL SELECT held FROM gone)
     UPDATE strata.cap c SET used = greatest(c.used - rest.held, 0)
     FROM whole, (SELECT coalesce(sum(held), 0)::bigint AS held FROM collected) rest
-    WHERE c.scope = whole.scope";
+    WHERE c.scope = whole.scope AND rest.held <> 0";
 
-/// Returns a cap, and what is left of it, including what processes hold.
+/// Returns a cap, what is left of it if what processes hold is given back, and what is left if also what others
+/// have drawn is given back, as far as they have been heard of in the last `$3` seconds.
 const READ_REST: &str = "
-    SELECT usd, (usd - used + (SELECT coalesce(sum(held), 0) FROM strata.slice s WHERE s.scope = c.scope))::bigint
-    FROM strata.cap c WHERE scope = $1";
+    SELECT usd, (usd - used + slices.held)::bigint, (usd - used + slices.held + slices.drawn)::bigint
+    FROM strata.cap c, LATERAL (
+        SELECT coalesce(sum(held), 0) AS held,
+               coalesce(sum(drawn) FILTER (WHERE holder <> $1
+                   AND beat_at >= clock_timestamp() - make_interval(secs => $3)), 0) AS drawn
+        FROM strata.slice s WHERE s.scope = c.scope) slices
+    WHERE scope = $2";
 
 /// Gives back the slice of a process, and `$3`, which it has drawn and not spent. If somebody else gave the slice
-/// back, or the cap was counted anew, what was drawn counts as spent.
+/// back, or the cap was counted anew, what was drawn counts as spent. It may be carried out twice.
 const GIVE_BACK: &str = "
-    WITH whole AS MATERIALIZED (SELECT scope FROM strata.cap WHERE scope = $2 FOR UPDATE),
+    WITH whole AS MATERIALIZED (SELECT scope FROM strata.cap WHERE scope = $2 AND generation = $4 FOR UPDATE),
     own AS (
         DELETE FROM strata.slice s USING whole WHERE s.scope = whole.scope AND s.holder = $1 RETURNING s.held)
     UPDATE strata.cap c SET used = greatest(c.used - (own.held + $3), 0)
@@ -98,20 +112,17 @@ impl CapStore for PostgresCaps {
     fn give_back(
         &self,
         scope: &CapScope,
-        unspent: i128,
+        what: CapReturn,
     ) -> BoxFuture<'static, Result<(), StoreError>> {
         let (holder, scope) = (Arc::clone(&self.holder), scope.clone());
-        let unspent = i64::try_from(unspent).unwrap_or(0);
-        self.ask(move |connection| {
-            let (holder, scope): (&str, &str) = (&holder, scope.name());
-            let arguments = [
-                (&holder as _, Type::TEXT),
-                (&scope as _, Type::TEXT),
-                (&unspent as _, Type::INT8),
-            ];
-            connection.execute(GIVE_BACK, &arguments)?;
-            Ok(())
-        })
+        self.ask(move |connection| give_back(connection, &holder, &scope, what))
+    }
+
+    fn spawn(&self, work: BoxFuture<'static, ()>) {
+        match background(&self.url.to_path()) {
+            Ok(background) => drop(background.spawn(work)),
+            Err(error) => tracing::debug!("the caps of the database are not asked: {error}"),
+        }
     }
 }
 
@@ -144,7 +155,10 @@ fn draw(
     let arguments = [holder.clone(), scope.clone(), (&needed as _, Type::INT8)];
     let drawn = |sql: &str| -> Result<Option<CapDraw>, StoreError> {
         let row = connection.query_optional(sql, &arguments)?;
-        Ok(row.map(|row| CapDraw::Drawn(usd(row.get(0)))))
+        Ok(row.map(|row| CapDraw::Drawn {
+            usd: usd(row.get(0)),
+            generation: row.get(1),
+        }))
     };
     if let Some(drawn) = drawn(DRAW_FROM_SLICE)? {
         return Ok(drawn);
@@ -152,17 +166,39 @@ fn draw(
     if let Some(drawn) = drawn(TAKE_SLICE)? {
         return Ok(drawn);
     }
-    let Some(row) = connection.query_optional(READ_REST, std::slice::from_ref(&scope))? else {
+    let lease_time = LEASE_TIME.as_secs_f64();
+    let arguments_of_all = [holder, scope, (&lease_time as _, Type::FLOAT8)];
+    let Some(row) = connection.query_optional(READ_REST, &arguments_of_all)? else {
         return Ok(CapDraw::NoCap);
     };
-    let (cap, rest): (i64, i64) = (row.get(0), row.get(1));
-    if rest < needed {
+    let (cap, rest, possible_rest): (i64, i64, i64) = (row.get(0), row.get(1), row.get(2));
+    if possible_rest < needed {
         return Ok(CapDraw::UsedUp { cap: usd(cap) });
     }
-    let lease_time = LEASE_TIME.as_secs_f64();
-    let collect = [holder, scope, (&lease_time as _, Type::FLOAT8)];
-    connection.execute(COLLECT_SLICES, &collect)?;
+    if rest < needed {
+        return Ok(CapDraw::HeldByOthers);
+    }
+    connection.execute(COLLECT_SLICES, &arguments_of_all)?;
     Ok(drawn(TAKE_SLICE)?.unwrap_or(CapDraw::HeldByOthers))
+}
+
+/// Gives back the slice of a process, and what it has drawn and not spent.
+fn give_back(
+    connection: &Connection,
+    holder: &str,
+    scope: &CapScope,
+    what: CapReturn,
+) -> Result<(), StoreError> {
+    let unspent = i64::try_from(what.unspent).unwrap_or(0);
+    let scope = scope.name();
+    let arguments = [
+        (&holder as _, Type::TEXT),
+        (&scope as _, Type::TEXT),
+        (&unspent as _, Type::INT8),
+        (&what.generation as _, Type::INT8),
+    ];
+    connection.repeat_if_broken(|connection| connection.execute(GIVE_BACK, &arguments))?;
+    Ok(())
 }
 
 fn usd(units: i64) -> Usd {
@@ -211,7 +247,7 @@ pub(in crate::storage) fn change_cap(
             // Whoever holds a slice finds that it is gone, and takes another.
             let sql = "WITH whole AS MATERIALIZED (SELECT scope FROM strata.cap WHERE scope = $1 FOR UPDATE), \
                             gone AS (DELETE FROM strata.slice s USING whole WHERE s.scope = whole.scope) \
-                       UPDATE strata.cap c SET used = 0 FROM whole WHERE c.scope = whole.scope";
+                       UPDATE strata.cap c SET used = 0, generation = DEFAULT FROM whole WHERE c.scope = whole.scope";
             connection.execute(sql, &[scope])?
         }
         CapChange::Remove => {
@@ -220,3 +256,6 @@ pub(in crate::storage) fn change_cap(
     };
     Ok(changed > 0)
 }
+
+#[cfg(test)]
+mod tests;

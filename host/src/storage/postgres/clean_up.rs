@@ -5,6 +5,8 @@ use std::time::Duration;
 use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Error};
 
+use super::caps::COLLECT_SLICES;
+use super::connect::Argument;
 #[cfg(test)]
 use super::connection::Connection;
 
@@ -13,8 +15,8 @@ const MIN_AGE_S: f64 = 3600.0;
 /// How often a process looks for such rows.
 pub(super) const CLEAN_UP_INTERVAL: Duration = Duration::from_secs(3600);
 
-/// Removes the rows of processes that have not been heard of for long and own no run, and requests that
-/// are so old that nobody waits for a reply. A failure does no harm, since it is tried again
+/// Removes the rows of processes that have not been heard of for long and own no run, gives back the slices of caps
+/// that such processes hold, and removes requests that are so old that nobody waits for a reply. A failure does no harm, since it is tried again
 /// later.
 pub(super) async fn remove_leftovers(client: &Client) {
     if let Err(error) = remove_older_than(client, MIN_AGE_S).await {
@@ -33,6 +35,21 @@ async fn remove_older_than(client: &Client, seconds: f64) -> Result<(), Error> {
             .execute_typed(sql, &[(&seconds, Type::FLOAT8)])
             .await?;
     }
+    let old_slices = "SELECT DISTINCT scope FROM strata.slice \
+                      WHERE beat_at < clock_timestamp() - make_interval(secs => $1)";
+    let rows = client
+        .query_typed(old_slices, &[(&seconds, Type::FLOAT8)])
+        .await?;
+    for row in &rows {
+        let scope: &str = row.get(0);
+        // No process has this name.
+        let arguments: [Argument<'_>; 3] = [
+            (&"", Type::TEXT),
+            (&scope, Type::TEXT),
+            (&seconds, Type::FLOAT8),
+        ];
+        client.execute_typed(COLLECT_SLICES, &arguments).await?;
+    }
     Ok(())
 }
 
@@ -49,7 +66,7 @@ pub(in crate::storage) fn clean_up(url: &crate::storage::database_url::DatabaseU
 }
 
 /// Leaves rows behind as a killed process does, two hours ago and now. Returns a function that counts
-/// those of both kinds that are still there.
+/// those of each kind that are still there.
 #[cfg(test)]
 pub(in crate::storage) fn leave_behind(
     url: &crate::storage::database_url::DatabaseUrl,
@@ -63,6 +80,14 @@ pub(in crate::storage) fn leave_behind(
              VALUES ('{name}-{suffix}', '', 1, '', 0, clock_timestamp() - interval '{age}')"
         );
         connection.execute(&sql, &[]).unwrap();
+        let sql =
+            format!("INSERT INTO strata.cap (scope, usd, used) VALUES ('{name}-{suffix}', 5, 5)");
+        connection.execute(&sql, &[]).unwrap();
+        let sql = format!(
+            "INSERT INTO strata.slice (holder, scope, held, drawn, beat_at) \
+             VALUES ('{name}', '{name}-{suffix}', 4, 1, clock_timestamp() - interval '{age}')"
+        );
+        connection.execute(&sql, &[]).unwrap();
         let sql = format!(
             "INSERT INTO strata.mail (run, sent_at, request) \
              VALUES ({run}, clock_timestamp() - interval '{age}', '{suffix}')"
@@ -73,6 +98,8 @@ pub(in crate::storage) fn leave_behind(
         ["old", "new"].map(|suffix| {
             let sql = format!(
                 "SELECT (SELECT count(*) FROM strata.worker WHERE id = '{name}-{suffix}') \
+                      + (SELECT count(*) FROM strata.slice s JOIN strata.cap c USING (scope) \
+                         WHERE s.scope = '{name}-{suffix}' AND c.used = 5) \
                       + (SELECT count(*) FROM strata.mail WHERE run = {run} AND request = '{suffix}')"
             );
             connection.query(&sql, &[]).unwrap()[0].get(0)

@@ -1,10 +1,10 @@
 //! The heartbeats of the owners of runs in this process, which rise together over one connection. The same
-//! statement reads which caps there are (`caps`).
+//! statement keeps the slices of caps that this process holds, and reads which caps there are (`caps`).
 //!
-//! It has nothing else to do but to remove now and then what killed processes left behind, so that no
-//! heartbeat is late because of others' work.
+//! The connection is used for little else, so that no heartbeat waits for the work of others: what killed processes
+//! left behind is removed now and then, between two heartbeats.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -173,39 +173,42 @@ async fn beat(url: DatabaseUrl, beats: Beats) {
     }
 }
 
-/// Lets all heartbeats rise once, and reads which caps apply to the runs of this process.
+/// Lets all heartbeats rise once, keeps the slices of this process, and reads which caps apply to its runs. A slice
+/// that somebody has locked is left for the next heartbeat: no lease waits for it.
 async fn raise(client: &Client, beats: &Beats) -> Result<(), tokio_postgres::Error> {
     let sql = "WITH beaten AS (UPDATE strata.worker SET beat = beat + 1, beat_at = clock_timestamp() \
                                WHERE id = ANY($1) RETURNING id), \
-                    held AS (UPDATE strata.slice SET beat_at = clock_timestamp() WHERE holder = $2) \
-               SELECT id, NULL FROM beaten \
-               UNION ALL SELECT NULL, scope FROM strata.cap WHERE scope = ANY($3)";
+                    own AS MATERIALIZED (SELECT scope FROM strata.slice WHERE holder = $2 FOR UPDATE SKIP LOCKED), \
+                    kept AS (UPDATE strata.slice s \
+                             SET beat_at = clock_timestamp(), drawn = coalesce(report.drawn, s.drawn) \
+                             FROM own LEFT JOIN unnest($3, $4) AS report (scope, drawn) USING (scope) \
+                             WHERE s.holder = $2 AND s.scope = own.scope) \
+               SELECT id, NULL, NULL FROM beaten \
+               UNION ALL SELECT NULL, scope, generation FROM strata.cap WHERE scope = ANY($3)";
     let asked: Vec<String> = beats.owners.lock().keys().cloned().collect();
-    let scopes = beats.caps.scopes();
-    if asked.is_empty() && scopes.is_empty() {
-        return Ok(());
-    }
-    let names: Vec<&str> = scopes.iter().map(CapScope::name).collect();
+    let report = beats.caps.report();
+    let names: Vec<&str> = report.scopes.iter().map(CapScope::name).collect();
     let holder: &str = &beats.holder;
     let arguments = [
         (&asked as _, Type::TEXT_ARRAY),
         (&holder as _, Type::TEXT),
         (&names as _, Type::TEXT_ARRAY),
+        (&report.drawn as _, Type::INT8_ARRAY),
     ];
     let sent = Instant::now();
     let rows = client.query_typed(sql, &arguments).await?;
     let mut alive: Vec<String> = Vec::new();
-    let mut capped: BTreeSet<CapScope> = BTreeSet::new();
+    let mut generations: BTreeMap<CapScope, i64> = BTreeMap::new();
     for row in &rows {
         if let Some(id) = row.get(0) {
             alive.push(id);
         }
         if let Some(name) = row.get(1) {
-            capped.insert(CapScope::from_stored(name));
+            generations.insert(CapScope::from_stored(name), row.get(2));
         }
     }
     // Runs that wait for a cap look at it once their heartbeat was answered.
-    beats.caps.note_heartbeat(&scopes, &capped);
+    beats.caps.note_heartbeat(report, &generations);
     beats.owners.note(&asked, &alive, sent);
     Ok(())
 }
