@@ -330,5 +330,5 @@ fn a_process_that_makes_no_calls_for_a_while_gives_back_what_it_holds() {
     assert!(spent_and_held(&url).1 > 0.0);
     wait_until(|| spent_and_held(&url) == (COST, 0.0));
     running.signal(Signal::TERM);
-    running.end();
+    running.end().expect(0);
 }

@@ -30,6 +30,10 @@ const NOTES_PER_ROUND: usize = 4;
 const PAUSE_MS: u64 = 1500;
 /// What each reply costs, in dollars.
 const COST: f64 = 2.0;
+/// What each call is expected to cost, at most: the longest reply that it may have, and a short request.
+const EXPECTED: f64 = 3.1;
+/// How many runs each worker takes at a time.
+const ROOM: usize = 4;
 /// The prompts of a run, each of which is asked for once.
 const PROMPTS: [&str; 5] = ["one", "two", "left", "right", "end"];
 
@@ -92,13 +96,13 @@ struct Cluster {
 impl Cluster {
     fn start_worker(&mut self, n: usize) {
         let url = self.proxies[n].url();
-        let workspaces = format!("workspaces-{n}");
+        let (workspaces, room) = (format!("workspaces-{n}"), ROOM.to_string());
         let worker = self.home.start(&[
             "worker",
             "--database",
             &url,
             "--room",
-            "4",
+            &room,
             "--policy",
             "policy.toml",
             "--workspaces",
@@ -108,8 +112,8 @@ impl Cluster {
         self.workers[n] = Some(worker);
     }
 
-    /// Injects one fault.
-    fn disturb(&mut self, random: &mut Random) {
+    /// Injects one fault. Returns how many workers it concerns.
+    fn disturb(&mut self, random: &mut Random) -> usize {
         let n = random.below(WORKERS as u64) as usize;
         match random.below(12) {
             0..=2 => {
@@ -136,10 +140,13 @@ impl Cluster {
                 thread::sleep(Duration::from_millis(200 + random.below(2000)));
                 self.proxies[n].stall(false);
             }
-            _ => self
-                .server
-                .restart(["QUIT", "KILL", "PROMOTE"][random.below(3) as usize]),
+            _ => {
+                self.server
+                    .restart(["QUIT", "KILL", "PROMOTE"][random.below(3) as usize]);
+                return WORKERS;
+            }
         }
+        1
     }
 
     /// Suspends a worker for a while, and goes on meanwhile.
@@ -176,9 +183,10 @@ fn runs_end_as_if_nothing_had_happened_whatever_happens_to_workers_and_the_serve
         ),
     );
     let url = server.url();
-    // So large that it stops nothing; what is counted of it is checked.
-    let cap = ["database", "cap", &url, "--set", "1000000"];
-    home.host(&cap).expect(0);
+    // Enough for each call to be made several times; what is counted of it is checked.
+    let cap = 125.0 * runs as f64;
+    let set_cap = ["database", "cap", &url, "--set", &cap.to_string()];
+    home.host(&set_cap).expect(0);
     let proxies = (0..WORKERS).map(|_| Proxy::start(&server.directory));
     let mut cluster = Cluster {
         proxies: proxies.collect(),
@@ -193,7 +201,7 @@ fn runs_end_as_if_nothing_had_happened_whatever_happens_to_workers_and_the_serve
     let mut unsubmitted: Vec<u64> = (0..runs).collect();
     let mut unsent: VecDeque<Note> = VecDeque::new();
     let begun = Instant::now();
-    let mut rounds = 0;
+    let (mut rounds, mut disturbed) = (0, 0);
     // On a slow machine, a round takes longer. Each run is there for some of them.
     while begun.elapsed() < faults_end || rounds < runs {
         rounds += 1;
@@ -204,7 +212,7 @@ fn runs_end_as_if_nothing_had_happened_whatever_happens_to_workers_and_the_serve
                 false => unsubmitted.push(run),
             }
         }
-        cluster.disturb(&mut random);
+        disturbed += cluster.disturb(&mut random);
         for _ in 0..NOTES_PER_ROUND {
             if let Some(note) = unsent.pop_front()
                 && !note.send(&cluster.home, &url)
@@ -241,12 +249,13 @@ fn runs_end_as_if_nothing_had_happened_whatever_happens_to_workers_and_the_serve
         resumed += check(&cluster.home, &url, &web, &format!("run-{run}"), seed);
     }
     let recorded = runs as usize * PROMPTS.len();
-    let counted =
-        "SELECT (used - (SELECT coalesce(sum(held), 0) FROM strata.slice)) / 1e12 FROM strata.cap";
-    let counted: f64 = query(&url, counted).parse().unwrap();
+    let counted = counted(&url);
+    // Each fault costs at most what a worker has drawn at once, and what its calls have left over.
+    let lost = cap / 500.0 + ROOM as f64 * EXPECTED;
+    let most = EXPECTED * web.requests().len() as f64 + lost * disturbed as f64;
     assert!(
-        counted >= COST * recorded as f64,
-        "seed {seed}: {counted} of {recorded} calls"
+        counted >= COST * recorded as f64 && counted <= most.min(cap),
+        "seed {seed}: {counted} of {recorded} calls, {disturbed} faults"
     );
     let again = web.requests().len() - recorded;
     let figures = format!(
@@ -254,6 +263,13 @@ fn runs_end_as_if_nothing_had_happened_whatever_happens_to_workers_and_the_serve
     );
     writeln!(std::io::stderr(), "seed {seed}: {figures}").unwrap();
     assert!(resumed > 0, "nothing was disturbed");
+}
+
+/// Returns what is counted of the cap, in dollars.
+fn counted(url: &str) -> f64 {
+    let sql =
+        "SELECT (used - (SELECT coalesce(sum(held), 0) FROM strata.slice)) / 1e12 FROM strata.cap";
+    query(url, sql).parse().unwrap()
 }
 
 /// Submits a run. Returns whether it is there.
