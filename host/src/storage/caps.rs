@@ -191,6 +191,8 @@ pub struct CapReport<'a> {
     pub scopes: Vec<CapScope>,
     /// What was drawn of each cap and is not known to be spent. `None` if a draw is under way, which changes it.
     pub drawn: Vec<Option<i64>>,
+    /// The scopes of which this process holds a slice.
+    pub slices: Vec<CapScope>,
     _asking: Option<tokio::sync::MutexGuard<'a, ()>>,
 }
 
@@ -243,14 +245,18 @@ impl CapAccounts {
     /// Returns what the next heartbeat says.
     pub fn report(&self) -> CapReport<'_> {
         let asking = self.asking.try_lock().ok();
-        let (mut scopes, mut drawn) = (Vec::new(), Vec::new());
+        let (mut scopes, mut drawn, mut slices) = (Vec::new(), Vec::new(), Vec::new());
         for (scope, account) in self.lock().iter() {
             scopes.push(scope.clone());
             drawn.push(asking.as_ref().map(|_| account.drawn()));
+            if account.holds_slice() {
+                slices.push(scope.clone());
+            }
         }
         CapReport {
             scopes,
             drawn,
+            slices,
             _asking: asking,
         }
     }
@@ -264,9 +270,13 @@ impl CapAccounts {
     ) {
         let mut unused = Vec::new();
         let mut accounts = self.lock();
-        for scope in &report.scopes {
+        for (scope, drawn) in report.scopes.iter().zip(&report.drawn) {
             if let Some(account) = accounts.get_mut(scope) {
-                account.note_heartbeat(generations.get(scope).copied());
+                match drawn {
+                    Some(_) => account.note_heartbeat(generations.get(scope).copied()),
+                    // A draw was under way, which may know more than this heartbeat.
+                    None => account.unblock(),
+                }
                 if account.should_give_back() {
                     unused.push(scope.clone());
                 }
@@ -427,7 +437,9 @@ impl RunCaps {
         for scope in &self.scopes {
             if let Some(account) = accounts.get_mut(scope) {
                 account.runs = account.runs.saturating_sub(1);
-                if account.should_give_back() {
+                // A draw may be under way, for a run that does not wait for it any more.
+                let may_hold_more = account.runs == 0 && all.asking.try_lock().is_err();
+                if account.should_give_back() || may_hold_more {
                     unused.push(scope);
                 }
             }

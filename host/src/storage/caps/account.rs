@@ -100,8 +100,10 @@ impl CapAccount {
                 self.learn(CapKnowledge::Present { generation });
                 self.unspent += i128::from(usd.0);
                 self.has_drawn = true;
-                // It may have been given back, so it counts as spent.
-                self.returning = None;
+                // It may have been given back, so it counts as spent. What calls cost beyond what was expected
+                // is not forgotten.
+                self.unspent += self.returning.take().unwrap_or(0).min(0);
+                self.idle_heartbeats = 0;
                 self.is_blocked = false;
             }
             CapDraw::UsedUp { cap } if self.charged == 0 => return Some(cap),
@@ -112,7 +114,7 @@ impl CapAccount {
 
     /// Notes the generation of the cap, if there is one.
     pub(super) fn note_heartbeat(&mut self, generation: Option<i64>) {
-        self.is_blocked = false;
+        self.unblock();
         self.learn(match generation {
             Some(generation) => CapKnowledge::Present { generation },
             None => CapKnowledge::Absent,
@@ -120,9 +122,21 @@ impl CapAccount {
         self.idle_heartbeats = self.idle_heartbeats.saturating_add(1);
     }
 
+    /// Lets calls ask again that wait for a heartbeat.
+    pub(super) fn unblock(&mut self) {
+        self.is_blocked = false;
+    }
+
+    /// Whether its slice is to be kept: something was drawn, and is not known to have been given back.
+    pub(super) fn holds_slice(&self) -> bool {
+        self.has_drawn || self.returning.is_some()
+    }
+
     /// Returns what was drawn and is not known to be spent.
     pub(super) fn drawn(&self) -> i64 {
-        let unspent = self.unspent.max(0).unsigned_abs();
+        let unspent = (self.unspent + self.returning.unwrap_or(0).max(0))
+            .max(0)
+            .unsigned_abs();
         i64::try_from(self.charged.saturating_add(unspent)).unwrap_or(i64::MAX)
     }
 
@@ -130,12 +144,12 @@ impl CapAccount {
     /// while.
     pub(super) fn should_give_back(&self) -> bool {
         let is_idle = self.idle_heartbeats >= IDLE_HEARTBEATS && self.charged == 0;
-        (self.has_drawn || self.returning.is_some()) && (self.runs == 0 || is_idle)
+        self.holds_slice() && (self.runs == 0 || is_idle)
     }
 
     /// Whether nothing is lost if it is removed.
     pub(super) fn is_empty(&self) -> bool {
-        self.runs == 0 && self.charged == 0 && !self.has_drawn && self.returning.is_none()
+        self.runs == 0 && self.charged == 0 && !self.holds_slice()
     }
 
     /// Returns what is to be given back, unless nothing was drawn. It cannot be spent any more, and is returned
@@ -214,6 +228,35 @@ mod tests {
         account.complete(1, Usd(8), Usd(11));
         assert_eq!(account.needed(Usd(4)), Some(Usd(7)));
         assert_eq!(account.close(), given_back(-3));
+    }
+
+    #[test]
+    fn what_could_not_be_given_back_is_reported_and_what_was_overspent_is_not_forgotten() {
+        let mut account = drawn(10);
+        assert_eq!(account.close(), given_back(10));
+        assert_eq!(account.drawn(), 10);
+        assert!(account.holds_slice());
+        account.note_given_back();
+        assert_eq!((account.drawn(), account.holds_slice()), (0, false));
+        let mut account = drawn(10);
+        account.charge(Usd(10));
+        account.complete(1, Usd(10), Usd(14));
+        assert_eq!(account.close(), given_back(-4));
+        account.note_draw(of_generation(1, 10));
+        assert_eq!(account.answer(Usd(7)), AccountAnswer::Short);
+        assert_eq!(account.needed(Usd(7)), Some(Usd(1)));
+    }
+
+    #[test]
+    fn what_arrives_late_is_not_idle() {
+        let mut account = drawn(10);
+        for _ in 0..IDLE_HEARTBEATS {
+            account.note_heartbeat(Some(1));
+        }
+        account.runs = 1;
+        assert!(account.should_give_back());
+        account.note_draw(of_generation(1, 5));
+        assert!(!account.should_give_back());
     }
 
     #[test]

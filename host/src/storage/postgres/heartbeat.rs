@@ -23,12 +23,14 @@ use crate::random_id::random_id;
 use crate::storage::caps::{CapAccounts, CapScope};
 use crate::storage::database_url::DatabaseUrl;
 use crate::storage::error::StoreError;
-use crate::storage::{Heartbeat, LeaseStatus};
+use crate::storage::{Heartbeat, LEASE_TIME, LeaseStatus};
 
 /// How often heartbeats rise.
 const BEAT_INTERVAL: Duration = Duration::from_secs(2);
 /// How soon that is tried again if the server cannot be reached.
 const BEAT_RETRY: Duration = Duration::from_millis(500);
+/// How long a heartbeat waits for the removal of what killed processes left behind.
+const CLEAN_UP_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Lets the heartbeat of an owner rise until it is dropped, or until the owner is taken for dead.
 #[derive(Debug)]
@@ -147,10 +149,10 @@ async fn beat(url: DatabaseUrl, beats: Beats) {
     let mut pause = BEAT_INTERVAL;
     loop {
         tokio::time::sleep(pause).await;
-        let beaten = match &client {
-            Some(client) => raise(client, &beats).await,
+        let connected = match client.take() {
+            Some(client) => client,
             None => match connect(url.clone(), None).await {
-                Ok(new) => raise(client.insert(new), &beats).await,
+                Ok(new) => new,
                 Err(error) => {
                     tracing::debug!("the heartbeat is late: {error}");
                     pause = BEAT_RETRY;
@@ -158,27 +160,39 @@ async fn beat(url: DatabaseUrl, beats: Beats) {
                 }
             },
         };
-        pause = BEAT_INTERVAL;
-        if let Err(error) = beaten {
+        // Draws wait for a heartbeat that was sent, and runs that end for draws.
+        let raised = tokio::time::timeout(LEASE_TIME, raise(&connected, &beats)).await;
+        let error = match raised {
+            Ok(Ok(())) => None,
+            Ok(Err(error)) => Some(error.to_string()),
+            Err(_) => Some("the server does not answer".into()),
+        };
+        if let Some(error) = error {
             tracing::debug!("the heartbeat is late: {error}");
-            (client, pause) = (None, BEAT_RETRY);
+            pause = BEAT_RETRY;
             continue;
         }
-        if let Some(client) = &client
-            && cleaned_up.is_none_or(|at| at.elapsed() >= CLEAN_UP_INTERVAL)
-        {
-            remove_leftovers(client).await;
+        pause = BEAT_INTERVAL;
+        if cleaned_up.is_none_or(|at| at.elapsed() >= CLEAN_UP_INTERVAL) {
             cleaned_up = Some(Instant::now());
+            // No heartbeat waits for rows that somebody has locked.
+            let removing = tokio::time::timeout(CLEAN_UP_TIMEOUT, remove_leftovers(&connected));
+            if removing.await.is_err() {
+                continue;
+            }
         }
+        client = Some(connected);
     }
 }
 
 /// Lets all heartbeats rise once, keeps the slices of this process, and reads which caps apply to its runs. A slice
-/// that somebody has locked is left for the next heartbeat: no lease waits for it.
+/// that somebody has locked is left for the next heartbeat: no lease waits for it. A slice that this process does not
+/// know of, because the answer to a draw was lost, is left for others to collect.
 async fn raise(client: &Client, beats: &Beats) -> Result<(), tokio_postgres::Error> {
     let sql = "WITH beaten AS (UPDATE strata.worker SET beat = beat + 1, beat_at = clock_timestamp() \
                                WHERE id = ANY($1) RETURNING id), \
-                    own AS MATERIALIZED (SELECT scope FROM strata.slice WHERE holder = $2 FOR UPDATE SKIP LOCKED), \
+                    own AS MATERIALIZED (SELECT scope FROM strata.slice \
+                                         WHERE holder = $2 AND scope = ANY($5) FOR UPDATE SKIP LOCKED), \
                     kept AS (UPDATE strata.slice s \
                              SET beat_at = clock_timestamp(), drawn = coalesce(report.drawn, s.drawn) \
                              FROM own LEFT JOIN unnest($3, $4) AS report (scope, drawn) USING (scope) \
@@ -188,12 +202,14 @@ async fn raise(client: &Client, beats: &Beats) -> Result<(), tokio_postgres::Err
     let asked: Vec<String> = beats.owners.lock().keys().cloned().collect();
     let report = beats.caps.report();
     let names: Vec<&str> = report.scopes.iter().map(CapScope::name).collect();
+    let slices: Vec<&str> = report.slices.iter().map(CapScope::name).collect();
     let holder: &str = &beats.holder;
     let arguments = [
         (&asked as _, Type::TEXT_ARRAY),
         (&holder as _, Type::TEXT),
         (&names as _, Type::TEXT_ARRAY),
         (&report.drawn as _, Type::INT8_ARRAY),
+        (&slices as _, Type::TEXT_ARRAY),
     ];
     let sent = Instant::now();
     let rows = client.query_typed(sql, &arguments).await?;
