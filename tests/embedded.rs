@@ -101,6 +101,8 @@ fn the_events_end_with_the_error_that_ended_the_environment() {
     in_runtime(async {
         let (mut environment, mut events) = resting(&place).await;
         std::fs::rename(place.path("store"), place.path("away")).unwrap();
+        // The directory is looked up once a millisecond at most.
+        tokio::time::sleep(Duration::from_millis(20)).await;
         let failed = environment.say("UserRequirement", "x").await;
         assert!(
             matches!(failed, Err(LiveError::Unserved(CommandError::Unsaved(_)))),
