@@ -197,17 +197,23 @@ pub(crate) fn grantable_capabilities() -> Vec<&'static str> {
 pub(crate) fn is_always_available(capability: &str) -> bool {
     /// The interface that only defines types for the others.
     const TYPES: &str = "types";
-    capability != TYPES
+    // Most needs are granted. The host's interfaces are not parsed for them.
+    find_kind(capability).is_none()
+        && capability != TYPES
         && host_interface_names().contains(capability)
-        && !grantable_capabilities().contains(&capability)
+}
+
+/// Returns the kind of grant that a capability needs, if it needs one.
+fn find_kind(capability: &str) -> Option<&'static dyn GrantKind> {
+    KINDS
+        .into_iter()
+        .find(|kind| kind.capability() == capability)
 }
 
 /// Returns the line of `allow` that grants a capability, unless it is granted already or needs no
 /// grant.
 pub(crate) fn line_to_add(grants: &Grants, capability: &str) -> Option<&'static str> {
-    let kind = KINDS
-        .into_iter()
-        .find(|kind| kind.capability() == capability)?;
+    let kind = find_kind(capability)?;
     (!kind.is_granted(grants)).then(|| kind.example())
 }
 
