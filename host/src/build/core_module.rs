@@ -4,11 +4,10 @@
 //! A module without a component type gets the one that follows from its exports. So any compiler
 //! for WebAssembly can make actions, without tools that know about components.
 
-use super::sdk::WIT;
-use std::path::Path;
 use wasmparser::{Parser, Payload};
 use wit_component::StringEncoding;
-use wit_parser::Resolve;
+
+use crate::embedded::parse_host_wit;
 
 /// The prefix of the custom sections in which wit-component and similar tools store the component's
 /// type.
@@ -110,19 +109,7 @@ fn smallest_world(exports: &[String]) -> &'static str {
 }
 
 fn embed_type(bytes: &mut Vec<u8>, world: &str) -> Result<(), String> {
-    let texts = WIT
-        .files()
-        .iter()
-        .map(|(path, text)| (*path, String::from_utf8_lossy(text)));
-    let mut sources = wit_parser::SourceMap::default();
-    for (path, text) in texts {
-        sources.push(Path::new(path), text);
-    }
-    let mut resolve = Resolve::default();
-    let group = sources.parse().map_err(|(_, error)| error.to_string())?;
-    let package = resolve
-        .push_group(group)
-        .map_err(|error| error.to_string())?;
+    let (resolve, package) = parse_host_wit();
     let world = resolve
         .select_world(&[package], Some(world))
         .map_err(|error| error.to_string())?;
