@@ -17,7 +17,6 @@ use super::{
     fault, foreign_component,
 };
 use crate::gateway::Gateway;
-use crate::plugin::Grants;
 
 /// Runs an attempt. It ends within its limits whatever the guest does. `script` is what the
 /// component interprets, if it is an interpreter.
@@ -34,14 +33,7 @@ pub(super) async fn run(
             Ok(Err(why)) => return attempt_outcome(Err(fault::from_files_fault(why, &ctx)), &ctx),
             Err(_) => return attempt_outcome(Err(fault::staging_timeout(&ctx)), &ctx),
         }
-        let dirs = ctx.capabilities.files.granted_dirs();
-        ctx.add_wasi(
-            &Grants {
-                dirs,
-                ..call.plugin.grants.clone()
-            },
-            &call.seed,
-        );
+        ctx.add_wasi(&call.seed);
     }
     // Pinned in place: a future that is moved into another becomes part of it, and would be copied
     // by each function on the way.

@@ -66,7 +66,7 @@ impl Capabilities {
     }
 
     /// Returns what is granted.
-    fn grants(&self) -> &Grants {
+    pub(super) fn grants(&self) -> &Grants {
         static NOTHING: LazyLock<Grants> = LazyLock::new(Grants::default);
         match &self.plugin {
             Some(plugin) => &plugin.grants,
@@ -102,8 +102,7 @@ impl Capabilities {
 
     /// Counts a request against the grant. Fails with the reason if it is not granted.
     fn authorize(&mut self, model: Option<&String>) -> Result<(), String> {
-        let plugin = self.plugin.as_ref();
-        let Some(grant) = plugin.and_then(|plugin| plugin.grants.llm.as_ref()) else {
+        let Some(grant) = &self.grants().llm else {
             return Err("no language model is granted; add `llm` to the action's `allow`".into());
         };
         if !grant.allows(model.map(String::as_str)) {

@@ -27,7 +27,7 @@ use super::{EntryPoint, SandboxCall, convert};
 use crate::gateway::{
     Allowance, EnvironmentRequest, Gateway, GuestRequest, HostAnswer, HostError, HostErrorKind,
 };
-use crate::plugin::{Grants, LimitReached, Limits};
+use crate::plugin::{LimitReached, Limits};
 
 /// The maximum length of the name of a scope, key or label, and of a path. Longer ones make no
 /// sense, and names are copied often.
@@ -131,11 +131,13 @@ impl Ctx {
         self.calls
     }
 
-    /// Adds WASI, for components that import it. Its randomness is derived from `seed`.
-    pub(super) fn add_wasi(&mut self, grants: &Grants, seed: &str) {
+    /// Adds WASI, for components that import it, once files were staged. Its randomness is derived from
+    /// `seed`.
+    pub(super) fn add_wasi(&mut self, seed: &str) {
         let files = &self.capabilities.files;
         let wasi = WasiState::new(WasiSetup {
-            grants,
+            env: &self.capabilities.grants().env,
+            dirs: &files.granted_dirs(),
             variables: &self.capabilities.variables(),
             seed,
             log: &self.log,

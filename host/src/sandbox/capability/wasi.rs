@@ -27,7 +27,7 @@ use listing::OpenListings;
 use super::super::ctx::Ctx;
 use super::super::log::{GuestLog, LogLevel};
 use super::files::{HiddenStorage, OpenFiles};
-use crate::plugin::{Access, Grants};
+use crate::plugin::{Access, DirGrant};
 use crate::services::variables::Variables;
 use crate::sha256::sha256;
 
@@ -66,7 +66,10 @@ pub(in super::super) fn add_to_linker(linker: &mut Linker<Ctx>) -> wasmtime::Res
 
 /// What the WASI state of an attempt is created from.
 pub(in super::super) struct WasiSetup<'a> {
-    pub(in super::super) grants: &'a Grants,
+    /// The variables that may be read.
+    pub(in super::super) env: &'a [String],
+    /// The granted directories, where their files are for this attempt.
+    pub(in super::super) dirs: &'a [DirGrant],
     /// Where the values of granted variables are looked up.
     pub(in super::super) variables: &'a Variables,
     /// The random numbers are derived from it.
@@ -95,7 +98,8 @@ impl WasiState {
     /// Creates the state of an attempt.
     pub(in super::super) fn new(setup: WasiSetup<'_>) -> Self {
         let WasiSetup {
-            grants,
+            env,
+            dirs,
             variables,
             seed,
             log,
@@ -118,13 +122,13 @@ impl WasiState {
             .allow_tcp(false)
             .allow_udp(false)
             .allow_ip_name_lookup(false);
-        for name in &grants.env {
+        for name in env {
             // A variable that the host does not have is missing for the guest too.
             if let Ok(value) = variables.get(name) {
                 builder.env(name, value);
             }
         }
-        for dir in &grants.dirs {
+        for dir in dirs {
             let perms = match dir.access {
                 Access::Read => FsPerms::ReadOnly,
                 Access::Write => FsPerms::ReadWrite,

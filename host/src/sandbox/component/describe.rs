@@ -9,7 +9,7 @@ use strata_core::record::fault::Fault;
 use super::load_error::error_chain;
 use super::{ComponentManifest, LinkedComponent, LoadError};
 use crate::gateway::ITEM_BYTES;
-use crate::plugin::{Grants, Limits};
+use crate::plugin::Limits;
 use crate::sandbox::attempt::new_store;
 use crate::sandbox::ctx::Ctx;
 use crate::sandbox::{convert, fault};
@@ -77,7 +77,7 @@ async fn describe(ready: &LinkedComponent, limits: Limits) -> Result<ComponentMa
     };
     let mut ctx = Ctx::for_describe(limits);
     if ready.uses_wasi() {
-        ctx.add_wasi(&Grants::default(), "describe");
+        ctx.add_wasi("describe");
     }
     let mut store = new_store(ready, ctx);
     let meter = std::sync::Arc::clone(&store.data().meter);
