@@ -65,21 +65,26 @@ impl StateEdit {
     /// Returns the edit of a team's state. Fails if the team has no such scope, or if a text is not
     /// an edit.
     pub(super) fn resolve(&self, team: &Team) -> Result<Edit, String> {
-        let scopes = editable_scopes(team);
         match self {
             Self::Value { scope, key, value } => {
-                let named = scope.to_string();
-                let is_meant = |editable: &&EditableScope| {
-                    let is_role = matches!(editable.scope, EditedScope::Role(_));
-                    editable.name == named && is_role == matches!(scope, EditScope::Role(_))
+                let found = match scope {
+                    EditScope::Shared(name) => team
+                        .scopes
+                        .contains_key(name)
+                        .then(|| EditedScope::Shared(name.clone())),
+                    // Aliases are not meant.
+                    EditScope::Role(name) => team
+                        .role_ids()
+                        .find(|id| team.role(*id).name == *name)
+                        .map(EditedScope::Role),
                 };
-                let Some(found) = scopes.iter().find(is_meant) else {
-                    return Err(unknown_scope(scope, &scopes));
+                let Some(found) = found else {
+                    return Err(unknown_scope(scope, &editable_scopes(team)));
                 };
-                new_edit(&found.scope, key, value.clone())
+                new_edit(&found, key, value.clone())
                     .ok_or_else(|| format!("a value of scope `{scope}` is set without a key"))
             }
-            Self::Text(text) => parse_edit(&scopes, text),
+            Self::Text(text) => parse_edit(&editable_scopes(team), text),
         }
     }
 }
