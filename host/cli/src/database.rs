@@ -82,7 +82,8 @@ fn cap(args: &CapArgs, printer: &Printer) -> Result<(), CommandFailure> {
     Ok(())
 }
 
-fn describe_runs(scope: &CapScope) -> String {
+/// Describes the runs to which a cap applies.
+pub(super) fn describe_runs(scope: &CapScope) -> String {
     match scope {
         CapScope::All => "all runs".into(),
         CapScope::Named(name) => format!("the runs of scope `{name}`"),

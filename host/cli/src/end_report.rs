@@ -6,11 +6,11 @@ use std::path::Path;
 use strata_core::record::event::Status;
 use strata_core::record::money::Usd;
 use strata_host::launch::RunHandle;
-use strata_host::storage::CapScope;
 use strata_host::view::{
     EndedRun, ExhaustedBudget, RunEnding, SuggestedCommand, UndeliveredMessage,
 };
 
+use super::database::describe_runs;
 use super::fault_report::{ResumeTrigger, list_finished, report_fault, write_section};
 use super::joins::{describe_held, describe_missing};
 use super::pluralize;
@@ -272,7 +272,7 @@ fn write_undelivered(message: &UndeliveredMessage, printer: &Printer) {
 /// Describes whose budget is exhausted.
 fn describe_exhausted_budget(exhausted: &ExhaustedBudget) -> String {
     if let (Some(scope), Some(cap)) = (&exhausted.cap_scope, exhausted.max_spend) {
-        return describe_reached_cap(scope, cap);
+        return format!("the cap of {cap} for {} is used up", describe_runs(scope));
     }
     let mut parts = Vec::new();
     if let Some(max) = exhausted.max_spend {
@@ -285,15 +285,5 @@ fn describe_exhausted_budget(exhausted: &ExhaustedBudget) -> String {
     match &exhausted.role {
         Some(role) => format!("role {role} used {parts}"),
         None => format!("spent {parts}"),
-    }
-}
-
-/// Describes a cap above the run that is used up.
-fn describe_reached_cap(scope: &CapScope, cap: Usd) -> String {
-    match scope {
-        CapScope::All => format!("the cap of {cap} for all runs is used up"),
-        CapScope::Named(_) => {
-            format!("the cap of {cap} for the runs of scope `{scope}` is used up")
-        }
     }
 }
