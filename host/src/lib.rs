@@ -57,6 +57,7 @@ pub mod display_path;
 pub mod doctor;
 pub mod driver;
 mod embedded;
+mod error_causes;
 pub mod excerpt;
 pub mod gateway;
 #[cfg(test)]

@@ -26,6 +26,7 @@ const HOST_LAYERS: &[&[&str]] = &[
         "difference",
         "display_path",
         "embedded",
+        "error_causes",
         "excerpt",
         "golden",
         "media_type",

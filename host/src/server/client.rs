@@ -19,6 +19,7 @@ use hyper_util::rt::TokioIo;
 
 use super::response::JSON;
 use super::run_api::{MAX_BODY_BYTES, RunReply, RunRequest};
+use crate::error_causes::find_cause;
 
 /// The maximum number of bytes of a request that wait to be written; also the maximum size of a
 /// response's head.
@@ -104,7 +105,8 @@ async fn exchange(
 /// Returns what a failure means for a request. `is_taken` says whether all of it was passed on to be
 /// written.
 fn explain(error: &hyper::Error, is_taken: bool) -> SendError {
-    let io_kind = cause::<io::Error>(error).map(io::Error::kind);
+    let cause = error.source();
+    let io_kind = cause.and_then(find_cause::<io::Error>).map(io::Error::kind);
     match io_kind {
         // Something that was sent was not read.
         Some(ErrorKind::ConnectionReset | ErrorKind::BrokenPipe) => SendError::NotReceived,
@@ -115,24 +117,14 @@ fn explain(error: &hyper::Error, is_taken: bool) -> SendError {
         None if error.is_incomplete_message() => SendError::NotReceived,
         // Nothing was sent. Either the connection was closed, or what arrived was no response.
         None if error.is_canceled()
-            && cause(error).is_none_or(hyper::Error::is_incomplete_message) =>
+            && cause
+                .and_then(find_cause::<hyper::Error>)
+                .is_none_or(hyper::Error::is_incomplete_message) =>
         {
             SendError::NotReceived
         }
         None => SendError::Unanswered(io::Error::other("it answered something else")),
     }
-}
-
-/// Returns the cause of an error that is of a type, if there is one.
-fn cause<T: Error + 'static>(error: &hyper::Error) -> Option<&T> {
-    let mut next = error.source();
-    while let Some(error) = next {
-        if let Some(found) = error.downcast_ref() {
-            return Some(found);
-        }
-        next = error.source();
-    }
-    None
 }
 
 /// The body of a request, which notes when all of it was passed on to be written.

@@ -6,7 +6,6 @@
 //! is relative to the response's own `Date`. The clock of this machine is read only if that is
 //! missing.
 
-use std::error::Error;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -38,17 +37,6 @@ pub(crate) fn builder() -> ClientBuilder {
         .redirect(redirect::Policy::none())
         .retry(reqwest::retry::never())
         .referer(false)
-}
-
-/// Returns the text of an error followed by those of its causes.
-pub(crate) fn error_with_causes(error: &(dyn Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
 }
 
 /// Returns the delay after a number of retries, where `first` is the first delay.

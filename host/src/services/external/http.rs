@@ -11,10 +11,9 @@ use strata_core::record::json::lenient::{self, NonFinite};
 use strata_core::record::json::{self, JsonError};
 
 use super::{DeliveryRetries, OutboundMessage};
+use crate::error_causes::error_with_causes;
 use crate::excerpt::excerpt;
-use crate::services::client::{
-    self, FIRST_RETRY_DELAY, backoff_delay, error_with_causes, requested_delay,
-};
+use crate::services::client::{self, FIRST_RETRY_DELAY, backoff_delay, requested_delay};
 
 /// The timeout of one POST.
 const POST_TIMEOUT: Duration = Duration::from_secs(60);

@@ -3,7 +3,6 @@
 //! redirect, and connects to exactly the addresses that were checked (`connections`).
 
 use std::collections::BTreeSet;
-use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,11 +20,11 @@ use super::{
     DEFAULT_TIMEOUT_MS, Header, HttpRequest, HttpResponse, KEY_HEADER, MAX_BODY_BYTES,
     MAX_HEADERS_BYTES, MAX_TIMEOUT_MS, MAX_URL_BYTES, address,
 };
+use crate::error_causes::{error_with_causes, find_cause};
 use crate::gateway::{Allowance, HostError, HostErrorKind, ITEM_BYTES};
 use crate::plugin::http::{
     GrantedParts, HttpGrant, authority, check_grants, display_url, secrets_for,
 };
-use crate::services::client::error_with_causes;
 
 /// The maximum number of redirects. Browsers follow about twenty, and services need one or two.
 const MAX_REDIRECTS: usize = 5;
@@ -490,15 +489,4 @@ fn connection_failure(error: &reqwest::Error) -> FailedExchange {
         sent,
         ..exchange_failure(HostErrorKind::Upstream, error_with_causes(error))
     }
-}
-
-fn find_cause<'a, T: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a T> {
-    let mut next = Some(error);
-    while let Some(error) = next {
-        if let Some(found) = error.downcast_ref() {
-            return Some(found);
-        }
-        next = error.source();
-    }
-    None
 }

@@ -18,7 +18,8 @@ use reqwest::{Client, ClientBuilder, Url};
 use tower::Service;
 
 use super::address;
-use crate::services::client::{self, error_with_causes};
+use crate::error_causes::error_with_causes;
+use crate::services::client;
 
 /// The maximum time for connecting. An available server accepts within a few round trips.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);

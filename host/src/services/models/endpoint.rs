@@ -40,9 +40,10 @@ use super::think_tags::{self, ReplyEnding};
 use super::tokens::{UsageWithoutReply, estimate_input, estimate_output};
 use super::{FinishReason, ModelReply, ModelRequest};
 use crate::blob::Blobs;
+use crate::error_causes::error_with_causes;
 use crate::gateway::HostError;
 use crate::plugin::http::display_url;
-use crate::services::client::{self, error_with_causes};
+use crate::services::client;
 use crate::services::endpoint::{self, InvalidAddress};
 use crate::services::variables::Variables;
 

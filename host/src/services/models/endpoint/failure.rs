@@ -8,8 +8,8 @@ use strata_core::record::json;
 
 use super::retry::{self, RetryDecision};
 use super::{Mismatch, ModelEndpoint, Question, TransferMode, UsageWithoutReply};
+use crate::error_causes::error_with_causes;
 use crate::gateway::{HostError, HostErrorKind};
-use crate::services::client::error_with_causes;
 use crate::services::models::FinishReason;
 use crate::services::models::config::ProtocolName;
 use crate::services::models::protocol::{ReplyProblem, UnusableReply};
