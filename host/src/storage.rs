@@ -340,14 +340,15 @@ pub trait Lease: Send {
     /// The events belong to the current lineage. If the first one is a fork, they start a new
     /// lineage, at the checkpoint that the fork names. If more events follow in the same call, the
     /// run continues with the new lineage, which becomes the current one.
-    fn append(&mut self, records: &[Record], durability: Durability) -> Result<(), StoreError>;
+    fn append(&mut self, records: &[Record], durability: Durability) -> Result<(), StoreError> {
+        self.begin_append(Append::new(records, durability))
+            .finish_blocking()
+    }
 
     /// Begins to append events. A storage that has to wait for a server returns what can be awaited. One
     /// that is on this machine has done it when this returns, unless the owner has other work and the
     /// disk can work by itself meanwhile.
-    fn begin_append<'a>(&'a mut self, append: Append<'a>) -> Appending<'a> {
-        Appending::Done(self.append(append.records, append.durability))
-    }
+    fn begin_append<'a>(&'a mut self, append: Append<'a>) -> Appending<'a>;
 
     /// Begins to save the bytes of files, in the same way.
     fn begin_put_blobs<'a>(&'a mut self, blobs: Blobs) -> Appending<'a> {

@@ -14,8 +14,9 @@ use super::checkpoint_list::{
 use super::error::StoreError;
 use super::reader::branch_of;
 use super::{
-    BuildState, CheckpointRow, Durability, Epoch, FIRST_LINE, Lease, LineageRow, LoadedState,
-    Pruned, Record, SavedDefinition, StateSelector, concerns_checkpoint, cost_of, next_line,
+    Append, Appending, BuildState, CheckpointRow, Durability, Epoch, FIRST_LINE, Lease, LineageRow,
+    LoadedState, Pruned, Record, SavedDefinition, StateSelector, concerns_checkpoint, cost_of,
+    next_line,
 };
 use crate::blob::Blobs;
 
@@ -393,12 +394,8 @@ impl MemoryRun {
     }
 }
 
-impl Lease for MemoryLease {
-    fn epoch(&self) -> Epoch {
-        self.epoch
-    }
-
-    fn append(&mut self, records: &[Record], _: Durability) -> Result<(), StoreError> {
+impl MemoryLease {
+    fn append_now(&mut self, records: &[Record]) -> Result<(), StoreError> {
         let mut run = self.write()?;
         let missing = self.known_events.saturating_sub(run.events());
         if missing > 0 {
@@ -412,6 +409,16 @@ impl Lease for MemoryLease {
         drop(run);
         self.known_events = known_events;
         Ok(())
+    }
+}
+
+impl Lease for MemoryLease {
+    fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+
+    fn begin_append<'a>(&'a mut self, append: Append<'a>) -> Appending<'a> {
+        Appending::Done(self.append_now(append.records))
     }
 
     fn snapshot_due(&self) -> bool {

@@ -337,11 +337,6 @@ impl Lease for SqliteLease {
         Epoch(self.run.epoch as u64)
     }
 
-    fn append(&mut self, records: &[Record], durability: Durability) -> Result<(), StoreError> {
-        self.begin_append(Append::new(records, durability))
-            .finish_blocking()
-    }
-
     fn begin_append<'a>(&'a mut self, append: Append<'a>) -> Appending<'a> {
         append::begin_append(self, append)
     }

@@ -348,11 +348,6 @@ impl Lease for PostgresLease {
         Epoch(self.owner.epoch as u64)
     }
 
-    fn append(&mut self, records: &[Record], durability: Durability) -> Result<(), StoreError> {
-        self.begin_append(Append::new(records, durability))
-            .finish_blocking()
-    }
-
     fn begin_append<'a>(&'a mut self, append: Append<'a>) -> Appending<'a> {
         if append.records.is_empty() {
             return Appending::Done(Ok(()));
