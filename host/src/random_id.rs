@@ -1,6 +1,8 @@
 //! Random numbers that nothing else has.
 
 use ring::rand::{SecureRandom, SystemRandom};
+#[cfg(feature = "postgres")]
+use strata_core::record::id::to_hex;
 
 /// Returns a random number that has not been used before.
 pub(crate) fn random_id() -> u128 {
@@ -9,4 +11,10 @@ pub(crate) fn random_id() -> u128 {
     // names that contain it remain.
     let _ = SystemRandom::new().fill(&mut bytes);
     u128::from_le_bytes(bytes)
+}
+
+/// Returns a name that has not been used before.
+#[cfg(feature = "postgres")]
+pub(crate) fn random_name() -> String {
+    to_hex(&random_id().to_le_bytes())
 }

@@ -9,7 +9,6 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use strata_core::record::id::to_hex;
 use tokio::sync::watch;
 use tokio_postgres::Client;
 use tokio_postgres::types::Type;
@@ -19,7 +18,7 @@ use super::clean_up::{CLEAN_UP_INTERVAL, remove_leftovers};
 use super::connect::{background, connect};
 use super::per_database::PerDatabase;
 use crate::abort_on_drop::AbortOnDrop;
-use crate::random_id::random_id;
+use crate::random_id::random_name;
 use crate::storage::caps::{CapAccounts, CapScope};
 use crate::storage::database_url::DatabaseUrl;
 use crate::storage::error::StoreError;
@@ -92,7 +91,7 @@ impl Heartbeats {
     fn of_database(url: &DatabaseUrl) -> Result<Arc<Self>, StoreError> {
         static ALL: PerDatabase<Heartbeats> = PerDatabase::new();
         ALL.get(url, |url| {
-            let holder: Arc<str> = to_hex(&random_id().to_le_bytes()).into();
+            let holder: Arc<str> = random_name().into();
             let beats = Beats {
                 owners: Owners::default(),
                 caps: cap_accounts(&url, &holder),

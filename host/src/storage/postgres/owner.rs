@@ -10,13 +10,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, test_kill_process};
-use strata_core::record::id::to_hex;
 use tokio_postgres::types::Type;
 
 use super::connection::Connection;
 use super::heartbeat::OwnerHeartbeat;
 use super::schema::{SchemaState, schema_state};
-use crate::random_id::random_id;
+use crate::random_id::random_name;
 use crate::storage::caps::{CapAccounts, CapScope};
 use crate::storage::database_url::DatabaseUrl;
 use crate::storage::error::StoreError;
@@ -149,7 +148,7 @@ pub(super) fn acquire(
     run: i64,
     wait: OwnerWait,
 ) -> Result<Ownership, StoreError> {
-    let owner = to_hex(&random_id().to_le_bytes());
+    let owner = random_name();
     ProcessIdentity::current().register(connection, &owner)?;
     let acquired = claim(connection, run, wait, &owner);
     let TakenRun { epoch, scope } = match acquired {

@@ -25,22 +25,24 @@ pub(in crate::storage) fn list_runs(
     url: &DatabaseUrl,
     limit: usize,
 ) -> Result<Vec<NamedRun>, StoreError> {
-    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    newest_runs(&Connection::open(url)?, url.run.as_deref(), limit)
+    let connection = Connection::open(url)?;
+    let Some(name) = &url.run else {
+        return newest_runs(&connection, i64::try_from(limit).unwrap_or(i64::MAX));
+    };
+    let named = run_key(&connection)?.map(|key| NamedRun {
+        key,
+        name: name.clone(),
+    });
+    Ok(named.into_iter().take(limit).collect())
 }
 
-/// Returns the newest runs, of this name if there is one, the newest first.
-fn newest_runs(
-    connection: &Connection,
-    name: Option<&str>,
-    limit: i64,
-) -> Result<Vec<NamedRun>, StoreError> {
+/// Returns the newest runs, the newest first.
+fn newest_runs(connection: &Connection, limit: i64) -> Result<Vec<NamedRun>, StoreError> {
     if schema_state(connection)? == SchemaState::Absent {
         return Ok(Vec::new());
     }
-    let sql = "SELECT id, name FROM strata.run WHERE $1 IS NULL OR name = $1 \
-               ORDER BY id DESC LIMIT $2";
-    let rows = connection.query(sql, &[(&name, Type::TEXT), (&limit, Type::INT8)])?;
+    let sql = "SELECT id, name FROM strata.run ORDER BY id DESC LIMIT $1";
+    let rows = connection.query(sql, &[(&limit, Type::INT8)])?;
     let run = |row: &Row| NamedRun {
         key: row.get(0),
         name: row.get(1),
@@ -50,7 +52,7 @@ fn newest_runs(
 
 /// Returns the names of the newest runs, the newest first.
 fn known_runs(connection: &Connection) -> Result<Vec<String>, StoreError> {
-    let runs = newest_runs(connection, None, MAX_RUNS_IN_MESSAGES)?;
+    let runs = newest_runs(connection, MAX_RUNS_IN_MESSAGES)?;
     Ok(runs.into_iter().map(|run| run.name).collect())
 }
 

@@ -6,7 +6,7 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use strata_core::record::id::{Digest, to_hex};
+use strata_core::record::id::Digest;
 use tokio::sync::Notify;
 use tokio_postgres::types::Type;
 
@@ -20,7 +20,7 @@ use super::run_name::find_run;
 use super::schedule::{NOW, parse_schedule, schedule_columns};
 use super::schema::migrate;
 use super::watch::ProcessWatch;
-use crate::random_id::random_id;
+use crate::random_id::random_name;
 use crate::storage::caps::{CapAccounts, CapScope};
 use crate::storage::database_url::DatabaseUrl;
 use crate::storage::error::StoreError;
@@ -201,7 +201,7 @@ impl DatabaseWorker {
     ) -> Result<Self, StoreError> {
         let connection = Connection::open(url)?;
         migrate(&connection)?;
-        let id = to_hex(&random_id().to_le_bytes());
+        let id = random_name();
         ProcessIdentity::current().register(&connection, &id)?;
         let sql = "UPDATE strata.worker SET claims = true, host = $2, version = $3, labels = $4, secrets = $5 \
                    WHERE id = $1";
