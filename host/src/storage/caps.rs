@@ -193,7 +193,8 @@ pub struct CapReport<'a> {
     pub drawn: Vec<Option<i64>>,
     /// The scopes of which this process holds a slice.
     pub slices: Vec<CapScope>,
-    _asking: Option<tokio::sync::MutexGuard<'a, ()>>,
+    /// `None` if a draw is under way.
+    asking: Option<tokio::sync::MutexGuard<'a, ()>>,
 }
 
 /// What a process may spend of the caps in a database.
@@ -257,7 +258,7 @@ impl CapAccounts {
             scopes,
             drawn,
             slices,
-            _asking: asking,
+            asking,
         }
     }
 
@@ -270,11 +271,11 @@ impl CapAccounts {
     ) {
         let mut unused = Vec::new();
         let mut accounts = self.lock();
-        for (scope, drawn) in report.scopes.iter().zip(&report.drawn) {
+        for scope in &report.scopes {
             if let Some(account) = accounts.get_mut(scope) {
-                match drawn {
+                match report.asking {
                     Some(_) => account.note_heartbeat(generations.get(scope).copied()),
-                    // A draw was under way, which may know more than this heartbeat.
+                    // The draw may know more than this heartbeat.
                     None => account.unblock(),
                 }
                 if account.should_give_back() {

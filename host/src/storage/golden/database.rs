@@ -19,11 +19,10 @@ use crate::storage::{Durability, Lease, Reader, StateSelector};
 
 /// How many events the run has.
 const EVENTS: usize = 24;
-/// The columns that are different in each database, and what stands for them in the golden file.
-const CHANGING: [(&str, &str); 2] = [
-    ("created_at", "2026-01-01 00:00:00+00"),
-    ("scheduled_at", "2026-01-01 00:00:00+00"),
-];
+/// The columns with times, which are different in each database.
+const TIMES: [&str; 2] = ["created_at", "scheduled_at"];
+/// The time that stands for them in the golden file.
+const TIME: &str = "2026-01-01 00:00:00+00";
 
 /// Creates an empty database, and returns its URL. `None` if there is no server.
 fn new_database(name: &str) -> Option<String> {
@@ -39,7 +38,11 @@ fn run_in(database: &str) -> DatabaseUrl {
 fn dump(database: &str) -> String {
     let mut text = "CREATE SCHEMA strata;\n".to_owned() + &MIGRATIONS.concat();
     // It has its row already.
-    text += "UPDATE strata.meta SET version = 1, incarnation = 'incarnation';\n";
+    let version = query(database, "SELECT version FROM strata.meta");
+    text += &format!(
+        "UPDATE strata.meta SET version = {}, incarnation = 'incarnation';\n",
+        version.trim()
+    );
     // Rows of other tables refer to those of `run`.
     let tables = "SELECT table_name, string_agg(column_name, ' ' ORDER BY ordinal_position) \
                   FROM information_schema.columns WHERE table_schema = 'strata' AND table_name <> 'meta' \
@@ -47,9 +50,9 @@ fn dump(database: &str) -> String {
     for line in query(database, tables).lines() {
         let (table, columns) = line.split_once('|').unwrap();
         let columns: Vec<&str> = columns.split(' ').collect();
-        let value = |column: &&str| match CHANGING.iter().find(|(name, _)| name == column) {
-            Some((_, constant)) => format!("quote_literal('{constant}')"),
-            None => format!("quote_nullable({column}::text)"),
+        let value = |column: &&str| match TIMES.contains(column) {
+            true => format!("quote_literal('{TIME}')"),
+            false => format!("quote_nullable({column}::text)"),
         };
         let values: Vec<String> = columns.iter().map(value).collect();
         let sql = format!(
