@@ -3,10 +3,11 @@
 
 use crate::database_commands::new_database;
 use crate::database_server::Server;
+use crate::databases::start_owner;
 use crate::postgres_server::{ServerOptions, query};
 use crate::process::{Ended, Process, Signal};
 use crate::web::Web;
-use crate::workers::{Pool, wait_until};
+use crate::workers::{Pool, stop_workers, wait_until};
 use crate::workspace::Workspace;
 
 /// What each call of the team costs, in dollars.
@@ -34,7 +35,7 @@ fn calls(web: &Web, delay_ms: u64, count: usize) -> String {
 }
 
 /// A place from which workers reach the server.
-fn worker_place(web: &Web) -> Workspace {
+pub fn worker_place(web: &Web) -> Workspace {
     let place = Workspace::empty();
     place.write(
         "policy.toml",
@@ -50,20 +51,13 @@ fn start_worker(pool: &Pool, place: &Workspace, more: &[&str]) -> Process {
     pool.worker(place, &[&["--policy", "policy.toml"], more].concat())
 }
 
-fn stop_workers(workers: Vec<Process>) {
-    for worker in workers {
-        worker.signal(Signal::TERM);
-        worker.end().expect(0);
-    }
-}
-
 fn cap(place: &Workspace, url: &str, more: &[&str]) -> String {
     let args = [&["database", "cap", url], more].concat();
     place.host(&args).expect(0).stdout.trim().to_owned()
 }
 
 /// Returns what is spent of the cap of all runs, and what processes hold of it, in dollars.
-fn spent_and_held(url: &str) -> (f64, f64) {
+pub fn spent_and_held(url: &str) -> (f64, f64) {
     let sql = "SELECT (used - h) / 1e12, h / 1e12 FROM strata.cap c, LATERAL \
                (SELECT coalesce(sum(held), 0) AS h FROM strata.slice s WHERE s.scope = c.scope) s WHERE scope = 'all'";
     let row = query(url, sql);
@@ -160,7 +154,7 @@ fn what_a_killed_worker_held_is_given_back_except_for_what_it_may_have_spent() {
         2,
         "the call that was under way was made again"
     );
-    stop_workers(vec![worker]);
+    stop_workers([worker]);
     let (after, held) = spent_and_held(&url);
     assert!(
         (after - spent - COST).abs() < 1e-9 && held == 0.0,
@@ -183,7 +177,7 @@ fn a_cap_limits_the_runs_of_its_scope_in_any_process() {
     assert_stopped_by_cap(&stopped, "$3.0000 for the runs of scope `small`");
     submit("other", "large").expect(0);
     pool.submit(&place, "none", &["--wait"]).end().expect(0);
-    stop_workers(vec![worker]);
+    stop_workers([worker]);
     let refused = pool
         .submit(&place, "x", &["--scope", "all"])
         .end()
@@ -255,27 +249,21 @@ fn where_there_is_no_cap_no_call_and_no_step_takes_a_statement_more() {
     let url = server.url();
     let web = Web::new();
     query(&url, "CREATE EXTENSION pg_stat_statements");
-    let statements = |count: usize| {
+    let statements = |run: &str, count: usize| {
         let place = Workspace::with(&calls(&web, 0, count));
         let before = cap_statements(&url);
-        let storage = format!("{url}&run=run-{count}");
+        let storage = format!("{url}&run={run}");
         place
             .host(&["run", "team.toml", "--storage", &storage])
             .expect(0);
         cap_statements(&url) - before
     };
-    let (few, many) = (statements(1), statements(40));
+    let (few, many) = (statements("few", 1), statements("many", 40));
     assert_eq!(web.requests().len(), 41);
     // The first call finds that there is none, if no heartbeat has yet.
     assert!(few <= 3 && many <= 3, "{few}, {many}");
-    let place = Workspace::with(&calls(&web, 0, 40));
-    cap(&place, &url, &["--set", "100000"]);
-    let before = cap_statements(&url);
-    let storage = format!("{url}&run=capped");
-    place
-        .host(&["run", "team.toml", "--storage", &storage])
-        .expect(0);
-    let capped = cap_statements(&url) - before;
+    cap(&Workspace::empty(), &url, &["--set", "100000"]);
+    let capped = statements("capped", 40);
     assert!(
         (2..=8).contains(&capped),
         "{capped}: money is drawn for many calls at once"
@@ -304,7 +292,7 @@ fn several_databases_share_the_caps_of_the_first_one() {
     ]);
     let stopped = pool.submit(&place, "run", &["--wait"]).end().expect(5);
     assert_stopped_by_cap(&stopped, "$3.0000 for all runs");
-    stop_workers(vec![worker]);
+    stop_workers([worker]);
     assert_eq!(spent_and_held(&first), (COST, 0.0));
     assert_eq!(spent_and_held(&second), (0.0, 0.0));
 }
@@ -315,18 +303,7 @@ fn a_process_that_makes_no_calls_for_a_while_gives_back_what_it_holds() {
     let web = Web::new();
     let place = Workspace::with(&calls(&web, 0, 1));
     cap(&place, &url, &["--set", "1000"]);
-    let storage = format!("{url}&run=stays");
-    let run = [
-        "run",
-        "team.toml",
-        "--storage",
-        &storage,
-        "--keep-alive",
-        "--events",
-        "-",
-    ];
-    let mut running = place.start(&run);
-    running.until("step-committed", None);
+    let running = start_owner(&place, &format!("{url}&run=stays"));
     assert!(spent_and_held(&url).1 > 0.0);
     wait_until(|| spent_and_held(&url) == (COST, 0.0));
     running.signal(Signal::TERM);

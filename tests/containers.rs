@@ -8,7 +8,8 @@ use yaml_rust2::{Yaml, YamlLoader};
 use crate::database_commands::new_database;
 use crate::live::GREETER;
 use crate::probe::project;
-use crate::process::{Process, Signal};
+use crate::process::Process;
+use crate::workers::stop_workers;
 use crate::workspace::Workspace;
 
 /// The name of the image in all files.
@@ -213,10 +214,7 @@ fn each_command_of_the_containers_and_of_their_page_works() {
             let ended = place.host(&words).expect(0);
             assert_eq!(ended.stdout, "re: write a snake game\n");
         }
-        for worker in workers {
-            worker.signal(Signal::TERM);
-            worker.end().expect(0);
-        }
+        stop_workers(workers);
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use crate::live::GREETER;
 use crate::postgres_server::{create_database, query};
 use crate::process::Signal;
-use crate::workers::{Pool, slow_greeter, wait_until};
+use crate::workers::{Pool, slow_greeter, stop_workers, wait_until};
 use crate::workspace::Workspace;
 
 /// Creates a database of this test alone, and returns its URL. `None` if there is no server.
@@ -263,10 +263,7 @@ fn a_restored_database_is_fenced_and_its_runs_continue_from_the_backup() {
         .expect(0)
         .stdout;
     assert_eq!(events.matches("\"action-started\"").count(), 3, "{events}");
-    for worker in [worker, second] {
-        worker.signal(Signal::TERM);
-        worker.end().expect(0);
-    }
+    stop_workers([worker, second]);
 }
 
 #[test]

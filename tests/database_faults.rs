@@ -9,9 +9,10 @@ use std::thread;
 use std::time::Duration;
 
 use crate::database_server::{Proxy, Server, give_to_server, skip};
+use crate::databases::start_owner;
 use crate::live::GREETER;
 use crate::postgres_server::ServerOptions;
-use crate::process::{Ended, Process, Signal};
+use crate::process::{Ended, Signal};
 use crate::web::Web;
 use crate::workers::greeter_after;
 use crate::workspace::Workspace;
@@ -23,15 +24,6 @@ fn check(ended: Ended, code: i32, expected: &str) {
     assert!(ended.stderr.contains(expected), "{}", ended.stderr);
     let all = ended.stdout + &ended.stderr;
     assert!(!all.contains("s3cret"), "{all}");
-}
-
-/// Starts a run that waits for messages after its first step.
-fn start_owner(place: &Workspace, url: &str) -> Process {
-    let run = ["run", "team.toml", "--storage", url];
-    let stays = ["--keep-alive", "--events", "-"];
-    let mut owner = place.start(&[&run[..], &stays].concat());
-    owner.until("step-committed", None);
-    owner
 }
 
 #[test]

@@ -119,7 +119,7 @@ fn a_run_is_forked_from_a_directory_into_a_database_and_back() {
 }
 
 /// Starts a run that waits for messages after its first step.
-fn start_owner(place: &Workspace, url: &str) -> Process {
+pub fn start_owner(place: &Workspace, url: &str) -> Process {
     let mut owner = place.start(&[
         "run",
         "team.toml",

@@ -174,8 +174,7 @@ fn a_killed_run_is_distinguished_from_a_running_one() {
 #[test]
 fn a_team_that_waits_for_messages_is_shown_as_idle() {
     let place = Workspace::with(&TEAM.replace("{ fail = \"trap\" }", "{ say = \"done\" }"));
-    let mut process = place.start_run(&["--keep-alive"]);
-    process.until("step-committed", None);
+    let process = place.start_resting();
     let shown = place.host(&["inspect", "store"]).expect(0).stdout;
     assert!(
         shown.contains(&format!(

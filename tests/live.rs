@@ -272,8 +272,7 @@ fn waiting_for_the_end_of_an_environment_can_be_repeated_after_a_timeout() {
 #[test]
 fn a_team_that_is_kept_alive_handles_messages_until_it_is_stopped() {
     let place = Workspace::with(GREETER);
-    let mut process = place.start_run(&["--keep-alive"]);
-    process.until("step-committed", None);
+    let mut process = place.start_resting();
     let sent = place
         .host(&["send", "store", "--cause", "UserRequirement", "more"])
         .expect(0);
@@ -307,8 +306,7 @@ fn a_team_that_is_kept_alive_outlives_a_fault_that_is_parked() {
     let at_fault = "[[role]]\nname = \"B\"\nwatch = [\"UserRequirement\"]\n[[role.action]]\nname = \"fail\"\n\
                     component = \"probe.wasm\"\nconfig = { steps = [{ trap = \"unreachable\" }] }\n";
     let place = Workspace::with(&(parking + at_fault));
-    let mut process = place.start_run(&["--keep-alive"]);
-    process.until("step-committed", None);
+    let mut process = place.start_resting();
     place
         .host(&["send", "store", "--cause", "UserRequirement", "more"])
         .expect(0);
@@ -348,8 +346,7 @@ fn a_message_reaches_a_running_team() {
 #[test]
 fn a_timeout_while_sending_to_a_suspended_process_sends_nothing() {
     let place = Workspace::with(GREETER);
-    let mut process = place.start_run(&["--keep-alive"]);
-    process.until("step-committed", None);
+    let mut process = place.start_resting();
     process.signal(Signal::STOP);
     let given_up = place.start(&["send", "store", "--cause", "UserRequirement", "lost"]);
     // By then the message has been sent, as far as that depends on the sender.

@@ -9,15 +9,8 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use crate::live::GREETER;
-use crate::process::{Process, Signal};
+use crate::process::Signal;
 use crate::workspace::Workspace;
-
-/// Starts a team that greets, and waits until it rests.
-fn resting(place: &Workspace) -> Process {
-    let mut process = place.start_run(&["--keep-alive"]);
-    process.until("step-committed", None);
-    process
-}
 
 /// Returns the path of the socket of the process that owns the run.
 fn socket_of(place: &Workspace) -> PathBuf {
@@ -51,7 +44,7 @@ fn post(socket: &Path, path: &str, body: &Value) -> (String, Value) {
 #[test]
 fn the_socket_of_a_run_serves_its_user() {
     let place = Workspace::with(GREETER);
-    let mut process = resting(&place);
+    let mut process = place.start_resting();
     let socket = socket_of(&place);
     let directory = socket.parent().unwrap().metadata().unwrap();
     assert_eq!(directory.mode() & 0o777, 0o700);
@@ -104,7 +97,7 @@ fn the_socket_of_a_run_serves_its_user() {
 #[test]
 fn hostile_clients_do_not_affect_a_run() {
     let place = Workspace::with(GREETER);
-    let mut process = resting(&place);
+    let mut process = place.start_resting();
     let socket = socket_of(&place);
     // Some stay connected and are slow. There are fewer than are served at a time.
     let head = "POST /v1/runs/1/messages HTTP/1.1\r\n";

@@ -20,8 +20,7 @@ fn a_message_with_a_known_key_is_not_published_again() {
             .expect(0)
             .stderr
     };
-    let mut process = place.start_run(&["--keep-alive"]);
-    process.until("step-committed", None);
+    let mut process = place.start_resting();
     assert!(sent("k").contains("message sent-0 is in the mailbox of A"));
     process.until("step-committed", None);
     let again = "already received under this key as message sent-0; it is not sent again";
@@ -119,8 +118,7 @@ fn a_message_without_recipients_leaves_a_finished_team_done() {
 #[test]
 fn a_message_of_any_size_is_delivered_or_rejected() {
     let place = Workspace::with(GREETER);
-    let mut process = place.start_run(&["--keep-alive"]);
-    process.until("step-committed", None);
+    let process = place.start_resting();
     let send = |bytes: usize| {
         place.write("text", "\u{1}".repeat(bytes));
         let text = std::fs::File::open(place.path("text")).unwrap();

@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use crate::caps::{spent_and_held, worker_place};
 use crate::database_server::{Proxy, Server};
-use crate::postgres_server::query;
 use crate::process::{Process, Signal};
 use crate::stream;
 use crate::web::Web;
@@ -174,14 +174,8 @@ fn runs_end_as_if_nothing_had_happened_whatever_happens_to_workers_and_the_serve
     let seed = setting("STRATA_CHAOS_SEED", 20_260_801);
     let runs = setting("STRATA_CHAOS_RUNS", 8);
     let faults_end = Duration::from_secs(setting("STRATA_CHAOS_SECONDS", 12));
-    let (home, web) = (Workspace::empty(), Web::new());
-    home.write(
-        "policy.toml",
-        format!(
-            "schema = \"strata.policy/1\"\n[allow]\nllm = {{ models = [\"*\"], endpoints = [{{ host = \"127.0.0.1:{}\" }}] }}\n",
-            web.port()
-        ),
-    );
+    let web = Web::new();
+    let home = worker_place(&web);
     let url = server.url();
     // Enough for each call to be made several times; what is counted of it is checked.
     let cap = 125.0 * runs as f64;
@@ -249,7 +243,7 @@ fn runs_end_as_if_nothing_had_happened_whatever_happens_to_workers_and_the_serve
         resumed += check(&cluster.home, &url, &web, &format!("run-{run}"), seed);
     }
     let recorded = runs as usize * PROMPTS.len();
-    let counted = counted(&url);
+    let (counted, _) = spent_and_held(&url);
     // Each fault costs at most what a worker has drawn at once, and what its calls have left over.
     let lost = cap / 500.0 + ROOM as f64 * EXPECTED;
     let most = EXPECTED * web.requests().len() as f64 + lost * disturbed as f64;
@@ -263,13 +257,6 @@ fn runs_end_as_if_nothing_had_happened_whatever_happens_to_workers_and_the_serve
     );
     writeln!(std::io::stderr(), "seed {seed}: {figures}").unwrap();
     assert!(resumed > 0, "nothing was disturbed");
-}
-
-/// Returns what is counted of the cap, in dollars.
-fn counted(url: &str) -> f64 {
-    let sql =
-        "SELECT (used - (SELECT coalesce(sum(held), 0) FROM strata.slice)) / 1e12 FROM strata.cap";
-    query(url, sql).parse().unwrap()
 }
 
 /// Submits a run. Returns whether it is there.

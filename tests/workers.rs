@@ -98,6 +98,14 @@ impl Pool {
     }
 }
 
+/// Stops workers, and waits for their end.
+pub fn stop_workers(workers: impl IntoIterator<Item = Process>) {
+    for worker in workers {
+        worker.signal(Signal::TERM);
+        worker.end().expect(0);
+    }
+}
+
 /// Waits until something is the case.
 pub fn wait_until(mut is_so: impl FnMut() -> bool) {
     let begun = std::time::Instant::now();
@@ -313,8 +321,7 @@ fn workers_are_replaced_one_after_the_other_while_runs_go_on_and_nothing_is_done
     pool.until_event(&elsewhere, &names[0], "action-started");
     let mut new = Vec::new();
     for worker in old {
-        worker.signal(Signal::TERM);
-        worker.end().expect(0);
+        stop_workers([worker]);
         new.push(start());
     }
     for name in &names {
@@ -326,10 +333,7 @@ fn workers_are_replaced_one_after_the_other_while_runs_go_on_and_nothing_is_done
         assert_eq!(events.matches("\"action-started\"").count(), 1, "{events}");
         assert!(!events.contains("interrupted"), "{events}");
     }
-    for worker in new {
-        worker.signal(Signal::TERM);
-        worker.end().expect(0);
-    }
+    stop_workers(new);
 }
 
 #[test]
@@ -352,10 +356,7 @@ fn a_worker_takes_only_runs_for_which_it_has_the_labels() {
         let events = elsewhere.host(&["events", &pool.run("labelled")]).stdout;
         events.contains("run-ended")
     });
-    for worker in [with, without] {
-        worker.signal(Signal::TERM);
-        worker.end().expect(0);
-    }
+    stop_workers([with, without]);
 }
 
 #[test]

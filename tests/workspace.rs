@@ -121,6 +121,13 @@ impl Workspace {
         self.start(&[&run[..], arguments].concat())
     }
 
+    /// Starts such a run that stays, and waits until its first step is saved.
+    pub fn start_resting(&self) -> Process {
+        let mut process = self.start_run(&["--keep-alive"]);
+        process.until("step-committed", None);
+        process
+    }
+
     /// Resumes the run in `store` to its end.
     pub fn resume(&self) -> Ended {
         self.host(&["run", "--recover_path", "store", "--events", "-"])

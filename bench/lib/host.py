@@ -48,45 +48,38 @@ class Host:
             if message.get("executable"):
                 found[message["target"]["name"]] = message["executable"]
         self.program, self.bench = found["strata-host"], found["table"]
-        # The last line is the path. The tools for guests are set up if they are missing.
-        self.probe = run([self.program, "build", PROJECT / "plugins/probe"], timeout_s=900).lines[-1]
+        self.probe = self.component(PROJECT / "plugins/probe")
 
     def table(self, what: str, directory: Path, *numbers: int) -> dict:
         return figures([self.bench, what, directory, self.probe, *numbers], timeout_s=300)
 
-    def team(self, directory: Path, durability: str = "full", roles: int = 1) -> Path:
-        """Write a team whose roles send messages to each other in turn, and return its path."""
+    def team(self, directory: Path, durability: str = "full", roles: int = 1, action: str | None = None) -> Path:
+        """Write a team whose roles send messages to each other in turn, and return its path. `action` says where their action is,
+        instead of the probe.
+        """
         directory.mkdir(parents=True, exist_ok=True)
         team = directory / "team.toml"
         head = (
             'schema = "strata.team/1"\n[team]\nname = "chain"\nidea = "go"\n'
             f'[run]\ndurability = "{durability}"\n'
         )
-        team.write_text(head + "".join(self.role(n, roles) for n in range(roles)))
+        team.write_text(head + "".join(self.role(n, roles, action) for n in range(roles)))
         return team
+
+    def component(self, directory: Path) -> Path:
+        """Build an action and return the path of its component. The tools for guests are set up if they are missing."""
+        return Path(run([self.program, "build", directory], timeout_s=900).lines[-1])
 
     def build(self, language: str, directory: Path, file: str, source: str) -> Path:
         """Make an action of that source in a language, and return the path of its component."""
         run(["sh", "-c", f"cd '{directory.parent}' && exec '{self.program}' new action {directory.name} --lang {language}"])
         (directory / file).write_text(source)
-        return Path(run([self.program, "build", directory], timeout_s=900).lines[-1])
+        return self.component(directory)
 
-    def loop_team(self, directory: Path, action: str) -> Path:
-        """Write a team whose only role answers itself with an action, and return its path. `action` is the action's place."""
-        directory.mkdir(parents=True, exist_ok=True)
-        (directory / "team.toml").write_text(
-            'schema = "strata.team/1"\n[team]\nname = "loop"\nidea = "go"\n[run]\ndurability = "process"\n'
-            f'[[role]]\nname = "R"\nwatch = ["UserRequirement", "a"]\n[[role.action]]\nname = "a"\n{action}\n'
-        )
-        return directory / "team.toml"
-
-    def role(self, n: int, roles: int) -> str:
+    def role(self, n: int, roles: int, action: str | None) -> str:
         first = '"UserRequirement", ' if n == 0 else ""
-        return (
-            f'[[role]]\nname = "R{n}"\nwatch = [{first}"a{(n - 1) % roles}"]\n'
-            f'[[role.action]]\nname = "a{n}"\ncomponent = "{self.probe}"\n'
-            f'config = {{ steps = [{{ say = "{text(n)}" }}] }}\n'
-        )
+        action = action or f'component = "{self.probe}"\nconfig = {{ steps = [{{ say = "{text(n)}" }}] }}'
+        return f'[[role]]\nname = "R{n}"\nwatch = [{first}"a{(n - 1) % roles}"]\n[[role.action]]\nname = "a{n}"\n{action}\n'
 
     def run(self, team: Path, storage: Path, steps: int, until: str | None = None) -> Ended:
         """Run a team from the beginning. Reaching the step limit is not a failure."""
