@@ -79,7 +79,7 @@ pub use database_set::{
     require_distinct,
 };
 pub use directory::ReplacePolicy;
-pub use directory::default_location::{default_directories, resolve_link, update_latest_link};
+pub use directory::default_location::{default_directories, resolve_link};
 pub use directory::file::measure_sync;
 pub use directory::lock::LockHolder;
 #[cfg(test)]

@@ -17,7 +17,7 @@ pub(super) fn warn_if_edited(location: &StorageLocation, printer: &Printer) {
 }
 
 pub(super) fn warn_edited(location: &StorageLocation, printer: &Printer) {
-    let directory = location.directory().unwrap_or(location.path()).display();
+    let directory = location.operand().display();
     printer.warn(format_args!(
         "`team.json` in `{directory}` differs from `team.db`, which is used; to use the edited copy, move it to a \
          directory of its own"

@@ -17,7 +17,7 @@ use strata_host::manifest::operator::{in_force, policy_files};
 use strata_host::manifest::{Overrides, find_team_file};
 use strata_host::public_event::{EventLine, may_be_warning};
 use strata_host::services::models::{RECORD_BEGINNING, StreamObserverFactory};
-use strata_host::storage::{ReplacePolicy, StorageLocation, resolve_link, update_latest_link};
+use strata_host::storage::{ReplacePolicy, StorageLocation, resolve_link};
 use tokio::sync::watch;
 
 use super::edit_notices::{note_edited_team_file, warn_edited};
@@ -350,8 +350,7 @@ fn launch_new(
         )));
     }
     if args.storage.is_none()
-        && let Some(directory) = storage.directory()
-        && let Err(error) = update_latest_link(directory)
+        && let Err(error) = storage.update_latest_link()
     {
         printer.warn(format_args!(
             "`{LAST_RUN_LINK}` does not lead to this run: {error}"

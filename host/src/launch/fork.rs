@@ -114,7 +114,7 @@ fn fork_elsewhere(fork: &ForkRequest, to: &StorageLocation) -> Result<CreatedFor
     let text = team_json::export(stepper.team(), stepper.env(), &origin.definition);
     match files::load_blobs(&fork.storage, &stepper)? {
         blobs
-            if to.directory().is_some()
+            if to.accepts_team_json()
                 && blobs.is_empty()
                 && text.len() as u64 <= team_json::MAX_BYTES =>
         {

@@ -181,7 +181,7 @@ impl TeamInputs<'_> {
         let real = resolve_output_path(output.path);
         let storage = self
             .storage
-            .and_then(StorageLocation::directory)
+            .and_then(StorageLocation::local_path)
             .map(resolve_links);
         if storage.is_some_and(|storage| real.starts_with(storage)) {
             return None;

@@ -196,7 +196,7 @@ pub fn resume(
     let (sandbox, opened) = run_beside(WasmSandbox::new, || OpenedTeam::open(&resume));
     let mut opened = opened?;
     if resume.team.is_none()
-        && let Some(storage) = opened.location.directory()
+        && let Some(storage) = opened.location.local_path()
         && let Some(line) = warn_if_moved(&opened.definition, storage)
     {
         report(Notice::Warning(&line));
@@ -255,7 +255,7 @@ pub(super) fn continue_team(
     if resume.strict {
         opened.refuse_changes(&changes)?;
     }
-    let hidden = HiddenStorage::of_directory(opened.location.directory());
+    let hidden = HiddenStorage::new(opened.location.local_path());
     let services = components.services(definition, sandbox, hidden)?;
     for cut in definition.describe_reductions() {
         report(Notice::Note(&cut));

@@ -143,10 +143,7 @@ pub(super) fn definition_in_team_json(
     match team_json::saved_definition(bytes) {
         Ok(Some(definition)) => Ok(definition),
         Ok(None) => {
-            let (file, place) = (
-                path.display(),
-                shell_path(location.directory().unwrap_or(location.path())),
-            );
+            let (file, place) = (path.display(), shell_path(location.operand()));
             let hint = format!("give it: `strata-host run TEAM.toml --recover_path {place}`");
             Err(LaunchError::InvalidInput(format!(
                 "`{file}` does not hold the team file it goes by; {hint}"

@@ -109,7 +109,7 @@ pub(super) fn definition_from_saved(
         alone.apply_overrides(overrides)?;
         let uses = match &submitted {
             Some(team) => submission_uses(&alone, &team.files),
-            None => outward_uses(&alone, storage.directory().unwrap_or(storage.path())),
+            None => outward_uses(&alone, storage.operand()),
         };
         if !uses.is_empty() {
             return Err(Box::new(UnrecognizedTeamFile {

@@ -99,7 +99,7 @@ pub fn start(
     let services = components.services(
         &definition,
         sandbox,
-        HiddenStorage::of_directory(start.storage.directory()),
+        HiddenStorage::new(start.storage.local_path()),
     )?;
     for cut in definition.describe_reductions() {
         report(Notice::Note(&cut));
@@ -116,13 +116,14 @@ pub fn start(
     if let Some(aside) = &moved_to {
         storage_mark::mark_copy(before, &start.storage.beside(aside));
     }
-    // Before a directory has its database, even if this process is killed; else when the run exists.
+    // Before the run exists if that is possible, even if this process is killed.
     let is_confined = is_confined(&definition);
-    if start.storage.directory().is_some() {
+    let has_identity = vacant.has_identity();
+    if has_identity {
         mark_as_own(&start.storage, &saved, is_confined, report);
     }
     let mut lease = vacant.create()?;
-    if start.storage.directory().is_none() {
+    if !has_identity {
         mark_as_own(&start.storage, &saved, is_confined, report);
     }
     join_group_log(lease.as_mut(), start.group.as_ref(), durability);

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use strata_core::state::environment::Environment;
 
 use super::database_url::DatabaseUrl;
+use super::directory::default_location::update_latest_link;
 use super::directory::{DirectoryContent, StorageDirectory, VacantDirectory};
 use super::error::StoreError;
 use super::lock::LockHolder;
@@ -36,8 +37,8 @@ use database::{OwnerWait, VacantRun};
 /// use strata_host::storage::StorageLocation;
 ///
 /// let location = StorageLocation::new("workspace/storage/team");
-/// let directory = std::path::Path::new("workspace/storage/team");
-/// assert_eq!(location.directory(), Some(directory));
+/// let path = std::path::Path::new("workspace/storage/team");
+/// assert_eq!(location.local_path(), Some(path));
 /// assert!(location.read().is_err(), "nothing is saved there");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -153,6 +154,11 @@ impl VacantLocation<'_> {
         }
     }
 
+    /// Returns whether the location can be told from all others before the run is created.
+    pub fn has_identity(&self) -> bool {
+        matches!(self.place, VacantPlace::Directory { .. })
+    }
+
     /// Creates the run.
     pub fn create(self) -> Result<Box<dyn Lease>, StoreError> {
         Ok(match self.place {
@@ -243,19 +249,40 @@ impl StorageLocation {
         &self.path
     }
 
-    /// Returns the directory in which the files of the run lie, if it is kept in one.
-    pub fn directory(&self) -> Option<&Path> {
+    /// Returns the path on this machine under which everything lies that is stored of the run, or
+    /// `None` if it is stored elsewhere.
+    pub fn local_path(&self) -> Option<&Path> {
         match self.kind {
             LocationKind::Directory => Some(StorageDirectory::path_for(&self.path)),
             LocationKind::Database(_) | LocationKind::Invalid(_) => None,
         }
     }
 
-    /// Returns the location of the directory if the run is kept in one, however that was given.
+    /// Returns the path or the URL that names the run in commands: the path of the directory, even
+    /// if that of its `team.json` was given.
+    pub fn operand(&self) -> &Path {
+        self.local_path().unwrap_or(&self.path)
+    }
+
+    /// Returns the same location, given by its operand.
     pub(crate) fn normalized(&self) -> Self {
-        match self.directory() {
-            Some(directory) => Self::new(directory),
-            None => self.clone(),
+        Self {
+            path: self.operand().into(),
+            kind: self.kind.clone(),
+        }
+    }
+
+    /// Returns whether a run can be saved here as a `team.json` alone.
+    pub fn accepts_team_json(&self) -> bool {
+        matches!(self.kind, LocationKind::Directory)
+    }
+
+    /// Makes the link beside the storage directories of several teams lead to this one. Does nothing
+    /// if the run is not kept in a directory, or if something else has the name of the link.
+    pub fn update_latest_link(&self) -> io::Result<()> {
+        match self.kind {
+            LocationKind::Directory => update_latest_link(self.operand()),
+            LocationKind::Database(_) | LocationKind::Invalid(_) => Ok(()),
         }
     }
 
@@ -399,7 +426,10 @@ impl StorageLocation {
 
     /// Returns the `team.json` of the run, to write it, if it is kept in a directory.
     pub fn team_json(&self) -> Option<TeamJsonFile> {
-        self.directory().map(TeamJsonFile::in_directory)
+        match self.kind {
+            LocationKind::Directory => Some(TeamJsonFile::in_directory(self.operand())),
+            LocationKind::Database(_) | LocationKind::Invalid(_) => None,
+        }
     }
 
     /// Returns the path of its `team.json`, for messages.

@@ -54,7 +54,7 @@ fn only_an_existing_team_json_refers_to_the_directory_that_contains_it() {
     let (_temp, directory, ..) = saved(10);
     let check = |path: &Path, expected: &Path, is_occupied: bool| {
         let location = StorageLocation::new(path);
-        assert_eq!(location.directory(), Some(expected));
+        assert_eq!(location.local_path(), Some(expected));
         let vacant = location.require_vacant();
         match is_occupied {
             true => assert!(matches!(vacant, Err(StoreError::Occupied { .. }))),

@@ -14,14 +14,9 @@ use super::path_mapping::resolve_links;
 pub struct HiddenStorage(Option<Arc<Path>>);
 
 impl HiddenStorage {
-    /// Creates the value for this storage directory.
-    pub fn new(storage: &Path) -> Self {
-        Self(Some(resolve_links(storage).into()))
-    }
-
-    /// Creates the value for a run that is kept in this directory; with `None`, elsewhere.
-    pub fn of_directory(storage: Option<&Path>) -> Self {
-        storage.map_or_else(Self::default, Self::new)
+    /// Creates the value for a run that is kept at this path; with `None`, on another machine.
+    pub fn new(storage: Option<&Path>) -> Self {
+        Self(storage.map(|path| resolve_links(path).into()))
     }
 
     /// Returns the storage directory, if there is one.
