@@ -8,6 +8,7 @@ tests.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
 import typing
 from collections.abc import Callable, Iterable
@@ -24,12 +25,15 @@ registered: dict[str, Export] = {}
 
 @dataclasses.dataclass
 class Export:
-    """A marked function."""
+    """A marked function.
+
+    Its types are those of its annotations. Evaluating them takes as long as a short action, so it is done only once.
+    """
 
     function: Callable[..., Any]
     needs: list[str] = dataclasses.field(default_factory=list)
 
-    @property
+    @functools.cached_property
     def config_type(self) -> Any:
         """The type of `config`: `C` if the first parameter has the type `Context[C]` or `Situation[C]`, else Any."""
         parameters = list(inspect.signature(self.function).parameters)
@@ -37,12 +41,12 @@ class Export:
         arguments = typing.get_args(hint)
         return arguments[0] if typing.get_origin(hint) in (Context, Situation) and arguments else Any
 
-    @property
+    @functools.cached_property
     def takes_arguments(self) -> bool:
         """Whether the function has a second parameter, for the arguments of a tool call."""
         return len(inspect.signature(self.function).parameters) > 1
 
-    @property
+    @functools.cached_property
     def arguments_type(self) -> Any:
         """The annotated type of the second parameter."""
         parameters = list(inspect.signature(self.function).parameters)

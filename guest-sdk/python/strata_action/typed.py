@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import functools
 import json
 import math
 import types
@@ -148,7 +149,7 @@ def _union(choices: tuple[Any, ...], value: Any, where: str, strict: bool) -> An
 
 def _record(wanted: Any, value: Any, where: str, strict: bool) -> Any:
     items = _expect(isinstance(value, dict), value, where, "an object")
-    hints = typing.get_type_hints(wanted)
+    hints = _hints(wanted)
     fields = {field.name: field for field in dataclasses.fields(wanted) if field.init}
     unknown = [key for key in items if key not in fields]
     if strict and unknown:
@@ -160,6 +161,12 @@ def _record(wanted: Any, value: Any, where: str, strict: bool) -> Any:
         name: decode(hints[name], items[name], f"{where}.{name}", strict=strict) for name in fields if name in items
     }
     return wanted(**decoded)
+
+
+@functools.cache
+def _hints(wanted: type) -> dict[str, Any]:
+    """Return the types of the fields of a dataclass."""
+    return typing.get_type_hints(wanted)
 
 
 def _has_default(field: dataclasses.Field) -> bool:
@@ -195,7 +202,7 @@ def schema(wanted: Any, *, strict: bool = False, within: tuple[Any, ...] = ()) -
     if isinstance(wanted, type) and issubclass(wanted, enum.Enum):
         return {"enum": [member.value for member in wanted]}
     if dataclasses.is_dataclass(wanted):
-        hints = typing.get_type_hints(wanted)
+        hints = _hints(wanted)
         fields = [field for field in dataclasses.fields(wanted) if field.init]
         found: dict[str, Any] = {
             "type": "object",

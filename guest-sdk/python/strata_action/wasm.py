@@ -52,11 +52,22 @@ def bind(name: str, version: str, description: str, author: ModuleType) -> list[
             raise Failure(f"no function is marked with `@{part}`: remove `{part}` from `[tool.strata] exports` of "
                           "pyproject.toml")
     _load_all()
+    _evaluate_types()
     _replace_makedirs()
     faults.prepare(author)
     _host.use(Host())
     log.forward()
     return [globals()[_CLASSES[part]] for part in exports.registered]
+
+
+def _evaluate_types() -> None:
+    """Evaluate the types of the exports now, so that no call has to."""
+    for export in exports.registered.values():
+        try:
+            export.config_schema, export.input_schema
+        except Exception:
+            # It is reported when the component describes itself or is called.
+            pass
 
 
 def _replace_makedirs() -> None:
@@ -112,8 +123,7 @@ class Handler:
 
     def run(self, attempt: Any, input: Any) -> Any:
         export = exports.registered["action"]
-        output = _guarded(lambda: export.act(_context(export, attempt, input)))
-        return _guarded(lambda: _output(output))
+        return _guarded(lambda: _output(export.act(_context(export, attempt, input))))
 
 
 class Planner:
