@@ -3,6 +3,7 @@
 //! `javascript` and `python`.
 
 mod limits;
+mod repeated_calls;
 
 use std::fs;
 use std::os::unix::fs::{DirBuilderExt, symlink};

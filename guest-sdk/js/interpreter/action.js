@@ -1,23 +1,24 @@
-// The action that runs scripts. The host passes the config `{ script, config }`: `script` is `{ name, text }`, or null if
-// the script is in the newest message, and `config` is the config of the team file. `script.js` loads scripts.
+// The action that runs scripts. The host passes the config `{ script, config }`: `script` is `{ name, text, translation }`,
+// or null if the script is in the newest message, and `config` is the config of the team file. `translation` is absent if
+// the script has not been translated. To obtain it, the host passes the config `{ translate: { name, text } }` in an earlier
+// call, whose output has the translation as its data. `script.js` translates and loads scripts.
 
 import * as sdk from "@strata/action";
 import script from "strata:interpreter/script@0.1.0";
 import { register } from "../src/trace.js";
-import { load, translate } from "./script.js";
+import { load, locator, translate, whenSettled } from "./script.js";
 
 const { Failure, action, codeBlock } = sdk;
 /** The file name that the engine uses for evaluated code. */
 const EVALUATED = "<input>";
 
-/** Replaces the config of `cx` by that of the script, and returns the script's action. */
+/** Replaces the config of `cx` by that of the script, and returns the script's action, or a promise of it. */
 function loadScript(cx) {
   const { script: given, config } = cx.config;
   cx.config = config;
-  const { name, text } = given ?? scriptInMessage(cx);
-  const source = translate(name, text);
-  register(EVALUATED, source.locate);
-  return load(source.code, { sdk, cx, lineReached: (line) => script.lineReached(line) });
+  const { name, text, translation = translate(name, text) } = given ?? scriptInMessage(cx);
+  register(EVALUATED, locator(name, text, translation));
+  return load(translation.code, { sdk, cx, lineReached: (line) => script.lineReached(line) });
 }
 
 /** Returns the script in the newest message: its first code block, or the whole text if it has none. */
@@ -30,12 +31,20 @@ function scriptInMessage({ news, outputs }) {
   return { name: `${newest.causeBy}.js`, text: block?.code ?? newest.content };
 }
 
-const method = (name) => async (cx) => {
-  const found = await loadScript(cx);
-  if (typeof found[name] !== "function") throw new Failure("error", `the script has no \`${name}\``);
-  // The SDK does the same for other actions, whose schemas are known before the call.
-  if (name !== "choose" && found.configSchema !== undefined) cx.config ??= {};
-  return found[name](cx);
-};
+const method = (name) => (cx) =>
+  whenSettled(loadScript(cx), (found) => {
+    if (typeof found[name] !== "function") throw new Failure("error", `the script has no \`${name}\``);
+    // The SDK does the same for other actions, whose schemas are known before the call.
+    if (name !== "choose" && found.configSchema !== undefined) cx.config ??= {};
+    return found[name](cx);
+  });
 
-export default action({ run: method("run"), plan: method("plan"), choose: method("choose") });
+const runScript = method("run");
+
+/** Runs a script, or translates one. */
+function run(cx) {
+  const { translate: given } = cx.config;
+  return given === undefined ? runScript(cx) : { data: translate(given.name, given.text) };
+}
+
+export default action({ run, plan: method("plan"), choose: method("choose") });

@@ -21,13 +21,13 @@ export class Edits {
     if (after) this.#edits.push({ start: to, end: to, by: after, opens: false, other: from, index });
   }
 
-  /** Returns the changed text, and a function that converts a column in one of its lines to the original one. */
+  /** Returns the changed text, and the parts of the original that it contains, for `originalColumn`. */
   apply() {
     let code = "";
     let from = 0;
     const kept = [];
     const keep = (to) => {
-      kept.push({ at: code.length, from, to });
+      kept.push([code.length, from, to]);
       code += this.text.slice(from, to);
     };
     for (const { start, end, by } of this.#edits.toSorted(compare)) {
@@ -36,15 +36,16 @@ export class Edits {
       from = end;
     }
     keep(this.text.length);
-    return { code, originalColumn: (line, column) => this.#originalColumn(code, kept, line, column) };
+    return { code, kept };
   }
+}
 
-  #originalColumn(code, kept, line, column) {
-    const startOfLine = (text) => text.split("\n").slice(0, line - 1).join("\n").length + (line > 1);
-    const position = startOfLine(code) + Math.max(0, column - 1);
-    const { at, from, to } = kept.findLast((part) => part.at <= position) ?? kept[0];
-    return Math.max(1, Math.min(to, from + position - at) - startOfLine(this.text) + 1);
-  }
+/** Converts a column in a line of a changed text to the column in the original text. */
+export function originalColumn(text, { code, kept }, line, column) {
+  const startOfLine = (whole) => whole.split("\n").slice(0, line - 1).join("\n").length + (line > 1);
+  const position = startOfLine(code) + Math.max(0, column - 1);
+  const [at, from, to] = kept.findLast(([start]) => start <= position) ?? kept[0];
+  return Math.max(1, Math.min(to, from + position - at) - startOfLine(text) + 1);
 }
 
 /**

@@ -8,7 +8,7 @@
 import { Failure } from "@strata/action";
 import { parse } from "acorn";
 import { simple } from "acorn-walk";
-import { Edits } from "./edits.js";
+import { Edits, originalColumn } from "./edits.js";
 import { reportLines } from "./lines.js";
 
 const SDK = "@strata/action";
@@ -25,22 +25,30 @@ const OPTIONS = {
 };
 
 /**
- * Evaluates the result of `translate`, and returns the action that the script defines. `lineReached` is called with the
- * number of a line when the script reaches it for the first time; see `lines.js`.
+ * Evaluates the code of a translation, and returns the action that the script defines, or a promise of it.
+ * `lineReached` is called with the number of a line when the script reaches it for the first time; see `lines.js`.
  */
-export async function load(code, { sdk, cx, lineReached }) {
+export function load(code, { sdk, cx, lineReached }) {
   const exported = {};
   const seen = [];
   const reached = (line) => {
     seen[line] = true;
     lineReached(line);
   };
-  const body = (0, eval)(code);
-  const outcome = await drive(body(() => sdk, exported, drive, seen, reached, cx));
-  const { default: main, ...named } = exported;
-  if (typeof main === "function") return { run: main };
-  if (main) return main;
-  return Object.keys(named).length > 0 ? named : { run: () => output(outcome) };
+  const body = (0, eval)(HEAD + code + TAIL);
+  const generator = body(() => sdk, exported, drive, seen, reached, cx);
+  const first = generator.next();
+  return whenSettled(first.done ? first.value : drive(generator, first), (outcome) => {
+    const { default: main, ...named } = exported;
+    if (typeof main === "function") return { run: main };
+    if (main) return main;
+    return Object.keys(named).length > 0 ? named : { run: () => output(outcome) };
+  });
+}
+
+/** Calls a function with a value, or with the result of a promise once it has one. Returns what the function returns. */
+export function whenSettled(value, use) {
+  return typeof value?.then === "function" ? value.then(use) : use(value);
 }
 
 /** Converts the value that a body returned to an output. An object without keys of an output is its data. */
@@ -50,29 +58,35 @@ function output(value) {
   return isOutput ? value : { data: value };
 }
 
-/** Runs a generator that yields the values to be awaited, and returns a promise of its result. */
-function drive(generator) {
+/**
+ * Runs a generator that yields the values to be awaited, and returns a promise of its result. `first` is the result of
+ * its first step, if that was made already.
+ */
+function drive(generator, first) {
   return new Promise((resolve, reject) => {
+    const take = ({ done, value }) => {
+      if (done) resolve(value);
+      else Promise.resolve(value).then((settled) => step("next", settled), (error) => step("throw", error));
+    };
     const step = (how, value) => {
       try {
-        const { done, value: next } = generator[how](value);
-        if (done) resolve(next);
-        else Promise.resolve(next).then((settled) => step("next", settled), (error) => step("throw", error));
+        take(generator[how](value));
       } catch (error) {
         reject(error);
       }
     };
-    step("next");
+    if (first) take(first);
+    else step("next");
   });
 }
 
 /**
- * Converts a script to code that the engine can evaluate. `locate` converts a position in that code to one in the
- * script. Throws a Failure if the script has a syntax error or uses something that is not supported.
+ * Translates a script to code that the engine can evaluate, for `load`. The result can be represented in JSON, and
+ * depends only on the parameters. Throws a Failure if the script has a syntax error or uses something that is not
+ * supported.
  */
 export function translate(name, source) {
-  // A byte order mark is not part of the script.
-  const text = source.replace(/^\uFEFF/, "").replace(/^#!/, "//");
+  const text = withoutMarks(source);
   let tree;
   try {
     tree = parse(text, OPTIONS);
@@ -87,11 +101,22 @@ export function translate(name, source) {
   reportLines(tree, edits);
   replaceAsync(tree, edits, refuse);
   tree.body.forEach((node) => replaceModuleItem(node, edits, refuse));
-  const { code, originalColumn } = edits.apply();
-  const locate = (line, column) => {
-    return `${name}:${line}:${originalColumn(line, line === 1 ? column - HEAD.length : column)}`;
+  const { code, kept } = edits.apply();
+  // A text, because it is needed only for errors.
+  return { code, kept: JSON.stringify(kept) };
+}
+
+/** Returns a function that converts a position in the code of a translation to one in the script. */
+export function locator(name, source, { code, kept }) {
+  return (line, column) => {
+    const changed = { code, kept: JSON.parse(kept) };
+    return `${name}:${line}:${originalColumn(withoutMarks(source), changed, line, line === 1 ? column - HEAD.length : column)}`;
   };
-  return { code: HEAD + code + TAIL, locate };
+}
+
+/** Returns a script without a byte order mark, which is not part of it, and with a comment for `#!`. */
+function withoutMarks(source) {
+  return source.replace(/^\uFEFF/, "").replace(/^#!/, "//");
 }
 
 function refused(name, { line, column }, why) {

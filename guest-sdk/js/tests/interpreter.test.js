@@ -14,7 +14,9 @@ const REPLACEMENTS = {
   "../src/trace.js": source("export const register = () => {};"),
   "./script.js": source(`
     export const translate = (name, text) => ({ code: text });
-    export const load = (code) => ({ choose: () => Number(code) });
+    export const locator = () => undefined;
+    export const load = (code) => ({ run: () => "ran " + code, choose: () => Number(code) });
+    export const whenSettled = (value, use) => use(value);
   `),
 };
 register(source(`
@@ -29,6 +31,14 @@ const choose = (call) => fakeHost().choose(interpreter, { config: { script: null
 test("a thinker's script is the newest output, else the newest of the news", async () => {
   assert.equal(await choose({ news: ["1", "2"] }), 2);
   assert.equal(await choose({ news: "1", outputs: ["2", "So:\n```js\n3\n```"] }), 3);
+});
+
+test("a script is translated in one call and run in others", async () => {
+  const run = (config) => fakeHost().run(interpreter, { config });
+  const text = { name: "a.js", text: "1" };
+  assert.deepEqual((await run({ translate: text })).data, { code: "1" });
+  assert.equal((await run({ script: text, config: null })).content, "ran 1");
+  assert.equal((await run({ script: { ...text, translation: { code: "2" } }, config: null })).content, "ran 2");
 });
 
 test("a script that is missing or incomplete is reported", async () => {

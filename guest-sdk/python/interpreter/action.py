@@ -1,8 +1,12 @@
 """The action that runs scripts.
 
-The host passes the config `{script, config}`: `script` is `{name, text}`, or null if the script is in the newest
-message, and `config` is the config of the team file. `script` loads scripts, `library` imports the modules that they
-may use, and `lines` reports which of their lines run.
+The host passes the config `{script, config}`: `script` is `{name, text, translation}`, or null if the script is in the
+newest message, and `config` is the config of the team file. `translation` is absent if the script has not been
+translated. To obtain it, the host passes the config `{translate: {name, text}}` in an earlier call, whose output has the
+translation as its data.
+
+`script` translates and loads scripts, `library` imports the modules that they may use, and `lines` reports which of
+their lines run.
 """
 
 from __future__ import annotations
@@ -12,7 +16,7 @@ from typing import Any
 
 import library
 import lines
-from script import load
+from script import load, translate
 from strata_action import Context, Failure, Output, Situation, Task, action, faults, planner, thinker
 from strata_action.exports import Export
 from strata_action.llm import Reply
@@ -27,11 +31,11 @@ def load_export(kind: str, cx: Any) -> tuple[Export, Any]:
     Raises Failure if the script has no such export.
     """
     config = cx.config["config"]
-    name, text = (cx.config["script"] or script_in_message(cx)).values()
-    cx = dataclasses.replace(cx, config=config)
-    export = load(name, text, cx, lines.report).get(kind)
+    script = cx.config["script"] or script_in_message(cx)
+    cx.config = config
+    export = load(script["name"], script["text"], cx, lines.report, script.get("translation")).get(kind)
     if export is None:
-        raise Failure(f"the script `{name}` marks no function with `@{kind}`")
+        raise Failure(f"the script `{script['name']}` marks no function with `@{kind}`")
     return export, dataclasses.replace(cx, config=export.config(config))
 
 
@@ -52,6 +56,9 @@ def script_in_message(cx: Any) -> dict[str, str]:
 
 @action
 def run(cx: Context) -> Output:
+    """Run a script, or translate one."""
+    if "translate" in cx.config:
+        return Output("", data=translate(**cx.config["translate"]))
     export, cx = load_export("action", cx)
     return export.act(cx)
 

@@ -7,8 +7,12 @@ function: it uses the variable `cx` and returns a string, an `Output` or any dat
 from __future__ import annotations
 
 import ast
+import base64
+import builtins
 import linecache
+import marshal
 import sys
+import warnings
 from collections.abc import Callable
 from types import CodeType, ModuleType
 from typing import Any
@@ -27,18 +31,58 @@ class Returned(BaseException):
     """Raised in place of a top-level `return`. Not an `Exception`, so that scripts do not catch it by accident."""
 
 
-def load(name: str, text: str, cx: Any, watch: Callable[[CodeType], None] | None = None) -> dict[str, exports.Export]:
+class _Body(exports.Export):
+    """The export of a script that is the body of an action. Its function takes any config, and no arguments."""
+
+    config_type = Any
+    takes_arguments = False
+
+
+def translate(name: str, text: str) -> dict[str, Any]:
+    """Return the compiled code of a script, with the warnings of the compiler, in a form that JSON can represent.
+
+    `name` is its file name in tracebacks. Raises SyntaxError if it cannot be compiled.
+    """
+    with warnings.catch_warnings(record=True) as caught:
+        # Whether they are shown is decided when the script is loaded.
+        warnings.simplefilter("always")
+        code = _compile(name, _without_mark(text))
+    return {
+        "code": base64.b64encode(marshal.dumps(code)).decode(),
+        "warnings": [[str(each.message), each.category.__name__, each.lineno] for each in caught],
+    }
+
+
+def _restore(name: str, translation: dict[str, Any]) -> CodeType:
+    """Return the code of a translation, and show the warnings as when it was compiled."""
+    for message, category, line in translation["warnings"]:
+        warnings.warn_explicit(message, getattr(builtins, category), name, line)
+    return marshal.loads(base64.b64decode(translation["code"]))
+
+
+def _compile(name: str, text: str) -> CodeType:
+    return compile(replace_returns(text, name), name, "exec", dont_inherit=True)
+
+
+def _without_mark(text: str) -> str:
+    """Return a script without a byte order mark, which is not part of it."""
+    return text.removeprefix("\ufeff")
+
+
+def load(
+    name: str, text: str, cx: Any, watch: Callable[[CodeType], None] | None = None,
+    translation: dict[str, Any] | None = None,
+) -> dict[str, exports.Export]:
     """Run a script, and return its exports by the names of their decorators.
 
-    `name` is its file name in tracebacks. `watch` is called with the compiled code before it runs. Raises Failure if
-    the script has neither a top-level `return` nor a function marked with `@action`, and any exception that the
-    script raises.
+    `name` is its file name in tracebacks. `watch` is called with the compiled code before it runs. `translation` is
+    what `translate` returned for the same script; with None, the script is compiled. Raises Failure if the script has
+    neither a top-level `return` nor a function marked with `@action`, and any exception that the script raises.
     """
-    # A byte order mark is not part of the script.
-    text = text.removeprefix("\ufeff")
+    text = _without_mark(text)
     # Tracebacks show lines of the script, and there is no file from which to read them.
     linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
-    code = compile(replace_returns(text, name), name, "exec", dont_inherit=True)
+    code = _compile(name, text) if translation is None else _restore(name, translation)
     if watch is not None:
         watch(code)
     module = sys.modules[MODULE] = ModuleType(MODULE)
@@ -52,7 +96,7 @@ def load(name: str, text: str, cx: Any, watch: Callable[[CodeType], None] | None
         def run(cx: Any) -> Any:
             return value
 
-        return {"action": exports.Export(run)}
+        return {"action": _Body(run)}
     if not exports.registered:
         raise Failure(f"the script `{name}` has neither a top-level `return` nor an `@action` function")
     return dict(exports.registered)

@@ -1,31 +1,34 @@
 """Tests of scripts in plain Python: the forms that they may have, and the reports of their errors."""
 
+import json
 import pathlib
 import sys
 import unittest
+import warnings
 
 sys.path.append(str(pathlib.Path(__file__).parent.parent / "interpreter"))
 
-from script import load
+from script import load, translate
 from strata_action import Context, Failure, Message, exports, faults
 
 
-def run(text, config=None):
-    """Return the output of a script."""
+def run(text, config=None, translated=False):
+    """Return the output of a script. If `translated` is true, it is translated before, and the result stored as JSON."""
+    translation = json.loads(json.dumps(translate("work.py", text))) if translated else None
     cx = Context(config, news=[Message("one two", cause_by="Ask", data={"n": 2})])
     registered = dict(exports.registered)
     try:
-        export = load("work.py", text, cx)["action"]
+        export = load("work.py", text, cx, translation=translation)["action"]
         cx.config = export.config(config)
         return export.act(cx)
     finally:
         exports.registered.update(registered)
 
 
-def report(text):
+def report(text, translated):
     """Return the kind and the message of the fault of a script."""
     try:
-        run(text)
+        run(text, translated=translated)
     except BaseException as problem:
         return faults.describe(problem)
     raise AssertionError("the script did not fail")
@@ -47,8 +50,9 @@ class Scripts(unittest.TestCase):
             ("from __future__ import annotations\nclass A:\n    def f(self): return 'in it'\nreturn A().f()", None, ("in it", None)),
         ]
         for text, config, expected in cases:
-            output = run(text, config)
-            self.assertEqual((output.content, output.data), expected, text)
+            for translated in (False, True):
+                output = run(text, config, translated)
+                self.assertEqual((output.content, output.data), expected, text)
         output = run(marked, {"by": 2})
         self.assertEqual((output.content, output.data.words), ("counted", 4))
         with self.assertRaisesRegex(Failure, "config: unknown key `to`"):
@@ -65,8 +69,20 @@ class Scripts(unittest.TestCase):
             ("from strata_action import Output\nreturn Output(5)", ["TypeError: Output.content: ", 'line 2, in <module>']),
         ]
         for text, expected in cases:
-            _, message = report(text)
-            for part in expected:
-                self.assertIn(part, message)
-            self.assertNotIn("script.py", message)
-            self.assertNotIn("<string>", message)
+            for translated in (False, True):
+                _, message = report(text, translated)
+                for part in expected:
+                    self.assertIn(part, message)
+                self.assertNotIn("script.py", message)
+                self.assertNotIn("<string>", message)
+
+    def test_a_translated_script_shows_the_warnings_of_the_compiler(self):
+        text = "x = 1\nreturn str(x is 1)"
+        shown = []
+        for translated in (False, True):
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                run(text, translated=translated)
+            shown.append([(str(each.message), each.category, each.filename, each.lineno) for each in caught])
+        self.assertEqual(shown[0], shown[1])
+        self.assertEqual([line for _, _, _, line in shown[0]], [2])

@@ -1,6 +1,7 @@
 //! One attempt, from a fresh store to its end. `component` loads components, `limits` defines what
 //! an attempt may use, `fault` describes failures.
 
+use std::borrow::Cow;
 use std::pin::pin;
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use strata_core::record::message::Draft;
 use wasmtime::Store;
 
 use super::bindings::types;
-use super::component::{LinkedComponent, ScriptFile};
+use super::component::{LinkedComponent, LoadedScript};
 use super::ctx::Ctx;
 use super::media::bytes_from_guest;
 use super::{
@@ -22,11 +23,24 @@ use crate::gateway::Gateway;
 /// component interprets, if it is an interpreter.
 pub(super) async fn run(
     ready: &LinkedComponent,
-    script: Option<&ScriptFile>,
+    script: Option<&LoadedScript>,
     call: SandboxCall,
     gateway: Gateway,
 ) -> SandboxOutcome {
     let mut ctx = Ctx::new(&call, gateway);
+    let config = match script {
+        None => Cow::from(call.plugin.config.as_str()),
+        Some(script) => {
+            if script.lacks_translation() {
+                // Boxed, because other attempts do not need the space of this future.
+                Box::pin(script.translate(ready, &call, ctx.for_preparation())).await;
+            }
+            match script.interpreter_config(&call) {
+                Ok(config) => Cow::from(config),
+                Err(fault) => return attempt_outcome(Err(fault), &ctx),
+            }
+        }
+    };
     if ready.uses_wasi() {
         match tokio::time::timeout_at(ctx.meter.deadline(), ctx.capabilities.files.stage()).await {
             Ok(Ok(())) => {}
@@ -43,7 +57,7 @@ pub(super) async fn run(
     let result = {
         let attempt = pin!(tokio::time::timeout_at(
             meter.deadline(),
-            execute(&mut store, ready, &call)
+            execute(&mut store, ready, &call, &config)
         ));
         let attempt = async move {
             tokio::select! {
@@ -63,7 +77,7 @@ pub(super) async fn run(
     ctx.capabilities.files.discard_staged().await;
     let mut ended = attempt_outcome(result, ctx);
     if let (Some(script), Err(fault)) = (script, &mut ended.result) {
-        script.replace_backtrace(fault, ctx.script_line);
+        script.file().replace_backtrace(fault, ctx.script_line);
     }
     ended
 }
@@ -135,7 +149,7 @@ pub(super) fn new_store(ready: &LinkedComponent, mut ctx: Ctx) -> Store<Ctx> {
 }
 
 /// What the guest returned, not yet validated.
-enum GuestOutput {
+pub(super) enum GuestOutput {
     Output(types::Output),
     /// Returned by a function of a foreign component.
     Foreign(Draft),
@@ -143,11 +157,13 @@ enum GuestOutput {
     Choice(i32),
 }
 
-/// Instantiates the component and calls it. The inner error is the guest's own failure.
-async fn execute(
+/// Instantiates the component and calls it with this configuration. The inner error is the guest's
+/// own failure.
+pub(super) async fn execute(
     store: &mut Store<Ctx>,
     ready: &LinkedComponent,
     call: &SandboxCall,
+    config: &str,
 ) -> wasmtime::Result<Result<GuestOutput, Fault>> {
     let instance = ready.instantiate(&mut *store).await?;
     let attempt = convert::attempt(call, store.data().meter.deadline_unix_ms());
@@ -158,7 +174,7 @@ async fn execute(
                 .map(GuestOutput::Foreign)
         }
         EntryPoint::Run { action, index, .. } => {
-            let input = convert::input(call, action, *index);
+            let input = convert::input(call, config, action, *index);
             let Some(run) = ready.run(&mut *store, &instance)? else {
                 return Ok(Err(missing_export("handler")));
             };
@@ -169,7 +185,7 @@ async fn execute(
             let Some(plan) = ready.plan(&mut *store, &instance)? else {
                 return Ok(Err(missing_export("planner")));
             };
-            let input = convert::input(call, action, *index);
+            let input = convert::input(call, config, action, *index);
             let (result,) = plan.call_async(&mut *store, (&attempt, &input)).await?;
             result.map(GuestOutput::Tasks)
         }
@@ -177,7 +193,7 @@ async fn execute(
             let Some(choose) = ready.choose(&mut *store, &instance)? else {
                 return Ok(Err(missing_export("thinker")));
             };
-            let situation = convert::situation(call, *round, candidates);
+            let situation = convert::situation(call, config, *round, candidates);
             let (result,) = choose
                 .call_async(&mut *store, (&attempt, &situation))
                 .await?;

@@ -16,9 +16,7 @@ use wasmtime::component::Component;
 use super::engine::cache::CompileCache;
 use super::engine::{Allocation, CacheHealth, Engines, Metering, SandboxUse};
 use super::foreign_component::FunctionError;
-use super::{
-    AttemptFuture, ResourceUsage, Sandbox, SandboxCall, SandboxError, SandboxOutcome, attempt,
-};
+use super::{AttemptFuture, Sandbox, SandboxCall, SandboxError, attempt};
 use crate::blob::digest_of;
 use crate::gateway::Gateway;
 use crate::plugin::Limits;
@@ -27,6 +25,7 @@ pub(super) use linked::LinkedComponent;
 pub use load_error::LoadError;
 use registry::{LoadedComponent, SharedComponents, TeamComponents};
 pub use script::{InterpreterComponent, ScriptFile};
+pub(super) use translation::LoadedScript;
 
 mod compile;
 mod describe;
@@ -35,6 +34,7 @@ mod load_error;
 mod part_count;
 mod registry;
 mod script;
+mod translation;
 
 /// The interface that all actions export.
 const HANDLER: &str = "strata:action/handler@0.2.0";
@@ -345,7 +345,7 @@ impl WasmSandbox {
 }
 
 impl Sandbox for WasmSandbox {
-    fn call(&self, mut call: SandboxCall, gateway: Gateway) -> AttemptFuture {
+    fn call(&self, call: SandboxCall, gateway: Gateway) -> AttemptFuture {
         let metering = match call.plugin.limits.fuel {
             None => Metering::Plain,
             Some(_) => Metering::Fuel,
@@ -353,18 +353,6 @@ impl Sandbox for WasmSandbox {
         let component = self.team_components.get(&call.digest, metering);
         let component =
             component.expect("a component is loaded, with its metering, before it is called");
-        if let Some(script) = &component.script {
-            match script.interpreter_plugin(&call.plugin, &call.entry) {
-                Ok(plugin) => call.plugin = Arc::new(plugin),
-                Err(fault) => {
-                    let outcome = SandboxOutcome {
-                        result: Err(fault),
-                        usage: ResourceUsage::default(),
-                    };
-                    return Box::pin(std::future::ready(outcome));
-                }
-            }
-        }
         let inner = Arc::clone(&self.inner);
         Box::pin(async move {
             // Waiting for a slot does not count against the guest's time.

@@ -39,7 +39,7 @@ pub(super) fn attempt(call: &SandboxCall, deadline_ms: f64) -> types::Attempt {
 }
 
 /// Returns the input of an action or a planner.
-pub(super) fn input(call: &SandboxCall, action: &str, index: u32) -> types::Input {
+pub(super) fn input(call: &SandboxCall, config: &str, action: &str, index: u32) -> types::Input {
     let (task, tool_call) = match &call.entry {
         EntryPoint::Run {
             task, tool_call, ..
@@ -50,7 +50,7 @@ pub(super) fn input(call: &SandboxCall, action: &str, index: u32) -> types::Inpu
         role: profile(&call.role),
         action: action.to_owned(),
         index,
-        config: call.plugin.config.as_str().to_owned(),
+        config: config.to_owned(),
         news: messages(&call.news),
         outputs: messages(&call.outputs),
         task: task.map(|task| types::Task {
@@ -63,6 +63,7 @@ pub(super) fn input(call: &SandboxCall, action: &str, index: u32) -> types::Inpu
 
 pub(super) fn situation(
     call: &SandboxCall,
+    config: &str,
     round: u32,
     candidates: &[Candidate],
 ) -> thinker::Situation {
@@ -72,7 +73,7 @@ pub(super) fn situation(
     });
     thinker::Situation {
         role: profile(&call.role),
-        config: call.plugin.config.as_str().to_owned(),
+        config: config.to_owned(),
         round,
         candidates: candidates.collect(),
         news: messages(&call.news),

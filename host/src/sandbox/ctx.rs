@@ -44,7 +44,7 @@ pub(super) type HostResult<T> = wasmtime::Result<Result<T, types::HostError>>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Effects {
     Allowed,
-    /// A component that chooses or describes itself must not have effects.
+    /// A component that chooses, describes itself or prepares an attempt must not have effects.
     Forbidden,
 }
 
@@ -55,7 +55,7 @@ pub(super) struct Ctx {
     pub(super) capabilities: Capabilities,
     pub(super) media: AttemptMedia,
     pub(super) limits: Limits,
-    /// `None` while a component describes itself: there is no driver then.
+    /// `None` while a component describes itself or prepares an attempt: there is no driver then.
     gateway: Option<Gateway>,
     log: Arc<Mutex<GuestLog>>,
     effects: Effects,
@@ -100,6 +100,15 @@ impl Ctx {
     pub(super) fn for_describe(limits: Limits) -> Self {
         let log = Arc::new(Mutex::new(GuestLog::for_describe(limits.log_bytes)));
         Self::with_limits(limits, log)
+    }
+
+    /// Creates the data for what the guest does in preparation of this attempt. It has the limits of
+    /// the attempt, of which it uses up the time, and its log, but no driver and no grants.
+    pub(super) fn for_preparation(&self) -> Self {
+        Self {
+            meter: Arc::clone(&self.meter),
+            ..Self::with_limits(self.limits.clone(), Arc::clone(&self.log))
+        }
     }
 
     fn with_limits(limits: Limits, log: Arc<Mutex<GuestLog>>) -> Self {
@@ -217,7 +226,7 @@ impl Ctx {
         Ok(())
     }
 
-    /// Sends a request to the driver. Returns `None` while a component describes itself.
+    /// Sends a request to the driver. Returns `None` if there is none.
     pub(super) async fn request(
         &mut self,
         function: &'static str,

@@ -9,6 +9,7 @@
 //! - `source`: what faults tell about a guest's source
 //! - `bombs`: inputs that are small for a guest but would be large in the host
 //! - `needs`: what a component declares about itself
+//! - `scripts`: translations of scripts
 //! - `lists`: lists in requests that are cheap for a guest
 //! - `http`: requests, secrets and variables
 //! - `determinism`: results are the same on every machine
@@ -32,5 +33,6 @@ mod lists;
 mod loading;
 mod media;
 mod needs;
+mod scripts;
 mod source;
 mod wasi;

@@ -7,14 +7,14 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 
 use strata_core::record::id::Digest;
 
-use super::{ComponentInfo, LinkedComponent, Metering, ScriptFile};
+use super::{ComponentInfo, LinkedComponent, LoadedScript, Metering};
 
 /// A component that is ready to be called.
 pub(super) struct LoadedComponent {
     pub(super) linked: Arc<LinkedComponent>,
     pub(super) info: ComponentInfo,
     /// If this is a script: its source; `linked` is then its interpreter.
-    pub(super) script: Option<ScriptFile>,
+    pub(super) script: Option<LoadedScript>,
 }
 
 /// Components by their digests.

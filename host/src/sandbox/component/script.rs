@@ -7,12 +7,14 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use strata_core::record::fault::{Fault, FaultCause, FaultKind};
 use strata_core::record::id::Digest;
-use strata_core::record::json::Json;
 
-use super::{ComponentInfo, ComponentManifest, LoadError, LoadedComponent, Metering, WasmSandbox};
+use super::{
+    ComponentInfo, ComponentManifest, LoadError, LoadedComponent, LoadedScript, Metering,
+    WasmSandbox,
+};
 use crate::blob::digest_of;
 use crate::excerpt::excerpt;
-use crate::plugin::{Limits, Plugin, script};
+use crate::plugin::{Limits, script};
 use crate::sandbox::EntryPoint;
 
 /// The maximum length of a line of a script in a fault.
@@ -74,7 +76,7 @@ impl WasmSandbox {
             LoadedComponent {
                 linked,
                 info: info.clone(),
-                script: Some(script.clone()),
+                script: Some(LoadedScript::new(script.clone())),
             },
         );
         Ok(info)
@@ -143,32 +145,22 @@ impl ScriptFile {
         )
     }
 
-    /// Returns the plugin with which the interpreter is called. Its config has the script and the
-    /// script's own config.
+    /// Returns the script of a call as its interpreter receives it, without a translation.
     ///
     /// # Errors
     /// Fails if the script is that of an argument, and the call has no such argument.
-    pub(super) fn interpreter_plugin(
-        &self,
-        plugin: &Plugin,
-        entry: &EntryPoint,
-    ) -> Result<Plugin, Fault> {
+    pub(super) fn script_of_call(&self, entry: &EntryPoint) -> Result<Value, Fault> {
         let name = Path::new(&self.name);
-        let script = match (&self.text, script::script_argument(name)) {
-            (Some(text), _) => json!({ "name": self.name, "text": text }),
+        match (&self.text, script::script_argument(name)) {
+            (Some(text), _) => Ok(json!({ "name": self.name, "text": text })),
             // The interpreter takes it from the newest message.
-            (None, None) => Value::Null,
+            (None, None) => Ok(Value::Null),
             (None, Some(argument)) => {
                 let extension = name.extension().unwrap_or_default().to_string_lossy();
                 let text = argument_text(entry, argument)?;
-                json!({ "name": format!("{argument}.{extension}"), "text": text })
+                Ok(json!({ "name": format!("{argument}.{extension}"), "text": text }))
             }
-        };
-        let config = json!({ "script": script, "config": plugin.config.value() });
-        Ok(Plugin {
-            config: Json::from(config),
-            ..plugin.clone()
-        })
+        }
     }
 }
 
@@ -206,6 +198,8 @@ fn comment_text(line: &str) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
+    use strata_core::record::json::Json;
+
     use super::*;
     use crate::sandbox::ToolCallInput;
 
@@ -264,24 +258,19 @@ mod tests {
                 call: 0,
             }),
         };
-        let plugin = Plugin::new("/a/<arguments.code>.py");
-        let config = |arguments: Option<&str>| {
-            let called = of_argument.interpreter_plugin(&plugin, &call(arguments));
-            called.map(|plugin| plugin.config.value()["script"].clone())
-        };
+        let script = |arguments: Option<&str>| of_argument.script_of_call(&call(arguments));
         assert_eq!(
-            config(Some(r#"{"code":"return 1"}"#)).unwrap(),
+            script(Some(r#"{"code":"return 1"}"#)).unwrap(),
             json!({ "name": "code.py", "text": "return 1" })
         );
-        let told = |arguments: Option<&str>| config(arguments).unwrap_err().message;
+        let told = |arguments: Option<&str>| script(arguments).unwrap_err().message;
         assert!(told(Some(r#"{"code":1}"#)).ends_with("the tool call has no such text"));
         assert!(told(None).ends_with("the action is not called as a tool"));
         let newest = ScriptFile {
             name: "<newest>.py".into(),
             text: None,
         };
-        let called = newest.interpreter_plugin(&plugin, &call(None)).unwrap();
-        assert_eq!(called.config.value()["script"], Value::Null);
+        assert_eq!(newest.script_of_call(&call(None)).unwrap(), Value::Null);
     }
 
     #[test]
