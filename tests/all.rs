@@ -7,10 +7,10 @@
 //! | `crash` | `kill -9` after every event of a run and of its resumes |
 //! | `random_teams` | random teams with faults and kills, compared with the same teams without them |
 //! | `driver` | the driver with a store that fails: how often it saves, what it does if it cannot |
+//! | `shared_database` | runs in one database file, and teams of one process that share it |
 //! | `signals` | Ctrl-C, SIGTERM, the lock and its owner |
 //! | `embedded` | environments in a program: handles, variables, errors |
 //! | `live` | teams that keep running: the library, `run --keep-alive`, `send` to a running team |
-//! | `shared_log` | teams of one process that share a log |
 //! | `sending` | `send`: messages are stored completely and once |
 //! | `owner_socket` | the socket of a run's owner: what it serves, and hostile clients |
 //! | `requests` | questions and answers: kills, expiry, moved storage, the terminal |
@@ -170,7 +170,7 @@ mod scopes;
 mod scripts;
 mod secrets;
 mod sending;
-mod shared_log;
+mod shared_database;
 mod signals;
 mod signer;
 mod skills;

@@ -51,14 +51,19 @@ impl Database {
 #[test]
 fn a_run_in_a_database_is_asked_answered_mended_and_finished_like_one_in_a_directory() {
     let Some(database) = database() else { return };
-    let (place, url) = (Workspace::with(CLERK), database.run());
+    check_like_in_a_directory(&database.run(), &database.run);
+}
+
+/// Checks that a run of this name, whose URL this is, does the same as one in a directory.
+pub fn check_like_in_a_directory(url: &str, name: &str) {
+    let place = Workspace::with(CLERK);
     let lines = |ended: &crate::process::Ended| -> Vec<String> {
         let events = ended.events();
         let kinds = events.iter().map(|event| event["kind"].to_string());
         kinds.collect()
     };
     let mut runs = Vec::new();
-    for storage in ["store", &url] {
+    for storage in ["store", url] {
         let first = place.host(&["run", "team.toml", "--storage", storage, "--events", "-"]);
         let first = first.expect(4);
         place.host(&["answer", storage, "ask-0-0-0-0=3"]).expect(0);
@@ -77,16 +82,16 @@ fn a_run_in_a_database_is_asked_answered_mended_and_finished_like_one_in_a_direc
         ));
     }
     assert_eq!(runs[0], runs[1]);
-    let finished = place.host(&["run", "--recover_path", &url]).expect(0);
+    let finished = place.host(&["run", "--recover_path", url]).expect(0);
     assert!(finished.stderr.contains("nothing is left to run"));
     // The name can be used again.
     let again = place
-        .host(&["run", "team.toml", "--storage", &url])
+        .host(&["run", "team.toml", "--storage", url])
         .expect(4);
-    let former = format!("{}.old-1", database.run);
+    let former = format!("{name}.old-1");
     assert!(again.stderr.contains(&former), "{}", again.stderr);
     let unfinished = place
-        .host(&["run", "team.toml", "--storage", &url])
+        .host(&["run", "team.toml", "--storage", url])
         .expect(2);
     assert!(unfinished.stderr.contains("holds an unfinished team"));
 }
@@ -94,9 +99,14 @@ fn a_run_in_a_database_is_asked_answered_mended_and_finished_like_one_in_a_direc
 #[test]
 fn a_run_is_forked_from_a_directory_into_a_database_and_back() {
     let Some(database) = database() else { return };
-    let (place, url) = (Workspace::with(GREETER), database.run());
+    check_forks(&database.run());
+}
+
+/// Checks that a run is forked from a directory to a URL and back.
+pub fn check_forks(url: &str) {
+    let place = Workspace::with(GREETER);
     place.run().expect(0);
-    let into = ["fork", "store", "--at", "main-1", "--to", &url];
+    let into = ["fork", "store", "--at", "main-1", "--to", url];
     place.host(&into).expect(0);
     let refused = place.host(&into).expect(2);
     assert!(
@@ -104,16 +114,16 @@ fn a_run_is_forked_from_a_directory_into_a_database_and_back() {
         "{}",
         refused.stderr
     );
-    let done = place.host(&["run", "--recover_path", &url]).expect(0);
+    let done = place.host(&["run", "--recover_path", url]).expect(0);
     assert_eq!(done.stdout, "re: hello\n");
-    let lineage = place.host(&["checkpoints", &url, "--json"]).expect(0);
+    let lineage = place.host(&["checkpoints", url, "--json"]).expect(0);
     let rows: serde_json::Value = serde_json::from_str(&lineage.stdout).unwrap();
     let newest = rows["checkpoints"]
         .as_array()
         .unwrap_or_else(|| rows.as_array().unwrap());
     let newest = newest.last().unwrap()["id"].as_str().unwrap().to_owned();
     place
-        .host(&["fork", &url, "--at", &newest, "--to", "back"])
+        .host(&["fork", url, "--at", &newest, "--to", "back"])
         .expect(0);
     place.host(&["inspect", "back"]).expect(0);
 }

@@ -253,9 +253,9 @@ def many(bench: Bench) -> list[Row]:
     found = [bench.host.table("teams", bench.place(), 32, bench.few(1000, 30)) for _ in range(bench.rounds)]
     rate = lambda name: median([f[f"{name}_per_s"] for f in found])  # noqa: E731
     over = lambda many, one: median([f[f"{many}_per_s"] / f[f"{one}_per_s"] for f in found])  # noqa: E731
-    teams = Row("durable steps per second of 32 teams sharing a log in one process, compared with one team",
+    teams = Row("durable steps per second of 32 teams in one process and one database file, compared with one team",
                 f"{ratio(over('many', 'one'))} ({rate('one'):.0f}/s → {rate('many'):.0f}/s); "
-                f"each with its own log {ratio(over('apart', 'one'))}", "≥ 5×", over("many", "one") >= 5,
+                f"each with its own directory {ratio(over('apart', 'one'))}", "≥ 5×", over("many", "one") >= 5,
                 f"32 threads of fdatasync {ratio(over('bare_many', 'bare_one'))}")
     ring = bench.host.table("ring", bench.place(), 1000, bench.few(100_000, 5000))
     crowd = bench.host.table("crowd", bench.place(), 1000, bench.few(100, 20))

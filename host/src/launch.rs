@@ -58,9 +58,7 @@ use crate::services::http::HttpClientError;
 use crate::services::models::StreamObserverFactory;
 use crate::services::models::config::ConfigError;
 use crate::storage::team_json::ImportError;
-use crate::storage::{
-    Durability, GroupLog, Lease, Mailbox, RunSchedule, SavedDefinition, StorageLocation, StoreError,
-};
+use crate::storage::{Mailbox, RunSchedule, SavedDefinition, StorageLocation, StoreError};
 use crate::trust::lock::LockError;
 use crate::wait::wait;
 
@@ -350,12 +348,4 @@ fn parse_saved_definition(
     let mut definition = parse(&saved.text, &saved.name, &saved.base)?;
     definition.restore_overridden_components(&saved.components)?;
     Ok(definition)
-}
-
-/// Lets a team share a log with others. A team that need not survive a power failure has no reason
-/// to share one.
-fn join_group_log(lease: &mut dyn Lease, group: Option<&GroupLog>, durability: Durability) {
-    if let (Some(group), Durability::Full) = (group, durability) {
-        lease.join(group);
-    }
 }

@@ -7,7 +7,6 @@
 //! |---|---|
 //! | [`LiveEnvironment`] | a team's environment: `create` from a [`Start`], or `load` from a [`Resume`]; then `start`, `send`, `idle`, `stop` |
 //! | [`StorageLocation`] | where a run is kept: what is saved there is read, and messages reach whoever runs it |
-//! | [`GroupLog`] | a log shared by many teams, so that their concurrent commits need a single sync |
 //! | [`manifest::Overrides`] | what the program changes in a team file: limits, components, and the policies that bind the team |
 //! | [`manifest::operator::in_force`] | the policies that bind teams on this machine, as the command line uses them |
 //! | [`live::LiveEvents`], [`public_event::EventLine`] | public events, as `--events` writes them |
@@ -103,7 +102,7 @@ pub use live::{AnsweredRequest, Handle, HumanReply, LiveEnvironment, SendReceipt
 pub use manifest::Overrides;
 pub use plugin::ComponentReplacement;
 pub use services::variables::Variables;
-pub use storage::{GroupLog, ReplacePolicy, StorageLocation};
+pub use storage::{ReplacePolicy, StorageLocation};
 pub use strata_core as core;
 pub use strata_core::record::event::Status;
 pub use strata_core::record::host_call::CallPolicy;

@@ -6,7 +6,8 @@
 //!
 //! A run lies in a storage directory (`directory`): `team.db` holds its events and snapshots
 //! (`sqlite`, `reader`), `team.json` the same state for people and other programs, and `team.lock`
-//! is there while a process works on it. Or it lies in memory.
+//! is there while a process works on it. Or it lies in a database file with many runs
+//! (`sqlite/shared`), in PostgreSQL (`postgres`), or in memory.
 
 mod appending;
 mod caps;
@@ -16,6 +17,7 @@ mod current_lineage;
 mod database_set;
 mod database_url;
 mod directory;
+mod encoded_events;
 mod error;
 mod lease_status;
 mod lineage;
@@ -32,6 +34,7 @@ mod reader;
 mod rows;
 mod snapshot;
 mod sqlite;
+mod sqlite_url;
 pub mod team_json;
 mod work;
 
@@ -95,10 +98,9 @@ pub use reader::{EarliestState, Reader};
 pub(crate) use reader::{RECORDS_PER_BATCH, read_in_batches};
 #[cfg(test)]
 use sqlite::SqliteLease;
-pub use sqlite::group_log::GroupLog;
 #[cfg(test)]
 use sqlite::rows::SqliteReader;
-use sqlite::{blob, group_log, schema};
+use sqlite::{blob, schema};
 pub use team_json::TeamJsonFile;
 pub use work::{
     ClaimedRun, NewSubmission, RunDatabase, RunNeeds, RunRelease, RunSchedule, SubmissionState,
@@ -423,9 +425,6 @@ pub trait Lease: Send {
 
     /// Replaces the team file of the run.
     fn set_definition(&mut self, definition: &SavedDefinition) -> Result<(), StoreError>;
-
-    /// Makes full appends durable together with those of other runs, if the storage can.
-    fn join(&mut self, _group: &GroupLog) {}
 
     /// Says when workers take up the run, if they do so.
     fn set_schedule(&mut self, _schedule: RunSchedule) -> Result<(), StoreError> {

@@ -1,12 +1,13 @@
-//! Many teams in one process, compared with one team: durable steps per second of teams that share
-//! a log, and of teams with separate logs; and bare syncs per second with the same number of
-//! threads.
+//! Many teams in one process, compared with one team: durable steps per second of teams in one
+//! database file, and of teams with a storage directory each; and bare syncs per second with the same
+//! number of threads.
 
+use std::path::PathBuf;
 use std::time::Instant;
 
 use serde_json::{Value, json};
 use strata_host::manifest::Overrides;
-use strata_host::{GroupLog, LiveEnvironment, Start, WhenIdle};
+use strata_host::{LiveEnvironment, Start, StorageLocation, WhenIdle};
 
 use super::bare::{At, Log, Until};
 use super::run::Place;
@@ -23,14 +24,15 @@ pub(crate) fn teams(place: &Place, teams: usize, steps: usize) -> anyhow::Result
         .enable_all()
         .event_interval(1)
         .build()?;
-    let run = |name: &str, count: usize, group: Option<&GroupLog>| {
+    let apart = |name: &str, n: usize| place.dir.join(format!("{name}-{n}")).into();
+    let together = |name: &str, n: usize| {
+        let file = place.dir.join(name);
+        PathBuf::from(format!("sqlite:{}?run={n}", file.display())).into()
+    };
+    let run = |name: &str, count: usize, location: &dyn Fn(&str, usize) -> StorageLocation| {
         let start = |n: usize| {
-            let (storage, overrides) =
-                (place.dir.join(format!("{name}-{n}")), Overrides::default());
-            LiveEnvironment::create(Start {
-                group: group.cloned(),
-                ..Start::new(&team, storage, overrides)
-            })
+            let start = Start::new(&team, location(name, n), Overrides::default());
+            LiveEnvironment::create(start)
         };
         runtime.block_on(async {
             let mut environments = (0..count).map(start).collect::<Result<Vec<_>, _>>()?;
@@ -48,8 +50,9 @@ pub(crate) fn teams(place: &Place, teams: usize, steps: usize) -> anyhow::Result
             ))
         })
     };
-    let (one, apart) = (run("one", 1, None)?, run("apart", teams, None)?);
-    let many = run("many", teams, Some(&GroupLog::new()))?;
+    let one = run("one", 1, &apart)?;
+    let many = run("many", teams, &together)?;
+    let apart = run("apart", teams, &apart)?;
     Ok(json!({
         "teams": teams, "one_per_s": one.0, "many_per_s": many.0, "apart_per_s": apart.0,
         "one_cpu_us": one.1, "many_cpu_us": many.1, "apart_cpu_us": apart.1,

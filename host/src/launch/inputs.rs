@@ -179,11 +179,9 @@ impl TeamInputs<'_> {
             return None;
         }
         let real = resolve_output_path(output.path);
-        let storage = self
-            .storage
-            .and_then(StorageLocation::local_path)
-            .map(resolve_links);
-        if storage.is_some_and(|storage| real.starts_with(storage)) {
+        let storage = self.storage.map(StorageLocation::local_paths);
+        let mut hidden = storage.iter().flatten();
+        if hidden.any(|path| real.starts_with(resolve_links(path))) {
             return None;
         }
         // A directory with write access takes precedence in the message.

@@ -13,14 +13,14 @@ use strata_core::team::Team;
 
 use super::beside::run_beside;
 use super::saved::{definition_in_team_json, import_team_json};
-use super::{Components, LaunchError, join_group_log, saved_definition};
+use super::{Components, LaunchError, saved_definition};
 use crate::driver::{
     AnswerError, DriverError, HumanReply, Journal, RequestResolution, check_replies,
 };
 use crate::manifest::Definition;
 use crate::storage::{
-    FIRST_LINE, GroupLog, Lease, OpenedRun, SavedDefinition, SavedForm, StateSelector,
-    StorageLocation, StoreError,
+    FIRST_LINE, Lease, OpenedRun, SavedDefinition, SavedForm, StateSelector, StorageLocation,
+    StoreError,
 };
 
 /// A saved team that was read and can be resumed. Nothing was changed yet.
@@ -149,11 +149,8 @@ impl OpenedTeam {
 
     /// Opens a journal that continues at the end of the records, according to the resume plan. A
     /// `team.json` alone is converted to a database here.
-    pub(super) fn into_journal(
-        self,
-        group: Option<&GroupLog>,
-    ) -> Result<(Journal, StorageLocation), LaunchError> {
-        let mut lease = match self.origin {
+    pub(super) fn into_journal(self) -> Result<(Journal, StorageLocation), LaunchError> {
+        let lease = match self.origin {
             StateOrigin::Records { lease, .. } => lease,
             StateOrigin::TeamJson(bytes) => self.location.import_team_json(
                 &bytes,
@@ -162,7 +159,6 @@ impl OpenedTeam {
             )?,
         };
         let durability = self.definition.run.durability;
-        join_group_log(lease.as_mut(), group, durability);
         let mut journal = Journal::new(self.stepper, lease, self.next_line, durability)
             .with_team_json(self.location.team_json())
             .with_kept_checkpoints(self.definition.run.checkpoints_kept);

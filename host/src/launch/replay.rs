@@ -81,7 +81,7 @@ pub async fn replay(
     }
     let sandbox = WasmSandbox::one_shot()?;
     let components = Components::load(&definition, &sandbox, report)?;
-    let own = HiddenStorage::new(replay.storage.local_path());
+    let own = HiddenStorage::new(replay.storage.local_paths());
     let services = components.offline_services(&definition, sandbox, own)?;
     let plugins: BTreeMap<_, _> = services.plugins.clone();
     let models = definition.llm.as_ref().map(ModelsConfig::names);

@@ -25,7 +25,7 @@ use crate::driver::{
 };
 use crate::manifest::{Definition, Overrides, is_confined};
 use crate::sandbox::{HiddenStorage, WasmSandbox};
-use crate::storage::{Durability, GroupLog, Lease, StorageLocation, StoreError, team_json};
+use crate::storage::{Durability, Lease, StorageLocation, StoreError, team_json};
 
 /// The arguments of a resume.
 #[derive(Clone, Debug)]
@@ -52,8 +52,6 @@ pub struct Resume {
     pub files: Vec<PathBuf>,
     /// What happens once nothing is left to do. A finished team is resumed only if it is to stay.
     pub when_idle: WhenIdle,
-    /// A log to share with other teams of this process.
-    pub group: Option<GroupLog>,
 }
 
 impl Resume {
@@ -71,7 +69,6 @@ impl Resume {
             in_doubt: Vec::new(),
             files: Vec::new(),
             when_idle: WhenIdle::End,
-            group: None,
         }
     }
 }
@@ -196,8 +193,7 @@ pub fn resume(
     let (sandbox, opened) = run_beside(WasmSandbox::new, || OpenedTeam::open(&resume));
     let mut opened = opened?;
     if resume.team.is_none()
-        && let Some(storage) = opened.location.local_path()
-        && let Some(line) = warn_if_moved(&opened.definition, storage)
+        && let Some(line) = warn_if_moved(&opened.definition, &opened.location)
     {
         report(Notice::Warning(&line));
     }
@@ -255,7 +251,7 @@ pub(super) fn continue_team(
     if resume.strict {
         opened.refuse_changes(&changes)?;
     }
-    let hidden = HiddenStorage::new(opened.location.local_path());
+    let hidden = HiddenStorage::new(opened.location.local_paths());
     let services = components.services(definition, sandbox, hidden)?;
     for cut in definition.describe_reductions() {
         report(Notice::Note(&cut));
@@ -275,7 +271,7 @@ pub(super) fn continue_team(
     }
     let may_lack_media = opened.may_lack_media();
     let total_spent = opened.plan.total_spent();
-    let (journal, location) = opened.into_journal(resume.group.as_ref())?;
+    let (journal, location) = opened.into_journal()?;
     let mut journal = journal.with_listener(on_line);
     let is_new = resume.team.is_some() || !resume.overrides.components.is_empty();
     if is_new || resume.saved_team_file == SavedTeamFile::Trusted {

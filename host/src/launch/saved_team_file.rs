@@ -144,13 +144,13 @@ pub(super) fn mark_as_own(
 
 /// Returns a warning if the storage is near another team file of the same name than the one it
 /// uses: it was copied or moved, and the files that its team file names are still in the old place.
-pub(super) fn warn_if_moved(definition: &Definition, storage: &Path) -> Option<String> {
+pub(super) fn warn_if_moved(definition: &Definition, location: &StorageLocation) -> Option<String> {
     /// The maximum number of directory levels between the storage and a team file that belongs to
     /// it.
     const MAX_LEVELS: usize = 4;
     let (base, storage) = (
         resolve_links(&definition.source.base),
-        resolve_links(&std::path::absolute(storage).ok()?),
+        resolve_links(&std::path::absolute(location.local_paths().first()?).ok()?),
     );
     let name = Path::new(&definition.source.name).file_name()?;
     let beside = storage
@@ -161,7 +161,7 @@ pub(super) fn warn_if_moved(definition: &Definition, storage: &Path) -> Option<S
         .find(|file| file.is_file())?;
     let own = base.join(name);
     (beside != own && !storage.starts_with(&base)).then(|| {
-        let (team, storage) = (shell_path(&beside), shell_path(&storage));
+        let (team, storage) = (shell_path(&beside), shell_path(location.operand()));
         let (own, beside) = (own.display(), beside.display());
         format!(
             "the team goes by `{own}` and the files beside that; to go by `{beside}`: `strata-host run {team} \

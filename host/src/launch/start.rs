@@ -11,15 +11,13 @@ use strata_core::state::environment::Environment;
 use super::attached_files::AttachedFiles;
 use super::beside::run_beside;
 use super::saved_team_file::mark_as_own;
-use super::{
-    Components, LaunchError, Notice, Provenance, RunHandle, join_group_log, saved_definition,
-};
+use super::{Components, LaunchError, Notice, Provenance, RunHandle, saved_definition};
 use crate::driver::{Driver, Journal, LineListener, clock};
 use crate::manifest::{Definition, Overrides, is_confined, warnings};
 use crate::random_id::random_id;
 use crate::sandbox::{HiddenStorage, WasmSandbox};
 use crate::sha256::sha256;
-use crate::storage::{FIRST_LINE, GroupLog, ReplacePolicy, StorageLocation};
+use crate::storage::{FIRST_LINE, ReplacePolicy, StorageLocation};
 use crate::trust::storage_mark;
 
 /// The arguments of a new run.
@@ -39,8 +37,6 @@ pub struct Start {
     pub replace: ReplacePolicy,
     /// Which recorded host calls are served to another attempt.
     pub calls: CallPolicy,
-    /// A log to share with other teams of this process.
-    pub group: Option<GroupLog>,
 }
 
 impl Start {
@@ -59,7 +55,6 @@ impl Start {
             storage: storage.into(),
             replace: ReplacePolicy::Never,
             calls: CallPolicy::Auto,
-            group: None,
         }
     }
 }
@@ -99,7 +94,7 @@ pub fn start(
     let services = components.services(
         &definition,
         sandbox,
-        HiddenStorage::new(start.storage.local_path()),
+        HiddenStorage::new(start.storage.local_paths()),
     )?;
     for cut in definition.describe_reductions() {
         report(Notice::Note(&cut));
@@ -122,11 +117,10 @@ pub fn start(
     if has_identity {
         mark_as_own(&start.storage, &saved, is_confined, report);
     }
-    let mut lease = vacant.create()?;
+    let lease = vacant.create()?;
     if !has_identity {
         mark_as_own(&start.storage, &saved, is_confined, report);
     }
-    join_group_log(lease.as_mut(), start.group.as_ref(), durability);
     let stepper = Stepper::new(Arc::new(definition.team), env);
     let journal = Journal::new(stepper, lease, FIRST_LINE, durability);
     let mut journal = journal

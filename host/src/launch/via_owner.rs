@@ -55,7 +55,7 @@ pub fn answer(
     let record = |opened: OpenedTeam| {
         // Checked before a `team.json` alone is converted to a database.
         opened.check_answers(replies)?;
-        let (mut journal, _) = opened.into_journal(None)?;
+        let (mut journal, _) = opened.into_journal()?;
         let answers = wait(journal.record_replies(replies))?;
         journal.save_if_possible();
         location.request_work()?;
@@ -95,7 +95,7 @@ pub fn send(
                 "{what}: `strata-host run --recover_path {path}`"
             )));
         }
-        let (mut journal, _) = opened.into_journal(None)?;
+        let (mut journal, _) = opened.into_journal()?;
         let sent = journal.publish_external_with_files(message.clone(), files.blobs.clone())?;
         journal.flush_blocking()?;
         journal.save_if_possible();
@@ -119,7 +119,7 @@ pub fn halt(location: &StorageLocation, halt: Halt) -> Result<(), LaunchError> {
             return Err(LaunchError::InvalidInput(what.into()));
         }
         let has_begun = opened.has_begun();
-        let (mut journal, _) = opened.into_journal(None)?;
+        let (mut journal, _) = opened.into_journal()?;
         if has_begun {
             // Only a run that is going on can end.
             journal.resume()?;

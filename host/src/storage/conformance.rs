@@ -26,9 +26,11 @@ use strata_core::state::environment::Environment;
 use super::database_url::DatabaseUrl;
 #[cfg(feature = "postgres")]
 use super::postgres::{self, OwnerWait, PostgresLease};
-use super::script::{copy, definition, scripted_run, team};
+use super::script::{definition, scripted_run, team};
+use super::sqlite::shared::{self, SharedDatabase, SharedLease};
+use super::sqlite_url::SqliteUrl;
 use super::{
-    Append, CheckpointOrigin, CheckpointRow, Durability, FIRST_LINE, GroupLog, Lease, LoadedState,
+    Append, CheckpointOrigin, CheckpointRow, Durability, FIRST_LINE, Lease, LoadedState,
     MemoryLease, MemoryStorage, OtherWork, Record, ReplacePolicy, SavedDefinition, StateSelector,
     StorageDirectory, StoreError, checkpoint_of,
 };
@@ -111,27 +113,48 @@ impl TestStorage for FileStorage {
     }
 }
 
-/// A run that shares a log, and whose process is killed before it is opened again.
-struct KilledStorage(FileStorage);
+/// A run in a database file that holds others, which this process has a lease of, too.
+struct SharedStorage {
+    lease: Option<SharedLease>,
+    url: SqliteUrl,
+    _other: SharedLease,
+    _temp: TempDir,
+}
 
-impl TestStorage for KilledStorage {
+impl SharedStorage {
+    fn new(base: &Environment) -> Self {
+        let temp = tempfile::tempdir().unwrap();
+        let url = SqliteUrl {
+            file: temp.path().join("a % strange?name#/runs"),
+            run: Some("run".into()),
+        };
+        let create = |url: &SqliteUrl| {
+            let vacant = shared::vacate(url, ReplacePolicy::Never).unwrap();
+            vacant.create(base, &definition(), &Blobs::new()).unwrap()
+        };
+        Self {
+            _other: create(&url.with_run("other")),
+            lease: Some(create(&url)),
+            url,
+            _temp: temp,
+        }
+    }
+}
+
+impl TestStorage for SharedStorage {
     fn lease(&mut self) -> &mut dyn Lease {
-        self.0.lease()
+        self.lease.as_mut().unwrap()
     }
 
     fn reopen(&mut self) {
-        let temp = tempfile::tempdir().unwrap();
-        copy(self.0.directory.path(), temp.path(), |name| {
-            !["team.lock", "team.db-shm"].contains(&name)
-        });
-        self.0.directory = StorageDirectory::new(temp.path());
-        self.0.reopen();
-        self.0.lease.as_mut().unwrap().join(&GroupLog::new());
-        self.0._temp = temp;
+        drop(self.lease.take());
+        self.lease = Some(shared::take_lease(&self.url).unwrap());
     }
 
     fn take_over(&mut self) -> Box<dyn Lease> {
-        self.0.take_over()
+        // As by another process that takes the lock of one that runs for one left behind.
+        let again = SharedDatabase::open_again(&self.url.file);
+        Box::new(again.take_lease(2))
     }
 }
 
@@ -193,9 +216,7 @@ fn check(base: &Environment, check: impl Fn(&mut dyn TestStorage)) {
     }
     check(&mut MemoryStorageUnderTest::new(base));
     check(&mut FileStorage::new(base));
-    let (mut killed, group) = (KilledStorage(FileStorage::new(base)), GroupLog::new());
-    killed.0.lease.as_mut().unwrap().join(&group);
-    check(&mut killed);
+    check(&mut SharedStorage::new(base));
 }
 
 fn fresh() -> Environment {

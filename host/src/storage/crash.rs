@@ -2,6 +2,7 @@
 //! afterwards.
 
 use std::io::{BufRead, BufReader};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -11,17 +12,20 @@ use strata_core::state::environment::Environment;
 
 use super::conformance::{loaded_state, pseudorandom};
 use super::script::{definition, scripted_run, team};
+use super::sqlite::shared;
+use super::sqlite_url::SqliteUrl;
 use super::{
-    Durability, GroupLog, Lease, Reader, Record, ReplacePolicy, StateSelector, StorageDirectory,
-    StoreError, checkpoint_of,
+    Durability, Lease, Reader, Record, ReplacePolicy, StateSelector, StorageDirectory, StoreError,
+    checkpoint_of,
 };
+use crate::blob::Blobs;
 
 /// The environment variable with the directory that the child process writes to.
 const DIRECTORY_VARIABLE: &str = "STRATA_TEST_CRASH_DIRECTORY";
-/// The environment variable that makes the child process use a group log.
-const SHARED_LOG_VARIABLE: &str = "STRATA_TEST_CRASH_SHARES";
 /// The seed and the length of the run that the child process records.
 const RUN: (u64, usize) = (11, 4000);
+/// How many runs it records at the same time in one file.
+const RUNS: usize = 3;
 
 /// Not a test by itself: the child process of one. Appends the run, one to three events at a time,
 /// reports after each append how many are saved, and continues where an earlier child in the same
@@ -34,9 +38,6 @@ fn child_appends_until_it_is_killed() {
     let (records, _) = scripted_run(&pseudorandom(RUN.0, 8 * RUN.1), RUN.1);
     let directory = StorageDirectory::new(path);
     let mut store = directory.open().unwrap().lease;
-    if std::env::var_os(SHARED_LOG_VARIABLE).is_some() {
-        store.join(&GroupLog::new());
-    }
     let saved = loaded_state(&store.load(&StateSelector::Head).unwrap());
     let mut stepper = Stepper::new(team(), saved);
     let mut at = store.records(0, usize::MAX).unwrap().len();
@@ -117,47 +118,88 @@ fn child_forks_and_prunes_until_it_is_killed() {
     }
 }
 
-fn child(directory: &StorageDirectory) -> Child {
-    spawn(
-        directory,
-        "storage::crash::child_appends_until_it_is_killed",
-        None,
-    )
+/// Not a test by itself: the child process of one. Continues several runs in one file at the same time,
+/// and reports after each append how many events of which run are saved.
+#[test]
+fn child_appends_to_the_runs_of_a_file_until_it_is_killed() {
+    let Ok(path) = std::env::var(DIRECTORY_VARIABLE) else {
+        return;
+    };
+    let (records, _) = scripted_run(&pseudorandom(RUN.0, 8 * RUN.1), RUN.1);
+    let append = |run: usize| {
+        let mut lease = shared::take_lease(&shared_run(Path::new(&path), run)).unwrap();
+        let saved = loaded_state(&lease.load(&StateSelector::Head).unwrap());
+        let mut stepper = Stepper::new(team(), saved);
+        let mut at = lease.records(0, usize::MAX).unwrap().len();
+        while at < records.len() {
+            let next = (at + 1 + at % 3).min(records.len());
+            let durability = match (at + run).is_multiple_of(5) {
+                true => Durability::Full,
+                false => Durability::Process,
+            };
+            lease.append(&records[at..next], durability).unwrap();
+            println!("saved {run} {next}");
+            for record in &records[at..next] {
+                stepper.apply(&record.event).unwrap();
+            }
+            at = next;
+            if at % 50 < 3 {
+                lease.save_snapshot(stepper.env()).unwrap();
+            }
+        }
+    };
+    let append = &append;
+    std::thread::scope(|scope| {
+        for run in 0..RUNS {
+            scope.spawn(move || append(run));
+        }
+    });
 }
 
-fn spawn(directory: &StorageDirectory, test: &str, told: Option<(&str, &str)>) -> Child {
+/// Returns the URL of a run in the file of a directory.
+fn shared_run(directory: &Path, run: usize) -> SqliteUrl {
+    SqliteUrl {
+        file: directory.join("runs.db"),
+        run: Some(run.to_string()),
+    }
+}
+
+fn spawn(directory: &Path, test: &str) -> Child {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", test, "--nocapture"]);
+    command.args(["--exact", &format!("storage::crash::{test}"), "--nocapture"]);
     command
-        .env(DIRECTORY_VARIABLE, directory.path())
-        .envs(told)
+        .env(DIRECTORY_VARIABLE, directory)
         .stdout(Stdio::piped())
         .stderr(Stdio::null());
     command.spawn().unwrap()
 }
 
 /// Waits until a child process has reported something and then for `pause`, and kills it. Returns
-/// its last report.
-fn kill_after(mut child: Child, pause: Duration) -> usize {
-    let mut lines = BufReader::new(child.stdout.take().unwrap())
+/// its reports.
+fn kill_after(mut child: Child, pause: Duration) -> Vec<String> {
+    let lines = BufReader::new(child.stdout.take().unwrap())
         .lines()
         .map_while(Result::ok);
     // On the first line, the test harness prints something before the report.
-    let said = |line: String| {
-        line.rsplit_once("saved ")
-            .and_then(|(_, n)| n.parse::<usize>().ok())
-    };
-    let mut last = lines.by_ref().find_map(said).unwrap_or(0);
+    let report = |line: String| Some(line.rsplit_once("saved ")?.1.to_owned());
+    let mut reports = lines.filter_map(report);
+    let mut reported: Vec<String> = reports.by_ref().take(1).collect();
     let start = Instant::now();
     while start.elapsed() < pause {
-        match lines.next() {
-            Some(line) => last = said(line).unwrap_or(last),
+        match reports.next() {
+            Some(report) => reported.push(report),
             None => break,
         }
     }
     child.kill().unwrap();
     child.wait().unwrap();
-    lines.filter_map(said).last().unwrap_or(last)
+    reported.extend(reports);
+    reported
+}
+
+/// Returns the number in the last report.
+fn last_number(reports: &[String]) -> usize {
+    reports.last().map_or(0, |report| report.parse().unwrap())
 }
 
 #[test]
@@ -176,17 +218,9 @@ fn what_a_killed_process_saved_is_there() {
             .unwrap(),
     );
     for round in 0..12u64 {
-        let shares = if round % 2 == 0 {
-            None
-        } else {
-            Some((SHARED_LOG_VARIABLE, ""))
-        };
-        let child = spawn(
-            &directory,
-            "storage::crash::child_appends_until_it_is_killed",
-            shares,
-        );
-        let said = kill_after(child, Duration::from_micros(700 * (round * round % 29)));
+        let child = spawn(directory.path(), "child_appends_until_it_is_killed");
+        let pause = Duration::from_micros(700 * (round * round % 29));
+        let said = last_number(&kill_after(child, pause));
         // A reader sees the files as they are, before anything is repaired.
         let read = super::SqliteReader::open(&directory)
             .unwrap()
@@ -213,6 +247,69 @@ fn what_a_killed_process_saved_is_there() {
 }
 
 #[test]
+fn what_a_killed_process_saved_of_each_run_of_a_file_is_there() {
+    let (records, _) = scripted_run(&pseudorandom(RUN.0, 8 * RUN.1), RUN.1);
+    let temp = tempfile::tempdir().unwrap();
+    let base = Environment::new(&team());
+    for run in 0..RUNS {
+        let vacant = shared::vacate(&shared_run(temp.path(), run), ReplacePolicy::Never).unwrap();
+        drop(vacant.create(&base, &definition(), &Blobs::new()).unwrap());
+    }
+    for round in 0..12u64 {
+        let child = spawn(
+            temp.path(),
+            "child_appends_to_the_runs_of_a_file_until_it_is_killed",
+        );
+        let reports = kill_after(child, Duration::from_micros(900 * (round * round % 29)));
+        for run in 0..RUNS {
+            let url = shared_run(temp.path(), run);
+            let own = format!("{run} ");
+            let reported = reports
+                .iter()
+                .filter_map(|one| one.strip_prefix(&own))
+                .last();
+            let said = reported.map_or(0, |n| n.parse().unwrap());
+            // A reader sees the files as they are, before anything is repaired.
+            let read = shared::open_reader(&url).unwrap();
+            let read = loaded_state(&read.load(&StateSelector::Head).unwrap());
+            let lease = shared::take_lease(&url).unwrap();
+            let kept = lease.records(0, usize::MAX).unwrap();
+            assert!(kept.len() >= said, "{} of {said} are left", kept.len());
+            assert_eq!(kept, records[..kept.len()]);
+            let now = loaded_state(&lease.load(&StateSelector::Head).unwrap());
+            assert_eq!((&now, &now), (&read, &super::conformance::replay(&kept)));
+        }
+    }
+}
+
+#[test]
+fn a_file_with_runs_is_locked_while_a_process_works_on_it_and_can_be_read() {
+    let temp = tempfile::tempdir().unwrap();
+    let base = Environment::new(&team());
+    for run in 0..RUNS {
+        let vacant = shared::vacate(&shared_run(temp.path(), run), ReplacePolicy::Never).unwrap();
+        drop(vacant.create(&base, &definition(), &Blobs::new()).unwrap());
+    }
+    let mut child = spawn(
+        temp.path(),
+        "child_appends_to_the_runs_of_a_file_until_it_is_killed",
+    );
+    let mut lines = BufReader::new(child.stdout.take().unwrap())
+        .lines()
+        .map_while(Result::ok);
+    lines.by_ref().find(|line| line.contains("saved")).unwrap();
+    let url = shared_run(temp.path(), 0);
+    match shared::take_lease(&url) {
+        Err(StoreError::Locked { pid, .. }) => assert_eq!(pid, Some(child.id())),
+        other => panic!("{other:?}"),
+    }
+    shared::open_reader(&url).unwrap().checkpoints().unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    shared::take_lease(&url).unwrap();
+}
+
+#[test]
 fn what_a_process_that_was_killed_while_it_forked_or_pruned_saved_is_there() {
     let (records, _) = scripted_run(&pseudorandom(RUN.0, 8 * RUN.1), RUN.1);
     let temp = tempfile::tempdir().unwrap();
@@ -234,11 +331,11 @@ fn what_a_process_that_was_killed_while_it_forked_or_pruned_saved_is_there() {
     }
     for round in 0..12u64 {
         let child = spawn(
-            &directory,
-            "storage::crash::child_forks_and_prunes_until_it_is_killed",
-            None,
+            directory.path(),
+            "child_forks_and_prunes_until_it_is_killed",
         );
-        let said = kill_after(child, Duration::from_micros(1900 * (round * round % 29)));
+        let pause = Duration::from_micros(1900 * (round * round % 29));
+        let said = last_number(&kill_after(child, pause));
         let store = directory.open().unwrap().lease;
         let lineages = store.lineages().unwrap();
         assert!(
@@ -290,7 +387,7 @@ fn a_directory_is_locked_while_a_process_works_on_it_and_no_longer() {
             )
             .unwrap(),
     );
-    let mut child = child(&directory);
+    let mut child = spawn(directory.path(), "child_appends_until_it_is_killed");
     let mut lines = BufReader::new(child.stdout.take().unwrap())
         .lines()
         .map_while(Result::ok);

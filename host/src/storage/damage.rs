@@ -434,8 +434,8 @@ fn a_directory_that_cannot_be_written_can_be_read_and_says_so_otherwise() {
 fn a_full_disk_loses_nothing_that_was_saved() {
     let (_temp, directory, records, _) = saved(60);
     let mut store = directory.open().unwrap().lease;
-    let pages = |store: &super::SqliteLease, max: u32| store.limit_pages(max);
-    pages(&store, 1);
+    let pages = |store: &mut super::SqliteLease, max: u32| store.connection().limit_pages(max);
+    pages(&mut store, 1);
     let large = Event::RunEnded(RunEnded {
         status: Status::Failed,
         checkpoint: Some("x".repeat(100_000).as_str().into()),
@@ -453,7 +453,7 @@ fn a_full_disk_loses_nothing_that_was_saved() {
         assert!(error.to_string().contains("no space is left"), "{error}");
         assert_eq!(store.records(0, usize::MAX).unwrap(), records);
     }
-    pages(&store, u32::MAX - 1);
+    pages(&mut store, u32::MAX - 1);
     store
         .append(std::slice::from_ref(&large), Durability::Full)
         .unwrap();

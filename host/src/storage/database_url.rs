@@ -5,6 +5,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC};
 use url::Url;
 
 use super::error::StoreError;
@@ -26,6 +27,12 @@ const PARAMETERS: [&str; 8] = [
 /// The variable of the environment with a password, as for PostgreSQL's own programs.
 const PASSWORD_VARIABLE: &str = "PGPASSWORD";
 const DEFAULT_PORT: u16 = 5432;
+/// The characters that are not written as they are.
+pub(in crate::storage) const ENCODED_IN_URLS: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'_')
+    .remove(b'.')
+    .remove(b'~');
 /// The maximum length of a run's name in bytes. It is part of file names and of other URLs.
 const MAX_NAME_BYTES: usize = 200;
 
@@ -163,7 +170,7 @@ impl DatabaseUrl {
         let mut encryption = None;
         for (name, value) in url.query_pairs() {
             match &*name {
-                "run" => parsed.run = Some(check_name(&value).map_err(refuse)?),
+                "run" => parsed.run = Some(check_run_name(&value).map_err(refuse)?),
                 "host" if value.starts_with('/') => {
                     parsed.host = DatabaseHost::Socket(value.as_ref().into());
                 }
@@ -237,7 +244,7 @@ fn with_host(text: &str) -> String {
 }
 
 /// Returns a name for a run, if it may be one.
-fn check_name(name: &str) -> Result<String, String> {
+pub(in crate::storage) fn check_run_name(name: &str) -> Result<String, String> {
     let is_allowed = |c: char| c.is_alphanumeric() || "._- ".contains(c);
     match name.chars().all(is_allowed) && !name.trim().is_empty() && name.len() <= MAX_NAME_BYTES {
         true => Ok(name.into()),
@@ -302,12 +309,7 @@ fn without_password(text: &str) -> String {
 }
 
 fn encode(text: &str) -> impl fmt::Display {
-    const KEPT: &percent_encoding::AsciiSet = &percent_encoding::NON_ALPHANUMERIC
-        .remove(b'-')
-        .remove(b'_')
-        .remove(b'.')
-        .remove(b'~');
-    percent_encoding::utf8_percent_encode(text, KEPT).to_string()
+    percent_encoding::utf8_percent_encode(text, ENCODED_IN_URLS).to_string()
 }
 
 #[cfg(test)]

@@ -13,9 +13,7 @@ mod tests;
 
 use std::ffi::OsStr;
 use std::io::ErrorKind;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use rusqlite::Connection;
 
@@ -27,15 +25,16 @@ use super::lock::{LOCK_FILE, LockHolder, StorageLock};
 use super::progress::WriteProgress;
 use super::reader::Reader;
 use super::sqlite::rows::SqliteReader;
-use super::sqlite::{DatabaseImage, SqliteLease, TEMPORARY_DATABASE};
+use super::sqlite::{DatabaseImage, SqliteLease};
 use super::team_json::TEAM_JSON;
 use super::{
-    Durability, Lease, LocationIdentity, SavedDefinition, StateSelector, TeamJsonFile, group_log,
-    schema, team_json,
+    Durability, Lease, LocationIdentity, SavedDefinition, StateSelector, TeamJsonFile, schema,
+    team_json,
 };
 use crate::blob::Blobs;
 
-use names::{DATABASE, PROGRESS_FILE, WAL_FILE, WAL_INDEX_FILE};
+use file::FileIdentity;
+use names::{DATABASE, PROGRESS_FILE, TEMPORARY_DATABASE, WAL_FILE, WAL_INDEX_FILE};
 
 /// The prefix of the names under which a file that MetaGPT wrote is preserved.
 const METAGPT_PREFIX: &str = "team.metagpt";
@@ -185,15 +184,15 @@ impl StorageDirectory {
 
     /// Returns what distinguishes it from another directory at the same path.
     pub fn identity(&self) -> Result<LocationIdentity, StoreError> {
-        let fail = |e| StoreError::io(&self.path, "open", e);
-        let path = self.path.canonicalize().map_err(fail)?;
-        let meta = std::fs::metadata(&path).map_err(fail)?;
-        let since = |born: SystemTime| born.duration_since(UNIX_EPOCH).ok();
-        let created = meta.created().ok().and_then(since);
+        let FileIdentity {
+            path,
+            inode,
+            created_ns,
+        } = FileIdentity::read(&self.path)?;
         Ok(LocationIdentity {
             path,
-            number: meta.ino(),
-            created_ns: created.and_then(|since| u64::try_from(since.as_nanos()).ok()),
+            number: inode,
+            created_ns,
         })
     }
 
@@ -209,11 +208,8 @@ impl StorageDirectory {
             let above = path.parent().filter(|above| !above.as_os_str().is_empty());
             whole(above.unwrap_or(Path::new(".")))
         };
-        let is_ours = |name: &str| {
-            file::STORAGE_FILES.contains(&name)
-                || group_log::is_log_link(name)
-                || name.starts_with(METAGPT_PREFIX)
-        };
+        let is_ours =
+            |name: &str| file::STORAGE_FILES.contains(&name) || name.starts_with(METAGPT_PREFIX);
         let is_named = file
             .file_name()
             .and_then(OsStr::to_str)
@@ -262,7 +258,7 @@ impl StorageDirectory {
         if !may_lack {
             return Ok(());
         }
-        match WriteProgress::read(&self.path)?.map_or(0, |progress| progress.required()) {
+        match WriteProgress::read(&self.database())?.map_or(0, |progress| progress.required()) {
             0 => Ok(()),
             changes => {
                 let what = format!("it is not there, and {changes} changes were recorded in it");
@@ -448,16 +444,7 @@ impl StorageDirectory {
     /// if `replace` says so.
     pub fn vacate(&self, replace: ReplacePolicy) -> Result<VacantDirectory, StoreError> {
         std::fs::create_dir_all(&self.path).map_err(|e| StoreError::creating(&self.path, e))?;
-        let mut lock = StorageLock::acquire(&self.path)?;
-        if replace == ReplacePolicy::Never
-            && self.content()? == DirectoryContent::Database
-            && !group_log::log_links(&self.path)?.is_empty()
-        {
-            // Whether the team is finished is read from the database. Opening it restores what a
-            // group log has of the team.
-            drop(SqliteLease::open(lock, &self.path, DIRECTORY_RUN.0)?);
-            lock = StorageLock::acquire(&self.path)?;
-        }
+        let lock = StorageLock::acquire(&self.path)?;
         let content = self.content()?;
         if replace == ReplacePolicy::Never {
             self.check_no_loss(content)?;
@@ -520,11 +507,8 @@ impl StorageDirectory {
             }
         }
         let aside = self.create_aside()?;
-        // The log and a group log also stay here until there is another database: wherever this is
-        // interrupted, one of the two directories has the complete state.
-        for link in group_log::log_links(&self.path)? {
-            link.link_into(&aside)?;
-        }
+        // The log also stays here until there is another database: wherever this is interrupted, one of
+        // the two directories has the complete state.
         for name in [WAL_FILE, PROGRESS_FILE] {
             file::link_or_copy(&self.path.join(name), &aside.join(name))?;
         }
@@ -573,7 +557,5 @@ fn is_leftover(name: &str) -> bool {
     let starts = [TEMPORARY_DATABASE, ASIDE_PREFIX]
         .iter()
         .any(|start| name.starts_with(start));
-    starts
-        || [LOCK_FILE, PROGRESS_FILE, ".team.json.new"].contains(&name)
-        || group_log::is_log_link(name)
+    starts || [LOCK_FILE, PROGRESS_FILE, ".team.json.new"].contains(&name)
 }

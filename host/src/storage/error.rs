@@ -1,7 +1,6 @@
 //! The errors of the storage directory. Each variant is a case that an operator can meet, and its
 //! message says what to do about it.
 
-use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -11,7 +10,6 @@ use strata_core::record::lineage::parse_checkpoint_id;
 use strata_core::record::money::Usd;
 
 use super::codec::DecodeError;
-use super::group_log::is_log_link;
 use super::team_json::TEAM_JSON;
 use crate::shell::shell_path;
 use crate::suggest::{closest, suggest};
@@ -535,12 +533,7 @@ pub(crate) fn of_file(name: Option<&str>) -> String {
 
 /// What helps against a damaged or incomplete file.
 fn remedy(path: &Path) -> &'static str {
-    let is_link = path
-        .file_name()
-        .and_then(OsStr::to_str)
-        .is_some_and(is_log_link);
     match path.with_file_name(TEAM_JSON).exists() && !path.ends_with(TEAM_JSON) {
-        _ if is_link => "restore it from a backup, or move it away to use what `team.db` has",
         // Whoever makes a database anew removes the log of the one that was there.
         true => {
             "restore it from a backup; or move it away, together with its `team.db-wal` and `team.db-progress` if they are \

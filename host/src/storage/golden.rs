@@ -35,20 +35,15 @@ use strata_core::state::environment::routing::OwnMessages;
 
 use super::conformance::{loaded_state, pseudorandom, replay};
 use super::directory::names::DATABASE;
-use super::group_log::{is_log_link, log_links};
 use super::lock::LOCK_FILE;
 use super::mailbox::RunSocket;
-use super::script::{copy, definition, normalized, scripted_run, team};
+use super::script::{definition, normalized, scripted_run, team};
 use super::team_json::TEAM_JSON;
 use super::{
-    Durability, GroupLog, Lease, LockHolder, Reader, Record, ReplacePolicy, SqliteReader,
-    StateSelector, StorageDirectory, StorageLock, codec, team_json,
+    Durability, Lease, LockHolder, Reader, Record, ReplacePolicy, SqliteReader, StateSelector,
+    StorageDirectory, StorageLock, codec, team_json,
 };
 use crate::golden::{from_hex, golden, golden_bytes, stored_bytes};
-
-/// How many bytes say that a file is a shared log, and the offset of its first batch.
-const MAGIC_BYTES: usize = 8;
-const FIRST_BATCH: usize = 4096;
 
 /// The process id in the golden file of the lock.
 const PID: &str = "4321";
@@ -373,40 +368,4 @@ fn the_lock_is_as_the_golden_file() {
             pid: PID.parse().ok()
         }
     );
-}
-
-#[test]
-fn a_group_log_is_as_the_golden_file() {
-    let (records, _) = run();
-    let temp = tempfile::tempdir().unwrap();
-    let directory = StorageDirectory::new(temp.path().join("store"));
-    let created = directory.create(
-        ReplacePolicy::Never,
-        &Environment::new(&team()),
-        &definition(),
-    );
-    let mut store = created.unwrap().lease;
-    store.join(&GroupLog::new());
-    // The first of these syncs the WAL of the database, the second only the group log.
-    store.append(&records[..1], Durability::Full).unwrap();
-    let before = temp.path().join("before");
-    std::fs::create_dir(&before).unwrap();
-    copy(directory.path(), &before, |name| {
-        name != LOCK_FILE && !name.ends_with("-shm") && !is_log_link(name)
-    });
-    store.append(&records[1..3], Durability::Full).unwrap();
-    let [link] = &log_links(directory.path()).unwrap()[..] else {
-        panic!("a team has one link");
-    };
-    // The golden file lacks the zeros behind the first bytes and behind the batch.
-    let mut log = std::fs::read(link.path()).unwrap();
-    log.truncate(log.iter().rposition(|byte| *byte != 0).unwrap() + 1);
-    let written = [&log[..MAGIC_BYTES], &log[FIRST_BATCH..]].concat();
-    let bytes = golden_bytes("shared-log.hex", &written);
-    let (magic, batch) = bytes.split_at(MAGIC_BYTES);
-    let zeros = [0; FIRST_BATCH - MAGIC_BYTES];
-    let path = before.join(link.path().file_name().unwrap());
-    std::fs::write(path, [magic, &zeros, batch, &zeros].concat()).unwrap();
-    let opened = StorageDirectory::new(&before).open().unwrap();
-    assert_eq!(opened.lease.records(0, usize::MAX).unwrap(), records[..3]);
 }

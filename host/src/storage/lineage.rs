@@ -174,6 +174,15 @@ impl StoredLineage {
     }
 }
 
+/// A run of a database.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::storage) struct NamedRun {
+    /// Its key.
+    pub key: i64,
+    /// Its name.
+    pub name: String,
+}
+
 /// A run, as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::storage) struct StoredRun {

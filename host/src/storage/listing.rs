@@ -10,6 +10,7 @@ use super::location::{Place, SavedRun, StorageLocation};
 use super::no_database as database;
 #[cfg(feature = "postgres")]
 use super::postgres as database;
+use super::sqlite::shared;
 use super::{StateSelector, team_json};
 
 /// A run, as it is listed.
@@ -78,6 +79,12 @@ impl StorageLocation {
                 ) {
                     let (key, name) = DIRECTORY_RUN;
                     runs.push(ListedRun::read(self.clone(), key, name)?);
+                }
+            }
+            Place::Shared(url) => {
+                for run in shared::list_runs(url, limit)? {
+                    let location = Self::of_shared(url.with_run(&run.name));
+                    runs.push(ListedRun::read(location, run.key, &run.name)?);
                 }
             }
             Place::Database(url) => {

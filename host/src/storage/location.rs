@@ -1,6 +1,8 @@
 //! Where a run is kept. The path or the URL that an operator gives becomes a location once; code outside
 //! of `storage` uses a run through its location and does not know how it is kept.
 
+mod creation;
+
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,7 +12,8 @@ use strata_core::state::environment::Environment;
 
 use super::database_url::DatabaseUrl;
 use super::directory::default_location::update_latest_link;
-use super::directory::{DirectoryContent, StorageDirectory, VacantDirectory};
+use super::directory::names::SideFile;
+use super::directory::{DirectoryContent, StorageDirectory};
 use super::error::StoreError;
 use super::lock::LockHolder;
 use super::mailbox::{Mailbox, RequestHandler, RequestOutcome};
@@ -19,26 +22,28 @@ use super::no_database as database;
 #[cfg(feature = "postgres")]
 use super::postgres as database;
 use super::reader::Reader;
-use super::sqlite::DatabaseImage;
 use super::sqlite::rows::SqliteReader;
+use super::sqlite::shared;
+use super::sqlite_url::SqliteUrl;
 use super::{
-    DatabaseReport, Epoch, Lease, LocationIdentity, ReplacePolicy, SavedDefinition,
-    SubmissionState, SubmittedRun, TeamJsonFile,
+    DatabaseReport, Epoch, Lease, LocationIdentity, SavedDefinition, SubmissionState, SubmittedRun,
+    TeamJsonFile,
 };
 use crate::blob::Blobs;
 use crate::server::RunRequest;
-use database::{OwnerWait, VacantRun};
+pub use creation::{PreparedRun, VacantLocation};
+use database::OwnerWait;
 
 /// Where a run is kept: a storage directory, given by its own path or by that of a `team.json` in it
-/// that exists, or a database, given by a URL such as `postgres://HOST/DATABASE?run=NAME`. There need
-/// not be anything yet.
+/// that exists; a database file that holds many runs, given as `sqlite:PATH?run=NAME`; or a database, given by a URL
+/// such as `postgres://HOST/DATABASE?run=NAME`. There need not be anything yet.
 ///
 /// ```
 /// use strata_host::storage::StorageLocation;
 ///
 /// let location = StorageLocation::new("workspace/storage/team");
 /// let path = std::path::Path::new("workspace/storage/team");
-/// assert_eq!(location.local_path(), Some(path));
+/// assert_eq!(location.local_paths(), [path]);
 /// assert!(location.read().is_err(), "nothing is saved there");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,6 +57,7 @@ pub struct StorageLocation {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum LocationKind {
     Directory,
+    Shared(SqliteUrl),
     Database(Box<DatabaseUrl>),
     /// A URL that cannot be used, with what is wrong with it.
     Invalid(Arc<str>),
@@ -82,99 +88,6 @@ pub struct OpenedRun {
     pub team_json_differs: bool,
 }
 
-/// A run that is about to be created. Nothing of it is stored yet.
-#[derive(Debug)]
-pub struct PreparedRun<'a> {
-    place: PreparedPlace<'a>,
-}
-
-#[derive(Debug)]
-enum PreparedPlace<'a> {
-    Directory {
-        directory: StorageDirectory,
-        /// Its database, with the run.
-        image: DatabaseImage,
-    },
-    Database {
-        url: &'a DatabaseUrl,
-        contents: RunContents<'a>,
-    },
-}
-
-/// What a new run in a database has.
-#[derive(Clone, Copy, Debug)]
-struct RunContents<'a> {
-    base: &'a Environment,
-    definition: &'a SavedDefinition,
-    blobs: &'a Blobs,
-}
-
-/// A location that is locked for a new run.
-#[derive(Debug)]
-pub struct VacantLocation<'a> {
-    place: VacantPlace<'a>,
-}
-
-#[derive(Debug)]
-enum VacantPlace<'a> {
-    Directory {
-        directory: VacantDirectory,
-        image: DatabaseImage,
-    },
-    Database {
-        run: Box<VacantRun>,
-        contents: RunContents<'a>,
-    },
-}
-
-impl<'a> PreparedRun<'a> {
-    /// Locks its location for it. A finished run there is moved aside, an unfinished one only if
-    /// `replace` says so.
-    pub fn vacate(self, replace: ReplacePolicy) -> Result<VacantLocation<'a>, StoreError> {
-        let place = match self.place {
-            PreparedPlace::Directory { directory, image } => VacantPlace::Directory {
-                directory: directory.vacate(replace)?,
-                image,
-            },
-            PreparedPlace::Database { url, contents } => VacantPlace::Database {
-                run: Box::new(database::vacate(url, replace)?),
-                contents,
-            },
-        };
-        Ok(VacantLocation { place })
-    }
-}
-
-impl VacantLocation<'_> {
-    /// Returns where the previous run was moved, if there was one.
-    pub fn moved_to(&self) -> Option<&Path> {
-        match &self.place {
-            VacantPlace::Directory { directory, .. } => directory.moved_to.as_deref(),
-            VacantPlace::Database { run, .. } => run.moved_to.as_deref(),
-        }
-    }
-
-    /// Returns whether the location can be told from all others before the run is created.
-    pub fn has_identity(&self) -> bool {
-        matches!(self.place, VacantPlace::Directory { .. })
-    }
-
-    /// Creates the run.
-    pub fn create(self) -> Result<Box<dyn Lease>, StoreError> {
-        Ok(match self.place {
-            VacantPlace::Directory { directory, image } => Box::new(directory.create(&image)?),
-            VacantPlace::Database { run, contents } => {
-                let RunContents {
-                    base,
-                    definition,
-                    blobs,
-                } = contents;
-                Box::new(run.create(base, definition, blobs)?)
-            }
-        })
-    }
-}
-
 impl<P: AsRef<Path> + ?Sized> From<&P> for StorageLocation {
     fn from(path: &P) -> Self {
         Self::new(path.as_ref())
@@ -197,22 +110,35 @@ impl StorageLocation {
     /// Refers to what is kept at a path or a URL.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         let path = path.into();
-        let Some(url) = path.to_str().filter(|text| DatabaseUrl::is_url(text)) else {
-            return Self {
-                path,
-                kind: LocationKind::Directory,
-            };
-        };
-        match DatabaseUrl::parse(url) {
-            Ok(url) => Self::of_database(url),
-            Err(StoreError::InvalidUrl { url, what }) => Self {
+        let invalid = |error| match error {
+            StoreError::InvalidUrl { url, what } => Self {
                 path: url.into(),
                 kind: LocationKind::Invalid(what.into()),
             },
-            Err(error) => Self {
+            error => Self {
                 path: PathBuf::from("postgres://"),
                 kind: LocationKind::Invalid(error.to_string().into()),
             },
+        };
+        match path.to_str() {
+            Some(url) if DatabaseUrl::is_url(url) => {
+                DatabaseUrl::parse(url).map_or_else(invalid, Self::of_database)
+            }
+            Some(url) if SqliteUrl::is_url(url) => {
+                SqliteUrl::parse(url).map_or_else(invalid, Self::of_shared)
+            }
+            _ => Self {
+                path,
+                kind: LocationKind::Directory,
+            },
+        }
+    }
+
+    /// Refers to a run in a database file that holds many.
+    pub(super) fn of_shared(url: SqliteUrl) -> Self {
+        Self {
+            path: url.to_path(),
+            kind: LocationKind::Shared(url),
         }
     }
 
@@ -226,7 +152,7 @@ impl StorageLocation {
 
     /// Whether a text is the URL of a run in a database rather than a path.
     pub fn is_url(text: &str) -> bool {
-        DatabaseUrl::is_url(text)
+        DatabaseUrl::is_url(text) || SqliteUrl::is_url(text)
     }
 
     /// Returns the location at another path, or of another run in the same database, whose URL is
@@ -249,19 +175,25 @@ impl StorageLocation {
         &self.path
     }
 
-    /// Returns the path on this machine under which everything lies that is stored of the run, or
-    /// `None` if it is stored elsewhere.
-    pub fn local_path(&self) -> Option<&Path> {
-        match self.kind {
-            LocationKind::Directory => Some(StorageDirectory::path_for(&self.path)),
-            LocationKind::Database(_) | LocationKind::Invalid(_) => None,
+    /// Returns the paths on this machine at or under which everything lies that is stored of the run. There
+    /// are none if it is stored elsewhere.
+    pub fn local_paths(&self) -> Vec<PathBuf> {
+        match &self.kind {
+            LocationKind::Directory => vec![self.operand().into()],
+            LocationKind::Shared(url) => shared::storage_files(url),
+            LocationKind::Database(_) | LocationKind::Invalid(_) => Vec::new(),
         }
     }
 
     /// Returns the path or the URL that names the run in commands: the path of the directory, even
     /// if that of its `team.json` was given.
     pub fn operand(&self) -> &Path {
-        self.local_path().unwrap_or(&self.path)
+        match self.kind {
+            LocationKind::Directory => StorageDirectory::path_for(&self.path),
+            LocationKind::Shared(_) | LocationKind::Database(_) | LocationKind::Invalid(_) => {
+                &self.path
+            }
+        }
     }
 
     /// Returns the same location, given by its operand.
@@ -282,7 +214,9 @@ impl StorageLocation {
     pub fn update_latest_link(&self) -> io::Result<()> {
         match self.kind {
             LocationKind::Directory => update_latest_link(self.operand()),
-            LocationKind::Database(_) | LocationKind::Invalid(_) => Ok(()),
+            LocationKind::Shared(_) | LocationKind::Database(_) | LocationKind::Invalid(_) => {
+                Ok(())
+            }
         }
     }
 
@@ -293,6 +227,7 @@ impl StorageLocation {
                 let directory = StorageDirectory::path_for(&self.path);
                 Ok(Place::Directory(StorageDirectory::new(directory)))
             }
+            LocationKind::Shared(url) => Ok(Place::Shared(url)),
             LocationKind::Database(url) => Ok(Place::Database(url)),
             LocationKind::Invalid(what) => Err(StoreError::InvalidUrl {
                 url: self.to_string(),
@@ -305,7 +240,7 @@ impl StorageLocation {
     fn existing(&self) -> Result<Place<'_>, StoreError> {
         match self.place()? {
             Place::Directory(_) => Ok(Place::Directory(StorageDirectory::locate(&self.path)?)),
-            database @ Place::Database(_) => Ok(database),
+            database => Ok(database),
         }
     }
 
@@ -313,7 +248,7 @@ impl StorageLocation {
     fn existing_directory(&self) -> Result<StorageDirectory, StoreError> {
         match self.existing()? {
             Place::Directory(directory) => Ok(directory),
-            Place::Database(_) => Err(self.without_team_json()),
+            Place::Shared(_) | Place::Database(_) => Err(self.without_team_json()),
         }
     }
 
@@ -331,34 +266,9 @@ impl StorageLocation {
                 DirectoryContent::Database => Ok(SavedForm::Records),
                 _ => Ok(SavedForm::TeamJson),
             },
+            Place::Shared(url) => shared::require_run(url).map(|()| SavedForm::Records),
             Place::Database(url) => database::require_run(url).map(|()| SavedForm::Records),
         }
-    }
-
-    /// Prepares a run that starts from `base`. `blobs` are the bytes of the files that `base` refers
-    /// to. This changes nothing. For a directory, it builds the database in memory, so that little is
-    /// left to do once the directory is locked; for a database, creating the run does everything.
-    pub fn prepare<'a>(
-        &'a self,
-        base: &'a Environment,
-        definition: &'a SavedDefinition,
-        blobs: &'a Blobs,
-    ) -> Result<PreparedRun<'a>, StoreError> {
-        let place = match self.place()? {
-            Place::Directory(directory) => PreparedPlace::Directory {
-                image: DatabaseImage::new(directory.path(), base, definition, blobs)?,
-                directory,
-            },
-            Place::Database(url) => PreparedPlace::Database {
-                url,
-                contents: RunContents {
-                    base,
-                    definition,
-                    blobs,
-                },
-            },
-        };
-        Ok(PreparedRun { place })
     }
 
     /// Takes a lease of the run that is saved here. Fails with `StoreError::Locked` if another
@@ -382,6 +292,10 @@ impl StorageLocation {
                     team_json_differs: opened.team_json_differs,
                 })
             }
+            Place::Shared(url) => Ok(OpenedRun {
+                lease: Box::new(shared::take_lease(url)?),
+                team_json_differs: false,
+            }),
             Place::Database(url) => Ok(OpenedRun {
                 lease: Box::new(database::take_lease(url, wait)?),
                 team_json_differs: false,
@@ -399,6 +313,7 @@ impl StorageLocation {
                     path: self.path.clone(),
                 }),
             },
+            Place::Shared(url) => shared::open_reader(url),
             Place::Database(url) => database::open_reader(url),
         }
     }
@@ -412,6 +327,7 @@ impl StorageLocation {
                 }
                 _ => Ok(SavedRun::TeamJson(directory.read_team_json()?)),
             },
+            Place::Shared(url) => shared::open_reader(url).map(SavedRun::Records),
             Place::Database(url) => database::open_reader(url).map(SavedRun::Records),
         }
     }
@@ -420,6 +336,7 @@ impl StorageLocation {
     pub fn holder(&self) -> Result<LockHolder, StoreError> {
         match self.existing()? {
             Place::Directory(directory) => directory.holder(),
+            Place::Shared(url) => shared::holder(url),
             Place::Database(url) => database::holder(url),
         }
     }
@@ -428,7 +345,7 @@ impl StorageLocation {
     pub fn team_json(&self) -> Option<TeamJsonFile> {
         match self.kind {
             LocationKind::Directory => Some(TeamJsonFile::in_directory(self.operand())),
-            LocationKind::Database(_) | LocationKind::Invalid(_) => None,
+            LocationKind::Shared(_) | LocationKind::Database(_) | LocationKind::Invalid(_) => None,
         }
     }
 
@@ -475,6 +392,7 @@ impl StorageLocation {
     pub fn require_vacant(&self) -> Result<(), StoreError> {
         let directory = match self.place()? {
             Place::Directory(directory) => directory,
+            Place::Shared(url) => return shared::require_vacant(url),
             Place::Database(url) => return database::require_vacant(url),
         };
         match directory.content()? {
@@ -489,7 +407,7 @@ impl StorageLocation {
     pub fn place_team_json(&self, text: &str) -> Result<(), StoreError> {
         match self.place()? {
             Place::Directory(directory) => directory.place_team_json(text),
-            Place::Database(_) => Err(self.without_team_json()),
+            Place::Shared(_) | Place::Database(_) => Err(self.without_team_json()),
         }
     }
 
@@ -504,6 +422,7 @@ impl StorageLocation {
     ) -> Result<(), StoreError> {
         match self.place()? {
             Place::Directory(directory) => directory.place_team(text, base, definition, blobs),
+            Place::Shared(url) => shared::place_run(url, base, definition, blobs),
             Place::Database(url) => database::place_run(url, base, definition, blobs),
         }
     }
@@ -511,7 +430,7 @@ impl StorageLocation {
     /// Returns what the database has of what runs need, or `None` if the run is kept in a directory.
     pub fn examine_database(&self) -> Result<Option<DatabaseReport>, StoreError> {
         match self.place()? {
-            Place::Directory(_) => Ok(None),
+            Place::Directory(_) | Place::Shared(_) => Ok(None),
             Place::Database(url) => database::examine(url).map(Some),
         }
     }
@@ -520,6 +439,7 @@ impl StorageLocation {
     pub fn identity(&self) -> Result<LocationIdentity, StoreError> {
         match self.place()? {
             Place::Directory(directory) => directory.identity(),
+            Place::Shared(url) => shared::run_identity(url),
             Place::Database(url) => {
                 let identity = database::run_identity(url)?;
                 Ok(LocationIdentity {
@@ -536,6 +456,9 @@ impl StorageLocation {
     pub fn receive_requests(&self, epoch: Epoch, handler: RequestHandler) -> io::Result<Mailbox> {
         match self.place().map_err(io::Error::other)? {
             Place::Directory(directory) => directory.receive_requests(handler).map(Mailbox::Socket),
+            Place::Shared(url) => {
+                shared::receive_requests(url, epoch, handler).map(Mailbox::Socket)
+            }
             Place::Database(url) => {
                 database::receive_requests(url, epoch, handler).map(Mailbox::Database)
             }
@@ -546,6 +469,7 @@ impl StorageLocation {
     pub fn request_owner(&self, request: RunRequest) -> RequestOutcome {
         match self.place() {
             Ok(Place::Directory(directory)) => directory.request_owner(request),
+            Ok(Place::Shared(url)) => shared::request_owner(url, request),
             Ok(Place::Database(url)) => database::request_owner(url, &request),
             Err(error) => RequestOutcome::NotSent(error),
         }
@@ -554,6 +478,7 @@ impl StorageLocation {
     /// Returns the name of the run, if it is kept in a database.
     pub fn run_name(&self) -> Option<&str> {
         match &self.kind {
+            LocationKind::Shared(url) => url.run.as_deref(),
             LocationKind::Database(url) => url.run.as_deref(),
             LocationKind::Directory | LocationKind::Invalid(_) => None,
         }
@@ -562,7 +487,7 @@ impl StorageLocation {
     /// Opens what is kept of the run besides its records. `None` if it is kept in a directory.
     pub fn open_submission(&self) -> Result<Option<SubmittedRun>, StoreError> {
         match self.place()? {
-            Place::Directory(_) => Ok(None),
+            Place::Directory(_) | Place::Shared(_) => Ok(None),
             Place::Database(url) => SubmittedRun::open(url).map(Some),
         }
     }
@@ -570,7 +495,7 @@ impl StorageLocation {
     /// Asks workers to take up the run, if it is one that they take.
     pub fn request_work(&self) -> Result<(), StoreError> {
         match self.place()? {
-            Place::Directory(_) => Ok(()),
+            Place::Directory(_) | Place::Shared(_) => Ok(()),
             Place::Database(url) => database::request_work(url),
         }
     }
@@ -586,6 +511,7 @@ impl StorageLocation {
     pub fn obstacle(&self) -> Option<StoreError> {
         match self.place() {
             Ok(Place::Directory(directory)) => directory.obstacle(),
+            Ok(Place::Shared(url)) => shared::obstacle(url),
             Ok(Place::Database(_)) => None,
             Err(error) => Some(error),
         }
@@ -593,14 +519,20 @@ impl StorageLocation {
 
     /// Whether a file is one of those in which the run is saved, or has the name of one.
     pub fn is_storage_file(&self, file: &Path) -> bool {
-        self.existing_directory()
-            .is_ok_and(|directory| directory.is_storage_file(file))
+        match self.existing() {
+            Ok(Place::Directory(directory)) => directory.is_storage_file(file),
+            Ok(Place::Shared(url)) => shared::is_storage_file(url, file),
+            Ok(Place::Database(_)) | Err(_) => false,
+        }
     }
 
     /// Returns the files that change whenever the run is saved.
     pub fn changing_files(&self) -> Vec<PathBuf> {
         match self.place() {
             Ok(Place::Directory(directory)) => vec![directory.database(), directory.team_json()],
+            Ok(Place::Shared(url)) => {
+                vec![url.file.clone(), SideFile::Wal.beside(&url.file)]
+            }
             _ => Vec::new(),
         }
     }
@@ -614,13 +546,15 @@ impl StorageLocation {
         };
         match (&self.kind, &other.kind) {
             (LocationKind::Database(one), LocationKind::Database(other)) => one == other,
+            (LocationKind::Shared(one), LocationKind::Shared(other)) => shared::is_same(one, other),
             _ => matches!((resolve(self), resolve(other)), (Ok(one), Ok(other)) if one == other),
         }
     }
 }
 
-/// A directory or a database.
+/// A directory, a database file or a database.
 pub(super) enum Place<'a> {
     Directory(StorageDirectory),
+    Shared(&'a SqliteUrl),
     Database(&'a DatabaseUrl),
 }

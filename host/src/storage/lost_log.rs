@@ -164,9 +164,9 @@ fn a_log_that_is_lost_emptied_or_cut_off_is_noticed_early_and_late_in_a_run() {
         check_refused(&alone, "what follows is not there");
         match round {
             0 => {
-                under.store.limit_log(10);
+                under.store.connection().limit_log(10);
                 under.append_next(100);
-                under.store.limit_log(2000);
+                under.store.connection().limit_log(2000);
                 under.append_next(7);
             }
             _ => {
@@ -263,7 +263,7 @@ fn a_slow_reader_delays_the_move_of_the_log_and_loses_nothing() {
     // In a run that was created, and in one that was resumed after an orderly stop.
     for round in 0..2 {
         let directory = under.directory();
-        under.store.limit_log(10);
+        under.store.connection().limit_log(10);
         under.append_next(1);
         let before = under.at;
         let reader = SlowReader::new(&directory);
@@ -286,7 +286,7 @@ fn a_slow_reader_delays_the_move_of_the_log_and_loses_nothing() {
         // Writes the row, after which the log is moved, and the next change starts it anew.
         under.store.write_row_if_behind().unwrap();
         under.append_next(1);
-        assert!(under.store.log_length() < 100);
+        assert!(under.store.connection().log_length() < 100);
         assert!(log_bytes(&directory) < 10 << 20);
         check_copies(&directory, under.at);
         // The reader also prevents the move at the stop.
@@ -338,7 +338,9 @@ fn a_loss_of_power_may_take_what_was_not_synced_and_no_more() {
         let path = directory.join("team.db-progress");
         let WriteProgress {
             written, synced, ..
-        } = WriteProgress::read(directory).unwrap().unwrap();
+        } = WriteProgress::read(&directory.join("team.db"))
+            .unwrap()
+            .unwrap();
         assert_eq!((written, synced), (21, 20));
         let mut bytes = std::fs::read(&path).unwrap();
         bytes[8] ^= 1;
@@ -347,7 +349,7 @@ fn a_loss_of_power_may_take_what_was_not_synced_and_no_more() {
         bytes[end..].copy_from_slice(&sum);
         std::fs::write(&path, bytes).unwrap();
     };
-    let end = 32 + 4120 * u64::from(under.store.log_length());
+    let end = 32 + 4120 * u64::from(under.store.connection().log_length());
     let log = |directory: &StorageDirectory| {
         std::fs::File::options()
             .write(true)
@@ -390,12 +392,13 @@ fn a_lost_change_that_is_no_event_is_noticed() {
 #[test]
 fn the_file_is_read_as_it_was_written_or_not_at_all() {
     let temp = tempfile::tempdir().unwrap();
-    assert_eq!(WriteProgress::read(temp.path()).unwrap(), None);
-    let file = ProgressFile::for_database(temp.path(), 7).unwrap();
+    let database = temp.path().join("team.db");
+    assert_eq!(WriteProgress::read(&database).unwrap(), None);
+    let file = ProgressFile::for_database(&database, 7).unwrap();
     file.open().unwrap();
     file.count_changes(2);
     file.flush();
-    let read = || WriteProgress::read(temp.path()).unwrap();
+    let read = || WriteProgress::read(&database).unwrap();
     assert_eq!(
         read().map(|found| (found.written, found.synced)),
         Some((9, 0))

@@ -106,17 +106,24 @@ pub struct SocketMailbox {
     _socket: RunSocket,
 }
 
+impl SocketMailbox {
+    /// Starts to answer the requests for a run, by its key, that arrive at a socket. Must be called
+    /// within a tokio runtime.
+    pub(super) fn start(socket: RunSocket, run: i64, handler: RequestHandler) -> io::Result<Self> {
+        let handler = Arc::new(move |request| handler(IncomingRequest { request, id: None }));
+        Ok(Self {
+            server: OwnerServer::start(socket.listener()?, run, handler)?,
+            _socket: socket,
+        })
+    }
+}
+
 impl StorageDirectory {
     /// Starts to answer requests to the owner of the run, which is this process. Must be called
     /// within a tokio runtime.
     pub(super) fn receive_requests(&self, handler: RequestHandler) -> io::Result<SocketMailbox> {
         let socket = RunSocket::open(self.path()).map_err(io::Error::other)?;
-        let (run, _) = DIRECTORY_RUN;
-        let handler = Arc::new(move |request| handler(IncomingRequest { request, id: None }));
-        Ok(SocketMailbox {
-            server: OwnerServer::start(socket.listener()?, run, handler)?,
-            _socket: socket,
-        })
+        SocketMailbox::start(socket, DIRECTORY_RUN.0, handler)
     }
 
     /// Sends a request to the owner of the run and waits for the reply.
@@ -124,19 +131,29 @@ impl StorageDirectory {
         let Some(stream) = self.connect() else {
             return RequestOutcome::NoOwner;
         };
-        let (run, _) = DIRECTORY_RUN;
-        match send_request(stream, run, request, RESPONSE_TIMEOUT) {
-            Ok(reply) => RequestOutcome::Replied(reply),
-            Err(SendError::NotSent(error)) => {
-                let action = "send a request to the owner of";
-                RequestOutcome::NotSent(StoreError::io(self.path(), action, error))
-            }
-            Err(SendError::NotReceived) => RequestOutcome::Ended,
-            Err(SendError::Unanswered(error)) if error.kind() == ErrorKind::TimedOut => {
-                RequestOutcome::Unknown(no_reply())
-            }
-            Err(SendError::Unanswered(error)) => RequestOutcome::Unknown(error),
+        exchange(stream, DIRECTORY_RUN.0, request, self.path())
+    }
+}
+
+/// Sends a request about a run, by its key, over a connection to its owner, and waits for the reply. `path`
+/// is where the run is kept, for messages.
+pub(super) fn exchange(
+    stream: UnixStream,
+    run: i64,
+    request: RunRequest,
+    path: &Path,
+) -> RequestOutcome {
+    match send_request(stream, run, request, RESPONSE_TIMEOUT) {
+        Ok(reply) => RequestOutcome::Replied(reply),
+        Err(SendError::NotSent(error)) => {
+            let action = "send a request to the owner of";
+            RequestOutcome::NotSent(StoreError::io(path, action, error))
         }
+        Err(SendError::NotReceived) => RequestOutcome::Ended,
+        Err(SendError::Unanswered(error)) if error.kind() == ErrorKind::TimedOut => {
+            RequestOutcome::Unknown(no_reply())
+        }
+        Err(SendError::Unanswered(error)) => RequestOutcome::Unknown(error),
     }
 }
 
@@ -158,10 +175,17 @@ pub(super) struct RunSocket {
 impl RunSocket {
     /// Opens a socket for the team in a directory. Only the holder of its lock may do so.
     pub(super) fn open(directory: &Path) -> Result<Self, StoreError> {
-        let place =
-            user::temporary_dir().map_err(|e| StoreError::io(directory, "listen for", e))?;
+        let socket = Self::bind(directory, directory.as_os_str().as_bytes())?;
+        note_in_lock(&directory.join(LOCK_FILE), &socket.path)?;
+        Ok(socket)
+    }
+
+    /// Opens a socket for what is kept at a path. `identity` distinguishes it from all else that this
+    /// process has a socket for.
+    pub(super) fn bind(path: &Path, identity: &[u8]) -> Result<Self, StoreError> {
+        let place = user::temporary_dir().map_err(|e| StoreError::io(path, "listen for", e))?;
         remove_stale_sockets(&place);
-        let name = to_hex(&sha256(directory.as_os_str().as_bytes())[..6]);
+        let name = to_hex(&sha256(identity)[..6]);
         let path = place.join(format!("{}-{name}.sock", std::process::id()));
         file::remove_if_exists(&path).map_err(|e| StoreError::io(&path, "replace", e))?;
         let fail = |e| StoreError::io(&path, "listen at", e);
@@ -172,18 +196,26 @@ impl RunSocket {
             listener,
         };
         socket.listener.set_nonblocking(true).map_err(fail)?;
-        let lock = directory.join(LOCK_FILE);
-        let mut line = path.as_os_str().as_bytes().to_vec();
-        line.push(b'\n');
-        let note = || file::options().append(true).open(&lock)?.write_all(&line);
-        note().map_err(|e| StoreError::io(&lock, "write", e))?;
         Ok(socket)
+    }
+
+    /// Returns its path.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
     }
 
     /// Returns the listener. It does not block.
     fn listener(&self) -> io::Result<UnixListener> {
         self.listener.try_clone()
     }
+}
+
+/// Adds a path to the lock that this process holds, at which it can be reached.
+pub(super) fn note_in_lock(lock: &Path, path: &Path) -> Result<(), StoreError> {
+    let mut line = path.as_os_str().as_bytes().to_vec();
+    line.push(b'\n');
+    let note = || file::options().append(true).open(lock)?.write_all(&line);
+    note().map_err(|e| StoreError::io(lock, "write", e))
 }
 
 impl Drop for RunSocket {
@@ -210,11 +242,15 @@ impl StorageDirectory {
             .split(|byte| *byte == b'\n')
             .nth(1)
             .filter(|path| !path.is_empty())?;
-        let path = PathBuf::from(OsString::from_vec(path.to_vec()));
-        is_own_host_socket(&path)
-            .then(|| UnixStream::connect(path).ok())
-            .flatten()
+        connect_to(&PathBuf::from(OsString::from_vec(path.to_vec())))
     }
+}
+
+/// Connects to a socket, if a host of this user has made it and listens.
+pub(super) fn connect_to(path: &Path) -> Option<UnixStream> {
+    is_own_host_socket(path)
+        .then(|| UnixStream::connect(path).ok())
+        .flatten()
 }
 
 /// Whether a path is that of a socket made by a host of this user. The directory for temporary

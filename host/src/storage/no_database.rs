@@ -14,6 +14,7 @@ use tokio::sync::Notify;
 use super::caps::{CapAccounts, CapChange, CapScope, CapState};
 use super::database_url::DatabaseUrl;
 use super::error::StoreError;
+use super::lineage::NamedRun;
 use super::{
     ClaimedRun, DatabaseReport, DatabaseSettings, Epoch, FencedDatabase, Intake, NewSubmission,
     Reader, RunRelease, SavedDefinition, SubmissionState, WorkerProfile,
@@ -126,12 +127,6 @@ impl RunSubmission {
     pub(super) fn state(&self) -> Result<SubmissionState, StoreError> {
         match self.never {}
     }
-}
-
-/// A run that cannot be listed.
-pub(super) struct NamedRun {
-    pub(super) key: i64,
-    pub(super) name: String,
 }
 
 pub(super) fn list_runs(url: &DatabaseUrl, _: usize) -> Result<Vec<NamedRun>, StoreError> {

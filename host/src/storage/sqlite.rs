@@ -3,7 +3,7 @@
 //!
 //! Here, `create` makes a database; `append` appends events; `write` writes rows, and `lineage_row` writes that of the
 //! current lineage; `wal_file` syncs the write-ahead log, and `wal_checkpoint` moves it into
-//! the database; `commit_locks` has a commit take fewer locks; `group_commit` shares a log with other teams; `snapshot` saves states, and `prune` removes what is not needed.
+//! the database; `commit_locks` has a commit take fewer locks; `snapshot` saves states, and `prune` removes what is not needed.
 
 mod append;
 pub(super) mod blob;
@@ -11,8 +11,6 @@ mod commit_locks;
 mod consistent_read;
 mod create;
 mod file_state;
-mod group_commit;
-pub(super) mod group_log;
 mod lineage;
 mod lineage_row;
 mod prune;
@@ -20,50 +18,45 @@ pub(super) mod rows;
 pub(super) mod schema;
 #[cfg(test)]
 mod several_runs;
+pub(super) mod shared;
 mod snapshot;
 mod wal_checkpoint;
 mod wal_file;
 mod write;
+mod write_connection;
 
 use std::cell::Cell;
 use std::path::Path;
 use std::sync::Arc;
 
-use rusqlite::config::DbConfig;
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::Connection;
 
 use strata_core::record::id::Digest;
 use strata_core::record::money::Usd;
 use strata_core::state::environment::Environment;
 
 use super::current_lineage::CurrentLineage;
-use super::directory::names::{DATABASE, WAL_FILE};
+use super::directory::names::{DATABASE, SideFile};
 use super::error::StoreError;
 use super::lineage::{DIRECTORY_RUN, KeyRange, StoredRun, key_range};
 use super::lock::StorageLock;
-use super::progress::ProgressFile;
 use super::prune_plan::PrunePlanner;
 use super::reader::Reader;
 use super::rows::RunRows;
 use super::snapshot::MAX_SNAPSHOT_BYTES;
 use super::{
-    Append, Appending, BuildState, CheckpointRow, Durability, Epoch, GroupLog, Lease, LineageRow,
-    LoadedState, Pruned, Record, SavedDefinition, StateSelector, file,
+    Append, Appending, BuildState, CheckpointRow, Durability, Epoch, Lease, LineageRow,
+    LoadedState, Pruned, Record, SavedDefinition, StateSelector,
 };
 
 use crate::blob::Blobs;
 
 pub(in crate::storage) use create::DatabaseImage;
-pub(super) use create::TEMPORARY_DATABASE;
-use create::create_database;
-use group_commit::GroupCommit;
 use lineage::stored_epoch;
-use prune::{carry_out, file_bytes, shrink};
-use rows::{SqliteReader, SqliteRows, check_pages};
+use prune::{carry_out, file_bytes};
 use snapshot::insert_snapshot;
-use wal_checkpoint::{WalMover, ensure_log_started};
-use wal_file::WalFile;
-use write::{begin_log, write_definition, write_note};
+use write::{write_definition, write_note};
+use write_connection::WriteConnection;
 
 /// The size at which the log is moved into the database, in pages of 4 KiB. It is large, because
 /// moving costs two syncs each time, but small enough that reading the log after a crash takes
@@ -74,9 +67,7 @@ const LOG_PAGES: u32 = 2000;
 #[derive(Debug)]
 pub struct SqliteLease {
     // Dropped first: the lock has to be held while the database is closed.
-    reader: SqliteReader,
-    /// How far the database got. Dropped after the database is closed.
-    progress: ProgressFile,
+    connection: WriteConnection,
     /// The run, with the epoch of this lease.
     run: StoredRun,
     /// Whether the run was changed under this lease, so that its epoch is stored. Until then, the
@@ -85,16 +76,8 @@ pub struct SqliteLease {
     /// The range in which the keys of the run's bundles are.
     bundle_keys: KeyRange,
     current: CurrentLineage,
-    /// The log file, to sync it. It is opened at the first sync, which also syncs the directory.
-    wal_file: Option<WalFile>,
     /// The buffer in which events are encoded.
     buffer: Vec<u8>,
-    /// Its membership in a log that several teams share. Dropped after the database is closed,
-    /// while the lock is held.
-    group_commit: Option<GroupCommit>,
-    /// The size at which the log is moved into the database, in pages.
-    max_log_pages: u32,
-    wal_mover: WalMover,
     /// The time of the event with which the directory was checked last, in milliseconds.
     directory_checked_ms: Option<i64>,
     lock: LockedDirectory,
@@ -113,82 +96,39 @@ impl SqliteLease {
         directory: &Path,
         image: &DatabaseImage,
     ) -> Result<Self, StoreError> {
-        create_database(directory, image)?;
-        // The name becomes durable with the first full append. Nothing can be lost before that.
-        let store = Self::open(lock, directory, DIRECTORY_RUN.0)?;
-        store.progress.open()?;
-        store.wal_mover.note_log_expected();
-        begin_log(&store.reader.rows.conn)
-            .map_err(|e| StoreError::sqlite(&store.reader.rows.path, "create", e))?;
-        Ok(store)
+        let path = directory.join(DATABASE);
+        let connection = WriteConnection::create(&path, image, DIRECTORY_RUN.0, LOG_PAGES)?;
+        Self::new(lock, directory, connection)
     }
 
     /// Opens the database of a directory, to change a run.
     pub(super) fn open(lock: StorageLock, directory: &Path, run: i64) -> Result<Self, StoreError> {
-        let path = directory.join(DATABASE);
-        schema::require_own_database(&path)?;
-        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let fail = |e| StoreError::sqlite(&path, "open", e);
-        let conn = match commit_locks::file_system() {
-            Some(name) => Connection::open_with_flags_and_vfs(&path, flags, name),
-            None => Connection::open_with_flags(&path, flags),
-        };
-        let conn = conn.map_err(fail)?;
-        // The log is left unchanged if the database is refused.
-        let has_log = std::fs::metadata(directory.join(WAL_FILE)).is_ok_and(|log| log.len() > 0);
-        conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, has_log)
-            .map_err(fail)?;
-        let rows = SqliteRows::from_connection(conn, path.clone(), run)?;
-        let mut reader = SqliteReader::from_rows(rows);
-        let wal_mover = WalMover::for_connection(&mut reader.rows.conn).map_err(fail)?;
-        reader
-            .rows
-            .conn
-            .pragma_update(None, "synchronous", wal_checkpoint::SYNCHRONOUS)
-            .map_err(fail)?;
-        check_pages(&reader)?;
-        let changes = reader.check_complete()?;
-        schema::enable_wal(&reader.rows.conn, &path)?;
-        reader
-            .rows
-            .conn
-            .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false)
-            .map_err(fail)?;
-        let progress = ProgressFile::for_database(directory, changes)?;
+        let connection = WriteConnection::open(&directory.join(DATABASE), run, LOG_PAGES)?;
+        Self::new(lock, directory, connection)
+    }
+
+    fn new(
+        lock: StorageLock,
+        directory: &Path,
+        connection: WriteConnection,
+    ) -> Result<Self, StoreError> {
+        let reader = &connection.reader;
         let mut run = reader.rows.run()?;
         run.epoch += 1;
-        let current = CurrentLineage::load(&reader, run.lineage)?;
         let lock = LockedDirectory {
             path: directory.to_path_buf(),
             _lock: lock,
         };
-        let mut store = Self {
+        Ok(Self {
+            current: CurrentLineage::load(reader, run.lineage)?,
+            bundle_keys: key_range(reader.rows.first_lineage()?),
             run,
             is_claimed: Cell::new(false),
-            bundle_keys: key_range(reader.rows.first_lineage()?),
-            reader,
-            progress,
-            current,
-            wal_file: None,
+            connection,
             buffer: Vec::new(),
-            group_commit: None,
-            max_log_pages: LOG_PAGES,
-            wal_mover,
             directory_checked_ms: None,
             lock,
-        };
-        store.restore_from_group_logs()?;
-        Ok(store)
-    }
-
-    /// Simulates a full disk once the database has this many pages.
-    #[cfg(test)]
-    pub(super) fn limit_pages(&self, max: u32) {
-        self.reader
-            .rows
-            .conn
-            .pragma_update(None, "max_page_count", max)
-            .unwrap();
+        })
     }
 
     /// Runs `work` in a transaction: all of it is committed, or nothing.
@@ -198,11 +138,8 @@ impl SqliteLease {
         work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
     ) -> Result<T, StoreError> {
         let result = self.commit(work)?;
-        if let Some(joined) = &mut self.group_commit {
-            joined.note_other_change();
-        }
         if durability == Durability::Full {
-            self.sync_log()?;
+            self.connection.sync_log()?;
         }
         Ok(result)
     }
@@ -217,8 +154,8 @@ impl SqliteLease {
             conn.execute("UPDATE log SET changes = changes + 1", [])
                 .map(drop)
         })?;
-        self.progress.count_changes(1);
-        self.sync_log()
+        self.connection.progress.count_changes(1);
+        self.connection.sync_log()
     }
 
     /// The same, but the commit only has to survive the end of the process: if it is not an event,
@@ -227,36 +164,23 @@ impl SqliteLease {
         &self,
         work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
     ) -> Result<T, StoreError> {
-        let fail = |e| self.reader.error("write", e);
-        if !self.progress.is_open() && !self.is_newest_lease().map_err(fail)? {
+        let fail = |e| self.connection.reader.error("write", e);
+        if !self.connection.progress.is_open() && !self.is_newest_lease().map_err(fail)? {
             return Err(self.fenced());
         }
-        let line = self.current.line();
-        ensure_log_started(&self.reader, &self.wal_mover, &self.progress, line)?;
-        let conn = &self.reader.rows.conn;
-        let run = |sql: &str| conn.prepare_cached(sql)?.execute([]).map(drop);
-        let all = || {
-            run("BEGIN IMMEDIATE")?;
+        self.connection
+            .ensure_log_started(Some(self.current.line()))?;
+        let result = self.connection.transact(|conn| {
             if !self.is_newest_lease()? {
                 return Ok(None);
             }
             if !self.is_claimed.get() {
                 self.run.write(conn)?;
             }
-            let result = work(conn)?;
-            run("COMMIT")?;
-            Ok(Some(result))
-        };
-        let result = commit_locks::with_fewer_locks(|| {
-            let result = all();
-            if !conn.is_autocommit() {
-                // If the rollback fails, the transaction ends with the connection; none of it
-                // becomes visible.
-                let _ = conn.execute_batch("ROLLBACK");
-            }
-            result
+            work(conn).map(Some)
         });
-        let result = result.map_err(fail)?.ok_or_else(|| self.fenced())?;
+        let result = result.map_err(|e| fail(e.into_source()))?;
+        let result = result.ok_or_else(|| self.fenced())?;
         self.is_claimed.set(true);
         Ok(result)
     }
@@ -264,10 +188,10 @@ impl SqliteLease {
     /// Whether the run was not changed under another lease since this one was taken. The lock of the
     /// directory ensures that, unless somebody removed its file.
     fn is_newest_lease(&self) -> rusqlite::Result<bool> {
-        let conn = &self.reader.rows.conn;
+        let conn = self.connection.conn();
         let stored = stored_epoch(conn, self.run.id)?;
         if self.is_claimed.get() {
-            return Ok(stored == self.run.epoch);
+            return Ok(stored == Some(self.run.epoch));
         }
         // Another lease that was taken at the same moment has the same epoch until it is stored.
         let sql = "SELECT NOT EXISTS (SELECT 1 FROM event WHERE n > ?1 AND n <= ?2)";
@@ -276,59 +200,13 @@ impl SqliteLease {
             key_range(self.current.line().id).last,
         ];
         let is_unchanged = conn.query_row(sql, keys, |row| row.get::<_, bool>(0))?;
-        Ok(stored + 1 == self.run.epoch && is_unchanged)
+        Ok(stored == Some(self.run.epoch - 1) && is_unchanged)
     }
 
     fn fenced(&self) -> StoreError {
         StoreError::Fenced {
             path: self.lock.path.clone(),
         }
-    }
-
-    /// Makes everything that was committed survive a loss of power. Events are committed together
-    /// with those of other teams if possible.
-    fn sync(&mut self) -> Result<(), StoreError> {
-        // Until its own WAL was synced for the first time, the directory has to be synced, too.
-        let (Some(log), Some(joined)) = (&mut self.wal_file, &mut self.group_commit) else {
-            return self.sync_log();
-        };
-        log.preallocate_if_grown()
-            .map_err(|e| StoreError::io(&self.lock.path.join(WAL_FILE), "write", e))?;
-        if joined.commit() {
-            Ok(())
-        } else {
-            self.sync_log()
-        }
-    }
-
-    /// Does the same by syncing its own WAL.
-    fn sync_log(&mut self) -> Result<(), StoreError> {
-        let path = self.lock.path.join(WAL_FILE);
-        let fail = |e| StoreError::io(&path, "write", e);
-        let log = match &mut self.wal_file {
-            Some(log) => log,
-            none => {
-                let log = WalFile::open(&path, self.max_log_pages).map_err(fail)?;
-                file::sync_directory(&self.lock.path)?;
-                none.insert(log)
-            }
-        };
-        match &mut self.group_commit {
-            Some(joined) => joined.sync(log),
-            None => log.sync(),
-        }
-        .map_err(fail)?;
-        self.progress.mark_synced();
-        self.progress.flush();
-        Ok(())
-    }
-
-    /// Fails if the directory is gone or not writable any more. SQLite would go on writing to open
-    /// files in it, but the run could not be saved in an orderly way.
-    fn check_directory(&self) -> Result<(), StoreError> {
-        let path = &self.lock.path;
-        rustix::fs::access(path, rustix::fs::Access::WRITE_OK)
-            .map_err(|e| StoreError::io(path, "write", e.into()))
     }
 }
 
@@ -352,7 +230,8 @@ impl Lease for SqliteLease {
             // The snapshot may be lost with the power, since the events that it covers are not.
             true => self
                 .commit_with_row(&new.row, |conn| {
-                    snapshot::delete_old_snapshots(conn, new.key)?;
+                    let stored_bytes = snapshot::database_bytes(conn)?;
+                    snapshot::delete_old_snapshots(conn, new.key, stored_bytes)?;
                     insert_snapshot(conn, &new.state, bundle_keys, new.key, new.bundles.clone())
                 })
                 .map(Some),
@@ -362,7 +241,7 @@ impl Lease for SqliteLease {
     }
 
     fn load(&self, at: &StateSelector) -> Result<LoadedState, StoreError> {
-        self.reader.load(at)
+        self.connection.reader.load(at)
     }
 
     fn switch_lineage(&mut self, lineage: &str) -> Result<(), StoreError> {
@@ -371,8 +250,8 @@ impl Lease for SqliteLease {
         }
         self.write_row_if_behind()?;
         let run = StoredRun {
-            lineage: self.reader.require_lineage(lineage)?.id,
-            next_line: self.reader.next_line()? as i64,
+            lineage: self.connection.reader.require_lineage(lineage)?.id,
+            next_line: self.connection.reader.next_line()? as i64,
             ..self.run.clone()
         };
         self.commit_change(|conn| run.write(conn))?;
@@ -381,19 +260,22 @@ impl Lease for SqliteLease {
     }
 
     fn lineages(&self) -> Result<Vec<LineageRow>, StoreError> {
-        self.reader.lineages()
+        self.connection.reader.lineages()
     }
 
     fn spent(&self) -> Result<Usd, StoreError> {
-        self.reader.spent()
+        self.connection.reader.spent()
     }
 
     fn checkpoints(&self) -> Result<Vec<CheckpointRow>, StoreError> {
-        self.reader.checkpoints()
+        self.connection.reader.checkpoints()
     }
 
     fn keep_checkpoints(&mut self, keep: u32) -> Result<(), StoreError> {
-        let Some(line) = self.current.forget_checkpoints(&self.reader, keep)? else {
+        let Some(line) = self
+            .current
+            .forget_checkpoints(&self.connection.reader, keep)?
+        else {
             return Ok(());
         };
         self.commit_with_row(&line, |_| Ok(()))?;
@@ -402,12 +284,12 @@ impl Lease for SqliteLease {
     }
 
     fn prune(&mut self, keep: u32, build_state: &mut BuildState<'_>) -> Result<Pruned, StoreError> {
-        self.check_directory()?;
-        let path = &self.reader.rows.path;
-        let before = file_bytes(path) + file_bytes(&path.with_file_name(WAL_FILE));
+        self.connection.check_directory()?;
+        let path = self.connection.path();
+        let before = file_bytes(path) + file_bytes(&SideFile::Wal.beside(path));
         let (run, bundle_keys) = (self.run.id, self.bundle_keys);
         let planner = PrunePlanner {
-            reader: &self.reader,
+            reader: &self.connection.reader,
             keep,
             max_state_bytes: MAX_SNAPSHOT_BYTES,
             build_state: &mut |saved| build_state(saved),
@@ -422,10 +304,9 @@ impl Lease for SqliteLease {
             carry_out(conn, run, bundle_keys, &plan)
         })?;
         self.continue_with(self.current.line().id)?;
-        shrink(&self.reader.rows.conn, &self.wal_mover)
-            .map_err(|e| self.reader.error("shrink", e))?;
+        self.connection.shrink()?;
         // The rest of the log is removed when the database is closed.
-        let bytes = before.saturating_sub(file_bytes(&self.reader.rows.path));
+        let bytes = before.saturating_sub(file_bytes(self.connection.path()));
         Ok(Pruned {
             checkpoints: plan.checkpoints,
             events,
@@ -434,28 +315,25 @@ impl Lease for SqliteLease {
     }
 
     fn records(&self, from: u64, limit: usize) -> Result<Vec<Record>, StoreError> {
-        self.reader.records(from, limit)
+        self.connection.reader.records(from, limit)
     }
 
     fn put_blobs(&mut self, blobs: &Blobs) -> Result<(), StoreError> {
-        self.check_directory()?;
+        self.connection.check_directory()?;
         let line = self.current.line().clone();
         // Blobs may be large, and the log is moved into the database only after the row was
         // written.
         let run = self.run.id;
         self.commit_with_row(&line, |conn| blob::insert_blobs(conn, run, blobs))?;
-        if let Some(joined) = &mut self.group_commit {
-            joined.note_other_change();
-        }
         Ok(())
     }
 
     fn blob(&self, digest: &Digest) -> Result<Option<Arc<[u8]>>, StoreError> {
-        self.reader.blob(digest)
+        self.connection.reader.blob(digest)
     }
 
     fn definition(&self) -> Result<SavedDefinition, StoreError> {
-        self.reader.definition()
+        self.connection.reader.definition()
     }
 
     fn set_definition(&mut self, definition: &SavedDefinition) -> Result<(), StoreError> {
@@ -463,12 +341,8 @@ impl Lease for SqliteLease {
         self.commit_change(|conn| write_definition(conn, run, definition))
     }
 
-    fn join(&mut self, group: &GroupLog) {
-        self.join_group(group);
-    }
-
     fn note(&self, name: &str) -> Result<Option<String>, StoreError> {
-        self.reader.note(name)
+        self.connection.reader.note(name)
     }
 
     fn set_note(

@@ -1,7 +1,7 @@
 //! Limits on the size and depth of writable directories. `files` performs the writes.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use cap_std::fs::Dir;
 
@@ -26,8 +26,9 @@ pub(super) fn check_size(after: u64, limit: u64) -> io::Result<()> {
 
 /// Returns the size of all files below a directory, except those at the path `without`. Links are
 /// not followed.
-pub(super) fn directory_size(root: &Dir, without: Option<&Path>) -> io::Result<u64> {
+pub(super) fn directory_size(root: &Dir, without: &[PathBuf]) -> io::Result<u64> {
     let mut entries = 0;
+    let without = without.iter().map(PathBuf::as_path).collect();
     size_below(root, without, &mut entries, MAX_LEVELS)
 }
 
@@ -55,7 +56,7 @@ pub(super) fn too_deep_error() -> io::Error {
 
 fn size_below(
     dir: &Dir,
-    without: Option<&Path>,
+    without: Vec<&Path>,
     entries: &mut usize,
     levels: usize,
 ) -> io::Result<u64> {
@@ -67,13 +68,18 @@ fn size_below(
             let why = format!("the directory holds more than {MAX_ENTRIES} files");
             return Err(io::Error::new(io::ErrorKind::QuotaExceeded, why));
         }
+        let name = entry.file_name();
+        let below = without
+            .iter()
+            .filter_map(|path| path.strip_prefix(&name).ok());
+        let below: Vec<&Path> = below.collect();
+        if below.iter().any(|rest| rest.as_os_str().is_empty()) {
+            continue;
+        }
         let more = match entry.file_type()? {
             kind if kind.is_dir() => {
                 let levels = levels.checked_sub(1).ok_or_else(too_deep_error)?;
-                match without.and_then(|without| without.strip_prefix(entry.file_name()).ok()) {
-                    Some(rest) if rest.as_os_str().is_empty() => 0,
-                    rest => size_below(&entry.open_dir()?, rest, entries, levels)?,
-                }
+                size_below(&entry.open_dir()?, below, entries, levels)?
             }
             kind if kind.is_file() => entry.metadata()?.len(),
             _ => 0,

@@ -5,8 +5,9 @@ use strata_core::state::environment::Environment;
 
 #[cfg(feature = "postgres")]
 use super::{DatabaseStorage, DatabaseUrl, fresh_run};
-use super::{FileStorage, TestStorage, fresh, pseudorandom};
+use super::{FileStorage, SharedStorage, TestStorage, fresh, pseudorandom};
 use crate::storage::script::scripted_run;
+use crate::storage::sqlite_url::SqliteUrl;
 use crate::storage::{Durability, ListedRun, Record, StorageLocation};
 
 /// How many runs are listed at most.
@@ -57,6 +58,30 @@ fn the_run_of_a_directory_is_listed() {
     let location = StorageLocation::new(storage.directory.path());
     check_status(&mut storage, &location, "team");
     assert_eq!(listed(&location).unwrap().key, 1);
+}
+
+#[test]
+fn the_runs_of_a_database_file_are_listed() {
+    let mut storage = SharedStorage::new(&fresh());
+    let location = StorageLocation::of_shared(storage.url.clone());
+    check_status(&mut storage, &location, "run");
+    let url = SqliteUrl {
+        run: None,
+        ..storage.url.clone()
+    };
+    let whole = StorageLocation::of_shared(url.clone());
+    let all = whole.list(LIMIT).unwrap();
+    let names: Vec<&str> = all.iter().map(|run| run.name.as_str()).collect();
+    assert_eq!(names, ["run", "other"]);
+    assert_eq!(whole.list(1).unwrap(), all[..1]);
+    let check_none = |url: SqliteUrl| {
+        assert_eq!(listed(&StorageLocation::of_shared(url)), None);
+    };
+    check_none(url.with_run("another"));
+    check_none(SqliteUrl {
+        file: url.file.with_file_name("absent"),
+        ..url
+    });
 }
 
 #[test]

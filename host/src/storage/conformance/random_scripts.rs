@@ -8,7 +8,10 @@ use strata_core::state::environment::Environment;
 
 #[cfg(feature = "postgres")]
 use super::DatabaseStorage;
-use super::{FileStorage, MemoryStorageUnderTest, TestStorage, fresh, loaded_state, pseudorandom};
+use super::{
+    FileStorage, MemoryStorageUnderTest, SharedStorage, TestStorage, fresh, loaded_state,
+    pseudorandom,
+};
 use crate::blob::{Blobs, digest_of};
 use crate::storage::script::{ScriptedRun, definition, team};
 use crate::storage::{Durability, Lease, Record, StateSelector, codec, team_json};
@@ -185,7 +188,10 @@ fn content(lease: &dyn Lease, script: &Script) -> String {
 fn runs_contain_the_same_after_each_change_wherever_they_are_kept() {
     for seed in 0..SCRIPTS {
         let mut memory = MemoryStorageUnderTest::new(&fresh());
-        let mut others: Vec<Box<dyn TestStorage>> = vec![Box::new(FileStorage::new(&fresh()))];
+        let mut others: Vec<Box<dyn TestStorage>> = vec![
+            Box::new(FileStorage::new(&fresh())),
+            Box::new(SharedStorage::new(&fresh())),
+        ];
         #[cfg(feature = "postgres")]
         if let Some(database) = DatabaseStorage::new(&fresh()) {
             others.push(Box::new(database));

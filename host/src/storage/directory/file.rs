@@ -1,11 +1,12 @@
 //! Files that are replaced atomically: a reader sees the old content or the new one, even after a
 //! loss of power. Also how fast a disk syncs.
 
+use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rustix::fs::OFlags;
 
@@ -46,7 +47,8 @@ pub(in crate::storage) fn prepare_file(
     name: &str,
     fill: &WriteContent<'_>,
 ) -> Result<PreparedFile, StoreError> {
-    let (path, new) = (directory.join(name), directory.join(format!(".{name}.new")));
+    let path = directory.join(name);
+    let new = temporary_path(&path);
     let write = || {
         remove_if_exists(&new)?;
         let file = OpenOptions::new().write(true).create_new(true).open(&new)?;
@@ -69,6 +71,22 @@ pub(in crate::storage) fn prepare_file(
         new,
         path,
     })
+}
+
+/// Returns the path of a file until it is complete and replaces the one at `path`.
+pub(in crate::storage) fn temporary_path(path: &Path) -> PathBuf {
+    let mut name = OsString::from(".");
+    name.push(path.file_name().unwrap_or_default());
+    name.push(".new");
+    path.with_file_name(name)
+}
+
+/// Returns the directory that a file lies in.
+pub(in crate::storage) fn directory_of(file: &Path) -> &Path {
+    match file.parent() {
+        Some(directory) if !directory.as_os_str().is_empty() => directory,
+        _ => Path::new("."),
+    }
 }
 
 /// Detects whether somebody changed a file: its length and CRC-32. It does not have to resist
@@ -184,7 +202,14 @@ pub(in crate::storage) fn remove_if_exists(path: &Path) -> io::Result<()> {
 /// Fails if anything but a regular file has one of our names in a directory. A symbolic link would
 /// let whoever created it redirect what is read and written; reading a pipe would block forever.
 pub(in crate::storage) fn require_regular_files(directory: &Path) -> Result<(), StoreError> {
-    for path in STORAGE_FILES.map(|name| directory.join(name)) {
+    require_regular(STORAGE_FILES.map(|name| directory.join(name)))
+}
+
+/// Fails if there is anything but a regular file at one of these paths.
+pub(in crate::storage) fn require_regular(
+    paths: impl IntoIterator<Item = PathBuf>,
+) -> Result<(), StoreError> {
+    for path in paths {
         let what = match std::fs::symlink_metadata(&path) {
             Ok(meta) if meta.is_symlink() => "it is a symbolic link",
             Ok(meta) if !meta.is_file() => "it is no regular file",
@@ -240,6 +265,32 @@ pub(in crate::storage) fn checksum_of_bytes(bytes: &[u8]) -> String {
     let mut sum = ContentChecksum::default();
     sum.update(bytes);
     sum.finish()
+}
+
+/// What distinguishes a file or a directory from another at the same path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::storage) struct FileIdentity {
+    /// Its path without links.
+    pub path: PathBuf,
+    pub inode: u64,
+    /// When it was created, in nanoseconds since 1970, if that is known.
+    pub created_ns: Option<u64>,
+}
+
+impl FileIdentity {
+    /// Returns that of what is at a path now.
+    pub(in crate::storage) fn read(path: &Path) -> Result<Self, StoreError> {
+        let fail = |e| StoreError::io(path, "open", e);
+        let path = path.canonicalize().map_err(fail)?;
+        let meta = std::fs::metadata(&path).map_err(fail)?;
+        let since = |born: SystemTime| born.duration_since(UNIX_EPOCH).ok();
+        let created = meta.created().ok().and_then(since);
+        Ok(Self {
+            path,
+            inode: meta.ino(),
+            created_ns: created.and_then(|since| u64::try_from(since.as_nanos()).ok()),
+        })
+    }
 }
 
 /// The size of a database page.

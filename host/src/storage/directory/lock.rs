@@ -1,4 +1,5 @@
-//! The lock of a storage directory, which one process can hold at a time. Readers do not take it.
+//! The lock of a storage directory, or of a database that holds many runs. One process can hold it at a
+//! time. Readers do not take it.
 //!
 //! The system releases it when the process ends, however it ends, so a lock file that was left
 //! behind does not lock anything.
@@ -48,7 +49,14 @@ impl StorageLock {
     /// soon.
     pub fn acquire(directory: &Path) -> Result<Self, StoreError> {
         file::require_regular_files(directory)?;
-        let path = directory.join(LOCK_FILE);
+        Self::acquire_file(directory.join(LOCK_FILE), directory)
+    }
+
+    /// Acquires the lock that is a file. `locked` is what it locks, for messages.
+    pub(in crate::storage) fn acquire_file(
+        path: PathBuf,
+        locked: &Path,
+    ) -> Result<Self, StoreError> {
         let (mut attempts, mut wait) = (0, LockWait::default());
         while attempts < MAX_ATTEMPTS {
             let open = file::options()
@@ -64,7 +72,7 @@ impl StorageLock {
                     std::thread::sleep(POLL_INTERVAL);
                     continue;
                 }
-                Err(Errno::WOULDBLOCK) => return Err(locked_error(directory, &mut file)),
+                Err(Errno::WOULDBLOCK) => return Err(locked_error(locked, &mut file)),
                 Err(e) => return Err(StoreError::io(&path, "lock", e.into())),
             }
             if is_file_at(&file, &path) {
@@ -74,7 +82,7 @@ impl StorageLock {
             attempts += 1;
         }
         Err(StoreError::Locked {
-            path: directory.to_path_buf(),
+            path: locked.to_path_buf(),
             pid: None,
         })
     }
@@ -97,11 +105,15 @@ impl LockHolder {
     /// file is locked, since a killed process leaves it behind.
     pub(in crate::storage) fn query(directory: &Path) -> Result<Self, StoreError> {
         file::require_regular_files(directory)?;
-        let path = directory.join(LOCK_FILE);
-        let mut file = match file::options().read(true).open(&path) {
+        Self::query_file(&directory.join(LOCK_FILE))
+    }
+
+    /// Returns who holds the lock that is a file.
+    pub(in crate::storage) fn query_file(path: &Path) -> Result<Self, StoreError> {
+        let mut file = match file::options().read(true).open(path) {
             Ok(file) => file,
             Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Self::Nobody),
-            Err(e) => return Err(StoreError::io(&path, "open", e)),
+            Err(e) => return Err(StoreError::io(path, "open", e)),
         };
         // A shared lock, so that two concurrent queries do not take each other for a holder.
         match flock(&file, FlockOperation::NonBlockingLockShared) {
@@ -109,7 +121,7 @@ impl LockHolder {
             Err(Errno::WOULDBLOCK) => Ok(Self::Process {
                 pid: read_pid(&mut file),
             }),
-            Err(e) => Err(StoreError::io(&path, "lock", e.into())),
+            Err(e) => Err(StoreError::io(path, "lock", e.into())),
         }
     }
 }
@@ -180,9 +192,9 @@ fn write_pid(file: &mut File) -> std::io::Result<()> {
     writeln!(file, "{}", std::process::id())
 }
 
-fn locked_error(directory: &Path, file: &mut File) -> StoreError {
+fn locked_error(locked: &Path, file: &mut File) -> StoreError {
     StoreError::Locked {
-        path: directory.to_path_buf(),
+        path: locked.to_path_buf(),
         pid: read_pid(file),
     }
 }

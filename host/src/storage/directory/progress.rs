@@ -14,7 +14,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use crate::storage::directory::names::{PROGRESS_FILE, WAL_FILE};
+use crate::storage::directory::names::SideFile;
 use crate::storage::error::StoreError;
 use crate::storage::file;
 use crate::storage::sqlite::rows::SqliteReader;
@@ -53,10 +53,10 @@ impl WriteProgress {
         }
     }
 
-    /// Reads the file in a directory. Returns `None` if there is none, or if it was not written
+    /// Reads the file of a database. Returns `None` if there is none, or if it was not written
     /// completely.
-    pub(in crate::storage) fn read(directory: &Path) -> Result<Option<Self>, StoreError> {
-        let path = directory.join(PROGRESS_FILE);
+    pub(in crate::storage) fn read(database: &Path) -> Result<Option<Self>, StoreError> {
+        let path = SideFile::Progress.beside(database);
         let mut bytes = Vec::new();
         let read = file::options()
             .read(true)
@@ -122,7 +122,8 @@ fn current_boot() -> BootId {
 /// without a log there is nothing to compare.
 #[derive(Debug)]
 pub(in crate::storage) struct ProgressFile {
-    directory: PathBuf,
+    /// The database.
+    database: PathBuf,
     /// Opened at the first change.
     file: OnceCell<File>,
     current: Cell<WriteProgress>,
@@ -132,8 +133,8 @@ pub(in crate::storage) struct ProgressFile {
 
 impl ProgressFile {
     /// Creates the file for a database without changes that will be created next.
-    pub(in crate::storage) fn create(directory: &Path) -> Result<(), StoreError> {
-        let path = directory.join(PROGRESS_FILE);
+    pub(in crate::storage) fn create(database: &Path) -> Result<(), StoreError> {
+        let path = SideFile::Progress.beside(database);
         file::options()
             .write(true)
             .create(true)
@@ -145,13 +146,13 @@ impl ProgressFile {
 
     /// Returns the file of a database with `written` changes, without writing to it.
     pub(in crate::storage) fn for_database(
-        directory: &Path,
+        database: &Path,
         written: u64,
     ) -> Result<Self, StoreError> {
-        let synced = WriteProgress::read(directory)?.map_or(0, |found| found.synced.min(written));
+        let synced = WriteProgress::read(database)?.map_or(0, |found| found.synced.min(written));
         let now = Cell::new(WriteProgress::new(written, synced));
         Ok(Self {
-            directory: directory.into(),
+            database: database.into(),
             file: OnceCell::new(),
             current: now,
             is_dirty: Cell::new(false),
@@ -165,7 +166,7 @@ impl ProgressFile {
 
     /// Creates the file if it does not exist, and writes it.
     pub(in crate::storage) fn open(&self) -> Result<(), StoreError> {
-        let path = self.directory.join(PROGRESS_FILE);
+        let path = SideFile::Progress.beside(&self.database);
         let open = || {
             let file = file::options()
                 .write(true)
@@ -212,7 +213,7 @@ impl ProgressFile {
         match file.write_all_at(&self.current.get().encode(), 0) {
             Ok(()) => self.is_dirty.set(false),
             // The file still makes a true, though weaker, statement.
-            Err(error) => tracing::debug!("`{PROGRESS_FILE}` stays behind: {error}"),
+            Err(error) => tracing::debug!("how far the database got is not written: {error}"),
         }
     }
 
@@ -225,10 +226,9 @@ impl ProgressFile {
 
 impl Drop for ProgressFile {
     fn drop(&mut self) {
-        let path = self.directory.join(PROGRESS_FILE);
-        if !self.directory.join(WAL_FILE).exists() {
+        if !SideFile::Wal.beside(&self.database).exists() {
             // A file that cannot be removed does no harm: the database has what it requires.
-            let _ = std::fs::remove_file(path);
+            let _ = std::fs::remove_file(SideFile::Progress.beside(&self.database));
         }
     }
 }
@@ -236,13 +236,13 @@ impl Drop for ProgressFile {
 impl SqliteReader {
     /// Returns how many changes the database has. Fails if more were recorded.
     pub(in crate::storage) fn check_complete(&self) -> Result<u64, StoreError> {
-        let directory = self.rows.path.parent().unwrap_or(Path::new("."));
+        let database = &self.rows.path;
         let mut found = Ok(0);
         for _ in 0..MAX_READS {
             // The order matters: a concurrent writer changes the database first, then the file.
-            let progress = WriteProgress::read(directory)?;
+            let progress = WriteProgress::read(database)?;
             let (changes, is_expected) = self.count_changes()?;
-            let log = || describe_log(directory);
+            let log = || describe_log(database);
             found = match progress.map(|progress| progress.required()) {
                 Some(required) if changes < required => Err(format!(
                     "{required} changes were recorded in it, and it has {changes}: {}",
@@ -260,11 +260,12 @@ impl SqliteReader {
 }
 
 /// Describes what is wrong with the log of an incomplete database.
-pub(in crate::storage) fn describe_log(directory: &Path) -> String {
+pub(in crate::storage) fn describe_log(database: &Path) -> String {
+    let log = SideFile::Wal.beside(database);
     let mut header = Vec::new();
     let read = file::options()
         .read(true)
-        .open(directory.join(WAL_FILE))
+        .open(&log)
         .and_then(|file| file.take(WAL_HEADER_BYTES as u64).read_to_end(&mut header));
     let what = match read {
         // SQLite creates an empty log when it looks for one.
@@ -274,7 +275,8 @@ pub(in crate::storage) fn describe_log(directory: &Path) -> String {
         Ok(_) if !is_valid_wal_header(&header) => "has a damaged header",
         Ok(_) => "is damaged, or its end is missing",
     };
-    format!("its log `{WAL_FILE}` {what}")
+    let name = log.file_name().unwrap_or_default().to_string_lossy();
+    format!("its log `{name}` {what}")
 }
 
 /// The length of a log's header.

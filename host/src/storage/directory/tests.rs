@@ -14,8 +14,7 @@ use crate::storage::damage::{read_all, saved};
 use crate::storage::script::{ScriptedRun, copy, definition, record, scripted_run, team};
 use crate::storage::team_json::export;
 use crate::storage::{
-    Durability, GroupLog, Lease, Reader, Record, SqliteReader, StateSelector, StorageLocation,
-    StoreError,
+    Durability, Lease, Reader, Record, SqliteReader, StateSelector, StorageLocation, StoreError,
 };
 
 #[test]
@@ -54,7 +53,7 @@ fn only_an_existing_team_json_refers_to_the_directory_that_contains_it() {
     let (_temp, directory, ..) = saved(10);
     let check = |path: &Path, expected: &Path, is_occupied: bool| {
         let location = StorageLocation::new(path);
-        assert_eq!(location.local_path(), Some(expected));
+        assert_eq!(location.local_paths(), [expected]);
         let vacant = location.require_vacant();
         match is_occupied {
             true => assert!(matches!(vacant, Err(StoreError::Occupied { .. }))),
@@ -126,59 +125,6 @@ fn a_fresh_run_never_replaces_an_unfinished_team_unless_told_to() {
     assert_eq!(
         names(directory.path()),
         ["notes.txt", "old-1", "old-2", "team.db"]
-    );
-}
-
-#[test]
-fn what_a_shared_log_has_of_a_team_goes_aside_with_it() {
-    let (records, end) = scripted_run(&pseudorandom(3, 800), 40);
-    let temp = tempfile::tempdir().unwrap();
-    let [running, cut_off] =
-        ["running", "cut-off"].map(|name| StorageDirectory::new(temp.path().join(name)));
-    let mut store = running
-        .create(
-            ReplacePolicy::Never,
-            &Environment::new(&team()),
-            &definition(),
-        )
-        .unwrap()
-        .lease;
-    store.join(&GroupLog::new());
-    store.append(&records[..1], Durability::Full).unwrap();
-    // What is committed afterwards is lost with the power, except for the group log.
-    std::fs::create_dir(cut_off.path()).unwrap();
-    let keep = |name: &str| {
-        assert!(std::fs::copy(running.path().join(name), cut_off.path().join(name)).is_ok())
-    };
-    keep("team.db");
-    keep("team.db-wal");
-    store.append(&records[1..], Durability::Full).unwrap();
-    keep("team.shared-log-1");
-    assert!(cut_off.is_storage_file(&cut_off.path().join("team.shared-log-1")));
-    let aside = cut_off
-        .create(
-            ReplacePolicy::Unfinished,
-            &Environment::new(&team()),
-            &definition(),
-        )
-        .unwrap();
-    assert_eq!(
-        names(cut_off.path()),
-        [
-            "old-1",
-            "team.db",
-            "team.db-progress",
-            "team.db-shm",
-            "team.db-wal",
-            "team.lock"
-        ]
-    );
-    let moved = StorageDirectory::new(aside.moved_to.unwrap())
-        .open()
-        .unwrap();
-    assert_eq!(
-        loaded_state(&moved.lease.load(&StateSelector::Head).unwrap()),
-        end
     );
 }
 
@@ -374,92 +320,6 @@ fn a_finished_team_makes_room_by_itself() {
         .unwrap();
     drop(store);
     replace(&directory, ReplacePolicy::Never).unwrap_err();
-}
-
-#[test]
-fn a_finished_team_to_which_the_shared_log_has_mail_is_not_finished() {
-    let (records, end) = scripted_run(&[], 1000);
-    let temp = tempfile::tempdir().unwrap();
-    let [running, cut_off] =
-        ["running", "cut-off"].map(|name| StorageDirectory::new(temp.path().join(name)));
-    let mut store = running
-        .create(
-            ReplacePolicy::Never,
-            &Environment::new(&team()),
-            &definition(),
-        )
-        .unwrap()
-        .lease;
-    store.join(&GroupLog::new());
-    store.append(&records, Durability::Full).unwrap();
-    std::fs::create_dir(cut_off.path()).unwrap();
-    // What is committed afterwards is lost with the power, except for the group log.
-    copy(running.path(), cut_off.path(), |name| {
-        matches!(name, "team.db" | "team.db-wal")
-    });
-    let mut sent = ScriptedRun::from_state(end, &[0]);
-    sent.advance();
-    store
-        .append(&[record(records.len(), &sent.events[0])], Durability::Full)
-        .unwrap();
-    copy(running.path(), cut_off.path(), |name| {
-        name == "team.shared-log-1"
-    });
-    assert!(matches!(
-        replace(&cut_off, ReplacePolicy::Never),
-        Err(StoreError::Unfinished { .. })
-    ));
-    let found = SqliteReader::open(&cut_off)
-        .unwrap()
-        .records(0, usize::MAX)
-        .unwrap();
-    assert!(matches!(found.last().unwrap().event, Event::MessageSent(_)));
-    assert_eq!(names(cut_off.path()), ["team.db"]);
-}
-
-#[test]
-fn files_of_others_whose_names_are_like_that_of_a_shared_log_are_left_alone() {
-    let (_temp, directory, records, end) = saved(10);
-    let own = |name: &str| directory.path().join(name);
-    let others = [
-        "team.log-20261124",
-        "team.shared-log-+1",
-        "team.shared-log-01",
-        "team.shared-log-A",
-        "team.shared-log-",
-    ];
-    others
-        .iter()
-        .for_each(|name| std::fs::write(own(name), "mine").unwrap());
-    drop(directory.open().unwrap());
-    replace(&directory, ReplacePolicy::Unfinished).unwrap();
-    others
-        .iter()
-        .for_each(|name| assert_eq!(std::fs::read(own(name)).unwrap(), b"mine", "{name}"));
-    // A file with the name of a log that is none prevents opening.
-    let directory = StorageDirectory::new(directory.path().join("old-1"));
-    let log = directory.path().join("team.shared-log-20261124");
-    std::fs::write(&log, "mine").unwrap();
-    let refused = [
-        directory.open().map(drop),
-        replace(&directory, ReplacePolicy::Never).map(drop),
-        replace(&directory, ReplacePolicy::Unfinished).map(drop),
-    ];
-    for refused in refused {
-        let said = refused.unwrap_err().to_string();
-        assert!(
-            said.contains("team.shared-log-20261124") && said.contains("move it away"),
-            "{said}"
-        );
-        assert_eq!(std::fs::read(&log).unwrap(), b"mine");
-    }
-    read_all(&directory, &records, &end).unwrap();
-    // A log whose first batch was never written back.
-    for nothing in [&[][..], &[0; 4096]] {
-        std::fs::write(&log, nothing).unwrap();
-        drop(directory.open().unwrap());
-        assert!(!log.exists());
-    }
 }
 
 #[test]

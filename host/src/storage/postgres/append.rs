@@ -1,5 +1,5 @@
-//! Events as they are stored, the right under which a run is changed, and changes that may be repeated if
-//! the connection breaks. Events alone are appended by `writer`.
+//! The right under which a run is changed, and changes that may be repeated if the connection breaks. Events
+//! alone are appended by `writer`.
 
 use std::time::{Duration, Instant};
 
@@ -8,39 +8,16 @@ use tokio_postgres::types::Type;
 use super::connect::{Argument, StatementError};
 use super::connection::Connection;
 use crate::storage::Durability;
-use crate::storage::codec;
 #[cfg(test)]
 use crate::storage::database_url::DatabaseUrl;
+use crate::storage::encoded_events::{EncodedEvents, KnownEvent};
 use crate::storage::error::StoreError;
-use crate::storage::lineage::{StoredLineage, event_key};
-use crate::storage::{Record, concerns_checkpoint};
 
 /// How long a change waits for a server that cannot be reached: a restart or a change of the primary
 /// takes less. Nothing is lost if it takes longer, but the run has to be resumed.
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 /// How often it is tried again meanwhile.
 const RETRY_INTERVAL: Duration = Duration::from_millis(250);
-
-/// Encoded events.
-#[derive(Debug, Default)]
-pub(super) struct EncodedEvents(Vec<EncodedEvent>);
-
-/// The row of an event.
-#[derive(Debug)]
-pub(super) struct EncodedEvent {
-    /// Its key, its first public line, the number of its lines, its time and whether it concerns a
-    /// checkpoint.
-    pub numbers: [i64; 5],
-    pub sum: u32,
-    pub body: Vec<u8>,
-}
-
-/// An event whose checksum is known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct KnownEvent {
-    pub key: i64,
-    pub sum: u32,
-}
 
 /// The right under which events are added.
 #[derive(Clone, Copy, Debug)]
@@ -52,43 +29,6 @@ pub(super) struct AppendRight {
 }
 
 impl EncodedEvents {
-    /// Encodes records that follow the events of a lineage, and counts them there.
-    pub(super) fn following(line: &mut StoredLineage, records: &[Record]) -> Self {
-        let mut events = Vec::new();
-        for record in records {
-            let n = event_key(line.id, line.events + 1);
-            let body = codec::encode_event(&record.event, Vec::new());
-            let numbers = [
-                n,
-                record.line as i64,
-                record.lines.into(),
-                record.time_ms,
-                concerns_checkpoint(&record.event).into(),
-            ];
-            let sum = codec::checksum(&numbers, &body);
-            line.count_event(&record.event, body.len(), sum);
-            events.push(EncodedEvent { numbers, sum, body });
-        }
-        Self(events)
-    }
-
-    pub(super) fn iter(&self) -> impl Iterator<Item = &EncodedEvent> {
-        self.0.iter()
-    }
-
-    /// Returns the size of their bodies in bytes.
-    pub(super) fn bytes(&self) -> u64 {
-        self.0.iter().map(|event| event.body.len() as u64).sum()
-    }
-
-    /// Returns the last one.
-    pub(super) fn last(&self) -> Option<KnownEvent> {
-        self.0.last().map(|event| KnownEvent {
-            key: event.numbers[0],
-            sum: event.sum,
-        })
-    }
-
     /// Inserts them into a run.
     pub(super) fn insert(&self, connection: &Connection, run: i64) -> Result<(), StatementError> {
         let sql = "INSERT INTO strata.event (run, n, line, lines, time_ms, marks, sum, body) \

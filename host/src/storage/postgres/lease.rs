@@ -10,9 +10,7 @@ use strata_core::state::environment::Environment;
 use tokio_postgres::types::Type;
 
 use super::administer::require_open;
-use super::append::{
-    AppendRight, EncodedEvents, KnownEvent, change_repeatably, refusal, synchronous_commit,
-};
+use super::append::{AppendRight, change_repeatably, refusal, synchronous_commit};
 use super::connect::{StatementError, on_another_thread};
 use super::connection::Connection;
 use super::owner::Ownership;
@@ -22,6 +20,7 @@ use super::{schedule, write};
 use crate::blob::Blobs;
 use crate::storage::codec::MessageBundle;
 use crate::storage::current_lineage::{CurrentLineage, NewBranch, NewSnapshot};
+use crate::storage::encoded_events::{EncodedEvents, KnownEvent};
 use crate::storage::error::StoreError;
 use crate::storage::lineage::{KeyRange, StoredLineage, StoredRun, event_key, key_range};
 use crate::storage::prune_plan::PrunePlanner;

@@ -7,18 +7,10 @@ use super::connection::Connection;
 use super::schema::{SchemaState, schema_state};
 use crate::storage::database_url::DatabaseUrl;
 use crate::storage::error::StoreError;
+use crate::storage::lineage::NamedRun;
 
 /// How many runs are listed in messages.
 const MAX_RUNS_IN_MESSAGES: i64 = 20;
-
-/// A run of a database.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::storage) struct NamedRun {
-    /// Its key.
-    pub key: i64,
-    /// Its name.
-    pub name: String,
-}
 
 /// Lists the run that a URL names, if it exists, or else the `limit` newest ones, the newest first.
 pub(in crate::storage) fn list_runs(

@@ -13,12 +13,13 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Row, Statement};
 
-use super::append::{AppendRight, EncodedEvents, KnownEvent, PATIENCE, synchronous_commit};
+use super::append::{AppendRight, PATIENCE, synchronous_commit};
 use super::connect::{Argument, StatementError, background, connect, statement_error};
 use super::mail_text::encode_reply;
 use super::per_database::PerDatabase;
 use crate::storage::Durability;
 use crate::storage::database_url::DatabaseUrl;
+use crate::storage::encoded_events::{EncodedEvents, KnownEvent};
 use crate::storage::error::StoreError;
 use crate::storage::lineage::StoredLineage;
 use crate::storage::mailbox::MailReply;

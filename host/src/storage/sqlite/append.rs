@@ -30,21 +30,20 @@ pub(super) fn begin_append<'a>(lease: &'a mut SqliteLease, append: Append<'a>) -
     if records.is_empty() {
         return Appending::Done(Ok(()));
     }
-    // The first sync also syncs the directory, and a shared log is synced by others.
+    // The first sync also syncs the directory.
     let is_separable = other_work == OtherWork::Some
         && durability == Durability::Full
-        && lease.wal_file.is_some()
-        && lease.group_commit.is_none();
+        && lease.connection.is_directory_synced();
     let written = match write_events(lease, records) {
         Ok(written) => written,
         Err(error) => return Appending::Done(Err(error)),
     };
-    if is_separable && let Some(log) = &mut lease.wal_file {
-        log.begin_sync();
+    if is_separable {
+        lease.connection.begin_sync();
     }
     let finish = move || {
         if durability == Durability::Full {
-            lease.sync()?;
+            lease.connection.sync_log()?;
         }
         finish_append(lease, written, records)
     };
@@ -59,10 +58,10 @@ fn write_events(lease: &mut SqliteLease, records: &[Record]) -> Result<WrittenEv
     // Once a millisecond is enough: events that follow each other within one are few.
     let time_ms = records.last().map(|record| record.time_ms);
     if time_ms != lease.directory_checked_ms {
-        lease.check_directory()?;
+        lease.connection.check_directory()?;
         lease.directory_checked_ms = time_ms;
     }
-    let branch = NewBranch::beginning_with(records, &lease.reader)?;
+    let branch = NewBranch::beginning_with(records, &lease.connection.reader)?;
     if branch.is_some() {
         lease.write_row_if_behind()?;
     }
@@ -79,7 +78,6 @@ fn write_events(lease: &mut SqliteLease, records: &[Record]) -> Result<WrittenEv
         .map_or(lease.current.line(), |new| &new.line);
     let mut line = before.clone();
     let mut buffer = std::mem::take(&mut lease.buffer);
-    let mut joined = lease.group_commit.take();
     let result = lease.commit(|conn| {
         if let (Some(branch), Some(run)) = (&branch, &next_run) {
             branch.line.insert(conn)?;
@@ -90,9 +88,6 @@ fn write_events(lease: &mut SqliteLease, records: &[Record]) -> Result<WrittenEv
             buffer = codec::encode_event(&record.event, std::mem::take(&mut buffer));
             let sum = insert_event(conn, event_key(line.id, line.events + 1), record, &buffer)?;
             line.count_event(&record.event, buffer.len(), sum);
-            if let Some(joined) = &mut joined {
-                joined.add_event(line.id, line.events, record, &buffer);
-            }
         }
         let is_due = branch.is_some() || lease.current.is_row_due(&line);
         if is_due {
@@ -100,17 +95,17 @@ fn write_events(lease: &mut SqliteLease, records: &[Record]) -> Result<WrittenEv
         }
         Ok(is_due)
     });
-    if let (Some(joined), true) = (&mut joined, branch.is_some() || result.is_err()) {
-        joined.note_other_change();
-    }
     buffer.clear();
     buffer.shrink_to(MAX_KEPT_BUFFER_BYTES);
-    (lease.buffer, lease.group_commit) = (buffer, joined);
+    lease.buffer = buffer;
     let is_row_written = result?;
     if let Some(run) = next_run {
         lease.run = run;
     }
-    lease.progress.count_changes(records.len() as u64);
+    lease
+        .connection
+        .progress
+        .count_changes(records.len() as u64);
     if is_row_written && branch.is_none() {
         lease.note_row_written(&line);
     }
@@ -123,7 +118,7 @@ fn finish_append(
     written: WrittenEvents,
     records: &[Record],
 ) -> Result<(), StoreError> {
-    lease.progress.flush();
+    lease.connection.progress.flush();
     let WrittenEvents { line, branch } = written;
     match branch {
         None => lease.current.note_appended(line, records),
@@ -138,7 +133,7 @@ mod tests {
     use super::*;
     use crate::storage::conformance::{loaded_state, pseudorandom, replay};
     use crate::storage::script::{definition, scripted_run};
-    use crate::storage::{GroupLog, Lease, ReplacePolicy, StateSelector, StorageDirectory};
+    use crate::storage::{Lease, ReplacePolicy, StateSelector, StorageDirectory};
 
     /// Appends events, and returns whether the disk was still working when the append had begun.
     fn is_disk_working(
@@ -181,11 +176,7 @@ mod tests {
             );
             at += count;
         }
-        lease.join(&GroupLog::new());
-        for next in records[at..].chunks(10) {
-            let found = is_disk_working(&mut lease, next, Full, OtherWork::Some);
-            assert!(!found, "others sync a log that is shared");
-        }
+        lease.append(&records[at..], Full).unwrap();
         assert_eq!(lease.records(0, usize::MAX).unwrap(), records);
         let saved = lease.load(&StateSelector::Head).unwrap();
         assert_eq!(loaded_state(&saved), replay(&records));

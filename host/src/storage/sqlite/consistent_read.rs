@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use rusqlite::{Connection, OpenFlags};
 
 use super::file_state::ReadMode;
-use super::rows::{SqliteReader, SqliteRows, check_pages};
+use super::rows::{SqliteReader, SqliteRows, WHOLE_DATABASE, check_pages};
 use crate::storage::directory::names::DATABASE;
 use crate::storage::error::StoreError;
 use crate::storage::lineage::DIRECTORY_RUN;
@@ -19,9 +19,14 @@ impl SqliteReader {
     pub(in crate::storage) fn open(directory: impl AsRef<Path>) -> Result<Self, StoreError> {
         let directory = directory.as_ref();
         file::require_regular_files(directory)?;
-        let path = directory.join(DATABASE);
+        Self::open_run(directory.join(DATABASE), DIRECTORY_RUN.0)
+    }
+
+    /// Opens a database, which another process may be writing, to read one of its runs, or with
+    /// `WHOLE_DATABASE` what all have together. Creates and changes nothing.
+    pub(super) fn open_run(path: PathBuf, run: i64) -> Result<Self, StoreError> {
         schema::require_own_database(&path)?;
-        let reader = Self::from_rows(SqliteRows::open_unlocked(path, DIRECTORY_RUN.0)?);
+        let reader = Self::from_rows(SqliteRows::open_unlocked(path, run)?);
         // Otherwise, the loss of rows on a damaged page could go unnoticed.
         reader.read_consistently(check_pages)?;
         reader.read_consistently(|reader| reader.check_complete().map(drop))?;
@@ -36,6 +41,15 @@ impl SqliteRows {
         // Without a log the file is complete. Reading it as immutable then avoids locks, and files
         // beside it that SQLite would otherwise create.
         let mode = ReadMode::for_file(&path);
+        Self::open_in_mode(path, run, mode)
+    }
+
+    /// Opens a database for reading a run while this process writes to it.
+    pub(super) fn open_beside_writer(path: PathBuf, run: i64) -> Result<Self, StoreError> {
+        Self::open_in_mode(path, run, ReadMode::Commits)
+    }
+
+    fn open_in_mode(path: PathBuf, run: i64, mode: ReadMode) -> Result<Self, StoreError> {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
             | OpenFlags::SQLITE_OPEN_NO_MUTEX
             | OpenFlags::SQLITE_OPEN_URI;
@@ -43,7 +57,10 @@ impl SqliteRows {
         let conn = open.map_err(|e| StoreError::sqlite(&path, "open", e))?;
         let reader = SqliteReader::from_rows(Self::from_connection(conn, path, run)?);
         let same = reader.begin_read()?;
-        reader.selected_lineage()?;
+        match run {
+            WHOLE_DATABASE => reader.rows.other_changes().map(drop)?,
+            _ => reader.selected_lineage().map(drop)?,
+        }
         drop(same);
         Ok(Self {
             mode,

@@ -3,7 +3,7 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use crate::storage::directory::names::WAL_FILE;
+use crate::storage::directory::names::SideFile;
 
 /// What a reader sees of a concurrent writer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,5 +63,5 @@ impl ReadMode {
 
 /// Whether there is a write-ahead log beside a database that is not empty.
 fn has_log(path: &Path) -> bool {
-    std::fs::metadata(path.with_file_name(WAL_FILE)).is_ok_and(|log| log.len() > 0)
+    std::fs::metadata(SideFile::Wal.beside(path)).is_ok_and(|log| log.len() > 0)
 }

@@ -1,6 +1,6 @@
 //! The rows of runs and lineages in SQLite.
 
-use rusqlite::{Connection, Row, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::storage::codec::DecodeError;
 use crate::storage::lineage::{StoredLineage, StoredRun};
@@ -91,8 +91,9 @@ impl StoredRun {
     }
 }
 
-/// Returns the epoch of the newest lease under which a run was changed.
-pub(super) fn stored_epoch(conn: &Connection, run: i64) -> rusqlite::Result<i64> {
+/// Returns the epoch of the newest lease under which a run was changed; `None` if there is no such run.
+pub(super) fn stored_epoch(conn: &Connection, run: i64) -> rusqlite::Result<Option<i64>> {
     conn.prepare_cached("SELECT epoch FROM run WHERE id = ?1")?
         .query_row([run], |row| row.get(0))
+        .optional()
 }

@@ -9,7 +9,8 @@
 use rusqlite::Connection;
 
 use super::SqliteLease;
-use super::wal_checkpoint::{WalMove, log_pages};
+#[cfg(test)]
+use super::write_connection::WriteConnection;
 use crate::storage::current_lineage::CurrentLineage;
 use crate::storage::error::StoreError;
 use crate::storage::lineage::StoredLineage;
@@ -33,7 +34,11 @@ impl SqliteLease {
     /// Notes that the row was written, and moves the log into the database if it is long.
     pub(super) fn note_row_written(&mut self, line: &StoredLineage) {
         self.current.note_row_written(line);
-        if let Err(error) = self.move_log_if_due() {
+        let moved = match self.connection.is_move_due() {
+            Ok(true) => self.connection.move_log(),
+            other => other.map(drop),
+        };
+        if let Err(error) = moved {
             // What was committed is safe in the log. The next write of the row tries again.
             tracing::debug!("the log stays as long as it is: {error}");
         }
@@ -49,37 +54,14 @@ impl SqliteLease {
 
     /// Makes a lineage the current one.
     pub(super) fn continue_with(&mut self, lineage: i64) -> Result<(), StoreError> {
-        self.current = CurrentLineage::load(&self.reader, lineage)?;
+        self.current = CurrentLineage::load(&self.connection.reader, lineage)?;
         Ok(())
     }
 
-    /// Sets the size at which the log is moved into the database, in pages.
+    /// Returns the connection, to look at it or to limit what it may do.
     #[cfg(test)]
-    pub(in crate::storage) fn limit_log(&mut self, pages: u32) {
-        self.max_log_pages = pages;
-    }
-
-    /// Returns how many pages the log has.
-    #[cfg(test)]
-    pub(in crate::storage) fn log_length(&self) -> u32 {
-        log_pages(&self.reader.rows.conn).unwrap()
-    }
-
-    /// Moves the log into the database if it is long, or if its loss would not be noticed yet.
-    fn move_log_if_due(&self) -> rusqlite::Result<()> {
-        let conn = &self.reader.rows.conn;
-        if self.wal_mover.is_log_expected() && log_pages(conn)? < self.max_log_pages {
-            return Ok(());
-        }
-        if let Err(error) = self.progress.sync() {
-            tracing::debug!("how far the database got is not synced: {error}");
-        }
-        if !self.wal_mover.move_log(conn, WalMove::IfUnread)? {
-            // It is moved when the row is written again after the reader has ended, or when the
-            // database is closed; until then, it is read together with the database.
-            tracing::debug!("the log stays as long as it is: another process reads it");
-        }
-        Ok(())
+    pub(in crate::storage) fn connection(&mut self) -> &mut WriteConnection {
+        &mut self.connection
     }
 }
 
@@ -133,7 +115,7 @@ mod tests {
         let (records, _) = scripted_run(&pseudorandom(5, 20_000), 1500);
         let temp = tempfile::tempdir().unwrap();
         let (directory, mut store) = created(&temp);
-        store.max_log_pages = 20;
+        store.connection.limit_log(20);
         let (mut moved, mut behind) = (0, 0);
         for records in records.chunks(3) {
             store.append(records, Durability::Process).unwrap();
@@ -181,7 +163,7 @@ mod tests {
     fn the_log_is_moved_however_little_happens_beside_large_files() {
         let temp = tempfile::tempdir().unwrap();
         let (directory, mut store) = created(&temp);
-        store.max_log_pages = 20;
+        store.connection.limit_log(20);
         for n in 0..50u8 {
             let bytes: std::sync::Arc<[u8]> = vec![n; 64 << 10].into();
             store
@@ -225,12 +207,12 @@ mod tests {
         store.write_row_if_behind().unwrap();
         let mut env = replay(&records[..5]);
         env.idea = format!("{:?}", pseudorandom(3, 100_000));
-        store.limit_pages(1);
+        store.connection.limit_pages(1);
         assert!(matches!(
             store.save_snapshot(&env),
             Err(StoreError::Full { .. })
         ));
-        store.limit_pages(u32::MAX - 1);
+        store.connection.limit_pages(u32::MAX - 1);
         store.current.add_bytes(MAX_BYTES_BEHIND);
         store.append(&records[5..6], Durability::Process).unwrap();
         assert_eq!(store.current.row_behind(), None);

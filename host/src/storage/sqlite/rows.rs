@@ -9,7 +9,7 @@ use strata_core::record::id::Digest;
 use super::file_state::ReadMode;
 use crate::storage::codec::DecodeError;
 use crate::storage::error::StoreError;
-use crate::storage::lineage::{KeyRange, StoredLineage, StoredRun};
+use crate::storage::lineage::{KeyRange, NamedRun, StoredLineage, StoredRun, key_range};
 use crate::storage::reader::RowReader;
 use crate::storage::rows::{
     DefinitionRow, EventRange, EventRow, EventSelection, GapRow, RowResult, RowsSize, RunRows,
@@ -25,7 +25,10 @@ const CACHE_KIB: i64 = 512;
 /// milliseconds at most.
 const MAX_CHECKED_BYTES: u64 = 4 << 20;
 
-/// A `team.db` that is open for reading.
+/// Stands for the key of a run where no run is read, but what all have together.
+pub(super) const WHOLE_DATABASE: i64 = 0;
+
+/// A database that is open for reading.
 pub(in crate::storage) type SqliteReader = RowReader<SqliteRows>;
 
 /// The rows of a run in an open database.
@@ -129,10 +132,41 @@ impl SqliteRows {
     }
 
     /// Returns the keys of all other runs.
-    pub(super) fn other_runs(&self) -> Result<Vec<i64>, StoreError> {
+    fn other_runs(&self) -> Result<Vec<i64>, StoreError> {
         self.query_all("SELECT id FROM run WHERE id <> ?1", [self.run], |row| {
             row.get(0)
         })
+    }
+
+    /// Returns the key of the run with a name, if there is one.
+    pub(super) fn run_key(&self, name: &str) -> Result<Option<i64>, StoreError> {
+        let sql = "SELECT id FROM run WHERE name = ?1";
+        self.query_optional(sql, [name], |row| row.get(0))
+    }
+
+    /// Returns the newest runs, the newest first.
+    pub(super) fn newest_runs(&self, limit: i64) -> Result<Vec<NamedRun>, StoreError> {
+        let sql = "SELECT id, name FROM run ORDER BY id DESC LIMIT ?1";
+        self.query_all(sql, [limit], |row| {
+            Ok(NamedRun {
+                key: row.get(0)?,
+                name: row.get(1)?,
+            })
+        })
+    }
+
+    /// Returns the size of all that is stored of the run, in bytes.
+    pub(super) fn stored_bytes(&self) -> Result<u64, StoreError> {
+        let mut bytes = 0;
+        for line in self.lineages()? {
+            let keys = key_range(line.id);
+            for table in ["event", "snapshot", "bundle"] {
+                bytes += self.measure(table, keys)?.bytes;
+            }
+        }
+        let sql = "SELECT coalesce(sum(length(body)), 0) FROM blob WHERE run = ?1";
+        let blobs: i64 = self.query_row(sql, [self.run], |row| row.get(0))?;
+        Ok((bytes + blobs) as u64)
     }
 
     /// Returns the rows of the lineages of a run, by their numbers.
@@ -350,6 +384,11 @@ pub(in crate::storage) fn check_pages(reader: &SqliteReader) -> Result<(), Store
 }
 
 impl SqliteReader {
+    /// Reads a run instead of what all have together.
+    pub(super) fn of_run(self, run: i64) -> Self {
+        Self::from_rows(SqliteRows { run, ..self.rows })
+    }
+
     pub(in crate::storage) fn error(
         &self,
         action: &'static str,
@@ -358,11 +397,24 @@ impl SqliteReader {
         StoreError::sqlite(&self.rows.path, action, source)
     }
 
+    /// Returns the lineages of a run, including their newest events.
+    pub(super) fn complete_lineages_of(&self, run: i64) -> Result<Vec<StoredLineage>, StoreError> {
+        self.complete_lineages(self.rows.lineages_of(run)?)
+    }
+
+    /// Returns the lineages of a run whose rows lag behind, including their newest events.
+    pub(super) fn lineages_behind(&self, run: i64) -> Result<Vec<StoredLineage>, StoreError> {
+        let rows = self.rows.lineages_of(run)?;
+        let mut lines = self.complete_lineages(rows.clone())?;
+        lines.retain(|line| !rows.contains(line));
+        Ok(lines)
+    }
+
     /// Returns the lineages of all other runs.
     pub(super) fn lineages_of_others(&self) -> Result<Vec<StoredLineage>, StoreError> {
         let mut all = Vec::new();
         for run in self.rows.other_runs()? {
-            all.append(&mut self.complete_lineages(self.rows.lineages_of(run)?)?);
+            all.append(&mut self.complete_lineages_of(run)?);
         }
         Ok(all)
     }
@@ -372,8 +424,10 @@ impl SqliteReader {
     pub(in crate::storage) fn count_changes(&self) -> Result<(u64, bool), StoreError> {
         let _same = self.begin_read()?;
         let own = |row: &StoredLineage| row.events - row.start();
-        let events: i64 = self.stored_lineages()?.iter().map(own).sum::<i64>()
-            + self.lineages_of_others()?.iter().map(own).sum::<i64>();
+        let mut events: i64 = self.lineages_of_others()?.iter().map(own).sum();
+        if self.rows.run != WHOLE_DATABASE {
+            events += self.stored_lineages()?.iter().map(own).sum::<i64>();
+        }
         let (others, is_expected) = self.rows.other_changes()?;
         Ok(((events as u64).saturating_add(others), is_expected))
     }

@@ -12,7 +12,7 @@ use std::path::Path;
 use rusqlite::limits::Limit;
 use rusqlite::{Connection, ErrorCode};
 
-use crate::storage::directory::names::ROLLBACK_JOURNAL;
+use crate::storage::directory::names::SideFile;
 use crate::storage::error::StoreError;
 use crate::storage::file;
 
@@ -169,7 +169,7 @@ pub(in crate::storage) fn require_own_database(path: &Path) -> Result<(), StoreE
     if header[ID_OFFSET..ID_OFFSET + 4] != APPLICATION_ID.to_be_bytes() {
         return Err(foreign("it is the database of another program"));
     }
-    refuse_named_file(&path.with_file_name(ROLLBACK_JOURNAL))
+    refuse_named_file(&SideFile::RollbackJournal.beside(path))
 }
 
 /// Fails if a rollback journal names a file, since SQLite would remove that file after the

@@ -103,7 +103,7 @@ fn create_two_runs(temp: &tempfile::TempDir) -> (StorageDirectory, [ExpectedRun;
     let mut lease = runs[0].open(&directory);
     let second = NewRun {
         run: (2, "second"),
-        lineage: lease.reader.rows.next_lineage_id().unwrap(),
+        lineage: lease.connection.reader.rows.next_lineage_id().unwrap(),
         base: &base,
         definition: &runs[1].definition,
         blobs: &Blobs::new(),
@@ -140,6 +140,7 @@ fn a_damaged_row_of_another_run_changes_nothing_in_how_commits_are_synced() {
     let synchronous = |lease: &SqliteLease| -> i64 {
         let value = |row: &rusqlite::Row<'_>| row.get(0);
         lease
+            .connection
             .reader
             .rows
             .conn
@@ -151,7 +152,7 @@ fn a_damaged_row_of_another_run_changes_nothing_in_how_commits_are_synced() {
         let failed = lease.append(&runs[0].records[..1], Durability::Full);
         assert!(matches!(failed, Err(StoreError::Corrupt { .. })));
         assert_eq!(synchronous(&lease), before);
-        assert!(!lease.progress.is_open());
+        assert!(!lease.connection.progress.is_open());
     }
 }
 

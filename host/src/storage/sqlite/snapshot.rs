@@ -5,7 +5,7 @@ use rusqlite::{Connection, params};
 use crate::storage::codec::MessageBundle;
 use crate::storage::lineage::{KeyRange, MAX_POSITION, position_of_key};
 use crate::storage::snapshot::{
-    EncodedSnapshot, OLD_SNAPSHOTS_SHARE, SnapshotSize, unneeded_snapshots,
+    EncodedSnapshot, OLD_SNAPSHOTS_SHARE, SnapshotRows, SnapshotSize, unneeded_snapshots,
 };
 
 /// Inserts a state with the key `n`. It uses the bundles of an earlier state and adds its own, with
@@ -17,13 +17,24 @@ pub(super) fn insert_snapshot(
     n: i64,
     bundles: Vec<MessageBundle>,
 ) -> rusqlite::Result<Vec<MessageBundle>> {
+    let rows = state.rows(n, last_bundle(conn, bundle_keys)?, bundles);
+    insert_snapshot_rows(conn, &rows)?;
+    Ok(rows.bundles)
+}
+
+/// Returns the largest key of a bundle in a range, or the beginning of the range.
+pub(super) fn last_bundle(conn: &Connection, keys: KeyRange) -> rusqlite::Result<i64> {
     let sql = "SELECT coalesce(max(n), ?1) FROM bundle WHERE n BETWEEN ?1 AND ?2";
-    let last: i64 = conn.query_row(sql, [bundle_keys.first, bundle_keys.last], |row| row.get(0))?;
+    let last: i64 = conn.query_row(sql, [keys.first, keys.last], |row| row.get(0))?;
     // This program cannot have inserted that many.
-    if position_of_key(last) > MAX_POSITION {
-        return Err(rusqlite::Error::IntegralValueOutOfRange(0, last));
+    match position_of_key(last) > MAX_POSITION {
+        true => Err(rusqlite::Error::IntegralValueOutOfRange(0, last)),
+        false => Ok(last),
     }
-    let rows = state.rows(n, last, bundles);
+}
+
+/// Inserts a state that was encoded before.
+pub(super) fn insert_snapshot_rows(conn: &Connection, rows: &SnapshotRows) -> rusqlite::Result<()> {
     let mut insert = conn.prepare_cached("INSERT INTO bundle VALUES (?1, ?2, ?3)")?;
     for bundle in &rows.new_bundles {
         insert.execute(params![bundle.n, bundle.sum, bundle.body])?;
@@ -32,13 +43,18 @@ pub(super) fn insert_snapshot(
     conn.execute(
         sql,
         params![rows.n, rows.list_sum, rows.list, rows.sum, *rows.body],
-    )?;
-    Ok(rows.bundles)
+    )
+    .map(drop)
 }
 
 /// Deletes snapshots of a lineage that are not worth their space once there is a newer one. Called
-/// before the newer snapshot is inserted, so that it can reuse the space.
-pub(super) fn delete_old_snapshots(conn: &Connection, newest: i64) -> rusqlite::Result<()> {
+/// before the newer snapshot is inserted, so that it can reuse the space. `stored_bytes` is about how
+/// large all that is stored of the run is.
+pub(super) fn delete_old_snapshots(
+    conn: &Connection,
+    newest: i64,
+    stored_bytes: u64,
+) -> rusqlite::Result<()> {
     let first = newest - position_of_key(newest);
     let mut statement = conn.prepare_cached(
         "SELECT n, length(body) FROM snapshot WHERE n > ?1 AND n < ?2 ORDER BY n",
@@ -54,14 +70,19 @@ pub(super) fn delete_old_snapshots(conn: &Connection, newest: i64) -> rusqlite::
     let gaps = gaps
         .query_map([first, newest], |row| row.get::<_, i64>(0))?
         .collect::<rusqlite::Result<Vec<_>>>()?;
-    let pages: i64 = conn.pragma_query_value(None, "page_count", |row| row.get(0))?;
-    let page: i64 = conn.pragma_query_value(None, "page_size", |row| row.get(0))?;
-    let room = (pages * page) as u64 / OLD_SNAPSHOTS_SHARE;
+    let room = stored_bytes / OLD_SNAPSHOTS_SHARE;
     let mut delete = conn.prepare_cached("DELETE FROM snapshot WHERE n = ?1")?;
     for n in unneeded_snapshots(newest, old, &gaps, room) {
         delete.execute([n])?;
     }
     Ok(())
+}
+
+/// Returns the size of a database in bytes.
+pub(super) fn database_bytes(conn: &Connection) -> rusqlite::Result<u64> {
+    let pages: i64 = conn.pragma_query_value(None, "page_count", |row| row.get(0))?;
+    let page: i64 = conn.pragma_query_value(None, "page_size", |row| row.get(0))?;
+    Ok((pages * page) as u64)
 }
 
 #[cfg(test)]
@@ -101,7 +122,7 @@ mod tests {
         put(&conn, event_key(lineage - 1, 500), b"another lineage's");
         for i in 1..=count {
             let n = event_key(lineage, i * 100);
-            delete_old_snapshots(&conn, n).unwrap();
+            delete_old_snapshots(&conn, n, database_bytes(&conn).unwrap()).unwrap();
             put(&conn, n, &vec![0; bytes]);
         }
         let mut left = conn.prepare("SELECT n FROM snapshot ORDER BY n").unwrap();
@@ -142,7 +163,7 @@ mod tests {
         }
         for i in 2..=1000 {
             let n = event_key(lineage, i * 100);
-            delete_old_snapshots(&conn, n).unwrap();
+            delete_old_snapshots(&conn, n, database_bytes(&conn).unwrap()).unwrap();
             put(&conn, n, b"a state");
         }
         let mut is_left = conn.prepare("SELECT 1 FROM snapshot WHERE n = ?1").unwrap();
@@ -161,6 +182,7 @@ mod tests {
     /// Returns the keys of the bundles that exist, and of those that states refer to.
     fn bundles(store: &SqliteLease) -> (BTreeSet<i64>, BTreeSet<i64>) {
         let mut rows = store
+            .connection
             .reader
             .rows
             .conn
@@ -172,6 +194,7 @@ mod tests {
             .collect::<rusqlite::Result<_>>()
             .unwrap();
         let named = store
+            .connection
             .reader
             .snapshots()
             .unwrap()
@@ -198,7 +221,14 @@ mod tests {
             let newest = store.current.bundles();
             assert_eq!(message_count(newest), so_far.final_message_count());
             assert_eq!(
-                store.reader.snapshots().unwrap().pop().unwrap().bundles,
+                store
+                    .connection
+                    .reader
+                    .snapshots()
+                    .unwrap()
+                    .pop()
+                    .unwrap()
+                    .bundles,
                 *newest
             );
             assert_eq!(
@@ -209,6 +239,7 @@ mod tests {
         store.append(&records[600..], Durability::Process).unwrap();
         // A bundle that a dropped state left behind.
         store
+            .connection
             .reader
             .rows
             .conn

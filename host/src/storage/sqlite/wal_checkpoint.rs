@@ -71,11 +71,11 @@ pub(super) struct WalMover {
 }
 
 impl WalMover {
-    /// From now on, only the result moves the log of a connection. Has SQLite shorten the file of a
-    /// log that grew while a reader was in the way.
-    pub(super) fn for_connection(conn: &mut Connection) -> rusqlite::Result<Self> {
+    /// From now on, only the result moves the log of a connection, which is done once it has `pages`
+    /// pages. Has SQLite shorten the file of a log that grew while a reader was in the way.
+    pub(super) fn for_connection(conn: &mut Connection, pages: u32) -> rusqlite::Result<Self> {
         conn.pragma_update(None, "wal_autocheckpoint", 0)?;
-        let max_bytes = max_bytes(super::LOG_PAGES) as i64;
+        let max_bytes = max_bytes(pages) as i64;
         conn.pragma_update(None, "journal_size_limit", max_bytes)?;
         let current_move = Arc::<Mutex<Option<WalMove>>>::default();
         let (shared, interrupt) = (Arc::clone(&current_move), conn.get_interrupt_handle());
@@ -172,12 +172,12 @@ fn checkpoint(conn: &Connection, how: WalMove) -> rusqlite::Result<bool> {
 }
 
 /// Called before each change. At the first one, it makes sure that the loss of the log would be
-/// noticed. `line` is the current lineage.
+/// noticed. `current` is a lineage of the run that `reader` reads, whose newest events its owner knows.
 pub(super) fn ensure_log_started(
     reader: &SqliteReader,
     mover: &WalMover,
     progress: &ProgressFile,
-    line: &StoredLineage,
+    current: Option<&StoredLineage>,
 ) -> Result<(), StoreError> {
     if progress.is_open() {
         return Ok(());
@@ -195,8 +195,8 @@ pub(super) fn ensure_log_started(
     conn.pragma_update(None, "synchronous", synchronous)
         .map_err(fail)?;
     let update_rows = || {
-        line.update(conn)?;
-        others.iter().try_for_each(|line| line.update(conn))
+        let mut lines = current.into_iter().chain(&others);
+        lines.try_for_each(|line| line.update(conn))
     };
     let begun = update_rows().and_then(|()| mover.move_log(conn, WalMove::Wait));
     conn.pragma_update(None, "synchronous", SYNCHRONOUS)

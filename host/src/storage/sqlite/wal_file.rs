@@ -7,7 +7,6 @@ use std::io::{self, Seek, SeekFrom};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::sync::Arc;
 
 /// The maximum number of bytes to allocate at once, since that takes as long as a step. The log is
 /// extended by its own size, up to this, so that the log of a short run stays short.
@@ -23,7 +22,7 @@ const FRAME_BYTES: u64 = 4096 + 24;
 /// The write-ahead log of a database that this process writes to.
 #[derive(Debug)]
 pub(super) struct WalFile {
-    file: Arc<File>,
+    file: File,
     /// The size of the file after the last allocation.
     bytes: u64,
     /// The size that it reaches before it is reused.
@@ -36,15 +35,10 @@ impl WalFile {
         let file = crate::storage::file::options().write(true).open(path)?;
         let bytes = length(&file)?;
         Ok(Self {
-            file: Arc::new(file),
+            file,
             bytes,
             max_bytes: max_bytes(pages),
         })
-    }
-
-    /// Returns the file, so that others can sync it.
-    pub(super) fn file(&self) -> &Arc<File> {
-        &self.file
     }
 
     /// Makes everything that was committed survive a loss of power. SQLite, as it is built here,

@@ -8,10 +8,11 @@ use strata_core::state::environment::Environment;
 use super::snapshot::insert_snapshot;
 use super::wal_checkpoint::{SYNCHRONOUS, mark_log_started};
 use crate::blob::Blobs;
+use crate::storage::encoded_events::{EncodedEvents, event_numbers};
 use crate::storage::lineage::{StoredLineage, StoredRun, event_key, key_range};
 use crate::storage::reader::definition_checksum_input;
 use crate::storage::snapshot::EncodedSnapshot;
-use crate::storage::{Record, SavedDefinition, blob, codec, concerns_checkpoint, schema};
+use crate::storage::{Record, SavedDefinition, blob, codec, schema};
 
 /// A run that is to be inserted into a database.
 pub(super) struct NewRun<'a> {
@@ -52,11 +53,16 @@ impl NewRun<'_> {
     }
 }
 
-/// Fills a new database with its first run.
-pub(super) fn fill_new_database(conn: &Connection, run: &NewRun<'_>) -> rusqlite::Result<()> {
+/// Fills a new database with its first run, if it has one.
+pub(super) fn fill_new_database(
+    conn: &Connection,
+    run: Option<&NewRun<'_>>,
+) -> rusqlite::Result<()> {
     let tx = conn.unchecked_transaction()?;
     schema::create(conn)?;
-    run.insert(conn)?;
+    if let Some(run) = run {
+        run.insert(conn)?;
+    }
     conn.execute("UPDATE log SET expected = 1", [])?;
     tx.commit()
 }
@@ -78,16 +84,31 @@ pub(super) fn insert_event(
     record: &Record,
     body: &[u8],
 ) -> rusqlite::Result<u32> {
-    let (line, lines, marks) = (
-        record.line as i64,
-        i64::from(record.lines),
-        i64::from(concerns_checkpoint(&record.event)),
-    );
-    let sum = codec::checksum(&[n, line, lines, record.time_ms, marks], body);
+    let numbers = event_numbers(n, record);
+    let sum = codec::checksum(&numbers, body);
+    insert_event_row(conn, numbers, sum, body)?;
+    Ok(sum)
+}
+
+/// Inserts events that were encoded before.
+pub(super) fn insert_events(conn: &Connection, events: &EncodedEvents) -> rusqlite::Result<()> {
+    for event in events.iter() {
+        insert_event_row(conn, event.numbers, event.sum, &event.body)?;
+    }
+    Ok(())
+}
+
+fn insert_event_row(
+    conn: &Connection,
+    numbers: [i64; 5],
+    sum: u32,
+    body: &[u8],
+) -> rusqlite::Result<()> {
+    let [n, line, lines, time_ms, marks] = numbers;
     let sql = "INSERT INTO event VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
     conn.prepare_cached(sql)?
-        .execute(params![n, line, lines, record.time_ms, marks, sum, body])?;
-    Ok(sum)
+        .execute(params![n, line, lines, time_ms, marks, sum, body])
+        .map(drop)
 }
 
 pub(super) fn write_definition(

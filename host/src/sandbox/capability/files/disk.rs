@@ -27,8 +27,8 @@ pub(super) struct HostDirectory {
     dir: OnceLock<Dir>,
     cached_size: OnceLock<u64>,
     hidden: HiddenStorage,
-    /// The path of `own` in this directory.
-    hidden_path: OnceLock<Option<PathBuf>>,
+    /// The paths in this directory at which the host saves files.
+    hidden_paths: OnceLock<Vec<PathBuf>>,
 }
 
 /// What is at a path.
@@ -58,34 +58,33 @@ impl HostDirectory {
             dir: OnceLock::new(),
             cached_size: OnceLock::new(),
             hidden,
-            hidden_path: OnceLock::new(),
+            hidden_paths: OnceLock::new(),
         }
     }
 
-    /// Returns the path in this directory at which the host saves files.
-    fn hidden_path(&self) -> Option<&Path> {
-        self.hidden_path
-            .get_or_init(|| self.hidden.path_in(&self.host))
-            .as_deref()
+    /// Returns the paths in this directory at which the host saves files.
+    fn hidden_paths(&self) -> &[PathBuf] {
+        self.hidden_paths
+            .get_or_init(|| self.hidden.paths_in(&self.host))
     }
 
     /// Returns whether files of the host are in this directory.
     pub(super) fn contains_hidden(&self) -> bool {
-        self.hidden_path().is_some()
+        !self.hidden_paths().is_empty()
     }
 
     /// Returns whether a path is one of the host's files or below one.
     pub(super) fn is_hidden(&self, inside: &Path) -> bool {
-        self.hidden_path()
-            .is_some_and(|own| inside.starts_with(own))
+        self.hidden_paths()
+            .iter()
+            .any(|own| inside.starts_with(own))
     }
 
     /// Returns whether this content must not be written to a path because that would replace a file
     /// of the host.
     pub(super) fn must_not_replace(&self, inside: &Path, content: &PathContent) -> bool {
-        let holds_own = self
-            .hidden_path()
-            .is_some_and(|own| own.starts_with(inside));
+        let mut own = self.hidden_paths().iter();
+        let holds_own = own.any(|own| own.starts_with(inside));
         self.is_hidden(inside) || holds_own && *content != PathContent::Directory
     }
 
@@ -105,7 +104,7 @@ impl HostDirectory {
     pub(super) fn size(&self) -> io::Result<u64> {
         match self.open() {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
-            dir => quota::directory_size(dir?, self.hidden_path()),
+            dir => quota::directory_size(dir?, self.hidden_paths()),
         }
     }
 
@@ -251,9 +250,7 @@ impl HostDirectory {
                 continue;
             };
             if temporary_file::is_temporary_name(&name)
-                || self
-                    .hidden_path()
-                    .is_some_and(|own| own == inside.join(&name))
+                || self.hidden_paths().contains(&inside.join(&name))
             {
                 continue;
             }

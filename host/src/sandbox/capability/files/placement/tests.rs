@@ -269,7 +269,7 @@ fn what_the_host_saves_is_neither_replaced_nor_moved_out_of_the_way() {
         max_bytes: None,
     };
     let directories = Directories::new(Path::new("/team"), [&grant].into_iter())
-        .hiding(HiddenStorage::new(Some(&storage)));
+        .hiding(HiddenStorage::new(vec![storage.clone()]));
     let place = |path: &str, content: PathContent| {
         let path = home.path().join(path).to_string_lossy().into_owned();
         directories

@@ -1,0 +1,71 @@
+//! Events as they are stored, apart from where.
+
+use super::codec;
+use super::lineage::{StoredLineage, event_key};
+use super::{Record, concerns_checkpoint};
+
+/// Encoded events.
+#[derive(Debug, Default)]
+pub(in crate::storage) struct EncodedEvents(Vec<EncodedEvent>);
+
+/// The row of an event.
+#[derive(Debug)]
+pub(in crate::storage) struct EncodedEvent {
+    pub numbers: [i64; 5],
+    pub sum: u32,
+    pub body: Vec<u8>,
+}
+
+/// An event whose checksum is known.
+#[cfg(feature = "postgres")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::storage) struct KnownEvent {
+    pub key: i64,
+    pub sum: u32,
+}
+
+/// Returns the numbers in the row of an event: its key, its first public line, the number of its lines, its
+/// time and whether it concerns a checkpoint.
+pub(in crate::storage) fn event_numbers(n: i64, record: &Record) -> [i64; 5] {
+    [
+        n,
+        record.line as i64,
+        record.lines.into(),
+        record.time_ms,
+        concerns_checkpoint(&record.event).into(),
+    ]
+}
+
+impl EncodedEvents {
+    /// Encodes records that follow the events of a lineage, and counts them there.
+    pub(in crate::storage) fn following(line: &mut StoredLineage, records: &[Record]) -> Self {
+        let mut events = Vec::with_capacity(records.len());
+        for record in records {
+            let body = codec::encode_event(&record.event, Vec::new());
+            let numbers = event_numbers(event_key(line.id, line.events + 1), record);
+            let sum = codec::checksum(&numbers, &body);
+            line.count_event(&record.event, body.len(), sum);
+            events.push(EncodedEvent { numbers, sum, body });
+        }
+        Self(events)
+    }
+
+    pub(in crate::storage) fn iter(&self) -> impl Iterator<Item = &EncodedEvent> {
+        self.0.iter()
+    }
+
+    /// Returns the size of their bodies in bytes.
+    #[cfg(feature = "postgres")]
+    pub(in crate::storage) fn bytes(&self) -> u64 {
+        self.0.iter().map(|event| event.body.len() as u64).sum()
+    }
+
+    /// Returns the last one.
+    #[cfg(feature = "postgres")]
+    pub(in crate::storage) fn last(&self) -> Option<KnownEvent> {
+        self.0.last().map(|event| KnownEvent {
+            key: event.numbers[0],
+            sum: event.sum,
+        })
+    }
+}

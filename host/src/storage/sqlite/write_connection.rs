@@ -1,0 +1,234 @@
+//! The connection that changes a database, with what belongs to its log. At most one process has one: the
+//! holder of the database's lock. Who may change which run is decided by its users.
+
+use std::path::Path;
+
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, OpenFlags};
+
+use super::create::{DatabaseImage, create_database};
+use super::rows::{SqliteReader, SqliteRows, check_pages};
+use super::wal_checkpoint::{WalMove, WalMover, ensure_log_started, log_pages};
+use super::wal_file::WalFile;
+use super::write::begin_log;
+use super::{commit_locks, prune, wal_checkpoint};
+use crate::storage::directory::names::SideFile;
+use crate::storage::error::StoreError;
+use crate::storage::lineage::StoredLineage;
+use crate::storage::progress::ProgressFile;
+use crate::storage::{file, schema};
+
+/// A connection that changes a database.
+#[derive(Debug)]
+pub(in crate::storage) struct WriteConnection {
+    // Dropped first: closing the database moves the log into it.
+    pub(super) reader: SqliteReader,
+    /// How far the database got. Dropped after the database is closed.
+    pub(super) progress: ProgressFile,
+    /// The log file, to sync it. It is opened at the first sync, which also syncs the directory.
+    wal_file: Option<WalFile>,
+    wal_mover: WalMover,
+    /// The size at which the log is moved into the database, in pages.
+    max_log_pages: u32,
+}
+
+/// Why a transaction did not succeed.
+#[derive(Debug)]
+pub(super) enum TransactionError {
+    /// It could not be begun.
+    Begin(rusqlite::Error),
+    /// Something in it failed, so nothing was changed.
+    Work(rusqlite::Error),
+    /// It could not be committed.
+    Commit(rusqlite::Error),
+}
+
+impl TransactionError {
+    /// Returns what SQLite says.
+    pub(super) fn into_source(self) -> rusqlite::Error {
+        match self {
+            Self::Begin(source) | Self::Work(source) | Self::Commit(source) => source,
+        }
+    }
+}
+
+impl WriteConnection {
+    /// Creates a database, and opens it to change a run. Only the holder of its lock may do so.
+    pub(super) fn create(
+        path: &Path,
+        image: &DatabaseImage,
+        run: i64,
+        max_log_pages: u32,
+    ) -> Result<Self, StoreError> {
+        create_database(path, image)?;
+        // The name becomes durable with the first full append. Nothing can be lost before that.
+        let created = Self::open(path, run, max_log_pages)?;
+        created.progress.open()?;
+        created.wal_mover.note_log_expected();
+        begin_log(created.conn()).map_err(|e| created.reader.error("create", e))?;
+        Ok(created)
+    }
+
+    /// Opens a database to change a run. Only the holder of its lock may do so.
+    pub(super) fn open(path: &Path, run: i64, max_log_pages: u32) -> Result<Self, StoreError> {
+        schema::require_own_database(path)?;
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let fail = |e| StoreError::sqlite(path, "open", e);
+        let conn = match commit_locks::file_system() {
+            Some(name) => Connection::open_with_flags_and_vfs(path, flags, name),
+            None => Connection::open_with_flags(path, flags),
+        };
+        let conn = conn.map_err(fail)?;
+        // The log is left unchanged if the database is refused.
+        let has_log = std::fs::metadata(SideFile::Wal.beside(path)).is_ok_and(|log| log.len() > 0);
+        conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, has_log)
+            .map_err(fail)?;
+        let rows = SqliteRows::from_connection(conn, path.to_path_buf(), run)?;
+        let mut reader = SqliteReader::from_rows(rows);
+        let wal_mover =
+            WalMover::for_connection(&mut reader.rows.conn, max_log_pages).map_err(fail)?;
+        let conn = &reader.rows.conn;
+        conn.pragma_update(None, "synchronous", wal_checkpoint::SYNCHRONOUS)
+            .map_err(fail)?;
+        check_pages(&reader)?;
+        let changes = reader.check_complete()?;
+        schema::enable_wal(conn, path)?;
+        conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false)
+            .map_err(fail)?;
+        Ok(Self {
+            progress: ProgressFile::for_database(path, changes)?,
+            reader,
+            wal_file: None,
+            wal_mover,
+            max_log_pages,
+        })
+    }
+
+    pub(super) fn conn(&self) -> &Connection {
+        &self.reader.rows.conn
+    }
+
+    /// Returns the path of the database.
+    pub(super) fn path(&self) -> &Path {
+        &self.reader.rows.path
+    }
+
+    /// Called before each change. At the first one, it makes sure that the loss of the log would be
+    /// noticed. `current` is a lineage whose newest events its owner knows.
+    pub(super) fn ensure_log_started(
+        &self,
+        current: Option<&StoredLineage>,
+    ) -> Result<(), StoreError> {
+        ensure_log_started(&self.reader, &self.wal_mover, &self.progress, current)
+    }
+
+    /// Runs `work` in a transaction: all of it is committed, or nothing. Nothing is if `work` returns
+    /// `None`. What was committed survives the end of the process, and with `sync_log` a loss of power.
+    pub(super) fn transact<T>(
+        &self,
+        work: impl FnOnce(&Connection) -> rusqlite::Result<Option<T>>,
+    ) -> Result<Option<T>, TransactionError> {
+        let conn = self.conn();
+        let run = |sql: &str| conn.prepare_cached(sql)?.execute([]).map(drop);
+        let all = || {
+            run("BEGIN IMMEDIATE").map_err(TransactionError::Begin)?;
+            let Some(result) = work(conn).map_err(TransactionError::Work)? else {
+                return Ok(None);
+            };
+            run("COMMIT").map_err(TransactionError::Commit)?;
+            Ok(Some(result))
+        };
+        commit_locks::with_fewer_locks(|| {
+            let result = all();
+            if !conn.is_autocommit() {
+                // If the rollback fails, the transaction ends with the connection; none of it
+                // becomes visible.
+                let _ = conn.execute_batch("ROLLBACK");
+            }
+            result
+        })
+    }
+
+    /// Whether the directory was synced, so that a sync of the log is all that events need.
+    pub(super) fn is_directory_synced(&self) -> bool {
+        self.wal_file.is_some()
+    }
+
+    /// Has the disk begin to write what was committed. `sync_log` waits for it.
+    pub(super) fn begin_sync(&mut self) {
+        if let Some(log) = &mut self.wal_file {
+            log.begin_sync();
+        }
+    }
+
+    /// Makes everything that was committed survive a loss of power.
+    pub(super) fn sync_log(&mut self) -> Result<(), StoreError> {
+        let path = SideFile::Wal.beside(&self.reader.rows.path);
+        let fail = |e| StoreError::io(&path, "write", e);
+        let log = match &mut self.wal_file {
+            Some(log) => log,
+            none => {
+                let log = WalFile::open(&path, self.max_log_pages).map_err(fail)?;
+                file::sync_directory(file::directory_of(&path))?;
+                none.insert(log)
+            }
+        };
+        log.sync().map_err(fail)?;
+        self.progress.mark_synced();
+        self.progress.flush();
+        Ok(())
+    }
+
+    /// Whether the log has to be moved into the database: it is long, or its loss would not be noticed
+    /// yet.
+    pub(super) fn is_move_due(&self) -> rusqlite::Result<bool> {
+        Ok(!self.wal_mover.is_log_expected() || log_pages(self.conn())? >= self.max_log_pages)
+    }
+
+    /// Moves the log into the database, unless a reader is in the way. All rows of lineages have to be
+    /// written.
+    pub(super) fn move_log(&self) -> rusqlite::Result<()> {
+        if let Err(error) = self.progress.sync() {
+            tracing::debug!("how far the database got is not synced: {error}");
+        }
+        if !self.wal_mover.move_log(self.conn(), WalMove::IfUnread)? {
+            // It is moved when the row is written again after the reader has ended, or when the
+            // database is closed; until then, it is read together with the database.
+            tracing::debug!("the log stays as long as it is: another process reads it");
+        }
+        Ok(())
+    }
+
+    /// Gives free pages back to the file system.
+    pub(super) fn shrink(&self) -> Result<(), StoreError> {
+        prune::shrink(self.conn(), &self.wal_mover).map_err(|e| self.reader.error("shrink", e))
+    }
+
+    /// Fails if the directory is gone or not writable any more. SQLite would go on writing to open
+    /// files in it.
+    pub(super) fn check_directory(&self) -> Result<(), StoreError> {
+        let path = file::directory_of(self.path());
+        rustix::fs::access(path, rustix::fs::Access::WRITE_OK)
+            .map_err(|e| StoreError::io(path, "write", e.into()))
+    }
+
+    /// Returns how many pages the log has.
+    #[cfg(test)]
+    pub(in crate::storage) fn log_length(&self) -> u32 {
+        log_pages(self.conn()).unwrap()
+    }
+
+    /// Sets the size at which the log is moved into the database, in pages.
+    #[cfg(test)]
+    pub(in crate::storage) fn limit_log(&mut self, pages: u32) {
+        self.max_log_pages = pages;
+    }
+
+    /// Simulates a full disk once the database has this many pages.
+    #[cfg(test)]
+    pub(in crate::storage) fn limit_pages(&self, max: u32) {
+        self.conn()
+            .pragma_update(None, "max_page_count", max)
+            .unwrap();
+    }
+}
