@@ -267,7 +267,7 @@ fn what_a_killed_process_saved_of_each_run_of_a_file_is_there() {
             let reported = reports
                 .iter()
                 .filter_map(|one| one.strip_prefix(&own))
-                .last();
+                .next_back();
             let said = reported.map_or(0, |n| n.parse().unwrap());
             // A reader sees the files as they are, before anything is repaired.
             let read = shared::open_reader(&url).unwrap();

@@ -199,6 +199,14 @@ impl WriteConnection {
         Ok(())
     }
 
+    /// Has the log stay as it is when the database is closed.
+    pub(super) fn keep_log(&self) {
+        let option = DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
+        if let Err(error) = self.conn().set_db_config(option, true) {
+            tracing::warn!("the log is moved into the database when that is closed: {error}");
+        }
+    }
+
     /// Gives free pages back to the file system.
     pub(super) fn shrink(&self) -> Result<(), StoreError> {
         prune::shrink(self.conn(), &self.wal_mover).map_err(|e| self.reader.error("shrink", e))

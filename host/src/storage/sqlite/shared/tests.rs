@@ -228,6 +228,7 @@ fn a_log_that_cannot_be_synced_fails_all_runs_until_the_database_is_opened_again
         assert!(create(&url(&temp, "another")).is_err());
     }
     drop(leases);
+    assert!(log.exists(), "the log stays as the disk has it");
     for n in 0..3 {
         let mut lease = lease(n);
         let at = lease.records(0, usize::MAX).unwrap().len();

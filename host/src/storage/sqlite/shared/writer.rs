@@ -47,8 +47,12 @@ impl Writer {
         while let Some(batch) = self.queue.next_batch() {
             self.write(batch);
         }
-        // Closing the database moves the log into it.
-        self.write_rows();
+        match self.queue.failure() {
+            // Closing the database moves the log into it.
+            None => self.write_rows(),
+            // What the disk has of the log is found out by whoever opens the database next.
+            Some(_) => self.connection.keep_log(),
+        }
     }
 
     /// Writes a batch, and answers those who wait for it.
