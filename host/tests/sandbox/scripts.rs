@@ -1,6 +1,7 @@
 //! Tests of scripts with interpreters that behave and interpreters that do not: how a script is
 //! translated, and what its interpreter receives.
 
+use std::fs;
 use std::time::Duration;
 
 use strata_core::record::fault::FaultKind;
@@ -10,10 +11,11 @@ use strata_core::team::RoleProfile;
 use strata_host::blob::digest_of;
 use strata_host::plugin::{Limits, Plugin};
 use strata_host::sandbox::{
-    InterpreterComponent, Metering, ReturnValue, SandboxCall, SandboxOutcome, ScriptFile,
+    InterpreterComponent, Metering, ReturnValue, Sandbox, SandboxCall, SandboxOutcome, ScriptFile,
+    WasmSandbox,
 };
 
-use crate::driver::{SANDBOX, limits, plugin, run};
+use crate::driver::{SANDBOX, block_on, gateway, limits, plugin};
 use crate::guest;
 
 /// Returns the configuration of the call.
@@ -31,7 +33,8 @@ const LOG: &str = "(call $log (i32.const 3) (i32.const 4200) (i32.const 11))";
 fn interpreter(translate: &str, run: &str) -> Vec<u8> {
     // The third byte of the configuration tells them apart: it is a `t`, the beginning of `translate`.
     let run = format!(
-        "(if (result i32) (i32.eq (i32.const 116) (i32.load8_u offset=2 (i32.load offset=100 (local.get 0))))
+        "(local $n i32)
+        (if (result i32) (i32.eq (i32.const 116) (i32.load8_u offset=2 (i32.load offset=100 (local.get 0))))
             (then {translate}) (else {run}))"
     );
     guest::with(ITEMS, &run)
@@ -39,6 +42,15 @@ fn interpreter(translate: &str, run: &str) -> Vec<u8> {
 
 /// Loads the script `1` with an interpreter, and returns a function that calls it within limits.
 fn load(interpreter: &[u8], limits: Limits) -> impl Fn() -> SandboxOutcome + use<> {
+    load_in(&SANDBOX, interpreter, limits)
+}
+
+/// Does the same in this sandbox.
+fn load_in(
+    sandbox: &WasmSandbox,
+    interpreter: &[u8],
+    limits: Limits,
+) -> impl Fn() -> SandboxOutcome + use<> {
     let script = ScriptFile {
         name: "a.js".into(),
         text: Some("1".into()),
@@ -50,21 +62,18 @@ fn load(interpreter: &[u8], limits: Limits) -> impl Fn() -> SandboxOutcome + use
         bytes: interpreter,
     };
     let metering = Metering::for_limits(&limits);
-    SANDBOX
+    sandbox
         .load_script(&script, &digest, component, metering, &limits)
         .expect("the interpreter loads");
     let plugin = Plugin {
         config: Json::parse(r#"{"by":2}"#).expect("it is JSON"),
         ..plugin(limits)
     };
+    let sandbox = sandbox.clone();
     move || {
         let role = RoleProfile::default();
-        run(SandboxCall::first_attempt(
-            digest.clone(),
-            plugin.clone(),
-            role,
-            "A",
-        ))
+        let call = SandboxCall::first_attempt(digest.clone(), plugin.clone(), role, "A");
+        block_on(sandbox.call(call, gateway()))
     }
 }
 
@@ -134,19 +143,59 @@ fn a_translation_that_fails_is_not_kept() {
         ),
         (
             "too much memory",
-            "(if (i32.eq (i32.const -1) (memory.grow (i32.const 1000))) (then unreachable)) (i32.const 0)",
+            "(if (i32.eq (i32.const -1) (memory.grow (i32.const 1100))) (then unreachable)) (i32.const 0)",
         ),
     ];
-    let limits = Limits {
-        memory_bytes: 16 << 20,
-        ..limits()
-    };
     for (what, translate) in failures {
-        let call = load(&interpreter(translate, CONFIG), limits.clone());
+        let call = load(&interpreter(translate, CONFIG), limits());
         for _ in 0..2 {
             assert_eq!(content(call()), NOT_TRANSLATED, "{what}");
         }
     }
+}
+
+#[test]
+fn a_translation_does_not_depend_on_the_limits_of_the_action() {
+    // More memory and more instructions than the action has.
+    let work = "(if (i32.eq (i32.const -1) (memory.grow (i32.const 300))) (then unreachable))
+        (loop $again
+            (local.set $n (i32.add (local.get $n) (i32.const 1)))
+            (br_if $again (i32.lt_u (local.get $n) (i32.const 100000))))";
+    for fuel in [None, Some(10_000)] {
+        let limits = Limits { fuel, ..limits() };
+        let call = load(
+            &interpreter(&format!("{work} {TRANSLATION}"), CONFIG),
+            limits,
+        );
+        assert_eq!(content(call()), TRANSLATED);
+    }
+}
+
+#[test]
+fn a_translation_is_cached_and_made_again_if_the_cache_is_damaged() {
+    let home = tempfile::tempdir().expect("a directory");
+    let dir = home.path().join("own");
+    let fail = "(call $fail (i32.const 2) (i32.const 640) (i32.const 5))";
+    let interpreter = interpreter(&format!("{LOG} {TRANSLATION}"), fail);
+    // A sandbox of its own stands for another process.
+    let first_log = || {
+        let sandbox = WasmSandbox::caching_in(&dir).expect("the sandbox starts");
+        let call = load_in(&sandbox, &interpreter, limits());
+        call().result.expect_err("it fails").log
+    };
+    assert_eq!(first_log(), ["translating"]);
+    assert!(first_log().is_empty());
+
+    let entry = fs::read_dir(&dir)
+        .expect("the cache")
+        .map(|entry| entry.expect("an entry").path())
+        .find(|path| path.to_string_lossy().ends_with("-translation"))
+        .expect("it is cached");
+    let mut bytes = fs::read(&entry).expect("it is read");
+    bytes[0] ^= 1;
+    fs::write(&entry, bytes).expect("it is written");
+    assert_eq!(first_log(), ["translating"]);
+    assert!(first_log().is_empty());
 }
 
 #[test]

@@ -76,7 +76,11 @@ impl WasmSandbox {
             LoadedComponent {
                 linked,
                 info: info.clone(),
-                script: Some(LoadedScript::new(script.clone())),
+                script: Some(LoadedScript::new(
+                    script.clone(),
+                    script_digest,
+                    &self.inner.cache,
+                )),
             },
         );
         Ok(info)

@@ -1,12 +1,14 @@
 //! Translations of scripts. A script is translated once, to what its interpreter can run without
 //! parsing the script. The interpreter does this in an instance of its own that receives nothing but
-//! the script, so the translation depends on nothing else. The host only passes it back.
+//! the script, within limits that are the same for all actions, so the translation depends on nothing
+//! else. It is cached like compiled code. The host only passes it back.
 
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 
 use serde_json::json;
 use strata_core::record::fault::Fault;
+use strata_core::record::id::Digest;
 use strata_core::record::json::Json;
 use strata_core::team::RoleProfile;
 
@@ -15,6 +17,7 @@ use crate::plugin::Plugin;
 use crate::sandbox::SandboxCall;
 use crate::sandbox::attempt::{self, GuestOutput, new_store};
 use crate::sandbox::ctx::Ctx;
+use crate::sandbox::engine::cache::CompileCache;
 
 /// The maximum size of a translation, many times that of a script. It is passed with each call.
 const MAX_TRANSLATION_BYTES: usize = 8 << 20;
@@ -24,17 +27,38 @@ const TRANSLATING: &str = "translate";
 /// A script that can be called.
 pub(in crate::sandbox) struct LoadedScript {
     file: ScriptFile,
+    /// Where its translation is kept for other processes, and under which name.
+    cache: CompileCache,
+    cache_key: String,
     /// The script with its translation, as the interpreter receives it. Empty until the script has been
     /// translated, and always if each call brings it along.
     translated: OnceLock<String>,
 }
 
 impl LoadedScript {
-    pub(super) fn new(file: ScriptFile) -> Self {
-        Self {
+    /// Creates a script with this digest, and with its translation if that is in the cache.
+    pub(super) fn new(file: ScriptFile, digest: &Digest, cache: &CompileCache) -> Self {
+        let script = Self {
             file,
+            cache: cache.clone(),
+            cache_key: CompileCache::translation_key(digest),
             translated: OnceLock::new(),
+        };
+        if script.lacks_translation()
+            && let Some(entry) = cache.get(&script.cache_key)
+            && let Ok(text) = str::from_utf8(entry.manifest())
+            && let Ok(translation) = Json::parse(text)
+        {
+            script.keep(&translation);
         }
+        script
+    }
+
+    fn keep(&self, translation: &Json) {
+        let (name, text, translation) = (&self.file.name, &self.file.text, translation.value());
+        let script = json!({ "name": name, "text": text, "translation": translation });
+        // Another attempt may have translated it at the same time, with the same result.
+        self.translated.get_or_init(|| script.to_string());
     }
 
     pub(in crate::sandbox) fn file(&self) -> &ScriptFile {
@@ -55,8 +79,7 @@ impl LoadedScript {
         call: &SandboxCall,
         ctx: Ctx,
     ) {
-        let mut script = json!({ "name": self.file.name, "text": self.file.text });
-        let config = json!({ "translate": script }).to_string();
+        let config = json!({ "translate": { "name": self.file.name, "text": self.file.text } });
         // Tells the interpreter nothing about the attempt.
         let call = SandboxCall::first_attempt(
             call.digest.clone(),
@@ -64,10 +87,11 @@ impl LoadedScript {
             RoleProfile::default(),
             TRANSLATING,
         );
-        if let Some(translation) = translation_of(interpreter, &call, &config, ctx).await {
-            script["translation"] = translation.value();
-            // Another attempt may have translated it at the same time, with the same result.
-            self.translated.get_or_init(|| script.to_string());
+        let translation = translation_of(interpreter, &call, &config.to_string(), ctx).await;
+        if let Some(translation) = translation {
+            self.cache
+                .put(&self.cache_key, translation.as_str().as_bytes(), &[]);
+            self.keep(&translation);
         }
     }
 
@@ -90,7 +114,7 @@ impl LoadedScript {
 }
 
 /// Returns the translation that the interpreter makes in this call. Returns `None` if it fails or
-/// reaches a limit of the attempt.
+/// reaches a limit.
 async fn translation_of(
     interpreter: &LinkedComponent,
     call: &SandboxCall,

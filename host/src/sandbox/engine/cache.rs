@@ -1,4 +1,4 @@
-//! A cache of compiled code in a private directory of the user. A file is used only if nobody but
+//! A cache of compiled code, and of translations of scripts, in a private directory of the user. A file is used only if nobody but
 //! the user can access it and its checksum matches its name; otherwise the component is compiled
 //! again.
 //!
@@ -46,6 +46,7 @@ const MAX_CACHE_BYTES: u64 = 2 << 30;
 const LOCK_DIGITS: usize = 2;
 
 /// The cache, which may be disabled.
+#[derive(Clone)]
 pub(in crate::sandbox) struct CompileCache {
     dir: Option<PathBuf>,
 }
@@ -105,6 +106,12 @@ impl CompileCache {
         engine.precompile_compatibility_hash().hash(&mut hasher);
         (env!("CARGO_PKG_VERSION"), LAYOUT_VERSION).hash(&mut hasher);
         format!("{digest}-{:016x}", hasher.finish())
+    }
+
+    /// Returns the name under which the translation of a script is cached. The digest of the script
+    /// also covers its interpreter, so it depends on nothing else.
+    pub(in crate::sandbox) fn translation_key(script: &Digest) -> String {
+        format!("{script}-translation")
     }
 
     /// Returns whether there is a file with this name, damaged or not.
