@@ -164,6 +164,15 @@ fn shared_run(directory: &Path, run: usize) -> SqliteUrl {
     }
 }
 
+/// Creates the runs in the file of a directory.
+fn create_shared_runs(directory: &Path) {
+    let base = Environment::new(&team());
+    for run in 0..RUNS {
+        let vacant = shared::vacate(&shared_run(directory, run), ReplacePolicy::Never).unwrap();
+        drop(vacant.create(&base, &definition(), &Blobs::new()).unwrap());
+    }
+}
+
 fn spawn(directory: &Path, test: &str) -> Child {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", &format!("storage::crash::{test}"), "--nocapture"]);
@@ -250,11 +259,7 @@ fn what_a_killed_process_saved_is_there() {
 fn what_a_killed_process_saved_of_each_run_of_a_file_is_there() {
     let (records, _) = scripted_run(&pseudorandom(RUN.0, 8 * RUN.1), RUN.1);
     let temp = tempfile::tempdir().unwrap();
-    let base = Environment::new(&team());
-    for run in 0..RUNS {
-        let vacant = shared::vacate(&shared_run(temp.path(), run), ReplacePolicy::Never).unwrap();
-        drop(vacant.create(&base, &definition(), &Blobs::new()).unwrap());
-    }
+    create_shared_runs(temp.path());
     for round in 0..12u64 {
         let child = spawn(
             temp.path(),
@@ -285,11 +290,7 @@ fn what_a_killed_process_saved_of_each_run_of_a_file_is_there() {
 #[test]
 fn a_file_with_runs_is_locked_while_a_process_works_on_it_and_can_be_read() {
     let temp = tempfile::tempdir().unwrap();
-    let base = Environment::new(&team());
-    for run in 0..RUNS {
-        let vacant = shared::vacate(&shared_run(temp.path(), run), ReplacePolicy::Never).unwrap();
-        drop(vacant.create(&base, &definition(), &Blobs::new()).unwrap());
-    }
+    create_shared_runs(temp.path());
     let mut child = spawn(
         temp.path(),
         "child_appends_to_the_runs_of_a_file_until_it_is_killed",
