@@ -202,6 +202,17 @@ fn a_fault_of_a_called_role_is_its_own_and_team_json_alone_is_enough_to_go_on() 
 }
 
 #[test]
+fn results_of_roles_are_cut_at_the_limit_of_the_team() {
+    let place = desk(&DESK.replace("[llm]\n", "[limits]\nresult = \"8B\"\n[llm]\n"));
+    let cut = "match = \"^rounded \\n.cut: these are the first 8 bytes of 19 bytes.$\"";
+    place.write(
+        "replies.toml",
+        REPLIES.replace("match = \"one and two\"", cut),
+    );
+    assert_eq!(paid(&place.run().expect(0).events()), 6);
+}
+
+#[test]
 fn a_person_who_is_called_is_asked_and_the_answer_is_the_result() {
     let asking = DESK.replace(
         "[[role.tool]]\nrole = \"Sum\"\n",

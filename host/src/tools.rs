@@ -27,6 +27,9 @@ pub struct ToolRole {
     pub output_schema: Option<CompiledSchema>,
     /// How long a reply of the model may take.
     pub timeout: Duration,
+    /// How much the model is told of the result of a role that it calls, in bytes. The limits of an
+    /// action say that of its own results.
+    pub role_result_bytes: u64,
     /// The tools, in the order of `ToolLoop::tools`.
     pub tools: Vec<RoleTool>,
 }

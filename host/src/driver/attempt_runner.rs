@@ -201,17 +201,17 @@ impl AttemptRunner {
 
     /// Returns how much a model is told of the result of a tool, in bytes.
     fn result_bytes(&self, role: RoleId, tool: ToolRef) -> u64 {
-        let plugin = match tool {
-            ToolRef::Action(action) => self.plugins.get(&Slot {
-                role,
-                kind: SlotKind::Action(action),
-            }),
-            ToolRef::Handoff(_) | ToolRef::Role(_) => None,
+        let limit = match tool {
+            ToolRef::Action(action) => {
+                let kind = SlotKind::Action(action);
+                let plugin = self.plugins.get(&Slot { role, kind });
+                plugin.map(|plugin| plugin.limits.result_bytes)
+            }
+            // A call that hands over ends the activation.
+            ToolRef::Handoff(_) => None,
+            ToolRef::Role(_) => self.turns.role_result_bytes(role),
         };
-        plugin.map_or_else(
-            || Limits::default().result_bytes,
-            |plugin| plugin.limits.result_bytes,
-        )
+        limit.unwrap_or_else(|| Limits::default().result_bytes)
     }
 
     fn entry_point(&self, role: &Role, call: &Invocation) -> EntryPoint {

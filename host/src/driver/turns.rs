@@ -51,6 +51,11 @@ impl Turns {
         Self { roles }
     }
 
+    /// Returns how much the model of a role is told of the result of a role that it calls, in bytes.
+    pub(super) fn role_result_bytes(&self, role: RoleId) -> Option<u64> {
+        self.roles.get(&role).map(|role| role.role_result_bytes)
+    }
+
     /// Returns an attempt at a turn. `result_bytes` returns how much the model is told of a result
     /// of a tool.
     pub(super) fn attempt(

@@ -83,7 +83,8 @@ pub(super) fn check_team(authored: &AuthoredTeam, problems: &Problems) -> Checke
         }
         let mut built = build_role(role, &authored.limits, &authored.models);
         if role.human.is_none() && react_mode(role) == ReactMode::Tools {
-            let tools = tools::check_tools(role, &authored.roles, &names, problems);
+            let (roles, limits) = (&authored.roles, &authored.limits);
+            let tools = tools::check_tools(role, roles, &names, limits, problems);
             built.react = React::Tools(Box::new(tools.tool_loop));
             checked.tool_roles.insert(RoleId(id), tools.settings);
             called.push(tools.called);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use strata_core::record::id::Digest;
+use strata_core::record::id::{Digest, RoleId};
 use strata_core::record::money::Usd;
 use strata_host::manifest::operator::OperatorPolicy;
 use strata_host::manifest::{Definition, Diagnostics, Overrides, policy, warnings};
@@ -186,6 +186,33 @@ fn a_role_whose_model_is_removed_asks_no_other() {
     let grant = team.plugins[&action(0, 0)].grants.llm.as_ref().unwrap();
     assert!(!grant.allows(None), "its role asks `cheap`");
     assert!(grant.allows(Some("large-1")));
+}
+
+#[test]
+fn an_operator_bounds_what_models_are_told_of_roles_that_they_call() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = "schema = \"strata.team/1\"\n[team]\nname = \"t\"\n[limits]\nresult = \"9KiB\"\n\
+                [llm]\nprovider = \"openai\"\nmodel = \"m\"\nbase_url = \"http://127.0.0.1:1/v1\"\n\
+                [[role]]\nname = \"A\"\nwatch = [\"UserRequirement\"]\nreact = \"tools\"\n[[role.tool]]\nrole = \"B\"\n\
+                [[role]]\nname = \"B\"\nreact = \"tools\"\n";
+    let mut team = Definition::parse(text, "team.toml", dir.path()).unwrap();
+    let told = |team: &Definition| team.tool_roles[&RoleId(0)].role_result_bytes;
+    assert_eq!(told(&team), 9 << 10);
+    let file = dir.path().join("policy.toml");
+    fs::write(
+        &file,
+        "schema = \"strata.policy/1\"\n[limits]\nresult = \"2KiB\"\n",
+    )
+    .unwrap();
+    let policy = OperatorPolicy::read(&file).unwrap();
+    team.apply_policies(&[policy]).unwrap();
+    assert_eq!(told(&team), 2 << 10);
+    let lines = team.describe_reductions();
+    let expected = "policy: `limits.result` is 2 KiB, not 9 KiB, for the roles that `A` calls";
+    assert!(
+        lines.len() == 1 && lines[0].starts_with(expected),
+        "{lines:?}"
+    );
 }
 
 #[test]

@@ -323,6 +323,7 @@ mod tests {
                     tool_choice: ToolChoice::Auto,
                     output_schema: None,
                     timeout: Duration::from_secs(1),
+                    role_result_bytes: 1000,
                     tools: Vec::new(),
                 },
             };

@@ -113,8 +113,8 @@ fn about(limit: Limit) -> &'static str {
         Limit::Fuel => "Instructions, counted deterministically; 0 for no limit.",
         Limit::Output => "Output, emissions and writes of state together.",
         Limit::Result => {
-            "What a model is told of the result of a call, for actions of a role with `react = \"tools\"`; the rest \
-             is cut."
+            "What a model is told of the result of an action that it calls as a tool, and, where it is a limit of the \
+             team, of a role that it calls; the rest is cut."
         }
         Limit::Log => "Log lines and standard streams; the rest is cut.",
         Limit::HostCalls => "Calls of host functions.",

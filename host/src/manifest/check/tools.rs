@@ -10,7 +10,8 @@ use strata_core::record::turn::{CallEffect, CallTarget, ToolRef};
 use strata_core::team::HANDOFF_PREFIX;
 use strata_core::team::tools::{CallOrder, Tool, ToolLoop};
 
-use crate::manifest::authored::role::AuthoredRole;
+use crate::manifest::authored::limits::LimitsPatch;
+use crate::manifest::authored::role::{AuthoredAction, AuthoredRole};
 use crate::manifest::authored::tools::AuthoredTools;
 use crate::manifest::check::role_calls::CalledRole;
 use crate::manifest::diagnostic::Problems;
@@ -45,13 +46,14 @@ pub(super) fn reject_tool_keys(role: &AuthoredRole, problems: &Problems) {
     }
 }
 
-/// Checks a role whose model works with tools. What is built is complete only if no problem was
-/// found.
+/// Checks a role whose model works with tools. `limits` are those of the team. What is built is
+/// complete only if no problem was found.
 pub(super) fn check_tools(
     role: &AuthoredRole,
     roles: &[AuthoredRole],
     names: &TeamNames,
     problems: &Problems,
+    limits: &LimitsPatch,
 ) -> CheckedTools {
     reject_name_of_role(role, problems);
     let mut tools = action_tools(role);
@@ -90,6 +92,7 @@ pub(super) fn check_tools(
                 .map(|(schema, _)| schema.clone()),
             timeout: authored.limits.timeout,
             tools: settings,
+            role_result_bytes: limits.limits().result_bytes,
         },
         called,
     }

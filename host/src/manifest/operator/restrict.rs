@@ -5,12 +5,14 @@ use std::ops::Range;
 use strata_core::record::host_call::Grant;
 use strata_core::record::id::Slot;
 use strata_core::record::money::Usd;
+use strata_core::record::turn::ToolRef;
+use strata_core::team::tools::Tool;
 
 use super::{OperatorPolicy, Permission, refusal};
 use crate::manifest::grants::{self, GrantBounds};
 use crate::manifest::{Definition, Diagnostic, Diagnostics};
 use crate::plugin::http::{GrantedParts, HttpRefusal, check_grants};
-use crate::plugin::{Limit, LimitLocation};
+use crate::plugin::{Limit, LimitLocation, Limits};
 use crate::services::models::config::{Endpoint, ModelConfig, ProviderConfig, table_name};
 
 /// Something that a policy reduced or removed.
@@ -54,6 +56,7 @@ impl Definition {
                 self.reject_unpriced_models(operator)?;
             }
             self.restrict_plugins(operator);
+            self.restrict_role_results(operator);
             if had_models && self.llm.is_none() {
                 let plugins = self.plugins.values_mut();
                 plugins.for_each(|plugin| plugin.grants.llm = None);
@@ -189,6 +192,41 @@ impl Definition {
                 note(text, Some(grant), ReductionOrigin::Written);
             }
             plugin.grants = left;
+        }
+    }
+
+    /// Lowers how much models are told of the results of roles that they call.
+    fn restrict_role_results(&mut self, operator: &OperatorPolicy) {
+        let Some(most) = operator.limits.get(&Limit::Result) else {
+            return;
+        };
+        let is_role = |tool: &Tool| matches!(tool.target.tool, ToolRef::Role(_));
+        for (id, settings) in &mut self.tool_roles {
+            let role = self.team.role(*id);
+            let calls_roles = role
+                .tool_loop()
+                .is_some_and(|tools| tools.tools.iter().any(is_role));
+            let had = settings.role_result_bytes;
+            if !calls_roles || had <= most.value {
+                continue;
+            }
+            settings.role_result_bytes = most.value;
+            let is_default = had == Limits::default().result_bytes;
+            self.policy_reductions.push(PolicyReduction {
+                slot: None,
+                text: format!(
+                    "`limits.result` is {}, not {}, for the roles that `{}` calls ({})",
+                    Limit::Result.format_value(most.value),
+                    Limit::Result.format_value(had),
+                    role.name,
+                    operator.format_location(&most.span)
+                ),
+                grant: None,
+                origin: match is_default {
+                    true => ReductionOrigin::Default,
+                    false => ReductionOrigin::Written,
+                },
+            });
         }
     }
 
