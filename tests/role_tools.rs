@@ -183,6 +183,8 @@ fn a_fault_of_a_called_role_is_its_own_and_team_json_alone_is_enough_to_go_on() 
         { "role": "Clerk", "turn": 0, "tool_call": 0 },
     ]);
     assert_eq!(saved["strata"]["faults"][0]["via"], via);
+    let state = |role: &str| &saved["env"]["roles"][role]["rc"]["state"];
+    assert_eq!((state("Sum"), state("Clerk")), (&json!(1), &json!(-1)));
     place.write("moved/team.json", place.read("store/team.json"));
     let args = [
         "run",

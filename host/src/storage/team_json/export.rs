@@ -55,6 +55,7 @@ pub fn write(
         team,
         env,
         foreign: group_foreign_fields(env),
+        called: group_called(env),
         line: &line,
     };
     exporter
@@ -72,7 +73,20 @@ struct Exporter<'a> {
     env: &'a Environment,
     /// Fields of other programs, by the JSON pointer of the object that they belong to.
     foreign: BTreeMap<String, ForeignFields>,
+    /// The activations of roles that work for other roles, by role.
+    called: BTreeMap<RoleId, Vec<&'a Activation>>,
     line: &'a OneLine,
+}
+
+/// Groups the activations of roles that other roles called.
+fn group_called(env: &Environment) -> BTreeMap<RoleId, Vec<&Activation>> {
+    let mut called: BTreeMap<RoleId, Vec<&Activation>> = BTreeMap::new();
+    for (key, activation) in env.activations() {
+        if !key.via.is_empty() {
+            called.entry(key.role).or_default().push(activation);
+        }
+    }
+    called
 }
 
 /// Groups fields of other programs by the objects that they belong to.
@@ -176,12 +190,7 @@ impl<'a> Exporter<'a> {
             });
         }
         let (react_mode, max_react_loop) = react_mode(&role.react);
-        let state = self
-            .env
-            .role(id)
-            .activation
-            .as_ref()
-            .map_or(-1, |activation| self.current_action(id, activation));
+        let state = self.current_action(id);
         let states = role.actions.iter().enumerate();
         let states = states.map(|(index, action)| state_of_action(index, &action.name));
         let memory = self.env.memory(ActivationKey::of_mail(id));
@@ -213,11 +222,18 @@ impl<'a> Exporter<'a> {
         }
     }
 
-    /// Returns the index of the action that a role works on; -1 for a choice or a turn, or if nothing
-    /// is left to do. Of several tool calls, a failed one counts before the others.
-    fn current_action(&self, id: RoleId, activation: &Activation) -> i64 {
+    /// Returns the index of the action that a role works on, for its mail or for other roles; -1 for a
+    /// choice or a turn, or if nothing is left to do. Of several calls, a failed one counts before the
+    /// others, and those for its mail before those for other roles.
+    fn current_action(&self, id: RoleId) -> i64 {
         let role = self.team.role(id);
-        let open = || activation.open_calls(role);
+        let called = self.called.get(&id).into_iter().flatten().copied();
+        let activations = self.env.role(id).activation.iter().chain(called);
+        let open = || {
+            activations
+                .clone()
+                .flat_map(|activation| activation.open_calls(role))
+        };
         let failed = open().find(|(_, call)| call.phase.fault().is_some());
         let work = failed.or_else(|| open().next()).map(|(work, _)| work);
         action_of_work(role, work).0
