@@ -259,6 +259,29 @@ fn results_beyond_the_limit_are_cut_for_the_model_and_kept_for_people() {
 }
 
 #[test]
+fn the_answer_of_a_final_action_is_its_data_or_else_its_text() {
+    let replies = "[[reply]]\nmatch = \"breaks the role's `output_schema`\"\ntext = \"{\\\"q\\\":1}\"\n\
+                   [[reply]]\ntool_calls = [{ name = \"look\" }]\n";
+    let check = |said: &str, expected: Value| {
+        let text = LOOP
+            .replace("{ say = \"looked {arguments}\" }", said)
+            .replace("name = \"look\"\n", "name = \"look\"\nfinal = true\n")
+            .replace("instructions", "output_schema = \"q.json\"\ninstructions");
+        let place = team(&text, replies);
+        let schema = json!({ "type": "object", "required": ["q"] });
+        place.write("q.json", schema.to_string());
+        place.run().expect(0);
+        let answer = &place.team_json()["env"]["history"]["storage"][1];
+        assert_eq!(answer["instruct_content"]["value"], expected, "{said}");
+    };
+    check("{ say = '{\"q\":7}' }", json!({ "q": 7 }));
+    check("{ say = 'seven', data = { q = 8 } }", json!({ "q": 8 }));
+    // The model is told what is wrong, and answers itself.
+    check("{ say = 'seven' }", json!({ "q": 1 }));
+    check("{ say = '{\"q\":7}', data = { r = 8 } }", json!({ "q": 1 }));
+}
+
+#[test]
 fn approved_calls_run_with_the_arguments_that_a_person_sets() {
     let text = LOOP.replace(
         "name = \"count\"\n",

@@ -39,6 +39,9 @@ pub struct Plugin {
     pub config: Json,
     /// The schema of the output's data.
     pub output_schema: Option<CompiledSchema>,
+    /// The schema of the answer of its role, if the output is that answer: its data, or else its
+    /// content.
+    pub answer_schema: Option<CompiledSchema>,
     /// The resources it may use.
     pub limits: Limits,
     /// The advice about limits that are reached.
@@ -58,6 +61,7 @@ impl Plugin {
             function: None,
             config: Json::null(),
             output_schema: None,
+            answer_schema: None,
             limits: Limits::default(),
             advice: LimitAdvice::default(),
             grants: Grants::default(),

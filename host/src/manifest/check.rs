@@ -203,7 +203,7 @@ impl CheckedTeam {
             if let (true, Some((schema, _))) = (action.tool.is_final, &role.tools.output_schema)
                 && let Some(plugin) = self.plugins.get_mut(&slot)
             {
-                plugin.output_schema.get_or_insert_with(|| schema.clone());
+                plugin.answer_schema = Some(schema.clone());
             }
         }
     }
@@ -236,6 +236,7 @@ impl CheckedTeam {
                 .output_schema
                 .as_ref()
                 .map(|(schema, _)| schema.clone()),
+            answer_schema: None,
             limits: patch.limits(),
             advice: limit_advice(&problems.source, &limited),
             grants: slot.allow.grants.clone(),

@@ -18,6 +18,7 @@ use super::{
     fault, foreign_component,
 };
 use crate::gateway::Gateway;
+use crate::services::models::read_answer;
 
 /// Runs an attempt. It ends within its limits whatever the guest does. `script` is what the
 /// component interprets, if it is an interpreter.
@@ -252,8 +253,9 @@ fn validate_output(
 fn check_output(draft: Draft, call: &SandboxCall, ctx: &mut Ctx) -> Result<Draft, Fault> {
     let counted = ctx.count_output("the output", convert::draft_bytes(&draft));
     counted.map_err(|stop| fault::from_error(&stop.into(), ctx))?;
-    check_schema(&draft, call).map_err(|message| fault::invalid_output(message, ctx))?;
-    Ok(draft)
+    check_schema(&draft, call)
+        .and_then(|()| read_as_answer(draft, call))
+        .map_err(|message| fault::invalid_output(message, ctx))
 }
 
 fn check_schema(draft: &Draft, call: &SandboxCall) -> Result<(), String> {
@@ -266,4 +268,24 @@ fn check_schema(draft: &Draft, call: &SandboxCall) -> Result<(), String> {
     schema
         .check(&data.value())
         .map_err(|why| format!("the output's `data` breaks `output_schema`: {why}"))
+}
+
+/// Returns an output that may be the answer of its role. If that has to follow a schema, it is the
+/// data; without data it is the content, as in a reply of a model, which then becomes the data.
+fn read_as_answer(mut draft: Draft, call: &SandboxCall) -> Result<Draft, String> {
+    let Some(schema) = &call.plugin.answer_schema else {
+        return Ok(draft);
+    };
+    if let Some(data) = &draft.data {
+        let checked = schema.check(&data.value());
+        checked.map_err(|why| {
+            format!("the output's `data` breaks the role's `output_schema`: {why}")
+        })?;
+    } else {
+        let data = read_answer(schema, &draft.content);
+        draft.data = Some(data.map_err(|why| {
+            format!("the output breaks the role's `output_schema`, without `data`: {why}")
+        })?);
+    }
+    Ok(draft)
 }

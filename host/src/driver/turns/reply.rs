@@ -20,7 +20,7 @@ use strata_core::text::is_invisible;
 
 use crate::excerpt::excerpt;
 use crate::plugin::CompiledSchema;
-use crate::services::models::{ModelReply, strip_code_fence};
+use crate::services::models::{ModelReply, read_answer};
 use crate::tools::{ApprovalRule, RoleTool, ToolRole};
 use crate::units::format_bytes;
 
@@ -120,16 +120,6 @@ fn answer(settings: &ToolRole, reply: &ModelReply) -> Result<TurnOutcome, Fault>
         }
         Err(reason) => Ok(TurnOutcome::Misfit(reason)),
     }
-}
-
-/// Reads an answer that has to follow a schema. The error says what is wrong with it.
-fn read_answer(schema: &CompiledSchema, text: &str) -> Result<Json, String> {
-    let document = json::parse_untrusted(strip_code_fence(text))
-        .map_err(|error| format!("it is {error}, and it has to follow the JSON Schema"))?;
-    schema
-        .check(&document)
-        .map_err(|why| shorten(&format!("it does not follow the JSON Schema: {why}")))?;
-    Ok(Json::from(document))
 }
 
 fn find_tool<'a>(rules: ReplyRules<'a>, name: &str) -> Option<(&'a Tool, &'a RoleTool)> {

@@ -1,12 +1,15 @@
 //! Checks that replies match the schema of their request.
 
-use strata_core::record::json::{self, JsonError};
+use strata_core::record::json::{self, Json, JsonError};
 
 use super::endpoint::Outlook;
 use super::error_text::{excerpt, invalid};
 use super::{FinishReason, ModelReply, ModelRequest};
 use crate::gateway::HostError;
 use crate::plugin::CompiledSchema;
+
+/// How much of what is wrong with an answer is said, in characters. It may quote the answer.
+const MAX_REASON_CHARS: usize = 1000;
 
 /// What a reply has to match.
 pub(super) struct ReplyCheck {
@@ -105,8 +108,19 @@ fn compile(text: &str) -> Result<CompiledSchema, HostError> {
     CompiledSchema::compile_bounded(&schema).map_err(|why| refuse(format!("no schema: {why}")))
 }
 
+/// Reads an answer that has to follow a schema. The error says what is wrong with it.
+pub(crate) fn read_answer(schema: &CompiledSchema, text: &str) -> Result<Json, String> {
+    let document = json::parse_untrusted(strip_code_fence(text))
+        .map_err(|error| format!("it is {error}, and it has to follow the JSON Schema"))?;
+    schema.check(&document).map_err(|why| {
+        let reason = format!("it does not follow the JSON Schema: {why}");
+        crate::excerpt::excerpt(&reason, MAX_REASON_CHARS)
+    })?;
+    Ok(Json::from(document))
+}
+
 /// Returns the text without the Markdown code fence that many models put around JSON.
-pub(crate) fn strip_code_fence(text: &str) -> &str {
+pub(super) fn strip_code_fence(text: &str) -> &str {
     let text = text.trim();
     let inner = text.strip_prefix("```").and_then(|t| t.strip_suffix("```"));
     match inner.and_then(|t| t.split_once('\n')) {
