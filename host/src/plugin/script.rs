@@ -32,6 +32,14 @@ impl ScriptLanguage {
             .find(|language| language.extensions().contains(&extension))
     }
 
+    /// Returns the name of the language, for people and models.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::JavaScript => "JavaScript",
+            Self::Python => "Python",
+        }
+    }
+
     /// Returns the file extensions of scripts in this language.
     pub fn extensions(self) -> &'static [&'static str] {
         match self {

@@ -18,6 +18,7 @@ use crate::manifest::diagnostic::Problems;
 use crate::manifest::names::TeamNames;
 use crate::manifest::table::Located;
 use crate::plugin::CompiledSchema;
+use crate::plugin::script::{self, ScriptLanguage};
 use crate::tools::{RoleTool, ToolRole, model_name};
 
 /// The words of `tool_choice` that are not names of tools.
@@ -52,8 +53,8 @@ pub(super) fn check_tools(
     role: &AuthoredRole,
     roles: &[AuthoredRole],
     names: &TeamNames,
-    problems: &Problems,
     limits: &LimitsPatch,
+    problems: &Problems,
 ) -> CheckedTools {
     reject_name_of_role(role, problems);
     let mut tools = action_tools(role);
@@ -91,8 +92,8 @@ pub(super) fn check_tools(
                 .as_ref()
                 .map(|(schema, _)| schema.clone()),
             timeout: authored.limits.timeout,
-            tools: settings,
             role_result_bytes: limits.limits().result_bytes,
+            tools: settings,
         },
         called,
     }
@@ -132,13 +133,29 @@ fn action_tools(role: &AuthoredRole) -> Vec<CheckedTool> {
                     .tool
                     .input_schema
                     .as_ref()
-                    .map(|(schema, _)| schema.clone()),
+                    .map(|(schema, _)| schema.clone())
+                    .or_else(|| script_arguments(action)),
                 approval: action.tool.approval,
             },
             span: span.clone(),
         });
     }
     tools
+}
+
+/// Returns the schema of the arguments of an action that runs the code in one of them. Returns `None`
+/// for other actions.
+fn script_arguments(action: &AuthoredAction) -> Option<CompiledSchema> {
+    let script = &action.slot.component.as_ref()?.value;
+    let argument = script::script_argument(script)?;
+    let language = ScriptLanguage::from_path(script)?;
+    let description = format!("The code that is run, in {}.", language.name());
+    let schema = json!({
+        "type": "object",
+        "properties": { argument: { "type": "string", "description": description } },
+        "required": [argument],
+    });
+    CompiledSchema::compile(&schema).ok()
 }
 
 fn role_tools(
@@ -317,4 +334,41 @@ fn check_tool_choice(
         return ToolChoice::Auto;
     };
     ToolChoice::Tool(tool.settings.model_name.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use strata_core::record::id::RoleId;
+
+    use super::*;
+    use crate::manifest::Definition;
+
+    #[test]
+    fn an_action_that_runs_an_argument_asks_for_it() {
+        let check = |script: &str, expected: Option<Value>| {
+            let text = format!(
+                "schema = \"strata.team/1\"\n[team]\nname = \"team\"\n\
+                 [llm]\nprovider = \"openai\"\nmodel = \"m\"\nbase_url = \"http://127.0.0.1:1/v1\"\n\
+                 [[role]]\nname = \"A\"\nwatch = [\"UserRequirement\"]\nreact = \"tools\"\n\
+                 [[role.action]]\nname = \"run\"\nscript = \"{script}\"\n"
+            );
+            let parsed = Definition::parse_without_files(&text, "team.toml", Path::new("/teams"));
+            let definition = parsed.unwrap_or_else(|error| panic!("{error}"));
+            let schema = &definition.tool_roles[&RoleId(0)].tools[0].input_schema;
+            let document = schema.as_ref().map(CompiledSchema::document);
+            assert_eq!(document, expected.as_ref(), "{script}");
+        };
+        let code = json!({
+            "type": "object",
+            "properties": {
+                "code": { "type": "string", "description": "The code that is run, in Python." },
+            },
+            "required": ["code"],
+        });
+        check("<arguments.code>.py", Some(code));
+        check("<newest>.py", None);
+        check("code.py", None);
+    }
 }
