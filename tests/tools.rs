@@ -331,6 +331,111 @@ fn approved_calls_run_with_the_arguments_that_a_person_sets() {
     );
 }
 
+/// The schema of an object with a number `n`, which is bound like this.
+fn number(bound: &str) -> String {
+    format!(
+        "{{ \"type\": \"object\", \"properties\": {{ \"n\": {{ \"type\": \"integer\"{bound} }} }} }}"
+    )
+}
+
+/// A team whose tool `look` has a schema, and these keys and steps.
+fn looking(keys: &str, steps: &str) -> Workspace {
+    let name = format!("name = \"look\"\ninput_schema = \"n.json\"\n{keys}");
+    let text = LOOP.replace("name = \"look\"\n", &name).replace(
+        "{ now = true }, { set = \"seen\", value = 1 }, { say = \"looked {arguments}\" }",
+        &format!("{steps}{{ say = \"looked {{arguments}}\" }}"),
+    );
+    let replies = "[[reply]]\nmatch = \"rejected|looked\"\ntext = \"ended\"\n\
+                   [[reply]]\ntool_calls = [{ name = \"look\", arguments = { n = 1 } }]\n";
+    let place = team(&text, replies);
+    place.write("n.json", number(""));
+    place
+}
+
+#[test]
+fn a_call_is_repeated_only_if_its_arguments_follow_the_schema_of_the_resume() {
+    let check = |bound: &str, expected: &[&str], rejections: usize| {
+        let place = looking("", "{ fail = \"trap\", attempts = [1] }, ");
+        place.run().expect(3);
+        place.write("n.json", number(bound));
+        let lines = place.resume().expect(0).events();
+        assert_eq!(outputs(&lines), expected, "{bound}");
+        let rejected = of_kind(&lines, "tool-rejected");
+        assert_eq!(rejected.len(), rejections, "{bound}");
+        for line in rejected {
+            let call = (&line["tool"], &line["turn"], &line["tool_call"]);
+            assert_eq!(call, (&json!("look"), &json!(0), &json!(0)));
+            let reason = stream::text(&line["reason"]);
+            assert!(reason.contains("do not follow the schema"), "{reason}");
+        }
+        let ended = place.team_json();
+        place.resume().expect(0);
+        assert_eq!(place.team_json(), ended, "{bound}");
+    };
+    check(", \"maximum\": 9", &["looked {\"n\":1}"], 0);
+    check(", \"minimum\": 5", &[], 1);
+}
+
+#[test]
+fn what_a_person_approves_has_to_follow_the_schema_of_the_resume() {
+    let approved =
+        |arguments: &str| format!("ask-0-0-0-0={{\"approve\":true,\"arguments\":{arguments}}}");
+    let place = looking("approve = true\n", "");
+    place.run().expect(4);
+    let answer = approved("{\"n\":3}");
+    place.host(&["answer", "store", &answer]).expect(0);
+    place.write("n.json", number(", \"minimum\": 5"));
+    let lines = place.resume().expect(0).events();
+    assert_eq!(outputs(&lines), [""; 0]);
+    assert_eq!(of_kind(&lines, "tool-rejected").len(), 1);
+
+    let place = looking("approve = true\n", "");
+    place.run().expect(4);
+    place.write("n.json", number(", \"maximum\": 5"));
+    let lines = place.resume().expect(4).events();
+    assert_eq!(of_kind(&lines, "request-opened").len(), 1);
+    let lines = place.resume().expect(4).events();
+    assert_eq!(of_kind(&lines, "request-opened").len(), 0, "it is the same");
+    let answer = approved("{\"n\":7}");
+    place.host(&["answer", "store", &answer]).expect(2);
+    let answer = approved("{\"n\":3}");
+    place.host(&["answer", "store", &answer]).expect(0);
+    let lines = place.resume().expect(0).events();
+    assert_eq!(outputs(&lines), ["looked {\"n\":3}"]);
+}
+
+#[test]
+fn a_call_that_is_repeated_needs_the_approval_that_its_tool_needs_now() {
+    let place = looking("", "{ fail = \"trap\", attempts = [1, 2] }, ");
+    place.run().expect(3);
+    let text = String::from_utf8(place.read("team.toml")).unwrap();
+    let key = "input_schema = \"n.json\"\n";
+    place.write(
+        "new.toml",
+        text.replace(key, &format!("{key}approve = true\n")),
+    );
+    let resume = |file: &str, storage: &str, code: i32| {
+        let args = ["run", file, "--recover_path", storage, "--events", "-"];
+        place.host(&args).expect(code).events()
+    };
+    let lines = resume("new.toml", "store", 4);
+    assert_eq!(of_kind(&lines, "request-opened").len(), 1);
+    assert_eq!(of_kind(&lines, "plugin-instantiated").len(), 0);
+    // A request stays open until it is answered.
+    resume("team.toml", "store", 4);
+    let answer = "ask-0-0-0-0={\"approve\":true}";
+    place.host(&["answer", "store", answer]).expect(0);
+    let lines = resume("new.toml", "store", 3);
+    assert_eq!(of_kind(&lines, "action-failed")[0]["attempt"], 2);
+    // A call that was approved is not asked about again.
+    place.write("moved/team.json", place.read("store/team.json"));
+    for storage in ["moved", "store"] {
+        let lines = resume("new.toml", storage, 0);
+        assert_eq!(of_kind(&lines, "request-opened").len(), 0, "{storage}");
+        assert_eq!(outputs(&lines), ["looked {\"n\":1}"], "{storage}");
+    }
+}
+
 #[test]
 fn an_approval_that_nobody_gives_in_time_counts_as_its_default() {
     let check = |rule: &str, expected: &[&str]| {

@@ -274,7 +274,8 @@ pub enum PublicEvent {
         #[serde(skip_serializing_if = "Option::is_none")]
         via: Option<RoleCaller>,
     },
-    /// A call that a model asked for is not made. The model is told the reason.
+    /// A call that a model asked for is not made, or, after a resume with another schema, not made again.
+    /// The model is told the reason.
     ToolRejected {
         /// the role
         role: String,

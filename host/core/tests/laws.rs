@@ -60,6 +60,8 @@ mod recovery;
 mod regressions;
 #[path = "laws/replay.rs"]
 mod replay;
+#[path = "laws/revised_calls.rs"]
+mod revised_calls;
 #[path = "laws/role_calls.rs"]
 mod role_calls;
 #[path = "laws/routing.rs"]

@@ -413,7 +413,8 @@ fn attempt_needs_full_durability(event: &AttemptEvent) -> bool {
         | AttemptEvent::HostCallBegun(_)
         | AttemptEvent::MoneyReserved(_)
         | AttemptEvent::CallSuspended(_)
-        | AttemptEvent::DoubtSettled(_) => true,
+        | AttemptEvent::DoubtSettled(_)
+        | AttemptEvent::CallRevised(_) => true,
         AttemptEvent::HostCalled(HostCalled { call, source, .. }) => {
             *source == AnswerSource::Live && call.kind.leaves_host()
         }

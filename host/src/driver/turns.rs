@@ -8,6 +8,7 @@
 mod outcome;
 mod reply;
 mod request;
+mod revision;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,6 +32,8 @@ use crate::tools::{HistoryUse, ToolRole};
 use crate::units::format_duration;
 use reply::{MESSAGE, ReplyRules, needs_time, plan_reply};
 use request::{TurnContext, turn_request};
+
+pub(crate) use revision::revised_calls;
 
 /// The turns of a team.
 pub(super) struct Turns {

@@ -20,8 +20,10 @@ use super::{
     Components, DoubtDecision, LaunchError, Notice, Provenance, RunHandle, SavedTeamFile, in_doubt,
     saved_definition,
 };
+use crate::driver::clock::now_ms;
 use crate::driver::{
-    Driver, DriverError, HumanReply, LineListener, RequestResolution, WhenIdle, expired_requests,
+    Driver, DriverError, HostServices, HumanReply, Journal, LineListener, RequestResolution,
+    WhenIdle, expired_requests, revised_calls,
 };
 use crate::manifest::{Definition, Overrides, is_confined};
 use crate::sandbox::{HiddenStorage, WasmSandbox};
@@ -296,9 +298,7 @@ pub(super) fn continue_team(
             .run_started_event(run, idea, components.digests())
     };
     journal.stage(event)?;
-    for event in changes.into_iter().chain(settled) {
-        journal.stage(event)?;
-    }
+    stage_changes(&mut journal, changes.into_iter().chain(settled), &services)?;
     journal.flush_blocking()?;
     let run = RunHandle {
         control: None,
@@ -307,6 +307,22 @@ pub(super) fn continue_team(
         provenance,
     };
     Ok((run, notes))
+}
+
+/// Records the changes since the run stopped, and what follows from the tools of now for the calls
+/// that are open after them.
+fn stage_changes(
+    journal: &mut Journal,
+    changes: impl Iterator<Item = Event>,
+    services: &HostServices,
+) -> Result<(), DriverError> {
+    for event in changes {
+        journal.stage(event)?;
+    }
+    for event in revised_calls(journal.stepper(), &services.tool_roles, now_ms()) {
+        journal.stage(event)?;
+    }
+    Ok(())
 }
 
 /// Returns the budget of the resumed run. That of the arguments takes precedence over the saved one.

@@ -27,9 +27,11 @@ use strata_core::record::request::HumanAnswer;
 use strata_core::record::rules::{Reducer, Thinker};
 use strata_core::record::scope_write::ScopeChange;
 use strata_core::record::shape::{DeliveryMode, JoinMode};
-use strata_core::record::turn::{CallDecision, CallEffect, ReplyMessage, ToolRef, TurnOutcome};
+use strata_core::record::turn::{
+    CallDecision, CallEffect, CallRevision, ReplyMessage, ToolRef, TurnOutcome,
+};
 use strata_core::record::work::{CallResult, Work};
-use strata_core::state::activation::{Addressing, Phase, ToolOutcome};
+use strata_core::state::activation::{Addressing, Consent, Phase, ToolOutcome};
 use strata_core::state::environment::Environment;
 use strata_core::state::environment::routing::OwnMessages;
 
@@ -79,6 +81,8 @@ fn the_variants_of_recorded_enums_have_their_places() {
     add("CallOutcome", variants::<CallOutcome>());
     add("CallPolicy", variants::<CallPolicy>());
     add("CallResult", variants::<CallResult>());
+    add("CallRevision", variants::<CallRevision>());
+    add("Consent", variants::<Consent>());
     add("DeliveryMode", variants::<DeliveryMode>());
     add("DoubtResolution", variants::<DoubtResolution>());
     add("EditedScope", variants::<EditedScope>());

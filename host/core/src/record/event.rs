@@ -21,8 +21,9 @@ use serde::{Deserialize, Serialize};
 use crate::record::work::CallKey;
 
 pub use attempt::{
-    AttemptEvent, CallFailed, CallFinished, CallStarted, CallSuspended, DoubtSettled, FilesWritten,
-    HostCallBegun, HostCalled, MoneyReserved, RequestAnswered, RequestOpened, WritesUnclaimed,
+    AttemptEvent, CallFailed, CallFinished, CallRevised, CallStarted, CallSuspended, DoubtSettled,
+    FilesWritten, HostCallBegun, HostCalled, MoneyReserved, RequestAnswered, RequestOpened,
+    WritesUnclaimed,
 };
 pub use delivery::{
     FilesPlaced, HandOverFailed, HandedOver, JoinRelease, JoinReleased, MessageSent, RoutingResult,

@@ -104,6 +104,15 @@ pub enum CallDecision {
     Reject(String),
 }
 
+/// A later decision about a tool call that has not ended, because its tool has changed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum CallRevision {
+    /// It is made only if a human approves.
+    AskFirst(Approval),
+    /// It is not made, and the model is told this reason.
+    Reject(String),
+}
+
 /// What a call is made to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallTarget {

@@ -24,7 +24,7 @@ use crate::state::messages::MessageRef;
 use crate::team::{React, Role};
 
 pub use conversation::Conversation;
-pub use turns::{ToolOutcome, ToolReturn, Turn, TurnCall};
+pub use turns::{Consent, ToolOutcome, ToolReturn, Turn, TurnCall};
 
 /// A role working on the mail it took.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -77,6 +77,7 @@ fn attempt_changes(event: &AttemptEvent) -> &'static [Forgery] {
         AttemptEvent::HostCalled(_)
         | AttemptEvent::HostCallBegun(_)
         | AttemptEvent::MoneyReserved(_)
+        | AttemptEvent::CallRevised(_)
         | AttemptEvent::RetryDue => &[other_work, other_role],
         AttemptEvent::DoubtSettled(_) | AttemptEvent::WritesUnclaimed(_) => {
             &[other_work, other_role, other_place]

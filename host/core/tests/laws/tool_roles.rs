@@ -140,7 +140,8 @@ impl ManualRun {
         self.record(event.expect("a running call"));
     }
 
-    fn outcomes(&self) -> Vec<String> {
+    /// Returns what became of the calls of the role with tools.
+    pub fn outcomes(&self) -> Vec<String> {
         let activation = self
             .env()
             .role(A)

@@ -111,7 +111,7 @@ mod tests {
     use strata_core::record::json::Json;
     use strata_core::record::money::Usd;
     use strata_core::record::turn::{CallEffect, CallTarget};
-    use strata_core::state::activation::{CallProgress, Phase, ToolReturn};
+    use strata_core::state::activation::{CallProgress, Consent, Phase, ToolReturn};
 
     use super::*;
 
@@ -132,7 +132,7 @@ mod tests {
                     tool: ToolRef::Action(ActionId(0)),
                     effect: CallEffect::Continues,
                 }),
-                approval: None,
+                consent: Consent::NotNeeded,
                 edited_arguments,
                 decided_by: None,
                 progress: CallProgress::default(),

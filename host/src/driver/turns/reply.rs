@@ -137,7 +137,11 @@ fn plan_call(rules: ReplyRules<'_>, call: &ToolCall, now_ms: i64) -> CallPlan {
             tool: name,
         };
     };
-    let decision = match check_arguments(rules, tool, known, &call.arguments) {
+    let checked = match rules.settings.tool_choice {
+        ToolChoice::None => Err("no tool may be called".into()),
+        _ => check_arguments(tool, known, &call.arguments),
+    };
+    let decision = match checked {
         Err(reason) => CallDecision::Reject(reason),
         Ok(()) => match known.approval {
             None => CallDecision::Make(tool.target),
@@ -163,15 +167,11 @@ fn unknown_tool(settings: &ToolRole, name: &str) -> String {
 }
 
 /// Fails, with a reason for the model, if a call must not be made with these arguments.
-fn check_arguments(
-    rules: ReplyRules<'_>,
+pub(super) fn check_arguments(
     tool: &Tool,
     known: &RoleTool,
     arguments: &str,
 ) -> Result<(), String> {
-    if rules.settings.tool_choice == ToolChoice::None {
-        return Err("no tool may be called".into());
-    }
     if arguments.len() > MAX_ARGUMENT_BYTES {
         return Err(format!(
             "the arguments have {}; at most {} are accepted",
@@ -201,13 +201,13 @@ fn check_arguments(
 pub(super) const MESSAGE: &str = "message";
 
 /// Returns how a human is asked about a call.
-fn approval(rule: ApprovalRule, tool: &RoleTool, now_ms: i64) -> Approval {
+pub(super) fn approval(rule: ApprovalRule, tool: &RoleTool, now_ms: i64) -> Approval {
     let expires_ms = rule.expires.map(|expires| {
         let expires = i64::try_from(expires.as_millis()).unwrap_or(i64::MAX);
         now_ms.saturating_add(expires)
     });
     Approval {
-        schema: Some(Json::from(approval_schema(tool))),
+        schema: Some(approval_schema(tool)),
         default: rule
             .default
             .map(|approve| Json::from(json!({ "approve": approve }))),
@@ -217,12 +217,12 @@ fn approval(rule: ApprovalRule, tool: &RoleTool, now_ms: i64) -> Approval {
 
 /// Returns the schema of the answer to the question whether a call may be made. If validating
 /// changed arguments could take unreasonably long, they cannot be changed.
-fn approval_schema(tool: &RoleTool) -> Value {
+pub(super) fn approval_schema(tool: &RoleTool) -> Json {
     let arguments = match &tool.input_schema {
         None => json!({ "type": "object" }),
         Some(schema) => json!({ "type": "object", "allOf": [below_arguments(schema.document())] }),
     };
-    let answer = json!({
+    let mut answer = json!({
         "type": "object",
         "properties": {
             "approve": { "type": "boolean" },
@@ -232,12 +232,10 @@ fn approval_schema(tool: &RoleTool) -> Value {
         "required": ["approve"],
         "additionalProperties": false,
     });
-    if CompiledSchema::compile_bounded(&answer).is_ok() {
-        return answer;
+    if CompiledSchema::compile_bounded(&answer).is_err() {
+        answer["properties"]["arguments"] = Value::Bool(false);
     }
-    let mut answer = answer;
-    answer["properties"]["arguments"] = Value::Bool(false);
-    answer
+    Json::from(answer)
 }
 
 /// Returns a schema with its references changed so that they hold below the property `arguments` of

@@ -175,7 +175,9 @@ mod tests {
     use strata_core::record::host_call::FinishReason;
     use strata_core::record::message::Draft;
     use strata_core::record::money::Usd;
-    use strata_core::state::activation::{CallProgress, Phase, ToolOutcome, ToolReturn, TurnCall};
+    use strata_core::state::activation::{
+        CallProgress, Consent, Phase, ToolOutcome, ToolReturn, TurnCall,
+    };
 
     use super::*;
     use crate::driver::fixture::RunningTeam;
@@ -271,7 +273,7 @@ mod tests {
                 calls.push(TurnCall {
                     tool: "look up".into(),
                     target: None,
-                    approval: None,
+                    consent: Consent::NotNeeded,
                     edited_arguments: None,
                     decided_by: None,
                     progress: CallProgress::default(),

@@ -10,7 +10,7 @@ use strata_core::record::file::{FileChange, PathContent};
 use strata_core::record::host_call::{AnswerSource, HostCall, HostCallKind};
 use strata_core::record::message::Draft;
 use strata_core::record::request::HumanRequest;
-use strata_core::record::turn::{CallDecision, CallPlan, TurnOutcome, TurnReply};
+use strata_core::record::turn::{CallDecision, CallPlan, CallRevision, TurnOutcome, TurnReply};
 use strata_core::record::work::{CallKey, CallResult, Work};
 
 use super::{EventNames, Visitor, has_own_event};
@@ -60,6 +60,7 @@ pub(super) fn visit_attempt(call: CallKey, event: &AttemptEvent, visitor: &mut V
         AttemptEvent::RequestAnswered(answered) => {
             visitor(&|names| request_answered_event(names, call, answered));
         }
+        AttemptEvent::CallRevised(revised) => visit_revision(call, &revised.revision, visitor),
         AttemptEvent::RetryDue | AttemptEvent::MoneyReserved(_) => {}
     }
 }
@@ -213,6 +214,30 @@ fn visit_turn(call: CallKey, reply: &TurnReply, visitor: &mut Visitor<'_>) {
             });
         }
     }
+}
+
+/// Visits the event of a call that is not made after all. A call that a human has to approve has an
+/// event once the request is opened.
+fn visit_revision(call: CallKey, revision: &CallRevision, visitor: &mut Visitor<'_>) {
+    let (
+        CallRevision::Reject(reason),
+        Work::ToolCall {
+            turn,
+            call: tool_call,
+            ..
+        },
+    ) = (revision, call.work)
+    else {
+        return;
+    };
+    visitor(&|names| PublicEvent::ToolRejected {
+        role: names.role_name(call.role),
+        turn,
+        tool: names.action_ref(call).action,
+        tool_call,
+        reason: reason.clone(),
+        via: names.caller(call),
+    });
 }
 
 fn failed_event(names: &EventNames, call: CallKey, failed: &CallFailed) -> PublicEvent {

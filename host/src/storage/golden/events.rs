@@ -6,7 +6,7 @@ use strata_core::record::conversation::{
 };
 use strata_core::record::edit::{Edit, EditedScope};
 use strata_core::record::event::{
-    AttemptEvent, CallFailed, CallFinished, CallStarted, CallSuspended, CapReached,
+    AttemptEvent, CallFailed, CallFinished, CallRevised, CallStarted, CallSuspended, CapReached,
     ComponentChanged, ConflictingWriter, DoubtSettled, Event, FilesPlaced, FilesWritten, Forked,
     HandOverFailed, HandedOver, HostCallBegun, HostCalled, JoinRelease, JoinReleased, MessageSent,
     MoneyReserved, RequestAnswered, RequestOpened, RoutingResult, RunEnded, RunResumed, RunStarted,
@@ -27,8 +27,8 @@ use strata_core::record::rules::Rules;
 use strata_core::record::scope_write::{ScopeChange, Write};
 use strata_core::record::spending::{Account, Amount, Reservation, Spending};
 use strata_core::record::turn::{
-    Approval, CallDecision, CallEffect, CallPlan, CallTarget, ReplyMessage, ToolRef, TurnOutcome,
-    TurnReply,
+    Approval, CallDecision, CallEffect, CallPlan, CallRevision, CallTarget, ReplyMessage, ToolRef,
+    TurnOutcome, TurnReply,
 };
 use strata_core::record::work::{ActivationKey, CallKey, CallResult, Task, Work};
 
@@ -421,6 +421,16 @@ fn writes() -> Vec<Event> {
                 change("/out/a", PathContent::Absent, file("a", 300)),
                 change("/out/b", PathContent::Directory, PathContent::Absent),
             ],
+        }),
+        AttemptEvent::CallRevised(CallRevised {
+            revision: CallRevision::Reject("reason".into()),
+        }),
+        AttemptEvent::CallRevised(CallRevised {
+            revision: CallRevision::AskFirst(Approval {
+                schema: Some(json("{}")),
+                default: None,
+                expires_ms: Some(1_700_000_000_000),
+            }),
         }),
     ];
     events.map(|event| of_call(ACT, event)).into()

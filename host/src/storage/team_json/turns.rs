@@ -7,16 +7,18 @@ use strata_core::record::fault::Fault;
 use strata_core::record::json::Json;
 use strata_core::record::message::{Draft, Hop};
 use strata_core::record::scope_write::Write;
-use strata_core::record::turn::{Approval, CallEffect, CallTarget, ToolRef};
+use strata_core::record::turn::{CallEffect, CallTarget, ToolRef};
 use strata_core::record::work::Work;
-use strata_core::state::activation::{Activation, Phase, ToolOutcome, ToolReturn, Turn, TurnCall};
+use strata_core::state::activation::{
+    Activation, Consent, Phase, ToolOutcome, ToolReturn, Turn, TurnCall,
+};
 use strata_core::state::environment::Environment;
 use strata_core::team::Role;
 
 use super::field::{Dollars, JsonDocument, Keyword};
 use super::layout::{
-    ApprovalJson, FaultJson, PartJson, PhaseName, ReplyPartJson, RequestJson, ReturnJson,
-    ScopeWriteJson, TurnCallJson, TurnJson,
+    FaultJson, PartJson, PhaseName, ReplyPartJson, RequestJson, ReturnJson, ScopeWriteJson,
+    TurnCallJson, TurnJson,
 };
 use super::located_value::{ImportResult, LocatedValue};
 use super::messages::ImportedMessages;
@@ -60,7 +62,11 @@ fn write_call<'a>(
         tool: Cow::Borrowed(&call.tool),
         work: work.map(|work| Cow::Owned(work_name(work))),
         ends: call.target.is_some_and(|to| to.effect == CallEffect::Ends),
-        approval: call.approval.as_ref().map(ApprovalJson::from),
+        approval: match &call.consent {
+            Consent::Needed(approval) => Some(approval.into()),
+            Consent::NotNeeded | Consent::Given => None,
+        },
+        approved: call.consent == Consent::Given,
         arguments: call.edited_arguments.as_ref().map(JsonDocument::of),
         decided_by: call.decided_by.as_deref().map(Cow::Borrowed),
         phase: Keyword(PhaseName::from(&call.phase)),
@@ -181,7 +187,11 @@ fn read_call(
     Ok(TurnCall {
         tool: saved.tool.into_owned(),
         target: tool.map(|tool| CallTarget { tool, effect }),
-        approval: saved.approval.map(Approval::from),
+        consent: match saved.approval {
+            Some(approval) => Consent::Needed(approval.into()),
+            None if saved.approved => Consent::Given,
+            None => Consent::NotNeeded,
+        },
         edited_arguments: saved.arguments.map(JsonDocument::into_json),
         decided_by: saved.decided_by.map(Cow::into_owned),
         progress: saved.tried.into(),
@@ -227,7 +237,9 @@ pub(super) mod tests {
     use strata_core::record::id::{ActionId, RoleId};
     use strata_core::record::money::Usd;
     use strata_core::record::scope_write::ScopeChange;
-    use strata_core::record::turn::{CallDecision, CallPlan, ReplyMessage, TurnOutcome, TurnReply};
+    use strata_core::record::turn::{
+        Approval, CallDecision, CallPlan, ReplyMessage, TurnOutcome, TurnReply,
+    };
     use strata_core::record::work::CallResult;
     use strata_core::state::environment::Environment;
     use strata_core::team::tools::{CallOrder, Tool, ToolFaults, ToolLoop};

@@ -11,8 +11,8 @@ use super::results::keep_result;
 use super::team_state::{ApplyResult, TeamState, ensure};
 use super::tool_calls::can_be_called;
 use super::turns::{
-    apply_role_returned, apply_turn_limit, begin_role_call, begin_turn, end_tool_call,
-    end_tool_call_with, ensure_valid_reply,
+    apply_call_revised, apply_role_returned, apply_turn_limit, begin_role_call, begin_turn,
+    end_tool_call, end_tool_call_with, ensure_valid_reply,
 };
 use crate::record::event::{AttemptEvent, CallFailed, CallStarted};
 use crate::record::fault::{FaultHandling, FaultKind};
@@ -56,6 +56,7 @@ pub(super) fn apply_attempt_event(
             apply_request_opened(state, ready_index, call, &opened.request)
         }
         AttemptEvent::RequestAnswered(answered) => apply_request_answered(state, call, answered),
+        AttemptEvent::CallRevised(revised) => apply_call_revised(state, call, &revised.revision),
         AttemptEvent::FilesWritten(written) => apply_files_written(state, call, &written.files),
     }
 }

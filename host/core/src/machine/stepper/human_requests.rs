@@ -168,7 +168,9 @@ pub(super) fn apply_request_opened(
         )?;
     }
     let open = state.open_call_mut(call)?;
-    open.progress.keeps_calls = true;
+    if request.proposed.is_none() {
+        open.progress.keeps_calls = true;
+    }
     *open.phase = Phase::WaitingForHuman(request.clone());
     Ok(())
 }

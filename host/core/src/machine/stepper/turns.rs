@@ -37,9 +37,13 @@ use crate::record::id::{RequestId, RoleId};
 use crate::record::message::Draft;
 use crate::record::request::{ApprovalVerdict, HumanAnswer, HumanRequest, ProposedCall};
 use crate::record::scope_write::Write;
-use crate::record::turn::{CallDecision, CallTarget, ToolRef, TurnOutcome, TurnReply};
+use crate::record::turn::{
+    CallDecision, CallRevision, CallTarget, ToolRef, TurnOutcome, TurnReply,
+};
 use crate::record::work::{ActivationKey, CallKey, CallResult, Work};
-use crate::state::activation::{Activation, OpenCall, Phase, ToolOutcome, ToolReturn, Turn};
+use crate::state::activation::{
+    Activation, Consent, OpenCall, Phase, ToolOutcome, ToolReturn, Turn,
+};
 use crate::state::environment::Environment;
 use crate::state::environment::activations::called_key;
 use crate::team::{Role, Team};
@@ -297,13 +301,42 @@ pub(super) fn apply_approval(
     asked.decided_by = person.map(String::from);
     match verdict {
         ApprovalVerdict::Approved(edited) => {
-            asked.approval = None;
+            asked.consent = Consent::Given;
             asked.edited_arguments = edited;
             asked.phase = Phase::Ready;
             Ok(())
         }
         ApprovalVerdict::Declined(reason) => {
             end_tool_call(state, call, ToolOutcome::Declined(reason))
+        }
+    }
+}
+
+/// Applies a later decision about a tool call that has not ended, because its tool has changed.
+pub(super) fn apply_call_revised(
+    state: &mut TeamState,
+    call: CallKey,
+    revision: &CallRevision,
+) -> ApplyResult {
+    state.ensure_started()?;
+    state.ensure_running()?;
+    let revised = state
+        .activation_mut(call.activation())?
+        .tool_call_mut(call.work)
+        .filter(|revised| revised.can_be_revised())
+        .ok_or_else(|| IllegalEvent("a decision about a call that cannot change".into()))?;
+    match revision {
+        CallRevision::AskFirst(approval) => {
+            ensure(
+                revised.consent != Consent::Given,
+                "a question whether an approved call may be made",
+            )?;
+            revised.ask_first(approval.clone());
+            Ok(())
+        }
+        CallRevision::Reject(reason) => {
+            revised.reject(reason.clone());
+            advance(state, call.activation())
         }
     }
 }
@@ -347,7 +380,9 @@ fn approval_request(
         return None;
     };
     let asked = activation.tool_call(call.work)?;
-    let approval = asked.approval.as_ref()?;
+    let Consent::Needed(approval) = &asked.consent else {
+        return None;
+    };
     let tool = asked.tool.clone();
     Some(HumanRequest {
         id: RequestId(format!("{prefix}-{turn}-{index}")),

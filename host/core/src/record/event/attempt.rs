@@ -12,6 +12,7 @@ use crate::record::host_call::{AnswerSource, DoubtResolution, HostCall, Intent, 
 use crate::record::id::{CheckpointId, Digest, RequestId};
 use crate::record::request::{HumanAnswer, HumanRequest};
 use crate::record::spending::Reservation;
+use crate::record::turn::CallRevision;
 use crate::record::work::CallResult;
 
 /// What happened to a call of an activation.
@@ -43,6 +44,8 @@ pub enum AttemptEvent {
     WritesUnclaimed(WritesUnclaimed),
     /// The file changes of an attempt.
     FilesWritten(FilesWritten),
+    /// What is to become of an open tool call was decided again.
+    CallRevised(CallRevised),
 }
 
 /// An attempt started.
@@ -163,4 +166,12 @@ pub struct WritesUnclaimed {
 pub struct FilesWritten {
     /// The changes, sorted by path.
     pub files: Vec<FileChange>,
+}
+
+/// What is to become of an open tool call was decided again when the run was resumed, because its
+/// tool has changed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CallRevised {
+    /// The decision.
+    pub revision: CallRevision,
 }

@@ -93,7 +93,7 @@ mod tests {
     use super::*;
     use crate::record::host_call::FinishReason;
     use crate::record::money::Usd;
-    use crate::state::activation::{CallProgress, Phase, ToolOutcome, TurnCall};
+    use crate::state::activation::{CallProgress, Consent, Phase, ToolOutcome, TurnCall};
 
     fn turn() -> Turn {
         Turn {
@@ -104,7 +104,7 @@ mod tests {
             calls: alloc::vec![TurnCall {
                 tool: "t".into(),
                 target: None,
-                approval: None,
+                consent: Consent::NotNeeded,
                 edited_arguments: None,
                 decided_by: None,
                 progress: CallProgress::default(),

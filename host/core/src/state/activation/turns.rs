@@ -49,8 +49,8 @@ pub struct TurnCall {
     pub tool: String,
     /// What it is made to; `None` if it was rejected.
     pub target: Option<CallTarget>,
-    /// How a human is to be asked before it is made. It is removed when the human approves.
-    pub approval: Option<Approval>,
+    /// Whether a human has to approve it before it is made.
+    pub consent: Consent,
     /// The arguments that a human set in place of the model's.
     pub edited_arguments: Option<Json>,
     /// The name of the person who approved or declined it, if one did and the name is known.
@@ -61,6 +61,17 @@ pub struct TurnCall {
     pub phase: Phase,
     /// What became of it, once it has ended.
     pub outcome: Option<ToolOutcome>,
+}
+
+/// Whether a human has to approve a tool call before it is made.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Consent {
+    /// It needs no approval.
+    NotNeeded,
+    /// A human has to be asked like this, or is being asked.
+    Needed(Approval),
+    /// It was approved.
+    Given,
 }
 
 /// What became of a tool call.
@@ -147,19 +158,17 @@ impl Turn {
 
 impl TurnCall {
     fn from_plan(plan: &CallPlan) -> Self {
-        let (target, approval, outcome) = match &plan.decision {
-            CallDecision::Make(target) => (Some(*target), None, None),
-            CallDecision::AskFirst(target, approval) => {
-                (Some(*target), Some(approval.clone()), None)
-            }
-            CallDecision::Reject(reason) => {
-                (None, None, Some(ToolOutcome::Rejected(reason.clone())))
-            }
+        let (target, outcome) = match &plan.decision {
+            CallDecision::Make(target) | CallDecision::AskFirst(target, _) => (Some(*target), None),
+            CallDecision::Reject(reason) => (None, Some(ToolOutcome::Rejected(reason.clone()))),
         };
         Self {
             tool: plan.tool.clone(),
             target,
-            approval,
+            consent: match &plan.decision {
+                CallDecision::AskFirst(_, approval) => Consent::Needed(approval.clone()),
+                CallDecision::Make(_) | CallDecision::Reject(_) => Consent::NotNeeded,
+            },
             edited_arguments: None,
             decided_by: None,
             progress: CallProgress::default(),
@@ -168,6 +177,21 @@ impl TurnCall {
                 None => Phase::Ready,
             },
             outcome,
+        }
+    }
+
+    /// Ends the call without having made it. A rejected call has no target, so it counts as none.
+    pub(crate) fn reject(&mut self, reason: String) {
+        self.target = None;
+        self.end(ToolOutcome::Rejected(reason));
+    }
+
+    /// Demands the approval of a human. A request for it that is open is withdrawn, and opened again
+    /// like this.
+    pub(crate) fn ask_first(&mut self, approval: Approval) {
+        self.consent = Consent::Needed(approval);
+        if matches!(&self.phase, Phase::WaitingForHuman(request) if request.proposed.is_some()) {
+            self.phase = Phase::Ready;
         }
     }
 
@@ -195,12 +219,23 @@ impl TurnCall {
 
     /// Returns whether the call can be started as far as the call itself is concerned.
     pub(crate) fn is_ready(&self) -> bool {
-        self.outcome.is_none() && self.approval.is_none() && self.phase.is_ready()
+        self.outcome.is_none() && !self.needs_consent() && self.phase.is_ready()
     }
 
     /// Returns whether a human is still to be asked to approve it.
     pub(crate) fn needs_request(&self) -> bool {
-        self.outcome.is_none() && self.approval.is_some() && self.phase.is_ready()
+        self.outcome.is_none() && self.needs_consent() && self.phase.is_ready()
+    }
+
+    /// Returns whether it can be decided again what is to become of it: it has not ended, and no
+    /// attempt of it is in progress or in doubt.
+    pub fn can_be_revised(&self) -> bool {
+        let waits = matches!(self.phase, Phase::WaitingForHuman(_));
+        self.outcome.is_none() && (waits || self.phase.is_ready())
+    }
+
+    fn needs_consent(&self) -> bool {
+        matches!(self.consent, Consent::Needed(_))
     }
 }
 

@@ -39,6 +39,9 @@ pub(in super::super) struct TurnCallJson<'a> {
     pub ends: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub approval: Option<ApprovalJson<'a>>,
+    /// Whether it was approved.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub approved: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub arguments: Option<JsonDocument<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -1,0 +1,98 @@
+//! The check of open tool calls when a run is resumed. The tools of a role may have changed since its
+//! model called them: the arguments have to follow the schema that a tool has now, and a human has to
+//! approve the calls of a tool that needs approval now.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use strata_core::machine::stepper::Stepper;
+use strata_core::record::event::{AttemptEvent, CallRevised, Event};
+use strata_core::record::id::RoleId;
+use strata_core::record::turn::{Approval, CallRevision};
+use strata_core::record::work::{CallKey, Work};
+use strata_core::state::activation::{Activation, Consent, TurnCall};
+use strata_core::team::tools::ToolLoop;
+
+use super::reply::{approval, approval_schema, check_arguments};
+use crate::tools::ToolRole;
+
+/// Returns the events of the open tool calls that are not to be made as it was decided before.
+/// `roles` are the roles that work with tools, as they are now; `now_ms` is the time from which the
+/// deadlines of approvals count, in milliseconds since 1970.
+pub(crate) fn revised_calls(
+    stepper: &Stepper,
+    roles: &BTreeMap<RoleId, Arc<ToolRole>>,
+    now_ms: i64,
+) -> Vec<Event> {
+    let mut events = Vec::new();
+    for (key, activation) in stepper.env().activations() {
+        let tools = stepper.team().role(key.role).tool_loop();
+        let (Some(tools), Some(settings)) = (tools, roles.get(&key.role)) else {
+            continue;
+        };
+        let revising = Revising {
+            tools,
+            settings,
+            activation,
+            now_ms,
+        };
+        for (work, call) in activation.unsettled_tool_calls() {
+            if let Some(revision) = revising.revision(work, call) {
+                let call = CallKey::in_activation(key, work);
+                let revised = AttemptEvent::CallRevised(CallRevised { revision });
+                events.push(Event::Attempt(call, revised));
+            }
+        }
+    }
+    events
+}
+
+/// What the calls of an activation are checked against.
+struct Revising<'a> {
+    tools: &'a ToolLoop,
+    settings: &'a ToolRole,
+    activation: &'a Activation,
+    now_ms: i64,
+}
+
+impl Revising<'_> {
+    /// Returns what is to become of a call, or `None` if the earlier decision holds.
+    fn revision(&self, work: Work, call: &TurnCall) -> Option<CallRevision> {
+        let Work::ToolCall {
+            turn,
+            call: index,
+            tool,
+        } = work
+        else {
+            return None;
+        };
+        if !call.can_be_revised() {
+            return None;
+        }
+        let mut tools = self.tools.tools.iter().zip(&self.settings.tools);
+        let (tool, known) = tools.find(|(known, _)| known.target.tool == tool)?;
+        let turn = self.activation.turns.get(turn as usize)?;
+        let arguments = turn.arguments(index as usize)?;
+        if let Err(reason) = check_arguments(tool, known, arguments.as_str()) {
+            return Some(CallRevision::Reject(reason));
+        }
+        match (&call.consent, known.approval) {
+            (Consent::NotNeeded, Some(rule)) => {
+                Some(CallRevision::AskFirst(approval(rule, known, self.now_ms)))
+            }
+            // A person decides on the call, whether or not that is still demanded.
+            (Consent::Needed(asked), _) => {
+                let schema = approval_schema(known);
+                let is_same =
+                    asked.schema.as_ref().map(|asked| asked.value()) == Some(schema.value());
+                (!is_same).then(|| {
+                    CallRevision::AskFirst(Approval {
+                        schema: Some(schema),
+                        ..asked.clone()
+                    })
+                })
+            }
+            (Consent::NotNeeded, None) | (Consent::Given, _) => None,
+        }
+    }
+}
