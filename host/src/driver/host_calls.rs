@@ -260,6 +260,7 @@ impl HostCalls {
                 request_name,
                 call: call.clone(),
                 idempotency_key: String::new(),
+                expected_cost: None,
                 charge: CapCharge::default(),
             };
             if let Some(intent) = call.intent(&pending.request_name) {
@@ -336,7 +337,7 @@ impl HostCalls {
         loop {
             let is_away = batch.has_calls_in_flight();
             let mut next = batch.awaiting_budget.pop_front()?;
-            match admit(stepper, key, next.call.as_ref(), &self.caps) {
+            match admit(stepper, key, &mut next, &self.caps) {
                 Admission::Granted(Grant { amount, charge }) => {
                     let request = next.request_name.clone();
                     next.charge = charge;
@@ -412,6 +413,7 @@ impl HostCalls {
             call,
             idempotency_key,
             mut charge,
+            ..
         } = pending;
         let Some(calls) = self.attempts.get_mut(&attempt.call) else {
             return;

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use strata_core::record::spending::Amount;
 use tokio::sync::oneshot;
 
 use crate::gateway::{Allowance, AttemptId, HostAnswer, HostError, HostErrorKind};
@@ -31,8 +32,24 @@ pub(super) struct PendingCall {
     /// A generated idempotency key for a write; used only if the request has none. Empty for other
     /// calls.
     pub(super) idempotency_key: String,
+    /// What it is expected to cost, once that was estimated: an estimate reads the whole request.
+    pub(super) expected_cost: Option<Amount>,
     /// What the caps above the run are charged with once it may be made.
     pub(super) charge: CapCharge,
+}
+
+impl PendingCall {
+    /// Returns what the call is expected to cost at most. Fails if there is no service that could answer it.
+    pub(super) fn expected_cost(&mut self) -> Result<Amount, HostError> {
+        match self.expected_cost {
+            Some(expected) => Ok(expected),
+            None => {
+                let expected = self.call.expected_cost()?;
+                self.expected_cost = Some(expected);
+                Ok(expected)
+            }
+        }
+    }
 }
 
 impl CallBatch {

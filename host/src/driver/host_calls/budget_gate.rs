@@ -14,8 +14,8 @@ use strata_core::record::spending::Amount;
 use strata_core::record::work::CallKey;
 use strata_core::state::budget::BudgetScope;
 
+use super::batch::PendingCall;
 use crate::gateway::{HostError, HostErrorKind};
-use crate::services::outbound::OutboundCall;
 use crate::storage::{CapAdmission, CapCharge, RunCaps};
 
 /// Whether a call may be made now.
@@ -42,12 +42,12 @@ pub(super) struct Grant {
     pub(super) charge: CapCharge,
 }
 
-/// Decides whether a call is made now. Its cost is estimated only if the budget is not used up: an
-/// estimate reads the whole request, and a blocked call is looked at again in every round.
+/// Decides whether a call is made now. Its cost is estimated only if the budget is not used up, and only once,
+/// although a blocked call is looked at again in every round.
 pub(super) fn admit(
     stepper: &Stepper,
     CallKey { role, work, .. }: CallKey,
-    call: &dyn OutboundCall,
+    call: &mut PendingCall,
     caps: &RunCaps,
 ) -> Admission {
     let (team, env) = (stepper.team(), stepper.env());

@@ -352,6 +352,22 @@ fn the_cost_of_a_blocked_call_is_not_estimated() {
 }
 
 #[tokio::test]
+async fn the_cost_of_a_call_that_waits_for_a_cap_is_estimated_once() {
+    let mut fixture = Fixture::new(ROLE);
+    let accounts = MemoryCap::new(Usd::from_dollars(3.0)).accounts();
+    fixture.calls.set_caps(accounts.join(None));
+    let waiting = TestCall::paid("b", 2.0, 0.5);
+    let estimates = waiting.estimates.clone();
+    let (_, _reply) = fixture.submit(vec![TestCall::paid("a", 2.0, 0.5), waiting]);
+    assert_eq!(fixture.run_round(), (1, None));
+    assert_eq!(fixture.run_round(), (0, None), "the second call is blocked");
+    fixture.send_ready();
+    assert!(fixture.complete_next().await);
+    assert_eq!(fixture.run_round(), (1, None));
+    assert_eq!(estimates.load(Ordering::Relaxed), 1);
+}
+
+#[tokio::test]
 async fn nothing_is_reserved_for_an_attempt_that_has_ended() {
     let mut fixture = Fixture::new(ROLE);
     let (_, _reply) = fixture.submit(vec![TestCall::paid("a", 2.0, 0.5)]);
