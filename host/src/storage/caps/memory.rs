@@ -12,6 +12,10 @@ use crate::storage::StoreError;
 use crate::wait::wait;
 
 /// A cap of all runs, in memory. Its clones are the same cap.
+///
+/// It does not do everything that one in a database does: a draw is exactly what is needed, and nothing is held
+/// ahead of time, so there is nothing to wait for that others may give back. The statements that do this are
+/// tested with the database (`postgres/caps`), since only a database has processes that share them and die.
 #[derive(Clone)]
 pub(crate) struct MemoryCap {
     cap: Usd,
