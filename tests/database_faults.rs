@@ -14,7 +14,7 @@ use crate::live::GREETER;
 use crate::postgres_server::ServerOptions;
 use crate::process::{Ended, Signal};
 use crate::web::Web;
-use crate::workers::greeter_after;
+use crate::workers::{greeter_after, wait_until};
 use crate::workspace::Workspace;
 
 /// Checks how a command ended and what it said.
@@ -229,6 +229,35 @@ fn an_idle_owner_that_was_suspended_for_too_long_ends_by_itself() {
     owner.signal(Signal::CONT);
     check(owner.end(), 9, "was taken over");
     assert_eq!(place.host(&["events", &url]).expect(0).stdout, before);
+}
+
+#[test]
+fn a_standby_that_lacks_the_last_commits_gets_them_from_the_owners_of_runs() {
+    let Some(mut server) = Server::start() else {
+        return;
+    };
+    let place = Workspace::with(GREETER);
+    let url = format!("{}&run=x", server.url());
+    let owner = start_owner(&place, &url);
+    let send = |content: &str| {
+        let send = ["send", &url, "--cause", "UserRequirement", content];
+        place.host(&send).expect(0);
+    };
+    send("before");
+    server.make_lagging_standby();
+    for n in 0..5 {
+        send(&format!("lost-{n}"));
+    }
+    let before = place.host(&["events", &url]).expect(0).stdout;
+    assert!(before.contains("lost-4"));
+    server.restart("PROMOTE");
+    // The owner has nothing to append, but it connects again.
+    wait_until(|| place.host(&["events", &url]).stdout == before);
+    // One that it takes up before it noticed is not taken up twice.
+    send("after");
+    let events = place.host(&["events", &url]).expect(0).stdout;
+    assert!(events.starts_with(&before) && events.contains("after"));
+    owner.kill();
 }
 
 /// A team that asks a model after 12 seconds.

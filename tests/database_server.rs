@@ -79,8 +79,17 @@ impl Server {
         query(&self.url_of(database), statements)
     }
 
-    /// Ends the server with a signal and starts it again; with `PROMOTE`, a synchronous standby takes its
-    /// place.
+    /// Makes a standby that gets nothing more from now on, as one that follows asynchronously lags behind.
+    pub fn make_lagging_standby(&mut self) {
+        let commands = self.commands.as_mut().unwrap();
+        writeln!(commands, "LAG").unwrap();
+        let lagging = self.directory.join("lagging");
+        wait_until(|| lagging.exists());
+        std::fs::remove_file(&lagging).unwrap();
+    }
+
+    /// Ends the server with a signal and starts it again; with `PROMOTE`, the standby that lags takes its place, or
+    /// else a synchronous one.
     pub fn restart(&mut self, signal: &str) {
         let ready = self.directory.join("ready");
         std::fs::remove_file(&ready).unwrap();

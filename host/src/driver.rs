@@ -170,7 +170,7 @@ impl Driver {
 
     async fn run_loop(&mut self, stop: &mut StopSignal) -> Result<Status, DriverError> {
         let mut lease = self.journal.lease_status();
-        let mut taken_over = lease.clone();
+        let (mut taken_over, mut server) = (lease.clone(), lease.clone());
         loop {
             let (invocations, state) = self.apply_effects(stop).await?;
             self.start(invocations).await?;
@@ -210,6 +210,7 @@ impl Driver {
                     }
                 }
                 error = taken_over.lost() => return Err(error.into()),
+                () = server.reconnected() => journal.store().ensure_stored()?,
                 () = lease.next_confirmation(), if holds_calls => guests.make_calls(journal).await?,
                 // Last, because the external program may send messages faster than they can be
                 // processed.

@@ -337,7 +337,8 @@ pub trait Lease: Send {
     /// Appends events: all of them or none. When it returns, they survive what `durability` says,
     /// and so does everything that was appended before. After an error the run ends, and none of
     /// the events counts for it; they may nevertheless be present when the run is opened again. Fails
-    /// with `StoreError::Lost` if the storage has less than it had acknowledged.
+    /// with `StoreError::Lost` if the storage has less than it had acknowledged, and what is missing is not known
+    /// here any more.
     ///
     /// The events belong to the current lineage. If the first one is a fork, they start a new
     /// lineage, at the checkpoint that the fork names. If more events follow in the same call, the
@@ -370,6 +371,12 @@ pub trait Lease: Send {
     /// Returns whether this is certainly still the newest lease, from now on.
     fn status(&self) -> LeaseStatus {
         LeaseStatus::permanent()
+    }
+
+    /// Stores again what a server lost of what was appended, if it went back to an earlier state and that is
+    /// possible. Each change does this, too. Fails if it is not possible; succeeds if the server cannot be reached.
+    fn ensure_stored(&mut self) -> Result<(), StoreError> {
+        Ok(())
     }
 
     /// Returns the caps above the run.

@@ -327,12 +327,14 @@ impl CommandQueue {
     ) -> Result<(), DriverError> {
         let before = journal.next_line();
         let mut status = journal.lease_status();
+        let mut server = status.clone();
         while journal.next_line() == before {
             tokio::select! {
                 biased;
                 // Nothing runs that could be ended, so whoever wants that is told that the run has ended.
                 Some(command) = self.next() => drop(wait(command.execute(journal, run_state))?),
                 taken_over = status.lost() => return Err(taken_over.into()),
+                () = server.reconnected() => journal.store().ensure_stored()?,
             }
         }
         while let Some(command) = self.next_now() {

@@ -11,6 +11,8 @@ mod mail;
 pub(super) mod postgres_server;
 mod random_scripts;
 #[cfg(feature = "postgres")]
+mod restoring;
+#[cfg(feature = "postgres")]
 mod work;
 
 #[cfg(feature = "postgres")]

@@ -24,6 +24,17 @@ pub(in crate::storage) struct KnownEvent {
     pub sum: u32,
 }
 
+#[cfg(feature = "postgres")]
+impl KnownEvent {
+    /// Returns the newest event of a lineage, if it has any of its own.
+    pub(in crate::storage) fn newest_of(line: &StoredLineage) -> Option<Self> {
+        (line.events > line.start()).then(|| Self {
+            key: event_key(line.id, line.events),
+            sum: line.last_checksum,
+        })
+    }
+}
+
 /// Returns the numbers in the row of an event: its key, its first public line, the number of its lines, its
 /// time and whether it concerns a checkpoint.
 pub(in crate::storage) fn event_numbers(n: i64, record: &Record) -> [i64; 5] {
@@ -58,6 +69,12 @@ impl EncodedEvents {
     #[cfg(feature = "postgres")]
     pub(in crate::storage) fn bytes(&self) -> u64 {
         self.0.iter().map(|event| event.body.len() as u64).sum()
+    }
+
+    /// Returns how many there are.
+    #[cfg(feature = "postgres")]
+    pub(in crate::storage) fn count(&self) -> usize {
+        self.0.len()
     }
 
     /// Returns the last one.

@@ -156,7 +156,7 @@ pub enum StoreError {
         path: PathBuf,
     },
     /// The server of a database went back to an earlier state of a run, in which nothing is missing
-    /// that it had to keep.
+    /// that it had to keep, and which is too old to bring it up to the newest one.
     #[error(
         "the server of `{}` was restarted and has lost the newest events of the run, none of which it had to keep; \
          resume the run",
@@ -484,6 +484,12 @@ impl StoreError {
                 what: source.to_string(),
             },
         }
+    }
+
+    /// Whether a database refused a change because it is in an earlier state than it was.
+    #[cfg(feature = "postgres")]
+    pub(super) fn is_behind(&self) -> bool {
+        matches!(self, Self::Lost { .. } | Self::RolledBack { .. })
     }
 
     pub(super) fn lost(path: &Path, what: impl Into<String>) -> Self {

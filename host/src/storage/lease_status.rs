@@ -32,6 +32,8 @@ pub enum Heartbeat {
 pub struct LeaseStatus {
     /// `None` if nobody can take the run over.
     heartbeat: Option<watch::Receiver<Heartbeat>>,
+    /// How often the server was connected to again.
+    reconnections: Option<watch::Receiver<u64>>,
     /// Where the run is kept, for messages.
     path: PathBuf,
 }
@@ -46,7 +48,17 @@ impl LeaseStatus {
     pub fn depending_on(heartbeat: watch::Receiver<Heartbeat>, path: &Path) -> Self {
         Self {
             heartbeat: Some(heartbeat),
+            reconnections: None,
             path: path.into(),
+        }
+    }
+
+    /// Returns the same for a lease in a server, with a count of how often that was connected to again.
+    #[cfg(feature = "postgres")]
+    pub(super) fn counting(self, reconnections: watch::Receiver<u64>) -> Self {
+        Self {
+            reconnections: Some(reconnections),
+            ..self
         }
     }
 
@@ -75,6 +87,18 @@ impl LeaseStatus {
             if self.is_confirmed() {
                 return;
             }
+        }
+    }
+
+    /// Returns once the server was connected to again, so that it may be another one, which lacks what was
+    /// stored last.
+    pub async fn reconnected(&mut self) {
+        let again = match &mut self.reconnections {
+            Some(reconnections) => reconnections.changed().await.is_ok(),
+            None => false,
+        };
+        if !again {
+            std::future::pending::<()>().await;
         }
     }
 

@@ -35,12 +35,20 @@ pub(super) const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Identifies a request that is kept in a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MailId(pub(super) i64);
+pub struct MailId {
+    pub(super) number: i64,
+    /// When it was sent, in microseconds since 1970 by the server's clock. A database that goes back to an
+    /// earlier state gives the same number to another request.
+    pub(super) sent_us: i64,
+}
 
 #[cfg(test)]
 impl MailId {
     /// An id for tests that have no database.
-    pub(crate) const EXAMPLE: Self = Self(1);
+    pub(crate) const EXAMPLE: Self = Self {
+        number: 1,
+        sent_us: 0,
+    };
 }
 
 /// The reply to a request that is kept in a database.

@@ -3,7 +3,8 @@
 //!
 //! The rows of a run, and the bytes in them, are those of an SQLite database: what a run contains
 //! is read by the same code (`storage::reader`) through `rows`. Here, `schema` creates the tables,
-//! `run_name` finds runs, `runs` opens and creates them, `owner` decides which process may change one, `lease` changes it,
+//! `run_name` finds runs, `runs` opens and creates them, `owner` decides which process may change one, `lease` changes it (`change`) and stores again what a database lost that
+//! went back to an earlier state (`recent`, `restore`),
 //! `mail` brings requests to the owner, `work` gives runs to workers when they are due (`schedule`), `watch` takes them from
 //! dead ones, `caps` limits what runs cost together, `administer` is for operators, and `clean_up` removes what killed processes left.
 //!
@@ -14,6 +15,7 @@
 mod administer;
 mod append;
 mod caps;
+mod change;
 mod clean_up;
 mod connect;
 mod connection;
@@ -22,9 +24,12 @@ mod heartbeat;
 mod lease;
 mod mail;
 mod mail_text;
+mod new_run;
 mod notifications;
 mod owner;
 mod per_database;
+mod recent;
+mod restore;
 mod rows;
 mod run_name;
 mod runs;
@@ -37,8 +42,6 @@ mod write;
 mod writer;
 
 pub(super) use administer::{fence, has_run, prepare, set_intake};
-#[cfg(test)]
-pub(super) use append::lose_newest;
 pub(super) use caps::{change_cap, read_caps};
 #[cfg(test)]
 pub(super) use clean_up::{clean_up, leave_behind};
@@ -54,9 +57,11 @@ pub(super) use mail::{DatabaseMailbox, receive_requests, request_owner};
 pub(super) use owner::declare_dead;
 pub(super) use owner::{OwnerWait, holder};
 pub(super) use run_name::list_runs;
+#[cfg(test)]
+pub(super) use run_name::tamper;
 pub(super) use runs::{
-    VacantRun, open_reader, place_run, require_run, require_vacant, run_identity, take_lease,
-    vacate,
+    VacantRun, open_reader, place_run, require_run, require_vacant, run_identity,
+    take_lease, vacate,
 };
 #[cfg(test)]
 pub(super) use schema::MIGRATIONS;

@@ -15,7 +15,7 @@ use crate::storage::{
 use crate::wait::wait;
 
 /// Appends records one by one.
-fn append(lease: &mut dyn Lease, records: &[Record]) {
+pub(super) fn append(lease: &mut dyn Lease, records: &[Record]) {
     for record in records {
         lease
             .append(std::slice::from_ref(record), Durability::Full)
@@ -24,7 +24,7 @@ fn append(lease: &mut dyn Lease, records: &[Record]) {
 }
 
 /// Checks that a run has these records and this state.
-fn check_content(lease: &dyn Lease, records: &[Record], end: &Environment) {
+pub(super) fn check_content(lease: &dyn Lease, records: &[Record], end: &Environment) {
     assert_eq!(lease.records(0, usize::MAX).unwrap(), records);
     let saved = lease.load(&StateSelector::Head).unwrap();
     assert_eq!(loaded_state(&saved), *end);
@@ -136,52 +136,6 @@ fn a_run_may_be_taken_over_again_and_again() {
         let saved = storage.lease().load(&StateSelector::Head).unwrap();
         assert_eq!(loaded_state(&saved), end);
     });
-}
-
-#[cfg(feature = "postgres")]
-#[test]
-fn a_database_that_lost_acknowledged_events_is_not_appended_to() {
-    let Some(mut storage) = super::DatabaseStorage::new(&fresh()) else {
-        return;
-    };
-    let (records, _) = scripted_run(&pseudorandom(34, 1000), 60);
-    append(storage.lease(), &records[..40]);
-    crate::storage::postgres::lose_newest(&storage.url, 3);
-    for durability in [Durability::Process, Durability::Full] {
-        let refused = storage.lease().append(&records[40..41], durability);
-        assert!(
-            matches!(refused, Err(StoreError::Lost { .. })),
-            "{refused:?}"
-        );
-    }
-    storage.reopen();
-    append(storage.lease(), &records[37..]);
-    let saved = storage.lease().load(&StateSelector::Head).unwrap();
-    assert_eq!(loaded_state(&saved), replay(&records));
-}
-
-#[cfg(feature = "postgres")]
-#[test]
-fn a_database_that_lost_only_what_it_need_not_keep_says_so() {
-    let Some(mut storage) = super::DatabaseStorage::new(&fresh()) else {
-        return;
-    };
-    let (records, _) = scripted_run(&pseudorandom(39, 1000), 60);
-    append(storage.lease(), &records[..40]);
-    for record in &records[40..43] {
-        let one = std::slice::from_ref(record);
-        storage.lease().append(one, Durability::Process).unwrap();
-    }
-    crate::storage::postgres::lose_newest(&storage.url, 2);
-    let refused = storage.lease().append(&records[43..44], Durability::Full);
-    assert!(
-        matches!(refused, Err(StoreError::RolledBack { .. })),
-        "{refused:?}"
-    );
-    storage.reopen();
-    append(storage.lease(), &records[41..]);
-    let saved = storage.lease().load(&StateSelector::Head).unwrap();
-    assert_eq!(loaded_state(&saved), replay(&records));
 }
 
 #[cfg(feature = "postgres")]

@@ -7,7 +7,9 @@ use std::time::Duration;
 use super::{DatabaseStorage, TestStorage, fresh, pseudorandom};
 use crate::server::{ReplyStatus, RunOperation, RunReply, RunRequest};
 use crate::storage::database_url::DatabaseUrl;
-use crate::storage::postgres::{DatabaseMailbox, receive_requests, request_owner, send_request};
+use crate::storage::postgres::{
+    DatabaseMailbox, receive_requests, request_owner, send_request, tamper,
+};
 use crate::storage::script::scripted_run;
 use crate::storage::{
     Append, Durability, IncomingRequest, Lease, MailReply, RequestOutcome, StoreError,
@@ -97,6 +99,56 @@ fn a_request_becomes_events_once_whichever_owner_dies() {
     let other = send_request(&url, &request("two"));
     assert_eq!(third.next().request, request("two"));
     assert_eq!(other(), None);
+}
+
+#[test]
+fn a_request_that_a_database_takes_for_a_new_one_becomes_events_once() {
+    let Some(mut storage) = DatabaseStorage::new(&fresh()) else {
+        return;
+    };
+    let (records, _) = scripted_run(&pseudorandom(43, 1000), 12);
+    let url = storage.url.clone();
+    let reply = send_request(&url, &request("one"));
+    let owner = SilentOwner::of(&url, storage.lease());
+    let replies = [MailReply {
+        id: owner.next().id.unwrap(),
+        reply: done("done"),
+    }];
+    let append = Append {
+        replies: &replies,
+        ..Append::new(&records[..9], Durability::Full)
+    };
+    let appended = storage.lease().begin_append(append).finish_blocking();
+    appended.unwrap();
+
+    // The database goes back to before the request was taken up.
+    tamper(&url, "DELETE FROM strata.event WHERE run = $1");
+    tamper(
+        &url,
+        "UPDATE strata.mail SET epoch = NULL, reply = NULL WHERE run = $1",
+    );
+    drop(owner);
+    let owner = SilentOwner::of(&url, storage.lease());
+    let other = send_request(&url, &request("two"));
+    assert_eq!(owner.next().request, request("two"));
+    assert_eq!((reply(), other()), (None, None));
+    storage.lease().ensure_stored().unwrap();
+    assert_eq!((reply(), other()), (Some(done("done")), None));
+    assert_eq!(storage.lease().records(0, 99).unwrap(), records[..9]);
+
+    // The number of a request that was lost is given to another, which has not been answered.
+    tamper(&url, "DELETE FROM strata.event WHERE run = $1");
+    tamper(
+        &url,
+        "UPDATE strata.mail SET sent_at = sent_at + interval '1 s', reply = NULL WHERE run = $1",
+    );
+    let more = Append::new(&records[9..], Durability::Full);
+    storage
+        .lease()
+        .begin_append(more)
+        .finish_blocking()
+        .unwrap();
+    assert_eq!(reply(), None);
 }
 
 #[test]

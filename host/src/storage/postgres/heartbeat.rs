@@ -72,6 +72,7 @@ impl OwnerHeartbeat {
     /// Returns the status of a lease that depends on it.
     pub(super) fn lease_status(&self, path: &Path) -> LeaseStatus {
         LeaseStatus::depending_on(self.newest.clone(), path)
+            .counting(self.all.beats.reconnections.subscribe())
     }
 
     /// Returns what this process may spend of the caps in the database.
@@ -96,6 +97,7 @@ impl Heartbeats {
                 owners: Owners::default(),
                 caps: cap_accounts(&url, &holder),
                 holder,
+                reconnections: watch::Sender::new(0),
             };
             let background = background(&url.to_path())?;
             Ok(Self {
@@ -113,6 +115,8 @@ struct Beats {
     caps: Arc<CapAccounts>,
     /// The name under which this process holds slices of caps.
     holder: Arc<str>,
+    /// How often the server was connected to again.
+    reconnections: watch::Sender<u64>,
 }
 
 /// The owners whose heartbeats rise, by name, and who is told of that.
@@ -145,13 +149,17 @@ impl Owners {
 async fn beat(url: DatabaseUrl, beats: Beats) {
     let mut cleaned_up: Option<Instant> = None;
     let mut client: Option<Client> = None;
+    let mut connections = 0;
     let mut pause = BEAT_INTERVAL;
     loop {
         tokio::time::sleep(pause).await;
         let connected = match client.take() {
             Some(client) => client,
             None => match connect(url.clone(), None).await {
-                Ok(new) => new,
+                Ok(new) => {
+                    connections += 1;
+                    new
+                }
                 Err(error) => {
                     tracing::debug!("the heartbeat is late: {error}");
                     pause = BEAT_RETRY;
@@ -172,6 +180,11 @@ async fn beat(url: DatabaseUrl, beats: Beats) {
             continue;
         }
         pause = BEAT_INTERVAL;
+        // The first one is none that was opened again.
+        beats.reconnections.send_if_modified(|count| {
+            let before = std::mem::replace(count, connections - 1);
+            before != *count
+        });
         if cleaned_up.is_none_or(|at| at.elapsed() >= CLEAN_UP_INTERVAL) {
             cleaned_up = Some(Instant::now());
             // No heartbeat waits for rows that somebody has locked.

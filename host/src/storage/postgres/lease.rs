@@ -1,4 +1,5 @@
-//! A lease of a run in PostgreSQL. Each change is refused if there is a newer lease.
+//! A lease of a run in PostgreSQL. Each change is refused if there is a newer lease. If one is refused because the
+//! database went back to an earlier state, it is made again once what the database lost was stored again.
 
 use std::cell::Cell;
 use std::future::Future;
@@ -7,31 +8,36 @@ use std::sync::Arc;
 use strata_core::record::id::Digest;
 use strata_core::record::money::Usd;
 use strata_core::state::environment::Environment;
-use tokio_postgres::types::Type;
 
-use super::administer::require_open;
-use super::append::{AppendRight, change_repeatably, refusal, synchronous_commit};
+use super::administer::read_settings;
+use super::append::AppendRight;
+use super::change::{NewLineage, RunChange, change, change_once};
 use super::connect::{StatementError, on_another_thread};
 use super::connection::Connection;
 use super::owner::Ownership;
+use super::recent::{LeaseChanges, RecentChanges};
+use super::restore::restore_changes;
 use super::rows::{PostgresReader, PostgresRows};
+use super::write;
 use super::writer::{AppendRequest, Writers};
-use super::{schedule, write};
 use crate::blob::Blobs;
 use crate::storage::codec::MessageBundle;
 use crate::storage::current_lineage::{CurrentLineage, NewBranch, NewSnapshot};
 use crate::storage::encoded_events::{EncodedEvents, KnownEvent};
 use crate::storage::error::StoreError;
-use crate::storage::lineage::{KeyRange, StoredLineage, StoredRun, event_key, key_range};
+use crate::storage::lineage::{KeyRange, StoredLineage, key_range};
 use crate::storage::prune_plan::PrunePlanner;
-use crate::storage::reader::Reader;
+use crate::storage::reader::{Reader, branch_of};
 use crate::storage::rows::RunRows;
 use crate::storage::snapshot::{EncodedSnapshot, MAX_SNAPSHOT_BYTES, SnapshotRows};
-use crate::storage::work::{NewSubmission, RunSchedule};
+use crate::storage::work::RunSchedule;
 use crate::storage::{
     Append, Appending, BuildState, CheckpointRow, Durability, Epoch, Lease, LeaseStatus,
     LineageRow, LoadedState, Pruned, Record, RunCaps, SavedDefinition, StateSelector,
 };
+
+/// How often a change is made again because the database went back meanwhile.
+const MAX_RESTORES: u32 = 3;
 
 /// A lease of a run in a database. Dropping it gives the run up.
 #[derive(Debug)]
@@ -43,6 +49,12 @@ pub(in crate::storage) struct PostgresLease {
     /// The range in which the keys of the run's bundles are.
     bundle_keys: KeyRange,
     current: CurrentLineage,
+    /// What was changed lately.
+    recent: LeaseChanges,
+    /// Which restored copy of the database this is.
+    incarnation: String,
+    /// The files that were stored since the last event.
+    new_files: Vec<Digest>,
     /// The last event that was appended with full durability.
     kept: Option<KnownEvent>,
     /// The largest key of a bundle that was used. It is read when it is first needed.
@@ -66,9 +78,15 @@ impl PostgresLease {
         let same = reader.begin_read()?;
         let current = CurrentLineage::load(&reader, reader.rows.run()?.lineage)?;
         let bundle_keys = key_range(reader.rows.first_lineage()?);
+        let incarnation = read_settings(&reader.rows.connection)?.incarnation;
         drop(same);
+        let url = reader.rows.connection.url();
+        let recent = RecentChanges::of_database(url)?;
         Ok(Self {
-            writers: Writers::of_database(reader.rows.connection.url())?,
+            writers: Writers::of_database(url)?,
+            recent: LeaseChanges::begin(recent, run, KnownEvent::newest_of(current.line())),
+            incarnation,
+            new_files: Vec::new(),
             reader,
             caps: owner.caps.join(owner.scope.clone()),
             owner,
@@ -87,15 +105,11 @@ impl PostgresLease {
 
     /// Returns the right under which the current lineage is changed.
     fn right(&self) -> AppendRight {
-        let line = self.current.line();
-        let before = (line.events > line.start()).then(|| KnownEvent {
-            key: event_key(line.id, line.events),
-            sum: line.last_checksum,
-        });
         AppendRight {
             run: self.reader.rows.run,
             epoch: self.owner.epoch,
-            before,
+            owner: Arc::clone(&self.owner.owner),
+            before: KnownEvent::newest_of(self.current.line()),
         }
     }
 
@@ -109,31 +123,88 @@ impl PostgresLease {
         change(self.connection(), &self.right(), durability, work)
     }
 
-    /// Does the same on another thread.
-    fn begin_change(
-        &self,
+    /// Does the same on another thread, and does it again after what the database lost has been stored again.
+    async fn change_elsewhere(
+        &mut self,
         durability: Durability,
-        work: impl Fn(&Connection) -> Result<(), StatementError> + Send + 'static,
-    ) -> impl Future<Output = Result<(), StoreError>> + Send + 'static {
-        let (connection, right) = (self.connection().another(), self.right());
-        async move {
+        work: impl Fn(&Connection) -> Result<(), StatementError> + Clone + Send + 'static,
+    ) -> Result<(), StoreError> {
+        let mut restores = 0;
+        loop {
+            let (connection, right) = (self.connection().another(), self.right());
             let path = connection.path().to_path_buf();
+            let work = work.clone();
             let work = move || change(&connection, &right, durability, work);
-            on_another_thread(&path, work).await
+            match on_another_thread(&path, work).await {
+                Err(error) if self.restore_after(&error, &mut restores)? => {}
+                done => return done,
+            }
         }
+    }
+
+    /// Makes a change, and remembers it.
+    fn make(&mut self, durability: Durability, new: RunChange) -> Result<(), StoreError> {
+        self.restoring(|lease| {
+            let run = lease.reader.rows.run;
+            lease.change(durability, |connection| new.write(connection, run))
+        })?;
+        self.recent.note(new);
+        Ok(())
+    }
+
+    /// Does something that is refused if the database went back, and does it again after what was lost
+    /// has been stored again.
+    fn restoring<T>(
+        &mut self,
+        work: impl Fn(&mut Self) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let mut restores = 0;
+        loop {
+            match work(self) {
+                Err(error) if self.restore_after(&error, &mut restores)? => {}
+                done => return done,
+            }
+        }
+    }
+
+    /// Stores again what the database lost, if something was refused with this error because it went back.
+    /// Returns whether what was refused can be done again. `restores` counts how often that was so.
+    fn restore_after(
+        &mut self,
+        error: &StoreError,
+        restores: &mut u32,
+    ) -> Result<bool, StoreError> {
+        *restores += 1;
+        if !error.is_behind() || *restores > MAX_RESTORES {
+            return Ok(false);
+        }
+        let history = self.recent.history();
+        let connection = self.connection();
+        if !restore_changes(connection, &self.right(), &self.incarnation, &history)? {
+            return Ok(false);
+        }
+        // Rows of lineages and states are not stored again. From here on, those are known that are there.
+        let newest = KnownEvent::newest_of(self.current.line());
+        self.continue_with(self.current.line().id)?;
+        self.last_bundle.set(None);
+        self.stored_bytes = None;
+        self.kept = newest;
+        Ok(KnownEvent::newest_of(self.current.line()) == newest)
     }
 
     /// Writes the row of the current lineage if it lags behind.
     fn write_row_if_behind(&mut self) -> Result<(), StoreError> {
-        let Some(line) = self.current.row_behind() else {
-            return Ok(());
-        };
-        let run = self.reader.rows.run;
-        self.change(Durability::Process, |connection| {
-            write::update_lineage(connection, run, &line)
-        })?;
-        self.current.note_row_written(&line);
-        Ok(())
+        self.restoring(|lease| {
+            let Some(line) = lease.current.row_behind() else {
+                return Ok(());
+            };
+            let run = lease.reader.rows.run;
+            lease.change(Durability::Process, |connection| {
+                write::update_lineage(connection, run, &line)
+            })?;
+            lease.current.note_row_written(&line);
+            Ok(())
+        })
     }
 
     /// Makes a lineage the current one.
@@ -144,78 +215,86 @@ impl PostgresLease {
 
     /// Begins to append events to the current lineage.
     fn append_to_current<'a>(&'a mut self, append: Append<'a>) -> Appending<'a> {
-        let Append {
-            records,
-            replies,
-            durability,
-            ..
-        } = append;
-        let mut line = self.current.line().clone();
-        let events = EncodedEvents::following(&mut line, records);
-        let bytes = events.bytes();
-        let newest = events.last();
-        let row = self.current.is_row_due(&line).then(|| line.clone());
-        let appended = self.writers.append(AppendRequest {
-            path: self.connection().path().into(),
-            right: self.right(),
-            events,
-            kept: self.kept,
-            row: row.clone(),
-            replies: replies.to_vec(),
-            durability,
-        });
+        let mut encoded = self.encode(append);
+        let mut appended = self.writers.append(encoded.request.clone());
         // What was appended is not known if nobody waits for the answer.
         self.has_failed = true;
         Appending::Pending(Box::pin(async move {
-            appended.await?;
-            self.has_failed = false;
-            self.note_stored(newest, bytes, durability);
-            if let Some(row) = row {
-                self.current.note_row_written(&row);
+            let mut restores = 0;
+            while let Err(error) = appended.await {
+                if !self.restore_after(&error, &mut restores)? {
+                    return Err(error);
+                }
+                encoded = self.encode(append);
+                appended = self.writers.append(encoded.request.clone());
             }
-            self.current.note_appended(line, records);
+            self.has_failed = false;
+            self.note_appended(encoded, append.records);
             Ok(())
         }))
     }
 
-    /// Notes that events are stored, of which `newest` is the last.
-    fn note_stored(&mut self, newest: Option<KnownEvent>, bytes: u64, durability: Durability) {
+    /// Encodes events that are to be appended to the current lineage.
+    fn encode(&self, append: Append<'_>) -> EncodedAppend {
+        let mut line = self.current.line().clone();
+        let events = EncodedEvents::following(&mut line, append.records);
+        EncodedAppend {
+            request: AppendRequest {
+                path: self.connection().path().into(),
+                right: self.right(),
+                events: events.into(),
+                files: self.new_files.clone(),
+                kept: self.kept,
+                row: self.current.is_row_due(&line).then(|| line.clone()),
+                replies: append.replies.to_vec(),
+                durability: append.durability,
+            },
+            line,
+        }
+    }
+
+    /// Notes that events were appended to the current lineage.
+    fn note_appended(&mut self, appended: EncodedAppend, records: &[Record]) {
+        let EncodedAppend { line, request } = appended;
+        self.new_files.clear();
+        self.note_stored(&request.events, request.durability);
+        if let Some(row) = request.row {
+            self.current.note_row_written(&row);
+        }
+        self.current.note_appended(line, records);
+        self.recent.note(RunChange::Events {
+            events: request.events,
+            replies: request.replies,
+        });
+    }
+
+    /// Notes that events are stored.
+    fn note_stored(&mut self, events: &EncodedEvents, durability: Durability) {
         if durability == Durability::Full {
-            self.kept = newest;
+            self.kept = events.last();
         }
         if let Some(stored) = &mut self.stored_bytes {
-            *stored += bytes;
+            *stored += events.bytes();
         }
     }
 
     /// Appends events with which a lineage begins that branches off a checkpoint.
-    fn append_branch(
-        &mut self,
-        branch: &NewBranch,
-        records: &[Record],
-        durability: Durability,
-    ) -> Result<(), StoreError> {
+    fn append_branch(&mut self, branch: &NewBranch, append: Append<'_>) -> Result<(), StoreError> {
         self.write_row_if_behind()?;
-        let mut line = branch.line.clone();
-        let events = EncodedEvents::following(&mut line, records);
-        let current = match branch.becomes_current {
-            true => line.id,
-            false => self.current.line().id,
-        };
-        let next_line = branch.next_line as i64;
-        let right = self.right();
-        let run = right.run;
-        let is_inserted = transact(self.connection(), &right, durability, &|connection| {
-            write::insert_lineage(connection, run, &line)?;
-            write::update_run(connection, run, current, next_line)?;
-            events.insert(connection, run)
-        })?;
-        if !is_inserted {
-            return Err(refusal(self.connection(), &right)?);
-        }
-        self.note_stored(events.last(), events.bytes(), durability);
+        let new = NewLineage::beginning_with(append.records, branch, self.current.line().id);
+        let (run, new) = (self.reader.rows.run, Arc::new(new));
+        let added = RunChange::Branch(Arc::clone(&new));
+        // If it was added although the answer was lost, it must not be added again.
+        change_once(
+            self.connection(),
+            &self.right(),
+            append.durability,
+            |connection| added.write(connection, run),
+        )?;
+        self.note_stored(&new.events, append.durability);
+        self.recent.note(added);
         match branch.becomes_current {
-            true => self.continue_with(line.id),
+            true => self.continue_with(new.line.id),
             false => Ok(()),
         }
     }
@@ -283,49 +362,17 @@ impl PostgresLease {
     }
 }
 
+/// Events that are to be appended, and the lineage with them.
+struct EncodedAppend {
+    line: StoredLineage,
+    request: AppendRequest,
+}
+
 /// A snapshot that was saved.
 struct SavedSnapshot {
     bundles: Vec<MessageBundle>,
     /// About how many bytes the run has now.
     stored_bytes: u64,
-}
-
-/// Runs `work` in a transaction, unless there is a newer lease. It may be run again if the connection
-/// breaks.
-fn change(
-    connection: &Connection,
-    right: &AppendRight,
-    durability: Durability,
-    work: impl Fn(&Connection) -> Result<(), StatementError>,
-) -> Result<(), StoreError> {
-    change_repeatably(connection, right, |connection| {
-        transact(connection, right, durability, &work)
-    })
-}
-
-/// Runs `work` in a transaction, unless there is a newer lease. Returns whether there is none.
-fn transact(
-    connection: &Connection,
-    right: &AppendRight,
-    durability: Durability,
-    work: &dyn Fn(&Connection) -> Result<(), StatementError>,
-) -> Result<bool, StatementError> {
-    let begin = format!(
-        "BEGIN; SET LOCAL synchronous_commit TO {}",
-        synchronous_commit(durability)
-    );
-    connection.transact(&begin, || {
-        let sql = "SELECT FROM strata.run WHERE id = $1 AND epoch = $2 FOR NO KEY UPDATE";
-        let arguments = [
-            (&right.run as _, Type::INT8),
-            (&right.epoch as _, Type::INT8),
-        ];
-        if connection.query_optional(sql, &arguments)?.is_none() {
-            return Ok(false);
-        }
-        work(connection)?;
-        Ok(true)
-    })
 }
 
 impl Drop for PostgresLease {
@@ -351,14 +398,33 @@ impl Lease for PostgresLease {
         if append.records.is_empty() {
             return Appending::Done(Ok(()));
         }
-        match NewBranch::beginning_with(append.records, &self.reader) {
-            Ok(None) => self.append_to_current(append),
-            Ok(Some(branch)) => {
-                let appended = self.append_branch(&branch, append.records, append.durability);
-                self.has_failed |= appended.is_err();
-                Appending::Done(appended)
+        if branch_of(append.records).is_none() {
+            return self.append_to_current(append);
+        }
+        let appended = self.restoring(|lease| {
+            let branch = NewBranch::beginning_with(append.records, &lease.reader)?;
+            match branch {
+                Some(branch) => lease.append_branch(&branch, append),
+                None => Ok(()),
             }
-            Err(error) => Appending::Done(Err(error)),
+        });
+        self.has_failed |= appended.is_err();
+        Appending::Done(appended)
+    }
+
+    fn ensure_stored(&mut self) -> Result<(), StoreError> {
+        let look = |lease: &mut Self| {
+            // If the connection breaks meanwhile, this is called again.
+            change_once(
+                lease.connection(),
+                &lease.right(),
+                Durability::Process,
+                |_| Ok(()),
+            )
+        };
+        match self.restoring(look) {
+            Err(StoreError::Unreachable { .. }) => Ok(()),
+            done => done,
         }
     }
 
@@ -379,16 +445,24 @@ impl Lease for PostgresLease {
     }
 
     fn begin_save_snapshot<'a>(&'a mut self, env: &'a Environment) -> Appending<'a> {
-        let new = self.current.new_snapshot(env);
+        let mut new = self.current.new_snapshot(env);
         if !new.fits() {
             return Appending::Done(self.current.note_snapshot(&new, Ok(None)));
         }
-        let saving = match self.begin_insert_newest(&new) {
-            Ok(saving) => saving,
-            Err(error) => return Appending::Done(self.current.note_snapshot(&new, Err(error))),
-        };
         Appending::Pending(Box::pin(async move {
-            let saved = saving.await;
+            let mut restores = 0;
+            let saved = loop {
+                let saved = match self.begin_insert_newest(&new) {
+                    Ok(saving) => saving.await,
+                    Err(error) => Err(error),
+                };
+                match saved {
+                    Err(error) if self.restore_after(&error, &mut restores)? => {
+                        new = self.current.new_snapshot(env);
+                    }
+                    saved => break saved,
+                }
+            };
             if let Ok(saved) = &saved {
                 self.stored_bytes = Some(saved.stored_bytes);
             }
@@ -408,10 +482,7 @@ impl Lease for PostgresLease {
         self.write_row_if_behind()?;
         let next_line = self.reader.next_line()? as i64;
         let id = self.reader.require_lineage(lineage)?.id;
-        let run = self.reader.rows.run;
-        self.change(Durability::Full, |connection| {
-            write::update_run(connection, run, id, next_line)
-        })?;
+        self.make(Durability::Full, RunChange::Lineage { id, next_line })?;
         self.continue_with(id)
     }
 
@@ -437,12 +508,10 @@ impl Lease for PostgresLease {
             Ok(None) => return Appending::Done(Ok(())),
             Err(error) => return Appending::Done(Err(error)),
         };
-        let (run, row) = (self.reader.rows.run, line.clone());
-        let forgetting = self.begin_change(Durability::Process, move |connection| {
-            write::update_lineage(connection, run, &row)
-        });
         Appending::Pending(Box::pin(async move {
-            forgetting.await?;
+            let (run, row) = (self.reader.rows.run, line.clone());
+            let write = move |connection: &Connection| write::update_lineage(connection, run, &row);
+            self.change_elsewhere(Durability::Process, write).await?;
             self.current.note_row_written(&line);
             self.current.note_forgotten(line);
             Ok(())
@@ -484,11 +553,15 @@ impl Lease for PostgresLease {
     }
 
     fn begin_put_blobs<'a>(&'a mut self, blobs: Blobs) -> Appending<'a> {
-        let run = self.reader.rows.run;
-        let putting = self.begin_change(Durability::Process, move |connection| {
-            write::insert_blobs(connection, run, &blobs)
-        });
-        Appending::Pending(Box::pin(putting))
+        Appending::Pending(Box::pin(async move {
+            let (run, new) = (self.reader.rows.run, RunChange::Blobs(blobs.clone()));
+            let added = new.clone();
+            let write = move |connection: &Connection| new.write(connection, run);
+            self.change_elsewhere(Durability::Process, write).await?;
+            self.new_files.extend(blobs.into_keys());
+            self.recent.note(added);
+            Ok(())
+        }))
     }
 
     fn blob(&self, digest: &Digest) -> Result<Option<Arc<[u8]>>, StoreError> {
@@ -500,14 +573,12 @@ impl Lease for PostgresLease {
     }
 
     fn set_definition(&mut self, definition: &SavedDefinition) -> Result<(), StoreError> {
-        let run = self.reader.rows.run;
-        self.change(Durability::Full, |connection| {
-            write::write_definition(connection, run, definition)
-        })
+        let new = RunChange::Definition(Arc::new(definition.clone()));
+        self.make(Durability::Full, new)
     }
 
     fn set_schedule(&mut self, schedule: RunSchedule) -> Result<(), StoreError> {
-        schedule::set_schedule(self.connection(), &self.owner, schedule).map_err(StoreError::from)
+        self.make(Durability::Full, RunChange::Schedule(schedule))
     }
 
     fn note(&self, name: &str) -> Result<Option<String>, StoreError> {
@@ -520,52 +591,10 @@ impl Lease for PostgresLease {
         text: &str,
         durability: Durability,
     ) -> Result<(), StoreError> {
-        let run = self.reader.rows.run;
-        self.change(durability, |connection| {
-            write::write_note(connection, run, name, text)
-        })
-    }
-}
-
-/// A run that is to be inserted into a database.
-pub(super) struct NewPostgresRun<'a> {
-    pub(super) name: &'a str,
-    /// The state that it starts from.
-    pub(super) base: &'a Environment,
-    pub(super) definition: &'a SavedDefinition,
-    pub(super) blobs: &'a Blobs,
-    /// What it is if a worker is to take it.
-    pub(super) submission: Option<&'a NewSubmission<'a>>,
-}
-
-impl NewPostgresRun<'_> {
-    /// Inserts it, and returns its key.
-    pub(super) fn insert(&self, connection: &Connection) -> Result<i64, StatementError> {
-        let lineage = StoredLineage {
-            spent: i64::try_from(self.base.spent.0).unwrap_or(i64::MAX),
-            ..StoredLineage::first(&self.base.lineage.name)
+        let new = RunChange::Note {
+            name: name.into(),
+            text: text.into(),
         };
-        let first = StoredRun {
-            id: lineage.run,
-            name: self.name.into(),
-            epoch: 0,
-            lineage: lineage.id,
-            next_line: crate::storage::FIRST_LINE as i64,
-        };
-        let n = event_key(lineage.id, 0);
-        let state = EncodedSnapshot::encode(self.base);
-        let rows = state.rows(n, key_range(lineage.id).first, Vec::new());
-        connection.transact("BEGIN", || {
-            require_open(connection)?;
-            let run = write::insert_run(connection, &first)?;
-            write::insert_lineage(connection, run, &lineage)?;
-            write::insert_snapshot(connection, run, &rows)?;
-            write::write_definition(connection, run, self.definition)?;
-            write::insert_blobs(connection, run, self.blobs)?;
-            if let Some(submission) = self.submission {
-                schedule::schedule_submission(connection, run, submission)?;
-            }
-            Ok(run)
-        })
+        self.make(durability, new)
     }
 }

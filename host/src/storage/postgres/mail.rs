@@ -14,6 +14,7 @@ use super::connection::Connection;
 use super::mail_text::{decode_reply, decode_request, encode_reply, encode_request};
 use super::notifications::{Subject, Subscription, notify_owner};
 use super::owner::{read_owner, take_from_dead};
+use super::recent::RecentChanges;
 use super::run_name::find_run;
 use crate::abort_on_drop::AbortOnDrop;
 use crate::server::{RunReply, RunRequest};
@@ -59,6 +60,7 @@ pub(in crate::storage) fn receive_requests(
         let requests = Inbox {
             run,
             epoch: epoch.0 as i64,
+            recent: RecentChanges::of_database(url)?,
             subscription: Subscription::begin(url, Subject::Mail(run), Arc::clone(&notified))?,
             notified,
             handler,
@@ -77,6 +79,8 @@ struct Inbox {
     run: i64,
     /// The epoch of the owner, who takes up no more requests when there is a newer one.
     epoch: i64,
+    /// Where the lease notes which requests became events.
+    recent: Arc<RecentChanges>,
     subscription: Subscription,
     notified: Arc<Notify>,
     handler: RequestHandler,
@@ -116,16 +120,24 @@ impl Inbox {
                         WHERE m.run = $1 AND r.epoch = $2 AND m.reply IS NULL \
                           AND (m.epoch IS NULL OR m.epoch < $2) \
                         ORDER BY m.id LIMIT 1 FOR UPDATE OF m SKIP LOCKED \
-                    ) RETURNING id, request";
+                    ) RETURNING id, request, (extract(epoch FROM sent_at) * 1000000)::bigint";
         // What became events has its reply already.
         let reply = "UPDATE strata.mail SET reply = $4 WHERE id = $3 AND reply IS NULL \
                      AND EXISTS (SELECT FROM strata.run WHERE id = $1 AND epoch = $2)";
         let owner = [(&self.run as _, Type::INT8), (&self.epoch as _, Type::INT8)];
         while let Some(row) = client.query_typed_opt(take, &owner).await? {
-            let (id, request): (i64, Vec<u8>) = (row.get(0), row.get(1));
+            let (number, request): (i64, Vec<u8>) = (row.get(0), row.get(1));
+            let id = MailId {
+                number,
+                sent_us: row.get(2),
+            };
+            if self.recent.have_answered(self.run, id) {
+                // The database lost that. The lease stores the reply again, together with the events.
+                continue;
+            }
             let answer = match decode_request(request) {
                 Some(request) => {
-                    let id = Some(MailId(id));
+                    let id = Some(id);
                     (self.handler)(IncomingRequest { request, id }).await
                 }
                 None => RunReply::refused("the request is not understood"),
@@ -136,7 +148,7 @@ impl Inbox {
             let arguments = [
                 run,
                 epoch,
-                (&id as _, Type::INT8),
+                (&number as _, Type::INT8),
                 (&answer as _, Type::BYTEA),
             ];
             client.execute_typed(reply, &arguments).await?;

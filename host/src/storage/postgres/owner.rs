@@ -38,7 +38,7 @@ pub(in crate::storage) enum OwnerWait {
 #[derive(Debug)]
 pub(super) struct Ownership {
     /// The name of this owner, which no other has.
-    owner: String,
+    pub(super) owner: Arc<str>,
     pub(super) run: i64,
     pub(super) epoch: i64,
     /// `None` for a run that a worker took: its heartbeat is that of the worker, which also gives the
@@ -148,7 +148,7 @@ pub(super) fn acquire(
     run: i64,
     wait: OwnerWait,
 ) -> Result<Ownership, StoreError> {
-    let owner = random_name();
+    let owner: Arc<str> = random_name().into();
     ProcessIdentity::current().register(connection, &owner)?;
     let acquired = claim(connection, run, wait, &owner);
     let TakenRun { epoch, scope } = match acquired {
@@ -292,7 +292,7 @@ impl Ownership {
     /// Returns the ownership of a run that a worker took.
     pub(super) fn claimed(run: &ClaimedRun) -> Self {
         Self {
-            owner: run.owner.as_ref().into(),
+            owner: Arc::clone(&run.owner),
             run: run.key,
             epoch: run.epoch,
             heartbeat: None,

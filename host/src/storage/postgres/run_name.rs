@@ -70,6 +70,14 @@ pub(super) fn run_key(connection: &Connection) -> Result<Option<i64>, StoreError
     Ok(row.map(|row| row.get(0)))
 }
 
+/// Changes the rows of a run, whose key is `$1` in the statement, past all rules.
+#[cfg(test)]
+pub(in crate::storage) fn tamper(url: &DatabaseUrl, sql: &str) {
+    let connection = Connection::open(url).unwrap();
+    let run = find_run(&connection).unwrap();
+    connection.execute(sql, &[(&run, Type::INT8)]).unwrap();
+}
+
 /// Returns the key of the run that a connection is for. Fails if there is none.
 pub(super) fn find_run(connection: &Connection) -> Result<i64, StoreError> {
     match run_key(connection)? {

@@ -4,7 +4,6 @@ use tokio_postgres::types::Type;
 
 use super::connect::StatementError;
 use super::connection::Connection;
-use super::owner::Ownership;
 use crate::storage::caps::CapScope;
 use crate::storage::work::{NewSubmission, RunSchedule};
 
@@ -72,22 +71,20 @@ pub(super) fn schedule_submission(
     Ok(())
 }
 
-/// Says when a run is taken up, if workers take it. Its owner's epoch must be the newest.
-pub(super) fn set_schedule(
+/// Says when a run is taken up, if workers take it.
+pub(super) fn write_schedule(
     connection: &Connection,
-    ownership: &Ownership,
+    run: i64,
     schedule: RunSchedule,
 ) -> Result<(), StatementError> {
     let (value, due_ms) = schedule_columns(schedule);
-    let sql = "UPDATE strata.run SET schedule = $3, wake_at = to_timestamp($4::bigint / 1000.0), \
+    let sql = "UPDATE strata.run SET schedule = $2, wake_at = to_timestamp($3::bigint / 1000.0), \
                    scheduled_at = clock_timestamp(), is_requested = false, problem = NULL \
-               WHERE id = $1 AND epoch = $2 AND schedule <> 0";
+               WHERE id = $1 AND schedule <> 0";
     let arguments = [
-        (&ownership.run as _, Type::INT8),
-        (&ownership.epoch as _, Type::INT8),
+        (&run as _, Type::INT8),
         (&value as _, Type::INT2),
         (&due_ms as _, Type::INT8),
     ];
-    connection.execute(sql, &arguments)?;
-    Ok(())
+    connection.execute(sql, &arguments).map(drop)
 }

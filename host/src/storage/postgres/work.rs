@@ -5,6 +5,7 @@
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use strata_core::record::id::Digest;
 use tokio::sync::Notify;
@@ -13,7 +14,8 @@ use tokio_postgres::types::Type;
 use super::administer::read_settings;
 use super::connection::Connection;
 use super::heartbeat::OwnerHeartbeat;
-use super::lease::{NewPostgresRun, PostgresLease};
+use super::lease::PostgresLease;
+use super::new_run::NewPostgresRun;
 use super::notifications::{Subject, Subscription, notify_workers};
 use super::owner::{Ownership, ProcessIdentity, unregister};
 use super::run_name::find_run;
@@ -26,6 +28,9 @@ use crate::storage::database_url::DatabaseUrl;
 use crate::storage::error::StoreError;
 use crate::storage::work::{ClaimedRun, NewSubmission, RunRelease, SubmissionState, WorkerProfile};
 use crate::storage::{DatabaseSettings, LEASE_TIME};
+
+/// How often a worker compares which runs it owns with those that it holds.
+const COMPARE_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Puts a run into a database for a worker to take.
 pub(in crate::storage) fn submit(
@@ -183,6 +188,8 @@ pub(in crate::storage) struct DatabaseWorker {
     held: BTreeSet<i64>,
     /// Whether it may own other runs, because an answer did not arrive or a release failed.
     may_hold_more: bool,
+    /// When it last gave up the runs that it owns and does not hold.
+    compared: Instant,
 }
 
 impl Drop for DatabaseWorker {
@@ -223,6 +230,7 @@ impl DatabaseWorker {
             watch: ProcessWatch::default(),
             held: BTreeSet::new(),
             may_hold_more: false,
+            compared: Instant::now(),
         })
     }
 
@@ -288,7 +296,8 @@ impl DatabaseWorker {
     }
 
     pub(in crate::storage) fn tend(&mut self) -> Result<usize, StoreError> {
-        if self.may_hold_more {
+        // A database that went back to an earlier state has lost that runs were given up.
+        if self.may_hold_more || self.compared.elapsed() >= COMPARE_INTERVAL {
             let sql = "UPDATE strata.run SET owner = NULL, epoch = epoch + 1 \
                        WHERE owner = $1 AND id <> ALL($2)";
             let id: &str = &self.id;
@@ -297,6 +306,7 @@ impl DatabaseWorker {
             self.connection
                 .repeat_if_broken(|connection| connection.execute(sql, &arguments))?;
             self.may_hold_more = false;
+            self.compared = Instant::now();
         }
         self.watch.tend(&self.connection, &self.id)
     }

@@ -8,6 +8,7 @@ use super::connection::Connection;
 use crate::blob::Blobs;
 use crate::storage::SavedDefinition;
 use crate::storage::codec;
+use crate::storage::error::StoreError;
 use crate::storage::lineage::{KeyRange, StoredLineage, StoredRun, event_key, position_of_key};
 use crate::storage::prune_plan::{DropRange, PrunePlan};
 use crate::storage::reader::definition_checksum_input;
@@ -111,12 +112,40 @@ pub(super) fn last_bundle(
     Ok(row.map_or(keys.first, |row| row.get(0)))
 }
 
+/// Fails if the bundles that a state shares with earlier ones are not there any more.
+fn require_shared_bundles(
+    connection: &Connection,
+    run: i64,
+    rows: &SnapshotRows,
+) -> Result<(), StatementError> {
+    let shared = rows.bundles.len() - rows.new_bundles.len();
+    let keys: Vec<i64> = rows.bundles[..shared]
+        .iter()
+        .map(|bundle| bundle.key)
+        .collect();
+    if keys.is_empty() {
+        return Ok(());
+    }
+    let sql = "SELECT count(*) FROM strata.bundle WHERE run = $1 AND n = ANY($2)";
+    let arguments = [(&run as _, Type::INT8), (&keys as _, Type::INT8_ARRAY)];
+    let row = connection.query_optional(sql, &arguments)?;
+    let found: i64 = row.map_or(0, |row| row.get(0));
+    match found as usize == keys.len() {
+        true => Ok(()),
+        false => {
+            let what = "messages of an earlier state are missing";
+            Err(StoreError::lost(connection.path(), what).into())
+        }
+    }
+}
+
 /// Inserts a state and its new bundles.
 pub(super) fn insert_snapshot(
     connection: &Connection,
     run: i64,
     rows: &SnapshotRows,
 ) -> Result<(), StatementError> {
+    require_shared_bundles(connection, run, rows)?;
     for bundle in &rows.new_bundles {
         let sql = "INSERT INTO strata.bundle (run, n, sum, body) VALUES ($1, $2, $3, $4) \
                    ON CONFLICT (run, n) DO UPDATE SET sum = excluded.sum, body = excluded.body";

@@ -9,11 +9,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use strata_core::record::id::Digest;
 use tokio::sync::{mpsc, oneshot};
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Row, Statement};
 
-use super::append::{AppendRight, PATIENCE, synchronous_commit};
+use super::append::{AppendRight, PATIENCE, key_and_sum, push_row, synchronous_commit};
 use super::connect::{Argument, StatementError, background, connect, statement_error};
 use super::mail_text::encode_reply;
 use super::per_database::PerDatabase;
@@ -37,22 +38,27 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(250);
 const FIRST_REPLAN: u32 = 16;
 const LAST_REPLAN: u32 = 4096;
 
-/// Inserts the events of each run whose lease is the newest, and writes the rows of lineages and the
-/// replies to what became these events. Returns the numbers of the requests that were accepted, counted
-/// from 1.
+/// Inserts the events of each run whose lease is the newest and which has the event before them and the files
+/// that they name, and writes the rows of lineages and the replies to what became these events. Returns the
+/// numbers of the requests that were accepted, counted from 1.
 const APPEND: &str = "
     WITH durability AS MATERIALIZED (SELECT set_config('synchronous_commit', $1, true)),
          lease AS MATERIALIZED (
-             SELECT id, epoch FROM strata.run WHERE id = ANY($2::bigint[]) ORDER BY id FOR SHARE
+             SELECT id, epoch, owner FROM strata.run WHERE id = ANY($2::bigint[]) ORDER BY id FOR SHARE
          ),
          accepted AS MATERIALIZED (
              SELECT wanted.request, wanted.run
-             FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[])
-                      WITH ORDINALITY AS wanted (run, epoch, before, sum, request)
-             JOIN lease ON lease.id = wanted.run AND lease.epoch = wanted.epoch
-             WHERE wanted.before < 0
-                OR wanted.sum = (SELECT event.sum FROM strata.event
-                                 WHERE event.run = wanted.run AND event.n = wanted.before)
+             FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $27::text[])
+                      WITH ORDINALITY AS wanted (run, epoch, before, sum, owner, request)
+             JOIN lease ON lease.id = wanted.run AND lease.epoch = wanted.epoch AND lease.owner = wanted.owner
+             WHERE (wanted.before < 0
+                    OR wanted.sum = (SELECT event.sum FROM strata.event
+                                     WHERE event.run = wanted.run AND event.n = wanted.before))
+               AND NOT EXISTS (
+                    SELECT FROM unnest($25::bigint[], $26::text[]) AS named (request, digest)
+                    WHERE named.request = wanted.request AND NOT EXISTS (
+                        SELECT FROM strata.blob
+                        WHERE blob.run = wanted.run AND blob.digest = named.digest))
          ),
          appended AS (
              INSERT INTO strata.event (run, n, line, lines, time_ms, marks, sum, body)
@@ -83,24 +89,26 @@ const APPEND: &str = "
 /// Returns for each request whether its lease is the newest, whether its last event is stored, and whether
 /// the last event is that the server had to keep.
 const LOOK_UP: &str = "
-    SELECT run.epoch IS NOT DISTINCT FROM wanted.epoch,
+    SELECT coalesce(run.epoch = wanted.epoch AND run.owner = wanted.owner, false),
            EXISTS (SELECT FROM strata.event
                    WHERE event.run = wanted.run AND event.n = wanted.n AND event.sum = wanted.sum),
            wanted.kept < 0 OR EXISTS (
                    SELECT FROM strata.event
                    WHERE event.run = wanted.run AND event.n = wanted.kept AND event.sum = wanted.kept_sum)
-    FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[])
-             WITH ORDINALITY AS wanted (run, epoch, n, sum, kept, kept_sum, request)
+    FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::text[])
+             WITH ORDINALITY AS wanted (run, epoch, n, sum, kept, kept_sum, owner, request)
          LEFT JOIN strata.run ON run.id = wanted.run
     ORDER BY wanted.request";
 
 /// Events that are to be appended to a run.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct AppendRequest {
     /// Where the run is kept, for messages.
     pub path: PathBuf,
     pub right: AppendRight,
-    pub events: EncodedEvents,
+    pub events: Arc<EncodedEvents>,
+    /// The files that were stored since the event before them.
+    pub files: Vec<Digest>,
     /// The last event that was appended with full durability under this lease.
     pub kept: Option<KnownEvent>,
     /// The row of the lineage, if it is to be written with them.
@@ -123,10 +131,10 @@ enum AppendOutcome {
     Stored,
     /// There is a newer lease.
     Fenced,
-    /// The newest event is not the one that was appended last, and the server had to keep that one or
-    /// one before it.
+    /// The newest event is not the one that was appended last, or a file is missing, and the server had to keep
+    /// that event or one before it.
     Lost,
-    /// The newest event is not the one that was appended last, but the server had to keep no more.
+    /// The same, but the server had to keep no more.
     RolledBack,
 }
 
@@ -399,17 +407,18 @@ impl Writer {
 
     async fn look_up(&mut self, batch: &[&PendingAppend]) -> Result<Vec<LookedUp>, StatementError> {
         let mut columns: [Vec<i64>; 6] = Default::default();
+        let mut owners: Vec<&str> = Vec::new();
         for pending in batch {
             let request = &pending.request;
             let [key, sum] = key_and_sum(request.events.last());
             let [kept, kept_sum] = key_and_sum(request.kept);
             let AppendRight { run, epoch, .. } = request.right;
             push_row(&mut columns, [run, epoch, key, sum, kept, kept_sum]);
+            owners.push(&request.right.owner);
         }
-        let arguments: Vec<Argument<'_>> = columns
-            .iter()
-            .map(|column| (column as _, Type::INT8_ARRAY))
-            .collect();
+        let numbers = columns.iter().map(|column| (column as _, Type::INT8_ARRAY));
+        let mut arguments: Vec<Argument<'_>> = numbers.collect();
+        arguments.push((&owners, Type::TEXT_ARRAY));
         let rows = self.query(LOOK_UP, &arguments).await?;
         let found = rows.iter().map(|row| LookedUp {
             is_newest: row.get(0),
@@ -468,6 +477,11 @@ struct AppendColumns<'a> {
     /// By reply: the number of the request to append, and the key of the request that is answered.
     answered: [Vec<i64>; 2],
     replies: Vec<Vec<u8>>,
+    /// By file: the number of the request.
+    files: Vec<i64>,
+    digests: Vec<&'a str>,
+    /// By request.
+    owners: Vec<&'a str>,
 }
 
 impl<'a> AppendColumns<'a> {
@@ -480,6 +494,9 @@ impl<'a> AppendColumns<'a> {
             rows: Default::default(),
             answered: Default::default(),
             replies: Vec::new(),
+            files: Vec::new(),
+            digests: Vec::new(),
+            owners: Vec::new(),
         };
         for (number, pending) in (1..).zip(batch) {
             columns.add(number, &pending.request);
@@ -494,6 +511,7 @@ impl<'a> AppendColumns<'a> {
         let right = &request.right;
         let [key, sum] = key_and_sum(right.before);
         push_row(&mut self.requests, [right.run, right.epoch, key, sum]);
+        self.owners.push(&right.owner);
         for event in request.events.iter() {
             let [n, line, lines, time_ms, marks] = event.numbers;
             let sum = event.sum.into();
@@ -517,8 +535,12 @@ impl<'a> AppendColumns<'a> {
             push_row(&mut self.rows, values);
         }
         for reply in &request.replies {
-            push_row(&mut self.answered, [number, reply.id.0]);
+            push_row(&mut self.answered, [number, reply.id.number]);
             self.replies.push(encode_reply(&reply.reply).into_bytes());
+        }
+        for digest in &request.files {
+            self.files.push(number);
+            self.digests.push(&digest.0);
         }
     }
 
@@ -532,18 +554,9 @@ impl<'a> AppendColumns<'a> {
             all.push((column, Type::INT8_ARRAY));
         }
         all.push((&self.replies, Type::BYTEA_ARRAY));
+        all.push((&self.files, Type::INT8_ARRAY));
+        all.push((&self.digests, Type::TEXT_ARRAY));
+        all.push((&self.owners, Type::TEXT_ARRAY));
         all
-    }
-}
-
-/// Returns the key and the checksum of an event. The key of none is −1.
-fn key_and_sum(event: Option<KnownEvent>) -> [i64; 2] {
-    event.map_or([-1, 0], |event| [event.key, event.sum.into()])
-}
-
-/// Adds a value to each column.
-fn push_row<const COLUMNS: usize>(columns: &mut [Vec<i64>; COLUMNS], row: [i64; COLUMNS]) {
-    for (column, value) in columns.iter_mut().zip(row) {
-        column.push(value);
     }
 }
