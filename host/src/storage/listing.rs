@@ -11,7 +11,7 @@ use super::no_database as database;
 #[cfg(feature = "postgres")]
 use super::postgres as database;
 use super::sqlite::shared;
-use super::{StateSelector, team_json};
+use super::{Reader, StateSelector, team_json};
 
 /// A run, as it is listed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,28 +26,24 @@ pub struct ListedRun {
     pub status: Option<Status>,
 }
 
-impl ListedRun {
-    fn read(location: StorageLocation, key: i64, name: &str) -> Result<Self, StoreError> {
-        let status = match saved_status(&location) {
-            // This says nothing about the run.
-            Err(error @ StoreError::Unreachable { .. }) => return Err(error),
-            status => status.ok().flatten(),
-        };
-        Ok(Self {
-            location,
-            key,
-            name: name.to_owned(),
-            status,
-        })
+/// Returns the status that is listed if reading it had this result. Fails if the result says nothing about the run.
+fn listed_status(read: Result<Option<Status>, StoreError>) -> Result<Option<Status>, StoreError> {
+    match read {
+        Err(error @ StoreError::Unreachable { .. }) => Err(error),
+        read => Ok(read.ok().flatten()),
     }
 }
 
 /// Returns the status of the run that is saved at a location, or `None` if its `team.json` is damaged.
 fn saved_status(location: &StorageLocation) -> Result<Option<Status>, StoreError> {
     match location.read_saved()? {
-        SavedRun::Records(reader) => Ok(Some(reader.load(&StateSelector::Head)?.status())),
+        SavedRun::Records(reader) => newest_status(reader.as_ref()).map(Some),
         SavedRun::TeamJson(bytes) => Ok(team_json::saved_status(&bytes)),
     }
+}
+
+fn newest_status(reader: &dyn Reader) -> Result<Status, StoreError> {
+    Ok(reader.load(&StateSelector::Head)?.status())
 }
 
 impl StorageLocation {
@@ -78,19 +74,35 @@ impl StorageLocation {
                     DirectoryContent::TeamJson | DirectoryContent::Database
                 ) {
                     let (key, name) = DIRECTORY_RUN;
-                    runs.push(ListedRun::read(self.clone(), key, name)?);
+                    runs.push(ListedRun {
+                        location: self.clone(),
+                        key,
+                        name: name.to_owned(),
+                        status: listed_status(saved_status(self))?,
+                    });
                 }
             }
             Place::Shared(url) => {
                 for run in shared::list_runs(url, limit)? {
                     let location = Self::of_shared(url.with_run(&run.name));
-                    runs.push(ListedRun::read(location, run.key, &run.name)?);
+                    runs.push(ListedRun {
+                        status: listed_status(saved_status(&location))?,
+                        location,
+                        key: run.key,
+                        name: run.name,
+                    });
                 }
             }
             Place::Database(url) => {
                 for run in database::list_runs(url, limit)? {
-                    let location = Self::of_database(url.with_run(&run.name));
-                    runs.push(ListedRun::read(location, run.key, &run.name)?);
+                    let reader = database::open_run(url, &run);
+                    let status = reader.and_then(|reader| newest_status(reader.as_ref()));
+                    runs.push(ListedRun {
+                        location: Self::of_database(url.with_run(&run.name)),
+                        key: run.key,
+                        name: run.name,
+                        status: listed_status(status.map(Some))?,
+                    });
                 }
             }
         }
@@ -106,10 +118,10 @@ mod tests {
     fn a_run_of_a_database_that_cannot_be_reached_is_not_listed_as_unreadable() {
         // Nothing listens at this port.
         let location = StorageLocation::new("postgres://nobody@127.0.0.1:1/runs?run=one");
-        let read = ListedRun::read(location, 1, "one");
+        let listed = listed_status(saved_status(&location));
         assert!(
-            matches!(read, Err(StoreError::Unreachable { .. })),
-            "{read:?}"
+            matches!(listed, Err(StoreError::Unreachable { .. })),
+            "{listed:?}"
         );
     }
 }

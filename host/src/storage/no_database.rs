@@ -207,6 +207,10 @@ pub(super) fn open_reader(url: &DatabaseUrl) -> Result<Box<dyn Reader>, StoreErr
     unsupported(url)
 }
 
+pub(super) fn open_run(url: &DatabaseUrl, _: &NamedRun) -> Result<Box<dyn Reader>, StoreError> {
+    unsupported(url)
+}
+
 pub(super) fn holder(url: &DatabaseUrl) -> Result<LockHolder, StoreError> {
     unsupported(url)
 }

@@ -60,7 +60,7 @@ pub(super) use run_name::list_runs;
 #[cfg(test)]
 pub(super) use run_name::tamper;
 pub(super) use runs::{
-    VacantRun, open_reader, place_run, require_run, require_vacant, run_identity,
+    VacantRun, open_reader, open_run, place_run, require_run, require_vacant, run_identity,
     take_lease, vacate,
 };
 #[cfg(test)]

@@ -17,6 +17,7 @@ use super::schema::migrate;
 use crate::blob::Blobs;
 use crate::storage::database_url::DatabaseUrl;
 use crate::storage::error::StoreError;
+use crate::storage::lineage::NamedRun;
 use crate::storage::{Lease, Reader, ReplacePolicy, SavedDefinition, StateSelector};
 
 /// How many earlier runs may have been renamed to make room for one of their name.
@@ -74,6 +75,18 @@ pub(in crate::storage) fn open_reader(url: &DatabaseUrl) -> Result<Box<dyn Reade
     let connection = Connection::open(url)?;
     let run = find_run(&connection)?;
     let rows = PostgresRows { connection, run };
+    Ok(Box::new(PostgresReader::from_rows(rows)))
+}
+
+/// Opens the records of a run that was listed, without looking for it again.
+pub(in crate::storage) fn open_run(
+    url: &DatabaseUrl,
+    run: &NamedRun,
+) -> Result<Box<dyn Reader>, StoreError> {
+    let rows = PostgresRows {
+        connection: Connection::open(&url.with_run(&run.name))?,
+        run: run.key,
+    };
     Ok(Box::new(PostgresReader::from_rows(rows)))
 }
 
