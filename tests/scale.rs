@@ -144,8 +144,8 @@ fn submit_template(database: &RunDatabase) {
 fn multiply(url: &str, runs: u64) {
     for sql in [
         format!(
-            "INSERT INTO strata.run (name, epoch, lineage, line, schedule) \
-             SELECT 'run-' || n, epoch, lineage, line, CASE WHEN n % 50 = 0 THEN 1 ELSE 2 END \
+            "INSERT INTO strata.run (name, epoch, lineage, line, format, schedule) \
+             SELECT 'run-' || n, epoch, lineage, line, format, CASE WHEN n % 50 = 0 THEN 1 ELSE 2 END \
              FROM strata.run, generate_series(1, {}) n",
             runs - 1
         ),

@@ -93,14 +93,16 @@ pub enum StoreError {
         /// What it is.
         what: String,
     },
-    /// A later program wrote the file.
+    /// A later program wrote the file, or has taken the run.
     #[error(
-        "`{}` has schema version {found}, this program knows versions up to {known}; use the newer strata-host",
+        "`{}` has {what} version {found}, this program knows versions up to {known}; use the newer strata-host",
         path.display()
     )]
     Newer {
-        /// The file.
+        /// The file, or the URL.
         path: PathBuf,
+        /// What has a version.
+        what: &'static str,
         /// Its version.
         found: i64,
         /// The latest version that is understood.

@@ -49,7 +49,9 @@ CREATE SCHEMA strata;
         -- Why a worker could not run it.
         problem text,
         -- The cap that applies to it besides that of all runs.
-        scope text
+        scope text,
+        -- The newest format in which something may be recorded of it: only programs that know it take the run.
+        format bigint NOT NULL
     ) WITH (fillfactor = 70);
     CREATE INDEX run_ready ON strata.run (scheduled_at) WHERE schedule = 1 AND owner IS NULL;
     CREATE INDEX run_due ON strata.run (wake_at) WHERE schedule = 2 AND wake_at IS NOT NULL;
@@ -185,7 +187,7 @@ CREATE SCHEMA strata;
     ) WITH (autovacuum_vacuum_scale_factor = 0.01);
     CREATE INDEX mail_of_run ON strata.mail (run, id);
 UPDATE strata.meta SET version = 1, incarnation = 'incarnation';
-INSERT INTO strata.run (id, name, created_at, epoch, owner, lineage, line, schedule, scheduled_at, wake_at, is_requested, labels, secrets, problem, scope) OVERRIDING SYSTEM VALUE VALUES ('1', 'run', '2026-01-01 00:00:00+00', '2', NULL, '0', '1', '0', '2026-01-01 00:00:00+00', NULL, 'false', '{}', '{}', NULL, NULL);
+INSERT INTO strata.run (id, name, created_at, epoch, owner, lineage, line, schedule, scheduled_at, wake_at, is_requested, labels, secrets, problem, scope, format) OVERRIDING SYSTEM VALUE VALUES ('1', 'run', '2026-01-01 00:00:00+00', '2', NULL, '0', '1', '0', '2026-01-01 00:00:00+00', NULL, 'false', '{}', '{}', NULL, NULL, '1');
 INSERT INTO strata.blob (run, digest, body) OVERRIDING SYSTEM VALUE VALUES ('1', '0f599b9451f725bfe1eb79476b36417380d4c36212d2644b43685e53d70ceb2e', E'\\x746865206279746573206f6620612066696c65');
 INSERT INTO strata.bundle (run, n, sum, body) OVERRIDING SYSTEM VALUE VALUES ('1', '1', '2853485892', E'\\x01046964656114616e20696465610a2271756f7465642220e29c93000004757365720f55736572526571756972656d656e740001053c616c6c3e000005302d302d300673616964203700010109696d6167652f706e6700011568747470733a2f2f6578616d706c652e636f6d2f61094128526f6c6520412901700141020470616972066e6f626f6479000005302d302d31067361696420380100147b2261223a7b2262223a5b5d7d2c227a223a317d010209696d6167652f706e670105612022622200406533623063343432393866633163313439616662663463383939366662393234323761653431653436343962393334636134393539393162373835326238353500094128526f6c6520412901700141020470616972066e6f626f6479000005302d302d32067361696420350100013700094128526f6c652041290001410305717569657407776169742f7e3101440001057468652d4301014105302d302d33067361696420310100013700094128526f6c6520412900014101063c73656c663e0001057468652d4301014105302d302d34067361696420360000094128526f6c65204129036f646401410107776169742f7e310000');
 INSERT INTO strata.definition (run, name, base, text, components, sum) OVERRIDING SYSTEM VALUE VALUES ('1', E'\\x7465616d2e746f6d6c', E'\\x2f736f6d657768657265', E'\\x5b7465616d5d0a6e616d65203d202274220a', E'\\x5b22412e703d2f702e7761736d225d', '1077369993');

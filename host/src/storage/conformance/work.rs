@@ -14,11 +14,14 @@ use crate::blob::{Blobs, digest_of};
 use crate::server::{ReplyStatus, RunOperation, RunReply, RunRequest};
 use crate::storage::database_url::DatabaseUrl;
 use crate::storage::postgres::{
-    DatabaseWorker, RunSubmission, TestUser, open_claimed, receive_requests, request_owner, submit,
+    DatabaseWorker, OwnerWait, RunSubmission, TestUser, open_claimed, open_reader,
+    receive_requests, request_owner, submit, take_lease, tamper,
 };
 use crate::storage::script::{definition, scripted_run, team};
 use crate::storage::work::{NewSubmission, RunNeeds, RunRelease, RunSchedule, WorkerProfile};
-use crate::storage::{Durability, IncomingRequest, Lease, Record, RequestOutcome};
+use crate::storage::{
+    Durability, IncomingRequest, Lease, Record, RequestOutcome, StateSelector, StoreError,
+};
 
 /// Puts the run of a URL into its database. Only a worker with the label takes it.
 fn submit_run(url: &DatabaseUrl, label: &str) {
@@ -45,6 +48,36 @@ fn worker(url: &DatabaseUrl, label: &str) -> DatabaseWorker {
         ..WorkerProfile::default()
     };
     DatabaseWorker::open(url, &profile, &Arc::new(Notify::new())).unwrap()
+}
+
+#[test]
+fn a_run_of_which_a_newer_program_records_something_else_is_left_to_that() {
+    let Some(url) = fresh_run() else { return };
+    let name = url.run.clone().unwrap();
+    submit_run(&url, &name);
+    let mut worker = worker(&url, &name);
+    tamper(
+        &url,
+        "UPDATE strata.run SET format = format + 1 WHERE id = $1",
+    );
+    assert!(worker.claim(9).unwrap().is_empty());
+    let newer = |result: Result<(), StoreError>| {
+        assert!(
+            matches!(result, Err(StoreError::Newer { .. })),
+            "{result:?}"
+        );
+    };
+    newer(take_lease(&url, OwnerWait::Brief).map(drop));
+    let reader = open_reader(&url).unwrap();
+    newer(reader.load(&StateSelector::Head).map(drop));
+    // Nothing about it was changed, so the newer program finds it as it left it.
+    let run = RunSubmission::open(&url).unwrap();
+    assert_eq!(run.state().unwrap().problem, None);
+    tamper(
+        &url,
+        "UPDATE strata.run SET format = format - 1 WHERE id = $1",
+    );
+    assert_eq!(worker.claim(9).unwrap().len(), 1);
 }
 
 #[test]

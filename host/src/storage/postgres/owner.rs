@@ -14,7 +14,7 @@ use tokio_postgres::types::Type;
 
 use super::connection::Connection;
 use super::heartbeat::OwnerHeartbeat;
-use super::schema::{SchemaState, schema_state};
+use super::schema::{RECORD_FORMAT, SchemaState, require_known_format, schema_state};
 use crate::random_id::random_name;
 use crate::storage::caps::{CapAccounts, CapScope};
 use crate::storage::database_url::DatabaseUrl;
@@ -91,13 +91,15 @@ impl RunOwner {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct OwnedRun {
     pub(super) epoch: i64,
+    /// The newest format in which something may be recorded of it.
+    format: i64,
     pub(super) owner: Option<RunOwner>,
 }
 
 /// Reads who owns a run.
 pub(super) fn read_owner(connection: &Connection, run: i64) -> Result<OwnedRun, StoreError> {
     let sql = "SELECT r.epoch, r.owner, w.beat, w.machine, w.process, w.started, \
-                      clock_timestamp() - w.beat_at < make_interval(secs => $2) \
+                      clock_timestamp() - w.beat_at < make_interval(secs => $2), r.format \
                FROM strata.run r LEFT JOIN strata.worker w ON w.id = r.owner WHERE r.id = $1";
     let lease_time = LEASE_TIME.as_secs_f64();
     let arguments = [(&run as _, Type::INT8), (&lease_time as _, Type::FLOAT8)];
@@ -107,6 +109,7 @@ pub(super) fn read_owner(connection: &Connection, run: i64) -> Result<OwnedRun, 
     let owner: Option<String> = row.get(1);
     Ok(OwnedRun {
         epoch: row.get(0),
+        format: row.get(7),
         owner: owner.map(|name| RunOwner {
             name,
             process: beat.map(|beat| OwnerProcess {
@@ -188,6 +191,7 @@ fn claim(
     let mut watched: Option<(OwnedRun, Instant)> = None;
     loop {
         let found = read_owner(connection, run)?;
+        require_known_format(connection.path(), found.format)?;
         let claimed = match &found.owner {
             None => replace_owner(connection, run, &found, new)?,
             Some(owner) if owner.is_gone() => replace_owner(connection, run, &found, new)?,
@@ -271,7 +275,7 @@ fn set_owner(
                        WHERE owner = $1 AND id <> $2";
             connection.execute(sql, &[(&owner.name, Type::TEXT), (&run, Type::INT8)])?;
         }
-        let sql = "UPDATE strata.run SET owner = $2, epoch = epoch + 1 \
+        let sql = "UPDATE strata.run SET owner = $2, epoch = epoch + 1, format = greatest(format, $5) \
                    WHERE id = $1 AND epoch = $3 AND owner IS NOT DISTINCT FROM $4 RETURNING epoch, scope";
         let former = found.owner.as_ref().map(|owner| owner.name.as_str());
         let arguments = [
@@ -279,6 +283,7 @@ fn set_owner(
             (&new as _, Type::TEXT),
             (&found.epoch as _, Type::INT8),
             (&former as _, Type::TEXT),
+            (&RECORD_FORMAT as _, Type::INT8),
         ];
         let row = connection.query_optional(sql, &arguments)?;
         Ok(row.map(|row| TakenRun {

@@ -8,6 +8,7 @@ use tokio_postgres::types::{FromSql, Type};
 
 use super::connect::Argument;
 use super::connection::Connection;
+use super::schema::require_known_format;
 use crate::storage::error::StoreError;
 use crate::storage::lineage::{DIRECTORY_RUN, KeyRange, StoredLineage, StoredRun};
 use crate::storage::reader::RowReader;
@@ -145,8 +146,9 @@ impl RunRows for PostgresRows {
     }
 
     fn run(&self) -> Result<StoredRun, StoreError> {
-        let sql = "SELECT name, epoch, lineage, line FROM strata.run WHERE id = $1";
+        let sql = "SELECT name, epoch, lineage, line, format FROM strata.run WHERE id = $1";
         let row = self.query_one(sql, &[])?;
+        require_known_format(self.path(), self.get(&row, 4)?)?;
         let run = StoredRun {
             id: DIRECTORY_RUN.0,
             name: self.get(&row, 0)?,

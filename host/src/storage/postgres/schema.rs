@@ -3,6 +3,8 @@
 //! They are those of an SQLite database, with the run in front of each key. Keys and checksums are those
 //! of a database with this run alone, so that the rows of a run are the same wherever it is kept.
 
+use std::path::Path;
+
 use tokio_postgres::types::Type;
 
 use super::connection::Connection;
@@ -10,6 +12,10 @@ use crate::storage::error::StoreError;
 
 /// The version of the schema.
 const VERSION: i64 = 1;
+
+/// The format of what this program records of runs. It rises with the first event, or part of one, that earlier
+/// programs cannot read, so that they do not take runs of which such events may be recorded.
+pub(super) const RECORD_FORMAT: i64 = 1;
 
 /// The lock under which the schema is changed: "STRT".
 const MIGRATION_LOCK: i64 = 0x5354_5254;
@@ -65,7 +71,9 @@ pub(in crate::storage) const MIGRATIONS: [&str; VERSION as usize] = ["
         -- Why a worker could not run it.
         problem text,
         -- The cap that applies to it besides that of all runs.
-        scope text
+        scope text,
+        -- The newest format in which something may be recorded of it: only programs that know it take the run.
+        format bigint NOT NULL
     ) WITH (fillfactor = 70);
     CREATE INDEX run_ready ON strata.run (scheduled_at) WHERE schedule = 1 AND owner IS NULL;
     CREATE INDEX run_due ON strata.run (wake_at) WHERE schedule = 2 AND wake_at IS NOT NULL;
@@ -209,6 +217,19 @@ pub(super) enum SchemaState {
     Current,
 }
 
+/// Fails if what is recorded of a run may be in a format that this program does not know.
+pub(super) fn require_known_format(path: &Path, found: i64) -> Result<(), StoreError> {
+    match found <= RECORD_FORMAT {
+        true => Ok(()),
+        false => Err(StoreError::Newer {
+            path: path.into(),
+            what: "record",
+            found,
+            known: RECORD_FORMAT,
+        }),
+    }
+}
+
 /// Returns whether a database has our tables. Fails if it has others of that name, or those of a later
 /// program.
 pub(super) fn schema_state(connection: &Connection) -> Result<SchemaState, StoreError> {
@@ -217,6 +238,7 @@ pub(super) fn schema_state(connection: &Connection) -> Result<SchemaState, Store
         Some(VERSION) => Ok(SchemaState::Current),
         Some(found) if found > VERSION => Err(StoreError::Newer {
             path: connection.path().into(),
+            what: "schema",
             found,
             known: VERSION,
         }),

@@ -20,7 +20,7 @@ use super::notifications::{Subject, Subscription, notify_workers};
 use super::owner::{Ownership, ProcessIdentity, unregister};
 use super::run_name::find_run;
 use super::schedule::{NOW, parse_schedule, schedule_columns};
-use super::schema::migrate;
+use super::schema::{RECORD_FORMAT, migrate};
 use super::watch::ProcessWatch;
 use crate::random_id::random_name;
 use crate::storage::caps::{CapAccounts, CapScope};
@@ -249,9 +249,9 @@ impl DatabaseWorker {
     }
 
     pub(in crate::storage) fn claim(&mut self, room: usize) -> Result<Vec<ClaimedRun>, StoreError> {
-        let sql = "UPDATE strata.run r SET owner = $1, epoch = r.epoch + 1 \
+        let sql = "UPDATE strata.run r SET owner = $1, epoch = r.epoch + 1, format = $5 \
                    FROM (SELECT id, is_requested FROM strata.run \
-                         WHERE schedule = 1 AND owner IS NULL AND labels <@ $2 AND secrets <@ $3 \
+                         WHERE schedule = 1 AND owner IS NULL AND labels <@ $2 AND secrets <@ $3 AND format <= $5 \
                          ORDER BY scheduled_at LIMIT $4 FOR UPDATE SKIP LOCKED) due \
                    WHERE r.id = due.id AND EXISTS (SELECT FROM strata.worker WHERE id = $1) \
                    RETURNING r.id, r.name, r.epoch, due.is_requested, r.scope";
@@ -262,6 +262,7 @@ impl DatabaseWorker {
             (&self.profile.labels as _, Type::TEXT_ARRAY),
             (&self.profile.secrets as _, Type::TEXT_ARRAY),
             (&room as _, Type::INT8),
+            (&RECORD_FORMAT as _, Type::INT8),
         ];
         let attempts = Cell::new(0);
         let claimed = self.connection.repeat_if_broken(|connection| {

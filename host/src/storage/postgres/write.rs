@@ -5,6 +5,7 @@ use tokio_postgres::types::Type;
 
 use super::connect::StatementError;
 use super::connection::Connection;
+use super::schema::RECORD_FORMAT;
 use crate::blob::Blobs;
 use crate::storage::SavedDefinition;
 use crate::storage::codec;
@@ -18,13 +19,14 @@ use crate::storage::snapshot::{
 
 /// Inserts a run, and returns its key.
 pub(super) fn insert_run(connection: &Connection, run: &StoredRun) -> Result<i64, StatementError> {
-    let sql =
-        "INSERT INTO strata.run (name, epoch, lineage, line) VALUES ($1, $2, $3, $4) RETURNING id";
+    let sql = "INSERT INTO strata.run (name, epoch, lineage, line, format) \
+               VALUES ($1, $2, $3, $4, $5) RETURNING id";
     let arguments = [
         (&run.name as _, Type::TEXT),
         (&run.epoch as _, Type::INT8),
         (&run.lineage as _, Type::INT8),
         (&run.next_line as _, Type::INT8),
+        (&RECORD_FORMAT as _, Type::INT8),
     ];
     let row = connection.query_optional(sql, &arguments)?;
     Ok(row.map_or(0, |row| row.get(0)))

@@ -338,6 +338,7 @@ fn check_version(conn: &Connection, path: &Path) -> Result<(), StoreError> {
     if found > VERSION {
         return Err(StoreError::Newer {
             path: path.to_path_buf(),
+            what: "schema",
             found,
             known: VERSION,
         });
