@@ -103,6 +103,18 @@ fn team_json_alone_is_sufficient_wherever_it_is() {
             ["A.Two", "B.Three"],
             "{name}"
         );
+        // The checkpoint that the new storage began with is the ancestor of all others.
+        let listed = place.host(&["checkpoints", name, "--json"]).expect(0);
+        let listed: Vec<Value> = serde_json::from_str(&listed.stdout).unwrap();
+        let ids: Vec<&Value> = listed.iter().map(|row| &row["id"]).collect();
+        for (place, row) in listed.iter().enumerate() {
+            let parent = &row["parent"];
+            assert_eq!(place == 0, parent.is_null(), "{name}: {listed:?}");
+            assert!(
+                place == 0 || ids[..place].contains(&parent),
+                "{name}: {listed:?}"
+            );
+        }
     }
 }
 

@@ -148,7 +148,8 @@ impl CheckpointListing {
     fn add_lineage(&mut self, lineage: usize, marks: &LineageHistory, first_step: u64) {
         let mut next_step = first_step;
         let mut gaps = marks.gaps.iter().peekable();
-        let mut newest = None;
+        // The state from which the storage started is an ancestor of all that its first lineage made.
+        let mut newest = (lineage == 0 && !self.rows.is_empty()).then_some(0);
         for (at, record) in &marks.events {
             while let Some((_, step)) = gaps.next_if(|(last, _)| last < at) {
                 next_step = next_step.max(*step);
@@ -157,7 +158,7 @@ impl CheckpointListing {
             else {
                 continue;
             };
-            // If the event of the parent was dropped, the nearest ancestor takes its place.
+            // If the storage does not know the parent, the nearest ancestor takes its place.
             let parent = checkpoint.parent.or(newest);
             let row = CheckpointRow {
                 id: checkpoint.id.clone(),
