@@ -5,25 +5,63 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cel::ParseErrors;
-use cel::common::ast::{EntryExpr, Expr, IdedExpr, LiteralValue};
+use cel::common::ast::{CallExpr, EntryExpr, Expr, IdedExpr, LiteralValue, operators};
 
 use super::pattern::Pattern;
 use super::{ConditionError, VARIABLES};
 use crate::suggest::suggest;
 
+/// A function that a condition may call.
+struct ConditionFunction {
+    name: &'static str,
+    /// How many values it takes, including the one that it is called on.
+    operands: usize,
+    form: CallForm,
+    /// How it is called.
+    example: &'static str,
+}
+
+/// How a function is called.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum CallForm {
+    /// On a value, as in `content.contains('x')`.
+    Method,
+    /// By itself, as in `int(data.n)`.
+    Free,
+    /// Either way.
+    Any,
+}
+
 /// The functions that a condition may call; all others are rejected. Operators are always allowed.
-const FUNCTIONS: [&str; 10] = [
-    "size",
-    "contains",
-    "startsWith",
-    "endsWith",
-    "matches",
-    "int",
-    "uint",
-    "double",
-    "string",
-    "bool",
+const FUNCTIONS: [ConditionFunction; 10] = [
+    function("size", 1, CallForm::Any, "size(data.items)"),
+    function("contains", 2, CallForm::Method, "content.contains('x')"),
+    function("startsWith", 2, CallForm::Method, "content.startsWith('x')"),
+    function("endsWith", 2, CallForm::Method, "content.endsWith('x')"),
+    function("matches", 2, CallForm::Any, "content.matches('x|y')"),
+    function("int", 1, CallForm::Free, "int(data.n)"),
+    function("uint", 1, CallForm::Free, "uint(data.n)"),
+    function("double", 1, CallForm::Free, "double(data.n)"),
+    function("string", 1, CallForm::Free, "string(data.n)"),
+    function("bool", 1, CallForm::Free, "bool(content)"),
 ];
+
+const fn function(
+    name: &'static str,
+    operands: usize,
+    form: CallForm,
+    example: &'static str,
+) -> ConditionFunction {
+    ConditionFunction {
+        name,
+        operands,
+        form,
+        example,
+    }
+}
+
+/// The variables that are always texts.
+const TEXTS: [&str; 3] = ["content", "cause_by", "sent_from"];
 
 /// Words of other languages, with what to write instead.
 const OTHER_LANGUAGES: [(&[&str], &str); 6] = [
@@ -108,7 +146,7 @@ impl ExpressionVisitor {
                 Ok(())
             }
             Expr::Call(call) => {
-                check_function(&call.func_name)?;
+                check_call(call)?;
                 if call.func_name == "matches" {
                     let (text, pattern) = compile_pattern(call.args.last())?;
                     self.patterns.insert(text, pattern);
@@ -165,19 +203,50 @@ impl ExpressionVisitor {
     }
 }
 
-fn check_function(name: &str) -> Result<(), ConditionError> {
+/// Checks that a function exists and is called as it has to be.
+fn check_call(call: &CallExpr) -> Result<(), ConditionError> {
+    let name = call.func_name.as_str();
+    if name == operators::IN {
+        return check_membership(call.args.last());
+    }
     // The internal names of operators do not begin with a letter, so they cannot be written in a
     // condition.
-    let operator = !name.starts_with(|c: char| c.is_ascii_alphabetic());
-    if operator || FUNCTIONS.contains(&name) {
+    if !name.starts_with(|c: char| c.is_ascii_alphabetic()) {
         return Ok(());
     }
-    let hint = other_language_hint(name)
-        .or_else(|| suggest(name, &FUNCTIONS))
-        .unwrap_or_default();
+    let Some(function) = FUNCTIONS.iter().find(|function| function.name == name) else {
+        let names = FUNCTIONS.map(|function| function.name);
+        let hint = other_language_hint(name)
+            .or_else(|| suggest(name, &names))
+            .unwrap_or_default();
+        let reason = format!("there is no function `{name}`");
+        return Err(ConditionError::new(reason, hint));
+    };
+    let form = match call.target {
+        Some(_) => CallForm::Method,
+        None => CallForm::Free,
+    };
+    let operands = call.args.len() + usize::from(call.target.is_some());
+    if operands == function.operands && (function.form == form || function.form == CallForm::Any) {
+        return Ok(());
+    }
+    let hint = format!("write it as in `{}`", function.example);
     Err(ConditionError::new(
-        format!("there is no function `{name}`"),
+        format!("`{name}` is not called like this"),
         hint,
+    ))
+}
+
+/// Checks what `in` searches.
+fn check_membership(searched: Option<&IdedExpr>) -> Result<(), ConditionError> {
+    let text = match searched.map(|searched| &searched.expr) {
+        Some(Expr::Ident(name)) if TEXTS.contains(&name.as_str()) => name.as_str(),
+        Some(Expr::Literal(LiteralValue::String(_))) => "what follows it",
+        _ => return Ok(()),
+    };
+    Err(ConditionError::new(
+        format!("`in` searches a list, and {text} is a text"),
+        "a text is searched with `content.contains('x')`",
     ))
 }
 

@@ -100,6 +100,14 @@ fn a_bad_condition_is_refused_with_its_reason() {
     check("content", "a string");
     check("size(content) + 1", "an int");
     check("Foo{x: 1} == 1", "makes a `Foo`");
+    check("contains(content, 'x')", "`contains` is not called");
+    check("content.contains()", "`contains` is not called");
+    check("content.startsWith('a', 'b')", "`startsWith` is not called");
+    check("content.string() == 'x'", "`string` is not called");
+    check("int(1, 2) == 1", "`int` is not called");
+    check("content.size(1) == 1", "`size` is not called");
+    check("'x' in content", "content is a text");
+    check("'x' in 'xy'", "is a text");
     check("content.matches('(')", "pattern is wrong");
     check("content.matches(cause_by)", "needs a pattern");
     check("[1].all(x, [1].all(y, x == y))", "nests macros");
