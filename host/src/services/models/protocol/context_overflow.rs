@@ -14,16 +14,21 @@ const CODES: [&str; 5] = [
     "string_above_max_length",
 ];
 
-/// The words in which providers without a code say it: Anthropic, Gemini, vLLM, llama.cpp, Mistral.
-const PHRASES: [&str; 8] = [
+/// The words in which providers without a code say it: Anthropic, Bedrock, Gemini, vLLM, llama.cpp,
+/// Mistral, Groq, xAI, Cohere.
+const PHRASES: [&str; 12] = [
     "prompt is too long",
+    "input is too long",
     "input token count",
-    "maximum context length",
     "context length",
     "context window",
     "context size",
     "context is too long",
+    "context too long",
+    "maximum prompt length",
     "exceeds the maximum number of tokens",
+    "reduce the length of the messages",
+    "too many tokens",
 ];
 
 /// Returns whether an error that came with the status 400 says that the context is too long.
@@ -71,6 +76,16 @@ mod tests {
         check(json!({ "type": "exceed_context_size_error" }), true);
         check(
             json!("the request exceeds the available context size"),
+            true,
+        );
+        check(
+            json!({ "message": "Input is too long for requested model." }),
+            true,
+        );
+        check(
+            json!(
+                "This model's maximum prompt length is 131072 but the request contains 200000 tokens."
+            ),
             true,
         );
         check(
