@@ -234,7 +234,12 @@ impl ProviderKeys<'_, '_> {
                 _ => ProviderConfig::Scripted { replies },
             });
         };
-        reject_key_of_other_provider(table, "replies", self.replies, "scripted");
+        reject_key_of_other_provider(
+            table,
+            "replies",
+            self.replies,
+            "the providers `scripted` and `recorded`",
+        );
         if self.id.is_none() {
             table.report_missing_one_of(&["model"]);
         }
@@ -322,16 +327,16 @@ fn compatible_service(item: &TomlItem<'_>) -> Option<(&'static str, String)> {
     Some((name, format!("write `provider = \"{meant}\"`")))
 }
 
-/// Reports a key that belongs to another provider.
+/// Reports a key that belongs to other providers.
 fn reject_key_of_other_provider(
     table: &TomlTable<'_>,
     key: &'static str,
     item: Option<&TomlItem<'_>>,
-    provider: &str,
+    providers: &str,
 ) {
     table.exclude(&[key]);
     if let Some(item) = item {
-        let message = format!("`{key}` is for the provider `{provider}`");
+        let message = format!("`{key}` is for {providers}");
         let problem = table.problems.at(&item.key_span, message);
         table
             .problems

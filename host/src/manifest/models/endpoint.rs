@@ -56,7 +56,8 @@ impl<'a> EndpointKeys<'a> {
     pub(super) fn reject(&self, table: &TomlTable<'_>) {
         let items = [&self.base_url, &self.api_key, &self.retries, &self.timeout];
         for (name, item) in Self::NAMES.into_iter().zip(items) {
-            super::reject_key_of_other_provider(table, name, item.as_ref(), "openai");
+            let providers = "providers with an endpoint, such as `openai`";
+            super::reject_key_of_other_provider(table, name, item.as_ref(), providers);
         }
     }
 
