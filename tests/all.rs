@@ -41,6 +41,7 @@
 //! | `database_commands` | several databases, closed ones, and backups |
 //! | `caps` | what runs cost together is limited, whichever processes they are in and however these end |
 //! | `workers` | submitted runs: taken by workers, continued by others, left alone when they have ended |
+//! | `unclaimed` | submitted runs that no worker has taken yet, or takes because of their secrets |
 //! | `scale` | the statements of many workers and runs; a measurement, ignored by default |
 //! | `worker_chaos` | workers that are killed, suspended and cut off, and a server that crashes |
 //! | `untrusted_submissions` | what submitted teams try to reach on a worker's machine |
@@ -184,6 +185,7 @@ mod together;
 mod tools;
 mod trial;
 mod trust;
+mod unclaimed;
 mod untrusted_submissions;
 mod web;
 mod werewolf;

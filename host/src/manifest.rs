@@ -299,6 +299,13 @@ impl Definition {
                 .react_spans
                 .get(id.index())
                 .filter(|_| !self.has_model(id))?;
+            let (message, hint) = match self.removed_model(self.model_name(id)) {
+                Some(removed) => (
+                    format!("{message}: {removed}"),
+                    "let the policy allow the model, or use one that it allows",
+                ),
+                None => (message.to_owned(), hint),
+            };
             let problem = Diagnostic::at(&self.source, span.clone(), message);
             Some(Diagnostics::from(problem.hint(hint)))
         });
@@ -344,11 +351,15 @@ impl Definition {
 
     /// Returns whether a model answers the requests of a role that name none.
     fn has_model(&self, role: RoleId) -> bool {
-        let name = self.team.role(role).model.as_deref();
-        let name = name.unwrap_or(DEFAULT_MODEL);
         self.llm
             .as_ref()
-            .is_some_and(|llm| llm.models.contains_key(name))
+            .is_some_and(|llm| llm.models.contains_key(self.model_name(role)))
+    }
+
+    /// Returns the name of the model that answers those requests, if it is there.
+    fn model_name(&self, role: RoleId) -> &str {
+        let name = self.team.role(role).model.as_deref();
+        name.unwrap_or(DEFAULT_MODEL)
     }
 
     /// Returns a problem with a component, located where the component is named.

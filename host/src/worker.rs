@@ -19,7 +19,7 @@ use crate::bundle::{remove_workspace, workspace_in};
 use crate::driver::{DriverError, LineListener, StopSignal, clock};
 use crate::launch::{ClaimedOutcome, ClaimedResume, LaunchError, Notice, resume_claimed};
 use crate::manifest::Overrides;
-use crate::manifest::submission::SubmissionGrants;
+use crate::manifest::submission::{SubmissionGrants, allows_secret};
 use crate::storage::{
     ClaimedRun, RunDatabase, RunRelease, RunSchedule, StorageLocation, StoreError, WorkerProfile,
     WorkerRegistration, require_distinct,
@@ -249,7 +249,14 @@ impl Worker {
         match self.settings.room.saturating_sub(self.runs.len()) {
             0 => Ok(Vec::new()),
             room => {
-                let claimed = attached.registration.claim(room)?;
+                let mut claimed = attached.registration.claim(room)?;
+                let operators = &self.settings.overrides.operators;
+                let is_forbidden =
+                    |name: &str| !allows_secret(operators, self.settings.grants, name);
+                // Those that were claimed are run, even if the database cannot be used just now.
+                let left = room.saturating_sub(claimed.len());
+                let refused = attached.registration.claim_forbidden(left, &is_forbidden);
+                claimed.extend(refused.unwrap_or_default());
                 // Several databases share the caps of the first one.
                 let caps = &self.attached[0].registration;
                 let with_caps = claimed.into_iter().map(|run| run.with_caps_of(caps));

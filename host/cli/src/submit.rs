@@ -6,11 +6,13 @@ use std::time::Duration;
 
 use strata_host::driver::Halt;
 use strata_host::launch::{
-    Notice, Submission, halt as end_run, load_saved_with_provenance, submit as put,
+    Notice, Submission, halt as end_run, load_saved, load_saved_with_provenance, submit as put,
 };
 use strata_host::manifest::Overrides;
 use strata_host::manifest::operator::in_force;
-use strata_host::storage::{DatabaseSet, RunSchedule, StateSelector, StorageLocation};
+use strata_host::storage::{
+    DatabaseSet, RunSchedule, StateSelector, StorageLocation, SubmissionState,
+};
 use strata_host::view::{EndedRun, RunOutput};
 
 use super::args::{HaltArgs, ResumeArgs, SubmitArgs};
@@ -19,6 +21,7 @@ use super::printer::Verbosity;
 use super::progress::ProgressDisplay;
 use super::result::show_output;
 use super::run::{DEFAULT_TEAM, PositionalArgs};
+use super::sanitize::sanitize;
 use super::{CommandFailure, Printer, exit_code};
 
 /// How often it is looked at whether a run has ended.
@@ -69,11 +72,44 @@ pub(super) fn note_missing_worker(location: &StorageLocation, printer: &Printer)
     let Ok(Some(state)) = location.submission_state() else {
         return;
     };
-    if state.schedule.is_some() && !state.is_owned && !state.has_worker {
-        printer.note(
-            "no worker is there that takes it; it is continued when there is one: `strata-host worker --database URL`",
-        );
+    if let Some(text) = describe_missing_worker(&state) {
+        printer.note(text);
     }
+}
+
+/// Says what is missing for a worker to continue a submitted run, if nobody is there who does.
+fn describe_missing_worker(state: &SubmissionState) -> Option<String> {
+    if state.schedule.is_none() || state.is_owned || state.has_worker {
+        return None;
+    }
+    let then = "it is continued when there is one";
+    let text = match state.missing_secrets.as_slice() {
+        [] => {
+            format!("no worker is there that takes it; {then}: `strata-host worker --database URL`")
+        }
+        missing => {
+            let noun = if missing.len() == 1 {
+                "secret"
+            } else {
+                "secrets"
+            };
+            let names = quote_list(missing);
+            format!(
+                "no worker is there that has the {noun} {names}, which the team names; {then} whose policy allows the \
+                 {noun} and whose environment has a value: `strata-host worker --policy FILE --database URL`"
+            )
+        }
+    };
+    Some(text)
+}
+
+/// Returns names in quotes, with commas.
+fn quote_list(names: &[String]) -> String {
+    let quoted: Vec<String> = names
+        .iter()
+        .map(|name| format!("`{}`", sanitize(name)))
+        .collect();
+    quoted.join(", ")
 }
 
 /// Waits until a run ends or needs a person, and reports that like `run`.
@@ -119,15 +155,29 @@ pub(super) fn halt(args: &HaltArgs, halt: Halt, printer: &Printer) -> Result<u8,
 
 pub(super) fn resume(args: &ResumeArgs, printer: &Printer) -> Result<u8, CommandFailure> {
     let path = &args.path;
-    let state = path.submission_state()?;
-    if state.is_none_or(|state| state.schedule.is_none()) {
+    let before = path.submission_state()?;
+    let Some(before) = before.filter(|state| state.schedule.is_some()) else {
         let path = super::shell_path(path.path());
         return Err(CommandFailure::usage(format!(
             "no worker takes it, because it was not submitted; run it here: `strata-host run --recover_path {path}`"
         )));
+    };
+    let saved = load_saved(path, &StateSelector::Head)?;
+    if saved.stepper.env().is_finished() {
+        printer.note(format_args!(
+            "`{path}` is done, so there is nothing to continue; a message continues it: `strata-host send`"
+        ));
+        return Ok(0);
     }
     path.request_work()?;
-    printer.note(format_args!("a worker continues `{path}`"));
-    note_missing_worker(path, printer);
+    let now = path.submission_state()?;
+    let missing = now.as_ref().and_then(describe_missing_worker);
+    match (missing, before.problem) {
+        (Some(text), _) => printer.note(text),
+        (None, Some(_)) => printer.note(format_args!(
+            "a worker tries again whether it can run `{path}`"
+        )),
+        (None, None) => printer.note(format_args!("a worker continues `{path}`")),
+    }
     Ok(0)
 }

@@ -106,7 +106,12 @@ fn submitted_definition(
     resume: &ClaimedResume<'_>,
 ) -> Result<Definition, LaunchError> {
     let alone = team.parse(Definition::parse_without_files)?;
-    let uses = forbidden_uses(&alone, &team.files, resume.grants);
+    let uses = forbidden_uses(
+        &alone,
+        &team.files,
+        &resume.overrides.operators,
+        resume.grants,
+    );
     if !uses.is_empty() {
         return Err(Box::new(RefusedSubmission { uses }).into());
     }

@@ -14,7 +14,7 @@ use super::attached_files::restore_media;
 use super::beside::run_beside;
 use super::opened_team::{OpenedTeam, ReadSavedDefinition, ResumePlan, StateOrigin};
 use super::saved_team_file::{definition_from_saved, mark_as_own, warn_if_moved};
-use super::start::new_run_id;
+use super::start::first_event;
 use super::submitted::restore_workspace;
 use super::{
     Components, DoubtDecision, LaunchError, Notice, Provenance, RunHandle, SavedTeamFile, in_doubt,
@@ -262,7 +262,7 @@ pub(super) fn continue_team(
     let mut notes = opened.notes();
     let saved = saved_definition(definition);
     let provenance = Provenance::from_definition(definition);
-    let is_confined = is_confined(definition);
+    let (is_confined, is_submitted) = (is_confined(definition), definition.is_submitted());
     let mut settled = Vec::new();
     if begun {
         let stepper = after_resume(&opened.stepper, &verdicts, &changes, budget, resume.calls)?;
@@ -276,8 +276,9 @@ pub(super) fn continue_team(
     let (journal, location) = opened.into_journal()?;
     let mut journal = journal.with_listener(on_line);
     let is_new = resume.team.is_some() || !resume.overrides.components.is_empty();
-    if is_new || resume.saved_team_file == SavedTeamFile::Trusted {
-        mark_as_own(&location, &saved, is_confined, report);
+    // A run that somebody else submitted is trusted anew each time: its files may change.
+    if is_new || (resume.saved_team_file == SavedTeamFile::Trusted && !is_submitted) {
+        mark_as_own(&location, (&saved).into(), is_confined, report);
     }
     if is_new {
         journal.store().set_definition(&saved)?;
@@ -292,10 +293,7 @@ pub(super) fn continue_team(
             .stepper()
             .run_resumed_event_with_spent(spent, budget, resume.calls)
     } else {
-        let (run, idea) = (new_run_id(&location), journal.env().idea.clone());
-        journal
-            .stepper()
-            .run_started_event(run, idea, components.digests())
+        first_event(journal.stepper(), &location, components.digests())
     };
     journal.stage(event)?;
     stage_changes(&mut journal, changes.into_iter().chain(settled), &services)?;

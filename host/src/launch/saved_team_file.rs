@@ -12,7 +12,7 @@ use crate::manifest::{Definition, OutwardUse, Overrides, outward_uses};
 use crate::sandbox::resolve_links;
 use crate::shell::shell_path;
 use crate::storage::{SavedDefinition, StorageLocation};
-use crate::trust::storage_mark::{self, Recognition};
+use crate::trust::storage_mark::{self, MarkedTeam, Recognition};
 
 /// Which saved team files may be used without being named.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -95,9 +95,13 @@ pub(super) fn definition_from_saved(
         Some(team) => team.parse(parse),
         None => parse_saved_definition(saved, parse),
     };
+    let marked = MarkedTeam {
+        definition: saved,
+        files: submitted.as_ref().map(|team| &team.digests),
+    };
     let why = match accepted {
         SavedTeamFile::Trusted => None,
-        SavedTeamFile::OwnOrHarmless => match storage_mark::recognize(storage, saved) {
+        SavedTeamFile::OwnOrHarmless => match storage_mark::recognize(storage, marked) {
             Ok(Recognition::Own) => None,
             Ok(Recognition::OtherTeamFile) => Some(UnrecognizedReason::OtherTeamFile),
             Ok(Recognition::Unknown) => Some(UnrecognizedReason::Unknown),
@@ -128,14 +132,14 @@ pub(super) fn definition_from_saved(
 /// Marks a storage directory as written by this user's host, if a resume would depend on it.
 pub(super) fn mark_as_own(
     storage: &StorageLocation,
-    saved: &SavedDefinition,
+    team: MarkedTeam<'_>,
     is_confined: bool,
     report: &mut dyn FnMut(Notice<'_>),
 ) {
     if is_confined {
         return;
     }
-    if let Err(error) = storage_mark::add_mark(storage, saved) {
+    if let Err(error) = storage_mark::add_mark(storage, team) {
         report(Notice::Note(&format!(
             "it cannot be noted that this storage is your own, so a resume has to name the team file: {error}"
         )));

@@ -1,11 +1,13 @@
 //! Starts a new run. The initial state is saved before anything is run.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use strata_core::machine::stepper::Stepper;
+use strata_core::record::event::Event;
 use strata_core::record::host_call::CallPolicy;
-use strata_core::record::id::{RunId, to_hex};
+use strata_core::record::id::{Digest, RunId, Slot, to_hex};
 use strata_core::state::environment::Environment;
 
 use super::attached_files::AttachedFiles;
@@ -84,7 +86,7 @@ pub fn start(
     let mut env = Environment::new(&definition.team);
     // Saved from the start, so that a run that is killed before its first event is recorded can
     // still begin with it.
-    (env.idea, env.idea_parts) = (idea.clone(), files.parts);
+    (env.idea, env.idea_parts) = (idea, files.parts);
     env.call_policy = start.calls;
     let (prepared, components) = run_beside(
         || start.storage.prepare(&env, &saved, &files.blobs),
@@ -115,11 +117,11 @@ pub fn start(
     let is_confined = is_confined(&definition);
     let has_identity = vacant.has_identity();
     if has_identity {
-        mark_as_own(&start.storage, &saved, is_confined, report);
+        mark_as_own(&start.storage, (&saved).into(), is_confined, report);
     }
     let lease = vacant.create()?;
     if !has_identity {
-        mark_as_own(&start.storage, &saved, is_confined, report);
+        mark_as_own(&start.storage, (&saved).into(), is_confined, report);
     }
     let stepper = Stepper::new(Arc::new(definition.team), env);
     let journal = Journal::new(stepper, lease, FIRST_LINE, durability);
@@ -127,10 +129,7 @@ pub fn start(
         .with_team_json(start.storage.team_json())
         .with_kept_checkpoints(keep)
         .with_listener(on_line);
-    let started =
-        journal
-            .stepper()
-            .run_started_event(new_run_id(&start.storage), idea, components.digests());
+    let started = first_event(journal.stepper(), &start.storage, components.digests());
     journal.stage(started)?;
     journal.begin()?;
     let run = RunHandle {
@@ -149,10 +148,20 @@ fn read_definition(start: &Start) -> Result<Definition, LaunchError> {
     Ok(definition)
 }
 
+/// Returns the event with which a run begins that is kept at a location: its saved idea is sent.
+pub(super) fn first_event(
+    stepper: &Stepper,
+    location: &StorageLocation,
+    components: BTreeMap<Slot, Digest>,
+) -> Event {
+    let idea = stepper.env().idea.clone();
+    stepper.run_started_event(new_run_id(location), idea, components)
+}
+
 /// Returns an id that no other run has. It is derived from the time, the process id, the path, and
 /// a random number. In containers the first three are often equal, and a server that recognizes
 /// repetitions by their keys would confuse the writes of two runs.
-pub(super) fn new_run_id(storage: &StorageLocation) -> RunId {
+fn new_run_id(storage: &StorageLocation) -> RunId {
     let seed = format!(
         "{}/{}/{}/{:x}",
         clock::now_ms(),

@@ -7,11 +7,13 @@ use strata_core::state::environment::Environment;
 
 use super::attached_files::AttachedFiles;
 use super::bundle::Bundle;
+use super::saved_team_file::mark_as_own;
 use super::{Components, LaunchError, Notice};
-use crate::manifest::{Definition, Overrides, warnings};
+use crate::manifest::{Definition, Overrides, is_confined, warnings};
 use crate::random_id::random_id;
 use crate::sandbox::WasmSandbox;
 use crate::storage::{CapScope, DatabaseSet, NameOrigin, NewSubmission, RunNeeds, StorageLocation};
+use crate::trust::storage_mark::MarkedTeam;
 
 /// The arguments of a submission.
 #[derive(Clone, Debug)]
@@ -46,13 +48,15 @@ pub fn submit(
     let idea = idea.ok_or_else(LaunchError::missing_idea)?;
     let files = AttachedFiles::read(&submission.files)?;
     // Whatever is wrong with the team is reported here, and not where nobody sees it.
-    Components::load(&definition, &WasmSandbox::new()?, report)?;
+    let components = Components::load(&definition, &WasmSandbox::new()?, report)?;
     for doubt in warnings(&definition) {
         report(Notice::Warning(&doubt));
     }
     let bundle = Bundle::collect(&definition, report)?;
     let mut env = Environment::new(&definition.team);
     (env.idea, env.idea_parts) = (idea, files.parts);
+    // The run may begin before its components are loaded where it is run.
+    env.components = components.digests();
     let (name, origin) = match &submission.name {
         Some(name) => (name.clone(), NameOrigin::Given),
         None => (generated_name(&definition.team.name), NameOrigin::Generated),
@@ -77,7 +81,13 @@ pub fn submit(
         needs: &needs,
         scope: submission.scope.as_ref(),
     })?;
-    Ok(database.location(&name))
+    let location = database.location(&name);
+    let submitted = MarkedTeam {
+        definition: &bundle.definition,
+        files: Some(&bundle.files),
+    };
+    mark_as_own(&location, submitted, is_confined(&definition), report);
+    Ok(location)
 }
 
 /// Returns a name for a run that no other has.

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use strata_core::machine::stepper::Stepper;
 use strata_core::record::file::PathContent;
+use strata_core::record::id::Digest;
 use strata_core::state::environment::files::Placement;
 
 use super::files::load_blobs;
@@ -20,6 +21,8 @@ use crate::storage::{SavedDefinition, StorageLocation};
 /// The team file of a submitted run, with its files.
 pub(super) struct SubmittedTeam {
     saved: SavedDefinition,
+    /// The digests of its files by path.
+    pub(super) digests: BTreeMap<String, Digest>,
     pub(super) files: SubmittedFiles,
 }
 
@@ -46,6 +49,7 @@ impl SubmittedTeam {
         Ok(Some(Self {
             saved: unpacked_definition(saved, &root),
             files: SubmittedFiles { root, workspace },
+            digests: files,
         }))
     }
 

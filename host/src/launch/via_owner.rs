@@ -10,8 +10,10 @@ use strata_core::record::message::Message;
 use super::attached_files::AttachedFiles;
 use super::control::ControlOutcome;
 use super::opened_team::OpenedTeam;
+use super::start::first_event;
 use super::{LaunchError, control};
-use crate::driver::{AnsweredRequest, Halt, HumanReply, SendReceipt};
+use crate::bundle::is_saved_base;
+use crate::driver::{AnsweredRequest, DriverError, Halt, HumanReply, Journal, SendReceipt};
 use crate::shell::shell_path;
 use crate::storage::{RunSchedule, StorageLocation, StoreError};
 use crate::wait::wait;
@@ -74,11 +76,12 @@ pub fn answer(
 }
 
 /// Durably puts a message into a team's mailboxes, with these files as images and files of it.
-/// Assigns its id.
+/// Assigns its id. A submitted run that nobody has taken yet begins with it, without being run.
 ///
 /// # Errors
 /// Fails if a file cannot be read, is not what its name says or is too large; if nothing is saved
-/// there, or it cannot be read or written; or if a process that runs the team cannot be reached.
+/// there, it cannot be read or written, or it was killed before it began; or if a process that runs
+/// the team cannot be reached.
 pub fn send(
     location: &StorageLocation,
     mut message: Message,
@@ -87,7 +90,9 @@ pub fn send(
     let files = AttachedFiles::read(files)?;
     message.parts.extend(files.parts);
     let put = |opened: OpenedTeam| {
-        if !opened.has_begun() {
+        let has_begun = opened.has_begun();
+        let is_submitted = is_saved_base(&opened.definition.source.base);
+        if !has_begun && !is_submitted {
             let path = shell_path(location.path());
             let what =
                 format!("the run in `{location}` was killed before it began; resume it first");
@@ -96,6 +101,10 @@ pub fn send(
             )));
         }
         let (mut journal, _) = opened.into_journal()?;
+        if !has_begun {
+            // The message follows the idea. Whoever takes the run continues it.
+            begin(&mut journal, location)?;
+        }
         let sent = journal.publish_external_with_files(message.clone(), files.blobs.clone())?;
         journal.flush_blocking()?;
         journal.save_if_possible();
@@ -107,31 +116,45 @@ pub fn send(
     })
 }
 
-/// Ends a run for good or for a while, wherever it runs. One that does not run gets the status without
-/// being continued.
+/// Ends a run for good or for a while, wherever it runs. One that does not run, or has not begun, gets
+/// the status without being continued.
 ///
 /// # Errors
 /// Fails if the team is done.
 pub fn halt(location: &StorageLocation, halt: Halt) -> Result<(), LaunchError> {
     let end = |opened: OpenedTeam| {
         if opened.stepper.env().is_finished() {
-            let what = "the team is done, so there is nothing to end";
-            return Err(LaunchError::InvalidInput(what.into()));
+            let what = match halt {
+                Halt::Cancel => "end",
+                Halt::Pause => "suspend",
+            };
+            let text = format!("the team is done, so there is nothing to {what}");
+            return Err(LaunchError::InvalidInput(text));
         }
         let has_begun = opened.has_begun();
         let (mut journal, _) = opened.into_journal()?;
-        if has_begun {
-            // Only a run that is going on can end.
-            journal.resume()?;
-            let ended = journal.stepper().run_ended_event(halt.status());
-            journal.stage(ended)?;
-            journal.flush_blocking()?;
-            journal.save_if_possible();
+        // Only a run that is going on can end.
+        match has_begun {
+            true => journal.resume()?,
+            false => begin(&mut journal, location)?,
         }
+        let ended = journal.stepper().run_ended_event(halt.status());
+        journal.stage(ended)?;
+        journal.flush_blocking()?;
+        journal.save_if_possible();
         journal.store().set_schedule(RunSchedule::OnRequest)?;
         Ok(())
     };
     via_owner(location, end, || control::send_halt(location, halt))
+}
+
+/// Stages the beginning of a run that was submitted, or killed, before it began. Its team is not run, so
+/// its components are those with which it was submitted; if none are known, whoever continues it notes
+/// them.
+fn begin(journal: &mut Journal, location: &StorageLocation) -> Result<(), DriverError> {
+    let components = journal.env().components.clone();
+    let started = first_event(journal.stepper(), location, components);
+    journal.stage(started)
 }
 
 /// Calls `ours` with the storage or, if another process owns that, `theirs`, which asks that

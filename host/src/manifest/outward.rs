@@ -56,6 +56,11 @@ pub enum OutwardUse {
         /// What it may do, in words.
         what: String,
     },
+    /// A secret is used.
+    Secret {
+        /// Its name.
+        name: String,
+    },
     /// A file is read: replies of a model, or a schema.
     File {
         /// The file.
@@ -93,6 +98,7 @@ impl fmt::Display for OutwardUse {
                 )
             }
             Self::Grant { action, what } => write!(f, "let `{action}` {what}"),
+            Self::Secret { name } => write!(f, "use the secret `{name}`"),
             Self::File { file } => write!(f, "read the file `{}`", display_path(file)),
         }
     }
@@ -105,7 +111,7 @@ pub fn is_confined(definition: &Definition) -> bool {
         || definition
             .policy_reductions
             .iter()
-            .any(|cut| cut.slot.is_none());
+            .any(|cut| cut.model.is_some());
     let grants = definition
         .locations
         .values()

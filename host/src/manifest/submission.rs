@@ -94,11 +94,13 @@ pub(crate) fn submission_uses(definition: &Definition, files: &SubmittedFiles) -
     uses_outside(definition, &filter)
 }
 
-/// Returns everything that a submitted team, whose directories were moved, must not use. Policies are
-/// not considered: what they do not allow, they remove.
+/// Returns everything that a submitted team, whose directories were moved, must not use. What the
+/// operators' policies do not allow, they remove, except for secrets: without them, a team would fail
+/// late, where nobody says what it lacks.
 pub fn forbidden_uses(
     definition: &Definition,
     files: &SubmittedFiles,
+    operators: &[OperatorPolicy],
     grants: SubmissionGrants,
 ) -> Vec<OutwardUse> {
     let is_outside = |path: &Path| files.is_outside(path);
@@ -110,6 +112,9 @@ pub fn forbidden_uses(
     if grants == SubmissionGrants::ByPolicy {
         // A file is not granted by any policy: it could be any that the worker can read.
         uses.retain(|used| matches!(used, OutwardUse::File { .. } | OutwardUse::Build { .. }));
+        let named = definition.secret_names().into_iter();
+        let forbidden = named.filter(|name| !allows_secret(operators, grants, name));
+        uses.extend(forbidden.map(|name| OutwardUse::Secret { name }));
     }
     let components = definition.plugins.values().map(|plugin| &plugin.component);
     let foreign = components.filter(|file| !is_passed_script(file) && !files.holds(file));
@@ -130,19 +135,17 @@ impl SubmissionGrants {
     }
 }
 
-/// Returns the names of the environment variables of this process that all policies allow as secrets.
-/// None without a policy that says what may be granted.
+/// Returns whether submitted teams may name a secret: all policies have to allow it, and there has to be
+/// one that says what may be granted.
+pub fn allows_secret(operators: &[OperatorPolicy], grants: SubmissionGrants, name: &str) -> bool {
+    let mut bounding = operators.iter().filter(|operator| operator.bounds_grants());
+    grants == SubmissionGrants::ByPolicy && bounding.all(|operator| operator.allows_secret(name))
+}
+
+/// Returns the names of the environment variables of this process that submitted teams may name as
+/// secrets.
 pub fn allowed_secrets(operators: &[OperatorPolicy], grants: SubmissionGrants) -> Vec<String> {
-    if grants == SubmissionGrants::None {
-        return Vec::new();
-    }
-    let is_allowed = |name: &String| {
-        operators
-            .iter()
-            .filter(|operator| operator.bounds_grants())
-            .all(|operator| operator.allows_secret(name))
-    };
     let mut names = variable_names();
-    names.retain(is_allowed);
+    names.retain(|name| allows_secret(operators, grants, name));
     names
 }

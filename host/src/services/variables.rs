@@ -36,9 +36,10 @@ impl Variables {
     }
 }
 
-/// Returns the names of the variables of this process.
+/// Returns the names of the variables of this process that are not empty.
 pub(crate) fn variable_names() -> Vec<String> {
-    let names = std::env::vars_os().map(|(name, _)| name.into_string());
+    let set = std::env::vars_os().filter(|(_, value)| !value.is_empty());
+    let names = set.map(|(name, _)| name.into_string());
     names.filter_map(Result::ok).collect()
 }
 

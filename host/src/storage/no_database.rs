@@ -93,6 +93,14 @@ impl DatabaseWorker {
         match self.never {}
     }
 
+    pub(super) fn claim_forbidden(
+        &mut self,
+        _: usize,
+        _: &dyn Fn(&str) -> bool,
+    ) -> Result<Vec<ClaimedRun>, StoreError> {
+        match self.never {}
+    }
+
     pub(super) fn tend(&mut self) -> Result<usize, StoreError> {
         match self.never {}
     }

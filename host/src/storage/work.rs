@@ -158,6 +158,9 @@ pub struct SubmissionState {
     pub problem: Option<String>,
     /// Whether a worker is there that takes it, by the server's clock.
     pub has_worker: bool,
+    /// The secrets that its team names and that none of the workers has that are there and have its
+    /// labels.
+    pub missing_secrets: Vec<String>,
 }
 
 /// What is kept of a run in a database besides its records, read over one connection.
@@ -326,6 +329,17 @@ impl WorkerRegistration {
     /// Takes at most `room` runs that are due.
     pub fn claim(&mut self, room: usize) -> Result<Vec<ClaimedRun>, StoreError> {
         self.registration.claim(room)
+    }
+
+    /// Takes at most `room` runs that name a secret for which `is_forbidden` returns true, that nobody has
+    /// taken yet, and that no worker was there to take for 10 s. Somebody has to refuse them, or whoever
+    /// submitted them would not learn what they lack.
+    pub fn claim_forbidden(
+        &mut self,
+        room: usize,
+        is_forbidden: &dyn Fn(&str) -> bool,
+    ) -> Result<Vec<ClaimedRun>, StoreError> {
+        self.registration.claim_forbidden(room, is_forbidden)
     }
 
     /// Makes runs of dead processes and runs whose time has come available, and returns how many processes

@@ -8,15 +8,17 @@
 //! written. A directory that was copied, moved, or put in place of another has no mark, and neither
 //! has a team file that somebody else put into a marked directory.
 //! The mark of a run in a database is found by its URL, and contains the number and the creation time of
-//! the run.
+//! the run. The files that were submitted with a run count as part of its team file: others can change
+//! them, too.
 
+use std::collections::BTreeMap;
 use std::fs::{self, Metadata};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use strata_core::record::id::to_hex;
+use strata_core::record::id::{Digest, to_hex};
 
 use crate::replace::{Replacement, replace};
 use crate::sha256::Sha256;
@@ -104,6 +106,24 @@ impl StorageMark {
     }
 }
 
+/// A team file, and what else of the team is saved with it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MarkedTeam<'a> {
+    /// The team file.
+    pub(crate) definition: &'a SavedDefinition,
+    /// The digests of the files that were submitted with it, by path. `None` if it was not submitted.
+    pub(crate) files: Option<&'a BTreeMap<String, Digest>>,
+}
+
+impl<'a> From<&'a SavedDefinition> for MarkedTeam<'a> {
+    fn from(definition: &'a SavedDefinition) -> Self {
+        Self {
+            definition,
+            files: None,
+        }
+    }
+}
+
 /// Whether this user's host wrote a storage directory and the team file that is saved in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Recognition {
@@ -119,21 +139,18 @@ pub(crate) enum Recognition {
 /// Returns whether this user's host wrote a storage directory with this team file.
 pub(crate) fn recognize(
     storage: &StorageLocation,
-    definition: &SavedDefinition,
+    team: MarkedTeam<'_>,
 ) -> Result<Recognition, MarkError> {
     Ok(match find_mark(storage)? {
         None => Recognition::Unknown,
-        Some(mark) if mark.definitions.contains(&definition_digest(definition)) => Recognition::Own,
+        Some(mark) if mark.definitions.contains(&team_digest(team)) => Recognition::Own,
         Some(_) => Recognition::OtherTeamFile,
     })
 }
 
 /// Marks a storage directory as written with this team file.
-pub(crate) fn add_mark(
-    storage: &StorageLocation,
-    definition: &SavedDefinition,
-) -> Result<(), MarkError> {
-    add_definitions(storage, [definition_digest(definition)])
+pub(crate) fn add_mark(storage: &StorageLocation, team: MarkedTeam<'_>) -> Result<(), MarkError> {
+    add_definitions(storage, [team_digest(team)])
 }
 
 /// The team files with which this user's host wrote a storage directory.
@@ -263,13 +280,13 @@ fn remove_stale_marks(directory: &Path) {
     }
 }
 
-fn definition_digest(definition: &SavedDefinition) -> String {
+fn team_digest(team: MarkedTeam<'_>) -> String {
     let SavedDefinition {
         name,
         base,
         text,
         components,
-    } = definition;
+    } = team.definition;
     let parts = [
         name.as_bytes(),
         base.as_os_str().as_encoded_bytes(),
@@ -279,10 +296,16 @@ fn definition_digest(definition: &SavedDefinition) -> String {
     let parts = parts
         .into_iter()
         .chain(components.iter().map(String::as_bytes));
+    // Begins with what no component is called.
+    let files = team.files.into_iter().flat_map(|files| {
+        let entries = files.iter();
+        let named = entries.flat_map(|(path, digest)| [path.as_bytes(), digest.0.as_bytes()]);
+        std::iter::once(&b"files"[..]).chain(named)
+    });
     // Each part is preceded by its length, so that different parts never have the same
     // concatenation.
     let add = |sum: Sha256, part: &[u8]| sum.with((part.len() as u64).to_le_bytes()).with(part);
-    to_hex(&parts.fold(Sha256::new(), add).finish())
+    to_hex(&parts.chain(files).fold(Sha256::new(), add).finish())
 }
 
 fn unusable_error(path: &Path, source: io::Error) -> MarkError {
@@ -296,6 +319,31 @@ fn unusable_error(path: &Path, source: io::Error) -> MarkError {
 mod tests {
     use super::*;
     use crate::golden::golden;
+
+    #[test]
+    fn a_submitted_team_with_other_files_is_another() {
+        let definition = SavedDefinition::default();
+        let digest_with = |files: &[(&str, &str)]| {
+            let entries = files.iter();
+            let files = entries
+                .map(|(path, digest)| ((*path).to_owned(), Digest((*digest).to_owned())))
+                .collect();
+            team_digest(MarkedTeam {
+                definition: &definition,
+                files: Some(&files),
+            })
+        };
+        let own = digest_with(&[("a", "1")]);
+        assert_eq!(own, digest_with(&[("a", "1")]));
+        for other in [
+            digest_with(&[("a", "2")]),
+            digest_with(&[("b", "1")]),
+            digest_with(&[]),
+        ] {
+            assert_ne!(own, other);
+        }
+        assert_ne!(digest_with(&[]), team_digest((&definition).into()));
+    }
 
     #[test]
     fn a_mark_is_as_the_golden_file() {

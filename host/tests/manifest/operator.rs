@@ -157,6 +157,38 @@ fn an_operator_bounds_models_by_their_ids_and_endpoints() {
 }
 
 #[test]
+fn a_role_whose_model_a_policy_removes_is_refused_with_the_name_of_the_policy() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("policy.toml");
+    fs::write(&file, "schema = \"strata.policy/1\"\n[allow]\n").unwrap();
+    let text = r#"
+schema = "strata.team/1"
+[team]
+name = "t"
+idea = "go"
+[llm]
+provider = "openai"
+base_url = "http://127.0.0.1:9/v1"
+model = "m"
+[[role]]
+name = "A"
+watch = ["UserRequirement"]
+react = "tools"
+[[role.action]]
+name = "a"
+component = "a.wasm"
+"#;
+    let mut team = Definition::parse_without_files(text, "team.toml", dir.path()).unwrap();
+    team.apply_policies(&[OperatorPolicy::read(&file).unwrap()])
+        .unwrap();
+    let told = team.check_ready().unwrap_err().to_string();
+    let expected =
+        "there is no model for it: `[llm]` is not there: a language model is not allowed (";
+    assert!(told.contains(expected), "{told}");
+    assert!(told.contains("policy.toml"), "{told}");
+}
+
+#[test]
 fn a_policy_has_to_allow_the_addresses_of_whole_and_of_streamed_replies() {
     let has_gemini = |path: &str| {
         let team = bounded(&format!(

@@ -24,6 +24,8 @@ pub(in crate::manifest) struct PolicyReduction {
     pub(in crate::manifest) text: String,
     /// The kind of grant, if it is one.
     pub(in crate::manifest) grant: Option<Grant>,
+    /// The name of the language model that was removed, if it is one.
+    pub(in crate::manifest) model: Option<String>,
     /// Whether the team file contains it, or it was a default.
     pub(in crate::manifest) origin: ReductionOrigin,
 }
@@ -92,6 +94,13 @@ impl Definition {
             .collect()
     }
 
+    /// Returns why a language model of the team is not there, if a policy removed it.
+    pub(in crate::manifest) fn removed_model(&self, name: &str) -> Option<&str> {
+        let mut reductions = self.policy_reductions.iter();
+        let removed = reductions.find(|cut| cut.model.as_deref() == Some(name))?;
+        Some(&removed.text)
+    }
+
     /// Returns the lower one of a budget and the operators' bound.
     pub fn bounded_budget(&self, budget: Option<Usd>) -> Option<Usd> {
         budget
@@ -146,6 +155,7 @@ impl Definition {
                     slot: Some(*slot),
                     text,
                     grant,
+                    model: None,
                     origin: asked,
                 })
             };
@@ -222,6 +232,7 @@ impl Definition {
                     operator.format_location(&most.span)
                 ),
                 grant: None,
+                model: None,
                 origin: match is_default {
                     true => ReductionOrigin::Default,
                     false => ReductionOrigin::Written,
@@ -249,6 +260,7 @@ impl Definition {
                 slot: None,
                 text: format!("`[{table}]` is not there: {why} is not allowed ({name})"),
                 grant: None,
+                model: Some(model),
                 origin: ReductionOrigin::Written,
             });
         }
@@ -274,6 +286,7 @@ impl Definition {
                     slot: None,
                     text,
                     grant: None,
+                    model: None,
                     origin: ReductionOrigin::Written,
                 });
             }
@@ -292,6 +305,7 @@ impl Definition {
                     slot: None,
                     text,
                     grant: None,
+                    model: None,
                     origin: ReductionOrigin::Written,
                 });
             }

@@ -25,9 +25,14 @@ use crate::storage::{
 
 /// Puts the run of a URL into its database. Only a worker with the label takes it.
 fn submit_run(url: &DatabaseUrl, label: &str) {
+    submit_with_secrets(url, label, &[]);
+}
+
+/// Does the same with a run that names secrets.
+fn submit_with_secrets(url: &DatabaseUrl, label: &str, secrets: &[&str]) {
     let needs = RunNeeds {
         labels: vec![label.into()],
-        ..RunNeeds::default()
+        secrets: secrets.iter().map(|name| (*name).to_owned()).collect(),
     };
     let submission = NewSubmission {
         name: url.run.as_ref().unwrap(),
@@ -43,8 +48,13 @@ fn submit_run(url: &DatabaseUrl, label: &str) {
 }
 
 fn worker(url: &DatabaseUrl, label: &str) -> DatabaseWorker {
+    worker_with_secrets(url, label, &[])
+}
+
+fn worker_with_secrets(url: &DatabaseUrl, label: &str, secrets: &[&str]) -> DatabaseWorker {
     let profile = WorkerProfile {
         labels: vec![label.into()],
+        secrets: secrets.iter().map(|name| (*name).to_owned()).collect(),
         ..WorkerProfile::default()
     };
     DatabaseWorker::open(url, &profile, &Arc::new(Notify::new())).unwrap()
@@ -78,6 +88,47 @@ fn a_run_of_which_a_newer_program_records_something_else_is_left_to_that() {
         "UPDATE strata.run SET format = format - 1 WHERE id = $1",
     );
     assert_eq!(worker.claim(9).unwrap().len(), 1);
+}
+
+#[test]
+fn only_a_run_whose_secret_no_worker_has_is_taken_to_be_refused() {
+    let Some(url) = fresh_run() else { return };
+    let label = url.run.clone().unwrap();
+    let named = |secret: &str| url.with_run(&format!("{label}-{secret}"));
+    // The last one is available last.
+    for secret in ["HELD", "ALLOWED", "FORBIDDEN"] {
+        submit_with_secrets(&named(secret), &label, &[secret]);
+    }
+    let mut worker = worker(&url, &label);
+    let _holder = worker_with_secrets(&url, &label, &["HELD"]);
+    let state = |secret: &str| {
+        let run = RunSubmission::open(&named(secret)).unwrap();
+        run.state().unwrap()
+    };
+    assert!(state("HELD").has_worker && state("HELD").missing_secrets.is_empty());
+    assert!(!state("FORBIDDEN").has_worker);
+    assert_eq!(state("FORBIDDEN").missing_secrets, ["FORBIDDEN"]);
+
+    let is_forbidden = |name: &str| name != "ALLOWED";
+    let refused = loop {
+        assert!(worker.claim(9).unwrap().is_empty());
+        let refused = worker.claim_forbidden(9, &is_forbidden).unwrap();
+        if !refused.is_empty() {
+            break refused;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    };
+    let names: Vec<&str> = refused.iter().map(|run| run.name.as_str()).collect();
+    assert_eq!(names, [named("FORBIDDEN").run.unwrap()]);
+    // One that was taken once waits for a worker that has its secret.
+    let release = RunRelease {
+        schedule: Some(RunSchedule::Now),
+        problem: None,
+        keeps_request: false,
+    };
+    worker.release(&refused[0], &release).unwrap();
+    let again = worker.claim_forbidden(9, &is_forbidden).unwrap();
+    assert!(again.is_empty(), "{again:?}");
 }
 
 #[test]

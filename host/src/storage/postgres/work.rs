@@ -122,7 +122,10 @@ impl RunSubmission {
     pub(in crate::storage) fn state(&self) -> Result<SubmissionState, StoreError> {
         let sql = "SELECT schedule, (extract(epoch FROM wake_at) * 1000)::bigint, owner IS NOT NULL, problem, \
                        EXISTS (SELECT FROM strata.worker w WHERE w.claims AND w.labels @> r.labels \
-                               AND w.secrets @> r.secrets AND clock_timestamp() - w.beat_at < make_interval(secs => $2)) \
+                               AND w.secrets @> r.secrets AND clock_timestamp() - w.beat_at < make_interval(secs => $2)), \
+                       ARRAY(SELECT s FROM unnest(r.secrets) s WHERE NOT EXISTS \
+                             (SELECT FROM strata.worker w WHERE w.claims AND w.labels @> r.labels AND s = ANY(w.secrets) \
+                              AND clock_timestamp() - w.beat_at < make_interval(secs => $2))) \
                    FROM strata.run r WHERE id = $1";
         let lease_time = LEASE_TIME.as_secs_f64();
         let arguments = [
@@ -139,6 +142,7 @@ impl RunSubmission {
             is_owned: row.get(2),
             problem: row.get(3),
             has_worker: row.get(4),
+            missing_secrets: row.get(5),
         })
     }
 }
@@ -249,25 +253,69 @@ impl DatabaseWorker {
     }
 
     pub(in crate::storage) fn claim(&mut self, room: usize) -> Result<Vec<ClaimedRun>, StoreError> {
-        let sql = "UPDATE strata.run r SET owner = $1, epoch = r.epoch + 1, format = $5 \
-                   FROM (SELECT id, is_requested FROM strata.run \
-                         WHERE schedule = 1 AND owner IS NULL AND labels <@ $2 AND secrets <@ $3 AND format <= $5 \
+        let own = self.profile.secrets.clone();
+        self.claim_where("secrets <@ $3", &own, room)
+    }
+
+    pub(in crate::storage) fn claim_forbidden(
+        &mut self,
+        room: usize,
+        is_forbidden: &dyn Fn(&str) -> bool,
+    ) -> Result<Vec<ClaimedRun>, StoreError> {
+        let unserved = format!(
+            "epoch = 0 AND clock_timestamp() - scheduled_at > make_interval(secs => {seconds}) \
+             AND NOT EXISTS (SELECT FROM strata.worker w WHERE w.labels @> r.labels AND w.secrets @> r.secrets \
+                             AND clock_timestamp() - w.beat_at < make_interval(secs => {seconds}))",
+            seconds = LEASE_TIME.as_secs_f64()
+        );
+        let sql = format!(
+            "SELECT DISTINCT s FROM strata.run r, unnest(r.secrets) s \
+             WHERE schedule = 1 AND owner IS NULL AND labels <@ $1 AND NOT secrets <@ $2 AND {unserved}"
+        );
+        let arguments = [
+            (&self.profile.labels as _, Type::TEXT_ARRAY),
+            (&self.profile.secrets as _, Type::TEXT_ARRAY),
+        ];
+        let rows = self
+            .connection
+            .repeat_if_broken(|connection| connection.query(&sql, &arguments))?;
+        let named = rows.iter().map(|row| row.get(0));
+        let forbidden: Vec<String> = named.filter(|name: &String| is_forbidden(name)).collect();
+        match forbidden.is_empty() {
+            true => Ok(Vec::new()),
+            false => self.claim_where(&format!("secrets && $3 AND {unserved}"), &forbidden, room),
+        }
+    }
+
+    /// Takes runs that are due, for which the worker has the labels, and that fulfil a condition about the
+    /// run `r` and these secrets, `$3`.
+    fn claim_where(
+        &mut self,
+        condition: &str,
+        secrets: &[String],
+        room: usize,
+    ) -> Result<Vec<ClaimedRun>, StoreError> {
+        let sql = format!(
+            "UPDATE strata.run r SET owner = $1, epoch = r.epoch + 1, format = $5 \
+                   FROM (SELECT id, is_requested FROM strata.run r \
+                         WHERE schedule = 1 AND owner IS NULL AND labels <@ $2 AND format <= $5 AND {condition} \
                          ORDER BY scheduled_at LIMIT $4 FOR UPDATE SKIP LOCKED) due \
                    WHERE r.id = due.id AND EXISTS (SELECT FROM strata.worker WHERE id = $1) \
-                   RETURNING r.id, r.name, r.epoch, due.is_requested, r.scope";
+                   RETURNING r.id, r.name, r.epoch, due.is_requested, r.scope"
+        );
         let id: &str = &self.id;
         let room = i64::try_from(room).unwrap_or(i64::MAX);
         let arguments = [
             (&id as _, Type::TEXT),
             (&self.profile.labels as _, Type::TEXT_ARRAY),
-            (&self.profile.secrets as _, Type::TEXT_ARRAY),
+            (&secrets as _, Type::TEXT_ARRAY),
             (&room as _, Type::INT8),
             (&RECORD_FORMAT as _, Type::INT8),
         ];
         let attempts = Cell::new(0);
         let claimed = self.connection.repeat_if_broken(|connection| {
             attempts.set(attempts.get() + 1);
-            connection.query(sql, &arguments)
+            connection.query(&sql, &arguments)
         });
         self.may_hold_more |= claimed.is_err() || attempts.get() > 1;
         let rows = claimed?;
