@@ -165,11 +165,15 @@ pub(super) fn warn_if_moved(definition: &Definition, location: &StorageLocation)
         .find(|file| file.is_file())?;
     let own = base.join(name);
     (beside != own && !storage.starts_with(&base)).then(|| {
-        let (team, storage) = (shell_path(&beside), shell_path(location.operand()));
+        let place = match location.run_name() {
+            Some(_) => location.operand(),
+            None => &storage,
+        };
+        let (team, place) = (shell_path(&beside), shell_path(place));
         let (own, beside) = (own.display(), beside.display());
         format!(
             "the team goes by `{own}` and the files beside that; to go by `{beside}`: `strata-host run {team} \
-             --recover_path {storage}`"
+             --recover_path {place}`"
         )
     })
 }
