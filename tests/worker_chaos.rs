@@ -5,7 +5,7 @@
 //!
 //! `STRATA_CHAOS_SECONDS` says for how long faults are injected (12 by default), `STRATA_CHAOS_RUNS` how
 //! many runs there are (8 by default), and `STRATA_CHAOS_SEED` which faults these are. `.ci/run` also
-//! injects faults for five minutes into 100 runs.
+//! injects faults for five minutes into 200 runs.
 
 use std::collections::VecDeque;
 use std::io::Write;
