@@ -12,7 +12,6 @@ use strata_core::record::event::{AttemptEvent, Event, Status};
 use strata_core::record::fault::{Fault, FaultKind};
 use strata_core::record::id::{ActionId, Digest, RoleId, RunId, Slot, SlotKind};
 use strata_core::record::message::{Draft, Message};
-use strata_core::record::money::Usd;
 use strata_core::state::environment::Environment;
 use strata_core::team::{
     Action, ExternalEnvironment, OnFault, Policy, React, RetryPolicy, Role, Team,
@@ -30,9 +29,8 @@ use strata_host::sandbox::{
 use strata_host::services::http::HttpClient;
 use strata_host::services::http::secret::Secrets;
 use strata_host::storage::{
-    Append, Appending, BuildState, CheckpointRow, Durability, Epoch, FIRST_LINE, Lease, LineageRow,
-    LoadedState, MemoryLease, OtherWork, Pruned, Record, SavedDefinition, StateSelector,
-    StoreError,
+    Append, Appending, BuildState, Durability, Epoch, FIRST_LINE, Lease, MemoryLease, OtherWork,
+    Pruned, Record, RecordedRun, SavedDefinition, StoreError,
 };
 
 /// What a store did, and when it is to fail.
@@ -57,6 +55,10 @@ struct WatchedStore {
 impl Lease for WatchedStore {
     fn epoch(&self) -> Epoch {
         self.store.epoch()
+    }
+
+    fn recorded(&self) -> &dyn RecordedRun {
+        self.store.recorded()
     }
 
     fn append(&mut self, records: &[Record], durability: Durability) -> Result<(), StoreError> {
@@ -103,32 +105,12 @@ impl Lease for WatchedStore {
         self.store.save_snapshot(env)
     }
 
-    fn load(&self, at: &StateSelector) -> Result<LoadedState, StoreError> {
-        self.store.load(at)
-    }
-
     fn switch_lineage(&mut self, lineage: &str) -> Result<(), StoreError> {
         self.store.switch_lineage(lineage)
     }
 
-    fn lineages(&self) -> Result<Vec<LineageRow>, StoreError> {
-        self.store.lineages()
-    }
-
-    fn spent(&self) -> Result<Usd, StoreError> {
-        self.store.spent()
-    }
-
     fn prune(&mut self, keep: u32, sum_up: &mut BuildState<'_>) -> Result<Pruned, StoreError> {
         self.store.prune(keep, sum_up)
-    }
-
-    fn checkpoints(&self) -> Result<Vec<CheckpointRow>, StoreError> {
-        self.store.checkpoints()
-    }
-
-    fn records(&self, from: u64, limit: usize) -> Result<Vec<Record>, StoreError> {
-        self.store.records(from, limit)
     }
 
     fn keep_checkpoints(&mut self, keep: u32) -> Result<(), StoreError> {
@@ -139,20 +121,8 @@ impl Lease for WatchedStore {
         self.store.put_blobs(blobs)
     }
 
-    fn blob(&self, digest: &Digest) -> Result<Option<Arc<[u8]>>, StoreError> {
-        self.store.blob(digest)
-    }
-
-    fn definition(&self) -> Result<SavedDefinition, StoreError> {
-        self.store.definition()
-    }
-
     fn set_definition(&mut self, definition: &SavedDefinition) -> Result<(), StoreError> {
         self.store.set_definition(definition)
-    }
-
-    fn note(&self, name: &str) -> Result<Option<String>, StoreError> {
-        self.store.note(name)
     }
 
     fn set_note(

@@ -94,7 +94,7 @@ pub use listing::ListedRun;
 pub use location::{OpenedRun, PreparedRun, SavedForm, SavedRun, StorageLocation, VacantLocation};
 pub use mailbox::{IncomingRequest, MailId, MailReply, Mailbox, RequestHandler, RequestOutcome};
 pub use memory::{MemoryLease, MemoryStorage};
-pub use reader::{EarliestState, Reader};
+pub use reader::{EarliestState, Reader, RecordedRun};
 pub(crate) use reader::{RECORDS_PER_BATCH, read_in_batches};
 #[cfg(test)]
 use sqlite::SqliteLease;
@@ -334,6 +334,9 @@ pub trait Lease: Send {
     /// Returns its epoch.
     fn epoch(&self) -> Epoch;
 
+    /// Returns what is recorded of the run.
+    fn recorded(&self) -> &dyn RecordedRun;
+
     /// Appends events: all of them or none. When it returns, they survive what `durability` says,
     /// and so does everything that was appended before. After an error the run ends, and none of
     /// the events counts for it; they may nevertheless be present when the run is opened again. Fails
@@ -393,19 +396,27 @@ pub trait Lease: Send {
     fn save_snapshot(&mut self, env: &Environment) -> Result<(), StoreError>;
 
     /// Loads a state.
-    fn load(&self, at: &StateSelector) -> Result<LoadedState, StoreError>;
+    fn load(&self, at: &StateSelector) -> Result<LoadedState, StoreError> {
+        self.recorded().load(at)
+    }
 
     /// Makes another lineage the current one.
     fn switch_lineage(&mut self, lineage: &str) -> Result<(), StoreError>;
 
     /// Returns all lineages, in the order in which they were created.
-    fn lineages(&self) -> Result<Vec<LineageRow>, StoreError>;
+    fn lineages(&self) -> Result<Vec<LineageRow>, StoreError> {
+        self.recorded().lineages()
+    }
 
     /// Returns the total cost of answered calls, in all lineages.
-    fn spent(&self) -> Result<Usd, StoreError>;
+    fn spent(&self) -> Result<Usd, StoreError> {
+        self.recorded().spent()
+    }
 
     /// Returns all checkpoints of all lineages, oldest first.
-    fn checkpoints(&self) -> Result<Vec<CheckpointRow>, StoreError>;
+    fn checkpoints(&self) -> Result<Vec<CheckpointRow>, StoreError> {
+        self.recorded().checkpoints()
+    }
 
     /// Forgets all checkpoints of the current lineage except the first and the newest `keep`: they
     /// are no longer listed and cannot be loaded. Checkpoints where another lineage branched off,
@@ -418,17 +429,23 @@ pub trait Lease: Send {
 
     /// Returns at most `limit` events, oldest first, after skipping the first `from`. They are
     /// those that lead to the newest state of the current lineage and were not dropped.
-    fn records(&self, from: u64, limit: usize) -> Result<Vec<Record>, StoreError>;
+    fn records(&self, from: u64, limit: usize) -> Result<Vec<Record>, StoreError> {
+        self.recorded().records(from, limit)
+    }
 
     /// Saves the bytes of files. They survive whatever the events survive that are appended after
     /// them.
     fn put_blobs(&mut self, blobs: &Blobs) -> Result<(), StoreError>;
 
     /// Returns the bytes of a file, or `None` if they are not stored here.
-    fn blob(&self, digest: &Digest) -> Result<Option<Arc<[u8]>>, StoreError>;
+    fn blob(&self, digest: &Digest) -> Result<Option<Arc<[u8]>>, StoreError> {
+        self.recorded().blob(digest)
+    }
 
     /// Returns the team file of the run.
-    fn definition(&self) -> Result<SavedDefinition, StoreError>;
+    fn definition(&self) -> Result<SavedDefinition, StoreError> {
+        self.recorded().definition()
+    }
 
     /// Replaces the team file of the run.
     fn set_definition(&mut self, definition: &SavedDefinition) -> Result<(), StoreError>;
@@ -439,7 +456,9 @@ pub trait Lease: Send {
     }
 
     /// Returns the note with this name, or `None` if there is none.
-    fn note(&self, name: &str) -> Result<Option<String>, StoreError>;
+    fn note(&self, name: &str) -> Result<Option<String>, StoreError> {
+        self.recorded().note(name)
+    }
 
     /// Replaces a note: a short text that another part of the program remembers about the run. It
     /// survives what `durability` says.

@@ -15,8 +15,8 @@ use super::script::{definition, scripted_run, team};
 use super::sqlite::shared;
 use super::sqlite_url::SqliteUrl;
 use super::{
-    Durability, Lease, Reader, Record, ReplacePolicy, StateSelector, StorageDirectory, StoreError,
-    checkpoint_of,
+    Durability, Lease, Record, RecordedRun, ReplacePolicy, StateSelector, StorageDirectory,
+    StoreError, checkpoint_of,
 };
 use crate::blob::Blobs;
 

@@ -17,7 +17,7 @@ use super::directory::DirectoryContent;
 use super::script::{definition, scripted_run, team};
 use super::team_json::{import, write};
 use super::{
-    Durability, Lease, Reader, Record, ReplacePolicy, SqliteReader, StateSelector,
+    Durability, Lease, Record, RecordedRun, ReplacePolicy, SqliteReader, StateSelector,
     StorageDirectory, StoreError,
 };
 

@@ -23,7 +23,7 @@ use super::error::StoreError;
 use super::lineage::DIRECTORY_RUN;
 use super::lock::{LOCK_FILE, LockHolder, StorageLock};
 use super::progress::WriteProgress;
-use super::reader::Reader;
+use super::reader::RecordedRun;
 use super::sqlite::rows::SqliteReader;
 use super::sqlite::{DatabaseImage, SqliteLease};
 use super::team_json::TEAM_JSON;

@@ -42,8 +42,8 @@ use super::mailbox::RunSocket;
 use super::script::{definition, normalized, scripted_run, team};
 use super::team_json::TEAM_JSON;
 use super::{
-    Durability, Lease, LockHolder, Reader, Record, ReplacePolicy, SqliteReader, StateSelector,
-    StorageDirectory, StorageLock, codec, team_json,
+    Durability, Lease, LockHolder, Reader, Record, RecordedRun, ReplacePolicy, SqliteReader,
+    StateSelector, StorageDirectory, StorageLock, codec, team_json,
 };
 use crate::golden::{from_hex, golden, golden_bytes, stored_bytes};
 

@@ -13,7 +13,7 @@ use super::conformance::pseudorandom;
 use super::damage::saved;
 use super::lineage::{DIRECTORY_RUN, StoredLineage, StoredRun};
 use super::script::{scripted_run, team};
-use super::{Lease, Reader, SqliteReader, StateSelector, StoreError, codec};
+use super::{Lease, Reader, RecordedRun, SqliteReader, StateSelector, StoreError, codec};
 
 /// Changes a saved run, and checks the error when it is read and continued.
 fn check(change: impl Fn(&Connection), expected: &str) {

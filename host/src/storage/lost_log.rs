@@ -11,8 +11,8 @@ use super::conformance::pseudorandom;
 use super::progress::{ProgressFile, WriteProgress};
 use super::script::{copy, definition, scripted_run, team};
 use super::{
-    Durability, Lease, Reader, Record, ReplacePolicy, SqliteLease, SqliteReader, StateSelector,
-    StorageDirectory, StoreError,
+    Durability, Lease, Record, RecordedRun, ReplacePolicy, SqliteLease, SqliteReader,
+    StateSelector, StorageDirectory, StoreError,
 };
 
 /// A store that is open, and how many of its records have been appended.

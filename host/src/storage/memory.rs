@@ -12,7 +12,7 @@ use super::checkpoint_list::{
     LineageHistory, ListedCheckpoint, list_checkpoints, unknown_checkpoint,
 };
 use super::error::StoreError;
-use super::reader::branch_of;
+use super::reader::{RecordedRun, branch_of};
 use super::{
     Append, Appending, BuildState, CheckpointRow, Durability, Epoch, FIRST_LINE, Lease, LineageRow,
     LoadedState, Pruned, Record, SavedDefinition, StateSelector, concerns_checkpoint, cost_of,
@@ -412,9 +412,48 @@ impl MemoryLease {
     }
 }
 
+impl RecordedRun for MemoryStorage {
+    fn load(&self, at: &StateSelector) -> Result<LoadedState, StoreError> {
+        self.lock().load(at)
+    }
+
+    fn lineages(&self) -> Result<Vec<LineageRow>, StoreError> {
+        Ok(self.lock().lineage_rows())
+    }
+
+    fn spent(&self) -> Result<Usd, StoreError> {
+        Ok(self.lock().spent)
+    }
+
+    fn checkpoints(&self) -> Result<Vec<CheckpointRow>, StoreError> {
+        let listed = self.lock().listed_checkpoints();
+        Ok(listed.into_iter().map(|listed| listed.row).collect())
+    }
+
+    fn definition(&self) -> Result<SavedDefinition, StoreError> {
+        Ok(self.lock().definition.clone())
+    }
+
+    fn note(&self, name: &str) -> Result<Option<String>, StoreError> {
+        Ok(self.lock().notes.get(name).cloned())
+    }
+
+    fn blob(&self, digest: &Digest) -> Result<Option<Arc<[u8]>>, StoreError> {
+        Ok(self.lock().blobs.get(digest).cloned())
+    }
+
+    fn records(&self, from: u64, limit: usize) -> Result<Vec<Record>, StoreError> {
+        Ok(self.lock().records(from, limit))
+    }
+}
+
 impl Lease for MemoryLease {
     fn epoch(&self) -> Epoch {
         self.epoch
+    }
+
+    fn recorded(&self) -> &dyn RecordedRun {
+        &self.storage
     }
 
     fn begin_append<'a>(&'a mut self, append: Append<'a>) -> Appending<'a> {
@@ -430,25 +469,8 @@ impl Lease for MemoryLease {
         Ok(())
     }
 
-    fn load(&self, at: &StateSelector) -> Result<LoadedState, StoreError> {
-        self.read().load(at)
-    }
-
     fn switch_lineage(&mut self, lineage: &str) -> Result<(), StoreError> {
         self.write()?.switch_lineage(lineage)
-    }
-
-    fn lineages(&self) -> Result<Vec<LineageRow>, StoreError> {
-        Ok(self.read().lineage_rows())
-    }
-
-    fn spent(&self) -> Result<Usd, StoreError> {
-        Ok(self.read().spent)
-    }
-
-    fn checkpoints(&self) -> Result<Vec<CheckpointRow>, StoreError> {
-        let listed = self.read().listed_checkpoints();
-        Ok(listed.into_iter().map(|listed| listed.row).collect())
     }
 
     fn keep_checkpoints(&mut self, keep: u32) -> Result<(), StoreError> {
@@ -462,30 +484,14 @@ impl Lease for MemoryLease {
         self.write()?.prune(keep, sum_up)
     }
 
-    fn records(&self, from: u64, limit: usize) -> Result<Vec<Record>, StoreError> {
-        Ok(self.read().records(from, limit))
-    }
-
     fn put_blobs(&mut self, blobs: &Blobs) -> Result<(), StoreError> {
         self.write()?.blobs.extend(blobs.clone());
         Ok(())
     }
 
-    fn blob(&self, digest: &Digest) -> Result<Option<Arc<[u8]>>, StoreError> {
-        Ok(self.read().blobs.get(digest).cloned())
-    }
-
-    fn definition(&self) -> Result<SavedDefinition, StoreError> {
-        Ok(self.read().definition.clone())
-    }
-
     fn set_definition(&mut self, definition: &SavedDefinition) -> Result<(), StoreError> {
         self.write()?.definition = definition.clone();
         Ok(())
-    }
-
-    fn note(&self, name: &str) -> Result<Option<String>, StoreError> {
-        Ok(self.read().notes.get(name).cloned())
     }
 
     fn set_note(&mut self, name: &str, text: &str, _: Durability) -> Result<(), StoreError> {

@@ -40,28 +40,14 @@ pub(in crate::storage) use state::SnapshotInfo;
 /// How often a read is repeated because another process started or stopped writing meanwhile.
 const MAX_READS: usize = 8;
 
-/// Reads the records of a run, whoever holds a lease of it.
-pub trait Reader: Send {
-    /// From now on, reads this lineage instead of the current one.
-    fn switch_lineage(&mut self, lineage: &str) -> Result<(), StoreError>;
-
+/// What is recorded of a run, as a lease or a reader sees it: in the lineage that is current, or that the
+/// reader reads.
+pub trait RecordedRun {
     /// Loads a state.
     fn load(&self, at: &StateSelector) -> Result<LoadedState, StoreError>;
 
-    /// Loads the states of these checkpoints, in the same order. The checkpoints are listed at most
-    /// once for all of them.
-    fn load_each(&self, ids: &[CheckpointId]) -> Result<Vec<LoadedState>, StoreError>;
-
     /// Returns all lineages, in the order in which they were created.
     fn lineages(&self) -> Result<Vec<LineageRow>, StoreError>;
-
-    /// Returns how many of the events that lead to the newest state of the lineage that is read
-    /// were dropped, and how many there were in total.
-    fn dropped(&self) -> Result<(u64, u64), StoreError>;
-
-    /// Returns the earliest state from which the lineage that is read can be followed to its newest
-    /// state.
-    fn earliest_state(&self) -> Result<EarliestState, StoreError>;
 
     /// Returns what all lineages have spent together.
     fn spent(&self) -> Result<Usd, StoreError>;
@@ -81,6 +67,24 @@ pub trait Reader: Send {
     /// Returns at most `limit` events, oldest first, after skipping the first `from`. They are
     /// those that lead to the newest state of the lineage that is read and were not dropped.
     fn records(&self, from: u64, limit: usize) -> Result<Vec<Record>, StoreError>;
+}
+
+/// Reads the records of a run, whoever holds a lease of it.
+pub trait Reader: RecordedRun + Send {
+    /// From now on, reads this lineage instead of the current one.
+    fn switch_lineage(&mut self, lineage: &str) -> Result<(), StoreError>;
+
+    /// Loads the states of these checkpoints, in the same order. The checkpoints are listed at most
+    /// once for all of them.
+    fn load_each(&self, ids: &[CheckpointId]) -> Result<Vec<LoadedState>, StoreError>;
+
+    /// Returns how many of the events that lead to the newest state of the lineage that is read
+    /// were dropped, and how many there were in total.
+    fn dropped(&self) -> Result<(u64, u64), StoreError>;
+
+    /// Returns the earliest state from which the lineage that is read can be followed to its newest
+    /// state.
+    fn earliest_state(&self) -> Result<EarliestState, StoreError>;
 
     /// Returns at most `limit` of these events after a position, and the position of the last one.
     /// Continuing from there skips no event, even if some are pruned meanwhile.
@@ -128,14 +132,59 @@ pub struct EarliestState {
     pub dropped: u64,
 }
 
+impl<R: RunRows> RecordedRun for RowReader<R> {
+    fn load(&self, at: &StateSelector) -> Result<LoadedState, StoreError> {
+        self.read_consistently(|reader| reader.load_now(at))
+    }
+
+    fn lineages(&self) -> Result<Vec<LineageRow>, StoreError> {
+        self.read_consistently(Self::lineages_now)
+    }
+
+    fn spent(&self) -> Result<Usd, StoreError> {
+        self.read_consistently(|reader| {
+            let _same = reader.begin_read()?;
+            let mut sum = Usd::ZERO;
+            for row in reader.stored_lineages()? {
+                sum += Usd(row.spent as u64);
+            }
+            Ok(sum)
+        })
+    }
+
+    fn checkpoints(&self) -> Result<Vec<CheckpointRow>, StoreError> {
+        let listed = self.read_consistently(Self::listed_checkpoints)?;
+        Ok(listed.into_iter().map(|listed| listed.row).collect())
+    }
+
+    fn definition(&self) -> Result<SavedDefinition, StoreError> {
+        self.read_consistently(Self::definition_now)
+    }
+
+    fn note(&self, name: &str) -> Result<Option<String>, StoreError> {
+        self.read_consistently(|reader| reader.rows.note(name))
+    }
+
+    fn blob(&self, digest: &Digest) -> Result<Option<Arc<[u8]>>, StoreError> {
+        let body = self.read_consistently(|reader| reader.rows.blob(digest))?;
+        match body {
+            // The digest is a SHA-256, so no other checksum is needed.
+            Some(body) if digest_of(&body) != *digest => {
+                Err(self.rows.corrupt(format!("the file `{digest}` is damaged")))
+            }
+            body => Ok(body.map(Arc::from)),
+        }
+    }
+
+    fn records(&self, from: u64, limit: usize) -> Result<Vec<Record>, StoreError> {
+        self.read_consistently(|reader| reader.records_now(from, limit))
+    }
+}
+
 impl<R: RunRows + Send> Reader for RowReader<R> {
     fn switch_lineage(&mut self, lineage: &str) -> Result<(), StoreError> {
         self.selected = Some(self.require_lineage(lineage)?.id);
         Ok(())
-    }
-
-    fn load(&self, at: &StateSelector) -> Result<LoadedState, StoreError> {
-        self.read_consistently(|reader| reader.load_now(at))
     }
 
     fn load_each(&self, ids: &[CheckpointId]) -> Result<Vec<LoadedState>, StoreError> {
@@ -146,10 +195,6 @@ impl<R: RunRows + Send> Reader for RowReader<R> {
                 .map(|id| reader.load_checkpoint(id, &mut search))
                 .collect()
         })
-    }
-
-    fn lineages(&self) -> Result<Vec<LineageRow>, StoreError> {
-        self.read_consistently(Self::lineages_now)
     }
 
     fn dropped(&self) -> Result<(u64, u64), StoreError> {
@@ -193,45 +238,6 @@ impl<R: RunRows + Send> Reader for RowReader<R> {
                 dropped: dropped as u64,
             })
         })
-    }
-
-    fn spent(&self) -> Result<Usd, StoreError> {
-        self.read_consistently(|reader| {
-            let _same = reader.begin_read()?;
-            let mut sum = Usd::ZERO;
-            for row in reader.stored_lineages()? {
-                sum += Usd(row.spent as u64);
-            }
-            Ok(sum)
-        })
-    }
-
-    fn checkpoints(&self) -> Result<Vec<CheckpointRow>, StoreError> {
-        let listed = self.read_consistently(Self::listed_checkpoints)?;
-        Ok(listed.into_iter().map(|listed| listed.row).collect())
-    }
-
-    fn definition(&self) -> Result<SavedDefinition, StoreError> {
-        self.read_consistently(Self::definition_now)
-    }
-
-    fn note(&self, name: &str) -> Result<Option<String>, StoreError> {
-        self.read_consistently(|reader| reader.rows.note(name))
-    }
-
-    fn blob(&self, digest: &Digest) -> Result<Option<Arc<[u8]>>, StoreError> {
-        let body = self.read_consistently(|reader| reader.rows.blob(digest))?;
-        match body {
-            // The digest is a SHA-256, so no other checksum is needed.
-            Some(body) if digest_of(&body) != *digest => {
-                Err(self.rows.corrupt(format!("the file `{digest}` is damaged")))
-            }
-            body => Ok(body.map(Arc::from)),
-        }
-    }
-
-    fn records(&self, from: u64, limit: usize) -> Result<Vec<Record>, StoreError> {
-        self.read_consistently(|reader| reader.records_now(from, limit))
     }
 
     fn batch_after(&self, position: u64, limit: usize) -> Result<(Vec<Record>, u64), StoreError> {

@@ -27,12 +27,9 @@ mod write_connection;
 
 use std::cell::Cell;
 use std::path::Path;
-use std::sync::Arc;
 
 use rusqlite::Connection;
 
-use strata_core::record::id::Digest;
-use strata_core::record::money::Usd;
 use strata_core::state::environment::Environment;
 
 use super::current_lineage::CurrentLineage;
@@ -41,13 +38,10 @@ use super::error::StoreError;
 use super::lineage::{DIRECTORY_RUN, KeyRange, StoredRun, key_range};
 use super::lock::StorageLock;
 use super::prune_plan::PrunePlanner;
-use super::reader::Reader;
+use super::reader::RecordedRun;
 use super::rows::RunRows;
 use super::snapshot::MAX_SNAPSHOT_BYTES;
-use super::{
-    Append, Appending, BuildState, CheckpointRow, Durability, Epoch, Lease, LineageRow,
-    LoadedState, Pruned, Record, SavedDefinition, StateSelector,
-};
+use super::{Append, Appending, BuildState, Durability, Epoch, Lease, Pruned, SavedDefinition};
 
 use crate::blob::Blobs;
 
@@ -215,6 +209,10 @@ impl Lease for SqliteLease {
         Epoch(self.run.epoch as u64)
     }
 
+    fn recorded(&self) -> &dyn RecordedRun {
+        &self.connection.reader
+    }
+
     fn begin_append<'a>(&'a mut self, append: Append<'a>) -> Appending<'a> {
         append::begin_append(self, append)
     }
@@ -240,10 +238,6 @@ impl Lease for SqliteLease {
         self.current.note_snapshot(&new, saved)
     }
 
-    fn load(&self, at: &StateSelector) -> Result<LoadedState, StoreError> {
-        self.connection.reader.load(at)
-    }
-
     fn switch_lineage(&mut self, lineage: &str) -> Result<(), StoreError> {
         if self.current.line().name == lineage {
             return Ok(());
@@ -257,18 +251,6 @@ impl Lease for SqliteLease {
         self.commit_change(|conn| run.write(conn))?;
         self.run = run;
         self.continue_with(self.run.lineage)
-    }
-
-    fn lineages(&self) -> Result<Vec<LineageRow>, StoreError> {
-        self.connection.reader.lineages()
-    }
-
-    fn spent(&self) -> Result<Usd, StoreError> {
-        self.connection.reader.spent()
-    }
-
-    fn checkpoints(&self) -> Result<Vec<CheckpointRow>, StoreError> {
-        self.connection.reader.checkpoints()
     }
 
     fn keep_checkpoints(&mut self, keep: u32) -> Result<(), StoreError> {
@@ -314,10 +296,6 @@ impl Lease for SqliteLease {
         })
     }
 
-    fn records(&self, from: u64, limit: usize) -> Result<Vec<Record>, StoreError> {
-        self.connection.reader.records(from, limit)
-    }
-
     fn put_blobs(&mut self, blobs: &Blobs) -> Result<(), StoreError> {
         self.connection.check_directory()?;
         let line = self.current.line().clone();
@@ -328,21 +306,9 @@ impl Lease for SqliteLease {
         Ok(())
     }
 
-    fn blob(&self, digest: &Digest) -> Result<Option<Arc<[u8]>>, StoreError> {
-        self.connection.reader.blob(digest)
-    }
-
-    fn definition(&self) -> Result<SavedDefinition, StoreError> {
-        self.connection.reader.definition()
-    }
-
     fn set_definition(&mut self, definition: &SavedDefinition) -> Result<(), StoreError> {
         let run = self.run.id;
         self.commit_change(|conn| write_definition(conn, run, definition))
-    }
-
-    fn note(&self, name: &str) -> Result<Option<String>, StoreError> {
-        self.connection.reader.note(name)
     }
 
     fn set_note(

@@ -14,7 +14,8 @@ use crate::storage::damage::{read_all, saved};
 use crate::storage::script::{ScriptedRun, copy, definition, record, scripted_run, team};
 use crate::storage::team_json::export;
 use crate::storage::{
-    Durability, Lease, Reader, Record, SqliteReader, StateSelector, StorageLocation, StoreError,
+    Durability, Lease, Record, RecordedRun, SqliteReader, StateSelector, StorageLocation,
+    StoreError,
 };
 
 #[test]

@@ -6,7 +6,6 @@ use std::future::Future;
 use std::sync::Arc;
 
 use strata_core::record::id::Digest;
-use strata_core::record::money::Usd;
 use strata_core::state::environment::Environment;
 
 use super::administer::read_settings;
@@ -27,13 +26,13 @@ use crate::storage::encoded_events::{EncodedEvents, KnownEvent};
 use crate::storage::error::StoreError;
 use crate::storage::lineage::{KeyRange, StoredLineage, key_range};
 use crate::storage::prune_plan::PrunePlanner;
-use crate::storage::reader::{Reader, branch_of};
+use crate::storage::reader::{RecordedRun, branch_of};
 use crate::storage::rows::RunRows;
 use crate::storage::snapshot::{EncodedSnapshot, MAX_SNAPSHOT_BYTES, SnapshotRows};
 use crate::storage::work::RunSchedule;
 use crate::storage::{
-    Append, Appending, BuildState, CheckpointRow, Durability, Epoch, Lease, LeaseStatus,
-    LineageRow, LoadedState, Pruned, Record, RunCaps, SavedDefinition, StateSelector,
+    Append, Appending, BuildState, Durability, Epoch, Lease, LeaseStatus, Pruned, Record, RunCaps,
+    SavedDefinition,
 };
 
 /// How often a change is made again because the database went back meanwhile.
@@ -394,6 +393,10 @@ impl Lease for PostgresLease {
         Epoch(self.owner.epoch as u64)
     }
 
+    fn recorded(&self) -> &dyn RecordedRun {
+        &self.reader
+    }
+
     fn begin_append<'a>(&'a mut self, append: Append<'a>) -> Appending<'a> {
         if append.records.is_empty() {
             return Appending::Done(Ok(()));
@@ -471,10 +474,6 @@ impl Lease for PostgresLease {
         }))
     }
 
-    fn load(&self, at: &StateSelector) -> Result<LoadedState, StoreError> {
-        self.reader.load(at)
-    }
-
     fn switch_lineage(&mut self, lineage: &str) -> Result<(), StoreError> {
         if self.current.line().name == lineage {
             return Ok(());
@@ -484,18 +483,6 @@ impl Lease for PostgresLease {
         let id = self.reader.require_lineage(lineage)?.id;
         self.make(Durability::Full, RunChange::Lineage { id, next_line })?;
         self.continue_with(id)
-    }
-
-    fn lineages(&self) -> Result<Vec<LineageRow>, StoreError> {
-        self.reader.lineages()
-    }
-
-    fn spent(&self) -> Result<Usd, StoreError> {
-        self.reader.spent()
-    }
-
-    fn checkpoints(&self) -> Result<Vec<CheckpointRow>, StoreError> {
-        self.reader.checkpoints()
     }
 
     fn keep_checkpoints(&mut self, keep: u32) -> Result<(), StoreError> {
@@ -544,10 +531,6 @@ impl Lease for PostgresLease {
         })
     }
 
-    fn records(&self, from: u64, limit: usize) -> Result<Vec<Record>, StoreError> {
-        self.reader.records(from, limit)
-    }
-
     fn put_blobs(&mut self, blobs: &Blobs) -> Result<(), StoreError> {
         self.begin_put_blobs(blobs.clone()).finish_blocking()
     }
@@ -564,14 +547,6 @@ impl Lease for PostgresLease {
         }))
     }
 
-    fn blob(&self, digest: &Digest) -> Result<Option<Arc<[u8]>>, StoreError> {
-        self.reader.blob(digest)
-    }
-
-    fn definition(&self) -> Result<SavedDefinition, StoreError> {
-        self.reader.definition()
-    }
-
     fn set_definition(&mut self, definition: &SavedDefinition) -> Result<(), StoreError> {
         let new = RunChange::Definition(Arc::new(definition.clone()));
         self.make(Durability::Full, new)
@@ -579,10 +554,6 @@ impl Lease for PostgresLease {
 
     fn set_schedule(&mut self, schedule: RunSchedule) -> Result<(), StoreError> {
         self.make(Durability::Full, RunChange::Schedule(schedule))
-    }
-
-    fn note(&self, name: &str) -> Result<Option<String>, StoreError> {
-        self.reader.note(name)
     }
 
     fn set_note(

@@ -100,7 +100,7 @@ mod tests {
     use crate::storage::conformance::{loaded_state, pseudorandom, replay};
     use crate::storage::script::{definition, scripted_run};
     use crate::storage::{
-        Durability, Lease, Reader, ReplacePolicy, SqliteReader, StorageDirectory,
+        Durability, Lease, Reader, RecordedRun, ReplacePolicy, SqliteReader, StorageDirectory,
     };
 
     #[test]

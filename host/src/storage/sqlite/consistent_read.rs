@@ -93,7 +93,7 @@ fn uri(path: &Path, mode: ReadMode) -> String {
 mod tests {
     use super::*;
     use crate::storage::damage::saved;
-    use crate::storage::{Durability, Lease, Reader, Record, ReplacePolicy, script};
+    use crate::storage::{Durability, Lease, Record, RecordedRun, ReplacePolicy, script};
 
     #[test]
     fn who_began_to_read_before_a_run_goes_on_sees_what_that_does() {

@@ -84,8 +84,8 @@ mod tests {
     use crate::storage::rows::RunRows;
     use crate::storage::script::{definition, scripted_run};
     use crate::storage::{
-        Durability, Lease, Reader, ReplacePolicy, SqliteReader, StateSelector, StorageDirectory,
-        StoreError,
+        Durability, Lease, RecordedRun, ReplacePolicy, SqliteReader, StateSelector,
+        StorageDirectory, StoreError,
     };
 
     fn created(temp: &tempfile::TempDir) -> (StorageDirectory, SqliteLease) {

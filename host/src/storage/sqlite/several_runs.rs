@@ -14,7 +14,7 @@ use crate::storage::lock::StorageLock;
 use crate::storage::rows::RunRows;
 use crate::storage::script::{definition, scripted_run};
 use crate::storage::{
-    Durability, Lease, Reader, Record, ReplacePolicy, SavedDefinition, StateSelector,
+    Durability, Lease, Record, RecordedRun, ReplacePolicy, SavedDefinition, StateSelector,
     StorageDirectory,
 };
 

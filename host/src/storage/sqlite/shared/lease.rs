@@ -3,12 +3,9 @@
 
 use std::future::Future;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use rusqlite::Connection;
 
-use strata_core::record::id::Digest;
-use strata_core::record::money::Usd;
 use strata_core::state::environment::Environment;
 
 use super::super::blob::insert_blobs;
@@ -27,12 +24,11 @@ use crate::storage::encoded_events::EncodedEvents;
 use crate::storage::error::StoreError;
 use crate::storage::lineage::{KeyRange, MAX_LINEAGES, StoredLineage, StoredRun, key_range};
 use crate::storage::prune_plan::PrunePlanner;
-use crate::storage::reader::Reader;
+use crate::storage::reader::RecordedRun;
 use crate::storage::rows::RunRows;
 use crate::storage::snapshot::{EncodedSnapshot, MAX_SNAPSHOT_BYTES, SnapshotRows};
 use crate::storage::{
-    Append, Appending, BuildState, CheckpointRow, Durability, Epoch, Lease, LineageRow,
-    LoadedState, Pruned, Record, SavedDefinition, StateSelector,
+    Append, Appending, BuildState, Durability, Epoch, Lease, Pruned, Record, SavedDefinition,
 };
 use crate::wait::wait;
 
@@ -331,6 +327,10 @@ impl Lease for SharedLease {
         Epoch(self.run.epoch as u64)
     }
 
+    fn recorded(&self) -> &dyn RecordedRun {
+        &self.reader
+    }
+
     fn begin_append<'a>(&'a mut self, append: Append<'a>) -> Appending<'a> {
         if append.records.is_empty() {
             return Appending::Done(Ok(()));
@@ -375,10 +375,6 @@ impl Lease for SharedLease {
         }))
     }
 
-    fn load(&self, at: &StateSelector) -> Result<LoadedState, StoreError> {
-        self.reader.load(at)
-    }
-
     fn switch_lineage(&mut self, lineage: &str) -> Result<(), StoreError> {
         if self.current.line().name == lineage {
             return Ok(());
@@ -395,18 +391,6 @@ impl Lease for SharedLease {
         })?;
         self.run = run;
         self.continue_with(self.run.lineage)
-    }
-
-    fn lineages(&self) -> Result<Vec<LineageRow>, StoreError> {
-        self.reader.lineages()
-    }
-
-    fn spent(&self) -> Result<Usd, StoreError> {
-        self.reader.spent()
-    }
-
-    fn checkpoints(&self) -> Result<Vec<CheckpointRow>, StoreError> {
-        self.reader.checkpoints()
     }
 
     fn keep_checkpoints(&mut self, keep: u32) -> Result<(), StoreError> {
@@ -465,10 +449,6 @@ impl Lease for SharedLease {
         })
     }
 
-    fn records(&self, from: u64, limit: usize) -> Result<Vec<Record>, StoreError> {
-        self.reader.records(from, limit)
-    }
-
     fn put_blobs(&mut self, blobs: &Blobs) -> Result<(), StoreError> {
         self.begin_put_blobs(blobs.clone()).finish_blocking()
     }
@@ -486,21 +466,9 @@ impl Lease for SharedLease {
         }
     }
 
-    fn blob(&self, digest: &Digest) -> Result<Option<Arc<[u8]>>, StoreError> {
-        self.reader.blob(digest)
-    }
-
-    fn definition(&self) -> Result<SavedDefinition, StoreError> {
-        self.reader.definition()
-    }
-
     fn set_definition(&mut self, definition: &SavedDefinition) -> Result<(), StoreError> {
         let (run, definition) = (self.run.id, definition.clone());
         self.change_for_good(move |conn| write_definition(conn, run, &definition))
-    }
-
-    fn note(&self, name: &str) -> Result<Option<String>, StoreError> {
-        self.reader.note(name)
     }
 
     fn set_note(

@@ -13,7 +13,7 @@ use crate::storage::error::StoreError;
 use crate::storage::file;
 use crate::storage::lock::LockHolder;
 use crate::storage::mailbox::{RunSocket, SocketMailbox, connect_to, exchange};
-use crate::storage::reader::Reader;
+use crate::storage::reader::RecordedRun;
 use crate::storage::sqlite_url::SqliteUrl;
 use crate::storage::{Epoch, RequestHandler, RequestOutcome};
 
