@@ -255,15 +255,9 @@ impl StorageDirectory {
             DirectoryContent::Empty | DirectoryContent::Foreign => self.newest_aside().is_none(),
             DirectoryContent::Database | DirectoryContent::Absent => false,
         };
-        if !may_lack {
-            return Ok(());
-        }
-        match WriteProgress::read(&self.database())?.map_or(0, |progress| progress.required()) {
-            0 => Ok(()),
-            changes => {
-                let what = format!("it is not there, and {changes} changes were recorded in it");
-                Err(StoreError::lost(&self.database(), what))
-            }
+        match may_lack {
+            true => WriteProgress::require_no_loss(&self.database()),
+            false => Ok(()),
         }
     }
 

@@ -82,17 +82,15 @@ impl StorageLocation {
                     });
                 }
             }
-            Place::Shared(url) => {
-                for run in shared::list_runs(url, limit)? {
-                    let location = Self::of_shared(url.with_run(&run.name));
-                    runs.push(ListedRun {
-                        status: listed_status(saved_status(&location))?,
-                        location,
-                        key: run.key,
-                        name: run.name,
-                    });
-                }
-            }
+            Place::Shared(url) => shared::read_runs(url, limit, |run, reader| {
+                runs.push(ListedRun {
+                    location: Self::of_shared(url.with_run(&run.name)),
+                    key: run.key,
+                    name: run.name,
+                    status: listed_status(newest_status(reader).map(Some))?,
+                });
+                Ok(())
+            })?,
             Place::Database(url) => {
                 for run in database::list_runs(url, limit)? {
                     let reader = database::open_run(url, &run);

@@ -32,6 +32,16 @@ use super::{Record, SavedDefinition};
 
 pub(super) use team::team;
 
+/// Returns the names of what a directory contains, sorted.
+pub(super) fn names(directory: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(directory).unwrap();
+    let mut names: Vec<_> = entries
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}
+
 /// Copies the files of a storage directory that are wanted.
 pub(super) fn copy(from: &Path, to: &Path, wanted: impl Fn(&str) -> bool) {
     for entry in std::fs::read_dir(from).unwrap() {

@@ -302,8 +302,7 @@ impl Lease for SqliteLease {
         // Blobs may be large, and the log is moved into the database only after the row was
         // written.
         let run = self.run.id;
-        self.commit_with_row(&line, |conn| blob::insert_blobs(conn, run, blobs))?;
-        Ok(())
+        self.commit_with_row(&line, |conn| blob::insert_blobs(conn, run, blobs))
     }
 
     fn set_definition(&mut self, definition: &SavedDefinition) -> Result<(), StoreError> {

@@ -69,6 +69,17 @@ impl WriteProgress {
         }
     }
 
+    /// Fails if changes were recorded in a database, which is not there.
+    pub(in crate::storage) fn require_no_loss(database: &Path) -> Result<(), StoreError> {
+        match Self::read(database)?.map_or(0, |progress| progress.required()) {
+            0 => Ok(()),
+            changes => {
+                let what = format!("it is not there, and {changes} changes were recorded in it");
+                Err(StoreError::lost(database, what))
+            }
+        }
+    }
+
     /// Returns how many changes a database must have.
     pub(in crate::storage) fn required(&self) -> u64 {
         let same = self.boot == current_boot() && self.boot != [0; BOOT_ID_BYTES];

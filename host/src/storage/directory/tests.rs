@@ -11,7 +11,7 @@ use super::{DirectoryContent, ReplacePolicy, StorageDirectory};
 use crate::blob::Blobs;
 use crate::storage::conformance::{loaded_state, pseudorandom};
 use crate::storage::damage::{read_all, saved};
-use crate::storage::script::{ScriptedRun, copy, definition, record, scripted_run, team};
+use crate::storage::script::{ScriptedRun, copy, definition, names, record, scripted_run, team};
 use crate::storage::team_json::export;
 use crate::storage::{
     Durability, Lease, Record, RecordedRun, SqliteReader, StateSelector, StorageLocation,
@@ -80,15 +80,6 @@ fn replace(
     let created = directory.create(mode, &Environment::new(&team()), &definition())?;
     assert_eq!(created.lease.records(0, 10).unwrap(), []);
     Ok(created.moved_to.map(|aside| names(&aside)))
-}
-
-fn names(directory: &Path) -> Vec<String> {
-    let entries = std::fs::read_dir(directory).unwrap();
-    let mut names: Vec<_> = entries
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .collect();
-    names.sort();
-    names
 }
 
 #[test]

@@ -5,6 +5,12 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use crate::storage::codec::DecodeError;
 use crate::storage::lineage::{StoredLineage, StoredRun};
 
+/// Returns the key after those of all lineages.
+pub(super) fn next_lineage_id(conn: &Connection) -> rusqlite::Result<i64> {
+    let sql = "SELECT coalesce(max(id) + 1, 0) FROM lineage";
+    conn.query_row(sql, [], |row| row.get(0))
+}
+
 impl StoredLineage {
     pub(super) fn from_row(row: &Row<'_>) -> rusqlite::Result<Result<Self, DecodeError>> {
         let origin: (Option<i64>, Option<i64>) = (row.get(4)?, row.get(5)?);

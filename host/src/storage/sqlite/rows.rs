@@ -7,6 +7,7 @@ use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, params};
 use strata_core::record::id::Digest;
 
 use super::file_state::ReadMode;
+use super::lineage::next_lineage_id;
 use crate::storage::codec::DecodeError;
 use crate::storage::error::StoreError;
 use crate::storage::lineage::{KeyRange, NamedRun, StoredLineage, StoredRun, key_range};
@@ -232,9 +233,7 @@ impl RunRows for SqliteRows {
     }
 
     fn next_lineage_id(&self) -> Result<i64, StoreError> {
-        self.query_row("SELECT coalesce(max(id) + 1, 0) FROM lineage", [], |row| {
-            row.get(0)
-        })
+        next_lineage_id(&self.conn).map_err(|e| self.read_error(e))
     }
 
     fn lineage(&self, id: i64) -> Result<StoredLineage, StoreError> {

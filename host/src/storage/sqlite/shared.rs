@@ -24,6 +24,6 @@ pub(in crate::storage) use database::SharedDatabase;
 pub(in crate::storage) use lease::SharedLease;
 pub(in crate::storage) use mail::{holder, receive_requests, request_owner};
 pub(in crate::storage) use runs::{
-    VacantName, is_same, is_storage_file, list_runs, obstacle, open_reader, place_run, require_run,
+    VacantName, is_same, is_storage_file, obstacle, open_reader, place_run, read_runs, require_run,
     require_vacant, run_identity, storage_files, take_lease, vacate,
 };

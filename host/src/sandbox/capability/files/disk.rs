@@ -250,7 +250,10 @@ impl HostDirectory {
                 continue;
             };
             if temporary_file::is_temporary_name(&name)
-                || self.hidden_paths().contains(&inside.join(&name))
+                || self
+                    .hidden_paths()
+                    .iter()
+                    .any(|own| *own == inside.join(&name))
             {
                 continue;
             }

@@ -128,7 +128,7 @@ impl SharedDatabase {
         let connection = match path.exists() {
             true => WriteConnection::open(path, WHOLE_DATABASE, LOG_PAGES)?,
             false => {
-                require_no_loss(path)?;
+                WriteProgress::require_no_loss(path)?;
                 let image = DatabaseImage::without_runs(path)?;
                 WriteConnection::create(path, &image, WHOLE_DATABASE, LOG_PAGES)?
             }
@@ -231,16 +231,5 @@ pub(super) fn canonical_path(path: &Path) -> Result<PathBuf, StoreError> {
             Err(StoreError::Absent { path: path.into() })
         }
         Err(e) => Err(StoreError::io(directory, "open", e)),
-    }
-}
-
-/// Fails if changes were recorded in a database that is not there.
-pub(super) fn require_no_loss(path: &Path) -> Result<(), StoreError> {
-    match WriteProgress::read(path)?.map_or(0, |progress| progress.required()) {
-        0 => Ok(()),
-        changes => {
-            let what = format!("it is not there, and {changes} changes were recorded in it");
-            Err(StoreError::lost(path, what))
-        }
     }
 }

@@ -9,6 +9,7 @@ use rusqlite::Connection;
 use strata_core::state::environment::Environment;
 
 use super::super::blob::insert_blobs;
+use super::super::lineage::next_lineage_id;
 use super::super::prune::carry_out;
 use super::super::rows::{SqliteReader, SqliteRows};
 use super::super::snapshot::{delete_old_snapshots, insert_snapshot_rows, last_bundle};
@@ -226,16 +227,11 @@ impl SharedLease {
                 next_line: branch.next_line as i64,
                 ..run.clone()
             };
-            run.write(conn).map(|()| (line, run))
+            run.write(conn).map(|()| run)
         })?;
-        let (line, run) = self.finish(appended)?;
-        self.run = run;
+        self.run = self.finish(appended)?;
         // The row of the lineage that was left was written, too.
-        self.continue_with(if becomes_current {
-            line.id
-        } else {
-            self.run.lineage
-        })
+        self.continue_with(self.run.lineage)
     }
 
     /// Returns the rows of a state that is to be inserted.
@@ -298,8 +294,7 @@ fn claim(conn: &Connection, run: i64) -> rusqlite::Result<Result<StoredRun, Deco
 
 /// Returns the key of a new lineage.
 pub(super) fn new_lineage_id(conn: &Connection) -> rusqlite::Result<i64> {
-    let sql = "SELECT coalesce(max(id) + 1, 0) FROM lineage";
-    let id = conn.query_row(sql, [], |row| row.get(0))?;
+    let id = next_lineage_id(conn)?;
     match id < MAX_LINEAGES {
         true => Ok(id),
         false => Err(rusqlite::Error::IntegralValueOutOfRange(0, id)),

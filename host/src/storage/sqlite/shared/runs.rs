@@ -10,13 +10,13 @@ use super::super::write::NewRun;
 use super::change::{ChangeTerms, LossCheck};
 use super::database::{
     DatabaseHandle, MissingDatabase, SharedDatabase, canonical_path, database_files,
-    require_no_loss,
 };
 use super::lease::{SharedLease, new_lineage_id};
 use crate::blob::Blobs;
 use crate::storage::directory::file::FileIdentity;
 use crate::storage::error::StoreError;
 use crate::storage::lineage::NamedRun;
+use crate::storage::progress::WriteProgress;
 use crate::storage::reader::Reader;
 use crate::storage::sqlite_url::SqliteUrl;
 use crate::storage::{
@@ -38,7 +38,7 @@ fn open_whole(url: &SqliteUrl) -> Result<Option<SqliteReader>, StoreError> {
     }
     match url.file.exists() {
         true => SqliteReader::open_run(url.file.clone(), WHOLE_DATABASE).map(Some),
-        false => require_no_loss(&url.file).map(|()| None),
+        false => WriteProgress::require_no_loss(&url.file).map(|()| None),
     }
 }
 
@@ -109,24 +109,35 @@ pub(in crate::storage) fn require_vacant(url: &SqliteUrl) -> Result<(), StoreErr
     }
 }
 
-/// Lists the run that a URL names, if it exists, or else the `limit` newest ones, the newest first.
-pub(in crate::storage) fn list_runs(
+/// Reads the run that a URL names, if it exists, or else the `limit` newest ones, the newest first. The
+/// database is opened once for all of them.
+pub(in crate::storage) fn read_runs(
     url: &SqliteUrl,
     limit: usize,
-) -> Result<Vec<NamedRun>, StoreError> {
-    let Some(whole) = open_whole(url)? else {
-        return Ok(Vec::new());
+    mut read: impl FnMut(NamedRun, &dyn Reader) -> Result<(), StoreError>,
+) -> Result<(), StoreError> {
+    let Some(mut reader) = open_whole(url)? else {
+        return Ok(());
     };
-    let Some(name) = &url.run else {
-        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        return whole.read_consistently(|reader| reader.rows.newest_runs(limit));
+    let runs = match &url.run {
+        Some(name) => {
+            let key = run_key(url, Some(&reader))?;
+            let named = key.map(|key| NamedRun {
+                key,
+                name: name.clone(),
+            });
+            named.into_iter().take(limit).collect()
+        }
+        None => {
+            let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+            reader.read_consistently(|reader| reader.rows.newest_runs(limit))?
+        }
     };
-    let key = run_key(url, Some(&whole))?;
-    let named = key.map(|key| NamedRun {
-        key,
-        name: name.clone(),
-    });
-    Ok(named.into_iter().take(limit).collect())
+    for run in runs {
+        reader = reader.of_run(run.key);
+        read(run, &reader)?;
+    }
+    Ok(())
 }
 
 /// Returns what distinguishes a run from another of the same name.
@@ -201,7 +212,8 @@ pub(in crate::storage) fn vacate(
         url: url.clone(),
         moved_to: None,
     };
-    let Some(run) = run_key(url, open_whole(url)?.as_ref())? else {
+    let whole = open_whole(url)?;
+    let Some(run) = run_key(url, whole.as_ref())? else {
         return Ok(vacant);
     };
     let mut former = SharedLease::take(vacant.database.clone(), run, url.to_path())?;
@@ -211,19 +223,18 @@ pub(in crate::storage) fn vacate(
             file: former.definition().ok().map(|saved| saved.name),
         });
     }
-    let new = free_name(url)?;
+    let new = free_name(url, whole.as_ref())?;
     former.rename(&new)?;
     vacant.moved_to = Some(url.with_run(&new).to_path());
     Ok(vacant)
 }
 
 /// Returns the name that the former run of a name gets, which none has.
-fn free_name(url: &SqliteUrl) -> Result<String, StoreError> {
-    let whole = open_whole(url)?;
-    let name = run_name(url, whole.as_ref())?;
+fn free_name(url: &SqliteUrl, whole: Option<&SqliteReader>) -> Result<String, StoreError> {
+    let name = run_name(url, whole)?;
     for n in 1..MAX_FORMER_RUNS {
         let new = format!("{name}.old-{n}");
-        if run_key(&url.with_run(&new), whole.as_ref())?.is_none() {
+        if run_key(&url.with_run(&new), whole)?.is_none() {
             return Ok(new);
         }
     }

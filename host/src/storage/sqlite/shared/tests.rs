@@ -18,7 +18,7 @@ use crate::server::{ReplyStatus, RunOperation, RunReply, RunRequest};
 use crate::storage::conformance::{loaded_state, pseudorandom, replay};
 use crate::storage::directory::names::SideFile;
 use crate::storage::error::StoreError;
-use crate::storage::script::{copy, definition, scripted_run};
+use crate::storage::script::{copy, definition, names, scripted_run};
 use crate::storage::sqlite_url::SqliteUrl;
 use crate::storage::{
     Durability, IncomingRequest, Lease, LockHolder, Record, ReplacePolicy, RequestOutcome,
@@ -51,15 +51,6 @@ fn records(count: usize) -> Vec<Record> {
 /// Returns how many events a run has.
 fn count(url: &SqliteUrl) -> Result<usize, StoreError> {
     Ok(open_reader(url)?.records(0, usize::MAX)?.len())
-}
-
-fn names(directory: &Path) -> Vec<String> {
-    let entries = std::fs::read_dir(directory).unwrap();
-    let mut names: Vec<_> = entries
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .collect();
-    names.sort();
-    names
 }
 
 /// Keeps the writer of a database busy until it is dropped, so that what is queued meanwhile becomes one
