@@ -3,7 +3,6 @@
 
 use crate::database_commands::new_database;
 use crate::database_server::Server;
-use crate::databases::start_owner;
 use crate::postgres_server::{ServerOptions, query};
 use crate::process::{Ended, Process, Signal};
 use crate::web::Web;
@@ -303,7 +302,7 @@ fn a_process_that_makes_no_calls_for_a_while_gives_back_what_it_holds() {
     let web = Web::new();
     let place = Workspace::with(&calls(&web, 0, 1));
     cap(&place, &url, &["--set", "1000"]);
-    let running = start_owner(&place, &format!("{url}&run=stays"));
+    let running = place.start_resting_in(&format!("{url}&run=stays"));
     assert!(spent_and_held(&url).1 > 0.0);
     wait_until(|| spent_and_held(&url) == (COST, 0.0));
     running.signal(Signal::TERM);

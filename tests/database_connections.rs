@@ -273,9 +273,7 @@ fn runs_and_workers_use_a_pooler_that_runs_each_transaction_on_another_connectio
     // A message reaches an owner that is not notified.
     place.write("team.toml", GREETER);
     let live = format!("{database}&run=live");
-    let run = ["run", "team.toml", "--storage", &live, "--keep-alive"];
-    let mut owner = place.start(&[&run[..], &["--events", "-"]].concat());
-    owner.until("step-committed", None);
+    let mut owner = place.start_resting_in(&live);
     let send = ["send", &live, "--cause", "UserRequirement", "more"];
     place.host(&send).expect(0);
     owner.until("step-committed", None);

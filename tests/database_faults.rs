@@ -9,7 +9,6 @@ use std::thread;
 use std::time::Duration;
 
 use crate::database_server::{Proxy, Server, give_to_server, skip};
-use crate::databases::start_owner;
 use crate::live::GREETER;
 use crate::postgres_server::ServerOptions;
 use crate::process::{Ended, Signal};
@@ -153,7 +152,7 @@ fn a_full_disk_ends_a_run_which_goes_on_when_there_is_space_again() {
     server.sql(&format!("CREATE TABLESPACE small LOCATION '{location}'"));
     server.sql("CREATE DATABASE small TABLESPACE small");
     let url = format!("{}&run=x", server.url_of("small"));
-    let owner = start_owner(&place, &url);
+    let owner = place.start_resting_in(&url);
     let send = |text: &str| {
         let cause = ["send", &url, "--cause", "UserRequirement"];
         place.host(&[&cause[..], &[text]].concat())
@@ -193,7 +192,7 @@ fn a_run_whose_server_is_gone_waits_for_it_and_ends() {
     let place = Workspace::with(GREETER);
     let proxy = Proxy::start(&server.directory);
     let url = format!("{}&run=x", proxy.url());
-    let owner = start_owner(&place, &url);
+    let owner = place.start_resting_in(&url);
     let worker = place.start(&["worker", "--database", &proxy.url()]);
     // A server that is killed loses what it has not written yet and need not keep.
     thread::sleep(Duration::from_secs(2));
@@ -222,7 +221,7 @@ fn an_idle_owner_that_was_suspended_for_too_long_ends_by_itself() {
     };
     let place = Workspace::with(GREETER);
     let url = format!("{}&run=x", server.url());
-    let owner = start_owner(&place, &url);
+    let owner = place.start_resting_in(&url);
     owner.signal(Signal::STOP);
     place.host(&["run", "--recover_path", &url]).expect(0);
     let before = place.host(&["events", &url]).expect(0).stdout;
@@ -238,7 +237,7 @@ fn a_standby_that_lacks_the_last_commits_gets_them_from_the_owners_of_runs() {
     };
     let place = Workspace::with(GREETER);
     let url = format!("{}&run=x", server.url());
-    let owner = start_owner(&place, &url);
+    let owner = place.start_resting_in(&url);
     let send = |content: &str| {
         let send = ["send", &url, "--cause", "UserRequirement", content];
         place.host(&send).expect(0);

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::live::GREETER;
 use crate::postgres_server;
-use crate::process::{Process, Signal};
+use crate::process::Signal;
 use crate::workspace::Workspace;
 
 /// A team with a question, and an action that fails once.
@@ -128,26 +128,11 @@ pub fn check_forks(url: &str) {
     place.host(&["inspect", "back"]).expect(0);
 }
 
-/// Starts a run that waits for messages after its first step.
-pub fn start_owner(place: &Workspace, url: &str) -> Process {
-    let mut owner = place.start(&[
-        "run",
-        "team.toml",
-        "--storage",
-        url,
-        "--keep-alive",
-        "--events",
-        "-",
-    ]);
-    owner.until("step-committed", None);
-    owner
-}
-
 #[test]
 fn a_run_has_one_owner_who_takes_messages_and_is_replaced_when_it_is_killed() {
     let Some(database) = database() else { return };
     let (place, url) = (Workspace::with(GREETER), database.run());
-    let mut owner = start_owner(&place, &url);
+    let mut owner = place.start_resting_in(&url);
     let refused = place.host(&["run", "--recover_path", &url]).expect(9);
     let pid = owner.pid().to_string();
     assert!(refused.stderr.contains(&format!("in use by process {pid}")));
@@ -174,7 +159,7 @@ fn a_run_has_one_owner_who_takes_messages_and_is_replaced_when_it_is_killed() {
 fn an_owner_that_was_suspended_for_too_long_records_nothing_more() {
     let Some(database) = database() else { return };
     let (place, url) = (Workspace::with(GREETER), database.run());
-    let owner = start_owner(&place, &url);
+    let owner = place.start_resting_in(&url);
     owner.signal(Signal::STOP);
     let taken_over = place.host(&["run", "--recover_path", &url]).expect(0);
     assert!(taken_over.stderr.is_empty() || !taken_over.stderr.contains("in use"));

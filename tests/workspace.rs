@@ -123,7 +123,21 @@ impl Workspace {
 
     /// Starts such a run that stays, and waits until its first step is saved.
     pub fn start_resting(&self) -> Process {
-        let mut process = self.start_run(&["--keep-alive"]);
+        self.start_resting_in("store")
+    }
+
+    /// Does the same in another storage.
+    pub fn start_resting_in(&self, storage: &str) -> Process {
+        let run = [
+            "run",
+            "team.toml",
+            "--storage",
+            storage,
+            "--events",
+            "-",
+            "--keep-alive",
+        ];
+        let mut process = self.start(&run);
         process.until("step-committed", None);
         process
     }

@@ -255,8 +255,10 @@ impl Worker {
                     |name: &str| !allows_secret(operators, self.settings.grants, name);
                 // Those that were claimed are run, even if the database cannot be used just now.
                 let left = room.saturating_sub(claimed.len());
-                let refused = attached.registration.claim_forbidden(left, &is_forbidden);
-                claimed.extend(refused.unwrap_or_default());
+                if left > 0 {
+                    let refused = attached.registration.claim_forbidden(left, &is_forbidden);
+                    claimed.extend(refused.unwrap_or_default());
+                }
                 // Several databases share the caps of the first one.
                 let caps = &self.attached[0].registration;
                 let with_caps = claimed.into_iter().map(|run| run.with_caps_of(caps));

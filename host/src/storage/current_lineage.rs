@@ -4,6 +4,7 @@
 
 use std::collections::VecDeque;
 
+use strata_core::record::id::CheckpointId;
 use strata_core::state::environment::Environment;
 
 use super::codec::MessageBundle;
@@ -186,11 +187,22 @@ impl NewBranch {
         let Some((name, from)) = branch_of(records) else {
             return Ok(None);
         };
-        Ok(Some(Self {
+        Self::leaving(name, from, records, reader).map(Some)
+    }
+
+    /// Returns the lineage with this name that leaves another at a checkpoint and begins with these
+    /// records.
+    pub(in crate::storage) fn leaving<R: RunRows>(
+        name: &str,
+        from: &CheckpointId,
+        records: &[Record],
+        reader: &RowReader<R>,
+    ) -> Result<Self, StoreError> {
+        Ok(Self {
             line: reader.new_branch(name, from)?,
             becomes_current: records.len() > 1,
             next_line: next_line(records.last()),
-        }))
+        })
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio_postgres::types::Type;
 
-use super::connect::StatementError;
+use super::connect::{Argument, StatementError};
 use super::connection::Connection;
 use crate::storage::Durability;
 use crate::storage::encoded_events::{EncodedEvents, KnownEvent};
@@ -42,17 +42,9 @@ impl EncodedEvents {
             push_row(&mut columns, [n, line, lines, time_ms, marks, sum]);
             bodies.push(&event.body);
         }
-        let [n, line, lines, time_ms, marks, sum] = &columns;
-        let arguments = [
-            (&run as _, Type::INT8),
-            (n as _, Type::INT8_ARRAY),
-            (line as _, Type::INT8_ARRAY),
-            (lines as _, Type::INT8_ARRAY),
-            (time_ms as _, Type::INT8_ARRAY),
-            (marks as _, Type::INT8_ARRAY),
-            (sum as _, Type::INT8_ARRAY),
-            (&bodies as _, Type::BYTEA_ARRAY),
-        ];
+        let mut arguments: Vec<Argument<'_>> = vec![(&run, Type::INT8)];
+        arguments.extend(columns.iter().map(|column| (column as _, Type::INT8_ARRAY)));
+        arguments.push((&bodies, Type::BYTEA_ARRAY));
         connection.execute(sql, &arguments).map(drop)
     }
 }

@@ -34,7 +34,7 @@ pub(super) enum RunChange {
     /// A lineage was added, which begins with events.
     Branch(Arc<NewLineage>),
     /// The bytes of files were added.
-    Blobs(Blobs),
+    Blobs(Arc<Blobs>),
     Definition(Arc<SavedDefinition>),
     Note {
         name: String,
@@ -155,26 +155,12 @@ fn write_reply(connection: &Connection, run: i64, reply: &MailReply) -> Result<(
     connection.execute(sql, &arguments).map(drop)
 }
 
-/// Why an attempt did not succeed.
-enum Outcome {
-    /// There is a newer lease, or the run does not end with the event that it should.
-    Refused,
-    Failed(StatementError),
-}
-
-impl From<StatementError> for Outcome {
-    fn from(error: StatementError) -> Self {
-        Self::Failed(error)
-    }
-}
-
-/// Tries something again on a new connection for as long as `PATIENCE`. Returns `None` if it was
-/// refused.
+/// Tries something again on a new connection for as long as `PATIENCE`.
 fn retry(
     connection: &Connection,
     mut error: StatementError,
-    attempt: impl Fn(&Connection) -> Result<(), Outcome>,
-) -> Result<Option<()>, StoreError> {
+    attempt: impl Fn() -> Result<bool, StatementError>,
+) -> Result<bool, StoreError> {
     let since = Instant::now();
     tracing::warn!("waiting for the database: {}", error.meaning);
     while since.elapsed() < PATIENCE {
@@ -184,40 +170,12 @@ fn retry(
             Err(StoreError::Unreachable { .. }) => continue,
             Err(other) => return Err(other),
         }
-        match attempt(connection) {
-            Ok(()) => return Ok(Some(())),
-            Err(Outcome::Refused) => return Ok(None),
-            Err(Outcome::Failed(failed)) if failed.is_disconnected => error = failed,
-            Err(Outcome::Failed(failed)) if failed.is_duplicate => return Ok(None),
-            Err(Outcome::Failed(failed)) => return Err(failed.meaning),
+        match attempt() {
+            Err(failed) if failed.is_disconnected => error = failed,
+            done => return Ok(done?),
         }
     }
     Err(error.meaning)
-}
-
-/// Makes a change that may be repeated, also if the connection breaks meanwhile. `change` returns
-/// whether the run was as `right` says.
-fn change_repeatably(
-    connection: &Connection,
-    right: &AppendRight,
-    change: impl Fn(&Connection) -> Result<bool, StatementError>,
-) -> Result<(), StoreError> {
-    let attempt = |connection: &Connection| match change(connection) {
-        Ok(true) => Ok(()),
-        Ok(false) => Err(Outcome::Refused),
-        Err(error) => Err(Outcome::Failed(error)),
-    };
-    let done = match attempt(connection) {
-        Ok(()) => Some(()),
-        Err(Outcome::Refused) => None,
-        Err(Outcome::Failed(error)) if error.is_disconnected => retry(connection, error, attempt)?,
-        Err(Outcome::Failed(error)) if error.is_duplicate => None,
-        Err(Outcome::Failed(error)) => return Err(error.meaning),
-    };
-    match done {
-        Some(()) => Ok(()),
-        None => Err(refusal(connection, right)?),
-    }
 }
 
 /// Returns why a change was refused: there is a newer lease, or the database lost events.
@@ -247,9 +205,18 @@ pub(super) fn change(
     durability: Durability,
     work: impl Fn(&Connection) -> Result<(), StatementError>,
 ) -> Result<(), StoreError> {
-    change_repeatably(connection, right, |connection| {
-        transact(connection, right, durability, &work)
-    })
+    let attempt = || match transact(connection, right, durability, &work) {
+        Err(error) if error.is_duplicate => Ok(false),
+        done => done,
+    };
+    let is_made = match attempt() {
+        Err(error) if error.is_disconnected => retry(connection, error, attempt)?,
+        done => done?,
+    };
+    match is_made {
+        true => Ok(()),
+        false => Err(refusal(connection, right)?),
+    }
 }
 
 /// Does the same once. What is not repeated may add rows.

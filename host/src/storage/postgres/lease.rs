@@ -401,15 +401,12 @@ impl Lease for PostgresLease {
         if append.records.is_empty() {
             return Appending::Done(Ok(()));
         }
-        if branch_of(append.records).is_none() {
+        let Some((name, from)) = branch_of(append.records) else {
             return self.append_to_current(append);
-        }
+        };
         let appended = self.restoring(|lease| {
-            let branch = NewBranch::beginning_with(append.records, &lease.reader)?;
-            match branch {
-                Some(branch) => lease.append_branch(&branch, append),
-                None => Ok(()),
-            }
+            let branch = NewBranch::leaving(name, from, append.records, &lease.reader)?;
+            lease.append_branch(&branch, append)
         });
         self.has_failed |= appended.is_err();
         Appending::Done(appended)
@@ -537,11 +534,12 @@ impl Lease for PostgresLease {
 
     fn begin_put_blobs<'a>(&'a mut self, blobs: Blobs) -> Appending<'a> {
         Appending::Pending(Box::pin(async move {
-            let (run, new) = (self.reader.rows.run, RunChange::Blobs(blobs.clone()));
-            let added = new.clone();
+            let files: Vec<Digest> = blobs.keys().cloned().collect();
+            let added = RunChange::Blobs(Arc::new(blobs));
+            let (run, new) = (self.reader.rows.run, added.clone());
             let write = move |connection: &Connection| new.write(connection, run);
             self.change_elsewhere(Durability::Process, write).await?;
-            self.new_files.extend(blobs.into_keys());
+            self.new_files.extend(files);
             self.recent.note(added);
             Ok(())
         }))

@@ -35,8 +35,10 @@ impl RecentChanges {
     /// Whether a lease of a run stored the reply to a request lately.
     pub(super) fn have_answered(&self, run: i64, request: MailId) -> bool {
         let kept = self.lock();
-        let mut of_run = kept.changes.values().filter(|one| one.run == run);
-        of_run.any(|one| {
+        let of_run = kept.leases.values().filter(|lease| lease.run == run);
+        let numbers = of_run.flat_map(|lease| &lease.changes);
+        let mut changes = numbers.filter_map(|number| kept.changes.get(number));
+        changes.any(|one| {
             let mut replies = one.change.replies().iter();
             replies.any(|reply| reply.id == request)
         })
@@ -143,7 +145,6 @@ struct KeptChanges {
 #[derive(Debug)]
 struct KeptChange {
     lease: u64,
-    run: i64,
     made: Instant,
     bytes: u64,
     change: RunChange,
@@ -194,7 +195,6 @@ impl KeptChanges {
         };
         let kept = KeptChange {
             lease,
-            run: history.run,
             made: now,
             bytes: change.bytes(),
             change,

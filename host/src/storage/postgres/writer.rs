@@ -7,14 +7,16 @@
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use strata_core::record::id::Digest;
 use tokio::sync::{mpsc, oneshot};
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Row, Statement};
 
-use super::append::{AppendRight, PATIENCE, key_and_sum, push_row, synchronous_commit};
+use super::append::{
+    AppendRight, PATIENCE, RETRY_INTERVAL, key_and_sum, push_row, synchronous_commit,
+};
 use super::connect::{Argument, StatementError, background, connect, statement_error};
 use super::mail_text::encode_reply;
 use super::per_database::PerDatabase;
@@ -31,8 +33,6 @@ const WRITERS: usize = 2;
 /// that is much larger makes the others wait.
 const MAX_BATCH: usize = 256;
 const MAX_BATCH_BYTES: u64 = 16 << 20;
-/// How soon it is tried again if the server cannot be reached.
-const RETRY_INTERVAL: Duration = Duration::from_millis(250);
 /// After how many uses the statement is planned again, at first and at most: the best plan depends on
 /// the size of the tables.
 const FIRST_REPLAN: u32 = 16;
