@@ -22,7 +22,7 @@ fn assert_status(place: &Workspace, run: &str, status: &str) {
 
 /// Returns the recorded events of a run.
 fn events(place: &Workspace, run: &str) -> Vec<Value> {
-    stream::parse(&place.host(&["events", run]).expect(0).stdout)
+    place.host(&["events", run]).expect(0).events()
 }
 
 /// Returns the ids of the messages that were sent to roles, in their order.

@@ -6,6 +6,7 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use strata_core::record::fault::{Fault, FaultKind};
+use strata_core::record::json::Json;
 use strata_core::record::message::Draft;
 use wasmtime::Store;
 
@@ -18,6 +19,7 @@ use super::{
     fault, foreign_component,
 };
 use crate::gateway::Gateway;
+use crate::plugin::CompiledSchema;
 use crate::services::models::read_answer;
 
 /// Runs an attempt. It ends within its limits whatever the guest does. `script` is what the
@@ -265,9 +267,14 @@ fn check_schema(draft: &Draft, call: &SandboxCall) -> Result<(), String> {
     let Some(data) = &draft.data else {
         return Err("the output has no `data`, and `output_schema` asks for it".into());
     };
+    check_data(schema, data, "`output_schema`")
+}
+
+/// Checks the data of an output against a schema that messages call by this name.
+fn check_data(schema: &CompiledSchema, data: &Json, name: &str) -> Result<(), String> {
     schema
         .check(&data.value())
-        .map_err(|why| format!("the output's `data` breaks `output_schema`: {why}"))
+        .map_err(|why| format!("the output's `data` breaks {name}: {why}"))
 }
 
 /// Returns an output that may be the answer of its role. If that has to follow a schema, it is the
@@ -277,15 +284,12 @@ fn read_as_answer(mut draft: Draft, call: &SandboxCall) -> Result<Draft, String>
         return Ok(draft);
     };
     if let Some(data) = &draft.data {
-        let checked = schema.check(&data.value());
-        checked.map_err(|why| {
-            format!("the output's `data` breaks the role's `output_schema`: {why}")
-        })?;
-    } else {
-        let data = read_answer(schema, &draft.content);
-        draft.data = Some(data.map_err(|why| {
-            format!("the output breaks the role's `output_schema`, without `data`: {why}")
-        })?);
+        check_data(schema, data, "the role's `output_schema`")?;
+        return Ok(draft);
     }
+    let data = read_answer(schema, &draft.content);
+    draft.data = Some(data.map_err(|why| {
+        format!("the output breaks the role's `output_schema`, without `data`: {why}")
+    })?);
     Ok(draft)
 }

@@ -31,7 +31,7 @@ pub use media::describe_named as describe_named_media;
 pub(crate) use outbound::no_model_error;
 pub use record::LINE_BEGINNING as RECORD_BEGINNING;
 pub use registry::{CompletedCall, CompletedEmbedding, FailedCall, ModelCall, ModelCaller, Models};
-pub(crate) use reply_check::read_answer;
+pub(crate) use reply_check::{read_answer, shorten_reason};
 pub use request::{ModelBatch, ModelReply, ModelRequest, ToolDefinition, user_message};
 pub use strata_core::record::host_call::FinishReason;
 pub use stream_observer::{

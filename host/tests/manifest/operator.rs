@@ -113,13 +113,18 @@ fn the_policy_is_shown_for_people_and_for_scripts() {
     assert_eq!(row["digest"], "abc");
 }
 
-/// Reads the team `models.toml` and applies a policy to it.
-fn bounded(policy: &str) -> Result<Definition, Diagnostics> {
+/// Applies a policy to a team.
+fn bound(team: &mut Definition, policy: &str) -> Result<(), Diagnostics> {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("policy.toml");
     fs::write(&file, format!("schema = \"strata.policy/1\"\n{policy}")).unwrap();
+    team.apply_policies(&[OperatorPolicy::read(&file)?])
+}
+
+/// Reads the team `models.toml` and applies a policy to it.
+fn bounded(policy: &str) -> Result<Definition, Diagnostics> {
     let mut team = good("models.toml");
-    team.apply_policies(&[OperatorPolicy::read(&file)?])?;
+    bound(&mut team, policy)?;
     Ok(team)
 }
 
@@ -158,29 +163,8 @@ fn an_operator_bounds_models_by_their_ids_and_endpoints() {
 
 #[test]
 fn a_role_whose_model_a_policy_removes_is_refused_with_the_name_of_the_policy() {
-    let dir = tempfile::tempdir().unwrap();
-    let file = dir.path().join("policy.toml");
-    fs::write(&file, "schema = \"strata.policy/1\"\n[allow]\n").unwrap();
-    let text = r#"
-schema = "strata.team/1"
-[team]
-name = "t"
-idea = "go"
-[llm]
-provider = "openai"
-base_url = "http://127.0.0.1:9/v1"
-model = "m"
-[[role]]
-name = "A"
-watch = ["UserRequirement"]
-react = "tools"
-[[role.action]]
-name = "a"
-component = "a.wasm"
-"#;
-    let mut team = Definition::parse_without_files(text, "team.toml", dir.path()).unwrap();
-    team.apply_policies(&[OperatorPolicy::read(&file).unwrap()])
-        .unwrap();
+    let mut team = good("tools.toml");
+    bound(&mut team, "[allow]\n").unwrap();
     let told = team.check_ready().unwrap_err().to_string();
     let expected =
         "there is no model for it: `[llm]` is not there: a language model is not allowed (";
@@ -230,14 +214,7 @@ fn an_operator_bounds_what_models_are_told_of_roles_that_they_call() {
     let mut team = Definition::parse(text, "team.toml", dir.path()).unwrap();
     let told = |team: &Definition| team.tool_roles[&RoleId(0)].role_result_bytes;
     assert_eq!(told(&team), 9 << 10);
-    let file = dir.path().join("policy.toml");
-    fs::write(
-        &file,
-        "schema = \"strata.policy/1\"\n[limits]\nresult = \"2KiB\"\n",
-    )
-    .unwrap();
-    let policy = OperatorPolicy::read(&file).unwrap();
-    team.apply_policies(&[policy]).unwrap();
+    bound(&mut team, "[limits]\nresult = \"2KiB\"\n").unwrap();
     assert_eq!(told(&team), 2 << 10);
     let lines = team.describe_reductions();
     let expected = "policy: `limits.result` is 2 KiB, not 9 KiB, for the roles that `A` calls";

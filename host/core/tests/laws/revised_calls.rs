@@ -8,22 +8,23 @@ use strata_core::record::id::RoleId;
 use strata_core::record::json::Json;
 use strata_core::record::request::HumanAnswer;
 use strata_core::record::turn::{Approval, CallRevision};
+use strata_core::record::work::CallKey;
 
 use crate::manual_run::{ManualRun, says};
 use crate::tool_roles::{analyst, answers, calls, fault};
 
 const A: RoleId = RoleId(0);
 
-fn revised(call: &Invocation, revision: CallRevision) -> Event {
+fn revised(call: CallKey, revision: CallRevision) -> Event {
     let revised = AttemptEvent::CallRevised(CallRevised { revision });
-    Event::Attempt(call.key(), revised)
+    Event::Attempt(call, revised)
 }
 
-fn rejected(call: &Invocation) -> Event {
+fn rejected(call: CallKey) -> Event {
     revised(call, CallRevision::Reject("it does not fit".into()))
 }
 
-fn asked(call: &Invocation, schema: &str) -> Event {
+fn asked(call: CallKey, schema: &str) -> Event {
     let approval = Approval {
         schema: Some(Json::parse(schema).expect("JSON")),
         ..Approval::default()
@@ -67,9 +68,9 @@ impl ManualRun {
 #[test]
 fn a_call_that_is_rejected_before_it_is_repeated_is_not_made_and_counts_as_none() {
     let (mut run, x) = trapped();
-    run.record(rejected(&x));
+    run.record(rejected(x.key()));
     assert_eq!(run.outcomes(), ["rejected: it does not fit"]);
-    run.assert_illegal(&rejected(&x));
+    run.assert_illegal(&rejected(x.key()));
     run.continue_unchanged();
     run.turn(|run| calls(run, &["y"]));
     let y = run.call();
@@ -83,7 +84,7 @@ fn a_call_that_is_rejected_before_it_is_repeated_is_not_made_and_counts_as_none(
 #[test]
 fn a_call_that_is_repeated_can_need_approval_once() {
     let (mut run, x) = trapped();
-    run.record(asked(&x, "{}"));
+    run.record(asked(x.key(), "{}"));
     assert_eq!(run.halt(), Status::Waiting);
     assert_eq!(run.open_request(A).0, "ask-0-0-0-0");
     run.answer(r#"{ "approve": true }"#);
@@ -92,11 +93,11 @@ fn a_call_that_is_repeated_can_need_approval_once() {
     assert_eq!((again.work, again.attempt), (x.work, 2));
     // The answers that led to the trap are not served again.
     assert_eq!(again.call_reuse, RecordedCallUse::Fresh);
-    run.assert_illegal(&rejected(&x));
+    run.assert_illegal(&rejected(x.key()));
     run.end_call(&again, fault(FaultKind::Trap));
     assert_eq!(run.halt(), Status::Failed);
     run.continue_unchanged();
-    run.assert_illegal(&asked(&x, "{}"));
+    run.assert_illegal(&asked(x.key(), "{}"));
     let last = run.call();
     run.end_call(&last, Ok(says("x ok")));
     assert_eq!(run.outcomes(), ["x ok"]);
@@ -111,24 +112,16 @@ fn a_request_is_opened_again_with_another_schema_or_withdrawn() {
     let open = run.env().open_calls(run.stepper.team());
     let keys: Vec<_> = open.map(|(call, _)| call).collect();
     run.resume(team(), CallPolicy::Auto);
-    let of = |index: usize, revision| {
-        let revised = AttemptEvent::CallRevised(CallRevised { revision });
-        Event::Attempt(keys[index], revised)
-    };
-    let schema = Json::parse(r#"{"type":"object"}"#).expect("JSON");
-    let approval = Approval {
-        schema: Some(schema.clone()),
-        ..Approval::default()
-    };
-    run.record(of(0, CallRevision::AskFirst(approval)));
-    run.record(of(1, CallRevision::Reject("no".into())));
+    let schema = r#"{"type":"object"}"#;
+    run.record(asked(keys[0], schema));
+    run.record(revised(keys[1], CallRevision::Reject("no".into())));
     assert_eq!(run.halt(), Status::Waiting);
     let requests: Vec<_> = run.env().open_requests().collect();
     assert_eq!(requests.len(), 1);
     let (_, request) = &requests[0];
     assert_eq!(
         (request.id.0.as_str(), &request.schema),
-        ("ask-0-0-0-0", &Some(schema))
+        ("ask-0-0-0-0", &Some(Json::parse(schema).expect("JSON")))
     );
     run.answer(r#"{ "approve": true }"#);
     run.continue_unchanged();

@@ -20,7 +20,7 @@ use strata_core::text::is_invisible;
 
 use crate::excerpt::excerpt;
 use crate::plugin::CompiledSchema;
-use crate::services::models::{ModelReply, read_answer};
+use crate::services::models::{ModelReply, read_answer, shorten_reason};
 use crate::tools::{ApprovalRule, RoleTool, ToolRole};
 use crate::units::format_bytes;
 
@@ -30,8 +30,6 @@ const MAX_ARGUMENT_BYTES: usize = 1 << 20;
 const MAX_NAME_CHARS: usize = 200;
 /// How many tools the model is reminded of when it calls one that does not exist.
 const MAX_LISTED_TOOLS: usize = 50;
-/// How much of what is wrong with arguments or an answer the model is told, in characters.
-const MAX_REASON_CHARS: usize = 1000;
 
 /// What replies are checked against.
 #[derive(Clone, Copy)]
@@ -191,9 +189,9 @@ pub(super) fn check_arguments(
     }
     match &known.input_schema {
         None => Ok(()),
-        Some(schema) => schema
-            .check(&arguments)
-            .map_err(|why| shorten(&format!("the arguments do not follow the schema: {why}"))),
+        Some(schema) => schema.check(&arguments).map_err(|why| {
+            shorten_reason(&format!("the arguments do not follow the schema: {why}"))
+        }),
     }
 }
 
@@ -256,11 +254,6 @@ fn below_arguments(schema: &Value) -> Value {
         Value::Array(items) => items.iter().map(below_arguments).collect(),
         other => other.clone(),
     }
-}
-
-/// Returns the beginning of what is wrong, which may quote what a model wrote.
-fn shorten(reason: &str) -> String {
-    excerpt(reason, MAX_REASON_CHARS)
 }
 
 #[cfg(test)]

@@ -55,10 +55,11 @@ impl LoadedScript {
     }
 
     fn keep(&self, translation: &Json) {
-        let (name, text, translation) = (&self.file.name, &self.file.text, translation.value());
-        let script = json!({ "name": name, "text": text, "translation": translation });
+        let (name, text) = (json!(self.file.name), json!(self.file.text));
         // Another attempt may have translated it at the same time, with the same result.
-        self.translated.get_or_init(|| script.to_string());
+        self.translated.get_or_init(|| {
+            format!(r#"{{"name":{name},"text":{text},"translation":{translation}}}"#)
+        });
     }
 
     pub(in crate::sandbox) fn file(&self) -> &ScriptFile {

@@ -8,7 +8,7 @@ use super::{FinishReason, ModelReply, ModelRequest};
 use crate::gateway::HostError;
 use crate::plugin::CompiledSchema;
 
-/// How much of what is wrong with an answer is said, in characters. It may quote the answer.
+/// How much of what is wrong with arguments or an answer the model is told, in characters.
 const MAX_REASON_CHARS: usize = 1000;
 
 /// What a reply has to match.
@@ -112,11 +112,15 @@ fn compile(text: &str) -> Result<CompiledSchema, HostError> {
 pub(crate) fn read_answer(schema: &CompiledSchema, text: &str) -> Result<Json, String> {
     let document = json::parse_untrusted(strip_code_fence(text))
         .map_err(|error| format!("it is {error}, and it has to follow the JSON Schema"))?;
-    schema.check(&document).map_err(|why| {
-        let reason = format!("it does not follow the JSON Schema: {why}");
-        crate::excerpt::excerpt(&reason, MAX_REASON_CHARS)
-    })?;
+    schema
+        .check(&document)
+        .map_err(|why| shorten_reason(&format!("it does not follow the JSON Schema: {why}")))?;
     Ok(Json::from(document))
+}
+
+/// Returns the beginning of what is wrong, which may quote what a model wrote.
+pub(crate) fn shorten_reason(reason: &str) -> String {
+    crate::excerpt::excerpt(reason, MAX_REASON_CHARS)
 }
 
 /// Returns the text without the Markdown code fence that many models put around JSON.

@@ -158,17 +158,20 @@ impl Turn {
 
 impl TurnCall {
     fn from_plan(plan: &CallPlan) -> Self {
-        let (target, outcome) = match &plan.decision {
-            CallDecision::Make(target) | CallDecision::AskFirst(target, _) => (Some(*target), None),
-            CallDecision::Reject(reason) => (None, Some(ToolOutcome::Rejected(reason.clone()))),
+        let (target, consent, outcome) = match &plan.decision {
+            CallDecision::Make(target) => (Some(*target), Consent::NotNeeded, None),
+            CallDecision::AskFirst(target, approval) => {
+                (Some(*target), Consent::Needed(approval.clone()), None)
+            }
+            CallDecision::Reject(reason) => {
+                let outcome = ToolOutcome::Rejected(reason.clone());
+                (None, Consent::NotNeeded, Some(outcome))
+            }
         };
         Self {
             tool: plan.tool.clone(),
             target,
-            consent: match &plan.decision {
-                CallDecision::AskFirst(_, approval) => Consent::Needed(approval.clone()),
-                CallDecision::Make(_) | CallDecision::Reject(_) => Consent::NotNeeded,
-            },
+            consent,
             edited_arguments: None,
             decided_by: None,
             progress: CallProgress::default(),
