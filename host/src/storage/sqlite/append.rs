@@ -1,7 +1,7 @@
 //! Appends events: writes them to the log, and waits for the disk.
 
 use super::SqliteLease;
-use super::write::insert_event;
+use super::write::EventInsertion;
 use crate::storage::current_lineage::NewBranch;
 use crate::storage::error::StoreError;
 use crate::storage::lineage::{StoredLineage, StoredRun, event_key};
@@ -83,10 +83,11 @@ fn write_events(lease: &mut SqliteLease, records: &[Record]) -> Result<WrittenEv
             branch.line.insert(conn)?;
             run.write(conn)?;
         }
+        let mut insertion = EventInsertion::prepare(conn)?;
         for record in records {
             buffer.clear();
             buffer = codec::encode_event(&record.event, std::mem::take(&mut buffer));
-            let sum = insert_event(conn, event_key(line.id, line.events + 1), record, &buffer)?;
+            let sum = insertion.insert(event_key(line.id, line.events + 1), record, &buffer)?;
             line.count_event(&record.event, buffer.len(), sum);
         }
         let is_due = branch.is_some() || lease.current.is_row_due(&line);

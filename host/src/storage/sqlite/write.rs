@@ -1,7 +1,7 @@
 //! Writes rows, each with its checksum. Snapshots are written in `snapshot`. Transactions are up to
 //! the callers.
 
-use rusqlite::{Connection, params};
+use rusqlite::{CachedStatement, Connection, params};
 
 use strata_core::state::environment::Environment;
 
@@ -77,38 +77,39 @@ pub(super) fn begin_log(conn: &Connection) -> rusqlite::Result<()> {
     conn.pragma_update(None, "synchronous", SYNCHRONOUS)
 }
 
-/// Inserts an event and returns its checksum.
-pub(super) fn insert_event(
-    conn: &Connection,
-    n: i64,
-    record: &Record,
-    body: &[u8],
-) -> rusqlite::Result<u32> {
-    let numbers = event_numbers(n, record);
-    let sum = codec::checksum(&numbers, body);
-    insert_event_row(conn, numbers, sum, body)?;
-    Ok(sum)
+/// A statement that inserts events. It is prepared once for all that are inserted in a transaction: finding it among those
+/// that were prepared before takes a third of the time of an insertion.
+pub(super) struct EventInsertion<'conn>(CachedStatement<'conn>);
+
+impl<'conn> EventInsertion<'conn> {
+    pub(super) fn prepare(conn: &'conn Connection) -> rusqlite::Result<Self> {
+        let sql = "INSERT INTO event VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+        conn.prepare_cached(sql).map(Self)
+    }
+
+    /// Inserts an event and returns its checksum.
+    pub(super) fn insert(&mut self, n: i64, record: &Record, body: &[u8]) -> rusqlite::Result<u32> {
+        let numbers = event_numbers(n, record);
+        let sum = codec::checksum(&numbers, body);
+        self.insert_row(numbers, sum, body)?;
+        Ok(sum)
+    }
+
+    fn insert_row(&mut self, numbers: [i64; 5], sum: u32, body: &[u8]) -> rusqlite::Result<()> {
+        let [n, line, lines, time_ms, marks] = numbers;
+        self.0
+            .execute(params![n, line, lines, time_ms, marks, sum, body])
+            .map(drop)
+    }
 }
 
 /// Inserts events that were encoded before.
 pub(super) fn insert_events(conn: &Connection, events: &EncodedEvents) -> rusqlite::Result<()> {
+    let mut insertion = EventInsertion::prepare(conn)?;
     for event in events.iter() {
-        insert_event_row(conn, event.numbers, event.sum, &event.body)?;
+        insertion.insert_row(event.numbers, event.sum, &event.body)?;
     }
     Ok(())
-}
-
-fn insert_event_row(
-    conn: &Connection,
-    numbers: [i64; 5],
-    sum: u32,
-    body: &[u8],
-) -> rusqlite::Result<()> {
-    let [n, line, lines, time_ms, marks] = numbers;
-    let sql = "INSERT INTO event VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
-    conn.prepare_cached(sql)?
-        .execute(params![n, line, lines, time_ms, marks, sum, body])
-        .map(drop)
 }
 
 pub(super) fn write_definition(
