@@ -75,12 +75,23 @@ pub(super) fn activations_to_commit<'a>(
     env: &'a Environment,
     ready_index: &ReadyIndex,
 ) -> Vec<(ActivationKey, &'a Activation)> {
-    let complete = complete_activations(env, ready_index);
-    let mut all: Vec<_> = complete
-        .flat_map(|(id, _)| env.activations_of(id))
-        .collect();
+    let mut all: Vec<_> = unordered_activations_to_commit(env, ready_index).collect();
     all.sort_by_key(|(key, _)| *key);
     all
+}
+
+/// Returns whether the commit ends several activations.
+pub(super) fn commits_several(env: &Environment, ready_index: &ReadyIndex) -> bool {
+    unordered_activations_to_commit(env, ready_index)
+        .nth(1)
+        .is_some()
+}
+
+fn unordered_activations_to_commit<'a>(
+    env: &'a Environment,
+    ready_index: &ReadyIndex,
+) -> impl Iterator<Item = (ActivationKey, &'a Activation)> {
+    complete_activations(env, ready_index).flat_map(|(id, _)| env.activations_of(id))
 }
 
 fn complete_activations<'a>(
@@ -153,13 +164,14 @@ pub(super) fn merge_activations(
 ) {
     let complete = complete_activations(&state.env, ready_index);
     let complete: Vec<RoleId> = complete.map(|(id, _)| id).collect();
-    let mut ended = BTreeMap::new();
+    let mut ended = Vec::with_capacity(complete.len());
     for id in complete {
         let role = &mut state.env.roles[id.index()];
-        ended.append(&mut role.called);
         let activation = role.activation.take();
         ended.extend(activation.map(|activation| (ActivationKey::of_mail(id), activation)));
+        ended.extend(core::mem::take(&mut role.called));
     }
+    ended.sort_by_key(|(key, _)| *key);
     for (ActivationKey { role: id, .. }, activation) in ended {
         // A join may deliver a message again that the role has handled, and a role may receive a
         // message that it sent itself. All other messages were published in one commit and are

@@ -6,7 +6,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::commit::{activations_to_commit, reducer};
+use super::commit::{activations_to_commit, commits_several, reducer};
 use super::files::{FILES_SCOPE, concerns_path, conflicting_file_writers, revert_files};
 use super::ready_index::ReadyIndex;
 use super::team_state::TeamState;
@@ -20,6 +20,9 @@ use crate::state::activation::{Activation, CallProgress, FinishedCall, ToolOutco
 
 /// Returns why the open step cannot be committed, if there is a conflict.
 pub(super) fn step_conflict(state: &TeamState, ready_index: &ReadyIndex) -> Option<StepConflicted> {
+    if !commits_several(&state.env, ready_index) {
+        return None;
+    }
     let mut writers: BTreeMap<(&str, &str), Vec<RoleId>> = BTreeMap::new();
     let activations = activations_to_commit(&state.env, ready_index);
     for (key, activation) in &activations {
