@@ -89,6 +89,8 @@ pub use directory::lock::LockHolder;
 use directory::lock::StorageLock;
 use directory::{StorageDirectory, file, lock, progress};
 pub use error::StoreError;
+#[cfg(test)]
+pub(crate) use hostile::undecodable_lease;
 pub use lease_status::{Heartbeat, LEASE_TIME, LeaseStatus};
 pub use listing::ListedRun;
 pub use location::{OpenedRun, PreparedRun, SavedForm, SavedRun, StorageLocation, VacantLocation};
@@ -96,6 +98,8 @@ pub use mailbox::{IncomingRequest, MailId, MailReply, Mailbox, RequestHandler, R
 pub use memory::{MemoryLease, MemoryStorage};
 pub use reader::{EarliestState, Reader, RecordedRun};
 pub(crate) use reader::{RECORDS_PER_BATCH, read_in_batches};
+#[cfg(test)]
+pub(crate) use script::team as scripted_team;
 #[cfg(test)]
 use sqlite::SqliteLease;
 #[cfg(test)]

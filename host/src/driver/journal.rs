@@ -256,12 +256,12 @@ impl Journal {
         }
     }
 
-    /// Fails if events could not be saved before.
+    /// Fails if events could not be saved before, or if the state turned out to be damaged.
     fn ensure_open(&self) -> Result<(), DriverError> {
         if self.is_closed {
             return Err(DriverError::Closed);
         }
-        Ok(())
+        Ok(self.store.recorded().check_loaded()?)
     }
 
     /// Makes staged events durable in one transaction, then emits their public lines, and maintains
@@ -368,7 +368,8 @@ impl Journal {
         {
             tracing::warn!("older checkpoints cannot be forgotten, which is tried again: {error}");
         }
-        if recorded == RecordedSince::Nothing || !self.store.snapshot_due() {
+        let is_intact = self.store.recorded().check_loaded().is_ok();
+        if recorded == RecordedSince::Nothing || !self.store.snapshot_due() || !is_intact {
             return;
         }
         let saving = self.store.begin_save_snapshot(self.stepper.env());
@@ -426,10 +427,14 @@ fn attempt_needs_full_durability(event: &AttemptEvent) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use strata_core::record::host_call::CallPolicy;
+
     use super::*;
     use crate::driver::fixture::{ROLE, RunningTeam};
     use crate::server::RunReply;
-    use crate::storage::{FIRST_LINE, MailId, MemoryLease, SavedDefinition};
+    use crate::storage::{
+        FIRST_LINE, MailId, MemoryLease, SavedDefinition, scripted_team, undecodable_lease,
+    };
 
     #[test]
     fn a_reply_is_stored_only_with_what_its_request_became() {
@@ -452,5 +457,27 @@ mod tests {
         assert_eq!(journal.replies, [reply]);
         journal.flush_blocking().unwrap();
         assert!(journal.replies.is_empty());
+    }
+
+    #[test]
+    fn nothing_is_recorded_once_messages_of_the_state_could_not_be_decoded() {
+        let (_temp, lease) = undecodable_lease();
+        let saved = lease.recorded().load_to_continue().unwrap();
+        let stepper = Stepper::new(scripted_team(), saved.base);
+        let mut journal = Journal::new(stepper, lease, saved.next_line, Durability::Process);
+        let resumed = journal.stepper().run_resumed_event(None, CallPolicy::Auto);
+        journal.stage(resumed.clone()).unwrap();
+        journal.flush_blocking().unwrap();
+        journal.stage(resumed.clone()).unwrap();
+        assert_eq!(journal.env().messages.get(0).content, "");
+        for refused in [
+            journal.flush_blocking(),
+            journal.stage(resumed),
+            journal.save(),
+        ] {
+            let error = refused.unwrap_err().to_string();
+            let expected = "bundle 1 of messages cannot be read";
+            assert!(error.contains(expected), "{error}");
+        }
     }
 }

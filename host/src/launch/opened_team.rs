@@ -19,8 +19,7 @@ use crate::driver::{
 };
 use crate::manifest::Definition;
 use crate::storage::{
-    FIRST_LINE, Lease, OpenedRun, SavedDefinition, SavedForm, StateSelector, StorageLocation,
-    StoreError,
+    FIRST_LINE, Lease, OpenedRun, SavedDefinition, SavedForm, StorageLocation, StoreError,
 };
 
 /// A saved team that was read and can be resumed. Nothing was changed yet.
@@ -124,15 +123,17 @@ impl OpenedTeam {
         // Parsing a large team file takes about as long as reading its state.
         let reading = lease.as_mut();
         let (saved, definition) = run_beside(
-            move || reading.load(&StateSelector::Head),
+            move || reading.recorded().load_to_continue(),
             || define(Box::new(|| Ok(saved?))),
         );
         let (definition, saved) = (definition?, saved?);
         check_shape(&saved.base, &definition.team)?;
         let mut stepper = Stepper::new(Arc::new(definition.team.clone()), saved.base);
-        for record in &saved.tail {
-            stepper.apply(&record.event).map_err(DriverError::from)?;
-        }
+        let mut events = saved.tail.iter().map(|record| &record.event);
+        let applied = events.try_for_each(|event| stepper.apply(event));
+        // Events do not fit a state in which messages are damaged.
+        lease.recorded().check_loaded()?;
+        applied.map_err(DriverError::from)?;
         let origin = StateOrigin::Records {
             lease,
             team_json_differs,

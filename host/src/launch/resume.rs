@@ -363,11 +363,13 @@ fn after_resume(
 
 /// Returns whether nothing happens because the idea was never sent.
 fn has_unsent_idea(env: &Environment) -> bool {
-    let is_said = env
-        .messages
-        .iter()
-        .any(|message| message.cause_by == IDEA_LABEL || message.content == env.idea);
-    env.is_drained() && !env.idea.is_empty() && !is_said
+    // Old messages are decoded only if this depends on them.
+    env.is_drained()
+        && !env.idea.is_empty()
+        && !env
+            .messages
+            .iter()
+            .any(|message| message.cause_by == IDEA_LABEL || message.content == env.idea)
 }
 
 /// Reads the team file that was given for the resume.

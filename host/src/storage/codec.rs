@@ -49,6 +49,15 @@ pub(super) struct MessageBundle {
     pub key: i64,
     /// How many messages it contains.
     pub messages: u32,
+    /// How long they are.
+    pub texts: TextSize,
+}
+
+/// Messages that are encoded for one bundle.
+pub(super) struct EncodedMessages {
+    pub messages: u32,
+    pub texts: TextSize,
+    pub body: Vec<u8>,
 }
 
 /// Why stored bytes are invalid.
@@ -70,6 +79,10 @@ pub(super) enum DecodeError {
     Inconsistent(#[from] InvalidState),
     #[error("its bundles are not in order")]
     Order,
+    #[error("its messages are not as long as its state says")]
+    Length,
+    #[error("its messages would take more memory than any that were saved")]
+    Memory,
 }
 
 /// Encodes an event at the end of `buffer`.
@@ -112,19 +125,23 @@ pub(super) fn decode_bundles(bytes: &[u8]) -> Result<Vec<MessageBundle>, DecodeE
     }
 }
 
-/// Encodes as many messages as belong into one bundle: at least one, if there are any. Returns
-/// their number, too.
+/// Encodes as many messages as belong into one bundle: at least one, if there are any.
 pub(super) fn encode_messages<'a>(
     messages: &mut impl Iterator<Item = &'a Arc<Message>>,
-) -> (u32, Vec<u8>) {
-    let (mut count, mut buffer) = (0, vec![POSTCARD]);
+) -> EncodedMessages {
+    let (mut count, mut texts, mut buffer) = (0, TextSize::ZERO, vec![POSTCARD]);
     while buffer.len() <= BUNDLE_BYTES
         && let Some(message) = messages.next()
     {
         buffer = append(message, buffer);
+        texts = texts.plus(TextSize::from_message(message));
         count += 1;
     }
-    (count, compress(buffer))
+    EncodedMessages {
+        messages: count,
+        texts,
+        body: compress(buffer),
+    }
 }
 
 /// The sizes of the messages of a bundle.
@@ -136,27 +153,42 @@ pub(super) struct BundleSize {
     pub texts: TextSize,
 }
 
-/// Measures `count` messages of a bundle. Fails if they cannot be decoded. This takes a fraction of
-/// the time of decoding them.
-pub(super) fn measure_messages(bytes: &[u8], count: u32) -> Result<BundleSize, DecodeError> {
-    let mut size = BundleSize {
-        memory_bytes: 0,
-        texts: TextSize::ZERO,
-    };
-    let plain = decompress(bytes)?;
-    for message in decode_sequence::<MessageSize>(strip_format(&plain)?, count) {
-        let message = message?;
-        size.memory_bytes += message.memory_bytes() as u64;
-        size.texts = size.texts.plus(message.texts());
-    }
-    Ok(size)
+/// The messages of a bundle, decompressed but not decoded.
+pub(super) struct UnpackedMessages<'a> {
+    plain: Cow<'a, [u8]>,
+    count: u32,
 }
 
-/// Decodes the messages of a bundle.
-pub(super) fn decode_messages(bytes: &[u8], count: u32) -> Result<Vec<Arc<Message>>, DecodeError> {
-    decode_sequence(strip_format(&decompress(bytes)?)?, count)
-        .map(|message| message.map(Arc::new))
-        .collect()
+impl<'a> UnpackedMessages<'a> {
+    /// Decompresses a bundle of `count` messages.
+    pub(super) fn from_body(body: &'a [u8], count: u32) -> Result<Self, DecodeError> {
+        Ok(Self {
+            plain: decompress(body)?,
+            count,
+        })
+    }
+
+    /// Measures them. Fails if they cannot be decoded. This takes a fraction of the time of decoding
+    /// them.
+    pub(super) fn measure(&self) -> Result<BundleSize, DecodeError> {
+        let mut size = BundleSize {
+            memory_bytes: 0,
+            texts: TextSize::ZERO,
+        };
+        for message in decode_sequence::<MessageSize>(strip_format(&self.plain)?, self.count) {
+            let message = message?;
+            size.memory_bytes += message.memory_bytes() as u64;
+            size.texts = size.texts.plus(message.texts());
+        }
+        Ok(size)
+    }
+
+    /// Decodes them.
+    pub(super) fn decode(&self) -> Result<Vec<Arc<Message>>, DecodeError> {
+        decode_sequence(strip_format(&self.plain)?, self.count)
+            .map(|message| message.map(Arc::new))
+            .collect()
+    }
 }
 
 /// Decodes `count` consecutive values.
@@ -266,6 +298,10 @@ mod tests {
     use super::*;
     use crate::storage::conformance::pseudorandom;
 
+    fn decode(body: &[u8], count: u32) -> Result<Vec<Arc<Message>>, DecodeError> {
+        UnpackedMessages::from_body(body, count)?.decode()
+    }
+
     fn check(plain: Vec<u8>, expected: u8) {
         let packed = compress(plain.clone());
         assert_eq!(
@@ -323,16 +359,20 @@ mod tests {
             ))
         };
         let many = vec![message(1000); 1000];
-        let (count, body) = encode_messages(&mut many.iter());
+        let EncodedMessages {
+            messages: count,
+            texts,
+            body,
+        } = encode_messages(&mut many.iter());
+        assert_eq!(texts.content_bytes, 1000 * u64::from(count));
         assert!(
             (BUNDLE_BYTES / 1100..BUNDLE_BYTES / 1000 + 1).contains(&(count as usize)),
             "{count}"
         );
-        let read = decode_messages(&body, count).unwrap();
-        assert_eq!(read, many[..count as usize]);
+        assert_eq!(decode(&body, count).unwrap(), many[..count as usize]);
         let large = [message(1), message(3 * BUNDLE_BYTES), message(1)];
-        assert_eq!(encode_messages(&mut large.iter()).0, 2);
-        assert_eq!(encode_messages(&mut [].iter()).0, 0);
+        assert_eq!(encode_messages(&mut large.iter()).messages, 2);
+        assert_eq!(encode_messages(&mut [].iter()).messages, 0);
     }
 
     #[test]
@@ -371,13 +411,17 @@ mod tests {
             ..plain.clone()
         };
         let messages = [plain, full].map(Arc::new);
-        let (count, good) = encode_messages(&mut messages.iter());
+        let EncodedMessages {
+            messages: count,
+            body: good,
+            ..
+        } = encode_messages(&mut messages.iter());
         assert_eq!(good[0], POSTCARD);
         let check = |bytes: &[u8], count| {
-            let found = measure_messages(bytes, count);
+            let found = UnpackedMessages::from_body(bytes, count).and_then(|plain| plain.measure());
             assert_eq!(
                 found.as_ref().map(drop),
-                decode_messages(bytes, count).as_ref().map(drop)
+                decode(bytes, count).as_ref().map(drop)
             );
             found.is_ok()
         };
@@ -412,6 +456,7 @@ mod tests {
         let bundle = |n| MessageBundle {
             key: n,
             messages: 1,
+            texts: TextSize::ZERO,
         };
         let check = |list: &[i64]| {
             decode_bundles(&encode_bundles(

@@ -2,18 +2,24 @@
 //! Damage is in `damage`.
 
 use rusqlite::{Connection, params};
+use tempfile::TempDir;
 
+use strata_core::machine::stepper::Stepper;
 use strata_core::record::id::{ActionId, RoleId, Slot, SlotKind};
 use strata_core::state::activation::Activation;
 use strata_core::state::environment::Environment;
 use strata_core::state::environment::validation::{InvalidState, validate};
 use strata_core::state::messages::MessageRef;
 
+use super::codec::MessageBundle;
 use super::conformance::pseudorandom;
 use super::damage::saved;
 use super::lineage::{DIRECTORY_RUN, StoredLineage, StoredRun};
 use super::script::{scripted_run, team};
-use super::{Lease, Reader, RecordedRun, SqliteReader, StateSelector, StoreError, codec};
+use super::{
+    Durability, Lease, Reader, RecordedRun, SqliteReader, StateSelector, StorageDirectory,
+    StoreError, codec,
+};
 
 /// Changes a saved run, and checks the error when it is read and continued.
 fn check(change: impl Fn(&Connection), expected: &str) {
@@ -33,6 +39,45 @@ fn check(change: impl Fn(&Connection), expected: &str) {
     }
     let error = read().unwrap_err().to_string();
     assert!(error.contains(expected), "{error}");
+}
+
+/// The newest snapshot of the first lineage, and its bundles.
+fn newest_bundles(conn: &Connection) -> (i64, Vec<MessageBundle>) {
+    let sql = "SELECT n, bundles FROM snapshot WHERE n < 1 << 40 ORDER BY n DESC LIMIT 1";
+    let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get::<_, Vec<u8>>(1)?));
+    let (n, list) = conn.query_row(sql, [], read).unwrap();
+    (n, codec::decode_bundles(&list).unwrap())
+}
+
+/// Replaces the list of bundles of a snapshot.
+fn write_bundles(conn: &Connection, n: i64, bundles: &[MessageBundle]) {
+    let list = codec::encode_bundles(bundles);
+    let row = params![list, codec::checksum(&[n], &list), n];
+    let sql = "UPDATE snapshot SET bundles = ?1, bundles_sum = ?2 WHERE n = ?3";
+    conn.execute(sql, row).unwrap();
+}
+
+/// Replaces the messages of the first bundle by bytes that cannot be decoded.
+fn write_undecodable_messages(conn: &Connection) {
+    let MessageBundle { key, messages, .. } = newest_bundles(conn).1[0];
+    let body = [1, 255, 255];
+    let sum = codec::checksum(&[key, i64::from(messages)], &body);
+    let sql = "UPDATE bundle SET body = ?1, sum = ?2 WHERE n = ?3";
+    conn.execute(sql, params![body, sum, key]).unwrap();
+}
+
+/// Returns a lease of a saved run whose first messages cannot be decoded.
+pub(crate) fn undecodable_lease() -> (TempDir, Box<dyn Lease>) {
+    let (temp, directory) = undecodable_run();
+    (temp, Box::new(directory.open().unwrap().lease))
+}
+
+fn undecodable_run() -> (TempDir, StorageDirectory) {
+    let (temp, directory, ..) = saved(120);
+    let conn = Connection::open(directory.database()).unwrap();
+    write_undecodable_messages(&conn);
+    conn.close().unwrap();
+    (temp, directory)
 }
 
 /// Makes a run continue a lineage and a public line.
@@ -135,21 +180,39 @@ fn a_gap_that_ends_nowhere_is_refused() {
 
 #[test]
 fn a_state_that_speaks_of_messages_it_does_not_have_is_refused() {
-    let unbundled = |conn: &Connection| {
-        let n: i64 = conn
-            .query_row("SELECT max(n) FROM snapshot WHERE n < 1 << 40", [], |row| {
-                row.get(0)
-            })
-            .unwrap();
-        let list = codec::encode_bundles(&[]);
-        let row = params![list, codec::checksum(&[n], &list), n];
-        conn.execute(
-            "UPDATE snapshot SET bundles = ?1, bundles_sum = ?2 WHERE n = ?3",
-            row,
-        )
-        .unwrap();
-    };
+    let unbundled = |conn: &Connection| write_bundles(conn, newest_bundles(conn).0, &[]);
     check(unbundled, "it speaks of messages that it does not have");
+}
+
+#[test]
+fn messages_that_cannot_be_decoded_or_are_not_as_long_as_their_state_says_are_refused() {
+    let cannot = "bundle 1 of messages cannot be read: it cannot be decoded";
+    check(write_undecodable_messages, cannot);
+    let longer = |conn: &Connection| {
+        let (n, mut bundles) = newest_bundles(conn);
+        bundles[0].texts.content_bytes += 1;
+        write_bundles(conn, n, &bundles);
+    };
+    check(longer, "its messages are not as long as its state says");
+}
+
+#[test]
+fn messages_that_cannot_be_decoded_are_an_error_for_the_owner_of_the_run_once_they_are_needed() {
+    let (_temp, directory) = undecodable_run();
+    let mut lease = directory.open().unwrap().lease;
+    let before = std::fs::read(directory.team_json()).unwrap();
+    let env = lease.recorded().load_to_continue().unwrap().base;
+    lease.recorded().check_loaded().unwrap();
+    let file = directory.projection();
+    let stepper = Stepper::new(team(), env);
+    let written = file.write_state(&mut lease, &stepper, Durability::Full);
+    let found = lease.recorded().check_loaded();
+    for error in [written.unwrap_err(), found.unwrap_err()] {
+        let expected = "bundle 1 of messages cannot be read: it cannot be decoded";
+        assert!(error.to_string().contains(expected), "{error}");
+    }
+    assert_eq!(std::fs::read(directory.team_json()).unwrap(), before);
+    assert_eq!(stepper.env().messages.get(0).content, "");
 }
 
 #[test]

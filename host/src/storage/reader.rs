@@ -30,12 +30,13 @@ use super::{
 };
 use crate::blob::digest_of;
 
+use bundle_page::LateDecoding;
 use checkpoint_search::CheckpointSearch;
 use events::EventLog;
 pub(in crate::storage) use lineages::makes_checkpoint;
 pub(crate) use records::{RECORDS_PER_BATCH, read_in_batches};
-use state::SavedStates;
 pub(in crate::storage) use state::SnapshotInfo;
+use state::{DecodeCheck, SavedStates};
 
 /// How often a read is repeated because another process started or stopped writing meanwhile.
 const MAX_READS: usize = 8;
@@ -45,6 +46,19 @@ const MAX_READS: usize = 8;
 pub trait RecordedRun {
     /// Loads a state.
     fn load(&self, at: &StateSelector) -> Result<LoadedState, StoreError>;
+
+    /// Loads the newest state for the owner of the run, who needs few of its old messages. The bytes
+    /// of all of them are compared with their checksums, but they are decoded only when they are
+    /// needed. If that fails, empty messages take their place, and `check_loaded` fails.
+    fn load_to_continue(&self) -> Result<LoadedState, StoreError> {
+        self.load(&StateSelector::Head)
+    }
+
+    /// Fails if messages of a loaded state were needed and could not be decoded. Nothing that was
+    /// computed since then may be recorded. This does not read the storage.
+    fn check_loaded(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
 
     /// Returns all lineages, in the order in which they were created.
     fn lineages(&self) -> Result<Vec<LineageRow>, StoreError>;
@@ -106,6 +120,8 @@ pub(in crate::storage) struct RowReader<R> {
     pub rows: R,
     /// The lineage that is read instead of the current one.
     pub selected: Option<i64>,
+    /// What is found out about the messages of loaded states when they are decoded.
+    decoding: Arc<LateDecoding>,
 }
 
 /// Ends a read transaction when it is dropped.
@@ -135,6 +151,22 @@ pub struct EarliestState {
 impl<R: RunRows> RecordedRun for RowReader<R> {
     fn load(&self, at: &StateSelector) -> Result<LoadedState, StoreError> {
         self.read_consistently(|reader| reader.load_now(at))
+    }
+
+    fn load_to_continue(&self) -> Result<LoadedState, StoreError> {
+        self.read_consistently(|reader| {
+            let _same = reader.begin_read()?;
+            let line = reader.selected_lineage()?;
+            let path = reader.path_to(&line, line.events)?;
+            reader.read_state(&path, line.events, DecodeCheck::WhenNeeded)
+        })
+    }
+
+    fn check_loaded(&self) -> Result<(), StoreError> {
+        match self.decoding.damage() {
+            Some(damage) => Err(self.rows.corrupt(damage)),
+            None => Ok(()),
+        }
     }
 
     fn lineages(&self) -> Result<Vec<LineageRow>, StoreError> {
@@ -231,7 +263,7 @@ impl<R: RunRows + Send> Reader for RowReader<R> {
             path.iter_mut()
                 .for_each(|piece| piece.until = piece.until.min(at));
             let dropped: i64 = gaps.iter().map(|gap| gap.last - gap.first + 1).sum();
-            let (_, env) = reader.states().load_newest(&path)?;
+            let (_, env) = reader.states().load_newest(&path, DecodeCheck::AtOnce)?;
             Ok(EarliestState {
                 env,
                 position: at as u64,
@@ -254,12 +286,16 @@ impl<R: RunRows> RowReader<R> {
         Self {
             rows,
             selected: None,
+            decoding: Arc::default(),
         }
     }
 
     /// Returns the saved states of the run.
     pub(in crate::storage) fn states(&self) -> SavedStates<'_, R> {
-        SavedStates { rows: &self.rows }
+        SavedStates {
+            rows: &self.rows,
+            decoding: &self.decoding,
+        }
     }
 
     /// Returns the events of the run.
@@ -321,7 +357,16 @@ impl<R: RunRows> RowReader<R> {
         path: &EventPath,
         end: i64,
     ) -> Result<LoadedState, StoreError> {
-        let (start, base) = self.states().load_newest(path)?;
+        self.read_state(path, end, DecodeCheck::AtOnce)
+    }
+
+    fn read_state(
+        &self,
+        path: &EventPath,
+        end: i64,
+        check: DecodeCheck,
+    ) -> Result<LoadedState, StoreError> {
+        let (start, base) = self.states().load_newest(path, check)?;
         let tail = self.event_log().records_between(path, start + 1, end)?;
         Ok(LoadedState {
             base,
@@ -446,6 +491,7 @@ impl<R: RunRows> RowReader<R> {
             again = Some(Self {
                 rows: self.rows.reopen()?,
                 selected: self.selected,
+                decoding: Arc::clone(&self.decoding),
             });
         }
         read(again.as_ref().unwrap_or(self))

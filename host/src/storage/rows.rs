@@ -16,6 +16,9 @@ pub(in crate::storage) type RowResult<T> = Result<T, StoreError>;
 /// Receives the row of an event.
 pub(in crate::storage) type VisitEvent<'a> = dyn FnMut(&EventRow<'_>) -> RowResult<()> + 'a;
 
+/// Receives the row of a bundle.
+pub(in crate::storage) type VisitBundle<'a> = dyn FnMut(&BundleBytes<'_>) -> RowResult<()> + 'a;
+
 /// The rows of one run in a database. Keys are those of `lineage`.
 pub(in crate::storage) trait RunRows: Debug + Sized {
     /// Returns where the run is kept, for messages.
@@ -71,8 +74,9 @@ pub(in crate::storage) trait RunRows: Debug + Sized {
     /// Returns the body of the snapshot with this key, if there is one.
     fn snapshot_body(&self, n: i64) -> Result<Option<StoredBlob>, StoreError>;
 
-    /// Returns the bundle of messages with this key, if there is one.
-    fn bundle(&self, n: i64) -> Result<Option<StoredBlob>, StoreError>;
+    /// Passes the bundles of messages with these keys, which ascend, to `visit`, in order. Passes
+    /// nothing for a key without a bundle.
+    fn visit_bundles(&self, keys: &[i64], visit: &mut VisitBundle<'_>) -> RowResult<()>;
 
     /// Returns the row of the team file.
     fn definition(&self) -> Result<DefinitionRow, StoreError>;
@@ -146,6 +150,14 @@ pub(in crate::storage) struct EventRow<'a> {
 pub(in crate::storage) struct RowsSize {
     pub rows: i64,
     pub bytes: i64,
+}
+
+/// The row of a bundle of messages.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::storage) struct BundleBytes<'a> {
+    pub n: i64,
+    pub sum: u32,
+    pub body: &'a [u8],
 }
 
 /// The row of a gap: events were dropped from the key `n` to the position `last`.

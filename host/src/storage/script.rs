@@ -30,7 +30,7 @@ use strata_core::state::messages::MessageRef;
 
 use super::{Record, SavedDefinition};
 
-pub(super) use team::team;
+pub(crate) use team::team;
 
 /// Returns the names of what a directory contains, sorted.
 pub(super) fn names(directory: &Path) -> Vec<String> {

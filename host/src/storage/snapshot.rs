@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use strata_core::state::environment::Environment;
 
-use super::codec::{self, MessageBundle};
+use super::codec::{self, EncodedMessages, MessageBundle};
 use super::lineage::position_of_key;
 
 /// With events of less than this size a snapshot is not worth its cost: replaying them takes a few
@@ -83,7 +83,7 @@ impl<'a> EncodedSnapshot<'a> {
     /// Returns the size of the bundles that it needs in addition to those of an earlier state.
     pub(in crate::storage) fn new_bundle_bytes(&self, earlier: &[MessageBundle]) -> usize {
         self.settled_bundles(message_count(earlier))
-            .map(|(_, body)| body.len())
+            .map(|bundle| bundle.body.len())
             .sum()
     }
 
@@ -97,10 +97,19 @@ impl<'a> EncodedSnapshot<'a> {
     ) -> SnapshotRows {
         let settled = self.settled_bundles(message_count(&bundles));
         let mut new_bundles = Vec::new();
-        for (n, (messages, body)) in (last_bundle + 1..).zip(settled) {
+        for (n, encoded) in (last_bundle + 1..).zip(settled) {
+            let EncodedMessages {
+                messages,
+                texts,
+                body,
+            } = encoded;
             let sum = codec::checksum(&[n, i64::from(messages)], &body);
             new_bundles.push(BundleRow { n, sum, body });
-            bundles.push(MessageBundle { key: n, messages });
+            bundles.push(MessageBundle {
+                key: n,
+                messages,
+                texts,
+            });
         }
         let list = codec::encode_bundles(&bundles);
         SnapshotRows {
@@ -114,16 +123,15 @@ impl<'a> EncodedSnapshot<'a> {
         }
     }
 
-    /// Returns its settled messages, after skipping the first ones, as bundles: the number of
-    /// messages of each, and its bytes.
-    fn settled_bundles(&self, first: usize) -> impl Iterator<Item = (u32, Vec<u8>)> {
+    /// Returns its settled messages, after skipping the first ones, as bundles.
+    fn settled_bundles(&self, first: usize) -> impl Iterator<Item = EncodedMessages> {
         let mut left = self
             .env
             .messages
             .range(first..self.env.final_message_count());
         std::iter::from_fn(move || {
-            let (messages, body) = codec::encode_messages(&mut left);
-            (messages > 0).then_some((messages, body))
+            let bundle = codec::encode_messages(&mut left);
+            (bundle.messages > 0).then_some(bundle)
         })
     }
 }

@@ -27,7 +27,7 @@ pub trait MessagePage: fmt::Debug + Send + Sync {
 }
 
 /// How long messages are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TextSize {
     /// The size of their contents, in bytes.
     pub content_bytes: u64,
@@ -41,6 +41,14 @@ impl TextSize {
         content_bytes: 0,
         all_labelled: true,
     };
+
+    /// Returns the size of a message.
+    pub fn from_message(message: &Message) -> Self {
+        Self {
+            content_bytes: message.content.len() as u64,
+            all_labelled: !message.cause_by.is_empty(),
+        }
+    }
 
     /// Returns the size of these and of other messages.
     pub fn plus(self, other: Self) -> Self {
@@ -160,10 +168,7 @@ impl Messages {
         let own = (self.paged_len()..).zip(&self.own);
         let own = own.map(|(place, message)| MessageSpan {
             places: place..place + 1,
-            size: TextSize {
-                content_bytes: message.content.len() as u64,
-                all_labelled: !message.cause_by.is_empty(),
-            },
+            size: TextSize::from_message(message),
         });
         paged.chain(own)
     }

@@ -13,8 +13,8 @@ use crate::storage::error::StoreError;
 use crate::storage::lineage::{DIRECTORY_RUN, KeyRange, StoredLineage, StoredRun};
 use crate::storage::reader::RowReader;
 use crate::storage::rows::{
-    DefinitionRow, EventRange, EventRow, EventSelection, GapRow, RowResult, RowsSize, RunRows,
-    SnapshotRange, SnapshotRow, SnapshotSelection, StoredBlob, VisitEvent,
+    BundleBytes, DefinitionRow, EventRange, EventRow, EventSelection, GapRow, RowResult, RowsSize,
+    RunRows, SnapshotRange, SnapshotRow, SnapshotSelection, StoredBlob, VisitBundle, VisitEvent,
 };
 
 /// How many events are fetched at once.
@@ -277,8 +277,17 @@ impl RunRows for PostgresRows {
         self.stored_blob("snapshot", n)
     }
 
-    fn bundle(&self, n: i64) -> Result<Option<StoredBlob>, StoreError> {
-        self.stored_blob("bundle", n)
+    fn visit_bundles(&self, keys: &[i64], visit: &mut VisitBundle<'_>) -> RowResult<()> {
+        for n in keys {
+            if let Some(StoredBlob { sum, bytes }) = self.stored_blob("bundle", *n)? {
+                visit(&BundleBytes {
+                    n: *n,
+                    sum,
+                    body: &bytes,
+                })?;
+            }
+        }
+        Ok(())
     }
 
     fn definition(&self) -> Result<DefinitionRow, StoreError> {

@@ -8,11 +8,11 @@ use strata_core::state::environment::Environment;
 use strata_core::state::environment::validation::validate;
 use strata_core::state::messages::{MessagePage, Messages};
 
-use super::bundle_page::BundlePage;
+use super::bundle_page::{BundlePage, LateDecoding, MAX_MESSAGE_BYTES, bundle_label, max_memory};
 use crate::storage::codec::{self, DecodeError, MessageBundle};
 use crate::storage::error::StoreError;
 use crate::storage::lineage::{EventPath, KeyRange, PathSegment, event_key, position_of_key};
-use crate::storage::rows::{RunRows, SnapshotRange, SnapshotSelection};
+use crate::storage::rows::{RowResult, RunRows, SnapshotRange, SnapshotSelection, StoredBlob};
 
 /// With fewer bundles, checking them takes less time than using other threads.
 const MIN_PARALLEL_BUNDLES: usize = 4;
@@ -26,10 +26,15 @@ static POOL: LazyLock<Option<ThreadPool>> = LazyLock::new(|| {
         .ok()
 });
 
-/// The limit for the memory that the messages of a state take once they are decoded, in bytes; and
-/// the factor by which they may be larger than in the file, if that allows more.
-const MAX_MESSAGE_BYTES: u64 = 1 << 30;
-const MAX_GROWTH: u64 = 64;
+/// When it is found out whether messages, whose bytes are undamaged, can be decoded. They can unless
+/// somebody else wrote them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum DecodeCheck {
+    /// When the state is loaded.
+    AtOnce,
+    /// When one of them is first needed.
+    WhenNeeded,
+}
 
 /// A snapshot's description, without its state.
 #[derive(Clone, Debug)]
@@ -45,25 +50,32 @@ pub(in crate::storage) struct SnapshotInfo {
 /// The saved states of a run.
 pub(in crate::storage) struct SavedStates<'a, R> {
     pub(super) rows: &'a R,
+    pub(super) decoding: &'a Arc<LateDecoding>,
 }
 
 impl<R: RunRows> SavedStates<'_, R> {
     /// Returns the state that the run started from.
     pub(in crate::storage) fn base(&self) -> Result<Environment, StoreError> {
-        Ok(self
-            .load_newest(&vec![PathSegment {
-                lineage: self.rows.first_lineage()?,
-                after: 0,
-                until: 0,
-            }])?
-            .1)
+        let path = vec![PathSegment {
+            lineage: self.rows.first_lineage()?,
+            after: 0,
+            until: 0,
+        }];
+        Ok(self.load_newest(&path, DecodeCheck::AtOnce)?.1)
     }
 
     /// Loads the newest snapshot on a path. Returns its position, too.
-    pub(super) fn load_newest(&self, path: &EventPath) -> Result<(i64, Environment), StoreError> {
+    pub(super) fn load_newest(
+        &self,
+        path: &EventPath,
+        check: DecodeCheck,
+    ) -> Result<(i64, Environment), StoreError> {
         let newest = self.newest(path)?;
         let what = snapshot_label(newest.key);
-        let pages = self.pages(&newest.bundles, MAX_MESSAGE_BYTES)?;
+        let pages = match check {
+            DecodeCheck::AtOnce => self.checked_pages(&newest.bundles, MAX_MESSAGE_BYTES)?,
+            DecodeCheck::WhenNeeded => self.read_bundles(&newest.bundles, check)?,
+        };
         let settled = pages.iter().map(|page| page.count()).sum::<usize>();
         let body = self.rows.snapshot_body(newest.key)?;
         let body = body.ok_or_else(|| self.rows.corrupt(format!("{what} is missing")))?;
@@ -71,6 +83,9 @@ impl<R: RunRows> SavedStates<'_, R> {
             .verified(&[newest.key])
             .and_then(codec::decode_snapshot);
         let (rest, env) = decoded.map_err(|e| self.rows.decode_error(&what, e))?;
+        let pages = pages
+            .into_iter()
+            .map(|page| Arc::new(page) as Arc<dyn MessagePage>);
         let env = Environment {
             messages: Messages::new(pages, rest),
             ..env
@@ -82,71 +97,104 @@ impl<R: RunRows> SavedStates<'_, R> {
         Ok((position_of_key(newest.key), env))
     }
 
-    /// Reads the messages of bundles. Checking them takes most of the time of a load, so all
-    /// processors do it while this thread reads. For a few bundles that is not worth it, and there
-    /// may be no other threads.
-    fn pages(
+    /// Reads bundles whose messages can be decoded, within `limit` bytes of memory or in proportion to
+    /// what the bundles take.
+    fn checked_pages(
         &self,
         bundles: &[MessageBundle],
         limit: u64,
-    ) -> Result<Vec<Arc<dyn MessagePage>>, StoreError> {
-        let pool = if bundles.len() < MIN_PARALLEL_BUNDLES {
-            None
-        } else {
-            POOL.as_ref()
-        };
-        let pages = self.read_bundles(bundles, pool)?;
+    ) -> Result<Vec<BundlePage>, StoreError> {
+        let pages = self.read_bundles(bundles, DecodeCheck::AtOnce)?;
         let sum =
             |bytes: fn(&BundlePage) -> u64| pages.iter().map(bytes).fold(0, u64::saturating_add);
-        let (room, weight) = (
-            sum(|page| page.memory_bytes),
-            sum(|page| page.encoded_bytes),
-        );
-        if room > limit.max(weight.saturating_mul(MAX_GROWTH)) {
-            let room = room >> 20;
+        let memory_bytes = sum(|page| page.memory_bytes);
+        if memory_bytes > max_memory(limit, sum(|page| page.encoded_bytes)) {
+            let room = memory_bytes >> 20;
             return Err(self.rows.corrupt(format!(
                 "its messages would take {room} MiB, which is more than any that were saved"
             )));
         }
-        Ok(pages
-            .into_iter()
-            .map(|page| Arc::new(page) as Arc<dyn MessagePage>)
-            .collect())
+        Ok(pages)
     }
 
+    /// Reads bundles and compares them with their checksums. If they are to be decodable, checking that
+    /// takes most of the time of a load, so all processors do it while this thread reads. For a few
+    /// bundles that is not worth it, and there may be no other threads.
     fn read_bundles(
         &self,
         bundles: &[MessageBundle],
-        pool: Option<&ThreadPool>,
+        check: DecodeCheck,
     ) -> Result<Vec<BundlePage>, StoreError> {
-        let what = |bundle: &MessageBundle| format!("bundle {} of messages", bundle.key);
-        let read = |bundle: &MessageBundle| {
-            let found = self.rows.bundle(bundle.key)?;
-            found.ok_or_else(|| self.rows.corrupt(format!("{} is missing", what(bundle))))
+        let pool = match check {
+            DecodeCheck::AtOnce if bundles.len() >= MIN_PARALLEL_BUNDLES => POOL.as_ref(),
+            DecodeCheck::AtOnce | DecodeCheck::WhenNeeded => None,
         };
-        let damaged = |bundle: &MessageBundle, damage: DecodeError| {
-            self.rows.decode_error(&what(bundle), damage)
+        self.read_bundles_with(pool, bundles, check)
+    }
+
+    fn read_bundles_with(
+        &self,
+        pool: Option<&ThreadPool>,
+        bundles: &[MessageBundle],
+        check: DecodeCheck,
+    ) -> Result<Vec<BundlePage>, StoreError> {
+        let damaged = |bundle: MessageBundle, damage: DecodeError| {
+            self.rows.decode_error(&bundle_label(bundle.key), damage)
+        };
+        let page = |bundle: MessageBundle, body: StoredBlob| match check {
+            DecodeCheck::AtOnce => BundlePage::measured(bundle, body, self.decoding),
+            DecodeCheck::WhenNeeded => BundlePage::unmeasured(bundle, body, self.decoding),
         };
         let Some(pool) = pool else {
-            let page = |bundle: &MessageBundle| {
-                BundlePage::from_blob(*bundle, read(bundle)?)
-                    .map_err(|damage| damaged(bundle, damage))
-            };
-            return bundles.iter().map(page).collect();
+            let mut pages = Vec::with_capacity(bundles.len());
+            self.visit_bundles(bundles, |bundle, body| {
+                pages.push(page(bundle, body).map_err(|damage| damaged(bundle, damage))?);
+                Ok(())
+            })?;
+            return Ok(pages);
         };
         let mut pages: Vec<Option<Result<BundlePage, DecodeError>>> =
             bundles.iter().map(|_| None).collect();
+        let mut slots = pages.iter_mut();
         pool.in_place_scope(|scope| {
-            for (bundle, page) in bundles.iter().zip(&mut pages) {
-                let body = read(bundle)?;
-                scope.spawn(move |_| *page = Some(BundlePage::from_blob(*bundle, body)));
-            }
-            Ok::<(), StoreError>(())
+            self.visit_bundles(bundles, |bundle, body| {
+                if let Some(slot) = slots.next() {
+                    scope.spawn(move |_| *slot = Some(page(bundle, body)));
+                }
+                Ok(())
+            })
         })?;
         let pages = bundles.iter().zip(pages.into_iter().flatten());
         pages
-            .map(|(bundle, page)| page.map_err(|damage| damaged(bundle, damage)))
+            .map(|(bundle, page)| page.map_err(|damage| damaged(*bundle, damage)))
             .collect()
+    }
+
+    /// Passes the bytes of bundles to `visit`, in order. Fails if one is missing.
+    fn visit_bundles(
+        &self,
+        bundles: &[MessageBundle],
+        mut visit: impl FnMut(MessageBundle, StoredBlob) -> RowResult<()>,
+    ) -> RowResult<()> {
+        let keys: Vec<i64> = bundles.iter().map(|bundle| bundle.key).collect();
+        let mut expected = bundles.iter();
+        let missing = |bundle: &MessageBundle| {
+            let what = bundle_label(bundle.key);
+            self.rows.corrupt(format!("{what} is missing"))
+        };
+        self.rows
+            .visit_bundles(&keys, &mut |row| match expected.next() {
+                Some(bundle) if bundle.key == row.n => {
+                    let (sum, bytes) = (row.sum, row.body.to_vec());
+                    visit(*bundle, StoredBlob { sum, bytes })
+                }
+                Some(bundle) => Err(missing(bundle)),
+                None => Ok(()),
+            })?;
+        match expected.next() {
+            Some(bundle) => Err(missing(bundle)),
+            None => Ok(()),
+        }
     }
 
     /// Returns the newest snapshot on a path.
@@ -212,6 +260,7 @@ mod tests {
     use rusqlite::params;
 
     use super::*;
+    use crate::storage::codec::EncodedMessages;
     use crate::storage::conformance::{pseudorandom, replay};
     use crate::storage::damage::saved;
     use crate::storage::script::{definition, scripted_run};
@@ -242,7 +291,9 @@ mod tests {
             .build()
             .ok();
         let read = |pool: Option<&ThreadPool>| {
-            let pages = reader.states().read_bundles(&bundles, pool).unwrap();
+            let check = DecodeCheck::AtOnce;
+            let pages = reader.states().read_bundles_with(pool, &bundles, check);
+            let pages = pages.unwrap();
             pages
                 .iter()
                 .flat_map(|page| page.messages().to_vec())
@@ -257,11 +308,16 @@ mod tests {
         let (_temp, directory, ..) = saved(60);
         let conn = rusqlite::Connection::open(directory.database()).unwrap();
         // One message with a million recipients, all of them empty strings.
-        let (count, body) = codec::encode_messages(&mut [Arc::new(crowd(1_000_000))].iter());
-        assert!(count == 1 && body.len() < 8 << 10, "{}", body.len());
+        let EncodedMessages {
+            messages,
+            texts,
+            body,
+        } = codec::encode_messages(&mut [Arc::new(crowd(1_000_000))].iter());
+        assert!(messages == 1 && body.len() < 8 << 10, "{}", body.len());
         let bundles = [1, 2].map(|n| MessageBundle {
             key: n,
-            messages: 1,
+            messages,
+            texts,
         });
         conn.execute("DELETE FROM bundle", []).unwrap();
         for n in [1, 2] {
@@ -271,10 +327,10 @@ mod tests {
         }
         conn.close().unwrap();
         let reader = SqliteReader::open(&directory).unwrap();
-        assert!(reader.states().pages(&bundles, 50 << 20).is_ok());
+        assert!(reader.states().checked_pages(&bundles, 50 << 20).is_ok());
         let error = reader
             .states()
-            .pages(&bundles, 40 << 20)
+            .checked_pages(&bundles, 40 << 20)
             .unwrap_err()
             .to_string();
         assert!(error.contains("its messages would take 45 MiB"), "{error}");

@@ -13,8 +13,8 @@ use crate::storage::error::StoreError;
 use crate::storage::lineage::{KeyRange, NamedRun, StoredLineage, StoredRun, key_range};
 use crate::storage::reader::RowReader;
 use crate::storage::rows::{
-    DefinitionRow, EventRange, EventRow, EventSelection, GapRow, RowResult, RowsSize, RunRows,
-    SnapshotRange, SnapshotRow, SnapshotSelection, StoredBlob, VisitEvent,
+    BundleBytes, DefinitionRow, EventRange, EventRow, EventSelection, GapRow, RowResult, RowsSize,
+    RunRows, SnapshotRange, SnapshotRow, SnapshotSelection, StoredBlob, VisitBundle, VisitEvent,
 };
 use crate::storage::schema;
 
@@ -331,8 +331,25 @@ impl RunRows for SqliteRows {
         self.stored_blob("snapshot", n)
     }
 
-    fn bundle(&self, n: i64) -> Result<Option<StoredBlob>, StoreError> {
-        self.stored_blob("bundle", n)
+    fn visit_bundles(&self, keys: &[i64], visit: &mut VisitBundle<'_>) -> RowResult<()> {
+        let sql = "SELECT n, sum, body FROM bundle WHERE n BETWEEN ?1 AND ?2 ORDER BY n";
+        let mut statement = self.prepare(sql)?;
+        // SQLite uses the memory of one row for the next one of the same query.
+        for range in keys.chunk_by(|one, next| one.checked_add(1) == Some(*next)) {
+            let ends = [range[0], range[range.len() - 1]];
+            let mut rows = statement.query(ends).map_err(|e| self.read_error(e))?;
+            while let Some(row) = rows.next().map_err(|e| self.read_error(e))? {
+                let read = || {
+                    Ok(BundleBytes {
+                        n: row.get(0)?,
+                        sum: row.get(1)?,
+                        body: row.get_ref(2)?.as_blob()?,
+                    })
+                };
+                visit(&read().map_err(|e| self.read_error(e))?)?;
+            }
+        }
+        Ok(())
     }
 
     fn definition(&self) -> Result<DefinitionRow, StoreError> {

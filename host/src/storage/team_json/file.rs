@@ -129,6 +129,11 @@ impl TeamJsonFile {
             Err(_) if is_over.get() => return self.remove_too_large(limit),
             prepared => prepared?,
         };
+        // Messages that are decoded only now may turn out to be damaged.
+        if let Err(damage) = lease.recorded().check_loaded() {
+            prepared.discard();
+            return Err(damage);
+        }
         match durability {
             Durability::Full => prepared.publish(),
             Durability::Process => prepared.rename_into_place(),

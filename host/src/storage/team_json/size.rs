@@ -31,7 +31,11 @@ pub(super) fn min_bytes(env: &Environment) -> u64 {
         let per_memory = if span.size.all_labelled { 2 } else { 1 };
         let of_message = |count: &CopyCount| count.listed + per_memory * count.remembered;
         let least = copies[span.places].iter().map(of_message).min();
-        let size = span.size.content_bytes + messages * MIN_MESSAGE_BYTES;
+        // The lengths come from the database, which anyone may have written.
+        let size = span
+            .size
+            .content_bytes
+            .saturating_add(messages * MIN_MESSAGE_BYTES);
         bytes = bytes.saturating_add(size.saturating_mul(u64::from(least.unwrap_or_default())));
     }
     bytes
