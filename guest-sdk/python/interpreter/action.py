@@ -16,7 +16,7 @@ from typing import Any
 
 import library
 import lines
-from script import load, translate
+from script import load, rehearse_loading, translate
 from strata_action import Context, Failure, Output, Situation, Task, action, faults, planner, thinker
 from strata_action.exports import Export
 from strata_action.llm import Reply
@@ -73,3 +73,6 @@ def plan(cx: Context) -> list[Task]:
 def choose(situation: Situation) -> int:
     export, situation = load_export("thinker", situation)
     return export.choose(situation)
+
+
+rehearse_loading()

@@ -110,6 +110,7 @@ pub const PYTHON: Kit = Kit {
         "strata_action/testing.py",
         "strata_action/typed.py",
         "strata_action/wasm.py",
+        "strata_snapshot.py",
         "toolchain.txt",
     ],
 };

@@ -159,8 +159,12 @@ impl PythonProject {
         // A JSON string is also a valid Python literal.
         let [name, version, description] = [name, version, description]
             .map(|text| serde_json::Value::from(text.as_str()).to_string());
+        // The objects of the SDK and of the author's module are created next to each other, because
+        // calls use them together.
         format!(
-            "from strata_action import wasm\n\
+            "import strata_snapshot\n\
+             strata_snapshot.fill_gaps()\n\
+             from strata_action import wasm\n\
              import {module} as author\n\
              for export in wasm.bind({name}, {version}, {description}, author):\n    \
              globals()[export.__name__] = export\n"
