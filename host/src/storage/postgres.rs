@@ -35,6 +35,7 @@ mod run_name;
 mod runs;
 mod schedule;
 mod schema;
+mod silence;
 mod tls;
 mod watch;
 mod work;

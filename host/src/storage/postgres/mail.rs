@@ -16,12 +16,13 @@ use super::notifications::{Subject, Subscription, notify_owner};
 use super::owner::{read_owner, take_from_dead};
 use super::recent::RecentChanges;
 use super::run_name::find_run;
+use super::silence::Silence;
 use crate::abort_on_drop::AbortOnDrop;
 use crate::server::{RunReply, RunRequest};
 use crate::storage::database_url::DatabaseUrl;
 use crate::storage::error::StoreError;
 use crate::storage::mailbox::{RESPONSE_TIMEOUT, no_reply};
-use crate::storage::{Epoch, IncomingRequest, LEASE_TIME, MailId, RequestHandler, RequestOutcome};
+use crate::storage::{Epoch, IncomingRequest, MailId, RequestHandler, RequestOutcome};
 
 /// How soon an owner looks for requests again if it could not.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
@@ -29,8 +30,6 @@ const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 const REPLY_INTERVAL: Duration = Duration::from_millis(5);
 /// How often it is looked at whether the owner still is one.
 const OWNER_INTERVAL: Duration = Duration::from_millis(500);
-/// How long an owner's heartbeat may stand still before it counts as dead.
-const SILENT_TIME: Duration = LEASE_TIME;
 /// How long `close` waits until pending requests are answered.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -209,7 +208,8 @@ impl<'a> PendingRequest<'a> {
     fn wait(self) -> Result<RequestOutcome, StoreError> {
         let sent = Instant::now();
         let mut last = read_owner(self.connection, self.run)?;
-        let (mut owner_read, mut last_beat) = (sent, sent);
+        let mut owner_read = sent;
+        let mut silence = Silence::begin(sent);
         while sent.elapsed() < RESPONSE_TIMEOUT {
             if let Some(reply) = self.reply()? {
                 self.remove()?;
@@ -224,14 +224,14 @@ impl<'a> PendingRequest<'a> {
             if owner_read.elapsed() >= OWNER_INTERVAL {
                 owner_read = Instant::now();
                 let now = read_owner(self.connection, self.run)?;
-                let is_silent = now == last && last_beat.elapsed() >= SILENT_TIME;
-                if now != last {
-                    last_beat = Instant::now();
+                match now == last {
+                    true => silence.note_still(Instant::now()),
+                    false => silence = Silence::begin(Instant::now()),
                 }
                 match &now.owner {
                     None if self.withdraw_from_nobody()? => return Ok(RequestOutcome::Ended),
                     // Whoever is next takes the request up.
-                    Some(owner) if owner.is_gone() || is_silent => {
+                    Some(owner) if owner.is_gone() || silence.is_death() => {
                         take_from_dead(self.connection, self.run, &now)?;
                     }
                     _ => {}

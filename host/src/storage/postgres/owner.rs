@@ -15,6 +15,7 @@ use tokio_postgres::types::Type;
 use super::connection::Connection;
 use super::heartbeat::OwnerHeartbeat;
 use super::schema::{RECORD_FORMAT, SchemaState, require_known_format, schema_state};
+use super::silence::Silence;
 use crate::random_id::random_name;
 use crate::storage::caps::{CapAccounts, CapScope};
 use crate::storage::database_url::DatabaseUrl;
@@ -188,7 +189,7 @@ fn claim(
     wait: OwnerWait,
     new: &str,
 ) -> Result<TakenRun, StoreError> {
-    let mut watched: Option<(OwnedRun, Instant)> = None;
+    let mut watched: Option<(OwnedRun, Silence)> = None;
     loop {
         let found = read_owner(connection, run)?;
         require_known_format(connection.path(), found.format)?;
@@ -204,16 +205,17 @@ fn claim(
                 if wait == OwnerWait::Brief && is_recent {
                     return Err(locked());
                 }
-                match &watched {
-                    Some((before, since)) if is_same_beat(before, &found) => {
-                        match since.elapsed() >= LEASE_TIME {
+                match &mut watched {
+                    Some((before, silence)) if is_same_beat(before, &found) => {
+                        silence.note_still(Instant::now());
+                        match silence.is_death() {
                             true => replace_owner(connection, run, &found, new)?,
                             false => None,
                         }
                     }
                     Some(_) => return Err(locked()),
                     None => {
-                        watched = Some((found.clone(), Instant::now()));
+                        watched = Some((found.clone(), Silence::begin(Instant::now())));
                         None
                     }
                 }

@@ -16,6 +16,7 @@ use tokio_postgres::types::Type;
 
 use super::connection::Connection;
 use super::owner::ProcessIdentity;
+use super::silence::Silence;
 use crate::storage::LEASE_TIME;
 use crate::storage::error::StoreError;
 
@@ -38,7 +39,7 @@ const WATCHED: &str = "
 /// The heartbeat of another process, as this one last saw it rise.
 struct WatchedBeat {
     beat: i64,
-    since: Instant,
+    silence: Silence,
 }
 
 /// The heartbeats of other processes, as a worker sees them.
@@ -107,20 +108,27 @@ impl ProcessWatch {
             if name == worker {
                 continue;
             }
-            let since = match self.seen.remove(&name) {
-                Some(before) if before.beat == beat => before.since,
-                _ => Instant::now(),
+            let now = Instant::now();
+            let watched = match self.seen.remove(&name) {
+                Some(mut before) if before.beat == beat => {
+                    before.silence.note_still(now);
+                    before
+                }
+                _ => WatchedBeat {
+                    beat,
+                    silence: Silence::begin(now),
+                },
             };
             let identity = ProcessIdentity {
                 machine: row.get(2),
                 process: row.get(3),
                 started: row.get(4),
             };
-            let is_dead = identity.has_ended() || since.elapsed() >= LEASE_TIME;
+            let is_dead = identity.has_ended() || watched.silence.is_death();
             if is_dead && take_from(connection, &name, beat)? {
                 dead += 1;
             } else {
-                seen.insert(name, WatchedBeat { beat, since });
+                seen.insert(name, watched);
             }
         }
         self.seen = seen;
