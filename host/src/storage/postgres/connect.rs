@@ -23,6 +23,8 @@ use crate::storage::error::StoreError;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// After how long without an acknowledgement from the other machine a connection counts as broken.
 const UNACKNOWLEDGED_TIMEOUT: Duration = Duration::from_secs(10);
+/// How often the other machine is asked for one after that, if nothing comes from it.
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(2);
 
 /// The thread that reads from and writes to the servers. Callers wait for it on their own threads,
 /// which may be in the middle of driving other tasks.
@@ -168,6 +170,7 @@ fn config(url: &DatabaseUrl) -> Config {
         .connect_timeout(CONNECT_TIMEOUT)
         .tcp_user_timeout(UNACKNOWLEDGED_TIMEOUT)
         .keepalives_idle(UNACKNOWLEDGED_TIMEOUT)
+        .keepalives_interval(KEEPALIVE_INTERVAL)
         .ssl_mode(match url.encryption {
             Encryption::None => SslMode::Disable,
             Encryption::Unverified | Encryption::Verified => SslMode::Require,
