@@ -44,6 +44,7 @@
 //! | `unclaimed` | submitted runs that no worker has taken yet, or takes because of their secrets |
 //! | `scale` | the statements of many workers and runs; a measurement, ignored by default |
 //! | `worker_chaos` | workers that are killed, suspended and cut off, and a server that crashes |
+//! | `wrong_clock` | workers whose clocks are wrong |
 //! | `untrusted_submissions` | what submitted teams try to reach on a worker's machine |
 //! | `storage` | storage that is absent, empty, foreign, read-only, full, damaged or newer |
 //! | `lost` | a lost or damaged log; pipes instead of files; files that are not overwritten |
@@ -193,3 +194,4 @@ mod worker_chaos;
 mod workers;
 mod workspace;
 mod writes;
+mod wrong_clock;

@@ -126,7 +126,7 @@ const RULES: &[Rule] = &[
         marks: &["SystemTime", "Instant::now", "Timestamp::now", "Zoned::now"],
         // The cache determines the entries that were used last.
         only: &[
-            "host/src/driver/clock",
+            "host/src/clock",
             "host/src/sandbox/limits",
             "host/src/sandbox/engine/cache",
             "host/src/storage/directory",

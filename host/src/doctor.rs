@@ -12,7 +12,7 @@ use serde::Serialize;
 #[cfg(feature = "build")]
 use crate::build::inventory::{ToolchainStatus, inventory};
 use crate::caches::list_parts;
-use crate::driver::clock::now_ms;
+use crate::clock::now_ms;
 use crate::interface::host_interfaces;
 use crate::sandbox::{Allocation, WasmSandbox};
 use crate::shell::shell_path;

@@ -8,7 +8,6 @@
 
 mod attempt_runner;
 mod attempts;
-pub mod clock;
 mod command;
 mod environment_answer;
 mod files;

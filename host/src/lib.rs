@@ -51,6 +51,7 @@ pub mod build;
 mod bundle;
 pub mod caches;
 pub mod children;
+pub mod clock;
 pub mod difference;
 pub mod display_path;
 pub mod doctor;

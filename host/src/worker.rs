@@ -16,7 +16,8 @@ use tokio::sync::{Notify, oneshot, watch};
 use tokio::task::JoinSet;
 
 use crate::bundle::{remove_workspace, workspace_in};
-use crate::driver::{DriverError, LineListener, StopSignal, clock};
+use crate::clock;
+use crate::driver::{DriverError, LineListener, StopSignal};
 use crate::launch::{ClaimedOutcome, ClaimedResume, LaunchError, Notice, resume_claimed};
 use crate::manifest::Overrides;
 use crate::manifest::submission::{SubmissionGrants, allows_secret};

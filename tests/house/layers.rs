@@ -23,6 +23,7 @@ const HOST_LAYERS: &[&[&str]] = &[
         "blob",
         "caches",
         "children",
+        "clock",
         "difference",
         "display_path",
         "embedded",

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use strata_core::record::event::Status;
 use strata_core::record::fault::FaultKind;
+use strata_host::clock::now_ms;
 use strata_host::driver::LineListener;
-use strata_host::driver::clock::now_ms;
 use strata_host::launch::{
     DevelopOutcome, DevelopRound, LaunchError, RunHandle, TeamInputs, develop, development_storage,
 };

@@ -11,7 +11,7 @@ use strata_core::machine::stepper::Stepper;
 use strata_core::record::host_call::{AnswerSource, HostCallKind};
 use strata_core::record::money::Usd;
 use strata_core::team::{THINK, TURN};
-use strata_host::driver::clock::now_ms;
+use strata_host::clock::now_ms;
 use strata_host::public_event::{ActionRef, PublicEvent};
 use strata_host::services::models::StreamObserverFactory;
 use unicode_width::UnicodeWidthStr;

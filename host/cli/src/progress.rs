@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use strata_host::driver::clock::now_ms;
+use strata_host::clock::now_ms;
 use strata_host::launch::Notice;
 
 use super::live_view::format_duration;

@@ -3,7 +3,7 @@
 use std::io::{BufRead, IsTerminal};
 use std::time::Duration;
 
-use strata_host::driver::clock::now_ms;
+use strata_host::clock::now_ms;
 use strata_host::driver::{HumanReply, ReplyError, StopSignal};
 use strata_host::launch::RunHandle;
 use strata_host::view::RequestView;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use strata_host::build;
-use strata_host::driver::clock::now_ms;
+use strata_host::clock::now_ms;
 use strata_host::launch::source_files;
 use strata_host::storage::StorageLocation;
 

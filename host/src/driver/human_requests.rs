@@ -13,7 +13,7 @@ use strata_core::record::request::HumanRequest;
 use strata_core::record::work::CallKey;
 use strata_core::state::environment::Environment;
 
-use super::clock::now_ms;
+use crate::clock::now_ms;
 use crate::services::human::HumanQuestion;
 
 /// The time limits of the open requests. The requests themselves are part of the environment.

@@ -16,9 +16,9 @@ use strata_core::state::environment::Environment;
 
 use super::LineListener;
 use super::answer_from_environment;
-use super::clock::{now_ms, stopwatch};
 use super::spans::Spans;
 use crate::blob::Blobs;
+use crate::clock::{now_ms, stopwatch};
 use crate::gateway::{EnvironmentRequest, HostAnswer};
 use crate::metrics::Metrics;
 use crate::public_event::{EventTranslator, count_lines};

@@ -8,8 +8,8 @@ use strata_core::record::request::HumanAnswer;
 use strata_core::state::environment::Environment;
 use strata_core::text::is_invisible;
 
-use super::clock::now_ms;
 use super::{DriverError, Journal};
+use crate::clock::now_ms;
 use crate::excerpt::excerpt;
 use crate::public_event::rfc3339;
 use crate::services::human::{self, InvalidQuestionOrAnswer};

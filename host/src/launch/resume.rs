@@ -20,7 +20,7 @@ use super::{
     Components, DoubtDecision, LaunchError, Notice, Provenance, RunHandle, SavedTeamFile, in_doubt,
     saved_definition,
 };
-use crate::driver::clock::now_ms;
+use crate::clock::now_ms;
 use crate::driver::{
     Driver, DriverError, HostServices, HumanReply, Journal, LineListener, RequestResolution,
     WhenIdle, expired_requests, revised_calls,

@@ -9,7 +9,7 @@ use strata_core::record::request::HumanAnswer;
 
 use super::attempt_calls::local_record;
 use super::{Caller, HostCalls, host_called_event};
-use crate::driver::clock::now_ms;
+use crate::clock::now_ms;
 use crate::gateway::{AttemptId, HostAnswer};
 use crate::services::human::HumanQuestion;
 use crate::services::outbound::summarize;

@@ -16,7 +16,7 @@ use strata_core::record::id::Digest;
 
 use crate::blob::digest_of;
 use crate::caches::CacheName;
-use crate::driver::clock;
+use crate::clock;
 use crate::open;
 use crate::replace::{Replacement, replace};
 use crate::user;

@@ -4,6 +4,7 @@ use tokio_postgres::types::Type;
 
 use super::connect::StatementError;
 use super::connection::Connection;
+use crate::clock::now_ms;
 use crate::storage::caps::CapScope;
 use crate::storage::work::{NewSubmission, RunSchedule};
 
@@ -13,11 +14,12 @@ pub(super) const NOW: i16 = 1;
 const LATER: i16 = 2;
 const ON_REQUEST: i16 = 3;
 
-/// Returns the values of `schedule` and `wake_at`, the latter in milliseconds.
+/// Returns the value of `schedule`, and how far `wake_at` is from now, in milliseconds. The clocks of the server and
+/// of this machine may differ, so a point in time of one means nothing to the other.
 pub(super) fn schedule_columns(schedule: RunSchedule) -> (i16, Option<i64>) {
     match schedule {
         RunSchedule::Now => (NOW, None),
-        RunSchedule::Later(due_ms) => (LATER, due_ms),
+        RunSchedule::Later(due_ms) => (LATER, due_ms.map(|due| due.saturating_sub(now_ms()))),
         RunSchedule::OnRequest => (ON_REQUEST, None),
     }
 }
@@ -77,14 +79,14 @@ pub(super) fn write_schedule(
     run: i64,
     schedule: RunSchedule,
 ) -> Result<(), StatementError> {
-    let (value, due_ms) = schedule_columns(schedule);
-    let sql = "UPDATE strata.run SET schedule = $2, wake_at = to_timestamp($3::bigint / 1000.0), \
+    let (value, pause_ms) = schedule_columns(schedule);
+    let sql = "UPDATE strata.run SET schedule = $2, wake_at = clock_timestamp() + $3::bigint * interval '1 millisecond', \
                    scheduled_at = clock_timestamp(), is_requested = false, problem = NULL \
                WHERE id = $1 AND schedule <> 0";
     let arguments = [
         (&run as _, Type::INT8),
         (&value as _, Type::INT2),
-        (&due_ms as _, Type::INT8),
+        (&pause_ms as _, Type::INT8),
     ];
     connection.execute(sql, &arguments).map(drop)
 }

@@ -376,12 +376,12 @@ impl DatabaseWorker {
         // If this fails, `tend` makes the run available.
         self.held.remove(&run.key);
         let columns = release.schedule.map(schedule_columns);
-        let (value, due_ms) = (
+        let (value, pause_ms) = (
             columns.map(|columns| columns.0),
             columns.and_then(|columns| columns.1),
         );
         let sql = "UPDATE strata.run SET owner = NULL, schedule = coalesce($3, schedule), \
-                       wake_at = CASE WHEN $3 IS NULL THEN wake_at ELSE to_timestamp($4::bigint / 1000.0) END, \
+                       wake_at = CASE WHEN $3 IS NULL THEN wake_at ELSE clock_timestamp() + $4::bigint * interval '1 millisecond' END, \
                        problem = coalesce($5, problem), is_requested = is_requested AND $7 \
                    WHERE id = $1 AND epoch = $2 AND owner = $6";
         let owner: &str = &run.owner;
@@ -392,7 +392,7 @@ impl DatabaseWorker {
             (&run.key as _, Type::INT8),
             (&run.epoch as _, Type::INT8),
             (&value as _, Type::INT2),
-            (&due_ms as _, Type::INT8),
+            (&pause_ms as _, Type::INT8),
             (&problem as _, Type::TEXT),
             (&owner as _, Type::TEXT),
             (&release.keeps_request as _, Type::BOOL),

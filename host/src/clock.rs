@@ -13,6 +13,6 @@ pub fn now_ms() -> i64 {
 }
 
 /// Returns the current instant, to measure a duration from.
-pub(super) fn stopwatch() -> Instant {
+pub(crate) fn stopwatch() -> Instant {
     Instant::now()
 }
