@@ -94,6 +94,8 @@ pub async fn work(
     let mut worker = Worker {
         attached: Vec::new(),
         runs: JoinSet::new(),
+        running: Vec::new(),
+        postponed: Vec::new(),
         stop_runs: watch::Sender::new(false),
         settings: Arc::new(settings),
         report,
@@ -114,6 +116,11 @@ struct Worker {
     /// In the order of the settings.
     attached: Vec<AttachedDatabase>,
     runs: JoinSet<EndedClaim>,
+    /// The runs that have threads.
+    running: Vec<StorageLocation>,
+    /// Runs that were taken again before their threads of before have ended: others took this worker for dead, or the
+    /// database went back to an earlier state. Both threads would use the same workspace.
+    postponed: Vec<Claim>,
     stop_runs: watch::Sender<bool>,
     settings: Arc<WorkerSettings>,
     report: ReportWork,
@@ -247,7 +254,11 @@ impl Worker {
         if dead > 0 {
             (self.report)(WorkerReport::TookOver(dead));
         }
-        match self.settings.room.saturating_sub(self.runs.len()) {
+        match self
+            .settings
+            .room
+            .saturating_sub(self.runs.len() + self.postponed.len())
+        {
             0 => Ok(Vec::new()),
             room => {
                 let mut claimed = attached.registration.claim(room)?;
@@ -268,8 +279,13 @@ impl Worker {
         }
     }
 
-    /// Starts a run on a thread of its own.
+    /// Starts a run on a thread of its own, once the one of before has ended.
     fn start(&mut self, claim: Claim) {
+        if self.running.contains(&claim.location) {
+            self.postponed.push(claim);
+            return;
+        }
+        self.running.push(claim.location.clone());
         let (tell, told) = oneshot::channel();
         let attempt = RunAttempt {
             settings: Arc::clone(&self.settings),
@@ -304,6 +320,12 @@ impl Worker {
         if let Err(error) = registration.release(&claim.run, &release) {
             // It is available once the database can be used again.
             (self.report)(WorkerReport::Lost(&claim.location, &error));
+        }
+        self.running.retain(|running| *running != claim.location);
+        let again = |next: &Claim| next.location == claim.location;
+        if let Some(next) = self.postponed.iter().position(again) {
+            let next = self.postponed.swap_remove(next);
+            self.start(next);
         }
     }
 }

@@ -188,8 +188,8 @@ pub(in crate::storage) struct DatabaseWorker {
     heartbeat: OwnerHeartbeat,
     _notified: Subscription,
     watch: ProcessWatch,
-    /// The keys of the runs that it took and has not given up.
-    held: BTreeSet<i64>,
+    /// The keys of the runs that it took and has not given up, with the epochs in which it took them last.
+    held: BTreeMap<i64, i64>,
     /// Whether it may own other runs, because an answer did not arrive or a release failed.
     may_hold_more: bool,
     /// When it last gave up the runs that it owns and does not hold.
@@ -232,7 +232,7 @@ impl DatabaseWorker {
             id: id.into(),
             profile: profile.clone(),
             watch: ProcessWatch::default(),
-            held: BTreeSet::new(),
+            held: BTreeMap::new(),
             may_hold_more: false,
             compared: Instant::now(),
         })
@@ -330,7 +330,8 @@ impl DatabaseWorker {
             caps: self.heartbeat.caps(),
         });
         let claimed: Vec<ClaimedRun> = claimed.collect();
-        self.held.extend(claimed.iter().map(|run| run.key));
+        self.held
+            .extend(claimed.iter().map(|run| (run.key, run.epoch)));
         Ok(claimed)
     }
 
@@ -350,7 +351,7 @@ impl DatabaseWorker {
             let sql = "UPDATE strata.run SET owner = NULL, epoch = epoch + 1 \
                        WHERE owner = $1 AND id <> ALL($2)";
             let id: &str = &self.id;
-            let held: Vec<i64> = self.held.iter().copied().collect();
+            let held: Vec<i64> = self.held.keys().copied().collect();
             let arguments = [(&id as _, Type::TEXT), (&held as _, Type::INT8_ARRAY)];
             self.connection
                 .repeat_if_broken(|connection| connection.execute(sql, &arguments))?;
@@ -373,8 +374,10 @@ impl DatabaseWorker {
         run: &ClaimedRun,
         release: &RunRelease,
     ) -> Result<(), StoreError> {
-        // If this fails, `tend` makes the run available.
-        self.held.remove(&run.key);
+        // If this fails, `tend` makes the run available. It may have been taken again.
+        if self.held.get(&run.key) == Some(&run.epoch) {
+            self.held.remove(&run.key);
+        }
         let columns = release.schedule.map(schedule_columns);
         let (value, pause_ms) = (
             columns.map(|columns| columns.0),
