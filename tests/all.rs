@@ -43,7 +43,7 @@
 //! | `workers` | submitted runs: taken by workers, continued by others, left alone when they have ended |
 //! | `unclaimed` | submitted runs that no worker has taken yet, or takes because of their secrets |
 //! | `scale` | the statements of many workers and runs; a measurement, ignored by default |
-//! | `worker_chaos` | workers that are killed, suspended and cut off, and a server that crashes |
+//! | `worker_chaos` | workers that are killed, suspended and cut off, and a server that crashes: teams that call, ask, write and use files |
 //! | `wrong_clock` | workers whose clocks are wrong |
 //! | `untrusted_submissions` | what submitted teams try to reach on a worker's machine |
 //! | `storage` | storage that is absent, empty, foreign, read-only, full, damaged or newer |

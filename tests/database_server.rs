@@ -1,5 +1,5 @@
 //! A PostgreSQL server of one test alone, which can be stopped and killed, and a proxy in front of it that
-//! cuts and stalls connections.
+//! cuts connections, and stalls and slows them down in each direction.
 
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -15,6 +15,9 @@ use crate::workers::wait_until;
 
 /// The name of PostgreSQL's socket in its directory.
 const SOCKET: &str = ".s.PGSQL.5432";
+/// How many bytes a slow direction of a connection passes on at once, and how long it waits before each time.
+const SLOW_PIECE: usize = 200;
+const SLOW_PAUSE: Duration = Duration::from_millis(3);
 
 /// A server of one test alone.
 pub struct Server {
@@ -128,7 +131,10 @@ pub fn is_root() -> bool {
 pub struct Proxy {
     directory: tempfile::TempDir,
     open: Arc<Mutex<Vec<UnixStream>>>,
-    is_stalled: Arc<AtomicBool>,
+    /// What clients send.
+    pub to_server: Arc<Flow>,
+    /// What the server sends.
+    pub from_server: Arc<Flow>,
 }
 
 impl Proxy {
@@ -136,12 +142,14 @@ impl Proxy {
     pub fn start(server: &Path) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let listener = UnixListener::bind(directory.path().join(SOCKET)).unwrap();
-        let (open, is_stalled) = (Arc::default(), Arc::new(AtomicBool::new(false)));
         let proxy = Self {
             directory,
-            open: Arc::clone(&open),
-            is_stalled: Arc::clone(&is_stalled),
+            open: Arc::default(),
+            to_server: Arc::default(),
+            from_server: Arc::default(),
         };
+        let open = Arc::clone(&proxy.open);
+        let flows = [&proxy.to_server, &proxy.from_server].map(Arc::clone);
         let server = server.join(SOCKET);
         thread::spawn(move || {
             for client in listener.incoming().flatten() {
@@ -151,10 +159,11 @@ impl Proxy {
                 let ends = [client, upstream];
                 let copies = || ends.each_ref().map(|end| end.try_clone().unwrap());
                 open.lock().unwrap().extend(copies());
+                let [to_server, from_server] = flows.each_ref().map(Arc::clone);
                 let [from, to] = copies();
-                forward(from, to, Arc::clone(&is_stalled));
+                thread::spawn(move || to_server.forward(from, to));
                 let [to, from] = copies();
-                forward(from, to, Arc::clone(&is_stalled));
+                thread::spawn(move || from_server.forward(from, to));
             }
         });
         proxy
@@ -171,27 +180,56 @@ impl Proxy {
         }
     }
 
-    /// Passes nothing on any more, or goes on with that.
+    /// Passes nothing on any more in either direction, or goes on with that.
     pub fn stall(&self, is_stalled: bool) {
-        self.is_stalled.store(is_stalled, Ordering::Relaxed);
+        for flow in [&self.to_server, &self.from_server] {
+            flow.stall(is_stalled);
+        }
     }
 }
 
-/// Passes on what comes from one end of a connection to the other, as long as nothing is stalled.
-fn forward(mut from: UnixStream, mut to: UnixStream, is_stalled: Arc<AtomicBool>) {
-    thread::spawn(move || {
+/// How one direction of all connections of a proxy is passed on.
+#[derive(Default)]
+pub struct Flow {
+    is_stalled: AtomicBool,
+    is_slow: AtomicBool,
+}
+
+impl Flow {
+    /// Passes nothing on any more, or goes on with that. What came in the meantime arrives late.
+    pub fn stall(&self, is_stalled: bool) {
+        self.is_stalled.store(is_stalled, Ordering::Relaxed);
+    }
+
+    /// Passes everything on in small pieces with pauses between them, or stops doing so.
+    pub fn slow_down(&self, is_slow: bool) {
+        self.is_slow.store(is_slow, Ordering::Relaxed);
+    }
+
+    /// Passes on what comes from one end of a connection to the other.
+    fn forward(&self, mut from: UnixStream, mut to: UnixStream) {
         let mut bytes = [0; 8192];
         while let Ok(count) = from.read(&mut bytes)
             && count > 0
-        {
-            while is_stalled.load(Ordering::Relaxed) {
-                thread::sleep(Duration::from_millis(10));
-            }
-            if to.write_all(&bytes[..count]).is_err() {
-                break;
-            }
-        }
+            && self.pass_on(&bytes[..count], &mut to).is_ok()
+        {}
         let _ = from.shutdown(std::net::Shutdown::Both);
         let _ = to.shutdown(std::net::Shutdown::Both);
-    });
+    }
+
+    fn pass_on(&self, mut bytes: &[u8], to: &mut UnixStream) -> std::io::Result<()> {
+        while !bytes.is_empty() {
+            while self.is_stalled.load(Ordering::Relaxed) {
+                thread::sleep(Duration::from_millis(10));
+            }
+            let mut piece = bytes.len();
+            if self.is_slow.load(Ordering::Relaxed) {
+                thread::sleep(SLOW_PAUSE);
+                piece = piece.min(SLOW_PIECE);
+            }
+            to.write_all(&bytes[..piece])?;
+            bytes = &bytes[piece..];
+        }
+        Ok(())
+    }
 }

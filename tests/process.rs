@@ -122,6 +122,12 @@ impl Process {
         }
     }
 
+    /// Whether the process has not ended yet.
+    pub fn is_running(&mut self) -> bool {
+        let ended = self.child.try_wait();
+        ended.expect("the process can be waited for").is_none()
+    }
+
     /// Sends a signal.
     pub fn signal(&self, signal: Signal) {
         rustix::process::kill_process(Pid::from_child(&self.child), signal)

@@ -3,7 +3,7 @@
 //! be added to the seeds.
 
 mod network;
-mod rng;
+pub mod rng;
 mod team;
 
 use std::fmt::Write;

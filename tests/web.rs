@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `/v1/echo…` | the whole request |
 //! | `/v1/slow/MS…` | an answer after this many milliseconds |
+//! | `/v1/order/MS…` | after this many milliseconds, `order-` and the number of the order: the same for requests with the same idempotency key |
 //! | `/v1/once/…` | no answer to the first request; answers to later ones |
 //! | `/v1/fail/N…` | status 503 for the first N requests; answers to later ones |
 //! | `/v1/later…` | status 429 with a `Retry-After` of ten minutes |
@@ -40,6 +41,8 @@ pub struct Web {
 struct Seen {
     requests: Mutex<Vec<Request>>,
     came: Condvar,
+    /// The idempotency key of each order, in order.
+    orders: Mutex<Vec<Option<String>>>,
 }
 
 /// A request that the server received.
@@ -56,9 +59,7 @@ pub struct Request {
 impl Request {
     /// Returns the value of a header.
     pub fn header(&self, name: &str) -> Option<&str> {
-        self.text
-            .lines()
-            .find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
+        header(&self.text, name)
     }
 }
 
@@ -95,6 +96,11 @@ impl Web {
     /// Returns the requests, in order.
     pub fn requests(&self) -> Vec<Request> {
         self.seen.requests.lock().unwrap().clone()
+    }
+
+    /// Returns the idempotency keys of the orders, in order.
+    pub fn orders(&self) -> Vec<Option<String>> {
+        self.seen.orders.lock().unwrap().clone()
     }
 
     /// Waits until the server has received this many requests.
@@ -136,9 +142,41 @@ fn serve(stream: &TcpStream, seen: &Seen) -> std::io::Result<()> {
         before
     };
     match path.split('/').nth(2) {
+        Some("order") => {
+            let number = seen.order(&text);
+            thread::sleep(milliseconds(path.split('/').nth(3)));
+            answer(stream, &format!("order-{number}"))
+        }
         Some("once") if before == 0 => reader.read_to_end(&mut Vec::new()).map(drop),
         _ => respond(stream, &path, &text, before),
     }
+}
+
+impl Seen {
+    /// Returns the number of the order that a request makes, unless one with its key has made it.
+    fn order(&self, request: &str) -> usize {
+        let key = header(request, "idempotency-key").map(str::to_owned);
+        let mut orders = self.orders.lock().unwrap();
+        let made = orders
+            .iter()
+            .position(|made| made.is_some() && *made == key);
+        made.unwrap_or_else(|| {
+            orders.push(key);
+            orders.len() - 1
+        })
+    }
+}
+
+/// Returns a number of milliseconds in a path.
+fn milliseconds(part: Option<&str>) -> Duration {
+    Duration::from_millis(part.and_then(|ms| ms.parse().ok()).unwrap_or(0))
+}
+
+/// Returns the value of a header in a request.
+fn header<'a>(request: &'a str, name: &str) -> Option<&'a str> {
+    request
+        .lines()
+        .find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
 }
 
 /// Answers a request by its path, after `before` others with the same line.
@@ -147,9 +185,7 @@ fn respond(stream: &TcpStream, path: &str, text: &str, before: usize) -> std::io
     match parts.next().unwrap_or_default() {
         "echo" => answer(stream, text),
         "slow" => {
-            thread::sleep(Duration::from_millis(
-                parts.next().and_then(|ms| ms.parse().ok()).unwrap_or(0),
-            ));
+            thread::sleep(milliseconds(parts.next()));
             answer(stream, &said(path, text))
         }
         "turns" => answer(stream, &next_turn(text)),

@@ -1,183 +1,180 @@
-//! Workers under faults: killed, suspended and stopped workers, cut and stalled connections, a server
-//! that crashes or that its standby replaces, which may lack the last commits. Whatever happens, each run ends like an undisturbed
-//! one, no recorded call is made again, each message is taken in once, and caps count all that was paid, except for what a standby
-//! lacked. Without PostgreSQL, this is skipped, and says so.
+//! Workers under faults: killed, suspended and stopped workers, connections that are cut, stalled in one
+//! direction or both, or slow, a server that answers nobody, that crashes or that its standby replaces, which
+//! may lack the last commits, and clocks that are wrong. Whatever happens, each run ends like an undisturbed
+//! one, no recorded call is made again, each message and each answer is taken in once, the effect of each
+//! write with a key is counted once, files are as they were written, and caps count all that was paid, except
+//! for what a standby lacked. Without PostgreSQL, this is skipped, and says so.
 //!
 //! `STRATA_CHAOS_SECONDS` says for how long faults are injected (12 by default), `STRATA_CHAOS_RUNS` how
 //! many runs there are (8 by default), and `STRATA_CHAOS_SEED` which faults these are. `.ci/run` also
 //! injects faults for five minutes into 200 runs.
 
+mod checks;
+mod faults;
+mod posts;
+mod teams;
+
 use std::collections::VecDeque;
 use std::io::Write;
-use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::caps::{spent_and_held, worker_place};
-use crate::database_server::{Proxy, Server};
-use crate::process::{Process, Signal};
-use crate::stream;
+use self::checks::EndedRun;
+use self::faults::{Cluster, ROOM, WORKERS};
+use self::posts::{MESSAGES, Note, Post, Question};
+use self::teams::TeamKind;
+use crate::caps::spent_and_held;
+use crate::database_server::Server;
+use crate::random_teams::rng::Rng;
 use crate::web::Web;
 use crate::workers::wait_until;
 use crate::workspace::Workspace;
 
-const WORKERS: usize = 3;
-/// How many messages are sent to each run.
-const MESSAGES: usize = 2;
-/// How many messages are sent between two faults.
+/// How many messages are sent between two faults, and how many questions somebody tries to answer.
 const NOTES_PER_ROUND: usize = 4;
-/// How long the model takes for each reply.
-const PAUSE_MS: u64 = 1500;
+const ANSWERS_PER_ROUND: usize = 2;
+/// How long the end of a run is waited for.
+const PATIENCE: Duration = Duration::from_secs(100);
 /// What each reply costs, in dollars.
 const COST: f64 = 2.0;
 /// What each call is expected to cost, at most: the longest reply that it may have, and a short request.
 const EXPECTED: f64 = 3.1;
-/// By how much a standby lags that takes the place of the server.
-const LAG: Duration = Duration::from_secs(1);
-/// How many runs each worker takes at a time.
-const ROOM: usize = 4;
-/// The prompts of a run, each of which is asked for once.
-const PROMPTS: [&str; 5] = ["one", "two", "left", "right", "end"];
+/// What may be spent on each run: enough for each call to be made several times. What is counted of it is
+/// checked.
+const CAP_PER_RUN: f64 = 125.0;
 
 fn setting(name: &str, default: u64) -> u64 {
     let value = std::env::var(name).ok();
     value.map_or(default, |value| value.parse().expect("a number"))
 }
 
-/// A generator of numbers that are the same for the same seed.
-struct Random(u64);
-
-impl Random {
-    /// Returns a number below `end`.
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % end
-    }
-}
-
-/// Returns the team of a run: a chain, a fan-out with a join, and a role that is told things.
-fn team(run: &str, port: u16) -> String {
-    let action = |role: &str, watch: &str, name: &str, say: &str| {
-        format!(
-            "[[role]]\nname = \"{role}\"\nwatch = [{watch}]\n[[role.action]]\nname = \"{name}\"\ncomponent = \"probe.wasm\"\n\
-             config = {{ steps = [{{ llm = \"{run} {name}\" }}, {{ say = \"{say}\" }}] }}\n\
-             [role.action.allow]\nllm = {{ models = [\"*\"] }}\n"
-        )
-    };
-    let head = format!(
-        "schema = \"strata.team/1\"\n[team]\nname = \"{run}\"\nidea = \"go\"\n[llm]\nprovider = \"openai\"\n\
-         base_url = \"http://127.0.0.1:{port}/v1/slow/{PAUSE_MS}/{run}\"\nmodel = \"m\"\nretries = 0\nmax_tokens = 3000\n\
-         price = {{ input = 1000.0, output = 1000.0 }}\n[limits]\nretries = 20\nbackoff = \"100ms\"\n"
+/// Returns a place from which workers reach the server of the model and of the orders.
+fn worker_place(web: &Web) -> Workspace {
+    let place = Workspace::empty();
+    let host = format!("host = \"127.0.0.1:{}\"", web.port());
+    let workspaces =
+        (0..WORKERS).map(|n| format!("{{ host = \"{}\", write = true }}", faults::workspaces(n)));
+    let workspaces: Vec<String> = workspaces.collect();
+    let policy = format!(
+        "schema = \"strata.policy/1\"\n[allow]\nllm = {{ models = [\"*\"], endpoints = [{{ {host} }}] }}\n\
+         http = [{{ {host}, methods = [\"POST\"] }}]\ndirs = [{}]\n",
+        workspaces.join(", ")
     );
-    let told = "[[role]]\nname = \"N\"\nwatch = [\"Note\"]\n[[role.action]]\nname = \"note\"\ncomponent = \"probe.wasm\"\n\
-                config = { steps = [{ say = \"noted\" }] }\n";
-    let routes = "[[route]]\nfrom = \"L\"\nto = [\"both\"]\n[[route]]\nfrom = \"R\"\nto = [\"both\"]\n\
-                  [[join]]\nid = \"both\"\nfrom = [\"L\", \"R\"]\nto = \"E\"\n";
-    [
-        head,
-        action("A", "\"UserRequirement\"", "one", "{reads}"),
-        action("B", "\"one\"", "two", "{inputs}"),
-        action("L", "\"two\"", "left", "{reads}"),
-        action("R", "\"two\"", "right", "{reads}"),
-        action("E", "", "end", "{inputs} {reads}"),
-        told.into(),
-        routes.into(),
-    ]
-    .concat()
+    place.write("policy.toml", policy);
+    for n in 0..WORKERS {
+        // A policy grants a directory that exists.
+        std::fs::create_dir(place.path(&faults::workspaces(n))).unwrap();
+    }
+    place
 }
 
-struct Cluster {
-    server: Server,
-    proxies: Vec<Proxy>,
-    workers: Vec<Option<Process>>,
-    home: Workspace,
-    /// How often a standby that lacked the last commits took the place of the server.
-    went_back: usize,
+/// What is still to be sent to the runs.
+struct Unsent {
+    runs: Vec<u64>,
+    notes: VecDeque<Note>,
+    /// All questions of the runs that are there.
+    questions: Vec<Question>,
 }
 
-impl Cluster {
-    fn start_worker(&mut self, n: usize) {
-        let url = self.proxies[n].url();
-        let (workspaces, room) = (format!("workspaces-{n}"), ROOM.to_string());
-        let worker = self.home.start(&[
-            "worker",
-            "--database",
-            &url,
-            "--room",
-            &room,
-            "--policy",
-            "policy.toml",
-            "--workspaces",
-            &workspaces,
-            "--quiet",
-        ]);
-        self.workers[n] = Some(worker);
+impl Unsent {
+    fn new(runs: u64) -> Self {
+        Self {
+            runs: (0..runs).collect(),
+            notes: VecDeque::new(),
+            questions: Vec::new(),
+        }
     }
 
-    /// Injects one fault. Returns how many workers it concerns.
-    fn disturb(&mut self, random: &mut Random) -> usize {
-        let n = random.below(WORKERS as u64) as usize;
-        match random.below(12) {
-            0..=2 => {
-                if let Some(worker) = self.workers[n].take() {
-                    worker.kill();
-                }
-                self.start_worker(n);
-            }
-            3..=4 => {
-                if let Some(worker) = self.workers[n].take() {
-                    worker.signal(Signal::TERM);
-                    worker.end();
-                }
-                self.start_worker(n);
-            }
-            5..=6 => {
-                // Sometimes for longer than it takes to be taken for dead.
-                let pause = [1, 3, 12][random.below(3) as usize];
-                self.suspend(n, Duration::from_secs(pause));
-            }
-            7..=8 => self.proxies[n].cut(),
-            9..=10 => {
-                self.proxies[n].stall(true);
-                thread::sleep(Duration::from_millis(200 + random.below(2000)));
-                self.proxies[n].stall(false);
-            }
-            _ => {
-                match random.below(4) {
-                    0 => self.server.restart("QUIT"),
-                    1 => self.server.restart("KILL"),
-                    2 => self.server.restart("PROMOTE"),
-                    _ => {
-                        self.server.make_lagging_standby();
-                        thread::sleep(LAG);
-                        self.server.restart("PROMOTE");
-                        self.went_back += 1;
-                    }
-                }
-                return WORKERS;
+    /// Sends a part of it.
+    fn send_some(&mut self, post: &Post<'_>, random: &mut Rng) {
+        // So that some run is always going on.
+        if let Some(run) = self.runs.pop()
+            && !self.submit(post, run)
+        {
+            self.runs.push(run);
+        }
+        for _ in 0..NOTES_PER_ROUND {
+            if let Some(note) = self.notes.pop_front()
+                && !note.send(post)
+            {
+                self.notes.push_back(note);
             }
         }
-        1
+        for _ in 0..ANSWERS_PER_ROUND {
+            let mut open: Vec<&mut Question> = unanswered(&mut self.questions).collect();
+            if !open.is_empty() {
+                let one = random.below(open.len() as u64) as usize;
+                open[one].answer(post);
+            }
+        }
     }
 
-    /// Suspends a worker for a while, and goes on meanwhile.
-    fn suspend(&self, n: usize, pause: Duration) {
-        let Some(worker) = &self.workers[n] else {
-            return;
-        };
-        worker.signal(Signal::STOP);
-        let pid = rustix::process::Pid::from_raw(worker.pid() as i32).unwrap();
-        let handle =
-            rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).unwrap();
-        thread::spawn(move || {
-            thread::sleep(pause);
-            // It may have been killed.
-            let _ = rustix::process::pidfd_send_signal(handle, Signal::CONT);
+    /// Sends all of it.
+    fn send_all(&mut self, post: &Post<'_>, cluster: &mut Cluster<'_>) {
+        wait_until(|| {
+            cluster.start_missing();
+            for run in std::mem::take(&mut self.runs) {
+                if !self.submit(post, run) {
+                    self.runs.push(run);
+                }
+            }
+            self.notes.retain(|note| !note.send(post));
+            self.runs.is_empty() && self.notes.is_empty()
         });
     }
+
+    /// Submits a run, which is sent messages and answers then. Returns whether it is there.
+    fn submit(&mut self, post: &Post<'_>, run: u64) -> bool {
+        let is_there = post.submit(run);
+        if is_there {
+            let notes = (0..MESSAGES).map(|n| Note { run, n });
+            self.notes.extend(notes);
+            if self.questions.iter().all(|question| question.run != run) {
+                self.questions.extend(Question::all_of(run));
+            }
+        }
+        is_there
+    }
+
+    /// Begins anew after the database went back to an earlier state, which may lack runs, and messages and answers
+    /// to runs that nobody owned. Those that are there are not doubled.
+    fn begin_anew(&mut self, runs: u64) {
+        self.runs = (0..runs).collect();
+        for question in &mut self.questions {
+            question.is_answered = false;
+        }
+    }
+
+    /// Answers the questions of a run until it is done.
+    fn wait_for_end(&mut self, post: &Post<'_>, cluster: &mut Cluster<'_>, run: u64) {
+        let begun = Instant::now();
+        wait_until(|| {
+            cluster.start_missing();
+            let of_run = unanswered(&mut self.questions).filter(|question| question.run == run);
+            for question in of_run {
+                question.answer(post);
+            }
+            let state = post
+                .home
+                .host(&["inspect", &post.place(run), "--json"])
+                .stdout;
+            let status: Value = serde_json::from_str(&state).unwrap_or_default();
+            let status = &status["strata"]["status"];
+            // Nobody would continue it.
+            let has_ended = ["failed", "in-doubt", "stalled", "out-of-budget"].map(Value::from);
+            assert!(
+                !has_ended.contains(status) && begun.elapsed() < PATIENCE,
+                "run {run}: {state}"
+            );
+            status == "done"
+        });
+    }
+}
+
+fn unanswered(questions: &mut [Question]) -> impl Iterator<Item = &mut Question> {
+    let questions = questions.iter_mut();
+    questions.filter(|question| !question.is_answered)
 }
 
 #[test]
@@ -191,177 +188,68 @@ fn runs_end_as_if_nothing_had_happened_whatever_happens_to_workers_and_the_serve
     let web = Web::new();
     let home = worker_place(&web);
     let url = server.url();
-    // Enough for each call to be made several times; what is counted of it is checked.
-    let cap = 125.0 * runs as f64;
+    let cap = CAP_PER_RUN * runs as f64;
     let set_cap = ["database", "cap", &url, "--set", &cap.to_string()];
     home.host(&set_cap).expect(0);
-    let proxies = (0..WORKERS).map(|_| Proxy::start(&server.directory));
-    let mut cluster = Cluster {
-        proxies: proxies.collect(),
-        workers: (0..WORKERS).map(|_| None).collect(),
-        server,
-        home,
-        went_back: 0,
+    let mut cluster = Cluster::start(server, &home);
+    let post = Post {
+        home: &home,
+        url: &url,
+        web: &web,
     };
-    for n in 0..WORKERS {
-        cluster.start_worker(n);
-    }
-    let mut random = Random(seed);
-    let mut unsubmitted: Vec<u64> = (0..runs).collect();
-    let mut unsent: VecDeque<Note> = VecDeque::new();
+    let mut random = Rng::new(seed);
+    let mut unsent = Unsent::new(runs);
     let begun = Instant::now();
     let (mut rounds, mut disturbed) = (0, 0);
     // On a slow machine, a round takes longer. Each run is there for some of them.
     while begun.elapsed() < faults_end || rounds < runs {
         rounds += 1;
-        // So that some run is always going on.
-        if let Some(run) = unsubmitted.pop() {
-            match submit(&cluster.home, &url, &web, run) {
-                true => unsent.extend((0..MESSAGES).map(|n| Note { run, n })),
-                false => unsubmitted.push(run),
-            }
-        }
+        unsent.send_some(&post, &mut random);
         disturbed += cluster.disturb(&mut random);
-        for _ in 0..NOTES_PER_ROUND {
-            if let Some(note) = unsent.pop_front()
-                && !note.send(&cluster.home, &url)
-            {
-                unsent.push_back(note);
-            }
-        }
     }
+    cluster.heal();
     if cluster.went_back > 0 {
-        // The standby may lack runs and messages that nobody owned. Those that are there are not doubled.
-        unsubmitted = (0..runs).collect();
+        unsent.begin_anew(runs);
     }
-    wait_until(|| {
-        unsubmitted.retain(|run| {
-            let is_there = submit(&cluster.home, &url, &web, *run);
-            if is_there {
-                unsent.extend((0..MESSAGES).map(|n| Note { run: *run, n }));
-            }
-            !is_there
-        });
-        unsent.retain(|note| !note.send(&cluster.home, &url));
-        unsubmitted.is_empty() && unsent.is_empty()
-    });
+    unsent.send_all(&post, &mut cluster);
     for run in 0..runs {
-        let place = format!("{url}&run=run-{run}");
-        wait_until(|| {
-            let ended = cluster.home.host(&["inspect", &place, "--json"]).stdout;
-            let state: Value = serde_json::from_str(&ended).unwrap_or_default();
-            state["strata"]["status"] == "done" || state["status"] == "done"
-        });
+        unsent.wait_for_end(&post, &mut cluster, run);
     }
-    for worker in cluster.workers.iter_mut().filter_map(Option::take) {
-        worker.signal(Signal::TERM);
-        worker.end();
-    }
-    let mut resumed = 0;
+    cluster.stop();
+    let (mut resumed, mut recorded) = (0, 0);
     for run in 0..runs {
-        resumed += check(&cluster.home, &url, &web, &format!("run-{run}"), seed);
+        let ended = EndedRun::read(&post, run, seed);
+        let questions = unsent.questions.iter();
+        let questions: Vec<&Question> = questions.filter(|one| one.run == run).collect();
+        ended.check(&questions, cluster.went_back > 0);
+        resumed += ended.resumed();
+        recorded += TeamKind::of(run).prompts().len();
     }
-    let recorded = runs as usize * PROMPTS.len();
+    let orders = web.orders();
+    assert!(orders.iter().all(Option::is_some), "{orders:?}");
+    let writes = web
+        .lines()
+        .iter()
+        .filter(|line| line.contains("/v1/order/"))
+        .count();
+    let asked = web.requests().len() - writes;
     let (counted, _) = spent_and_held(&url);
     // Each fault costs at most what a worker has drawn at once, and what its calls have left over.
     let lost = cap / 500.0 + ROOM as f64 * EXPECTED;
-    let most = EXPECTED * web.requests().len() as f64 + lost * disturbed as f64;
+    let most = EXPECTED * asked as f64 + lost * disturbed as f64;
     // Neither is known what was drawn of a cap that went back.
     let uncounted = lost * (WORKERS * cluster.went_back) as f64;
     assert!(
         counted + uncounted >= COST * recorded as f64 && counted <= most.min(cap),
         "seed {seed}: {counted} of {recorded} calls, {disturbed} faults"
     );
-    let again = web.requests().len() - recorded;
     let figures = format!(
-        "{runs} runs resumed {resumed} times: {recorded} calls recorded, {again} made again, {} \
+        "{runs} runs resumed {resumed} times: {recorded} calls recorded, {} made again, {} writes made again, {} \
          standbys that lacked commits",
+        asked - recorded,
+        writes - orders.len(),
         cluster.went_back
     );
     writeln!(std::io::stderr(), "seed {seed}: {figures}").unwrap();
     assert!(resumed > 0, "nothing was disturbed");
-}
-
-/// Submits a run. Returns whether it is there.
-fn submit(home: &Workspace, url: &str, web: &Web, run: u64) -> bool {
-    let run = format!("run-{run}");
-    home.write("team.toml", team(&run, web.port()));
-    let submit = ["submit", "team.toml", "--database", url, "--name", &run];
-    let ended = home.host(&submit);
-    // If the answer to the first attempt was lost, the name is taken.
-    ended.code == Some(0) || ended.stderr.contains("has a run of the name")
-}
-
-/// A message to a run.
-struct Note {
-    run: u64,
-    n: usize,
-}
-
-impl Note {
-    /// Sends it, with a key. Returns whether it was accepted.
-    fn send(&self, home: &Workspace, url: &str) -> bool {
-        let (place, key) = (
-            format!("{url}&run=run-{}", self.run),
-            format!("note-{}", self.n),
-        );
-        let send = [
-            "send",
-            &place,
-            "--cause",
-            "Note",
-            "--idempotency-key",
-            &key,
-            &key,
-        ];
-        home.host(&send).code == Some(0)
-    }
-}
-
-/// Checks that a run is like an undisturbed one, and returns how often it was resumed.
-fn check(home: &Workspace, url: &str, web: &Web, run: &str, seed: u64) -> usize {
-    let place = format!("{url}&run={run}");
-    let events = stream::parse(&home.host(&["events", &place]).expect(0).stdout);
-    stream::assert_numbered(&events);
-    let context = format!("{run} with seed {seed}");
-    let finished = stream::of_kind(&events, "action-finished");
-    let content = |action: &str| {
-        let found = finished.iter().filter(|line| line["action"] == action);
-        let found: Vec<&str> = found
-            .map(|line| stream::text(&line["output"]["content"]))
-            .collect();
-        assert_eq!(found.len(), 1, "{context}: {action}: {found:?}");
-        found[0].to_owned()
-    };
-    let end = format!("re: {run} left,re: {run} right re: {run} end");
-    assert_eq!(content("end"), end, "{context}");
-    let calls = stream::of_kind(&events, "host-call");
-    let live = calls.iter().filter(|line| line["source"] == "live");
-    assert_eq!(live.count(), PROMPTS.len(), "{context}");
-    let resumed = stream::of_kind(&events, "run-resumed").len();
-    for prompt in PROMPTS {
-        let text = format!("\"{run} {prompt}\"");
-        let asked = web.requests();
-        let asked = asked.iter().filter(|request| request.text.contains(&text));
-        let asked = asked.count();
-        // One that was under way when its worker died is made again.
-        assert!(
-            asked >= 1 && asked <= 1 + resumed,
-            "{context}: {prompt}: {asked}"
-        );
-    }
-    let routed = stream::of_kind(&events, "message-routed");
-    let notes = routed.iter().filter(|line| line["cause_by"] == "Note");
-    assert_eq!(notes.count(), MESSAGES, "{context}");
-    let state = home.host(&["inspect", &place, "--team-json"]).expect(0);
-    let state: Value = serde_json::from_str(&state.stdout).unwrap();
-    assert_eq!(state["strata"]["status"], "done", "{context}");
-    let total = state["strata"]["budget"]["total"].as_f64().unwrap();
-    // What was reserved for a call whose answer was lost counts as spent: it may have been paid for.
-    let recorded = COST * PROMPTS.len() as f64;
-    assert!(
-        total == recorded || (resumed > 0 && total > recorded),
-        "{context}: {total}"
-    );
-    resumed
 }
