@@ -405,9 +405,11 @@ fn a_policy_grants_what_it_names_and_nothing_else() {
         "policy.toml",
         format!("schema = \"strata.policy/1\"\n[allow]\nhttp = [{{ host = \"{host}\" }}]\nenv = [\"PUBLIC\"]\n"),
     );
-    let allow = format!("http = [{{ host = \"{host}\" }}]\nenv = [\"PUBLIC\", \"TOKEN\"]\n");
+    // The run's own directory need not be named.
+    let own = "dirs = [{ host = \"out\", guest = \"/out\", write = true }]";
+    let allow = format!("http = [{{ host = \"{host}\" }}]\nenv = [\"PUBLIC\", \"TOKEN\"]\n{own}\n");
     let steps = format!(
-        "{{ http = \"http://{host}/v1/granted\" }}, {{ getenv = \"PUBLIC\" }}, {{ getenv = \"TOKEN\" }}"
+        "{{ write = \"/out/own.txt\", text = \"own\" }}, {{ http = \"http://{host}/v1/granted\" }}, {{ getenv = \"PUBLIC\" }}, {{ getenv = \"TOKEN\" }}"
     );
     let granted = attempt(
         "what is granted and more",

@@ -53,19 +53,11 @@ fn setting(name: &str, default: u64) -> u64 {
 fn worker_place(web: &Web) -> Workspace {
     let place = Workspace::empty();
     let host = format!("host = \"127.0.0.1:{}\"", web.port());
-    let workspaces =
-        (0..WORKERS).map(|n| format!("{{ host = \"{}\", write = true }}", faults::workspaces(n)));
-    let workspaces: Vec<String> = workspaces.collect();
     let policy = format!(
         "schema = \"strata.policy/1\"\n[allow]\nllm = {{ models = [\"*\"], endpoints = [{{ {host} }}] }}\n\
-         http = [{{ {host}, methods = [\"POST\"] }}]\ndirs = [{}]\n",
-        workspaces.join(", ")
+         http = [{{ {host}, methods = [\"POST\"] }}]\n"
     );
     place.write("policy.toml", policy);
-    for n in 0..WORKERS {
-        // A policy grants a directory that exists.
-        std::fs::create_dir(place.path(&faults::workspaces(n))).unwrap();
-    }
     place
 }
 

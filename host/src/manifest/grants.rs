@@ -11,7 +11,7 @@ mod llm;
 pub(super) mod variables;
 
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use strata_core::record::host_call::Grant;
 
@@ -85,6 +85,8 @@ pub(super) struct GrantBounds {
     pub(super) llm: Option<LlmBound>,
     /// Directories, with everything below them.
     dirs: Vec<DirBound>,
+    /// The workspace of a submitted team, which it may use unless `dirs` says otherwise.
+    workspace: Option<PathBuf>,
     /// Names of environment variables; `*` matches any characters.
     env: Vec<String>,
     /// Hosts on the network.
@@ -94,6 +96,14 @@ pub(super) struct GrantBounds {
 }
 
 impl GrantBounds {
+    /// Returns these bounds for a team that has a workspace of its own, if it was submitted.
+    pub(super) fn with_workspace(&self, workspace: Option<&Path>) -> Self {
+        Self {
+            workspace: workspace.map(Path::to_owned),
+            ..self.clone()
+        }
+    }
+
     /// Returns whether a component may name a secret, for itself or for some server.
     pub(super) fn allows_secret(&self, name: &str) -> bool {
         let endpoints = self.llm.iter().flat_map(|bound| &bound.endpoints);

@@ -40,7 +40,19 @@ impl GrantKind for DirsKind {
     }
 
     fn intersect(&self, had: &Grants, bounds: &GrantBounds, left: &mut Grants) {
-        left.dirs = intersect(&had.dirs, &bounds.dirs);
+        let own = bounds.workspace.clone().map(DirBound::unlimited);
+        let allowed = had.dirs.iter().filter_map(|grant| {
+            let own = intersect_one(grant, own.as_slice());
+            let is_own = own.is_some();
+            // What the operator says about workspaces holds, too.
+            let mut left = intersect_one(grant, &bounds.dirs).or(own)?;
+            if is_own {
+                // Its files are recorded relative to the workspace, whose links are not resolved.
+                left.host.clone_from(&grant.host);
+            }
+            Some(left)
+        });
+        left.dirs = allowed.collect();
     }
 
     fn is_reduced(&self, had: &Grants, left: &Grants) -> bool {
@@ -68,6 +80,17 @@ pub(super) struct DirBound {
     access: Access,
     /// The maximum of `max_size`; `None` for no limit.
     max_bytes: Option<u64>,
+}
+
+impl DirBound {
+    /// Allows everything in a directory.
+    fn unlimited(host: PathBuf) -> Self {
+        Self {
+            host,
+            access: Access::Write,
+            max_bytes: None,
+        }
+    }
 }
 
 fn read_grants(allow: &TomlTable<'_>) -> Vec<DirGrant> {
@@ -182,13 +205,6 @@ fn read_guest(item: &TomlItem<'_>) -> Option<String> {
         return None;
     }
     Some(guest)
-}
-
-fn intersect(grants: &[DirGrant], bounds: &[DirBound]) -> Vec<DirGrant> {
-    let allowed = grants
-        .iter()
-        .filter_map(|grant| intersect_one(grant, bounds));
-    allowed.collect()
 }
 
 /// Returns the allowed part of a grant, with links in its path resolved: a link must not lead out

@@ -148,6 +148,8 @@ impl Definition {
     }
 
     fn restrict_plugins(&mut self, operator: &OperatorPolicy) {
+        let bounds = operator.allowed.bounds.as_ref();
+        let bounds = bounds.map(|bounds| bounds.with_workspace(self.workspace.as_deref()));
         for (slot, plugin) in &mut self.plugins {
             let location = self.locations.get(slot);
             let mut note = |text, grant, asked| {
@@ -189,7 +191,7 @@ impl Definition {
                     LimitLocation::Set(format!("its operator allows no more, {at}")),
                 );
             }
-            let Some(bounds) = &operator.allowed.bounds else {
+            let Some(bounds) = &bounds else {
                 continue;
             };
             let left = grants::intersect(&plugin.grants, bounds);
