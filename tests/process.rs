@@ -24,7 +24,7 @@ pub struct Process {
     /// The text that was read from stdout so far.
     read: String,
     stderr: JoinHandle<String>,
-    /// Dropped to stop the thread that kills a process that hangs.
+    /// Dropped to kill the process, unless it has ended. A process that hangs is killed, too.
     _watch: Sender<()>,
 }
 
@@ -64,8 +64,9 @@ impl Process {
         std::thread::spawn(move || {
             if watched.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
                 eprintln!("a process hangs and is killed");
-                let _ = pidfd_send_signal(&handle, Signal::KILL);
             }
+            // If it has not ended, its test has failed.
+            let _ = pidfd_send_signal(&handle, Signal::KILL);
         });
         Self {
             child,
