@@ -13,7 +13,7 @@ use crate::workspace::Workspace;
 /// A library that changes what a program reads from the wall clock.
 static LIBRARY: LazyLock<PathBuf> = LazyLock::new(|| {
     let library = Path::new(env!("CARGO_TARGET_TMPDIR")).join("wrong-clock.so");
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/wrong-clock.c");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/wrong-clock/library.c");
     // Rust links with this compiler, so it is there.
     let mut compiler = Command::new("cc");
     compiler.args(["-shared", "-fPIC", "-o"]).arg(&library);
