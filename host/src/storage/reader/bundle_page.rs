@@ -113,7 +113,8 @@ impl LateDecoding {
             // Another bundle may have been damaged before.
             let _ = self.damage.set(format!("{what} cannot be read: {damage}"));
             let empty = Message::from_user("".into(), String::new(), String::new());
-            vec![Arc::new(empty); bundle.messages as usize]
+            let empty = Arc::new(empty);
+            vec![empty; bundle.messages as usize]
         })
     }
 
