@@ -251,8 +251,12 @@ fn resolve_links(path: &Path) -> Option<PathBuf> {
             if path.is_symlink() {
                 return None;
             }
-            let name = path.file_name()?;
-            Some(resolve_links(path.parent()?)?.join(name))
+            let (name, above) = (path.file_name()?, path.parent()?);
+            let above = match above.as_os_str().is_empty() {
+                true => Path::new("."),
+                false => above,
+            };
+            Some(resolve_links(above)?.join(name))
         }
         Err(_) => None,
     }
@@ -350,5 +354,11 @@ mod tests {
         check("in/dangling", write(), None);
         check("in/new/../../other", write(), None);
         check("inner", write(), None);
+        // A relative path leads to where this process works.
+        let here = std::env::current_dir().unwrap().canonicalize().unwrap();
+        assert_eq!(
+            resolve_links(Path::new("no-such/deep")),
+            Some(here.join("no-such/deep"))
+        );
     }
 }
