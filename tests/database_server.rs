@@ -149,7 +149,7 @@ impl Proxy {
             from_server: Arc::default(),
         };
         let open = Arc::clone(&proxy.open);
-        let flows = [&proxy.to_server, &proxy.from_server].map(Arc::clone);
+        let [to_server, from_server] = proxy.flows();
         let server = server.join(SOCKET);
         thread::spawn(move || {
             for client in listener.incoming().flatten() {
@@ -159,11 +159,10 @@ impl Proxy {
                 let ends = [client, upstream];
                 let copies = || ends.each_ref().map(|end| end.try_clone().unwrap());
                 open.lock().unwrap().extend(copies());
-                let [to_server, from_server] = flows.each_ref().map(Arc::clone);
-                let [from, to] = copies();
-                thread::spawn(move || to_server.forward(from, to));
-                let [to, from] = copies();
-                thread::spawn(move || from_server.forward(from, to));
+                let ([from, to], flow) = (copies(), Arc::clone(&to_server));
+                thread::spawn(move || flow.forward(from, to));
+                let ([to, from], flow) = (copies(), Arc::clone(&from_server));
+                thread::spawn(move || flow.forward(from, to));
             }
         });
         proxy
@@ -180,9 +179,14 @@ impl Proxy {
         }
     }
 
+    /// Returns both directions.
+    pub fn flows(&self) -> [Arc<Flow>; 2] {
+        [&self.to_server, &self.from_server].map(Arc::clone)
+    }
+
     /// Passes nothing on any more in either direction, or goes on with that.
     pub fn stall(&self, is_stalled: bool) {
-        for flow in [&self.to_server, &self.from_server] {
+        for flow in self.flows() {
             flow.stall(is_stalled);
         }
     }

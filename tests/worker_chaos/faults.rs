@@ -82,7 +82,7 @@ impl<'a> Cluster<'a> {
 
     /// Lets everything pass between the workers and the server, and has all workers run.
     pub fn heal(&mut self) {
-        for flow in self.proxies.iter().flat_map(both_flows) {
+        for flow in self.proxies.iter().flat_map(Proxy::flows) {
             flow.stall(false);
             flow.slow_down(false);
         }
@@ -134,10 +134,10 @@ impl<'a> Cluster<'a> {
                 time,
                 Flow::stall,
             ),
-            14..=15 => for_a_while(both_flows(&self.proxies[n]).into(), time, Flow::slow_down),
+            14..=15 => for_a_while(self.proxies[n].flows().into(), time, Flow::slow_down),
             16 => {
                 // The server answers nobody.
-                let flows = self.proxies.iter().flat_map(both_flows);
+                let flows = self.proxies.iter().flat_map(Proxy::flows);
                 for_a_while(flows.collect(), time, Flow::stall);
                 return WORKERS;
             }
@@ -178,10 +178,6 @@ impl<'a> Cluster<'a> {
             let _ = rustix::process::pidfd_send_signal(handle, Signal::CONT);
         });
     }
-}
-
-fn both_flows(proxy: &Proxy) -> [Arc<Flow>; 2] {
-    [&proxy.to_server, &proxy.from_server].map(Arc::clone)
 }
 
 /// Disturbs flows for a while, and goes on meanwhile.

@@ -191,6 +191,12 @@ impl<'a> UnpackedMessages<'a> {
     }
 }
 
+/// Decompresses and decodes a bundle of `count` messages.
+#[cfg(test)]
+pub(super) fn decode_messages(body: &[u8], count: u32) -> Result<Vec<Arc<Message>>, DecodeError> {
+    UnpackedMessages::from_body(body, count)?.decode()
+}
+
 /// Decodes `count` consecutive values.
 fn decode_sequence<'a, T: Deserialize<'a>>(
     mut left: &'a [u8],
@@ -298,10 +304,6 @@ mod tests {
     use super::*;
     use crate::storage::conformance::pseudorandom;
 
-    fn decode(body: &[u8], count: u32) -> Result<Vec<Arc<Message>>, DecodeError> {
-        UnpackedMessages::from_body(body, count)?.decode()
-    }
-
     fn check(plain: Vec<u8>, expected: u8) {
         let packed = compress(plain.clone());
         assert_eq!(
@@ -369,7 +371,10 @@ mod tests {
             (BUNDLE_BYTES / 1100..BUNDLE_BYTES / 1000 + 1).contains(&(count as usize)),
             "{count}"
         );
-        assert_eq!(decode(&body, count).unwrap(), many[..count as usize]);
+        assert_eq!(
+            decode_messages(&body, count).unwrap(),
+            many[..count as usize]
+        );
         let large = [message(1), message(3 * BUNDLE_BYTES), message(1)];
         assert_eq!(encode_messages(&mut large.iter()).messages, 2);
         assert_eq!(encode_messages(&mut [].iter()).messages, 0);
@@ -421,7 +426,7 @@ mod tests {
             let found = UnpackedMessages::from_body(bytes, count).and_then(|plain| plain.measure());
             assert_eq!(
                 found.as_ref().map(drop),
-                decode(bytes, count).as_ref().map(drop)
+                decode_messages(bytes, count).as_ref().map(drop)
             );
             found.is_ok()
         };

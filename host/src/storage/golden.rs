@@ -35,7 +35,6 @@ use strata_core::state::activation::{Addressing, Consent, Phase, ToolOutcome};
 use strata_core::state::environment::Environment;
 use strata_core::state::environment::routing::OwnMessages;
 
-use super::codec::UnpackedMessages;
 use super::conformance::{loaded_state, pseudorandom, replay};
 use super::directory::names::DATABASE;
 use super::lock::LOCK_FILE;
@@ -189,8 +188,7 @@ fn a_bundle_of_messages_is_saved_as_in_the_golden_file() {
     let messages = || env.messages.range(0..3);
     let bundle = codec::encode_messages(&mut messages());
     let bytes = golden_bytes("bundle.hex", &bundle.body);
-    let read = UnpackedMessages::from_body(&bytes, bundle.messages);
-    let read = read.and_then(|plain| plain.decode()).unwrap();
+    let read = codec::decode_messages(&bytes, bundle.messages).unwrap();
     assert!(read.iter().eq(messages()));
 }
 
@@ -204,8 +202,7 @@ fn a_compressed_bundle_is_read() {
     let bytes = stored_bytes("compressed-bundle.hex", &written);
     for bytes in [bytes, written] {
         assert!(bytes.len() < 1_000, "it is compressed");
-        let read = UnpackedMessages::from_body(&bytes, count);
-        let read = read.and_then(|plain| plain.decode()).unwrap();
+        let read = codec::decode_messages(&bytes, count).unwrap();
         assert_eq!(read, std::slice::from_ref(&message));
     }
 }

@@ -17,8 +17,9 @@ use crate::storage::rows::{
     RunRows, SnapshotRange, SnapshotRow, SnapshotSelection, StoredBlob, VisitBundle, VisitEvent,
 };
 
-/// How many events are fetched at once.
+/// How many events, and how many bundles of messages, are fetched at once.
 const EVENTS_PER_QUERY: usize = 1024;
+const BUNDLES_PER_QUERY: usize = 16;
 
 const LINEAGE_COLUMNS: &str =
     "id, number, name, origin, leaves_at, events, last, forgotten, spent, since, sum";
@@ -101,17 +102,6 @@ impl PostgresRows {
             rows: self.get(&row, 0)?,
             bytes: self.get(&row, 1)?,
         })
-    }
-
-    fn stored_blob(&self, table: &str, n: i64) -> Result<Option<StoredBlob>, StoreError> {
-        let sql = format!("SELECT sum, body FROM strata.{table} WHERE run = $1 AND n = $2");
-        let Some(row) = self.query_optional(&sql, &[(&n, Type::INT8)])? else {
-            return Ok(None);
-        };
-        Ok(Some(StoredBlob {
-            sum: self.checksum(&row, 0)?,
-            bytes: self.get(&row, 1)?,
-        }))
     }
 }
 
@@ -274,16 +264,25 @@ impl RunRows for PostgresRows {
     }
 
     fn snapshot_body(&self, n: i64) -> Result<Option<StoredBlob>, StoreError> {
-        self.stored_blob("snapshot", n)
+        let sql = "SELECT sum, body FROM strata.snapshot WHERE run = $1 AND n = $2";
+        let Some(row) = self.query_optional(sql, &[(&n, Type::INT8)])? else {
+            return Ok(None);
+        };
+        Ok(Some(StoredBlob {
+            sum: self.checksum(&row, 0)?,
+            bytes: self.get(&row, 1)?,
+        }))
     }
 
     fn visit_bundles(&self, keys: &[i64], visit: &mut VisitBundle<'_>) -> RowResult<()> {
-        for n in keys {
-            if let Some(StoredBlob { sum, bytes }) = self.stored_blob("bundle", *n)? {
+        let sql =
+            "SELECT n, sum, body FROM strata.bundle WHERE run = $1 AND n = ANY($2) ORDER BY n";
+        for keys in keys.chunks(BUNDLES_PER_QUERY) {
+            for row in self.query(sql, &[(&keys, Type::INT8_ARRAY)])? {
                 visit(&BundleBytes {
-                    n: *n,
-                    sum,
-                    body: &bytes,
+                    n: self.get(&row, 0)?,
+                    sum: self.checksum(&row, 1)?,
+                    body: self.get(&row, 2)?,
                 })?;
             }
         }

@@ -122,16 +122,6 @@ impl SqliteRows {
         })
     }
 
-    fn stored_blob(&self, table: &str, n: i64) -> Result<Option<StoredBlob>, StoreError> {
-        let sql = format!("SELECT sum, body FROM {table} WHERE n = ?1");
-        self.query_optional(&sql, [n], |row| {
-            Ok(StoredBlob {
-                sum: row.get(0)?,
-                bytes: row.get(1)?,
-            })
-        })
-    }
-
     /// Returns the keys of all other runs.
     fn other_runs(&self) -> Result<Vec<i64>, StoreError> {
         self.query_all("SELECT id FROM run WHERE id <> ?1", [self.run], |row| {
@@ -328,7 +318,13 @@ impl RunRows for SqliteRows {
     }
 
     fn snapshot_body(&self, n: i64) -> Result<Option<StoredBlob>, StoreError> {
-        self.stored_blob("snapshot", n)
+        let sql = "SELECT sum, body FROM snapshot WHERE n = ?1";
+        self.query_optional(sql, [n], |row| {
+            Ok(StoredBlob {
+                sum: row.get(0)?,
+                bytes: row.get(1)?,
+            })
+        })
     }
 
     fn visit_bundles(&self, keys: &[i64], visit: &mut VisitBundle<'_>) -> RowResult<()> {
