@@ -29,6 +29,7 @@ mod turns;
 
 use strata_core::machine::effect::{Effect, Invocation};
 use strata_core::record::event::{Event, RunEnded, Status};
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use crate::sandbox::HeldLines;
@@ -105,6 +106,13 @@ impl Driver {
     /// still working on what led to them. That takes more processor time, which other runs would lack.
     pub fn set_alone(&mut self) {
         self.is_alone = true;
+    }
+
+    /// Makes the calls of guests in the context of `runtime`. If that is the runtime whose thread polls
+    /// the driver, no call is handed to another thread, which would take longer than everything else
+    /// that the host does for it.
+    pub fn make_calls_in(&mut self, runtime: Handle) {
+        self.guests.calls.set_runtime(runtime);
     }
 
     /// Returns a handle that sends commands to this driver until its next run has ended.

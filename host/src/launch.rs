@@ -289,6 +289,12 @@ impl RunHandle {
         self.driver.set_alone();
     }
 
+    /// Makes the run's calls in the context of `runtime`. They take less time if that is the runtime
+    /// whose thread polls the run.
+    pub fn make_calls_in(&mut self, runtime: tokio::runtime::Handle) {
+        self.driver.make_calls_in(runtime);
+    }
+
     /// Registers an observer of outbound calls and of the replies of models while they are written.
     /// The run does not depend on it.
     pub fn observe(&mut self, factory: StreamObserverFactory) {

@@ -77,6 +77,7 @@ mod replace;
 pub mod replay;
 #[cfg(feature = "report")]
 pub mod report;
+pub mod runtime_context;
 pub mod sandbox;
 #[cfg(feature = "build")]
 pub mod scaffold;

@@ -34,6 +34,7 @@ const HOST_LAYERS: &[&[&str]] = &[
         "open",
         "random_id",
         "replace",
+        "runtime_context",
         "serialize_name",
         "server",
         "sha256",

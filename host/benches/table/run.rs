@@ -12,6 +12,7 @@ use strata_host::driver::{Driver, Journal, LineListener};
 use strata_host::launch::Components;
 use strata_host::manifest::Definition;
 use strata_host::public_event::PublicEvent;
+use strata_host::runtime_context::in_context_of;
 use strata_host::sandbox::{HiddenStorage, WasmSandbox};
 use strata_host::storage::{
     Durability, FIRST_LINE, ReplacePolicy, SavedDefinition, StorageLocation,
@@ -137,13 +138,20 @@ fn text(name: &str) -> String {
 
 /// Runs a team to its end, as the command line does.
 pub(crate) fn to_its_end(mut driver: Driver) -> anyhow::Result<Driver> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
+    let shared = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .event_interval(1)
         .build()?;
+    let own = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
     let (_keep, mut stop) = tokio::sync::watch::channel(false);
     driver.set_alone();
-    runtime.block_on(driver.run(&mut stop))?;
+    driver.make_calls_in(own.handle().clone());
+    own.block_on(in_context_of(
+        shared.handle().clone(),
+        driver.run(&mut stop),
+    ))?;
     Ok(driver)
 }
 

@@ -33,7 +33,7 @@ use super::{CommandFailure, Printer, display_relative_path, exit_code, pluralize
 const MAX_NAMED_FILES: usize = 3;
 
 pub(super) fn dev(args: &DevArgs, printer: &Printer) -> Result<u8, CommandFailure> {
-    block_on_run(run_rounds(args, printer))
+    block_on_run(|_| run_rounds(args, printer))
 }
 
 /// How a round ended.

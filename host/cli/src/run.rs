@@ -16,8 +16,10 @@ use strata_host::launch::{
 use strata_host::manifest::operator::{in_force, policy_files};
 use strata_host::manifest::{Overrides, find_team_file};
 use strata_host::public_event::{EventLine, may_be_warning};
+use strata_host::runtime_context::in_context_of;
 use strata_host::services::models::{RECORD_BEGINNING, StreamObserverFactory};
 use strata_host::storage::{ReplacePolicy, StorageLocation, resolve_link};
+use tokio::runtime::{self, Handle, Runtime};
 use tokio::sync::watch;
 
 use super::edit_notices::{note_edited_team_file, warn_edited};
@@ -52,35 +54,45 @@ pub(super) fn run(args: RunArgs, verbose: u8, printer: &Printer) -> Result<u8, C
     let printer = &printer.with_verbosity(verbosity);
     let shown = (verbose > 0 && !args.quiet && !args.json)
         .then(|| reply_view::reply_observers(printer.clone()));
-    block_on_run(launch_and_run(args, shown, printer))
+    block_on_run(|calls| launch_and_run(args, shown, printer, calls))
 }
 
-/// Runs a future that runs teams, to its end.
-pub(super) fn block_on_run(
-    work: impl Future<Output = Result<u8, CommandFailure>>,
+/// Runs the future that `work` returns, which runs teams, to its end. `work` is given the runtime of
+/// this thread, for calls, which are then handed to no other thread. Everything else belongs to a
+/// runtime with several threads, which goes on while this thread is busy.
+pub(super) fn block_on_run<F: Future<Output = Result<u8, CommandFailure>>>(
+    work: impl FnOnce(Handle) -> F,
 ) -> Result<u8, CommandFailure> {
-    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    let mut shared = runtime::Builder::new_multi_thread();
     // Guests yield only at epochs, so timers and signals are polled at every turn.
-    let runtime = runtime
+    let shared = start_runtime(shared.event_interval(1))?;
+    let own = start_runtime(&mut runtime::Builder::new_current_thread())?;
+    let work = in_context_of(shared.handle().clone(), work(own.handle().clone()));
+    let code = own.block_on(work);
+    // The end of the process must not wait for an action that hangs in the host, or for a name that
+    // is not resolved.
+    own.shutdown_background();
+    shared.shutdown_background();
+    code
+}
+
+fn start_runtime(builder: &mut runtime::Builder) -> Result<Runtime, CommandFailure> {
+    let runtime = builder
         .enable_all()
-        .event_interval(1)
         .thread_keep_alive(THREAD_KEEP_ALIVE)
-        .build();
-    let runtime = runtime
+        .build()
         .map_err(|error| CommandFailure::internal(format!("cannot start the runtime: {error}")))?;
     // Starts one thread of the blocking pool now. If a limit prevents further threads later, it
     // does all blocking work, one item at a time.
     drop(runtime.spawn_blocking(|| ()));
-    let code = runtime.block_on(work);
-    // The end of the process must not wait for an action that hangs in the host.
-    runtime.shutdown_background();
-    code
+    Ok(runtime)
 }
 
 async fn launch_and_run(
     args: RunArgs,
     shown: Option<StreamObserverFactory>,
     printer: &Printer,
+    calls: Handle,
 ) -> Result<u8, CommandFailure> {
     let signals = Signals::subscribe()?;
     let live = LiveView::at_terminal(printer);
@@ -111,6 +123,7 @@ async fn launch_and_run(
     }
     run.set_when_idle(args.when_idle());
     run.set_alone();
+    run.make_calls_in(calls);
     if let Some(metrics) = metrics {
         run.record_metrics(metrics);
     }

@@ -23,7 +23,7 @@ pub(super) fn run(args: &TryArgs, verbose: u8, printer: &Printer) -> Result<u8, 
     let is_verbose = verbose > 0 && !args.quiet && !args.json;
     // What a run reports about each action would only repeat the result here.
     let quiet = printer.with_verbosity(Verbosity::Quiet);
-    block_on_run(async {
+    block_on_run(|_| async {
         let signals = Signals::subscribe()?;
         let mut run = prepare(args, &quiet, printer)?;
         if is_verbose {

@@ -48,7 +48,7 @@ pub(super) fn worker(args: WorkerArgs, printer: &Printer) -> Result<u8, CommandF
         false => Verbosity::Normal,
     };
     let printer = printer.with_verbosity(verbosity);
-    block_on_run(async move {
+    block_on_run(|_| async move {
         let signals = Signals::subscribe()?;
         signals.set_runs_started(settings.drain);
         let databases: Vec<String> = settings.databases.iter().map(ToString::to_string).collect();

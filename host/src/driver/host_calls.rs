@@ -27,11 +27,13 @@ use strata_core::record::spending::{Amount, Reservation};
 use strata_core::record::work::CallKey;
 use strata_core::state::environment::Environment;
 use strata_core::team::Team;
+use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tracing::{Instrument, Span};
 
 use super::spans::{self, Spans};
 use crate::gateway::{Allowance, AttemptId, HostAnswer};
+use crate::runtime_context::in_context_of;
 use crate::services::models::{StreamObserver, StreamObserverFactory};
 use crate::services::outbound::{OutboundCall, OutboundResult, SendContext};
 use crate::storage::{CapCharge, LeaseStatus, RunCaps};
@@ -63,6 +65,9 @@ pub(super) struct HostCalls {
     /// Creates an observer for each call that is sent. It is notified of the call and receives a
     /// model's reply while it is streamed.
     observer_factory: Option<StreamObserverFactory>,
+    /// The runtime to which the connections and timers of calls belong; `None` for the one in whose
+    /// context the driver is polled.
+    runtime: Option<Handle>,
     /// The caps above the run.
     caps: RunCaps,
     /// Whether a call waits until more of a cap is free.
@@ -142,6 +147,11 @@ impl HostCalls {
     /// Sets the factory of observers.
     pub(super) fn set_observer_factory(&mut self, factory: StreamObserverFactory) {
         self.observer_factory = Some(factory);
+    }
+
+    /// Sets the runtime to which the connections and timers of calls belong.
+    pub(super) fn set_runtime(&mut self, runtime: Handle) {
+        self.runtime = Some(runtime);
     }
 
     /// Sets the caps above the run.
@@ -438,6 +448,10 @@ impl HostCalls {
             allowance,
             observer: observer.with_dispatch_state(dispatch_state),
         });
+        let result = match &self.runtime {
+            Some(runtime) => Box::pin(in_context_of(runtime.clone(), result)),
+            None => result,
+        };
         let span = spans.host_call(attempt.call, kind, &summary);
         self.sent.push(Box::pin(async move {
             let result = tokio::select! {

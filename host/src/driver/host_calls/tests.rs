@@ -1,13 +1,14 @@
 //! Tests of the host calls of an attempt, with calls that answer as the test says.
 
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use strata_core::record::host_call::{CallOutcome, Intent, LostAnswerPolicy};
 use strata_core::record::json::Json;
 use strata_core::record::money::Usd;
+use tokio::runtime;
 use tokio::sync::watch;
 
 use super::attempt_calls::local_record;
@@ -27,6 +28,8 @@ struct TestCall {
     is_answered: bool,
     /// How often its cost was estimated.
     estimates: Arc<AtomicU32>,
+    /// The runtime in whose context it was made.
+    runtime: Arc<OnceLock<runtime::Id>>,
 }
 
 impl TestCall {
@@ -37,6 +40,7 @@ impl TestCall {
             cost: None,
             is_answered: true,
             estimates: Arc::default(),
+            runtime: Arc::default(),
         }
     }
 
@@ -100,7 +104,12 @@ impl OutboundCall for TestCall {
             cost: self.cost.map_or(Usd::ZERO, |(_, cost)| cost),
             ..OutboundResult::answered(answer(self.digest))
         };
-        Box::pin(std::future::ready(result))
+        Box::pin(async move {
+            if let Ok(current) = Handle::try_current() {
+                let _ = self.runtime.set(current.id());
+            }
+            result
+        })
     }
 
     fn answer_bytes(&self, response: &Json) -> usize {
@@ -240,6 +249,25 @@ async fn recorded_answers_are_served_and_other_calls_are_made() {
     let answers = texts(reply.await.expect("an answer"));
     assert_eq!(answers, ["\"recorded\"", "\"b\""]);
     assert!(!fixture.calls.waits_for_flush());
+}
+
+#[test]
+fn calls_are_made_in_the_runtime_that_was_set_for_them() {
+    let runtime = || runtime::Builder::new_current_thread().build().unwrap();
+    let (polling, own) = (runtime(), runtime());
+    let made_in = |fixture: &mut Fixture| {
+        let call = TestCall::read("a");
+        let seen = Arc::clone(&call.runtime);
+        let _answer = fixture.submit(vec![call]);
+        fixture.send_ready();
+        polling.block_on(fixture.complete_next());
+        seen.get().copied()
+    };
+    let mut fixture = Fixture::new(ROLE);
+    assert_eq!(made_in(&mut fixture), Some(polling.handle().id()));
+    let mut fixture = Fixture::new(ROLE);
+    fixture.calls.set_runtime(own.handle().clone());
+    assert_eq!(made_in(&mut fixture), Some(own.handle().id()));
 }
 
 #[tokio::test]
