@@ -128,7 +128,9 @@ impl Json {
 
 impl From<Value> for Json {
     fn from(value: Value) -> Self {
-        Self::from_text(value.to_string())
+        // `Display` writes the same text, but passes each piece of it through a formatter.
+        let text = serde_json::to_string(&value);
+        Self::from_text(text.unwrap_or_else(|_| value.to_string()))
     }
 }
 
