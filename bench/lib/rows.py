@@ -189,6 +189,20 @@ def call(bench: Bench) -> Row:
                f"raw wasmtime {time(raw)}")
 
 
+def calls(bench: Bench) -> list[Row]:
+    found = [bench.host.table("calls", bench.place(), bench.few(2000, 200)) for _ in range(bench.rounds)]
+    at = lambda name: median([f[f"{name}_us"] for f in found])  # noqa: E731
+    scripted, model, http = at("scripted"), at("model"), at("http")
+    over = median([f["model_us"] - f["bare_model_us"] for f in found])
+    return [
+        Row("a call of a model beyond its step, survives `kill -9`: its reply is in a file", time(scripted), "≤ 35 µs", scripted <= 35),
+        Row("the same over HTTP on loopback", f"{time(model)}; {time(over)} beyond the exchange", "≤ 35 µs beyond", over <= 35,
+            f"reqwest, one thread {time(at('bare_model'))}"),
+        Row("an HTTP call on loopback, survives `kill -9`", f"{time(http)}, {ratio(http / at('bare_http'))} bare", "≤ 110 µs", http <= 110,
+            f"reqwest, one thread {time(at('bare_http'))}"),
+    ]
+
+
 @dataclass
 class Language:
     """A language of actions, with an action and a script that return the length of their text."""

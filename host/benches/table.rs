@@ -13,6 +13,8 @@ use anyhow::{Context, bail};
 mod bare;
 #[path = "table/call.rs"]
 mod call;
+#[path = "table/calls.rs"]
+mod calls;
 #[path = "table/chain.rs"]
 mod chain;
 #[path = "table/run.rs"]
@@ -30,7 +32,7 @@ fn main() -> anyhow::Result<()> {
     let [what, dir, probe, numbers @ ..] = given.as_slice() else {
         // `cargo bench` prints a usage message instead of failing.
         println!(
-            "usage: table call|full|process|growth|wide|teams|ring|crowd DIR PROBE NUMBER…   (see bench/run)"
+            "usage: table call|calls|full|process|growth|wide|teams|ring|crowd DIR PROBE NUMBER…   (see bench/run)"
         );
         return Ok(());
     };
@@ -48,6 +50,7 @@ fn main() -> anyhow::Result<()> {
     let place = run::Place { dir, probe };
     let found = match (what.as_str(), numbers.as_slice()) {
         ("call", []) => call::call()?,
+        ("calls", [count]) => calls::calls(&place, *count)?,
         ("full", [steps]) => chain::full(&place, *steps)?,
         ("process", [steps]) => chain::process(&place, *steps)?,
         ("growth", [steps]) => chain::growth(&place, *steps)?,
