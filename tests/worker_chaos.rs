@@ -210,10 +210,10 @@ fn runs_end_as_if_nothing_had_happened_whatever_happens_to_workers_and_the_serve
     cluster.stop();
     let (mut resumed, mut recorded) = (0, 0);
     for run in 0..runs {
-        let ended = EndedRun::read(&post, run, seed);
+        let ended = EndedRun::read(&post, run, seed, cluster.went_back > 0);
         let questions = unsent.questions.iter();
         let questions: Vec<&Question> = questions.filter(|one| one.run == run).collect();
-        ended.check(&questions, cluster.went_back > 0);
+        ended.check(&questions);
         resumed += ended.resumed();
         recorded += TeamKind::of(run).prompts().len();
     }
