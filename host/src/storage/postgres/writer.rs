@@ -33,6 +33,9 @@ const WRITERS: usize = 2;
 /// that is much larger makes the others wait.
 const MAX_BATCH: usize = 256;
 const MAX_BATCH_BYTES: u64 = 16 << 20;
+/// What a connection needs that uses a prepared statement: one plan for all uses, because planning takes several times
+/// as long as the rest, and none that reads a whole table, because a table grows.
+const PLANNING: &str = "SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off";
 /// After how many uses the statement is planned again, at first and at most: the best plan depends on
 /// the size of the tables.
 const FIRST_REPLAN: u32 = 16;
@@ -344,8 +347,12 @@ impl Writer {
 
     async fn client(&mut self) -> Result<&Client, StatementError> {
         if self.client.is_none() {
-            let connected = connect(self.url.clone(), None).await;
-            self.client = Some(connected?);
+            let connected = connect(self.url.clone(), None).await?;
+            if self.url.can_prepare {
+                let set = connected.batch_execute(PLANNING).await;
+                set.map_err(|error| statement_error(&self.path, "write", &error))?;
+            }
+            self.client = Some(connected);
         }
         match &self.client {
             Some(client) => Ok(client),
