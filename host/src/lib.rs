@@ -43,6 +43,7 @@
 
 mod abort_on_drop;
 pub mod blob;
+mod boot;
 #[cfg(feature = "build")]
 pub mod build;
 #[cfg(not(feature = "build"))]

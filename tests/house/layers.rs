@@ -21,6 +21,7 @@ const HOST_LAYERS: &[&[&str]] = &[
     &[
         "abort_on_drop",
         "blob",
+        "boot",
         "caches",
         "children",
         "clock",

@@ -12,8 +12,8 @@ use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 
+use crate::boot;
 use crate::storage::directory::names::SideFile;
 use crate::storage::error::StoreError;
 use crate::storage::file;
@@ -122,11 +122,8 @@ impl WriteProgress {
 
 /// Returns the id of the current boot of this machine.
 fn current_boot() -> BootId {
-    static BOOT_ID: OnceLock<BootId> = OnceLock::new();
-    *BOOT_ID.get_or_init(|| {
-        let id = std::fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-        id.first_chunk().copied().unwrap_or([0; BOOT_ID_BYTES])
-    })
+    let id = boot::id().unwrap_or_default().as_bytes();
+    id.first_chunk().copied().unwrap_or([0; BOOT_ID_BYTES])
 }
 
 /// The file, for the process that writes the database. It is dropped after the database is closed:

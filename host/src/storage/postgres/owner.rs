@@ -16,6 +16,7 @@ use super::connection::Connection;
 use super::heartbeat::OwnerHeartbeat;
 use super::schema::{RECORD_FORMAT, SchemaState, require_known_format, schema_state};
 use super::silence::Silence;
+use crate::boot;
 use crate::random_id::random_name;
 use crate::storage::caps::{CapAccounts, CapScope};
 use crate::storage::database_url::DatabaseUrl;
@@ -393,10 +394,9 @@ impl ProcessIdentity {
 /// Returns a name for this boot of this machine, and the namespace of process ids in it. Empty if it is
 /// not known.
 fn this_machine() -> String {
-    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
     let namespace = std::fs::read_link("/proc/self/ns/pid");
-    match (boot, namespace) {
-        (Ok(boot), Ok(namespace)) => format!("{} {}", boot.trim(), namespace.display()),
+    match (boot::id(), namespace) {
+        (Some(boot), Ok(namespace)) => format!("{boot} {}", namespace.display()),
         _ => String::new(),
     }
 }
