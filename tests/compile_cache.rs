@@ -41,8 +41,9 @@ fn compiled(ended: &Ended) -> usize {
 fn kept(place: &Workspace) -> PathBuf {
     let files = fs::read_dir(place.path("cache/strata-host/compiled")).unwrap();
     let files = files.map(|file| file.unwrap().path());
+    let holds_code = |file: &fs::Metadata| file.is_file() && file.len() > 0;
     let mut files: Vec<_> = files
-        .filter(|file| fs::metadata(file).unwrap().len() > 0)
+        .filter(|file| holds_code(&fs::metadata(file).unwrap()))
         .collect();
     assert_eq!(files.len(), 1, "{files:?}");
     files.remove(0)

@@ -65,6 +65,7 @@ pub mod gateway;
 mod golden;
 pub mod graph;
 pub mod interface;
+mod known_files;
 pub mod launch;
 pub mod live;
 pub mod manifest;

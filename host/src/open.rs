@@ -36,12 +36,17 @@ pub fn read(path: &Path) -> io::Result<Vec<u8>> {
 /// Returns the bytes of a regular file of at most `limit` bytes, or its length as the inner error if it
 /// is longer. The length is compared before anything is read.
 pub fn read_bounded(path: &Path, limit: u64) -> io::Result<Result<Vec<u8>, u64>> {
-    let file = regular(path)?;
+    read_file_bounded(&regular(path)?, limit)
+}
+
+/// Does the same with an open file, from where it was read to.
+pub(crate) fn read_file_bounded(file: &File, limit: u64) -> io::Result<Result<Vec<u8>, u64>> {
     let length = file.metadata()?.len();
     if length > limit {
         return Ok(Err(length));
     }
-    let mut bytes = Vec::new();
+    // The file may grow while it is read.
+    let mut bytes = Vec::with_capacity(usize::try_from(length).map_err(io::Error::other)?);
     file.take(limit + 1).read_to_end(&mut bytes)?;
     Ok(if bytes.len() as u64 > limit {
         Err(bytes.len() as u64)

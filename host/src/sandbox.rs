@@ -29,8 +29,8 @@ pub use capability::files::{
     Directories, HiddenStorage, PlaceError, PlacementOutcome, resolve_links,
 };
 pub use component::{
-    ComponentInfo, ComponentManifest, Exports, InterpreterComponent, LoadError, ScriptFile,
-    WasmSandbox,
+    ComponentBytes, ComponentInfo, ComponentManifest, Exports, InterpreterComponent, LoadError,
+    ScriptFile, WasmSandbox,
 };
 pub(crate) use convert::MAX_PARTS;
 pub use engine::{Allocation, CacheHealth, Metering};

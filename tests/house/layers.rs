@@ -31,6 +31,7 @@ const HOST_LAYERS: &[&[&str]] = &[
         "error_causes",
         "excerpt",
         "golden",
+        "known_files",
         "media_type",
         "open",
         "random_id",

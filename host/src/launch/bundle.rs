@@ -6,11 +6,12 @@ use std::sync::Arc;
 
 use strata_core::record::id::Digest;
 
-use super::source::{ComponentSource, KnownDigests};
+use super::source::{ComponentSource, UnloadableComponent};
 use super::{LaunchError, Notice};
 use crate::blob::{Blobs, digest_of};
 use crate::bundle::{COMPONENTS, MAX_BYTES, MAX_FILES, TEAM, WORKSPACE, saved_path};
 use crate::display_path::{absolute_path, display_path};
+use crate::known_files::KnownFiles;
 use crate::manifest::Definition;
 use crate::manifest::submission::relative_directory;
 use crate::open;
@@ -77,10 +78,12 @@ impl Bundle {
             let busy = &mut |line: &str| report(Notice::Busy(line));
             let limit = plugin.limits.component_bytes;
             // What is submitted is computed from the bytes.
-            let known = KnownDigests::none();
-            let source = ComponentSource::read(component, limit, &definition.trust, &known, busy);
-            let source =
-                source.map_err(|why| LaunchError::InvalidInput(why.message_with_advice(plugin)))?;
+            let known = KnownFiles::none();
+            let source = ComponentSource::find(component, limit, &definition.trust, &known, busy);
+            let refuse = |why: UnloadableComponent| {
+                LaunchError::InvalidInput(why.message_with_advice(plugin))
+            };
+            let source = source.map_err(refuse)?;
             let entry = source.lock_entry();
             if script::is_passed_script(component) {
                 lock.set(LockedName::for_component(component, None, base), entry);
@@ -88,7 +91,10 @@ impl Bundle {
             }
             let (file, bytes) = match script::is_script(component) && !component.is_dir() {
                 true => (component.clone(), self.read(component)?),
-                false => (source.file, source.bytes),
+                false => {
+                    let bytes = source.bytes().map_err(refuse)?.to_owned();
+                    (source.file().to_owned(), bytes)
+                }
             };
             let name = file.file_name().unwrap_or_default().to_string_lossy();
             let path = format!("{COMPONENTS}/{}/{name}", &digest_of(&bytes).0[..16]);

@@ -12,11 +12,12 @@ use std::time::Duration;
 use strata_core::record::id::{ActionId, Digest, RoleId, Slot, SlotKind};
 use strata_core::team::React;
 
-use super::source::{ComponentSource, KnownDigests, UnloadableComponent};
+use super::source::{ComponentSource, UnloadableComponent, known_digests};
 use super::{LaunchError, Notice};
 use crate::bundle::path_in_bundle;
 use crate::driver::HostServices;
 use crate::interface::component;
+use crate::known_files::KnownFiles;
 use crate::manifest::{
     Definition, Diagnostic, Diagnostics, grantable_capabilities, is_always_available, line_to_add,
 };
@@ -54,7 +55,7 @@ impl Components {
             definition,
             sandbox,
             lock,
-            known_digests: KnownDigests::of_user(),
+            known_digests: known_digests(),
             sources: BTreeMap::new(),
             loaded: BTreeMap::new(),
         };
@@ -205,7 +206,7 @@ struct ComponentLoader<'a> {
     definition: &'a Definition,
     sandbox: &'a WasmSandbox,
     lock: Option<ComponentLock>,
-    known_digests: KnownDigests,
+    known_digests: KnownFiles,
     sources: BTreeMap<(PathBuf, u64), Result<ComponentSource, UnloadableComponent>>,
     loaded: BTreeMap<LoadKey, Result<ComponentInfo, UnloadableComponent>>,
 }
@@ -291,7 +292,7 @@ impl ComponentLoader<'_> {
         let limit = plugin.limits.component_bytes;
         let read = || {
             let (trusted, known) = (&definition.trust, &self.known_digests);
-            ComponentSource::read(path, limit, trusted, known, &mut |line| {
+            ComponentSource::find(path, limit, trusted, known, &mut |line| {
                 report(Notice::Busy(line))
             })
         };
@@ -321,7 +322,8 @@ impl ComponentLoader<'_> {
             );
             checked.map_err(|error| uncallable_function(definition, slot, &error))?;
             // A plain component has no manifest. The documentation of its function is used instead.
-            info.manifest = Arc::new(component::function_manifest(&source.bytes, function));
+            let bytes = source.bytes().map_err(|why| refuse(&why))?;
+            info.manifest = Arc::new(component::function_manifest(bytes, function));
         }
         check_exports_and_grants(definition, slot, plugin, &info)?;
         if plugin.function.is_none() {

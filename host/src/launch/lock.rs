@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use super::LaunchError;
-use super::source::{ComponentSource, KnownDigests};
+use super::source::ComponentSource;
+use crate::known_files::KnownFiles;
 use crate::manifest::operator::OperatorPolicy;
 use crate::manifest::{Definition, Diagnostics};
 use crate::plugin::Plugin;
@@ -45,12 +46,12 @@ pub fn lock_components(
         .iter()
         .filter(|(slot, plugin)| seen.insert(name(**slot, plugin)))
     {
-        let source = match ComponentSource::read(
+        let source = match ComponentSource::find(
             &plugin.component,
             plugin.limits.component_bytes,
             &definition.trust,
             // What is locked is computed from the bytes.
-            &KnownDigests::none(),
+            &KnownFiles::none(),
             report,
         ) {
             Ok(source) => source,

@@ -1,65 +1,64 @@
-//! Obtains the bytes of a component: reads them, or builds the component first. For a script, these
-//! are the bytes of its interpreter. Only the digest of the bytes is computed here; they are not
-//! parsed.
+//! Obtains a component: finds its file, or builds it first. For a script, this is the file of its
+//! interpreter. Only the digest of the bytes is computed here; they are not parsed, and mostly not
+//! even read (`component_file`).
 
-mod known_digests;
+mod component_file;
 
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 
 use strata_core::record::id::Digest;
 
-use crate::blob::digest_of;
 use crate::build::{self, script::BuiltInterpreter};
+use crate::caches::CacheName;
 use crate::display_path::display_path;
+use crate::known_files::KnownFiles;
 use crate::open;
 use crate::plugin::script::{self, ScriptLanguage};
 use crate::plugin::{LimitReached, Limits, Plugin};
 use crate::sandbox::{
-    ComponentInfo, InterpreterComponent, LoadError, Metering, ScriptFile, WasmSandbox,
+    ComponentBytes, ComponentInfo, InterpreterComponent, LoadError, Metering, ScriptFile,
+    WasmSandbox,
 };
 use crate::trust::lock::LockedComponent;
 use crate::trust::signature::{TrustedKeys, UntrustedComponent};
+use crate::user;
 
-use known_digests::FileState;
-pub(super) use known_digests::KnownDigests;
+use component_file::ComponentFile;
 
 /// The maximum size of a script in bytes. A script is passed with each call; anything larger is a
 /// bundle and should be built.
 const MAX_SCRIPT_BYTES: u64 = 1 << 20;
 
 /// The size in bytes above which compiling a component takes seconds.
-const SLOW_COMPILE_BYTES: usize = 4 << 20;
+const SLOW_COMPILE_BYTES: u64 = 4 << 20;
 
 /// What a team file names as a component.
 pub(super) struct ComponentSource {
-    /// The file that was read. If the team file names a directory, this is the built component.
-    pub(super) file: PathBuf,
-    /// The bytes of the component, or of the interpreter of a script.
-    pub(super) bytes: Vec<u8>,
-    script: Option<ScriptWithInterpreter>,
+    /// The component, or the interpreter of a script. If the team file names a directory, this is the
+    /// built component.
+    file: ComponentFile,
+    script: Option<ScriptFile>,
     /// The digest of everything that is run.
     pub(super) digest: Digest,
     /// Whether a trusted key has signed it.
     pub(super) signed: Result<(), Box<UntrustedComponent>>,
 }
 
-/// A script and its interpreter.
-struct ScriptWithInterpreter {
-    script: ScriptFile,
-    /// The digest of the interpreter, under which its compiled code is cached.
-    interpreter: Digest,
+/// Returns the digests of component files that are remembered for this user.
+pub(super) fn known_digests() -> KnownFiles {
+    user::cache_dir().map_or_else(KnownFiles::none, |cache| {
+        KnownFiles::in_directory(&CacheName::Digests.path_in(&cache))
+    })
 }
 
 impl ComponentSource {
-    /// Reads a component of at most `limit` bytes. A directory is built first. `report` receives
-    /// the slow operations that begin.
-    pub(super) fn read(
+    /// Finds a component of at most `limit` bytes. A directory is built first. `known` has digests of
+    /// files, which are not read for them. `report` receives the slow operations that begin.
+    pub(super) fn find(
         component: &Path,
         limit: u64,
         trusted: &TrustedKeys,
-        known: &KnownDigests,
+        known: &KnownFiles,
         report: &mut dyn FnMut(&str),
     ) -> Result<Self, UnloadableComponent> {
         if let Some(language) = ScriptLanguage::from_path(component)
@@ -67,7 +66,7 @@ impl ComponentSource {
         {
             let interpreter = build::script::interpreter(language, report);
             let interpreter = interpreter.map_err(|error| error.to_string())?;
-            return Self::read_script(component, interpreter, limit, trusted, known);
+            return Self::find_script(component, interpreter, limit, trusted, known);
         }
         let file = if component.is_dir() {
             build::build(component, report)
@@ -76,25 +75,27 @@ impl ComponentSource {
         } else {
             component.to_owned()
         };
-        let ComponentBytes { bytes, digest } = read_component_bytes(&file, limit, known)?;
-        let signed = trusted.check(&file, &bytes, &digest);
+        let file = ComponentFile::open(&file, limit, known)?;
+        let signed_bytes = match trusted.require_signatures() {
+            true => file.bytes()?,
+            false => &[],
+        };
         Ok(Self {
-            file,
-            bytes,
+            signed: trusted.check(file.path(), signed_bytes, file.digest()),
+            digest: file.digest().clone(),
             script: None,
-            digest,
-            signed,
+            file,
         })
     }
 
-    /// Reads a script. Its signature is that of its author; the interpreter is the host's own. A
+    /// Finds a script. Its signature is that of its author; the interpreter is the host's own. A
     /// script that arrives in a message has no signature.
-    fn read_script(
+    fn find_script(
         path: &Path,
         interpreter: BuiltInterpreter,
         limit: u64,
         trusted: &TrustedKeys,
-        known: &KnownDigests,
+        known: &KnownFiles,
     ) -> Result<Self, UnloadableComponent> {
         let written = if script::is_passed_script(path) {
             None
@@ -102,13 +103,10 @@ impl ComponentSource {
             Some(read_text(path)?)
         };
         let BuiltInterpreter {
-            component: file,
+            component,
             source_digest: made_from,
         } = interpreter;
-        let ComponentBytes {
-            bytes,
-            digest: interpreter,
-        } = read_component_bytes(&file, limit, known)?;
+        let file = ComponentFile::open(&component, limit, known)?;
         let name = path
             .file_name()
             .unwrap_or_default()
@@ -128,27 +126,31 @@ impl ComponentSource {
         );
         Ok(Self {
             file,
-            bytes,
-            script: Some(ScriptWithInterpreter {
-                script,
-                interpreter,
-            }),
+            script: Some(script),
             digest,
             signed,
         })
     }
 
+    /// Returns the file of the component, or of the interpreter of a script.
+    pub(super) fn file(&self) -> &Path {
+        self.file.path()
+    }
+
+    /// Returns the bytes of the component, or of the interpreter of a script.
+    pub(super) fn bytes(&self) -> Result<&[u8], UnloadableComponent> {
+        self.file.bytes()
+    }
+
     /// Returns the notice to display while it is compiled, if that takes a while.
     pub(super) fn compile_notice(&self, sandbox: &WasmSandbox, plugin: &Plugin) -> Option<String> {
-        let (name, digest) = match &self.script {
-            Some(ScriptWithInterpreter {
-                script,
-                interpreter,
-            }) => (format!("the interpreter of {}", script.name), interpreter),
-            None => (display_path(&self.file), &self.digest),
+        let name = match &self.script {
+            Some(script) => format!("the interpreter of {}", script.name),
+            None => display_path(self.file()),
         };
-        let waits = self.bytes.len() > SLOW_COMPILE_BYTES
-            && !sandbox.is_compiled(digest, Metering::for_limits(&plugin.limits));
+        let metering = Metering::for_limits(&plugin.limits);
+        let waits = self.file.size() > SLOW_COMPILE_BYTES
+            && !sandbox.is_compiled(self.file.digest(), metering);
         waits.then(|| format!("compiling {name} to machine code, once"))
     }
 
@@ -161,26 +163,20 @@ impl ComponentSource {
         let (metering, limits) = (Metering::for_limits(&plugin.limits), &plugin.limits);
         let loaded = match (&self.script, &plugin.function) {
             (None, None) => {
-                sandbox.load_with_digest(self.digest.clone(), &self.bytes, metering, limits)
+                sandbox.load_with_digest(self.digest.clone(), &self.file, metering, limits)
             }
             (None, Some(_)) => {
-                sandbox.load_without_handler(self.digest.clone(), &self.bytes, metering, limits)
+                sandbox.load_without_handler(self.digest.clone(), &self.file, metering, limits)
             }
-            (
-                Some(ScriptWithInterpreter {
-                    script,
-                    interpreter,
-                }),
-                _,
-            ) => {
+            (Some(script), _) => {
                 let interpreter = InterpreterComponent {
-                    digest: interpreter,
-                    bytes: &self.bytes,
+                    digest: self.file.digest(),
+                    bytes: &self.file,
                 };
                 sandbox.load_script(script, &self.digest, interpreter, metering, limits)
             }
         };
-        loaded.map_err(|error| UnloadableComponent::from_load_error(&self.file, &error))
+        loaded.map_err(|error| UnloadableComponent::from_load_error(self.file(), &error))
     }
 
     /// Returns its entry for the lock file.
@@ -188,45 +184,14 @@ impl ComponentSource {
         // For a script, only the size of the script counts, because the interpreter's size varies
         // between builds.
         let size = match &self.script {
-            Some(interpreted) => interpreted.script.text.as_ref().map_or(0, String::len),
-            None => self.bytes.len(),
+            Some(script) => script.text.as_ref().map_or(0, |text| text.len() as u64),
+            None => self.file.size(),
         };
         LockedComponent {
             sha256: self.digest.clone(),
-            size: size as u64,
+            size,
         }
     }
-}
-
-/// The bytes of a component, with their digest.
-struct ComponentBytes {
-    bytes: Vec<u8>,
-    digest: Digest,
-}
-
-fn read_component_bytes(
-    file: &Path,
-    limit: u64,
-    known: &KnownDigests,
-) -> Result<ComponentBytes, UnloadableComponent> {
-    let unreadable = |error: io::Error| {
-        format!(
-            "cannot read the component `{}`: {error}",
-            display_path(file)
-        )
-    };
-    // If the file is in the same state before and after, so it was while it was read.
-    let state = || fs::metadata(file).map(|meta| FileState::from_metadata(&meta));
-    let before = state().ok();
-    let read = open::read_bounded(file, limit).map_err(unreadable)?;
-    let bytes = read.map_err(|length| {
-        UnloadableComponent::from_load_error(file, &LoadError::TooLarge { length, limit })
-    })?;
-    let digest = match (before, state()) {
-        (Some(before), Ok(after)) if after == before => known.digest(&before, &bytes),
-        _ => digest_of(&bytes),
-    };
-    Ok(ComponentBytes { bytes, digest })
 }
 
 fn read_text(script: &Path) -> Result<String, UnloadableComponent> {
@@ -256,10 +221,11 @@ pub fn read_component(
         return Err(format!("`{}` is a script, not a component", path.display()));
     }
     let limit = Limits::default().component_bytes;
-    let (trusted, known) = (TrustedKeys::default(), KnownDigests::none());
-    let source = ComponentSource::read(path, limit, &trusted, &known, report)
+    let (trusted, known) = (TrustedKeys::default(), KnownFiles::none());
+    let source = ComponentSource::find(path, limit, &trusted, &known, report)
         .map_err(|error| error.message)?;
-    Ok((source.file, source.bytes))
+    let bytes = source.bytes().map_err(|error| error.message)?;
+    Ok((source.file().to_owned(), bytes.to_owned()))
 }
 
 /// The reason why a component cannot be loaded.

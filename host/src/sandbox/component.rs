@@ -13,6 +13,7 @@ use tokio::sync::Semaphore;
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
+use super::debug_info::DebugInfo;
 use super::engine::cache::CompileCache;
 use super::engine::{Allocation, CacheHealth, Engines, Metering, SandboxUse};
 use super::foreign_component::FunctionError;
@@ -21,6 +22,7 @@ use crate::blob::digest_of;
 use crate::gateway::Gateway;
 use crate::plugin::Limits;
 
+pub use component_bytes::ComponentBytes;
 pub(super) use linked::LinkedComponent;
 pub use load_error::LoadError;
 use registry::{LoadedComponent, SharedComponents, TeamComponents};
@@ -28,6 +30,7 @@ pub use script::{InterpreterComponent, ScriptFile};
 pub(super) use translation::LoadedScript;
 
 mod compile;
+mod component_bytes;
 mod describe;
 mod linked;
 mod load_error;
@@ -105,6 +108,15 @@ struct SandboxInner {
     /// Held while a component describes itself. Only one does so at a time, so that it never takes
     /// the slot of an attempt.
     describing: Mutex<()>,
+}
+
+/// What is cached beside the code of a component.
+#[derive(Serialize, Deserialize)]
+struct CachedDescription {
+    #[serde(flatten)]
+    manifest: ComponentManifest,
+    /// Whether its bytes contain debug information, which is not cached.
+    has_debug_info: bool,
 }
 
 /// The purpose of loading a component.
@@ -202,14 +214,15 @@ impl WasmSandbox {
         metering: Metering,
         limits: &Limits,
     ) -> Result<ComponentInfo, LoadError> {
-        self.load_with_digest(digest_of(bytes), bytes, metering, limits)
+        self.load_with_digest(digest_of(bytes), &bytes, metering, limits)
     }
 
-    /// Like `load_within`, if the digest of the bytes is known already.
+    /// Like `load_within`, if the digest of the bytes is known already. The bytes are only read if they
+    /// are needed.
     pub fn load_with_digest(
         &self,
         digest: Digest,
-        bytes: &[u8],
+        bytes: &dyn ComponentBytes,
         metering: Metering,
         limits: &Limits,
     ) -> Result<ComponentInfo, LoadError> {
@@ -221,7 +234,7 @@ impl WasmSandbox {
     pub fn load_without_handler(
         &self,
         digest: Digest,
-        bytes: &[u8],
+        bytes: &dyn ComponentBytes,
         metering: Metering,
         limits: &Limits,
     ) -> Result<ComponentInfo, LoadError> {
@@ -247,12 +260,11 @@ impl WasmSandbox {
         &self,
         wanted: LoadPurpose,
         digest: Digest,
-        bytes: &[u8],
+        bytes: &dyn ComponentBytes,
         metering: Metering,
         limits: &Limits,
     ) -> Result<ComponentInfo, LoadError> {
-        load_error::check_header(bytes)?;
-        compile::check_size(bytes, limits)?;
+        compile::check_size(bytes.size(), limits)?;
         let component = match self.find_loaded(&digest, metering) {
             Some(component) => component,
             None => self.register(
@@ -287,7 +299,7 @@ impl WasmSandbox {
 
     fn compile_or_load_cached(
         &self,
-        bytes: &[u8],
+        bytes: &dyn ComponentBytes,
         digest: &Digest,
         metering: Metering,
         limits: &Limits,
@@ -295,29 +307,37 @@ impl WasmSandbox {
         let engine = self.inner.engines.get(metering)?;
         let ticker = self.inner.engines.ticker();
         let key = self.inner.cache.key(digest, engine);
-        let load_from_cache = || {
-            let (component, manifest) = self.load_cached(engine, &key)?;
-            Some(
-                LinkedComponent::new(&component, bytes, metering, ticker)
-                    .map(|linked| loaded_component(linked, digest, manifest)),
-            )
+        let load_from_cache = || -> Result<Option<LoadedComponent>, LoadError> {
+            let Some((component, description)) = self.load_cached(engine, &key) else {
+                return Ok(None);
+            };
+            let debug_info = match description.has_debug_info {
+                true => DebugInfo::collect(bytes.read()?),
+                false => DebugInfo::default(),
+            };
+            let linked = LinkedComponent::new(&component, debug_info, metering, ticker)?;
+            Ok(Some(loaded_component(linked, digest, description.manifest)))
         };
-        if let Some(loaded) = load_from_cache() {
-            return loaded;
+        if let Some(loaded) = load_from_cache()? {
+            return Ok(loaded);
         }
         // If another process is compiling the component, this waits for it and then finds it in the
         // cache.
         let _turn = self.inner.cache.lock_for_compiling(digest);
-        if let Some(loaded) = load_from_cache() {
-            return loaded;
+        if let Some(loaded) = load_from_cache()? {
+            return Ok(loaded);
         }
+        let bytes = bytes.read()?;
+        load_error::check_header(bytes)?;
         // The digest of a file may be remembered from an earlier run.
         if digest_of(bytes) != *digest {
             return Err(LoadError::OtherBytes);
         }
         tracing::debug!("compiling component {digest}");
         let component = compile::compile(engine, bytes, limits)?;
-        let linked = LinkedComponent::new(&component, bytes, metering, ticker)?;
+        let debug_info = DebugInfo::collect(bytes);
+        let has_debug_info = !debug_info.is_empty();
+        let linked = LinkedComponent::new(&component, debug_info, metering, ticker)?;
         let manifest = {
             let _alone = self
                 .inner
@@ -330,17 +350,21 @@ impl WasmSandbox {
                 ComponentManifest::default()
             }
         };
-        if let (Ok(code), Ok(manifest)) = (component.serialize(), serde_json::to_vec(&manifest)) {
-            self.inner.cache.put(&key, &manifest, &code);
+        let description = CachedDescription {
+            manifest,
+            has_debug_info,
+        };
+        if let (Ok(code), Ok(text)) = (component.serialize(), serde_json::to_vec(&description)) {
+            self.inner.cache.put(&key, &text, &code);
         }
-        Ok(loaded_component(linked, digest, manifest))
+        Ok(loaded_component(linked, digest, description.manifest))
     }
 
     /// Returns the cached component. Any defect of the cached data counts as its absence.
-    fn load_cached(&self, engine: &Engine, key: &str) -> Option<(Component, ComponentManifest)> {
+    fn load_cached(&self, engine: &Engine, key: &str) -> Option<(Component, CachedDescription)> {
         let entry = self.inner.cache.get(key)?;
-        let manifest = serde_json::from_slice(entry.manifest()).ok()?;
-        Some((entry.component(engine)?, manifest))
+        let description = serde_json::from_slice(entry.manifest()).ok()?;
+        Some((entry.component(engine)?, description))
     }
 }
 

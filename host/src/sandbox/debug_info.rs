@@ -92,6 +92,11 @@ impl DebugInfo {
         }
     }
 
+    /// Returns whether nothing can be looked up in it.
+    pub(super) fn is_empty(&self) -> bool {
+        self.modules.is_empty()
+    }
+
     /// Returns the functions at each of these positions, the innermost first; none if nothing is
     /// known.
     pub(super) fn symbols_at(&self, places: &[CodePosition]) -> Vec<Vec<Symbol>> {

@@ -55,7 +55,7 @@ pub fn call(guest: &[u8], plugin: Plugin) -> SandboxCall {
     };
     let loaded = match plugin.function {
         None => SANDBOX.load(guest, metering),
-        Some(_) => SANDBOX.load_without_handler(digest_of(guest), guest, metering, &plugin.limits),
+        Some(_) => SANDBOX.load_without_handler(digest_of(guest), &guest, metering, &plugin.limits),
     };
     let loaded = loaded.expect("the guest loads");
     SandboxCall::first_attempt(

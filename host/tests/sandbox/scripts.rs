@@ -59,7 +59,7 @@ fn load_in(
     let digest: Digest = script.digest(&interpreter_digest);
     let component = InterpreterComponent {
         digest: &interpreter_digest,
-        bytes: interpreter,
+        bytes: &interpreter,
     };
     let metering = Metering::for_limits(&limits);
     sandbox

@@ -24,8 +24,8 @@ const MAX_FUNCTION_BYTES: usize = 1 << 20;
 const MAX_FUNCTIONS: usize = 500_000;
 
 /// Fails if the component has more bytes than its limit.
-pub(super) fn check_size(bytes: &[u8], limits: &Limits) -> Result<(), LoadError> {
-    let (length, limit) = (bytes.len() as u64, limits.component_bytes);
+pub(super) fn check_size(length: u64, limits: &Limits) -> Result<(), LoadError> {
+    let limit = limits.component_bytes;
     if length > limit {
         Err(LoadError::TooLarge { length, limit })
     } else {

@@ -92,10 +92,10 @@ enum WasiImport {
 }
 
 impl LinkedComponent {
-    /// Links a compiled component. `bytes` is its source, and `ticker` interrupts its guests.
+    /// Links a compiled component, whose guests `ticker` interrupts.
     pub(super) fn new(
         component: &Component,
-        bytes: &[u8],
+        debug_info: DebugInfo,
         metering: Metering,
         ticker: &Arc<Ticker>,
     ) -> Result<Self, LoadError> {
@@ -115,7 +115,7 @@ impl LinkedComponent {
             plan: function(PLANNER, "plan"),
             choose: function(THINKER, "choose"),
             functions: ForeignFunctions::of_component(component),
-            sources: Arc::new(DebugInfo::collect(bytes)),
+            sources: Arc::new(debug_info),
             ticker: Arc::clone(ticker),
         })
     }

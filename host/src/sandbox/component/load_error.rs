@@ -1,5 +1,6 @@
 //! The errors of loading a component, with advice.
 
+use std::io;
 use std::time::Duration;
 
 use strata_core::record::id::to_hex;
@@ -113,6 +114,12 @@ pub enum LoadError {
         "its bytes have changed, but not its time of change, which the file system got wrong; copy the file to a new one"
     )]
     OtherBytes,
+    /// The file of the component cannot be read any more.
+    #[error("its file cannot be read: {0}")]
+    Unreadable(io::Error),
+    /// The file of the component has other bytes than when its digest was found.
+    #[error("its file was changed while it was being loaded; try again")]
+    ChangedMeanwhile,
     /// A function of the component is too large to be compiled in reasonable time.
     #[error(
         "a function of the component has {}, the compiler takes {}; split it",

@@ -120,7 +120,7 @@ mod tests {
     fn load(sandbox: &WasmSandbox, bytes: &[u8]) -> Arc<LoadedComponent> {
         let digest = digest_of(bytes);
         sandbox
-            .load_without_handler(digest.clone(), bytes, Metering::Plain, &Limits::default())
+            .load_without_handler(digest.clone(), &bytes, Metering::Plain, &Limits::default())
             .expect("it is loaded");
         sandbox
             .team_components

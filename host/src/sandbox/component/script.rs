@@ -9,8 +9,8 @@ use strata_core::record::fault::{Fault, FaultCause, FaultKind};
 use strata_core::record::id::Digest;
 
 use super::{
-    ComponentInfo, ComponentManifest, LoadError, LoadedComponent, LoadedScript, Metering,
-    WasmSandbox,
+    ComponentBytes, ComponentInfo, ComponentManifest, LoadError, LoadedComponent, LoadedScript,
+    Metering, WasmSandbox,
 };
 use crate::blob::digest_of;
 use crate::excerpt::excerpt;
@@ -30,12 +30,12 @@ pub struct ScriptFile {
 }
 
 /// The component of an interpreter.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct InterpreterComponent<'a> {
     /// The SHA-256 of its bytes.
     pub digest: &'a Digest,
     /// The component.
-    pub bytes: &'a [u8],
+    pub bytes: &'a dyn ComponentBytes,
 }
 
 impl WasmSandbox {

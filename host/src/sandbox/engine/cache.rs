@@ -1,45 +1,46 @@
-//! A cache of compiled code, and of translations of scripts, in a private directory of the user. A file is used only if nobody but
-//! the user can access it and its checksum matches its name; otherwise the component is compiled
-//! again.
+//! A cache of compiled code, and of translations of scripts, in a private directory of the user. A
+//! file is used only if nobody but the user can access it and its checksum matches its name;
+//! otherwise the component is compiled again.
 //!
 //! The checksum protects against damage and against renamed files. Only the permissions of the
 //! directory protect against intent: nobody else can write there.
+//!
+//! A file is verified when it is first used after it was written, again after each boot of the
+//! machine, and after every change that its size or its times show (`known_files`). So a file of
+//! which a loss of power has left a part, and one that was edited, are found. What is not found until the
+//! next boot is damage of the disk in a file that was verified before, as long as nobody writes to
+//! the file: its code is mapped, and the system reads a page again after it has dropped it from
+//! memory, so verifying the file at each use would not find all of that either. `doctor` verifies
+//! every file.
 
 use std::fs::{self, File, OpenOptions};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::io::{self, Write};
+use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
+use serde::{Deserialize, Serialize};
 use strata_core::record::id::Digest;
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
+use crate::boot;
 use crate::caches::{CacheName, LOCK_PREFIX};
-use crate::replace::{Replacement, replace};
+use crate::known_files::{FileState, KnownFiles};
 use crate::user::{self, UnusableDirectory, is_private};
 
 mod health;
+mod layout;
 
 pub use health::CacheHealth;
+use layout::{CacheDefect, FileParts, LAYOUT_VERSION, MAX_CACHE_BYTES, write};
 
-/// The last bytes of each file. The code comes first, so that it can be mapped into memory; the
-/// manifest follows it.
-const MAGIC: &[u8; 7] = b"strata\0";
-/// The version of the file layout, which precedes the magic bytes. Files of another version are not
-/// used.
-const LAYOUT_VERSION: u8 = 1;
-/// The size of the checksum, which precedes the version.
-const CHECKSUM_BYTES: usize = 4;
-/// The size of the manifest's length, which precedes the checksum.
-const LENGTH_BYTES: usize = 4;
-/// The size of everything after the manifest.
-const TRAILER_BYTES: usize = LENGTH_BYTES + CHECKSUM_BYTES + 1 + MAGIC.len();
-/// How much of a file is read at once.
-const READ_BYTES: usize = 64 << 10;
-/// The maximum size of all files. The least recently used are removed first.
-const MAX_CACHE_BYTES: u64 = 2 << 30;
+/// The subdirectory in which verified files are remembered.
+const VERIFIED: &str = "verified";
+/// How old the time of last use may get. Setting it changes the file's state, so the file is verified
+/// once more.
+const USE_PRECISION: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// How many digits of a digest select its lock file: 256 locks, so that few components wait for the
 /// lock of another.
@@ -49,6 +50,17 @@ const LOCK_DIGITS: usize = 2;
 #[derive(Clone)]
 pub(in crate::sandbox) struct CompileCache {
     dir: Option<PathBuf>,
+    /// The files that were verified.
+    verified: KnownFiles,
+}
+
+/// What is remembered of a verified file.
+#[derive(PartialEq, Eq, Serialize, Deserialize)]
+struct Verification {
+    /// The name for which its checksum was right.
+    key: String,
+    /// The boot of the machine. What was written before another boot may have been lost.
+    boot: String,
 }
 
 /// The cached data of one component: a file whose checksum matches.
@@ -57,15 +69,6 @@ pub(in crate::sandbox) struct CacheEntry {
     file: File,
     code_bytes: u64,
     manifest: Vec<u8>,
-}
-
-/// Why a file is not used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum CacheDefect {
-    /// Another build of the host wrote it.
-    OtherLayout,
-    /// It is not what was written.
-    Damaged,
 }
 
 /// The exclusive right to compile a component on this machine. It is released on drop, and when the
@@ -84,7 +87,10 @@ impl CompileCache {
 
     /// Returns a disabled cache.
     pub(in crate::sandbox) fn disabled() -> Self {
-        Self { dir: None }
+        Self {
+            dir: None,
+            verified: KnownFiles::none(),
+        }
     }
 
     /// Returns the cache in this directory, if nobody else can access it.
@@ -93,8 +99,12 @@ impl CompileCache {
         if let Err(why @ UnusableDirectory::NotPrivate(_)) = &created {
             tracing::warn!("compiled code is not kept in `{}`: {why}", dir.display());
         }
-        Self {
-            dir: created.is_ok().then(|| dir.to_owned()),
+        match created {
+            Ok(()) => Self {
+                dir: Some(dir.to_owned()),
+                verified: KnownFiles::in_directory(&dir.join(VERIFIED)),
+            },
+            Err(_) => Self::disabled(),
         }
     }
 
@@ -123,9 +133,8 @@ impl CompileCache {
     pub(in crate::sandbox) fn get(&self, key: &str) -> Option<CacheEntry> {
         let path = self.dir.as_ref()?.join(key);
         let file = open_private(OpenOptions::new().read(true).append(true), &path).ok()?;
-        // The time of last use only determines the order of removal.
-        let _ = file.set_modified(SystemTime::now());
-        let (code_bytes, manifest) = match verify(key, &file) {
+        note_use(&file);
+        let (code_bytes, manifest) = match self.examine(key, &file) {
             Ok(found) => found,
             Err(CacheDefect::OtherLayout) => return None,
             Err(CacheDefect::Damaged) => {
@@ -142,6 +151,27 @@ impl CompileCache {
             code_bytes,
             manifest,
         })
+    }
+
+    /// Returns the size of the code in a file, and the manifest, if the file is undamaged. Verifies its
+    /// checksum unless that was done before and the file has not changed since.
+    fn examine(&self, key: &str, file: &File) -> Result<(u64, Vec<u8>), CacheDefect> {
+        let parts = FileParts::read(file)?;
+        let state = FileState::of(file).map_err(|_| CacheDefect::Damaged)?;
+        let verification = boot::id().map(|boot| Verification {
+            key: key.to_owned(),
+            boot: boot.to_owned(),
+        });
+        let known: Option<Verification> = self.verified.find(&state);
+        if verification.is_none() || known != verification {
+            parts.verify(key, file)?;
+            if FileState::of(file).is_ok_and(|after| after == state)
+                && let Some(verification) = verification
+            {
+                self.verified.remember(&state, verification);
+            }
+        }
+        parts.read_manifest(file)
     }
 
     /// Waits until nobody else compiles this component. If locking fails, it may be compiled twice.
@@ -195,8 +225,9 @@ impl CacheEntry {
     pub(in crate::sandbox) fn component(&self, engine: &Engine) -> Option<Component> {
         // SAFETY: the file starts with the output of `Component::serialize`: only this module
         // writes to the directory, which belongs to this user and is closed to all others, and the
-        // checksum has just been verified. The file does not change while it is mapped, because
-        // files are written under another name and renamed, and removed, but never modified.
+        // checksum was verified, and the file has not changed since. It does not change while it
+        // is mapped, because files are written under another name and renamed, and removed, but
+        // never modified.
         let mapped = unsafe { Component::deserialize_file(engine, &self.path) };
         mapped.ok().or_else(|| {
             let code = self.code().ok()?;
@@ -212,71 +243,13 @@ impl CacheEntry {
     }
 }
 
-/// Verifies the checksum of a file for its name. Returns the size of the code, and the manifest.
-fn verify(key: &str, file: &File) -> Result<(u64, Vec<u8>), CacheDefect> {
-    let damaged = |_| CacheDefect::Damaged;
-    let bytes = file.metadata().map_err(damaged)?.len();
-    let tail = read_trailer(file, bytes)?;
-    let (length, sum) = tail.split_at(LENGTH_BYTES);
-    let body_bytes = bytes - TRAILER_BYTES as u64;
-    if body_bytes > MAX_CACHE_BYTES
-        || checksum(key, file, body_bytes, length).map_err(damaged)? != sum
-    {
-        return Err(CacheDefect::Damaged);
+/// Sets the time of last use, which only determines the order of removal.
+fn note_use(file: &File) {
+    let last = file.metadata().and_then(|meta| meta.modified());
+    let is_recent = last.is_ok_and(|last| last.elapsed().is_ok_and(|age| age < USE_PRECISION));
+    if !is_recent {
+        let _ = file.set_modified(SystemTime::now());
     }
-    let length = u32::from_le_bytes(length.try_into().expect("it was cut to this length"));
-    let code_bytes = body_bytes
-        .checked_sub(length.into())
-        .ok_or(CacheDefect::Damaged)?;
-    let mut manifest = vec![0; length as usize];
-    file.read_exact_at(&mut manifest, code_bytes)
-        .map_err(damaged)?;
-    Ok((code_bytes, manifest))
-}
-
-/// Reads the end of a file of the current layout: the length of the manifest, and the checksum.
-fn read_trailer(
-    file: &File,
-    bytes: u64,
-) -> Result<[u8; LENGTH_BYTES + CHECKSUM_BYTES], CacheDefect> {
-    let at = bytes
-        .checked_sub(TRAILER_BYTES as u64)
-        .ok_or(CacheDefect::Damaged)?;
-    let mut tail = [0; TRAILER_BYTES];
-    file.read_exact_at(&mut tail, at)
-        .map_err(|_| CacheDefect::Damaged)?;
-    let (numbers, rest) = tail.split_first_chunk().ok_or(CacheDefect::Damaged)?;
-    match rest.split_first() {
-        Some((&LAYOUT_VERSION, magic)) if magic == MAGIC => Ok(*numbers),
-        Some((_, magic)) if magic == MAGIC => Err(CacheDefect::OtherLayout),
-        _ => Err(CacheDefect::Damaged),
-    }
-}
-
-/// Computes the checksum of code and manifest, reading them in pieces.
-fn checksum(
-    key: &str,
-    file: &File,
-    body_bytes: u64,
-    length: &[u8],
-) -> io::Result<[u8; CHECKSUM_BYTES]> {
-    let (mut sum, mut piece, mut at) = (start_checksum(key), vec![0; READ_BYTES], 0);
-    while at < body_bytes {
-        let piece = &mut piece[..READ_BYTES.min((body_bytes - at) as usize)];
-        file.read_exact_at(piece, at)?;
-        sum.update(piece);
-        at += piece.len() as u64;
-    }
-    sum.update(length);
-    Ok(sum.finalize().to_le_bytes())
-}
-
-/// Starts a checksum with the name, so that a renamed file does not match.
-fn start_checksum(key: &str) -> crc32fast::Hasher {
-    let mut sum = crc32fast::Hasher::new();
-    sum.update(key.as_bytes());
-    sum.update(&[0]);
-    sum
 }
 
 /// Opens a regular file that nobody else can access. Symbolic links are not followed.
@@ -294,25 +267,6 @@ fn open_private(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     Err(io::ErrorKind::PermissionDenied.into())
 }
 
-/// Writes a file under a temporary name and renames it, so that readers never see a part of it.
-fn write(dir: &Path, key: &str, manifest: &[u8], code: &[u8]) -> io::Result<()> {
-    let length = u32::try_from(manifest.len())
-        .map_err(io::Error::other)?
-        .to_le_bytes();
-    let body = [code, manifest, &length];
-    let mut sum = start_checksum(key);
-    for part in &body {
-        sum.update(part);
-    }
-    let sum = sum.finalize().to_le_bytes();
-    let mut parts = body
-        .into_iter()
-        .chain([&sum, [LAYOUT_VERSION].as_slice(), MAGIC]);
-    replace(&dir.join(key), Replacement::Cached, |new| {
-        parts.try_for_each(|part| new.write_all(part))
-    })
-}
-
 /// Removes the least recently used files until the rest is within the limit.
 fn prune(dir: &Path, limit: u64) -> io::Result<()> {
     let mut files = Vec::new();
@@ -320,11 +274,11 @@ fn prune(dir: &Path, limit: u64) -> io::Result<()> {
         let file = file?;
         // Another process may have removed it.
         let Ok(meta) = file.metadata() else { continue };
-        if file
+        let is_lock = file
             .file_name()
             .as_encoded_bytes()
-            .starts_with(LOCK_PREFIX.as_bytes())
-        {
+            .starts_with(LOCK_PREFIX.as_bytes());
+        if is_lock || !meta.is_file() {
             continue;
         }
         files.push((meta.modified()?, meta.len(), file.path()));
@@ -348,6 +302,7 @@ mod tests {
     use std::fs::Permissions;
     use std::os::unix::fs::PermissionsExt;
 
+    use super::layout::MAGIC;
     use super::*;
     use crate::golden::golden_bytes;
 
@@ -372,6 +327,68 @@ mod tests {
             fs::write(&path, &flipped).unwrap();
             assert!(cache.get("k").is_none(), "flipped at {end}");
         }
+    }
+
+    #[test]
+    fn a_verified_file_is_verified_again_after_a_change_or_a_boot() {
+        let home = tempfile::tempdir().unwrap();
+        let cache = CompileCache::in_directory(&home.path().join("own"));
+        cache.put("k", b"{}", b"code");
+        let path = home.path().join("own/k");
+        let whole = fs::read(&path).unwrap();
+        let damaged = [b"edoc", &whole[4..]].concat();
+        let open = || File::options().append(true).open(&path).unwrap();
+        let boot = boot::id().expect("Linux has it");
+        let remember = |key: &str, boot: &str| {
+            let state = FileState::of(&open()).unwrap();
+            let (key, boot) = (key.to_owned(), boot.to_owned());
+            let verification = Verification { key, boot };
+            cache.verified.remember_at(i64::MAX, &state, verification);
+        };
+        let changes: [&dyn Fn(); 3] = [
+            &|| fs::write(&path, &damaged).unwrap(),
+            &|| open().set_modified(SystemTime::now()).unwrap(),
+            &|| {
+                open()
+                    .set_permissions(Permissions::from_mode(0o600))
+                    .unwrap()
+            },
+        ];
+        fs::write(&path, &damaged).unwrap();
+        for change in changes {
+            assert!(cache.get("k").is_none());
+            remember("k", boot);
+            assert!(cache.get("k").is_some(), "its checksum is not computed");
+            change();
+        }
+        for (key, boot) in [("other", boot), ("k", "an earlier one")] {
+            remember(key, boot);
+            assert!(cache.get("k").is_none(), "{key}, {boot}");
+        }
+        cache.put("k", b"{}", b"code");
+        assert_eq!(cache.health().damaged, 0);
+        assert_eq!(cache.health().files, 1);
+        prune(&home.path().join("own"), 0).unwrap();
+        assert_eq!(cache.health().files, 0);
+    }
+
+    #[test]
+    fn the_time_of_last_use_is_set_once_a_day() {
+        let home = tempfile::tempdir().unwrap();
+        let cache = CompileCache::in_directory(home.path().join("own").as_path());
+        cache.put("k", b"{}", b"code");
+        let path = home.path().join("own/k");
+        let modified = || fs::metadata(&path).unwrap().modified().unwrap();
+        let used_before = |age: Duration| {
+            let then = SystemTime::now() - age;
+            let file = File::options().append(true).open(&path).unwrap();
+            file.set_modified(then).unwrap();
+            let before = modified();
+            assert!(cache.get("k").is_some());
+            modified() != before
+        };
+        assert!(!used_before(USE_PRECISION / 2));
+        assert!(used_before(USE_PRECISION * 2));
     }
 
     #[test]
@@ -476,7 +493,7 @@ mod tests {
         for (age, name) in [(3, "old"), (2, "middle"), (1, "new")] {
             let path = home.path().join(name);
             fs::write(&path, [0; 10]).unwrap();
-            let then = SystemTime::now() - std::time::Duration::from_secs(age * 60);
+            let then = SystemTime::now() - Duration::from_secs(age * 60);
             File::options()
                 .append(true)
                 .open(&path)

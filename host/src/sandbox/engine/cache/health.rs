@@ -4,7 +4,8 @@
 use std::fs::{self, File};
 use std::path::PathBuf;
 
-use super::{CacheDefect, CompileCache, LOCK_PREFIX, verify};
+use super::layout::{CacheDefect, FileParts};
+use super::{CompileCache, LOCK_PREFIX};
 
 /// The state of the cache.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -40,8 +41,9 @@ impl CompileCache {
             health.files += 1;
             health.bytes += meta.len();
             let opened = File::open(file.path()).map_err(|_| CacheDefect::Damaged);
-            match opened.and_then(|file| verify(&name, &file)) {
-                Ok(_) => {}
+            let verified = opened.and_then(|file| FileParts::read(&file)?.verify(&name, &file));
+            match verified {
+                Ok(()) => {}
                 Err(CacheDefect::OtherLayout) => health.other_layout += 1,
                 Err(CacheDefect::Damaged) => health.damaged += 1,
             }

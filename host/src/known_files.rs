@@ -1,44 +1,47 @@
-//! Remembers the digests of component files, so that a file that has not changed since is not hashed
-//! again: that of an interpreter takes longer than all else at the start of a run.
+//! Remembers what was found out about a file, so that a file that has not changed since is not read
+//! again: hashing an interpreter, or verifying its compiled code, takes longer than all else at the
+//! start of a run.
 //!
 //! A file has not changed if it is the same one, with the same size and times of change. The system
 //! sets the time of the last change of a file's status, and no program can. As the clock of the file
-//! system may be coarse, a digest is only remembered once the last change is some time ago: whatever
+//! system may be coarse, a file is only remembered once its last change is some time ago: whatever
 //! changes the file later gets another time.
+//!
+//! What is not noticed: damage of the disk, and a clock that is set back to the moment of the last
+//! change before the file is changed again.
 
-use std::fs::Metadata;
+use std::fs::{File, Metadata};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use strata_core::record::id::Digest;
 
-use crate::blob::digest_of;
-use crate::caches::CacheName;
 use crate::clock;
 use crate::open;
 use crate::replace::{Replacement, replace};
 use crate::user;
 
-/// For how many seconds a file must not have changed before its digest is remembered. The times of
-/// common file systems have steps of two seconds at most.
+/// For how many seconds a file must not have changed before it is remembered. The times of common
+/// file systems have steps of two seconds at most.
 const SETTLED_SECONDS: i64 = 5;
-/// How many digests are remembered. Another file may take the place of one.
+/// How many files are remembered. Another file may take the place of one.
 const MAX_ENTRIES: u32 = 4096;
 /// The largest entry that is read, in bytes.
 const MAX_ENTRY_BYTES: u64 = 1 << 10;
 /// The number of digits of the checksum that an entry begins with.
 const CHECKSUM_DIGITS: usize = 8;
 
-/// The digests that are remembered, in a private directory of the user.
-pub(in crate::launch) struct KnownDigests {
+/// Files that are remembered in a private directory of the user, which contains one kind of finding.
+#[derive(Clone)]
+pub(crate) struct KnownFiles {
     directory: Option<PathBuf>,
 }
 
 /// Which file it is, and when it changed last.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct FileState {
+pub(crate) struct FileState {
     device: u64,
     inode: u64,
     bytes: u64,
@@ -53,47 +56,28 @@ struct FileTime {
     nanoseconds: i64,
 }
 
-/// An entry: the digest of a file in this state.
+/// An entry: what was found out about a file in this state.
 #[derive(Serialize, Deserialize)]
-struct KnownDigest {
+struct KnownFile<T> {
     state: FileState,
-    digest: Digest,
+    finding: T,
 }
 
-impl KnownDigests {
-    /// Returns those in the user's cache directory.
-    pub(in crate::launch) fn of_user() -> Self {
-        user::cache_dir().map_or_else(Self::none, |cache| {
-            Self::in_directory(&CacheName::Digests.path_in(&cache))
-        })
+impl KnownFiles {
+    /// Returns those in a directory, which is created when the first file is remembered.
+    pub(crate) fn in_directory(directory: &Path) -> Self {
+        Self {
+            directory: Some(directory.to_owned()),
+        }
     }
 
-    /// Returns none: every file is hashed.
-    pub(in crate::launch) fn none() -> Self {
+    /// Returns none: every file is read.
+    pub(crate) fn none() -> Self {
         Self { directory: None }
     }
 
-    fn in_directory(directory: &Path) -> Self {
-        let created = user::create_private_dir(directory);
-        Self {
-            directory: created.is_ok().then(|| directory.to_owned()),
-        }
-    }
-
-    /// Returns the digest of the bytes that were read from a file in this state.
-    pub(super) fn digest(&self, state: &FileState, bytes: &[u8]) -> Digest {
-        if let Some(known) = self.find(state) {
-            return known;
-        }
-        let digest = digest_of(bytes);
-        if state.is_settled(clock::now_ms()) {
-            // The next run hashes it again.
-            let _ = self.remember(state, &digest);
-        }
-        digest
-    }
-
-    fn find(&self, state: &FileState) -> Option<Digest> {
+    /// Returns what is remembered of a file in this state.
+    pub(crate) fn find<T: DeserializeOwned>(&self, state: &FileState) -> Option<T> {
         let path = self.path(state)?;
         let file = open::regular(&path).ok()?;
         if !user::is_private(&file.metadata().ok()?) {
@@ -105,18 +89,31 @@ impl KnownDigests {
         if checksum(entry) != sum {
             return None;
         }
-        let known: KnownDigest = serde_json::from_str(entry).ok()?;
-        (known.state == *state).then_some(known.digest)
+        let known: KnownFile<T> = serde_json::from_str(entry).ok()?;
+        (known.state == *state).then_some(known.finding)
     }
 
-    fn remember(&self, state: &FileState, digest: &Digest) -> io::Result<()> {
-        let Some(path) = self.path(state) else {
+    /// Remembers what was found out about a file that was in this state before and after it was read,
+    /// if a change from now on would be visible in its state.
+    pub(crate) fn remember<T: Serialize>(&self, state: &FileState, finding: T) {
+        self.remember_at(clock::now_ms(), state, finding);
+    }
+
+    /// Does the same at this time.
+    pub(crate) fn remember_at<T: Serialize>(&self, now_ms: i64, state: &FileState, finding: T) {
+        if state.is_settled(now_ms) {
+            // The next run reads the file again.
+            let _ = self.write(state, finding);
+        }
+    }
+
+    fn write<T: Serialize>(&self, state: &FileState, finding: T) -> io::Result<()> {
+        let (Some(directory), Some(path)) = (&self.directory, self.path(state)) else {
             return Ok(());
         };
-        let entry = serde_json::to_string(&KnownDigest {
-            state: state.clone(),
-            digest: digest.clone(),
-        })?;
+        user::create_private_dir(directory).map_err(io::Error::other)?;
+        let state = state.clone();
+        let entry = serde_json::to_string(&KnownFile { state, finding })?;
         replace(&path, Replacement::Cached, |new| {
             new.write_all(checksum(&entry).as_bytes())?;
             new.write_all(entry.as_bytes())
@@ -134,7 +131,12 @@ impl KnownDigests {
 }
 
 impl FileState {
-    pub(super) fn from_metadata(meta: &Metadata) -> Self {
+    /// Returns the current state of an open file.
+    pub(crate) fn of(file: &File) -> io::Result<Self> {
+        Ok(Self::from_metadata(&file.metadata()?))
+    }
+
+    fn from_metadata(meta: &Metadata) -> Self {
         Self {
             device: meta.dev(),
             inode: meta.ino(),
@@ -148,6 +150,11 @@ impl FileState {
                 nanoseconds: meta.ctime_nsec(),
             },
         }
+    }
+
+    /// Returns the size of the file in bytes.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
     }
 
     /// Returns whether a change from now on would be visible in the times.
@@ -176,17 +183,20 @@ mod tests {
         state
     }
 
+    fn find(known: &KnownFiles, state: &FileState) -> Option<String> {
+        known.find(state)
+    }
+
     #[test]
-    fn a_file_that_did_not_change_is_not_hashed_again() {
+    fn a_file_is_known_as_long_as_it_does_not_change() {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("c.wasm");
         fs::write(&path, b"code").unwrap();
-        let known = KnownDigests::in_directory(&home.path().join("digests"));
+        let known = KnownFiles::in_directory(&home.path().join("known"));
         let before = state(&path, 60);
-        let digest = known.digest(&before, b"code");
-        assert_eq!(digest, digest_of(b"code"));
-        // The bytes are not looked at.
-        assert_eq!(known.digest(&before, b"something else"), digest);
+        assert_eq!(find(&known, &before), None);
+        known.remember(&before, "fine");
+        assert_eq!(find(&known, &before), Some("fine".into()));
         for changed in [
             state(&path, 59),
             FileState {
@@ -198,8 +208,9 @@ mod tests {
                 ..before.clone()
             },
         ] {
-            assert_eq!(known.digest(&changed, b"new"), digest_of(b"new"));
+            assert_eq!(find(&known, &changed), None);
         }
+        assert_eq!(find(&KnownFiles::none(), &before), None);
     }
 
     #[test]
@@ -207,13 +218,29 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("c.wasm");
         fs::write(&path, b"code").unwrap();
-        let known = KnownDigests::in_directory(&home.path().join("digests"));
+        let known = KnownFiles::in_directory(&home.path().join("known"));
         let fresh = state(&path, 0);
-        assert_eq!(known.digest(&fresh, b"code"), digest_of(b"code"));
-        assert_eq!(known.digest(&fresh, b"next"), digest_of(b"next"));
+        known.remember(&fresh, "fine");
+        assert_eq!(find(&known, &fresh), None);
         let settled = fresh.changed.seconds + SETTLED_SECONDS;
         assert!(!fresh.is_settled(settled * 1000 + 999));
         assert!(fresh.is_settled((settled + 1) * 1000));
+    }
+
+    #[test]
+    fn an_entry_in_a_directory_of_others_is_not_written() {
+        use std::os::unix::fs::PermissionsExt;
+        let home = tempfile::tempdir().unwrap();
+        let open = home.path().join("open");
+        fs::create_dir(&open).unwrap();
+        fs::set_permissions(&open, fs::Permissions::from_mode(0o755)).unwrap();
+        let path = home.path().join("c.wasm");
+        fs::write(&path, b"code").unwrap();
+        let known = KnownFiles::in_directory(&open);
+        let state = state(&path, 60);
+        known.remember(&state, "fine");
+        assert_eq!(find(&known, &state), None);
+        assert_eq!(fs::read_dir(&open).unwrap().count(), 0);
     }
 
     #[test]
@@ -221,20 +248,20 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("c.wasm");
         fs::write(&path, b"code").unwrap();
-        let known = KnownDigests::in_directory(&home.path().join("digests"));
+        let known = KnownFiles::in_directory(&home.path().join("known"));
         let state = state(&path, 60);
-        known.digest(&state, b"code");
+        known.remember(&state, "fine");
         let entry = known.path(&state).unwrap();
         let whole = fs::read(&entry).unwrap();
         for at in 0..whole.len() {
             let mut flipped = whole.clone();
             flipped[at] ^= 1;
             fs::write(&entry, &flipped).unwrap();
-            assert_eq!(known.find(&state), None, "flipped at {at}");
+            assert_eq!(find(&known, &state), None, "flipped at {at}");
             fs::write(&entry, &whole[..at]).unwrap();
-            assert_eq!(known.find(&state), None, "cut at {at}");
+            assert_eq!(find(&known, &state), None, "cut at {at}");
         }
         fs::write(&entry, &whole).unwrap();
-        assert_eq!(known.find(&state), Some(digest_of(b"code")));
+        assert_eq!(find(&known, &state), Some("fine".into()));
     }
 }
