@@ -202,11 +202,17 @@ impl ReportedUsage {
     }
 }
 
-/// Returns the first number of tokens that a report has under one of these JSON pointers.
+/// Returns the first number of tokens that a report has under one of these JSON pointers. They name
+/// fields of objects, without escapes.
 pub(super) fn first_count(usage: &Value, pointers: &[&str]) -> Option<u64> {
+    // `Value::pointer` copies each name, because it may contain escapes.
+    let find = |pointer: &str| {
+        let mut names = pointer.split('/').skip(1);
+        names.try_fold(usage, |value, name| value.get(name))
+    };
     pointers
         .iter()
-        .find_map(|pointer| parse_token_count(usage.pointer(pointer)?))
+        .find_map(|pointer| parse_token_count(find(pointer)?))
 }
 
 /// Parses a number of tokens, which some endpoints write as a string or with a fraction. Returns
