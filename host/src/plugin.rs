@@ -19,7 +19,7 @@ use strata_core::record::json::Json;
 use crate::services::variables::Variables;
 use http::HttpGrant;
 
-pub use limits::{Limit, LimitAdvice, LimitLocation, LimitReached, LimitUnit, Limits};
+pub use limits::{Limit, LimitAdvice, LimitReached, LimitTable, LimitUnit, Limits, UnsetLimits};
 pub use replacement::ComponentReplacement;
 pub(crate) use replacement::ReplacementReading;
 pub use schema::CompiledSchema;

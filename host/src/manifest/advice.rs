@@ -7,7 +7,7 @@ use strata_core::record::id::SlotKind;
 
 use super::authored::limits::LimitsPatch;
 use super::diagnostic::SourceText;
-use crate::plugin::{Limit, LimitAdvice, LimitLocation, Limits};
+use crate::plugin::{LimitAdvice, LimitTable, UnsetLimits};
 
 /// A component, and where its limits are written or could be added.
 pub(super) struct LimitContext<'a> {
@@ -21,49 +21,18 @@ pub(super) struct LimitContext<'a> {
 
 /// Returns, for each limit, where it can be changed.
 pub(super) fn limit_advice(source: &SourceText, limited: &LimitContext<'_>) -> LimitAdvice {
-    let limits = limited.patch.limits();
-    let mut advice = LimitAdvice::default();
-    for limit in Limit::ALL {
-        let place = match limited.patch.written.get(&limit) {
-            Some(written) => LimitLocation::Set(source.format_location(&written.span)),
-            None => missing_limit(source, limited, &limits, limit),
-        };
-        advice.set(limit, place);
+    let (table, span) = match (&limited.patch.span, limited.part) {
+        (Some(span), SlotKind::Action(_)) => (LimitTable::Action, span),
+        (Some(span), SlotKind::Think | SlotKind::Turn) => (LimitTable::Think, span),
+        (None, _) => (LimitTable::Component, limited.entry),
+    };
+    let mut advice = LimitAdvice::for_unset(UnsetLimits {
+        table,
+        location: source.format_location(span),
+        current: limited.patch.limits(),
+    });
+    for (limit, written) in &limited.patch.written {
+        advice.set(*limit, source.format_location(&written.span));
     }
     advice
-}
-
-/// Returns the line that sets a limit which is not written, and where to add it.
-fn missing_limit(
-    source: &SourceText,
-    limited: &LimitContext<'_>,
-    limits: &Limits,
-    limit: Limit,
-) -> LimitLocation {
-    let key = limit.key();
-    let (before, after) = match (&limited.patch.span, limited.part) {
-        (Some(table), SlotKind::Action(_)) => (
-            format!("add `{key} = "),
-            format!(
-                "` to `[role.action.limits]`, {}",
-                source.format_location(table)
-            ),
-        ),
-        (Some(table), SlotKind::Think | SlotKind::Turn) => (
-            format!("add `{key} = "),
-            format!(
-                "` to `limits` of `think`, {}",
-                source.format_location(table)
-            ),
-        ),
-        (None, _) => (
-            format!("add `limits = {{ {key} = "),
-            format!(" }}`, {}", source.format_location(limited.entry)),
-        ),
-    };
-    LimitLocation::Unset {
-        before,
-        after,
-        current: limits.get(limit).unwrap_or_default(),
-    }
 }

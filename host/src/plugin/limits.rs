@@ -236,30 +236,48 @@ impl LimitReached {
     }
 }
 
-/// Where a limit can be changed.
+/// Where the limits of a plugin that no file sets can be added.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum LimitLocation {
-    /// It is set at this location.
-    Set(String),
-    /// It is not set in any file.
-    Unset {
-        /// The text to add, up to the value.
-        before: String,
-        /// The text after the value, and where to add it.
-        after: String,
-        /// The value that applies now.
-        current: u64,
-    },
+pub struct UnsetLimits {
+    /// What they are added to.
+    pub table: LimitTable,
+    /// Where that is: `team.toml:34`.
+    pub location: String,
+    /// The limits that apply now.
+    pub current: Limits,
+}
+
+/// What a limit can be added to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LimitTable {
+    /// The limits that an action has.
+    Action,
+    /// The limits that what a role thinks with has.
+    Think,
+    /// A component without limits.
+    Component,
 }
 
 /// Where each limit of a plugin can be changed. Empty for a plugin that does not come from a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct LimitAdvice(BTreeMap<Limit, LimitLocation>);
+pub struct LimitAdvice {
+    /// The limits that are set, and where.
+    set: BTreeMap<Limit, String>,
+    unset: Option<UnsetLimits>,
+}
 
 impl LimitAdvice {
-    /// Stores where a limit is set, or can be set.
-    pub fn set(&mut self, limit: Limit, location: LimitLocation) {
-        self.0.insert(limit, location);
+    /// Creates the advice for a plugin that sets no limit.
+    pub fn for_unset(unset: UnsetLimits) -> Self {
+        Self {
+            set: BTreeMap::new(),
+            unset: Some(unset),
+        }
+    }
+
+    /// Stores where a limit is set.
+    pub fn set(&mut self, limit: Limit, location: String) {
+        self.set.insert(limit, location);
     }
 
     /// Returns the advice about a limit that was reached: ``raise `limits.cpu` (team.toml:34)``.
@@ -270,24 +288,34 @@ impl LimitAdvice {
             demand: asked,
         }: LimitReached,
     ) -> String {
-        let location = match self.0.get(&limit) {
-            Some(LimitLocation::Set(location)) => format!(" ({location})"),
-            Some(LimitLocation::Unset {
-                before,
-                after,
-                current: now,
-            }) => {
-                let value = limit.format_value(sufficient_value(*now, asked));
-                let value = if limit.unit() == LimitUnit::Count {
-                    value
-                } else {
-                    format!("\"{value}\"")
-                };
-                format!(" ({before}{value}{after})")
-            }
-            None => String::new(),
+        let location = match (self.set.get(&limit), &self.unset) {
+            (Some(location), _) => format!(" ({location})"),
+            (None, Some(unset)) => format!(" ({})", unset.line_to_add(limit, asked)),
+            (None, None) => String::new(),
         };
         format!("raise `limits.{}`{location}", limit.key())
+    }
+}
+
+impl UnsetLimits {
+    /// Returns the text that sets a limit to a sufficient value, and where to add it.
+    fn line_to_add(&self, limit: Limit, demand: Option<u64>) -> String {
+        let now = self.current.get(limit).unwrap_or_default();
+        let value = limit.format_value(sufficient_value(now, demand));
+        let value = match limit.unit() {
+            LimitUnit::Count => value,
+            _ => format!("\"{value}\""),
+        };
+        let (key, location) = (limit.key(), &self.location);
+        match self.table {
+            LimitTable::Action => {
+                format!("add `{key} = {value}` to `[role.action.limits]`, {location}")
+            }
+            LimitTable::Think => {
+                format!("add `{key} = {value}` to `limits` of `think`, {location}")
+            }
+            LimitTable::Component => format!("add `limits = {{ {key} = {value} }}`, {location}"),
+        }
     }
 }
 
@@ -306,15 +334,32 @@ fn what_is_advised_is_enough_for_what_was_asked() {
     check(1024, Some(1025), 2048);
     check(0, Some(5), 0);
     check(2, Some(u64::MAX), u64::MAX);
-    let mut advice = LimitAdvice::default();
-    advice.set(
-        Limit::Output,
-        LimitLocation::Unset {
-            before: "add `".into(),
-            after: "`, there".into(),
-            current: 4 << 20,
-        },
-    );
-    let text = advice.for_limit(LimitReached::with_demand(Limit::Output, 9 << 20));
-    assert_eq!(text, "raise `limits.output` (add `\"12 MiB\"`, there)");
+    let check = |table, expected: &str| {
+        let mut advice = LimitAdvice::for_unset(UnsetLimits {
+            table,
+            location: "there".into(),
+            current: Limits {
+                output_bytes: 4 << 20,
+                ..Limits::default()
+            },
+        });
+        let reached = LimitReached::with_demand(Limit::Output, 9 << 20);
+        assert_eq!(advice.for_limit(reached), expected);
+        advice.set(Limit::Output, "here".into());
+        assert_eq!(advice.for_limit(reached), "raise `limits.output` (here)");
+    };
+    let output = "output = \"12 MiB\"";
+    for (table, line) in [
+        (
+            LimitTable::Action,
+            format!("`{output}` to `[role.action.limits]`"),
+        ),
+        (
+            LimitTable::Think,
+            format!("`{output}` to `limits` of `think`"),
+        ),
+        (LimitTable::Component, format!("`limits = {{ {output} }}`")),
+    ] {
+        check(table, &format!("raise `limits.output` (add {line}, there)"));
+    }
 }

@@ -12,7 +12,7 @@ use super::{OperatorPolicy, Permission, refusal};
 use crate::manifest::grants::{self, GrantBounds};
 use crate::manifest::{Definition, Diagnostic, Diagnostics};
 use crate::plugin::http::{GrantedParts, HttpRefusal, check_grants};
-use crate::plugin::{Limit, LimitLocation, Limits};
+use crate::plugin::{Limit, Limits};
 use crate::services::models::config::{Endpoint, ModelConfig, ProviderConfig, table_name};
 
 /// Something that a policy reduced or removed.
@@ -186,10 +186,9 @@ impl Definition {
                     },
                 );
                 plugin.limits.set(*limit, most.value);
-                plugin.advice.set(
-                    *limit,
-                    LimitLocation::Set(format!("its operator allows no more, {at}")),
-                );
+                plugin
+                    .advice
+                    .set(*limit, format!("its operator allows no more, {at}"));
             }
             let Some(bounds) = &bounds else {
                 continue;
