@@ -11,14 +11,14 @@ use strata_core::record::id::{Digest, RunId, Slot, to_hex};
 use strata_core::state::environment::Environment;
 
 use super::attached_files::AttachedFiles;
-use super::beside::run_beside;
+use super::beside::{Beside, with_beside};
 use super::saved_team_file::mark_as_own;
 use super::{Components, LaunchError, Notice, Provenance, RunHandle, saved_definition};
 use crate::clock;
 use crate::driver::{Driver, Journal, LineListener};
 use crate::manifest::{Definition, Overrides, is_confined, warnings};
 use crate::random_id::random_id;
-use crate::sandbox::{HiddenStorage, WasmSandbox};
+use crate::sandbox::{HiddenStorage, SandboxError, WasmSandbox};
 use crate::sha256::sha256;
 use crate::storage::{FIRST_LINE, ReplacePolicy, StorageLocation};
 use crate::trust::storage_mark;
@@ -77,23 +77,34 @@ pub fn start(
     report: &mut dyn FnMut(Notice<'_>),
     on_line: LineListener,
 ) -> Result<StartedRun, LaunchError> {
-    let (sandbox, definition) = run_beside(WasmSandbox::new, || read_definition(&start));
-    let definition = definition?;
+    with_beside(WasmSandbox::new, |sandbox| {
+        start_in(sandbox, start, report, on_line)
+    })
+}
+
+/// Starts a new run in a sandbox that is created at the same time.
+fn start_in<F: FnOnce() -> Result<WasmSandbox, SandboxError>>(
+    sandbox: Beside<'_, Result<WasmSandbox, SandboxError>, F>,
+    start: Start,
+    report: &mut dyn FnMut(Notice<'_>),
+    on_line: LineListener,
+) -> Result<StartedRun, LaunchError> {
+    let definition = read_definition(&start)?;
     let idea = start.idea.or_else(|| definition.idea.clone());
     let idea = idea.ok_or_else(LaunchError::missing_idea)?;
     let files = AttachedFiles::read(&start.files)?;
-    let sandbox = sandbox?;
     let saved = saved_definition(&definition);
     let mut env = Environment::new(&definition.team);
     // Saved from the start, so that a run that is killed before its first event is recorded can
     // still begin with it.
     (env.idea, env.idea_parts) = (idea, files.parts);
     env.call_policy = start.calls;
-    let (prepared, components) = run_beside(
-        || start.storage.prepare(&env, &saved, &files.blobs),
-        || Components::load(&definition, &sandbox, report),
-    );
-    let components = components?;
+    let prepare = || start.storage.prepare(&env, &saved, &files.blobs);
+    let (sandbox, components, prepared) = with_beside(prepare, |prepared| {
+        let sandbox = sandbox.wait()?;
+        let components = Components::load(&definition, &sandbox, report)?;
+        Ok::<_, LaunchError>((sandbox, components, prepared.wait()))
+    })?;
     let services = components.services(
         &definition,
         sandbox,
