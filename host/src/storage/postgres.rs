@@ -14,6 +14,7 @@
 
 mod administer;
 mod append;
+mod append_statement;
 mod caps;
 mod change;
 mod clean_up;

@@ -4,6 +4,7 @@
 //! run's refusal fails no other's append. It takes a shared lock on the runs, which only a take-over
 //! waits for.
 
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,11 +15,9 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Row, Statement};
 
-use super::append::{
-    AppendRight, PATIENCE, RETRY_INTERVAL, key_and_sum, push_row, synchronous_commit,
-};
+use super::append::{AppendRight, PATIENCE, RETRY_INTERVAL, key_and_sum, push_row};
+use super::append_statement::{AppendColumns, AppendKind};
 use super::connect::{Argument, StatementError, background, connect, statement_error};
-use super::mail_text::encode_reply;
 use super::per_database::PerDatabase;
 use crate::storage::Durability;
 use crate::storage::database_url::DatabaseUrl;
@@ -33,61 +32,13 @@ const WRITERS: usize = 2;
 /// that is much larger makes the others wait.
 const MAX_BATCH: usize = 256;
 const MAX_BATCH_BYTES: u64 = 16 << 20;
-/// What a connection needs that uses a prepared statement: one plan for all uses, because planning takes several times
-/// as long as the rest, and none that reads a whole table, because a table grows.
+/// What a connection needs that uses prepared statements: one plan for all uses, because planning takes several times
+/// as long as the rest, and none that reads a whole table, because tables grow.
 const PLANNING: &str = "SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off";
 /// After how many uses the statement is planned again, at first and at most: the best plan depends on
 /// the size of the tables.
 const FIRST_REPLAN: u32 = 16;
 const LAST_REPLAN: u32 = 4096;
-
-/// Inserts the events of each run whose lease is the newest and which has the event before them and the files
-/// that they name, and writes the rows of lineages and the replies to what became these events. Returns the
-/// numbers of the requests that were accepted, counted from 1.
-const APPEND: &str = "
-    WITH durability AS MATERIALIZED (SELECT set_config('synchronous_commit', $1, true)),
-         lease AS MATERIALIZED (
-             SELECT id, epoch, owner FROM strata.run WHERE id = ANY($2::bigint[]) ORDER BY id FOR SHARE
-         ),
-         accepted AS MATERIALIZED (
-             SELECT wanted.request, wanted.run
-             FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $27::text[])
-                      WITH ORDINALITY AS wanted (run, epoch, before, sum, owner, request)
-             JOIN lease ON lease.id = wanted.run AND lease.epoch = wanted.epoch AND lease.owner = wanted.owner
-             WHERE (wanted.before < 0
-                    OR wanted.sum = (SELECT event.sum FROM strata.event
-                                     WHERE event.run = wanted.run AND event.n = wanted.before))
-               AND NOT EXISTS (
-                    SELECT FROM unnest($25::bigint[], $26::text[]) AS named (request, digest)
-                    WHERE named.request = wanted.request AND NOT EXISTS (
-                        SELECT FROM strata.blob
-                        WHERE blob.run = wanted.run AND blob.digest = named.digest))
-         ),
-         appended AS (
-             INSERT INTO strata.event (run, n, line, lines, time_ms, marks, sum, body)
-             SELECT accepted.run, new.n, new.line, new.lines, new.time_ms, new.marks, new.sum, new.body
-             FROM unnest($6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[],
-                         $11::bigint[], $12::bigint[], $13::bytea[])
-                      AS new (request, n, line, lines, time_ms, marks, sum, body)
-                  JOIN accepted USING (request), durability
-         ),
-         updated AS (
-             UPDATE strata.lineage
-             SET events = new.events, last = new.last, forgotten = new.forgotten,
-                 spent = new.spent, since = new.since, sum = new.sum
-             FROM unnest($14::bigint[], $15::bigint[], $16::bigint[], $17::bigint[], $18::bigint[],
-                         $19::bigint[], $20::bigint[], $21::bigint[])
-                      AS new (request, id, events, last, forgotten, spent, since, sum)
-                  JOIN accepted USING (request)
-             WHERE lineage.run = accepted.run AND lineage.id = new.id
-         ),
-         answered AS (
-             UPDATE strata.mail SET reply = new.reply
-             FROM unnest($22::bigint[], $23::bigint[], $24::bytea[]) AS new (request, id, reply)
-                  JOIN accepted USING (request)
-             WHERE mail.id = new.id AND mail.run = accepted.run
-         )
-    SELECT request FROM accepted";
 
 /// Returns for each request whether its lease is the newest, whether its last event is stored, and whether
 /// the last event is that the server had to keep.
@@ -217,14 +168,15 @@ struct Writer {
     path: PathBuf,
     requests: mpsc::UnboundedReceiver<PendingAppend>,
     client: Option<Client>,
-    prepared: Option<PreparedAppend>,
-    /// After how many uses the statement is planned again.
-    replan_after: u32,
+    prepared: BTreeMap<AppendKind, PreparedAppend>,
 }
 
+/// A statement that was prepared on the connection.
 struct PreparedAppend {
     statement: Statement,
     uses: u32,
+    /// After how many uses it is planned again.
+    replan_after: u32,
 }
 
 impl Writer {
@@ -234,8 +186,7 @@ impl Writer {
             url,
             requests,
             client: None,
-            prepared: None,
-            replan_after: FIRST_REPLAN,
+            prepared: BTreeMap::new(),
         }
     }
 
@@ -271,7 +222,8 @@ impl Writer {
                 if self.client.take().is_some() || !may_be_stored {
                     tracing::warn!("waiting for the database: {}", error.meaning);
                 }
-                (self.prepared, may_be_stored) = (None, true);
+                self.prepared.clear();
+                may_be_stored = true;
                 batch = fail_overdue(batch, &self.path, &error.meaning);
                 tokio::time::sleep(RETRY_INTERVAL).await;
             } else if batch.len() > 1 {
@@ -373,42 +325,51 @@ impl Writer {
 
     /// Inserts the events of requests. Returns the numbers of those that were accepted.
     async fn insert(&mut self, batch: &[&PendingAppend]) -> Result<Vec<usize>, StatementError> {
-        let columns = AppendColumns::of_requests(batch);
-        let arguments = columns.arguments();
+        let columns = AppendColumns::of_requests(batch.iter().map(|pending| &pending.request));
+        let (kind, arguments) = (columns.kind(), columns.arguments());
         let rows = match self.url.can_prepare {
             true => {
-                let statement = self.prepared(&arguments).await?;
+                let statement = self.prepared(kind, &arguments).await?;
                 let values: Vec<&(dyn ToSql + Sync)> =
                     arguments.iter().map(|(value, _)| *value).collect();
                 let path = self.path.clone();
                 let rows = self.client().await?.query(&statement, &values).await;
                 rows.map_err(|error| statement_error(&path, "write", &error))?
             }
-            false => self.query(APPEND, &arguments).await?,
+            false => self.query(&kind.sql(), &arguments).await?,
         };
         let numbers = rows.iter().map(|row| row.get::<_, i64>(0) as usize);
         Ok(numbers.collect())
     }
 
-    /// Returns the statement, prepared on this connection.
-    async fn prepared(&mut self, arguments: &[Argument<'_>]) -> Result<Statement, StatementError> {
-        if let Some(prepared) = &mut self.prepared
-            && prepared.uses < self.replan_after
-        {
-            prepared.uses += 1;
-            return Ok(prepared.statement.clone());
-        }
-        if self.prepared.take().is_some() {
-            self.replan_after = (self.replan_after * 4).min(LAST_REPLAN);
+    /// Returns a statement, prepared on this connection.
+    async fn prepared(
+        &mut self,
+        kind: AppendKind,
+        arguments: &[Argument<'_>],
+    ) -> Result<Statement, StatementError> {
+        let mut replan_after = FIRST_REPLAN;
+        if let Some(prepared) = self.prepared.get_mut(&kind) {
+            if prepared.uses < prepared.replan_after {
+                prepared.uses += 1;
+                return Ok(prepared.statement.clone());
+            }
+            replan_after = (prepared.replan_after * 4).min(LAST_REPLAN);
         }
         let types: Vec<Type> = arguments.iter().map(|(_, kind)| kind.clone()).collect();
         let path = self.path.clone();
-        let prepared = self.client().await?.prepare_typed(APPEND, &types).await;
+        let prepared = self
+            .client()
+            .await?
+            .prepare_typed(&kind.sql(), &types)
+            .await;
         let statement = prepared.map_err(|error| statement_error(&path, "write", &error))?;
-        self.prepared = Some(PreparedAppend {
+        let prepared = PreparedAppend {
             statement: statement.clone(),
             uses: 1,
-        });
+            replan_after,
+        };
+        self.prepared.insert(kind, prepared);
         Ok(statement)
     }
 
@@ -469,101 +430,4 @@ fn fail_overdue(batch: Vec<PendingAppend>, path: &Path, error: &StoreError) -> V
         pending.fail(StoreError::Unreachable { path, what });
     }
     rest
-}
-
-/// Requests, as the columns of the statement's arguments.
-struct AppendColumns<'a> {
-    durability: &'static str,
-    /// By request: the run, the epoch, the event before and its checksum.
-    requests: [Vec<i64>; 4],
-    /// By event: the number of the request, and the columns of the event.
-    events: [Vec<i64>; 7],
-    bodies: Vec<&'a [u8]>,
-    /// By lineage: the number of the request, the key, and the columns that change.
-    rows: [Vec<i64>; 8],
-    /// By reply: the number of the request to append, and the key of the request that is answered.
-    answered: [Vec<i64>; 2],
-    replies: Vec<Vec<u8>>,
-    /// By file: the number of the request.
-    files: Vec<i64>,
-    digests: Vec<&'a str>,
-    /// By request.
-    owners: Vec<&'a str>,
-}
-
-impl<'a> AppendColumns<'a> {
-    fn of_requests(batch: &[&'a PendingAppend]) -> Self {
-        let mut columns = Self {
-            durability: synchronous_commit(Durability::Process),
-            requests: Default::default(),
-            events: Default::default(),
-            bodies: Vec::new(),
-            rows: Default::default(),
-            answered: Default::default(),
-            replies: Vec::new(),
-            files: Vec::new(),
-            digests: Vec::new(),
-            owners: Vec::new(),
-        };
-        for (number, pending) in (1..).zip(batch) {
-            columns.add(number, &pending.request);
-        }
-        columns
-    }
-
-    fn add(&mut self, number: i64, request: &'a AppendRequest) {
-        if request.durability == Durability::Full {
-            self.durability = synchronous_commit(Durability::Full);
-        }
-        let right = &request.right;
-        let [key, sum] = key_and_sum(right.before);
-        push_row(&mut self.requests, [right.run, right.epoch, key, sum]);
-        self.owners.push(&right.owner);
-        for event in request.events.iter() {
-            let [n, line, lines, time_ms, marks] = event.numbers;
-            let sum = event.sum.into();
-            push_row(
-                &mut self.events,
-                [number, n, line, lines, time_ms, marks, sum],
-            );
-            self.bodies.push(&event.body);
-        }
-        if let Some(row) = &request.row {
-            let values = [
-                number,
-                row.id,
-                row.events,
-                row.last_checksum.into(),
-                row.forgotten_until,
-                row.spent,
-                row.bytes_since_snapshot,
-                row.checksum().into(),
-            ];
-            push_row(&mut self.rows, values);
-        }
-        for reply in &request.replies {
-            push_row(&mut self.answered, [number, reply.id.number]);
-            self.replies.push(encode_reply(&reply.reply).into_bytes());
-        }
-        for digest in &request.files {
-            self.files.push(number);
-            self.digests.push(&digest.0);
-        }
-    }
-
-    fn arguments(&self) -> Vec<Argument<'_>> {
-        let mut all: Vec<Argument<'_>> = vec![(&self.durability, Type::TEXT)];
-        for column in self.requests.iter().chain(&self.events) {
-            all.push((column, Type::INT8_ARRAY));
-        }
-        all.push((&self.bodies, Type::BYTEA_ARRAY));
-        for column in self.rows.iter().chain(&self.answered) {
-            all.push((column, Type::INT8_ARRAY));
-        }
-        all.push((&self.replies, Type::BYTEA_ARRAY));
-        all.push((&self.files, Type::INT8_ARRAY));
-        all.push((&self.digests, Type::TEXT_ARRAY));
-        all.push((&self.owners, Type::TEXT_ARRAY));
-        all
-    }
 }
