@@ -1,15 +1,19 @@
 //! The right under which events are added, and how they are. Events alone are added by `writer`, those that
 //! other changes go with by `change`.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use strata_core::record::id::Digest;
 use tokio_postgres::types::Type;
 
 use super::connect::{Argument, StatementError};
 use super::connection::Connection;
 use crate::storage::Durability;
 use crate::storage::encoded_events::{EncodedEvents, KnownEvent};
+use crate::storage::lineage::StoredLineage;
+use crate::storage::mailbox::MailReply;
 
 /// How long a change waits for a server that cannot be reached: a restart or a change of the primary
 /// takes less. Nothing is lost if it takes longer, but the run has to be resumed.
@@ -26,6 +30,24 @@ pub(super) struct AppendRight {
     pub owner: Arc<str>,
     /// The event before them; `None` if they are the first of their lineage.
     pub before: Option<KnownEvent>,
+}
+
+/// Events that are to be appended to a run.
+#[derive(Clone, Debug)]
+pub(super) struct AppendRequest {
+    /// Where the run is kept, for messages.
+    pub path: PathBuf,
+    pub right: AppendRight,
+    pub events: Arc<EncodedEvents>,
+    /// The files that were stored since the event before them.
+    pub files: Vec<Digest>,
+    /// The last event that was appended with full durability under this lease.
+    pub kept: Option<KnownEvent>,
+    /// The row of the lineage, if it is to be written with them.
+    pub row: Option<StoredLineage>,
+    /// The replies to requests that became these events.
+    pub replies: Vec<MailReply>,
+    pub durability: Durability,
 }
 
 impl EncodedEvents {

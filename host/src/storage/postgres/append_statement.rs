@@ -1,14 +1,17 @@
 //! The statements with which the events of several runs are appended, and their arguments.
 //!
-//! They are planned once for all arguments, possibly while the tables are small. So a row is looked up by its run and
-//! its key, both from one source: a plan that is made for a small table may otherwise read all of an index.
+//! Planning takes several times as long as the rest, so the server has to choose one plan for all arguments. It does if it
+//! does not expect less work from a plan for those of each use, so no estimate must depend on them. The plan may be made
+//! while the tables are small. So a row is looked up by its run and its key, both from one source: such a plan may otherwise
+//! read all of an index.
+
+use std::ops::RangeInclusive;
 
 use tokio_postgres::types::Type;
 
-use super::append::{key_and_sum, push_row, synchronous_commit};
+use super::append::{AppendRequest, key_and_sum, push_row, synchronous_commit};
 use super::connect::Argument;
 use super::mail_text::encode_reply;
-use super::writer::AppendRequest;
 use crate::storage::Durability;
 
 /// What requests store.
@@ -20,69 +23,100 @@ pub(super) enum AppendKind {
     EventsAndOthers,
 }
 
-/// Begins a statement: finds the requests for runs whose lease is the newest and which have the event before theirs.
-const ACCEPTED: &str = "
-    WITH durability AS MATERIALIZED (SELECT set_config('synchronous_commit', $1, true)),
-         lease AS MATERIALIZED (
-             SELECT id, epoch, owner FROM strata.run WHERE id = ANY($2::bigint[]) ORDER BY id FOR SHARE
-         ),
-         accepted AS MATERIALIZED (
-             SELECT wanted.request, wanted.run
-             FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::text[])
-                      WITH ORDINALITY AS wanted (run, epoch, before, sum, owner, request)
-             JOIN lease ON lease.id = wanted.run AND lease.epoch = wanted.epoch AND lease.owner = wanted.owner
-             WHERE (wanted.before < 0
-                    OR wanted.sum = (SELECT event.sum FROM strata.event
-                                     WHERE event.run = wanted.run AND event.n = wanted.before))";
-
-/// Excludes requests that name files which their runs do not have.
-const HAS_FILES: &str = "
-               AND NOT EXISTS (
-                    SELECT FROM unnest($28::bigint[], $29::text[]) AS named (request, digest)
-                    WHERE named.request = wanted.request
-                      AND (SELECT count(*) FROM strata.blob
-                           WHERE blob.run = wanted.run AND blob.digest = named.digest) = 0)";
-
-/// Inserts the events of what was accepted.
-const APPENDED: &str = "
-         appended AS (
-             INSERT INTO strata.event (run, n, line, lines, time_ms, marks, sum, body)
-             SELECT accepted.run, new.n, new.line, new.lines, new.time_ms, new.marks, new.sum, new.body
-             FROM unnest($7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[],
-                         $12::bigint[], $13::bigint[], $14::bytea[])
-                      AS new (request, n, line, lines, time_ms, marks, sum, body)
-                  JOIN accepted USING (request), durability
-         )";
-
-/// Writes the rows of lineages and the replies to what became these events.
-const UPDATED: &str = ",
-         updated AS (
-             UPDATE strata.lineage
-             SET events = new.events, last = new.last, forgotten = new.forgotten,
-                 spent = new.spent, since = new.since, sum = new.sum
-             FROM unnest($15::bigint[], $16::bigint[], $17::bigint[], $18::bigint[], $19::bigint[],
-                         $20::bigint[], $21::bigint[], $22::bigint[], $23::bigint[])
-                      AS new (request, run, id, events, last, forgotten, spent, since, sum)
-             WHERE lineage.run = new.run AND lineage.id = new.id
-               AND new.request IN (SELECT request FROM accepted)
-         ),
-         answered AS (
-             UPDATE strata.mail SET reply = new.reply
-             FROM unnest($24::bigint[], $25::bigint[], $26::bigint[], $27::bytea[]) AS new (request, run, id, reply)
-             WHERE mail.run = new.run AND mail.id = new.id
-               AND new.request IN (SELECT request FROM accepted)
-         )";
-
 impl AppendKind {
     /// Returns the statement. It returns the numbers of the requests that were accepted, counted from 1; nothing is
     /// stored of the others.
     pub(super) fn sql(self) -> String {
         let (condition, others) = match self {
-            Self::Events => ("", ""),
-            Self::EventsAndOthers => (HAS_FILES, UPDATED),
+            Self::Events => (String::new(), String::new()),
+            Self::EventsAndOthers => (having_files(), updating_others()),
         };
-        format!("{ACCEPTED}{condition}),{APPENDED}{others} SELECT request FROM accepted")
+        format!(
+            "WITH durability AS MATERIALIZED (SELECT set_config('synchronous_commit', $1, true)),
+                  {accepted} {condition}), {appended} {others}
+             SELECT request FROM accepted",
+            accepted = accepting_requests(),
+            appended = appending_events(),
+        )
     }
+}
+
+/// Begins to find the requests for runs whose lease is the newest and which have the event before theirs.
+fn accepting_requests() -> String {
+    format!(
+        "lease AS MATERIALIZED (
+             SELECT id, epoch, owner FROM strata.run WHERE id = ANY({runs}::bigint[]) ORDER BY id FOR SHARE
+         ),
+         accepted AS MATERIALIZED (
+             SELECT wanted.request, wanted.run
+             FROM unnest({numbers}, {owners}) WITH ORDINALITY AS wanted (run, epoch, before, sum, owner, request)
+                  JOIN lease ON lease.id = wanted.run AND lease.epoch = wanted.epoch AND lease.owner = wanted.owner
+             WHERE (wanted.before < 0
+                    OR wanted.sum = (SELECT event.sum FROM strata.event
+                                     WHERE event.run = wanted.run AND event.n = wanted.before))",
+        runs = arrays(2..=2, "bigint"),
+        numbers = arrays(2..=5, "bigint"),
+        owners = arrays(6..=6, "text"),
+    )
+}
+
+/// Excludes requests that name files which their runs do not have.
+fn having_files() -> String {
+    format!(
+        "AND NOT EXISTS (
+             SELECT FROM unnest({requests}, {digests}) AS named (request, digest)
+             WHERE named.request = wanted.request
+               AND (SELECT count(*) FROM strata.blob
+                    WHERE blob.run = wanted.run AND blob.digest = named.digest) = 0)",
+        requests = arrays(28..=28, "bigint"),
+        digests = arrays(29..=29, "text"),
+    )
+}
+
+/// Inserts the events of what was accepted.
+fn appending_events() -> String {
+    format!(
+        "appended AS (
+             INSERT INTO strata.event (run, n, line, lines, time_ms, marks, sum, body)
+             SELECT accepted.run, new.n, new.line, new.lines, new.time_ms, new.marks, new.sum, new.body
+             FROM unnest({numbers}, {bodies}) AS new (request, n, line, lines, time_ms, marks, sum, body)
+                  JOIN accepted USING (request), durability
+         )",
+        numbers = arrays(7..=13, "bigint"),
+        bodies = arrays(14..=14, "bytea"),
+    )
+}
+
+/// Writes the rows of lineages and the replies to what became the events.
+fn updating_others() -> String {
+    format!(
+        ", updated AS (
+             UPDATE strata.lineage
+             SET events = new.events, last = new.last, forgotten = new.forgotten,
+                 spent = new.spent, since = new.since, sum = new.sum
+             FROM unnest({numbers}) AS new (request, run, id, events, last, forgotten, spent, since, sum)
+             WHERE lineage.run = new.run AND lineage.id = new.id
+               AND new.request IN (SELECT request FROM accepted)
+         ),
+         answered AS (
+             UPDATE strata.mail SET reply = new.reply
+             FROM unnest({mail}, {replies}) AS new (request, run, id, reply)
+             WHERE mail.run = new.run AND mail.id = new.id
+               AND new.request IN (SELECT request FROM accepted)
+         )",
+        numbers = arrays(15..=23, "bigint"),
+        mail = arrays(24..=26, "bigint"),
+        replies = arrays(27..=27, "bytea"),
+    )
+}
+
+/// Returns arguments that are arrays, separated by commas. Each is in a query of its own, so that the planner does not
+/// know how long it is.
+fn arrays(numbers: RangeInclusive<u32>, element: &str) -> String {
+    let all: Vec<String> = numbers
+        .map(|number| format!("(SELECT ${number}::{element}[])"))
+        .collect();
+    all.join(", ")
 }
 
 /// Requests, as the columns of a statement's arguments.
@@ -192,5 +226,51 @@ impl<'a> AppendColumns<'a> {
             all.push((&self.digests, Type::TEXT_ARRAY));
         }
         all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::storage::conformance::postgres_server::{create_database, query};
+    use crate::storage::database_url::DatabaseUrl;
+    use crate::storage::postgres::administer::prepare;
+
+    /// Without PostgreSQL, this is skipped.
+    #[test]
+    fn the_server_plans_each_statement_for_all_arguments() {
+        let Some(database) = create_database(&format!("append-plans-{}", std::process::id()))
+        else {
+            return;
+        };
+        prepare(&DatabaseUrl::parse(&database).unwrap()).unwrap();
+        for kind in [AppendKind::Events, AppendKind::EventsAndOthers] {
+            let mut columns = AppendColumns::of_requests([].into_iter());
+            if kind == AppendKind::EventsAndOthers {
+                columns.files.push(1);
+            }
+            assert_eq!(columns.kind(), kind);
+            let types: Vec<String> = columns
+                .arguments()
+                .iter()
+                .map(|(_, argument)| match argument.name().strip_prefix('_') {
+                    Some(element) => format!("{element}[]"),
+                    None => argument.name().into(),
+                })
+                .collect();
+            // Arrays of one element are cheaper than those that the planner expects.
+            let values = ", '{1}'".repeat(types.len() - 1);
+            let uses = format!("EXECUTE append ('on'{values});").repeat(10);
+            let (types, sql) = (types.join(", "), kind.sql());
+            let found = query(
+                &database,
+                &format!(
+                    "PREPARE append ({types}) AS {sql}; {uses} \
+                     SELECT generic_plans, custom_plans FROM pg_prepared_statements"
+                ),
+            );
+            // The server compares five plans for given arguments with one for all.
+            assert_eq!(found.lines().last(), Some("5|5"), "{kind:?}: {found}");
+        }
     }
 }

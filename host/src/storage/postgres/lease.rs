@@ -9,7 +9,7 @@ use strata_core::record::id::Digest;
 use strata_core::state::environment::Environment;
 
 use super::administer::read_settings;
-use super::append::AppendRight;
+use super::append::{AppendRequest, AppendRight};
 use super::change::{NewLineage, RunChange, change, change_once};
 use super::connect::{StatementError, on_another_thread};
 use super::connection::Connection;
@@ -18,7 +18,7 @@ use super::recent::{LeaseChanges, RecentChanges};
 use super::restore::restore_changes;
 use super::rows::{PostgresReader, PostgresRows};
 use super::write;
-use super::writer::{AppendRequest, Writers};
+use super::writer::Writers;
 use crate::blob::Blobs;
 use crate::storage::codec::MessageBundle;
 use crate::storage::current_lineage::{CurrentLineage, NewBranch, NewSnapshot};

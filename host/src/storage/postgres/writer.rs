@@ -8,23 +8,18 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use strata_core::record::id::Digest;
 use tokio::sync::{mpsc, oneshot};
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Row, Statement};
 
-use super::append::{AppendRight, PATIENCE, RETRY_INTERVAL, key_and_sum, push_row};
+use super::append::{AppendRequest, AppendRight, PATIENCE, RETRY_INTERVAL, key_and_sum, push_row};
 use super::append_statement::{AppendColumns, AppendKind};
 use super::connect::{Argument, StatementError, background, connect, statement_error};
 use super::per_database::PerDatabase;
-use crate::storage::Durability;
 use crate::storage::database_url::DatabaseUrl;
-use crate::storage::encoded_events::{EncodedEvents, KnownEvent};
 use crate::storage::error::StoreError;
-use crate::storage::lineage::StoredLineage;
-use crate::storage::mailbox::MailReply;
 
 /// How many connections append to a database.
 const WRITERS: usize = 2;
@@ -32,13 +27,8 @@ const WRITERS: usize = 2;
 /// that is much larger makes the others wait.
 const MAX_BATCH: usize = 256;
 const MAX_BATCH_BYTES: u64 = 16 << 20;
-/// What a connection needs that uses prepared statements: one plan for all uses, because planning takes several times
-/// as long as the rest, and none that reads a whole table, because tables grow.
-const PLANNING: &str = "SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off";
-/// After how many uses the statement is planned again, at first and at most: the best plan depends on
-/// the size of the tables.
-const FIRST_REPLAN: u32 = 16;
-const LAST_REPLAN: u32 = 4096;
+/// How long a plan of a statement is used. One that was made for a small table may read all of it.
+const PLAN_LIFETIME: Duration = Duration::from_secs(10);
 
 /// Returns for each request whether its lease is the newest, whether its last event is stored, and whether
 /// the last event is that the server had to keep.
@@ -53,24 +43,6 @@ const LOOK_UP: &str = "
              WITH ORDINALITY AS wanted (run, epoch, n, sum, kept, kept_sum, owner, request)
          LEFT JOIN strata.run ON run.id = wanted.run
     ORDER BY wanted.request";
-
-/// Events that are to be appended to a run.
-#[derive(Clone, Debug)]
-pub(super) struct AppendRequest {
-    /// Where the run is kept, for messages.
-    pub path: PathBuf,
-    pub right: AppendRight,
-    pub events: Arc<EncodedEvents>,
-    /// The files that were stored since the event before them.
-    pub files: Vec<Digest>,
-    /// The last event that was appended with full durability under this lease.
-    pub kept: Option<KnownEvent>,
-    /// The row of the lineage, if it is to be written with them.
-    pub row: Option<StoredLineage>,
-    /// The replies to requests that became these events.
-    pub replies: Vec<MailReply>,
-    pub durability: Durability,
-}
 
 /// A request whose sender waits for the reply.
 struct PendingAppend {
@@ -174,9 +146,7 @@ struct Writer {
 /// A statement that was prepared on the connection.
 struct PreparedAppend {
     statement: Statement,
-    uses: u32,
-    /// After how many uses it is planned again.
-    replan_after: u32,
+    since: Instant,
 }
 
 impl Writer {
@@ -299,12 +269,8 @@ impl Writer {
 
     async fn client(&mut self) -> Result<&Client, StatementError> {
         if self.client.is_none() {
-            let connected = connect(self.url.clone(), None).await?;
-            if self.url.can_prepare {
-                let set = connected.batch_execute(PLANNING).await;
-                set.map_err(|error| statement_error(&self.path, "write", &error))?;
-            }
-            self.client = Some(connected);
+            let connected = connect(self.url.clone(), None).await;
+            self.client = Some(connected?);
         }
         match &self.client {
             Some(client) => Ok(client),
@@ -348,13 +314,10 @@ impl Writer {
         kind: AppendKind,
         arguments: &[Argument<'_>],
     ) -> Result<Statement, StatementError> {
-        let mut replan_after = FIRST_REPLAN;
-        if let Some(prepared) = self.prepared.get_mut(&kind) {
-            if prepared.uses < prepared.replan_after {
-                prepared.uses += 1;
-                return Ok(prepared.statement.clone());
-            }
-            replan_after = (prepared.replan_after * 4).min(LAST_REPLAN);
+        if let Some(prepared) = self.prepared.get(&kind)
+            && prepared.since.elapsed() < PLAN_LIFETIME
+        {
+            return Ok(prepared.statement.clone());
         }
         let types: Vec<Type> = arguments.iter().map(|(_, kind)| kind.clone()).collect();
         let path = self.path.clone();
@@ -366,8 +329,7 @@ impl Writer {
         let statement = prepared.map_err(|error| statement_error(&path, "write", &error))?;
         let prepared = PreparedAppend {
             statement: statement.clone(),
-            uses: 1,
-            replan_after,
+            since: Instant::now(),
         };
         self.prepared.insert(kind, prepared);
         Ok(statement)
