@@ -34,7 +34,7 @@ mod health;
 mod layout;
 
 pub use health::CacheHealth;
-use layout::{CacheDefect, FileParts, LAYOUT_VERSION, MAX_CACHE_BYTES, write};
+use layout::{CacheDefect, CacheFileParts, LAYOUT_VERSION, MAX_CACHE_BYTES, write};
 
 /// The subdirectory in which verified files are remembered.
 const VERIFIED: &str = "verified";
@@ -156,7 +156,7 @@ impl CompileCache {
     /// Returns the size of the code in a file, and the manifest, if the file is undamaged. Verifies its
     /// checksum unless that was done before and the file has not changed since.
     fn examine(&self, key: &str, file: &File) -> Result<(u64, Vec<u8>), CacheDefect> {
-        let parts = FileParts::read(file)?;
+        let parts = CacheFileParts::read(file)?;
         let state = FileState::of(file).map_err(|_| CacheDefect::Damaged)?;
         let verification = boot::id().map(|boot| Verification {
             key: key.to_owned(),

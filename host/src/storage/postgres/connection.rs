@@ -2,7 +2,7 @@
 //! own, and how a caller on a thread of its own carries out statements over them.
 //!
 //! Each statement is sent in one message, without being prepared before, so that it also works through
-//! poolers that run each transaction on another connection. Only `writer` prepares its statement.
+//! poolers that run each transaction on another connection. Only `writer` prepares its statements.
 
 use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};

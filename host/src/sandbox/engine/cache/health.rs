@@ -4,7 +4,7 @@
 use std::fs::{self, File};
 use std::path::PathBuf;
 
-use super::layout::{CacheDefect, FileParts};
+use super::layout::{CacheDefect, CacheFileParts};
 use super::{CompileCache, LOCK_PREFIX};
 
 /// The state of the cache.
@@ -41,7 +41,8 @@ impl CompileCache {
             health.files += 1;
             health.bytes += meta.len();
             let opened = File::open(file.path()).map_err(|_| CacheDefect::Damaged);
-            let verified = opened.and_then(|file| FileParts::read(&file)?.verify(&name, &file));
+            let verified =
+                opened.and_then(|file| CacheFileParts::read(&file)?.verify(&name, &file));
             match verified {
                 Ok(()) => {}
                 Err(CacheDefect::OtherLayout) => health.other_layout += 1,

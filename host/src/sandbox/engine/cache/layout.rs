@@ -34,7 +34,7 @@ pub(super) enum CacheDefect {
 }
 
 /// The parts of a file of the current layout, as the end of the file describes them.
-pub(super) struct FileParts {
+pub(super) struct CacheFileParts {
     /// The size of code and manifest together.
     body_bytes: u64,
     /// The size of the manifest, as it is stored.
@@ -42,7 +42,7 @@ pub(super) struct FileParts {
     sum: [u8; CHECKSUM_BYTES],
 }
 
-impl FileParts {
+impl CacheFileParts {
     pub(super) fn read(file: &File) -> Result<Self, CacheDefect> {
         let damaged = |_| CacheDefect::Damaged;
         let bytes = file.metadata().map_err(damaged)?.len();
