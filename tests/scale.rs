@@ -85,7 +85,7 @@ impl SimulatedWorker {
     /// Does what a worker does in each round.
     fn work_a_round(&mut self, database: &RunDatabase, tally: &Tally) {
         assert!(!self.registration.is_lost(), "a worker was taken for dead");
-        self.registration.tend().unwrap();
+        let tended = self.registration.tend().unwrap();
         for (_, rounds) in &mut self.runs {
             *rounds -= 1;
         }
@@ -102,7 +102,12 @@ impl SimulatedWorker {
             self.registration.release(&run, &release).unwrap();
             tally.rested.fetch_add(1, Ordering::Relaxed);
         }
-        for run in self.registration.claim(ROOM - self.runs.len()).unwrap() {
+        let room = ROOM - self.runs.len();
+        let claimed = match tended.may_claim && room > 0 {
+            true => self.registration.claim(room).unwrap(),
+            false => Vec::new(),
+        };
+        for run in claimed {
             assert!(
                 tally.held.lock().unwrap().insert(run.name.clone()),
                 "`{}` has two owners",

@@ -108,7 +108,7 @@ use sqlite::{blob, schema};
 pub use team_json::TeamJsonFile;
 pub use work::{
     ClaimedRun, NewSubmission, RunDatabase, RunNeeds, RunRelease, RunSchedule, SubmissionState,
-    SubmittedRun, WorkerProfile, WorkerRegistration,
+    SubmittedRun, Tended, WorkerProfile, WorkerRegistration,
 };
 
 /// The number of the first public event line of a run.

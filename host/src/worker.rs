@@ -8,7 +8,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use strata_core::record::event::Status;
 use tokio::runtime::Handle;
@@ -28,6 +28,8 @@ use crate::storage::{
 
 /// How often a worker looks for runs and for dead workers without being notified.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+/// How often it looks for runs whose secrets no worker has, which somebody has to refuse.
+const REFUSE_INTERVAL: Duration = Duration::from_secs(5);
 /// After how long a run is tried again whose storage could not be used, in milliseconds.
 const RETRY_MS: i64 = 5_000;
 
@@ -130,6 +132,8 @@ struct AttachedDatabase {
     registration: WorkerRegistration,
     /// Whether it could be used the last time.
     is_available: bool,
+    /// When it last looked for runs to refuse.
+    last_refusal: Option<Instant>,
 }
 
 /// A run that was taken.
@@ -154,6 +158,7 @@ impl Worker {
             self.attached.push(AttachedDatabase {
                 registration,
                 is_available: true,
+                last_refusal: None,
             });
         }
         let attached = self.attached.iter();
@@ -250,9 +255,9 @@ impl Worker {
             }
             (self.report)(WorkerReport::TakenForDead(database));
         }
-        let dead = attached.registration.tend()?;
-        if dead > 0 {
-            (self.report)(WorkerReport::TookOver(dead));
+        let tended = attached.registration.tend()?;
+        if tended.dead > 0 {
+            (self.report)(WorkerReport::TookOver(tended.dead));
         }
         match self
             .settings
@@ -260,6 +265,7 @@ impl Worker {
             .saturating_sub(self.runs.len() + self.postponed.len())
         {
             0 => Ok(Vec::new()),
+            _ if !tended.may_claim => Ok(Vec::new()),
             room => {
                 let mut claimed = attached.registration.claim(room)?;
                 let operators = &self.settings.overrides.operators;
@@ -267,7 +273,9 @@ impl Worker {
                     |name: &str| !allows_secret(operators, self.settings.grants, name);
                 // Those that were claimed are run, even if the database cannot be used just now.
                 let left = room.saturating_sub(claimed.len());
-                if left > 0 {
+                let is_early = |last: Instant| last.elapsed() < REFUSE_INTERVAL;
+                if left > 0 && !attached.last_refusal.is_some_and(is_early) {
+                    attached.last_refusal = Some(Instant::now());
                     let refused = attached.registration.claim_forbidden(left, &is_forbidden);
                     claimed.extend(refused.unwrap_or_default());
                 }

@@ -17,7 +17,7 @@ use super::error::StoreError;
 use super::lineage::NamedRun;
 use super::{
     ClaimedRun, DatabaseReport, DatabaseSettings, Epoch, FencedDatabase, Intake, NewSubmission,
-    Reader, RunRelease, SavedDefinition, SubmissionState, WorkerProfile,
+    Reader, RunRelease, SavedDefinition, SubmissionState, Tended, WorkerProfile,
 };
 use super::{LockHolder, MemoryLease, ReplacePolicy, RequestHandler, RequestOutcome};
 use crate::blob::Blobs;
@@ -101,7 +101,7 @@ impl DatabaseWorker {
         match self.never {}
     }
 
-    pub(super) fn tend(&mut self) -> Result<usize, StoreError> {
+    pub(super) fn tend(&mut self) -> Result<Tended, StoreError> {
         match self.never {}
     }
 

@@ -309,6 +309,15 @@ impl RunDatabase {
     }
 }
 
+/// What a worker found when it looked at other processes and at the runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tended {
+    /// How many processes were dead.
+    pub dead: usize,
+    /// Whether there are runs that are due and have no owner, perhaps none that this worker can take.
+    pub may_claim: bool,
+}
+
 /// A worker's entry in a database. The worker counts as dead when this was dropped, or when its
 /// heartbeat stands still for too long.
 pub struct WorkerRegistration {
@@ -342,9 +351,9 @@ impl WorkerRegistration {
         self.registration.claim_forbidden(room, is_forbidden)
     }
 
-    /// Makes runs of dead processes and runs whose time has come available, and returns how many processes
-    /// were dead. A process counts as dead when this one saw its heartbeat stand still for 10 s.
-    pub fn tend(&mut self) -> Result<usize, StoreError> {
+    /// Makes runs of dead processes and runs whose time has come available. A process counts as dead when this one
+    /// saw its heartbeat stand still for 10 s.
+    pub fn tend(&mut self) -> Result<Tended, StoreError> {
         self.registration.tend()
     }
 

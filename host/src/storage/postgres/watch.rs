@@ -9,7 +9,7 @@
 //! they are those with the smallest ids, so that another worker succeeds one that is dead.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
@@ -19,22 +19,51 @@ use super::owner::ProcessIdentity;
 use super::silence::Silence;
 use crate::storage::LEASE_TIME;
 use crate::storage::error::StoreError;
+use crate::storage::work::Tended;
 
 /// How many workers watch all processes: so many that they are hardly ever all dead at once, which would take
 /// the time of a lease more to notice.
 const WATCHERS: i64 = 4;
-/// How often the others look whether the watchers are alive.
-const WATCHERS_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Who is watched: the watchers, and by these everybody else who owns runs that workers take.
-const WATCHED: &str = "
+/// Returns who is watched: the watchers, and by these everybody else who owns runs that workers take. Makes runs
+/// available whose time has come, if a watcher asks. If any run is available, there is one more row, without an id.
+const LOOK: &str = "
     WITH watcher AS MATERIALIZED (
-        SELECT id, beat, machine, process, started FROM strata.worker WHERE claims ORDER BY id LIMIT $2)
+        SELECT id, beat, machine, process, started FROM strata.worker WHERE claims ORDER BY id LIMIT $2),
+    woken AS (
+        UPDATE strata.run SET schedule = 1, scheduled_at = clock_timestamp()
+        WHERE EXISTS (SELECT FROM watcher WHERE id = $1)
+          AND schedule = 2 AND wake_at <= clock_timestamp() AND owner IS NULL
+        RETURNING id)
     SELECT id, beat, machine, process, started FROM watcher
     UNION ALL
     SELECT w.id, w.beat, w.machine, w.process, w.started FROM strata.worker w
     WHERE EXISTS (SELECT FROM watcher WHERE id = $1) AND w.id NOT IN (SELECT id FROM watcher)
-      AND (w.claims OR EXISTS (SELECT FROM strata.run r WHERE r.owner = w.id AND r.schedule <> 0))";
+      AND (w.claims OR EXISTS (SELECT FROM strata.run r WHERE r.owner = w.id AND r.schedule <> 0))
+    UNION ALL
+    SELECT NULL, NULL, NULL, NULL, NULL
+    WHERE EXISTS (SELECT FROM woken) OR EXISTS (SELECT FROM strata.run WHERE schedule = 1 AND owner IS NULL)";
+
+/// A process that is watched.
+struct WatchedProcess {
+    id: String,
+    beat: i64,
+    identity: ProcessIdentity,
+}
+
+impl WatchedProcess {
+    fn from_row(id: String, row: &Row) -> Self {
+        Self {
+            id,
+            beat: row.get(1),
+            identity: ProcessIdentity {
+                machine: row.get(2),
+                process: row.get(3),
+                started: row.get(4),
+            },
+        }
+    }
+}
 
 /// The heartbeat of another process, as this one last saw it rise.
 struct WatchedBeat {
@@ -46,50 +75,47 @@ struct WatchedBeat {
 #[derive(Default)]
 pub(super) struct ProcessWatch {
     seen: BTreeMap<String, WatchedBeat>,
-    is_watcher: bool,
-    last_look: Option<Instant>,
     last_orphan_search: Option<Instant>,
 }
 
 impl ProcessWatch {
-    /// Takes runs from dead processes, and returns how many these were. `worker` is the id of this worker.
-    /// A watcher also makes runs available whose time has come or whose owner is missing.
+    /// Takes runs from dead processes. `worker` is the id of this worker. A watcher also makes runs available whose
+    /// time has come or whose owner is missing.
     pub(super) fn tend(
         &mut self,
         connection: &Connection,
         worker: &str,
-    ) -> Result<usize, StoreError> {
-        let is_early = |last: Instant| last.elapsed() < WATCHERS_INTERVAL;
-        if !self.is_watcher && self.last_look.is_some_and(is_early) {
-            return Ok(0);
-        }
-        let rows = self.read_watched(connection, worker)?;
-        self.last_look = Some(Instant::now());
-        self.is_watcher = rows.iter().any(|row| row.get::<_, &str>(0) == worker);
-        let dead = self.take_from_dead(connection, worker, &rows)?;
-        if self.is_watcher {
-            make_due_available(connection)?;
-            let is_early = |last: Instant| last.elapsed() < LEASE_TIME;
-            if !self.last_orphan_search.is_some_and(is_early) {
-                make_orphans_available(connection)?;
-                self.last_orphan_search = Some(Instant::now());
+    ) -> Result<Tended, StoreError> {
+        let rows = self.look(connection, worker)?;
+        let mut processes = Vec::new();
+        let mut any_available = false;
+        for row in &rows {
+            match row.get(0) {
+                Some(id) => processes.push(WatchedProcess::from_row(id, row)),
+                None => any_available = true,
             }
         }
-        Ok(dead)
+        let is_watcher = processes.iter().any(|process| process.id == worker);
+        let dead = self.take_from_dead(connection, worker, &processes)?;
+        let is_early = |last: Instant| last.elapsed() < LEASE_TIME;
+        if is_watcher && !self.last_orphan_search.is_some_and(is_early) {
+            any_available |= make_orphans_available(connection)?;
+            self.last_orphan_search = Some(Instant::now());
+        }
+        Ok(Tended {
+            dead,
+            may_claim: any_available || dead > 0,
+        })
     }
 
-    fn read_watched(
-        &mut self,
-        connection: &Connection,
-        worker: &str,
-    ) -> Result<Vec<Row>, StoreError> {
+    fn look(&mut self, connection: &Connection, worker: &str) -> Result<Vec<Row>, StoreError> {
         let arguments = [(&worker as _, Type::TEXT), (&WATCHERS as _, Type::INT8)];
-        match connection.query(WATCHED, &arguments) {
+        match connection.query(LOOK, &arguments) {
             Err(error) if error.is_disconnected => {
                 // Nobody's heartbeat could be seen in the meantime.
                 self.seen.clear();
                 connection.reconnect()?;
-                Ok(connection.query(WATCHED, &arguments)?)
+                Ok(connection.query(LOOK, &arguments)?)
             }
             rows => Ok(rows?),
         }
@@ -99,36 +125,31 @@ impl ProcessWatch {
         &mut self,
         connection: &Connection,
         worker: &str,
-        rows: &[Row],
+        processes: &[WatchedProcess],
     ) -> Result<usize, StoreError> {
         let mut seen = BTreeMap::new();
         let mut dead = 0;
-        for row in rows {
-            let (name, beat): (String, i64) = (row.get(0), row.get(1));
-            if name == worker {
+        for process in processes {
+            let WatchedProcess { id, beat, identity } = process;
+            if id == worker {
                 continue;
             }
             let now = Instant::now();
-            let watched = match self.seen.remove(&name) {
-                Some(mut before) if before.beat == beat => {
+            let watched = match self.seen.remove(id) {
+                Some(mut before) if before.beat == *beat => {
                     before.silence.note_still(now);
                     before
                 }
                 _ => WatchedBeat {
-                    beat,
+                    beat: *beat,
                     silence: Silence::begin(now),
                 },
             };
-            let identity = ProcessIdentity {
-                machine: row.get(2),
-                process: row.get(3),
-                started: row.get(4),
-            };
             let is_dead = identity.has_ended() || watched.silence.is_death();
-            if is_dead && take_from(connection, &name, beat)? {
+            if is_dead && take_from(connection, id, *beat)? {
                 dead += 1;
             } else {
-                seen.insert(name, watched);
+                seen.insert(id.clone(), watched);
             }
         }
         self.seen = seen;
@@ -150,20 +171,12 @@ fn take_from(connection: &Connection, process: &str, beat: i64) -> Result<bool, 
     })
 }
 
-/// Makes runs available whose time has come.
-fn make_due_available(connection: &Connection) -> Result<(), StoreError> {
-    let sql = "UPDATE strata.run SET schedule = 1, scheduled_at = clock_timestamp() \
-               WHERE schedule = 2 AND wake_at <= clock_timestamp() AND owner IS NULL";
-    connection.repeat_if_broken(|connection| connection.execute(sql, &[]))?;
-    Ok(())
-}
-
 /// Makes runs available whose owner is missing: a worker that ended without releasing them. This reads all runs
-/// that have owners.
-fn make_orphans_available(connection: &Connection) -> Result<(), StoreError> {
+/// that have owners. Returns whether there were any.
+fn make_orphans_available(connection: &Connection) -> Result<bool, StoreError> {
     let sql = "UPDATE strata.run r SET owner = NULL, epoch = epoch + 1 \
                WHERE owner IS NOT NULL AND schedule <> 0 \
                AND NOT EXISTS (SELECT FROM strata.worker w WHERE w.id = r.owner)";
-    connection.repeat_if_broken(|connection| connection.execute(sql, &[]))?;
-    Ok(())
+    let orphans = connection.repeat_if_broken(|connection| connection.execute(sql, &[]))?;
+    Ok(orphans > 0)
 }

@@ -26,7 +26,9 @@ use crate::random_id::random_name;
 use crate::storage::caps::{CapAccounts, CapScope};
 use crate::storage::database_url::DatabaseUrl;
 use crate::storage::error::StoreError;
-use crate::storage::work::{ClaimedRun, NewSubmission, RunRelease, SubmissionState, WorkerProfile};
+use crate::storage::work::{
+    ClaimedRun, NewSubmission, RunRelease, SubmissionState, Tended, WorkerProfile,
+};
 use crate::storage::{DatabaseSettings, LEASE_TIME};
 
 /// How often a worker compares which runs it owns with those that it holds.
@@ -345,7 +347,7 @@ impl DatabaseWorker {
         Ok(())
     }
 
-    pub(in crate::storage) fn tend(&mut self) -> Result<usize, StoreError> {
+    pub(in crate::storage) fn tend(&mut self) -> Result<Tended, StoreError> {
         // A database that went back to an earlier state has lost that runs were given up.
         if self.may_hold_more || self.compared.elapsed() >= COMPARE_INTERVAL {
             let sql = "UPDATE strata.run SET owner = NULL, epoch = epoch + 1 \
