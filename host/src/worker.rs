@@ -275,7 +275,7 @@ impl Worker {
                 let left = room.saturating_sub(claimed.len());
                 let is_early = |last: Instant| last.elapsed() < REFUSE_INTERVAL;
                 if left > 0 && !attached.last_refusal.is_some_and(is_early) {
-                    attached.last_refusal = Some(Instant::now());
+                    attached.last_refusal = Some(clock::stopwatch());
                     let refused = attached.registration.claim_forbidden(left, &is_forbidden);
                     claimed.extend(refused.unwrap_or_default());
                 }
