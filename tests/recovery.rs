@@ -42,15 +42,18 @@ fn failed() -> Workspace {
 #[test]
 fn a_saved_team_is_found_by_its_directory_and_by_its_file_with_and_without_the_team_file() {
     let absolute = "@/store";
-    let cases: [&[&str]; 8] = [
-        &["--recover_path", "store"],
-        &["--recover-path", "store"],
-        &["--recover_path", "store/"],
-        &["--recover_path", "store/team.json"],
-        &["--recover_path=store/team.json"],
-        &["--recover_path", absolute],
-        &["team.toml", "--recover_path", "store"],
-        &["--recover_path", "store/team.json", "team.toml"],
+    let cases: [&[&str]; 11] = [
+        &["run", "--recover_path", "store"],
+        &["run", "--recover-path", "store"],
+        &["run", "--recover_path", "store/"],
+        &["run", "--recover_path", "store/team.json"],
+        &["run", "--recover_path=store/team.json"],
+        &["run", "--recover_path", absolute],
+        &["run", "team.toml", "--recover_path", "store"],
+        &["run", "--recover_path", "store/team.json", "team.toml"],
+        &["resume", "store"],
+        &["resume", "store/team.json", "--strict"],
+        &["resume", "store", "team.toml", "--max-steps", "9"],
     ];
     for args in cases {
         let place = failed();
@@ -58,9 +61,9 @@ fn a_saved_team_is_found_by_its_directory_and_by_its_file_with_and_without_the_t
             .iter()
             .map(|arg| arg.replace('@', &place.path("").display().to_string()))
             .collect();
-        let args: Vec<&str> = ["run"]
-            .into_iter()
-            .chain(args.iter().map(String::as_str))
+        let args: Vec<&str> = args
+            .iter()
+            .map(String::as_str)
             .chain(["--events", "-"])
             .collect();
         let ended = place.host(&args).expect(0);

@@ -3,28 +3,25 @@
 
 mod lineages;
 mod replay;
+mod run;
 mod skill;
 mod trial;
 mod work;
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::builder::{PathBufValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use strata_core::record::host_call::CallPolicy;
-use strata_host::ComponentReplacement;
-use strata_host::driver::WhenIdle;
-use strata_host::launch::DoubtDecision;
 use strata_host::storage::{StorageLocation, resolve_link};
 
 use super::new::NewArgs;
 
 pub(super) use lineages::{DiffArgs, ForkArgs, PruneArgs};
 pub(super) use replay::ReplayArgs;
+pub(super) use run::{ResumeArgs, RunArgs, RunOptions};
 pub(super) use skill::{ShelfArgs, SkillCommand};
 pub(super) use trial::TryArgs;
-pub(super) use work::{CapArgs, DatabaseCommand, HaltArgs, ResumeArgs, SubmitArgs, WorkerArgs};
+pub(super) use work::{CapArgs, DatabaseCommand, HaltArgs, SubmitArgs, WorkerArgs};
 
 /// Runs teams of agents whose every action is a sandboxed WebAssembly component.
 #[derive(Parser)]
@@ -108,7 +105,7 @@ pub(super) enum Command {
         after_help = "Examples:\n  strata-host pause store\n  strata-host pause 'postgres://host/teams?run=nightly'"
     )]
     Pause(HaltArgs),
-    /// Ask workers to continue a submitted run that has ended.
+    /// Resume a saved team, as `run --recover_path` does; if it was submitted, let a worker do it.
     Resume(ResumeArgs),
     /// Manage a database of runs as a whole.
     #[command(subcommand)]
@@ -170,89 +167,6 @@ pub(super) enum Command {
     },
 }
 
-#[derive(Args)]
-#[command(
-    after_help = "Examples:\n  strata-host run team.toml \"write a snake game\"\n  \
-    strata-host run team.toml \"what is wrong here?\" --file screenshot.png --file server.log\n  \
-    strata-host run --recover_path workspace/storage/team\n  \
-    strata-host run team.toml --recover_path store --component Engineer.WriteCode=fixed.wasm"
-)]
-pub(super) struct RunArgs {
-    /// The team file (ends in .toml; `team.toml` by default) and the idea (anything else). On a resume both may be
-    /// left out.
-    #[arg(value_name = "TEAM.toml | IDEA", num_args = 0..=2)]
-    pub(super) words: Vec<String>,
-    /// Resume the team saved in this directory (or in its team.json), or at the URL of a run in a database.
-    #[arg(long = "recover_path", alias = "recover-path", value_name = "PATH", value_parser = saved_path())]
-    pub(super) recover_path: Option<StorageLocation>,
-    /// Where a fresh run is saved: a directory, or the URL of a run in a database; `workspace/storage/NAME` by default, by
-    /// the team's name. `workspace/storage/team` is then a link to it, unless something else has that name.
-    #[arg(long, value_name = "DIR")]
-    pub(super) storage: Option<PathBuf>,
-    /// Add an image or a file to the idea. Actions and models receive it as a part of the message. On a resume of a
-    /// `team.json` alone: save again what it does not contain.
-    #[arg(long, value_name = "PATH")]
-    pub(super) file: Vec<PathBuf>,
-    /// The most that may be spent in total, in USD; 0 for no limit.
-    #[arg(long, value_name = "USD", allow_negative_numbers = true)]
-    pub(super) investment: Option<f64>,
-    /// The most steps in total, resumes included; 0 for no limit. Applies to this call, not to later resumes.
-    #[arg(long, value_name = "N", allow_negative_numbers = true)]
-    pub(super) max_steps: Option<u64>,
-    /// The most actions to run at once. Applies to this call.
-    #[arg(long, value_name = "N", allow_negative_numbers = true)]
-    pub(super) max_parallel: Option<usize>,
-    /// Write events to this file as they happen, one JSON object per line; `-` is stdout. A resume appends to the file,
-    /// a fresh run replaces it.
-    #[arg(long, value_name = "FILE|-")]
-    pub(super) events: Option<PathBuf>,
-    /// Record exchanges with language models, for `[llm] provider = "recorded"` to serve again.
-    #[arg(long, value_name = "FILE")]
-    pub(super) record: Option<PathBuf>,
-    /// Whether a new attempt reuses recorded host calls.
-    #[arg(long, value_enum, default_value = "auto")]
-    pub(super) calls: CallReuseArg,
-    /// Use another component for an action (or for `ROLE.think`).
-    #[arg(long, value_name = "ROLE.ACTION=FILE", allow_hyphen_values = true)]
-    pub(super) component: Vec<ComponentReplacement>,
-    /// Answer a question of the saved team before resuming it, as `answer` does.
-    #[arg(long, value_name = "REQUEST=JSON", requires = "recover_path")]
-    pub(super) answer: Vec<String>,
-    /// An additional policy to apply, besides those of the machine, the user and `$STRATA_POLICY`.
-    #[arg(long, value_name = "FILE")]
-    pub(super) policy: Option<PathBuf>,
-    /// Refuse to resume with changed components.
-    #[arg(long)]
-    pub(super) strict: bool,
-    /// Resume from this checkpoint instead of the newest state. What came after it stays saved, in its own lineage.
-    #[arg(long, value_name = "ID", requires = "recover_path")]
-    pub(super) checkpoint: Option<String>,
-    /// When nothing is left to do, wait for messages (see `send`) until stopped. If it is stopped while waiting, the exit
-    /// code is the one it would have had without waiting: 0, or 3, 4, 6, 10.
-    #[arg(long)]
-    pub(super) keep_alive: bool,
-    /// Use the team file that is saved at PATH, whoever wrote it. It decides which programs are started, which servers are
-    /// contacted and which directories, variables and secrets actions may use.
-    #[arg(long, requires = "recover_path")]
-    pub(super) trust: bool,
-    /// How to handle writes whose result is unknown: repeat them (`redo`), continue without them (`skip`), or take this
-    /// JSON as the response. For one of several: `ROLE.ACTION=…`, as `inspect` names it.
-    #[arg(long, value_name = "redo|skip|VALUE", requires = "recover_path")]
-    pub(super) in_doubt: Vec<DoubtDecision>,
-    /// Start a new run even though the storage holds an unfinished team. That team is moved aside, not deleted.
-    #[arg(long, conflicts_with = "recover_path")]
-    pub(super) force: bool,
-    /// Serve Prometheus metrics at `/metrics` on this address: a local port, or `ADDRESS:PORT`.
-    #[arg(long, value_name = "[ADDRESS:]PORT", value_parser = super::metrics::parse_address)]
-    pub(super) metrics: Option<SocketAddr>,
-    /// Print nothing but errors, faults and warnings.
-    #[arg(short, long)]
-    pub(super) quiet: bool,
-    /// Print a summary as JSON to stdout.
-    #[arg(long)]
-    pub(super) json: bool,
-}
-
 #[derive(Clone, Copy, ValueEnum)]
 pub(super) enum DescribedFile {
     /// A team file.
@@ -261,36 +175,6 @@ pub(super) enum DescribedFile {
     Policy,
     /// Scripted replies of a model.
     Replies,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-pub(super) enum CallReuseArg {
-    /// Decide by how the last attempt ended.
-    Auto,
-    /// Reuse all of them.
-    Reuse,
-    /// Reuse none.
-    Fresh,
-}
-
-impl RunArgs {
-    pub(super) fn when_idle(&self) -> WhenIdle {
-        if self.keep_alive {
-            WhenIdle::Stay
-        } else {
-            WhenIdle::End
-        }
-    }
-}
-
-impl From<CallReuseArg> for CallPolicy {
-    fn from(calls: CallReuseArg) -> Self {
-        match calls {
-            CallReuseArg::Auto => Self::Auto,
-            CallReuseArg::Reuse => Self::Reuse,
-            CallReuseArg::Fresh => Self::Fresh,
-        }
-    }
 }
 
 #[derive(Args)]

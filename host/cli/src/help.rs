@@ -28,7 +28,7 @@ const RUN_EXIT_CODES: &str = "Exit codes:
 /// The exit codes of other commands.
 const OTHER_EXIT_CODES: &str = "Exit codes: 0 done, 1 internal error, 2 usage or configuration; `strata-host --help` lists all.";
 /// The commands that run teams.
-const RUN_COMMANDS: [&str; 3] = ["run", "dev", "submit"];
+const RUN_COMMANDS: [&str; 4] = ["run", "resume", "dev", "submit"];
 
 /// Returns the definition of the command line, with examples and exit codes.
 pub(super) fn command() -> clap::Command {
@@ -60,7 +60,7 @@ pub(super) fn command() -> clap::Command {
 const EXAMPLES: &str = "Examples:
   strata-host new team press && strata-host run press/team.toml
   strata-host check team.toml
-  strata-host run --recover_path workspace/storage/team";
+  strata-host resume workspace/storage/team";
 
 /// Commands that take a text, and the name of the text.
 const TEXT_ARGUMENTS: [(&str, &str); 3] = [("run", "idea"), ("dev", "idea"), ("send", "text")];

@@ -42,6 +42,7 @@ mod report;
 mod reporter;
 mod requests;
 mod result;
+mod resume;
 mod run;
 mod sanitize;
 mod send;
@@ -138,7 +139,7 @@ fn run_command(cli: Cli, printer: &Printer) -> Result<u8, CommandFailure> {
         Command::Worker(args) => worker::worker(args, printer),
         Command::Cancel(args) => submit::halt(&args, Halt::Cancel, printer),
         Command::Pause(args) => submit::halt(&args, Halt::Pause, printer),
-        Command::Resume(args) => submit::resume(&args, printer),
+        Command::Resume(args) => resume::resume(args, cli.verbose, printer),
         Command::Database(command) => database::database(command, printer),
         Command::Graph(args) => graph::graph(&args, printer),
         Command::Build { dir } => build::build(&dir, printer),

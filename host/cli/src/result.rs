@@ -19,13 +19,14 @@ pub(super) fn show_result(
     printer: &Printer,
 ) {
     let result = ResultSummary::from_stepper(stepper, status, path);
-    if args.json {
+    if args.options.json {
         // Only maps with keys that are not strings cannot be serialised, and there are none.
         let document = serde_json::to_value(&result).unwrap_or_default();
         printer.print_json(&document.to_string());
         return;
     }
     let events_on_stdout = args
+        .options
         .events
         .as_deref()
         .is_some_and(|events| events == Path::new("-"));

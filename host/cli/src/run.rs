@@ -46,13 +46,13 @@ const THREAD_KEEP_ALIVE: Duration = Duration::from_secs(u32::MAX as u64);
 
 /// Runs a team. With `verbose`, models' replies are shown while they are received.
 pub(super) fn run(args: RunArgs, verbose: u8, printer: &Printer) -> Result<u8, CommandFailure> {
-    let verbosity = if args.quiet {
+    let verbosity = if args.options.quiet {
         Verbosity::Quiet
     } else {
         Verbosity::Normal
     };
     let printer = &printer.with_verbosity(verbosity);
-    let shown = (verbose > 0 && !args.quiet && !args.json)
+    let shown = (verbose > 0 && !args.options.quiet && !args.options.json)
         .then(|| reply_view::reply_observers(printer.clone()));
     block_on_run(|calls| launch_and_run(args, shown, printer, calls))
 }
@@ -100,14 +100,19 @@ async fn launch_and_run(
     // This must precede the creation of any file.
     check_outputs(&args, &storage)?;
     let events = args
+        .options
         .events
         .as_deref()
         .map(|path| (path, args.previous_content()));
-    let had_events = args.events.as_ref().is_some_and(|path| path.exists());
+    let had_events = args
+        .options
+        .events
+        .as_ref()
+        .is_some_and(|path| path.exists());
     let on_line = line_listener(events, Reporter::new(printer, live.clone()), printer)?;
     // The server is started before anything is saved, so that an address in use leaves nothing
     // behind.
-    let metrics = match args.metrics {
+    let metrics = match args.options.metrics {
         Some(address) => Some(metrics::serve(address, printer).await?),
         None => None,
     };
@@ -121,13 +126,13 @@ async fn launch_and_run(
     if let Some(factory) = live.observer_factory(shown) {
         run.observe(factory);
     }
-    run.set_when_idle(args.when_idle());
+    run.set_when_idle(args.options.when_idle());
     run.set_alone();
     run.make_calls_in(calls);
     if let Some(metrics) = metrics {
         run.record_metrics(metrics);
     }
-    if args.keep_alive && !args.quiet {
+    if args.options.keep_alive && !args.options.quiet {
         tokio::spawn(note_when_idle(
             run.run_state(),
             run.location().path().to_owned(),
@@ -137,11 +142,11 @@ async fn launch_and_run(
     live.show(run.stepper());
     signals.set_run_started();
     let mut stop = signals.stop.clone();
-    let mut prompt = Prompt::at_terminal(printer).filter(|_| !args.quiet);
+    let mut prompt = Prompt::at_terminal(printer).filter(|_| !args.options.quiet);
     let played = run_with_prompt(&mut run, &mut prompt, &mut stop).await;
     live.hide();
     let status = played?;
-    EndReport::from_run(&run, args.policy.as_deref(), status).write(printer);
+    EndReport::from_run(&run, args.options.policy.as_deref(), status).write(printer);
     show_result(&args, status, run.stepper(), run.location().path(), printer);
     Ok(if status == Status::Interrupted {
         signals.code()
@@ -159,12 +164,12 @@ fn show_finished(
     storage: &StorageLocation,
     printer: &Printer,
 ) -> Result<(), CommandFailure> {
-    if !args.quiet {
+    if !args.options.quiet {
         printer.note(format_args!(
             "the team saved in `{storage}` is done; nothing is left to run"
         ));
     }
-    if let (Some(events), true) = (&args.events, had_events) {
+    if let (Some(events), true) = (&args.options.events, had_events) {
         let written = EventsSink::open(events, args.previous_content(), printer)?.write_missing();
         if let Err(error) = written {
             printer.warn(format_args!("`{}` lacks events: {error}", events.display()));
@@ -176,7 +181,7 @@ fn show_finished(
 
 /// Fails if an output file is an input of the run.
 fn check_outputs(args: &RunArgs, storage: &StorageLocation) -> Result<(), CommandFailure> {
-    if args.record.is_none() && args.events.is_none() {
+    if args.options.record.is_none() && args.options.events.is_none() {
         return Ok(());
     }
     let team = PositionalArgs::parse(&args.words)?.team;
@@ -184,11 +189,11 @@ fn check_outputs(args: &RunArgs, storage: &StorageLocation) -> Result<(), Comman
     let inputs = TeamInputs {
         team: team.as_deref(),
         storage: Some(storage),
-        components: &args.component,
-        files: &args.file,
-        policies: policy_files(args.policy.as_deref()),
+        components: &args.options.component,
+        files: &args.options.file,
+        policies: policy_files(args.options.policy.as_deref()),
     };
-    if let Some(record) = &args.record {
+    if let Some(record) = &args.options.record {
         let output = OutputFile {
             path: record,
             beginning: RECORD_BEGINNING,
@@ -196,7 +201,7 @@ fn check_outputs(args: &RunArgs, storage: &StorageLocation) -> Result<(), Comman
         };
         ensure_not_input("--record", output, &inputs)?;
     }
-    ensure_events_not_input(args.events.as_deref(), &inputs)
+    ensure_events_not_input(args.options.events.as_deref(), &inputs)
 }
 
 /// Runs a team until nothing is left to do without a human. If it is stopped while a human is
@@ -285,6 +290,7 @@ fn launch_resume(
         printer.warn("`--storage` is ignored: a resume goes on where the team is saved");
     }
     let answers = args
+        .options
         .answer
         .iter()
         .map(|text| parse_answer(text))
@@ -292,21 +298,21 @@ fn launch_resume(
     let is_given = team.is_some();
     let what = Resume {
         team,
-        saved_team_file: saved_team_file(args.trust),
+        saved_team_file: saved_team_file(args.options.trust),
         answers,
-        calls: args.calls.into(),
-        strict: args.strict,
-        checkpoint: args.checkpoint.clone().map(CheckpointId),
-        in_doubt: args.in_doubt.clone(),
-        files: args.file.clone(),
-        when_idle: args.when_idle(),
+        calls: args.options.calls.into(),
+        strict: args.options.strict,
+        checkpoint: args.options.checkpoint.clone().map(CheckpointId),
+        in_doubt: args.options.in_doubt.clone(),
+        files: args.options.file.clone(),
+        when_idle: args.options.when_idle(),
         ..Resume::new(saved.clone(), overrides)
     };
     let resumed = resume(what, report, on_line);
     // This is reported even if the resume is refused, since the line that is named may be fixed
     // already.
-    if !is_given && !args.quiet && may_be_fixed_by_edit(&resumed) {
-        note_edited_team_file(saved, args.policy.as_deref(), printer);
+    if !is_given && !args.options.quiet && may_be_fixed_by_edit(&resumed) {
+        note_edited_team_file(saved, args.options.policy.as_deref(), printer);
     }
     match resumed? {
         ResumeOutcome::Running(run, notes) => {
@@ -350,9 +356,9 @@ fn launch_new(
     };
     let what = Start {
         idea,
-        files: args.file.clone(),
+        files: args.options.file.clone(),
         replace,
-        calls: args.calls.into(),
+        calls: args.options.calls.into(),
         ..Start::new(team, storage.clone(), overrides)
     };
     let started = start(what, report, on_line)?;
@@ -538,12 +544,12 @@ impl RunArgs {
 
     fn overrides(&self) -> Result<Overrides, CommandFailure> {
         Ok(Overrides {
-            max_steps: self.max_steps,
-            max_parallel: self.max_parallel,
-            investment: self.investment,
-            record: self.record.clone(),
-            operators: in_force(self.policy.as_deref())?,
-            components: self.component.clone(),
+            max_steps: self.options.max_steps,
+            max_parallel: self.options.max_parallel,
+            investment: self.options.investment,
+            record: self.options.record.clone(),
+            operators: in_force(self.options.policy.as_deref())?,
+            components: self.options.component.clone(),
             ..Overrides::default()
         })
     }

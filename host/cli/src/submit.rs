@@ -1,12 +1,12 @@
-//! `submit`, `cancel`, `pause` and `resume`: put a team into a database, from which a worker takes it, end
-//! its run, and ask workers to take it up again.
+//! `submit`, `cancel` and `pause`: put a team into a database, from which a worker takes it, and end its
+//! run.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use strata_host::driver::Halt;
 use strata_host::launch::{
-    Notice, Submission, halt as end_run, load_saved, load_saved_with_provenance, submit as put,
+    Notice, Submission, halt as end_run, load_saved_with_provenance, submit as put,
 };
 use strata_host::manifest::Overrides;
 use strata_host::manifest::operator::in_force;
@@ -15,7 +15,7 @@ use strata_host::storage::{
 };
 use strata_host::view::{EndedRun, RunOutput};
 
-use super::args::{HaltArgs, ResumeArgs, SubmitArgs};
+use super::args::{HaltArgs, SubmitArgs};
 use super::end_report::EndReport;
 use super::printer::Verbosity;
 use super::progress::ProgressDisplay;
@@ -78,7 +78,7 @@ pub(super) fn note_missing_worker(location: &StorageLocation, printer: &Printer)
 }
 
 /// Says what is missing for a worker to continue a submitted run, if nobody is there who does.
-fn describe_missing_worker(state: &SubmissionState) -> Option<String> {
+pub(super) fn describe_missing_worker(state: &SubmissionState) -> Option<String> {
     if state.schedule.is_none() || state.is_owned || state.has_worker {
         return None;
     }
@@ -150,34 +150,5 @@ fn wait_for_end(location: &StorageLocation, printer: &Printer) -> Result<u8, Com
 pub(super) fn halt(args: &HaltArgs, halt: Halt, printer: &Printer) -> Result<u8, CommandFailure> {
     end_run(&args.path, halt)?;
     printer.note(format_args!("`{}` is {}", args.path, halt.status().name()));
-    Ok(0)
-}
-
-pub(super) fn resume(args: &ResumeArgs, printer: &Printer) -> Result<u8, CommandFailure> {
-    let path = &args.path;
-    let before = path.submission_state()?;
-    let Some(before) = before.filter(|state| state.schedule.is_some()) else {
-        let path = super::shell_path(path.path());
-        return Err(CommandFailure::usage(format!(
-            "no worker takes it, because it was not submitted; run it here: `strata-host run --recover_path {path}`"
-        )));
-    };
-    let saved = load_saved(path, &StateSelector::Head)?;
-    if saved.stepper.env().is_finished() {
-        printer.note(format_args!(
-            "`{path}` is done, so there is nothing to continue; a message continues it: `strata-host send`"
-        ));
-        return Ok(0);
-    }
-    path.request_work()?;
-    let now = path.submission_state()?;
-    let missing = now.as_ref().and_then(describe_missing_worker);
-    match (missing, before.problem) {
-        (Some(text), _) => printer.note(text),
-        (None, Some(_)) => printer.note(format_args!(
-            "a worker tries again whether it can run `{path}`"
-        )),
-        (None, None) => printer.note(format_args!("a worker continues `{path}`")),
-    }
     Ok(0)
 }

@@ -179,14 +179,3 @@ pub(crate) struct HaltArgs {
     #[arg(value_parser = saved_path())]
     pub(crate) path: StorageLocation,
 }
-
-#[derive(Args)]
-#[command(
-    after_help = "Examples:\n  strata-host resume 'postgres://host/teams?run=nightly'\n\n\
-    A team in a directory is resumed by `run --recover_path`."
-)]
-pub(crate) struct ResumeArgs {
-    /// The URL of a submitted run.
-    #[arg(value_parser = saved_path())]
-    pub(crate) path: StorageLocation,
-}

@@ -1,0 +1,163 @@
+//! The arguments of `run` and `resume`.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use strata_core::record::host_call::CallPolicy;
+use strata_host::ComponentReplacement;
+use strata_host::driver::WhenIdle;
+use strata_host::launch::DoubtDecision;
+use strata_host::storage::StorageLocation;
+
+use super::saved_path;
+use crate::metrics;
+
+#[derive(Args)]
+#[command(
+    after_help = "Examples:\n  strata-host run team.toml \"write a snake game\"\n  \
+    strata-host run team.toml \"what is wrong here?\" --file screenshot.png --file server.log\n  \
+    strata-host run --recover_path workspace/storage/team\n  \
+    strata-host run team.toml --recover_path store --component Engineer.WriteCode=fixed.wasm"
+)]
+pub(crate) struct RunArgs {
+    /// The team file (ends in .toml; `team.toml` by default) and the idea (anything else). On a resume both may be
+    /// left out.
+    #[arg(value_name = "TEAM.toml | IDEA", num_args = 0..=2)]
+    pub(crate) words: Vec<String>,
+    /// Resume the team saved in this directory (or in its team.json), or at the URL of a run in a database.
+    #[arg(long = "recover_path", alias = "recover-path", value_name = "PATH", value_parser = saved_path())]
+    pub(crate) recover_path: Option<StorageLocation>,
+    /// Where a fresh run is saved: a directory, or the URL of a run in a database; `workspace/storage/NAME` by default, by
+    /// the team's name. `workspace/storage/team` is then a link to it, unless something else has that name.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) storage: Option<PathBuf>,
+    /// Start a new run even though the storage holds an unfinished team. That team is moved aside, not deleted.
+    #[arg(long, conflicts_with = "recover_path")]
+    pub(crate) force: bool,
+    #[command(flatten)]
+    pub(crate) options: RunOptions,
+}
+
+#[derive(Args)]
+#[command(
+    after_help = "Examples:\n  strata-host resume workspace/storage/team\n  \
+    strata-host resume store team.toml --component Engineer.WriteCode=fixed.wasm\n  \
+    strata-host resume 'postgres://host/teams?run=nightly'\n\n\
+    A run that was submitted is continued by a worker, to which none of the options apply."
+)]
+pub(crate) struct ResumeArgs {
+    /// The storage directory, its team.json or the URL of a run in a database.
+    #[arg(value_name = "PATH", value_parser = saved_path())]
+    pub(crate) recover_path: StorageLocation,
+    /// The definition to continue with, if it is not the saved one.
+    #[arg(value_name = "TEAM.toml", value_parser = parse_team_file)]
+    pub(crate) team: Option<String>,
+    #[command(flatten)]
+    pub(crate) options: RunOptions,
+}
+
+/// Parses the name of a team file.
+fn parse_team_file(text: &str) -> Result<String, String> {
+    match text.ends_with(".toml") {
+        true => Ok(text.to_owned()),
+        false => Err(
+            "this is no team file, whose name ends in `.toml`; a resume uses the saved idea".into(),
+        ),
+    }
+}
+
+/// What `run` and `resume` have in common. Those that require `recover_path` apply to resumes only.
+#[derive(Args, Default, PartialEq)]
+pub(crate) struct RunOptions {
+    /// Add an image or a file to the idea. Actions and models receive it as a part of the message. On a resume of a
+    /// `team.json` alone: save again what it does not contain.
+    #[arg(long, value_name = "PATH")]
+    pub(crate) file: Vec<PathBuf>,
+    /// The most that may be spent in total, in USD; 0 for no limit.
+    #[arg(long, value_name = "USD", allow_negative_numbers = true)]
+    pub(crate) investment: Option<f64>,
+    /// The most steps in total, resumes included; 0 for no limit. Applies to this call, not to later resumes.
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub(crate) max_steps: Option<u64>,
+    /// The most actions to run at once. Applies to this call.
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub(crate) max_parallel: Option<usize>,
+    /// Write events to this file as they happen, one JSON object per line; `-` is stdout. A resume appends to the file,
+    /// a fresh run replaces it.
+    #[arg(long, value_name = "FILE|-")]
+    pub(crate) events: Option<PathBuf>,
+    /// Record exchanges with language models, for `[llm] provider = "recorded"` to serve again.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) record: Option<PathBuf>,
+    /// Whether a new attempt reuses recorded host calls.
+    #[arg(long, value_enum, default_value = "auto")]
+    pub(crate) calls: CallReuseArg,
+    /// Use another component for an action (or for `ROLE.think`).
+    #[arg(long, value_name = "ROLE.ACTION=FILE", allow_hyphen_values = true)]
+    pub(crate) component: Vec<ComponentReplacement>,
+    /// Answer a question of the saved team before resuming it, as `answer` does.
+    #[arg(long, value_name = "REQUEST=JSON", requires = "recover_path")]
+    pub(crate) answer: Vec<String>,
+    /// An additional policy to apply, besides those of the machine, the user and `$STRATA_POLICY`.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) policy: Option<PathBuf>,
+    /// Refuse to resume with changed components.
+    #[arg(long)]
+    pub(crate) strict: bool,
+    /// Resume from this checkpoint instead of the newest state. What came after it stays saved, in its own lineage.
+    #[arg(long, value_name = "ID", requires = "recover_path")]
+    pub(crate) checkpoint: Option<String>,
+    /// When nothing is left to do, wait for messages (see `send`) until stopped. If it is stopped while waiting, the exit
+    /// code is the one it would have had without waiting: 0, or 3, 4, 6, 10.
+    #[arg(long)]
+    pub(crate) keep_alive: bool,
+    /// Use the team file that is saved at PATH, whoever wrote it. It decides which programs are started, which servers are
+    /// contacted and which directories, variables and secrets actions may use.
+    #[arg(long, requires = "recover_path")]
+    pub(crate) trust: bool,
+    /// How to handle writes whose result is unknown: repeat them (`redo`), continue without them (`skip`), or take this
+    /// JSON as the response. For one of several: `ROLE.ACTION=…`, as `inspect` names it.
+    #[arg(long, value_name = "redo|skip|VALUE", requires = "recover_path")]
+    pub(crate) in_doubt: Vec<DoubtDecision>,
+    /// Serve Prometheus metrics at `/metrics` on this address: a local port, or `ADDRESS:PORT`.
+    #[arg(long, value_name = "[ADDRESS:]PORT", value_parser = metrics::parse_address)]
+    pub(crate) metrics: Option<SocketAddr>,
+    /// Print nothing but errors, faults and warnings.
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+    /// Print a summary as JSON to stdout.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum CallReuseArg {
+    /// Decide by how the last attempt ended.
+    #[default]
+    Auto,
+    /// Reuse all of them.
+    Reuse,
+    /// Reuse none.
+    Fresh,
+}
+
+impl RunOptions {
+    pub(crate) fn when_idle(&self) -> WhenIdle {
+        if self.keep_alive {
+            WhenIdle::Stay
+        } else {
+            WhenIdle::End
+        }
+    }
+}
+
+impl From<CallReuseArg> for CallPolicy {
+    fn from(calls: CallReuseArg) -> Self {
+        match calls {
+            CallReuseArg::Auto => Self::Auto,
+            CallReuseArg::Reuse => Self::Reuse,
+            CallReuseArg::Fresh => Self::Fresh,
+        }
+    }
+}
