@@ -81,6 +81,7 @@ pub use database_set::{
     DatabaseSet, DatabaseSettings, FencedDatabase, Intake, NameOrigin, SelectedDatabase,
     require_distinct,
 };
+pub(crate) use directory::KEPT_ASIDE;
 pub use directory::ReplacePolicy;
 pub use directory::default_location::{default_directories, resolve_link};
 pub use directory::file::measure_sync;

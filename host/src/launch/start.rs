@@ -20,7 +20,7 @@ use crate::manifest::{Definition, Overrides, is_confined, warnings};
 use crate::random_id::random_id;
 use crate::sandbox::{HiddenStorage, SandboxError, WasmSandbox};
 use crate::sha256::sha256;
-use crate::storage::{FIRST_LINE, ReplacePolicy, StorageLocation};
+use crate::storage::{FIRST_LINE, KEPT_ASIDE, ReplacePolicy, StorageLocation};
 use crate::trust::storage_mark;
 
 /// The arguments of a new run.
@@ -132,6 +132,9 @@ fn start_in<F: FnOnce() -> Result<WasmSandbox, SandboxError>>(
         mark_as_own(&start.storage, (&saved).into(), is_confined, report);
     }
     let lease = vacant.create()?;
+    if moved_to.is_some() && start.replace == ReplacePolicy::Unfinished {
+        remove_oldest_aside(&start.storage, report);
+    }
     if !has_identity {
         mark_as_own(&start.storage, (&saved).into(), is_confined, report);
     }
@@ -151,6 +154,16 @@ fn start_in<F: FnOnce() -> Result<WasmSandbox, SandboxError>>(
         provenance,
     };
     Ok(StartedRun { run, moved_to })
+}
+
+/// Removes the oldest of the teams that were moved aside, so that their number is bounded.
+fn remove_oldest_aside(storage: &StorageLocation, report: &mut dyn FnMut(Notice<'_>)) {
+    for removed in storage.remove_oldest_aside() {
+        let removed = removed.display();
+        report(Notice::Note(&format!(
+            "`{removed}`, which was moved aside earlier, was removed: the last {KEPT_ASIDE} are kept"
+        )));
+    }
 }
 
 /// Reads the team file, with the overrides of the command line.

@@ -1,8 +1,9 @@
-//! The storage directory: what it contains, and how a run is started or continued in it, or moved
-//! aside.
+//! The storage directory: what it contains, and how a run is started or continued in it. How it is
+//! moved aside is in `aside`.
 //!
 //! Nothing that was saved is ever deleted here, and a path without a team is left unchanged.
 
+mod aside;
 pub(super) mod default_location;
 pub(super) mod file;
 pub(super) mod lock;
@@ -15,8 +16,6 @@ use std::ffi::OsStr;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use rusqlite::Connection;
-
 use strata_core::state::environment::Environment;
 
 use super::error::StoreError;
@@ -28,22 +27,19 @@ use super::sqlite::rows::SqliteReader;
 use super::sqlite::{DatabaseImage, SqliteLease};
 use super::team_json::TEAM_JSON;
 use super::{
-    Durability, Lease, LocationIdentity, SavedDefinition, StateSelector, TeamJsonFile, schema,
-    team_json,
+    Durability, Lease, LocationIdentity, SavedDefinition, StateSelector, TeamJsonFile, team_json,
 };
 use crate::blob::Blobs;
 
+use aside::ASIDE_PREFIX;
+pub(crate) use aside::KEPT_ASIDE;
 use file::FileIdentity;
-use names::{DATABASE, PROGRESS_FILE, TEMPORARY_DATABASE, WAL_FILE, WAL_INDEX_FILE};
+use names::{DATABASE, PROGRESS_FILE, TEMPORARY_DATABASE};
 
 /// The prefix of the names under which a file that MetaGPT wrote is preserved.
 const METAGPT_PREFIX: &str = "team.metagpt";
 /// The maximum number of such files.
 const MAX_METAGPT_FILES: u32 = 1_000;
-/// The prefix of the directories into which earlier teams are moved; a number follows.
-const ASIDE_PREFIX: &str = "old-";
-/// The maximum number of such directories.
-const MAX_ASIDE_DIRECTORIES: u32 = 100_000;
 
 /// A directory that holds a team, or may hold one later.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -484,65 +480,6 @@ impl StorageDirectory {
         }
         let saved = SqliteReader::open(self)?.load(&StateSelector::Head)?;
         Ok(saved.is_finished())
-    }
-
-    /// Moves the saved team into a directory of its own.
-    fn move_aside(&self) -> Result<PathBuf, StoreError> {
-        let database = self.database();
-        if database.exists() {
-            match schema::require_own_database(&database) {
-                Err(e @ StoreError::Foreign { .. }) => return Err(e),
-                // Closing the database moves the log into it. If that fails, both are moved as they
-                // are.
-                _ => {
-                    let _ = Connection::open(&database)
-                        .and_then(|conn| conn.close().map_err(|(_, e)| e));
-                }
-            }
-        }
-        let aside = self.create_aside()?;
-        // The log also stays here until there is another database: wherever this is interrupted, one of
-        // the two directories has the complete state.
-        for name in [WAL_FILE, PROGRESS_FILE] {
-            file::link_or_copy(&self.path.join(name), &aside.join(name))?;
-        }
-        file::sync_directory(&aside)?;
-        file::sync_directory(&self.path)?;
-        for name in [TEAM_JSON, DATABASE, WAL_INDEX_FILE] {
-            match std::fs::rename(self.path.join(name), aside.join(name)) {
-                Err(e) if e.kind() != ErrorKind::NotFound => {
-                    return Err(StoreError::io(&aside, "move to", e));
-                }
-                _ => {}
-            }
-        }
-        file::sync_directory(&aside)?;
-        file::sync_directory(&self.path)?;
-        Ok(aside)
-    }
-
-    /// Returns the directory of the team that was moved aside last.
-    fn newest_aside(&self) -> Option<PathBuf> {
-        let aside = |n: &u32| self.path.join(format!("{ASIDE_PREFIX}{n}"));
-        (1..MAX_ASIDE_DIRECTORIES)
-            .take_while(|n| aside(n).is_dir())
-            .last()
-            .map(|n| aside(&n))
-    }
-
-    fn create_aside(&self) -> Result<PathBuf, StoreError> {
-        for n in 1..MAX_ASIDE_DIRECTORIES {
-            let aside = self.path.join(format!("{ASIDE_PREFIX}{n}"));
-            match std::fs::create_dir(&aside) {
-                Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
-                Err(e) => return Err(StoreError::io(&aside, "create", e)),
-                Ok(()) => return Ok(aside),
-            }
-        }
-        let e = std::io::Error::other(format!(
-            "there are {MAX_ASIDE_DIRECTORIES} earlier teams already"
-        ));
-        Err(StoreError::io(&self.path, "move a team aside in", e))
     }
 }
 

@@ -7,7 +7,7 @@ use rustix::fs::{FileType, Mode};
 use strata_core::record::event::{Event, Status};
 use strata_core::state::environment::Environment;
 
-use super::{DirectoryContent, ReplacePolicy, StorageDirectory};
+use super::{DirectoryContent, KEPT_ASIDE, ReplacePolicy, StorageDirectory};
 use crate::blob::Blobs;
 use crate::storage::conformance::{loaded_state, pseudorandom};
 use crate::storage::damage::{read_all, saved};
@@ -118,6 +118,27 @@ fn a_fresh_run_never_replaces_an_unfinished_team_unless_told_to() {
         names(directory.path()),
         ["notes.txt", "old-1", "old-2", "team.db"]
     );
+}
+
+#[test]
+fn only_the_oldest_teams_moved_aside_are_removed_and_none_that_is_in_use() {
+    let (_temp, directory, ..) = saved(50);
+    let old = |n: u32| directory.path().join(format!("old-{n}"));
+    for n in 1..=KEPT_ASIDE as u32 + 3 {
+        replace(&directory, ReplacePolicy::Unfinished).unwrap();
+        assert!(old(n).is_dir());
+    }
+    assert_eq!(directory.numbered_asides(), [1, 2, 3, 4, 5, 6, 7, 8]);
+    std::fs::write(old(1).join("notes.txt"), "mine").unwrap();
+    let used = StorageDirectory::new(old(2)).open().unwrap();
+    assert_eq!(directory.remove_oldest_aside(), [old(3)]);
+    assert_eq!(names(&old(1)), ["notes.txt", "team.db", "team.json"]);
+    drop(used);
+    assert_eq!(directory.remove_oldest_aside(), [old(2)]);
+    assert_eq!(directory.numbered_asides(), [1, 4, 5, 6, 7, 8]);
+    // Numbers are not used again.
+    replace(&directory, ReplacePolicy::Unfinished).unwrap();
+    assert_eq!(directory.newest_aside(), Some(old(9)));
 }
 
 /// Returns the events that a database and its log have.

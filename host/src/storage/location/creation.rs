@@ -1,6 +1,6 @@
 //! A run that is about to be created at a location.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use strata_core::state::environment::Environment;
 
@@ -120,6 +120,15 @@ impl VacantLocation<'_> {
 }
 
 impl StorageLocation {
+    /// Removes the oldest teams that were moved aside in a storage directory, so that the last
+    /// `KEPT_ASIDE` are left, and returns their directories. A database keeps all its runs.
+    pub(crate) fn remove_oldest_aside(&self) -> Vec<PathBuf> {
+        match self.place() {
+            Ok(Place::Directory(directory)) => directory.remove_oldest_aside(),
+            Ok(Place::Shared(_) | Place::Database(_)) | Err(_) => Vec::new(),
+        }
+    }
+
     /// Prepares a run that starts from `base`. `blobs` are the bytes of the files that `base` refers
     /// to. This changes nothing. For a directory, it builds the database in memory, so that little is
     /// left to do once the directory is locked; for a database, creating the run does everything.
