@@ -22,6 +22,13 @@ const DFA_CACHE_BYTES: usize = 128 << 10;
 const REGEX_FORMAT: &str = "regex";
 /// The maximum length of a pattern in an error, in characters.
 const PATTERN_EXCERPT_CHARS: usize = 40;
+/// How many violations of a schema an error describes.
+const MAX_VIOLATIONS: usize = 8;
+/// The maximum length of the description of a violation, without its places, in characters.
+const MAX_VIOLATION_CHARS: usize = 400;
+/// How many values of a document, times the parts of a schema, are allowed for all violations to be
+/// listed; otherwise only the first is described. Each takes some hundred bytes while they are listed.
+const MAX_LISTED_PAIRS: usize = 100_000;
 
 /// A compiled JSON Schema.
 #[derive(Clone, Debug)]
@@ -99,22 +106,63 @@ impl CompiledSchema {
             .map_or(Ok(()), |measure| measure.check_document(document))
     }
 
-    /// Validates a document. The error tells where and why it does not match, or why it is not
-    /// validated.
+    /// Validates a document. The error tells what does not match, where, and by which place of the
+    /// schema, or why the document is not validated.
     pub fn check(&self, document: &Value) -> Result<(), String> {
         self.check_cost(document)?;
-        // Only the first error is used: all of them could be many times as large as the document.
-        match self.validator.validate(document) {
-            Ok(()) => Ok(()),
-            Err(error) => {
-                let path = error.instance_path().to_string();
-                Err(if path.is_empty() {
-                    error.to_string()
-                } else {
-                    format!("{error} (at `{path}`)")
-                })
-            }
+        let Err(first) = self.validator.validate(document) else {
+            return Ok(());
+        };
+        if !self.may_list_violations(document) {
+            return Err(describe_violation(&first));
         }
+        let mut violations = self.validator.iter_errors(document);
+        let shown: Vec<String> = violations
+            .by_ref()
+            .take(MAX_VIOLATIONS)
+            .map(|violation| describe_violation(&violation))
+            .collect();
+        let text = shown.join("; ");
+        Err(match violations.count() {
+            0 => text,
+            more => format!("{text}; and {more} more"),
+        })
+    }
+
+    /// Returns whether the list of all violations has a reasonable size. It is made as a whole, and
+    /// each value of the document can violate each part of the schema.
+    fn may_list_violations(&self, document: &Value) -> bool {
+        let parts = count_values(&self.document).max(1);
+        count_values(document) <= MAX_LISTED_PAIRS / parts
+    }
+}
+
+/// Returns how many values a document consists of.
+fn count_values(document: &Value) -> usize {
+    match document {
+        Value::Array(items) => items.iter().map(count_values).sum::<usize>() + 1,
+        Value::Object(fields) => fields.values().map(count_values).sum::<usize>() + 1,
+        _ => 1,
+    }
+}
+
+/// Describes a violation of a schema with JSON pointers into the document and into the schema. A value
+/// that is too long to be shown is not quoted.
+fn describe_violation(violation: &jsonschema::ValidationError<'_>) -> String {
+    let mut text = violation.to_string();
+    if text.chars().count() > MAX_VIOLATION_CHARS {
+        text = excerpt(
+            &violation.masked_with("the value").to_string(),
+            MAX_VIOLATION_CHARS,
+        );
+    }
+    let at = violation.instance_path().to_string();
+    if !at.is_empty() {
+        text += &format!(" (at `{at}`)");
+    }
+    match violation.schema_path().as_str() {
+        "" => text,
+        by => text + &format!(", by `{by}` of the schema"),
     }
 }
 
@@ -311,6 +359,38 @@ mod tests {
             begun.elapsed() < std::time::Duration::from_secs(20),
             "{:?}",
             begun.elapsed()
+        );
+    }
+
+    #[test]
+    fn an_error_lists_violations_with_their_places_in_the_document_and_in_the_schema() {
+        let schema = json!({
+            "properties": { "n": { "$ref": "#/$defs/N" }, "list": { "items": { "type": "string" } } },
+            "required": ["n", "title"],
+            "$defs": { "N": { "type": "integer" } },
+        });
+        let schema = CompiledSchema::compile(&schema).expect("a schema");
+        let error = |document: Value| schema.check(&document).expect_err("it does not match");
+        assert_eq!(
+            error(json!({ "n": "x" })),
+            "\"title\" is a required property, by `/required` of the schema; \
+             \"x\" is not of type \"integer\" (at `/n`), by `/$defs/N/type` of the schema"
+        );
+        let many = error(json!({ "n": 1, "title": "", "list": vec![0; 20] }));
+        assert!(
+            many.contains("(at `/list/7`)") && !many.contains("/list/8"),
+            "{many}"
+        );
+        assert!(many.ends_with("; and 12 more"), "{many}");
+        let large = error(json!({ "n": "x".repeat(1000), "title": "" }));
+        assert_eq!(
+            large,
+            "the value is not of type \"integer\" (at `/n`), by `/$defs/N/type` of the schema"
+        );
+        let huge = error(json!({ "n": 1, "title": "", "list": vec![0; MAX_LISTED_PAIRS] }));
+        assert_eq!(
+            huge,
+            "0 is not of type \"string\" (at `/list/0`), by `/properties/list/items/type` of the schema"
         );
     }
 
