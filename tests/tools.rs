@@ -292,7 +292,8 @@ fn approved_calls_run_with_the_arguments_that_a_person_sets() {
         "{ say = \"counted {arguments}\" }",
     );
     let replies = "[[reply]]\nmatch = \"changed the arguments\"\ntext = \"told\"\n\
-                   [[reply]]\ntool_calls = [{ name = \"count\", arguments = { n = 1 } }, { name = \"look\" }]\n";
+                   [[reply]]\ntext = \"I have to count first\"\n\
+                   tool_calls = [{ name = \"count\", arguments = { n = 1 } }, { name = \"look\" }]\n";
     let place = team(&text, replies);
     place.write(
         "n.json",
@@ -305,6 +306,8 @@ fn approved_calls_run_with_the_arguments_that_a_person_sets() {
         ended.stderr
     );
     assert!(ended.stderr.contains("with {\"n\":1}"), "{}", ended.stderr);
+    let said = "the model said with it:\n      I have to count first";
+    assert!(ended.stderr.contains(said), "{}", ended.stderr);
     assert_eq!(outputs(&ended.events()), ["looked {}"]);
     let wrong = place.host(&[
         "answer",

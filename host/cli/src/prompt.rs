@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 
 use super::CommandFailure;
 use super::printer::Printer;
-use super::requests::{describe_arguments, describe_asker, other_terms};
+use super::requests::{describe_arguments, describe_asker, describe_said, other_terms};
 use super::sanitize::{sanitize, sanitize_line};
 
 /// Asks at the terminal. A prompt outlives a question, because reading a line cannot be cancelled.
@@ -177,6 +177,9 @@ fn show_request(request: &RequestView, printer: &Printer) {
     if let Some(arguments) = describe_arguments(request) {
         printer.note(format_args!("  {arguments}"));
     }
+    for line in describe_said(request) {
+        printer.note(format_args!("  {line}"));
+    }
     for (number, choice) in request.choices.iter().enumerate() {
         printer.note(format_args!("  {}) {}", number + 1, sanitize_line(choice)));
     }
@@ -260,6 +263,7 @@ mod tests {
             action: "One".into(),
             question: "which?".into(),
             arguments: None,
+            said: None,
             schema: None,
             choices: choices.iter().map(|&choice| choice.to_owned()).collect(),
             default: None,

@@ -13,6 +13,8 @@ const PREVIEW_CHARS: usize = 200;
 /// The maximum number of characters shown of the arguments of a call. Whoever approves the call
 /// approves all of them, so this is more than usual arguments have.
 const ARGUMENT_CHARS: usize = 8000;
+/// The maximum number of characters shown of what the model said with a call.
+const SAID_CHARS: usize = 2000;
 /// The answers to the question whether a tool call may be made.
 const APPROVAL_ANSWERS: &str = r#"{"approve": true}, {"approve": false, "reason": "…"}, or {"approve": true, "arguments": {…}} to change them"#;
 
@@ -43,6 +45,17 @@ pub(super) fn describe_arguments(request: &RequestView) -> Option<String> {
         "with {}",
         preview(&sanitize(arguments.as_str()), ARGUMENT_CHARS)
     ))
+}
+
+/// Returns what the model said in the reply with the call that is to be approved, as lines.
+pub(super) fn describe_said(request: &RequestView) -> Vec<String> {
+    let Some(said) = &request.said else {
+        return Vec::new();
+    };
+    let said = preview(said.trim(), SAID_CHARS);
+    let mut lines = vec!["the model said with it:".to_owned()];
+    lines.extend(said.lines().map(|line| format!("  {line}")));
+    lines
 }
 
 /// Describes the valid answers and the expiry, one line each.
@@ -100,6 +113,11 @@ pub(super) fn describe_requests(requests: &[RequestView]) -> Vec<String> {
         if let Some(arguments) = describe_arguments(request) {
             lines.push(format!("    {arguments}"));
         }
+        lines.extend(
+            describe_said(request)
+                .iter()
+                .map(|line| format!("    {line}")),
+        );
         for line in describe_terms(request) {
             lines.push(format!("    ({line})"));
         }

@@ -4,9 +4,10 @@ use std::path::Path;
 
 use serde::Serialize;
 use strata_core::machine::stepper::Stepper;
+use strata_core::record::conversation::reply_text;
 use strata_core::record::json::Json;
 use strata_core::record::request::HumanRequest;
-use strata_core::record::work::CallKey;
+use strata_core::record::work::{CallKey, Work};
 use strata_core::state::activation::Phase;
 
 use super::{CommandArgument, SuggestedCommand, index_and_name};
@@ -40,6 +41,10 @@ pub struct RequestView {
         skip_serializing_if = "Option::is_none"
     )]
     pub arguments: Option<Json>,
+    /// What the model said in the reply in which it called the tool, if the request is about a tool call
+    /// and the reply has text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub said: Option<String>,
     /// The valid answers; empty if any answer is valid that matches the schema.
     pub choices: Vec<String>,
     /// The JSON Schema that the answer must conform to.
@@ -92,6 +97,7 @@ impl RequestView {
             action: action.to_owned(),
             question: request.question.clone(),
             arguments: request.proposed.as_ref().map(|call| call.arguments.clone()),
+            said: said_in_turn(stepper, call),
             choices: request.choices.clone(),
             schema: request.schema.clone(),
             default: request.default.clone(),
@@ -113,6 +119,17 @@ impl RequestView {
     pub fn is_expired(&self, now_ms: i64) -> bool {
         self.expires_ms.is_some_and(|end| end <= now_ms)
     }
+}
+
+/// Returns the text beside the tool calls of the reply that a tool call belongs to.
+fn said_in_turn(stepper: &Stepper, call: CallKey) -> Option<String> {
+    let Work::ToolCall { turn, .. } = call.work else {
+        return None;
+    };
+    let activation = stepper.env().activation(call.activation())?;
+    let turn = activation.turns.get(turn as usize)?;
+    let said = reply_text(&turn.message);
+    (!said.trim().is_empty()).then_some(said)
 }
 
 #[cfg(test)]
