@@ -224,7 +224,8 @@ typedef struct strata_action_types_output_t {
   // The images and files, in order: at most 64, and no text. Their bytes count toward `limits.output`. A blob
   // that this attempt did not receive, or an invalid media type, is a fault (`output-invalid`).
   strata_action_types_list_part_t   parts;
-  // The recipients. If there are none, routes and watched labels decide.
+  // The recipients. If there are none, routes and watched labels decide. `<nobody>` alone means that nobody
+  // receives it.
   strata_action_list_string_t   to;
   // An itinerary that travels with the message.
   strata_action_types_list_hop_t   route;
@@ -306,7 +307,7 @@ typedef struct strata_action_environment_emission_t {
   // The images and files, as in an output.
   strata_action_environment_list_part_t   parts;
   // The recipients: names, aliases, groups, `<all>` or `<self>`. If there are none, the routes of the team
-  // file decide.
+  // file decide. `<nobody>` alone means that nobody receives it.
   strata_action_list_string_t   to;
   // The label; none means the name of the action.
   strata_action_option_string_t   cause_by;

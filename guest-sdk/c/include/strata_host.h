@@ -83,6 +83,7 @@ typedef struct {
   // The images and files, in order.
   strata_parts parts;
   // The recipients: names, aliases, groups, `<all>` or `<self>`. If there are none, routes and watched labels decide.
+  // `<nobody>` alone means that nobody receives it.
   strata_strs to;
   // The label. If it is absent, the name of the action.
   strata_str cause_by;

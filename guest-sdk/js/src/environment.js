@@ -5,7 +5,7 @@ import { Failure } from "./errors.js";
 import { call, hasHost } from "./host.js";
 import { body, parse, write } from "./json.js";
 import { lowerParts } from "./media.js";
-import { checkKeys } from "./validate.js";
+import { checkKeys, recipients } from "./validate.js";
 
 const KEYS = ["content", "data", "parts", "to", "causeBy", "route"];
 /** The names of an emission in errors. */
@@ -13,10 +13,10 @@ const NAMES = { what: "emit", one: "an emission" };
 
 /** Publishes a message when the step is committed. */
 export function emit(emission) {
-  const { content, data, parts = [], to = [], causeBy = null, route = [] } =
+  const { content, data, parts = [], to, causeBy = null, route = [] } =
     typeof emission === "string" ? { content: emission } : checkKeys(emission, KEYS, NAMES);
   const sent = { ...body(content, data, "an emission's data"), parts: lowerParts(parts) };
-  call("environment", "emit", { ...sent, to, causeBy, route });
+  call("environment", "emit", { ...sent, to: recipients(to), causeBy, route });
 }
 
 class Scope {

@@ -172,7 +172,7 @@ export interface Output<D = any> {
   data?: D;
   /** The images and files of the output, in order. */
   parts?: Media[];
-  /** The recipients. If it is absent, routes and watched labels decide. */
+  /** The recipients. If it is absent, routes and watched labels decide; if it is empty, nobody receives the output. */
   to?: string[];
   /** An itinerary that travels with the message. */
   route?: Hop[];

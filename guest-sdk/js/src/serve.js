@@ -5,7 +5,7 @@ import { Context, Situation } from "./action.js";
 import { Failure, HostError } from "./errors.js";
 import { body, write } from "./json.js";
 import { lowerParts } from "./media.js";
-import { checkKeys, checkResult, validFailure } from "./validate.js";
+import { checkKeys, checkResult, recipients, validFailure } from "./validate.js";
 
 const KINDS = { denied: "denied", upstream: "host", "out-of-budget": "host" };
 const KEYS = ["content", "data", "parts", "to", "route"];
@@ -78,9 +78,9 @@ function describe(action, { name, version, description }) {
 /** Converts the result of `run` to an output of the host. */
 export function output(returned) {
   const what = "what `run` returned";
-  const { content, data, parts = [], to = [], route = [] } =
+  const { content, data, parts = [], to, route = [] } =
     isContent(returned) ? { content: returned ?? "" } : checkKeys(returned, KEYS, { what, one: "an output" });
-  const sent = { ...body(content, data, "the output's data"), parts: lowerParts(parts), to, route };
+  const sent = { ...body(content, data, "the output's data"), parts: lowerParts(parts), to: recipients(to), route };
   return checkResult("output", sent, what);
 }
 

@@ -245,6 +245,12 @@ export function checkResult(kind, value, what) {
   }
 }
 
+/** Returns recipients as the host knows them, for which an empty list means that none are named. */
+export function recipients(to) {
+  if (to === undefined) return [];
+  return Array.isArray(to) && to.length === 0 ? ["<nobody>"] : to;
+}
+
 /**
  * Returns the value if it is an object without other keys than `keys`. Otherwise throws a TypeError, because unknown
  * keys would be ignored. `what` and `one` are the names of the value in errors.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -102,6 +103,18 @@ class Attempt:
     """The time at which this attempt is stopped, in seconds since 1970; None if it has no time limit."""
 
 
+class _Unnamed(list[str]):
+    """The recipients of an output that names none. Names can be added."""
+
+
+def recipients(to: Any) -> Any:
+    """Return recipients as the host knows them, for which an empty list means that none are named."""
+    if to is None:
+        return []
+    is_empty = isinstance(to, Collection) and not isinstance(to, (str, _Unnamed)) and not to
+    return ["<nobody>"] if is_empty else to
+
+
 @dataclass
 class Output(Generic[T]):
     """The output of an action. Raises TypeError if a field has the wrong type."""
@@ -110,8 +123,8 @@ class Output(Generic[T]):
     """The text."""
     data: T | None = None
     """The structured content: a dataclass, or any value that JSON can represent."""
-    to: list[str] = field(default_factory=list)
-    """The recipients. If it is empty, routes and watched labels decide."""
+    to: list[str] = field(default_factory=_Unnamed)
+    """The recipients. If it is absent, routes and watched labels decide; if it is empty, nobody receives the output."""
     route: list[Hop] = field(default_factory=list)
     """An itinerary that travels with the message."""
     parts: list[Media] = field(default_factory=list)

@@ -26,7 +26,7 @@ from ._validate import well_formed
 from ._wasm_host import Host, message, part_to_wit, task
 from .context import Candidate, Context, Situation
 from .errors import Denied, Failure
-from .message import Attempt, Profile
+from .message import Attempt, Profile, recipients
 
 _metadata = ("", "", "")
 _ENCODINGS = (
@@ -205,7 +205,7 @@ def _output(output: Any) -> Any:
     data = None if output.data is None else typed.dumps(output.data)
     route = [wit.Hop(hop.from_, list(hop.to)) for hop in output.route]
     parts = [part_to_wit(part) for part in output.parts]
-    return wit.Output(output.content, data, parts, list(output.to), route)
+    return wit.Output(output.content, data, parts, list(recipients(output.to)), route)
 
 
 def _context(export: exports.Export, attempt: Any, input: Any) -> Context:

@@ -95,7 +95,7 @@ pub struct Output<T = ()> {
     /// Images and files, in order. They contain no text.
     pub parts: Vec<Part>,
     /// Explicit recipients: names, aliases, groups, `<all>`, `<self>`. If it is empty, the team
-    /// file determines the recipients.
+    /// file determines the recipients. `<nobody>` alone means that nobody receives the output.
     pub to: Vec<String>,
     /// An itinerary that travels with the message.
     pub route: Vec<Hop>,

@@ -300,7 +300,8 @@ pub mod strata {
                 /// The images and files, in order: at most 64, and no text. Their bytes count toward `limits.output`. A blob
                 /// that this attempt did not receive, or an invalid media type, is a fault (`output-invalid`).
                 pub parts: _rt::Vec<Part>,
-                /// The recipients. If there are none, routes and watched labels decide.
+                /// The recipients. If there are none, routes and watched labels decide. `<nobody>` alone means that nobody
+                /// receives it.
                 pub to: _rt::Vec<_rt::String>,
                 /// An itinerary that travels with the message.
                 pub route: _rt::Vec<Hop>,
@@ -502,7 +503,7 @@ pub mod strata {
                 /// The images and files, as in an output.
                 pub parts: _rt::Vec<Part>,
                 /// The recipients: names, aliases, groups, `<all>` or `<self>`. If there are none, the routes of the team
-                /// file decide.
+                /// file decide. `<nobody>` alone means that nobody receives it.
                 pub to: _rt::Vec<_rt::String>,
                 /// The label; none means the name of the action.
                 pub cause_by: ::core::option::Option<_rt::String>,

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use strata_core::record::id::RoleId;
-use strata_core::record::message::{IDEA_LABEL, TO_ALL, TO_SELF};
+use strata_core::record::message::{IDEA_LABEL, TO_ALL, TO_NOBODY, TO_SELF};
 use strata_core::record::turn::ToolRef;
 use strata_core::team::{ExternalEnvironment, React, Role, Route, Team};
 
@@ -207,7 +207,7 @@ impl<'a> GraphBuilder<'a> {
                 EdgeKind::Conditional
             };
             let label = [route.label.as_str(), when];
-            for name in &arm.to {
+            for name in arm.to.iter().filter(|name| *name != TO_NOBODY) {
                 if name == TO_ALL {
                     self.add_broadcast_edges(route.from, kind, &label)?;
                 } else {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use strata_core::record::id::RoleId;
-use strata_core::record::message::{IDEA_LABEL, TO_ALL, TO_SELF};
+use strata_core::record::message::{IDEA_LABEL, TO_ALL, TO_NOBODY, TO_SELF};
 use strata_core::text::find_unfit_for_name;
 use toml::de::DeTable;
 
@@ -188,9 +188,9 @@ impl TeamNames {
     }
 }
 
-/// Returns whether a name is reserved: `<all>` or `<self>`.
+/// Returns whether a name is reserved: `<all>`, `<self>` or `<nobody>`.
 fn is_reserved(name: &str) -> bool {
-    name == TO_ALL || name == TO_SELF
+    [TO_ALL, TO_SELF, TO_NOBODY].contains(&name)
 }
 
 /// Returns whether a name is valid, and reports it if it is not.
@@ -205,7 +205,7 @@ pub(super) fn check_name(name: &Located<String>, problems: &Problems) -> bool {
     } else if name.value.chars().count() > MAX_NAME_CHARS {
         "a name cannot be longer than 200 characters"
     } else if is_reserved(&name.value) {
-        "`<all>` and `<self>` have a meaning of their own"
+        "`<all>`, `<self>` and `<nobody>` have a meaning of their own"
     } else {
         return true;
     };

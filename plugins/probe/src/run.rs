@@ -63,6 +63,15 @@ pub fn run_steps(config: &Config, scene: &CallContext<'_>) -> Result<StepResults
     Ok(deeds)
 }
 
+/// Returns the recipients that a step names: none if it has no `to`, and nobody if its `to` is empty.
+fn recipients(to: Option<&[String]>) -> Vec<String> {
+    match to {
+        None => Vec::new(),
+        Some([]) => vec!["<nobody>".into()],
+        Some(names) => names.to_vec(),
+    }
+}
+
 impl StepResults {
     fn run_step(&mut self, deed: &Operation, scene: &CallContext<'_>) -> Result<(), Failure> {
         match deed {
@@ -74,7 +83,7 @@ impl StepResults {
             } => {
                 self.output = Some(Output {
                     data: data.clone(),
-                    to: to.clone(),
+                    to: recipients(to.as_deref()),
                     route: route.iter().map(hop).collect(),
                     ..Output::new(self.replace_placeholders(say, scene)?)
                 });
@@ -90,7 +99,7 @@ impl StepResults {
                     emission = emission.data(data)?;
                 }
                 emit(&Emission {
-                    to: to.clone(),
+                    to: recipients(to.as_deref()),
                     cause_by: cause.clone(),
                     ..emission
                 })?;

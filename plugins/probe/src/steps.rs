@@ -36,8 +36,8 @@ pub enum Operation {
     Say {
         say: String,
         data: Option<Value>,
-        #[serde(default)]
-        to: Vec<String>,
+        /// `None` names no recipients, an empty list nobody.
+        to: Option<Vec<String>>,
         #[serde(default)]
         route: Vec<ItineraryHop>,
     },
@@ -45,8 +45,8 @@ pub enum Operation {
     Emit {
         emit: String,
         data: Option<Value>,
-        #[serde(default)]
-        to: Vec<String>,
+        /// `None` names no recipients, an empty list nobody.
+        to: Option<Vec<String>>,
         cause: Option<String>,
     },
     /// Writes a value.

@@ -18,6 +18,9 @@ pub const IDEA_LABEL: &str = "UserRequirement";
 pub const TO_ALL: &str = "<all>";
 /// The recipient name that means the sender.
 pub const TO_SELF: &str = "<self>";
+/// The recipient name that means nobody. It distinguishes a message that is meant for nobody from one
+/// that names no recipients.
+pub const TO_NOBODY: &str = "<nobody>";
 
 /// The key of `meta` with the idempotency key of a message from outside.
 pub const IDEMPOTENCY_KEY: &str = "idempotency_key";
@@ -143,7 +146,7 @@ pub struct Draft {
     pub data: Option<Json>,
     /// Images and files, in order.
     pub parts: Vec<Part>,
-    /// The recipients; empty leaves the choice to the environment.
+    /// The recipients; empty leaves the choice to the environment, and `<nobody>` alone means nobody.
     pub to: Vec<String>,
     /// The label, if it is not the name of the action.
     pub cause_by: Option<String>,

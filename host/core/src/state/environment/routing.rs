@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::record::event::RoutingResult;
 use crate::record::id::{JoinId, RoleId};
-use crate::record::message::{Hop, Message, TO_ALL, TO_SELF};
+use crate::record::message::{Hop, Message, TO_ALL, TO_NOBODY, TO_SELF};
 use crate::state::activation::Addressing;
 use crate::team::condition::WorkBudget;
 use crate::team::{ExternalEnvironment, Route, Team};
@@ -270,6 +270,7 @@ fn add_recipients<'a>(
                     .to
                     .extend(watching.filter(|role| Some(*role) != silent));
             }
+            TO_NOBODY => {}
             TO_SELF if routed.from.is_some() => routed.to.extend(routed.from),
             name => match book.resolve(team, name) {
                 Some(Addressee::Role(role)) => routed.to.push(role),
