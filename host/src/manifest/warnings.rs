@@ -27,16 +27,12 @@ const KNOWN_METHODS: [&str; 12] = [
 /// Returns the warnings about the team, one line each.
 pub fn warnings(definition: &Definition) -> Vec<String> {
     let team = &definition.team;
-    let waiting = team.joins.iter().filter(|join| join.mode == JoinMode::All);
-    let doubts = waiting.flat_map(|join| {
-        let unfed = join.from.iter().filter(|source| !can_reach(team, join, **source));
-        unfed.map(|source| {
-            let (id, name) = (&join.id, &team.role(*source).name);
-            format!(
-                "the join `{id}` waits for `{name}`, and no route of `{name}` leads there: it fires only when \
-                 actions of `{name}` name it as a recipient"
-            )
-        })
+    let doubts = team.joins.iter().flat_map(|join| {
+        let unfed = join
+            .from
+            .iter()
+            .filter(|source| !can_reach(team, join, **source));
+        unfed.map(|source| unfed_join(join, &team.role(*source).name))
     });
     let doubts = doubts
         .chain(mistyped_labels(team))
@@ -50,6 +46,21 @@ pub fn warnings(definition: &Definition) -> Vec<String> {
                 .flat_map(|slot| grant_warnings(definition, *slot)),
         )
         .collect()
+}
+
+/// Returns the warning that no route of a source leads to its join.
+fn unfed_join(join: &Join, source: &str) -> String {
+    let id = &join.id;
+    match join.mode {
+        JoinMode::All => format!(
+            "the join `{id}` waits for `{source}`, and no route of `{source}` leads there: it fires only when \
+             actions of `{source}` name it as a recipient"
+        ),
+        JoinMode::Any | JoinMode::Active => format!(
+            "the join `{id}` takes messages of `{source}`, and no route of `{source}` leads there: it gets only \
+             those for which actions of `{source}` name it as a recipient"
+        ),
+    }
 }
 
 /// Returns a warning if no role handles the idea. Teams that receive messages from outside may
