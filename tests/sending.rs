@@ -1,5 +1,7 @@
 //! `send`: messages are added to a team that runs or does not run, completely and once.
 
+use serde_json::{Value, json};
+
 use crate::live::GREETER;
 use crate::stream;
 use crate::workspace::Workspace;
@@ -231,4 +233,71 @@ fn a_file_sent_to_a_running_team_is_received_by_it() {
     process.kill();
     let all = place.host(&["inspect", "store", "--json"]).expect(0).stdout;
     assert!(all.contains("notes.md # note"), "{all}");
+}
+
+/// A role that sends three messages to `B`, and one to nobody, which `B` would otherwise hear.
+const THREE: &str = r#"
+schema = "strata.team/1"
+[team]
+name = "three"
+idea = "go"
+[[role]]
+name = "A"
+watch = ["UserRequirement"]
+[[role.action]]
+name = "Send"
+component = "probe.wasm"
+config = { steps = [
+    { emit = "1", to = ["B"] }, { emit = "2", to = ["B"] }, { emit = "3", to = ["B"] }, { say = "out", to = [] },
+] }
+[[role]]
+name = "B"
+watch = ["Send"]
+deliver = "each"
+[[role.action]]
+name = "Take"
+component = "probe.wasm"
+config = { steps = [{ say = "took {inputs}" }] }
+[[role]]
+name = "C"
+kind = "human"
+[[route]]
+from = "B"
+case = [{ when = "content == 'took 2'", to = ["C"] }]
+default = []
+"#;
+
+#[test]
+fn a_role_can_take_each_message_alone_and_an_empty_list_of_recipients_is_nobody() {
+    let place = Workspace::with(THREE);
+    let ended = place.run().expect(4);
+    let lines = ended.events();
+    let outputs: Vec<&Value> = lines
+        .iter()
+        .filter(|line| line["kind"] == "action-finished")
+        .map(|line| &line["output"])
+        .collect();
+    assert_eq!(outputs, ["out", "took 1", "took 2", "took 3"]);
+    let routed: Vec<(&Value, &Value)> = lines
+        .iter()
+        .filter(|line| line["kind"] == "message-routed")
+        .map(|line| (&line["from"], &line["to"]))
+        .collect();
+    let to = |names: &[&str]| json!(names);
+    let expected = [
+        ("A", to(&["B"])),
+        ("A", to(&["B"])),
+        ("A", to(&["B"])),
+        ("A", to(&[])),
+        ("B", to(&[])),
+        ("B", to(&["C"])),
+        ("B", to(&[])),
+    ];
+    let expected: Vec<(Value, Value)> = expected
+        .into_iter()
+        .map(|(from, to)| (json!(from), to))
+        .collect();
+    let expected: Vec<(&Value, &Value)> = expected.iter().map(|(from, to)| (from, to)).collect();
+    assert_eq!(routed, expected);
+    assert!(!ended.stderr.contains("warning"), "{}", ended.stderr);
 }

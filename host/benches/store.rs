@@ -16,6 +16,7 @@ use strata_core::machine::effect::Effect;
 use strata_core::machine::stepper::Stepper;
 use strata_core::record::event::Event;
 use strata_core::record::message::Draft;
+use strata_core::record::shape::DeliveryMode;
 use strata_core::record::work::CallResult;
 use strata_core::state::environment::Environment;
 use strata_core::team::{
@@ -63,6 +64,7 @@ fn team() -> Arc<Team> {
         desc: String::new(),
         watch: ["UserRequirement".into(), "say".into()].into(),
         addresses: Vec::new(),
+        deliver: DeliveryMode::Batch,
         model: None,
         react: React::ByOrder,
         actions: vec![Action {

@@ -135,6 +135,9 @@ pub struct Role {
     pub addresses: Vec<String>,
     /// The name of the model that answers its requests that name none; `None` for the team's.
     pub model: Option<String>,
+    /// Whether it handles all its mail in one activation, or each message in one of its own. Messages
+    /// of a join that delivers each are always handled alone.
+    pub deliver: DeliveryMode,
     /// How it chooses its next action.
     pub react: React,
     /// Its actions; at most 65,535.
@@ -203,8 +206,8 @@ pub struct Route {
 pub struct RouteArm {
     /// The condition; without one the arm always holds.
     pub when: Option<Condition>,
-    /// The names of roles, groups, joins, or `<self>`, `<all>`. Aliases are not allowed: the
-    /// targets are part of the shape of a team, and an alias may become that of another role.
+    /// The names of roles, groups, joins, or `<self>`, `<all>`. If there are none, nobody receives what
+    /// takes this path. Aliases are not allowed: the targets are part of the shape of a team, and an alias may become that of another role.
     pub to: Vec<String>,
 }
 

@@ -13,6 +13,7 @@ use serde_json::json;
 use strata_core::record::money::Usd;
 use strata_core::record::rules::Reducer;
 use strata_core::record::scope_write::ROLE_SCOPE;
+use strata_core::record::shape::DeliveryMode;
 use strata_core::team::{BudgetLimits, OnFault};
 
 use self::edge::{AuthoredJoin, AuthoredRoute};
@@ -168,6 +169,14 @@ const TEAM_BUDGET: BudgetKeys = BudgetKeys {
                  line is still made, so the last calls may exceed it.",
     tokens: "How many tokens may be used in all; 0 for no cap.",
 };
+
+/// Reads `deliver`, which a join and a role can have. `about` describes it.
+fn read_deliver(table: &TomlTable<'_>, about: &'static str) -> Option<DeliveryMode> {
+    table
+        .key("deliver", about)
+        .default(DeliveryMode::Batch.name())
+        .choice(&[DeliveryMode::Batch, DeliveryMode::Each].map(|mode| (mode.name(), mode)))
+}
 
 /// Reads `investment` and `tokens`. Zero means no limit, and so does an absent key.
 pub(super) fn read_budget_limits(table: &TomlTable<'_>, about: &BudgetKeys) -> BudgetLimits {

@@ -415,6 +415,7 @@ fn build_role(role: &AuthoredRole, defaults: &LimitsPatch, models: &AuthoredMode
         desc: role.desc.clone(),
         watch: values(&role.watch).into_iter().collect(),
         addresses: values(&role.addresses),
+        deliver: role.deliver.unwrap_or_default(),
         model,
         react,
         actions: actions.collect(),

@@ -9,6 +9,8 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
+use crate::record::shape::DeliveryMode;
+
 /// The properties of a team that recorded events depend on and that may change.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rules {
@@ -27,6 +29,8 @@ pub struct RoleRules {
     pub max_loop: Option<u32>,
     /// What chooses the actions.
     pub thinker: Option<Thinker>,
+    /// How it handles the messages in its mailbox.
+    pub deliver: DeliveryMode,
 }
 
 /// What chooses the next action.

@@ -126,10 +126,11 @@ impl JoinMode {
 }
 
 /// How a message in a mailbox is handled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DeliveryMode {
     /// In one activation together with the messages around it.
+    #[default]
     Batch,
     /// In an activation of its own.
     Each,

@@ -187,13 +187,17 @@ impl RoleState {
     }
 
     /// Takes the messages of the next activation: either one that is handled alone, or all before
-    /// the next such message.
-    pub(crate) fn take_mail(&mut self) -> Vec<MessageRef> {
-        let together = self
-            .mailbox
-            .iter()
-            .take_while(|mail| mail.deliver == DeliveryMode::Batch)
-            .count();
+    /// the next such message. `deliver` is how the role handles its mail: `Each` makes every message
+    /// one that is handled alone.
+    pub(crate) fn take_mail(&mut self, deliver: DeliveryMode) -> Vec<MessageRef> {
+        let together = match deliver {
+            DeliveryMode::Batch => self
+                .mailbox
+                .iter()
+                .take_while(|mail| mail.deliver == DeliveryMode::Batch)
+                .count(),
+            DeliveryMode::Each => 1,
+        };
         let taken = together.max(1).min(self.mailbox.len());
         self.mailbox
             .drain(..taken)

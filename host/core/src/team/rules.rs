@@ -23,6 +23,7 @@ impl Rules {
         changed.scopes = self.scopes.clone();
         for (role, rules) in changed.roles.iter_mut().zip(&self.roles) {
             role.profile = rules.profile.clone();
+            role.deliver = rules.deliver;
             if let React::Choose { max_loop, thinker } = &mut role.react {
                 *max_loop = rules.max_loop.unwrap_or(*max_loop);
                 *thinker = rules.thinker.unwrap_or(*thinker);
@@ -42,6 +43,7 @@ impl RoleRules {
             profile: role.profile.clone(),
             max_loop,
             thinker,
+            deliver: role.deliver,
         }
     }
 }

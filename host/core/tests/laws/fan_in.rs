@@ -569,3 +569,22 @@ fn what_a_join_lets_go_to_a_group_goes_to_its_members_in_order_and_once() {
         Some(&[RoleId(2), RoleId(3)][..])
     );
 }
+
+#[test]
+fn a_role_that_takes_each_message_handles_its_mail_one_by_one_until_a_resume_changes_that() {
+    let batch = pair(JoinMode::All, DeliveryMode::Batch);
+    let mut each = batch.clone();
+    each.roles[2].deliver = DeliveryMode::Each;
+    let mut run = ManualRun::start(each);
+    run.act(Ok(CallResult::Returned {
+        output: draft("a1", &[]),
+        emissions: vec![draft("first", &["D"]), draft("second", &["D"])],
+        writes: Vec::new(),
+    }));
+    run.act(Ok(says("b1")));
+    assert_eq!(act(&mut run), (2, vec!["first".into()]));
+    assert_eq!(act(&mut run), (2, vec!["second".into()]));
+    run.resume(batch, CallPolicy::Auto);
+    assert_eq!(act(&mut run), (2, vec!["b1".into(), "a1".into()]));
+    assert_eq!(run.halt(), Status::Done);
+}

@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use strata_core::record::event::{Event, JoinRelease, JoinReleased, RoutingResult, StepCommitted};
 use strata_core::record::id::{JoinId, MessageId, RoleId};
 use strata_core::record::shape::{DeliveryMode, JoinMode};
+use strata_core::state::environment::Mail;
 use strata_core::team::Team;
 
 use crate::lifecycle::{FaultSchedule, ResumeChange, SimulatedRun};
@@ -138,14 +139,16 @@ proptest! {
     fn what_is_to_be_handled_alone_is_handled_alone(team in any_team(), seed: u64, order: u64) {
         let run = SimulatedRun::complete(&team, Script { seed, address: RecipientChoice::Often, failure_percent: 15 }, SOME_FAULTS, order);
         for pair in run.states.windows(2) {
-            for (before, after) in pair[0].roles.iter().zip(&pair[1].roles) {
+            let rules = &pair[0].rules.roles;
+            for ((before, after), rules) in pair[0].roles.iter().zip(&pair[1].roles).zip(rules) {
                 let (None, Some(opened)) = (&before.activation, &after.activation) else { continue };
                 let (taken, left) = before.mailbox.split_at(opened.news.len());
                 prop_assert!(taken.iter().map(|mail| mail.message).eq(opened.news.iter().copied()));
                 prop_assert_eq!(left, &after.mailbox[..]);
-                let alone = taken.iter().any(|mail| mail.deliver == DeliveryMode::Each);
-                prop_assert_eq!(alone, taken.len() == 1 && taken[0].deliver == DeliveryMode::Each);
-                prop_assert!(alone || left.first().is_none_or(|next| next.deliver == DeliveryMode::Each), "no more than needed");
+                let is_alone = |mail: &Mail| mail.deliver == DeliveryMode::Each || rules.deliver == DeliveryMode::Each;
+                let alone = taken.iter().any(is_alone);
+                prop_assert_eq!(alone, taken.len() == 1 && is_alone(&taken[0]));
+                prop_assert!(alone || left.first().is_none_or(is_alone), "no more than needed");
             }
         }
     }

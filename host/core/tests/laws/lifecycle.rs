@@ -20,6 +20,7 @@ use strata_core::record::id::{ActionId, Digest, MessageId, RoleId, RunId, Slot, 
 use strata_core::record::message::Message;
 use strata_core::record::money::Usd;
 use strata_core::record::rules::Reducer;
+use strata_core::record::shape::DeliveryMode;
 use strata_core::record::spending::{Amount, Reservation};
 use strata_core::record::work::CallKey;
 use strata_core::state::activation::Phase;
@@ -498,6 +499,10 @@ pub fn changed_team(team: &Team, rng: &mut Rng) -> Team {
     }
     for role in &mut team.roles {
         role.profile = format!("job {}", rng.below(3));
+        role.deliver = match rng.below(2) {
+            0 => DeliveryMode::Batch,
+            _ => DeliveryMode::Each,
+        };
         if let React::Choose { max_loop, .. } = &mut role.react {
             *max_loop = rng.below(4) as u32;
         }

@@ -68,6 +68,8 @@ impl RoutingOracle<'_> {
                         .filter(watching)
                         .map(|(i, _)| i),
                 );
+            } else if name == "<nobody>" {
+                continue;
             } else if name == "<self>" && from.is_some() {
                 receivers.extend(from);
             } else if let Some(role) = self.role_named(name) {
@@ -204,7 +206,7 @@ impl RoutingOracle<'_> {
     /// Takes the messages of one activation from a mailbox.
     fn take(&mut self, role: usize) {
         let mail = &mut self.boxes[role];
-        let end = if mail[0].1 {
+        let end = if mail[0].1 || self.team.roles[role].deliver == DeliveryMode::Each {
             1
         } else {
             mail.iter()

@@ -6,7 +6,7 @@ use strata_core::record::id::RoleId;
 use strata_core::record::message::IDEA_LABEL;
 use strata_core::record::money::Usd;
 use strata_core::record::rules::{Reducer, Rules, Thinker};
-use strata_core::record::shape::Shape;
+use strata_core::record::shape::{DeliveryMode, Shape};
 use strata_core::record::work::{CallResult, Task};
 use strata_core::team::{OnFault, React, RetryPolicy, Team};
 
@@ -101,6 +101,7 @@ fn a_team_whose_roles_change_places_is_told_the_order() {
 fn what_may_change_is_no_difference() {
     check(|_| (), &[]);
     check(|team| team.roles[0].profile = "another job".into(), &[]);
+    check(|team| team.roles[0].deliver = DeliveryMode::Each, &[]);
     check(|team| team.roles[0].goal = "another goal".into(), &[]);
     check(
         |team| {

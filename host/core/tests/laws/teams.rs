@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 use strata_core::record::id::{ActionId, RoleId, Slot, SlotKind};
-use strata_core::record::message::{IDEA_LABEL, Message, TO_ALL, TO_SELF};
+use strata_core::record::message::{IDEA_LABEL, Message, TO_ALL, TO_NOBODY, TO_SELF};
 use strata_core::record::money::Usd;
 use strata_core::record::rules::{Reducer, Thinker};
 use strata_core::record::shape::{DeliveryMode, JoinMode};
@@ -20,9 +20,9 @@ use strata_core::team::{
 /// The labels that the names of actions are chosen from; roles share them.
 pub const LABELS: [&str; 6] = ["l0", "l1", "l2", "l3", "l4", "l5"];
 /// Names of recipients. In most teams nobody has some of them.
-pub const NAMES: [&str; 15] = [
+pub const NAMES: [&str; 16] = [
     "R0", "R1", "R2", "R3", "R4", "al0", "al1", "al2", "g0", "g1", "j0", "j1", "j2", TO_ALL,
-    TO_SELF,
+    TO_SELF, TO_NOBODY,
 ];
 /// The shared scopes that teams may have.
 pub const SCOPES: [&str; 3] = ["s0", "s1", "s2"];
@@ -54,6 +54,7 @@ pub fn role(name: &str, watch: &[&str], actions: &[&str]) -> Role {
         desc: String::new(),
         watch: watch.iter().map(|label| (*label).into()).collect(),
         addresses: Vec::new(),
+        deliver: DeliveryMode::Batch,
         model: None,
         react: React::ByOrder,
         actions: actions
@@ -335,12 +336,14 @@ fn any_role() -> impl Strategy<Value = Role> {
         0..=2_u32,
         prop::sample::select(vec![0, 100, 50_000, u32::MAX]),
     );
-    (labels, watch, alias, any_react(), retry).prop_map(
-        |(labels, watch, alias, react, (retries, backoff_ms))| {
+    let deliver = prop_oneof![3 => Just(DeliveryMode::Batch), 1 => Just(DeliveryMode::Each)];
+    (labels, watch, alias, any_react(), retry, deliver).prop_map(
+        |(labels, watch, alias, react, (retries, backoff_ms), deliver)| {
             let mut role = role("", &watch, &labels);
             role.profile = "Worker".into();
             role.addresses = alias.into_iter().map(String::from).collect();
             role.react = react;
+            role.deliver = deliver;
             role.actions.iter_mut().for_each(|action| {
                 action.retry = RetryPolicy {
                     retries,

@@ -8,7 +8,7 @@ use strata_core::machine::stepper::Stepper;
 use strata_core::record::event::{AttemptEvent, Event, HostCalled, RunEnded, Status};
 use strata_core::record::host_call::AnswerSource;
 use strata_core::record::money::Usd;
-use strata_core::record::shape::JoinMode;
+use strata_core::record::shape::{DeliveryMode, JoinMode};
 use strata_core::record::spending::Amount;
 use strata_core::record::work::CallKey;
 use strata_core::state::activation::Phase;
@@ -87,8 +87,9 @@ proptest! {
         let script = Script { seed, address: RecipientChoice::Never, failure_percent };
         let run = SimulatedRun::complete(&team, script, FaultSchedule::default(), order);
         // Each step goes on to a later role, or to further mail of the last role, to which joins
-        // lead.
-        let further = team.joins.len() * run.env().history.len();
+        // lead, or of a role that handles each message alone.
+        let alone = team.roles.iter().filter(|role| role.deliver == DeliveryMode::Each).count();
+        let further = (team.joins.len() + alone) * run.env().history.len();
         prop_assert!(run.log.len() <= most_events(&team, team.roles.len() + further) + further);
         prop_assert!(run.env().step <= (team.roles.len() + further) as u64);
         if failure_percent == 0 && run.env().failed_calls(&team).next().is_none() {

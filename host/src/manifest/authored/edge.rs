@@ -5,6 +5,7 @@ use std::ops::Range;
 use serde_json::{Value, json};
 use strata_core::record::shape::{DeliveryMode, JoinMode};
 
+use super::read_deliver;
 use crate::manifest::address::read_address;
 use crate::manifest::names::check_legible;
 use crate::manifest::schema::{conditional, forbidding, kind};
@@ -52,8 +53,7 @@ struct RouteTargets<'a> {
     default: Option<TomlItem<'a>>,
 }
 
-const TO: &str =
-    "Where to: roles, aliases, groups, joins, `<all>`, `<self>`, or names outside of the team.";
+const TO: &str = "Where to: roles, aliases, groups, joins, `<all>`, `<self>`, or names outside of the team. `[]` is nobody.";
 
 fn read_route(table: &TomlTable<'_>) -> AuthoredRoute {
     table.define_as("route");
@@ -66,7 +66,7 @@ fn read_route(table: &TomlTable<'_>) -> AuthoredRoute {
         .text();
     let label = read_label(table);
     let targets = RouteTargets {
-        to: table.key("to", TO).value(kind::non_empty_texts),
+        to: table.key("to", TO).value(kind::unique_texts),
         when: table
             .key(
                 "when",
@@ -84,9 +84,9 @@ fn read_route(table: &TomlTable<'_>) -> AuthoredRoute {
         default: table
             .key(
                 "default",
-                "Where messages go for which no case holds. Without it they are dropped.",
+                "Where messages go for which no case holds; `[]` is nobody. Without it they are dropped, with a warning.",
             )
-            .value(kind::non_empty_texts),
+            .value(kind::unique_texts),
     };
     table.rule("oneOf", || {
         let needs = |key: &str, mut rule: Value| {
@@ -143,7 +143,11 @@ fn read_single_arm(table: &TomlTable<'_>, targets: &RouteTargets<'_>) -> Authore
     }
     AuthoredArm {
         when: targets.when.as_ref().and_then(TomlItem::text),
-        to: targets.to.as_ref().map(read_to).unwrap_or_default(),
+        to: targets
+            .to
+            .as_ref()
+            .map(TomlItem::unique_strings)
+            .unwrap_or_default(),
     }
 }
 
@@ -169,7 +173,7 @@ fn read_cases(
     if let Some(default) = &targets.default {
         arms.push(AuthoredArm {
             when: None,
-            to: read_to(default),
+            to: default.unique_strings(),
         });
     }
     arms
@@ -183,20 +187,14 @@ fn read_case(arm: &TomlTable<'_>) -> AuthoredArm {
         )
         .required()
         .text();
-    let to = arm.key("to", TO).required().value(kind::non_empty_texts);
+    let to = arm.key("to", TO).required().value(kind::unique_texts);
     AuthoredArm {
         when,
-        to: to.as_ref().map(read_to).unwrap_or_default(),
+        to: to
+            .as_ref()
+            .map(TomlItem::unique_strings)
+            .unwrap_or_default(),
     }
-}
-
-fn read_to(item: &TomlItem<'_>) -> Vec<Located<String>> {
-    let to = item.unique_strings();
-    if item.is_empty_list() {
-        let hint = "name a role, an alias, a group or a join";
-        item.reject(format!("`{}` leads nowhere", item.key), hint);
-    }
-    to
 }
 
 /// Reads all joins.
@@ -236,13 +234,10 @@ fn read_join(table: &TomlTable<'_>) -> AuthoredJoin {
         )
         .default(JoinMode::All.name())
         .choice(&[JoinMode::All, JoinMode::Any, JoinMode::Active].map(|mode| (mode.name(), mode)));
-    let deliver = table
-        .key(
-            "deliver",
-            "How several messages are handled. `batch`: together, in one activation. `each`: in one of its own.",
-        )
-        .default(DeliveryMode::Batch.name())
-        .choice(&[DeliveryMode::Batch, DeliveryMode::Each].map(|mode| (mode.name(), mode)));
+    let deliver = read_deliver(
+        table,
+        "How several messages are handled. `batch`: together, in one activation. `each`: in one of its own.",
+    );
     AuthoredJoin {
         span: table.span.clone(),
         id,

@@ -3,12 +3,13 @@
 use std::ops::Range;
 
 use serde_json::json;
+use strata_core::record::shape::DeliveryMode;
 use strata_core::team::BudgetLimits;
 
 use super::limits::ComponentKind;
 use super::slot::{self, AuthoredSlot};
 use super::tools::{self, AuthoredToolAction, AuthoredTools};
-use super::{BudgetKeys, read_budget_limits};
+use super::{BudgetKeys, read_budget_limits, read_deliver};
 use crate::manifest::schema::{conditional, kind};
 use crate::manifest::table::{Located, TomlTable};
 
@@ -27,6 +28,7 @@ pub(in crate::manifest) struct AuthoredRole {
     pub(in crate::manifest) desc: String,
     pub(in crate::manifest) watch: Vec<Located<String>>,
     pub(in crate::manifest) addresses: Vec<Located<String>>,
+    pub(in crate::manifest) deliver: Option<DeliveryMode>,
     pub(in crate::manifest) model: Option<Located<String>>,
     pub(in crate::manifest) react: Option<Located<ReactMode>>,
     pub(in crate::manifest) max_react_loop: Option<Located<u32>>,
@@ -131,6 +133,11 @@ fn read_role(table: &TomlTable<'_>) -> AuthoredRole {
         addresses: table
             .key("addresses", "Further names for it.")
             .unique_texts(),
+        deliver: read_deliver(
+            table,
+            "How it takes its mail. `batch`: all that has arrived in one activation. `each`: each message in an \
+             activation of its own, in the order of arrival, one step after another.",
+        ),
         model: table
             .key(
                 "model",

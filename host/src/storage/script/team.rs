@@ -31,6 +31,7 @@ fn role(name: &str, watch: &[&str], react: React, actions: &[&str]) -> Role {
             .map(|label| String::from(*label))
             .collect::<BTreeSet<_>>(),
         addresses: vec![format!("the-{name}")],
+        deliver: DeliveryMode::Batch,
         model: None,
         react,
         actions: actions.iter().map(action).collect(),

@@ -2,6 +2,7 @@
 //! a team file.
 
 use strata_core::record::rules::Thinker;
+use strata_core::record::shape::DeliveryMode;
 use strata_core::team::{
     Action, ExternalEnvironment, OnFault, Policy, React, RetryPolicy, Role, ScopedBudgets, Team,
 };
@@ -103,6 +104,7 @@ fn read_role(key: &str, entry: &LocatedValue<'_>) -> Result<Role, ImportError> {
             .map(|label| label.rsplit('.').next().unwrap_or(label).to_owned())
             .collect(),
         addresses: Vec::new(),
+        deliver: DeliveryMode::Batch,
         model: None,
         react,
         actions,

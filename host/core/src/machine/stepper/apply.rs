@@ -266,11 +266,12 @@ impl Stepper {
         )?;
         self.state.env.is_step_open = true;
         for id in roles {
+            let role = self.state.team.role(*id);
             let state = &mut self.state.env.roles[id.index()];
             if state.activation.is_none() {
-                let news = state.take_mail();
+                let news = state.take_mail(role.deliver);
                 state.latest = news.last().copied();
-                state.activation = Some(Activation::new(*step, news, self.state.team.role(*id)));
+                state.activation = Some(Activation::new(*step, news, role));
             }
         }
         Ok(())
