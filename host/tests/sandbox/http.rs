@@ -226,6 +226,10 @@ fn a_header_that_cannot_be_set_says_why() {
         &header("Idempotency-Key", "k"),
         Ok("GET http://api.example.com/v1/x"),
     );
+    check(
+        &header("Idempotency_Key", "k"),
+        Ok("GET http://api.example.com/v1/x"),
+    );
     for name in [
         "Host",
         "Content-Length",
@@ -233,6 +237,8 @@ fn a_header_that_cannot_be_set_says_why() {
         "Connection",
         "Accept-Encoding",
         "Proxy-Authorization",
+        "Proxy",
+        "transfer_encoding",
     ] {
         check(
             &header(name, "1"),

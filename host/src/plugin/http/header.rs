@@ -19,7 +19,8 @@ pub enum HeaderEffect {
 }
 
 /// Headers of the connection and the framing, and those that determine how the host decodes the
-/// response. Names that start with `proxy-` belong to them too.
+/// response. `proxy`, which CGI turns into the variable `HTTP_PROXY`, and names that start with
+/// `proxy-` belong to them too.
 const CONNECTION: [&str; 12] = [
     "accept-encoding",
     "connection",
@@ -142,7 +143,7 @@ pub fn normalize(name: &str) -> String {
 pub fn effect_of(name: &str) -> HeaderEffect {
     let name = normalize(name);
     let name = name.as_str();
-    if CONNECTION.contains(&name) || name.starts_with("proxy-") {
+    if CONNECTION.contains(&name) || name.split('-').next() == Some("proxy") {
         return HeaderEffect::Connection;
     }
     // Headers in which a proxy passes on the client's certificate.

@@ -147,7 +147,7 @@ fn a_header_that_makes_another_request_of_it_goes_only_where_an_entry_names_it()
                        x-host x-http-host-override x-original-host x-real-ip true-client-ip cf-connecting-ip via \
                        destination x-amz-copy-source x-ms-rename-source script-name remote_user";
     let connection = "Host host connection Keep-Alive te trailer transfer-encoding transfer_encoding upgrade \
-                      content-length content_length expect accept-encoding proxy-authorization Proxy_Connection";
+                      content-length content_length expect accept-encoding proxy-authorization Proxy_Connection Proxy proxy_";
     let check = |headers: &str, grants: &[HttpGrant], expected: bool| {
         for name in headers.split_whitespace() {
             let carried = GrantedParts {

@@ -9,6 +9,7 @@ use super::super::bindings::{http as wit, types};
 use super::super::ctx::outbound::call_outside;
 use super::super::ctx::{Ctx, HostResult, invalid};
 use super::MAX_BATCH;
+use crate::plugin::http::header::normalize;
 use crate::plugin::http::{GrantedParts, check_grants};
 use crate::services::http::{
     Header, HttpBatch, HttpRequest, HttpResponse, KEY_HEADER, MAX_BODY_BYTES, MAX_HEADERS_BYTES,
@@ -146,7 +147,9 @@ fn read_headers(wit_headers: Vec<wit::Header>) -> HttpCallResult<(Vec<Header>, O
                 "the header `{name}` has a value with characters that no header can carry"
             ));
         }
-        match name == KEY_HEADER {
+        // Servers that read `_` as `-` would find two keys if another spelling were sent beside the
+        // host's.
+        match normalize(&name) == KEY_HEADER {
             true => key = Some(value),
             false => headers.push(Header { name, value }),
         }

@@ -22,6 +22,7 @@ use super::{
 };
 use crate::error_causes::{error_with_causes, find_cause};
 use crate::gateway::{Allowance, HostError, HostErrorKind, ITEM_BYTES};
+use crate::plugin::http::header::normalize;
 use crate::plugin::http::{
     GrantedParts, HttpGrant, authority, check_grants, display_url, secrets_for,
 };
@@ -304,7 +305,8 @@ impl HttpClient {
         let (mut headers, mut length) = (HeaderMap::new(), 0);
         for Header { name, value } in &hop.request.headers {
             let secret = secret::contains_placeholder(value.as_bytes(), &hop.request.secrets);
-            if !hop.is_same_origin && (secret || CREDENTIAL_HEADERS.contains(&name.as_str())) {
+            let is_credential = CREDENTIAL_HEADERS.contains(&normalize(name).as_str());
+            if !hop.is_same_origin && (secret || is_credential) {
                 continue;
             }
             let invalid = |what: &str| {

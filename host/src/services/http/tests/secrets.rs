@@ -129,6 +129,7 @@ fn a_secret_follows_a_redirect_on_its_host_and_to_no_other() {
             header("authorization", &format!("Bearer {}", placeholder("TOKEN"))),
             header("x-token", &placeholder("TOKEN")),
             header("cookie", "plain"),
+            header("x_api_key", "plain"),
             header("x-mine", "kept"),
         ],
         secrets: vec!["TOKEN".into()],
@@ -141,7 +142,7 @@ fn a_secret_follows_a_redirect_on_its_host_and_to_no_other() {
             .all(|request| request.contains(&format!("x-token: {SECRET}"))),
         "{seen:?}"
     );
-    for gone in [SECRET, "authorization", "x-token", "cookie"] {
+    for gone in [SECRET, "authorization", "x-token", "cookie", "x_api_key"] {
         assert!(!there.contains(gone), "{gone} in {there}");
     }
     assert!(there.contains("x-mine: kept"));
