@@ -21,7 +21,7 @@ mod tools;
 pub(super) use assembler::{Assembler, StreamProgress};
 pub(super) use body::RequestBody;
 pub(super) use context_overflow::is_context_overflow;
-pub(super) use embeddings::{EmbeddingProtocol, ParsedEmbeddings};
+pub(super) use embeddings::{EmbeddingProtocol, IndexedVector, ParsedEmbeddings, order_vectors};
 pub(super) use reply::{ParsedReply, ReplyProblem, UnusableReply, read_reply};
 
 use std::fmt;

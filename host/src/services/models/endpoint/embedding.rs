@@ -9,7 +9,9 @@ use super::{EncodedRequest, ModelEndpoint, UsageWithoutReply};
 use crate::plugin::http::display_url;
 use crate::services::models::charge::CallAccount;
 use crate::services::models::embedding::unsupported_error;
-use crate::services::models::protocol::{EmbeddingProtocol, ParsedEmbeddings, TransferMode};
+use crate::services::models::protocol::{
+    EmbeddingProtocol, ParsedEmbeddings, TransferMode, order_vectors,
+};
 use crate::services::models::rate_limit::RateLimiter;
 use crate::services::models::{EmbedRequest, Embeddings};
 
@@ -38,14 +40,25 @@ pub(in super::super) async fn embed(
         pace.wait().await;
         account.dispatched();
         match embed_once(endpoint, &encoded, protocol, request).await {
-            Ok(parsed) => {
-                let embeddings = to_embeddings(parsed, model, request);
-                account.add_reply(usage(embeddings.input_tokens));
-                return Ok(embeddings);
+            Ok(answer) => {
+                account.add_reply(usage(answer.input_tokens));
+                return Ok(endpoint.redactor().embeddings(Embeddings {
+                    vectors: answer.vectors,
+                    model: answer.model.unwrap_or_else(|| model.to_owned()),
+                    input_tokens: answer.input_tokens,
+                }));
             }
             Err(failure) => retries.wait_after(failure, account).await?,
         }
     }
+}
+
+/// A response that can be used.
+struct EmbeddingAnswer {
+    /// The vectors, in the order of the texts.
+    vectors: Vec<Vec<f32>>,
+    model: Option<String>,
+    input_tokens: u64,
 }
 
 async fn embed_once(
@@ -53,7 +66,7 @@ async fn embed_once(
     encoded: &EncodedRequest,
     protocol: &dyn EmbeddingProtocol,
     request: &EmbedRequest,
-) -> Result<ParsedEmbeddings, AttemptFailure> {
+) -> Result<EmbeddingAnswer, AttemptFailure> {
     let mut response = endpoint.send(encoded).await?;
     if !response.status().is_success() {
         return Err(endpoint
@@ -70,16 +83,30 @@ async fn embed_once(
         let message = format!("the answer holds no vectors ({error}): `{quoted}`");
         AttemptFailure::retryable(message, RetryDecision::Backoff).with_unknown_usage()
     })?;
-    match unusable_reason(&parsed, request) {
-        None => Ok(parsed),
-        Some(reason) => Err(AttemptFailure {
-            usage: UsageWithoutReply::Tokens(usage(reported_tokens(&parsed, request))),
-            ..AttemptFailure::retryable(reason, RetryDecision::Never)
-        }),
+    // They are estimated if the endpoint does not say it, so that budgets apply to such endpoints, too.
+    let input_tokens = parsed
+        .input_tokens
+        .unwrap_or_else(|| request.estimated_tokens());
+    let failure = |reason, retry| AttemptFailure {
+        usage: UsageWithoutReply::Tokens(usage(input_tokens)),
+        ..AttemptFailure::retryable(reason, retry)
+    };
+    if let Some(reason) = unusable_reason(&parsed, request) {
+        return Err(failure(reason, RetryDecision::Never));
     }
+    let vectors = order_vectors(parsed.vectors).map_err(|text| {
+        let reason = format!("the answer has no vector for text {text}");
+        failure(reason, RetryDecision::Backoff)
+    })?;
+    Ok(EmbeddingAnswer {
+        vectors,
+        model: parsed.model,
+        input_tokens,
+    })
 }
 
-/// Returns why vectors cannot be used, or `None` if they can.
+/// Returns why vectors cannot be used, or `None` if they can. The same request would bring such
+/// vectors again.
 fn unusable_reason(parsed: &ParsedEmbeddings, request: &EmbedRequest) -> Option<String> {
     let (count, expected) = (parsed.vectors.len(), request.texts.len());
     if count != expected {
@@ -87,8 +114,9 @@ fn unusable_reason(parsed: &ParsedEmbeddings, request: &EmbedRequest) -> Option<
             "the answer has {count} vectors for {expected} texts"
         ));
     }
-    let components = parsed.vectors.first().map_or(0, Vec::len);
-    if components == 0 || parsed.vectors.iter().any(|v| v.len() != components) {
+    let mut lengths = parsed.vectors.iter().map(|v| v.components.len());
+    let components = lengths.next().unwrap_or(0);
+    if components == 0 || lengths.any(|length| length != components) {
         return Some("the answer has vectors of different lengths, or without components".into());
     }
     let wanted = request
@@ -97,22 +125,6 @@ fn unusable_reason(parsed: &ParsedEmbeddings, request: &EmbedRequest) -> Option<
     Some(format!(
         "the answer has vectors of {components} components, not {wanted}; this model has no choice of them"
     ))
-}
-
-fn to_embeddings(parsed: ParsedEmbeddings, model: &str, request: &EmbedRequest) -> Embeddings {
-    Embeddings {
-        input_tokens: reported_tokens(&parsed, request),
-        model: parsed.model.unwrap_or_else(|| model.to_owned()),
-        vectors: parsed.vectors,
-    }
-}
-
-/// Returns how many tokens the texts have. They are estimated if the endpoint does not say it, so that
-/// budgets apply to such endpoints, too.
-fn reported_tokens(parsed: &ParsedEmbeddings, request: &EmbedRequest) -> u64 {
-    parsed
-        .input_tokens
-        .unwrap_or_else(|| request.estimated_tokens())
 }
 
 fn usage(input: u64) -> TokenUsage {

@@ -9,10 +9,11 @@ use serde_json::Value;
 use strata_core::record::conversation::{AssistantPart, OpaquePart, ToolCall};
 use strata_core::record::json::Json;
 
-use crate::services::models::ModelReply;
+use super::failure::AttemptFailure;
 use crate::services::models::config::ConfigError;
 use crate::services::models::error_text::excerpt;
 use crate::services::models::protocol::KeyHeader;
+use crate::services::models::{Embeddings, ModelReply};
 use crate::services::redaction::{SecretRedactor, redact, redact_prefix};
 use crate::services::variables::Variables;
 
@@ -107,33 +108,86 @@ impl<'a> KeyRedactor<'a> {
         String::from_utf8_lossy(&clear).into_owned()
     }
 
+    // What an endpoint sends is taken apart field by field, without `..`: a field that is added has to
+    // be decided about here.
+
     /// Returns a reply without the key.
     pub(super) fn reply(self, reply: ModelReply) -> ModelReply {
+        let ModelReply {
+            parts,
+            data,
+            model,
+            finish,
+            usage,
+        } = reply;
         ModelReply {
-            parts: reply
-                .parts
-                .into_iter()
-                .map(|part| self.part(part))
-                .collect(),
-            data: reply.data.map(|data| self.text(data)),
-            model: self.text(reply.model),
-            ..reply
+            parts: parts.into_iter().map(|part| self.part(part)).collect(),
+            data: data.map(|data| self.text(data)),
+            model: self.text(model),
+            finish,
+            usage,
+        }
+    }
+
+    /// Returns vectors without the key.
+    pub(super) fn embeddings(self, embeddings: Embeddings) -> Embeddings {
+        let Embeddings {
+            vectors,
+            model,
+            input_tokens,
+        } = embeddings;
+        Embeddings {
+            vectors,
+            model: self.text(model),
+            input_tokens,
+        }
+    }
+
+    /// Returns a failure without the key. Libraries quote what they cannot read in their messages.
+    pub(super) fn failure(self, failure: AttemptFailure) -> AttemptFailure {
+        let AttemptFailure {
+            message,
+            retry,
+            outlook,
+            usage,
+            finish,
+            answered,
+        } = failure;
+        AttemptFailure {
+            message: self.text(message),
+            retry,
+            outlook,
+            usage,
+            finish,
+            answered: answered.map(|model| self.text(model)),
         }
     }
 
     fn part(self, part: AssistantPart) -> AssistantPart {
         match part {
             AssistantPart::Text(text) => AssistantPart::Text(self.text(text)),
+            // The bytes of media are kept by their digest, and endpoints send none.
             AssistantPart::Media(media) => AssistantPart::Media(media),
-            AssistantPart::ToolCall(call) => AssistantPart::ToolCall(ToolCall {
-                id: self.text(call.id),
-                name: self.text(call.name),
-                arguments: self.text(call.arguments),
+            AssistantPart::ToolCall(ToolCall {
+                id,
+                name,
+                arguments,
+            }) => AssistantPart::ToolCall(ToolCall {
+                id: self.text(id),
+                name: self.text(name),
+                arguments: self.text(arguments),
             }),
-            AssistantPart::Opaque(part) => AssistantPart::Opaque(OpaquePart {
-                data: self.document(part.data),
-                reasoning: self.text(part.reasoning),
-                ..part
+            AssistantPart::Opaque(OpaquePart {
+                provider,
+                model,
+                data,
+                reasoning,
+            }) => AssistantPart::Opaque(OpaquePart {
+                // The host's own names.
+                provider,
+                model,
+                data: self.document(data),
+                reasoning: self.text(reasoning),
             }),
         }
     }

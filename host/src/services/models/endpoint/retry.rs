@@ -65,6 +65,7 @@ impl<'a> Retries<'a> {
         account: &mut CallAccount<'_>,
     ) -> Result<(), RequestFailure> {
         account.add_loss(failure.usage);
+        let failure = self.endpoint.redactor().failure(failure);
         let wait = failure.retry.delay(self.endpoint.backoff, self.made);
         let Some(wait) = wait.filter(|_| self.made < self.endpoint.retries) else {
             return Err(failure.into_request_failure(self.model, &self.display_url, self.made));

@@ -68,6 +68,8 @@ async fn an_answer_that_cannot_be_used_is_an_error_and_counts() {
     };
     let few = r#"{"data":[{"embedding":[1]}],"usage":{"prompt_tokens":7}}"#;
     check(few, "the answer has 1 vectors for 2 texts", 7, 1).await;
+    let twice = r#"{"data":[{"index":1,"embedding":[1]},{"index":1,"embedding":[2]}],"usage":{"prompt_tokens":7}}"#;
+    check(twice, "the answer has no vector for text 0", 14, 2).await;
     let uneven = r#"{"data":[{"embedding":[1]},{"embedding":[]}],"usage":{"total_tokens":7}}"#;
     check(uneven, "vectors of different lengths", 7, 1).await;
     // What such an answer used is not known, so what was reserved is charged, for each request.
@@ -75,12 +77,22 @@ async fn an_answer_that_cannot_be_used_is_an_error_and_counts() {
 }
 
 #[tokio::test]
-async fn a_key_is_not_quoted() {
+async fn the_key_is_in_no_answer_and_no_error() {
     let key = Variables::default().get(KEY).expect("a variable");
     let body = serde_json::json!({ "echo": key }).to_string();
     let (result, ..) = embed(&[respond(&body)], ProtocolName::Gemini).await;
     let error = result.expect_err("an error");
     assert!(!error.contains(&key), "{error}");
+    // The library that reads the answer quotes the text that is no list of numbers.
+    let body = serde_json::json!({ "data": [{ "embedding": key }] }).to_string();
+    let (result, ..) = embed(&[respond(&body)], ProtocolName::OpenAi).await;
+    let error = result.expect_err("an error");
+    assert!(error.contains("[secret PATH]"), "{error}");
+    assert!(!error.contains(&key), "{error}");
+    let data = serde_json::json!([{ "embedding": [1] }, { "embedding": [2] }]);
+    let body = serde_json::json!({ "data": data, "model": format!("m for {key}") }).to_string();
+    let (result, ..) = embed(&[respond(&body)], ProtocolName::OpenAi).await;
+    assert_eq!(result.expect("vectors").model, "m for [secret PATH]");
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{MODEL_PREFIX, method_url};
 use crate::services::models::EmbedRequest;
-use crate::services::models::protocol::{EmbeddingProtocol, ParsedEmbeddings};
+use crate::services::models::protocol::{EmbeddingProtocol, IndexedVector, ParsedEmbeddings};
 use crate::services::models::tokens::first_count;
 
 /// The protocol.
@@ -48,8 +48,12 @@ impl EmbeddingProtocol for BatchEmbedContents {
 
     fn parse(&self, bytes: &[u8]) -> serde_json::Result<ParsedEmbeddings> {
         let list: EmbeddingList = serde_json::from_slice(bytes)?;
+        let vectors = list.embeddings.into_iter().map(|item| IndexedVector {
+            index: None,
+            components: item.values,
+        });
         Ok(ParsedEmbeddings {
-            vectors: list.embeddings.into_iter().map(|e| e.values).collect(),
+            vectors: vectors.collect(),
             model: None,
             input_tokens: first_count(&list.usage, &["/promptTokenCount", "/totalTokenCount"]),
         })
@@ -85,7 +89,10 @@ mod tests {
     fn vectors_are_read() {
         let parsed = BatchEmbedContents.parse(br#"{ "embeddings": [{ "values": [1, 2] }] }"#);
         let expected = ParsedEmbeddings {
-            vectors: vec![vec![1.0, 2.0]],
+            vectors: vec![IndexedVector {
+                index: None,
+                components: vec![1.0, 2.0],
+            }],
             ..ParsedEmbeddings::default()
         };
         assert_eq!(parsed.unwrap(), expected);

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::services::models::EmbedRequest;
 use crate::services::models::protocol::append_path;
-use crate::services::models::protocol::{EmbeddingProtocol, ParsedEmbeddings};
+use crate::services::models::protocol::{EmbeddingProtocol, IndexedVector, ParsedEmbeddings};
 use crate::services::models::tokens::first_count;
 
 /// The protocol.
@@ -15,17 +15,16 @@ pub(in super::super) struct OpenAiEmbeddings;
 
 #[derive(Deserialize)]
 struct EmbeddingReply {
-    data: Vec<IndexedVector>,
+    data: Vec<EmbeddingItem>,
     model: Option<String>,
     #[serde(default)]
     usage: Value,
 }
 
 #[derive(Deserialize)]
-struct IndexedVector {
-    /// The index of the text.
-    #[serde(default)]
-    index: u32,
+struct EmbeddingItem {
+    /// The index of the text. Servers that leave it out keep the order.
+    index: Option<u64>,
     embedding: Vec<f32>,
 }
 
@@ -44,11 +43,13 @@ impl EmbeddingProtocol for OpenAiEmbeddings {
     }
 
     fn parse(&self, bytes: &[u8]) -> serde_json::Result<ParsedEmbeddings> {
-        let mut list: EmbeddingReply = serde_json::from_slice(bytes)?;
-        // Servers that leave the index out keep the order.
-        list.data.sort_by_key(|vector| vector.index);
+        let list: EmbeddingReply = serde_json::from_slice(bytes)?;
+        let vectors = list.data.into_iter().map(|item| IndexedVector {
+            index: item.index,
+            components: item.embedding,
+        });
         Ok(ParsedEmbeddings {
-            vectors: list.data.into_iter().map(|v| v.embedding).collect(),
+            vectors: vectors.collect(),
             model: list.model,
             input_tokens: first_count(&list.usage, &["/prompt_tokens", "/total_tokens"]),
         })
@@ -78,20 +79,38 @@ mod tests {
     }
 
     #[test]
-    fn vectors_are_in_the_order_of_the_texts() {
+    fn vectors_are_read_with_their_indexes() {
         let response = r#"{ "object": "list", "model": "m", "usage": { "prompt_tokens": 5, "total_tokens": 5 },
             "data": [{ "index": 1, "embedding": [3, 4.5] }, { "index": 0, "embedding": [1, 2] }] }"#;
         let parsed = OpenAiEmbeddings.parse(response.as_bytes()).unwrap();
         let expected = ParsedEmbeddings {
-            vectors: vec![vec![1.0, 2.0], vec![3.0, 4.5]],
+            vectors: vec![
+                IndexedVector {
+                    index: Some(1),
+                    components: vec![3.0, 4.5],
+                },
+                IndexedVector {
+                    index: Some(0),
+                    components: vec![1.0, 2.0],
+                },
+            ],
             model: Some("m".into()),
             input_tokens: Some(5),
         };
         assert_eq!(parsed, expected);
-        let short =
-            OpenAiEmbeddings.parse(br#"{ "data": [{ "embedding": [] }, { "embedding": [1] }] }"#);
-        assert_eq!(short.unwrap().vectors, [vec![], vec![1.0]]);
-        for wrong in ["", "[]", "{}", r#"{ "data": [{ "embedding": ["x"] }] }"#] {
+        let short = OpenAiEmbeddings.parse(br#"{ "data": [{ "embedding": [1] }] }"#);
+        let expected = IndexedVector {
+            index: None,
+            components: vec![1.0],
+        };
+        assert_eq!(short.unwrap().vectors, [expected]);
+        for wrong in [
+            "",
+            "[]",
+            "{}",
+            r#"{ "data": [{ "embedding": ["x"] }] }"#,
+            r#"{ "data": [{ "index": -1, "embedding": [1] }] }"#,
+        ] {
             assert!(OpenAiEmbeddings.parse(wrong.as_bytes()).is_err(), "{wrong}");
         }
     }
