@@ -36,7 +36,7 @@ class _Body(exports.Export):
     """The export of a script that is the body of an action. Its function takes any config, and no arguments."""
 
     config_type = Any
-    takes_arguments = False
+    arguments_type = None
 
 
 def translate(name: str, text: str) -> dict[str, Any]:

@@ -42,15 +42,29 @@ class Export:
         return arguments[0] if typing.get_origin(hint) in (Context, Situation) and arguments else Any
 
     @functools.cached_property
-    def takes_arguments(self) -> bool:
-        """Whether the function has a second parameter, for the arguments of a tool call."""
-        return len(inspect.signature(self.function).parameters) > 1
+    def parameters(self) -> dict[str, inspect.Parameter]:
+        """The parameters for the arguments of a tool call: all but the first."""
+        named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+        others = list(inspect.signature(self.function).parameters.values())[1:]
+        return {parameter.name: parameter for parameter in others if parameter.kind in named}
 
     @functools.cached_property
     def arguments_type(self) -> Any:
-        """The annotated type of the second parameter."""
-        parameters = list(inspect.signature(self.function).parameters)
-        return typing.get_type_hints(self.function).get(parameters[1], Any)
+        """The type of the arguments of a tool call; None if the function takes none.
+
+        If the function has one parameter for them, whose type is that of an object, this is its type. Otherwise each
+        parameter is one of the arguments.
+        """
+        if not self.parameters:
+            return None
+        hints = typing.get_type_hints(self.function, include_extras=True)
+        types = {name: hints.get(name, Any) for name in self.parameters}
+        if len(types) == 1 and typed.is_object(only := next(iter(types.values()))):
+            return only
+        return typed.Parameters({
+            name: typed.Member(types[name], parameter.default is inspect.Parameter.empty, parameter.default)
+            for name, parameter in self.parameters.items()
+        })
 
     @property
     def data_type(self) -> Any:
@@ -69,7 +83,7 @@ class Export:
     @property
     def input_schema(self) -> str | None:
         """The JSON Schema of the arguments of a tool call; None if the function takes none."""
-        if not self.takes_arguments:
+        if self.arguments_type is None:
             return None
         return typed.dumps(typed.schema(self.arguments_type, strict=True) or {"type": "object"})
 
@@ -92,27 +106,27 @@ class Export:
         except ValueError as problem:
             raise Failure(str(problem)) from None
 
-    def arguments(self, cx: Context) -> list[Any]:
-        """Return the arguments to pass after the context: one value, or none if the function takes none.
+    def arguments(self, cx: Context) -> dict[str, Any]:
+        """Return the arguments to pass beside the context, by the names of their parameters.
 
-        Raises Failure if they do not match their type, or if the action is not called as a tool and the parameter
-        has no default.
+        Raises Failure if they do not match their types, or if the action is not called as a tool and a parameter has no
+        default.
         """
-        if not self.takes_arguments:
-            return []
+        if self.arguments_type is None:
+            return {}
         if cx.arguments is None:
-            parameter = list(inspect.signature(self.function).parameters.values())[1]
-            if parameter.default is not inspect.Parameter.empty:
-                return []
+            if all(parameter.default is not inspect.Parameter.empty for parameter in self.parameters.values()):
+                return {}
             raise Failure("reading the arguments: the action is not called as a tool")
         try:
-            return [typed.decode(self.arguments_type, cx.arguments, "arguments", strict=True)]
+            found = typed.decode(self.arguments_type, cx.arguments, "arguments", strict=True)
         except ValueError as problem:
             raise Failure(str(problem)) from None
+        return found if isinstance(self.arguments_type, typed.Parameters) else {next(iter(self.parameters)): found}
 
     def act(self, cx: Context) -> Output:
         """Call the function as an action. Raises TypeError if it returns something else than an output."""
-        returned = self.function(cx, *self.arguments(cx))
+        returned = self.function(cx, **self.arguments(cx))
         if isinstance(returned, Output):
             # Its fields may have been changed since it was created.
             returned.__post_init__()
@@ -137,8 +151,9 @@ class Export:
 def action(function: Callable | None = None, *, needs: Iterable[str] = ()) -> Callable:
     """Mark the function that implements the action.
 
-    The function takes a `Context` and returns a string, an `Output` or a dataclass. If it has a second parameter, it
-    receives the arguments of a tool call, converted to the type of its annotation.
+    The function takes a `Context` and returns a string, an `Output` or a dataclass. Its other parameters receive the
+    arguments of a tool call, converted to the types of their annotations: either each one of them, or a single one all
+    of them, as a dataclass or a dictionary. `Annotated[T, "…"]` describes an argument to the model.
 
     `needs` lists the capabilities that it requires: `env`, `files`, `http`, `llm` or `secrets`. A team that does not
     grant them is rejected before it runs.

@@ -1,6 +1,7 @@
 """Conversion between JSON and Python types, and the JSON Schema of a type.
 
-The types are dataclasses, enums, literals, lists, tuples, sets, dictionaries, unions and scalars.
+The types are dataclasses, typed dictionaries, enums, literals, lists, tuples, sets, dictionaries, unions and scalars.
+`Annotated[T, "…"]` is the type `T` with a description.
 """
 
 from __future__ import annotations
@@ -8,17 +9,38 @@ from __future__ import annotations
 import dataclasses
 import enum
 import functools
+import inspect
 import json
 import math
 import types
 import typing
-from typing import Any
+from typing import Annotated, Any, NewType
 
 from ._validate import well_formed
 
+_KEY_MARKS = tuple(getattr(typing, name) for name in ("Required", "NotRequired", "ReadOnly") if hasattr(typing, name))
+_NAMED = (NewType, *(getattr(typing, name) for name in ("TypeAliasType",) if hasattr(typing, name)))
+"""The types of names of other types, as far as this version of Python has them."""
 _SCALARS = {bool: "boolean", int: "integer", float: "number", str: "string"}
 _LISTS = (list, tuple, set, frozenset)
 _NAMES = {**_SCALARS, list: "list", dict: "object", type(None): "null"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Member:
+    """A value with a name: a field of a dataclass, a key of a typed dictionary, or a parameter of a function."""
+
+    type: Any
+    required: bool
+    default: Any = inspect.Parameter.empty
+    """The value that is used if there is none, as far as it is known and the same in each call; otherwise `empty`."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Parameters:
+    """The type of the keyword arguments of a function: an object with these members. They are decoded to a dict."""
+
+    members: dict[str, Member]
 
 
 def dumps(value: Any) -> str:
@@ -77,6 +99,7 @@ def decode(wanted: Any, value: Any, where: str, *, strict: bool = False) -> Any:
     `where` is the name of the value in errors. If `strict` is true, unknown keys of dataclasses are errors. Raises
     ValueError if the value does not match the type, and TypeError if the type is not supported.
     """
+    wanted, _ = _without_annotations(wanted)
     if wanted is Any or wanted is object or isinstance(wanted, typing.TypeVar):
         return value
     if wanted is None or wanted is type(None):
@@ -105,7 +128,7 @@ def decode(wanted: Any, value: Any, where: str, *, strict: bool = False) -> Any:
     if isinstance(wanted, type) and issubclass(wanted, enum.Enum):
         known = [member.value for member in wanted]
         return wanted(_expect(value in known, value, where, " or ".join(map(repr, known))))
-    if dataclasses.is_dataclass(wanted):
+    if is_record(wanted):
         return _record(wanted, value, where, strict)
     raise TypeError(f"{where}: JSON cannot be converted to the type `{wanted}`")
 
@@ -149,28 +172,78 @@ def _union(choices: tuple[Any, ...], value: Any, where: str, strict: bool) -> An
 
 def _record(wanted: Any, value: Any, where: str, strict: bool) -> Any:
     items = _expect(isinstance(value, dict), value, where, "an object")
-    hints = _hints(wanted)
-    fields = {field.name: field for field in dataclasses.fields(wanted) if field.init}
-    unknown = [key for key in items if key not in fields]
+    known = members(wanted)
+    unknown = [key for key in items if key not in known]
     if strict and unknown:
-        raise ValueError(f"{where}: unknown key `{unknown[0]}`; known are {', '.join(fields) or 'none'}")
-    missing = [name for name, field in fields.items() if name not in items and not _has_default(field)]
+        raise ValueError(f"{where}: unknown key `{unknown[0]}`; known are {', '.join(known) or 'none'}")
+    missing = [name for name, member in known.items() if member.required and name not in items]
     if missing:
         raise ValueError(f"{where}: `{missing[0]}` is missing")
     decoded = {
-        name: decode(hints[name], items[name], f"{where}.{name}", strict=strict) for name in fields if name in items
+        name: decode(member.type, items[name], f"{where}.{name}", strict=strict)
+        for name, member in known.items()
+        if name in items
     }
-    return wanted(**decoded)
+    return decoded if isinstance(wanted, Parameters) else wanted(**decoded)
+
+
+def is_record(wanted: Any) -> bool:
+    """Return whether the values of a type are objects with known keys."""
+    return isinstance(wanted, Parameters) or typing.is_typeddict(wanted) or (
+        isinstance(wanted, type) and dataclasses.is_dataclass(wanted)
+    )
+
+
+def is_object(wanted: Any) -> bool:
+    """Return whether the values of a type may be objects."""
+    wanted, _ = _without_annotations(wanted)
+    origin = typing.get_origin(wanted)
+    if origin in (typing.Union, types.UnionType):
+        return any(is_object(choice) for choice in typing.get_args(wanted))
+    return wanted in (Any, object) or (origin or wanted) is dict or is_record(wanted)
+
+
+def members(wanted: Any) -> dict[str, Member]:
+    """Return the members of a type for which `is_record` is true."""
+    return wanted.members if isinstance(wanted, Parameters) else _members_of_class(wanted)
 
 
 @functools.cache
-def _hints(wanted: type) -> dict[str, Any]:
-    """Return the types of the fields of a dataclass."""
-    return typing.get_type_hints(wanted)
+def _members_of_class(wanted: type) -> dict[str, Member]:
+    hints = typing.get_type_hints(wanted, include_extras=True)
+    if typing.is_typeddict(wanted):
+        return {name: Member(hint, name in wanted.__required_keys__) for name, hint in hints.items()}
+    fields = {field.name: field for field in dataclasses.fields(wanted) if field.init}
+    return {name: Member(hints[name], not _has_default(field), _default(field)) for name, field in fields.items()}
 
 
 def _has_default(field: dataclasses.Field) -> bool:
     return field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING
+
+
+def _default(field: dataclasses.Field) -> Any:
+    if field.default_factory in (list, dict, set):
+        # Another factory might return a different value in each call.
+        return field.default_factory()
+    return inspect.Parameter.empty if field.default is dataclasses.MISSING else field.default
+
+
+def _without_annotations(wanted: Any) -> tuple[Any, str | None]:
+    """Return a type without `Annotated`, without its name, and without what is said of it as a key of a typed dictionary,
+    and its outermost description.
+    """
+    description = None
+    while True:
+        if typing.get_origin(wanted) is Annotated:
+            wanted, *notes = typing.get_args(wanted)
+            texts = (note if isinstance(note, str) else getattr(note, "documentation", None) for note in notes)
+            description = description or next((inspect.cleandoc(text) for text in texts if isinstance(text, str)), None)
+        elif typing.get_origin(wanted) in _KEY_MARKS:
+            wanted = typing.get_args(wanted)[0]
+        elif isinstance(wanted, _NAMED):
+            wanted = getattr(wanted, "__value__", None) or wanted.__supertype__
+        else:
+            return wanted, description
 
 
 def schema(wanted: Any, *, strict: bool = False, within: tuple[Any, ...] = ()) -> dict[str, Any]:
@@ -179,6 +252,13 @@ def schema(wanted: Any, *, strict: bool = False, within: tuple[Any, ...] = ()) -
     `within` lists the enclosing dataclasses. Where a dataclass contains itself, the schema accepts any object;
     `decode` checks it nevertheless.
     """
+    wanted, description = _without_annotations(wanted)
+    found = _schema(wanted, strict, within)
+    return {"description": description, **found} if description else found
+
+
+def _schema(wanted: Any, strict: bool, within: tuple[Any, ...]) -> dict[str, Any]:
+    """Return the JSON Schema of a type without annotations."""
     if wanted in within:
         return {"type": "object"}
     if wanted is None or wanted is type(None):
@@ -201,18 +281,27 @@ def schema(wanted: Any, *, strict: bool = False, within: tuple[Any, ...] = ()) -
         return {"type": "object", "additionalProperties": schema(item, strict=strict, within=within)}
     if isinstance(wanted, type) and issubclass(wanted, enum.Enum):
         return {"enum": [member.value for member in wanted]}
-    if dataclasses.is_dataclass(wanted):
-        hints = _hints(wanted)
-        fields = [field for field in dataclasses.fields(wanted) if field.init]
+    if is_record(wanted):
+        known = members(wanted)
+        within = within if isinstance(wanted, Parameters) else (*within, wanted)
         found: dict[str, Any] = {
             "type": "object",
-            "properties": {
-                field.name: schema(hints[field.name], strict=strict, within=(*within, wanted)) for field in fields
-            },
-            "required": [field.name for field in fields if not _has_default(field)],
+            "properties": {name: _member_schema(member, strict, within) for name, member in known.items()},
+            "required": [name for name, member in known.items() if member.required],
         }
         return {**found, "additionalProperties": False} if strict else found
     return {}
+
+
+def _member_schema(member: Member, strict: bool, within: tuple[Any, ...]) -> dict[str, Any]:
+    found = schema(member.type, strict=strict, within=within)
+    if member.default is inspect.Parameter.empty:
+        return found
+    try:
+        return {**found, "default": json.loads(dumps(member.default))}
+    except TypeError:
+        # JSON cannot represent it.
+        return found
 
 
 def schema_text(wanted: Any) -> str | None:

@@ -1,9 +1,10 @@
 """Tests of the SDK in plain Python: conversion of types, calls of marked functions, and the host in memory."""
 
 import enum
+import json
 import unittest
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Annotated, Literal, NewType, TypedDict
 
 from strata_action import (
     Candidate, Context, Denied, Expired, Failure, File, HostError, Image, Invalid, Message, NotFound, Output, Situation, Task, Upstream,
@@ -83,18 +84,34 @@ class Types(unittest.TestCase):
     def test_a_type_has_a_schema(self):
         part = {
             "type": "object",
-            "properties": {"name": {"type": "string"}, "size": {"type": "number"}},
+            "properties": {"name": {"type": "string"}, "size": {"type": "number", "default": 1.0}},
             "required": ["name"],
         }
         found = typed.schema(Whole)
         self.assertEqual(found["properties"]["parts"], {"type": "array", "items": part})
-        self.assertEqual(found["properties"]["mood"], {"enum": ["good", "bad"]})
-        self.assertEqual(found["properties"]["side"], {"anyOf": [{"enum": ["left", "right"]}, {"type": "null"}]})
+        self.assertEqual(found["properties"]["mood"], {"enum": ["good", "bad"], "default": "good"})
+        self.assertEqual(found["properties"]["counts"]["default"], {})
+        self.assertEqual(found["properties"]["side"], {"anyOf": [{"enum": ["left", "right"]}, {"type": "null"}], "default": None})
         self.assertEqual(found["required"], ["parts"])
         self.assertEqual(typed.schema(Part, strict=True)["additionalProperties"], False)
         pair = {"prefixItems": [{"type": "integer"}, {"type": "string"}], "minItems": 2, "maxItems": 2}
         self.assertEqual(typed.schema(tuple[int, str]), {"type": "array", **pair})
         self.assertEqual(typed.schema(set[str]), {"type": "array", "items": {"type": "string"}})
+
+    def test_an_annotation_describes_a_value(self):
+        Degrees = NewType("Degrees", float)
+
+        class Place(TypedDict, total=False):
+            north: Annotated[Degrees, "The latitude."]
+            near: list[Annotated[str, "A town."]]
+
+        found = typed.schema(Place, strict=True)
+        self.assertEqual(found["properties"]["north"], {"description": "The latitude.", "type": "number"})
+        self.assertEqual(found["properties"]["near"]["items"], {"description": "A town.", "type": "string"})
+        self.assertEqual((found["required"], found["additionalProperties"]), ([], False))
+        self.assertEqual(typed.decode(Place, {"north": 1}, "it", strict=True), {"north": 1.0})
+        with self.assertRaisesRegex(ValueError, "it.north: expected number"):
+            typed.decode(Place, {"north": "a"}, "it")
 
     def test_a_type_that_contains_itself_has_a_schema(self):
         properties = typed.schema(Node)["properties"]
@@ -134,6 +151,28 @@ class Functions(unittest.TestCase):
                 Host().run(measure, arguments=arguments)
         self.assertEqual(Host().run(greet).content, "run")
         self.assertEqual(Host().run(greet, arguments={"a": "b"}).content, "called")
+
+    def test_each_parameter_may_be_an_argument(self):
+        @action
+        def add(cx: Context, zeta: Annotated[int, "The first."], alpha: int = 2, *, part: Part | None = None) -> str:
+            return f"{zeta + alpha}{part.name if part else ''}"
+
+        @action
+        def shout(cx: Context, word: str) -> str:
+            return word.upper()
+
+        schema = json.loads(exports.of(add).input_schema)
+        self.assertEqual(list(schema["properties"]), ["zeta", "alpha", "part"])
+        self.assertEqual(schema["properties"]["zeta"], {"description": "The first.", "type": "integer"})
+        self.assertEqual(schema["properties"]["alpha"], {"type": "integer", "default": 2})
+        self.assertEqual((schema["required"], schema["additionalProperties"]), (["zeta"], False))
+        self.assertEqual(Host().run(add, arguments={"zeta": 1}).content, "3")
+        self.assertEqual(Host().run(add, arguments={"zeta": 1, "part": {"name": "a"}, "alpha": 0}).content, "1a")
+        self.assertEqual(Host().run(shout, arguments={"word": "a"}).content, "A")
+        for arguments, message in [({"alpha": 1}, "arguments: `zeta` is missing"), (None, "not called as a tool"),
+                                   ({"zeta": "1"}, "arguments.zeta: expected integer")]:
+            with self.assertRaisesRegex(Failure, message):
+                Host().run(add, arguments=arguments)
 
     def test_what_an_action_may_return(self):
         cases = [
