@@ -28,7 +28,29 @@ use std::io;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
+use crate::plugin::script::ScriptLanguage;
+use crate::sandbox::ScriptFile;
+
 pub use sdk::Kit;
+
+/// How the source in a directory is run.
+#[derive(Debug)]
+pub enum SourceUse {
+    /// By an interpreter of scripts, without a build.
+    Interpreted {
+        /// The language of the interpreter.
+        language: ScriptLanguage,
+        /// What the interpreter runs.
+        script: ScriptFile,
+        /// The files that it comes from.
+        files: Vec<PathBuf>,
+    },
+    /// As a component, which is built from it.
+    Built {
+        /// Why, if the source could also be interpreted.
+        because: Option<String>,
+    },
+}
 
 /// The result of a build.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -147,15 +169,18 @@ struct SourceLanguage {
     build: fn(&Path, &mut dyn FnMut(&str)) -> Result<Built, BuildError>,
 }
 
+/// The language whose interpreter of scripts also runs the source in directories.
+const PYTHON: &str = "python";
+
 /// The languages. The first one with a marker in a directory is the language of that directory.
-const LANGUAGES: [SourceLanguage; 5] = [
+static LANGUAGES: [SourceLanguage; 5] = [
     SourceLanguage {
         name: "rust",
         markers: &["Cargo.toml"],
         build: rust::build,
     },
     SourceLanguage {
-        name: "python",
+        name: PYTHON,
         markers: &["pyproject.toml", "action.py"],
         build: python::build,
     },
@@ -185,23 +210,58 @@ const LANGUAGES: [SourceLanguage; 5] = [
 /// Fails if the directory contains no action, if a tool is missing, or if the source cannot be
 /// compiled to a component.
 pub fn build(dir: &Path, report: &mut dyn FnMut(&str)) -> Result<Built, BuildError> {
-    let dir = match dir.canonicalize() {
-        Ok(found) if found.is_dir() => found,
-        _ => {
-            return Err(BuildError::NotADirectory {
-                dir: dir.to_owned(),
-            });
-        }
-    };
-    let tells = |language: &&SourceLanguage| {
-        language
-            .markers
-            .iter()
-            .any(|marker| dir.join(marker).is_file())
-    };
-    match LANGUAGES.iter().find(tells) {
+    let dir = resolve(dir)?;
+    match SourceLanguage::of(&dir) {
         Some(language) => (language.build)(&dir, report),
         None => Err(BuildError::UnknownLanguage { dir }),
+    }
+}
+
+/// Returns how the source in a directory is run if a team file names the directory.
+///
+/// # Errors
+/// Fails if the directory cannot be read, or its manifest is not valid.
+pub fn source_use(dir: &Path) -> Result<SourceUse, BuildError> {
+    let dir = resolve(dir)?;
+    match SourceLanguage::of(&dir) {
+        Some(language) if language.name == PYTHON => python::source_use(&dir),
+        _ => Ok(SourceUse::Built { because: None }),
+    }
+}
+
+/// Returns whether a path is that of a directory whose source has to be built, which runs code of its
+/// author outside of every sandbox.
+pub fn is_built(component: &Path) -> bool {
+    component.is_dir() && !matches!(source_use(component), Ok(SourceUse::Interpreted { .. }))
+}
+
+/// Returns the component that was built from the present source in a directory which needs no build,
+/// if there is one.
+///
+/// # Errors
+/// Fails if the directory cannot be read.
+pub fn up_to_date_component(dir: &Path) -> Result<Option<PathBuf>, BuildError> {
+    python::up_to_date_component(&resolve(dir)?)
+}
+
+/// Returns the absolute path of the directory of an action.
+fn resolve(dir: &Path) -> Result<PathBuf, BuildError> {
+    match dir.canonicalize() {
+        Ok(found) if found.is_dir() => Ok(found),
+        _ => Err(BuildError::NotADirectory {
+            dir: dir.to_owned(),
+        }),
+    }
+}
+
+impl SourceLanguage {
+    /// Returns the language of the source in a directory.
+    fn of(dir: &Path) -> Option<&'static Self> {
+        let tells = |language: &&Self| {
+            let mut markers = language.markers.iter();
+            markers.any(|marker| dir.join(marker).is_file())
+        };
+        LANGUAGES.iter().find(tells)
     }
 }
 

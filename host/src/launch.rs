@@ -88,7 +88,7 @@ pub use saved::{
     SavedTeam, edited_team_file, list_checkpoints, load_saved, load_saved_with_provenance,
 };
 pub use saved_team_file::{SavedTeamFile, UnrecognizedReason, UnrecognizedTeamFile};
-pub use source::read_component;
+pub use source::{load_script, read_component};
 pub use start::{Start, StartedRun, start};
 pub use submit::{Submission, submit};
 pub use trial::{Trial, TrialRun, prepare_trial};

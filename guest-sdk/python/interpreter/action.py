@@ -1,12 +1,14 @@
 """The action that runs scripts.
 
 The host passes the config `{script, config}`: `script` is `{name, text, translation}`, or null if the script is in the
-newest message, and `config` is the config of the team file. `translation` is absent if the script has not been
-translated. To obtain it, the host passes the config `{translate: {name, text}}` in an earlier call, whose output has the
-translation as its data.
+newest message, and `config` is the config of the team file. The source of an action in a directory is
+`{name, module, files, translation}` (see `modules`). `translation` is absent if the script has not been translated. To
+obtain it, the host passes the config `{translate: script}` in an earlier call, whose output has the translation as its
+data, or `{error: {message, file, line, column}}` if the script has a syntax error. For the config `{describe: script}`,
+the data is what `description` says of the script.
 
-`script` translates and loads scripts, `library` imports the modules that they may use, and `lines` reports which of
-their lines run.
+`script` translates and loads scripts, `modules` the modules of a directory, `library` imports the modules that they may
+use, and `lines` reports which of their lines run.
 """
 
 from __future__ import annotations
@@ -16,6 +18,8 @@ from typing import Any
 
 import library
 import lines
+import modules
+from description import describe
 from script import load, rehearse_loading, translate
 from strata_action import Context, Failure, Output, Situation, Task, action, faults, planner, thinker
 from strata_action.exports import Export
@@ -33,10 +37,35 @@ def load_export(kind: str, cx: Any) -> tuple[Export, Any]:
     config = cx.config["config"]
     script = cx.config["script"] or script_in_message(cx)
     cx.config = config
-    export = load(script["name"], script["text"], cx, lines.report, script.get("translation")).get(kind)
+    export = load_script(script, cx, lines.report).get(kind)
     if export is None:
         raise Failure(f"the script `{script['name']}` marks no function with `@{kind}`")
     return export, dataclasses.replace(cx, config=export.config(config))
+
+
+def load_script(script: dict[str, Any], cx: Any, watch: Any = None) -> dict[str, Export]:
+    """Return the exports of a script, or of the source in a directory."""
+    if "files" in script:
+        return modules.load(script, watch)
+    return load(script["name"], script["text"], cx, watch, script.get("translation"))
+
+
+def translate_script(script: dict[str, Any]) -> dict[str, Any]:
+    """Return the translation of a script, or of the source in a directory, or the syntax error that it has."""
+    try:
+        return modules.translate(script) if "files" in script else translate(script["name"], script["text"])
+    except SyntaxError as error:
+        message = f"{type(error).__name__}: {error.msg}"
+        return {"error": {"message": message, "file": error.filename, "line": error.lineno, "column": error.offset}}
+
+
+def describe_script(script: dict[str, Any]) -> dict[str, Any]:
+    """Return what a script, or the source in a directory, says of itself."""
+    if "files" not in script:
+        return describe(script["text"], lambda: load_script(script, None))
+    base = script["module"].replace(".", "/")
+    texts = (file["text"] for file in script["files"] if file["name"] in (f"{base}.py", f"{base}/__init__.py"))
+    return describe(next(texts, ""), lambda: load_script(script, None))
 
 
 def script_in_message(cx: Any) -> dict[str, str]:
@@ -56,9 +85,10 @@ def script_in_message(cx: Any) -> dict[str, str]:
 
 @action
 def run(cx: Context) -> Output:
-    """Run a script, or translate one."""
-    if "translate" in cx.config:
-        return Output("", data=translate(**cx.config["translate"]))
+    """Run a script, or translate or describe one."""
+    for request, answer in (("translate", translate_script), ("describe", describe_script)):
+        if request in cx.config:
+            return Output("", data=answer(cx.config[request]))
     export, cx = load_export("action", cx)
     return export.act(cx)
 

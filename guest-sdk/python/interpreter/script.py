@@ -44,17 +44,22 @@ def translate(name: str, text: str) -> dict[str, Any]:
 
     `name` is its file name in tracebacks. Raises SyntaxError if it cannot be compiled.
     """
+    return compile_with_warnings(lambda: _compile(name, _without_mark(text)))
+
+
+def compile_with_warnings(compiled: Callable[[], CodeType]) -> dict[str, Any]:
+    """Return the result of a compilation, with the warnings of the compiler, in a form that JSON can represent."""
     with warnings.catch_warnings(record=True) as caught:
         # Whether they are shown is decided when the script is loaded.
         warnings.simplefilter("always")
-        code = _compile(name, _without_mark(text))
+        code = compiled()
     return {
         "code": base64.b64encode(marshal.dumps(code)).decode(),
         "warnings": [[str(each.message), each.category.__name__, each.lineno] for each in caught],
     }
 
 
-def _restore(name: str, translation: dict[str, Any]) -> CodeType:
+def restore(name: str, translation: dict[str, Any]) -> CodeType:
     """Return the code of a translation, and show the warnings as when it was compiled."""
     for message, category, line in translation["warnings"]:
         warnings.warn_explicit(message, getattr(builtins, category), name, line)
@@ -83,7 +88,7 @@ def load(
     text = _without_mark(text)
     # Tracebacks show lines of the script, and there is no file from which to read them.
     linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
-    code = _compile(name, text) if translation is None else _restore(name, translation)
+    code = _compile(name, text) if translation is None else restore(name, translation)
     if watch is not None:
         watch(code)
     module = sys.modules[MODULE] = ModuleType(MODULE)

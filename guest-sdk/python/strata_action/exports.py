@@ -183,6 +183,12 @@ def _register(kind: str, function: Callable, needs: Iterable[str] = ()) -> Calla
     return function
 
 
+def summary(*docs: str | None) -> str:
+    """Return the first paragraph of the first of these texts that is not empty, as one line."""
+    doc = next(filter(None, docs), "")
+    return " ".join(doc.strip().split("\n\n")[0].split())
+
+
 def of(function: Callable) -> Export:
     """Return the export of a marked function. Raises TypeError if the function is not marked."""
     export = getattr(function, "strata_export", None)

@@ -44,8 +44,7 @@ def bind(name: str, version: str, description: str, author: ModuleType) -> list[
     if "action" not in exports.registered:
         raise Failure(f"no function of the module `{author.__name__}` is marked with `@action`")
     action = exports.registered["action"]
-    doc = (action.function.__doc__ or author.__doc__ or "").strip().split("\n\n")[0]
-    _metadata = (name, version, description or " ".join(doc.split()))
+    _metadata = (name, version, description or exports.summary(action.function.__doc__, author.__doc__))
     for part, class_name in _CLASSES.items():
         if part in exports.registered and not hasattr(world, class_name):
             raise Failure(f"a function is marked with `@{part}`: add `{part}` to `[tool.strata] exports` of "

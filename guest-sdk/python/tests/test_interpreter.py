@@ -8,6 +8,8 @@ import warnings
 
 sys.path.append(str(pathlib.Path(__file__).parent.parent / "interpreter"))
 
+import modules
+from description import describe
 from script import load, translate
 from strata_action import Context, Failure, Message, exports, faults
 
@@ -86,3 +88,75 @@ class Scripts(unittest.TestCase):
             shown.append([(str(each.message), each.category, each.filename, each.lineno) for each in caught])
         self.assertEqual(shown[0], shown[1])
         self.assertEqual([line for _, _, _, line in shown[0]], [2])
+
+
+class Descriptions(unittest.TestCase):
+    def described(self, text):
+        registered = dict(exports.registered)
+        try:
+            return describe(text, lambda: load("work.py", text, None))
+        finally:
+            exports.registered.update(registered)
+
+    def test_a_script_is_described_by_its_docstring_or_first_comment(self):
+        cases = [
+            ('"""\nCounts\nwords.\n\nAnd more.\n"""\nimport re', "Counts words."),
+            ("#!/usr/bin/env python3\n# -*- coding: utf-8 -*-\n# Counts\n# words.\nimport re", "Counts words."),
+            ("from strata_action import *\n@action\ndef f(cx):\n    'Counts.'\n", "Counts."),
+            ("# Counts.\nfrom strata_action import action as act\n@act(needs=['llm'])\ndef f(cx): pass", "Counts."),
+            ("x = 1", ""),
+        ]
+        for text, expected in cases:
+            self.assertEqual(self.described(text)["description"], expected, text)
+
+    def test_a_marked_function_has_the_schemas_of_its_types(self):
+        found = self.described("""
+import strata_action
+from strata_action import Context, planner
+from typing import Annotated
+
+@strata_action.action(needs=["llm"])
+def add(cx: Context[dict[str, int]], zeta: Annotated[int, "The first."], alpha: int = 2) -> str:
+    return ""
+
+@planner
+def plan(cx): return []
+""")
+        schema = json.loads(found["input_schema"])
+        self.assertEqual(list(schema["properties"]), ["zeta", "alpha"])
+        self.assertIn("additionalProperties", found["config_schema"])
+        self.assertEqual((found["needs"], found["exports"], found["output_schema"]), (["llm"], ["action", "planner"], None))
+
+    def test_a_script_that_only_acts_is_not_run(self):
+        text = "from strata_action import state\nimport functools\n@functools.cache\ndef f(): pass\nassert False"
+        self.assertEqual(self.described(text)["exports"], ["action"])
+        marked = self.described("'Adds.'\nfrom strata_action import action\n@action\ndef f(cx): pass\ncx.config['by']")
+        self.assertEqual((marked["description"], marked["exports"]), ("Adds.", None))
+        self.assertIn("AttributeError", marked["problem"])
+
+
+class Modules(unittest.TestCase):
+    def test_the_modules_of_a_directory_import_each_other(self):
+        files = {
+            "action.py": "from strata_action import action\nfrom greet.words import hello\nimport lines\n"
+                         "@action\ndef run(cx):\n    from greet import late\n    return hello + lines.end + late.more()\n",
+            "greet/__init__.py": "",
+            "greet/late.py": "from . import words\ndef more():\n    return words.hello.nothing\n",
+            "greet/words.py": "hello = 'hello'\n",
+            "lines.py": "end = '.'\n",
+        }
+        directory = {"module": "action", "files": [{"name": name, "text": text} for name, text in files.items()]}
+        directory["translation"] = json.loads(json.dumps(modules.translate(directory)))
+        watched = []
+        registered, loaded = dict(exports.registered), dict(sys.modules)
+        try:
+            export = modules.load(directory, lambda code, before: watched.append((code.co_filename, before)))["action"]
+            export.act(Context(None))
+        except AttributeError as problem:
+            _, message = faults.describe(problem)
+        finally:
+            exports.registered.update(registered)
+            sys.meta_path.pop(0)
+            sys.modules.update(loaded)
+        self.assertIn('File "greet/late.py", line 3, in more\n    return words.hello.nothing', message)
+        self.assertEqual(watched[:3], [("action.py", 0), ("greet/__init__.py", 8), ("greet/words.py", 13)])

@@ -8,7 +8,7 @@ use strata_host::blob::digest_of;
 use strata_host::interface::component;
 use strata_host::interface::component::manifest_document as document;
 use strata_host::interface::host_interfaces;
-use strata_host::launch::read_component;
+use strata_host::launch::{load_script, read_component};
 use strata_host::manifest;
 use strata_host::manifest::schema::FileKind;
 use strata_host::plugin::Limits;
@@ -75,6 +75,9 @@ fn describe_component(
     }
     let sandbox =
         WasmSandbox::one_shot().map_err(|error| CommandFailure::internal(error.to_string()))?;
+    if let Some(script) = load_interpreted(path, &sandbox, printer)? {
+        return Ok(document(&script.digest, &script.manifest));
+    }
     let (file, bytes) = read_or_build(path, printer)?;
     let digest = digest_of(&bytes);
     let loaded = sandbox.load_without_handler(digest, &bytes, Metering::Plain, &Limits::default());
@@ -93,6 +96,25 @@ fn describe_component(
         all.extend(functions);
     }
     Ok(description)
+}
+
+/// Loads a script, or the source in a directory that needs no build. Returns `None` for everything else.
+fn load_interpreted(
+    path: &Path,
+    sandbox: &WasmSandbox,
+    printer: &Printer,
+) -> Result<Option<ComponentInfo>, CommandFailure> {
+    let mut progress = ProgressDisplay::start(printer);
+    let loaded = load_script(path, sandbox, &mut |line| progress.set_activity(line));
+    drop(progress);
+    let loaded = loaded.map_err(CommandFailure::usage)?;
+    if let Some(problem) = loaded
+        .as_ref()
+        .and_then(|info| info.description_problem.as_ref())
+    {
+        printer.warn(format_args!("it cannot be described completely: {problem}"));
+    }
+    Ok(loaded)
 }
 
 /// Returns a component's file and its bytes. Source is built first.

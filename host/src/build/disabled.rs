@@ -5,6 +5,9 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
+use crate::plugin::script::ScriptLanguage;
+use crate::sandbox::ScriptFile;
+
 /// The result of a build.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Built {
@@ -29,6 +32,46 @@ pub fn build(dir: &Path, _report: &mut dyn FnMut(&str)) -> Result<Built, BuildEr
     Err(BuildError {
         what: format!("`{}`", dir.display()),
     })
+}
+
+/// How the source in a directory is run.
+#[derive(Debug)]
+pub enum SourceUse {
+    /// By an interpreter of scripts, of which there is none.
+    Interpreted {
+        /// The language of the interpreter.
+        language: ScriptLanguage,
+        /// What the interpreter runs.
+        script: ScriptFile,
+        /// The files that it comes from.
+        files: Vec<PathBuf>,
+    },
+    /// As a component, which is built from it.
+    Built {
+        /// Why, if the source could also be interpreted.
+        because: Option<String>,
+    },
+}
+
+/// Returns that the source has to be built.
+///
+/// # Errors
+/// Never fails.
+pub fn source_use(_dir: &Path) -> Result<SourceUse, BuildError> {
+    Ok(SourceUse::Built { because: None })
+}
+
+/// Returns whether a path is that of a directory.
+pub fn is_built(component: &Path) -> bool {
+    component.is_dir()
+}
+
+/// Returns no component.
+///
+/// # Errors
+/// Never fails.
+pub fn up_to_date_component(_dir: &Path) -> Result<Option<PathBuf>, BuildError> {
+    Ok(None)
 }
 
 /// Returns no files, since nothing is built from them.

@@ -1,16 +1,19 @@
 //! Builds Python actions: componentize-py makes a component from the action's modules, the SDK, the
 //! packages it needs, and CPython for WebAssembly.
 //!
-//! `project` reads `pyproject.toml`; `environment` installs the tools and the packages.
+//! `project` reads `pyproject.toml`; `environment` installs the tools and the packages; `interpreted`
+//! decides whether an action needs a build.
 
 mod environment;
+mod interpreted;
 mod project;
 
 use super::sdk::{self, INTERPRETER_WIT, PYTHON};
-use super::sources::{BuildOutput, SourceKind, fingerprint};
+use super::sources::{BuildOutput, SourceKind, component_path, fingerprint};
 use super::{BuildError, Built, component, pypi, tool, with_path};
 use crate::user;
 use environment::PythonEnvironment;
+pub use interpreted::source_use;
 use project::PythonProject;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -36,6 +39,27 @@ pub fn build_interpreter(dir: &Path, report: &mut dyn FnMut(&str)) -> Result<Bui
     build_source(SourceKind::Interpreter, dir, report)
 }
 
+/// Returns the component that was built from the present source in `dir`, if there is one.
+pub fn up_to_date_component(dir: &Path) -> Result<Option<PathBuf>, BuildError> {
+    let project = PythonProject::read(dir)?;
+    if !component_path(dir, &project.name).is_file() {
+        return Ok(None);
+    }
+    let output = BuildOutput::lock(dir, &project.name)?;
+    Ok(output.up_to_date_component(&fingerprint_of(dir)?))
+}
+
+/// Returns the fingerprint of everything that a component is made from.
+fn fingerprint_of(dir: &Path) -> Result<String, BuildError> {
+    let also = [
+        &sdk::WIT.digest(),
+        &INTERPRETER_WIT.digest(),
+        &PYTHON.digest(),
+        env!("CARGO_PKG_VERSION"),
+    ];
+    fingerprint(dir, &also)
+}
+
 fn build_source(
     kind: SourceKind,
     dir: &Path,
@@ -43,15 +67,7 @@ fn build_source(
 ) -> Result<Built, BuildError> {
     let project = PythonProject::read(dir)?;
     let output = BuildOutput::lock(dir, &project.name)?;
-    let fingerprint = fingerprint(
-        dir,
-        &[
-            &sdk::WIT.digest(),
-            &INTERPRETER_WIT.digest(),
-            &PYTHON.digest(),
-            env!("CARGO_PKG_VERSION"),
-        ],
-    )?;
+    let fingerprint = fingerprint_of(dir)?;
     if let Some(component) = output.up_to_date_component(&fingerprint) {
         return Ok(Built {
             component,

@@ -79,8 +79,10 @@ pub const PYTHON: Kit = Kit {
     files: embedded!["guest-sdk/python":
         "README.md",
         "interpreter/action.py",
+        "interpreter/description.py",
         "interpreter/library.py",
         "interpreter/lines.py",
+        "interpreter/modules.py",
         "interpreter/pyproject.toml",
         "interpreter/script.py",
         "pyproject.toml",

@@ -127,10 +127,9 @@ impl BuildOutput {
             lock.set_len(0).and_then(|()| (&lock).write_all(b".")),
         )?;
         let begun = modified_at(&with_path(&at_lock, lock.metadata())?);
-        let component = base.join(name).with_added_extension("wasm");
         Ok(Self {
             dir: dir.to_owned(),
-            component,
+            component: component_path(dir, name),
             started_at: begun,
             _lock: lock,
         })
@@ -225,6 +224,11 @@ pub fn parse_make_rule(rule: &str) -> Vec<PathBuf> {
         .filter_map(|line| line.split_once(": "))
         .flat_map(|(_, files)| files.split_whitespace());
     files.map(|file| file.replace(BLANK, " ").into()).collect()
+}
+
+/// Returns the path of the component of the action with this name.
+pub fn component_path(dir: &Path, name: &str) -> PathBuf {
+    output_dir(dir).join(name).with_added_extension("wasm")
 }
 
 /// Returns the directory of an action's components.

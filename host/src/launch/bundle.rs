@@ -1,12 +1,13 @@
 //! Collects the files that a team needs to run on another machine.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use strata_core::record::id::Digest;
 
-use super::source::{ComponentSource, UnloadableComponent};
+use super::components::demanded_digest;
+use super::source::{ComponentFinder, ComponentSource, UnloadableComponent};
 use super::{LaunchError, Notice};
 use crate::blob::{Blobs, digest_of};
 use crate::bundle::{COMPONENTS, MAX_BYTES, MAX_FILES, TEAM, WORKSPACE, saved_path};
@@ -72,14 +73,19 @@ impl Bundle {
         report: &mut dyn FnMut(Notice<'_>),
     ) -> Result<(), LaunchError> {
         let base = &definition.source.base;
+        let present = ComponentLock::read_in(base)?;
         let mut lock = ComponentLock::new(base);
         for (slot, plugin) in &definition.plugins {
             let component = &plugin.component;
             let busy = &mut |line: &str| report(Notice::Busy(line));
-            let limit = plugin.limits.component_bytes;
-            // What is submitted is computed from the bytes.
-            let known = KnownFiles::none();
-            let source = ComponentSource::find(component, limit, &definition.trust, &known, busy);
+            let finder = ComponentFinder {
+                limit: plugin.limits.component_bytes,
+                trusted: &definition.trust,
+                // What is submitted is computed from the bytes.
+                known: &KnownFiles::none(),
+                demanded: demanded_digest(definition, *slot, plugin, present.as_ref()),
+            };
+            let source = finder.find(component, busy);
             let refuse = |why: UnloadableComponent| {
                 LaunchError::InvalidInput(why.message_with_advice(plugin))
             };
@@ -89,31 +95,57 @@ impl Bundle {
                 lock.set(LockedName::for_component(component, None, base), entry);
                 continue;
             }
-            let (file, bytes) = match script::is_script(component) && !component.is_dir() {
-                true => (component.clone(), self.read(component)?),
-                false => {
+            let path = match source.script_files() {
+                Some(files) if component.is_dir() => self.add_source(component, files, &source)?,
+                Some(_) => self.add_component(component, self.read(component)?)?,
+                None => {
                     let bytes = source.bytes().map_err(refuse)?.to_owned();
-                    (source.file().to_owned(), bytes)
+                    self.add_component(source.file(), bytes)?
                 }
             };
-            let name = file.file_name().unwrap_or_default().to_string_lossy();
-            let path = format!("{COMPONENTS}/{}/{name}", &digest_of(&bytes).0[..16]);
             let slot = definition.team.slot_name(*slot);
             let replacement = ComponentReplacement::new(slot, saved_path(&path));
             self.definition.components.push(replacement);
             lock.set(LockedName::of_submitted(&path), entry);
-            let signature = signature_path(&file);
-            if signature.exists() {
-                let beside = signature_path(Path::new(&path));
-                self.add_file(&signature, beside.to_string_lossy().into_owned())?;
-            }
-            self.add(path, bytes)?;
         }
         // Whoever runs the team can then run no other components.
-        match ComponentLock::read_in(base)? {
+        match present {
             Some(_) => self.add(format!("{TEAM}/{LOCK_FILE}"), lock.to_text().into_bytes()),
             None => Ok(()),
         }
+    }
+
+    /// Adds a component or a script, with its signature, and returns its path in the bundle.
+    fn add_component(&mut self, file: &Path, bytes: Vec<u8>) -> Result<String, LaunchError> {
+        let name = file.file_name().unwrap_or_default().to_string_lossy();
+        let path = format!("{COMPONENTS}/{}/{name}", &digest_of(&bytes).0[..16]);
+        let signature = signature_path(file);
+        if signature.exists() {
+            let beside = signature_path(Path::new(&path));
+            self.add_file(&signature, beside.to_string_lossy().into_owned())?;
+        }
+        self.add(path.clone(), bytes)?;
+        Ok(path)
+    }
+
+    /// Adds the files of a directory that an interpreter runs, and returns the path of the directory in
+    /// the bundle.
+    fn add_source(
+        &mut self,
+        directory: &Path,
+        files: &[PathBuf],
+        source: &ComponentSource,
+    ) -> Result<String, LaunchError> {
+        let directory = directory
+            .canonicalize()
+            .map_err(|error| unreadable(directory, &error))?;
+        let name = directory.file_name().unwrap_or_default().to_string_lossy();
+        let path = format!("{COMPONENTS}/{}/{name}", &source.digest.0[..16]);
+        for file in files {
+            let inside = file.strip_prefix(&directory).unwrap_or(file);
+            self.add_file(file, format!("{path}/{}", inside.display()))?;
+        }
+        Ok(path)
     }
 
     /// Adds a file that the team file names, which has to lie beside it or below.

@@ -12,7 +12,7 @@ use std::time::Duration;
 use strata_core::record::id::{ActionId, Digest, RoleId, Slot, SlotKind};
 use strata_core::team::React;
 
-use super::source::{ComponentSource, UnloadableComponent, known_digests};
+use super::source::{ComponentFinder, ComponentSource, UnloadableComponent, known_digests};
 use super::{LaunchError, Notice};
 use crate::bundle::path_in_bundle;
 use crate::driver::HostServices;
@@ -207,9 +207,13 @@ struct ComponentLoader<'a> {
     sandbox: &'a WasmSandbox,
     lock: Option<ComponentLock>,
     known_digests: KnownFiles,
-    sources: BTreeMap<(PathBuf, u64), Result<ComponentSource, UnloadableComponent>>,
+    sources: BTreeMap<SourceKey, Result<ComponentSource, UnloadableComponent>>,
     loaded: BTreeMap<LoadKey, Result<ComponentInfo, UnloadableComponent>>,
 }
+
+/// The values that determine which component is found: its path, the maximum size, and the digest that
+/// it must have.
+type SourceKey = (PathBuf, u64, Option<Digest>);
 
 /// The reason why a component cannot be used in a slot.
 enum LoadProblem {
@@ -289,17 +293,17 @@ impl ComponentLoader<'_> {
         let (definition, sandbox, path) = (self.definition, self.sandbox, &plugin.component);
         let refuse =
             |why: &UnloadableComponent| LoadProblem::Unloadable(why.message_with_advice(plugin));
-        let limit = plugin.limits.component_bytes;
-        let read = || {
-            let (trusted, known) = (&definition.trust, &self.known_digests);
-            ComponentSource::find(path, limit, trusted, known, &mut |line| {
-                report(Notice::Busy(line))
-            })
+        let demanded = demanded_digest(definition, slot, plugin, self.lock.as_ref());
+        let finder = ComponentFinder {
+            limit: plugin.limits.component_bytes,
+            trusted: &definition.trust,
+            known: &self.known_digests,
+            demanded: demanded.clone(),
         };
         let source = self
             .sources
-            .entry((path.clone(), limit))
-            .or_insert_with(read);
+            .entry((path.clone(), finder.limit, demanded))
+            .or_insert_with(|| finder.find(path, &mut |line| report(Notice::Busy(line))));
         let source = source.as_ref().map_err(refuse)?;
         check_trust(definition, slot, plugin, source, self.lock.as_ref())?;
         let load = || {
@@ -333,9 +337,53 @@ impl ComponentLoader<'_> {
     }
 }
 
+/// The name of a component in the lock file.
+struct LockedComponentName {
+    name: LockedName,
+    /// Whether it was submitted. The lock of a submitted team is about what was submitted.
+    is_submitted: bool,
+    /// Whether the lock is about it. A component given on the command line is not bound by the lock,
+    /// which is about the one it replaces.
+    is_bound: bool,
+}
+
+impl LockedComponentName {
+    fn of(definition: &Definition, slot: Slot, plugin: &Plugin) -> Self {
+        let base = &definition.source.base;
+        let submitted = match definition.is_submitted() {
+            true => path_in_bundle(&plugin.component, base),
+            false => None,
+        };
+        Self {
+            is_submitted: submitted.is_some(),
+            is_bound: submitted.is_some() || !definition.is_overridden(slot),
+            name: match &submitted {
+                Some(path) => LockedName::of_submitted(path),
+                None => {
+                    LockedName::for_component(&plugin.component, definition.skill_name(slot), base)
+                }
+            },
+        }
+    }
+}
+
+/// Returns the digest that a component must have according to the team file or the lock.
+pub(super) fn demanded_digest(
+    definition: &Definition,
+    slot: Slot,
+    plugin: &Plugin,
+    lock: Option<&ComponentLock>,
+) -> Option<Digest> {
+    if let Some(pin) = &plugin.pin {
+        return Some(Digest(pin.clone()));
+    }
+    let locked = LockedComponentName::of(definition, slot, plugin);
+    let lock = lock.filter(|_| locked.is_bound)?;
+    Some(lock.get(&locked.name)?.sha256.clone())
+}
+
 /// Checks whether a component may be loaded: that its digest is the pinned and the locked one, and
-/// that it is signed as required. A component given on the command line is not bound by the lock,
-/// which is about the one it replaces. The lock of a submitted team is about what was submitted.
+/// that it is signed as required.
 fn check_trust(
     definition: &Definition,
     slot: Slot,
@@ -350,21 +398,15 @@ fn check_trust(
         );
         return Err(definition.pin_problem(slot, message));
     }
-    let base = &definition.source.base;
-    let submitted = match definition.is_submitted() {
-        true => path_in_bundle(&plugin.component, base),
-        false => None,
-    };
-    let lock = lock.filter(|_| submitted.is_some() || !definition.is_overridden(slot));
-    let name = || match &submitted {
-        Some(path) => LockedName::of_submitted(path),
-        None => LockedName::for_component(&plugin.component, definition.skill_name(slot), base),
-    };
-    if let Some(mismatch) = lock.and_then(|lock| lock.check(&name(), source.lock_entry()).err()) {
+    let locked = LockedComponentName::of(definition, slot, plugin);
+    let lock = lock.filter(|_| locked.is_bound);
+    if let Some(mismatch) =
+        lock.and_then(|lock| lock.check(&locked.name, source.lock_entry()).err())
+    {
         let team = shell_path(Path::new(&definition.source.name));
         let lock = format!("lock it: `strata-host lock {team}`");
         let hint = match mismatch {
-            _ if submitted.is_some() => {
+            _ if locked.is_submitted => {
                 "it is not the one that was submitted; submit the team again".into()
             }
             LockMismatch::Changed { .. } => {

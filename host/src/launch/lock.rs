@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use super::LaunchError;
-use super::source::ComponentSource;
+use super::components::demanded_digest;
+use super::source::ComponentFinder;
 use crate::known_files::KnownFiles;
 use crate::manifest::operator::OperatorPolicy;
 use crate::manifest::{Definition, Diagnostics};
@@ -46,14 +47,14 @@ pub fn lock_components(
         .iter()
         .filter(|(slot, plugin)| seen.insert(name(**slot, plugin)))
     {
-        let source = match ComponentSource::find(
-            &plugin.component,
-            plugin.limits.component_bytes,
-            &definition.trust,
+        let finder = ComponentFinder {
+            limit: plugin.limits.component_bytes,
+            trusted: &definition.trust,
             // What is locked is computed from the bytes.
-            &KnownFiles::none(),
-            report,
-        ) {
+            known: &KnownFiles::none(),
+            demanded: demanded_digest(&definition, *slot, plugin, Some(&lock)),
+        };
+        let source = match finder.find(&plugin.component, report) {
             Ok(source) => source,
             Err(why) => {
                 problems.push(definition.component_problem(*slot, why.message_with_advice(plugin)));

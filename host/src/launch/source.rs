@@ -8,16 +8,16 @@ use std::path::{Path, PathBuf};
 
 use strata_core::record::id::Digest;
 
-use crate::build::{self, script::BuiltInterpreter};
+use crate::build::{self, SourceUse};
 use crate::caches::CacheName;
 use crate::display_path::display_path;
 use crate::known_files::KnownFiles;
 use crate::open;
-use crate::plugin::script::{self, ScriptLanguage};
+use crate::plugin::script::{self, MAX_SCRIPT_BYTES, ScriptLanguage};
 use crate::plugin::{LimitReached, Limits, Plugin};
 use crate::sandbox::{
     ComponentBytes, ComponentInfo, InterpreterComponent, LoadError, Metering, ScriptFile,
-    WasmSandbox,
+    ScriptSource, WasmSandbox,
 };
 use crate::trust::lock::LockedComponent;
 use crate::trust::signature::{TrustedKeys, UntrustedComponent};
@@ -25,23 +25,36 @@ use crate::user;
 
 use component_file::ComponentFile;
 
-/// The maximum size of a script in bytes. A script is passed with each call; anything larger is a
-/// bundle and should be built.
-const MAX_SCRIPT_BYTES: u64 = 1 << 20;
-
 /// The size in bytes above which compiling a component takes seconds.
 const SLOW_COMPILE_BYTES: u64 = 4 << 20;
 
 /// What a team file names as a component.
 pub(super) struct ComponentSource {
-    /// The component, or the interpreter of a script. If the team file names a directory, this is the
-    /// built component.
+    /// What the team file names.
+    named: PathBuf,
+    /// The component, or the interpreter of a script. If the team file names a directory that is
+    /// built, this is the built component.
     file: ComponentFile,
     script: Option<ScriptFile>,
+    /// The files that a script comes from, without those that arrive in a message.
+    script_files: Vec<PathBuf>,
     /// The digest of everything that is run.
     pub(super) digest: Digest,
     /// Whether a trusted key has signed it.
     pub(super) signed: Result<(), Box<UntrustedComponent>>,
+}
+
+/// How a component is found.
+pub(super) struct ComponentFinder<'a> {
+    /// The maximum size of a component in bytes.
+    pub(super) limit: u64,
+    /// Who may sign components.
+    pub(super) trusted: &'a TrustedKeys,
+    /// The digests of files, which are not read for them.
+    pub(super) known: &'a KnownFiles,
+    /// The digest that the component must have, if that is known. If it is that of the component which
+    /// was built from a directory, this component is used where a build is not necessary.
+    pub(super) demanded: Option<Digest>,
 }
 
 /// Returns the digests of component files that are remembered for this user.
@@ -51,39 +64,101 @@ pub(super) fn known_digests() -> KnownFiles {
     })
 }
 
-impl ComponentSource {
-    /// Finds a component of at most `limit` bytes. A directory is built first. `known` has digests of
-    /// files, which are not read for them. `report` receives the slow operations that begin.
+impl ComponentFinder<'_> {
+    /// Finds a component. A directory is built first, unless an interpreter can run its source.
+    /// `report` receives the slow operations that begin.
     pub(super) fn find(
+        &self,
         component: &Path,
-        limit: u64,
-        trusted: &TrustedKeys,
-        known: &KnownFiles,
         report: &mut dyn FnMut(&str),
-    ) -> Result<Self, UnloadableComponent> {
-        if let Some(language) = ScriptLanguage::from_path(component)
-            && !component.is_dir()
-        {
-            let interpreter = build::script::interpreter(language, report);
-            let interpreter = interpreter.map_err(|error| error.to_string())?;
-            return Self::find_script(component, interpreter, limit, trusted, known);
+    ) -> Result<ComponentSource, UnloadableComponent> {
+        if component.is_dir() {
+            return self.find_in_directory(component, report);
         }
-        let file = if component.is_dir() {
-            build::build(component, report)
-                .map_err(|error| error.to_string())?
-                .component
-        } else {
-            component.to_owned()
+        match ScriptLanguage::from_path(component) {
+            Some(language) => self.find_script(component, language, report),
+            None => self.find_component(component, component),
+        }
+    }
+
+    fn find_in_directory(
+        &self,
+        directory: &Path,
+        report: &mut dyn FnMut(&str),
+    ) -> Result<ComponentSource, UnloadableComponent> {
+        let source_use = build::source_use(directory).map_err(|error| error.to_string())?;
+        let because = match source_use {
+            SourceUse::Built { because } => because,
+            SourceUse::Interpreted {
+                language,
+                script,
+                files,
+            } => {
+                let interpreted = Interpreted {
+                    language,
+                    script,
+                    files,
+                };
+                return self.find_interpreted(directory, interpreted, report);
+            }
         };
-        let file = ComponentFile::open(&file, limit, known)?;
-        let signed_bytes = match trusted.require_signatures() {
+        let mut report_reason = |line: &str| match &because {
+            Some(because) => report(&format!("{line} ({because})")),
+            None => report(line),
+        };
+        let built = build::build(directory, &mut report_reason);
+        let built = built.map_err(|error| error.to_string())?;
+        self.find_component(directory, &built.component)
+    }
+
+    /// Finds the source in a directory that an interpreter can run. Nothing is built for it: what runs
+    /// may be a stranger's.
+    fn find_interpreted(
+        &self,
+        directory: &Path,
+        interpreted: Interpreted,
+        report: &mut dyn FnMut(&str),
+    ) -> Result<ComponentSource, UnloadableComponent> {
+        if self.demanded.is_some() || self.trusted.require_signatures() {
+            let built = build::up_to_date_component(directory);
+            if let Some(component) = built.map_err(|error| error.to_string())? {
+                let found = self.find_component(directory, &component)?;
+                let is_demanded = self
+                    .demanded
+                    .as_ref()
+                    .is_some_and(|demanded| *demanded == found.digest);
+                if is_demanded || self.trusted.require_signatures() {
+                    return Ok(found);
+                }
+            }
+            if self.trusted.require_signatures() {
+                let shown = display_path(directory);
+                return Err(UnloadableComponent::from(format!(
+                    "`{shown}` is a directory of source, and components must be signed; build it with \
+                     `strata-host build`, and sign the component"
+                )));
+            }
+        }
+        self.with_interpreter(directory, interpreted, report)
+    }
+
+    /// Finds a component in this file. `named` is what the team file names.
+    fn find_component(
+        &self,
+        named: &Path,
+        file: &Path,
+    ) -> Result<ComponentSource, UnloadableComponent> {
+        let file = ComponentFile::open(file, self.limit, self.known)?;
+        let signed_bytes = match self.trusted.require_signatures() {
             true => file.bytes()?,
             false => &[],
         };
-        Ok(Self {
-            signed: trusted.check(file.path(), signed_bytes, file.digest()),
+        Ok(ComponentSource {
+            named: named.to_owned(),
+            signed: self.trusted.check(file.path(), signed_bytes, file.digest()),
             digest: file.digest().clone(),
             script: None,
+            script_files: Vec::new(),
             file,
         })
     }
@@ -91,45 +166,72 @@ impl ComponentSource {
     /// Finds a script. Its signature is that of its author; the interpreter is the host's own. A
     /// script that arrives in a message has no signature.
     fn find_script(
+        &self,
         path: &Path,
-        interpreter: BuiltInterpreter,
-        limit: u64,
-        trusted: &TrustedKeys,
-        known: &KnownFiles,
-    ) -> Result<Self, UnloadableComponent> {
-        let written = if script::is_passed_script(path) {
-            None
-        } else {
-            Some(read_text(path)?)
+        language: ScriptLanguage,
+        report: &mut dyn FnMut(&str),
+    ) -> Result<ComponentSource, UnloadableComponent> {
+        let name = path.file_name().unwrap_or_default();
+        let (source, files, signed_bytes) = match script::is_passed_script(path) {
+            true => (ScriptSource::Passed, Vec::new(), Vec::new()),
+            false => {
+                let text = read_text(path)?;
+                // Editors may write a byte order mark. No scripting language treats it as part of the
+                // program.
+                let program = text.strip_prefix('\u{feff}').unwrap_or(&text).to_owned();
+                let source = ScriptSource::Text(program);
+                (source, vec![path.to_owned()], text.into_bytes())
+            }
         };
-        let BuiltInterpreter {
-            component,
-            source_digest: made_from,
-        } = interpreter;
-        let file = ComponentFile::open(&component, limit, known)?;
-        let name = path
-            .file_name()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned();
-        // Editors may write a byte order mark. No scripting language treats it as part of the
-        // program.
-        let text = written
-            .as_ref()
-            .map(|text| text.strip_prefix('\u{feff}').unwrap_or(text).to_owned());
-        let script = ScriptFile { name, text };
-        let digest = script.digest(&made_from);
-        let signed = trusted.check(
-            path,
-            written.as_deref().unwrap_or_default().as_bytes(),
-            &digest,
-        );
-        Ok(Self {
-            file,
+        let interpreted = Interpreted {
+            language,
+            script: ScriptFile {
+                name: name.to_string_lossy().into_owned(),
+                source,
+            },
+            files,
+        };
+        let mut found = self.with_interpreter(path, interpreted, report)?;
+        found.signed = self.trusted.check(path, &signed_bytes, &found.digest);
+        Ok(found)
+    }
+
+    /// Returns the source of a script, with its interpreter.
+    fn with_interpreter(
+        &self,
+        named: &Path,
+        interpreted: Interpreted,
+        report: &mut dyn FnMut(&str),
+    ) -> Result<ComponentSource, UnloadableComponent> {
+        let Interpreted {
+            language,
+            script,
+            files,
+        } = interpreted;
+        let interpreter = build::script::interpreter(language, report);
+        let interpreter = interpreter.map_err(|error| error.to_string())?;
+        Ok(ComponentSource {
+            named: named.to_owned(),
+            file: ComponentFile::open(&interpreter.component, self.limit, self.known)?,
+            digest: script.digest(&interpreter.source_digest),
             script: Some(script),
-            digest,
-            signed,
+            script_files: files,
+            signed: Ok(()),
         })
+    }
+}
+
+/// What an interpreter runs.
+struct Interpreted {
+    language: ScriptLanguage,
+    script: ScriptFile,
+    files: Vec<PathBuf>,
+}
+
+impl ComponentSource {
+    /// Returns the files that a script comes from. Returns `None` for a component.
+    pub(super) fn script_files(&self) -> Option<&[PathBuf]> {
+        self.script.as_ref().map(|_| &*self.script_files)
     }
 
     /// Returns the file of the component, or of the interpreter of a script.
@@ -176,7 +278,24 @@ impl ComponentSource {
                 sandbox.load_script(script, &self.digest, interpreter, metering, limits)
             }
         };
-        loaded.map_err(|error| UnloadableComponent::from_load_error(self.file(), &error))
+        loaded.map_err(|error| match error {
+            LoadError::Script {
+                file,
+                line,
+                column,
+                message,
+            } => {
+                let path = match self.named.is_dir() {
+                    true => self.named.join(file),
+                    false => self.named.clone(),
+                };
+                UnloadableComponent::from(format!(
+                    "{}:{line}:{column}: {message}",
+                    display_path(&path)
+                ))
+            }
+            error => UnloadableComponent::from_load_error(self.file(), &error),
+        })
     }
 
     /// Returns its entry for the lock file.
@@ -184,7 +303,7 @@ impl ComponentSource {
         // For a script, only the size of the script counts, because the interpreter's size varies
         // between builds.
         let size = match &self.script {
-            Some(script) => script.text.as_ref().map_or(0, |text| text.len() as u64),
+            Some(script) => script.size(),
             None => self.file.size(),
         };
         LockedComponent {
@@ -217,15 +336,54 @@ pub fn read_component(
     path: &Path,
     report: &mut dyn FnMut(&str),
 ) -> Result<(PathBuf, Vec<u8>), String> {
-    if script::is_script(path) && !path.is_dir() {
-        return Err(format!("`{}` is a script, not a component", path.display()));
-    }
-    let limit = Limits::default().component_bytes;
-    let (trusted, known) = (TrustedKeys::default(), KnownFiles::none());
-    let source = ComponentSource::find(path, limit, &trusted, &known, report)
-        .map_err(|error| error.message)?;
+    let file = match path.is_dir() {
+        true => {
+            build::build(path, report)
+                .map_err(|error| error.to_string())?
+                .component
+        }
+        false if script::is_script(path) => {
+            return Err(format!("`{}` is a script, not a component", path.display()));
+        }
+        false => path.to_owned(),
+    };
+    let source = default_finder(&KnownFiles::none()).find_component(path, &file);
+    let source = source.map_err(|error| error.message)?;
     let bytes = source.bytes().map_err(|error| error.message)?;
     Ok((source.file().to_owned(), bytes.to_owned()))
+}
+
+/// Loads a script, or the source in a directory that an interpreter runs, within the limits of an
+/// action that sets none. Returns `None` for everything else.
+///
+/// # Errors
+/// Fails with a description if it cannot be loaded.
+pub fn load_script(
+    path: &Path,
+    sandbox: &WasmSandbox,
+    report: &mut dyn FnMut(&str),
+) -> Result<Option<ComponentInfo>, String> {
+    let is_interpreted = match path.is_dir() {
+        true => !build::is_built(path),
+        false => script::is_script(path),
+    };
+    if !is_interpreted {
+        return Ok(None);
+    }
+    let source = default_finder(&KnownFiles::none()).find(path, report);
+    let loaded = source.and_then(|source| source.load(sandbox, &Plugin::new(path)));
+    loaded.map(Some).map_err(|error| error.message)
+}
+
+/// Returns how a component is found outside of a team.
+fn default_finder(known: &KnownFiles) -> ComponentFinder<'_> {
+    const ANYBODY: &TrustedKeys = &TrustedKeys(Vec::new());
+    ComponentFinder {
+        limit: Limits::default().component_bytes,
+        trusted: ANYBODY,
+        known,
+        demanded: None,
+    }
 }
 
 /// The reason why a component cannot be loaded.

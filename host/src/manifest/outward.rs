@@ -15,6 +15,7 @@ use super::grants::{OutwardFilter, OutwardScope};
 use super::schema::FileKind;
 use super::table::TomlTable;
 use super::{Definition, authored, grants, parse_document, read_source};
+use crate::build;
 use crate::display_path::{absolute_path, display_path};
 use crate::plugin::Plugin;
 use crate::services::external::ExternalEndpoint;
@@ -119,7 +120,7 @@ pub fn is_confined(definition: &Definition) -> bool {
     let builds = definition
         .plugins
         .values()
-        .any(|plugin| plugin.component.is_dir());
+        .any(|plugin| build::is_built(&plugin.component));
     definition.external.is_none() && definition.files.is_empty() && !has_model && !grants && !builds
 }
 
@@ -198,7 +199,7 @@ pub(super) fn uses_outside(definition: &Definition, filter: &OutwardFilter<'_>) 
     }
     for (slot, plugin) in &definition.plugins {
         let action = definition.team.slot_name(*slot);
-        if plugin.component.is_dir()
+        if build::is_built(&plugin.component)
             && !definition
                 .component_overrides
                 .get(slot)

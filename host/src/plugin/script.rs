@@ -5,6 +5,9 @@
 use std::ffi::OsStr;
 use std::path::Path;
 
+/// The maximum size of a script in bytes. A script is passed with each call; anything larger is a
+/// bundle and should be built.
+pub const MAX_SCRIPT_BYTES: u64 = 1 << 20;
 /// Used as file name for a script that is taken from the newest message.
 const NEWEST_MESSAGE_STEM: &str = "<newest>";
 /// The beginning and the end of the file name for a script that is taken from an argument of a tool

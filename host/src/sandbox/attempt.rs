@@ -33,16 +33,10 @@ pub(super) async fn run(
     let mut ctx = Ctx::new(&call, gateway);
     let config = match script {
         None => Cow::from(call.plugin.config.as_str()),
-        Some(script) => {
-            if script.lacks_translation() {
-                // Boxed, because other attempts do not need the space of this future.
-                Box::pin(script.translate(ready, &call, ctx.for_preparation())).await;
-            }
-            match script.interpreter_config(&call) {
-                Ok(config) => Cow::from(config),
-                Err(fault) => return attempt_outcome(Err(fault), &ctx),
-            }
-        }
+        Some(script) => match script.interpreter_config(&call) {
+            Ok(config) => Cow::from(config),
+            Err(fault) => return attempt_outcome(Err(fault), &ctx),
+        },
     };
     if ready.uses_wasi() {
         match tokio::time::timeout_at(ctx.meter.deadline(), ctx.capabilities.files.stage()).await {

@@ -4,7 +4,7 @@
 //! `load_error` has the errors, `linked` does the linking, and `attempt` runs calls.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use serde::{Deserialize, Serialize};
 use strata_core::record::id::Digest;
@@ -26,7 +26,7 @@ pub use component_bytes::ComponentBytes;
 pub(super) use linked::LinkedComponent;
 pub use load_error::LoadError;
 use registry::{LoadedComponent, SharedComponents, TeamComponents};
-pub use script::{InterpreterComponent, ScriptFile};
+pub use script::{InterpreterComponent, ModuleFile, ScriptFile, ScriptModules, ScriptSource};
 pub(super) use translation::LoadedScript;
 
 mod compile;
@@ -85,6 +85,8 @@ pub struct ComponentInfo {
     pub exports: Exports,
     /// Its description of itself; empty for a component that does not use the host's interfaces.
     pub manifest: Arc<ComponentManifest>,
+    /// Why a script does not describe itself completely.
+    pub description_problem: Option<Arc<str>>,
 }
 
 /// Runs the components of a team: those that this value or a clone of it has loaded. They stay
@@ -279,6 +281,12 @@ impl WasmSandbox {
         Ok(component.info.clone())
     }
 
+    /// Waits until no component of this process describes itself.
+    fn describe_alone(&self) -> MutexGuard<'_, ()> {
+        let describing = self.inner.describing.lock();
+        describing.unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn register(&self, metering: Metering, component: LoadedComponent) -> Arc<LoadedComponent> {
         let component = self
             .inner
@@ -339,11 +347,7 @@ impl WasmSandbox {
         let has_debug_info = !debug_info.is_empty();
         let linked = LinkedComponent::new(&component, debug_info, metering, ticker)?;
         let manifest = {
-            let _alone = self
-                .inner
-                .describing
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
+            let _alone = self.describe_alone();
             if linked.exports().handler {
                 describe::describe_component(&linked, limits)?
             } else {
@@ -395,6 +399,7 @@ fn loaded_component(
         digest: digest.clone(),
         exports: linked.exports(),
         manifest: Arc::new(manifest),
+        description_problem: None,
     };
     LoadedComponent {
         linked: Arc::new(linked),

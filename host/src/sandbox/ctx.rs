@@ -102,20 +102,6 @@ impl Ctx {
         Self::with_limits(limits, log)
     }
 
-    /// Creates the data for what the guest does in preparation of this attempt. It uses up the time of
-    /// the attempt and has its log, but no driver and no grants. Its other limits are the defaults, so
-    /// that the result can be used by other actions with other limits.
-    pub(super) fn for_preparation(&self) -> Self {
-        let limits = Limits {
-            fuel: self.limits.fuel.map(|_| u64::MAX),
-            ..Limits::default()
-        };
-        Self {
-            meter: Arc::clone(&self.meter),
-            ..Self::with_limits(limits, Arc::clone(&self.log))
-        }
-    }
-
     fn with_limits(limits: Limits, log: Arc<Mutex<GuestLog>>) -> Self {
         Self {
             memory: MemoryLimiter::new(&limits),

@@ -157,6 +157,11 @@ impl ComponentLock {
         &self.path
     }
 
+    /// Returns the locked component with this name.
+    pub fn get(&self, name: &LockedName) -> Option<&LockedComponent> {
+        self.components.get(name)
+    }
+
     /// Fails unless a component is the locked one.
     pub fn check(&self, name: &LockedName, found: LockedComponent) -> Result<(), LockMismatch> {
         let component = name.to_string();

@@ -2,6 +2,7 @@
 //! translated, and what its interpreter receives.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
 
 use strata_core::record::fault::FaultKind;
@@ -11,8 +12,8 @@ use strata_core::team::RoleProfile;
 use strata_host::blob::digest_of;
 use strata_host::plugin::{Limits, Plugin};
 use strata_host::sandbox::{
-    InterpreterComponent, Metering, ReturnValue, Sandbox, SandboxCall, SandboxOutcome, ScriptFile,
-    WasmSandbox,
+    ComponentInfo, InterpreterComponent, LoadError, Metering, ReturnValue, Sandbox, SandboxCall,
+    SandboxOutcome, ScriptFile, ScriptSource, WasmSandbox,
 };
 
 use crate::driver::{SANDBOX, block_on, gateway, limits, plugin};
@@ -24,20 +25,31 @@ const CONFIG: &str =
 /// Returns the translation of `ITEMS`.
 const TRANSLATION: &str =
     "(call $ok_data (i32.const 640) (i32.const 0) (i32.const 4096) (i32.const 10))";
-const ITEMS: &str =
-    r#"(data (i32.const 4096) "{\"code\":1}") (data (i32.const 4200) "translating")"#;
-const LOG: &str = "(call $log (i32.const 3) (i32.const 4200) (i32.const 11))";
+/// Returns the description of `ITEMS`.
+const DESCRIPTION: &str =
+    "(call $ok_data (i32.const 640) (i32.const 0) (i32.const 4300) (i32.const 90))";
+const ITEMS: &str = r#"(data (i32.const 4096) "{\"code\":1}")
+    (data (i32.const 4300) "{\"description\":\"Counts.\",\"input_schema\":\"{}\",\"needs\":[\"llm\"],\"exports\":[\"action\"]}              ")
+    (data (i32.const 4500) "{\"error\":{\"message\":\"odd\",\"file\":\"/etc/b.js\",\"line\":3,\"column\":5}}        ")"#;
 
-/// Returns an interpreter with these bodies of `run`: one for calls that are to translate a script,
-/// and one for those that are to run it.
-fn interpreter(translate: &str, run: &str) -> Vec<u8> {
-    // The third byte of the configuration tells them apart: it is a `t`, the beginning of `translate`.
+/// Returns an interpreter with these bodies of `run`: for calls that are to translate a script, those
+/// that are to describe it, and those that are to run it.
+fn interpreter_with(translate: &str, describe: &str, run: &str) -> Vec<u8> {
+    // The third byte of the configuration tells them apart: it is that of `translate`, `describe` or
+    // `config`.
+    let first = "(i32.load8_u offset=2 (i32.load offset=100 (local.get 0)))";
     let run = format!(
         "(local $n i32)
-        (if (result i32) (i32.eq (i32.const 116) (i32.load8_u offset=2 (i32.load offset=100 (local.get 0))))
-            (then {translate}) (else {run}))"
+        (if (result i32) (i32.eq (i32.const 116) {first})
+            (then {translate})
+            (else (if (result i32) (i32.eq (i32.const 100) {first})
+                (then {describe}) (else {run}))))"
     );
     guest::with(ITEMS, &run)
+}
+
+fn interpreter(translate: &str, run: &str) -> Vec<u8> {
+    interpreter_with(translate, DESCRIPTION, run)
 }
 
 /// Loads the script `1` with an interpreter, and returns a function that calls it within limits.
@@ -51,20 +63,8 @@ fn load_in(
     interpreter: &[u8],
     limits: Limits,
 ) -> impl Fn() -> SandboxOutcome + use<> {
-    let script = ScriptFile {
-        name: "a.js".into(),
-        text: Some("1".into()),
-    };
-    let interpreter_digest = digest_of(interpreter);
-    let digest: Digest = script.digest(&interpreter_digest);
-    let component = InterpreterComponent {
-        digest: &interpreter_digest,
-        bytes: &interpreter,
-    };
-    let metering = Metering::for_limits(&limits);
-    sandbox
-        .load_script(&script, &digest, component, metering, &limits)
-        .expect("the interpreter loads");
+    let loaded = try_load(sandbox, interpreter, &limits);
+    let digest = loaded.expect("the script is loaded").digest;
     let plugin = Plugin {
         config: Json::parse(r#"{"by":2}"#).expect("it is JSON"),
         ..plugin(limits)
@@ -75,6 +75,25 @@ fn load_in(
         let call = SandboxCall::first_attempt(digest.clone(), plugin.clone(), role, "A");
         block_on(sandbox.call(call, gateway()))
     }
+}
+
+fn try_load(
+    sandbox: &WasmSandbox,
+    interpreter: &[u8],
+    limits: &Limits,
+) -> Result<ComponentInfo, LoadError> {
+    let script = ScriptFile {
+        name: "a.js".into(),
+        source: ScriptSource::Text("1".into()),
+    };
+    let interpreter_digest = digest_of(interpreter);
+    let digest: Digest = script.digest(&interpreter_digest);
+    let component = InterpreterComponent {
+        digest: &interpreter_digest,
+        bytes: &interpreter,
+    };
+    let metering = Metering::for_limits(limits);
+    sandbox.load_script(&script, &digest, component, metering, limits)
 }
 
 /// Returns the content of a successful call without emissions.
@@ -103,15 +122,45 @@ fn an_interpreter_receives_the_script_with_its_translation() {
 }
 
 #[test]
-fn a_script_is_translated_in_the_first_call_only() {
-    let fail = "(call $fail (i32.const 2) (i32.const 640) (i32.const 5))";
-    let call = load(
-        &interpreter(&format!("{LOG} {TRANSLATION}"), fail),
-        limits(),
+fn a_script_is_described_by_its_interpreter() {
+    let info = try_load(&SANDBOX, &interpreter(TRANSLATION, CONFIG), &limits());
+    let info = info.expect("it is loaded");
+    let manifest = &info.manifest;
+    assert_eq!(
+        (&*manifest.name, &*manifest.description),
+        ("a.js", "Counts.")
     );
-    let log = || call().result.expect_err("it fails").log;
-    assert_eq!(log(), ["translating"]);
-    assert!(log().is_empty());
+    assert_eq!(manifest.input_schema.as_deref(), Some("{}"));
+    assert_eq!(manifest.needs, ["llm"]);
+    assert!(info.exports.handler && !info.exports.thinker && !info.exports.planner);
+    assert_eq!(info.description_problem, None);
+}
+
+#[test]
+fn a_script_that_cannot_be_described_can_be_run() {
+    for describe in [
+        "(call $fail (i32.const 2) (i32.const 640) (i32.const 5))",
+        "unreachable",
+        "(call $ok (i32.const 640) (i32.const 5))",
+        "(call $ok_data (i32.const 640) (i32.const 0) (i32.const 4096) (i32.const 9))",
+    ] {
+        let interpreter = interpreter_with(TRANSLATION, describe, CONFIG);
+        let info = try_load(&SANDBOX, &interpreter, &limits()).expect("it is loaded");
+        assert!(info.description_problem.is_some(), "{describe}");
+        assert_eq!(info.manifest.description, "");
+        assert_eq!(content(load(&interpreter, limits())()), TRANSLATED);
+    }
+}
+
+#[test]
+fn a_script_with_a_syntax_error_is_refused() {
+    let translate = "(call $ok_data (i32.const 640) (i32.const 0) (i32.const 4500) (i32.const 70))";
+    let refused = try_load(&SANDBOX, &interpreter(translate, CONFIG), &limits());
+    // An interpreter may name no other file.
+    assert_eq!(
+        refused.expect_err("it is refused").to_string(),
+        "a.js:3:5: odd"
+    );
 }
 
 #[test]
@@ -175,38 +224,40 @@ fn a_translation_does_not_depend_on_the_limits_of_the_action() {
 fn a_translation_is_cached_and_made_again_if_the_cache_is_damaged() {
     let home = tempfile::tempdir().expect("a directory");
     let dir = home.path().join("own");
-    let fail = "(call $fail (i32.const 2) (i32.const 640) (i32.const 5))";
-    let interpreter = interpreter(&format!("{LOG} {TRANSLATION}"), fail);
-    // A sandbox of its own stands for another process.
-    let first_log = || {
-        let sandbox = WasmSandbox::caching_in(&dir).expect("the sandbox starts");
-        let call = load_in(&sandbox, &interpreter, limits());
-        call().result.expect_err("it fails").log
+    let entry = || {
+        fs::read_dir(&dir)
+            .expect("the cache")
+            .map(|entry| entry.expect("an entry").path())
+            .find(|path| path.to_string_lossy().ends_with("-translation"))
+            .expect("it is cached")
     };
-    assert_eq!(first_log(), ["translating"]);
-    assert!(first_log().is_empty());
+    let interpreter = interpreter(TRANSLATION, CONFIG);
+    // A sandbox of its own stands for another process.
+    let call = || {
+        let sandbox = WasmSandbox::caching_in(&dir).expect("the sandbox starts");
+        content(load_in(&sandbox, &interpreter, limits())())
+    };
+    assert_eq!(call(), TRANSLATED);
+    let made = entry().metadata().expect("it is there").ino();
+    assert_eq!(call(), TRANSLATED);
+    assert_eq!(entry().metadata().expect("it is there").ino(), made);
 
-    let entry = fs::read_dir(&dir)
-        .expect("the cache")
-        .map(|entry| entry.expect("an entry").path())
-        .find(|path| path.to_string_lossy().ends_with("-translation"))
-        .expect("it is cached");
-    let mut bytes = fs::read(&entry).expect("it is read");
+    let mut bytes = fs::read(entry()).expect("it is read");
     bytes[0] ^= 1;
-    fs::write(&entry, bytes).expect("it is written");
-    assert_eq!(first_log(), ["translating"]);
-    assert!(first_log().is_empty());
+    fs::write(entry(), &bytes).expect("it is written");
+    assert_eq!(call(), TRANSLATED);
+    assert_ne!(fs::read(entry()).expect("it is read"), bytes);
 }
 
 #[test]
-fn the_time_of_a_translation_is_that_of_the_attempt() {
+fn a_script_that_takes_too_long_to_translate_fails_in_each_call() {
     let spin = "(loop $again (br $again)) unreachable";
     let limits = Limits {
         cpu: Duration::from_millis(50),
         ..limits()
     };
-    // Without a translation, a real interpreter runs into the same limit again.
-    let call = load(&interpreter(&format!("{LOG} {spin}"), spin), limits);
+    // Without a translation, a real interpreter runs into a limit again.
+    let call = load(&interpreter(spin, spin), limits);
     for _ in 0..2 {
         let fault = call().result.expect_err("it fails");
         assert_eq!(fault.kind, FaultKind::Cpu, "{fault:?}");
@@ -218,6 +269,5 @@ fn the_time_of_a_translation_is_that_of_the_attempt() {
             fault.message
         );
         assert_eq!(fault.backtrace, ["a.js (a script; no line of it has run)"]);
-        assert_eq!(fault.log, ["translating"], "it is tried again");
     }
 }

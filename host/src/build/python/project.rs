@@ -5,9 +5,9 @@ use crate::open;
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 
-const MANIFEST: &str = "pyproject.toml";
+pub const MANIFEST: &str = "pyproject.toml";
 /// The file for requirements that are not in the manifest.
-const REQUIREMENTS: &str = "requirements.txt";
+pub const REQUIREMENTS: &str = "requirements.txt";
 /// The SDK. It is not on PyPI, so it is ignored in requirements, where it may be listed for
 /// editors: the action gets the one of this program.
 const SDK_NAME: &str = "strata-action";
@@ -17,9 +17,12 @@ const SDK_NAME: &str = "strata-action";
 pub struct PythonProject {
     /// Its name.
     pub name: String,
-    version: String,
-    description: String,
-    module: String,
+    /// Its version.
+    pub version: String,
+    /// Its description; empty if the manifest has none.
+    pub description: String,
+    /// The name of the module with the action.
+    pub module: String,
     exports: Vec<OptionalExport>,
     /// The packages it needs.
     pub requirements: Requirements,
@@ -170,6 +173,16 @@ impl PythonProject {
              globals()[export.__name__] = export\n"
         )
     }
+}
+
+/// Returns whether a requirements file lists packages besides the SDK.
+pub fn requires_packages(requirements: &str) -> bool {
+    let lines = requirements
+        .lines()
+        .map(|line| line.split('#').next().unwrap_or_default().trim());
+    lines
+        .filter(|line| !line.is_empty())
+        .any(|line| !is_sdk(line))
 }
 
 fn is_valid_name(name: &str) -> bool {

@@ -9,6 +9,7 @@ use strata_core::record::turn::ToolRef;
 use strata_core::team::tools::Tool;
 
 use super::{OperatorPolicy, Permission, refusal};
+use crate::build;
 use crate::manifest::grants::{self, GrantBounds};
 use crate::manifest::{Definition, Diagnostic, Diagnostics};
 use crate::plugin::http::{GrantedParts, HttpRefusal, check_grants};
@@ -120,7 +121,7 @@ impl Definition {
         let sources = self
             .plugins
             .iter()
-            .filter(|(_, plugin)| plugin.component.is_dir());
+            .filter(|(_, plugin)| build::is_built(&plugin.component));
         let refused = sources.map(|(slot, plugin)| {
             let dir = plugin.component.display();
             let message = format!("`{dir}` is a directory of source, and its operator does not allow to build any");

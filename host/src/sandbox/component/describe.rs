@@ -12,7 +12,7 @@ use crate::gateway::ITEM_BYTES;
 use crate::plugin::Limits;
 use crate::sandbox::attempt::new_store;
 use crate::sandbox::ctx::Ctx;
-use crate::sandbox::{convert, fault};
+use crate::sandbox::{SandboxError, convert, fault};
 use crate::units::format_bytes;
 
 /// As much as the default for actions.
@@ -32,25 +32,30 @@ pub(super) fn describe_component(
     ready: &LinkedComponent,
     own: &Limits,
 ) -> Result<ComponentManifest, LoadError> {
-    // Runs on a thread of its own, because the caller may be inside a runtime.
-    let described = thread::scope(|scope| {
+    run_alone(|| describe(ready, describe_limits(own)))?
+}
+
+/// Runs a future on a thread of its own, because the caller may be inside a runtime.
+pub(super) fn run_alone<F: Future<Output: Send>>(
+    begin: impl FnOnce() -> F + Send,
+) -> Result<F::Output, SandboxError> {
+    let done = thread::scope(|scope| {
         scope
             .spawn(|| {
                 let runtime = tokio::runtime::Builder::new_current_thread()
                     .enable_time()
                     .build()?;
-                Ok(runtime.block_on(describe(ready, describe_limits(own))))
+                Ok(runtime.block_on(begin()))
             })
             .join()
     });
-    match described {
-        Ok(Ok(manifest)) => manifest,
+    match done {
+        Ok(Ok(output)) => Ok(output),
         Ok(Err(error)) => {
             let error: std::io::Error = error;
-            Err(
-                crate::sandbox::SandboxError::Machine(format!("cannot start a runtime: {error}"))
-                    .into(),
-            )
+            Err(SandboxError::Machine(format!(
+                "cannot start a runtime: {error}"
+            )))
         }
         Err(panic) => std::panic::resume_unwind(panic),
     }

@@ -8,8 +8,9 @@ use serde_json::{Value, json};
 use strata_core::record::fault::{Fault, FaultCause, FaultKind};
 use strata_core::record::id::Digest;
 
+use super::translation::{Preparation, ScriptDescription};
 use super::{
-    ComponentBytes, ComponentInfo, ComponentManifest, LoadError, LoadedComponent, LoadedScript,
+    ComponentBytes, ComponentInfo, ComponentManifest, Exports, LoadError, LoadedComponent,
     Metering, WasmSandbox,
 };
 use crate::blob::digest_of;
@@ -20,13 +21,46 @@ use crate::sandbox::EntryPoint;
 /// The maximum length of a line of a script in a fault.
 const LINE_CHARS: usize = 80;
 
-/// A script.
+/// A script, or a directory with the source of an action that is run like one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScriptFile {
     /// The name that errors show.
     pub name: String,
-    /// The source code; `None` if each call brings it along.
-    pub text: Option<String>,
+    /// The source code.
+    pub source: ScriptSource,
+}
+
+/// The source code of a script.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ScriptSource {
+    /// Each call brings it along.
+    Passed,
+    /// One file.
+    Text(String),
+    /// The modules of a directory.
+    Modules(ScriptModules),
+}
+
+/// The source of an action in a directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScriptModules {
+    /// The name of the module with the action.
+    pub module: String,
+    /// The version of the action.
+    pub version: String,
+    /// The description of the action; empty if its source describes it.
+    pub description: String,
+    /// The files, sorted by their paths.
+    pub files: Vec<ModuleFile>,
+}
+
+/// A file of a directory that is run like a script.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ModuleFile {
+    /// The path relative to the directory, with `/`.
+    pub path: String,
+    /// The source code.
+    pub text: String,
 }
 
 /// The component of an interpreter.
@@ -39,11 +73,10 @@ pub struct InterpreterComponent<'a> {
 }
 
 impl WasmSandbox {
-    /// Loads a script under its own digest, to run in this interpreter.
+    /// Loads a script under its own digest, to run in this interpreter, which describes it.
     ///
     /// # Errors
-    /// Fails if the interpreter cannot be loaded. Errors in the script itself only show when it is
-    /// called.
+    /// Fails if the interpreter cannot be loaded, or if the script has a syntax error.
     pub fn load_script(
         &self,
         script: &ScriptFile,
@@ -54,33 +87,26 @@ impl WasmSandbox {
     ) -> Result<ComponentInfo, LoadError> {
         let InterpreterComponent { digest, bytes } = interpreter;
         let interpreter = self.load_with_digest(digest.clone(), bytes, metering, limits)?;
-        let manifest = ComponentManifest {
-            name: script.name.clone(),
-            description: script.description(),
-            config_schema: None,
-            input_schema: None,
-            output_schema: None,
-            ..(*interpreter.manifest).clone()
-        };
-        let info = ComponentInfo {
-            digest: script_digest.clone(),
-            exports: interpreter.exports,
-            manifest: Arc::new(manifest),
-        };
         let component = self
             .find_loaded(digest, metering)
             .expect("it was loaded just now");
-        let linked = Arc::clone(&component.linked);
+        let preparation = Preparation {
+            interpreter: &component.linked,
+            cache: &self.inner.cache,
+            script,
+            digest: script_digest,
+        };
+        let (loaded, description) = {
+            let _alone = self.describe_alone();
+            preparation.prepare()?
+        };
+        let info = script.info(script_digest, &interpreter, description);
         self.register(
             metering,
             LoadedComponent {
-                linked,
+                linked: Arc::clone(&component.linked),
                 info: info.clone(),
-                script: Some(LoadedScript::new(
-                    script.clone(),
-                    script_digest,
-                    &self.inner.cache,
-                )),
+                script: Some(loaded),
             },
         );
         Ok(info)
@@ -91,30 +117,94 @@ impl ScriptFile {
     /// Returns the digest of script and interpreter together, given the digest of what the
     /// interpreter is built from.
     pub fn digest(&self, interpreter: &Digest) -> Digest {
-        let content = json!(["script", interpreter.0, self.name, self.text]);
+        let content = match &self.source {
+            ScriptSource::Passed => json!(["script", interpreter.0, self.name, null]),
+            ScriptSource::Text(text) => json!(["script", interpreter.0, self.name, text]),
+            ScriptSource::Modules(modules) => {
+                let ScriptModules {
+                    module,
+                    version,
+                    description,
+                    files,
+                } = modules;
+                let files: Vec<_> = files.iter().map(|file| [&file.path, &file.text]).collect();
+                json!([
+                    "modules",
+                    interpreter.0,
+                    self.name,
+                    module,
+                    version,
+                    description,
+                    files
+                ])
+            }
+        };
         digest_of(content.to_string().as_bytes())
     }
 
-    /// Returns the description of the script: the comment at its start, or the first paragraph of
-    /// its docstring.
-    fn description(&self) -> String {
-        let text = self.text.as_deref().unwrap_or_default();
-        let head = if text.starts_with("#!") {
-            text.split_once('\n').map_or("", |(_, rest)| rest)
-        } else {
-            text
-        };
-        let lines: Vec<&str> = match head.strip_prefix("\"\"\"") {
-            Some(doc) => {
-                let doc = doc.split("\"\"\"").next().unwrap_or_default().trim_start();
-                doc.lines()
-                    .map(str::trim)
-                    .take_while(|line| !line.is_empty())
-                    .collect()
+    /// Returns the size of the source code in bytes.
+    pub fn size(&self) -> u64 {
+        let bytes = match &self.source {
+            ScriptSource::Passed => 0,
+            ScriptSource::Text(text) => text.len(),
+            ScriptSource::Modules(modules) => {
+                modules.files.iter().map(|file| file.text.len()).sum()
             }
-            None => head.lines().map_while(comment_text).collect(),
         };
-        lines.join(" ").trim().to_owned()
+        bytes as u64
+    }
+
+    /// Returns whether errors may name a file: the script itself, or a file of its directory.
+    pub(super) fn has_file(&self, name: &str) -> bool {
+        match &self.source {
+            ScriptSource::Modules(modules) => modules.files.iter().any(|file| file.path == name),
+            ScriptSource::Passed | ScriptSource::Text(_) => self.name == name,
+        }
+    }
+
+    /// Returns what is known of the script once its interpreter has described it.
+    fn info(
+        &self,
+        digest: &Digest,
+        interpreter: &ComponentInfo,
+        described: ScriptDescription,
+    ) -> ComponentInfo {
+        let (version, description) = match &self.source {
+            ScriptSource::Modules(modules) if !modules.description.is_empty() => {
+                (&modules.version, modules.description.clone())
+            }
+            ScriptSource::Modules(modules) => (&modules.version, described.description),
+            ScriptSource::Passed | ScriptSource::Text(_) => {
+                (&interpreter.manifest.version, described.description)
+            }
+        };
+        let exports = |name: &str| {
+            let exports = described.exports.as_ref();
+            exports.is_none_or(|exports| exports.iter().any(|export| export == name))
+        };
+        let Exports {
+            handler,
+            thinker,
+            planner,
+        } = interpreter.exports;
+        ComponentInfo {
+            digest: digest.clone(),
+            exports: Exports {
+                handler,
+                thinker: thinker && exports("thinker"),
+                planner: planner && exports("planner"),
+            },
+            manifest: Arc::new(ComponentManifest {
+                name: self.name.clone(),
+                version: version.clone(),
+                description,
+                config_schema: described.config_schema,
+                input_schema: described.input_schema,
+                output_schema: described.output_schema,
+                needs: described.needs,
+            }),
+            description_problem: described.problem.map(Arc::from),
+        }
     }
 
     /// Replaces the interpreter's frames in a fault, which say nothing about the script, with the
@@ -136,17 +226,50 @@ impl ScriptFile {
 
     /// Describes the last line that ran for the first time.
     fn reached(&self, line: u32) -> String {
-        let text = self.text.as_deref().unwrap_or_default();
-        let index = usize::try_from(line).unwrap_or_default().wrapping_sub(1);
-        let shown = text.lines().nth(index).map(str::trim).unwrap_or_default();
-        let shown = match shown {
+        let (name, line, text) = self.line(line as usize);
+        let shown = match text.trim() {
             "" => String::new(),
             shown => format!(": {}", excerpt(shown, LINE_CHARS)),
         };
-        format!(
-            "{}:{line}, the last line to run for the first time{shown}",
-            self.name
-        )
+        format!("{name}:{line}, the last line to run for the first time{shown}")
+    }
+
+    /// Returns a line that the interpreter has reported: the name of its file, its number there, and its
+    /// text. The lines of several files are counted as if they were one.
+    fn line(&self, mut line: usize) -> (&str, usize, &str) {
+        let single = [(&*self.name, "")];
+        let files: Vec<(&str, &str)> = match &self.source {
+            ScriptSource::Passed => single.to_vec(),
+            ScriptSource::Text(text) => vec![(&self.name, text)],
+            ScriptSource::Modules(modules) => {
+                let files = modules.files.iter();
+                files.map(|file| (&*file.path, &*file.text)).collect()
+            }
+        };
+        let last = files.len().saturating_sub(1);
+        for (index, (name, text)) in files.into_iter().enumerate() {
+            let count = text.matches('\n').count() + 1;
+            if line <= count || index == last {
+                let shown = text.lines().nth(line.wrapping_sub(1));
+                return (name, line, shown.unwrap_or_default());
+            }
+            line -= count;
+        }
+        (&self.name, line, "")
+    }
+
+    /// Returns the script as its interpreter receives it, without a translation. Returns `None` if each
+    /// call brings it along.
+    pub(super) fn passed_value(&self) -> Option<Value> {
+        match &self.source {
+            ScriptSource::Passed => None,
+            ScriptSource::Text(text) => Some(json!({ "name": self.name, "text": text })),
+            ScriptSource::Modules(modules) => {
+                let file = |file: &ModuleFile| json!({ "name": file.path, "text": file.text });
+                let files: Vec<Value> = modules.files.iter().map(file).collect();
+                Some(json!({ "name": self.name, "module": modules.module, "files": files }))
+            }
+        }
     }
 
     /// Returns the script of a call as its interpreter receives it, without a translation.
@@ -154,17 +277,17 @@ impl ScriptFile {
     /// # Errors
     /// Fails if the script is that of an argument, and the call has no such argument.
     pub(super) fn script_of_call(&self, entry: &EntryPoint) -> Result<Value, Fault> {
-        let name = Path::new(&self.name);
-        match (&self.text, script::script_argument(name)) {
-            (Some(text), _) => Ok(json!({ "name": self.name, "text": text })),
-            // The interpreter takes it from the newest message.
-            (None, None) => Ok(Value::Null),
-            (None, Some(argument)) => {
-                let extension = name.extension().unwrap_or_default().to_string_lossy();
-                let text = argument_text(entry, argument)?;
-                Ok(json!({ "name": format!("{argument}.{extension}"), "text": text }))
-            }
+        if let Some(value) = self.passed_value() {
+            return Ok(value);
         }
+        let name = Path::new(&self.name);
+        let Some(argument) = script::script_argument(name) else {
+            // The interpreter takes it from the newest message.
+            return Ok(Value::Null);
+        };
+        let extension = name.extension().unwrap_or_default().to_string_lossy();
+        let text = argument_text(entry, argument)?;
+        Ok(json!({ "name": format!("{argument}.{extension}"), "text": text }))
     }
 }
 
@@ -192,14 +315,6 @@ fn argument_text(entry: &EntryPoint, argument: &str) -> Result<String, Fault> {
     }
 }
 
-/// Returns the text of a line comment.
-fn comment_text(line: &str) -> Option<&str> {
-    let line = line.trim();
-    line.strip_prefix("//")
-        .or(line.strip_prefix('#'))
-        .map(str::trim)
-}
-
 #[cfg(test)]
 mod tests {
     use strata_core::record::json::Json;
@@ -210,7 +325,7 @@ mod tests {
     fn script(text: &str) -> ScriptFile {
         ScriptFile {
             name: "a.js".into(),
-            text: Some(text.into()),
+            source: ScriptSource::Text(text.into()),
         }
     }
 
@@ -250,7 +365,7 @@ mod tests {
     fn the_script_of_a_tool_call_is_in_an_argument() {
         let of_argument = ScriptFile {
             name: "<arguments.code>.py".into(),
-            text: None,
+            source: ScriptSource::Passed,
         };
         let call = |arguments: Option<&str>| EntryPoint::Run {
             action: "A".into(),
@@ -272,7 +387,7 @@ mod tests {
         assert!(told(None).ends_with("the action is not called as a tool"));
         let newest = ScriptFile {
             name: "<newest>.py".into(),
-            text: None,
+            source: ScriptSource::Passed,
         };
         assert_eq!(newest.script_of_call(&call(None)).unwrap(), Value::Null);
     }
@@ -286,22 +401,23 @@ mod tests {
     }
 
     #[test]
-    fn the_comment_at_its_head_describes_a_script() {
-        let cases = [
-            ("// Counts\n//words.\nlet a; // not this", "Counts words."),
-            (
-                "#!/usr/bin/env python3\n# Counts\n# words.\nimport re",
-                "Counts words.",
-            ),
-            (
-                "\"\"\"\nCounts\nwords.\n\nAnd more.\n\"\"\"\nimport re",
-                "Counts words.",
-            ),
-            ("let a;", ""),
-            ("\n// late", ""),
-        ];
-        for (text, expected) in cases {
-            assert_eq!(script(text).description(), expected, "{text}");
-        }
+    fn a_line_of_a_directory_is_one_of_its_files() {
+        let file = |path: &str, text: &str| ModuleFile {
+            path: path.into(),
+            text: text.into(),
+        };
+        let directory = ScriptFile {
+            name: "greet".into(),
+            source: ScriptSource::Modules(ScriptModules {
+                module: "action".into(),
+                version: "1.0.0".into(),
+                description: String::new(),
+                files: vec![file("a.py", "a\nb\n"), file("b/c.py", "c\n  d")],
+            }),
+        };
+        assert_eq!(directory.line(2), ("a.py", 2, "b"));
+        assert_eq!(directory.line(3), ("a.py", 3, ""));
+        assert_eq!(directory.line(5), ("b/c.py", 2, "  d"));
+        assert_eq!(directory.line(9), ("b/c.py", 6, ""));
     }
 }

@@ -124,6 +124,11 @@ impl CompileCache {
         format!("{script}-translation")
     }
 
+    /// Returns the name under which the description of a script is cached.
+    pub(in crate::sandbox) fn description_key(script: &Digest) -> String {
+        format!("{script}-description")
+    }
+
     /// Returns whether there is a file with this name, damaged or not.
     pub(in crate::sandbox) fn contains(&self, key: &str) -> bool {
         self.dir.as_ref().is_some_and(|dir| dir.join(key).exists())
