@@ -1,11 +1,14 @@
 // The action that runs scripts. The host passes the config `{ script, config }`: `script` is `{ name, text, translation }`,
 // or null if the script is in the newest message, and `config` is the config of the team file. `translation` is absent if
 // the script has not been translated. To obtain it, the host passes the config `{ translate: { name, text } }` in an earlier
-// call, whose output has the translation as its data. `script.js` translates and loads scripts.
+// call, whose output has the translation as its data, or `{ error: { message, file, line, column } }` if the script has a
+// syntax error. For the config `{ describe: script }`, the data is what `describe.js` says of the script. `script.js`
+// translates and loads scripts.
 
 import * as sdk from "@strata/action";
 import script from "strata:interpreter/script@0.1.0";
 import { register } from "../src/trace.js";
+import { describe } from "./describe.js";
 import { load, locator, translate, whenSettled } from "./script.js";
 
 const { Failure, action, codeBlock } = sdk;
@@ -41,10 +44,26 @@ const method = (name) => (cx) =>
 
 const runScript = method("run");
 
-/** Runs a script, or translates one. */
+/** Returns the translation of a script, or the syntax error that it has. */
+function translateScript({ name, text }) {
+  try {
+    return translate(name, text);
+  } catch (error) {
+    if (error.syntaxError === undefined) throw error;
+    return { error: error.syntaxError };
+  }
+}
+
+/** Returns what a script says of itself, or a promise of it. */
+const describeScript = ({ text, translation }) =>
+  describe(text, () => load(translation.code, { sdk, cx: undefined, lineReached: () => {} }));
+
+/** Runs a script, or translates or describes one. */
 function run(cx) {
-  const { translate: given } = cx.config;
-  return given === undefined ? runScript(cx) : { data: translate(given.name, given.text) };
+  const { translate: untranslated, describe: undescribed } = cx.config;
+  if (untranslated !== undefined) return { data: translateScript(untranslated) };
+  if (undescribed !== undefined) return whenSettled(describeScript(undescribed), (data) => ({ data }));
+  return runScript(cx);
 }
 
 export default action({ run, plan: method("plan"), choose: method("choose") });

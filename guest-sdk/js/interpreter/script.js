@@ -14,7 +14,8 @@ import { reportLines } from "./lines.js";
 const SDK = "@strata/action";
 const HEAD = '(function* ($import, $export, $drive, $seen, $reached, cx) { "use strict"; ';
 const TAIL = "\n})";
-const OPTIONS = {
+/** How scripts are parsed. */
+export const OPTIONS = {
   ecmaVersion: 2023,
   sourceType: "module",
   allowReturnOutsideFunction: true,
@@ -83,7 +84,7 @@ function drive(generator, first) {
 /**
  * Translates a script to code that the engine can evaluate, for `load`. The result can be represented in JSON, and
  * depends only on the parameters. Throws a Failure if the script has a syntax error or uses something that is not
- * supported.
+ * supported, with its position as `syntaxError`.
  */
 export function translate(name, source) {
   const text = withoutMarks(source);
@@ -115,12 +116,14 @@ export function locator(name, source, { code, kept }) {
 }
 
 /** Returns a script without a byte order mark, which is not part of it, and with a comment for `#!`. */
-function withoutMarks(source) {
+export function withoutMarks(source) {
   return source.replace(/^\uFEFF/, "").replace(/^#!/, "//");
 }
 
 function refused(name, { line, column }, why) {
-  return new Failure("error", `SyntaxError: ${why}\n    at ${name}:${line}:${column + 1}`);
+  const message = `SyntaxError: ${why}`;
+  const failure = new Failure("error", `${message}\n    at ${name}:${line}:${column + 1}`);
+  return Object.assign(failure, { syntaxError: { message, file: name, line, column: column + 1 } });
 }
 
 /** Replaces imports and exports. */

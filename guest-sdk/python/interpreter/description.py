@@ -24,8 +24,10 @@ def describe(text: str, load: Callable[[], dict[str, exports.Export]]) -> dict[s
     """
     tree = ast.parse(text)
     comment = ast.get_docstring(tree) or _first_comment(text)
-    shown = {"description": exports.summary(comment), "needs": [], "exports": ["action"]}
-    if not _marks_functions(tree):
+    functions = _marked_functions(tree)
+    docs = [ast.get_docstring(function) for function, mark in functions if mark == "action"]
+    shown = {"description": exports.summary(*docs, comment), "needs": [], "exports": ["action"]}
+    if not functions:
         return shown
     try:
         marked = load()
@@ -35,7 +37,6 @@ def describe(text: str, load: Callable[[], dict[str, exports.Export]]) -> dict[s
             "input_schema": action.input_schema,
             "output_schema": action.output_schema,
             "needs": action.needs,
-            "description": exports.summary(action.function.__doc__, comment),
         }
     except (Exception, SystemExit) as problem:
         return {**shown, "exports": None, "problem": faults.describe(problem)[1].partition("\n")[0]}
@@ -54,8 +55,11 @@ def _first_comment(text: str) -> str:
     return "\n".join(lines)
 
 
-def _marks_functions(tree: ast.Module) -> bool:
-    """Return whether a script marks functions with decorators of the SDK. Other scripts act when they are run."""
+def _marked_functions(tree: ast.Module) -> list[tuple[ast.FunctionDef, str]]:
+    """Return the functions that are marked with decorators of the SDK, and the names of these.
+
+    A script without such functions acts when it is run.
+    """
     marks = {
         alias.asname or alias.name: alias.name
         for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module == _SDK
@@ -64,12 +68,13 @@ def _marks_functions(tree: ast.Module) -> bool:
     if "*" in marks:
         marks |= {name: name for name in _MARKS}
     functions = (node for node in tree.body if isinstance(node, ast.FunctionDef))
-    return any(_is_mark(decorator, marks) for function in functions for decorator in function.decorator_list)
+    found = ((function, _mark(decorator, marks)) for function in functions for decorator in function.decorator_list)
+    return [(function, mark) for function, mark in found if mark in _MARKS]
 
 
-def _is_mark(decorator: ast.expr, marks: dict[str, str]) -> bool:
+def _mark(decorator: ast.expr, marks: dict[str, str]) -> str | None:
+    """Return the name of a decorator in the SDK, if it is one of the SDK. `marks` has the names that a script imports."""
     called = decorator.func if isinstance(decorator, ast.Call) else decorator
     if isinstance(called, ast.Attribute):
-        # Of the imported SDK.
-        return called.attr in _MARKS
-    return isinstance(called, ast.Name) and marks.get(called.id) in _MARKS
+        return called.attr
+    return marks.get(called.id) if isinstance(called, ast.Name) else None

@@ -1,4 +1,7 @@
-"""Answers the incoming messages as its `instruction` says."""
+"""Answers the incoming messages as its `instruction` says.
+
+A model may read the first paragraph to choose the action.
+"""
 
 from dataclasses import dataclass
 

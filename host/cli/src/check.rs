@@ -22,6 +22,7 @@ pub(super) fn check(args: &CheckArgs, printer: &Printer) -> Result<u8, CommandFa
     });
     drop(progress);
     let components = components?;
+    let undescribed = components.description_warnings(&definition);
     components.services(&definition, sandbox, HiddenStorage::default())?;
     for cut in definition.describe_reductions() {
         printer.note(cut);
@@ -30,6 +31,7 @@ pub(super) fn check(args: &CheckArgs, printer: &Printer) -> Result<u8, CommandFa
     for doubt in warnings(&definition)
         .iter()
         .chain(&unwatched_idea(&definition))
+        .chain(&undescribed)
     {
         warning_count += 1;
         printer.warn(doubt);

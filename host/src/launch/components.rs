@@ -98,6 +98,11 @@ impl Components {
             .collect()
     }
 
+    /// Returns warnings about what components do not say of themselves.
+    pub fn description_warnings(&self, definition: &Definition) -> Vec<String> {
+        tools::description_warnings(definition, &self.loaded, &self.tool_roles)
+    }
+
     /// Returns the schema that the component in a slot declares for its arguments as a tool.
     pub(super) fn input_schema(&self, slot: Slot) -> Option<&str> {
         self.loaded.get(&slot)?.manifest.input_schema.as_deref()

@@ -27,6 +27,7 @@ use crate::driver::{Driver, DriverError, Journal, LineListener, StopSignal};
 use crate::manifest::Definition;
 use crate::manifest::operator::OperatorPolicy;
 use crate::plugin::CompiledSchema;
+use crate::plugin::script::is_script;
 use crate::sandbox::{HiddenStorage, WasmSandbox};
 use crate::services::models::StreamObserverFactory;
 use crate::storage::{Durability, FIRST_LINE, Lease, MemoryLease};
@@ -161,15 +162,14 @@ fn team_file(trial: &Trial) -> Result<String, LaunchError> {
     if !trial.llm.is_empty() {
         push_lines(&mut text, "[llm]", "--llm", &trial.llm)?;
     }
-    let is_skill = trial.component.contains('@') && !Path::new(&trial.component).exists();
-    let (key, name) = match is_skill {
-        true => ("skill", trial.component.split('@').next()),
-        false => (
-            "component",
-            Path::new(&trial.component)
-                .file_stem()
-                .and_then(|s| s.to_str()),
-        ),
+    let path = Path::new(&trial.component);
+    let file_name = || path.file_stem().and_then(|stem| stem.to_str());
+    let (key, name) = if trial.component.contains('@') && !path.exists() {
+        ("skill", trial.component.split('@').next())
+    } else if is_script(path) && !path.is_dir() {
+        ("script", file_name())
+    } else {
+        ("component", file_name())
     };
     text.push_str(&format!(
         "[[role]]\nname = \"{ROLE_NAME}\"\nwatch = [\"UserRequirement\"]\n[[role.action]]\nname = {}\n{key} = {}\n",

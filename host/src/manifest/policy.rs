@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use strata_core::record::id::{Digest, Slot, SlotKind};
@@ -11,6 +11,7 @@ use strata_core::team::RetryPolicy;
 
 use super::Definition;
 use super::grants::{self, GrantLine};
+use crate::build::{self, SourceUse};
 use crate::display_path::display_path;
 use crate::plugin::{Grants, Limits};
 use crate::units::{format_duration, format_size};
@@ -26,6 +27,9 @@ pub struct PolicyRow {
     pub slot: String,
     /// The component's file.
     pub component: PathBuf,
+    /// How the source in a directory is run: what becomes of it, and why. `None` for a file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
     /// The exported function that is called; `None` for the handler.
     pub function: Option<String>,
     /// Its SHA-256, where it is known.
@@ -75,6 +79,7 @@ fn policy_row(definition: &Definition, slot: Slot, digest: Option<&Digest>) -> P
         action: action.map(|action| action.name.clone()),
         slot: team.slot_name(slot),
         component: plugin.component.clone(),
+        source: describe_source(&plugin.component),
         function: plugin.function.clone(),
         digest: digest.map(|digest| digest.0.clone()),
         limits: plugin.limits.clone(),
@@ -91,6 +96,20 @@ fn policy_row(definition: &Definition, slot: Slot, digest: Option<&Digest>) -> P
     }
 }
 
+/// Describes how the source in a directory is run. Returns `None` for a file.
+fn describe_source(component: &Path) -> Option<String> {
+    if !component.is_dir() {
+        return None;
+    }
+    Some(match build::source_use(component) {
+        Ok(SourceUse::Interpreted { .. }) => "interpreted; needs no build".into(),
+        Ok(SourceUse::Built {
+            because: Some(because),
+        }) => format!("built, because {because}"),
+        Ok(SourceUse::Built { because: None }) | Err(_) => "built".into(),
+    })
+}
+
 /// Renders the policy as text for people.
 pub fn render(rows: &[PolicyRow]) -> String {
     let blocks: Vec<String> = rows.iter().map(render_row).collect();
@@ -105,6 +124,9 @@ fn render_row(row: &PolicyRow) -> String {
     };
     let limits = &row.limits;
     line("component", display_path(&row.component));
+    if let Some(source) = &row.source {
+        line("source", source.clone());
+    }
     if let Some(function) = &row.function {
         line("function", function.clone());
     }

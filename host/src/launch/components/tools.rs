@@ -60,6 +60,56 @@ pub(super) fn describe_tools(
     roles
 }
 
+/// Returns warnings about tools of which a model is told too little, and about scripts that cannot be
+/// described, for which the team file has to say more.
+pub(super) fn description_warnings(
+    definition: &Definition,
+    loaded: &BTreeMap<Slot, ComponentInfo>,
+    roles: &BTreeMap<RoleId, Arc<ToolRole>>,
+) -> Vec<String> {
+    let mut warnings = Vec::new();
+    for (slot, info) in loaded {
+        if let Some(problem) = &info.description_problem {
+            let name = definition.team.slot_name(*slot);
+            warnings.push(format!(
+                "the script of `{name}` cannot be described completely, so its `config` and its arguments are not \
+                 checked: {problem}"
+            ));
+        }
+    }
+    for (id, role) in roles {
+        let tools = definition.team.role(*id).tool_loop();
+        let known = tools.map_or(&[][..], |tools| &tools.tools);
+        for (tool, known) in role.tools.iter().zip(known) {
+            let ToolRef::Action(action) = known.target.tool else {
+                continue;
+            };
+            let slot = Slot {
+                role: *id,
+                kind: SlotKind::Action(action),
+            };
+            let name = definition.team.slot_name(slot);
+            if tool
+                .description
+                .as_deref()
+                .is_none_or(|text| text.trim().is_empty())
+            {
+                warnings.push(format!(
+                    "the tool `{name}` has no description, so a model knows only its name; add a docstring or a comment \
+                     to its source, or `description`"
+                ));
+            }
+            if tool.input_schema.is_none() {
+                warnings.push(format!(
+                    "the tool `{name}` declares no arguments, so a model does not know which there are; declare their \
+                     types in its source, or name a schema with `input_schema`"
+                ));
+            }
+        }
+    }
+    warnings
+}
+
 fn compile(text: &str, plugin: Option<&Plugin>) -> Result<CompiledSchema, String> {
     let mut schema = parse_untrusted(text).map_err(|error| error.to_string())?;
     if let Some(plugin) = plugin.filter(|plugin| plugin.function.is_some()) {
