@@ -25,6 +25,16 @@ pub fn display_path(path: &Path) -> String {
     }
 }
 
+/// Returns a path relative to the current directory if it is below it.
+pub fn relative_path(path: &Path) -> String {
+    let here = std::env::current_dir().unwrap_or_default();
+    let path = PathBuf::from(display_path(path));
+    path.strip_prefix(&here)
+        .unwrap_or(&path)
+        .display()
+        .to_string()
+}
+
 /// Returns the absolute form of a path. A path that has none is returned as it is.
 pub fn absolute_path(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf())

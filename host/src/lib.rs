@@ -98,6 +98,7 @@ pub mod units;
 mod user;
 pub mod view;
 mod wait;
+pub mod wording;
 pub mod worker;
 
 pub use driver::WhenIdle;

@@ -57,7 +57,7 @@ const HOST_LAYERS: &[&[&str]] = &[
     &["manifest"],
     &["driver", "graph"],
     // What is loaded is shown, and what is shown is loaded.
-    &["launch", "replay", "report", "view"],
+    &["launch", "replay", "report", "view", "wording"],
     &["doctor", "live", "worker"],
 ];
 

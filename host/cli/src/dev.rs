@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use strata_core::record::event::Status;
 use strata_core::record::fault::FaultKind;
 use strata_host::clock::now_ms;
+use strata_host::display_path::relative_path;
 use strata_host::driver::LineListener;
 use strata_host::launch::{
     DevelopOutcome, DevelopRound, LaunchError, RunHandle, TeamInputs, develop, development_storage,
@@ -27,7 +28,7 @@ use super::reporter::Reporter;
 use super::run::{EventListener, block_on_run, event_listener, report_notes, run_with_prompt};
 use super::signals::Signals;
 use super::watch::{ChangedFiles, FileWatcher, storage_written};
-use super::{CommandFailure, Printer, display_relative_path, exit_code, pluralize};
+use super::{CommandFailure, Printer, exit_code, pluralize};
 
 /// The maximum number of changed files that are named.
 const MAX_NAMED_FILES: usize = 3;
@@ -126,7 +127,7 @@ async fn run_rounds(args: &DevArgs, printer: &Printer) -> Result<u8, CommandFail
             },
         };
         let what = change.as_ref().map_or_else(
-            || format!("`{}`", display_relative_path(storage.path())),
+            || format!("`{}`", relative_path(storage.path())),
             describe_change,
         );
         printer.note(format_args!("\n{what} changed"));
@@ -139,10 +140,7 @@ impl Session {
         let what = match self.watch.count() {
             // The files of a team are not known until its team file can be read.
             _ if !args.team.exists() => {
-                format!(
-                    "waiting for `{}` to be there",
-                    display_relative_path(&args.team)
-                )
+                format!("waiting for `{}` to be there", relative_path(&args.team))
             }
             count => format!("watching {} for changes", pluralize(count as u64, "file")),
         };
@@ -307,7 +305,7 @@ fn describe_change(change: &ChangedFiles) -> String {
         .files
         .iter()
         .take(MAX_NAMED_FILES)
-        .map(|file| format!("`{}`", display_relative_path(file)))
+        .map(|file| format!("`{}`", relative_path(file)))
         .collect();
     let more = change.files.len().saturating_sub(MAX_NAMED_FILES);
     names.extend((more > 0).then(|| format!("{more} more")));

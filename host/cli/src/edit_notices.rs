@@ -3,10 +3,11 @@
 
 use std::path::Path;
 
+use strata_host::display_path::relative_path;
 use strata_host::launch::edited_team_file;
 use strata_host::storage::StorageLocation;
 
-use super::{Printer, display_relative_path, recover_args, shell_path};
+use super::{Printer, recover_args, shell_path};
 
 /// Warns if `team.json` was edited, in commands that read the saved state.
 pub(super) fn warn_if_edited(location: &StorageLocation, printer: &Printer) {
@@ -34,10 +35,7 @@ pub(super) fn note_edited_team_file(
     let Ok(Some(file)) = edited_team_file(location) else {
         return;
     };
-    let (file, resume) = (
-        display_relative_path(&file),
-        recover_args(location.path(), policy),
-    );
+    let (file, resume) = (relative_path(&file), recover_args(location.path(), policy));
     let word = shell_path(Path::new(&file));
     printer.note(format_args!(
         "`{file}` has changed since; `strata-host run {word} {resume}` uses it"

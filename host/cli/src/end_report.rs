@@ -9,15 +9,15 @@ use strata_host::launch::RunHandle;
 use strata_host::view::{
     EndedRun, ExhaustedBudget, RunEnding, SuggestedCommand, UndeliveredMessage,
 };
+use strata_host::wording::{ResumeTrigger, commented_arguments, commented_command, shell_command};
 
 use super::database::describe_runs;
-use super::fault_report::{ResumeTrigger, list_finished, report_fault, write_section};
+use super::fault_report::{list_finished, report_fault, write_section};
 use super::joins::{describe_held, describe_missing};
 use super::pluralize;
 use super::printer::{ATTENTION, FAILURE, FAINT, Printer, SUCCESS};
 use super::requests::describe_requests;
 use super::sanitize::sanitize_line;
-use super::suggested_command::{commented_arguments, commented_command, shell_command};
 
 /// Renders the ending of a run.
 pub(super) struct EndReport {

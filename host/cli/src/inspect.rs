@@ -17,6 +17,7 @@ use strata_host::view::{
     ActionCost, HolderState, JoinView, MessageView, OpenFault, RoleActivity, RunSummary, WorkKind,
     WorkState,
 };
+use strata_host::wording::{commented_command, shell_command};
 
 use action::InspectedAction;
 use table::TextTable;
@@ -26,7 +27,6 @@ use super::files::describe_files;
 use super::joins::describe_join;
 use super::printer::DocumentText;
 use super::requests::describe_requests;
-use super::suggested_command::{commented_command, shell_command};
 use super::{CommandFailure, InspectArgs, Printer, pluralize, preview, shell_path, shell_word};
 
 /// The maximum number of characters shown of a role's last output.

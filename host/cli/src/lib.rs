@@ -49,7 +49,6 @@ mod send;
 mod signals;
 mod skill;
 mod submit;
-mod suggested_command;
 mod trial;
 mod watch;
 mod worker;
@@ -58,12 +57,12 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use strata_host::children;
-use strata_host::display_path::display_path;
 use strata_host::driver::Halt;
 use strata_host::excerpt::excerpt;
 use strata_host::shell::{shell_path, shell_word};
 use strata_host::telemetry::SpanExport;
 use strata_host::view::resume_arguments;
+use strata_host::wording::shell_arguments;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer};
@@ -74,7 +73,6 @@ use args::{
 };
 use failure::{CommandFailure, exit_code};
 use printer::{LogWriter, Printer};
-use suggested_command::shell_arguments;
 
 /// Runs the command given by the arguments of the process, and returns its exit code.
 pub fn main() -> ExitCode {
@@ -222,16 +220,6 @@ fn pluralize(n: impl Into<u64>, what: &str) -> String {
     } else {
         format!("{n} {what}s")
     }
-}
-
-/// Returns a path for display: relative to the current directory if it is below it.
-fn display_relative_path(path: &Path) -> String {
-    let here = std::env::current_dir().unwrap_or_default();
-    let path = PathBuf::from(display_path(path));
-    path.strip_prefix(&here)
-        .unwrap_or(&path)
-        .display()
-        .to_string()
 }
 
 /// Returns at most the first `most` characters of a text, on one line and without control

@@ -5,9 +5,10 @@ use strata_core::record::json::Json;
 use strata_host::launch::{Trial, TrialRun, prepare_trial};
 use strata_host::manifest::operator::in_force;
 use strata_host::view::TrialResult;
+use strata_host::wording::ResumeTrigger;
 
 use super::args::TryArgs;
-use super::fault_report::{ResumeTrigger, report_fault};
+use super::fault_report::report_fault;
 use super::live_view::LiveView;
 use super::printer::{ATTENTION, Verbosity};
 use super::progress::ProgressDisplay;

@@ -11,10 +11,10 @@ use strata_core::team::React;
 use strata_host::storage::team_json;
 use strata_host::suggest::suggest;
 use strata_host::view::{ActionFault, ActionView, HolderState, last_output};
+use strata_host::wording::shell_command;
 
 use super::{describe_activity, pluralize};
 use crate::fault_report::{describe_host_call, write_section};
-use crate::suggested_command::shell_command;
 use crate::{CommandFailure, Printer};
 
 /// Returns the names of existing actions, as many as fit into a message.

@@ -1,14 +1,13 @@
-//! Renders suggested commands, quoted so that a shell interprets a copied command as intended.
+//! Suggested commands as text, quoted so that a shell interprets a copied command as intended.
 
 use std::path::Path;
 
-use strata_host::shell::single_quoted;
-use strata_host::view::{CommandArgument, SuggestedArguments, SuggestedCommand};
-
-use super::{display_relative_path, shell_path, shell_word};
+use crate::display_path::relative_path;
+use crate::shell::{shell_path, shell_word, single_quoted};
+use crate::view::{CommandArgument, SuggestedArguments, SuggestedCommand};
 
 /// Returns a command for a shell, without its comment.
-pub(super) fn shell_command(command: &SuggestedCommand) -> String {
+pub fn shell_command(command: &SuggestedCommand) -> String {
     format!(
         "{} {}",
         command.program,
@@ -17,12 +16,12 @@ pub(super) fn shell_command(command: &SuggestedCommand) -> String {
 }
 
 /// Returns a command for a shell, followed by its comment if it has one.
-pub(super) fn commented_command(command: &SuggestedCommand) -> String {
+pub fn commented_command(command: &SuggestedCommand) -> String {
     add_comment(shell_command(command), command.comment.as_deref())
 }
 
 /// Returns arguments for a shell, followed by their comment if they have one.
-pub(super) fn commented_arguments(suggested: &SuggestedArguments) -> String {
+pub fn commented_arguments(suggested: &SuggestedArguments) -> String {
     let text = shell_arguments(&suggested.arguments);
     add_comment(text, suggested.comment.as_deref())
 }
@@ -35,7 +34,7 @@ fn add_comment(text: String, comment: Option<&str>) -> String {
 }
 
 /// Returns arguments for a shell, separated by spaces.
-pub(super) fn shell_arguments(arguments: &[CommandArgument]) -> String {
+pub fn shell_arguments(arguments: &[CommandArgument]) -> String {
     let words: Vec<String> = arguments.iter().map(shell_argument).collect();
     words.join(" ")
 }
@@ -44,7 +43,7 @@ fn shell_argument(argument: &CommandArgument) -> String {
     match argument {
         CommandArgument::Word(text) => shell_word(text),
         CommandArgument::Path(path) => shell_path(path),
-        CommandArgument::TeamFile(path) => shell_path(Path::new(&display_relative_path(path))),
+        CommandArgument::TeamFile(path) => shell_path(Path::new(&relative_path(path))),
         CommandArgument::Placeholder(text) => text.clone(),
         CommandArgument::Template(text) => single_quoted(text),
         CommandArgument::Assignment { name, placeholder } => {
