@@ -12,6 +12,7 @@ use strata_core::record::event::{AttemptEvent, Event, Status};
 use strata_core::record::fault::{Fault, FaultKind};
 use strata_core::record::id::{ActionId, Digest, RoleId, RunId, Slot, SlotKind};
 use strata_core::record::message::{Draft, Message};
+use strata_core::record::shape::DeliveryMode;
 use strata_core::state::environment::Environment;
 use strata_core::team::{
     Action, ExternalEnvironment, OnFault, Policy, React, RetryPolicy, Role, Team,
@@ -150,6 +151,7 @@ fn role(name: &str, watch: &str, actions: &[&str]) -> Role {
         addresses: Vec::new(),
         model: None,
         react: React::ByOrder,
+        deliver: DeliveryMode::Batch,
         actions: actions
             .iter()
             .map(|name| Action {
