@@ -82,7 +82,7 @@ fn a_report_contains_everything_of_a_team_that_failed_was_resumed_and_forked() {
     let place = place();
     place.host(&["fork", "store", "--at", "main-1"]).expect(0);
     let page = report(&place, "store");
-    let safe = "reply &lt;/script&gt;&lt;script&gt;document.title=&#39;taken&#39;";
+    let safe = "reply &lt;/script&gt;&lt;script&gt;document.title='taken'&lt;/script&gt;";
     // The fault with its stack, and that it is fixed; what stopped and continued; the call and the
     // saved costs; the question; a dead letter; states of both lineages.
     let fault = [
@@ -99,7 +99,7 @@ fn a_report_contains_everything_of_a_team_that_failed_was_resumed_and_forked() {
         "By model",
         "scripted",
         "really?",
-        " answered, ",
+        "</b> answered ",
     ];
     let rest = [
         "there is no role or alias Nobody",
@@ -167,7 +167,7 @@ fn a_report_begins_with_the_result_and_draws_messages_without_a_route() {
         &page,
         &[
             "edge conditional chosen",
-            ">2 messages</text>",
+            ">2 times</text>",
             ">chosen at run time</text>",
         ],
     );
@@ -193,7 +193,7 @@ fn a_failed_run_is_shown_at_its_newest_checkpoint() {
     assert_contains(
         &page,
         &[
-            &format!("<details id=\"s-{newest}\" class=\"state\" open>"),
+            &format!("<details class=\"state\" id=\"s-{newest}\" open>"),
             "at each checkpoint.",
         ],
     );
@@ -206,7 +206,7 @@ fn a_report_of_a_checkpoint_contains_what_happened_before_it() {
     let page = report(&place, "store@main-0");
     assert_contains(
         &page,
-        &["checkpoint <code>main-0</code>", "id=\"messages\""],
+        &["checkpoint <code>main-0</code>", "id=\"activity\""],
     );
     assert!(!page.contains("probe::misbehaviour::misbehave"));
     let ended = place.host(&["report", "store@main-77"]).expect(2);
@@ -222,7 +222,7 @@ fn a_report_of_team_json_alone_contains_the_state() {
         &page,
         &[
             "Only a <code>team.json</code> was there",
-            "id=\"messages\"",
+            "id=\"activity\"",
             "paid",
             "log/k",
         ],
@@ -301,4 +301,175 @@ fn a_browser_shows_a_report_and_runs_no_foreign_script() {
     ));
     // The page is not empty.
     assert!(place.read("page.png").len() > 30_000);
+}
+
+/// Returns the part of a page from the beginning of a section to its end.
+fn section<'a>(page: &'a str, id: &str) -> &'a str {
+    let start = page
+        .find(&format!("<section id=\"{id}\""))
+        .unwrap_or_else(|| panic!("no {id}"));
+    let end = page[start..].find("</section>").unwrap();
+    &page[start..start + end]
+}
+
+#[test]
+fn a_run_that_waits_shows_the_question_and_both_commands_as_no_failure() {
+    let place = Workspace::with(
+        r#"
+schema = "strata.team/1"
+[team]
+name = "asking"
+idea = "go"
+[[role]]
+name = "A"
+watch = ["UserRequirement"]
+[[role.action]]
+name = "Ask"
+component = "probe.wasm"
+config = { steps = [{ ask = "shall I <b>go</b>?", choices = ["now", "later"] }] }
+"#,
+    );
+    place.run().expect(4);
+    let page = report(&place, "store");
+    let status = section(&page, "attention");
+    assert_contains(
+        status,
+        &[
+            "class=\"panel held\"",
+            "? waiting for a person",
+            "shall I &lt;b&gt;go&lt;/b&gt;?",
+            "<code>now</code> <code>later</code>",
+            "strata-host answer store 'ask-0-0-0-0=ANSWER'",
+            "strata-host run --recover_path store",
+        ],
+    );
+    assert!(!status.contains("bad"), "{status}");
+}
+
+#[test]
+fn a_failed_run_shows_the_advice_and_the_commands_that_run_printed() {
+    let place = Workspace::with(&team());
+    place.write("replies.toml", "[[reply]]\ntext = \"r\"\n");
+    let printed = place.run().expect(3).stderr;
+    let page = report(&place, "store");
+    let status = section(&page, "attention");
+    assert_contains(
+        status,
+        &[
+            "class=\"panel bad\"",
+            "<b>Trapper.Trap</b>",
+            "How to fix it",
+        ],
+    );
+    for command in [
+        "strata-host run team.toml --recover_path store",
+        "strata-host run --recover_path store --component Trapper.Trap=FIXED.wasm",
+        "strata-host answer store 'ask-0-0-0-0=ANSWER'",
+    ] {
+        assert!(printed.contains(command), "{printed}");
+        assert!(
+            status.contains(&format!("<code>{command}</code>")),
+            "{command}\n{status}"
+        );
+    }
+    // The stack is where the advice is, and the activity leads to it.
+    assert_eq!(page.matches("probe::misbehaviour::misbehave").count(), 1);
+    assert_contains(section(&page, "activity"), &["href=\"#fault-0\""]);
+    // A report of an earlier state says that it is one.
+    let earlier = report(&place, "store@main-0");
+    assert_contains(section(&earlier, "attention"), &["An earlier state"]);
+    assert!(!earlier.contains("--recover_path"));
+}
+
+/// A role whose model calls three tools at the same time and then one that a person has to approve.
+const TOOLS: &str = r#"
+schema = "strata.team/1"
+[team]
+name = "tools"
+idea = "go"
+[llm]
+provider = "scripted"
+replies = "replies.toml"
+price = { input = 10.0, output = 10.0 }
+[[role]]
+name = "Desk"
+watch = ["UserRequirement"]
+react = "tools"
+[[role.action]]
+name = "measure"
+component = "probe.wasm"
+config = { steps = [{ sleep = "50ms" }, { say = "{\"town\":\"Aalborg\",\"degrees\":[12,13]}" }] }
+[[role.action]]
+name = "publish"
+component = "probe.wasm"
+approve = true
+[[role]]
+name = "Reader"
+watch = ["Desk"]
+[[role.action]]
+name = "Read"
+component = "probe.wasm"
+config = { steps = [{ say = "{\"a\":1}", data = { a = 1 } }] }
+"#;
+
+const TOOL_REPLIES: &str = r#"
+[[reply]]
+turn = 0
+text = "all at once"
+input = 1000
+output = 1000
+tool_calls = [{ name = "measure", arguments = { n = 1 } }, { name = "measure", arguments = { n = 2 } }]
+[[reply]]
+turn = 1
+tool_calls = [{ name = "publish", arguments = { body = "x" } }]
+[[reply]]
+turn = 2
+text = "done"
+"#;
+
+#[test]
+fn parallel_tools_have_lanes_and_each_thing_is_told_once() {
+    let place = Workspace::with(TOOLS);
+    place.write("replies.toml", TOOL_REPLIES);
+    place.run().expect(4);
+    let approve = [
+        "run",
+        "--recover_path",
+        "store",
+        "--answer",
+        "ask-0-0-1-0={\"approve\": true}",
+    ];
+    place.host(&approve).expect(0);
+    let page = report(&place, "store");
+    let timeline = section(&page, "timeline");
+    let (lanes, _) = timeline.split_once("</ul>").unwrap();
+    assert_eq!(
+        lanes.matches("<li class=\"further\">measure</li>").count(),
+        2,
+        "{lanes}"
+    );
+    let activity = section(&page, "activity");
+    assert_contains(
+        activity,
+        &[
+            "<code class=\"text\">{&quot;town&quot;: &quot;Aalborg&quot;, &quot;degrees&quot;: [12, 13]}</code>",
+            " answered ",
+            "answered after ",
+        ],
+    );
+    for once in ["all at once", ">done<", "may `Desk` call `publish`?"] {
+        assert_eq!(activity.matches(once).count(), 1, "{once}\n{activity}");
+    }
+    // The data of the message says what its text says.
+    assert!(!activity.contains(">data<"), "{activity}");
+    let picture = section(&page, "team");
+    assert_contains(
+        picture,
+        &[
+            "class=\"lock\"",
+            ">$0.0200</text>",
+            ">once</text>",
+            "edge\" d=",
+        ],
+    );
 }

@@ -1,7 +1,7 @@
 //! A team as a graph: the nodes are the idea, roles, joins, groups and the outside; the edges are
 //! what carries messages.
 //!
-//! This module defines the graph without its appearance. It is built from a team in `of_team`, and
+//! This module defines the graph without its appearance. It is built from a team in `from_team`, and
 //! rendered in `mermaid`, `dot` and `svg`. No component is opened for it.
 
 mod dot;
@@ -13,11 +13,15 @@ mod svg;
 mod tests;
 mod text;
 
+use std::collections::BTreeMap;
 use std::fmt;
 
+use strata_core::record::id::RoleId;
 use strata_core::team::Team;
 
-pub use observed::{Recipient, SentMessages};
+use crate::tools::ToolRole;
+
+pub use observed::{ObservedRun, Recipient, Sender};
 
 /// The largest number of edges. More are not readable as a picture, and without a bound a team in
 /// which every role watches every other would have billions.
@@ -48,7 +52,18 @@ pub struct GraphNode {
     /// A short remark about it; may be empty.
     pub note: String,
     /// The actions of a role.
-    pub actions: Vec<String>,
+    pub actions: Vec<GraphAction>,
+    /// What the role spent in a run; empty if it spent nothing or no run is drawn.
+    pub cost: String,
+}
+
+/// An action of a role.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GraphAction {
+    /// Its name in the team file.
+    pub name: String,
+    /// Whether a person has to approve each call of it.
+    pub needs_approval: bool,
 }
 
 /// The kind of a node.
@@ -82,6 +97,8 @@ pub struct GraphEdge {
     pub kind: EdgeKind,
     /// The lines of its label; may be empty.
     pub label: Vec<String>,
+    /// How often it was taken in a run; `None` if that is not known or no run is drawn.
+    pub taken: Option<usize>,
 }
 
 /// Whether messages are sent along an edge.
@@ -107,6 +124,8 @@ pub enum RenderFormat {
     Dot,
     /// An SVG image.
     Svg,
+    /// An SVG image without a title and a background, for a page that has both.
+    EmbeddedSvg,
 }
 
 /// Why a team cannot be drawn.
@@ -141,9 +160,12 @@ pub enum GraphError {
 }
 
 impl Graph {
-    /// Builds the graph of a team.
-    pub fn from_team(team: &Team) -> Result<Self, GraphError> {
-        from_team::build_graph(team)
+    /// Builds the graph of a team. `tool_roles` says which tools people have to approve.
+    pub fn from_team(
+        team: &Team,
+        tool_roles: &BTreeMap<RoleId, ToolRole>,
+    ) -> Result<Self, GraphError> {
+        from_team::build_graph(team, tool_roles)
     }
 
     /// Renders the graph in a format. The text ends with a line feed.
@@ -151,7 +173,8 @@ impl Graph {
         match format {
             RenderFormat::Mermaid => Ok(mermaid::render(self)),
             RenderFormat::Dot => Ok(dot::render(self)),
-            RenderFormat::Svg => svg::render(self),
+            RenderFormat::Svg => svg::render(self, svg::Frame::WithTitle),
+            RenderFormat::EmbeddedSvg => svg::render(self, svg::Frame::None),
         }
     }
 

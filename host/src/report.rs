@@ -10,12 +10,14 @@ mod gather;
 pub mod html;
 mod images;
 mod shorten;
+mod standing;
 mod state;
 #[cfg(test)]
 mod tests;
 
 use std::collections::BTreeMap;
 
+use strata_core::record::event::Status;
 use strata_core::record::money::Usd;
 use strata_core::record::work::CallKey;
 
@@ -23,15 +25,19 @@ use crate::storage::{CheckpointRow, LineageRow};
 use crate::view::JoinView;
 
 pub use bounded::{Excerpt, FirstAndNewest};
-pub use conversation::{ConversationEntry, NewsEntry, ToolCallEntry, TurnEntry};
+pub use conversation::{ConversationEntry, ToolCallEntry, ToolCallEntryOutcome, TurnEntry};
 pub use gather::ReportBuilder;
 pub use images::{EmbeddedImage, MessagePart};
+pub use standing::{RunContext, Standing};
 
 /// Everything that a report says about a run.
 #[derive(Debug)]
 pub struct Report {
     /// The team, and the status of its run.
     pub overview: RunOverview,
+    /// What keeps the run from going on, and the commands that continue it. `None` if the reported
+    /// state is an earlier one.
+    pub standing: Option<Standing>,
     /// The newest output that a role published.
     pub result: Option<PublishedOutput>,
     /// The team's graph as SVG, or the reason why it could not be drawn.
@@ -77,8 +83,8 @@ pub struct RunOverview {
     pub run: String,
     /// The idea that the team was started with.
     pub idea: Excerpt,
-    /// The run's status, spelled as in public events.
-    pub status: &'static str,
+    /// The run's status.
+    pub status: Status,
     /// The open step or, if none is open, the next one.
     pub step: u64,
     /// The name of the lineage.
@@ -92,8 +98,6 @@ pub struct RunOverview {
     /// When the first and the last of the reported events were recorded, in milliseconds since the
     /// epoch.
     pub span_ms: Option<(i64, i64)>,
-    /// The reasons why the run does not continue by itself, one line each.
-    pub stop_reasons: Vec<Excerpt>,
 }
 
 /// A message that a role published as the team's output.
@@ -182,6 +186,8 @@ pub struct AttemptEntry {
     pub digest: Option<String>,
     /// The result, or the reason for the failure.
     pub text: Excerpt,
+    /// The id of the message that its result became.
+    pub message: Option<String>,
     /// The cost of its host calls.
     pub cost: Usd,
     /// How many host calls it made, and how many were served from the journal.
@@ -246,8 +252,9 @@ pub struct MessageEntry {
     pub to: Option<Vec<String>>,
     /// Recipients that did not receive it, with reasons.
     pub undelivered: Vec<String>,
-    /// When it was sent, in milliseconds since the epoch, and by which step.
-    pub sent: Option<(i64, u64)>,
+    /// The event that sent it, counted from the first reported event; `None` if that is not among
+    /// the reported events.
+    pub event: Option<u64>,
     /// The content.
     pub text: Excerpt,
     /// The structured content.
@@ -290,12 +297,33 @@ pub struct HumanRequestEntry {
     pub id: String,
     /// The name of the role that asks.
     pub role: String,
+    /// The call that asks.
+    pub call: CallKey,
+    /// The name of the tool, if a tool call asks or is to be approved.
+    pub tool: Option<String>,
     /// The question.
     pub text: Excerpt,
+    /// The arguments of the tool call that is to be approved, if it is about one.
+    pub arguments: Option<Excerpt>,
+    /// The event that asked, counted from the first reported event.
+    pub event: u64,
     /// When it was asked, in milliseconds since the epoch.
     pub time_ms: i64,
-    /// Who answered, the answer, and when it was given in milliseconds since the epoch.
-    pub answer: Option<(String, Excerpt, i64)>,
+    /// The answer, if there is one.
+    pub answer: Option<HumanAnswerEntry>,
+}
+
+/// The answer to a request.
+#[derive(Clone, Debug)]
+pub struct HumanAnswerEntry {
+    /// Who gave it.
+    pub by: String,
+    /// The answer.
+    pub text: Excerpt,
+    /// The event, counted from the first reported event.
+    pub event: u64,
+    /// When it was given, in milliseconds since the epoch.
+    pub time_ms: i64,
 }
 
 /// What an action spent.

@@ -12,7 +12,8 @@ pub(super) fn graph(args: &GraphArgs, printer: &Printer) -> Result<u8, CommandFa
         GraphFormat::Dot => RenderFormat::Dot,
         GraphFormat::Svg => RenderFormat::Svg,
     };
-    let graph = Graph::from_team(&definition.team).and_then(|graph| graph.render(format));
+    let graph = Graph::from_team(&definition.team, &definition.tool_roles)
+        .and_then(|graph| graph.render(format));
     let text = graph.map_err(|error| CommandFailure::usage(error.to_string()))?;
     printer.print(text.trim_end());
     Ok(0)

@@ -10,9 +10,6 @@ use strata_host::storage::StorageLocation;
 use super::events_sink::ensure_not_input;
 use super::{CommandFailure, Printer, ReportArgs};
 
-/// The number of bytes by which a file is recognized as a report, which may be overwritten.
-const BEGINNING_BYTES: usize = "<!doctype html>\n<!-- strata-host report -->".len();
-
 pub(super) fn report(args: &ReportArgs, printer: &Printer) -> Result<u8, CommandFailure> {
     let report = gather(&args.path)?;
     let page = html::page(&report);
@@ -25,7 +22,7 @@ pub(super) fn report(args: &ReportArgs, printer: &Printer) -> Result<u8, Command
             };
             let output = OutputFile {
                 path: file,
-                beginning: &page.as_bytes()[..BEGINNING_BYTES.min(page.len())],
+                beginning: html::BEGINNING.as_bytes(),
                 time: WriteTime::AfterRun,
             };
             ensure_not_input("-o", output, &inputs)?;

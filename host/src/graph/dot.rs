@@ -65,7 +65,7 @@ fn attributes(node: &GraphNode) -> String {
     lines.extend(
         node.actions
             .iter()
-            .flat_map(|action| wrap(action, MAX_COLUMNS, usize::MAX)),
+            .flat_map(|action| wrap(&action.name, MAX_COLUMNS, usize::MAX)),
     );
     format!("label={}{look}", quote_label(&lines))
 }
@@ -78,7 +78,7 @@ fn edge_attributes(edge: &GraphEdge) -> String {
         EdgeKind::Tie => Some("style=dotted, arrowhead=none".to_owned()),
     };
     let lines: Vec<String> = edge
-        .label
+        .label_lines()
         .iter()
         .flat_map(|line| wrap(line, MAX_COLUMNS, usize::MAX))
         .collect();

@@ -9,10 +9,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use strata_core::record::id::RoleId;
 use strata_core::record::message::{IDEA_LABEL, TO_ALL, TO_NOBODY, TO_SELF};
 use strata_core::record::turn::ToolRef;
-use strata_core::team::{ExternalEnvironment, React, Role, Route, Team};
+use strata_core::team::{Action, ExternalEnvironment, React, Role, Route, Team};
 
 use super::text::sanitize;
-use super::{EdgeKind, Graph, GraphEdge, GraphError, GraphNode, MAX_EDGES, NodeId, NodeKind};
+use super::{
+    EdgeKind, Graph, GraphAction, GraphEdge, GraphError, GraphNode, MAX_EDGES, NodeId, NodeKind,
+};
+use crate::tools::ToolRole;
 
 /// The name of the idea's node.
 const IDEA_NODE_NAME: &str = "idea";
@@ -24,10 +27,15 @@ const DEFAULT_ARM_LABEL: &str = "default";
 const HANDOFF_LABEL: &str = "hands over";
 /// The label of an edge from a role to one that it calls as a tool.
 const ROLE_CALL_LABEL: &str = "calls";
+/// The label of such an edge if people have to approve each call.
+const APPROVAL_LABEL: &str = "if approved";
 
 /// Builds the graph of a team.
-pub fn build_graph(team: &Team) -> Result<Graph, GraphError> {
-    let mut drawing = GraphBuilder::new(team);
+pub fn build_graph(
+    team: &Team,
+    tool_roles: &BTreeMap<RoleId, ToolRole>,
+) -> Result<Graph, GraphError> {
+    let mut drawing = GraphBuilder::new(team, tool_roles);
     drawing.add_declared_nodes();
     drawing.add_watch_edges()?;
     for route in &team.routes {
@@ -43,6 +51,7 @@ pub fn build_graph(team: &Team) -> Result<Graph, GraphError> {
 
 struct GraphBuilder<'a> {
     team: &'a Team,
+    tool_roles: &'a BTreeMap<RoleId, ToolRole>,
     graph: Graph,
     /// The nodes by name, except for roles, which can also be referred to by aliases.
     nodes_by_name: BTreeMap<&'a str, NodeId>,
@@ -56,7 +65,7 @@ struct GraphBuilder<'a> {
 }
 
 impl<'a> GraphBuilder<'a> {
-    fn new(team: &'a Team) -> Self {
+    fn new(team: &'a Team, tool_roles: &'a BTreeMap<RoleId, ToolRole>) -> Self {
         let mut watchers: BTreeMap<&str, Vec<RoleId>> = BTreeMap::new();
         for id in team.role_ids() {
             for label in &team.role(id).watch {
@@ -65,6 +74,7 @@ impl<'a> GraphBuilder<'a> {
         }
         Self {
             team,
+            tool_roles,
             graph: Graph {
                 title: sanitize(&team.name),
                 ..Graph::default()
@@ -83,6 +93,7 @@ impl<'a> GraphBuilder<'a> {
             name: sanitize(name),
             note: sanitize(note),
             actions: Vec::new(),
+            cost: String::new(),
         };
         self.graph.nodes.push(node);
         NodeId(self.graph.nodes.len() - 1)
@@ -113,6 +124,7 @@ impl<'a> GraphBuilder<'a> {
             to,
             kind,
             label,
+            taken: None,
         });
         Ok(())
     }
@@ -121,13 +133,14 @@ impl<'a> GraphBuilder<'a> {
     fn add_declared_nodes(&mut self) {
         let team = self.team;
         self.add_node(NodeKind::Start, IDEA_NODE_NAME, "");
-        for role in &team.roles {
+        for (role, role_id) in team.roles.iter().zip(team.role_ids()) {
             let id = self.add_node(role_kind(role), &role.name, &role_note(role));
-            self.graph.nodes[id.0].actions = role
-                .actions
-                .iter()
-                .map(|action| sanitize(&action.name))
-                .collect();
+            let tools = self.approved_tools(role_id);
+            let to_action = |action: &Action| GraphAction {
+                name: sanitize(&action.name),
+                needs_approval: tools.contains(action.name.as_str()),
+            };
+            self.graph.nodes[id.0].actions = role.actions.iter().map(to_action).collect();
             self.roles.push(id);
         }
         for join in &team.joins {
@@ -139,6 +152,22 @@ impl<'a> GraphBuilder<'a> {
             let id = self.add_node(NodeKind::Group, name, "group");
             self.nodes_by_name.insert(name, id);
         }
+    }
+
+    /// Returns the tools of a role that people have to approve.
+    fn approved_tools(&self, id: RoleId) -> BTreeSet<&'a str> {
+        let known = self.team.role(id).tool_loop().into_iter();
+        let names = known.flat_map(|tools| tools.tools.iter().map(|tool| tool.name.as_str()));
+        let asked = self
+            .tool_roles
+            .get(&id)
+            .into_iter()
+            .flat_map(|role| &role.tools);
+        names
+            .zip(asked)
+            .filter(|(_, tool)| tool.approval.is_some())
+            .map(|(name, _)| name)
+            .collect()
     }
 
     /// Adds edges from the idea to the roles that watch its label, and from roles without routes to
@@ -229,6 +258,7 @@ impl<'a> GraphBuilder<'a> {
         let team = self.team;
         for from in team.role_ids() {
             let tools = team.role(from).tool_loop();
+            let approved = self.approved_tools(from);
             for tool in tools.iter().flat_map(|tools| &tools.tools) {
                 let (to, kind, label) = match tool.target.tool {
                     ToolRef::Handoff(to) => (to, EdgeKind::Conditional, HANDOFF_LABEL),
@@ -236,7 +266,11 @@ impl<'a> GraphBuilder<'a> {
                     ToolRef::Action(_) => continue,
                 };
                 let (from, to) = (self.roles[from.index()], self.roles[to.index()]);
-                self.add_edge(from, to, kind, &[label])?;
+                let approval = match approved.contains(tool.name.as_str()) {
+                    true => APPROVAL_LABEL,
+                    false => "",
+                };
+                self.add_edge(from, to, kind, &[label, approval])?;
             }
         }
         Ok(())

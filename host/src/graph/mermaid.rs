@@ -28,7 +28,8 @@ pub fn render(graph: &Graph) -> String {
 
 /// Returns the declaration of a node, with the shape of its kind.
 fn node_declaration(id: NodeId, node: &GraphNode) -> String {
-    let lines = [&node.name, &node.note].into_iter().chain(&node.actions);
+    let actions = node.actions.iter().map(|action| &action.name);
+    let lines = [&node.name, &node.note].into_iter().chain(actions);
     let text = quote_lines(lines.filter(|line| !line.is_empty()));
     match node.kind {
         NodeKind::Start => format!("{id}(({text}))"),
@@ -48,9 +49,10 @@ fn edge_declaration(edge: &GraphEdge) -> String {
         EdgeKind::Conditional | EdgeKind::Chosen => "-.->",
         EdgeKind::Tie => "---",
     };
-    match edge.label.is_empty() {
+    let label = edge.label_lines();
+    match label.is_empty() {
         true => format!("{from} {line} {to}"),
-        false => format!("{from} {line}|{}| {to}", quote_lines(edge.label.iter())),
+        false => format!("{from} {line}|{}| {to}", quote_lines(label.iter())),
     }
 }
 

@@ -17,6 +17,8 @@ use super::{EdgeKind, Graph, GraphEdge, GraphError, GraphNode, NodeKind};
 
 /// The margin around the drawing.
 const MARGIN: f64 = 28.0;
+/// The margin without a frame: room for the lines.
+const EMBEDDED_MARGIN: f64 = 4.0;
 /// The height that the title takes above the drawing.
 const HEADER: f64 = 44.0;
 /// The baseline of the title.
@@ -26,14 +28,27 @@ const TITLE_COLUMNS: usize = 60;
 
 const CSS: &str = include_str!("svg/style.css");
 
+/// What is drawn around a graph.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Frame {
+    /// A background and the title.
+    WithTitle,
+    /// Nothing.
+    None,
+}
+
 /// Draws a graph.
-pub fn render(graph: &Graph) -> Result<String, GraphError> {
+pub fn render(graph: &Graph, frame: Frame) -> Result<String, GraphError> {
     let cards: Vec<Card> = graph.nodes.iter().map(Card::for_node).collect();
     let labels: Vec<Card> = graph.edges.iter().map(Card::for_edge_label).collect();
     let placed = layout::lay_out(graph, &cards, &labels)?;
     let title = super::text::wrap(&graph.title, TITLE_COLUMNS, 1).concat();
-    let wide = placed.width.max(estimate_width(&title, TextStyle::Title)) + 2.0 * MARGIN;
-    let high = placed.height + HEADER + 2.0 * MARGIN;
+    let (margin, header, title_width) = match frame {
+        Frame::WithTitle => (MARGIN, HEADER, estimate_width(&title, TextStyle::Title)),
+        Frame::None => (EMBEDDED_MARGIN, 0.0, 0.0),
+    };
+    let wide = placed.width.max(title_width) + 2.0 * margin;
+    let high = placed.height + header + 2.0 * margin;
 
     let mut svg = Svg::default();
     svg.push_line(format_args!(
@@ -47,17 +62,19 @@ pub fn render(graph: &Graph) -> Result<String, GraphError> {
          markerHeight=\"9\" markerUnits=\"userSpaceOnUse\" orient=\"auto\"><path class=\"arrow\" d=\"M0 0.8 10 5 0 \
          9.2z\"/></marker></defs>"
     ));
-    svg.push_line(format_args!(
-        "<rect class=\"page\" width=\"100%\" height=\"100%\" rx=\"8\"/>"
-    ));
-    svg.push_line(format_args!(
-        "<text class=\"title\" x=\"{MARGIN}\" y=\"{TITLE_BASELINE}\">{}</text>",
-        escape(&title)
-    ));
-    let left = MARGIN + (wide - 2.0 * MARGIN - placed.width) / 2.0;
+    if frame == Frame::WithTitle {
+        svg.push_line(format_args!(
+            "<rect class=\"page\" width=\"100%\" height=\"100%\" rx=\"8\"/>"
+        ));
+        svg.push_line(format_args!(
+            "<text class=\"title\" x=\"{MARGIN}\" y=\"{TITLE_BASELINE}\">{}</text>",
+            escape(&title)
+        ));
+    }
+    let left = margin + (wide - 2.0 * margin - placed.width) / 2.0;
     svg.push_line(format_args!(
         "<g transform=\"translate({left:.1} {:.1})\">",
-        MARGIN + HEADER
+        margin + header
     ));
     svg.draw_edges(graph, &cards, &placed);
     for ((node, card), at) in graph.nodes.iter().zip(&cards).zip(&placed.nodes) {
@@ -91,7 +108,10 @@ impl Svg {
                 EdgeKind::Chosen => "edge conditional chosen",
                 EdgeKind::Tie => "edge tie",
             };
-            self.push_line(format_args!("<path class=\"{class}\" d=\"{path}\"/>"));
+            let unused = if edge.taken == Some(0) { " unused" } else { "" };
+            self.push_line(format_args!(
+                "<path class=\"{class}{unused}\" d=\"{path}\"/>"
+            ));
         }
     }
 
@@ -169,6 +189,19 @@ impl Svg {
         self.push_line(format_args!(
             "<text class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\"{fitted}>{text}</text>"
         ));
+        if let Some(x) = line.lock_x {
+            self.draw_lock(x, y);
+        }
+    }
+
+    /// Draws a lock, 8 wide and 10 high, on the baseline at `y`.
+    fn draw_lock(&mut self, x: f64, y: f64) {
+        let top = y - 5.5;
+        self.push_line(format_args!(
+            "<path class=\"lock\" d=\"M{:.1} {top:.1}v-1.5a2.5 2.5 0 0 1 5 0v1.5\"/><rect class=\"lock-body\" \
+             x=\"{x:.1}\" y=\"{top:.1}\" width=\"8\" height=\"6\" rx=\"1\"><title>a person approves each call</title></rect>",
+            x + 1.5
+        ));
     }
 
     fn draw_label(&mut self, edge: &GraphEdge, card: &Card, at: Option<Point>) {
@@ -187,7 +220,7 @@ impl Svg {
         ));
         self.push_line(format_args!(
             "<title>{}</title>",
-            escape(&edge.label.join(" "))
+            escape(&edge.label_lines().join(" "))
         ));
         self.push_line(format_args!(
             "<rect class=\"page\" x=\"{:.1}\" y=\"{:.1}\" width=\"{w:.1}\" height=\"{h:.1}\" rx=\"4\"/>",

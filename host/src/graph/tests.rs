@@ -23,7 +23,7 @@ pub(super) fn graph(rest: &str) -> Result<Graph, GraphError> {
     let text = format!("schema = \"strata.team/1\"\nteam = {{ name = \"t\" }}\n{rest}");
     let definition =
         Definition::parse(&text, "team.toml", Path::new("/")).unwrap_or_else(|e| panic!("{e}"));
-    Graph::from_team(&definition.team)
+    Graph::from_team(&definition.team, &definition.tool_roles)
 }
 
 /// Roles with one action each, called like the role in lower case: `NAME` or `NAME<LABEL`.
@@ -133,12 +133,17 @@ fn nodes_say_what_they_are() {
         join = [{ id = 'j', from = ['A'], to = 'C', mode = 'active', deliver = 'each' }]";
     let graph = graph(team).expect("it can be drawn");
     let nodes = graph.nodes.iter().map(|n| {
+        let actions: Vec<&str> = n
+            .actions
+            .iter()
+            .map(|action| action.name.as_str())
+            .collect();
         format!(
             "{} {}: {} {}",
             n.kind.css_class(),
             n.name,
             n.note,
-            n.actions.join(" ")
+            actions.join(" ")
         )
     });
     let expected = [
@@ -188,46 +193,97 @@ fn a_team_in_which_all_hear_all_is_refused_and_a_large_one_is_written_as_text_on
     );
 }
 
-#[test]
-fn what_a_run_sent_elsewhere_is_an_edge_of_its_own() {
-    use strata_core::record::id::RoleId;
+/// Returns the edges that a run changed or added, with how often each was taken.
+fn taken_edges(graph: &Graph) -> Vec<String> {
+    let taken = graph
+        .edges
+        .iter()
+        .zip(edges(graph).lines().map(str::to_owned).collect::<Vec<_>>());
+    taken
+        .filter_map(|(edge, line)| Some(format!("{line}: {}", edge.taken?)))
+        .collect()
+}
 
-    use super::Recipient;
+#[test]
+fn a_run_says_how_often_edges_were_taken_and_adds_those_that_actions_chose() {
+    use strata_core::record::id::RoleId;
+    use strata_core::record::money::Usd;
+
+    use super::{ObservedRun, Recipient, Sender};
     let team = roles("A<UserRequirement B<a C D")
         + "env = { groups = { g = ['C'] }, external = { kind = 'stdio', command = ['x'] } }\n\
-           route = [{ from = 'B', to = ['g'] }, { from = 'C', to = ['j'] }]\n\
+           route = [{ from = 'B', to = ['g'] }, { from = 'C', to = ['j'] }, { from = 'D', case = [\
+           { when = 'data.a', to = ['A'] }], default = ['A'] }]\n\
            join = [{ id = 'j', from = ['C', 'D'], to = 'A' }]";
     let mut graph = graph(&team).expect("it can be drawn");
-    let before = edges(&graph);
-    let role = |place| Recipient::Role(RoleId(place));
+    let from = |place| Sender::Role(RoleId(place));
+    let to = |place| Recipient::Role(RoleId(place));
     let sent = [
+        ((Sender::Outside("UserRequirement".into()), to(0)), 1),
         // Along ways of the team file.
-        ((RoleId(0), role(1)), 5),
-        ((RoleId(1), role(2)), 5),
-        ((RoleId(2), Recipient::Join(0)), 5),
+        ((from(1), to(2)), 5),
+        ((from(2), Recipient::Join(0)), 7),
+        ((Sender::Join(0), to(0)), 2),
+        ((from(3), to(0)), 4),
         // Elsewhere.
-        ((RoleId(0), role(2)), 1),
-        ((RoleId(1), Recipient::Join(0)), 2),
-        ((RoleId(3), Recipient::Outside("X".into())), 3),
+        ((from(0), to(2)), 1),
+        ((from(1), Recipient::Join(0)), 2),
+        ((from(3), Recipient::Outside("X".into())), 3),
     ];
-    graph.add_observed_edges(&sent.into_iter().collect());
-    let added = [
-        "A !> C 1 message/chosen at run time",
-        "B !> join:j 2 messages/chosen at run time",
-        "D !> outside:X 3 messages/chosen at run time",
+    graph.add_observed(&ObservedRun {
+        sent: sent.into_iter().collect(),
+        spent: [(RoleId(1), Usd::from_dollars(0.5))].into(),
+        ..ObservedRun::default()
+    });
+    let expected = [
+        "idea -> A UserRequirement: 1",
+        "A -> B a: 0",
+        "B -> group:g: 5",
+        "C -> join:j: 7",
+        "join:j -> A: 2",
+        "A !> C chosen at run time: 1",
+        "B !> join:j chosen at run time: 2",
+        "D !> outside:X chosen at run time: 3",
     ];
-    assert_eq!(edges(&graph), format!("{before}\n{}", added.join("\n")));
+    assert_eq!(
+        taken_edges(&graph),
+        expected,
+        "which of two edges from D to A was taken is not known"
+    );
+    let costs: Vec<&str> = graph.nodes.iter().map(|node| node.cost.as_str()).collect();
+    assert_eq!(costs[..4], ["", "", "$0.5000", ""]);
     for format in [
         super::RenderFormat::Mermaid,
         super::RenderFormat::Dot,
         super::RenderFormat::Svg,
     ] {
+        let text = graph.render(format).expect("it is written");
         assert!(
-            graph
-                .render(format)
-                .expect("it is written")
-                .contains("chosen at run time"),
+            text.contains("chosen at run time") && text.contains("3 times"),
             "{format:?}"
         );
     }
+}
+
+#[test]
+fn tools_that_need_approval_have_a_lock() {
+    let team = "role = [{ name = 'A', react = 'tools', action = [{ name = 'read', component = 'x' },
+        { name = 'remove', component = 'x', approve = true }], tool = [{ role = 'B', approve = true }] },
+        { name = 'B', action = [{ name = 'b', component = 'x' }] }]";
+    let graph = graph(team).expect("it can be drawn");
+    let approved = |node: &super::GraphNode| {
+        let actions = node.actions.iter().filter(|action| action.needs_approval);
+        actions
+            .map(|action| action.name.clone())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        graph.nodes.iter().flat_map(approved).collect::<Vec<_>>(),
+        ["remove"]
+    );
+    assert_eq!(edges(&graph), "A -- B calls/if approved");
+    let svg = graph
+        .render(super::RenderFormat::Svg)
+        .expect("it is written");
+    assert_eq!(svg.matches("class=\"lock\"").count(), 1, "{svg}");
 }

@@ -9,9 +9,12 @@ use super::LaunchError;
 use super::compare::{checkpoint_chain, parse_saved_state};
 use super::recorded_events::RecordedEvents;
 use super::resume_plan::restore_stepper;
-use super::saved::{list_checkpoints, load_saved};
-use crate::report::{Report, ReportBuilder, StorageOverview};
-use crate::storage::{CheckpointRow, Reader, StoreError};
+use super::saved::{SavedTeam, list_checkpoints, load_saved};
+use super::{Provenance, parse_saved_definition};
+use crate::manifest::Definition;
+use crate::report::{Report, ReportBuilder, RunContext, Standing, StorageOverview};
+use crate::storage::{CheckpointRow, Reader, StateSelector, StorageLocation, StoreError};
+use crate::view::{EndedRun, HolderState};
 
 /// The maximum number of states of other lineages that are loaded. The newest are chosen; each has
 /// to be read separately.
@@ -22,7 +25,9 @@ const MAX_OTHER_STATES: usize = 40;
 pub fn gather_report(at: &str) -> Result<Report, LaunchError> {
     let (location, at) = parse_saved_state(at)?;
     let (rows, _) = list_checkpoints(&location)?;
+    let holder = HolderState::read(&location, &at);
     let team = load_saved(&location, &at)?;
+    let mut context = run_context(&team, &location, &at, holder)?;
     let mut beside = StorageOverview {
         path: location.to_string(),
         checkpoints: rows,
@@ -32,13 +37,14 @@ pub fn gather_report(at: &str) -> Result<Report, LaunchError> {
         Ok(reader) => reader,
         // A `team.json` alone has no records.
         Err(StoreError::NoRecords { .. }) => {
-            return Ok(ReportBuilder::new(team.stepper, []).finish(beside, Vec::new()));
+            context.storage = beside;
+            return Ok(ReportBuilder::new(team.stepper, []).finish(context));
         }
         Err(error) => return Err(error.into()),
     };
     beside.lineages = reader.lineages()?;
     beside.has_events = true;
-    let elsewhere = load_other_states(reader.as_ref(), &team.stepper, &beside.checkpoints)?;
+    context.other_states = load_other_states(reader.as_ref(), &team.stepper, &beside.checkpoints)?;
     let events = RecordedEvents::select(reader, &at, &beside.checkpoints)?;
     let beginning = events.earliest_state()?;
     beside.pruned_events = beginning.dropped;
@@ -52,9 +58,41 @@ pub fn gather_report(at: &str) -> Result<Report, LaunchError> {
         gathering.add_event(record)?;
         Ok(gathering.stepper().env().checkpoint.clone())
     })?;
-    let mut report = gathering.finish(beside, elsewhere);
+    context.storage = beside;
+    let mut report = gathering.finish(context);
     report.embed_images(|digest| events.blob(digest))?;
     Ok(report)
+}
+
+/// Returns what the saved team file and the processes of this machine say about a run. `holder` was
+/// read before the state.
+fn run_context(
+    saved: &SavedTeam,
+    location: &StorageLocation,
+    at: &StateSelector,
+    holder: HolderState,
+) -> Result<RunContext, LaunchError> {
+    // A team saved by MetaGPT has no team file.
+    if saved.definition.text.is_empty() {
+        return Ok(RunContext::default());
+    }
+    let definition = parse_saved_definition(&saved.definition, Definition::parse_without_files)?;
+    let stepper = &saved.stepper;
+    let standing = (*at == StateSelector::Head).then(|| {
+        let run = EndedRun {
+            stepper,
+            provenance: &Provenance::from_definition(&definition),
+            storage: location.path(),
+            policy: None,
+        };
+        let ending = run.ending(stepper.env().status);
+        Standing::new(stepper, holder.reread(location), ending)
+    });
+    Ok(RunContext {
+        standing,
+        tool_roles: definition.tool_roles,
+        ..RunContext::default()
+    })
 }
 
 /// Returns the newest states that are not ancestors of this one, with their times.

@@ -1,6 +1,7 @@
 //! The conversations of roles whose model works with tools, as a report holds them.
 
 use strata_core::record::money::Usd;
+use strata_core::record::work::ActivationKey;
 
 use super::bounded::{Excerpt, FirstAndNewest};
 use crate::view::{ActionFault, ConversationView, ToolCallOutcome, ToolCallView, TurnView};
@@ -11,35 +12,22 @@ const MAX_TURNS: usize = 200;
 const MAX_CALLS: usize = 64;
 /// The maximum number of characters of a reply, of arguments and of results.
 const TEXT_CHARS: usize = 6_000;
-/// The maximum number of stack frames shown of a fault.
-const MAX_FRAMES: usize = 30;
 
 /// A conversation of a role with its model.
 #[derive(Clone, Debug)]
 pub struct ConversationEntry {
+    /// The activation.
+    pub activation: ActivationKey,
     /// The name of the role.
     pub role: String,
     /// The step in which the role took its mail.
     pub step: u64,
-    /// The messages that the role handles.
-    pub news: Vec<NewsEntry>,
     /// The replies of the model.
     pub turns: FirstAndNewest<TurnEntry>,
     /// The fault of the next turn, if it failed.
     pub fault: Option<Excerpt>,
     /// The cost of all turns and tool calls.
     pub cost: Usd,
-}
-
-/// A message that a role handles.
-#[derive(Clone, Debug)]
-pub struct NewsEntry {
-    /// The name of the sender; empty if it came from outside the team.
-    pub from: String,
-    /// The message's label.
-    pub cause: String,
-    /// The content.
-    pub text: Excerpt,
 }
 
 /// A reply of the model.
@@ -66,6 +54,8 @@ pub struct TurnEntry {
 /// A tool call.
 #[derive(Clone, Debug)]
 pub struct ToolCallEntry {
+    /// The position in the reply, from 0.
+    pub number: u32,
     /// The name of the tool.
     pub tool: String,
     /// The arguments as the model wrote them.
@@ -82,10 +72,6 @@ pub struct ToolCallEntry {
     pub outcome: ToolCallEntryOutcome,
     /// The result, or the reason why there is none.
     pub text: Excerpt,
-    /// The guest's stack, if it failed, innermost frame first.
-    pub backtrace: Vec<Excerpt>,
-    /// The faults of earlier attempts.
-    pub earlier_faults: Vec<Excerpt>,
 }
 
 /// What became of a tool call.
@@ -113,18 +99,10 @@ impl ConversationEntry {
         for turn in &view.turns {
             turns.push(TurnEntry::from_view(turn));
         }
-        let mut news = Vec::new();
-        for message in &view.news {
-            news.push(NewsEntry {
-                from: message.from.clone(),
-                cause: message.cause_by.clone(),
-                text: Excerpt::from_text(&message.content, TEXT_CHARS),
-            });
-        }
         Self {
+            activation: view.activation,
             role: view.role.clone(),
             step: view.step,
-            news,
             turns,
             fault: view.fault.as_ref().map(describe_fault),
             cost: view.cost,
@@ -133,9 +111,8 @@ impl ConversationEntry {
 
     /// Returns all its texts, so that they can be shortened.
     pub(super) fn texts_mut(&mut self) -> impl Iterator<Item = &mut Excerpt> {
-        let news = self.news.iter_mut().map(|message| &mut message.text);
         let turns = self.turns.iter_mut().flat_map(TurnEntry::texts_mut);
-        news.chain(turns).chain(&mut self.fault)
+        turns.chain(&mut self.fault)
     }
 }
 
@@ -189,9 +166,9 @@ impl ToolCallEntry {
                 (ToolCallEntryOutcome::Open, Excerpt::default())
             }
         };
-        let frames = call.outcome.fault().map(|fault| &fault.backtrace);
         let edited = call.edited_arguments.as_ref();
         Self {
+            number: call.tool_call,
             tool: call.tool.clone(),
             arguments: shown(&call.arguments),
             edited_arguments: edited.map(|json| shown(json.as_str())),
@@ -200,13 +177,6 @@ impl ToolCallEntry {
             cost: call.cost,
             outcome,
             text,
-            backtrace: frames
-                .into_iter()
-                .flatten()
-                .take(MAX_FRAMES)
-                .map(|frame| shown(frame))
-                .collect(),
-            earlier_faults: call.earlier_faults.iter().map(describe_fault).collect(),
         }
     }
 
@@ -215,8 +185,6 @@ impl ToolCallEntry {
             .into_iter()
             .chain(&mut self.edited_arguments)
             .chain(&mut self.decided_by)
-            .chain(&mut self.backtrace)
-            .chain(&mut self.earlier_faults)
     }
 }
 

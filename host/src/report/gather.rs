@@ -14,15 +14,16 @@ use strata_core::record::event::{
 };
 use strata_core::record::id::CheckpointId;
 use strata_core::record::request::{HumanAnswer, HumanRequest};
-use strata_core::record::work::CallKey;
+use strata_core::record::work::{CallKey, Work};
 
 use super::bounded::{Excerpt, FirstAndNewest};
 use super::{
-    ActionSpending, ConversationEntry, HumanRequestEntry, PublishedOutput, Report, RunMarker,
-    RunMarkerKind, RunOverview, StateEntry, StepEntry, StorageOverview, state,
+    ActionSpending, ConversationEntry, HumanAnswerEntry, HumanRequestEntry, PublishedOutput,
+    Report, RunContext, RunMarker, RunMarkerKind, RunOverview, StateEntry, StepEntry, state,
 };
 use crate::excerpt::excerpt;
 use crate::graph::{Graph, RenderFormat};
+use crate::public_event::action_name;
 use crate::storage::{CheckpointRow, Record};
 use crate::view::ConversationTracker;
 use attempts::{AttemptTracker, EventTime};
@@ -144,12 +145,13 @@ impl ReportBuilder {
         self.add_human_request(&record.event, time_ms);
         let before = self.stepper.env().checkpoint.clone();
         self.stepper.apply(&record.event)?;
+        self.attempts.add_output(&record.event, &self.stepper);
         // The end of a run and a resume do not change the team.
         let is_of_run = matches!(record.event, Event::RunEnded(_) | Event::RunResumed(_));
         self.team_changed =
             self.stepper.env().checkpoint == before && (self.team_changed || !is_of_run);
         self.deliveries
-            .add_event(&record.event, &self.stepper, time_ms);
+            .add_event(&record.event, &self.stepper, self.event_count);
         if self
             .stepper
             .env()
@@ -262,11 +264,24 @@ impl ReportBuilder {
     fn add_human_request(&mut self, event: &Event, time_ms: i64) {
         match event {
             Event::Attempt(call, AttemptEvent::RequestOpened(RequestOpened { request })) => {
-                let HumanRequest { id, question, .. } = request;
+                let HumanRequest {
+                    id,
+                    question,
+                    proposed,
+                    ..
+                } = request;
                 let asked = HumanRequestEntry {
                     id: id.0.clone(),
                     role: self.stepper.team().role(call.role).name.clone(),
+                    call: *call,
+                    tool: matches!(call.work, Work::ToolCall { .. }).then(|| {
+                        action_name(self.stepper.team().role(call.role), call.work).into()
+                    }),
                     text: Excerpt::from_text(question, SHORT_CHARS),
+                    arguments: proposed
+                        .as_ref()
+                        .map(|call| Excerpt::from_text(call.arguments.as_str(), TEXT_CHARS)),
+                    event: self.event_count,
                     time_ms,
                     answer: None,
                 };
@@ -289,7 +304,12 @@ impl ReportBuilder {
                     (None, _) => answer.answered_by(),
                 };
                 self.questions.push(HumanRequestEntry {
-                    answer: Some((by.to_owned(), said, time_ms)),
+                    answer: Some(HumanAnswerEntry {
+                        by: by.to_owned(),
+                        text: said,
+                        event: self.event_count,
+                        time_ms,
+                    }),
                     ..question
                 });
             }
@@ -297,13 +317,8 @@ impl ReportBuilder {
         }
     }
 
-    /// Completes the report. `elsewhere` are states of other lineages with the time at which each
-    /// was reached, if known.
-    pub fn finish(
-        mut self,
-        beside: StorageOverview,
-        elsewhere: Vec<(Stepper, Option<i64>)>,
-    ) -> Report {
+    /// Completes the report.
+    pub fn finish(mut self, context: RunContext) -> Report {
         let end = EventTime {
             event: self.event_count + 1,
             time_ms: self.span_ms.map_or(0, |(_, last_ms)| last_ms),
@@ -315,19 +330,24 @@ impl ReportBuilder {
         for open in self.conversation_tracker.conversations(&self.stepper) {
             self.conversations.push(ConversationEntry::from_view(&open));
         }
-        let states = self.collect_states(&beside.checkpoints, &elsewhere);
+        let states = self.collect_states(&context.storage.checkpoints, &context.other_states);
         let facts = run_overview(&self.stepper, self.span_ms);
         let messages = self.deliveries.messages(&self.stepper);
         let team = self.stepper.team();
-        let drawn = Graph::from_team(team).map(|mut graph| {
-            graph.add_observed_edges(&self.deliveries.sent_counts);
+        let mut observed = std::mem::take(&mut self.deliveries.observed);
+        for (slot, used) in &self.stepper.env().ledger {
+            *observed.spent.entry(slot.role).or_default() += used.usd;
+        }
+        let drawn = Graph::from_team(team, &context.tool_roles).map(|mut graph| {
+            graph.add_observed(&observed);
             graph
         });
         let picture = drawn
-            .and_then(|graph| graph.render(RenderFormat::Svg))
+            .and_then(|graph| graph.render(RenderFormat::EmbeddedSvg))
             .map_err(|error| error.to_string());
         let mut report = Report {
             overview: facts,
+            standing: context.standing,
             result: last_output(&self.stepper),
             picture,
             roles: team.roles.iter().map(|role| role.name.clone()).collect(),
@@ -338,7 +358,7 @@ impl ReportBuilder {
             human_requests: self.questions,
             spending: action_spending(&self.stepper),
             states,
-            storage: beside,
+            storage: context.storage,
             calls: self.attempts.calls,
             models: self.attempts.models,
             faults: self.attempts.faults,
@@ -419,47 +439,17 @@ fn end_marker_kind(status: Status) -> RunMarkerKind {
 
 fn run_overview(stepper: &Stepper, span_ms: Option<(i64, i64)>) -> RunOverview {
     let (team, env) = (stepper.team(), stepper.env());
-    let mut troubles = Vec::new();
-    for (call, _, fault) in env.open_faults(team) {
-        troubles.push(Excerpt::from_text(
-            &format!(
-                "{}: {}: {}",
-                team.role(call.role).name,
-                fault.kind,
-                fault.message
-            ),
-            SHORT_CHARS,
-        ));
-    }
-    for (id, request) in env.open_requests() {
-        let text = format!(
-            "{} asks: {} ({})",
-            team.role(id).name,
-            request.question,
-            request.id
-        );
-        troubles.push(Excerpt::from_text(&text, SHORT_CHARS));
-    }
-    for (call, _, begun) in env.writes_in_doubt(team) {
-        let text = format!(
-            "{}: nobody knows whether `{}` took effect",
-            team.role(call.role).name,
-            begun.intent.description
-        );
-        troubles.push(Excerpt::from_text(&text, SHORT_CHARS));
-    }
     RunOverview {
         team: team.name.clone(),
         run: env.run.0.clone(),
         idea: Excerpt::from_text(&env.idea, SHORT_CHARS),
-        status: env.status.name(),
+        status: env.status,
         step: env.step,
         lineage: env.lineage.name.clone(),
         checkpoint: env.checkpoint.as_ref().map(|id| id.0.clone()),
         spent: env.spent,
         budget: env.budget,
         span_ms,
-        stop_reasons: troubles,
     }
 }
 

@@ -13,7 +13,6 @@ impl Report {
             budget.shorten_all_to_fit(&mut output.data);
         }
         budget.shorten_to_fit(&mut self.overview.idea);
-        budget.shorten_all_to_fit(&mut self.overview.stop_reasons);
         for fault in self.faults.iter_mut().rev() {
             budget.shorten_to_fit(&mut fault.message);
             budget.shorten_all_to_fit(&mut fault.backtrace);
@@ -21,9 +20,8 @@ impl Report {
         }
         for question in self.human_requests.iter_mut().rev() {
             budget.shorten_to_fit(&mut question.text);
-            if let Some((_, said, _)) = &mut question.answer {
-                budget.shorten_to_fit(said);
-            }
+            budget.shorten_all_to_fit(&mut question.arguments);
+            budget.shorten_all_to_fit(question.answer.as_mut().map(|answer| &mut answer.text));
         }
         for conversation in self.conversations.iter_mut().rev() {
             budget.shorten_all_to_fit(conversation.texts_mut());

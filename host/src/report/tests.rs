@@ -22,7 +22,7 @@ use strata_core::state::environment::{Environment, Mail};
 use strata_core::team::Team;
 use strata_core::text::is_invisible;
 
-use super::{ReportBuilder, StorageOverview, html};
+use super::{ReportBuilder, RunContext, StorageOverview, html};
 use crate::manifest::Definition;
 use crate::storage::{CheckpointOrigin, CheckpointRow, LineageRow, Record};
 
@@ -79,11 +79,7 @@ impl ReportedRun {
     }
 
     fn page(self) -> String {
-        html::page(
-            &self
-                .gathering
-                .finish(StorageOverview::default(), Vec::new()),
-        )
+        html::page(&self.gathering.finish(RunContext::default()))
     }
 }
 
@@ -269,10 +265,8 @@ fn a_hundred_thousand_messages_are_a_page_of_bounded_size_that_says_what_is_left
         env.history.push(message);
         env.roles[0].mailbox.push(Mail::batched(message));
     }
-    let page = html::page(
-        &ReportBuilder::new(Stepper::new(team, env), [])
-            .finish(StorageOverview::default(), Vec::new()),
-    );
+    let page =
+        html::page(&ReportBuilder::new(Stepper::new(team, env), []).finish(RunContext::default()));
     assert!(page.len() < MAX_PAGE_BYTES, "{} bytes", page.len());
     assert!(page.contains("Of 100,000 messages, 95,000 are left out"));
     assert!(page.contains("shortened to keep the page small"));
@@ -295,7 +289,7 @@ fn a_team_that_is_too_large_for_a_picture_is_reported_without_one() {
         "schema = \"strata.team/1\"\n[team]\nname = \"many\"\n{roles}"
     )))
     .page();
-    assert!(page.contains("cannot lay out the team &#96;many&#96;"));
+    assert!(page.contains("cannot lay out the team `many`"));
     assert!(page.contains("740 more roles"));
     assert!(page.len() < MAX_PAGE_BYTES);
 }
@@ -365,7 +359,10 @@ fn states_that_are_left_out_are_counted_and_nothing_leads_to_them() {
         lineages: vec![aside],
         ..StorageOverview::default()
     };
-    let page = html::page(&gathering.finish(beside, Vec::new()));
+    let page = html::page(&gathering.finish(RunContext {
+        storage: beside,
+        ..RunContext::default()
+    }));
     assert!(
         page.contains("Of 181 states, 180 are left out"),
         "of those that are gone through"
@@ -374,4 +371,68 @@ fn states_that_are_left_out_are_counted_and_nothing_leads_to_them() {
         page.contains("at the checkpoints that are left") && page.contains(", left at main-298<")
     );
     assert!(page.contains("href=\"#s-main-0\"") && !page.contains("href=\"#s-main-298\""));
+}
+
+/// Ends the attempt that `begin_attempt` began with a fault.
+fn fail_attempt(life: &mut ReportedRun, fault: Fault) {
+    life.apply(Event::Attempt(
+        CallKey::new(ROLE, WORK),
+        AttemptEvent::CallFailed(CallFailed {
+            attempt: 1,
+            digest: None,
+            fault,
+            retry_ms: None,
+            handling: FaultHandling::Stops,
+        }),
+    ));
+}
+
+#[test]
+fn a_line_of_the_log_or_the_stack_that_is_in_the_message_is_not_shown_again() {
+    let mut life = ReportedRun::new(&small());
+    begin_attempt(&mut life);
+    let message =
+        "KeyError: 'x'\nTraceback (most recent call last):\n  File \"a.py\", line 7, in run";
+    let fault = Fault {
+        backtrace: vec!["File \"a.py\", line 7, in run".into()],
+        log: vec!["counted 12".into(), message.to_owned()],
+        ..Fault::new(FaultKind::Error, message)
+    };
+    fail_attempt(&mut life, fault);
+    let page = life.page();
+    for part in [
+        "Traceback (most recent call last)",
+        "line 7, in run",
+        "counted 12",
+    ] {
+        assert_eq!(page.matches(part).count(), 1, "{part}: {page}");
+    }
+    assert!(!page.contains("Stack of the guest"));
+}
+
+#[test]
+fn the_page_is_complete_without_its_script_and_its_filters_need_none() {
+    let mut life = ReportedRun::new(&small());
+    begin_attempt(&mut life);
+    fail_attempt(&mut life, Fault::new(FaultKind::Error, "no"));
+    let page = life.page();
+    for kind in ["attempt", "message", "marker"] {
+        assert!(
+            page.contains(&format!("id=\"show-{kind}\" checked")),
+            "{kind}"
+        );
+        assert!(
+            page.contains(&format!(
+                "#activity:has(#show-{kind}:not(:checked)) li.{kind}"
+            )),
+            "{kind}"
+        );
+        assert!(
+            page.contains(&format!("<li class=\"entry {kind}")),
+            "{kind}"
+        );
+    }
+    // Only what the script works for is hidden until it runs.
+    let hidden = page.matches(" hidden>").count();
+    assert_eq!(hidden, page.matches("class=\"search\" hidden>").count());
 }

@@ -25,6 +25,9 @@ use crate::public_event::RoleCaller;
 /// A conversation of a role with its model.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ConversationView {
+    /// The activation.
+    #[serde(skip)]
+    pub activation: ActivationKey,
     /// The name of the role.
     pub role: String,
     /// The tool call that the role answers, if it does not handle mail.
@@ -237,6 +240,7 @@ impl ConversationTracker {
         }
         let output = activation.done.last();
         ConversationView {
+            activation: key,
             role: team.role(key.role).name.clone(),
             via: caller(team, key),
             step: activation.opened_in_step,

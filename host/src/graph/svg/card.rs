@@ -18,6 +18,8 @@ const HEXAGON_INSET: f64 = 16.0;
 const MAX_RADIUS: f64 = 28.0;
 /// How many segments approximate a quarter of a round end when a line is clipped at it.
 const ROUND_STEPS: usize = 6;
+/// The width of the lock before an action, including its margin.
+const LOCK_WIDTH: f64 = 14.0;
 /// How many actions are listed. Further ones are only counted.
 const MAX_ACTIONS: usize = 8;
 
@@ -30,8 +32,12 @@ pub enum TextStyle {
     Name,
     /// The remark about a node.
     Note,
+    /// What a role spent.
+    Cost,
     /// An action of a role.
     Action,
+    /// How often an edge was taken.
+    Count,
     /// The label of an edge.
     Label,
 }
@@ -47,6 +53,15 @@ pub struct TextLine {
     pub x: f64,
     /// The vertical position of the baseline.
     pub y: f64,
+    /// The left edge of the lock before it, if it has one.
+    pub lock_x: Option<f64>,
+}
+
+/// A line of text that has no position yet.
+struct UnplacedLine {
+    style: TextStyle,
+    text: String,
+    has_lock: bool,
 }
 
 /// The size and the text of a node or a label.
@@ -79,7 +94,9 @@ impl TextStyle {
             Self::Title => "title",
             Self::Name => "name",
             Self::Note => "note",
+            Self::Cost => "cost",
             Self::Action => "action",
+            Self::Count => "count",
             Self::Label => "label",
         }
     }
@@ -89,7 +106,7 @@ impl TextStyle {
         match self {
             Self::Title => 18.0,
             Self::Name => 15.0,
-            Self::Note | Self::Action | Self::Label => 12.0,
+            Self::Note | Self::Cost | Self::Action | Self::Count | Self::Label => 12.0,
         }
     }
 
@@ -102,49 +119,47 @@ impl TextStyle {
     fn max_columns_and_lines(self) -> (usize, usize) {
         match self {
             Self::Title | Self::Name => (28, 8),
-            Self::Note | Self::Action => (34, 3),
-            Self::Label => (34, 6),
+            Self::Note | Self::Cost | Self::Action => (34, 3),
+            Self::Count | Self::Label => (34, 6),
         }
     }
 
-    fn wrap(self, text: &str) -> Vec<String> {
+    /// Returns a text as lines of this style; none if it is empty.
+    fn lines(self, text: &str) -> impl Iterator<Item = UnplacedLine> {
         let (columns, lines) = self.max_columns_and_lines();
-        wrap(text, columns, lines)
+        let wrapped = wrap(text, columns, lines).into_iter();
+        wrapped
+            .filter(|line| !line.is_empty())
+            .map(move |text| UnplacedLine {
+                style: self,
+                text,
+                has_lock: false,
+            })
     }
 }
 
 impl Card {
     /// Creates the card of a node.
     pub fn for_node(node: &GraphNode) -> Self {
-        let mut above: Vec<(TextStyle, String)> = Vec::new();
         let name = if node.kind == NodeKind::Label {
             TextStyle::Label
         } else {
             TextStyle::Name
         };
-        above.extend(name.wrap(&node.name).into_iter().map(|line| (name, line)));
-        if !node.note.is_empty() {
-            above.extend(
-                TextStyle::Note
-                    .wrap(&node.note)
-                    .into_iter()
-                    .map(|line| (TextStyle::Note, line)),
-            );
-        }
-        let mut below: Vec<(TextStyle, String)> = Vec::new();
+        let mut above: Vec<UnplacedLine> = name.lines(&node.name).collect();
+        above.extend(TextStyle::Note.lines(&node.note));
+        above.extend(TextStyle::Cost.lines(&node.cost));
+        let mut below: Vec<UnplacedLine> = Vec::new();
         for action in node.actions.iter().take(MAX_ACTIONS) {
-            below.extend(
-                TextStyle::Action
-                    .wrap(action)
-                    .into_iter()
-                    .map(|line| (TextStyle::Action, line)),
-            );
+            let first = below.len();
+            below.extend(TextStyle::Action.lines(&action.name));
+            if let Some(line) = below.get_mut(first) {
+                line.has_lock = action.needs_approval;
+            }
         }
         if node.actions.len() > MAX_ACTIONS {
-            below.push((
-                TextStyle::Note,
-                format!("and {} more", node.actions.len() - MAX_ACTIONS),
-            ));
+            let more = format!("and {} more", node.actions.len() - MAX_ACTIONS);
+            below.extend(TextStyle::Note.lines(&more));
         }
         let (left, right, vertical) = match node.kind {
             NodeKind::Human => (PERSON_WIDTH + 18.0, 22.0, 12.0),
@@ -164,19 +179,17 @@ impl Card {
     /// Creates the card of an edge's label. It is empty if there is no label.
     pub fn for_edge_label(edge: &GraphEdge) -> Self {
         let (_, most) = TextStyle::Label.max_columns_and_lines();
-        let mut lines: Vec<String> = edge
-            .label
-            .iter()
-            .flat_map(|line| TextStyle::Label.wrap(line))
-            .collect();
+        let mut lines: Vec<UnplacedLine> = Vec::new();
+        if let Some(count) = edge.count_line() {
+            lines.extend(TextStyle::Count.lines(&count));
+        }
+        for line in &edge.label {
+            lines.extend(TextStyle::Label.lines(line));
+        }
         if lines.len() > most {
             lines.truncate(most - 1);
-            lines.push("…".into());
+            lines.extend(TextStyle::Label.lines("…"));
         }
-        let lines: Vec<(TextStyle, String)> = lines
-            .into_iter()
-            .map(|line| (TextStyle::Label, line))
-            .collect();
         if lines.is_empty() {
             return Self {
                 kind: NodeKind::Label,
@@ -195,7 +208,7 @@ impl Card {
     }
 
     /// Creates a card from parts that consist of lines of text, with a rule between two parts.
-    fn from_parts(kind: NodeKind, parts: &[Vec<(TextStyle, String)>], padding: Padding) -> Self {
+    fn from_parts(kind: NodeKind, parts: &[Vec<UnplacedLine>], padding: Padding) -> Self {
         const RULE: f64 = 12.0;
         let Padding {
             left,
@@ -203,13 +216,11 @@ impl Card {
             vertical,
         } = padding;
         let all = || parts.iter().flatten();
-        let text_width = all()
-            .map(|(style, text)| estimate_width(text, *style))
-            .fold(0.0, f64::max);
+        let text_width = all().map(UnplacedLine::width).fold(0.0, f64::max);
         let parts_shown = parts.iter().filter(|part| !part.is_empty()).count();
         let gaps = RULE * (parts_shown.max(1) - 1) as f64;
         let height =
-            all().map(|(style, _)| style.line_height()).sum::<f64>() + gaps + 2.0 * vertical;
+            all().map(|line| line.style.line_height()).sum::<f64>() + gaps + 2.0 * vertical;
         let mut card = Self {
             kind,
             width: text_width + left + right,
@@ -224,19 +235,29 @@ impl Card {
                 card.rule = Some(y + RULE / 2.0);
                 y += RULE;
             }
-            for (style, text) in part {
+            for line in part {
+                let style = line.style;
                 y += style.line_height();
                 // The baseline is about a quarter of the font size above the bottom of the line.
                 let baseline = y - 2.5 - style.font_size() * 0.22;
+                let lock = if line.has_lock { LOCK_WIDTH } else { 0.0 };
                 card.lines.push(TextLine {
-                    text: text.clone(),
-                    style: *style,
-                    x,
+                    text: line.text.clone(),
+                    style,
+                    x: x + lock / 2.0,
                     y: baseline,
+                    lock_x: line.has_lock.then(|| x - line.width() / 2.0),
                 });
             }
         }
         card
+    }
+}
+
+impl UnplacedLine {
+    fn width(&self) -> f64 {
+        let lock = if self.has_lock { LOCK_WIDTH } else { 0.0 };
+        estimate_width(&self.text, self.style) + lock
     }
 }
 
@@ -295,7 +316,10 @@ pub fn outline_corners(card: &Card) -> Vec<Point> {
 /// Estimates the width of a text.
 pub fn estimate_width(text: &str, style: TextStyle) -> f64 {
     let em: f64 = text.chars().map(char_width_em).sum();
-    let bold = if matches!(style, TextStyle::Title | TextStyle::Name) {
+    let bold = if matches!(
+        style,
+        TextStyle::Title | TextStyle::Name | TextStyle::Cost | TextStyle::Count
+    ) {
         1.07
     } else {
         1.0

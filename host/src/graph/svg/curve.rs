@@ -33,7 +33,11 @@ pub fn edge_path(way: &EdgePath, edge: &GraphEdge, cards: &[Card], at: &[Point])
             .into_iter()
             .any(|(_, (other, centre))| crosses_card(points[end], next, other, *centre))
         {
-            points[end] = leave_vertically(next, card, centre);
+            points[end] = if way.is_horizontal {
+                leave_sideways(next, card, centre)
+            } else {
+                leave_vertically(next, card, centre)
+            };
         }
     }
     if let Some(label) = way.label {
@@ -138,6 +142,17 @@ fn leave_vertically(outer: Point, card: &Card, centre: Point) -> Point {
             centre.y - half
         },
     }
+}
+
+/// The same for a line from left to right: it leaves at the left or the right.
+fn leave_sideways(outer: Point, card: &Card, centre: Point) -> Point {
+    let reach = (card.height / 2.0 - MIN_CORNER_DISTANCE).max(0.0);
+    let y = outer.y.clamp(centre.y - reach, centre.y + reach);
+    let towards = Point {
+        x: centre.x + (outer.x - centre.x).signum() * card.width,
+        y,
+    };
+    clip_to_outline(towards, card, centre)
 }
 
 /// Returns whether a straight line crosses a card or passes too close to it.

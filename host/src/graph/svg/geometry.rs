@@ -22,6 +22,12 @@ pub struct GraphLayout {
     pub edges: Vec<EdgePath>,
 }
 
+impl GraphLayout {
+    pub fn area(&self) -> f64 {
+        self.width * self.height
+    }
+}
+
 /// The path of an edge.
 #[derive(Clone, Default)]
 pub struct EdgePath {
@@ -29,4 +35,6 @@ pub struct EdgePath {
     pub points: Vec<Point>,
     /// The centre of the label, if there is one.
     pub label: Option<Point>,
+    /// Whether it leads from left to right, rather than from top to bottom.
+    pub is_horizontal: bool,
 }

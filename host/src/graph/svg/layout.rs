@@ -1,11 +1,11 @@
-//! Positions cards and lines: in layers from top to bottom, with space of their own for the labels
-//! of edges.
+//! Positions cards and lines: in layers from top to bottom or from left to right, whichever is
+//! smaller, with space of their own for the labels of edges.
 //!
 //! The layout is computed by `dugong`, which treats labels as part of it so that nothing covers
 //! them. Disconnected parts are laid out one by one and arranged in `pack`.
 
 use dugong::graphlib::{self, GraphOptions};
-use dugong::{EdgeLabel, GraphLabel, NodeLabel};
+use dugong::{EdgeLabel, GraphLabel, NodeLabel, RankDir};
 
 use super::card::Card;
 use super::geometry::{EdgePath, GraphLayout, Point};
@@ -66,9 +66,18 @@ fn lay_out_part(
             edges: Vec::new(),
         });
     }
-    let mut layout = to_dugong(graph, part, cards, labels);
-    dugong::layout(&mut layout).map_err(|error| error.to_string())?;
-    from_dugong(graph, part, &layout).ok_or_else(|| "the layout lost a part of it".into())
+    let lay_out = |direction: RankDir| {
+        let mut layout = to_dugong(graph, part, cards, labels);
+        layout.graph_mut().rankdir = direction;
+        dugong::layout(&mut layout).map_err(|error| error.to_string())?;
+        let placed = from_dugong(graph, part, &layout);
+        placed.ok_or_else(|| "the layout lost a part of it".to_owned())
+    };
+    let vertical = lay_out(RankDir::TB)?;
+    let horizontal = lay_out(RankDir::LR)?;
+    // What is wider than a screen has to be scrolled or made smaller.
+    let is_smaller = horizontal.area() < vertical.area() && horizontal.width <= pack::MAX_ROW_WIDTH;
+    Ok(if is_smaller { horizontal } else { vertical })
 }
 
 fn to_dugong(graph: &Graph, part: &ConnectedPart, cards: &[Card], labels: &[Card]) -> DugongGraph {
@@ -140,10 +149,11 @@ fn from_dugong(graph: &Graph, part: &ConnectedPart, layout: &DugongGraph) -> Opt
                 y: point.y,
             })
             .collect();
-        let label = way.x.zip(way.y).filter(|_| !edge.label.is_empty());
+        let label = way.x.zip(way.y).filter(|_| !edge.label_lines().is_empty());
         edges.push(EdgePath {
             points,
             label: label.map(|(x, y)| Point { x, y }),
+            is_horizontal: layout.graph().rankdir == RankDir::LR,
         });
     }
     let label = layout.graph();

@@ -6,7 +6,7 @@ use crate::graph::{Graph, NodeId};
 /// The distance between parts.
 const PART_GAP: f64 = 56.0;
 /// The largest width of a row, unless a single part is wider. Wider images do not fit on a screen.
-const MAX_ROW_WIDTH: f64 = 1_200.0;
+pub const MAX_ROW_WIDTH: f64 = 1_200.0;
 
 /// Nodes that are connected by edges, and these edges.
 #[derive(Default)]
@@ -90,6 +90,7 @@ pub fn arrange(graph: &Graph, parts: &[ConnectedPart], blocks: Vec<GraphLayout>)
             all.edges[*i] = EdgePath {
                 points,
                 label: way.label.map(moved),
+                is_horizontal: way.is_horizontal,
             };
         }
         all.width = all.width.max(corner.x + block.width);

@@ -5,7 +5,9 @@ use proptest::prelude::*;
 use roxmltree::Document;
 
 use super::{FAN_IN, graph};
-use crate::graph::{EdgeKind, Graph, GraphEdge, GraphNode, NodeId, NodeKind, RenderFormat};
+use crate::graph::{
+    EdgeKind, Graph, GraphAction, GraphEdge, GraphNode, NodeId, NodeKind, RenderFormat,
+};
 
 const KINDS: [NodeKind; 7] = [
     NodeKind::Start,
@@ -49,7 +51,11 @@ fn graph_of(texts: &[String]) -> Graph {
             kind: KINDS[i % KINDS.len()],
             name: format!("{text}{i}"),
             note: text.clone(),
-            actions: vec![text.clone()],
+            actions: vec![GraphAction {
+                name: text.clone(),
+                needs_approval: i % 2 == 0,
+            }],
+            cost: "$0.0200".into(),
         });
         for step in 0..3 {
             edges.push(GraphEdge {
@@ -62,6 +68,7 @@ fn graph_of(texts: &[String]) -> Graph {
                     EdgeKind::Chosen,
                 ][i % 4],
                 label: vec![text.clone(), text.clone()],
+                taken: [None, Some(0), Some(3)][i % 3],
             });
         }
     }

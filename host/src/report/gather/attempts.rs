@@ -173,6 +173,32 @@ impl AttemptTracker {
         }
     }
 
+    /// Notes which message the result of an attempt became. The event was applied.
+    pub(super) fn add_output(&mut self, event: &Event, stepper: &Stepper) {
+        let Event::Attempt(call, event) = event else {
+            return;
+        };
+        let may_publish = match event {
+            AttemptEvent::CallFinished(CallFinished { result, .. }) => match result {
+                CallResult::Returned { .. } => !matches!(call.work, Work::ToolCall { .. }),
+                CallResult::Replied(reply) => matches!(reply.outcome, TurnOutcome::Answer(_)),
+                CallResult::Chosen(_) | CallResult::Planned { .. } => false,
+            },
+            AttemptEvent::RequestAnswered(_) => call.work == Work::Answer,
+            _ => false,
+        };
+        if !may_publish {
+            return;
+        }
+        let env = stepper.env();
+        let activation = env.activation(call.activation());
+        let output = activation.and_then(|activation| activation.done.last());
+        let ended = self.ended.last_mut().filter(|ended| ended.call == *call);
+        if let (Some(ended), Some(done)) = (ended, output) {
+            ended.message = Some(env.message(done.output.message).id.0.clone());
+        }
+    }
+
     /// Returns a new first attempt, without a component.
     fn start_attempt(&mut self, stepper: &Stepper, call: CallKey, at: EventTime) -> AttemptEntry {
         let CallKey { role, work, .. } = call;
@@ -203,6 +229,7 @@ impl AttemptTracker {
             outcome: AttemptOutcome::Running,
             digest: None,
             text: Excerpt::default(),
+            message: None,
             cost: Usd::ZERO,
             calls: (0, 0),
         }

@@ -1,160 +1,141 @@
-//! The section with the attempts of each step.
+//! The section with everything that happened, step by step: attempts with what they published and
+//! their host calls, replies of models with the tool calls that they led to, other messages,
+//! questions to people, and what happened to the run. Each of them occurs once.
+//!
+//! The check boxes above the list work without a script: the style sheet hides what is not checked.
 
-use std::collections::BTreeMap;
+mod entry;
+mod stream;
+mod turn;
 
-use strata_core::record::money::Usd;
+use std::collections::BTreeSet;
 
-use super::super::{AttemptEntry, AttemptOutcome, Report};
-use super::HtmlPage;
-use super::escape::esc;
-use super::time::{format_duration, format_number, format_span, pluralize};
-use crate::excerpt::excerpt;
+use maud::{Markup, html};
+
+use self::stream::{Entry, EntryKind, StreamStep};
+use super::super::Report;
+use super::states::state_link;
+use super::text::{gap_row, omitted_rows};
+use super::time::{format_duration, format_number, format_time, pluralize};
 
 /// How many of the newest steps are unfolded at first.
-const OPEN_STEPS: usize = 8;
+const OPEN_STEPS: usize = 12;
 /// How many of the newest steps are listed directly; earlier ones are grouped.
 const NEWEST_STEPS: usize = 40;
-/// The maximum number of characters of a result in the line of its attempt.
-const LINE_CHARS: usize = 110;
 
-/// Writes the steps, oldest first, each with its attempts.
-pub(super) fn section(page: &mut HtmlPage, report: &Report) {
-    if report.attempts.total() == 0 {
-        return;
+/// Returns the section, if anything happened.
+pub(super) fn section(report: &Report) -> Markup {
+    let steps = stream::steps(report);
+    if steps.iter().all(|step| step.entries.is_empty()) {
+        return Markup::default();
     }
-    page.open_section("activity", "Activity", Some(report.attempts.total()));
-    page.note_omitted_rows(&report.attempts, "attempts");
-    let mut steps: BTreeMap<u64, Vec<&AttemptEntry>> = BTreeMap::new();
-    for attempt in report.attempts.iter() {
-        steps.entry(attempt.step).or_default().push(attempt);
-    }
+    let states = report.states.iter();
+    let shown: BTreeSet<&str> = states
+        .filter_map(|state| state.checkpoint.as_deref())
+        .collect();
     let older = steps.len().saturating_sub(NEWEST_STEPS);
-    if older > 0 {
-        let count = pluralize(older, "earlier step", "earlier steps");
-        page.write(format_args!(
-            "<details class=\"older\"><summary>{count}</summary>\n"
-        ));
-    }
     let open = steps.len().saturating_sub(OPEN_STEPS);
-    for (place, (number, attempts)) in steps.iter_mut().enumerate() {
-        attempts.sort_by_key(|attempt| attempt.events);
-        write_step(page, report, *number, attempts, place >= open);
-        if place + 1 == older {
-            page.write(format_args!("</details>\n"));
+    let details = |step: &StreamStep<'_>, place: usize| {
+        let is_open = place >= open || step.entries.iter().any(Entry::failed);
+        step_details(report, step, is_open, &shown)
+    };
+    html! {
+        section #activity aria-labelledby="activity-title" {
+            h2 #activity-title { "Activity" }
+            (omitted_rows(&report.attempts, "attempts"))
+            (omitted_rows(&report.messages, "messages"))
+            (omitted_rows(&report.calls, "host calls"))
+            (omitted_rows(&report.conversations, "conversations"))
+            (filters(&steps))
+            @if older > 0 {
+                details.older {
+                    summary { (pluralize(older, "earlier step", "earlier steps")) }
+                    div.steps { @for (place, step) in steps[..older].iter().enumerate() { (details(step, place)) } }
+                }
+            }
+            div.steps { @for (place, step) in steps.iter().enumerate().skip(older) { (details(step, place)) } }
         }
     }
-    page.close_section();
 }
 
-fn write_step(
-    page: &mut HtmlPage,
-    report: &Report,
-    number: u64,
-    attempts: &[&AttemptEntry],
-    newest: bool,
-) {
-    // A step that the run went back to occurs several times; the newest occurrence is valid.
-    let step = report.steps.iter().rev().find(|step| step.number == number);
-    let failed = attempts
-        .iter()
-        .any(|attempt| attempt.outcome == AttemptOutcome::Failed);
-    let open = if newest || failed { " open" } else { "" };
-    page.write(format_args!(
-        "<details class=\"step\"{open}><summary><b>Step {number}</b> <span class=\"note\">{}",
-        pluralize(attempts.len(), "attempt", "attempts")
-    ));
-    match step.map(|step| (step.started_ms, step.sent_messages, &step.committed)) {
-        Some((began, sent, Some((committed, checkpoint)))) => {
-            let shown = report
-                .states
-                .iter()
-                .any(|state| state.checkpoint.as_ref() == Some(checkpoint));
-            let took = format_duration(committed - began);
-            let sent = pluralize(sent, "message", "messages");
-            let id = esc(checkpoint);
-            match shown {
-                true => page.write(format_args!(
-                    ", {took}, {sent} sent, then <a href=\"#s-{id}\">{id}</a>"
-                )),
-                false => page.write(format_args!(", {took}, {sent} sent, then {id}")),
+/// Returns a check box for each kind of entry that occurs, with the number of its entries.
+fn filters(steps: &[StreamStep<'_>]) -> Markup {
+    let entries = || steps.iter().flat_map(|step| &step.entries);
+    let count = |kind: EntryKind| entries().filter(|entry| entry.kind() == kind).count();
+    let kinds = EntryKind::ALL.map(|kind| (kind, count(kind)));
+    let failed = entries().filter(|entry| entry.failed()).count();
+    html! {
+        div.filters role="group" aria-label="What is shown" {
+            @for (kind, count) in kinds.iter().filter(|(_, count)| *count > 0) {
+                label.chip {
+                    input type="checkbox" id={ "show-" (kind.class()) } checked;
+                    " " (kind.title()) " " span.count { (format_number(*count)) }
+                }
+                " "
+            }
+            @if failed > 0 {
+                label.chip.bad {
+                    input type="checkbox" id="show-failed-only";
+                    " only failed " span.count { (format_number(failed)) }
+                }
+                " "
+            }
+            span.search hidden {
+                label { span.sr { "Search" } input type="search" placeholder="Search" data-filter="activity"; }
+                " " output {}
             }
         }
-        Some((_, _, None)) => page.write(format_args!(", not committed")),
-        None => {}
-    }
-    page.write(format_args!("</span></summary>\n<ol class=\"attempts\">\n"));
-    for attempt in attempts {
-        write_attempt(page, attempt);
-    }
-    page.write(format_args!("</ol></details>\n"));
-}
-
-fn write_attempt(page: &mut HtmlPage, attempt: &AttemptEntry) {
-    let (class, name, mark) = outcome_style(attempt.outcome);
-    let again = if attempt.number > 1 {
-        format!(" <span class=\"again\">attempt {}</span>", attempt.number)
-    } else {
-        String::new()
-    };
-    page.write(format_args!(
-        "<li id=\"a{}\" class=\"{class}\"><details><summary><span class=\"mark\" title=\"{name}\">{mark}</span> \
-         <b>{}.{}</b>{again} <span class=\"note\">{}</span> <span class=\"said\">{}</span></summary>\n<div class=\"inner\">\n",
-        attempt.id,
-        esc(&attempt.role_name),
-        esc(&attempt.action),
-        format_duration(attempt.span_ms.1 - attempt.span_ms.0),
-        esc(&excerpt(&attempt.text.shown, LINE_CHARS)),
-    ));
-    let index = attempt.index.map(|index| format!("action {index}, "));
-    let (from, to) = format_span(attempt.span_ms.0, attempt.span_ms.1);
-    page.write(format_args!(
-        "<p class=\"note\">{}attempt {}, {name}. {from} – {to}.{}",
-        index.unwrap_or_default(),
-        attempt.number,
-        describe_usage(attempt),
-    ));
-    if let Some(digest) = &attempt.digest {
-        page.write(format_args!(" Component <code>{}</code>.", esc(digest)));
-    }
-    page.write(format_args!("</p>\n"));
-    if !attempt.text.shown.is_empty() {
-        page.write_whole_text(&attempt.text);
-    }
-    page.write(format_args!("</div></details></li>\n"));
-}
-
-/// Returns a sentence about the host calls of an attempt and their cost. Zeros are left out.
-fn describe_usage(attempt: &AttemptEntry) -> String {
-    let (made, served) = attempt.calls;
-    let calls = |count: u32| pluralize(count as usize, "host call", "host calls");
-    let calls = match (made, served) {
-        (0, 0) => None,
-        (made, 0) => Some(calls(made)),
-        (0, served) => Some(format!("{} from the journal", calls(served))),
-        (made, served) => Some(format!(
-            "{} and {} from the journal",
-            calls(made),
-            format_number(served)
-        )),
-    };
-    let cost = (attempt.cost != Usd::ZERO).then(|| attempt.cost.to_string());
-    let parts: Vec<String> = calls.into_iter().chain(cost).collect();
-    if parts.is_empty() {
-        String::new()
-    } else {
-        format!(" {}.", parts.join(", "))
     }
 }
 
-/// Returns the CSS class of an outcome, its name, and the symbol that stands for it.
-pub(super) fn outcome_style(end: AttemptOutcome) -> (&'static str, &'static str, &'static str) {
-    match end {
-        AttemptOutcome::Finished => ("ok", "finished", "✓"),
-        AttemptOutcome::Failed => ("bad", "failed", "✕"),
-        AttemptOutcome::Interrupted => ("cut", "interrupted", "◼"),
-        AttemptOutcome::Killed => ("cut", "the host was killed", "◼"),
-        AttemptOutcome::Suspended => ("held", "suspended: out of budget", "$"),
-        AttemptOutcome::AskedHuman => ("held", "asked a person", "?"),
-        AttemptOutcome::Running => ("open", "under way", "…"),
+fn step_details(
+    report: &Report,
+    step: &StreamStep<'_>,
+    is_open: bool,
+    shown: &BTreeSet<&str>,
+) -> Markup {
+    let gap = |place: usize| step.gaps.iter().filter(move |(at, _)| *at == place);
+    html! {
+        details.step open[is_open] {
+            summary { (step_summary(step, shown)) }
+            ol.stream {
+                @for (place, entry) in step.entries.iter().enumerate() {
+                    @for (_, count) in gap(place) { (gap_row(*count, "message is", "messages are")) }
+                    (entry_row(report, entry)) "\n"
+                }
+            }
+        }
+    }
+}
+
+fn step_summary(step: &StreamStep<'_>, shown: &BTreeSet<&str>) -> Markup {
+    html! {
+        @match step.step {
+            None => b { "Before the first step" },
+            Some(step) => {
+                b { "Step " (step.number) } " "
+                span.note {
+                    @match &step.committed {
+                        None => "not committed",
+                        Some((committed_ms, checkpoint)) => {
+                            (format_duration(committed_ms - step.started_ms)) ", "
+                            (pluralize(step.sent_messages, "message", "messages")) " sent, then "
+                            (state_link(checkpoint, shown))
+                        }
+                    }
+                    ", began " (format_time(step.started_ms))
+                }
+            }
+        }
+    }
+}
+
+fn entry_row(report: &Report, entry: &Entry<'_>) -> Markup {
+    match entry {
+        Entry::Attempt(attempt) => entry::attempt_row(report, attempt),
+        Entry::Turn(turn) => turn::turn_row(report, turn),
+        Entry::Message(message) => entry::message_row(message),
+        Entry::Question(question) => entry::question_row(question),
+        Entry::Marker(marker) => entry::marker_row(marker),
     }
 }

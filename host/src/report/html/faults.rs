@@ -1,79 +1,100 @@
-//! The section with the faults.
+//! Faults: those that are open, with what can be done about them, and those of earlier attempts.
 
-use super::super::{Excerpt, FaultEntry, Report};
-use super::HtmlPage;
-use super::escape::esc;
-use super::time::format_time;
-use crate::excerpt::excerpt;
+use maud::{Markup, html};
 
-/// The maximum number of characters of a message in the line of its fault.
-const LINE_CHARS: usize = 140;
+use super::super::AttemptOutcome;
+use super::super::{Excerpt, FaultEntry};
+use super::status::Appearance;
+use super::text::{labelled, lines, omitted_characters, with_code};
+use crate::view::{FaultView, HostCallView};
+use crate::wording::{ResumeTrigger, describe_advice};
 
-/// Writes the faults, newest first.
-pub(super) fn section(page: &mut HtmlPage, report: &Report) {
-    if report.faults.total() == 0 {
-        return;
+/// The maximum number of characters of a message, and of a line of a stack or a log.
+const MESSAGE_CHARS: usize = 6_000;
+const LINE_CHARS: usize = 1_000;
+/// The maximum number of lines shown of a stack or a log.
+const MAX_LINES: usize = 40;
+
+/// Returns an open fault. `place` is its position among the open faults.
+pub(super) fn open_fault(fault: &FaultView, place: usize) -> Markup {
+    let shorten = |lines: &[String]| -> Vec<Excerpt> {
+        let shown = lines.iter().take(MAX_LINES);
+        shown
+            .map(|line| Excerpt::from_text(line, LINE_CHARS))
+            .collect()
+    };
+    let advice = describe_advice(&fault.advice, ResumeTrigger::ByCommand);
+    html! {
+        article.card id={ "fault-" (place) } {
+            p.who {
+                (Appearance::of_attempt(AttemptOutcome::Failed).tag()) " "
+                b { (fault.role) "." (fault.action) } " "
+                span.note {
+                    @if fault.attempt > 1 { "attempt " (fault.attempt) ", " }
+                    (fault.kind.name()) ", cause " (fault.cause.name())
+                }
+            }
+            (message(&Excerpt::from_text(&fault.message, MESSAGE_CHARS)))
+            @if let Some(advice) = advice {
+                p.advice { b { "How to fix it" } " " (with_code(&advice)) }
+            }
+            @if let Some(call) = &fault.tool_call {
+                (labelled("the model asked for it with", &Excerpt::from_text(&call.arguments, MESSAGE_CHARS)))
+            }
+            (stack_and_log(&fault.message, &shorten(fault.guest_frames()), &shorten(&fault.log)))
+            @if !fault.last_calls.is_empty() {
+                h4 { "Its last host calls" }
+                @for call in &fault.last_calls { (host_call(call)) }
+            }
+        }
     }
-    page.open_section("faults", "Faults", Some(report.faults.total()));
-    page.note_omitted_rows(&report.faults, "faults");
-    for fault in report.faults.iter().rev() {
-        write_fault(page, fault);
-    }
-    page.close_section();
 }
 
-fn write_fault(page: &mut HtmlPage, fault: &FaultEntry) {
-    let (class, open, mark) = match fault.fixed_by {
-        Some(_) => (" mended", "", "fixed"),
-        None => ("", " open", fault.kind),
-    };
-    let kind = if fault.fixed_by.is_some() {
-        format!("{} · ", fault.kind)
-    } else {
-        String::new()
-    };
-    page.write(format_args!(
-        "<details class=\"fault{class}\"{open}><summary><span class=\"tag\">{mark}</span> <b>{}.{}</b> <span class=\"note\">\
-         {kind}step {}, attempt {}</span> <span class=\"why\">{}</span></summary>\n<div class=\"inner\">\n",
-        esc(&fault.role_name),
-        esc(&fault.action),
-        fault.step,
-        fault.number,
-        esc(&excerpt(&fault.message.shown, LINE_CHARS)),
-    ));
-    page.write_whole_text(&fault.message);
-    write_lines(
-        page,
-        "Stack of the guest, innermost first",
-        &fault.backtrace,
-    );
-    write_lines(
-        page,
-        "What it logged and wrote to its standard streams, at the end",
-        &fault.log,
-    );
-    let digest = fault
-        .digest
-        .as_deref()
-        .map(|digest| format!(", component <code>{}</code>", esc(digest)));
-    let mended = fault.fixed_by.map(|by| format!(" Attempt {by} succeeded."));
-    page.write(format_args!(
-        "<p class=\"note\">{}, <a href=\"#a{}\">in the activity</a>, cause <code>{}</code>{}.{}</p>\n</div></details>\n",
-        format_time(fault.time_ms),
-        fault.attempt,
-        fault.cause,
-        digest.unwrap_or_default(),
-        mended.unwrap_or_default()
-    ));
+fn host_call(call: &HostCallView) -> Markup {
+    labelled(
+        call.kind.name(),
+        &Excerpt::from_text(&call.response, LINE_CHARS),
+    )
 }
 
-fn write_lines(page: &mut HtmlPage, title: &str, lines: &[Excerpt]) {
-    if lines.is_empty() {
-        return;
+/// Returns the fault of an attempt that is not the last one of its action.
+pub(super) fn earlier_fault(fault: &FaultEntry) -> Markup {
+    html! {
+        (message(&fault.message))
+        (stack_and_log(&fault.message.shown, &fault.backtrace, &fault.log))
+        p.note {
+            (fault.kind) ", cause " code { (fault.cause) }
+            @if let Some(digest) = &fault.digest { ", component " code { (digest) } }
+            "."
+            @if let Some(by) = fault.fixed_by { " Attempt " (by) " succeeded." }
+        }
     }
-    page.write(format_args!("<h3>{title}</h3>\n<pre class=\"lines\">"));
-    for line in lines {
-        page.write(format_args!("{}\n", esc(&line.shown)));
+}
+
+/// Returns the message of a fault: the summary, then what follows it.
+fn message(message: &Excerpt) -> Markup {
+    let (summary, rest) = message
+        .shown
+        .split_once('\n')
+        .unwrap_or((&message.shown, ""));
+    let rest = rest.trim_end();
+    html! {
+        p.summary { (summary) }
+        @if !rest.is_empty() { pre.trace { (rest) } }
+        (omitted_characters(message))
     }
-    page.write(format_args!("</pre>\n"));
+}
+
+/// Returns the stack and the log, without lines that are in the message: scripts report a fault with
+/// their traceback, and may print it as well.
+fn stack_and_log(message: &str, stack: &[Excerpt], log: &[Excerpt]) -> Markup {
+    let is_new = |line: &&Excerpt| {
+        let mut parts = line.shown.lines().filter(|part| !part.trim().is_empty());
+        parts.any(|part| !message.lines().any(|known| known.trim() == part.trim()))
+    };
+    let only_new = |lines: &[Excerpt]| lines.iter().filter(is_new).cloned().collect::<Vec<_>>();
+    html! {
+        (lines("Stack of the guest, innermost first", &only_new(stack)))
+        (lines("What it logged and wrote to its standard streams, at the end", &only_new(log)))
+    }
 }

@@ -1,193 +1,236 @@
-//! The beginning and the end of the page: the summary of the run, the team's graph, and notes about
-//! what the page leaves out.
+//! The beginning and the end of the page: the team with its idea and its status, the figures of the
+//! run, the team's graph, and notes about what the page leaves out.
 
+use maud::{Markup, PreEscaped, html};
+use strata_core::record::event::Status;
 use strata_core::record::money::Usd;
 
 use super::super::Report;
-use super::escape::{VisibleMarkup, esc};
+use super::status::Appearance;
+use super::text::whole_text;
 use super::time::{format_duration, format_money, format_number, format_span, pluralize};
-use super::{HtmlPage, embedded_style};
 
-/// Writes the header, with links to the sections that exist.
-pub(super) fn head(page: &mut HtmlPage, report: &Report) {
+/// Longer ideas are folded.
+const IDEA_CHARS: usize = 600;
+
+/// Returns the header: the team, its idea, its status, and links to the sections that exist.
+pub(super) fn header(report: &Report) -> Markup {
     let facts = &report.overview;
-    page.write(format_args!(
-        "<header>\n<div class=\"title\"><h1>{}</h1><span class=\"status {}\">{}</span></div>\n<nav aria-label=\"Sections\">\n",
-        esc(&facts.team),
-        facts.status,
-        facts.status
-    ));
-    let sections = [
-        (
-            "result",
-            if facts.status == "done" {
-                "Result"
-            } else {
-                "Newest output"
-            },
-            report.result.is_some(),
-        ),
-        ("faults", "Faults", report.faults.total() > 0),
-        ("timeline", "Timeline", report.attempts.total() > 0),
-        (
-            "conversations",
-            "Conversations",
-            report.conversations.total() > 0,
-        ),
-        ("activity", "Activity", report.attempts.total() > 0),
+    html! {
+        header {
+            div.title {
+                h1 { (facts.team) } " "
+                (run_appearance(report).tag()) " "
+                span.note {
+                    "step " (facts.step)
+                    @if facts.spent > Usd::ZERO { ", " (facts.spent.to_string()) " spent" }
+                }
+            }
+            (idea(report))
+        }
+        nav aria-label="Sections" {
+            @for (id, name, _) in sections(report).iter().filter(|(_, _, is_there)| *is_there) {
+                a href={ "#" (id) } { (name) } " "
+            }
+        }
+    }
+}
+
+/// Returns how the status of the run is shown.
+pub(super) fn run_appearance(report: &Report) -> Appearance {
+    let is_cut_off = report
+        .standing
+        .as_ref()
+        .is_some_and(|standing| standing.is_cut_off);
+    if is_cut_off {
+        Appearance::of_cut_off_run()
+    } else {
+        Appearance::of_status(report.overview.status)
+    }
+}
+
+fn idea(report: &Report) -> Markup {
+    let idea = &report.overview.idea;
+    html! {
+        @if idea.hidden_chars == 0 && idea.shown.chars().count() <= IDEA_CHARS {
+            p.idea { (idea.shown.trim()) }
+        } @else {
+            details.idea {
+                summary { (crate::excerpt::excerpt(&idea.shown, IDEA_CHARS / 2)) }
+                (whole_text(idea))
+            }
+        }
+    }
+}
+
+/// Returns the sections with their names, and whether the page has them.
+fn sections(report: &Report) -> [(&'static str, &'static str, bool); 9] {
+    let has_attempts = report.attempts.total() > 0;
+    let has_entries = has_attempts || report.messages.total() > 0;
+    [
+        ("attention", "Status", super::attention::is_shown(report)),
+        ("result", result_title(report), report.result.is_some()),
+        ("summary", "Figures", true),
+        ("timeline", "Timeline", has_attempts),
         ("team", "Team", true),
-        ("messages", "Messages", report.messages.total() > 0),
-        ("calls", "Host calls", report.calls.total() > 0),
-        ("questions", "Questions", report.human_requests.total() > 0),
+        ("activity", "Activity", has_entries),
         ("costs", "Costs", !report.spending.is_empty()),
         ("states", "States", true),
         ("lineages", "Lineages", true),
-    ];
-    for (id, name, _) in sections.iter().filter(|(_, _, there)| *there) {
-        page.write(format_args!("<a href=\"#{id}\">{name}</a>\n"));
-    }
-    page.write(format_args!("</nav>\n</header>\n"));
+    ]
 }
 
-/// Writes the summary of the run.
-pub(super) fn summary(page: &mut HtmlPage, report: &Report) {
+/// Returns the title of the newest output.
+pub(super) fn result_title(report: &Report) -> &'static str {
+    if report.overview.status == Status::Done {
+        "Result"
+    } else {
+        "Newest output"
+    }
+}
+
+/// Returns the figures of the run.
+pub(super) fn figures(report: &Report) -> Markup {
     let facts = &report.overview;
-    page.write(format_args!(
-        "<section id=\"summary\" aria-label=\"Summary\">\n<p class=\"idea\">{}</p>\n",
-        esc(&facts.idea.shown)
-    ));
-    if !facts.stop_reasons.is_empty() {
-        page.write(format_args!(
-            "<div class=\"trouble\"><h2>Why it stopped</h2>\n<ul>\n"
-        ));
-        for trouble in &facts.stop_reasons {
-            page.write(format_args!("<li>"));
-            page.write_text(trouble);
-            page.write(format_args!("</li>\n"));
+    html! {
+        section #summary aria-label="Figures" {
+            dl.facts {
+                (money_figures(report))
+                (work_figures(report))
+            }
+            p.note {
+                "Run " code { (facts.run) } ", lineage " code { (facts.lineage) } ", checkpoint "
+                code { (facts.checkpoint.as_deref().unwrap_or("none")) }
+                ", saved in " code { (report.storage.path) } "."
+                @if let Some((first, last)) = facts.span_ms {
+                    @let (from, to) = format_span(first, last);
+                    " From " (from) " to " (to) " UTC."
+                }
+            }
         }
-        page.write(format_args!("</ul></div>\n"));
     }
-    write_figures(page, report);
-    let span = facts.span_ms.map(|(first, last)| {
-        let (from, to) = format_span(first, last);
-        format!(
-            " From {from} to {to} UTC, {} in all.",
-            format_duration(last - first)
-        )
-    });
-    page.write(format_args!(
-        "<p class=\"note\">Run <code>{}</code>, lineage <code>{}</code>, checkpoint <code>{}</code>, saved in <code>{}</code>.{}</p>\n",
-        esc(&facts.run),
-        esc(&facts.lineage),
-        esc(facts.checkpoint.as_deref().unwrap_or("none")),
-        esc(&report.storage.path),
-        span.unwrap_or_default()
-    ));
-    page.close_section();
 }
 
-/// Writes the figures of the summary: money, tokens, steps, attempts, messages.
-fn write_figures(page: &mut HtmlPage, report: &Report) {
+fn money_figures(report: &Report) -> Markup {
     let facts = &report.overview;
-    page.write(format_args!("<dl class=\"facts\">\n"));
-    let budget = facts
-        .budget
-        .map_or_else(|| "no limit".into(), |budget| format!("of {budget}"));
+    let sum_of = |part: fn(&strata_core::record::spending::Spending) -> u64| -> u64 {
+        report.spending.iter().map(|row| part(&row.used)).sum()
+    };
     let saved = report
         .spending
         .iter()
-        .fold(Usd::ZERO, |sum, row| sum + row.used.saved);
-    let served: u64 = report.spending.iter().map(|row| row.used.served).sum();
-    let tokens: u64 = report.spending.iter().map(|row| row.used.tokens).sum();
-    let steps = report.steps.total();
-    write_fact(page, "Spent", &facts.spent.to_string(), &budget);
-    write_fact(
-        page,
-        "Saved by the journal",
-        &format_money(saved),
-        &pluralize(served as usize, "call served again", "calls served again"),
-    );
-    write_fact(page, "Tokens", &format_number(tokens), "of language models");
-    write_fact(
-        page,
-        "Steps",
-        &format_number(steps),
-        &format!(
-            "{} is {}",
-            if facts.status == "done" {
-                "next"
-            } else {
-                "now"
-            },
-            facts.step
-        ),
-    );
-    let failed = format!(
+        .map(|row| row.used.saved)
+        .sum::<Usd>();
+    let (served, tokens) = (sum_of(|used| used.served), sum_of(|used| used.tokens));
+    html! {
+        div {
+            dt { "Spent" }
+            dd { (facts.spent.to_string()) }
+            @match facts.budget {
+                None => dd.note { "no limit" },
+                Some(budget) => {
+                    dd.note {
+                        "of " (budget.to_string()) " "
+                        (share_bar(facts.spent, budget))
+                    }
+                }
+            }
+        }
+        @if saved > Usd::ZERO {
+            (figure(
+                "Saved by the journal",
+                &format_money(saved),
+                &pluralize(served as usize, "call served again", "calls served again"),
+            ))
+        }
+        @if tokens > 0 {
+            (figure("Tokens", &format_number(tokens), "of language models"))
+        }
+    }
+}
+
+fn work_figures(report: &Report) -> Markup {
+    let facts = &report.overview;
+    let step = match facts.status {
+        Status::Done => format!("the next one is {}", facts.step),
+        _ => format!("now at step {}", facts.step),
+    };
+    let outcomes = format!(
         "{} finished, {} failed",
         format_number(report.outcomes.finished),
         format_number(report.outcomes.failed)
     );
-    write_fact(
-        page,
-        "Attempts",
-        &format_number(report.attempts.total()),
-        &failed,
-    );
-    write_fact(
-        page,
-        "Messages",
-        &format_number(report.messages.total()),
-        &pluralize(report.roles.len(), "role", "roles"),
-    );
-    page.write(format_args!("</dl>\n"));
-}
-
-fn write_fact(page: &mut HtmlPage, name: &str, value: &str, note: &str) {
-    page.write(format_args!(
-        "<div><dt>{name}</dt><dd>{value}</dd><dd class=\"note\">{note}</dd></div>\n"
-    ));
-}
-
-/// Writes the team's graph.
-pub(super) fn picture(page: &mut HtmlPage, report: &Report) {
-    page.open_section("team", "Team", None);
-    match &report.picture {
-        Ok(svg) => {
-            // `graph::svg` draws it and escapes all names.
-            debug_assert!(embedded_style(svg).is_some());
-            page.write(format_args!(
-                "<div class=\"scroll picture\" tabindex=\"0\">{}</div>\n",
-                VisibleMarkup(svg)
-            ));
+    html! {
+        @if let Some((first, last)) = facts.span_ms {
+            (figure("Duration", &format_duration(last - first), "from the first to the last event"))
         }
-        Err(why) => page.write(format_args!("<p class=\"cut\">{}</p>\n", esc(why))),
+        (figure("Steps", &format_number(report.steps.total()), &step))
+        (figure("Attempts", &format_number(report.attempts.total()), &outcomes))
+        (figure(
+            "Messages",
+            &format_number(report.messages.total()),
+            &pluralize(report.roles.len(), "role", "roles"),
+        ))
     }
-    page.close_section();
 }
 
-/// Writes what the page leaves out.
-pub(super) fn omissions(page: &mut HtmlPage, report: &Report) {
-    page.write(format_args!("<footer>\n"));
-    if !report.storage.has_events {
-        page.write(format_args!(
-            "<p class=\"cut\">Only a <code>team.json</code> was there: it holds the state, and nothing of how it came about.</p>\n"
-        ));
+fn figure(name: &str, value: &str, note: &str) -> Markup {
+    html! { div { dt { (name) } dd { (value) } dd.note { (note) } } }
+}
+
+/// Returns a bar that shows how much of an amount another one is.
+pub(super) fn share_bar(part: Usd, whole: Usd) -> Markup {
+    const UNITS: u128 = 100;
+    let share = (u128::from(part.0) * UNITS).checked_div(u128::from(whole.0));
+    html! {
+        svg.share viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true" {
+            rect.whole width="100" height="8" rx="2" {}
+            rect width=(share.unwrap_or(UNITS).min(UNITS)) height="8" rx="2" {}
+        }
     }
-    if report.storage.pruned_events > 0 {
-        let pruned = format_number(report.storage.pruned_events);
-        page.write(format_args!(
-            "<p class=\"cut\">The first {pruned} events were pruned from the storage and are not told.</p>\n"
-        ));
+}
+
+/// Returns the team's graph.
+pub(super) fn picture(report: &Report) -> Markup {
+    html! {
+        section #team aria-labelledby="team-title" {
+            h2 #team-title { "Team" }
+            @match &report.picture {
+                // `graph::svg` draws it and escapes all names.
+                Ok(svg) => div.scroll.picture tabindex="0" { (PreEscaped(svg)) },
+                Err(reason) => p.omitted { (reason) },
+            }
+        }
     }
-    if report.shortened > 0 {
-        let texts = pluralize(report.shortened, "text was", "texts were");
-        page.write(format_args!(
-            "<p class=\"cut\">{texts} shortened to keep the page small. <code>strata-host events</code> has all of it.</p>\n"
-        ));
+}
+
+/// Returns the end of the page: what it leaves out.
+pub(super) fn footer(report: &Report) -> Markup {
+    let storage = &report.storage;
+    html! {
+        footer {
+            @if !storage.has_events {
+                p.omitted {
+                    "Only a " code { "team.json" }
+                    " was there: it holds the state, and nothing of how it came about."
+                }
+            }
+            @if storage.pruned_events > 0 {
+                p.omitted {
+                    "The first " (format_number(storage.pruned_events))
+                    " events were pruned from the storage and are not told."
+                }
+            }
+            @if report.shortened > 0 {
+                p.omitted {
+                    (pluralize(report.shortened, "text was", "texts were"))
+                    " shortened to keep the page small. " code { "strata-host events" } " has all of it."
+                }
+            }
+            p.note {
+                "Written by strata-host " (env!("CARGO_PKG_VERSION")) ". Times are UTC. Secrets are not recorded and \
+                 so not here; everything that roles said and were told is."
+            }
+        }
     }
-    page.write(format_args!(
-        "<p class=\"note\">Written by strata-host {}. Times are UTC. Secrets are not recorded and so not here; everything \
-         that roles said and were told is.</p>\n</footer>\n",
-        env!("CARGO_PKG_VERSION")
-    ));
 }

@@ -1,10 +1,12 @@
 "use strict";
 // Finding and folding. The page holds everything without it; nothing of what is shown is written by it.
 (() => {
-  // A search field hides the rows that do not hold all of its words.
+  // The search field hides the entries that do not hold all of its words, and steps without any.
   for (const field of document.querySelectorAll("input[data-filter]")) {
-    const rows = [...document.getElementById(field.dataset.filter).children];
-    const told = field.closest("p").querySelector("output");
+    const section = document.getElementById(field.dataset.filter);
+    const rows = [...section.querySelectorAll("li.entry")];
+    const steps = [...section.querySelectorAll("details.step")];
+    const told = field.closest(".search").querySelector("output");
     let texts = null;
     const search = () => {
       texts ??= rows.map((row) => row.textContent.toLowerCase());
@@ -15,6 +17,10 @@
         row.hidden = !fits;
         found += fits;
       });
+      for (const step of steps) {
+        step.hidden = words.length > 0 && !step.querySelector("li.entry:not([hidden])");
+        if (words.length && !step.hidden) for (let at = step; at !== section; at = at.parentElement) if (at.tagName === "DETAILS") at.open = true;
+      }
       told.value = words.length ? `${found} of ${rows.length}` : "";
     };
     let wait = 0;
@@ -22,7 +28,7 @@
       clearTimeout(wait);
       wait = setTimeout(search, 80);
     });
-    field.closest("p").hidden = false;
+    field.closest(".search").hidden = false;
   }
 
   // One state at a time, chosen from a list.

@@ -2,192 +2,186 @@
 
 use std::collections::BTreeSet;
 
+use maud::{Markup, html};
+
 use super::super::{Report, RoleStateEntry, StateEntry};
-use super::HtmlPage;
-use super::escape::esc;
+use super::text::{omitted_rows, text};
 use super::time::{format_money, format_number, format_time, pluralize};
-use crate::storage::CheckpointRow;
+use crate::storage::{CheckpointRow, LineageRow};
 
 /// The maximum number of checkpoints listed; the newest are.
 const MAX_CHECKPOINTS: usize = 500;
 
-/// Writes the states.
-pub(super) fn section(page: &mut HtmlPage, report: &Report) {
-    page.open_section("states", "States", None);
-    page.note_omitted_rows(&report.states, "states");
-    page.write(format_args!(
-        "<p class=\"note\">What every role had in its mailbox and its state, at {}.</p>\n<p class=\"search\" hidden>\
-         <button type=\"button\" data-move=\"-1\" aria-label=\"the one before\">←</button> <label>Checkpoint <select></select></label> \
-         <button type=\"button\" data-move=\"1\" aria-label=\"the next\">→</button></p>\n<div class=\"states\">\n",
-        if report.states.gap().is_some() { "the checkpoints that are left" } else { "each checkpoint" }
-    ));
+/// Returns the states.
+pub(super) fn section(report: &Report) -> Markup {
+    let which = if report.states.gap().is_some() {
+        "the checkpoints that are left"
+    } else {
+        "each checkpoint"
+    };
     let count = report.states.iter().count();
-    for (place, state) in report.states.iter().enumerate() {
-        write_state(page, state, if place + 1 == count { " open" } else { "" });
-    }
-    page.write(format_args!("</div>\n"));
-    page.close_section();
-}
-
-fn write_state(page: &mut HtmlPage, state: &StateEntry, open: &str) {
-    let name = state.checkpoint.as_deref().unwrap_or("now");
-    let time = state.time_ms.map(|time| format!(", {}", format_time(time)));
-    page.write(format_args!(
-        "<details id=\"s-{}\" class=\"state\"{open}><summary><b>{}</b> <span class=\"note\">step {}, {}, {}, {} spent{}</span></summary>\n\
-         <div class=\"inner\">\n",
-        esc(name),
-        esc(name),
-        state.step,
-        state.status,
-        pluralize(state.messages, "message", "messages"),
-        format_money(state.spent),
-        time.unwrap_or_default()
-    ));
-    page.write(format_args!("<div class=\"roles\">\n"));
-    for shown in &state.roles {
-        write_role(page, shown);
-    }
-    page.write(format_args!("</div>\n"));
-    if state.hidden_roles > 0 {
-        let others = pluralize(state.hidden_roles, "more role", "more roles");
-        page.write(format_args!(
-            "<p class=\"note\">{others}{}</p>\n",
-            if state.hidden_roles_are_empty {
-                " with nothing to show"
-            } else {
-                ""
+    html! {
+        section #states aria-labelledby="states-title" {
+            h2 #states-title { "States" }
+            (omitted_rows(&report.states, "states"))
+            p.note { "What every role had in its mailbox and its state, at " (which) "." }
+            p.search hidden {
+                button type="button" data-move="-1" aria-label="the one before" { "←" } " "
+                label { "Checkpoint " select {} } " "
+                button type="button" data-move="1" aria-label="the next" { "→" }
             }
-        ));
-    }
-    for join in &state.joins {
-        let held: Vec<String> = join
-            .sources
-            .iter()
-            .map(|source| format!("{} from {}", source.held, source.role))
-            .collect();
-        page.write(format_args!(
-            "<p>Join <b>{}</b> holds {}</p>\n",
-            esc(&join.id),
-            esc(&held.join(", "))
-        ));
-    }
-    if !state.shared_scopes.is_empty() {
-        page.write(format_args!("<h3>Shared</h3>\n<dl class=\"values\">\n"));
-        for (scope, key, value) in &state.shared_scopes {
-            page.write(format_args!("<dt>{}/{}</dt><dd>", esc(scope), esc(key)));
-            page.write_text(value);
-            page.write(format_args!("</dd>\n"));
+            div.states {
+                @for (place, state) in report.states.iter().enumerate() {
+                    (state_details(state, place + 1 == count))
+                }
+            }
         }
-        page.write(format_args!("</dl>\n"));
     }
-    page.write(format_args!("</div></details>\n"));
 }
 
-fn write_role(page: &mut HtmlPage, role: &RoleStateEntry) {
-    page.write(format_args!(
-        "<div class=\"role\"><h3>{}</h3>\n<p class=\"note\">{}, remembers {}</p>\n",
-        esc(&role.name),
-        esc(&role.activity),
-        pluralize(role.memory, "message", "messages")
-    ));
-    if !role.mail.is_empty() {
-        page.write(format_args!("<ul class=\"mail\">\n"));
-        for (from, label, text) in &role.mail {
-            let from = if from.is_empty() { "outside" } else { from };
-            page.write(format_args!(
-                "<li><b>{}</b> <span class=\"label\">{}</span> ",
-                esc(from),
-                esc(label)
-            ));
-            page.write_text(text);
-            page.write(format_args!("</li>\n"));
+fn state_details(state: &StateEntry, is_open: bool) -> Markup {
+    let name = state.checkpoint.as_deref().unwrap_or("now");
+    html! {
+        details.state id={ "s-" (name) } open[is_open] {
+            summary {
+                b { (name) } " "
+                span.note {
+                    "step " (state.step) ", " (state.status) ", "
+                    (pluralize(state.messages, "message", "messages")) ", " (format_money(state.spent)) " spent"
+                    @if let Some(time_ms) = state.time_ms { ", " (format_time(time_ms)) }
+                }
+            }
+            div.inner {
+                div.roles { @for role in &state.roles { (role_card(role)) } }
+                @if state.hidden_roles > 0 {
+                    p.note {
+                        (pluralize(state.hidden_roles, "more role", "more roles"))
+                        @if state.hidden_roles_are_empty { " with nothing to show" }
+                    }
+                }
+                @for join in &state.joins {
+                    p {
+                        "Join " b { (join.id) } " holds "
+                        @for (place, source) in join.sources.iter().enumerate() {
+                            @if place > 0 { ", " }
+                            (source.held) " from " (source.role)
+                        }
+                    }
+                }
+                @if !state.shared_scopes.is_empty() {
+                    h3 { "Shared" }
+                    dl.values {
+                        @for (scope, key, value) in &state.shared_scopes {
+                            dt { (scope) "/" (key) } dd { (text(value)) }
+                        }
+                    }
+                }
+            }
         }
-        if role.hidden_mail > 0 {
-            page.write(format_args!(
-                "<li class=\"cut\">and {} more</li>\n",
-                format_number(role.hidden_mail)
-            ));
-        }
-        page.write(format_args!("</ul>\n"));
     }
-    if !role.scope.is_empty() {
-        page.write(format_args!("<dl class=\"values\">\n"));
-        for (key, value) in &role.scope {
-            page.write(format_args!("<dt>{}</dt><dd>", esc(key)));
-            page.write_text(value);
-            page.write(format_args!("</dd>\n"));
-        }
-        page.write(format_args!("</dl>\n"));
-    }
-    page.write(format_args!("</div>\n"));
 }
 
-/// Writes the lineages and their checkpoints.
-pub(super) fn lineages(page: &mut HtmlPage, report: &Report) {
+fn role_card(role: &RoleStateEntry) -> Markup {
+    html! {
+        div.role {
+            h3 { (role.name) }
+            p.note { (role.activity) ", remembers " (pluralize(role.memory, "message", "messages")) }
+            @if !role.mail.is_empty() {
+                ul.mail {
+                    @for (from, label, content) in &role.mail {
+                        li {
+                            b { @if from.is_empty() { "outside" } @else { (from) } } " "
+                            span.label { (label) } " " (text(content))
+                        }
+                    }
+                    @if role.hidden_mail > 0 {
+                        li.omitted { "and " (format_number(role.hidden_mail)) " more" }
+                    }
+                }
+            }
+            @if !role.scope.is_empty() {
+                dl.values {
+                    @for (key, value) in &role.scope { dt { (key) } dd { (text(value)) } }
+                }
+            }
+        }
+    }
+}
+
+/// Returns the lineages and their checkpoints.
+pub(super) fn lineages(report: &Report) -> Markup {
     let rows = &report.storage.checkpoints;
-    let shown: BTreeSet<&str> = report
-        .states
-        .iter()
+    let hidden = rows.len().saturating_sub(MAX_CHECKPOINTS);
+    let shown_states = report.states.iter();
+    let shown: BTreeSet<&str> = shown_states
         .filter_map(|state| state.checkpoint.as_deref())
         .collect();
-    // Only states that are on the page are linked.
-    let link = |id: &str| match shown.contains(id) {
-        true => format!("<a href=\"#s-{}\">{}</a>", esc(id), esc(id)),
-        false => esc(id).to_string(),
-    };
-    page.open_section(
-        "lineages",
-        "Lineages",
-        Some(report.storage.lineages.len().max(1)),
-    );
-    for lineage in &report.storage.lineages {
-        let own: Vec<&CheckpointRow> = rows
-            .iter()
-            .filter(|row| row.lineage == lineage.name)
-            .collect();
-        let from = own
-            .first()
-            .and_then(|row| row.parent.as_ref())
-            .filter(|parent| rows.iter().any(|row| row.id == **parent));
-        let left = from.map(|from| format!(", left at {}", link(&from.0)));
-        let current = if lineage.current {
-            " <span class=\"tag\">current</span>"
-        } else {
-            ""
-        };
-        page.write(format_args!(
-            "<p><b>{}</b>{current} <span class=\"note\">{}, {}{}</span></p>\n",
-            esc(&lineage.name),
-            pluralize(own.len(), "checkpoint", "checkpoints"),
-            pluralize(lineage.events as usize, "event", "events"),
-            left.unwrap_or_default()
-        ));
+    html! {
+        section #lineages aria-labelledby="lineages-title" {
+            h2 #lineages-title {
+                "Lineages " span.count { (format_number(report.storage.lineages.len().max(1))) }
+            }
+            @for lineage in &report.storage.lineages { (lineage_line(lineage, rows, &shown)) }
+            @if hidden > 0 {
+                p.omitted { "The first " (format_number(hidden)) " checkpoints are left out." }
+            }
+            details {
+                summary { (pluralize(rows.len(), "checkpoint", "checkpoints")) }
+                div.scroll tabindex="0" {
+                    table {
+                        thead {
+                            tr {
+                                th { "Checkpoint" } th { "Lineage" } th { "Parent" } th.num { "Step" }
+                                th { "Made by" } th { "Status" } th { "When" }
+                            }
+                        }
+                        tbody { @for row in &rows[hidden..] { (checkpoint_row(row, &shown)) } }
+                    }
+                }
+            }
+        }
     }
-    let newest = rows.len().saturating_sub(MAX_CHECKPOINTS);
-    if newest > 0 {
-        page.write(format_args!(
-            "<p class=\"cut\">The first {} checkpoints are left out.</p>\n",
-            format_number(newest)
-        ));
+}
+
+fn lineage_line(lineage: &LineageRow, rows: &[CheckpointRow], shown: &BTreeSet<&str>) -> Markup {
+    let own: Vec<&CheckpointRow> = rows
+        .iter()
+        .filter(|row| row.lineage == lineage.name)
+        .collect();
+    let origin = own
+        .first()
+        .and_then(|row| row.parent.as_ref())
+        .filter(|parent| rows.iter().any(|row| row.id == **parent));
+    html! {
+        p {
+            b { (lineage.name) } " "
+            @if lineage.current { span.tag { "current" } " " }
+            span.note {
+                (pluralize(own.len(), "checkpoint", "checkpoints")) ", "
+                (pluralize(lineage.events as usize, "event", "events"))
+                @if let Some(origin) = origin { ", left at " (state_link(&origin.0, shown)) }
+            }
+        }
     }
-    page.write(format_args!(
-        "<details><summary>{}</summary>\n<div class=\"scroll\" tabindex=\"0\"><table>\n<thead><tr><th>Checkpoint<th>Lineage<th>Parent\
-         <th class=\"num\">Step<th>Made by<th>Status<th>When</tr></thead>\n<tbody>\n",
-        pluralize(rows.len(), "checkpoint", "checkpoints")
-    ));
-    for row in &rows[newest..] {
-        let id = link(&row.id.0);
-        let parent = row.parent.as_ref().map_or("–", |id| id.0.as_str());
-        page.write(format_args!(
-            "<tr><td>{id}<td>{}<td>{}<td class=\"num\">{}<td>{}<td>{}<td class=\"when\">{}</tr>\n",
-            esc(&row.lineage),
-            esc(parent),
-            row.step,
-            row.source.name(),
-            row.status.name(),
-            row.time_ms.map(format_time).unwrap_or_default()
-        ));
+}
+
+fn checkpoint_row(row: &CheckpointRow, shown: &BTreeSet<&str>) -> Markup {
+    html! {
+        tr {
+            td { (state_link(&row.id.0, shown)) }
+            td { (row.lineage) }
+            td { (row.parent.as_ref().map_or("–", |id| id.0.as_str())) }
+            td.num { (row.step) }
+            td { (row.source.name()) }
+            td { (row.status.name()) }
+            td.when { @if let Some(time_ms) = row.time_ms { (format_time(time_ms)) } }
+        }
     }
-    page.write(format_args!("</tbody></table></div></details>\n"));
-    page.close_section();
+}
+
+/// Returns the name of a checkpoint, with a link to its state if that is on the page.
+pub(super) fn state_link(id: &str, shown: &BTreeSet<&str>) -> Markup {
+    html! {
+        @if shown.contains(id) { a href={ "#s-" (id) } { (id) } } @else { (id) }
+    }
 }

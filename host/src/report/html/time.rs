@@ -1,5 +1,6 @@
 //! Formats times, durations, amounts of money and numbers for people.
 
+use maud::{Markup, html};
 use strata_core::record::money::Usd;
 
 use crate::public_event::rfc3339;
@@ -11,21 +12,29 @@ const FINE_CLOCK_CHARS: usize = 12;
 const MAX_FINE_SPAN_MS: i64 = 10_000;
 
 /// Formats a time as an HTML `time` element.
-pub(super) fn format_time(time_ms: i64) -> String {
+pub(super) fn format_time(time_ms: i64) -> Markup {
     format_time_with(time_ms, false)
 }
 
-fn format_time_with(time_ms: i64, fine: bool) -> String {
+/// Formats a time without its date, which is shown when it is pointed at.
+pub(super) fn format_clock(time_ms: i64) -> Markup {
+    let full = rfc3339(time_ms);
+    let (_, rest) = full.split_once('T').unwrap_or(("", &full));
+    let clock = rest.get(..CLOCK_CHARS).unwrap_or(rest);
+    html! { time datetime=(full) title=(full) { (clock) } }
+}
+
+fn format_time_with(time_ms: i64, fine: bool) -> Markup {
     let full = rfc3339(time_ms);
     let (date, rest) = full.split_once('T').unwrap_or((&full, ""));
     let clock = rest
         .get(..if fine { FINE_CLOCK_CHARS } else { CLOCK_CHARS })
         .unwrap_or(rest);
-    format!("<time datetime=\"{full}\" title=\"{full}\">{date} {clock}</time>")
+    html! { time datetime=(full) title=(full) { (date) " " (clock) } }
 }
 
 /// Formats the ends of a span of time, with milliseconds if the two could look equal otherwise.
-pub(super) fn format_span(from_ms: i64, to_ms: i64) -> (String, String) {
+pub(super) fn format_span(from_ms: i64, to_ms: i64) -> (Markup, Markup) {
     let fine = to_ms.saturating_sub(from_ms) < MAX_FINE_SPAN_MS;
     (
         format_time_with(from_ms, fine),
@@ -86,8 +95,8 @@ mod tests {
         let ends = |from, to| {
             let (from, to) = format_span(from, to);
             (
-                from.contains(" 00:00:01</time>"),
-                to.contains(".480</time>"),
+                from.0.contains(" 00:00:01</time>"),
+                to.0.contains(".480</time>"),
             )
         };
         assert_eq!(ends(1_000, 1_480), (false, true));
