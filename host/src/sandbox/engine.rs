@@ -25,9 +25,9 @@ pub(super) use ticker::{TickGuard, Ticker};
 const MAX_ATTEMPTS: u32 = 128;
 /// The stack of a guest. Deeper recursion is a fault. This is a setting of the engine for all
 /// guests, so plugins cannot change it.
-pub(super) const STACK_BYTES: usize = 1 << 20;
+pub(super) const STACK_BYTES: usize = 8 << 20;
 /// The size of the stack for a guest and the host functions it calls.
-const FIBER_BYTES: usize = 2 << 20;
+const FIBER_BYTES: usize = STACK_BYTES + (1 << 20);
 /// The maximum number of elements of a table in the pool. It only costs address space.
 const MAX_TABLE_ELEMENTS: usize = 1 << 20;
 /// The maximum size of the data of a core or component instance in the pool. A runtime with 100,000
