@@ -12,9 +12,10 @@ use super::super::super::ctx::Ctx;
 use super::open::file_of;
 use super::{FILESYSTEM_TYPES, GuestStore, guest_result};
 
-/// The timestamp of all files.
+/// The timestamp of all files: the beginning of 1980-01-02. ZIP archives hold no time before 1980, in
+/// whatever time zone.
 const CONSTANT_TIME: Datetime = Datetime {
-    seconds: 0,
+    seconds: 315_619_200,
     nanoseconds: 0,
 };
 
