@@ -233,6 +233,15 @@ impl HostDirectory {
         Ok((content.len() as u64 <= limit).then_some(content))
     }
 
+    /// Returns the content of a symbolic link; `None` if there is something else.
+    pub(super) fn read_link(&self, inside: &Path) -> io::Result<Option<PathBuf>> {
+        let (dir, name) = self.open_parent(inside)?;
+        match dir.symlink_metadata(name)?.is_symlink() {
+            true => dir.read_link_contents(name).map(Some),
+            false => Ok(None),
+        }
+    }
+
     /// Returns at most `limit` names in a directory, with what they are. Names that are not UTF-8
     /// are left out.
     pub(super) fn list(&self, inside: &Path, limit: usize) -> io::Result<Vec<(String, DiskEntry)>> {

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::fs::{File, FileTimes};
 use std::io;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 use std::time::UNIX_EPOCH;
@@ -60,7 +61,7 @@ struct StagedDirectory {
     /// The directory that was copied.
     original: Arc<HostDirectory>,
     copy: Arc<HostDirectory>,
-    /// The contents before the attempt, with their state in the copy.
+    /// What was in it before the attempt.
     before: StagedContents,
 }
 
@@ -93,8 +94,14 @@ pub(super) fn too_large_error() -> io::Error {
     ))
 }
 
-/// The contents of a staged directory by path, with their state in the copy.
-type StagedContents = BTreeMap<PathBuf, (PathContent, DiskEntry)>;
+/// What is in a staged directory before an attempt, by path.
+#[derive(Default)]
+struct StagedContents {
+    /// The files and directories, with their state in the copy.
+    entries: BTreeMap<PathBuf, (PathContent, DiskEntry)>,
+    /// The contents of the symbolic links. Guests can follow them, but not change them.
+    links: BTreeMap<PathBuf, PathBuf>,
+}
 
 /// Copies the contents of a directory, except those that `overrides` replace, and writes the
 /// latter. Returns what is in the copy.
@@ -114,15 +121,22 @@ fn fill_copy(
             .is_some_and(|content| **content != PathContent::Directory)
     };
     let hidden = |path: &Path| by_path.contains_key(path) || path.ancestors().skip(1).any(is_gone);
-    let mut contents = StagedContents::new();
+    let mut contents = StagedContents::default();
     copy_contents(root, &hidden, copy, &mut contents, budget)?;
     for (path, content, bytes) in overrides {
         if *content != PathContent::Absent {
             budget.take(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64))?;
             write_copy(copy, path, bytes.as_deref())?;
-            contents.insert(path.clone(), (content.clone(), copy.inspect(path)?));
+            let state = copy.inspect(path)?;
+            contents
+                .entries
+                .insert(path.clone(), (content.clone(), state));
         }
     }
+    // After everything else, because what is written to the copy must not be written through a link.
+    contents
+        .links
+        .retain(|path, target| symlink(target, copy.host().join(path)).is_ok());
     Ok(contents)
 }
 
@@ -268,7 +282,7 @@ impl StagedDirectory {
             }
         })?;
         for (inside, found) in &now {
-            let (before, stamp) = match self.before.get(inside) {
+            let (before, stamp) = match self.before.entries.get(inside) {
                 Some((before, stamp)) => (before.clone(), Some(stamp)),
                 None => (PathContent::Absent, None),
             };
@@ -277,6 +291,9 @@ impl StagedDirectory {
                 DiskEntry::Directory => PathContent::Directory,
                 DiskEntry::File { .. } => changes.store(&self.copy, inside)?,
                 DiskEntry::Other | DiskEntry::Absent => {
+                    if self.is_unchanged_link(inside)? {
+                        continue;
+                    }
                     let name = inside.display();
                     return Err(io::Error::other(format!(
                         "`{name}` is a symbolic link, which is not kept"
@@ -285,14 +302,32 @@ impl StagedDirectory {
             };
             self.add_change(inside, before, after, changes)?;
         }
+        for link in self.before.links.keys() {
+            if !self.is_unchanged_link(link)? {
+                return Err(io::Error::other(format!(
+                    "`{}` was a symbolic link, which an action cannot remove or replace",
+                    link.display()
+                )));
+            }
+        }
         for (inside, (before, _)) in self
             .before
+            .entries
             .iter()
             .filter(|(inside, _)| !now.contains_key(*inside))
         {
             self.add_change(inside, before.clone(), PathContent::Absent, changes)?;
         }
         Ok(())
+    }
+
+    /// Returns whether a path is a symbolic link as it was before the attempt.
+    fn is_unchanged_link(&self, inside: &Path) -> io::Result<bool> {
+        let now = match self.copy.inspect(inside)? {
+            DiskEntry::Other => self.copy.read_link(inside)?,
+            _ => None,
+        };
+        Ok(now.is_some() && now.as_ref() == self.before.links.get(inside))
     }
 
     fn add_change(
@@ -338,13 +373,13 @@ impl StagedDirectory {
     }
 }
 
-/// Copies all regular files and directories that are not hidden. Links and devices are not visible
-/// to the guest.
+/// Copies all regular files and directories that are not hidden, and finds the symbolic links. Devices
+/// are not visible to the guest.
 fn copy_contents(
     original: &HostDirectory,
     hidden: &dyn Fn(&Path) -> bool,
     copy: &HostDirectory,
-    copied: &mut BTreeMap<PathBuf, (PathContent, DiskEntry)>,
+    copied: &mut StagedContents,
     budget: &mut StageBudget,
 ) -> io::Result<()> {
     walk(original, &mut |inside, found| {
@@ -370,9 +405,17 @@ fn copy_contents(
                     bytes: content.len() as u64,
                 }
             }
-            DiskEntry::Absent | DiskEntry::Other => return Ok(()),
+            DiskEntry::Absent => return Ok(()),
+            DiskEntry::Other => {
+                budget.take(0)?;
+                if let Ok(Some(target)) = original.read_link(inside) {
+                    copied.links.insert(inside.to_owned(), target);
+                }
+                return Ok(());
+            }
         };
-        copied.insert(inside.to_owned(), (content, copy.inspect(inside)?));
+        let state = copy.inspect(inside)?;
+        copied.entries.insert(inside.to_owned(), (content, state));
         Ok(())
     })
 }

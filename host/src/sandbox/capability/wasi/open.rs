@@ -76,6 +76,31 @@ struct OpenAtFlags {
     flags: DescriptorFlags,
 }
 
+impl OpenAtFlags {
+    /// Returns whether the file may be created or changed.
+    fn writes(&self) -> bool {
+        self.flags.contains(DescriptorFlags::WRITE)
+            || self
+                .open_flags
+                .intersects(OpenFlags::CREATE | OpenFlags::TRUNCATE)
+    }
+}
+
+/// Returns whether there is a symbolic link in a path. Links are followed only for reading.
+async fn leads_through_link(ctx: &mut Ctx, directory: &Resource<Descriptor>, path: &str) -> bool {
+    let ends = path.match_indices('/').map(|(end, _)| end);
+    for end in ends.chain([path.len()]) {
+        let at = Resource::new_borrow(directory.rep());
+        let above = path[..end].to_owned();
+        let mut files = ctx.filesystem();
+        let found = files.stat_at(at, PathFlags::empty(), above).await;
+        if found.is_ok_and(|found| found.type_ == DescriptorType::SymbolicLink) {
+            return true;
+        }
+    }
+    false
+}
+
 async fn open_at(
     ctx: &mut Ctx,
     directory: Resource<Descriptor>,
@@ -90,6 +115,9 @@ async fn open_at(
         return Ok(Err(ErrorCode::InsufficientMemory));
     }
     ctx.note_refusal(None);
+    if how.writes() && leads_through_link(ctx, &above, &path).await {
+        return Ok(Err(ErrorCode::Loop));
+    }
     // Opening a pipe waits for its other end and cannot be cancelled.
     if let Ok(found) = ctx
         .filesystem()
