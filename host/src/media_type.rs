@@ -3,6 +3,8 @@
 
 use std::path::Path;
 
+use encoding_rs::Encoding;
+
 /// The media type of bytes of which nothing is known.
 const UNKNOWN: &str = "application/octet-stream";
 /// The media type of PDF documents.
@@ -110,6 +112,14 @@ pub fn raster_image_type(bytes: &[u8]) -> Option<&'static str> {
     known.map(|(_, media_type)| *media_type)
 }
 
+/// Returns the text of a file that begins with a byte order mark, without the mark. Returns `None` if
+/// it has none, or if what follows is no text in the encoding that the mark stands for.
+pub fn marked_text(bytes: &[u8]) -> Option<String> {
+    let (encoding, length) = Encoding::for_bom(bytes)?;
+    let text = encoding.decode_without_bom_handling_and_without_replacement(&bytes[length..])?;
+    (!text.contains('\0')).then(|| text.into_owned())
+}
+
 /// Returns whether files of a media type are text.
 pub fn is_text(media_type: &str) -> bool {
     media_type.starts_with("text/")
@@ -145,6 +155,23 @@ mod tests {
         check("a.json", b"\0\xff", UNKNOWN);
         check("a.zip", b"PK\x03\x04\xff", "application/zip");
         check("a.txt", b"RIFF\0\0\0\0WAVE", UNKNOWN);
+    }
+
+    #[test]
+    fn a_byte_order_mark_names_the_encoding_of_a_text() {
+        for (bytes, expected) in [
+            (&b"\xef\xbb\xbfa"[..], Some("a")),
+            (b"\xff\xfea\0\xe4\0", Some("a\u{e4}")),
+            (b"\xfe\xff\0a\0\xe4", Some("a\u{e4}")),
+            (b"a\0", None),
+            (b"\xff\xfea", None),
+            (b"\xff\xfe\0\xd8a\0", None),
+            (b"\xff\xfe\0\0a\0\0\0", None),
+            (b"\xef\xbb\xbf\xff", None),
+            (b"", None),
+        ] {
+            assert_eq!(marked_text(bytes).as_deref(), expected, "{bytes:?}");
+        }
     }
 
     #[test]

@@ -11,7 +11,7 @@ use strata_core::record::conversation::{Media, MediaSource, Part};
 use super::LaunchError;
 use crate::blob::{Blobs, digest_of};
 use crate::driver::Journal;
-use crate::media_type::{MisnamedFile, media_type, raster_image_type};
+use crate::media_type::{MisnamedFile, marked_text, media_type, raster_image_type};
 use crate::open;
 use crate::sandbox::{MAX_MEDIA_BYTES, MAX_PARTS};
 use crate::services::models::describe_named_media;
@@ -79,6 +79,8 @@ impl AttachedFiles {
         for path in paths {
             let bytes = read_file(path, bytes_left)?;
             bytes_left -= bytes.len() as u64;
+            // Models and actions read texts as UTF-8.
+            let bytes = marked_text(&bytes).map_or(bytes, String::into_bytes);
             files.add(path, bytes)?;
         }
         Ok(files)
@@ -191,6 +193,20 @@ mod tests {
             (Some("a.png"), "image/svg+xml")
         );
         assert_eq!(files.blobs.len(), 2);
+    }
+
+    #[test]
+    fn a_text_with_a_byte_order_mark_is_stored_as_utf_8() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("a.csv");
+        fs::write(&path, b"\xff\xfea\0;\0\xf6\0").unwrap();
+        let files = AttachedFiles::read(&[path]).unwrap();
+        let [Part::File(media)] = &files.parts[..] else {
+            panic!("{:?}", files.parts);
+        };
+        assert_eq!(media.media_type, "text/csv");
+        let stored: Vec<&[u8]> = files.blobs.values().map(|bytes| &bytes[..]).collect();
+        assert_eq!(stored, ["a;\u{f6}".as_bytes()]);
     }
 
     #[test]
