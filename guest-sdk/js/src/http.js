@@ -1,5 +1,6 @@
 // HTTP requests, and the secrets that they may contain.
 
+import { decode } from "./encodings.js";
 import { bytes } from "./environment.js";
 import { HostError } from "./errors.js";
 import { call, hostError } from "./host.js";
@@ -44,7 +45,7 @@ class Response {
   }
 
   text() {
-    return new TextDecoder().decode(this.body);
+    return decode(this.body, this.header(TYPE));
   }
 
   json() {

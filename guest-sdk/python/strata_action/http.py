@@ -12,6 +12,7 @@ broke, it is repeated only if it has an idempotency key. Otherwise, the run stop
 from __future__ import annotations
 
 import json as _json
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -22,6 +23,10 @@ from .errors import HostError, Invalid
 from .secrets import Secret
 
 T = TypeVar("T")
+_MARKS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
+"""Byte order marks, with the encodings that skip them."""
+_DECLARED = re.compile(rb"""<\?xml[^>]*?encoding\s*=\s*["']([\w.:-]+)|<meta[^>]*?charset\s*=\s*["']?([\w.:-]+)""", re.I)
+"""The declaration of an encoding in XML or HTML."""
 
 
 @dataclass
@@ -97,8 +102,30 @@ class Response:
 
     @property
     def text(self) -> str:
-        """The body decoded as UTF-8. Invalid bytes are replaced by U+FFFD."""
+        """The body, decoded as it says: by a byte order mark, else by the `charset` of the content type, else by the encoding
+        that an HTML or XML document declares, else as UTF-8. Invalid bytes are replaced by U+FFFD."""
+        for mark, encoding in _MARKS:
+            if self.body.startswith(mark):
+                return self.body.decode(encoding, "replace")
+        for encoding in (self._charset(), self._declared()):
+            try:
+                return self.body.decode(encoding, "replace")
+            except (LookupError, ValueError):
+                # There is no such encoding.
+                pass
         return self.body.decode(errors="replace")
+
+    def _charset(self) -> str:
+        """Return the `charset` of the content type; an empty string if there is none."""
+        found = re.search(r"""charset\s*=\s*["']?([\w.:-]+)""", self.headers.get("content-type", ""), re.I)
+        return found[1] if found else ""
+
+    def _declared(self) -> str:
+        """Return the encoding that a document declares at its beginning; an empty string if it declares none."""
+        if not re.search("html|xml", self.headers.get("content-type", ""), re.I):
+            return ""
+        found = _DECLARED.search(self.body[:1024])
+        return (found[1] or found[2]).decode() if found else ""
 
     def json(self, wanted: type[T] | Any = Any) -> T | Any:
         """Return the JSON body, as a value of `wanted` if it is given.
