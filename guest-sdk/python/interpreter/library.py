@@ -1,8 +1,9 @@
-"""Imports the modules of the standard library that scripts may use.
+"""Preparation of the standard library for scripts.
 
-They are loaded when the component is built, because no module can be loaded when a script runs. Modules that need
-threads, sockets or other programs are left out. `asyncio` is patched to run coroutines and timers without them, and
-`zoneinfo` to report that there is no time zone database.
+Modules that scripts often use are loaded when the component is built, and the others are stored in it
+(`strata_action._library`). `asyncio` is changed to run coroutines and timers without threads and sockets, `zoneinfo` to
+report that there is no time zone database, and what needs threads, sockets, other programs or a terminal to say what to
+use instead.
 """
 
 # ruff: noqa: F401
@@ -16,7 +17,46 @@ import weakref, xml.etree.ElementTree, xml.sax.saxutils, zipfile, zlib, zoneinfo
 import doctest, unittest
 import graphlib
 import asyncio, asyncio.base_events, asyncio.events
+import _thread, builtins, os, threading
+import _strptime
 import zoneinfo._common
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any, NoReturn
+
+from strata_action import _library, faults
+
+faults.hide(__file__)
+faults.hide(os.path.dirname(asyncio.__file__))
+
+_NETWORK = "there are no sockets in the sandbox; use `strata_action.http`, with a grant in `allow.http`"
+_PROGRAMS = "there are no other programs in the sandbox"
+_THREADS = (
+    "there are no threads in the sandbox; call functions one after another, and use `http.fetch_many` or `llm.ask_many` of "
+    "`strata_action` for several calls of the host at the same time"
+)
+_INPUT = "there is no standard input; use `cx.text` or `cx.arguments`, or ask a person with `human.ask` of `strata_action`"
+_PACKAGES = (
+    "a script can import the standard library and `strata_action`; for HTTP use `strata_action.http`, and for packages an "
+    "action in Python that lists them in its pyproject.toml, or an MCP server"
+)
+_MISSING = {"_ssl": _NETWORK, "ssl": _NETWORK, "_multiprocessing": _PROGRAMS, "_posixsubprocess": _PROGRAMS}
+"""What to say about modules that the interpreter does not have, if it is more than that."""
+
+
+@contextlib.contextmanager
+def advice() -> Iterator[None]:
+    """Add to an exception that is raised because a module is not found what to use instead of it."""
+    try:
+        yield
+    except ModuleNotFoundError as problem:
+        name = (problem.name or "").partition(".")[0]
+        if name in sys.stdlib_module_names:
+            instead = _MISSING.get(name, f"`{name.lstrip('_')}` is not available in the sandbox")
+        else:
+            instead = _PACKAGES
+        problem.msg = f"{problem.msg}: {instead}"
+        raise
 
 
 class _Selector:
@@ -48,7 +88,13 @@ class _Policy(asyncio.events._BaseDefaultEventLoopPolicy):
     _loop_factory = _Loop
 
 
-asyncio.events._set_event_loop_policy(_Policy())
+def _refuse(error: type[Exception], message: str) -> Any:
+    """Return a function that takes any arguments and raises an error."""
+
+    def refuse(*arguments: Any, **named: Any) -> NoReturn:
+        raise error(message)
+
+    return refuse
 
 
 def _report_missing_database(key: str) -> None:
@@ -58,4 +104,36 @@ def _report_missing_database(key: str) -> None:
     )
 
 
+def _adapt_socket(socket: ModuleType) -> None:
+    refuse = _refuse(OSError, _NETWORK)
+    socket.socket.__init__ = refuse
+    socket.socket.__del__ = lambda self: None
+    for name in ("create_connection", "create_server", "getaddrinfo", "gethostbyname", "gethostbyaddr", "socketpair"):
+        setattr(socket, name, refuse)
+
+
+def _adapt_urllib(request: ModuleType) -> None:
+    refuse = _refuse(request.URLError, _NETWORK)
+    request.HTTPHandler.http_open = refuse
+    # Without `ssl`, there is no handler of `https`, and the error would be that its type is unknown.
+    request.HTTPHandler.https_open = refuse
+    request.FTPHandler.ftp_open = refuse
+
+
+def _adapt_subprocess(subprocess: ModuleType) -> None:
+    subprocess.Popen.__init__ = _refuse(OSError, _PROGRAMS)
+    subprocess.Popen.__del__ = lambda self: None
+
+
+_library.adapt.update({
+    "socket": _adapt_socket, "subprocess": _adapt_subprocess, "urllib.request": _adapt_urllib,
+})
+asyncio.events._set_event_loop_policy(_Policy())
 zoneinfo._common.load_tzdata = _report_missing_database
+builtins.input = _refuse(EOFError, _INPUT)
+os.pipe = os.popen = os.system = _refuse(OSError, _PROGRAMS)
+_thread.start_new_thread = _thread.start_joinable_thread = _refuse(RuntimeError, _THREADS)
+threading._start_joinable_thread = _thread.start_joinable_thread
+for loaded in _library.adapt.keys() & sys.modules.keys():
+    _library.adapt[loaded](sys.modules[loaded])
+_library.keep(compiled=True)

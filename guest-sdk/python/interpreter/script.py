@@ -1,14 +1,16 @@
 """Loading of scripts.
 
-A script either marks a function with `@action`, like the source of an action, or it contains only the body of such a
-function: it uses the variable `cx` and returns a string, an `Output` or any data at the top level.
+A script either marks a function with `@action`, like the source of an action, or it is a program or the body of such a
+function: it uses the variable `cx`, and returns a string, an `Output` or any data at the top level, or prints its
+result. `program` describes how it is compiled and which result it has.
 """
 
 from __future__ import annotations
 
-import ast
+import asyncio
 import base64
 import builtins
+import inspect
 import linecache
 import marshal
 import sys
@@ -17,19 +19,16 @@ from collections.abc import Callable
 from types import CodeType, ModuleType
 from typing import Any
 
-from strata_action import Failure, exports, faults
+import printed
+import program
+from program import RETURN, VALUE, Returned
+from strata_action import Failure, exports, faults, typed
 from strata_snapshot import rehearse
 
-MODULE = "script"
-"""The module name of a script. No other module has this name."""
-RETURN = "__returned__"
-"""The name under which a script finds the exception that replaces `return`."""
+MODULE = "__main__"
+"""The module name of a script, which is a program of its own."""
 
 faults.hide(__file__)
-
-
-class Returned(BaseException):
-    """Raised in place of a top-level `return`. Not an `Exception`, so that scripts do not catch it by accident."""
 
 
 class _Body(exports.Export):
@@ -44,7 +43,7 @@ def translate(name: str, text: str) -> dict[str, Any]:
 
     `name` is its file name in tracebacks. Raises SyntaxError if it cannot be compiled.
     """
-    return compile_with_warnings(lambda: _compile(name, _without_mark(text)))
+    return compile_with_warnings(lambda: program.compiled(name, _without_mark(text)))
 
 
 def compile_with_warnings(compiled: Callable[[], CodeType]) -> dict[str, Any]:
@@ -66,10 +65,6 @@ def restore(name: str, translation: dict[str, Any]) -> CodeType:
     return marshal.loads(base64.b64decode(translation["code"]))
 
 
-def _compile(name: str, text: str) -> CodeType:
-    return compile(replace_returns(text, name), name, "exec", dont_inherit=True)
-
-
 def _without_mark(text: str) -> str:
     """Return a script without a byte order mark, which is not part of it."""
     return text.removeprefix("\ufeff")
@@ -82,57 +77,76 @@ def load(
     """Run a script, and return its exports by the names of their decorators.
 
     `name` is its file name in tracebacks. `watch` is called with the compiled code before it runs. `translation` is
-    what `translate` returned for the same script; with None, the script is compiled. Raises Failure if the script has
-    neither a top-level `return` nor a function marked with `@action`, and any exception that the script raises.
+    what `translate` returned for the same script; with None, the script is compiled. Raises Failure if the script only
+    defines something or ends with an exit code, and any exception that the script raises.
     """
     text = _without_mark(text)
     # Tracebacks show lines of the script, and there is no file from which to read them.
     linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
-    code = _compile(name, text) if translation is None else restore(name, translation)
+    code = program.compiled(name, text) if translation is None else restore(name, translation)
     if watch is not None:
         watch(code)
     module = sys.modules[MODULE] = ModuleType(MODULE)
-    module.__dict__.update({"__file__": name, "cx": cx, RETURN: Returned})
+    module.__dict__.update({"__file__": name, "cx": cx, RETURN: Returned, VALUE: None})
+    sys.argv = [name]
     exports.registered.clear()
+    with printed.collect() as collected:
+        value = _value(code, module, collected)
+    if exports.registered and value is None:
+        return dict(exports.registered)
+    if value is None:
+        value = collected.output() or _shown(module.__dict__[VALUE])
+    if value is None:
+        if program.only_defines(text, name):
+            raise Failure(f"the script `{name}` defines something and does not use it: call a function, and print or "
+                          "`return` its result, or mark it with `@action`")
+        value = ""
+
+    def run(cx: Any) -> Any:
+        return value
+
+    return {"action": _Body(run)}
+
+
+def _value(code: CodeType, module: ModuleType, collected: printed.Collected) -> Any:
+    """Run a script, and return the value that it returned; None if it returned nothing.
+
+    Raises Failure if it ended with an exit code other than 0.
+    """
     try:
-        exec(code, module.__dict__)
+        if code.co_flags & inspect.CO_COROUTINE:
+            asyncio.run(eval(code, module.__dict__))
+        else:
+            exec(code, module.__dict__)
+        return None
     except Returned as returned:
         value = returned.args[0]
+    except SystemExit as ended:
+        if ended.code is None or ended.code == 0:
+            return None
+        told = ended.code if isinstance(ended.code, str) else f"the script ended with exit code {ended.code}"
+        raise Failure(f"{told}\n{collected.errors()}".rstrip()) from None
+    return asyncio.run(value) if inspect.iscoroutine(value) else value
 
-        def run(cx: Any) -> Any:
-            return value
 
-        return {"action": _Body(run)}
-    if not exports.registered:
-        raise Failure(f"the script `{name}` has neither a top-level `return` nor an `@action` function")
-    return dict(exports.registered)
+def _shown(value: Any) -> Any:
+    """Return the value of a script's last line as a result, as notebooks show it, even if JSON cannot represent it."""
+    if inspect.iscoroutine(value):
+        value = asyncio.run(value)
+    try:
+        typed.dumps(value)
+    except TypeError:
+        return repr(value)
+    return value
 
 
 def rehearse_loading() -> None:
     """Load a script, until the interpreter has adapted its code to it. Leaves no trace of the script."""
-    registered, name, text = dict(exports.registered), "rehearsal.py", "return cx\n"
-    translation = translate(name, text)
-    rehearse(lambda: load(name, text, None, translation=translation))
+    registered, main, name = dict(exports.registered), sys.modules.get(MODULE), "rehearsal.py"
+    for text in ("return cx\n", "cx\n"):
+        translation = translate(name, text)
+        rehearse(lambda: load(name, text, "", translation=translation))
     del linecache.cache[name], sys.modules[MODULE]
+    if main is not None:
+        sys.modules[MODULE] = main
     exports.registered.update(registered)
-
-
-def replace_returns(text: str, name: str) -> ast.Module:
-    """Return the syntax tree of a script in which each top-level `return` raises an exception.
-
-    The script is not wrapped in a function, because its functions must see its variables as globals.
-    """
-    return ast.fix_missing_locations(_ReturnTransformer().visit(ast.parse(text, name)))
-
-
-class _ReturnTransformer(ast.NodeTransformer):
-    """Replaces the `return` statements outside of functions."""
-
-    def visit_Return(self, node: ast.Return) -> ast.AST:
-        raised = ast.Call(ast.Name(RETURN, ast.Load()), [node.value or ast.Constant(None)], [])
-        return ast.copy_location(ast.Raise(raised), node)
-
-    def _keep(self, node: ast.AST) -> ast.AST:
-        return node
-
-    visit_FunctionDef = visit_AsyncFunctionDef = visit_ClassDef = visit_Lambda = _keep

@@ -10,8 +10,9 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
+import json
 import typing
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from . import _validate, typed
@@ -135,7 +136,11 @@ class Export:
             return Output(returned)
         if returned is None:
             raise TypeError(f"`{self.function.__name__}` returned nothing; an action returns a string or an `Output`")
-        return Output(typed.dumps(returned), data=returned)
+        if isinstance(returned, Iterator):
+            # It can be read only once.
+            returned = list(returned)
+        text = typed.dumps(returned)
+        return Output(json.loads(text) if text.startswith('"') else text, data=returned)
 
     def choose(self, situation: Situation) -> int:
         """Call the function as a thinker. Returns an index, or -1 to end the activation."""

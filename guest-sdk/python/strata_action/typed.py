@@ -6,12 +6,17 @@ The types are dataclasses, typed dictionaries, enums, literals, lists, tuples, s
 
 from __future__ import annotations
 
+import collections
+import collections.abc
 import dataclasses
+import datetime
 import enum
 import functools
 import inspect
 import json
 import math
+import re
+import sys
 import types
 import typing
 from typing import Annotated, Any, NewType
@@ -23,6 +28,13 @@ _NAMED = (NewType, *(getattr(typing, name) for name in ("TypeAliasType",) if has
 """The types of names of other types, as far as this version of Python has them."""
 _SCALARS = {bool: "boolean", int: "integer", float: "number", str: "string"}
 _LISTS = (list, tuple, set, frozenset)
+_LARGE_INTEGER = re.compile(r"(?<![\d.])\d{19,}(?![\d.eE])")
+"""What may be an integer that does not fit into 64 bits, in a JSON text."""
+_VALUES_OF_MODULES = {"decimal": ("Decimal",), "fractions": ("Fraction",), "pathlib": ("PurePath",), "uuid": ("UUID",)}
+"""Types whose values become their text, by their modules, which need not be loaded."""
+_ITERABLE = (
+    collections.abc.KeysView, collections.abc.ValuesView, collections.abc.ItemsView, collections.deque, range,
+)
 _NAMES = {**_SCALARS, list: "list", dict: "object", type(None): "null"}
 
 
@@ -46,13 +58,25 @@ class Parameters:
 def dumps(value: Any) -> str:
     """Return the value as compact JSON. Dataclasses become objects, enums their values.
 
-    Raises TypeError if JSON cannot represent the value. The message names the part of the value.
+    Dates, times, decimals, fractions, paths and UUIDs become their texts, and so do integers that do not fit into 64 bits,
+    which many readers of JSON would round. Raises TypeError if JSON cannot represent the value. The message names the part of the value.
     """
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_to_json)
     except (TypeError, ValueError) as problem:
         raise TypeError(_problem(value, "value") or str(problem)) from None
+    if _LARGE_INTEGER.search(text):
+        text = json.dumps(_without_large(json.loads(text)), ensure_ascii=False, separators=(",", ":"))
     return well_formed(text)
+
+
+def _without_large(value: Any) -> Any:
+    """Return a JSON value in which the integers that do not fit into 64 bits are texts."""
+    if isinstance(value, int) and not -(1 << 63) <= value < 1 << 64:
+        return str(value)
+    if isinstance(value, dict):
+        return {key: _without_large(part) for key, part in value.items()}
+    return [_without_large(part) for part in value] if isinstance(value, list) else value
 
 
 def _problem(value: Any, where: str) -> str | None:
@@ -90,7 +114,18 @@ def _to_json(value: Any) -> Any:
         except TypeError:
             # The items have several types. Their order must not depend on the process.
             return sorted(value, key=repr)
+    if isinstance(value, (datetime.date, datetime.time)):
+        return value.isoformat()
+    if isinstance(value, datetime.timedelta) or _is_value_of_module(value):
+        return str(value)
+    if isinstance(value, _ITERABLE):
+        return list(value)
     raise TypeError(f"a value of the type `{type(value).__name__}` cannot be represented in JSON")
+
+
+def _is_value_of_module(value: Any) -> bool:
+    modules = ((sys.modules.get(module), names) for module, names in _VALUES_OF_MODULES.items())
+    return any(isinstance(value, getattr(module, name)) for module, names in modules if module for name in names)
 
 
 def decode(wanted: Any, value: Any, where: str, *, strict: bool = False) -> Any:

@@ -1,7 +1,8 @@
 """The exports of a component, which connect the author's module with the host. Not part of the public API.
 
-This module is imported when the component is built. Modules that are loaded then are part of the component. None can
-be loaded later, because there is no file system to load them from.
+This module is imported when the component is built. Modules that are loaded then are part of the component. Of those
+that are not, only modules of the standard library can be loaded later (`_library`), because there is no file system to
+load others from.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from componentize_py_types import Err
 from wit_world.exports import handler
 from wit_world.imports import types as wit
 
-from . import _host, exports, faults, log, typed
+from . import _host, _library, exports, faults, log, typed
 from ._validate import well_formed
 from ._wasm_host import Host, message, part_to_wit, task
 from .context import Candidate, Context, Situation
@@ -34,7 +35,7 @@ _ENCODINGS = (
     "punycode", "raw_unicode_escape", "unicode_escape", "utf_16", "utf_16_be", "utf_16_le", "utf_32", "utf_32_be",
     "utf_32_le", "utf_8_sig",
 )
-"""The encodings to load. Python would load each at its first use."""
+"""The encodings that calls use most. The others are loaded at their first use."""
 _CLASSES = {"action": "Handler", "thinker": "Thinker", "planner": "Planner"}
 
 
@@ -53,6 +54,7 @@ def bind(name: str, version: str, description: str, author: ModuleType) -> list[
             raise Failure(f"no function is marked with `@{part}`: remove `{part}` from `[tool.strata] exports` of "
                           "pyproject.toml")
     _load_all()
+    _library.keep()
     _evaluate_types()
     _replace_makedirs()
     faults.prepare(author)

@@ -1,5 +1,7 @@
-"""Tests of scripts in plain Python: the forms that they may have, and the reports of their errors."""
+"""Tests of scripts in plain Python: the forms that they may have, their results, and the reports of their errors."""
 
+import contextlib
+import io
 import json
 import pathlib
 import sys
@@ -8,6 +10,7 @@ import warnings
 
 sys.path.append(str(pathlib.Path(__file__).parent.parent / "interpreter"))
 
+import code_block
 import modules
 from description import describe
 from script import load, translate
@@ -60,14 +63,57 @@ class Scripts(unittest.TestCase):
         with self.assertRaisesRegex(Failure, "config: unknown key `to`"):
             run(marked, {"to": 2})
 
+    def test_what_a_script_returns_prints_or_evaluates_last_is_its_result(self):
+        cases = [
+            ("print('a')\nprint('b', end='')\n5", "a\nb"),
+            ("print('a')\nreturn 'b'", "b"),
+            ("import sys\nsys.stdout.buffer.write(b'a\\n')\nprint('log', file=sys.stderr)", "a"),
+            ("x = 2\nx * 3", "6"),
+            ("import re\nre.compile('a')", "re.compile('a')"),
+            ("[].append(1)", ""),
+            ("return", ""),
+            ("if __name__ == '__main__':\n    print(__name__)", "__main__"),
+            ("import sys\nprint(sys.argv)\nsys.exit(0)\nprint('not reached')", "['work.py']"),
+            ("exit()", ""),
+            ("def f():\n    return 'in it'\ntry:\n    return f()\nexcept:\n    return 'caught'\nfinally:\n    x = 1", "in it"),
+            ("import asyncio\nasync def f():\n    await asyncio.sleep(0)\n    return 'late'\nreturn await f()", "late"),
+            ("async def f():\n    return 'late'\nreturn f()", "late"),
+            ("import asyncio\nasync def main():\n    print('in main')\nasyncio.run(main())", "in main"),
+            ("import pickle\nclass A: pass\nreturn type(pickle.loads(pickle.dumps(A()))).__name__", "A"),
+        ]
+        for text, expected in cases:
+            for translated in (False, True):
+                with contextlib.redirect_stdout(io.TextIOWrapper(io.BytesIO())):
+                    with contextlib.redirect_stderr(io.TextIOWrapper(io.BytesIO())):
+                        self.assertEqual(run(text, None, translated).content, expected, text)
+
+    def test_code_is_found_by_its_language(self):
+        cases = [
+            ("```python\nreturn 5\n```", "return 5\n"),
+            ("Install it:\n```sh\npip install x\n```\nThen:\n```py\nprint(1)\n```\n```py\nprint(2)\n```", "print(1)\n"),
+            ("This prints:\n```\nprint(1)\n```\n```json\n{}\n```", "print(1)\n"),
+            ("~~~{.python}\nprint(1)\n~~~", "print(1)\n"),
+            ("print(1)", "print(1)"),
+            ("text = '''\n```json\n{}\n```\n'''", None),
+        ]
+        for text, expected in cases:
+            self.assertEqual(code_block.code(text), text if expected is None else expected)
+        for text, expected in [
+            ("Run it:\n```sh\nls\n```\n```JSON\n{}\n```", "its code blocks are in `sh`, `json`, and none is in `python`"),
+            ("So:\n```python\nprint(1)", "its code block has no closing fence"),
+        ]:
+            with self.assertRaisesRegex(Failure, expected):
+                code_block.code(text)
+
     def test_errors_name_lines_of_the_script(self):
         cases = [
             ("def f(x):\n    return x.y\n\nreturn f(cx)", ["AttributeError: ", 'File "work.py", line 4, in <module>\n    return f(cx)',
                                                           'File "work.py", line 2, in f\n    return x.y']),
             ("x = 1\nreturn 1 +", ["SyntaxError: invalid syntax", 'File "work.py", line 2', "return 1 +"]),
             ("class A:\n    return 1", ["SyntaxError: 'return' outside function", 'File "work.py", line 2']),
-            ("x = 1", ["the script `work.py` has neither a top-level `return` nor an `@action` function"]),
-            ("return", ["TypeError: `run` returned nothing"]),
+            ("def f():\n    return 1", ["the script `work.py` defines something and does not use it: call a function"]),
+            ("import sys\nprint('why', file=sys.stderr)\nsys.exit(2)", ["the script ended with exit code 2\nwhy"]),
+            ("raise SystemExit('no input')", ["no input"]),
             ("from strata_action import Output\nreturn Output(5)", ["TypeError: Output.content: ", 'line 2, in <module>']),
         ]
         for text, expected in cases:

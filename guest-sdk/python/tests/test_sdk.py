@@ -1,7 +1,12 @@
 """Tests of the SDK in plain Python: conversion of types, calls of marked functions, and the host in memory."""
 
+import collections
+import datetime
+import decimal
 import enum
+import fractions
 import json
+import pathlib
 import unittest
 from dataclasses import dataclass, field
 from typing import Annotated, Literal, NewType, TypedDict
@@ -45,12 +50,43 @@ class Node:
 
 
 class Types(unittest.TestCase):
+    def test_the_text_of_a_response_is_decoded_as_it_says(self):
+        cases = [
+            (b"\xc3\xa9", None, "\u00e9"),
+            (b"\xe9", "text/html; charset=ISO-8859-1", "\u00e9"),
+            (b"\x83\x65", 'text/plain; charset="Shift_JIS"', "\u30c6"),
+            (b"\xff\xfe\xe9\0", "text/plain; charset=utf-8", "\u00e9"),
+            (b"\xef\xbb\xbfa", "text/plain", "a"),
+            (b"\xc3\xa9", "text/plain; charset=unheard-of", "\u00e9"),
+            (b"\xc3\xa9", "text/plain; charset=hex", "\u00e9"),
+            (b"\xff", "text/plain", "\ufffd"),
+            (b'<meta charset="koi8-r">\xc1', "text/html", '<meta charset="koi8-r">\u0430'),
+            (b"<?xml version='1.0' encoding='latin1'?>\xe9", "text/xml", "<?xml version='1.0' encoding='latin1'?>\u00e9"),
+            (b'<meta charset="koi8-r">\xc1', "text/plain", '<meta charset="koi8-r">\ufffd'),
+        ]
+        for body, content_type, expected in cases:
+            headers = {} if content_type is None else {"content-type": content_type}
+            self.assertEqual(http.Response(200, headers, body).text, expected, (body, content_type))
+
     def test_json_becomes_the_wanted_type(self):
         value = {"parts": [{"name": "a", "size": 2}], "mood": "bad", "side": "left", "counts": {"x": 1}}
         expected = Whole([Part("a", 2.0)], Mood.BAD, "left", {"x": 1})
         self.assertEqual(typed.decode(Whole, value, "it"), expected)
         self.assertEqual(typed.decode(Whole, {"parts": [], "more": 1}, "it"), Whole([]))
         self.assertEqual(typed.dumps(expected), typed.dumps(value).replace('"size":2', '"size":2.0'))
+
+    def test_values_that_json_lacks_become_texts(self):
+        cases = [
+            ([1 << 63, (1 << 64) - 1, 1 << 64, -(1 << 63) - 1, {"n": 10**30}],
+             '[9223372036854775808,18446744073709551615,"18446744073709551616","-9223372036854775809",{"n":"' + str(10**30) + '"}]'),
+            ([str(10**30), 1e30, 0.12345678901234567890], f'["{10**30}",1e+30,0.12345678901234568]'),
+            ([datetime.datetime(2024, 3, 5, 12), datetime.time(1, 2), datetime.timedelta(hours=3)],
+             '["2024-03-05T12:00:00","01:02:00","3:00:00"]'),
+            ([decimal.Decimal("1.10"), fractions.Fraction(1, 3), pathlib.PurePosixPath("/a")], '["1.10","1/3","/a"]'),
+            ([range(2), {"a": 1}.values(), collections.deque([1])], "[[0,1],[1],[1]]"),
+        ]
+        for value, expected in cases:
+            self.assertEqual(typed.dumps(value), expected)
 
     def test_lists_tuples_and_sets_are_distinguished(self):
         cases = [
@@ -179,6 +215,9 @@ class Functions(unittest.TestCase):
             (lambda cx: "text", Output("text")),
             (lambda cx: Part("a"), Output('{"name":"a","size":1.0}', data=Part("a"))),
             (lambda cx: [1, 2], Output("[1,2]", data=[1, 2])),
+            (lambda cx: map(str, [1, 2]), Output('["1","2"]', data=["1", "2"])),
+            (lambda cx: 1 << 70, Output("1180591620717411303424", data=1 << 70)),
+            (lambda cx: datetime.date(2024, 3, 5), Output("2024-03-05", data=datetime.date(2024, 3, 5))),
         ]
         for function, expected in cases:
             self.assertEqual(Host().run(action(function)), expected)

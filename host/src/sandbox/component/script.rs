@@ -287,7 +287,8 @@ impl ScriptFile {
         };
         let extension = name.extension().unwrap_or_default().to_string_lossy();
         let text = argument_text(entry, argument)?;
-        Ok(json!({ "name": format!("{argument}.{extension}"), "text": text }))
+        let name = format!("{argument}.{extension}");
+        Ok(json!({ "name": name, "text": text, "passed": true }))
     }
 }
 
@@ -380,7 +381,7 @@ mod tests {
         let script = |arguments: Option<&str>| of_argument.script_of_call(&call(arguments));
         assert_eq!(
             script(Some(r#"{"code":"return 1"}"#)).unwrap(),
-            json!({ "name": "code.py", "text": "return 1" })
+            json!({ "name": "code.py", "text": "return 1", "passed": true })
         );
         let told = |arguments: Option<&str>| script(arguments).unwrap_err().message;
         assert!(told(Some(r#"{"code":1}"#)).ends_with("the tool call has no such text"));
