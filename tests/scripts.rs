@@ -3,6 +3,7 @@
 //! `javascript` and `python`.
 
 mod limits;
+mod programs;
 mod repeated_calls;
 
 use std::fs;

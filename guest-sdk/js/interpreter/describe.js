@@ -4,18 +4,17 @@
 import { parse } from "acorn";
 import { write } from "../src/json.js";
 import { readComment, textOfBlock } from "./jsdoc.js";
-import { OPTIONS, whenSettled, withoutMarks } from "./script.js";
+import { OPTIONS, whenSettled } from "./script.js";
 
 /** The names of the methods of an action, by those of its interfaces. */
 const INTERFACES = { action: "run", planner: "plan", thinker: "choose" };
 
 /**
- * Returns the description of a script with this source, or a promise of it. `load` runs the script and returns the action
+ * Returns the description of a script with this text, which has no types, or a promise of it. `load` runs the script and returns the action
  * that it exports, or a promise of it. It is called only if the script exports something. If it fails, the description has
  * the reason as `problem`.
  */
-export function describe(source, load) {
-  const text = withoutMarks(source);
+export function describe(text, load) {
   const comments = [];
   const tree = parse(text, { ...OPTIONS, onComment: comments });
   const exported = tree.body.filter(({ type }) => /^Export(Default|Named)/.test(type));

@@ -1,6 +1,7 @@
 // Loading of scripts. A script is either like the source of an action, with `export default action({ … })`,
-// `export default function (cx) { … }` or `export function run(cx) { … }`, or it contains only the body of `run`: it uses
-// the variable `cx`, may await, and returns its output, or any object as the data of the output.
+// `export default function (cx) { … }` or `export function run(cx) { … }`, or it is a program or the body of `run`: it uses
+// the variable `cx`, may await, and returns its output, or any object as the data of the output, or prints its result. As
+// in a notebook, the value of the last line is kept, in case the script has no other result.
 //
 // Modules and promises of the engine do not work inside a call. Imports and exports therefore become assignments, and
 // async functions become generators that `drive` runs. The line numbers do not change.
@@ -10,13 +11,18 @@ import { parse } from "acorn";
 import { simple } from "acorn-walk";
 import { Edits, originalColumn } from "./edits.js";
 import { reportLines } from "./lines.js";
+import { withoutTypes } from "./typescript.js";
 
 const SDK = "@strata/action";
-const HEAD = '(function* ($import, $export, $drive, $seen, $reached, cx) { "use strict"; ';
+const HEAD = '(function* ($import, $export, $drive, $seen, $reached, $last, cx) { "use strict"; ';
+/** What an action may export. */
+const METHODS = ["run", "plan", "choose"];
+/** Replaces `import.meta`. Programs compare the URL with `process.argv` to find out whether they are the main program. */
+const META = "({ main: true, url: `file://${process.argv[1]}` })";
 const TAIL = "\n})";
 /** How scripts are parsed. */
 export const OPTIONS = {
-  ecmaVersion: 2023,
+  ecmaVersion: "latest",
   sourceType: "module",
   allowReturnOutsideFunction: true,
   allowAwaitOutsideFunction: true,
@@ -27,23 +33,30 @@ export const OPTIONS = {
 
 /**
  * Evaluates the code of a translation, and returns the action that the script defines, or a promise of it.
- * `lineReached` is called with the number of a line when the script reaches it for the first time; see `lines.js`.
+ * `importModule` returns a module. `lineReached` is called with the number of a line when the script reaches it for the
+ * first time; see `lines.js`. `resultOf(returned, last)` returns what a script without exports has as its result: `returned`
+ * is what it returned, and `last` the value of its last line.
  */
-export function load(code, { sdk, cx, lineReached }) {
+export function load({ code, onlyDefines }, { importModule, cx, lineReached, resultOf }) {
   const exported = {};
+  const module = { exports: exported };
+  // As globals, because a script may declare variables with these names.
+  Object.assign(globalThis, { exports: exported, module, require: Object.assign((name) => importModule(name), { main: module }) });
+  const last = {};
   const seen = [];
   const reached = (line) => {
     seen[line] = true;
     lineReached(line);
   };
   const body = (0, eval)(HEAD + code + TAIL);
-  const generator = body(() => sdk, exported, drive, seen, reached, cx);
+  const generator = body(importModule, exported, drive, seen, reached, last, cx);
   const first = generator.next();
-  return whenSettled(first.done ? first.value : drive(generator, first), (outcome) => {
-    const { default: main, ...named } = exported;
+  return whenSettled(first.done ? first.value : drive(generator, first), (returned) => {
+    const { default: main = module.exports, ...named } = module.exports;
     if (typeof main === "function") return { run: main };
-    if (main) return main;
-    return Object.keys(named).length > 0 ? named : { run: () => output(outcome) };
+    if (main !== module.exports) return main;
+    if (METHODS.some((name) => typeof named[name] === "function")) return named;
+    return whenSettled(resultOf(returned, last, onlyDefines), (result) => ({ run: () => output(result) }));
   });
 }
 
@@ -55,6 +68,7 @@ export function whenSettled(value, use) {
 /** Converts the value that a body returned to an output. An object without keys of an output is its data. */
 function output(value) {
   if (value === null || typeof value !== "object") return value;
+  if (value instanceof Date) return { content: value.toISOString(), data: value };
   const isOutput = ["content", "data", "parts", "to", "route"].some((key) => key in value);
   return isOutput ? value : { data: value };
 }
@@ -83,11 +97,11 @@ function drive(generator, first) {
 
 /**
  * Translates a script to code that the engine can evaluate, for `load`. The result can be represented in JSON, and
- * depends only on the parameters. Throws a Failure if the script has a syntax error or uses something that is not
- * supported, with its position as `syntaxError`.
+ * depends only on the parameters. `isAvailable` and `instead` are those of `modules.js`. Throws a Failure if the script has a
+ * syntax error or uses something that is not supported, with its position as `syntaxError`.
  */
-export function translate(name, source) {
-  const text = withoutMarks(source);
+export function translate(name, source, modules) {
+  const text = javaScriptOf(name, source);
   let tree;
   try {
     tree = parse(text, OPTIONS);
@@ -99,24 +113,49 @@ export function translate(name, source) {
   const refuse = (node, why) => {
     throw refused(name, node.loc.start, why);
   };
+  keepLastValue(tree, edits);
   reportLines(tree, edits);
   replaceAsync(tree, edits, refuse);
-  tree.body.forEach((node) => replaceModuleItem(node, edits, refuse));
+  tree.body.forEach((node) => replaceModuleItem(node, edits, refuse, modules));
   const { code, kept } = edits.apply();
   // A text, because it is needed only for errors.
-  return { code, kept: JSON.stringify(kept) };
+  return { code, kept: JSON.stringify(kept), onlyDefines: tree.body.every(isDefinition) };
+}
+
+/** Returns whether a statement only defines something, so that a script of such statements does nothing. */
+function isDefinition({ type, directive }) {
+  return /^(Function|Class|Variable|Import|Export|Empty)/.test(type) || directive !== undefined;
+}
+
+/** Stores the value of the last statement, if it is an expression. */
+function keepLastValue({ body }, edits) {
+  const { type, directive, expression } = body.at(-1) ?? {};
+  if (type !== "ExpressionStatement" || directive || /^(Assignment|Update)/.test(expression.type)) return;
+  edits.surround(expression.start, expression.end, "$last.value = (", ")");
 }
 
 /** Returns a function that converts a position in the code of a translation to one in the script. */
 export function locator(name, source, { code, kept }) {
   return (line, column) => {
     const changed = { code, kept: JSON.parse(kept) };
-    return `${name}:${line}:${originalColumn(withoutMarks(source), changed, line, line === 1 ? column - HEAD.length : column)}`;
+    return `${name}:${line}:${originalColumn(javaScriptOf(name, source), changed, line, line === 1 ? column - HEAD.length : column)}`;
   };
 }
 
+/** Returns the JavaScript of a script. Its lines are those of the script. */
+export function javaScriptOf(name, source) {
+  const text = withoutMarks(source);
+  if (!/\.[mc]?ts$/.test(name)) return text;
+  try {
+    return withoutTypes(text);
+  } catch (error) {
+    if (!error.loc) throw error;
+    throw refused(name, { line: error.loc.line, column: error.loc.column - 1 }, error.message);
+  }
+}
+
 /** Returns a script without a byte order mark, which is not part of it, and with a comment for `#!`. */
-export function withoutMarks(source) {
+function withoutMarks(source) {
   return source.replace(/^\uFEFF/, "").replace(/^#!/, "//");
 }
 
@@ -127,14 +166,19 @@ function refused(name, { line, column }, why) {
 }
 
 /** Replaces imports and exports. */
-function replaceModuleItem(node, edits, refuse) {
+function replaceModuleItem(node, edits, refuse, { isAvailable, instead }) {
   if (node.type === "ImportDeclaration") {
-    if (node.source.value !== SDK) refuse(node, `a script can import only \`${SDK}\`, not \`${node.source.value}\``);
-    const parts = node.specifiers.map(({ type, local, imported }) => {
-      if (type === "ImportDefaultSpecifier") refuse(node, `\`${SDK}\` has no default export; write \`{ ${local.name} }\``);
-      return type === "ImportSpecifier" ? `{ ${imported.name}: ${local.name} }` : local.name;
+    const { value: name } = node.source;
+    if (!isAvailable(name)) refuse(node, `cannot find module \`${name}\`: ${instead(name)}`);
+    const found = `$import(${JSON.stringify(name)})`;
+    const assignments = node.specifiers.map(({ type, local, imported }) => {
+      if (type === "ImportNamespaceSpecifier") return `${local.name} = ${found}`;
+      const member = type === "ImportDefaultSpecifier" ? "default" : (imported.name ?? imported.value);
+      if (name === SDK && member === "default") {
+        refuse(node, `\`${SDK}\` has no default export; write \`{ ${local.name} }\``);
+      }
+      return `{ ${member}: ${local.name} } = ${found}`;
     });
-    const assignments = parts.map((part) => `${part} = $import()`);
     edits.replace(node.start, node.end, assignments.length > 0 ? `const ${assignments.join(", ")};` : "");
   } else if (node.type === "ExportDefaultDeclaration") {
     const { id, start, end, type } = node.declaration;
@@ -195,7 +239,11 @@ function replaceAsync(tree, edits, refuse) {
     BlockStatement: statements,
     StaticBlock: statements,
     SwitchCase: ({ consequent }) => statements({ body: consequent }),
-    ImportExpression: (node) => refuse(node, `a script can import only \`${SDK}\`, with an \`import\` declaration`),
+    ImportExpression({ start, source, end }) {
+      edits.replace(start, source.start, "Promise.resolve(");
+      edits.replace(source.end, end, ").then($import)");
+    },
+    MetaProperty: ({ meta, start, end }) => meta.name === "import" && edits.replace(start, end, META),
     Property: method,
     MethodDefinition: method,
     Function: asyncFunction,

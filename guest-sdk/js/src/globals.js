@@ -1,22 +1,12 @@
 // Globals that the engine lacks, or that must use the host.
 
 import "./promises.js";
+import { createConsole } from "./console.js";
 import { clock, log, uniform } from "./environment.js";
 import { hasHost } from "./host.js";
 import { TextDecoder, TextEncoder } from "./text.js";
 
-const format = (value) => {
-  if (typeof value === "string") return value;
-  if (value instanceof Error) return `${value}\n${value.stack ?? ""}`.trimEnd();
-  try {
-    return JSON.stringify(value) ?? String(value);
-  } catch {
-    return String(value);
-  }
-};
-const line = (write) => (...values) => write(values.map(format).join(" "));
-const info = line(log.info);
-const console = { debug: line(log.debug), error: line(log.error), info, log: info, warn: line(log.warn) };
+const console = createConsole((level, text) => log[level](text));
 
 // There is no host while a component is built. Times that modules read then become part of the component, so they must
 // be the same in every build.

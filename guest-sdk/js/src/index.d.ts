@@ -521,6 +521,9 @@ export interface CodeBlock {
 /** Returns the first fenced code block in a text, or undefined. A block without a closing fence extends to the end. */
 export function codeBlock(text: string): CodeBlock | undefined;
 
+/** Returns the fenced code blocks in a text, in order. */
+export function codeBlocks(text: string): CodeBlock[];
+
 /** A granted secret. The action cannot read its value; the host replaces the placeholder when it sends the request. */
 export interface Secret {
   /** The name. */
@@ -574,7 +577,12 @@ export interface Response {
   skipped: boolean;
   /** Returns the value of the first header with this name, or undefined. */
   header(name: string): string | undefined;
-  /** Returns the body decoded as UTF-8. Invalid bytes are replaced by U+FFFD. */
+  /**
+   * Returns the body, decoded as it says: by a byte order mark, the `charset` of the content type, or the encoding that an
+   * HTML or XML document declares, else as UTF-8. Invalid bytes are replaced by U+FFFD.
+   *
+   * @throws RangeError if the encoding is not supported.
+   */
   text(): string;
   /** Returns the parsed JSON body. Throws a `SyntaxError` if it is not JSON. */
   json(): any;

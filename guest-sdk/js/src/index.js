@@ -5,5 +5,5 @@ export { Failure, HostError } from "./errors.js";
 export { clock, emit, env, files, log, memory, random, state } from "./environment.js";
 export { http, secrets } from "./http.js";
 export { human } from "./human.js";
-export { codeBlock, llm } from "./llm.js";
+export { codeBlock, codeBlocks, llm } from "./llm.js";
 export { file, image, media } from "./media.js";

@@ -13,7 +13,10 @@ export function parse(text, what) {
   }
 }
 
-/** Returns the JSON text of a value, or null for undefined. Throws a TypeError if JSON cannot represent the value. */
+/**
+ * Returns the JSON text of a value, or null for undefined. A bigint becomes a number if numbers are exact there, and the
+ * text of its digits otherwise. Throws a TypeError if JSON cannot represent the value.
+ */
 export function write(value, what) {
   if (value === undefined) return null;
   const text = JSON.stringify(value, (key, part) => representable(part, key === "" ? what : `\`${key}\` of ${what}`));
@@ -23,11 +26,11 @@ export function write(value, what) {
   return text.replace(ESCAPE, (escape, half) => (half ? "\ufffd" : escape));
 }
 
-/** Returns the value. Throws a TypeError if `JSON.stringify` would omit or change it. */
+/** Returns the value that `JSON.stringify` is to write. Throws a TypeError if it would omit or change it. */
 function representable(value, what) {
   const refused = (found, hint = "") => new TypeError(`writing ${what}: ${found} cannot be represented in JSON${hint}`);
   if (typeof value === "number" && !Number.isFinite(value)) throw refused(String(value));
-  if (typeof value === "bigint") throw refused(`the bigint ${value}`);
+  if (typeof value === "bigint") return Number.isSafeInteger(Number(value)) ? Number(value) : String(value);
   if (typeof value === "function" || typeof value === "symbol") throw refused(`a ${typeof value}`);
   if (value instanceof Map) throw refused("a Map", "; write `Object.fromEntries(map)`");
   if (value instanceof Set) throw refused("a Set", "; write `[...set]`");

@@ -27,18 +27,29 @@ const FENCE = /^(?:(`{3,})([^`]*)|(~{3,})([^~]*))$/;
 
 /** Returns the first fenced code block in a text, or undefined. A block without a closing fence extends to the end. */
 export function codeBlock(text) {
-  const lines = text.replace(/\r?\n$/, "").split(/\r?\n/);
-  const first = lines.findIndex((line) => FENCE.test(line.trim()));
-  if (first < 0) return undefined;
-  const [, ticks, afterTicks, tildes, afterTildes] = FENCE.exec(lines[first].trim());
-  // A block in a list is indented like its fence.
-  const indent = new RegExp(`^ {0,${lines[first].search(/[^ ]/)}}`);
-  const rest = lines.slice(first + 1).map((line) => line.replace(indent, ""));
-  const last = rest.findIndex((line) => closes(line.trim(), ticks ?? tildes));
-  const closed = last >= 0;
-  const code = (closed ? rest.slice(0, last) : rest).map((line) => `${line}\n`).join("");
-  return { language: (afterTicks ?? afterTildes).trim(), code, closed };
+  return codeBlocks(text)[0];
 }
+
+/** Returns the fenced code blocks in a text, in order. */
+export function codeBlocks(text) {
+  const lines = text.replace(/\r?\n$/, "").split(/\r?\n/);
+  const blocks = [];
+  let first = lines.findIndex(opens);
+  while (first >= 0) {
+    const [, ticks, afterTicks, tildes, afterTildes] = FENCE.exec(lines[first].trim());
+    // A block in a list is indented like its fence.
+    const indent = new RegExp(`^ {0,${lines[first].search(/[^ ]/)}}`);
+    const last = lines.findIndex((line, at) => at > first && closes(line.trim(), ticks ?? tildes));
+    const closed = last >= 0;
+    const content = lines.slice(first + 1, closed ? last : undefined);
+    const code = content.map((line) => `${line.replace(indent, "")}\n`).join("");
+    blocks.push({ language: (afterTicks ?? afterTildes).trim(), code, closed });
+    first = closed ? lines.findIndex((line, at) => at > last && opens(line)) : -1;
+  }
+  return blocks;
+}
+
+const opens = (line) => FENCE.test(line.trim());
 
 /** Returns whether a line closes a fence: it contains at least as many of the same character, and nothing else. */
 function closes(line, fence) {

@@ -58,3 +58,8 @@ export function turn() {
   if (waitMs > 0) clock.sleep(waitMs);
   return due();
 }
+
+/** Runs all jobs and timers, also those that they add. */
+export function runAll() {
+  while (jobs.length > 0 || timers.size > 0) turn();
+}

@@ -60,6 +60,39 @@ function check() {
   fail(REPLACED_ADVICE.reduce((text, [advice, instead]) => text.replace(advice, instead), report) || String(done.error));
 }
 
+/**
+ * Imports the source of a package, for `import text from "source:NAME"`: the body of a function that returns its exports.
+ * Code that few calls need would otherwise take up memory in all of them.
+ */
+function sources() {
+  const resolve = ({ path: name }) => ({ path: name.slice("source:".length), namespace: "source" });
+  const load = async ({ path: name }) => {
+    const { outputFiles } = await esbuild.build({
+      stdin: { contents: `export * from ${JSON.stringify(name)}`, resolveDir: TOOLS },
+      write: false,
+      bundle: true,
+      minify: true,
+      format: "iife",
+      globalName: "exported",
+      footer: { js: "return exported" },
+      platform: "neutral",
+      mainFields: ["module", "main"],
+      target: "es2023",
+      legalComments: "none",
+      charset: "utf8",
+      logLevel: "silent",
+    });
+    return { contents: outputFiles[0].text, loader: "text" };
+  };
+  return {
+    name: "sources",
+    setup(build) {
+      build.onResolve({ filter: /^source:/ }, resolve);
+      build.onLoad({ filter: /./, namespace: "source" }, load);
+    },
+  };
+}
+
 async function bundle() {
   const exported = ["handler", ...about.exports].join(", ");
   const start = [
@@ -83,6 +116,7 @@ async function bundle() {
       // generates code that uses the global `Promise`, which is that of `promises.js`.
       supported: { "async-await": false, "async-generator": false, "for-await": false },
       external: ["strata:*"],
+      plugins: [sources()],
       alias: { "@strata/action": path.join(sdk, "src/index.js") },
       nodePaths: [TOOLS],
       ...(fs.existsSync(OWN_CONFIG) ? {} : { tsconfigRaw: {} }),

@@ -17,7 +17,7 @@ const ARGUMENT_STEM: (&str, &str) = ("<arguments.", ">");
 /// A language of scripts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScriptLanguage {
-    /// JavaScript.
+    /// JavaScript, and TypeScript, whose types are removed.
     JavaScript,
     /// Python.
     Python,
@@ -46,7 +46,7 @@ impl ScriptLanguage {
     /// Returns the file extensions of scripts in this language.
     pub fn extensions(self) -> &'static [&'static str] {
         match self {
-            Self::JavaScript => &["js", "mjs"],
+            Self::JavaScript => &["js", "mjs", "ts", "mts"],
             Self::Python => &["py"],
         }
     }
@@ -88,6 +88,7 @@ mod tests {
     fn a_script_is_told_by_its_ending() {
         let cases = [
             ("work.js", (true, false)),
+            ("work.ts", (true, false)),
             ("a/work.rb", (false, false)),
             ("/a/<newest>.mjs", (true, true)),
             ("<newest>.py", (true, true)),

@@ -129,6 +129,12 @@ fn from_trap(trap: Trap, ctx: &Ctx) -> Fault {
             );
             Fault::new(FaultKind::Stack, message)
         }
+        // An interpreter has no wild pointers. The part of its stack that is in its memory begins where
+        // the memory begins, so it leaves the memory when it is exhausted.
+        Trap::MemoryOutOfBounds if ctx.script_line.is_some() && memory_refusal(ctx).is_none() => {
+            let message = "call stack exhausted: the script recurses too deeply for its interpreter, or without end";
+            Fault::new(FaultKind::Stack, message)
+        }
         // A guest's allocator traps in this way after its memory could not grow.
         Trap::UnreachableCodeReached | Trap::MemoryOutOfBounds | Trap::TableOutOfBounds => {
             match memory_refusal(ctx) {
