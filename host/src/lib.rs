@@ -72,6 +72,7 @@ pub mod manifest;
 pub mod media_type;
 pub mod metrics;
 pub mod open;
+mod ordered_json;
 pub mod plugin;
 pub mod public_event;
 mod random_id;

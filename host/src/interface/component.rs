@@ -9,6 +9,7 @@ use super::{SchemaWriter, SchemasTooLarge};
 use strata_core::record::id::Digest;
 use strata_core::record::json;
 
+use crate::ordered_json::OrderedJson;
 use crate::sandbox::{ComponentManifest, is_toolchain_function};
 
 /// The prefix of the host's own interfaces. They are excluded, because a component's handler
@@ -38,35 +39,38 @@ pub fn functions_document(component: &[u8]) -> Result<Value, SchemasTooLarge> {
 /// the schema of its parameters.
 pub fn function_manifest(component: &[u8], function: &str) -> ComponentManifest {
     let decoded = decode_component(component);
-    let written = decoded.as_ref().and_then(|(resolve, world)| {
+    let found = decoded.as_ref().and_then(|(resolve, world)| {
         let functions = callable_functions(resolve, *world);
-        functions
-            .into_iter()
-            .find(|(name, _)| name == function)?
-            .1
-            .docs
-            .contents
-            .clone()
+        let (_, found) = functions.into_iter().find(|(name, _)| name == function)?;
+        Some(found)
     });
+    let written = found.and_then(|found| found.docs.contents.as_deref());
     ComponentManifest {
         name: function.to_owned(),
-        description: super::join_lines(&written.unwrap_or_default()),
-        input_schema: parameters_schema(component, function),
+        description: super::join_lines(written.unwrap_or_default()),
+        input_schema: found.and_then(|found| parameters_schema(component, function, found)),
         ..ComponentManifest::default()
     }
 }
 
-/// Returns the JSON Schema of a function's parameters, as text. Returns `None` if it would be too
-/// large.
-fn parameters_schema(component: &[u8], function: &str) -> Option<String> {
+/// Returns the JSON Schema of a function's parameters, in their order, as text. Returns `None` if it
+/// would be too large.
+fn parameters_schema(component: &[u8], name: &str, function: &Function) -> Option<String> {
     let mut document = functions_document(component).ok()?;
-    let mut schema = document["functions"][function]["parameters"].take();
+    let mut schema = document["functions"][name]["parameters"].take();
     let definitions = document["$defs"].take();
     if schema.is_null() {
         return None;
     }
     if definitions.as_object().is_some_and(|all| !all.is_empty()) {
         schema["$defs"] = definitions;
+    }
+    let mut schema = OrderedJson::from(&schema);
+    if let OrderedJson::Object(fields) = &mut schema
+        && let Some(OrderedJson::Object(properties)) = fields.get_mut("properties")
+    {
+        let position = |name: &String| function.params.iter().position(|param| param.name == *name);
+        properties.sort_by_cached_key(|name, _| position(name));
     }
     Some(schema.to_string())
 }

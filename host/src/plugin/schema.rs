@@ -11,6 +11,7 @@ use jsonschema::error::ValidationErrorKind;
 use serde_json::Value;
 
 use crate::excerpt::excerpt;
+use crate::ordered_json::OrderedJson;
 use cost::SchemaCost;
 
 /// How many backtracking steps a pattern in an operator's schema may take on one text. Only
@@ -34,6 +35,8 @@ const MAX_LISTED_PAIRS: usize = 100_000;
 #[derive(Clone, Debug)]
 pub struct CompiledSchema {
     document: Arc<Value>,
+    /// The document in the order of its author.
+    ordered: Arc<OrderedJson>,
     validator: Arc<jsonschema::Validator>,
     /// The size of the schema; `None` for an operator's schema, which is not limited.
     cost: Option<SchemaCost>,
@@ -42,14 +45,21 @@ pub struct CompiledSchema {
 impl CompiledSchema {
     /// Compiles an operator's schema. References to other documents are not followed.
     pub fn compile(schema: &Value) -> Result<Self, String> {
+        Self::compile_ordered(OrderedJson::from(schema))
+    }
+
+    /// Compiles an operator's schema, of which models are told the properties in their order.
+    pub(crate) fn compile_ordered(ordered: OrderedJson) -> Result<Self, String> {
+        let schema = ordered.to_value();
         let options = jsonschema::options();
         let patterns = PatternOptions::fancy_regex().backtrack_limit(MAX_BACKTRACKING_STEPS);
         let validator = options
             .with_pattern_options(patterns)
-            .build(schema)
+            .build(&schema)
             .map_err(|error| error.to_string())?;
         Ok(Self {
-            document: Arc::new(schema.clone()),
+            document: Arc::new(schema),
+            ordered: Arc::new(ordered),
             validator: Arc::new(validator),
             cost: None,
         })
@@ -58,7 +68,14 @@ impl CompiledSchema {
     /// Compiles a guest's schema. Fails if validating could take unreasonably long. Its patterns
     /// are matched in one pass, without backtracking.
     pub fn compile_bounded(schema: &Value) -> Result<Self, String> {
-        let mut measure = SchemaCost::measure(schema)?;
+        Self::compile_bounded_ordered(OrderedJson::from(schema))
+    }
+
+    /// Compiles a guest's schema, of which models are told the properties in their order. Fails if
+    /// validating could take unreasonably long.
+    pub(crate) fn compile_bounded_ordered(ordered: OrderedJson) -> Result<Self, String> {
+        let schema = ordered.to_value();
+        let mut measure = SchemaCost::measure(&schema)?;
         loop {
             let kib = measure.pattern_kib;
             let patterns = PatternOptions::regex()
@@ -69,10 +86,11 @@ impl CompiledSchema {
             let options = jsonschema::options()
                 .with_pattern_options(patterns)
                 .with_format(REGEX_FORMAT, |_: &str| true);
-            let error = match options.build(schema) {
+            let error = match options.build(&schema) {
                 Ok(validator) => {
                     return Ok(Self {
-                        document: Arc::new(schema.clone()),
+                        document: Arc::new(schema),
+                        ordered: Arc::new(ordered),
                         validator: Arc::new(validator),
                         cost: Some(measure),
                     });
@@ -93,6 +111,11 @@ impl CompiledSchema {
     /// Returns the schema from which this was compiled.
     pub fn document(&self) -> &Value {
         &self.document
+    }
+
+    /// Returns the schema in the order of its author.
+    pub(crate) fn ordered(&self) -> &OrderedJson {
+        &self.ordered
     }
 
     /// Returns whether it is certain that no value matches the schema.

@@ -7,7 +7,6 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use serde_json::json;
 use strata_core::record::conversation::{AssistantPart, ModelMessage, Part, ToolChoice};
 use strata_core::record::message::{Instruct, Message};
 use strata_core::record::turn::ToolRef;
@@ -24,6 +23,9 @@ use crate::tools::{RoleTool, ToolRole};
 /// How much of the name of a sender and of a label the model is told, in characters. Names in the
 /// team are no longer than this.
 const MAX_NAME_CHARS: usize = 200;
+
+/// The schema of the arguments of a tool that has none.
+const ANY_OBJECT: &str = r#"{"properties":{},"type":"object"}"#;
 
 /// What a turn follows from.
 pub(super) struct TurnContext<'a> {
@@ -82,7 +84,7 @@ fn system_text(role: &Role, settings: &ToolRole) -> String {
         let _ = write!(
             text,
             "\n\nYour final answer is a JSON document that follows this JSON Schema, and nothing else:\n{}",
-            schema.document()
+            schema.ordered()
         );
     }
     text
@@ -100,12 +102,12 @@ fn tool_choice(context: &TurnContext<'_>) -> ToolChoice {
 }
 
 fn definition(tool: &RoleTool) -> ToolDefinition {
-    let schema = tool.input_schema.as_ref().map(|schema| schema.document());
-    let any_object = json!({ "type": "object", "properties": {} });
+    let schema = tool.input_schema.as_ref();
+    let parameters = schema.map(|schema| schema.ordered().to_string());
     ToolDefinition {
         name: tool.model_name.clone(),
         description: tool.description.clone().unwrap_or_default(),
-        parameters: schema.unwrap_or(&any_object).to_string(),
+        parameters: parameters.unwrap_or_else(|| ANY_OBJECT.to_owned()),
     }
 }
 

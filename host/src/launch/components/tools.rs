@@ -8,11 +8,11 @@ use serde_json::Value;
 #[cfg(test)]
 use serde_json::json;
 use strata_core::record::id::{RoleId, Slot, SlotKind};
-use strata_core::record::json::parse_untrusted;
 use strata_core::record::turn::ToolRef;
 
 use crate::launch::Notice;
 use crate::manifest::Definition;
+use crate::ordered_json::OrderedJson;
 use crate::plugin::{CompiledSchema, Plugin};
 use crate::sandbox::ComponentInfo;
 use crate::tools::ToolRole;
@@ -111,22 +111,25 @@ pub(super) fn description_warnings(
 }
 
 fn compile(text: &str, plugin: Option<&Plugin>) -> Result<CompiledSchema, String> {
-    let mut schema = parse_untrusted(text).map_err(|error| error.to_string())?;
+    let mut schema = OrderedJson::parse(text).map_err(|error| error.to_string())?;
     if let Some(plugin) = plugin.filter(|plugin| plugin.function.is_some()) {
         leave_out_bound(&mut schema, &plugin.config.value());
     }
-    CompiledSchema::compile_bounded(&schema)
+    CompiledSchema::compile_bounded_ordered(schema)
 }
 
 /// Changes the schema of a function's parameters to that of the arguments which a call can give:
 /// without those that the `config` of the action sets (`args`), and with those for which it has a
 /// default (`defaults`) as optional.
-fn leave_out_bound(schema: &mut Value, config: &Value) {
+fn leave_out_bound(schema: &mut OrderedJson, config: &Value) {
+    let OrderedJson::Object(fields) = schema else {
+        return;
+    };
     let is_in = |table: &str, name: &str| config[table].get(name).is_some();
-    if let Some(properties) = schema["properties"].as_object_mut() {
+    if let Some(OrderedJson::Object(properties)) = fields.get_mut("properties") {
         properties.retain(|name, _| !is_in("args", name));
     }
-    if let Some(required) = schema["required"].as_array_mut() {
+    if let Some(OrderedJson::List(required)) = fields.get_mut("required") {
         required.retain(|name| {
             let name = name.as_str().unwrap_or_default();
             !is_in("args", name) && !is_in("defaults", name)
@@ -136,14 +139,13 @@ fn leave_out_bound(schema: &mut Value, config: &Value) {
 
 #[test]
 fn arguments_that_the_team_file_sets_are_not_asked_for() {
-    let mut schema = json!({
-        "properties": { "text": {}, "head": {}, "count": {} },
-        "required": ["text", "head", "count"],
-    });
+    let schema =
+        r#"{"properties":{"text":{},"head":{},"count":{}},"required":["text","head","count"]}"#;
+    let mut schema = OrderedJson::parse(schema).expect("a schema");
     let config = json!({ "args": { "text": "To be!" }, "defaults": { "head": "Hamlet" } });
     leave_out_bound(&mut schema, &config);
-    let expected = json!({ "properties": { "head": {}, "count": {} }, "required": ["count"] });
-    assert_eq!(schema, expected);
+    let expected = r#"{"properties":{"head":{},"count":{}},"required":["count"]}"#;
+    assert_eq!(schema.to_string(), expected);
     leave_out_bound(&mut schema, &Value::Null);
-    assert_eq!(schema, expected);
+    assert_eq!(schema.to_string(), expected);
 }

@@ -5,7 +5,6 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use strata_core::record::json;
 
 use super::limits::{self, ComponentKind, LimitsPatch};
 use crate::display_path::display_path;
@@ -14,6 +13,7 @@ use crate::manifest::schema::kind;
 use crate::manifest::skill::{self, ResolvedSkill, SkillReference};
 use crate::manifest::table::{Located, TomlItem, TomlTable};
 use crate::open;
+use crate::ordered_json::OrderedJson;
 use crate::plugin::CompiledSchema;
 use crate::plugin::script;
 
@@ -349,6 +349,6 @@ fn load_schema(file: &Path) -> Result<CompiledSchema, String> {
         return Err(format!("it has more than {MAX_SCHEMA_BYTES} bytes"));
     }
     let text = open::read_to_string(file).map_err(|e| e.to_string())?;
-    let schema = json::parse_untrusted(&text).map_err(|e| format!("it is {e}"))?;
-    CompiledSchema::compile(&schema)
+    let schema = OrderedJson::parse(&text).map_err(|e| format!("it is {e}"))?;
+    CompiledSchema::compile_ordered(schema)
 }
