@@ -84,7 +84,7 @@ impl Components {
         {
             Some(problems) => Err(problems),
             None => Ok(Self {
-                tool_roles: tools::describe_tools(definition, &loaded, report),
+                tool_roles: tools::describe_tools(definition, &loaded, report)?,
                 loaded,
             }),
         }

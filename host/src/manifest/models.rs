@@ -393,12 +393,20 @@ fn read_settings(table: &TomlTable<'_>) -> ModelSettings {
     let without = table
         .key("without", "What is removed from the body of each request.")
         .unique_texts();
+    let join_news = table
+        .key(
+            "join_news",
+            "Whether messages that follow each other and have the same role are sent as one, for models whose prompt \
+             templates demand that the roles alternate.",
+        )
+        .boolean(false);
     ModelSettings {
         effort,
         max_tokens: max_tokens.map(|tokens| tokens as u32),
         keep_thinking,
         options: options.map(|item| read_options(&item)).unwrap_or_default(),
         without: without.into_iter().map(|key| key.value).collect(),
+        join_news,
     }
 }
 

@@ -334,7 +334,7 @@ mod tests {
                 order: CallOrder::Parallel,
             });
             self.settings.tools.push(RoleTool {
-                model_name: crate::tools::model_name(name),
+                model_name: name.replace(' ', "_"),
                 description: None,
                 input_schema,
                 approval,

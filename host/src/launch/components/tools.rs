@@ -11,20 +11,23 @@ use strata_core::record::id::{RoleId, Slot, SlotKind};
 use strata_core::record::turn::ToolRef;
 
 use crate::launch::Notice;
-use crate::manifest::Definition;
+use crate::manifest::{Definition, Diagnostics};
 use crate::ordered_json::OrderedJson;
 use crate::plugin::{CompiledSchema, Plugin};
 use crate::sandbox::ComponentInfo;
+use crate::services::models::arguments_schema;
 use crate::tools::ToolRole;
 
 /// Returns the roles that work with tools. `report` receives a warning for each component whose
-/// schema cannot be used; its arguments are not checked.
+/// schema cannot be used; its arguments are not checked. Fails if a schema cannot be that of
+/// arguments, which no provider accepts.
 pub(super) fn describe_tools(
     definition: &Definition,
     loaded: &BTreeMap<Slot, ComponentInfo>,
     report: &mut dyn FnMut(Notice<'_>),
-) -> BTreeMap<RoleId, Arc<ToolRole>> {
+) -> Result<BTreeMap<RoleId, Arc<ToolRole>>, Diagnostics> {
     let mut roles = BTreeMap::new();
+    let mut problems: Option<Diagnostics> = None;
     for (id, role) in &definition.tool_roles {
         let mut role = role.clone();
         let tools = definition.team.role(*id).tool_loop();
@@ -44,20 +47,34 @@ pub(super) fn describe_tools(
                 tool.description = Some(info.manifest.description.clone());
             }
             if let (None, Some(text)) = (&tool.input_schema, &info.manifest.input_schema) {
+                let name = definition.team.slot_name(slot);
                 match compile(text, definition.plugins.get(&slot)) {
-                    Ok(schema) => tool.input_schema = Some(schema),
-                    Err(why) => {
-                        let name = definition.team.slot_name(slot);
-                        report(Notice::Warning(&format!(
-                            "the arguments of `{name}` are not checked: the component's schema for them is none: {why}"
-                        )));
+                    Ok(schema) => {
+                        if let Err(why) = arguments_schema(schema.ordered()) {
+                            let message = format!(
+                                "`{name}` cannot be a tool: the component's schema for its arguments is not one: {why}; give \
+                                 the action an `input_schema`"
+                            );
+                            let problem = definition.component_problem(slot, message);
+                            problems = Some(match problems.take() {
+                                Some(problems) => problems.and(problem),
+                                None => problem,
+                            });
+                        }
+                        tool.input_schema = Some(schema);
                     }
+                    Err(why) => report(Notice::Warning(&format!(
+                        "the arguments of `{name}` are not checked: the component's schema for them is none: {why}"
+                    ))),
                 }
             }
         }
         roles.insert(*id, Arc::new(role));
     }
-    roles
+    match problems {
+        Some(problems) => Err(problems),
+        None => Ok(roles),
+    }
 }
 
 /// Returns warnings about tools of which a model is told too little, and about scripts that cannot be

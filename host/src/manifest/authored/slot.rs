@@ -16,6 +16,7 @@ use crate::open;
 use crate::ordered_json::OrderedJson;
 use crate::plugin::CompiledSchema;
 use crate::plugin::script;
+use crate::services::models::arguments_schema;
 
 /// The largest schema file that is read. Schemas are written by hand, so a larger file is most
 /// likely something else.
@@ -338,6 +339,21 @@ pub(super) fn read_schema(item: &TomlItem<'_>) -> Option<(CompiledSchema, PathBu
         item.reject(message, "it must be a file that holds a JSON Schema");
     }
     Some((schema.ok()?, file))
+}
+
+/// Reads the JSON Schema in the file that a value names, which has to be one of the arguments of a
+/// tool.
+pub(super) fn read_arguments_schema(item: &TomlItem<'_>) -> Option<(CompiledSchema, PathBuf)> {
+    let (schema, file) = read_schema(item)?;
+    if let Err(reason) = arguments_schema(schema.ordered()) {
+        let file = display_path(&file);
+        item.reject(
+            format!("cannot use the schema `{file}` for arguments: {reason}"),
+            "give it `\"type\": \"object\"`, and describe the arguments under `properties`",
+        );
+        return None;
+    }
+    Some((schema, file))
 }
 
 fn load_schema(file: &Path) -> Result<CompiledSchema, String> {

@@ -10,7 +10,7 @@ use strata_core::team::RetryPolicy;
 use strata_core::team::tools::{CallOrder, ToolFaults};
 
 use super::limits::{DEFAULT_BACKOFF, MAX_RETRIES};
-use super::slot::read_schema;
+use super::slot::{read_arguments_schema, read_schema};
 use crate::manifest::schema::kind;
 use crate::manifest::table::{Located, TomlItem, TomlKey, TomlTable};
 use crate::plugin::CompiledSchema;
@@ -368,9 +368,11 @@ pub(super) fn read_tool_action(table: &TomlTable<'_>) -> AuthoredToolAction {
         |key| key.value(kind::text),
         TomlItem::text,
     );
-    let input_schema = reader.schema(
+    let input_schema = reader.value(
         "input_schema",
         "A file with a JSON Schema that the arguments of a tool call have to follow. Without it, that of its component.",
+        |key| key.value(kind::path),
+        read_arguments_schema,
     );
     let approval = read_approve(&mut reader);
     let faults = reader.value(

@@ -19,7 +19,7 @@ use crate::manifest::names::TeamNames;
 use crate::manifest::table::Located;
 use crate::plugin::CompiledSchema;
 use crate::plugin::script::{self, ScriptLanguage};
-use crate::tools::{RoleTool, ToolRole, model_name};
+use crate::tools::{NameRule, RoleTool, ToolRole, model_names};
 
 /// The words of `tool_choice` that are not names of tools.
 const CHOICES: [(&str, ToolChoice); 3] = [
@@ -61,6 +61,7 @@ pub(super) fn check_tools(
     tools.extend(role_tools(&role.tools, roles, names, problems));
     tools.extend(handoff_tools(&role.tools, names, problems));
     reject_equal_names(&tools, problems);
+    name_for_model(&mut tools);
     let tool_choice = check_tool_choice(&role.tools, &tools, problems);
     let mut called = Vec::new();
     for tool in &tools {
@@ -127,7 +128,8 @@ fn action_tools(role: &AuthoredRole) -> Vec<CheckedTool> {
                 order: action.tool.order,
             },
             settings: RoleTool {
-                model_name: model_name(name),
+                // Depends on the other tools: see `name_for_model`.
+                model_name: String::new(),
                 description: action.tool.description.clone(),
                 input_schema: action
                     .tool
@@ -173,7 +175,7 @@ fn role_tools(
         let name = names.canonical(to);
         tools.push(CheckedTool {
             settings: RoleTool {
-                model_name: model_name(&name),
+                model_name: String::new(),
                 description: Some(describe_called_role(&name, roles.get(id.index()))),
                 input_schema: CompiledSchema::compile(&role_arguments()).ok(),
                 approval: tool.approval,
@@ -235,7 +237,7 @@ fn handoff_tools(
         let name = format!("{HANDOFF_PREFIX}{role}");
         tools.push(CheckedTool {
             settings: RoleTool {
-                model_name: model_name(&name),
+                model_name: String::new(),
                 description: Some(format!(
                     "Hands over to `{role}` and ends your work on this. Use `message` to tell it what to do."
                 )),
@@ -273,31 +275,33 @@ fn reject_name_of_role(role: &AuthoredRole, problems: &Problems) {
     }
 }
 
-/// Reports tools that the model could not tell apart.
+/// Reports tools that nobody could tell apart: a role or a handoff that has the name of another
+/// tool. Two actions with the same name are reported as such.
 fn reject_equal_names(tools: &[CheckedTool], problems: &Problems) {
+    let is_action = |tool: &CheckedTool| matches!(tool.core.target.tool, ToolRef::Action(_));
     let mut taken: BTreeMap<&str, &CheckedTool> = BTreeMap::new();
     for tool in tools {
-        let name = tool.settings.model_name.as_str();
+        let name = tool.core.name.as_str();
         let Some(first) = taken.insert(name, tool) else {
             continue;
         };
-        if first.core.name == tool.core.name && first.core.target.tool != tool.core.target.tool {
-            // Two actions with the same name are reported as such.
-            let both_actions = [first, tool]
-                .iter()
-                .all(|tool| matches!(tool.core.target.tool, ToolRef::Action(_)));
-            if both_actions {
-                continue;
-            }
+        if is_action(first) && is_action(tool) {
+            continue;
         }
         let message = format!("the model would know two tools as `{name}`");
         let problem = problems
             .at(&tool.span, message)
             .also(first.span.clone(), "also known so");
-        problems.add(problem.hint(
-            "rename one of them: characters other than letters, digits, `_` and `-` become `_`, and names end after 64 \
-             characters",
-        ));
+        problems.add(problem.hint("rename one of them, or leave it out"));
+    }
+}
+
+/// Gives each tool the name that the model uses.
+fn name_for_model(tools: &mut [CheckedTool]) {
+    let names = tools.iter().map(|tool| tool.core.name.as_str());
+    let names = model_names(names, NameRule::Common);
+    for (tool, name) in tools.iter_mut().zip(names) {
+        tool.settings.model_name = name;
     }
 }
 

@@ -150,6 +150,8 @@ pub struct ModelSettings {
     pub options: Map<String, Value>,
     /// Fields that are removed from the body of each request.
     pub without: Vec<String>,
+    /// Whether messages that follow each other and have the same role are sent as one.
+    pub join_news: bool,
 }
 
 impl Default for ModelSettings {
@@ -160,6 +162,7 @@ impl Default for ModelSettings {
             keep_thinking: true,
             options: Map::new(),
             without: Vec::new(),
+            join_news: false,
         }
     }
 }

@@ -10,12 +10,14 @@ mod anthropic;
 mod assembler;
 mod body;
 mod context_overflow;
+mod conversation;
 mod embeddings;
 mod gemini;
 mod json_writer;
 mod openai;
 mod reply;
 mod responses;
+mod schema;
 mod tools;
 
 pub(super) use assembler::{Assembler, StreamProgress};
@@ -23,6 +25,7 @@ pub(super) use body::RequestBody;
 pub(super) use context_overflow::is_context_overflow;
 pub(super) use embeddings::{EmbeddingProtocol, IndexedVector, ParsedEmbeddings, order_vectors};
 pub(super) use reply::{ParsedReply, ReplyProblem, UnusableReply, read_reply};
+pub(crate) use schema::arguments_schema;
 
 use std::fmt;
 

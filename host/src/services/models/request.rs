@@ -1,5 +1,7 @@
 //! Requests to models and replies from them, in the same form for all providers.
 
+use std::borrow::Borrow;
+
 use serde::{Deserialize, Serialize};
 use strata_core::record::conversation::{
     AssistantPart, Media, ModelMessage, Part, TokenUsage, ToolCall, ToolChoice, reply_media,
@@ -199,10 +201,10 @@ pub(super) fn message_text(message: &ModelMessage) -> String {
 }
 
 /// Returns parts as text, each on a line of its own. Images and files are described.
-pub(super) fn parts_text(parts: &[Part]) -> String {
+pub(super) fn parts_text(parts: &[impl Borrow<Part>]) -> String {
     let texts: Vec<String> = parts
         .iter()
-        .map(|part| match part {
+        .map(|part| match part.borrow() {
             Part::Text(text) => text.clone(),
             Part::Image(media) | Part::File(media) => describe_media(media),
         })

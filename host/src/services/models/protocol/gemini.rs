@@ -15,12 +15,14 @@ use strata_core::record::conversation::AssistantPart;
 use self::embeddings::BatchEmbedContents;
 use super::assembler::ReplyBuilder;
 use super::reply::{ParsedReply, ReplyProblem, SentToolCall, items_of, name_of, text_of};
+use super::tools::ToolNames;
 use super::{
     EmbeddingProtocol, KeyHeader, ModelProtocol, Outbound, ReplyContext, RequestBody, TransferMode,
 };
 use crate::gateway::HostError;
-use crate::services::models::FinishReason;
 use crate::services::models::tokens::{ReportedUsage, first_count};
+use crate::services::models::{FinishReason, ModelRequest};
+use crate::tools::NameRule;
 
 /// The protocol.
 #[derive(Clone, Copy, Debug)]
@@ -31,10 +33,18 @@ const SIGNATURE: &str = "thoughtSignature";
 /// What precedes the name of a model in the provider's own lists.
 const MODEL_PREFIX: &str = "models/";
 
+/// The names of tools that it accepts.
+const TOOL_NAMES: NameRule = NameRule::LetterFirst;
+
 /// Returns the address of a method of a model.
 fn method_url(base: &Url, model: &str, method: &str) -> Url {
-    let model = model.strip_prefix(MODEL_PREFIX).unwrap_or(model);
-    super::append_path(base, &["v1beta", "models", &format!("{model}:{method}")])
+    let method = format!("{}:{method}", model_id(model));
+    super::append_path(base, &["v1beta", "models", &method])
+}
+
+/// Returns the id of a model without what precedes it in the provider's lists.
+fn model_id(model: &str) -> &str {
+    model.strip_prefix(MODEL_PREFIX).unwrap_or(model)
 }
 
 impl ModelProtocol for GenerateContent {
@@ -85,7 +95,20 @@ impl ModelProtocol for GenerateContent {
         for part in items_of(&candidate["content"]["parts"]) {
             read_part(part, context, &mut parsed);
         }
+        restore_names(context.request, &mut parsed.parts);
         parsed
+    }
+}
+
+/// Gives calls the names that their tools have in the request.
+fn restore_names(request: &ModelRequest, parts: &mut [AssistantPart]) {
+    let names = ToolNames::new(request, TOOL_NAMES);
+    for part in parts {
+        if let AssistantPart::ToolCall(call) = part
+            && let Some(original) = names.original(&call.name)
+        {
+            original.clone_into(&mut call.name);
+        }
     }
 }
 

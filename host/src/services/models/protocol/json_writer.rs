@@ -3,7 +3,7 @@
 //! and because the order of the fields matters: a request begins with the previous one.
 
 use serde::Serialize;
-use serde::de::IgnoredAny;
+use serde_json::Value;
 use strata_core::record::json;
 use strata_core::record::json::JsonError;
 
@@ -45,17 +45,42 @@ pub(super) fn try_list<E>(
 /// Returns the text of a value. Numbers that JSON cannot represent become `null`.
 pub(super) fn value(value: &(impl Serialize + ?Sized)) -> String {
     // Serializing to a string fails only for maps whose keys are not strings; none is written.
-    serde_json::to_string(value).unwrap_or_else(|_| "null".to_owned())
+    let text = serde_json::to_string(value).unwrap_or_else(|_| "null".to_owned());
+    replace_nul(text)
 }
 
-/// Returns a JSON text from outside, in its own order if it can be sent as it is, and normalised
-/// otherwise.
+/// Returns a JSON text from outside, as it is if it can be sent so, and normalised otherwise.
 pub(super) fn document(text: &str) -> Result<String, JsonError> {
     let normalised = json::parse_untrusted(text)?;
-    Ok(match serde_json::from_str::<IgnoredAny>(text) {
-        Ok(IgnoredAny) => text.trim().to_owned(),
-        Err(_) => normalised.to_string(),
+    Ok(match serde_json::from_str::<Value>(text) {
+        Ok(_) => replace_nul(text.trim().to_owned()),
+        Err(_) => value(&normalised),
     })
+}
+
+/// Replaces each NUL in the strings of a JSON text by U+FFFD. Many providers cannot store it and
+/// refuse the request.
+fn replace_nul(text: String) -> String {
+    const NUL: &str = "\\u0000";
+    if !text.contains(NUL) {
+        return text;
+    }
+    let mut replaced = String::new();
+    let mut rest = text.as_str();
+    while let Some(at) = rest.find('\\') {
+        let (before, escape) = rest.split_at(at);
+        replaced.push_str(before);
+        // A backslash is followed by an ASCII character, which it escapes.
+        let length = if escape.starts_with(NUL) {
+            NUL.len()
+        } else {
+            2.min(escape.len())
+        };
+        let (escape, after) = escape.split_at(length);
+        replaced.push_str(if escape == NUL { "\\ufffd" } else { escape });
+        rest = after;
+    }
+    replaced + rest
 }
 
 impl ObjectWriter<'_> {
@@ -132,4 +157,12 @@ fn separate(text: &mut String, is_first: &mut bool) {
     if !std::mem::replace(is_first, false) {
         text.push(',');
     }
+}
+
+#[test]
+fn a_nul_is_replaced_and_an_escaped_backslash_before_its_digits_is_not() {
+    assert_eq!(value("a\0b"), r#""a\ufffdb""#);
+    assert_eq!(value("\\u0000 \\\0"), r#""\\u0000 \\\ufffd""#);
+    let document = document(r#"{"\u0000": "\\\u0000"}"#).expect("a document");
+    assert_eq!(document, r#"{"\ufffd": "\\\ufffd"}"#);
 }

@@ -5,18 +5,24 @@
 
 mod builder;
 
+use std::borrow::Cow;
+
 use reqwest::Url;
 use serde_json::{Value, json};
-use strata_core::record::conversation::{
-    AssistantPart, Media, MediaSource, ModelMessage, Part, ToolChoice, ToolResult,
-};
+use strata_core::record::conversation::{AssistantPart, Media, MediaSource, Part, ToolChoice};
 
 use super::assembler::ReplyBuilder;
 use super::body::write_text_message;
+use super::conversation::{
+    ConversationRules, OpaqueKind, SentMessage, SentPart, SentResult, sent_conversation,
+};
 use super::json_writer::{self, ListWriter};
 use super::openai::OpenAiEmbeddings;
 use super::reply::{ParsedReply, ReplyProblem, SentToolCall, items_of, name_of, text_of};
-use super::tools::{IMAGE_TYPES, SCHEMA_NAME, SchemaText, SentTool, mapped_id, sent_tools};
+use super::tools::{
+    Enforcement, IMAGE_TYPES, ReplySchema, SCHEMA_NAME, SchemaText, SentTool, ToolNames,
+    arguments_object, sent_tools,
+};
 use super::{
     EmbeddingProtocol, KeyHeader, ModelProtocol, Outbound, ReplyContext, RequestBody, TransferMode,
     append_path,
@@ -26,6 +32,7 @@ use crate::services::models::FinishReason;
 use crate::services::models::media::{self, MediaContent};
 use crate::services::models::request::parts_text;
 use crate::services::models::tokens::{ReportedUsage, first_count};
+use crate::tools::NameRule;
 
 /// The protocol.
 #[derive(Clone, Copy, Debug)]
@@ -33,6 +40,21 @@ pub(in super::super) struct Responses;
 
 /// What is requested in addition: reasoning that can be returned without storage.
 const INCLUDED: [&str; 1] = ["reasoning.encrypted_content"];
+
+/// The rules for items. See <https://platform.openai.com/docs/api-reference/responses/create>.
+const RULES: ConversationRules = ConversationRules {
+    max_id_chars: 64,
+    opaque: opaque_kind,
+};
+
+fn opaque_kind(item: &Value) -> OpaqueKind {
+    match text_of(&item["type"]) {
+        // Items of these types are written by the host.
+        "" | "message" | "function_call" | "function_call_output" => OpaqueKind::Foreign,
+        "reasoning" => OpaqueKind::Reasoning,
+        _ => OpaqueKind::Other,
+    }
+}
 
 impl ModelProtocol for Responses {
     fn url(&self, base: &Url, _model: &str, _transfer: TransferMode) -> Url {
@@ -54,17 +76,17 @@ impl ModelProtocol for Responses {
             body.field("reasoning", &json!({ "effort": effort }));
         }
         body.optional("temperature", request.temperature.as_ref());
-        if let Some(schema) = SchemaText::of_reply(request)? {
-            body.raw("text", text_format(&schema));
+        let schema = ReplySchema::of(request, Enforcement::Objects)?;
+        if let Some(schema) = schema.enforced() {
+            body.raw("text", text_format(schema));
         }
-        write_tools(outbound, &mut body)?;
+        let names = ToolNames::new(request, NameRule::Common);
+        write_tools(outbound, &names, &mut body)?;
         if outbound.transfer == TransferMode::Streamed {
             body.field("stream", &true);
         }
-        if !request.system.is_empty() {
-            body.field("instructions", &request.system);
-        }
-        body.conversation("input", input(outbound)?);
+        body.optional("instructions", schema.instructions(request).as_ref());
+        body.conversation("input", input(outbound, &names)?);
         Ok(body)
     }
 
@@ -102,7 +124,11 @@ fn text_format(schema: &SchemaText) -> String {
     })
 }
 
-fn write_tools(outbound: &Outbound<'_>, body: &mut RequestBody) -> Result<(), HostError> {
+fn write_tools(
+    outbound: &Outbound<'_>,
+    names: &ToolNames<'_>,
+    body: &mut RequestBody,
+) -> Result<(), HostError> {
     let request = outbound.request;
     let sent = sent_tools(request)?;
     if sent.is_empty() {
@@ -112,7 +138,7 @@ fn write_tools(outbound: &Outbound<'_>, body: &mut RequestBody) -> Result<(), Ho
         for SentTool { tool, schema } in &sent {
             list.object(|item| {
                 item.field("type", "function");
-                item.field("name", &tool.name);
+                item.field("name", &names.sent(&tool.name));
                 item.field("description", &tool.description);
                 item.field("strict", &schema.is_strict);
                 item.raw("parameters", &schema.json);
@@ -125,39 +151,41 @@ fn write_tools(outbound: &Outbound<'_>, body: &mut RequestBody) -> Result<(), Ho
         ToolChoice::Required => body.field("tool_choice", "required"),
         ToolChoice::None => body.field("tool_choice", "none"),
         ToolChoice::Tool(name) => {
+            let name = names.sent(name);
             body.field("tool_choice", &json!({ "type": "function", "name": name }));
         }
     }
     Ok(())
 }
 
-fn input(outbound: &Outbound<'_>) -> Result<String, HostError> {
+fn input(outbound: &Outbound<'_>, names: &ToolNames<'_>) -> Result<String, HostError> {
+    let messages = sent_conversation(outbound, &RULES, names);
     json_writer::try_list(|list| {
-        let mut messages = outbound.request.messages.iter();
+        let mut messages = messages.iter();
         messages.try_for_each(|message| write_message(outbound, message, list))
     })
 }
 
 fn write_message(
     outbound: &Outbound<'_>,
-    message: &ModelMessage,
+    message: &SentMessage<'_>,
     list: &mut ListWriter<'_>,
 ) -> Result<(), HostError> {
     match message {
-        ModelMessage::System(text) => write_text_message(list, "system", text),
-        ModelMessage::User(parts) => {
+        SentMessage::System(text) => write_text_message(list, "system", text),
+        SentMessage::User(parts) => {
             let content = content(outbound, parts)?;
             list.object(|message| {
                 message.field("role", "user");
                 message.raw("content", &content);
             });
         }
-        ModelMessage::Assistant(parts) => {
+        SentMessage::Reply(parts) => {
             for part in parts {
-                write_reply_part(outbound, part, list);
+                write_reply_part(part, list);
             }
         }
-        ModelMessage::ToolResults(results) => {
+        SentMessage::Results(results) => {
             for result in results {
                 write_result(outbound, result, list)?;
             }
@@ -166,35 +194,29 @@ fn write_message(
     Ok(())
 }
 
-fn write_reply_part(outbound: &Outbound<'_>, part: &AssistantPart, list: &mut ListWriter<'_>) {
+fn write_reply_part(part: &SentPart<'_>, list: &mut ListWriter<'_>) {
     match part {
-        AssistantPart::Text(text) => write_text_message(list, "assistant", text),
-        AssistantPart::Media(media) => {
-            write_text_message(list, "assistant", &media::describe(media));
-        }
-        AssistantPart::ToolCall(call) => list.object(|item| {
+        SentPart::Text(text) => write_text_message(list, "assistant", text),
+        SentPart::Media(media) => write_text_message(list, "assistant", &media::describe(media)),
+        SentPart::Call(call) => list.object(|item| {
             item.field("type", "function_call");
-            item.field("call_id", &mapped_id(&call.id));
+            item.field("call_id", &call.id);
             item.field("name", &call.name);
-            item.field("arguments", &call.arguments);
+            item.field("arguments", &arguments_object(&call.made.arguments));
         }),
-        AssistantPart::Opaque(part) => {
-            if let Some(item) = outbound.own_opaque(part) {
-                list.raw(&json_writer::value(&item));
-            }
-        }
+        SentPart::Opaque(item) => list.raw(&json_writer::value(item)),
     }
 }
 
 fn write_result(
     outbound: &Outbound<'_>,
-    result: &ToolResult,
+    result: &SentResult<'_>,
     list: &mut ListWriter<'_>,
 ) -> Result<(), HostError> {
     let output = content(outbound, &result.content)?;
     list.object(|item| {
         item.field("type", "function_call_output");
-        item.field("call_id", &mapped_id(&result.call));
+        item.field("call_id", &result.id);
         item.raw("output", &output);
     });
     Ok(())
@@ -202,8 +224,8 @@ fn write_result(
 
 /// Returns the content of a message or a result as JSON text: a string if it is only text, and a
 /// list of parts otherwise.
-fn content(outbound: &Outbound<'_>, parts: &[Part]) -> Result<String, HostError> {
-    if parts.iter().all(|part| matches!(part, Part::Text(_))) {
+fn content(outbound: &Outbound<'_>, parts: &[Cow<'_, Part>]) -> Result<String, HostError> {
+    if parts.iter().all(|part| matches!(**part, Part::Text(_))) {
         return Ok(json_writer::value(&parts_text(parts)));
     }
     let items = parts.iter().map(|part| content_part(outbound, part));

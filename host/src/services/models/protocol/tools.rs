@@ -1,171 +1,128 @@
 //! The tools and the schema of a request, as far as protocols have them in common.
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
 use serde_json::Value;
-use strata_core::record::id::to_hex;
 use strata_core::record::json;
 
+use super::conversation::is_blank;
 use super::json_writer;
+use super::schema::{arguments_schema, basic_schema, complete, is_object_at_top, is_strict};
 use crate::gateway::HostError;
+use crate::ordered_json::OrderedJson;
 use crate::services::models::error_text::invalid;
 use crate::services::models::{ModelRequest, ToolDefinition};
-use crate::sha256::sha256;
+use crate::tools::{NameRule, model_name, model_names};
 
 /// The name of the schema of a reply, which some protocols require.
 pub(super) const SCHEMA_NAME: &str = "reply";
 
-/// The keywords of schemas that providers accept when they enforce a schema.
-const STRICT_KEYWORDS: [&str; 9] = [
-    "$schema",
-    "type",
-    "title",
-    "description",
-    "properties",
-    "required",
-    "additionalProperties",
-    "items",
-    "enum",
-];
-/// The keywords that remain in a schema for a provider that rejects others.
-const BASIC_KEYWORDS: [&str; 14] = [
-    "$defs",
-    "$ref",
-    "additionalProperties",
-    "allOf",
-    "anyOf",
-    "const",
-    "description",
-    "enum",
-    "format",
-    "items",
-    "properties",
-    "required",
-    "title",
-    "type",
-];
-/// The keywords whose value is an object of schemas.
-const SCHEMA_MAPS: [&str; 2] = ["$defs", "properties"];
 /// The types of images that most providers accept.
 pub(super) const IMAGE_TYPES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
-/// The maximum length of the id of a tool call, in characters.
-const MAX_ID_CHARS: usize = 64;
-/// The number of hexadecimal digits of a mapped id. They distinguish the calls of a conversation.
-const MAPPED_ID_DIGITS: usize = 24;
 
 /// A JSON Schema that is sent.
 pub(super) struct SchemaText {
     /// Its text, in its own order.
     pub(super) json: String,
-    /// Whether a provider can enforce it: each object lists all its properties as required and
-    /// allows no others, and nothing else is in it.
+    /// Whether a provider can enforce all of it.
     pub(super) is_strict: bool,
 }
 
 impl SchemaText {
-    /// Returns the schema of a tool's arguments. It always describes an object, which some
-    /// providers require.
+    fn new(schema: &OrderedJson) -> Self {
+        Self {
+            json: json_writer::value(schema),
+            is_strict: is_object_at_top(schema) && is_strict(schema),
+        }
+    }
+
+    /// Returns the schema of a tool's arguments. Fails if they could not be an object.
     fn of_tool(tool: &ToolDefinition) -> Result<Self, HostError> {
         let what = || format!("the parameters of the tool `{}`", tool.name);
-        let mut value = parse(&tool.parameters, what)?;
-        if let Value::Object(schema) = &mut value
-            && !schema.contains_key("type")
-        {
-            schema.insert("type".to_owned(), "object".into());
-            return Ok(Self {
-                json: value.to_string(),
-                is_strict: false,
-            });
-        }
-        Self::new(&tool.parameters, &value, what)
+        let schema = parse(&tool.parameters, what)?;
+        let schema = arguments_schema(&schema).map_err(|error| {
+            invalid(format!(
+                "cannot ask a model: {} are no schema of arguments: {error}",
+                what()
+            ))
+        })?;
+        Ok(Self::new(&schema))
     }
+}
 
-    /// Returns the schema that the reply has to match, if there is one.
-    pub(super) fn of_reply(request: &ModelRequest) -> Result<Option<Self>, HostError> {
+/// What a provider enforces of the schemas of replies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Enforcement {
+    /// Any schema.
+    Any,
+    /// Schemas of objects.
+    Objects,
+    /// Schemas of closed objects with basic keywords.
+    Basic,
+}
+
+/// How a provider is told what the reply has to match.
+pub(super) enum ReplySchema {
+    /// Nothing is demanded.
+    None,
+    /// The provider enforces a schema.
+    Enforced(SchemaText),
+    /// The model is told the schema in words.
+    InWords(String),
+}
+
+impl ReplySchema {
+    /// Returns how a provider is told the schema of a request.
+    pub(super) fn of(request: &ModelRequest, enforcement: Enforcement) -> Result<Self, HostError> {
         let Some(text) = &request.output_schema else {
-            return Ok(None);
+            return Ok(Self::None);
         };
-        let what = || "`output-schema`".to_owned();
-        let value = parse(text, what)?;
-        Self::new(text, &value, what).map(Some)
-    }
-
-    /// Returns the schema that the reply has to match, without what a provider rejects that enforces
-    /// it: other keywords than the basic ones, and objects with further properties. The host checks
-    /// the reply with the whole schema.
-    pub(super) fn basic_of_reply(request: &ModelRequest) -> Result<Option<String>, HostError> {
-        let Some(text) = &request.output_schema else {
-            return Ok(None);
+        let whole = parse(text, || "`output-schema`".to_owned())?;
+        let mut schema = whole.clone();
+        complete(&mut schema);
+        let enforced = match enforcement {
+            Enforcement::Any => Some(schema),
+            Enforcement::Objects => Some(schema).filter(is_object_at_top),
+            Enforcement::Basic => basic_schema(&whole),
         };
-        let mut value = parse(text, || "`output-schema`".to_owned())?;
-        simplify(&mut value);
-        Ok(Some(value.to_string()))
-    }
-
-    fn new(text: &str, value: &Value, what: impl Fn() -> String) -> Result<Self, HostError> {
-        let json = json_writer::document(text).map_err(|error| schema_error(&what(), &error))?;
-        Ok(Self {
-            json,
-            is_strict: value["type"] == "object" && is_strict(value),
+        Ok(match enforced {
+            Some(schema) => Self::Enforced(SchemaText::new(&schema)),
+            None => Self::InWords(json_writer::value(&whole)),
         })
     }
-}
 
-fn parse(text: &str, what: impl Fn() -> String) -> Result<Value, HostError> {
-    json::parse_untrusted(text).map_err(|error| schema_error(&what(), &error))
-}
-
-fn schema_error(what: &str, error: &json::JsonError) -> HostError {
-    invalid(format!(
-        "cannot ask a model: {what} is {error}; give a JSON Schema"
-    ))
-}
-
-fn is_strict(schema: &Value) -> bool {
-    let Value::Object(fields) = schema else {
-        return false;
-    };
-    if !fields
-        .keys()
-        .all(|keyword| STRICT_KEYWORDS.contains(&keyword.as_str()))
-        || !fields.contains_key("type")
-    {
-        return false;
-    }
-    let no_properties = Default::default();
-    let properties = schema["properties"].as_object().unwrap_or(&no_properties);
-    if schema["type"] == "object" {
-        let required = schema["required"].as_array().map(Vec::as_slice);
-        let required = required.unwrap_or_default();
-        let is_required = |name: &String| required.iter().any(|item| item == name.as_str());
-        if schema["additionalProperties"] != false || !properties.keys().all(is_required) {
-            return false;
+    /// Returns the schema that the provider enforces.
+    pub(super) fn enforced(&self) -> Option<&SchemaText> {
+        match self {
+            Self::Enforced(schema) => Some(schema),
+            Self::None | Self::InWords(_) => None,
         }
     }
-    properties.values().all(is_strict) && fields.get("items").is_none_or(is_strict)
+
+    /// Returns the instructions of a request, with the schema if the model is told it in words.
+    /// Returns `None` if there are none.
+    pub(super) fn instructions<'a>(&self, request: &'a ModelRequest) -> Option<Cow<'a, str>> {
+        let system = Some(request.system.as_str()).filter(|system| !is_blank(system));
+        let Self::InWords(schema) = self else {
+            return system.map(Cow::Borrowed);
+        };
+        let before = system
+            .map(|system| format!("{system}\n\n"))
+            .unwrap_or_default();
+        Some(Cow::Owned(format!(
+            "{before}Your reply is a JSON document that follows this JSON Schema, and nothing else:\n{schema}"
+        )))
+    }
 }
 
-/// Removes what is not basic from a schema.
-fn simplify(schema: &mut Value) {
-    let Value::Object(fields) = schema else {
-        return;
-    };
-    fields.retain(|keyword, _| BASIC_KEYWORDS.contains(&keyword.as_str()));
-    for (keyword, value) in fields.iter_mut() {
-        match value {
-            Value::Object(schemas) if SCHEMA_MAPS.contains(&keyword.as_str()) => {
-                schemas.values_mut().for_each(simplify);
-            }
-            Value::Array(schemas) if matches!(keyword.as_str(), "allOf" | "anyOf") => {
-                schemas.iter_mut().for_each(simplify);
-            }
-            _ if keyword == "items" => simplify(value),
-            _ => {}
-        }
-    }
-    if fields.contains_key("properties") || fields.get("type").is_some_and(|of| of == "object") {
-        fields.insert("additionalProperties".to_owned(), false.into());
-    } else {
-        fields.remove("additionalProperties");
-    }
+fn parse(text: &str, what: impl Fn() -> String) -> Result<OrderedJson, HostError> {
+    OrderedJson::parse(text).map_err(|error| {
+        invalid(format!(
+            "cannot ask a model: {} is {error}; give a JSON Schema",
+            what()
+        ))
+    })
 }
 
 /// A tool as it is sent.
@@ -184,117 +141,63 @@ pub(super) fn sent_tools(request: &ModelRequest) -> Result<Vec<SentTool<'_>>, Ho
     tools.collect()
 }
 
-/// Returns the id of a tool call for a provider that limits the characters and the length of ids.
-/// Another id is replaced by one that is the same for the call and its result.
-pub(super) fn mapped_id(id: &str) -> String {
-    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
-    if !id.is_empty() && id.len() <= MAX_ID_CHARS && id.chars().all(fits) {
-        return id.to_owned();
-    }
-    let digits = to_hex(&sha256(id));
-    format!("call_{}", &digits[..MAPPED_ID_DIGITS])
+/// The names under which the tools of a request are sent.
+pub(super) struct ToolNames<'a> {
+    rule: NameRule,
+    /// The name that is sent, by the name of the tool.
+    sent: BTreeMap<&'a str, String>,
 }
 
-/// Returns the arguments of a tool call as the text of an object, for protocols that send no other
-/// form. Arguments that are none are put into one.
+impl<'a> ToolNames<'a> {
+    pub(super) fn new(request: &'a ModelRequest, rule: NameRule) -> Self {
+        let names = || request.tools.iter().map(|tool| tool.name.as_str());
+        Self {
+            rule,
+            sent: names().zip(model_names(names(), rule)).collect(),
+        }
+    }
+
+    /// Returns the name under which a tool is sent. A model may have called one that does not exist.
+    pub(super) fn sent(&self, name: &str) -> String {
+        let known = self.sent.get(name).cloned();
+        known.unwrap_or_else(|| model_name(name, self.rule))
+    }
+
+    /// Returns the name of the tool that is sent under a name.
+    pub(super) fn original(&self, sent: &str) -> Option<&'a str> {
+        let mut names = self.sent.iter();
+        names.find_map(|(original, name)| (name == sent).then_some(*original))
+    }
+}
+
+/// Returns the arguments of a tool call as the text of an object, in which they are sent back: as
+/// the model wrote them if that is one. Arguments that are none are put into one. Many endpoints
+/// refuse other texts.
 pub(super) fn arguments_object(arguments: &str) -> String {
-    match json::parse_untrusted(arguments) {
-        Ok(value @ Value::Object(_)) => value.to_string(),
-        _ => json_writer::object(|object| object.field("arguments", arguments)),
+    let Ok(value @ Value::Object(_)) = json::parse_untrusted(arguments) else {
+        return json_writer::object(|object| object.field("arguments", arguments));
+    };
+    match json_writer::document(arguments) {
+        Ok(text) => text,
+        Err(_) => json_writer::value(&value),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
-
-    #[test]
-    fn a_schema_that_can_be_enforced_is_recognised() {
-        let check =
-            |schema: Value, expected: bool| assert_eq!(is_strict(&schema), expected, "{schema}");
-        let object = |properties: Value, required: Value| {
-            json!({ "type": "object", "properties": properties, "required": required,
-                "additionalProperties": false })
-        };
-        let integer = json!({ "type": "integer", "description": "a number" });
-        check(object(json!({}), json!([])), true);
-        check(object(json!({ "a": integer }), json!(["a"])), true);
-        check(object(json!({ "a": integer }), json!([])), false);
-        check(json!({ "type": "object" }), false);
-        check(
-            json!({ "type": "object", "additionalProperties": true }),
-            false,
-        );
-        check(
-            object(
-                json!({ "a": { "type": "array", "items": integer } }),
-                json!(["a"]),
-            ),
-            true,
-        );
-        check(
-            object(
-                json!({ "a": { "type": "array", "items": {} } }),
-                json!(["a"]),
-            ),
-            false,
-        );
-        check(
-            object(
-                json!({ "a": { "type": "string", "minLength": 1 } }),
-                json!(["a"]),
-            ),
-            false,
-        );
-        check(json!(true), false);
-    }
-
-    #[test]
-    fn what_a_provider_rejects_is_removed_from_a_schema() {
-        let check = |schema: Value, expected: Value| {
-            let request = ModelRequest {
-                output_schema: Some(schema.to_string()),
-                ..ModelRequest::ask("x")
-            };
-            let basic = SchemaText::basic_of_reply(&request).expect("a schema");
-            assert_eq!(basic, Some(expected.to_string()));
-        };
-        check(
-            json!({ "type": "object", "required": ["a"], "minProperties": 1 }),
-            json!({ "type": "object", "required": ["a"], "additionalProperties": false }),
-        );
-        check(
-            json!({ "properties": { "minimum": { "type": "integer", "minimum": 1 } } }),
-            json!({ "properties": { "minimum": { "type": "integer" } }, "additionalProperties": false }),
-        );
-        check(
-            json!({ "type": "array", "items": { "type": "object", "additionalProperties": true } }),
-            json!({ "type": "array", "items": { "type": "object", "additionalProperties": false } }),
-        );
-        check(
-            json!({ "anyOf": [{ "type": "string", "maxLength": 3 }, { "enum": [{ "maxLength": 1 }] }] }),
-            json!({ "anyOf": [{ "type": "string" }, { "enum": [{ "maxLength": 1 }] }] }),
-        );
-        check(json!(true), json!(true));
-    }
-
-    #[test]
-    fn an_id_that_a_provider_does_not_accept_is_mapped_alike_each_time() {
-        assert_eq!(mapped_id("toolu_1"), "toolu_1");
-        let mapped = mapped_id("functions.add:0");
-        assert_eq!(mapped, mapped_id("functions.add:0"));
-        assert_ne!(mapped, mapped_id("functions.add:1"));
-        assert_eq!(mapped_id(&mapped), mapped);
-        assert!(mapped_id(&"x".repeat(65)).len() <= 40);
-    }
 
     #[test]
     fn arguments_are_always_an_object() {
         let check =
             |text: &str, expected: &str| assert_eq!(arguments_object(text), expected, "{text}");
-        check(r#" {"a": 1} "#, r#"{"a":1}"#);
+        check(r#" {"b": 1, "a": 2} "#, r#"{"b": 1, "a": 2}"#);
+        check(
+            r#"{"a": 12345678901234567890123}"#,
+            r#"{"a": 12345678901234567890123}"#,
+        );
+        check(r#"{"a": "\ud83d"}"#, "{\"a\":\"\u{fffd}\"}");
+        check(r#"{"a": "\u0000"}"#, "{\"a\": \"\\ufffd\"}");
         check("[1]", r#"{"arguments":"[1]"}"#);
         check("{\"a\":", r#"{"arguments":"{\"a\":"}"#);
         check("", r#"{"arguments":""}"#);

@@ -1,25 +1,33 @@
 //! Writes requests in the Messages protocol.
 
-use serde_json::json;
-use strata_core::record::conversation::{
-    AssistantPart, Media, ModelMessage, Part, ToolChoice, ToolResult,
-};
+use std::borrow::Cow;
+
+use serde_json::{Value, json};
+use strata_core::record::conversation::{Media, Part, ToolChoice};
 
 use crate::gateway::HostError;
 use crate::services::models::media::{self, MediaContent};
+use crate::services::models::protocol::conversation::{
+    ConversationRules, OpaqueKind, SentMessage, SentPart, SentResult, is_blank, sent_conversation,
+};
 use crate::services::models::protocol::json_writer::{self, ListWriter, ObjectWriter};
+use crate::services::models::protocol::reply::text_of;
 use crate::services::models::protocol::tools::{
-    IMAGE_TYPES, SchemaText, SentTool, arguments_object, mapped_id, sent_tools,
+    Enforcement, IMAGE_TYPES, ReplySchema, SentTool, ToolNames, arguments_object, sent_tools,
 };
 use crate::services::models::protocol::{Outbound, RequestBody, TransferMode};
+use crate::tools::NameRule;
 
 /// The maximum number of output tokens if neither the request nor the model's configuration has
 /// one. The protocol requires one; all current models accept this.
 const DEFAULT_MAX_TOKENS: u32 = 8192;
 /// The type of documents that are not text.
 const PDF: &str = "application/pdf";
-/// What stands for a message without content, which the protocol does not allow.
-const EMPTY: &str = "(empty)";
+/// The rules for messages. See <https://docs.anthropic.com/en/api/messages>.
+const RULES: ConversationRules = ConversationRules {
+    max_id_chars: 64,
+    opaque: opaque_kind,
+};
 
 /// A block of a message, as the text of its fields.
 struct ContentBlock {
@@ -35,6 +43,15 @@ enum CacheMark {
     No,
 }
 
+fn opaque_kind(block: &Value) -> OpaqueKind {
+    match text_of(&block["type"]) {
+        // Blocks of these types are written by the host.
+        "" | "text" | "image" | "document" | "tool_use" | "tool_result" => OpaqueKind::Foreign,
+        "thinking" | "redacted_thinking" => OpaqueKind::Reasoning,
+        _ => OpaqueKind::Other,
+    }
+}
+
 /// Returns the body of a request.
 pub(super) fn body(outbound: &Outbound<'_>) -> Result<RequestBody, HostError> {
     let request = outbound.request;
@@ -48,52 +65,60 @@ pub(super) fn body(outbound: &Outbound<'_>) -> Result<RequestBody, HostError> {
     if !request.stop.is_empty() {
         body.field("stop_sequences", &request.stop);
     }
-    write_output_config(outbound, &mut body)?;
+    let schema = ReplySchema::of(request, Enforcement::Basic)?;
+    write_output_config(outbound, &schema, &mut body);
     if outbound.transfer == TransferMode::Streamed {
         body.field("stream", &true);
     }
-    write_tools(outbound, &mut body)?;
-    if !request.system.is_empty() {
+    let names = ToolNames::new(request, NameRule::Common);
+    let messages = sent_conversation(outbound, &RULES, &names);
+    write_tools(outbound, &names, &messages, &mut body)?;
+    if let Some(instructions) = schema.instructions(request) {
         let system = json_writer::list(|list| {
-            let json = text_block(&request.system);
+            let json = text_block(&instructions);
             write_block(list, &json, CacheMark::Here);
         });
         body.raw("system", system);
     }
-    body.conversation("messages", messages(outbound)?);
+    body.conversation("messages", write_messages(outbound, &messages)?);
     Ok(body)
 }
 
-fn write_output_config(outbound: &Outbound<'_>, body: &mut RequestBody) -> Result<(), HostError> {
-    let schema = SchemaText::basic_of_reply(outbound.request)?;
+fn write_output_config(outbound: &Outbound<'_>, schema: &ReplySchema, body: &mut RequestBody) {
+    let schema = schema.enforced();
     if schema.is_none() && outbound.effort().is_none() {
-        return Ok(());
+        return;
     }
     let config = json_writer::object(|config| {
         config.optional("effort", outbound.effort());
-        if let Some(schema) = &schema {
+        if let Some(schema) = schema {
             config.object("format", |format| {
                 format.field("type", "json_schema");
-                format.raw("schema", schema);
+                format.raw("schema", &schema.json);
             });
         }
     });
     body.raw("output_config", config);
-    Ok(())
 }
 
-fn write_tools(outbound: &Outbound<'_>, body: &mut RequestBody) -> Result<(), HostError> {
+fn write_tools(
+    outbound: &Outbound<'_>,
+    names: &ToolNames<'_>,
+    messages: &[SentMessage<'_>],
+    body: &mut RequestBody,
+) -> Result<(), HostError> {
     let request = outbound.request;
     let sent = sent_tools(request)?;
     if sent.is_empty() {
+        write_called_tools(messages, body);
         return Ok(());
     }
     let last = sent.len() - 1;
     let tools = json_writer::list(|list| {
         for (place, SentTool { tool, schema }) in sent.iter().enumerate() {
             list.object(|item| {
-                item.field("name", &tool.name);
-                if !tool.description.is_empty() {
+                item.field("name", &names.sent(&tool.name));
+                if !is_blank(&tool.description) {
                     item.field("description", &tool.description);
                 }
                 if schema.is_strict {
@@ -112,14 +137,41 @@ fn write_tools(outbound: &Outbound<'_>, body: &mut RequestBody) -> Result<(), Ho
         ToolChoice::Required => body.field("tool_choice", &json!({ "type": "any" })),
         ToolChoice::None => body.field("tool_choice", &json!({ "type": "none" })),
         ToolChoice::Tool(name) => {
+            let name = names.sent(name);
             body.field("tool_choice", &json!({ "type": "tool", "name": name }));
         }
     }
     Ok(())
 }
 
-fn messages(outbound: &Outbound<'_>) -> Result<String, HostError> {
-    let messages = &outbound.request.messages;
+/// Writes the tools that are called in a conversation whose request has no tools. The protocol
+/// requires tools if there are calls; the model must not call these.
+fn write_called_tools(messages: &[SentMessage<'_>], body: &mut RequestBody) {
+    let mut names = Vec::new();
+    for message in messages {
+        if let SentMessage::Results(results) = message {
+            for result in results {
+                if !names.contains(&&result.name) {
+                    names.push(&result.name);
+                }
+            }
+        }
+    }
+    if names.is_empty() {
+        return;
+    }
+    let tools: Vec<Value> = names
+        .iter()
+        .map(|name| json!({ "name": name, "input_schema": { "type": "object" } }))
+        .collect();
+    body.field("tools", &tools);
+    body.field("tool_choice", &json!({ "type": "none" }));
+}
+
+fn write_messages(
+    outbound: &Outbound<'_>,
+    messages: &[SentMessage<'_>],
+) -> Result<String, HostError> {
     json_writer::try_list(|list| {
         for (place, message) in messages.iter().enumerate() {
             let (role, blocks) = message_blocks(outbound, message)?;
@@ -147,26 +199,19 @@ fn messages(outbound: &Outbound<'_>) -> Result<String, HostError> {
 /// Returns the role and the blocks of a message. There is at least one.
 fn message_blocks(
     outbound: &Outbound<'_>,
-    message: &ModelMessage,
+    message: &SentMessage<'_>,
 ) -> Result<(&'static str, Vec<ContentBlock>), HostError> {
-    let (role, mut blocks) = match message {
+    Ok(match message {
         // Instructions within a conversation stay in their place, so that what precedes them
         // remains cached.
-        ModelMessage::System(text) => ("user", vec![ContentBlock::new(text_block(text))]),
-        ModelMessage::User(parts) => ("user", user_blocks(outbound, parts)?),
-        ModelMessage::Assistant(parts) => {
-            let blocks = parts.iter().filter_map(|part| reply_block(outbound, part));
-            ("assistant", blocks.collect())
-        }
-        ModelMessage::ToolResults(results) => {
+        SentMessage::System(text) => ("user", vec![ContentBlock::new(text_block(text))]),
+        SentMessage::User(parts) => ("user", user_blocks(outbound, parts)?),
+        SentMessage::Reply(parts) => ("assistant", parts.iter().map(reply_block).collect()),
+        SentMessage::Results(results) => {
             let blocks = results.iter().map(|result| result_block(outbound, result));
             ("user", blocks.collect::<Result<_, _>>()?)
         }
-    };
-    if blocks.is_empty() {
-        blocks.push(ContentBlock::new(text_block(EMPTY)));
-    }
-    Ok((role, blocks))
+    })
 }
 
 impl ContentBlock {
@@ -178,46 +223,46 @@ impl ContentBlock {
     }
 }
 
-/// Returns the blocks of parts, without empty texts, which the protocol does not allow.
-fn user_blocks(outbound: &Outbound<'_>, parts: &[Part]) -> Result<Vec<ContentBlock>, HostError> {
+fn user_blocks(
+    outbound: &Outbound<'_>,
+    parts: &[Cow<'_, Part>],
+) -> Result<Vec<ContentBlock>, HostError> {
     let mut blocks = Vec::new();
     for part in parts {
-        match part {
-            Part::Text(text) if text.is_empty() => {}
-            Part::Text(text) => blocks.push(ContentBlock::new(text_block(text))),
-            Part::Image(media) => blocks.push(ContentBlock::new(image_block(outbound, media)?)),
-            Part::File(media) => blocks.push(ContentBlock::new(document_block(outbound, media)?)),
-        }
+        blocks.push(ContentBlock::new(match &**part {
+            Part::Text(text) => text_block(text),
+            Part::Image(media) => image_block(outbound, media)?,
+            Part::File(media) => document_block(outbound, media)?,
+        }));
     }
     Ok(blocks)
 }
 
-fn reply_block(outbound: &Outbound<'_>, part: &AssistantPart) -> Option<ContentBlock> {
+fn reply_block(part: &SentPart<'_>) -> ContentBlock {
     match part {
-        AssistantPart::Text(text) if text.is_empty() => None,
-        AssistantPart::Text(text) => Some(ContentBlock::new(text_block(text))),
-        AssistantPart::Media(media) => Some(ContentBlock::new(text_block(&media::describe(media)))),
-        AssistantPart::ToolCall(call) => Some(ContentBlock::new(json_writer::object(|block| {
+        SentPart::Text(text) => ContentBlock::new(text_block(text)),
+        SentPart::Media(media) => ContentBlock::new(text_block(&media::describe(media))),
+        SentPart::Call(call) => ContentBlock::new(json_writer::object(|block| {
             block.field("type", "tool_use");
-            block.field("id", &mapped_id(&call.id));
+            block.field("id", &call.id);
             block.field("name", &call.name);
-            block.raw("input", &arguments_object(&call.arguments));
-        }))),
-        AssistantPart::Opaque(part) => {
-            let data = outbound.own_opaque(part)?;
-            Some(ContentBlock {
-                json: json_writer::value(&data),
-                is_markable: false,
-            })
-        }
+            block.raw("input", &arguments_object(&call.made.arguments));
+        })),
+        SentPart::Opaque(data) => ContentBlock {
+            json: json_writer::value(data),
+            is_markable: false,
+        },
     }
 }
 
-fn result_block(outbound: &Outbound<'_>, result: &ToolResult) -> Result<ContentBlock, HostError> {
+fn result_block(
+    outbound: &Outbound<'_>,
+    result: &SentResult<'_>,
+) -> Result<ContentBlock, HostError> {
     let blocks = user_blocks(outbound, &result.content)?;
     Ok(ContentBlock::new(json_writer::object(|block| {
         block.field("type", "tool_result");
-        block.field("tool_use_id", &mapped_id(&result.call));
+        block.field("tool_use_id", &result.id);
         block.list("content", |list| {
             for block in &blocks {
                 list.raw(&block.json);

@@ -1,21 +1,32 @@
 //! Writes requests in the chat completions protocol.
 
-use serde_json::{Map, Value, json};
-use strata_core::record::conversation::{
-    AssistantPart, Media, MediaSource, ModelMessage, Part, ToolCall, ToolChoice, reply_text,
-    tool_calls,
-};
+use std::borrow::Cow;
 
-use super::{ChatCompletions, EXTRA_CONTENT};
+use serde_json::{Map, Value, json};
+use strata_core::record::conversation::{Media, MediaSource, Part, ToolChoice};
+
+use super::{ChatCompletions, EXTRA_CONTENT, RETURNED_REASONING};
 use crate::gateway::HostError;
 use crate::services::models::media::MediaContent;
 use crate::services::models::protocol::body::write_text_message;
+use crate::services::models::protocol::conversation::{
+    ConversationRules, EMPTY, OpaqueKind, SentCall, SentMessage, SentPart, sent_conversation,
+};
 use crate::services::models::protocol::json_writer::{self, ListWriter, ObjectWriter};
 use crate::services::models::protocol::tools::{
-    IMAGE_TYPES, SCHEMA_NAME, SchemaText, SentTool, mapped_id, sent_tools,
+    Enforcement, IMAGE_TYPES, ReplySchema, SCHEMA_NAME, SchemaText, SentTool, ToolNames,
+    arguments_object, sent_tools,
 };
 use crate::services::models::protocol::{Outbound, RequestBody, TransferMode};
 use crate::services::models::request::parts_text;
+use crate::tools::NameRule;
+
+/// The rules of OpenAI's own endpoint, as far as they are the strictest. See
+/// <https://platform.openai.com/docs/api-reference/chat/create>.
+const RULES: ConversationRules = ConversationRules {
+    max_id_chars: 40,
+    opaque: |_| OpaqueKind::Other,
+};
 
 /// The types of sound, with their names in this protocol.
 const AUDIO_FORMATS: [(&str, &str); 3] = [
@@ -43,15 +54,21 @@ pub(super) fn body(
     if !request.stop.is_empty() {
         body.field("stop", &request.stop);
     }
-    if let Some(schema) = SchemaText::of_reply(request)? {
-        body.raw("response_format", response_format(dialect, &schema));
+    let enforcement = match dialect {
+        ChatCompletions::OpenAi => Enforcement::Objects,
+        ChatCompletions::Compatible => Enforcement::Any,
+    };
+    let schema = ReplySchema::of(request, enforcement)?;
+    if let Some(schema) = schema.enforced() {
+        body.raw("response_format", response_format(dialect, schema));
     }
-    write_tools(dialect, outbound, &mut body)?;
+    let names = ToolNames::new(request, NameRule::Common);
+    write_tools(dialect, outbound, &names, &mut body)?;
     if outbound.transfer == TransferMode::Streamed {
         body.field("stream", &true);
         body.field("stream_options", &json!({ "include_usage": true }));
     }
-    body.conversation("messages", messages(outbound)?);
+    body.conversation("messages", messages(outbound, &names, &schema)?);
     Ok(body)
 }
 
@@ -76,6 +93,7 @@ fn write_strict(dialect: ChatCompletions, schema: &SchemaText, into: &mut Object
 fn write_tools(
     dialect: ChatCompletions,
     outbound: &Outbound<'_>,
+    names: &ToolNames<'_>,
     body: &mut RequestBody,
 ) -> Result<(), HostError> {
     let request = outbound.request;
@@ -88,7 +106,7 @@ fn write_tools(
             list.object(|item| {
                 item.field("type", "function");
                 item.object("function", |function| {
-                    function.field("name", &tool.name);
+                    function.field("name", &names.sent(&tool.name));
                     function.field("description", &tool.description);
                     write_strict(dialect, schema, function);
                     function.raw("parameters", &schema.json);
@@ -103,36 +121,41 @@ fn write_tools(
         ToolChoice::None => body.field("tool_choice", "none"),
         ToolChoice::Tool(name) => body.field(
             "tool_choice",
-            &json!({ "type": "function", "function": { "name": name } }),
+            &json!({ "type": "function", "function": { "name": names.sent(name) } }),
         ),
     }
     Ok(())
 }
 
-fn messages(outbound: &Outbound<'_>) -> Result<String, HostError> {
+fn messages(
+    outbound: &Outbound<'_>,
+    names: &ToolNames<'_>,
+    schema: &ReplySchema,
+) -> Result<String, HostError> {
+    let messages = sent_conversation(outbound, &RULES, names);
     json_writer::try_list(|list| {
-        if !outbound.request.system.is_empty() {
-            write_text_message(list, "system", &outbound.request.system);
+        if let Some(instructions) = schema.instructions(outbound.request) {
+            write_text_message(list, "system", &instructions);
         }
-        let mut messages = outbound.request.messages.iter();
+        let mut messages = messages.iter();
         messages.try_for_each(|message| write_message(outbound, message, list))
     })
 }
 
 fn write_message(
     outbound: &Outbound<'_>,
-    message: &ModelMessage,
+    message: &SentMessage<'_>,
     list: &mut ListWriter<'_>,
 ) -> Result<(), HostError> {
     match message {
-        ModelMessage::System(text) => write_text_message(list, "system", text),
-        ModelMessage::User(parts) => return write_user_message(outbound, parts, list),
-        ModelMessage::Assistant(parts) => write_reply(outbound, parts, list),
-        ModelMessage::ToolResults(results) => {
+        SentMessage::System(text) => write_text_message(list, "system", text),
+        SentMessage::User(parts) => return write_user_message(outbound, parts, list),
+        SentMessage::Reply(parts) => write_reply(parts, list),
+        SentMessage::Results(results) => {
             for result in results {
                 list.object(|message| {
                     message.field("role", "tool");
-                    message.field("tool_call_id", &mapped_id(&result.call));
+                    message.field("tool_call_id", &result.id);
                     message.field("content", &parts_text(&result.content));
                 });
             }
@@ -143,10 +166,10 @@ fn write_message(
 
 fn write_user_message(
     outbound: &Outbound<'_>,
-    parts: &[Part],
+    parts: &[Cow<'_, Part>],
     list: &mut ListWriter<'_>,
 ) -> Result<(), HostError> {
-    if parts.iter().all(|part| matches!(part, Part::Text(_))) {
+    if parts.iter().all(|part| matches!(**part, Part::Text(_))) {
         // Many endpoints accept only a string here.
         write_text_message(list, "user", &parts_text(parts));
         return Ok(());
@@ -219,51 +242,60 @@ fn file_part(outbound: &Outbound<'_>, media: &Media) -> Result<String, HostError
     }))
 }
 
-fn write_reply(outbound: &Outbound<'_>, parts: &[AssistantPart], list: &mut ListWriter<'_>) {
-    let returned = returned_fields(outbound, parts);
-    let text = reply_text(parts);
-    let calls: Vec<&ToolCall> = tool_calls(parts).collect();
+fn write_reply(parts: &[SentPart<'_>], list: &mut ListWriter<'_>) {
+    let returned = returned_fields(parts);
+    let mut text = String::new();
+    let mut calls = Vec::new();
+    for part in parts {
+        match part {
+            SentPart::Text(piece) => text.push_str(piece),
+            SentPart::Call(call) => calls.push(call),
+            SentPart::Media(_) | SentPart::Opaque(_) => {}
+        }
+    }
     list.object(|message| {
         message.field("role", "assistant");
-        if text.is_empty() && !calls.is_empty() {
-            message.field("content", &Value::Null);
-        } else {
-            message.field("content", &text);
+        match (text.as_str(), calls.is_empty()) {
+            ("", false) => message.field("content", &Value::Null),
+            ("", true) => message.field("content", EMPTY),
+            (text, _) => message.field("content", text),
         }
-        for (name, value) in &returned {
-            if name != EXTRA_CONTENT {
-                message.field(name, value);
-            }
+        for name in RETURNED_REASONING {
+            message.optional(name, returned.get(name));
         }
         if calls.is_empty() {
             return;
         }
         message.list("tool_calls", |list| {
             for call in calls {
-                list.object(|item| {
-                    item.field("id", &mapped_id(&call.id));
-                    item.field("type", "function");
-                    if let Some(extra) = returned.get(EXTRA_CONTENT).and_then(|e| e.get(&call.id)) {
-                        item.field(EXTRA_CONTENT, extra);
-                    }
-                    item.object("function", |function| {
-                        function.field("name", &call.name);
-                        function.field("arguments", &call.arguments);
-                    });
-                });
+                write_call(call, returned.get(EXTRA_CONTENT), list);
             }
         });
     });
 }
 
+/// Writes a call. `extras` contains what the endpoint expects back with calls, by their ids.
+fn write_call(call: &SentCall<'_>, extras: Option<&Value>, list: &mut ListWriter<'_>) {
+    list.object(|item| {
+        item.field("id", &call.id);
+        item.field("type", "function");
+        item.optional(
+            EXTRA_CONTENT,
+            extras.and_then(|extras| extras.get(&call.made.id)),
+        );
+        item.object("function", |function| {
+            function.field("name", &call.name);
+            function.field("arguments", &arguments_object(&call.made.arguments));
+        });
+    });
+}
+
 /// Returns the fields that the endpoint expects back.
-fn returned_fields(outbound: &Outbound<'_>, parts: &[AssistantPart]) -> Map<String, Value> {
+fn returned_fields(parts: &[SentPart<'_>]) -> Map<String, Value> {
     let mut fields = Map::new();
     for part in parts {
-        if let AssistantPart::Opaque(part) = part
-            && let Some(Value::Object(data)) = outbound.own_opaque(part)
-        {
-            fields.extend(data);
+        if let SentPart::Opaque(Value::Object(data)) = part {
+            fields.extend(data.clone());
         }
     }
     fields

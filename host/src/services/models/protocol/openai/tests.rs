@@ -524,7 +524,10 @@ fn what_an_endpoint_expects_back_is_returned_to_it_alone() {
             "extra_content": { "google": { "thought_signature": "c2ln" } } }],
     });
     let answer = read(&reply_of(message, json!("tool_calls"))).expect("an answer");
-    let request = ModelRequest::new(vec![ModelMessage::Assistant(answer.parts)]);
+    let request = ModelRequest::new(vec![
+        crate::services::models::user_message("hello"),
+        ModelMessage::Assistant(answer.parts),
+    ]);
     let sent = |origin: &str, model: &str| -> Value {
         let outbound = Outbound {
             model,
@@ -540,13 +543,13 @@ fn what_an_endpoint_expects_back_is_returned_to_it_alone() {
         let body = ChatCompletions::Compatible.body(&outbound).expect("a body");
         serde_json::from_str(&body.finish()).expect("JSON")
     };
-    let own = &sent("openai", "m")["messages"][0];
+    let own = &sent("openai", "m")["messages"][1];
     assert_eq!(own["reasoning_content"], "hm");
     assert_eq!(own["reasoning_details"], details);
     let extra = json!({ "google": { "thought_signature": "c2ln" } });
     assert_eq!(own["tool_calls"][0]["extra_content"], extra);
     for (origin, model) in [("openai", "other"), ("openai a.example", "m")] {
-        let message = sent(origin, model)["messages"][0].clone();
+        let message = sent(origin, model)["messages"][1].clone();
         let fields: Vec<&String> = message.as_object().expect("a message").keys().collect();
         assert_eq!(fields, ["content", "role", "tool_calls"]);
         assert!(message["tool_calls"][0]["extra_content"].is_null());
