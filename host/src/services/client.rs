@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::fmt::rfc2822::DateTimeParser;
 use jiff::tz::TimeZone;
-use reqwest::header::{DATE, HeaderMap, RETRY_AFTER};
+use reqwest::header::{ACCEPT_ENCODING, DATE, HeaderMap, HeaderValue, RETRY_AFTER};
 use reqwest::{Client, ClientBuilder, redirect};
 
 /// The delay before the first retry.
@@ -39,6 +39,13 @@ pub(crate) fn builder() -> ClientBuilder {
         .referer(false)
 }
 
+/// Returns a builder of a client whose responses the host reads. It does not decompress them, and a
+/// server may compress what it sends unless the request says otherwise.
+pub(super) fn reading_builder() -> ClientBuilder {
+    let identity = HeaderValue::from_static("identity");
+    builder().default_headers(HeaderMap::from_iter([(ACCEPT_ENCODING, identity)]))
+}
+
 /// Returns the delay after a number of retries, where `first` is the first delay.
 pub(super) fn backoff_delay(first: Duration, retries: u32) -> Duration {
     first
@@ -62,17 +69,18 @@ pub(super) fn requested_delay(headers: &HeaderMap) -> Option<Duration> {
         .and_then(parse_http_date)
         .unwrap_or_else(Timestamp::now);
     // A date in the past means no delay.
-    meant(Duration::try_from(then.duration_since(now)).unwrap_or_default())
+    believable(Duration::try_from(then.duration_since(now)).unwrap_or_default())
 }
 
 /// Parses a number of units, `units` of which are a second.
 fn parse_duration(text: &str, units: f64) -> Option<Duration> {
     let seconds = text.parse::<f64>().ok()? / units;
     // Fails for negative numbers and for those that are not finite.
-    meant(Duration::try_from_secs_f64(seconds).ok()?)
+    believable(Duration::try_from_secs_f64(seconds).ok()?)
 }
 
-fn meant(wait: Duration) -> Option<Duration> {
+/// Returns a delay that a server requests, limited to the maximum, or `None` if it cannot be meant.
+pub(super) fn believable(wait: Duration) -> Option<Duration> {
     (wait <= LONGEST_MEANT).then(|| wait.min(MAX_REQUESTED_DELAY))
 }
 

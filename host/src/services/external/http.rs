@@ -73,7 +73,7 @@ impl PostError {
 
 impl MessagePoster {
     pub(super) fn new(url: &Url) -> Result<Self, String> {
-        let mut builder = client::builder().timeout(POST_TIMEOUT);
+        let mut builder = client::reading_builder().timeout(POST_TIMEOUT);
         if url.scheme() == "http" {
             // Without TLS, no root certificates are needed.
             builder = builder.tls_certs_only([]).no_proxy();

@@ -46,7 +46,7 @@ impl HttpClients {
 
 impl ClientOptions {
     fn build(self) -> Result<Client, reqwest::Error> {
-        let mut builder = client::builder().connect_timeout(self.connect_timeout);
+        let mut builder = client::reading_builder().connect_timeout(self.connect_timeout);
         if !self.uses_tls {
             // No root certificates are needed. A machine that has none can still use a local
             // endpoint.

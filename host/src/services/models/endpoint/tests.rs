@@ -473,6 +473,17 @@ async fn a_reply_that_does_not_end_is_cut_by_the_timeout_and_not_paid_twice() {
 }
 
 #[tokio::test]
+async fn a_response_that_is_not_compressed_is_requested() {
+    let server = ModelServer::new([respond_with_text("hello")]);
+    ask(&server.endpoint()).await.expect("a reply");
+    assert!(
+        server.seen()[0]
+            .head
+            .contains("accept-encoding: identity\r\n")
+    );
+}
+
+#[tokio::test]
 async fn a_reply_without_end_is_bounded() {
     check(
         &[ServerBehavior::SendEndlessly],
