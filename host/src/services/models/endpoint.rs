@@ -51,6 +51,10 @@ use crate::services::variables::Variables;
 /// reply, and small enough that all that are received at once fit into memory.
 const MAX_REPLY_BYTES: usize = 16 << 20;
 
+/// How long the end of a response is waited for after its reply is complete. Its usage follows at
+/// once.
+const END_TIMEOUT: Duration = Duration::from_secs(2);
+
 /// An endpoint to which requests are sent.
 #[derive(Debug)]
 pub(super) struct ModelEndpoint {
@@ -66,6 +70,8 @@ pub(super) struct ModelEndpoint {
     timeout: Duration,
     /// The delay before the first retry. Tests shorten it.
     backoff: Duration,
+    /// How long the end of a response is waited for. Tests shorten it.
+    end_timeout: Duration,
     /// Whether the endpoint turned out not to support streaming, or not to report the usage of
     /// streamed replies.
     streaming_disabled: AtomicBool,
@@ -122,6 +128,7 @@ impl ModelEndpoint {
             retries: endpoint.retries,
             timeout: endpoint.timeout,
             backoff: client::FIRST_RETRY_DELAY,
+            end_timeout: END_TIMEOUT,
             streaming_disabled: AtomicBool::new(false),
         })
     }
@@ -263,17 +270,19 @@ impl ModelEndpoint {
             usage,
             ..
         } = parsed;
+        let estimate = TokenUsage {
+            input: estimate_input(question.request),
+            output: estimate_output(&parts, reasoning_chars),
+            ..TokenUsage::default()
+        };
+        let usage = usage.without_zeros(estimate);
         if !usage.is_complete() {
             tracing::warn!(
                 model = question.model,
                 "the endpoint does not say how many tokens were used: they are estimated"
             );
         }
-        let usage = usage.or_estimate(TokenUsage {
-            input: estimate_input(question.request),
-            output: estimate_output(&parts, reasoning_chars),
-            ..TokenUsage::default()
-        });
+        let usage = usage.or_estimate(estimate);
         let ending = match finish {
             FinishReason::Length | FinishReason::ToolCalls => ReplyEnding::Open,
             FinishReason::Stop | FinishReason::Refusal | FinishReason::Other => ReplyEnding::Answer,

@@ -14,16 +14,19 @@ mod conversation;
 mod embeddings;
 mod gemini;
 mod json_writer;
+mod nesting;
 mod openai;
 mod reply;
 mod responses;
 mod schema;
 mod tools;
+mod usage;
 
 pub(super) use assembler::{Assembler, StreamProgress};
 pub(super) use body::RequestBody;
 pub(super) use context_overflow::is_context_overflow;
 pub(super) use embeddings::{EmbeddingProtocol, IndexedVector, ParsedEmbeddings, order_vectors};
+pub(super) use nesting::Nesting;
 pub(super) use reply::{ParsedReply, ReplyProblem, UnusableReply, read_reply};
 pub(crate) use schema::arguments_schema;
 

@@ -174,45 +174,77 @@ impl ReportedUsage {
     pub(super) fn is_known(self) -> bool {
         [self.input, self.output, self.total]
             .into_iter()
-            .any(|count| count.is_some())
+            .any(|count| count.is_some_and(|count| count > 0))
     }
 
-    /// Returns the tokens of a request, with `guess` in place of what is not reported. Their sum is
-    /// never less than the reported total, so that token limits hold. Parts are never larger than
-    /// what they are parts of.
+    /// Returns the report without counts of 0 that cannot be meant: each request has tokens, and so
+    /// does a reply if some are estimated. Endpoints that do not count write 0, too.
+    pub(super) fn without_zeros(self, guess: TokenUsage) -> Self {
+        Self {
+            input: self.input.filter(|count| *count > 0),
+            output: self.output.filter(|count| *count > 0 || guess.output == 0),
+            total: self.total.filter(|count| *count > 0),
+            ..self
+        }
+    }
+
+    /// Returns the tokens of a request, with `guess` in place of what is not reported.
+    ///
+    /// Some endpoints count reasoning or cached tokens beside the others, as the total shows, or more
+    /// reasoning than output. They are added then. What else a total has in addition is reasoning
+    /// that is not reported, and counts as output. The sum is thus never less than the reported
+    /// total, so that token limits hold, and a part never more than what it is a part of.
     pub(super) fn or_estimate(self, guess: TokenUsage) -> TokenUsage {
-        let (input, output) = match (self.input, self.output, self.total) {
-            (Some(input), Some(output), _) => (input, output),
-            (Some(input), None, Some(total)) => (input, total.saturating_sub(input)),
-            (None, Some(output), Some(total)) => (total.saturating_sub(output), output),
+        let cache_read = self.cache_read.unwrap_or_default();
+        let cache_write = self.cache_write.unwrap_or_default();
+        let cached = cache_read.saturating_add(cache_write);
+        let reasoning = self.reasoning.unwrap_or_default();
+        let known_output = self.output.map(|output| match output {
+            output if reasoning > output => output.saturating_add(reasoning),
+            output => output,
+        });
+        let (input, output) = match (self.input, known_output, self.total) {
+            (Some(input), Some(output), Some(total)) => {
+                let excess = total.saturating_sub(input.saturating_add(output));
+                if excess == cached && excess != reasoning {
+                    (input + excess, output)
+                } else if excess == cached.saturating_add(reasoning) {
+                    (input + cached, output + reasoning)
+                } else {
+                    (input, output + excess)
+                }
+            }
+            (Some(input), None, Some(total)) if total > input => (input, total - input),
+            (None, Some(output), Some(total)) if total > output => (total - output, output),
             (None, None, Some(total)) => {
                 let input = guess.input.min(total);
                 (input, total - input)
             }
-            (input, output, None) => (input.unwrap_or(guess.input), output.unwrap_or(guess.output)),
+            (input, output, _) => (input.unwrap_or(guess.input), output.unwrap_or(guess.output)),
         };
-        let cache_read = self.cache_read.unwrap_or_default().min(input);
+        let cache_read = cache_read.min(input);
         TokenUsage {
             input,
             output,
             cache_read,
-            cache_write: self.cache_write.unwrap_or_default().min(input - cache_read),
-            reasoning: self.reasoning.unwrap_or_default().min(output),
+            cache_write: cache_write.min(input - cache_read),
+            reasoning: reasoning.min(output),
         }
     }
 }
 
-/// Returns the first number of tokens that a report has under one of these JSON pointers. They name
-/// fields of objects, without escapes.
+/// Returns the first number of tokens that a report has under one of these JSON pointers, other than
+/// 0 if there is one. The pointers name fields of objects, without escapes.
 pub(super) fn first_count(usage: &Value, pointers: &[&str]) -> Option<u64> {
     // `Value::pointer` copies each name, because it may contain escapes.
     let find = |pointer: &str| {
         let mut names = pointer.split('/').skip(1);
         names.try_fold(usage, |value, name| value.get(name))
     };
-    pointers
+    let counts = pointers
         .iter()
-        .find_map(|pointer| parse_token_count(find(pointer)?))
+        .filter_map(|pointer| parse_token_count(find(pointer)?));
+    counts.reduce(|first, next| if first > 0 { first } else { next })
 }
 
 /// Parses a number of tokens, which some endpoints write as a string or with a fraction. Returns
@@ -301,36 +333,80 @@ mod tests {
             });
             assert_eq!((tokens.input, tokens.output), expected, "{usage:?}");
         };
-        check((Some(3), Some(5), Some(99)), (3, 5));
+        check((Some(3), Some(5), Some(8)), (3, 5));
+        check((Some(3), Some(5), Some(6)), (3, 5));
+        check((Some(3), Some(5), Some(99)), (3, 96));
         check((Some(3), None, Some(99)), (3, 96));
         check((None, Some(5), Some(99)), (94, 5));
         check((None, None, Some(99)), (10, 89));
         check((None, None, Some(6)), (6, 0));
-        check((Some(7), None, Some(6)), (7, 0));
+        check((Some(7), None, Some(6)), (7, 4));
+        check((Some(7), None, Some(7)), (7, 4));
+        check((None, Some(7), Some(7)), (10, 7));
         check((Some(3), None, None), (3, 4));
         check((None, Some(5), None), (10, 5));
         check((None, None, None), (10, 4));
     }
 
     #[test]
-    fn a_part_is_never_more_than_what_it_is_a_part_of() {
-        let usage = ReportedUsage {
-            input: Some(3),
-            output: Some(1),
-            total: None,
-            cache_read: Some(2),
-            cache_write: Some(9),
-            reasoning: Some(9),
+    fn what_is_counted_beside_other_tokens_is_added_to_them() {
+        let check = |(input, output, total), (cache_read, cache_write, reasoning), expected| {
+            let usage = ReportedUsage {
+                input,
+                output,
+                total,
+                cache_read,
+                cache_write,
+                reasoning,
+            };
+            let tokens = usage.or_estimate(TokenUsage::default());
+            let found = [
+                tokens.input,
+                tokens.output,
+                tokens.cache_read,
+                tokens.cache_write,
+                tokens.reasoning,
+            ];
+            assert_eq!(found, expected, "{usage:?}");
         };
+        // Parts of the other tokens.
+        let total = Some(40);
+        let parts = (Some(20), None, Some(9));
+        check((Some(30), Some(10), total), parts, [30, 10, 20, 0, 9]);
+        check((Some(30), Some(10), None), parts, [30, 10, 20, 0, 9]);
+        // The total shows what is counted beside them.
+        check((Some(30), Some(10), Some(49)), parts, [30, 19, 20, 0, 9]);
+        check((Some(30), Some(10), Some(60)), parts, [50, 10, 20, 0, 9]);
+        check((Some(30), Some(10), Some(69)), parts, [50, 19, 20, 0, 9]);
+        check((Some(30), Some(10), Some(45)), parts, [30, 15, 20, 0, 9]);
+        // More than what it would be a part of.
+        let parts = (Some(2), Some(9), Some(9));
+        check((Some(3), Some(1), None), parts, [3, 10, 2, 1, 9]);
+        check((Some(3), Some(1), Some(24)), parts, [14, 10, 2, 9, 9]);
+        // What cannot be a part.
+        check((None, None, Some(5)), parts, [0, 5, 0, 0, 5]);
+    }
+
+    #[test]
+    fn a_count_of_zero_says_nothing_unless_it_can_be_meant() {
+        let usage = json!({ "prompt_tokens": 0, "input_tokens": 7, "details": { "cached": 0 } });
         assert_eq!(
-            usage.or_estimate(TokenUsage::default()),
-            TokenUsage {
-                input: 3,
-                output: 1,
-                cache_read: 2,
-                cache_write: 1,
-                reasoning: 1,
-            }
+            first_count(&usage, &["/prompt_tokens", "/input_tokens"]),
+            Some(7)
         );
+        assert_eq!(first_count(&usage, &["/details/cached", "/other"]), Some(0));
+        let zero = ReportedUsage {
+            input: Some(0),
+            output: Some(0),
+            total: Some(0),
+            ..ReportedUsage::default()
+        };
+        assert!(!zero.is_known());
+        let guess = |output| TokenUsage {
+            output,
+            ..TokenUsage::default()
+        };
+        assert_eq!(zero.without_zeros(guess(3)), ReportedUsage::default());
+        assert_eq!(zero.without_zeros(guess(0)).output, Some(0));
     }
 }

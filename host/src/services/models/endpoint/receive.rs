@@ -3,12 +3,16 @@
 //! its type.
 
 use std::mem;
+use std::pin::Pin;
+use std::time::Duration;
 
+use bytes::Bytes;
 use reqwest::Response;
 use reqwest::header::CONTENT_TYPE;
 use serde_json::Value;
 use strata_core::record::json;
 use strata_core::record::json::JsonError;
+use tokio::time::{Sleep, sleep};
 
 use super::failure::AttemptFailure;
 use super::key::KeyRedactor;
@@ -16,7 +20,9 @@ use super::retry::RetryDecision;
 use super::sse::{SseEvent, SseParser};
 use super::{MAX_REPLY_BYTES, ModelEndpoint};
 use crate::services::models::StreamObserver;
-use crate::services::models::protocol::{Assembler, ReplyContext, StreamProgress, read_reply};
+use crate::services::models::protocol::{
+    Assembler, Nesting, ReplyContext, StreamProgress, read_reply,
+};
 use crate::services::models::surrogate::{parse_chunk, replace_marked_surrogates};
 use crate::services::models::think_tags::AnswerFilter;
 use crate::services::models::tokens::UsageWithoutReply;
@@ -79,7 +85,8 @@ impl ModelEndpoint {
         self.parse_unstreamed(&bytes)
     }
 
-    /// Reads a response of at most `max_bytes` to its end, after its `beginning`.
+    /// Reads a response of at most `max_bytes`, after its `beginning`: to its end, or until its JSON
+    /// document is complete and the connection breaks or stays open.
     pub(super) async fn receive_rest(
         &self,
         response: &mut Response,
@@ -87,17 +94,23 @@ impl ModelEndpoint {
         max_bytes: usize,
     ) -> Result<Vec<u8>, AttemptFailure> {
         let mut bytes = beginning;
-        while let Some(chunk) = response
-            .chunk()
-            .await
-            .map_err(|e| self.connection_failure(e))?
-        {
-            if bytes.len() + chunk.len() > max_bytes {
-                return Err(too_large_failure());
+        let mut nesting = Nesting::default();
+        nesting.follow(&bytes);
+        let mut rest = Remainder::new(self.end_timeout);
+        loop {
+            match rest.next_chunk(response, nesting.is_complete()).await {
+                Ok(Some(chunk)) => {
+                    if bytes.len() + chunk.len() > max_bytes {
+                        return Err(too_large_failure());
+                    }
+                    nesting.follow(&chunk);
+                    bytes.extend_from_slice(&chunk);
+                }
+                Ok(None) => return Ok(bytes),
+                Err(_) if nesting.is_complete() => return Ok(bytes),
+                Err(error) => return Err(self.connection_failure(error)),
             }
-            bytes.extend_from_slice(&chunk);
         }
-        Ok(bytes)
     }
 
     fn parse_unstreamed(&self, bytes: &[u8]) -> Result<Value, AttemptFailure> {
@@ -119,8 +132,9 @@ impl ModelEndpoint {
     ) -> Result<Value, AttemptFailure> {
         let mut read = beginning.len();
         let mut has_ended = reader.feed(&beginning)?;
+        let mut rest = Remainder::new(self.end_timeout);
         while !has_ended {
-            match response.chunk().await {
+            match rest.next_chunk(response, reader.is_complete()).await {
                 Ok(Some(chunk)) => {
                     read += chunk.len();
                     if read > MAX_REPLY_BYTES {
@@ -171,6 +185,39 @@ impl ModelEndpoint {
     }
 }
 
+/// Reads the chunks of a response. Once the reply is complete, what may follow is waited for only so
+/// long: some endpoints do not end their responses.
+struct Remainder {
+    timeout: Duration,
+    /// Ends when reading stops, once the reply is complete.
+    end: Option<Pin<Box<Sleep>>>,
+}
+
+impl Remainder {
+    fn new(timeout: Duration) -> Self {
+        Self { timeout, end: None }
+    }
+
+    /// Returns the next chunk, or `None` at the end. `is_complete` is whether the reply is complete.
+    async fn next_chunk(
+        &mut self,
+        response: &mut Response,
+        is_complete: bool,
+    ) -> Result<Option<Bytes>, reqwest::Error> {
+        if is_complete && self.end.is_none() {
+            self.end = Some(Box::pin(sleep(self.timeout)));
+        }
+        let Some(end) = &mut self.end else {
+            return response.chunk().await;
+        };
+        tokio::select! {
+            biased;
+            next = response.chunk() => next,
+            () = end.as_mut() => Ok(None),
+        }
+    }
+}
+
 /// Reads a stream into a reply.
 struct StreamReader<'a> {
     remote: &'a ModelEndpoint,
@@ -203,11 +250,16 @@ impl<'a> StreamReader<'a> {
                 Ok(()) if self.reply.progress() < StreamProgress::Ended => {}
                 Ok(()) => return Ok(true),
                 // An error after a complete reply is no reason for a retry: the reply is paid for.
-                Err(_) if self.reply.progress() >= StreamProgress::Complete => return Ok(true),
+                Err(_) if self.is_complete() => return Ok(true),
                 Err(failure) => return Err(self.with_usage(failure)),
             }
         }
         Ok(false)
+    }
+
+    /// Returns whether the reply is complete. Its usage may still follow.
+    fn is_complete(&self) -> bool {
+        self.reply.progress() >= StreamProgress::Complete
     }
 
     /// Ends the stream. Returns the reply in the form of an unstreamed one.
@@ -225,7 +277,7 @@ impl<'a> StreamReader<'a> {
 
     /// Stops reading. Returns the reply if it is complete, and the failure otherwise.
     fn stop(mut self, failure: AttemptFailure) -> Result<Value, AttemptFailure> {
-        if self.reply.progress() < StreamProgress::Complete {
+        if !self.is_complete() {
             return Err(self.with_usage(failure));
         }
         if !self.reply.is_counted() {

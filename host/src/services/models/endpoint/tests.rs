@@ -473,6 +473,23 @@ async fn a_reply_that_does_not_end_is_cut_by_the_timeout_and_not_paid_twice() {
 }
 
 #[tokio::test]
+async fn a_reply_is_complete_whatever_the_connection_does() {
+    let whole = r#"{"choices":[{"message":{"content":"hello"}}]}"#;
+    let open = ServerBehavior::StayOpen("", whole.to_owned());
+    let cut = ServerBehavior::Stream("content-length: 9999\r\n", whole.to_owned());
+    for play in [open, cut] {
+        let server = ModelServer::new([play]);
+        let mut provider = provider_of(&server.endpoint()).expect("a usable endpoint");
+        provider.end_timeout = Duration::from_millis(1);
+        let reply = complete(&provider, &mut StreamObserver::default()).await;
+        assert_eq!(reply.expect("a reply").text(), "hello");
+        assert_eq!(server.seen().len(), 1);
+    }
+    let half = ServerBehavior::Stream("content-length: 9999\r\n", whole[..20].to_owned());
+    check(&[half], 0, Err("body"), 1).await;
+}
+
+#[tokio::test]
 async fn a_response_that_is_not_compressed_is_requested() {
     let server = ModelServer::new([respond_with_text("hello")]);
     ask(&server.endpoint()).await.expect("a reply");

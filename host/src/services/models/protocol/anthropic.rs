@@ -106,12 +106,23 @@ fn finish_reason(reason: &Value) -> FinishReason {
     }
 }
 
+/// The parts of what was written to the cache, by how long they are kept there.
+const CACHE_WRITES: [&str; 2] = [
+    "/cache_creation/ephemeral_5m_input_tokens",
+    "/cache_creation/ephemeral_1h_input_tokens",
+];
+
 /// Returns the usage. The protocol counts what was read from the cache or written to it apart from
 /// the other tokens of the request.
 fn usage(usage: &Value) -> ReportedUsage {
     let first = |fields: &[&str]| first_count(usage, fields);
     let cache_read = first(&["/cache_read_input_tokens"]);
-    let cache_write = first(&["/cache_creation_input_tokens"]);
+    // Some endpoints report only how long what was written is kept.
+    let cache_write = first(&["/cache_creation_input_tokens"]).or_else(|| {
+        let kept = CACHE_WRITES.map(|pointer| first(&[pointer]));
+        let sum = kept.into_iter().flatten().fold(0, u64::saturating_add);
+        (sum > 0).then_some(sum)
+    });
     let uncached = first(&["/input_tokens"]);
     let cached = cache_read
         .unwrap_or_default()
@@ -128,3 +139,6 @@ fn usage(usage: &Value) -> ReportedUsage {
         ]),
     }
 }
+
+#[cfg(test)]
+mod tests;

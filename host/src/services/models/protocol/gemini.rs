@@ -6,6 +6,7 @@
 
 mod builder;
 mod embeddings;
+mod parts;
 mod request;
 
 use reqwest::Url;
@@ -13,6 +14,7 @@ use serde_json::{Map, Value, json};
 use strata_core::record::conversation::AssistantPart;
 
 use self::embeddings::BatchEmbedContents;
+use self::parts::PartList;
 use super::assembler::ReplyBuilder;
 use super::reply::{ParsedReply, ReplyProblem, SentToolCall, items_of, name_of, text_of};
 use super::tools::ToolNames;
@@ -30,6 +32,18 @@ pub(in super::super) struct GenerateContent;
 
 /// The field of a part that has to be returned with the part.
 const SIGNATURE: &str = "thoughtSignature";
+/// The fields of a part that are not text, of which it has one (`Part` in
+/// <https://ai.google.dev/api/caching#Part>). Text may be beside it.
+const DATA: [&str; 8] = [
+    "functionCall",
+    "functionResponse",
+    "inlineData",
+    "fileData",
+    "executableCode",
+    "codeExecutionResult",
+    "toolCall",
+    "toolResponse",
+];
 /// What precedes the name of a model in the provider's own lists.
 const MODEL_PREFIX: &str = "models/";
 
@@ -92,8 +106,12 @@ impl ModelProtocol for GenerateContent {
             problem: problem(candidate).filter(|_| blocked.is_none()),
             ..ParsedReply::default()
         };
+        let mut parts = PartList::default();
         for part in items_of(&candidate["content"]["parts"]) {
-            read_part(part, context, &mut parsed);
+            parts.push(part);
+        }
+        for part in parts.finish() {
+            read_part(&part, context, &mut parsed);
         }
         restore_names(context.request, &mut parsed.parts);
         parsed
@@ -120,39 +138,39 @@ fn first_candidate(reply: &Value) -> &Value {
         .unwrap_or(&Value::Null)
 }
 
+/// Returns whether a part has something other than text.
+fn has_data(part: &Value) -> bool {
+    DATA.iter().any(|field| part[field].is_object())
+}
+
 fn read_part(part: &Value, context: ReplyContext<'_>, parsed: &mut ParsedReply) {
-    let signature = &part[SIGNATURE];
-    if part["thought"] == true {
-        return read_thought(part, context, parsed);
-    }
-    let text = text_of(&part["text"]);
-    let is_alone = if part["functionCall"].is_object() {
-        let call = &part["functionCall"];
+    let signature = part[SIGNATURE].as_str();
+    let call = &part["functionCall"];
+    let returned = if call.is_object() {
         let call = SentToolCall {
             id: &call["id"],
             name: &call["name"],
             arguments: &call["args"],
         };
-        parsed.push_tool_call(context, call);
-        false
-    } else if part["text"].is_string() {
+        let added = parsed.push_tool_call(context, call);
+        signature
+            .filter(|_| added.is_some())
+            .map(|signature| json!({ SIGNATURE: signature }))
+    } else if part["thought"] == true {
+        return read_thought(part, context, parsed);
+    } else if let Some(text) = part["text"].as_str() {
         parsed.push_text(text.to_owned());
-        text.is_empty()
+        signature.map(|signature| match text {
+            "" => json!({ "text": "", SIGNATURE: signature }),
+            _ => json!({ SIGNATURE: signature }),
+        })
     } else {
         // What the provider's own tools did.
-        let data = context.opaque(part.clone(), String::new());
-        parsed.parts.push(AssistantPart::Opaque(data));
-        return;
+        Some(part.clone())
     };
-    if signature.is_string() {
-        let data = if is_alone {
-            json!({ "text": "", SIGNATURE: signature })
-        } else {
-            json!({ SIGNATURE: signature })
-        };
-        parsed
-            .parts
-            .push(AssistantPart::Opaque(context.opaque(data, String::new())));
+    if let Some(data) = returned {
+        let opaque = context.opaque(data, String::new());
+        parsed.parts.push(AssistantPart::Opaque(opaque));
     }
 }
 
@@ -199,21 +217,30 @@ fn finish_reason(reason: &Value) -> FinishReason {
     }
 }
 
-/// Returns the usage. The protocol counts reasoning apart from the rest of the reply.
+/// Returns the usage. The protocol counts reasoning apart from the rest of the reply. Some models
+/// count it as a part nevertheless, as the total shows; LiteLLM tells them apart in the same way.
 fn usage(usage: &Value) -> ReportedUsage {
     let first = |fields: &[&str]| first_count(usage, fields);
     let prompt = first(&["/promptTokenCount"]);
     let tools = first(&["/toolUsePromptTokenCount"]).unwrap_or_default();
     let candidates = first(&["/candidatesTokenCount"]);
     let reasoning = first(&["/thoughtsTokenCount"]);
-    let wrote = candidates.is_some() || reasoning.is_some();
-    let output = candidates
-        .unwrap_or_default()
-        .saturating_add(reasoning.unwrap_or_default());
+    let input = prompt.map(|prompt| prompt.saturating_add(tools));
+    let total = first(&["/totalTokenCount"]);
+    let is_part = match (input, candidates, total) {
+        (Some(input), Some(candidates), Some(total)) => input.saturating_add(candidates) == total,
+        _ => false,
+    };
+    let output = match (candidates, reasoning) {
+        (Some(candidates), Some(reasoning)) if !is_part => {
+            Some(candidates.saturating_add(reasoning))
+        }
+        (candidates, reasoning) => candidates.or(reasoning),
+    };
     ReportedUsage {
-        input: prompt.map(|prompt| prompt.saturating_add(tools)),
-        output: wrote.then_some(output),
-        total: first(&["/totalTokenCount"]),
+        input,
+        output,
+        total,
         cache_read: first(&["/cachedContentTokenCount"]),
         cache_write: None,
         reasoning,

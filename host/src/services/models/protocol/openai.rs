@@ -11,12 +11,13 @@ mod tool_calls;
 
 use reqwest::Url;
 use serde_json::{Map, Value};
-use strata_core::record::conversation::{AssistantPart, tool_calls};
+use strata_core::record::conversation::AssistantPart;
 
 use super::assembler::ReplyBuilder;
 use super::reply::{
     ParsedReply, ReplyProblem, SentToolCall, items_of, name_of, stated_error, text_of,
 };
+use super::usage::UsageReports;
 use super::{
     EmbeddingProtocol, KeyHeader, ModelProtocol, Outbound, ReplyContext, RequestBody, TransferMode,
     append_path,
@@ -97,16 +98,21 @@ impl ModelProtocol for ChatCompletions {
             ..ParsedReply::default()
         };
         parsed.push_text(content.text);
-        for call in sent_tool_calls(message) {
-            let function = function(call);
+        // What the endpoint expects back with calls, by their ids.
+        let mut extras = Map::new();
+        for sent in sent_tool_calls(message) {
+            let function = function(sent);
             let call = SentToolCall {
-                id: &call["id"],
+                id: &sent["id"],
                 name: &function["name"],
                 arguments: &function["arguments"],
             };
-            parsed.push_tool_call(context, call);
+            let added = parsed.push_tool_call(context, call);
+            if let (Some(call), extra @ Value::Object(_)) = (added, &sent[EXTRA_CONTENT]) {
+                extras.insert(call.id.clone(), extra.clone());
+            }
         }
-        let opaque = opaque_part(message, &parsed.parts, reasoning, context);
+        let opaque = opaque_part(message, extras, reasoning, context);
         parsed.parts.extend(opaque);
         parsed
     }
@@ -124,11 +130,11 @@ fn problem(choice: &Value) -> Option<ReplyProblem> {
     (!message_of(choice).is_object()).then_some(ReplyProblem::NoMessage)
 }
 
-/// Returns what the endpoint expects back besides text and tool calls, and the text of its
-/// reasoning, if there is any of it.
+/// Returns what the endpoint expects back besides text and tool calls, with what it expects back
+/// with calls (`extras`), and the text of its reasoning, if there is any of it.
 fn opaque_part(
     message: &Value,
-    parts: &[AssistantPart],
+    extras: Map<String, Value>,
     reasoning: String,
     context: ReplyContext<'_>,
 ) -> Option<AssistantPart> {
@@ -145,13 +151,6 @@ fn opaque_part(
             data.insert(field.to_owned(), sent);
         }
     }
-    let extras = items_of(&message["tool_calls"])
-        .iter()
-        .zip(tool_calls(parts));
-    let extras: Map<String, Value> = extras
-        .filter(|(sent, _)| sent[EXTRA_CONTENT].is_object())
-        .map(|(sent, call)| (call.id.clone(), sent[EXTRA_CONTENT].clone()))
-        .collect();
     if !extras.is_empty() {
         data.insert(EXTRA_CONTENT.to_owned(), extras.into());
     }
@@ -274,12 +273,16 @@ fn refusal_text(message: &Value) -> String {
     [own].into_iter().chain(parts).collect()
 }
 
-/// Returns the reasoning that is sent separately from the text.
+/// Returns the reasoning that is sent separately from the text: in a field of its own, or in parts
+/// of the content, as Mistral does (<https://docs.mistral.ai/capabilities/reasoning/>).
 fn reasoning_text(message: &Value) -> String {
     let field = REASONING_TEXTS
         .into_iter()
         .find_map(|field| name_of(&message[field]));
-    field.unwrap_or_default()
+    field.unwrap_or_else(|| {
+        let parts = items_of(&message["content"]).iter();
+        parts.map(|part| content_text(&part["thinking"])).collect()
+    })
 }
 
 /// Returns the tool calls in a message, including the deprecated form of a single function call.
@@ -297,12 +300,10 @@ fn function(call: &Value) -> &Value {
 
 /// Returns the token usage that a reply reports. Some endpoints put it into the choice.
 fn usage(reply: &Value, choice: &Value) -> ReportedUsage {
-    let usage = [&reply["usage"], &choice["usage"]]
-        .into_iter()
-        .find(|usage| usage.is_object());
-    let Some(usage) = usage else {
-        return ReportedUsage::default();
-    };
+    let mut reports = UsageReports::default();
+    reports.add(reply["usage"].clone());
+    reports.add(choice["usage"].clone());
+    let usage = &reports.finish();
     let first = |fields: &[&str]| first_count(usage, fields);
     ReportedUsage {
         input: first(&["/prompt_tokens", "/input_tokens"]),

@@ -1,5 +1,7 @@
 //! What is read from a reply, whichever protocol it came in, and whether it can be used.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 use strata_core::record::conversation::{AssistantPart, ToolCall};
 
@@ -14,6 +16,8 @@ pub(in super::super) struct ParsedReply {
     pub(in super::super) parts: Vec<AssistantPart>,
     /// The number of tool calls among them. Counting them for each call would take quadratic time.
     pub(super) tool_call_count: usize,
+    /// The positions in `parts` of the last tool calls with the ids that were sent.
+    pub(super) calls_by_id: BTreeMap<String, usize>,
     /// The number of characters of reasoning, whether it is kept or not. It is used only to
     /// estimate tokens.
     pub(in super::super) reasoning_chars: usize,
@@ -63,16 +67,37 @@ impl ParsedReply {
         !self.parts.is_empty() || self.reasoning_chars > 0
     }
 
-    /// Adds a tool call. One that was sent without an id gets one from the host.
-    pub(super) fn push_tool_call(&mut self, context: ReplyContext<'_>, call: SentToolCall<'_>) {
-        let id =
-            name_of(call.id).unwrap_or_else(|| context.request.tool_call_id(self.tool_call_count));
+    /// Adds a tool call and returns it. One that was sent without an id gets one from the host.
+    /// Returns `None` for a call with the id, name and arguments of an earlier one: it is the same
+    /// call, which some endpoints repeat.
+    pub(super) fn push_tool_call(
+        &mut self,
+        context: ReplyContext<'_>,
+        sent: SentToolCall<'_>,
+    ) -> Option<&ToolCall> {
+        let sent_id = name_of(sent.id);
+        let id = sent_id.clone();
+        let call = ToolCall {
+            id: id.unwrap_or_else(|| context.request.tool_call_id(self.tool_call_count)),
+            name: text_of(sent.name).to_owned(),
+            arguments: arguments_of(sent.arguments),
+        };
+        if let Some(id) = sent_id {
+            let known = self.calls_by_id.insert(id, self.parts.len());
+            let known = known.and_then(|place| Some((place, self.parts.get(place)?)));
+            if let Some((place, AssistantPart::ToolCall(known))) = known
+                && *known == call
+            {
+                self.calls_by_id.insert(call.id, place);
+                return None;
+            }
+        }
         self.tool_call_count += 1;
-        self.parts.push(AssistantPart::ToolCall(ToolCall {
-            id,
-            name: text_of(call.name).to_owned(),
-            arguments: arguments_of(call.arguments),
-        }));
+        self.parts.push(AssistantPart::ToolCall(call));
+        match self.parts.last() {
+            Some(AssistantPart::ToolCall(call)) => Some(call),
+            _ => None,
+        }
     }
 
     /// Adds text, unless there is none.
@@ -145,7 +170,7 @@ pub(super) fn name_of(value: &Value) -> Option<String> {
 }
 
 /// Returns the items of a list, or none if the value is no list.
-pub(super) fn items_of(value: &Value) -> &[Value] {
+pub(in super::super) fn items_of(value: &Value) -> &[Value] {
     value.as_array().map(Vec::as_slice).unwrap_or_default()
 }
 

@@ -5,7 +5,9 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::wire::{LogicalReply, WireReply, logical_replies, stream, wire_replies};
+use super::wire::{
+    Framing, LogicalReply, WireReply, all_replies, logical_replies, stream, wire_replies,
+};
 use super::*;
 use crate::services::models::endpoint::receive::read_bytes;
 
@@ -42,6 +44,16 @@ fn read(endpoint: &ModelEndpoint, bytes: &[u8], size: usize) -> Result<ModelRepl
 
 /// Calls `check` for each reply of the list, of each provider.
 fn each_reply(check: impl Fn(ProtocolName, &ModelEndpoint, &LogicalReply, WireReply)) {
+    for protocol in ProtocolName::ALL {
+        let endpoint = endpoint_of(protocol);
+        for (logical, wire) in all_replies(protocol) {
+            check(protocol, &endpoint, &logical, wire);
+        }
+    }
+}
+
+/// Calls `check` for each reply in the shape that its provider documents.
+fn each_documented_reply(check: impl Fn(ProtocolName, &ModelEndpoint, &LogicalReply, WireReply)) {
     for protocol in ProtocolName::ALL {
         let endpoint = endpoint_of(protocol);
         let logical = logical_replies();
@@ -87,11 +99,12 @@ fn the_same_reply_is_read_from_each_provider() {
 fn a_streamed_reply_is_the_same_as_one_in_one_piece() {
     each_reply(|protocol, endpoint, logical, wire| {
         let expected = read(endpoint, wire.whole.to_string().as_bytes(), usize::MAX);
-        for line_end in ["\n", "\r\n", "\r"] {
-            let stream = stream(protocol, &wire.events, line_end);
+        let name = format!("{}: {}", protocol.name(), logical.name);
+        for framing in Framing::ALL {
+            let stream = stream(protocol, &wire.events, framing);
             for size in [1, 7, usize::MAX] {
                 let found = read(endpoint, stream.as_bytes(), size);
-                assert_eq!(found, expected, "{}: {}", protocol.name(), logical.name);
+                assert_eq!(found, expected, "{name}: {framing:?}");
             }
         }
     });
@@ -103,7 +116,7 @@ fn a_reply_that_is_cut_is_the_same_or_a_failure() {
         let name = format!("{}: {}", protocol.name(), logical.name);
         let whole = wire.whole.to_string();
         let expected = read(endpoint, whole.as_bytes(), usize::MAX).expect("a reply");
-        let stream = stream(protocol, &wire.events, "\n");
+        let stream = stream(protocol, &wire.events, Framing::DOCUMENTED);
         let mut is_complete = false;
         for end in 0..=stream.len() {
             match read(endpoint, &stream.as_bytes()[..end], usize::MAX) {
@@ -128,7 +141,7 @@ fn a_reply_that_is_cut_is_the_same_or_a_failure() {
     });
 }
 
-/// Removes the indices of choices, blocks, items and candidates. Calls keep theirs.
+/// Removes the indices of choices, calls, blocks, items and candidates.
 fn without_indices(value: &Value) -> Value {
     match value {
         Value::Array(list) => list.iter().map(without_indices).collect(),
@@ -145,7 +158,7 @@ fn without_indices(value: &Value) -> Value {
 
 #[test]
 fn indices_that_are_missing_change_nothing() {
-    each_reply(|protocol, endpoint, logical, wire| {
+    each_documented_reply(|protocol, endpoint, logical, wire| {
         let name = format!("{}: {}", protocol.name(), logical.name);
         let expected = read(endpoint, wire.whole.to_string().as_bytes(), usize::MAX);
         let whole = without_indices(&wire.whole).to_string();
@@ -155,7 +168,7 @@ fn indices_that_are_missing_change_nothing() {
             "{name}"
         );
         let events: Vec<Value> = wire.events.iter().map(without_indices).collect();
-        let stream = stream(protocol, &events, "\n");
+        let stream = stream(protocol, &events, Framing::DOCUMENTED);
         assert_eq!(
             read(endpoint, stream.as_bytes(), usize::MAX),
             expected,
@@ -191,7 +204,7 @@ fn an_error_inside_a_reply_is_a_failure_unless_the_reply_was_complete() {
             for place in 0..=wire.events.len() {
                 let mut events = wire.events[..place].to_vec();
                 events.push(error.clone());
-                let stream = stream(protocol, &events, "\n");
+                let stream = stream(protocol, &events, Framing::DOCUMENTED);
                 let found = read(endpoint, stream.as_bytes(), usize::MAX);
                 match &found {
                     Ok(_) => {
@@ -268,7 +281,7 @@ fn a_million_empty_events_take_no_longer_than_their_bytes() {
         let empty = [": x\n\n", "data: {}\n\n", "data:\n\n"]
             .concat()
             .repeat(250_000);
-        let stream = empty + &stream(protocol, &wire[0].events, "\n");
+        let stream = empty + &stream(protocol, &wire[0].events, Framing::DOCUMENTED);
         let found = read(&endpoint, stream.as_bytes(), 1 << 16).expect("a reply");
         assert_eq!(found.text(), logical_replies()[0].text);
     }
@@ -367,7 +380,7 @@ proptest! {
         for protocol in ProtocolName::ALL {
             let endpoint = endpoint_of(protocol);
             let _ = read(&endpoint, documents[0].to_string().as_bytes(), usize::MAX);
-            let _ = read(&endpoint, stream(protocol, &documents, "\n").as_bytes(), usize::MAX);
+            let _ = read(&endpoint, stream(protocol, &documents, Framing::DOCUMENTED).as_bytes(), usize::MAX);
         }
     }
 
@@ -383,7 +396,7 @@ proptest! {
             let event = event.get(&wire.events).clone();
             let at = wire.events.iter().position(|other| *other == event).expect("an event");
             wire.events[at] = damaged(&event, &mut place.clone(), &with);
-            let _ = read(&endpoint, stream(protocol, &wire.events, "\n").as_bytes(), usize::MAX);
+            let _ = read(&endpoint, stream(protocol, &wire.events, Framing::DOCUMENTED).as_bytes(), usize::MAX);
         }
     }
 }

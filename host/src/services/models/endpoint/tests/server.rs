@@ -14,6 +14,9 @@ pub enum ServerBehavior {
     /// Sends further header lines and a streamed body, byte by byte, and then closes the
     /// connection.
     Stream(&'static str, String),
+    /// Sends further header lines and a body whose length is not known, and then nothing until the
+    /// client disconnects.
+    StayOpen(&'static str, String),
     /// Sends the head and the beginning of a response, and then nothing until the client
     /// disconnects.
     Stall,
@@ -95,6 +98,11 @@ fn handle_request(
             for byte in body.as_bytes().chunks(1) {
                 out.write_all(byte)?;
             }
+            Ok(())
+        }
+        ServerBehavior::StayOpen(headers, body) => {
+            write!(out, "HTTP/1.1 200 OK\r\n{headers}\r\n{body}")?;
+            out.read_to_end(&mut Vec::new())?;
             Ok(())
         }
         ServerBehavior::Stall => {

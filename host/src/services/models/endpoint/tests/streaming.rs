@@ -229,6 +229,21 @@ async fn what_breaks_behind_a_whole_reply_pays_for_nothing_twice() {
 }
 
 #[tokio::test]
+async fn a_stream_that_stays_open_ends_with_its_reply() {
+    let line = |event: Value| format!("data: {event}\n\n");
+    let without_end = [says("hello"), end()].map(line).concat();
+    let without_done = [says("hello"), end(), counts()].map(line).concat();
+    for body in [without_end, without_done] {
+        let headers = "content-type: text/event-stream\r\n";
+        let server = ModelServer::new([ServerBehavior::StayOpen(headers, body)]);
+        let mut provider = provider_of(&server.endpoint()).expect("a usable endpoint");
+        provider.end_timeout = Duration::from_millis(1);
+        let reply = complete(&provider, &mut RecordedText::default().observer()).await;
+        assert_eq!(reply.expect("a reply").text(), "hello");
+    }
+}
+
+#[tokio::test]
 async fn a_reply_that_is_too_large_is_a_lasting_failure() {
     let endless = format!("data: {}", "x".repeat(MAX_REPLY_BYTES));
     let flood = ServerBehavior::Respond("200 OK", "content-type: text/event-stream\r\n", endless);

@@ -1,10 +1,12 @@
-//! The conformance list of providers: the same logical replies, written by hand in the shape that
-//! each provider documents, in one piece and as the events of a stream.
+//! The conformance list of providers: replies that are written by hand, in one piece and as the
+//! events of a stream. Five logical replies are in the shape that each provider documents; the
+//! others are in the shapes that servers with its protocol send as well.
 
 mod anthropic;
 mod gemini;
 mod openai;
 mod responses;
+mod variants;
 
 use serde_json::Value;
 use strata_core::record::conversation::TokenUsage;
@@ -48,16 +50,20 @@ const USAGE: TokenUsage = TokenUsage {
     reasoning: 0,
 };
 
-/// Returns the logical replies. The list of each provider has them in this order.
-pub(super) fn logical_replies() -> [LogicalReply; 5] {
-    let plain = |name, text, finish| LogicalReply {
+/// Returns a reply that consists of text.
+fn plain(name: &'static str, text: &'static str, finish: FinishReason) -> LogicalReply {
+    LogicalReply {
         name,
         text,
         calls: &[],
         reasoning: "",
         finish,
         usage: USAGE,
-    };
+    }
+}
+
+/// Returns the logical replies. The list of each provider has them in this order.
+pub(super) fn logical_replies() -> [LogicalReply; 5] {
     [
         plain("text", "hellö wörld", FinishReason::Stop),
         plain("truncated", "half an ans", FinishReason::Length),
@@ -96,18 +102,82 @@ pub(super) fn wire_replies(protocol: ProtocolName) -> [WireReply; 5] {
     }
 }
 
+/// Returns all replies of the list with the protocol of a provider.
+pub(super) fn all_replies(protocol: ProtocolName) -> Vec<(LogicalReply, WireReply)> {
+    let documented = logical_replies().into_iter().zip(wire_replies(protocol));
+    documented.chain(variants::replies(protocol)).collect()
+}
+
+/// How the events of a stream are written.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Framing {
+    pub(super) line_end: &'static str,
+    /// What is between the name of a field and its value.
+    pub(super) separator: &'static str,
+    /// What precedes each event.
+    pub(super) comment: &'static str,
+    /// Whether events are named where the protocol has names.
+    pub(super) has_names: bool,
+    /// Whether `[DONE]` ends the stream where the protocol has it.
+    pub(super) has_end: bool,
+}
+
+impl Framing {
+    /// The form that providers document.
+    pub(super) const DOCUMENTED: Self = Self {
+        line_end: "\n",
+        separator: ": ",
+        comment: "",
+        has_names: true,
+        has_end: true,
+    };
+
+    /// The forms in which servers write streams.
+    pub(super) const ALL: [Self; 6] = [
+        Self::DOCUMENTED,
+        Self {
+            line_end: "\r\n",
+            ..Self::DOCUMENTED
+        },
+        Self {
+            line_end: "\r",
+            ..Self::DOCUMENTED
+        },
+        Self {
+            separator: ":",
+            ..Self::DOCUMENTED
+        },
+        Self {
+            comment: ": keep-alive\n\n",
+            has_names: false,
+            ..Self::DOCUMENTED
+        },
+        Self {
+            comment: "id: 1\nretry: 5\n",
+            has_end: false,
+            ..Self::DOCUMENTED
+        },
+    ];
+}
+
 /// Returns a stream of server-sent events.
-pub(super) fn stream(protocol: ProtocolName, events: &[Value], line_end: &str) -> String {
+pub(super) fn stream(protocol: ProtocolName, events: &[Value], framing: Framing) -> String {
+    let Framing {
+        line_end,
+        separator,
+        ..
+    } = framing;
     let mut stream = String::new();
     for event in events {
+        stream += framing.comment;
         // Anthropic and Responses also name each event by its type.
-        if let Some(name) = event["type"].as_str() {
-            stream += &format!("event: {name}{line_end}");
+        if let Some(name) = event["type"].as_str().filter(|_| framing.has_names) {
+            stream += &format!("event{separator}{name}{line_end}");
         }
-        stream += &format!("data: {event}{line_end}{line_end}");
+        stream += &format!("data{separator}{event}{line_end}{line_end}");
     }
-    if protocol == ProtocolName::OpenAi {
-        stream += &format!("data: [DONE]{line_end}{line_end}");
+    if protocol == ProtocolName::OpenAi && framing.has_end {
+        stream += &format!("data{separator}[DONE]{line_end}{line_end}");
     }
     stream
 }

@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 
 use crate::services::models::protocol::assembler::{ReplyBuilder, StreamProgress};
 use crate::services::models::protocol::reply::{take_field, text_of};
+use crate::services::models::protocol::usage::UsageReports;
 use crate::services::models::surrogate::{JoinedText, replace_marked_surrogates};
 
 /// The events that have arrived.
@@ -13,9 +14,14 @@ use crate::services::models::surrogate::{JoinedText, replace_marked_surrogates};
 pub(super) struct MessageBuilder {
     /// The fields of the message other than its content and usage.
     message: Map<String, Value>,
-    usage: Map<String, Value>,
-    blocks: BTreeMap<u64, StreamedBlock>,
-    /// The block that an event without an index continues.
+    usage: UsageReports,
+    /// Whether the output tokens were reported after the beginning of the message.
+    has_output_count: bool,
+    /// In the order in which they began.
+    blocks: Vec<StreamedBlock>,
+    /// The positions of the last blocks with these indices.
+    by_index: BTreeMap<u64, usize>,
+    /// The index of the block that an event without one continues.
     newest: u64,
     progress: StreamProgress,
 }
@@ -23,6 +29,9 @@ pub(super) struct MessageBuilder {
 /// A block of the message.
 #[derive(Default)]
 struct StreamedBlock {
+    index: u64,
+    /// Whether it came with the beginning of the message, which may announce blocks that follow.
+    is_announced: bool,
     /// The fields with which it began.
     start: Value,
     text: JoinedText,
@@ -38,22 +47,24 @@ impl ReplyBuilder for MessageBuilder {
             "content_block_start" => {
                 self.begin();
                 let next = self
-                    .blocks
+                    .by_index
                     .last_key_value()
                     .map_or(0, |(last, _)| last.saturating_add(1));
                 self.newest = event["index"].as_u64().unwrap_or(next);
                 let start = take_field(&mut event, "content_block");
-                return self.blocks.entry(self.newest).or_default().begin(start);
+                return self.begin_block(self.newest, start);
             }
             "content_block_delta" => {
                 self.begin();
                 let index = event["index"].as_u64().unwrap_or(self.newest);
                 let delta = take_field(&mut event, "delta");
-                return self.blocks.entry(index).or_default().push(delta);
+                return self.block(index).push(delta);
             }
             "message_delta" => {
                 self.begin();
-                self.add_usage(take_field(&mut event, "usage"));
+                let usage = take_field(&mut event, "usage");
+                self.has_output_count |= !usage["output_tokens"].is_null();
+                self.usage.add(usage);
                 if let Value::Object(delta) = take_field(&mut event, "delta") {
                     self.add_fields(delta);
                 }
@@ -75,7 +86,7 @@ impl ReplyBuilder for MessageBuilder {
         let wrote = |block: &StreamedBlock| {
             !block.text.is_empty() || !block.input.is_empty() || block.start["type"] == "tool_use"
         };
-        self.blocks.values().any(wrote)
+        self.blocks.iter().any(wrote)
     }
 
     fn is_counted(&self) -> bool {
@@ -84,16 +95,20 @@ impl ReplyBuilder for MessageBuilder {
 
     fn finish(self: Box<Self>) -> Value {
         let mut reply = Value::Object(self.message);
+        reply["usage"] = self.usage.finish();
+        // At its beginning, a message that follows in blocks has hardly any output to count.
+        let is_announced = self.blocks.iter().any(|block| block.is_announced);
+        if let Value::Object(usage) = &mut reply["usage"]
+            && !self.has_output_count
+            && !is_announced
+        {
+            usage.remove("output_tokens");
+        }
         // A stream that ended before anything was written has no message.
         if self.progress > StreamProgress::Empty {
-            reply["content"] = self
-                .blocks
-                .into_values()
-                .map(StreamedBlock::finish)
-                .collect();
-        }
-        if !self.usage.is_empty() {
-            reply["usage"] = self.usage.into();
+            let mut blocks = self.blocks;
+            blocks.sort_by_key(|block| block.index);
+            reply["content"] = blocks.into_iter().map(StreamedBlock::finish).collect();
         }
         reply
     }
@@ -106,11 +121,13 @@ impl MessageBuilder {
 
     fn start(&mut self, mut message: Value) {
         self.begin();
-        self.add_usage(take_field(&mut message, "usage"));
+        self.usage.add(take_field(&mut message, "usage"));
         // Some endpoints that speak the protocol send the whole message here.
         if let Value::Array(content) = take_field(&mut message, "content") {
             for (start, index) in content.into_iter().zip(0..) {
-                self.blocks.entry(index).or_default().begin(start);
+                let block = self.block(index);
+                block.begin(start);
+                block.is_announced = true;
             }
         }
         if let Value::Object(fields) = message {
@@ -118,11 +135,37 @@ impl MessageBuilder {
         }
     }
 
-    /// Adds a report of token usage. Each count is that of the whole reply so far.
-    fn add_usage(&mut self, usage: Value) {
-        let Value::Object(usage) = usage else { return };
-        self.usage
-            .extend(usage.into_iter().filter(|(_, value)| !value.is_null()));
+    /// Returns the last block with an index, after beginning one if there is none.
+    fn block(&mut self, index: u64) -> &mut StreamedBlock {
+        let next = self.blocks.len();
+        let place = *self.by_index.entry(index).or_insert(next);
+        if place == next {
+            self.blocks.push(StreamedBlock {
+                index,
+                ..StreamedBlock::default()
+            });
+        }
+        &mut self.blocks[place]
+    }
+
+    /// Begins a block and returns the text that it adds to the reply. Some endpoints give all blocks
+    /// the same index, or begin a block twice.
+    fn begin_block(&mut self, index: u64, start: Value) -> String {
+        if let Some(place) = self.by_index.get(&index).copied() {
+            let known = &mut self.blocks[place];
+            if known.start["id"].is_string() && known.start["id"] == start["id"] {
+                return String::new();
+            }
+            if known.is_announced {
+                *known = StreamedBlock {
+                    index,
+                    ..StreamedBlock::default()
+                };
+            } else {
+                self.by_index.remove(&index);
+            }
+        }
+        self.block(index).begin(start)
     }
 
     fn add_fields(&mut self, fields: Map<String, Value>) {

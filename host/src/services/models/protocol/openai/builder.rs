@@ -2,19 +2,20 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::tool_calls::ToolCallBuilder;
 use super::{content_text, index_of, message_of, reasoning_text, refusal_text};
 use crate::services::models::protocol::assembler::{ReplyBuilder, StreamProgress};
 use crate::services::models::protocol::reply::{items_of, stated_error, take_field};
+use crate::services::models::protocol::usage::UsageReports;
 use crate::services::models::surrogate::{JoinedText, replace_marked_surrogates};
 
 /// The chunks of a reply that have arrived.
 #[derive(Default)]
 pub(super) struct CompletionBuilder {
     model: Value,
-    usage: Map<String, Value>,
+    usage: UsageReports,
     choices: BTreeMap<u64, Choice>,
 }
 
@@ -45,13 +46,13 @@ impl ReplyBuilder for CompletionBuilder {
             self.model = take_field(&mut chunk, "model");
             replace_marked_surrogates(&mut self.model);
         }
-        self.add_usage(take_field(&mut chunk, "usage"));
+        self.usage.add(take_field(&mut chunk, "usage"));
         let Value::Array(choices) = take_field(&mut chunk, "choices") else {
             return String::new();
         };
         let mut text = String::new();
         for (mut choice, place) in choices.into_iter().zip(0..) {
-            self.add_usage(take_field(&mut choice, "usage"));
+            self.usage.add(take_field(&mut choice, "usage"));
             let index = index_of(&choice, place);
             let is_first = self
                 .choices
@@ -92,20 +93,7 @@ impl ReplyBuilder for CompletionBuilder {
             .into_iter()
             .map(|(index, choice)| choice.finish(index))
             .collect();
-        let mut reply = json!({ "model": self.model, "choices": choices });
-        if !self.usage.is_empty() {
-            reply["usage"] = self.usage.into();
-        }
-        reply
-    }
-}
-
-impl CompletionBuilder {
-    /// Adds a report of token usage. Some endpoints send it in parts.
-    fn add_usage(&mut self, usage: Value) {
-        let Value::Object(usage) = usage else { return };
-        self.usage
-            .extend(usage.into_iter().filter(|(_, value)| !value.is_null()));
+        json!({ "model": self.model, "choices": choices, "usage": self.usage.finish() })
     }
 }
 
@@ -132,17 +120,17 @@ impl Choice {
         self.calls.push(&message["tool_calls"]);
         if message["function_call"].is_object() {
             self.legacy_call
-                .push(&json!([{ "function": message["function_call"] }]));
+                .push(&json!([{ "index": 0, "function": message["function_call"] }]));
         }
         if let Some(error) = stated_error(&piece) {
             self.error = error.clone();
             replace_marked_surrogates(&mut self.error);
         }
         // After an empty finish reason, the reply continues.
-        if piece["finish_reason"] == "" {
-            self.has_empty_reason = true;
-        } else if !piece["finish_reason"].is_null() {
-            self.finish_reason = take_field(&mut piece, "finish_reason");
+        match &piece["finish_reason"] {
+            Value::String(reason) if reason.is_empty() => self.has_empty_reason = true,
+            Value::String(_) => self.finish_reason = take_field(&mut piece, "finish_reason"),
+            _ => {}
         }
         added
     }

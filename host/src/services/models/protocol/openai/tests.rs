@@ -5,7 +5,7 @@ mod streamed;
 use serde_json::json;
 use strata_core::record::conversation::{
     Media, MediaSource, ModelMessage, Part, TokenUsage, ToolCall, ToolChoice, ToolResult,
-    reply_text,
+    reply_text, tool_calls,
 };
 
 use super::*;

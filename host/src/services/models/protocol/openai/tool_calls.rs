@@ -3,12 +3,15 @@
 //! According to the protocol, each call has an index, and its id comes with its first chunk. Some
 //! endpoints send each call in one chunk and give all of them the same index, or none.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
+use strata_core::record::json;
 
 use super::{EXTRA_CONTENT, function};
 use crate::services::models::protocol::MAX_TOOL_CALLS;
+use crate::services::models::protocol::nesting::Nesting;
 use crate::services::models::surrogate::{JoinedText, replace_marked_surrogates};
 
 /// The calls that have begun. Of those beyond the maximum, only the first is kept, so that the
@@ -37,42 +40,21 @@ struct PartialToolCall {
     name: String,
     arguments: JoinedText,
     nesting: Nesting,
+    /// The arguments, once they are complete and had to be compared with a chunk.
+    document: Option<Value>,
     /// What the endpoint expects back with the call.
     extra: Value,
 }
 
-/// The nesting depth of a JSON document, updated as its text arrives. Parsing the document again
-/// with each chunk would take quadratic time.
-#[derive(Default)]
-struct Nesting {
-    depth: u32,
-    has_begun: bool,
-    in_string: bool,
-    is_escaped: bool,
-}
-
-impl Nesting {
-    fn follow(&mut self, text: &str) {
-        for byte in text.bytes() {
-            match byte {
-                _ if self.is_escaped => self.is_escaped = false,
-                b'\\' if self.in_string => self.is_escaped = true,
-                b'"' => self.in_string = !self.in_string,
-                _ if self.in_string => {}
-                b'{' | b'[' => {
-                    self.has_begun = true;
-                    self.depth = self.depth.saturating_add(1);
-                }
-                b'}' | b']' => self.depth = self.depth.saturating_sub(1),
-                _ => {}
-            }
-        }
-    }
-
-    /// Returns whether an object or array has ended.
-    fn is_complete(&self) -> bool {
-        self.has_begun && self.depth == 0 && !self.in_string
-    }
+/// What a chunk of a call is to a call that has begun.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum ChunkRole {
+    /// It belongs to the call.
+    Continues,
+    /// It contains the arguments of the call, which is complete, once more.
+    Repeats,
+    /// It begins another call.
+    Follows,
 }
 
 impl ToolCallBuilder {
@@ -82,7 +64,11 @@ impl ToolCallBuilder {
         for (place, piece) in pieces.iter().enumerate() {
             let alone = pieces.len() == 1;
             let continued = self.find_continued(piece, if alone { None } else { Some(place) });
-            let at = continued.unwrap_or(self.list.len());
+            let role = continued.map_or(ChunkRole::Follows, |at| self.list[at].role_of(piece));
+            let at = match continued {
+                Some(at) if role != ChunkRole::Follows => at,
+                _ => self.list.len(),
+            };
             if at == self.list.len() {
                 if at > MAX_TOOL_CALLS {
                     return;
@@ -96,25 +82,24 @@ impl ToolCallBuilder {
             }
             let call = &mut self.list[at];
             let had_id = !call.id.is_empty();
-            call.push(piece);
+            call.push(piece, role);
             if !had_id && !call.id.is_empty() {
                 self.last.identify(at, call.index, &call.id);
             }
         }
     }
 
-    /// Returns the position of the call that a chunk continues, or `None` if the chunk begins a new
-    /// call. Without an index and an id, a chunk that is the only one in its list continues the last
-    /// call. One of several chunks continues the call that began at the same `place`.
+    /// Returns the position of the call that a chunk continues, unless it begins another one.
+    /// Without an index and an id, a chunk that is the only one in its list continues the last call.
+    /// One of several chunks continues the call that began at the same `place`.
     fn find_continued(&self, piece: &Value, place: Option<usize>) -> Option<usize> {
         let (index, id) = (piece["index"].as_u64(), as_text(&piece["id"]));
         let known = self.last.find(index, id);
-        let at = known.or_else(|| match (index, place) {
+        known.or_else(|| match (index, place) {
             (Some(index), _) => self.last.by_index.get(&index).copied(),
             (None, Some(place)) => self.last.by_place.get(&place).copied(),
             (None, None) => self.list.len().checked_sub(1),
-        })?;
-        (!self.list[at].is_followed_by(piece)).then_some(at)
+        })
     }
 
     /// Returns whether no call has begun.
@@ -165,27 +150,38 @@ impl LastCalls {
 }
 
 impl PartialToolCall {
-    /// Returns whether a chunk begins another call rather than continuing this one.
-    fn is_followed_by(&self, piece: &Value) -> bool {
+    /// Returns what a chunk is to this call.
+    fn role_of(&mut self, piece: &Value) -> ChunkRole {
         let (id, function) = (as_text(&piece["id"]), function(piece));
-        let names = !as_text(&function["name"]).is_empty();
-        // Adding text to a complete JSON document would make it invalid.
-        let adds = |arguments: &Value| match arguments {
-            Value::Null => false,
-            Value::String(text) => !text.trim().is_empty(),
-            _ => true,
-        };
+        let is_named = !as_text(&function["name"]).is_empty();
+        let is_identified = !id.is_empty() || piece["index"].is_u64();
         let is_other = !id.is_empty() && !self.id.is_empty() && id != self.id;
+        let arguments = arguments_text(&function["arguments"]);
+        let adds = !arguments.trim().is_empty();
         let is_complete = self.nesting.is_complete();
-        match (is_other, names) {
-            (true, true) => true,
-            (true, false) => is_complete,
-            (false, true) => adds(&function["arguments"]) && is_complete,
-            (false, false) => false,
+        // Adding text to a complete JSON document would make it invalid.
+        match (is_other, is_named) {
+            (true, true) => ChunkRole::Follows,
+            (true, false) if is_complete => ChunkRole::Follows,
+            (false, _) if adds && is_complete && is_identified && self.equals(&arguments) => {
+                ChunkRole::Repeats
+            }
+            (false, true) if adds && is_complete => ChunkRole::Follows,
+            _ => ChunkRole::Continues,
         }
     }
 
-    fn push(&mut self, piece: &Value) {
+    /// Returns whether the arguments, which are complete, are the same as these.
+    fn equals(&mut self, arguments: &str) -> bool {
+        if self.arguments.as_str().trim() == arguments.trim() {
+            return true;
+        }
+        let known = &self.arguments;
+        let document = self.document.get_or_insert_with(|| parsed(known.as_str()));
+        !document.is_null() && *document == parsed(arguments)
+    }
+
+    fn push(&mut self, piece: &Value, role: ChunkRole) {
         let function = function(piece);
         for (known, value) in [
             (&mut self.id, &piece["id"]),
@@ -198,16 +194,12 @@ impl PartialToolCall {
         if piece[EXTRA_CONTENT].is_object() {
             self.extra = piece[EXTRA_CONTENT].clone();
         }
-        match &function["arguments"] {
-            Value::Null => {}
-            Value::String(text) => self.push_arguments(text),
-            document => self.push_arguments(&document.to_string()),
+        if role != ChunkRole::Repeats {
+            let arguments = arguments_text(&function["arguments"]);
+            self.nesting.follow(arguments.as_bytes());
+            self.arguments.push(&arguments);
+            self.document = None;
         }
-    }
-
-    fn push_arguments(&mut self, arguments: &str) {
-        self.nesting.follow(arguments);
-        self.arguments.push(arguments);
     }
 
     fn finish(self) -> Value {
@@ -216,6 +208,20 @@ impl PartialToolCall {
         replace_marked_surrogates(&mut call);
         call
     }
+}
+
+/// Returns arguments as text. Some endpoints send them as an object.
+fn arguments_text(arguments: &Value) -> Cow<'_, str> {
+    match arguments {
+        Value::Null => Cow::Borrowed(""),
+        Value::String(text) => Cow::Borrowed(text),
+        document => Cow::Owned(document.to_string()),
+    }
+}
+
+/// Returns the value of a JSON document, or `null` if it is none.
+fn parsed(document: &str) -> Value {
+    json::parse_untrusted(document).unwrap_or_default()
 }
 
 fn as_text(value: &Value) -> &str {

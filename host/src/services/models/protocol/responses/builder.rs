@@ -18,6 +18,8 @@ pub(super) struct ResponseBuilder {
     items: BTreeMap<u64, Value>,
     /// The text that has been passed on.
     text: JoinedText,
+    /// Whether a part of that text is a refusal.
+    is_refusal: bool,
     progress: StreamProgress,
 }
 
@@ -33,14 +35,12 @@ impl ReplyBuilder for ResponseBuilder {
                 self.begin();
                 let mut item = take_field(&mut event, "item");
                 replace_marked_surrogates(&mut item);
-                let next = self
-                    .items
-                    .last_key_value()
-                    .map_or(0, |(last, _)| last.saturating_add(1));
-                self.items.insert(place.unwrap_or(next), item);
+                let place = place.unwrap_or_else(|| self.place_of(&item));
+                self.items.insert(place, item);
             }
-            "response.output_text.delta" | "response.refusal.delta" => {
+            name @ ("response.output_text.delta" | "response.refusal.delta") => {
                 self.begin();
+                self.is_refusal |= name == "response.refusal.delta";
                 return self.text.push(text_of(&event["delta"]));
             }
             "response.completed" | "response.incomplete" | "response.failed" => {
@@ -73,10 +73,14 @@ impl ReplyBuilder for ResponseBuilder {
         }
         if items_of(&reply["output"]).is_empty() {
             let mut items: Vec<Value> = self.items.into_values().collect();
-            // Text without a complete item is needed only to know that something was written.
             let text = self.text.finish();
             if items.is_empty() && !text.is_empty() {
-                items.push(json!({ "type": "message", "content": [{ "text": text }] }));
+                let part = if self.is_refusal {
+                    json!({ "type": "refusal", "refusal": text })
+                } else {
+                    json!({ "type": "output_text", "text": text })
+                };
+                items.push(json!({ "type": "message", "content": [part] }));
             }
             if !items.is_empty() {
                 reply["output"] = items.into();
@@ -87,6 +91,16 @@ impl ReplyBuilder for ResponseBuilder {
 }
 
 impl ResponseBuilder {
+    /// Returns the position of an item that comes without one: that of the same item, or the next.
+    fn place_of(&self, item: &Value) -> u64 {
+        let is_same = |known: &Value| known["id"].is_string() && known["id"] == item["id"];
+        let same = self.items.iter().find(|(_, known)| is_same(known));
+        let last = self.items.last_key_value();
+        same.map(|(place, _)| *place)
+            .or_else(|| last.map(|(place, _)| place.saturating_add(1)))
+            .unwrap_or_default()
+    }
+
     fn begin(&mut self) {
         self.progress = self.progress.max(StreamProgress::Open);
     }

@@ -66,7 +66,7 @@ fn call(piece: Value) -> Value {
     json!({ "tool_calls": [piece] })
 }
 
-fn usage() -> Value {
+pub(super) fn usage() -> Value {
     json!({
         "prompt_tokens": 100,
         "completion_tokens": 20,
