@@ -12,6 +12,7 @@ mod key;
 mod receive;
 mod retry;
 mod sse;
+mod stated_delay;
 
 pub(super) use clients::HttpClients;
 pub(super) use embedding::embed;

@@ -9,13 +9,13 @@
 mod anthropic;
 mod assembler;
 mod body;
-mod context_overflow;
 mod conversation;
 mod embeddings;
 mod gemini;
 mod json_writer;
 mod nesting;
 mod openai;
+mod refusal;
 mod reply;
 mod responses;
 mod schema;
@@ -24,10 +24,10 @@ mod usage;
 
 pub(super) use assembler::{Assembler, StreamProgress};
 pub(super) use body::RequestBody;
-pub(super) use context_overflow::is_context_overflow;
 pub(super) use embeddings::{EmbeddingProtocol, IndexedVector, ParsedEmbeddings, order_vectors};
 pub(super) use nesting::Nesting;
-pub(super) use reply::{ParsedReply, ReplyProblem, UnusableReply, read_reply};
+pub(super) use refusal::{has_account_code, is_account_refusal, is_context_overflow};
+pub(super) use reply::{ParsedReply, ReplyProblem, UnusableReply, items_of, read_reply};
 pub(crate) use schema::arguments_schema;
 
 use std::fmt;

@@ -1,6 +1,7 @@
 //! What a failed request means: what it used, whether it is sent again, and whether another model
 //! may answer instead.
 
+use reqwest::header::HeaderMap;
 use reqwest::{Response, StatusCode};
 use serde_json::Value;
 use strata_core::record::conversation::TokenUsage;
@@ -204,15 +205,10 @@ impl ModelEndpoint {
             Ok(text) => text,
             Err(error) => error_with_causes(&error.without_url()),
         };
-        let answer = json::parse_untrusted(&body).unwrap_or_default();
+        let answer = json::parse_untrusted(&body).unwrap_or_else(|_| body.clone().into());
         let stated = retry::stated_in(&answer);
         let is_quota = retry::is_quota_error(stated) || status == StatusCode::PAYMENT_REQUIRED;
-        let retry = match retry::after_response(status, &headers, is_quota) {
-            _ if transfer == TransferMode::Streamed && retry::may_refuse_streaming(status) => {
-                RetryDecision::Unstreamed
-            }
-            retry => retry,
-        };
+        let retry = retry_of_response(status, &headers, stated, transfer);
         let excerpt = self.redactor().excerpt(&body);
         let hint = if is_quota {
             QUOTA_HINT.to_owned()
@@ -224,7 +220,7 @@ impl ModelEndpoint {
             self.hint(status)
         };
         AttemptFailure {
-            outlook: retry::outlook_of_response(status, stated, is_quota),
+            outlook: retry::outlook_of_response(status, stated),
             ..AttemptFailure::retryable(
                 format!("the endpoint answered {status}: `{excerpt}`{hint}"),
                 retry,
@@ -276,6 +272,22 @@ impl ModelEndpoint {
         } else {
             failure.with_unknown_usage()
         }
+    }
+}
+
+/// Returns whether a request is sent again after an error response, and in which form.
+fn retry_of_response(
+    status: StatusCode,
+    headers: &HeaderMap,
+    error: &Value,
+    transfer: TransferMode,
+) -> RetryDecision {
+    let is_refusal = retry::is_quota_error(error) || retry::is_too_long(status, error);
+    let may_refuse = transfer == TransferMode::Streamed && retry::may_refuse_streaming(status);
+    if may_refuse && !is_refusal {
+        RetryDecision::Unstreamed
+    } else {
+        retry::after_response(status, headers, error)
     }
 }
 

@@ -8,9 +8,12 @@ use serde_json::Value;
 
 use super::ModelEndpoint;
 use super::failure::{AttemptFailure, Outlook, RequestFailure};
+use super::stated_delay::stated_delay;
 use crate::services::client::{backoff_delay, requested_delay};
 use crate::services::models::charge::CallAccount;
-use crate::services::models::protocol::is_context_overflow;
+use crate::services::models::protocol::{
+    has_account_code, is_account_refusal, is_context_overflow,
+};
 use crate::services::models::tokens::parse_token_count;
 
 /// Whether a failed request is sent again.
@@ -86,16 +89,12 @@ impl<'a> Retries<'a> {
 
 /// The header in which an endpoint states whether the request can be sent again.
 const SHOULD_RETRY: &str = "x-should-retry";
-/// The code or type of the error for an account without credit. It is permanent, whatever the
-/// status of the response.
-const QUOTA: &str = "insufficient_quota";
 
-/// Returns whether to retry after a response with this status and these headers. `is_quota_error` means
-/// that the account has no credit.
+/// Returns whether to retry after a response with this status, these headers and this error.
 pub(super) fn after_response(
     status: StatusCode,
     headers: &HeaderMap,
-    is_quota: bool,
+    error: &Value,
 ) -> RetryDecision {
     let said = headers
         .get(SHOULD_RETRY)
@@ -103,10 +102,11 @@ pub(super) fn after_response(
     let passes = match said.as_deref() {
         Some(b"true") => true,
         Some(b"false") => false,
-        _ => !is_quota && is_temporary(status),
+        _ => is_temporary(status) && !is_quota_error(error),
     };
     if passes {
-        requested_delay(headers).map_or(RetryDecision::Backoff, RetryDecision::After)
+        let delay = requested_delay(headers).or_else(|| stated_delay(error));
+        delay.map_or(RetryDecision::Backoff, RetryDecision::After)
     } else {
         RetryDecision::Never
     }
@@ -120,7 +120,7 @@ pub(super) fn after_stated_error(error: &Value) -> RetryDecision {
     if lasts || is_quota_error(error) || is_context_overflow(error) {
         RetryDecision::Never
     } else {
-        RetryDecision::Backoff
+        stated_delay(error).map_or(RetryDecision::Backoff, RetryDecision::After)
     }
 }
 
@@ -166,18 +166,29 @@ pub(super) fn stated_in(answer: &Value) -> &Value {
 }
 
 /// Returns whether another model may answer after a response with this status and error.
-pub(super) fn outlook_of_response(status: StatusCode, error: &Value, is_quota: bool) -> Outlook {
-    if is_quota || (status == StatusCode::BAD_REQUEST && is_context_overflow(error)) {
+pub(super) fn outlook_of_response(status: StatusCode, error: &Value) -> Outlook {
+    if is_quota_error(error) || is_too_long(status, error) {
         Outlook::Elsewhere
     } else {
         outlook_of_status(status)
     }
 }
 
+/// Returns whether a response says that the context is too long. Some endpoints check the request
+/// against their limits before they read it, and answer as to any other value that is not allowed.
+pub(super) fn is_too_long(status: StatusCode, error: &Value) -> bool {
+    let statuses = [
+        StatusCode::BAD_REQUEST,
+        StatusCode::PAYLOAD_TOO_LARGE,
+        StatusCode::UNPROCESSABLE_ENTITY,
+    ];
+    statuses.contains(&status) && is_context_overflow(error)
+}
+
 /// Returns whether another model may answer after an error in place of a reply.
 pub(super) fn outlook_of_stated_error(error: &Value) -> Outlook {
     match stated_status(error) {
-        Some(status) => outlook_of_response(status, error, is_quota_error(error)),
+        Some(status) => outlook_of_response(status, error),
         None => Outlook::Elsewhere,
     }
 }
@@ -199,9 +210,10 @@ pub(in super::super) fn outlook_of_status(status: StatusCode) -> Outlook {
     }
 }
 
-/// Returns whether an error means that the account has no credit.
+/// Returns whether an error means that the account cannot pay. That is permanent, whatever the
+/// status of the response. A quota that is available again after a delay is not meant.
 pub(super) fn is_quota_error(error: &Value) -> bool {
-    error["code"] == QUOTA || error["type"] == QUOTA
+    has_account_code(error) || (is_account_refusal(error) && stated_delay(error).is_none())
 }
 
 fn is_temporary(status: StatusCode) -> bool {
@@ -235,6 +247,9 @@ mod tests {
     use super::*;
     use crate::services::client::FIRST_RETRY_DELAY;
 
+    /// A code of an error about an account that cannot pay.
+    const QUOTA: &str = "insufficient_quota";
+
     #[test]
     fn an_error_in_the_place_of_a_reply_passes_unless_it_says_otherwise() {
         let check = |error: Value, retry: RetryDecision| {
@@ -255,26 +270,76 @@ mod tests {
         check(json!({ "code": "403" }), RetryDecision::Never);
         check(json!({ "code": QUOTA }), RetryDecision::Never);
         check(json!({ "code": 429, "type": QUOTA }), RetryDecision::Never);
+        check(
+            json!({ "code": 429, "message": "try again in 3s" }),
+            RetryDecision::After(Duration::from_secs(3)),
+        );
+    }
+
+    #[test]
+    fn an_account_that_cannot_pay_is_told_from_a_quota_that_recovers() {
+        let check = |status: u16, error: Value, retry: RetryDecision, outlook: Outlook| {
+            let status = StatusCode::from_u16(status).expect("a status");
+            let found = after_response(status, &HeaderMap::new(), &error);
+            assert_eq!(found, retry, "{status} {error}");
+            assert_eq!(outlook_of_response(status, &error), outlook, "{error}");
+        };
+        let (never, elsewhere) = (RetryDecision::Never, Outlook::Elsewhere);
+        let low = json!({ "message": "Your credit balance is too low." });
+        check(400, low.clone(), never, elsewhere);
+        check(429, low, never, elsewhere);
+        check(
+            412,
+            json!({ "message": "Account suspended" }),
+            never,
+            elsewhere,
+        );
+        check(400, json!({ "message": "no" }), never, Outlook::Nowhere);
+        let quota = "You exceeded your current quota, please check your plan and billing details.";
+        check(429, json!({ "message": quota }), never, elsewhere);
+        let recovers = RetryDecision::After(Duration::from_secs(2));
+        let delay = json!([{ "retryDelay": "2s" }]);
+        check(
+            429,
+            json!({ "message": quota, "details": delay }),
+            recovers,
+            elsewhere,
+        );
+        let words = format!("{quota} Please retry in 2s.");
+        check(429, json!({ "message": words }), recovers, elsewhere);
+    }
+
+    #[test]
+    fn another_model_is_asked_after_a_context_that_is_too_long() {
+        let check = |status: u16, expected: Outlook| {
+            let error = json!({ "message": "prompt is too long: 2 tokens > 1 maximum" });
+            let status = StatusCode::from_u16(status).expect("a status");
+            assert_eq!(outlook_of_response(status, &error), expected, "{status}");
+        };
+        check(400, Outlook::Elsewhere);
+        check(413, Outlook::Elsewhere);
+        check(422, Outlook::Elsewhere);
+        check(405, Outlook::Nowhere);
     }
 
     #[test]
     fn the_endpoint_says_itself_whether_a_request_can_be_made_again() {
-        let check = |status: u16, said: &str, is_quota: bool, expected: RetryDecision| {
+        let check = |status: u16, said: &str, error: Value, expected: RetryDecision| {
             let mut headers = HeaderMap::new();
             headers.insert(SHOULD_RETRY, said.parse().expect("a header value"));
             let status = StatusCode::from_u16(status).expect("a status");
             assert_eq!(
-                after_response(status, &headers, is_quota),
+                after_response(status, &headers, &error),
                 expected,
                 "{status} {said}"
             );
         };
-        check(500, "false", false, RetryDecision::Never);
-        check(429, " False ", false, RetryDecision::Never);
-        check(400, "true", false, RetryDecision::Backoff);
-        check(500, "perhaps", false, RetryDecision::Backoff);
-        check(400, "perhaps", false, RetryDecision::Never);
-        check(429, "", true, RetryDecision::Never);
+        check(500, "false", Value::Null, RetryDecision::Never);
+        check(429, " False ", Value::Null, RetryDecision::Never);
+        check(400, "true", Value::Null, RetryDecision::Backoff);
+        check(500, "perhaps", Value::Null, RetryDecision::Backoff);
+        check(400, "perhaps", Value::Null, RetryDecision::Never);
+        check(429, "", json!({ "code": QUOTA }), RetryDecision::Never);
     }
 
     #[test]
@@ -282,7 +347,7 @@ mod tests {
         let check = |status: u16, expected: RetryDecision| {
             let status = StatusCode::from_u16(status).expect("a status");
             assert_eq!(
-                after_response(status, &HeaderMap::new(), false),
+                after_response(status, &HeaderMap::new(), &Value::Null),
                 expected,
                 "{status}"
             );
@@ -304,7 +369,7 @@ mod tests {
                 headers.insert(DATE, date.parse().expect("a header value"));
             }
             assert_eq!(
-                after_response(StatusCode::TOO_MANY_REQUESTS, &headers, false),
+                after_response(StatusCode::TOO_MANY_REQUESTS, &headers, &Value::Null),
                 expected,
                 "{asked}"
             );
@@ -365,7 +430,7 @@ mod tests {
                 milliseconds.parse().expect("a header value"),
             );
             assert_eq!(
-                after_response(StatusCode::TOO_MANY_REQUESTS, &headers, false),
+                after_response(StatusCode::TOO_MANY_REQUESTS, &headers, &Value::Null),
                 RetryDecision::After(expected),
                 "{milliseconds}"
             );

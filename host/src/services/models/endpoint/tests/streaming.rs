@@ -244,6 +244,13 @@ async fn a_stream_that_stays_open_ends_with_its_reply() {
 }
 
 #[tokio::test]
+async fn a_context_that_is_too_long_is_no_reason_to_stop_streaming() {
+    let refusal = r#"{"error":{"message":"prompt is too long: 2 tokens > 1 maximum"}}"#;
+    let refused = ServerBehavior::Respond("400 Bad Request", "", refusal.to_owned());
+    check(&[refused], 3, Err("too long"), "", &[true]).await;
+}
+
+#[tokio::test]
 async fn a_reply_that_is_too_large_is_a_lasting_failure() {
     let endless = format!("data: {}", "x".repeat(MAX_REPLY_BYTES));
     let flood = ServerBehavior::Respond("200 OK", "content-type: text/event-stream\r\n", endless);
