@@ -85,6 +85,8 @@ pub(super) fn check_team(authored: &AuthoredTeam, problems: &Problems) -> Checke
         if role.human.is_none() && react_mode(role) == ReactMode::Tools {
             let (roles, limits) = (&authored.roles, &authored.limits);
             let tools = tools::check_tools(role, roles, &names, limits, problems);
+            let choice = &tools.settings.tool_choice;
+            tools::check_forced_choice(role, choice, &authored.models, problems);
             built.react = React::Tools(Box::new(tools.tool_loop));
             checked.tool_roles.insert(RoleId(id), tools.settings);
             called.push(tools.called);

@@ -46,6 +46,11 @@ impl AuthoredModels {
         self.names.contains(name)
     }
 
+    /// Returns a model that could be read.
+    pub(super) fn get(&self, name: &str) -> Option<&ModelConfig> {
+        self.configs.get(name)
+    }
+
     /// Returns whether `name` is that of a model, and reports it if it is not. If some keys could
     /// not be read, models may only seem to be missing.
     pub(super) fn check(&self, name: &Located<String>, problems: &Problems) -> bool {

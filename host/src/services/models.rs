@@ -29,7 +29,7 @@ pub use charge::Charge;
 pub use embedding::{EmbedCall, EmbedRequest, Embeddings};
 pub use media::describe_named as describe_named_media;
 pub(crate) use outbound::no_model_error;
-pub(crate) use protocol::arguments_schema;
+pub(crate) use protocol::{allows_forced_choice, arguments_schema};
 pub use record::LINE_BEGINNING as RECORD_BEGINNING;
 pub use registry::{CompletedCall, CompletedEmbedding, FailedCall, ModelCall, ModelCaller, Models};
 pub(crate) use reply_check::{read_answer, shorten_reason};

@@ -15,10 +15,13 @@ use crate::manifest::authored::role::{AuthoredAction, AuthoredRole};
 use crate::manifest::authored::tools::AuthoredTools;
 use crate::manifest::check::role_calls::CalledRole;
 use crate::manifest::diagnostic::Problems;
+use crate::manifest::models::AuthoredModels;
 use crate::manifest::names::TeamNames;
 use crate::manifest::table::Located;
 use crate::plugin::CompiledSchema;
 use crate::plugin::script::{self, ScriptLanguage};
+use crate::services::models::allows_forced_choice;
+use crate::services::models::config::DEFAULT_MODEL;
 use crate::tools::{NameRule, RoleTool, ToolRole, model_names};
 
 /// The words of `tool_choice` that are not names of tools.
@@ -338,6 +341,29 @@ fn check_tool_choice(
         return ToolChoice::Auto;
     };
     ToolChoice::Tool(tool.settings.model_name.clone())
+}
+
+/// Reports a choice that forces a role's model to call a tool although its options exclude that.
+pub(super) fn check_forced_choice(
+    role: &AuthoredRole,
+    choice: &ToolChoice,
+    models: &AuthoredModels,
+    problems: &Problems,
+) {
+    let name = role.model.as_ref().map(|model| model.value.as_str());
+    let model = models.get(name.unwrap_or(DEFAULT_MODEL));
+    let is_forced = matches!(choice, ToolChoice::Required | ToolChoice::Tool(_));
+    let is_allowed = model.is_none_or(allows_forced_choice);
+    if let Some(written) = role.tools.tool_choice.as_ref()
+        && is_forced
+        && !is_allowed
+    {
+        let message = "a model of `anthropic` that thinks cannot be forced to call a tool";
+        let problem = problems.at(&written.span, message);
+        problems.add(problem.hint(
+            "write `tool_choice = \"auto\"`, or remove `thinking` from the model's `options`",
+        ));
+    }
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ mod clients;
 mod embedding;
 mod failure;
 mod key;
+mod optional_field;
 mod receive;
 mod retry;
 mod sse;
@@ -28,6 +29,7 @@ use strata_core::record::conversation::{AssistantPart, TokenUsage};
 
 use self::failure::AttemptFailure;
 use self::key::{ApiKey, KeyRedactor};
+use self::optional_field::{OmittedFields, OptionalField, RefusedFields};
 use self::retry::{Retries, RetryDecision};
 use super::charge::CallAccount;
 use super::config::{ConfigError, Endpoint, ModelSettings, ProtocolName, table_name};
@@ -76,6 +78,7 @@ pub(super) struct ModelEndpoint {
     /// Whether the endpoint turned out not to support streaming, or not to report the usage of
     /// streamed replies.
     streaming_disabled: AtomicBool,
+    refused_fields: RefusedFields,
 }
 
 /// What an endpoint is asked.
@@ -90,11 +93,19 @@ pub(super) struct Question<'a> {
     pub(super) pace: &'a RateLimiter,
 }
 
+/// The form of a request, which an endpoint may refuse.
+struct RequestForm {
+    transfer: TransferMode,
+    omitted: OmittedFields,
+}
+
 /// A request in the form in which it is sent.
 struct EncodedRequest {
     url: Url,
     transfer: TransferMode,
     body: String,
+    /// The fields that may be omitted if they are refused.
+    optional: Vec<OptionalField>,
 }
 
 impl ModelEndpoint {
@@ -131,6 +142,7 @@ impl ModelEndpoint {
             backoff: client::FIRST_RETRY_DELAY,
             end_timeout: END_TIMEOUT,
             streaming_disabled: AtomicBool::new(false),
+            refused_fields: RefusedFields::default(),
         })
     }
 
@@ -143,42 +155,51 @@ impl ModelEndpoint {
     ) -> Result<ModelReply, RequestFailure> {
         let streams =
             account.observer.has_listener() && !self.streaming_disabled.load(Ordering::Relaxed);
-        let mut transfer = if streams {
-            TransferMode::Streamed
-        } else {
-            TransferMode::Unstreamed
+        let mut form = RequestForm {
+            transfer: if streams {
+                TransferMode::Streamed
+            } else {
+                TransferMode::Unstreamed
+            },
+            omitted: self.refused_fields.of_model(question.model),
         };
         let mut retries = Retries::new(self, question.model, self.display_url(question.model));
         loop {
-            let encoded = self.encode(question, transfer)?;
+            let encoded = self.encode(question, &form)?;
             question.pace.wait().await;
             account.dispatched();
             let failure = match self.attempt(&encoded, question, account).await {
                 Ok(reply) => {
-                    if streams && transfer == TransferMode::Unstreamed {
+                    if streams && form.transfer == TransferMode::Unstreamed {
                         self.disable_streaming();
                     }
+                    self.refused_fields.add(question.model, &form.omitted);
                     return Ok(reply);
                 }
                 Err(failure) => failure,
             };
             account.observer.restarted();
-            if failure.retry == RetryDecision::Unstreamed {
-                transfer = TransferMode::Unstreamed;
-                continue;
+            match failure.retry {
+                RetryDecision::Unstreamed => form.transfer = TransferMode::Unstreamed,
+                RetryDecision::Without(field) => {
+                    form.omitted.insert(field);
+                }
+                _ => retries.wait_after(failure, account).await?,
             }
-            retries.wait_after(failure, account).await?;
         }
     }
 
     fn encode(
         &self,
         question: Question<'_>,
-        transfer: TransferMode,
+        form: &RequestForm,
     ) -> Result<EncodedRequest, HostError> {
+        let (transfer, omitted) = (form.transfer, &form.omitted);
+        let unnamed = optional_field::without_named_tool(question.request, omitted);
+        let request = unnamed.as_ref().unwrap_or(question.request);
         let outbound = Outbound {
             model: question.model,
-            request: question.request,
+            request,
             settings: question.settings,
             origin: &self.origin,
             media: MediaBytes {
@@ -187,12 +208,17 @@ impl ModelEndpoint {
             },
             transfer,
         };
+        let settings = question.settings;
         let mut body = self.protocol.body(&outbound)?;
-        body.customize(&question.settings.options, &question.settings.without);
+        optional_field::remove_omitted(&mut body, omitted);
+        body.customize(&settings.options, &settings.without);
+        self.protocol.check_body(&body)?;
+        let protocol = self.protocol_name;
         Ok(EncodedRequest {
             url: self.protocol.url(&self.base, question.model, transfer),
             transfer,
             body: body.finish(),
+            optional: optional_field::optional_fields(protocol, request, settings, omitted),
         })
     }
 
@@ -206,9 +232,8 @@ impl ModelEndpoint {
         let context = self.context(question);
         let mut response = self.send(encoded).await?;
         if !response.status().is_success() {
-            let transfer = encoded.transfer;
             return Err(self
-                .error_response_failure(&mut response, transfer, Some(question))
+                .error_response_failure(&mut response, encoded, Some(question))
                 .await);
         }
         let value = self

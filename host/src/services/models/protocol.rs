@@ -38,7 +38,7 @@ use strata_core::record::conversation::OpaquePart;
 use strata_core::record::json::Json;
 
 use super::ModelRequest;
-use super::config::{ModelSettings, ProtocolName};
+use super::config::{ModelConfig, ModelSettings, ProtocolName, ProviderConfig};
 use super::media::MediaBytes;
 use crate::gateway::HostError;
 use assembler::ReplyBuilder;
@@ -129,6 +129,12 @@ pub(super) trait ModelProtocol: fmt::Debug + Send + Sync {
     /// Returns the body of a request. Fails if it contains something that cannot be sent.
     fn body(&self, outbound: &Outbound<'_>) -> Result<RequestBody, HostError>;
 
+    /// Fails if a body, with the operator's options, contains fields that the provider does not
+    /// accept together.
+    fn check_body(&self, _body: &RequestBody) -> Result<(), HostError> {
+        Ok(())
+    }
+
     /// Returns a builder for the chunks of a streamed reply.
     fn builder(&self) -> Box<dyn ReplyBuilder>;
 
@@ -164,6 +170,16 @@ pub(super) fn protocol(name: ProtocolName, base: &Url) -> Box<dyn ModelProtocol>
         ProtocolName::Responses => Box::new(responses::Responses),
         ProtocolName::Anthropic => Box::new(anthropic::CreateMessage),
         ProtocolName::Gemini => Box::new(gemini::GenerateContent),
+    }
+}
+
+/// Returns whether a model can be forced to call a tool, as far as its configuration determines it.
+pub(crate) fn allows_forced_choice(config: &ModelConfig) -> bool {
+    match &config.provider {
+        ProviderConfig::Endpoint(endpoint) if endpoint.protocol == ProtocolName::Anthropic => {
+            anthropic::allows_forced_choice(&config.settings)
+        }
+        _ => true,
     }
 }
 

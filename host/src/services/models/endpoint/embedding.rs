@@ -34,6 +34,7 @@ pub(in super::super) async fn embed(
         url: protocol.url(&endpoint.base, model),
         transfer: TransferMode::Unstreamed,
         body: protocol.body(model, request).to_string(),
+        optional: Vec::new(),
     };
     let mut retries = Retries::new(endpoint, model, display_url(&encoded.url));
     loop {
@@ -70,7 +71,7 @@ async fn embed_once(
     let mut response = endpoint.send(encoded).await?;
     if !response.status().is_success() {
         return Err(endpoint
-            .error_response_failure(&mut response, encoded.transfer, None)
+            .error_response_failure(&mut response, encoded, None)
             .await);
     }
     let bytes = endpoint

@@ -8,7 +8,10 @@ use strata_core::record::conversation::TokenUsage;
 use strata_core::record::json;
 
 use super::retry::{self, RetryDecision};
-use super::{Mismatch, ModelEndpoint, Question, TransferMode, UsageWithoutReply};
+use super::{
+    EncodedRequest, Mismatch, ModelEndpoint, Question, TransferMode, UsageWithoutReply,
+    optional_field,
+};
 use crate::error_causes::error_with_causes;
 use crate::gateway::{HostError, HostErrorKind};
 use crate::services::models::FinishReason;
@@ -195,7 +198,7 @@ impl ModelEndpoint {
     pub(super) async fn error_response_failure(
         &self,
         response: &mut Response,
-        transfer: TransferMode,
+        encoded: &EncodedRequest,
         question: Option<Question<'_>>,
     ) -> AttemptFailure {
         let status = response.status();
@@ -208,7 +211,7 @@ impl ModelEndpoint {
         let answer = json::parse_untrusted(&body).unwrap_or_else(|_| body.clone().into());
         let stated = retry::stated_in(&answer);
         let is_quota = retry::is_quota_error(stated) || status == StatusCode::PAYMENT_REQUIRED;
-        let retry = retry_of_response(status, &headers, stated, transfer);
+        let retry = retry_of_response(status, &headers, stated, encoded);
         let excerpt = self.redactor().excerpt(&body);
         let hint = if is_quota {
             QUOTA_HINT.to_owned()
@@ -280,15 +283,18 @@ fn retry_of_response(
     status: StatusCode,
     headers: &HeaderMap,
     error: &Value,
-    transfer: TransferMode,
+    encoded: &EncodedRequest,
 ) -> RetryDecision {
     let is_refusal = retry::is_quota_error(error) || retry::is_too_long(status, error);
-    let may_refuse = transfer == TransferMode::Streamed && retry::may_refuse_streaming(status);
-    if may_refuse && !is_refusal {
-        RetryDecision::Unstreamed
-    } else {
-        retry::after_response(status, headers, error)
+    if !is_refusal && retry::may_refuse_field(status) {
+        if let Some(field) = optional_field::refused_field(&encoded.optional, error) {
+            return RetryDecision::Without(field);
+        }
+        if encoded.transfer == TransferMode::Streamed && retry::may_refuse_streaming(status) {
+            return RetryDecision::Unstreamed;
+        }
     }
+    retry::after_response(status, headers, error)
 }
 
 /// Returns whether an endpoint rejects tools because the request has no effort: it names the

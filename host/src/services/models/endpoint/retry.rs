@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::ModelEndpoint;
 use super::failure::{AttemptFailure, Outlook, RequestFailure};
+use super::optional_field::OptionalField;
 use super::stated_delay::stated_delay;
 use crate::services::client::{backoff_delay, requested_delay};
 use crate::services::models::charge::CallAccount;
@@ -27,13 +28,15 @@ pub(super) enum RetryDecision {
     After(Duration),
     /// Immediately, for an unstreamed reply, because the endpoint may not support streaming.
     Unstreamed,
+    /// Immediately, without a field that the endpoint refuses.
+    Without(OptionalField),
 }
 
 impl RetryDecision {
     /// Returns the delay after `retries` retries, where `first` is the first delay.
     pub(super) fn delay(self, first: Duration, retries: u32) -> Option<Duration> {
         match self {
-            Self::Never | Self::Unstreamed => None,
+            Self::Never | Self::Unstreamed | Self::Without(_) => None,
             Self::Backoff => Some(backoff_delay(first, retries)),
             Self::After(wait) => Some(wait),
         }
@@ -223,6 +226,12 @@ fn is_temporary(status: StatusCode) -> bool {
         StatusCode::TOO_MANY_REQUESTS,
     ];
     passing.contains(&status) || status.is_server_error()
+}
+
+/// Returns whether a response with this status may be about a field of the request that its error
+/// names.
+pub(super) fn may_refuse_field(status: StatusCode) -> bool {
+    may_refuse_streaming(status) || status == StatusCode::INTERNAL_SERVER_ERROR
 }
 
 /// Returns whether a response with this status may be about streaming. The request was not

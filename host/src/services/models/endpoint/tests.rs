@@ -5,6 +5,7 @@ mod conformance;
 mod embedding;
 mod hints;
 mod key;
+mod optional_field;
 pub mod server;
 mod streaming;
 mod wire;

@@ -6,11 +6,13 @@
 
 mod builder;
 mod request;
+mod thinking;
 
 use reqwest::Url;
 use serde_json::Value;
 use strata_core::record::conversation::AssistantPart;
 
+pub(super) use self::thinking::allows_forced_choice;
 use super::assembler::ReplyBuilder;
 use super::reply::{ParsedReply, ReplyProblem, SentToolCall, items_of, name_of, text_of};
 use super::{
@@ -42,6 +44,10 @@ impl ModelProtocol for CreateMessage {
 
     fn body(&self, outbound: &Outbound<'_>) -> Result<RequestBody, HostError> {
         request::body(outbound)
+    }
+
+    fn check_body(&self, body: &RequestBody) -> Result<(), HostError> {
+        thinking::check_body(body)
     }
 
     fn builder(&self) -> Box<dyn ReplyBuilder> {

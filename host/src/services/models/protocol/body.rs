@@ -39,6 +39,20 @@ impl RequestBody {
         self.conversation = (name, json);
     }
 
+    /// Removes a field.
+    pub(in super::super) fn remove(&mut self, name: &str) {
+        self.fields.retain(|(field, _)| field != name);
+    }
+
+    /// Returns the value of a field, or `null` if there is none.
+    pub(super) fn value(&self, name: &str) -> Value {
+        let field = self.fields.iter().find(|(field, _)| field == name);
+        // The text was written here, so it is JSON.
+        field.map_or(Value::Null, |(_, text)| {
+            serde_json::from_str(text).unwrap_or_default()
+        })
+    }
+
     /// Merges the operator's options into the fields, and removes the fields in `without`. Objects
     /// are merged, other values are replaced.
     pub(in super::super) fn customize(&mut self, options: &Map<String, Value>, without: &[String]) {

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use serde_json::{Value, json};
 use strata_core::record::conversation::{Media, Part, ToolChoice};
 
+use super::thinking;
 use crate::gateway::HostError;
 use crate::services::models::media::{self, MediaContent};
 use crate::services::models::protocol::conversation::{
@@ -57,10 +58,7 @@ pub(super) fn body(outbound: &Outbound<'_>) -> Result<RequestBody, HostError> {
     let request = outbound.request;
     let mut body = RequestBody::default();
     body.field("model", outbound.model);
-    body.field(
-        "max_tokens",
-        &outbound.max_tokens().unwrap_or(DEFAULT_MAX_TOKENS),
-    );
+    body.field("max_tokens", &max_tokens(outbound));
     body.optional("temperature", request.temperature.as_ref());
     if !request.stop.is_empty() {
         body.field("stop_sequences", &request.stop);
@@ -82,6 +80,13 @@ pub(super) fn body(outbound: &Outbound<'_>) -> Result<RequestBody, HostError> {
     }
     body.conversation("messages", write_messages(outbound, &messages)?);
     Ok(body)
+}
+
+/// Returns the maximum number of output tokens. What is reserved for thinking is a part of it.
+fn max_tokens(outbound: &Outbound<'_>) -> u32 {
+    let thinking = thinking::budget(&outbound.settings.options).unwrap_or_default();
+    let default = DEFAULT_MAX_TOKENS.saturating_add(thinking);
+    outbound.max_tokens().unwrap_or(default)
 }
 
 fn write_output_config(outbound: &Outbound<'_>, schema: &ReplySchema, body: &mut RequestBody) {
