@@ -268,7 +268,7 @@ async fn a_reply_that_does_not_match_its_schema_is_requested_again_within_the_re
         &[other],
         1,
         2,
-        Err(r#"the reply does not match the schema: "a" is a required property: `{"b":1}` (after 1 retry)"#),
+        Err(r#"the reply does not match the schema: "a" is a required property, by `/required` of the schema: `{"b":1}` (after 1 retry)"#),
     )
     .await;
     check(&[text], 0, 1, Err("the reply is not a JSON document")).await;
