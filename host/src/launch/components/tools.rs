@@ -27,7 +27,7 @@ pub(super) fn describe_tools(
     report: &mut dyn FnMut(Notice<'_>),
 ) -> Result<BTreeMap<RoleId, Arc<ToolRole>>, Diagnostics> {
     let mut roles = BTreeMap::new();
-    let mut problems: Option<Diagnostics> = None;
+    let mut problems = Vec::new();
     for (id, role) in &definition.tool_roles {
         let mut role = role.clone();
         let tools = definition.team.role(*id).tool_loop();
@@ -46,32 +46,29 @@ pub(super) fn describe_tools(
             if tool.description.is_none() {
                 tool.description = Some(info.manifest.description.clone());
             }
-            if let (None, Some(text)) = (&tool.input_schema, &info.manifest.input_schema) {
-                let name = definition.team.slot_name(slot);
-                match compile(text, definition.plugins.get(&slot)) {
-                    Ok(schema) => {
-                        if let Err(why) = arguments_schema(schema.ordered()) {
-                            let message = format!(
-                                "`{name}` cannot be a tool: the component's schema for its arguments is not one: {why}; give \
-                                 the action an `input_schema`"
-                            );
-                            let problem = definition.component_problem(slot, message);
-                            problems = Some(match problems.take() {
-                                Some(problems) => problems.and(problem),
-                                None => problem,
-                            });
-                        }
-                        tool.input_schema = Some(schema);
+            let (None, Some(text)) = (&tool.input_schema, &info.manifest.input_schema) else {
+                continue;
+            };
+            let name = definition.team.slot_name(slot);
+            match compile(text, definition.plugins.get(&slot)) {
+                Ok(schema) => {
+                    if let Err(why) = arguments_schema(schema.ordered()) {
+                        let message = format!(
+                            "`{name}` cannot be a tool: the component's schema for its arguments cannot be used: {why}; give \
+                             the action an `input_schema`"
+                        );
+                        problems.push(definition.component_problem(slot, message));
                     }
-                    Err(why) => report(Notice::Warning(&format!(
-                        "the arguments of `{name}` are not checked: the component's schema for them is none: {why}"
-                    ))),
+                    tool.input_schema = Some(schema);
                 }
+                Err(why) => report(Notice::Warning(&format!(
+                    "the arguments of `{name}` are not checked: the component's schema for them is none: {why}"
+                ))),
             }
         }
         roles.insert(*id, Arc::new(role));
     }
-    match problems {
+    match problems.into_iter().reduce(Diagnostics::and) {
         Some(problems) => Err(problems),
         None => Ok(roles),
     }

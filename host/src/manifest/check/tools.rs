@@ -375,18 +375,38 @@ mod tests {
     use super::*;
     use crate::manifest::Definition;
 
+    /// Returns the settings of a role with these actions.
+    fn role_with(actions: &str) -> ToolRole {
+        let text = format!(
+            "schema = \"strata.team/1\"\n[team]\nname = \"team\"\n\
+             [llm]\nprovider = \"openai\"\nmodel = \"m\"\nbase_url = \"http://127.0.0.1:1/v1\"\n\
+             [[role]]\nname = \"A\"\nwatch = [\"UserRequirement\"]\nreact = \"tools\"\n\
+             {actions}"
+        );
+        let parsed = Definition::parse_without_files(&text, "team.toml", Path::new("/teams"));
+        let mut definition = parsed.unwrap_or_else(|error| panic!("{error}"));
+        let role = definition.tool_roles.remove(&RoleId(0));
+        role.expect("a role that works with tools")
+    }
+
+    #[test]
+    fn names_that_models_could_not_tell_apart_are_told_apart() {
+        let role = role_with(
+            "[[role.action]]\nname = \"look up\"\ncomponent = \"a.wasm\"\n\
+             [[role.action]]\nname = \"look_up\"\ncomponent = \"a.wasm\"\n\
+             [[role.action]]\nname = \"other one\"\ncomponent = \"a.wasm\"\n",
+        );
+        let names: Vec<&str> = role.tools.iter().map(|tool| &*tool.model_name).collect();
+        assert!(names[0].starts_with("look_up_"), "{names:?}");
+        assert_eq!(names[1..], ["look_up", "other_one"]);
+    }
+
     #[test]
     fn an_action_that_runs_an_argument_asks_for_it() {
         let check = |script: &str, expected: Option<Value>| {
-            let text = format!(
-                "schema = \"strata.team/1\"\n[team]\nname = \"team\"\n\
-                 [llm]\nprovider = \"openai\"\nmodel = \"m\"\nbase_url = \"http://127.0.0.1:1/v1\"\n\
-                 [[role]]\nname = \"A\"\nwatch = [\"UserRequirement\"]\nreact = \"tools\"\n\
-                 [[role.action]]\nname = \"run\"\nscript = \"{script}\"\n"
-            );
-            let parsed = Definition::parse_without_files(&text, "team.toml", Path::new("/teams"));
-            let definition = parsed.unwrap_or_else(|error| panic!("{error}"));
-            let schema = &definition.tool_roles[&RoleId(0)].tools[0].input_schema;
+            let action = format!("[[role.action]]\nname = \"run\"\nscript = \"{script}\"\n");
+            let role = role_with(&action);
+            let schema = &role.tools[0].input_schema;
             let document = schema.as_ref().map(CompiledSchema::document);
             assert_eq!(document, expected.as_ref(), "{script}");
         };

@@ -119,9 +119,9 @@ pub(super) fn sent_conversation<'a>(
                 writer.push_reply(parts, results);
             }
             ModelMessage::ToolResults(results) => {
-                results
-                    .iter()
-                    .for_each(|result| writer.push_stray_result(result));
+                for result in results {
+                    writer.push_stray_result(result);
+                }
             }
         }
     }
@@ -201,9 +201,11 @@ impl<'a> Writer<'a, '_> {
         }
     }
 
+    /// Returns the parts of a reply as they are sent.
     fn reply_parts(&mut self, parts: &'a [AssistantPart]) -> Vec<SentPart<'a>> {
         let mut sent = Vec::new();
-        let mut reasoning_after = 0;
+        // How many parts there are without reasoning at the end.
+        let mut complete = 0;
         let mut following = parts.iter().peekable();
         while let Some(part) = following.next() {
             match part {
@@ -235,9 +237,9 @@ impl<'a> Writer<'a, '_> {
                     }
                 }
             }
-            reasoning_after = sent.len();
+            complete = sent.len();
         }
-        sent.truncate(reasoning_after);
+        sent.truncate(complete);
         if sent.is_empty() {
             sent.push(SentPart::Text(EMPTY.into()));
         }

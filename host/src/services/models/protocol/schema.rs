@@ -6,7 +6,9 @@
 //! properties is kept, because models write them in this order.
 
 use std::collections::BTreeSet;
+use std::collections::hash_map::RandomState;
 
+use indexmap::IndexMap;
 use serde_json::Value;
 
 use crate::ordered_json::{Fields, OrderedJson};
@@ -80,9 +82,13 @@ const DEFINING_KEYWORDS: [&str; 7] = [
     "properties",
     "type",
 ];
-/// The maximum number of schemas that are visited for the top of one. References and alternatives may
-/// lead to the same schema again and again. Those beyond are taken to allow everything.
-const MAX_VISITS: usize = 1000;
+/// The maximum number of schemas and properties that are visited for the top of one. References and
+/// alternatives may lead to the same schema again and again. Those beyond are taken to allow
+/// everything.
+const MAX_VISITS: usize = 10_000;
+/// The maximum depth to which schemas are followed, including references. A document may be nested
+/// to half of it.
+const MAX_DEPTH: usize = 200;
 
 /// Why a schema cannot be that of arguments: it allows no object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -100,8 +106,11 @@ pub(crate) fn arguments_schema(schema: &OrderedJson) -> Result<OrderedJson, NotA
     let is_whole = !fields
         .keys()
         .any(|keyword| NOT_AT_TOP.contains(&keyword.as_str()));
-    fields.shift_remove("type");
-    fields.shift_insert(0, "type".to_owned(), text("object"));
+    if let Some(types) = fields.get_mut("type") {
+        *types = text("object");
+    } else {
+        fields.shift_insert(0, "type".to_owned(), text("object"));
+    }
     if is_whole {
         fields
             .entry("properties".to_owned())
@@ -117,9 +126,11 @@ pub(crate) fn arguments_schema(schema: &OrderedJson) -> Result<OrderedJson, NotA
     let own = own.map(|own| format!("{own}\n\n")).unwrap_or_default();
     let words = format!("{own}The arguments follow this JSON Schema: {schema}");
     fields.insert("description".to_owned(), text(&words));
+    let properties = shape.properties.iter();
+    let properties = properties.map(|(name, schemas)| ((*name).to_owned(), one_of(schemas)));
     fields.insert(
         "properties".to_owned(),
-        OrderedJson::Object(shape.properties),
+        OrderedJson::Object(properties.collect()),
     );
     if !shape.required.is_empty() {
         let required = shape.required.iter().map(|name| text(name)).collect();
@@ -129,57 +140,43 @@ pub(crate) fn arguments_schema(schema: &OrderedJson) -> Result<OrderedJson, NotA
 }
 
 /// The properties that an object may have according to a schema, and those that it must have.
-#[derive(Clone, Default)]
-struct Shape {
-    properties: Fields,
-    required: Vec<String>,
+#[derive(Default)]
+struct Shape<'a> {
+    /// The schemas by the names of the properties. A property has to match one of them.
+    properties: IndexMap<&'a str, Vec<&'a OrderedJson>, RandomState>,
+    required: BTreeSet<&'a str>,
 }
 
-impl Shape {
+impl<'a> Shape<'a> {
     /// Adds what another schema requires as well.
     fn add(&mut self, other: Self) {
-        for (name, schema) in other.properties {
-            self.properties.entry(name).or_insert(schema);
+        for (name, schemas) in other.properties {
+            self.properties.entry(name).or_insert(schemas);
         }
-        for name in other.required {
-            if !self.required.contains(&name) {
-                self.required.push(name);
-            }
-        }
+        self.required.extend(other.required);
     }
 
-    /// Returns the shape of objects that have one of these shapes.
-    fn one_of(shapes: Vec<Self>) -> Option<Self> {
-        let mut shapes = shapes.into_iter();
-        let mut all = shapes.next()?;
-        for shape in shapes {
-            all.required.retain(|name| shape.required.contains(name));
-            for (name, schema) in shape.properties {
-                match all.properties.get_mut(&name) {
-                    Some(known) => *known = either(known, schema),
-                    None => {
-                        all.properties.insert(name, schema);
-                    }
+    /// Allows objects that have another shape, too.
+    fn or(mut self, other: Self) -> Self {
+        self.required.retain(|name| other.required.contains(name));
+        for (name, schemas) in other.properties {
+            let known = self.properties.entry(name).or_default();
+            for schema in schemas {
+                if !known.contains(&schema) {
+                    known.push(schema);
                 }
             }
         }
-        Some(all)
+        self
     }
 }
 
-/// Returns a schema that allows what one of two allows.
-fn either(first: &OrderedJson, second: OrderedJson) -> OrderedJson {
-    if *first == second {
-        return second;
+/// Returns a schema that allows what one of these allows.
+fn one_of(schemas: &[&OrderedJson]) -> OrderedJson {
+    if let [schema] = schemas {
+        return (*schema).clone();
     }
-    let mut alternatives = match first.as_object() {
-        Some(fields) if fields.len() == 1 => fields.get("anyOf").and_then(OrderedJson::as_list),
-        _ => None,
-    }
-    .map_or_else(|| vec![first.clone()], <[OrderedJson]>::to_vec);
-    if !alternatives.contains(&second) {
-        alternatives.push(second);
-    }
+    let alternatives = schemas.iter().map(|schema| (*schema).clone()).collect();
     let mut fields = Fields::default();
     fields.insert("anyOf".to_owned(), OrderedJson::List(alternatives));
     OrderedJson::Object(fields)
@@ -188,44 +185,45 @@ fn either(first: &OrderedJson, second: OrderedJson) -> OrderedJson {
 /// Finds shapes in a document.
 struct Shapes<'a> {
     root: &'a OrderedJson,
+    /// How many schemas and properties were visited.
     visits: usize,
 }
 
 impl<'a> Shapes<'a> {
-    fn of_root(root: &'a OrderedJson) -> Option<Shape> {
-        Shapes { root, visits: 0 }.of(root)
+    fn of_root(root: &'a OrderedJson) -> Option<Shape<'a>> {
+        Shapes { root, visits: 0 }.of(root, 0)
     }
 
     /// Returns the shape of the objects that a schema allows. Returns `None` if it allows none.
-    fn of(&mut self, schema: &OrderedJson) -> Option<Shape> {
-        self.visits += 1;
+    fn of(&mut self, schema: &'a OrderedJson, depth: usize) -> Option<Shape<'a>> {
         let Some(fields) = schema.as_object() else {
             return (!schema.is_bool(false)).then(Shape::default);
         };
         if !allows_objects(fields) {
             return None;
         }
-        let mut shape = Shape {
-            properties: fields
-                .get("properties")
-                .and_then(OrderedJson::as_object)
-                .cloned()
-                .unwrap_or_default(),
-            required: names(fields.get("required")).map(str::to_owned).collect(),
-        };
-        if self.visits > MAX_VISITS {
-            return Some(shape);
+        let properties = fields.get("properties").and_then(OrderedJson::as_object);
+        self.visits += 1 + properties.map_or(0, IndexMap::len);
+        if self.visits > MAX_VISITS || depth > MAX_DEPTH {
+            return Some(Shape::default());
         }
+        let properties = properties.into_iter().flatten();
+        let mut shape = Shape {
+            properties: properties
+                .map(|(name, schema)| (name.as_str(), vec![schema]))
+                .collect(),
+            required: names(fields.get("required")).collect(),
+        };
         if let Some(target) = fields.get("$ref").and_then(|to| resolve(to, self.root)) {
-            shape.add(self.of(target)?);
+            shape.add(self.of(target, depth + 1)?);
         }
         for part in items(fields.get("allOf")) {
-            shape.add(self.of(part)?);
+            shape.add(self.of(part, depth + 1)?);
         }
         for keyword in ["anyOf", "oneOf"] {
             if let Some(parts) = fields.get(keyword).and_then(OrderedJson::as_list) {
-                let shapes = parts.iter().filter_map(|part| self.of(part)).collect();
-                shape.add(Shape::one_of(shapes)?);
+                let shapes = parts.iter().filter_map(|part| self.of(part, depth + 1));
+                shape.add(shapes.reduce(Shape::or)?);
             }
         }
         Some(shape)
@@ -355,7 +353,7 @@ pub(super) fn basic_schema(schema: &OrderedJson) -> Option<OrderedJson> {
         open: BTreeSet::new(),
         closed: BTreeSet::new(),
     }
-    .end(&basic);
+    .end(&basic, 0);
     is_finite.then_some(basic)
 }
 
@@ -433,29 +431,32 @@ struct References<'a> {
 impl<'a> References<'a> {
     /// Returns whether all references in a value lead to schemas of the document, and none to a
     /// schema that contains it.
-    fn end(&mut self, value: &'a OrderedJson) -> bool {
+    fn end(&mut self, value: &'a OrderedJson, depth: usize) -> bool {
+        if depth > MAX_DEPTH {
+            return false;
+        }
         match value {
             OrderedJson::Scalar(_) => true,
-            OrderedJson::List(items) => items.iter().all(|item| self.end(item)),
+            OrderedJson::List(items) => items.iter().all(|item| self.end(item, depth + 1)),
             OrderedJson::Object(fields) => {
                 fields
                     .iter()
                     .all(|(name, value)| match (name.as_str(), value.as_str()) {
-                        ("$ref", Some(reference)) => self.ends(value, reference),
-                        _ => self.end(value),
+                        ("$ref", Some(reference)) => self.ends(value, reference, depth),
+                        _ => self.end(value, depth + 1),
                     })
             }
         }
     }
 
-    fn ends(&mut self, value: &'a OrderedJson, reference: &'a str) -> bool {
+    fn ends(&mut self, value: &'a OrderedJson, reference: &'a str, depth: usize) -> bool {
         if self.closed.contains(reference) {
             return true;
         }
         let Some(target) = resolve(value, self.root) else {
             return false;
         };
-        if !self.open.insert(reference) || !self.end(target) {
+        if !self.open.insert(reference) || !self.end(target, depth + 1) {
             return false;
         }
         self.open.remove(reference);

@@ -121,7 +121,7 @@ fn everything_that_is_asked_is_sent() {
         ],
         "tools": [{
             "type": "function",
-            "function": { "name": "add", "description": "adds", "parameters": { "type": "object" } },
+            "function": { "name": "add", "description": "adds", "parameters": { "type": "object", "properties": {} } },
         }],
         "tool_choice": "required",
         "response_format": {

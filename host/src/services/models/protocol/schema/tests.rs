@@ -58,7 +58,7 @@ fn arguments_are_described_as_an_object_in_the_order_of_the_author() {
     check(r#"{"type": ["null", "object"]}"#, any);
     check(
         r#"{"properties": {"b": {"type": "string"}, "a": true}, "type": "object"}"#,
-        r#"{"type":"object","properties":{"b":{"type":"string"},"a":{}}}"#,
+        r#"{"properties":{"b":{"type":"string"},"a":{}},"type":"object"}"#,
     );
     check(
         r#"{"type": "object", "properties": {"a": {"type": "array"}, "b": {"type": ["array", "null"], "items": true},
