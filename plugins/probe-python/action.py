@@ -62,7 +62,7 @@ class Results:
         self.output = Output(self.replace_placeholders(step["say"]), step.get("data"), step.get("to", []), route)
 
     def emit(self, step: dict[str, Any]) -> None:
-        environment.emit(step["emit"], data=step.get("data"), to=step.get("to", []), cause_by=step.get("cause"))
+        environment.emit(step["emit"], data=step.get("data"), to=step.get("to"), cause_by=step.get("cause"))
 
     def set(self, step: dict[str, Any]) -> None:
         scope(step)[step["set"]] = step["value"]

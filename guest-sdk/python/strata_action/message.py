@@ -107,6 +107,12 @@ class _Unnamed(list[str]):
     """The recipients of an output that names none. Names can be added."""
 
 
+def _named(to: Any, where: str) -> list[str]:
+    """Check recipients. Whether they are those of an output that names none stays known."""
+    named = _validate.strings(to, where)
+    return _Unnamed(named) if isinstance(to, _Unnamed) else named
+
+
 def recipients(to: Any) -> Any:
     """Return recipients as the host knows them, for which an empty list means that none are named."""
     if to is None:
@@ -132,6 +138,6 @@ class Output(Generic[T]):
 
     def __post_init__(self) -> None:
         _validate.check_fields(
-            self, content=_validate.string, to=_validate.strings, route=_validate.route,
+            self, content=_validate.string, to=_named, route=_validate.route,
             parts=_validate.media_list,
         )

@@ -16,6 +16,7 @@ from strata_action import (
     action, clock, env, environment, exports, files, http, human, llm, log, memory, planner, random, secrets, state,
     thinker, typed,
 )
+from strata_action.message import recipients
 from strata_action.testing import Emission, Host
 
 
@@ -209,6 +210,11 @@ class Functions(unittest.TestCase):
                                    ({"zeta": "1"}, "arguments.zeta: expected integer")]:
             with self.assertRaisesRegex(Failure, message):
                 Host().run(add, arguments=arguments)
+
+    def test_an_output_that_names_no_recipients_differs_from_one_for_nobody(self):
+        for output, expected in [(Output("x"), []), (Output("x", to=[]), ["<nobody>"]), (Output("x", to=["A"]), ["A"])]:
+            output.__post_init__()
+            self.assertEqual(recipients(output.to), expected)
 
     def test_what_an_action_may_return(self):
         cases = [
