@@ -46,7 +46,8 @@ fn check_faults(file: &str, cases: &[(&str, &str)]) {
     for (text, expected) in cases {
         place.write(file, text);
         let ended = run_again(&place);
-        assert_eq!(ended.status.code(), Some(3), "{text}");
+        // Syntax errors are found before the run.
+        assert!(matches!(ended.status.code(), Some(2 | 3)), "{text}");
         let errors = String::from_utf8_lossy(&ended.stderr);
         assert!(errors.contains(expected), "{text}\n{errors}");
     }
@@ -74,7 +75,7 @@ fn a_program_in_python_has_the_result_that_it_prints() {
                 "from datetime import date, datetime\nfrom decimal import Decimal\n\
                  day = datetime.strptime('5 March 2024', '%d %B %Y').date()\n\
                  return {'day': day, 'price': Decimal('1.10'), 'n': 2 ** 70, 'm': 2 ** 60}",
-                "{\"day\":\"2024-03-05\",\"m\":1152921504606846976,\"n\":\"1180591620717411303424\",\"price\":\"1.10\"}",
+                "{\"day\":\"2024-03-05\",\"price\":\"1.10\",\"n\":\"1180591620717411303424\",\"m\":1152921504606846976}",
             ),
             ("2 ** 70", "1180591620717411303424"),
         ],
@@ -169,7 +170,7 @@ fn a_program_in_javascript_has_the_result_that_it_prints() {
             ("const n = 2n ** 70n;\nn", "1180591620717411303424"),
             (
                 "return { n: 2n ** 70n, m: 5n, day: new Date(0) };",
-                "{\"day\":\"1970-01-01T00:00:00.000Z\",\"m\":5,\"n\":\"1180591620717411303424\"}",
+                "{\"n\":\"1180591620717411303424\",\"m\":5,\"day\":\"1970-01-01T00:00:00.000Z\"}",
             ),
             (deep, "3000"),
         ],
@@ -201,7 +202,7 @@ fn a_script_in_typescript_runs_without_its_types() {
                 "type A = number;\ninterface B {\n  a: A;\n}\nlet c: B;\nthrow new Error(\"here\");",
                 "at work.ts:6:",
             ),
-            ("const a: number =\n  ;", "SyntaxError: "),
+            ("const a: number =\n  ;", "work.ts:2:3: SyntaxError: "),
         ],
     );
 }
@@ -245,7 +246,7 @@ fn a_program_in_javascript_is_told_what_to_use_instead() {
             ),
             (
                 "async function main() {\n  throw new Error(\"late\");\n}\nmain();",
-                "at main (work.js:2:",
+                "at work.js:2:13",
             ),
         ],
     );

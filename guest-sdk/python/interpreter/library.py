@@ -1,21 +1,18 @@
 """Preparation of the standard library for scripts.
 
 Modules that scripts often use are loaded when the component is built, and the others are stored in it
-(`strata_action._library`). `asyncio` is changed to run coroutines and timers without threads and sockets, `zoneinfo` to
+(`strata_library`). `asyncio` is changed to run coroutines and timers without threads and sockets, `zoneinfo` to
 report that there is no time zone database, and what needs threads, sockets, other programs or a terminal to say what to
 use instead.
 """
 
 # ruff: noqa: F401
-import abc, argparse, array, ast, base64, binascii, bisect, calendar, cmath, codecs, collections.abc, colorsys
-import configparser, contextlib, contextvars, copy, csv, dataclasses, datetime, decimal, difflib, enum, errno, fnmatch
-import fractions, functools, gc, glob, gzip, hashlib, heapq, hmac, html.entities, html.parser, inspect, io, itertools
-import json, keyword, locale, logging, math, mimetypes, numbers, operator, os.path, pathlib, pickle, platform, pprint
-import queue, random, re, reprlib, sched, secrets, shlex, shutil, statistics, stat, string, struct, sys, tempfile
-import textwrap, time, timeit, tokenize, tomllib, traceback, types, typing, unicodedata, urllib.parse, uuid, warnings
-import weakref, xml.etree.ElementTree, xml.sax.saxutils, zipfile, zlib, zoneinfo
-import doctest, unittest
-import graphlib
+import abc, argparse, ast, base64, binascii, bisect, calendar, cmath, codecs, collections.abc, contextlib, contextvars
+import copy, csv, dataclasses, datetime, decimal, difflib, enum, errno, fnmatch, fractions, functools, gc, glob, hashlib
+import heapq, hmac, html.entities, inspect, io, itertools, json, keyword, locale, logging, math, numbers, operator, os.path
+import pathlib, pickle, pprint, random, re, reprlib, secrets, shlex, shutil, statistics, stat, string, struct, sys
+import tempfile, textwrap, time, tokenize, traceback, types, typing, unicodedata, urllib.parse, uuid, warnings, weakref
+import xml.etree.ElementTree, zlib, zoneinfo
 import asyncio, asyncio.base_events, asyncio.events
 import _thread, builtins, os, threading
 import _strptime
@@ -24,7 +21,8 @@ from collections.abc import Iterator
 from types import ModuleType
 from typing import Any, NoReturn
 
-from strata_action import _library, faults
+import strata_library
+from strata_action import faults
 
 faults.hide(__file__)
 faults.hide(os.path.dirname(asyncio.__file__))
@@ -125,7 +123,7 @@ def _adapt_subprocess(subprocess: ModuleType) -> None:
     subprocess.Popen.__del__ = lambda self: None
 
 
-_library.adapt.update({
+strata_library.adapt.update({
     "socket": _adapt_socket, "subprocess": _adapt_subprocess, "urllib.request": _adapt_urllib,
 })
 asyncio.events._set_event_loop_policy(_Policy())
@@ -134,6 +132,5 @@ builtins.input = _refuse(EOFError, _INPUT)
 os.pipe = os.popen = os.system = _refuse(OSError, _PROGRAMS)
 _thread.start_new_thread = _thread.start_joinable_thread = _refuse(RuntimeError, _THREADS)
 threading._start_joinable_thread = _thread.start_joinable_thread
-for loaded in _library.adapt.keys() & sys.modules.keys():
-    _library.adapt[loaded](sys.modules[loaded])
-_library.keep(compiled=True)
+for loaded in strata_library.adapt.keys() & sys.modules.keys():
+    strata_library.adapt[loaded](sys.modules[loaded])

@@ -24,7 +24,7 @@ def compiled(name: str, text: str) -> CodeType:
 
     Raises SyntaxError if it cannot be compiled.
     """
-    tree = _replace_returns(ast.parse(text, name))
+    tree = _ReturnTransformer().visit(ast.parse(text, name))
     if tree.body and isinstance(last := tree.body[-1], ast.Expr) and not isinstance(last.value, ast.Constant):
         kept = ast.Assign([ast.Name(VALUE, ast.Store())], last.value)
         tree.body[-1] = ast.copy_location(kept, last)
@@ -44,13 +44,8 @@ def _is_constant(node: ast.stmt) -> bool:
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
 
 
-def _replace_returns(tree: ast.Module) -> ast.Module:
-    """Return the syntax tree of a script in which each top-level `return` raises an exception."""
-    return _ReturnTransformer().visit(tree)
-
-
 class _ReturnTransformer(ast.NodeTransformer):
-    """Replaces the `return` statements outside of functions."""
+    """Replaces the `return` statements outside of functions by exceptions."""
 
     def visit_Return(self, node: ast.Return) -> ast.AST:
         raised = ast.Call(ast.Name(RETURN, ast.Load()), [node.value or ast.Constant(None)], [])

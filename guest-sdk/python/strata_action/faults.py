@@ -43,7 +43,7 @@ def prepare(author: ModuleType) -> None:
 def is_authors(module: ModuleType) -> bool:
     """Return whether a module belongs to neither the standard library nor the SDK, and is not generated."""
     path = getattr(module, "__file__", None) or ""
-    if module.__name__.startswith(("wit_world", "componentize_py", "strata_snapshot")):
+    if module.__name__.startswith(("wit_world", "componentize_py", "strata_library", "strata_snapshot")):
         return False
     here, library = os.path.dirname(__file__), os.path.dirname(os.path.dirname(json.__file__))
     return path.endswith(".py") and not path.startswith((here, library))

@@ -1,8 +1,8 @@
 """The exports of a component, which connect the author's module with the host. Not part of the public API.
 
-This module is imported when the component is built. Modules that are loaded then are part of the component. Of those
-that are not, only modules of the standard library can be loaded later (`_library`), because there is no file system to
-load others from.
+This module is imported when the component is built. Modules that are loaded then are part of the component. Of the
+others, only modules of the standard library can be loaded later (`strata_library`), because there is no file system to
+load them from.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from componentize_py_types import Err
 from wit_world.exports import handler
 from wit_world.imports import types as wit
 
-from . import _host, _library, exports, faults, log, typed
+from . import _host, exports, faults, log, typed
 from ._validate import well_formed
 from ._wasm_host import Host, message, part_to_wit, task
 from .context import Candidate, Context, Situation
@@ -54,7 +54,6 @@ def bind(name: str, version: str, description: str, author: ModuleType) -> list[
             raise Failure(f"no function is marked with `@{part}`: remove `{part}` from `[tool.strata] exports` of "
                           "pyproject.toml")
     _load_all()
-    _library.keep()
     _evaluate_types()
     _replace_makedirs()
     faults.prepare(author)

@@ -85,24 +85,20 @@ fn build_source(
             .arg(INTERPRETER_WIT.unpack()?)
             .args(["--world", INTERPRETER_WORLD]),
     };
-    componentize(
-        command,
-        dir,
-        &project,
-        &environment,
-        &output.temporary_path(),
-    )?;
+    let entry = project.entry_source(kind);
+    componentize(command, dir, &entry, &environment, &output.temporary_path())?;
     Ok(Built {
         component: output.install(&fingerprint, &[])?,
         fresh: false,
     })
 }
 
-/// Runs componentize-py, which has been told the world of the component.
+/// Runs componentize-py, which has been told the world of the component, for an entry module with
+/// this source.
 fn componentize(
     mut command: Command,
     dir: &Path,
-    project: &PythonProject,
+    entry_source: &str,
     environment: &PythonEnvironment,
     to: &Path,
 ) -> Result<(), BuildError> {
@@ -111,7 +107,7 @@ fn componentize(
         source: user::temporary_dir_error(&error),
     })?;
     let path = entry.path().join(ENTRY_MODULE).with_extension("py");
-    with_path(&path, fs::write(&path, project.entry_source()))?;
+    with_path(&path, fs::write(&path, entry_source))?;
     let sdk = PYTHON.unpack()?;
 
     command.current_dir(entry.path()).arg("componentize");

@@ -1,5 +1,6 @@
 //! Reads the `pyproject.toml` of a Python action, which is optional.
 
+use crate::build::sources::SourceKind;
 use crate::build::{BuildError, with_path};
 use crate::open;
 use serde::Deserialize;
@@ -151,7 +152,7 @@ impl PythonProject {
     }
 
     /// Returns the source of the entry module.
-    pub fn entry_source(&self) -> String {
+    pub fn entry_source(&self, kind: SourceKind) -> String {
         let Self {
             name,
             version,
@@ -162,10 +163,16 @@ impl PythonProject {
         // A JSON string is also a valid Python literal.
         let [name, version, description] = [name, version, description]
             .map(|text| serde_json::Value::from(text.as_str()).to_string());
+        // Scripts import modules in each call.
+        let compiled = match kind {
+            SourceKind::Action => "False",
+            SourceKind::Interpreter => "True",
+        };
         // The objects of the SDK and of the author's module are created next to each other, because
         // calls use them together.
         format!(
-            "import strata_snapshot\n\
+            "import strata_library, strata_snapshot\n\
+             strata_library.keep(compiled={compiled})\n\
              strata_snapshot.fill_gaps()\n\
              from strata_action import wasm\n\
              import {module} as author\n\
@@ -232,7 +239,8 @@ mod tests {
             ("greet", "action")
         );
         assert_eq!(project.requirements, Requirements::Listed(Vec::new()));
-        assert!(project.entry_source().contains("import action as author\n"));
+        let entry = project.entry_source(SourceKind::Action);
+        assert!(entry.contains("import action as author\n") && entry.contains("compiled=False"));
     }
 
     #[test]
@@ -249,7 +257,7 @@ mod tests {
             project.requirements,
             Requirements::Listed(vec!["slugify==1".into()])
         );
-        let entry = project.entry_source();
+        let entry = project.entry_source(SourceKind::Interpreter);
         assert!(
             entry.contains("import a.b as author") && entry.contains(r#""says \"hi\"""#),
             "{entry}"
