@@ -30,7 +30,7 @@ pub use capability::files::{
 };
 pub use component::{
     ComponentBytes, ComponentInfo, ComponentManifest, Exports, InterpreterComponent, LoadError,
-    ModuleFile, ScriptFile, ScriptModules, ScriptSource, WasmSandbox,
+    ModuleFile, ScriptFile, ScriptModules, ScriptProblem, ScriptSource, WasmSandbox,
 };
 pub(crate) use convert::MAX_PARTS;
 pub use engine::{Allocation, CacheHealth, Metering};

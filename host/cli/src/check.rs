@@ -22,6 +22,7 @@ pub(super) fn check(args: &CheckArgs, printer: &Printer) -> Result<u8, CommandFa
     });
     drop(progress);
     let components = components?;
+    components.check_syntax(&definition)?;
     let undescribed = components.description_warnings(&definition);
     components.services(&definition, sandbox, HiddenStorage::default())?;
     for cut in definition.describe_reductions() {

@@ -12,7 +12,7 @@ use strata_host::launch::{load_script, read_component};
 use strata_host::manifest;
 use strata_host::manifest::schema::FileKind;
 use strata_host::plugin::Limits;
-use strata_host::sandbox::{ComponentInfo, LoadError, Metering, WasmSandbox};
+use strata_host::sandbox::{ComponentInfo, LoadError, Metering, ScriptProblem, WasmSandbox};
 use strata_host::skills::Shelf;
 
 use super::args::{DescribeArgs, DescribedFile};
@@ -108,10 +108,8 @@ fn load_interpreted(
     let loaded = load_script(path, sandbox, &mut |line| progress.set_activity(line));
     drop(progress);
     let loaded = loaded.map_err(CommandFailure::usage)?;
-    if let Some(problem) = loaded
-        .as_ref()
-        .and_then(|info| info.description_problem.as_ref())
-    {
+    let problem = loaded.as_ref().and_then(|info| info.problem.as_deref());
+    if let Some(ScriptProblem::Undescribed(problem)) = problem {
         printer.warn(format_args!("it cannot be described completely: {problem}"));
     }
     Ok(loaded)

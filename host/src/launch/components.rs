@@ -12,7 +12,7 @@ use std::time::Duration;
 use strata_core::record::id::{ActionId, Digest, RoleId, Slot, SlotKind};
 use strata_core::team::React;
 
-use super::source::{ComponentFinder, ComponentSource, UnloadableComponent, known_digests};
+use super::source::{self, ComponentFinder, ComponentSource, UnloadableComponent, known_digests};
 use super::{LaunchError, Notice};
 use crate::bundle::path_in_bundle;
 use crate::driver::HostServices;
@@ -96,6 +96,16 @@ impl Components {
             .iter()
             .map(|(slot, component)| (*slot, component.digest.clone()))
             .collect()
+    }
+
+    /// Fails if a script has a syntax error. A team can run nevertheless, until the script is called.
+    pub fn check_syntax(&self, definition: &Definition) -> Result<(), Diagnostics> {
+        let errors = self.loaded.iter().filter_map(|(slot, info)| {
+            let path = &definition.plugins.get(slot)?.component;
+            let error = source::syntax_error(path, info)?;
+            Some(definition.component_problem(*slot, error))
+        });
+        errors.reduce(Diagnostics::and).map_or(Ok(()), Err)
     }
 
     /// Returns warnings about what components do not say of themselves.

@@ -17,7 +17,7 @@ use crate::plugin::script::{self, MAX_SCRIPT_BYTES, ScriptLanguage};
 use crate::plugin::{LimitReached, Limits, Plugin};
 use crate::sandbox::{
     ComponentBytes, ComponentInfo, InterpreterComponent, LoadError, Metering, ScriptFile,
-    ScriptSource, WasmSandbox,
+    ScriptProblem, ScriptSource, WasmSandbox,
 };
 use crate::trust::lock::LockedComponent;
 use crate::trust::signature::{TrustedKeys, UntrustedComponent};
@@ -30,8 +30,6 @@ const SLOW_COMPILE_BYTES: u64 = 4 << 20;
 
 /// What a team file names as a component.
 pub(super) struct ComponentSource {
-    /// What the team file names.
-    named: PathBuf,
     /// The component, or the interpreter of a script. If the team file names a directory that is
     /// built, this is the built component.
     file: ComponentFile,
@@ -77,7 +75,7 @@ impl ComponentFinder<'_> {
         }
         match ScriptLanguage::from_path(component) {
             Some(language) => self.find_script(component, language, report),
-            None => self.find_component(component, component),
+            None => self.find_component(component),
         }
     }
 
@@ -108,7 +106,7 @@ impl ComponentFinder<'_> {
         };
         let built = build::build(directory, &mut report_reason);
         let built = built.map_err(|error| error.to_string())?;
-        self.find_component(directory, &built.component)
+        self.find_component(&built.component)
     }
 
     /// Finds the source in a directory that an interpreter can run. Nothing is built for it: what runs
@@ -122,7 +120,7 @@ impl ComponentFinder<'_> {
         if self.demanded.is_some() || self.trusted.require_signatures() {
             let built = build::up_to_date_component(directory);
             if let Some(component) = built.map_err(|error| error.to_string())? {
-                let found = self.find_component(directory, &component)?;
+                let found = self.find_component(&component)?;
                 let is_demanded = self
                     .demanded
                     .as_ref()
@@ -139,22 +137,17 @@ impl ComponentFinder<'_> {
                 )));
             }
         }
-        self.with_interpreter(directory, interpreted, report)
+        self.with_interpreter(interpreted, report)
     }
 
-    /// Finds a component in this file. `named` is what the team file names.
-    fn find_component(
-        &self,
-        named: &Path,
-        file: &Path,
-    ) -> Result<ComponentSource, UnloadableComponent> {
+    /// Finds a component in this file.
+    fn find_component(&self, file: &Path) -> Result<ComponentSource, UnloadableComponent> {
         let file = ComponentFile::open(file, self.limit, self.known)?;
         let signed_bytes = match self.trusted.require_signatures() {
             true => file.bytes()?,
             false => &[],
         };
         Ok(ComponentSource {
-            named: named.to_owned(),
             signed: self.trusted.check(file.path(), signed_bytes, file.digest()),
             digest: file.digest().clone(),
             script: None,
@@ -191,7 +184,7 @@ impl ComponentFinder<'_> {
             },
             files,
         };
-        let mut found = self.with_interpreter(path, interpreted, report)?;
+        let mut found = self.with_interpreter(interpreted, report)?;
         found.signed = self.trusted.check(path, &signed_bytes, &found.digest);
         Ok(found)
     }
@@ -199,7 +192,6 @@ impl ComponentFinder<'_> {
     /// Returns the source of a script, with its interpreter.
     fn with_interpreter(
         &self,
-        named: &Path,
         interpreted: Interpreted,
         report: &mut dyn FnMut(&str),
     ) -> Result<ComponentSource, UnloadableComponent> {
@@ -211,7 +203,6 @@ impl ComponentFinder<'_> {
         let interpreter = build::script::interpreter(language, report);
         let interpreter = interpreter.map_err(|error| error.to_string())?;
         Ok(ComponentSource {
-            named: named.to_owned(),
             file: ComponentFile::open(&interpreter.component, self.limit, self.known)?,
             digest: script.digest(&interpreter.source_digest),
             script: Some(script),
@@ -278,24 +269,7 @@ impl ComponentSource {
                 sandbox.load_script(script, &self.digest, interpreter, metering, limits)
             }
         };
-        loaded.map_err(|error| match error {
-            LoadError::Script {
-                file,
-                line,
-                column,
-                message,
-            } => {
-                let path = match self.named.is_dir() {
-                    true => self.named.join(file),
-                    false => self.named.clone(),
-                };
-                UnloadableComponent::from(format!(
-                    "{}:{line}:{column}: {message}",
-                    display_path(&path)
-                ))
-            }
-            error => UnloadableComponent::from_load_error(self.file(), &error),
-        })
+        loaded.map_err(|error| UnloadableComponent::from_load_error(self.file(), &error))
     }
 
     /// Returns its entry for the lock file.
@@ -347,7 +321,7 @@ pub fn read_component(
         }
         false => path.to_owned(),
     };
-    let source = default_finder(&KnownFiles::none()).find_component(path, &file);
+    let source = default_finder(&KnownFiles::none()).find_component(&file);
     let source = source.map_err(|error| error.message)?;
     let bytes = source.bytes().map_err(|error| error.message)?;
     Ok((source.file().to_owned(), bytes.to_owned()))
@@ -372,7 +346,30 @@ pub fn load_script(
     }
     let source = default_finder(&KnownFiles::none()).find(path, report);
     let loaded = source.and_then(|source| source.load(sandbox, &Plugin::new(path)));
-    loaded.map(Some).map_err(|error| error.message)
+    let loaded = loaded.map_err(|error| error.message)?;
+    match syntax_error(path, &loaded) {
+        Some(error) => Err(error),
+        None => Ok(Some(loaded)),
+    }
+}
+
+/// Returns the syntax error of a script, or of the source in a directory, with its position.
+pub(super) fn syntax_error(named: &Path, info: &ComponentInfo) -> Option<String> {
+    let Some(ScriptProblem::Syntax {
+        file,
+        line,
+        column,
+        message,
+    }) = info.problem.as_deref()
+    else {
+        return None;
+    };
+    let path = match named.is_dir() {
+        true => named.join(file),
+        false => named.to_owned(),
+    };
+    let shown = display_path(&path);
+    Some(format!("{shown}:{line}:{column}: {message}"))
 }
 
 /// Returns how a component is found outside of a team.

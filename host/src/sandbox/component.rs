@@ -86,7 +86,25 @@ pub struct ComponentInfo {
     /// Its description of itself; empty for a component that does not use the host's interfaces.
     pub manifest: Arc<ComponentManifest>,
     /// Why a script does not describe itself completely.
-    pub description_problem: Option<Arc<str>>,
+    pub problem: Option<Arc<ScriptProblem>>,
+}
+
+/// Why a script does not describe itself completely. It can be called nevertheless.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ScriptProblem {
+    /// It has a syntax error, so each call fails.
+    Syntax {
+        /// The name of the script, or of a file of its directory.
+        file: String,
+        /// The line, from 1.
+        line: u32,
+        /// The column, from 1.
+        column: u32,
+        /// What is wrong.
+        message: String,
+    },
+    /// Its interpreter could not describe it, for this reason.
+    Undescribed(String),
 }
 
 /// Runs the components of a team: those that this value or a clone of it has loaded. They stay
@@ -399,7 +417,7 @@ fn loaded_component(
         digest: digest.clone(),
         exports: linked.exports(),
         manifest: Arc::new(manifest),
-        description_problem: None,
+        problem: None,
     };
     LoadedComponent {
         linked: Arc::new(linked),

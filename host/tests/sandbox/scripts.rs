@@ -13,7 +13,7 @@ use strata_host::blob::digest_of;
 use strata_host::plugin::{Limits, Plugin};
 use strata_host::sandbox::{
     ComponentInfo, InterpreterComponent, LoadError, Metering, ReturnValue, Sandbox, SandboxCall,
-    SandboxOutcome, ScriptFile, ScriptSource, WasmSandbox,
+    SandboxOutcome, ScriptFile, ScriptProblem, ScriptSource, WasmSandbox,
 };
 
 use crate::driver::{SANDBOX, block_on, gateway, limits, plugin};
@@ -133,7 +133,7 @@ fn a_script_is_described_by_its_interpreter() {
     assert_eq!(manifest.input_schema.as_deref(), Some("{}"));
     assert_eq!(manifest.needs, ["llm"]);
     assert!(info.exports.handler && !info.exports.thinker && !info.exports.planner);
-    assert_eq!(info.description_problem, None);
+    assert_eq!(info.problem, None);
 }
 
 #[test]
@@ -146,21 +146,29 @@ fn a_script_that_cannot_be_described_can_be_run() {
     ] {
         let interpreter = interpreter_with(TRANSLATION, describe, CONFIG);
         let info = try_load(&SANDBOX, &interpreter, &limits()).expect("it is loaded");
-        assert!(info.description_problem.is_some(), "{describe}");
+        assert!(
+            matches!(info.problem.as_deref(), Some(ScriptProblem::Undescribed(_))),
+            "{describe}"
+        );
         assert_eq!(info.manifest.description, "");
         assert_eq!(content(load(&interpreter, limits())()), TRANSLATED);
     }
 }
 
 #[test]
-fn a_script_with_a_syntax_error_is_refused() {
+fn a_syntax_error_is_reported_and_the_script_is_translated_again_in_the_call() {
     let translate = "(call $ok_data (i32.const 640) (i32.const 0) (i32.const 4500) (i32.const 70))";
-    let refused = try_load(&SANDBOX, &interpreter(translate, CONFIG), &limits());
-    // An interpreter may name no other file.
-    assert_eq!(
-        refused.expect_err("it is refused").to_string(),
-        "a.js:3:5: odd"
-    );
+    let interpreter = interpreter(translate, CONFIG);
+    let info = try_load(&SANDBOX, &interpreter, &limits()).expect("it is loaded");
+    let problem = ScriptProblem::Syntax {
+        // An interpreter may name no other file.
+        file: "a.js".into(),
+        line: 3,
+        column: 5,
+        message: "odd".into(),
+    };
+    assert_eq!(info.problem.as_deref(), Some(&problem));
+    assert_eq!(content(load(&interpreter, limits())()), NOT_TRANSLATED);
 }
 
 #[test]

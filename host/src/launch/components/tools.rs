@@ -14,7 +14,7 @@ use crate::launch::Notice;
 use crate::manifest::{Definition, Diagnostics};
 use crate::ordered_json::OrderedJson;
 use crate::plugin::{CompiledSchema, Plugin};
-use crate::sandbox::ComponentInfo;
+use crate::sandbox::{ComponentInfo, ScriptProblem};
 use crate::services::models::arguments_schema;
 use crate::tools::ToolRole;
 
@@ -83,7 +83,7 @@ pub(super) fn description_warnings(
 ) -> Vec<String> {
     let mut warnings = Vec::new();
     for (slot, info) in loaded {
-        if let Some(problem) = &info.description_problem {
+        if let Some(ScriptProblem::Undescribed(problem)) = info.problem.as_deref() {
             let name = definition.team.slot_name(*slot);
             warnings.push(format!(
                 "the script of `{name}` cannot be described completely, so its `config` and its arguments are not \

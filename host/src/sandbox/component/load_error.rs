@@ -151,18 +151,6 @@ pub enum LoadError {
         /// The message of the fault.
         message: String,
     },
-    /// A script cannot be translated.
-    #[error("{file}:{line}:{column}: {message}")]
-    Script {
-        /// The name of the script, or of a file of its directory.
-        file: String,
-        /// The line, from 1.
-        line: u32,
-        /// The column, from 1.
-        column: u32,
-        /// What is wrong.
-        message: String,
-    },
     /// The sandbox cannot be set up on this machine.
     #[error(transparent)]
     Sandbox(#[from] SandboxError),

@@ -76,7 +76,8 @@ impl WasmSandbox {
     /// Loads a script under its own digest, to run in this interpreter, which describes it.
     ///
     /// # Errors
-    /// Fails if the interpreter cannot be loaded, or if the script has a syntax error.
+    /// Fails if the interpreter cannot be loaded. A script with a syntax error is loaded, and fails when it
+    /// is called.
     pub fn load_script(
         &self,
         script: &ScriptFile,
@@ -203,7 +204,7 @@ impl ScriptFile {
                 output_schema: described.output_schema,
                 needs: described.needs,
             }),
-            description_problem: described.problem.map(Arc::from),
+            problem: described.failure.map(Arc::new),
         }
     }
 

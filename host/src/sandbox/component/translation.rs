@@ -16,7 +16,7 @@ use strata_core::record::json::Json;
 use strata_core::team::RoleProfile;
 
 use super::describe::run_alone;
-use super::{LinkedComponent, LoadError, ScriptFile};
+use super::{LinkedComponent, LoadError, ScriptFile, ScriptProblem};
 use crate::plugin::{Limits, Plugin};
 use crate::sandbox::attempt::{self, GuestOutput, new_store};
 use crate::sandbox::ctx::Ctx;
@@ -51,8 +51,11 @@ pub(super) struct ScriptDescription {
     pub(super) needs: Vec<String>,
     /// What it exports, as its language names it. `None` if that is not known.
     pub(super) exports: Option<Vec<String>>,
+    /// Why its language cannot say more of it.
+    problem: Option<String>,
     /// Why more is not known of it.
-    pub(super) problem: Option<String>,
+    #[serde(skip)]
+    pub(super) failure: Option<ScriptProblem>,
 }
 
 /// The answer of an interpreter to a script that it cannot translate.
@@ -102,12 +105,11 @@ pub(super) struct Preparation<'a> {
 }
 
 impl Preparation<'_> {
-    /// Prepares a script to be called, unless each call brings it along. What fails because of a limit
-    /// is not kept: the interpreter then translates the script in each call, and fails there for the
-    /// same reason.
+    /// Prepares a script to be called, unless each call brings it along. If it cannot be translated, the
+    /// interpreter tries that again in each call, and fails there for the same reason.
     ///
     /// # Errors
-    /// Fails if the script has a syntax error.
+    /// Fails if the interpreter cannot be called.
     pub(super) fn prepare(&self) -> Result<(LoadedScript, ScriptDescription), LoadError> {
         let loaded = |translated| LoadedScript {
             file: self.script.clone(),
@@ -121,10 +123,15 @@ impl Preparation<'_> {
         })?;
         let translation = match translation {
             Ok(translation) => translation,
-            Err(why) => return Ok((loaded(None), ScriptDescription::unknown(why))),
+            Err(why) => return Ok((loaded(None), ScriptDescription::undescribed(why))),
         };
         if let Ok(Refusal { error }) = serde_json::from_str(translation.as_str()) {
-            return Err(self.syntax_error(error));
+            let failure = Some(self.syntax_problem(error));
+            let description = ScriptDescription {
+                failure,
+                ..ScriptDescription::default()
+            };
+            return Ok((loaded(None), description));
         }
         let script = with_translation(&script, &translation);
         let description = self.obtain(CompileCache::description_key(self.digest), || {
@@ -133,7 +140,10 @@ impl Preparation<'_> {
         let description = description.and_then(|description| {
             serde_json::from_str(description.as_str()).map_err(|error| error.to_string())
         });
-        let description = description.unwrap_or_else(ScriptDescription::unknown);
+        let mut description = description.unwrap_or_else(ScriptDescription::undescribed);
+        if let Some(problem) = description.problem.take() {
+            description.failure = Some(ScriptProblem::Undescribed(problem));
+        }
         Ok((loaded(Some(script)), description))
     }
 
@@ -166,12 +176,12 @@ impl Preparation<'_> {
         })?)
     }
 
-    fn syntax_error(&self, error: SyntaxProblem) -> LoadError {
+    fn syntax_problem(&self, error: SyntaxProblem) -> ScriptProblem {
         let file = error
             .file
             .filter(|file| self.script.has_file(file))
             .unwrap_or_else(|| self.script.name.clone());
-        LoadError::Script {
+        ScriptProblem::Syntax {
             file,
             line: error.line.unwrap_or(1),
             column: error.column.unwrap_or(1),
@@ -182,9 +192,9 @@ impl Preparation<'_> {
 
 impl ScriptDescription {
     /// Returns the description of a script of which nothing is known for this reason.
-    fn unknown(why: String) -> Self {
+    fn undescribed(why: String) -> Self {
         Self {
-            problem: Some(why),
+            failure: Some(ScriptProblem::Undescribed(why)),
             ..Self::default()
         }
     }
