@@ -467,7 +467,7 @@ fn parallel_tools_have_lanes_and_each_thing_is_told_once() {
         picture,
         &[
             "class=\"lock\"",
-            ">$0.0200</text>",
+            "class=\"cost\"",
             ">once</text>",
             "edge\" d=",
         ],

@@ -57,6 +57,7 @@ pub fn page(report: &Report) -> String {
                 script { (PreEscaped(SCRIPT)) }
             }
         }
+        "\n"
     };
     visible::with_visible_characters(page.into_string())
 }
@@ -70,7 +71,7 @@ fn head(report: &Report) -> Markup {
             meta name="color-scheme" content="light dark";
             meta name="referrer" content="no-referrer";
             title {
-                (report.overview.team) " – " (overview::run_appearance(report).word) " – strata-host report"
+                (report.overview.team) " – " (status::Appearance::of_run(report).word) " – strata-host report"
             }
             style { (PreEscaped(CSS)) }
         }

@@ -6,7 +6,6 @@ use strata_core::record::event::Status;
 
 use super::super::{Excerpt, Report, Standing};
 use super::faults::open_fault;
-use super::overview::run_appearance;
 use super::status::Appearance;
 use super::text::{commands, labelled, whole_text};
 use super::time::{format_time, pluralize};
@@ -68,8 +67,8 @@ fn open_items(report: &Report, standing: &Standing) -> Markup {
         @if let Some(exhausted) = &ending.exhausted_budget { (out_of_budget(standing, exhausted)) }
         @if ending.status == Status::Stalled { (stalled(standing)) }
         @if has_own_panel(ending) {
-            div.panel.(run_appearance(report).class) {
-                h2 { (run_appearance(report).tag()) " at step " (ending.step) }
+            div.panel.(Appearance::of_run(report).class) {
+                h2 { (Appearance::of_run(report).tag()) " at step " (ending.step) }
                 (resume(standing, "Resume with"))
             }
         }
@@ -203,6 +202,9 @@ fn request_card(request: &RequestView) -> Markup {
         article.card {
             p.who { b { (request.role) "." (request.action) } " asks " span.note { (request.id) } }
             p.question { (request.question.trim()) }
+            @if let Some(said) = &request.said {
+                (labelled("what the model said with it", &Excerpt::from_text(said, TEXT_CHARS)))
+            }
             @if let Some(arguments) = &request.arguments {
                 (whole_text(&Excerpt::from_text(arguments.as_str(), TEXT_CHARS)))
                 p.note {

@@ -4,7 +4,6 @@ use maud::{Markup, html};
 use strata_core::record::money::Usd;
 
 use super::super::{ActionSpending, ModelSpending, Report};
-use super::overview::share_bar;
 use super::time::{format_money, format_number};
 
 /// Returns the spending of roles with their actions, then that of models.
@@ -81,6 +80,18 @@ fn cells(used: &ModelSpending, most: Option<Usd>) -> Markup {
         td { @if let Some(most) = most.filter(|_| used.usd > Usd::ZERO) { (share_bar(used.usd, most)) } }
         td.num { (number(used.served)) }
         td.num { (format_money(used.saved)) }
+    }
+}
+
+/// Returns a bar that shows how much of an amount another one is.
+pub(super) fn share_bar(part: Usd, whole: Usd) -> Markup {
+    const UNITS: u128 = 100;
+    let share = (u128::from(part.0) * UNITS).checked_div(u128::from(whole.0));
+    html! {
+        svg.share viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true" {
+            rect.whole width="100" height="8" rx="2" {}
+            rect width=(share.unwrap_or(UNITS).min(UNITS)) height="8" rx="2" {}
+        }
     }
 }
 

@@ -6,8 +6,10 @@ use strata_core::record::event::Status;
 use strata_core::record::money::Usd;
 
 use super::super::Report;
+use super::costs::share_bar;
+use super::result::result_title;
 use super::status::Appearance;
-use super::text::whole_text;
+use super::text::{whole_text, with_code};
 use super::time::{format_duration, format_money, format_number, format_span, pluralize};
 
 /// Longer ideas are folded.
@@ -20,7 +22,7 @@ pub(super) fn header(report: &Report) -> Markup {
         header {
             div.title {
                 h1 { (facts.team) } " "
-                (run_appearance(report).tag()) " "
+                (Appearance::of_run(report).tag()) " "
                 span.note {
                     "step " (facts.step)
                     @if facts.spent > Usd::ZERO { ", " (facts.spent.to_string()) " spent" }
@@ -33,19 +35,6 @@ pub(super) fn header(report: &Report) -> Markup {
                 a href={ "#" (id) } { (name) } " "
             }
         }
-    }
-}
-
-/// Returns how the status of the run is shown.
-pub(super) fn run_appearance(report: &Report) -> Appearance {
-    let is_cut_off = report
-        .standing
-        .as_ref()
-        .is_some_and(|standing| standing.is_cut_off);
-    if is_cut_off {
-        Appearance::of_cut_off_run()
-    } else {
-        Appearance::of_status(report.overview.status)
     }
 }
 
@@ -78,15 +67,6 @@ fn sections(report: &Report) -> [(&'static str, &'static str, bool); 9] {
         ("states", "States", true),
         ("lineages", "Lineages", true),
     ]
-}
-
-/// Returns the title of the newest output.
-pub(super) fn result_title(report: &Report) -> &'static str {
-    if report.overview.status == Status::Done {
-        "Result"
-    } else {
-        "Newest output"
-    }
 }
 
 /// Returns the figures of the run.
@@ -178,18 +158,6 @@ fn figure(name: &str, value: &str, note: &str) -> Markup {
     html! { div { dt { (name) } dd { (value) } dd.note { (note) } } }
 }
 
-/// Returns a bar that shows how much of an amount another one is.
-pub(super) fn share_bar(part: Usd, whole: Usd) -> Markup {
-    const UNITS: u128 = 100;
-    let share = (u128::from(part.0) * UNITS).checked_div(u128::from(whole.0));
-    html! {
-        svg.share viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true" {
-            rect.whole width="100" height="8" rx="2" {}
-            rect width=(share.unwrap_or(UNITS).min(UNITS)) height="8" rx="2" {}
-        }
-    }
-}
-
 /// Returns the team's graph.
 pub(super) fn picture(report: &Report) -> Markup {
     html! {
@@ -211,8 +179,7 @@ pub(super) fn footer(report: &Report) -> Markup {
         footer {
             @if !storage.has_events {
                 p.omitted {
-                    "Only a " code { "team.json" }
-                    " was there: it holds the state, and nothing of how it came about."
+                    (with_code("Only a `team.json` was there: it holds the state, and nothing of how it came about."))
                 }
             }
             @if storage.pruned_events > 0 {

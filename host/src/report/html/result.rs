@@ -1,10 +1,10 @@
 //! The section with the result, the newest output. It is not shortened.
 
 use maud::{Markup, PreEscaped, html};
+use strata_core::record::event::Status;
 
 use super::super::{PublishedOutput, Report};
 use super::markdown::render;
-use super::overview::result_title;
 use super::text::{data_beside, whole_text};
 
 /// Longer results scroll in a box of their own.
@@ -43,5 +43,14 @@ fn document(output: &PublishedOutput) -> Markup {
             summary { "As it was written" }
             (whole_text(&output.text))
         }
+    }
+}
+
+/// Returns the title of the newest output.
+pub(super) fn result_title(report: &Report) -> &'static str {
+    if report.overview.status == Status::Done {
+        "Result"
+    } else {
+        "Newest output"
     }
 }

@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 use strata_core::record::event::Status;
 
-use super::super::{AttemptOutcome, ToolCallEntryOutcome};
+use super::super::{AttemptOutcome, Report, ToolCallEntryOutcome};
 
 /// How something is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,9 +38,15 @@ impl Appearance {
         }
     }
 
-    /// Returns how a run is shown that is saved as running although no process works on it.
-    pub(super) fn of_cut_off_run() -> Self {
-        appearance("cut", "↯", "cut off")
+    /// Returns how the status of the reported run is shown. A run that is saved as running although no
+    /// process works on it is cut off.
+    pub(super) fn of_run(report: &Report) -> Self {
+        let mut standing = report.standing.iter();
+        if standing.any(|standing| standing.is_cut_off) {
+            appearance("cut", "↯", "cut off")
+        } else {
+            Self::of_status(report.overview.status)
+        }
     }
 
     /// Returns how the end of an attempt is shown.
