@@ -1,13 +1,14 @@
 //! Renders a graph as a self-contained SVG image that is legible on light and dark pages.
 //!
-//! `card` measures nodes and labels, `layout` positions them, and `curve` computes the lines of
-//! edges; this module writes the SVG. Colours and fonts are in `style.css`.
+//! `card` measures nodes and labels, `layout` positions them, `spread` says where lines meet cards, and
+//! `curve` computes the lines of edges; this module writes the SVG. Colours and fonts are in `style.css`.
 
 mod card;
 mod curve;
 mod geometry;
 mod layout;
 mod pack;
+mod spread;
 
 use std::fmt::Write;
 
@@ -41,7 +42,8 @@ pub enum Frame {
 pub fn render(graph: &Graph, frame: Frame) -> Result<String, GraphError> {
     let cards: Vec<Card> = graph.nodes.iter().map(Card::for_node).collect();
     let labels: Vec<Card> = graph.edges.iter().map(Card::for_edge_label).collect();
-    let placed = layout::lay_out(graph, &cards, &labels)?;
+    let mut placed = layout::lay_out(graph, &cards, &labels)?;
+    spread::spread_ends(graph, &cards, &mut placed);
     let title = super::text::wrap(&graph.title, TITLE_COLUMNS, 1).concat();
     let (margin, header, title_width) = match frame {
         Frame::WithTitle => (MARGIN, HEADER, estimate_width(&title, TextStyle::Title)),

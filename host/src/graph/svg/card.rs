@@ -276,6 +276,20 @@ pub fn side_inset(card: &Card) -> f64 {
     }
 }
 
+/// The minimum distance between the end of a line and a corner of its card.
+const MIN_CORNER_DISTANCE: f64 = 10.0;
+
+/// Returns how far from the middle of a side lines may meet a card: of its left and right sides if
+/// they are horizontal, of its top and bottom otherwise.
+pub fn side_reach(card: &Card, is_horizontal: bool) -> f64 {
+    let half = if is_horizontal {
+        card.height / 2.0
+    } else {
+        card.width / 2.0 - side_inset(card)
+    };
+    (half - MIN_CORNER_DISTANCE).max(0.0)
+}
+
 /// Returns the corners of a card's outline, clockwise.
 pub fn outline_corners(card: &Card) -> Vec<Point> {
     let (x, y) = (card.width / 2.0, card.height / 2.0);

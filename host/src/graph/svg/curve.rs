@@ -7,8 +7,8 @@ use crate::graph::GraphEdge;
 
 /// The minimum distance between the ends of a line and other cards.
 const MIN_CARD_DISTANCE: f64 = 4.0;
-/// The minimum distance between the end of a line and a corner of its card.
-const MIN_CORNER_DISTANCE: f64 = 10.0;
+/// How long a line is perpendicular to the side that it meets, if others meet it, too.
+const STUB: f64 = 24.0;
 
 /// Returns the SVG path data of an edge. `at` contains the centres of the cards.
 pub fn edge_path(way: &EdgePath, edge: &GraphEdge, cards: &[Card], at: &[Point]) -> String {
@@ -20,26 +20,38 @@ pub fn edge_path(way: &EdgePath, edge: &GraphEdge, cards: &[Card], at: &[Point])
         let end = clip_to_outline(at[from], &cards[to], at[to]);
         return format!("M{} L{}", format_point(start), format_point(end));
     }
-    for (end, next, id) in [(0, 1, edge.from), (last, last - 1, edge.to)] {
+    let mut stubs = [None; 2];
+    for (end, next, id, place) in [
+        (0, 1, edge.from, way.ends[0]),
+        (last, last - 1, edge.to, way.ends[1]),
+    ] {
         let next = points[next];
         let (card, centre) = (&cards[id.0], at[id.0]);
+        if let Some(place) = place {
+            points[end] = leave_at(place.offset, next, (card, centre), place.is_left_or_right);
+            if place.is_perpendicular {
+                stubs[usize::from(end > 0)] = Some(stub(points[end], next, way.is_horizontal));
+            }
+            continue;
+        }
         points[end] = clip_to_outline(next, card, centre);
-        let others = cards
-            .iter()
-            .zip(at)
-            .enumerate()
-            .filter(|(other, _)| *other != id.0);
-        if others
-            .into_iter()
-            .any(|(_, (other, centre))| crosses_card(points[end], next, other, *centre))
-        {
-            points[end] = if way.is_horizontal {
-                leave_sideways(next, card, centre)
+        let mut others = (0..cards.len()).filter(|other| *other != id.0);
+        if others.any(|other| crosses_card(points[end], next, &cards[other], at[other])) {
+            let across = if way.is_horizontal {
+                next.y - centre.y
             } else {
-                leave_vertically(next, card, centre)
+                next.x - centre.x
             };
+            points[end] = leave_at(across, next, (card, centre), way.is_horizontal);
         }
     }
+    if let Some(before_end) = stubs[1] {
+        points.insert(last, before_end);
+    }
+    if let Some(after_start) = stubs[0] {
+        points.insert(1, after_start);
+    }
+    let last = points.len() - 1;
     if let Some(label) = way.label {
         // The curve passes close to a point that occurs twice, so that the label lies on the line.
         let far = |point: &Point| (point.x - label.x).powi(2) + (point.y - label.y).powi(2);
@@ -104,10 +116,20 @@ fn format_point(point: Point) -> String {
 /// Returns where the line from a point to a card's centre crosses the card's outline, or the centre
 /// if it does not.
 fn clip_to_outline(outer: Point, card: &Card, centre: Point) -> Point {
-    let corners = card::outline_corners(card);
+    clip_ray(centre, outer, card, centre)
+}
+
+/// Returns where the line from a point inside a card to one outside crosses the card's outline, or
+/// the former if it does not.
+fn clip_ray(inside: Point, outside: Point, card: &Card, centre: Point) -> Point {
+    let mut corners = card::outline_corners(card);
+    for corner in &mut corners {
+        corner.x += centre.x - inside.x;
+        corner.y += centre.y - inside.y;
+    }
     let ray = Point {
-        x: outer.x - centre.x,
-        y: outer.y - centre.y,
+        x: outside.x - inside.x,
+        y: outside.y - inside.y,
     };
     let sides = corners.iter().zip(corners.iter().cycle().skip(1));
     let met = sides.filter_map(|(a, b)| {
@@ -123,36 +145,47 @@ fn clip_to_outline(outer: Point, card: &Card, centre: Point) -> Point {
     });
     let part = met.fold(0.0, f64::max);
     Point {
-        x: centre.x + ray.x * part,
-        y: centre.y + ray.y * part,
+        x: inside.x + ray.x * part,
+        y: inside.y + ray.y * part,
     }
 }
 
-/// Returns where a line leaves a card if it would cross another card when leaving at the side:
-/// above or below, near the corner.
-fn leave_vertically(outer: Point, card: &Card, centre: Point) -> Point {
-    let reach = (card.width / 2.0 - card::side_inset(card) - MIN_CORNER_DISTANCE).max(0.0);
-    let x = outer.x.clamp(centre.x - reach, centre.x + reach);
-    let half = card.height / 2.0;
-    Point {
-        x,
-        y: if outer.y > centre.y {
-            centre.y + half
-        } else {
-            centre.y - half
-        },
-    }
-}
-
-/// The same for a line from left to right: it leaves at the left or the right.
-fn leave_sideways(outer: Point, card: &Card, centre: Point) -> Point {
-    let reach = (card.height / 2.0 - MIN_CORNER_DISTANCE).max(0.0);
-    let y = outer.y.clamp(centre.y - reach, centre.y + reach);
-    let towards = Point {
-        x: centre.x + (outer.x - centre.x).signum() * card.width,
-        y,
+/// Returns where a line to `outer` leaves a card at its top or bottom, or at its left or right if it is
+/// horizontal: `offset` from the middle of that side, but not too close to a corner.
+fn leave_at(
+    offset: f64,
+    outer: Point,
+    (card, centre): (&Card, Point),
+    is_horizontal: bool,
+) -> Point {
+    let reach = card::side_reach(card, is_horizontal);
+    let offset = offset.clamp(-reach, reach);
+    let (inside, outside) = if is_horizontal {
+        let y = centre.y + offset;
+        let x = centre.x + card.width.copysign(outer.x - centre.x);
+        (Point { x: centre.x, y }, Point { x, y })
+    } else {
+        let x = centre.x + offset;
+        let y = centre.y + card.height.copysign(outer.y - centre.y);
+        (Point { x, y: centre.y }, Point { x, y })
     };
-    clip_to_outline(towards, card, centre)
+    clip_ray(inside, outside, card, centre)
+}
+
+/// Returns a point before the end of a line, perpendicular to the side that it meets.
+fn stub(end: Point, next: Point, is_horizontal: bool) -> Point {
+    let short = |distance: f64| STUB.min(distance.abs() * 0.6).copysign(distance);
+    if is_horizontal {
+        Point {
+            x: end.x + short(next.x - end.x),
+            y: end.y,
+        }
+    } else {
+        Point {
+            x: end.x,
+            y: end.y + short(next.y - end.y),
+        }
+    }
 }
 
 /// Returns whether a straight line crosses a card or passes too close to it.

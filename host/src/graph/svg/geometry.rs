@@ -37,4 +37,17 @@ pub struct EdgePath {
     pub label: Option<Point>,
     /// Whether it leads from left to right, rather than from top to bottom.
     pub is_horizontal: bool,
+    /// Where it begins and ends; `None` if it does so where it points to the centre of the card.
+    pub ends: [Option<CardEnd>; 2],
+}
+
+/// Where a line meets a card that other lines meet at the same side.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CardEnd {
+    /// Whether the side is the left or the right one, rather than the top or the bottom.
+    pub is_left_or_right: bool,
+    /// The distance from the middle of the side.
+    pub offset: f64,
+    /// Whether it meets the side at a right angle.
+    pub is_perpendicular: bool,
 }

@@ -154,6 +154,7 @@ fn from_dugong(graph: &Graph, part: &ConnectedPart, layout: &DugongGraph) -> Opt
             points,
             label: label.map(|(x, y)| Point { x, y }),
             is_horizontal: layout.graph().rankdir == RankDir::LR,
+            ends: [None; 2],
         });
     }
     let label = layout.graph();

@@ -91,6 +91,7 @@ pub fn arrange(graph: &Graph, parts: &[ConnectedPart], blocks: Vec<GraphLayout>)
                 points,
                 label: way.label.map(moved),
                 is_horizontal: way.is_horizontal,
+                ends: way.ends,
             };
         }
         all.width = all.width.max(corner.x + block.width);
