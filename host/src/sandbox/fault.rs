@@ -135,18 +135,20 @@ fn from_trap(trap: Trap, ctx: &Ctx) -> Fault {
             let message = "call stack exhausted: the script recurses too deeply for its interpreter, or without end";
             Fault::new(FaultKind::Stack, message)
         }
-        // A guest's allocator traps in this way after its memory could not grow.
-        Trap::UnreachableCodeReached | Trap::MemoryOutOfBounds | Trap::TableOutOfBounds => {
-            match memory_refusal(ctx) {
-                Some(refusal) => memory_fault(format!("{refusal}\n{}", describe_trap(trap))),
-                None => Fault::new(FaultKind::Trap, describe_trap(trap)),
-            }
-        }
-        _ => Fault::new(FaultKind::Trap, describe_trap(trap)),
+        _ => trap_or_memory_fault(describe_trap(trap), ctx),
     }
 }
 
-/// Returns which growth of a memory or table was refused, if the guest has not grown one since.
+/// Returns the fault of a guest that ended in a way that does not give the reason. After its memory could
+/// not grow, that is the reason: languages trap, abort or exit then, each in its own way.
+fn trap_or_memory_fault(message: String, ctx: &Ctx) -> Fault {
+    match memory_refusal(ctx) {
+        Some(refusal) => memory_fault(format!("{refusal}\n{message}")),
+        None => Fault::new(FaultKind::Trap, message),
+    }
+}
+
+/// Returns which growth of a memory or table was refused, if the guest has not got that memory since.
 fn memory_refusal(ctx: &Ctx) -> Option<String> {
     let (reached, text) = ctx.memory.refusal()?;
     Some(ctx.with_advice(reached, text))
@@ -172,10 +174,8 @@ const TRANSFER_ERROR: &str = "too much data is being copied between the host and
 /// arguments.
 fn from_other_error(error: &wasmtime::Error, ctx: &Ctx) -> Fault {
     if let Some(exit) = error.downcast_ref::<wasmtime_wasi::I32Exit>() {
-        return Fault::new(
-            FaultKind::Trap,
-            format!("the action ended itself with exit code {}", exit.0),
-        );
+        let message = format!("the action ended itself with exit code {}", exit.0);
+        return trap_or_memory_fault(message, ctx);
     }
     let cause = error.root_cause().to_string();
     if cause == TRANSFER_ERROR {
@@ -185,11 +185,8 @@ fn from_other_error(error: &wasmtime::Error, ctx: &Ctx) -> Fault {
         let message = ctx.with_advice(LimitReached::new(Limit::Memory), message);
         return Fault::new(FaultKind::OutputLimit, message).with_cause(FaultCause::Limit);
     }
-    match memory_refusal(ctx) {
-        // The refused memory or table is one that the component starts with.
-        Some(refusal) => memory_fault(format!("{refusal}\n{cause}")),
-        None => Fault::new(FaultKind::Trap, cause),
-    }
+    // The refused memory or table may be one that the component starts with.
+    trap_or_memory_fault(cause, ctx)
 }
 
 /// Returns how many bytes a guest may pass in one call. An honest guest holds the data in its

@@ -247,13 +247,30 @@ fn a_memory_or_table_that_is_too_large_from_the_start_is_a_memory_fault() {
 }
 
 #[test]
-fn a_trap_after_memory_that_was_got_after_all_is_a_trap() {
-    let limits = Limits {
-        memory_bytes: 1 << 20,
-        ..limits()
+fn however_a_guest_ends_that_got_no_memory_it_is_a_memory_fault_unless_it_got_most_of_it_after_all() {
+    let check = |run: &str, kind: FaultKind, message: &str| {
+        let limits = Limits {
+            memory_bytes: 1 << 20,
+            ..limits()
+        };
+        check(limits, &guest::running(run), kind, message);
     };
-    let run = "(drop (memory.grow (i32.const 100))) (drop (memory.grow (i32.const 1))) unreachable";
-    check(limits, &guest::running(run), FaultKind::Trap, "unreachable");
+    let refused = "(drop (memory.grow (i32.const 16)))";
+    let (least, most) = (
+        "(drop (memory.grow (i32.const 1)))",
+        "(drop (memory.grow (i32.const 8)))",
+    );
+    let limit = "memory limit of 1 MiB reached";
+    for end in [
+        "unreachable",
+        "(drop (i32.div_u (i32.const 1) (i32.const 0))) unreachable",
+        "(drop (i32.load (i32.const -4))) unreachable",
+    ] {
+        check(&format!("{refused} {end}"), FaultKind::Memory, limit);
+        // A language needs some memory to report the failure.
+        check(&format!("{refused} {least} {end}"), FaultKind::Memory, limit);
+        check(&format!("{refused} {most} {end}"), FaultKind::Trap, "");
+    }
 }
 
 #[test]

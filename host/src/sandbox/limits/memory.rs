@@ -26,7 +26,15 @@ pub(in crate::sandbox) struct MemoryLimiter {
     used: u64,
     elements: u64,
     peak: u64,
-    last_refusal: Option<LimitReached>,
+    last_refusal: Option<RefusedGrowth>,
+}
+
+/// A growth that was refused.
+#[derive(Clone, Copy, Debug)]
+struct RefusedGrowth {
+    limit: LimitReached,
+    /// How many bytes more it asked for.
+    more: u64,
 }
 
 impl MemoryLimiter {
@@ -46,9 +54,11 @@ impl MemoryLimiter {
         self.peak
     }
 
-    /// Returns which growth was refused and by which limit, unless a growth has succeeded since.
+    /// Returns which growth was refused and by which limit, unless the guest has managed with less since: a
+    /// growth by at least half of that has succeeded. Smaller ones do not count, because a guest also
+    /// needs some memory to report that it got none.
     pub(in crate::sandbox) fn refusal(&self) -> Option<(LimitReached, String)> {
-        let reached = self.last_refusal?;
+        let reached = self.last_refusal?.limit;
         let asked = reached.demand.unwrap_or_default();
         let text = match reached.limit {
             Limit::TableElements => {
@@ -72,14 +82,18 @@ impl MemoryLimiter {
             self.elements.saturating_add(elements),
         );
         if asked.1 > self.element_limit {
-            self.last_refusal = Some(LimitReached::with_demand(Limit::TableElements, asked.1));
+            let limit = LimitReached::with_demand(Limit::TableElements, asked.1);
+            self.last_refusal = Some(RefusedGrowth { limit, more });
             return false;
         }
         if asked.0 > self.byte_limit {
-            self.last_refusal = Some(LimitReached::with_demand(Limit::Memory, asked.0));
+            let limit = LimitReached::with_demand(Limit::Memory, asked.0);
+            self.last_refusal = Some(RefusedGrowth { limit, more });
             return false;
         }
-        self.last_refusal = None;
+        self.last_refusal = self
+            .last_refusal
+            .filter(|refused| more < refused.more.div_ceil(2));
         (self.used, self.elements) = asked;
         self.peak = self.peak.max(self.used);
         true
@@ -169,6 +183,19 @@ mod tests {
         assert!(memory.memory_growing(400, 600, None).unwrap());
         assert_eq!(memory.refusal(), None);
         assert_eq!(memory.peak(), 1000);
+    }
+
+    #[test]
+    fn a_refusal_is_remembered_until_the_guest_gets_at_least_half_of_it() {
+        let mut memory = MemoryLimiter::new(&Limits {
+            memory_bytes: 1000,
+            ..Limits::default()
+        });
+        assert!(!memory.memory_growing(0, 1200, None).unwrap());
+        assert!(memory.memory_growing(0, 100, None).unwrap());
+        assert!(memory.refusal().is_some());
+        assert!(memory.memory_growing(100, 700, None).unwrap());
+        assert_eq!(memory.refusal(), None);
     }
 
     #[test]
