@@ -2,12 +2,16 @@
 
 use serde_json::{Value, json};
 use strata_host::difference::{MessageDifference, MessageSummary, StateDifference, ValueChange};
+use strata_host::excerpt::around_difference;
 use strata_host::launch::{ComparedState, Comparison, compare};
 
+use super::sanitize::sanitize;
 use super::{CommandFailure, DiffArgs, Printer, preview};
 
 /// The maximum number of characters shown of a value or a message.
 const PREVIEW_CHARS: usize = 60;
+/// The maximum number of characters shown of each of two values that differ, around their first difference.
+const DIFFERENCE_CHARS: usize = 160;
 
 pub(super) fn diff(args: &DiffArgs, printer: &Printer) -> Result<u8, CommandFailure> {
     let compared = compare(&args.one, &args.other)?;
@@ -107,38 +111,60 @@ fn show_changes(
     printer.print_line(title);
     for change in changes {
         printer.print_line(&format!("  {}", change.name));
-        for (mark, value) in [('-', &change.one), ('+', &change.other)] {
+        let shown = match (&change.one, &change.other) {
+            (Some(one), Some(other)) => preview_difference(&text(one), &text(other)).map(Some),
+            (one, other) => [one, other].map(|value| {
+                let value = value.as_ref();
+                value.map(|value| preview(&text(value), PREVIEW_CHARS))
+            }),
+        };
+        for (mark, value) in ['-', '+'].into_iter().zip(shown) {
             if let Some(value) = value {
-                printer.print_line(&format!(
-                    "    {mark} {}",
-                    preview(&text(value), PREVIEW_CHARS)
-                ));
+                printer.print_line(&format!("    {mark} {value}"));
             }
         }
     }
 }
 
+/// Returns the parts of two texts around their first difference, each on one line.
+fn preview_difference(one: &str, other: &str) -> [String; 2] {
+    around_difference(one, other, DIFFERENCE_CHARS)
+        .map(|part| sanitize(&part).replace('\n', "\\n"))
+}
+
 fn show_messages(title: &str, messages: &MessageDifference, printer: &Printer) {
     printer.print_line("");
     printer.print_line(title);
-    for (mark, side) in [('-', &messages.one), ('+', &messages.other)] {
+    let sides = [
+        ('-', &messages.one, &messages.other),
+        ('+', &messages.other, &messages.one),
+    ];
+    for (mark, side, opposite) in sides {
         for message in side {
-            printer.print_line(&format!("  {mark} {}", describe_message(message)));
+            let counterpart = opposite.iter().find(|other| other.id == message.id);
+            let content = match counterpart {
+                // The first of the two parts is that of the first text.
+                Some(other) => {
+                    let [own, _] = preview_difference(&message.content, &other.content);
+                    own
+                }
+                None => preview(&message.content, PREVIEW_CHARS),
+            };
+            printer.print_line(&format!("  {mark} {}", describe_message(message, &content)));
         }
     }
 }
 
-fn describe_message(message: &MessageSummary) -> String {
+/// Describes a message of which `content` is shown.
+fn describe_message(message: &MessageSummary, content: &str) -> String {
     let from = if message.from.is_empty() {
         "outside"
     } else {
         &message.from
     };
     format!(
-        "{} from {from} [{}] {}",
-        message.id,
-        message.cause_by,
-        preview(&message.content, PREVIEW_CHARS)
+        "{} from {from} [{}] {content}",
+        message.id, message.cause_by
     )
 }
 

@@ -10,11 +10,10 @@ use strata_core::record::work::CallResult;
 
 use super::AttemptLocation;
 use super::replayer::{RecordedAttempt, ReplayOutcome};
+use crate::excerpt::around_difference;
 
 /// The number of characters that are displayed of each text around their first difference.
 const MAX_DISPLAYED_CHARS: usize = 160;
-/// The number of these characters before the difference.
-const CONTEXT_CHARS: usize = 40;
 
 /// A difference between an attempt and its record.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -267,22 +266,8 @@ fn debug_text<T: std::fmt::Debug + ?Sized>(it: &T) -> String {
 
 /// Returns a difference with the parts of two texts around their first difference.
 fn text_difference(what: &str, one: &str, other: &str) -> DifferenceParts {
-    let same = one
-        .chars()
-        .zip(other.chars())
-        .take_while(|(a, b)| a == b)
-        .count();
-    let cut = |text: &str| {
-        let skip = same.saturating_sub(CONTEXT_CHARS);
-        let rest: String = text.chars().skip(skip).take(MAX_DISPLAYED_CHARS).collect();
-        let (before, after) = (skip > 0, text.chars().count() > skip + MAX_DISPLAYED_CHARS);
-        format!(
-            "{}{rest}{}",
-            if before { "…" } else { "" },
-            if after { "…" } else { "" }
-        )
-    };
-    (what.into(), cut(one), cut(other))
+    let [one, other] = around_difference(one, other, MAX_DISPLAYED_CHARS);
+    (what.into(), one, other)
 }
 
 #[cfg(test)]
