@@ -74,6 +74,13 @@ pub struct Report {
     pub shortened: usize,
 }
 
+impl Report {
+    /// Returns the part of what was spent that is an estimate, because the answers were lost.
+    fn lost(&self) -> Usd {
+        self.spending.iter().map(|row| row.used.lost).sum()
+    }
+}
+
 /// The team, and the status of its run.
 #[derive(Debug)]
 pub struct RunOverview {

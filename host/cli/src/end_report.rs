@@ -11,6 +11,7 @@ use strata_host::view::{
 };
 use strata_host::wording::{ResumeTrigger, commented_arguments, commented_command, shell_command};
 
+use super::LOST_ANSWERS;
 use super::database::describe_runs;
 use super::fault_report::{list_finished, report_fault, write_section};
 use super::joins::{describe_held, describe_missing};
@@ -60,6 +61,12 @@ impl EndReport {
         }
         self.write_open_items(printer);
         self.write_exhausted_budget(printer);
+        if ending.lost > Usd::ZERO && !printer.is_quiet() {
+            printer.note(format_args!(
+                "of the {} spent, {} is an estimate: {LOST_ANSWERS}",
+                ending.spent, ending.lost
+            ));
+        }
         let saved = format!("saved in `{}`", ending.storage.display());
         match ending.status {
             Status::Done if printer.is_quiet() => {}

@@ -11,6 +11,7 @@ use std::path::Path;
 
 use strata_core::record::event::Status;
 use strata_core::record::id::CheckpointId;
+use strata_core::record::money::Usd;
 use strata_host::launch::{SavedTeam, load_saved, parse_saved_state};
 use strata_host::storage::{StateSelector, StorageLocation, resolve_link, team_json};
 use strata_host::view::{
@@ -22,6 +23,7 @@ use strata_host::wording::{commented_command, shell_command};
 use action::InspectedAction;
 use table::TextTable;
 
+use super::LOST_ANSWERS;
 use super::edit_notices::warn_if_edited;
 use super::files::describe_files;
 use super::joins::describe_join;
@@ -189,6 +191,9 @@ fn show_overview(summary: &RunSummary, printer: &Printer) {
         None => String::new(),
     };
     printer.print_line(&format!("spent       {} of {budget}{tokens}", cost.spent));
+    if cost.lost > Usd::ZERO {
+        printer.print_line(&format!("lost        {} of it: {LOST_ANSWERS}", cost.lost));
+    }
     let dead = pluralize(summary.dead_letters.len() as u64, "dead letter");
     printer.print_line(&format!(
         "messages    {} published, {dead}; one in full: {}",
@@ -313,8 +318,12 @@ fn describe_cost(cost: &ActionCost) -> String {
         count => format!(", {flaw} replies: {count}"),
     };
     let flaws = flaw(cost.truncated, "truncated") + &flaw(cost.refused, "refused or filtered");
+    let lost = match cost.lost {
+        Usd::ZERO => String::new(),
+        lost => format!(", {lost} of it estimated for lost answers"),
+    };
     format!(
-        "  {:<28} {} for {tokens} in {calls}{served}{flaws}",
+        "  {:<28} {} for {tokens} in {calls}{lost}{served}{flaws}",
         cost.action, cost.spent
     )
 }

@@ -74,6 +74,9 @@ use args::{
 use failure::{CommandFailure, exit_code};
 use printer::{LogWriter, Printer};
 
+/// Why a part of what was spent is an estimate.
+const LOST_ANSWERS: &str = "calls whose answers were lost are charged as they were estimated";
+
 /// Runs the command given by the arguments of the process, and returns its exit code.
 pub fn main() -> ExitCode {
     if std::env::args_os()

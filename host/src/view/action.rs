@@ -35,6 +35,9 @@ pub struct ActionView {
     /// The money that was spent, in US dollars.
     #[serde(serialize_with = "super::serialize_usd")]
     pub spent: Usd,
+    /// The part of that which is an estimate, because the answers to these calls were lost.
+    #[serde(serialize_with = "super::serialize_usd")]
+    pub lost: Usd,
     /// The tokens of language models.
     pub tokens: u64,
     /// The number of host calls that were made.
@@ -93,6 +96,7 @@ impl ActionView {
             },
             attempts: open.map(|(_, open)| open.progress.attempts),
             spent: used.usd,
+            lost: used.lost,
             tokens: used.tokens,
             calls: used.calls,
             fault: open

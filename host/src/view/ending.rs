@@ -36,6 +36,9 @@ pub struct RunEnding {
     /// The money that was spent, in US dollars.
     #[serde(serialize_with = "super::serialize_usd")]
     pub spent: Usd,
+    /// The part of that which is an estimate, because the answers to these calls were lost.
+    #[serde(serialize_with = "super::serialize_usd")]
+    pub lost: Usd,
     /// The directory where it is saved, as it was given.
     #[serde(serialize_with = "super::serialize_path")]
     pub storage: PathBuf,
@@ -171,6 +174,7 @@ impl<'a> EndedRun<'a> {
             step: env.step,
             fault_step,
             spent: env.spent,
+            lost: env.spending(|_| true).lost,
             storage: self.storage.to_owned(),
             output: (status == Status::Done)
                 .then(|| RunOutput::from_stepper(stepper))

@@ -28,6 +28,9 @@ pub struct ResultSummary {
     /// The money that was spent, in US dollars.
     #[serde(serialize_with = "super::serialize_usd")]
     pub spent: Usd,
+    /// The part of that which is an estimate, because the answers to these calls were lost.
+    #[serde(serialize_with = "super::serialize_usd")]
+    pub lost: Usd,
     /// The money that may be spent; `None` if there is no limit.
     #[serde(serialize_with = "super::serialize_optional_usd")]
     pub budget: Option<Usd>,
@@ -94,6 +97,7 @@ impl ResultSummary {
             storage: storage.to_owned(),
             checkpoint: env.checkpoint.as_ref().map(|id| id.0.clone()),
             spent: env.spent,
+            lost: env.spending(|_| true).lost,
             budget: env.budget,
             faults: FaultSummary::all(stepper),
             joins,
@@ -150,7 +154,7 @@ mod tests {
             serde_json::to_value(result).expect("JSON"),
             json!({
                 "status": "failed", "run": "run", "step": 0, "storage": "store", "checkpoint": "main-1",
-                "spent": 0.0, "budget": null, "joins": [], "requests": [], "output": null,
+                "spent": 0.0, "lost": 0.0, "budget": null, "joins": [], "requests": [], "output": null,
                 "faults": [{
                     "step": 0, "role": "A", "index": 0, "action": "One", "attempt": 1, "digest": null,
                     "kind": "trap", "message": "boom",

@@ -90,6 +90,9 @@ pub struct RunCost {
     /// The money that was spent, in US dollars.
     #[serde(serialize_with = "super::serialize_usd")]
     pub spent: Usd,
+    /// The part of that which is an estimate, because the answers to these calls were lost.
+    #[serde(serialize_with = "super::serialize_usd")]
+    pub lost: Usd,
     /// The money that may be spent; `None` if there is no limit.
     #[serde(serialize_with = "super::serialize_optional_usd")]
     pub budget: Option<Usd>,
@@ -109,6 +112,9 @@ pub struct ActionCost {
     /// The money that was spent, in US dollars.
     #[serde(serialize_with = "super::serialize_usd")]
     pub spent: Usd,
+    /// The part of that which is an estimate, because the answers to these calls were lost.
+    #[serde(serialize_with = "super::serialize_usd")]
+    pub lost: Usd,
     /// The tokens of language models.
     pub tokens: u64,
     /// The number of host calls that were made.
@@ -238,6 +244,7 @@ impl RunCost {
             actions.push(ActionCost {
                 action: team.slot_name(*slot),
                 spent: used.usd,
+                lost: used.lost,
                 tokens: used.tokens,
                 calls: used.calls,
                 served: used.served,
@@ -246,10 +253,12 @@ impl RunCost {
                 refused: used.refused,
             });
         }
+        let used = env.spending(|_| true);
         Self {
             spent: env.spent,
+            lost: used.lost,
             budget: env.budget,
-            tokens: env.spending(|_| true).tokens,
+            tokens: used.tokens,
             max_tokens: team.policy.scoped_budgets.tokens,
             actions,
         }

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use strata_core::machine::stepper::Stepper;
 use strata_core::record::fault::FaultKind;
 use strata_core::record::id::{ActionId, RoleId, Slot, SlotKind};
+use strata_core::record::money::Usd;
 use strata_core::record::rules::Thinker;
 use strata_core::team::React;
 use strata_host::storage::team_json;
@@ -14,6 +15,7 @@ use strata_host::view::{ActionFault, ActionView, HolderState, last_output};
 use strata_host::wording::shell_command;
 
 use super::{describe_activity, pluralize};
+use crate::LOST_ANSWERS;
 use crate::fault_report::{describe_host_call, write_section};
 use crate::{CommandFailure, Printer};
 
@@ -98,7 +100,7 @@ impl<'a> InspectedAction<'a> {
             .and_then(|message| serde_json::from_str(&team_json::message_json(message)).ok());
         let document = json!({
             "role": action.role, "action": action.action, "digest": action.digest,
-            "attempts": action.attempts, "spent": action.spent.to_dollars(),
+            "attempts": action.attempts, "spent": action.spent.to_dollars(), "lost": action.lost.to_dollars(),
             "tokens": action.tokens, "calls": action.calls, "fault": fault, "output": output,
         });
         printer.print_json(&document.to_string());
@@ -125,6 +127,12 @@ fn show_action(action: &ActionView, printer: &Printer) {
         "spent       {} for {tokens} in {calls}",
         action.spent
     ));
+    if action.lost > Usd::ZERO {
+        printer.print_line(&format!(
+            "lost        {} of it: {LOST_ANSWERS}",
+            action.lost
+        ));
+    }
     if let Some(fault) = &action.fault {
         show_fault(fault, action.attempts.unwrap_or_default(), printer);
     }

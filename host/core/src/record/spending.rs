@@ -28,6 +28,9 @@ pub struct Spending {
     pub truncated: u64,
     /// The number of replies of language models that were refused or filtered.
     pub refused: u64,
+    /// The part of the money that is an estimate: what was reserved for calls whose answers never
+    /// arrived, because their attempts had ended.
+    pub lost: Usd,
 }
 
 impl Spending {
@@ -35,6 +38,12 @@ impl Spending {
     pub(crate) fn add_amount(&mut self, amount: Amount) {
         self.usd += amount.usd;
         self.tokens = self.tokens.saturating_add(amount.tokens);
+    }
+
+    /// Adds what was reserved for a call whose answer nobody saw.
+    pub(crate) fn add_lost(&mut self, reserved: Amount) {
+        self.add_amount(reserved);
+        self.lost += reserved.usd;
     }
 
     /// Adds a call that was made.
@@ -67,6 +76,7 @@ impl Spending {
             saved: self.saved.max(other.saved),
             truncated: self.truncated.max(other.truncated),
             refused: self.refused.max(other.refused),
+            lost: self.lost.max(other.lost),
         }
     }
 
@@ -80,6 +90,7 @@ impl Spending {
             saved: self.saved + other.saved,
             truncated: self.truncated + other.truncated,
             refused: self.refused + other.refused,
+            lost: self.lost + other.lost,
         }
     }
 }

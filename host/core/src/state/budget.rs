@@ -163,7 +163,7 @@ impl Environment {
             self.ledger
                 .entry(charged_slot(call.role, call.work))
                 .or_default()
-                .add_amount(amount);
+                .add_lost(amount);
         }
     }
 
@@ -185,7 +185,7 @@ impl Environment {
             .filter(|(_, amount)| *amount != Amount::ZERO)
         {
             account.spent += amount.usd;
-            account.ledger.entry(slot).or_default().add_amount(amount);
+            account.ledger.entry(slot).or_default().add_lost(amount);
         }
         account
     }

@@ -116,6 +116,12 @@ fn a_call_whose_answer_nobody_saw_counts_for_all_that_was_held_back() {
     hold_back(&mut run, &again, 5);
     run.end(again.role, Ok(says("done without waiting")));
     assert_eq!(run.env().spent, Usd(15));
+    // What was answered is no estimate.
+    let answered = run.call();
+    hold_back(&mut run, &answered, 5);
+    run.ask(&answered, "q", 3);
+    let used = run.env().spending(|_| true);
+    assert_eq!((used.usd, used.lost), (Usd(18), Usd(15)));
 }
 
 #[test]

@@ -421,6 +421,7 @@ fn an_account_learns_what_others_used_up_and_forgets_nothing() {
         saved: Usd(tokens),
         truncated: usd,
         refused: tokens,
+        lost: Usd(usd),
     };
     let mut account = Account {
         ledger: [(slot(0), used(5, 1)), (slot(1), used(1, 1))].into(),

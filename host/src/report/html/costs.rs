@@ -13,7 +13,7 @@ pub(super) fn section(report: &Report) -> Markup {
             section #costs aria-labelledby="costs-title" {
                 h2 #costs-title { "Costs" }
                 (table("Action", action_rows(report)))
-                @if !report.models.is_empty() {
+                @if !report.models.is_empty() || report.lost() > Usd::ZERO {
                     h3 { "By model" }
                     (table("Model", model_rows(report)))
                 }
@@ -63,6 +63,11 @@ fn model_rows(report: &Report) -> Markup {
     html! {
         @for (model, used) in &report.models {
             tr { td { (model) } (cells(used, most)) }
+        }
+        // They belong to no model. With them, the rows add up to what was spent.
+        @let lost = ModelSpending { usd: report.lost(), ..ModelSpending::default() };
+        @if lost.usd > Usd::ZERO {
+            tr { td { "Answers lost, as estimated" } (cells(&lost, None)) }
         }
     }
 }

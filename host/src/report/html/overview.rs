@@ -116,6 +116,13 @@ fn money_figures(report: &Report) -> Markup {
                 }
             }
         }
+        @if report.lost() > Usd::ZERO {
+            (figure(
+                "Lost",
+                &format_money(report.lost()),
+                "of what was spent, estimated for calls whose answers were lost",
+            ))
+        }
         @if saved > Usd::ZERO {
             (figure(
                 "Saved by the journal",

@@ -472,6 +472,7 @@ fn lineages_and_deliveries() -> Vec<Event> {
         saved: Usd(5),
         truncated: 6,
         refused: 7,
+        lost: Usd(1),
     };
     vec![
         Event::Forked(Forked {

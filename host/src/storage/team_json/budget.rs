@@ -36,6 +36,7 @@ struct SpendingJson {
     saved: Dollars,
     truncated: u64,
     refused: u64,
+    lost: Dollars,
 }
 
 impl From<Spending> for SpendingJson {
@@ -48,6 +49,7 @@ impl From<Spending> for SpendingJson {
             saved,
             truncated,
             refused,
+            lost,
         } = spending;
         Self {
             usd: Dollars(usd),
@@ -57,6 +59,7 @@ impl From<Spending> for SpendingJson {
             saved: Dollars(saved),
             truncated,
             refused,
+            lost: Dollars(lost),
         }
     }
 }
@@ -71,6 +74,7 @@ impl From<SpendingJson> for Spending {
             saved,
             truncated,
             refused,
+            lost,
         } = spending;
         Self {
             usd: usd.0,
@@ -80,6 +84,7 @@ impl From<SpendingJson> for Spending {
             saved: saved.0,
             truncated,
             refused,
+            lost: lost.0,
         }
     }
 }
