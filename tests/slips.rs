@@ -363,3 +363,30 @@ fn a_granted_path_that_does_not_exist_gets_a_suggestion() {
     let ended = place.host(&["check", "team.toml"]).expect(0);
     assert!(!ended.stderr.contains("may read"), "{}", ended.stderr);
 }
+
+#[test]
+fn a_path_that_a_shell_would_expand_is_refused_wherever_it_is_given_and_nothing_is_made() {
+    let place = Workspace::with(TEAM);
+    for args in [
+        &["run", "team.toml", "--storage=~/store"][..],
+        &["run", "team.toml", "--storage", "$HOME/store"],
+        &["run", "team.toml", "--storage", "s", "--events", "~/events"],
+        &["run", "~/team.toml"],
+        &["run", "--recover_path=~/store"],
+        &["check", "team.toml", "--policy", "${CONFIG}/policy.toml"],
+        &["report", "store", "-o", "~/page.html"],
+        &["dev", "team.toml", "--storage=~/store"],
+    ] {
+        let ended = place.host(args).expect(2);
+        let told = &ended.stderr;
+        assert!(told.contains("no shell reads the path"), "{args:?}: {told}");
+        assert!(told.contains("write `./"), "{args:?}: {told}");
+    }
+    for made in ["~", "$HOME", "s"] {
+        assert!(!place.path(made).exists(), "{made}");
+    }
+    place
+        .host(&["run", "team.toml", "--storage=./~/store", "--quiet"])
+        .expect(0);
+    assert!(place.path("~/store/team.json").exists());
+}

@@ -95,6 +95,7 @@ pub mod suggest;
 pub mod telemetry;
 pub mod tools;
 pub mod trust;
+pub mod unexpanded_path;
 pub mod units;
 mod user;
 pub mod view;

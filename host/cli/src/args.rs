@@ -13,6 +13,7 @@ use std::path::PathBuf;
 use clap::builder::{PathBufValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use strata_host::storage::{StorageLocation, resolve_link};
+use strata_host::unexpanded_path::UnexpandedPath;
 
 use super::new::NewArgs;
 
@@ -36,7 +37,18 @@ pub(super) struct Cli {
 
 /// Parses the location of a saved team. A link such as `workspace/storage/team` is replaced by its target.
 fn saved_path() -> impl TypedValueParser<Value = StorageLocation> {
-    PathBufValueParser::new().map(|path| StorageLocation::new(resolve_link(&path)))
+    expanded_path().map(|path| StorageLocation::new(resolve_link(&path)))
+}
+
+/// Parses a path, or the URL of a database. Fails if a shell would have replaced something in it.
+pub(super) fn expanded_path() -> impl TypedValueParser<Value = PathBuf> {
+    PathBufValueParser::new().try_map(|path| {
+        let text = path.to_str().filter(|text| !text.contains("://"));
+        match text.and_then(UnexpandedPath::find) {
+            Some(unexpanded) => Err(format!("{unexpanded}: {}", unexpanded.hint())),
+            None => Ok(path),
+        }
+    })
 }
 
 #[derive(Subcommand)]

@@ -7,7 +7,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, FromArgMatches};
 use strata_host::suggest::closest;
 
-use super::args::Cli;
+use super::args::{Cli, expanded_path};
 
 /// The exit codes of commands that run teams.
 const RUN_EXIT_CODES: &str = "Exit codes:
@@ -54,6 +54,20 @@ pub(super) fn command() -> clap::Command {
         RUN_EXIT_CODES,
     )
     .mut_subcommands(each)
+    .mut_subcommands(with_expanded_paths)
+}
+
+/// Lets a command, and those below it, refuse paths in which a shell would have replaced something.
+fn with_expanded_paths(command: clap::Command) -> clap::Command {
+    let is_path = |arg: &clap::Arg| {
+        arg.get_value_parser().type_id() == clap::builder::ValueParser::path_buf().type_id()
+    };
+    command
+        .mut_args(|arg| match is_path(&arg) {
+            true => arg.value_parser(expanded_path()),
+            false => arg,
+        })
+        .mut_subcommands(with_expanded_paths)
 }
 
 /// The examples in the program's own help.

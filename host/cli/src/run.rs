@@ -19,6 +19,7 @@ use strata_host::public_event::{EventLine, may_be_warning};
 use strata_host::runtime_context::in_context_of;
 use strata_host::services::models::{RECORD_BEGINNING, StreamObserverFactory};
 use strata_host::storage::{ReplacePolicy, StorageLocation, resolve_link};
+use strata_host::unexpanded_path::UnexpandedPath;
 use tokio::runtime::{self, Handle, Runtime};
 use tokio::sync::watch;
 
@@ -482,6 +483,11 @@ impl PositionalArgs {
                 },
             };
             return Err(CommandFailure::usage(what));
+        }
+        let unexpanded = teams.first().and_then(|team| UnexpandedPath::find(team));
+        if let Some(unexpanded) = unexpanded {
+            let hint = unexpanded.hint();
+            return Err(CommandFailure::usage(format!("{unexpanded}: {hint}")));
         }
         Ok(Self {
             team: teams.into_iter().next().map(PathBuf::from),

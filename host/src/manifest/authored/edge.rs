@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use strata_core::record::shape::{DeliveryMode, JoinMode};
 
 use super::read_deliver;
+use super::slot::reject_unexpanded;
 use crate::manifest::address::read_address;
 use crate::manifest::names::check_legible;
 use crate::manifest::schema::{conditional, forbidding, kind};
@@ -318,6 +319,9 @@ fn read_command(
     let command: Vec<String> = item.strings().into_iter().map(|word| word.value).collect();
     if item.is_empty_list() {
         item.reject("`command` is empty", "name a program and its arguments");
+    }
+    if let Some(program) = command.first() {
+        reject_unexpanded(item, program);
     }
     Some(Located {
         value: ExternalEndpoint::Stdio {

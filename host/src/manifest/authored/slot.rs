@@ -17,6 +17,7 @@ use crate::ordered_json::OrderedJson;
 use crate::plugin::CompiledSchema;
 use crate::plugin::script;
 use crate::services::models::arguments_schema;
+use crate::unexpanded_path::UnexpandedPath;
 
 /// The largest schema file that is read. Schemas are written by hand, so a larger file is most
 /// likely something else.
@@ -298,10 +299,22 @@ pub(in crate::manifest) fn read_path(item: &TomlItem<'_>) -> Option<Located<Path
         );
         return None;
     }
+    if reject_unexpanded(item, &text.value) {
+        return None;
+    }
     Some(Located {
         value: item.base_dir().join(&text.value),
         span: text.span,
     })
+}
+
+/// Returns whether a shell would replace something in a path, and reports it if so.
+pub(in crate::manifest) fn reject_unexpanded(item: &TomlItem<'_>, path: &str) -> bool {
+    let unexpanded = UnexpandedPath::find(path);
+    if let Some(unexpanded) = &unexpanded {
+        item.reject(unexpanded.to_string(), unexpanded.hint());
+    }
+    unexpanded.is_some()
 }
 
 /// Reads the path of a file, or of the source directory that it is built from, and makes it
