@@ -275,7 +275,7 @@ fn a_role_can_take_each_message_alone_and_an_empty_list_of_recipients_is_nobody(
     let outputs: Vec<&Value> = lines
         .iter()
         .filter(|line| line["kind"] == "action-finished")
-        .map(|line| &line["output"])
+        .map(|line| &line["output"]["content"])
         .collect();
     assert_eq!(outputs, ["out", "took 1", "took 2", "took 3"]);
     let routed: Vec<(&Value, &Value)> = lines

@@ -387,6 +387,6 @@ fn a_path_that_a_shell_would_expand_is_refused_wherever_it_is_given_and_nothing_
     }
     place
         .host(&["run", "team.toml", "--storage=./~/store", "--quiet"])
-        .expect(0);
+        .expect(3);
     assert!(place.path("~/store/team.json").exists());
 }
