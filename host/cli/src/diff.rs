@@ -128,8 +128,7 @@ fn show_changes(
 
 /// Returns the parts of two texts around their first difference, each on one line.
 fn preview_difference(one: &str, other: &str) -> [String; 2] {
-    around_difference(one, other, DIFFERENCE_CHARS)
-        .map(|part| sanitize(&part).replace('\n', "\\n"))
+    around_difference(one, other, DIFFERENCE_CHARS).map(|part| sanitize(&part).replace('\n', "\\n"))
 }
 
 fn show_messages(title: &str, messages: &MessageDifference, printer: &Printer) {

@@ -247,7 +247,8 @@ fn a_memory_or_table_that_is_too_large_from_the_start_is_a_memory_fault() {
 }
 
 #[test]
-fn however_a_guest_ends_that_got_no_memory_it_is_a_memory_fault_unless_it_got_most_of_it_after_all() {
+fn however_a_guest_ends_that_got_no_memory_it_is_a_memory_fault_unless_it_got_most_of_it_after_all()
+{
     let check = |run: &str, kind: FaultKind, message: &str| {
         let limits = Limits {
             memory_bytes: 1 << 20,
@@ -268,7 +269,11 @@ fn however_a_guest_ends_that_got_no_memory_it_is_a_memory_fault_unless_it_got_mo
     ] {
         check(&format!("{refused} {end}"), FaultKind::Memory, limit);
         // A language needs some memory to report the failure.
-        check(&format!("{refused} {least} {end}"), FaultKind::Memory, limit);
+        check(
+            &format!("{refused} {least} {end}"),
+            FaultKind::Memory,
+            limit,
+        );
         check(&format!("{refused} {most} {end}"), FaultKind::Trap, "");
     }
 }
