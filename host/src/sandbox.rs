@@ -23,7 +23,6 @@ use crate::blob::Blobs;
 use crate::gateway::Gateway;
 use crate::plugin::Plugin;
 
-pub(crate) use capability::MAX_MEDIA_BYTES;
 pub(crate) use capability::files::is_visible_in;
 pub use capability::files::{
     Directories, HiddenStorage, PlaceError, PlacementOutcome, resolve_links,

@@ -13,8 +13,8 @@ use crate::blob::{Blobs, digest_of};
 use crate::driver::Journal;
 use crate::media_type::{MisnamedFile, marked_text, media_type, raster_image_type};
 use crate::open;
-use crate::sandbox::{MAX_MEDIA_BYTES, MAX_PARTS};
-use crate::services::models::describe_named_media;
+use crate::sandbox::MAX_PARTS;
+use crate::services::models::{MAX_MEDIA_BYTES, describe_named_media};
 use crate::units::format_bytes;
 
 /// Why a file cannot be added to an idea or a message.

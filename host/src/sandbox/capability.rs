@@ -13,9 +13,8 @@ use super::ctx::outbound::call_outside;
 use super::ctx::{Ctx, HostResult, invalid};
 use crate::gateway::Gateway;
 use crate::plugin::{Grants, Plugin};
-use crate::services::models::{EmbedRequest, ModelBatch, ModelRequest};
+use crate::services::models::{EmbedRequest, ModelBatch, ModelRequest, check_media};
 use crate::services::variables::Variables;
-use crate::units::format_bytes;
 use files::AttemptFiles;
 use wasi::WasiState;
 
@@ -25,10 +24,6 @@ mod http;
 mod quota;
 pub(super) mod wasi;
 
-/// The maximum size of the texts of one request to a model. No model accepts more.
-const MAX_PROMPT_BYTES: u64 = 8 << 20;
-/// The maximum size of the images and files of one request to a model; the WIT documents this.
-pub(crate) const MAX_MEDIA_BYTES: u64 = 64 << 20;
 /// The maximum number of texts of one request for vectors, as providers have it.
 const MAX_EMBEDDED_TEXTS: usize = 2048;
 /// The maximum number of requests of one `complete-many` or `fetch-many` call.
@@ -135,34 +130,11 @@ fn convert_request(
 ) -> Result<ModelRequest, types::HostError> {
     let refuse = |why: String| invalid(format!("cannot ask the model: {why}"));
     // Checked before the bytes are hashed.
-    let passed = conversation::media_bytes(&request);
-    if passed > MAX_MEDIA_BYTES {
-        return Err(refuse(too_large(
-            "the images and files are",
-            passed,
-            MAX_MEDIA_BYTES,
-        )));
-    }
+    check_media(conversation::media_bytes(&request)).map_err(refuse)?;
     let request =
         conversation::request(request, &mut ctx.media).map_err(|why| refuse(why.to_string()))?;
-    let text = request.bytes() as u64;
-    if text > MAX_PROMPT_BYTES {
-        return Err(refuse(too_large("the request is", text, MAX_PROMPT_BYTES)));
-    }
-    let media = request.stored_media().map(|(_, size)| size).sum();
-    if media > MAX_MEDIA_BYTES {
-        return Err(refuse(too_large(
-            "the images and files are",
-            media,
-            MAX_MEDIA_BYTES,
-        )));
-    }
+    request.check_size().map_err(refuse)?;
     Ok(request)
-}
-
-fn too_large(what: &str, bytes: u64, limit: u64) -> String {
-    let (bytes, limit) = (format_bytes(bytes), format_bytes(limit));
-    format!("{what} {bytes}, at most {limit} are sent")
 }
 
 /// Makes the requests that are allowed, all at once, and returns the results in the order of
@@ -247,10 +219,7 @@ fn check_embed_request(request: &EmbedRequest) -> Result<(), String> {
             "there are {count} texts; 1 to {MAX_EMBEDDED_TEXTS} are taken"
         ));
     }
-    let bytes = request.text_bytes() as u64;
-    if bytes > MAX_PROMPT_BYTES {
-        return Err(too_large("the texts are", bytes, MAX_PROMPT_BYTES));
-    }
+    request.check_size()?;
     if request.dimensions == Some(0) {
         return Err("a vector has at least one component".into());
     }

@@ -19,6 +19,7 @@ mod record;
 mod registry;
 mod reply_check;
 mod request;
+mod request_size;
 pub(crate) mod scripted;
 mod stream_observer;
 mod surrogate;
@@ -34,6 +35,7 @@ pub use record::LINE_BEGINNING as RECORD_BEGINNING;
 pub use registry::{CompletedCall, CompletedEmbedding, FailedCall, ModelCall, ModelCaller, Models};
 pub(crate) use reply_check::{read_answer, shorten_reason};
 pub use request::{ModelBatch, ModelReply, ModelRequest, ToolDefinition, user_message};
+pub(crate) use request_size::{MAX_MEDIA_BYTES, check_media};
 pub use strata_core::record::host_call::FinishReason;
 pub use stream_observer::{
     DispatchState, StreamEvent, StreamListener, StreamObserver, StreamObserverFactory,

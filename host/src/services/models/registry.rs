@@ -416,6 +416,9 @@ fn validate(request: &ModelRequest) -> Result<ReplyCheck, HostError> {
             "cannot ask a model: `temperature` is not a finite number",
         ));
     }
+    request
+        .check_size()
+        .map_err(|why| invalid(format!("cannot ask the model: {why}")))?;
     ReplyCheck::for_request(request)
 }
 

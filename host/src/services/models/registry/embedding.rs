@@ -8,6 +8,7 @@ use super::{FailedCall, Model, Models, Provider, no_default_error, no_id_error};
 use crate::services::models::charge::CallAccount;
 use crate::services::models::embedding::{scripted_embeddings, unsupported_error};
 use crate::services::models::endpoint::{RequestFailure, embed};
+use crate::services::models::error_text::invalid;
 use crate::services::models::scripted::DEFAULT_MODEL;
 use crate::services::models::{Charge, EmbedCall, Embeddings, StreamObserver};
 
@@ -44,6 +45,10 @@ impl Models {
         let Some(model) = self.models.get(&call.target.name) else {
             return Err(FailedCall::unpaid(no_default_error(), used));
         };
+        if let Err(why) = call.request.check_size() {
+            let error = invalid(format!("cannot embed: {why}"));
+            return Err(FailedCall::unpaid(error, used));
+        }
         // The semaphore is never closed, so acquiring cannot fail.
         let _place = self.permits.acquire().await;
         account.switch_to(model.price, call.expected_usage());

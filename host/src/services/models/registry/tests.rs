@@ -10,11 +10,11 @@ use super::*;
 use strata_core::record::conversation::{AssistantPart, ModelMessage, ToolCall};
 use strata_core::record::money::Usd;
 
-use crate::services::models::ToolDefinition;
 use crate::services::models::config::Endpoint;
 use crate::services::models::endpoint::tests::server::{
     ModelServer, ServerBehavior, respond_with_message, respond_with_text,
 };
+use crate::services::models::{EmbedCall, EmbedRequest, ToolDefinition};
 use crate::services::variables::Variables;
 
 const PRICE: Price = Price {
@@ -428,6 +428,12 @@ async fn requests_without_sense_are_never_sent() {
         "`temperature`",
     )
     .await;
+    check(
+        models_of(&server),
+        user_request(&"x".repeat(9 << 20)),
+        "the request is 9.1 MiB, at most 8 MiB are sent",
+    )
+    .await;
     let nameless = models(&ModelsConfig::with_default(ModelConfig {
         model: None,
         ..server.config()
@@ -439,6 +445,20 @@ async fn requests_without_sense_are_never_sent() {
         "write `model = \"…\"` under `[llm]`",
     )
     .await;
+    let call = EmbedCall::new(
+        &Default::default(),
+        None,
+        EmbedRequest {
+            model: None,
+            texts: vec!["x".repeat(9 << 20)],
+            dimensions: None,
+        },
+    );
+    let models = models_of(&server);
+    let embedded = models.embed(&call, StreamObserver::default());
+    let failed = embedded.await.expect_err("too large").error;
+    let expected = "cannot embed: the texts are 9.1 MiB, at most 8 MiB are sent";
+    assert_eq!(failed.message, expected);
     assert_eq!(server.seen().len(), 0);
 }
 
