@@ -66,6 +66,7 @@ pub use attached_files::AttachedFileError;
 pub use claimed::{ClaimedOutcome, ClaimedResume, RefusedSubmission, resume_claimed};
 pub use compare::{ComparedState, Comparison, compare, parse_saved_state};
 pub use components::Components;
+pub use control::MAX_MESSAGE_BYTES;
 pub use conversations::for_each_conversation;
 pub use default_storage::{development_storage, storage_by_name};
 pub use develop::{DevelopOutcome, DevelopRound, develop};

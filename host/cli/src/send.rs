@@ -5,17 +5,13 @@ use std::io::Read;
 use strata_core::record::json::Json;
 use strata_core::record::message::{IDEMPOTENCY_KEY, Message};
 use strata_core::text::find_unfit_for_name;
-use strata_host::launch::{load_saved, send as put};
+use strata_host::launch::{MAX_MESSAGE_BYTES, load_saved, send as put};
 use strata_host::storage::{StateSelector, StorageLocation};
 use strata_host::suggest::did_you_mean;
 
 use super::edit_notices::warn_if_edited;
 use super::submit::note_missing_worker;
 use super::{CommandFailure, Printer, SendArgs};
-
-/// The maximum size of a message. Every role that receives it stores it in its memory, and a saved
-/// team holds it in several places.
-const MAX_MESSAGE_BYTES: u64 = 16 << 20;
 
 pub(super) fn send(args: SendArgs, printer: &Printer) -> Result<u8, CommandFailure> {
     check_names(&args)?;

@@ -14,10 +14,17 @@ use crate::blob::{Blobs, digest_of};
 use crate::driver::{
     AnsweredRequest, CommandError, CommandRequest, DriverHandle, Halt, HumanReply, SendReceipt,
 };
+use crate::sandbox::MAX_PARTS;
 use crate::server::{ReplyStatus, RunOperation, RunReply, RunRequest};
+use crate::services::models::MAX_MEDIA_BYTES;
 use crate::storage::{
     Epoch, IncomingRequest, Mailbox, RequestHandler, RequestOutcome, StorageLocation,
 };
+use crate::units::format_bytes;
+
+/// The maximum size of the text of a message that a person sends, in bytes. Every role that receives
+/// it stores it in its memory, and a saved team holds it in several places.
+pub const MAX_MESSAGE_BYTES: u64 = 16 << 20;
 
 /// What `RunOperation::Send` is about. The result is a `SendReceipt`.
 #[derive(Serialize, Deserialize)]
@@ -26,6 +33,44 @@ struct SentMessage {
     /// The bytes of its images and files, in base64.
     #[serde(default)]
     files: Vec<String>,
+}
+
+impl SentMessage {
+    /// Fails if it is larger than what a person can send. Whoever reaches the socket of a run, or its
+    /// mailbox in a database, need not be this program.
+    fn check_size(&self) -> Result<(), String> {
+        let refuse = |what: &str, bytes: u64, limit: u64| {
+            let (bytes, limit) = (format_bytes(bytes), format_bytes(limit));
+            Err(format!("{what} {bytes}, at most {limit} are taken"))
+        };
+        let text = self.message.content.len() as u64;
+        if text > MAX_MESSAGE_BYTES {
+            return refuse("the text has", text, MAX_MESSAGE_BYTES);
+        }
+        let others = Message {
+            content: String::new(),
+            ..Message::clone(&self.message)
+        };
+        let others = serde_json::to_string(&others).map_or(0, |text| text.len() as u64);
+        if others > MAX_MESSAGE_BYTES {
+            return refuse("what belongs to the text has", others, MAX_MESSAGE_BYTES);
+        }
+        let count = self.message.parts.len().max(self.files.len());
+        if count > MAX_PARTS {
+            return Err(format!(
+                "{count} files are too many, at most {MAX_PARTS} are taken"
+            ));
+        }
+        let files = self
+            .files
+            .iter()
+            .map(|file| file.len() as u64 / 4 * 3)
+            .sum();
+        if files > MAX_MEDIA_BYTES {
+            return refuse("the files have", files, MAX_MEDIA_BYTES);
+        }
+        Ok(())
+    }
 }
 
 /// What `RunOperation::Answer` is about.
@@ -107,6 +152,9 @@ async fn send(incoming: &IncomingRequest, orders: &DriverHandle) -> RunReply {
         Ok(sent) => sent,
         Err(error) => return not_understood(&error),
     };
+    if let Err(why) = sent.check_size() {
+        return RunReply::refused(why);
+    }
     let files = match decode_files(&sent.files) {
         Ok(files) => files,
         Err(error) => return RunReply::refused(format!("a file is not understood: {error}")),
@@ -237,5 +285,36 @@ fn request_owner<T: DeserializeOwned>(
             reply.body
         )))),
         ReplyStatus::Unsaved => unconfirmed(format!("it could not save it: {}", reply.body)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_sent_is_no_larger_than_what_the_command_sends() {
+        let check = |content: usize, label: usize, files: &[usize], expected: Result<(), &str>| {
+            let text = |length: usize| "x".repeat(length);
+            let sent = SentMessage {
+                message: Box::new(Message::from_user("m".into(), text(content), text(label))),
+                files: files.iter().map(|length| text(*length)).collect(),
+            };
+            assert_eq!(sent.check_size(), expected.map_err(str::to_owned));
+        };
+        let most = MAX_MESSAGE_BYTES as usize;
+        check(most, 10, &[4 << 20; 3], Ok(()));
+        let text = "the text has 16.1 MiB, at most 16 MiB are taken";
+        check(most + 1, 10, &[], Err(text));
+        let others = "what belongs to the text has 17.1 MiB, at most 16 MiB are taken";
+        check(0, 17 << 20, &[], Err(others));
+        check(
+            0,
+            0,
+            &[0; 65],
+            Err("65 files are too many, at most 64 are taken"),
+        );
+        let files = "the files have 72 MiB, at most 64 MiB are taken";
+        check(0, 0, &[48 << 20; 2], Err(files));
     }
 }
