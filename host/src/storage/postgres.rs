@@ -36,6 +36,7 @@ mod run_name;
 mod runs;
 mod schedule;
 mod schema;
+mod session;
 mod silence;
 mod tls;
 mod watch;

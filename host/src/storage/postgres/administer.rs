@@ -66,7 +66,7 @@ pub(in crate::storage) fn set_intake(url: &DatabaseUrl, intake: Intake) -> Resul
 /// Takes all runs from their owners, and gives the database a new incarnation.
 pub(in crate::storage) fn fence(url: &DatabaseUrl) -> Result<FencedDatabase, StoreError> {
     let connection = open_prepared(url)?;
-    connection.transact("BEGIN", || -> Result<_, StoreError> {
+    connection.transact("", || -> Result<_, StoreError> {
         // No heartbeat of before is answered from now on.
         connection.execute("DELETE FROM strata.worker", &[])?;
         let sql = "UPDATE strata.run SET owner = NULL, epoch = epoch + $1";

@@ -239,11 +239,11 @@ fn transact(
     durability: Durability,
     work: &dyn Fn(&Connection) -> Result<(), StatementError>,
 ) -> Result<bool, StatementError> {
-    let begin = format!(
-        "BEGIN; SET LOCAL synchronous_commit TO {}",
+    let settings = format!(
+        "SET LOCAL synchronous_commit TO {}",
         synchronous_commit(durability)
     );
-    connection.transact(&begin, || {
+    connection.transact(&settings, || {
         // What is derived from events is not stored without them.
         let sql = "SELECT FROM strata.run WHERE id = $1 AND epoch = $2 AND owner = $5 \
                    AND ($3 < 0 OR EXISTS (SELECT FROM strata.event WHERE run = $1 AND n = $3 AND sum = $4)) \

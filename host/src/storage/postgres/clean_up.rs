@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
+use tokio_postgres::Error;
 use tokio_postgres::types::Type;
-use tokio_postgres::{Client, Error};
 
 use super::caps::COLLECT_SLICES;
 use super::connect::Argument;
 #[cfg(test)]
 use super::connection::Connection;
+use super::session::Session;
 
 /// How old a row has to be, in seconds: far older than anything that a process still waits for.
 const MIN_AGE_S: f64 = 3600.0;
@@ -18,13 +19,13 @@ pub(super) const CLEAN_UP_INTERVAL: Duration = Duration::from_secs(3600);
 /// Removes the rows of processes that have not been heard of for long and own no run, gives back the slices of caps
 /// that such processes hold, and removes requests that are so old that nobody waits for a reply. A failure does no harm, since it is tried again
 /// later.
-pub(super) async fn remove_leftovers(client: &Client) {
+pub(super) async fn remove_leftovers(client: &Session) {
     if let Err(error) = remove_older_than(client, MIN_AGE_S).await {
         tracing::debug!("what killed processes left behind stays: {error}");
     }
 }
 
-async fn remove_older_than(client: &Client, seconds: f64) -> Result<(), Error> {
+async fn remove_older_than(client: &Session, seconds: f64) -> Result<(), Error> {
     let statements = [
         "DELETE FROM strata.worker w WHERE w.beat_at < clock_timestamp() - make_interval(secs => $1) \
          AND NOT EXISTS (SELECT FROM strata.run r WHERE r.owner = w.id)",

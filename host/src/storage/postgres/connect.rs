@@ -13,8 +13,9 @@ use tokio::runtime::{Builder, Runtime};
 use tokio_postgres::config::SslMode;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{ToSql, Type};
-use tokio_postgres::{AsyncMessage, Client, Config, NoTls, Notification};
+use tokio_postgres::{AsyncMessage, Config, NoTls, Notification};
 
+use super::session::{Session, is_conflict};
 use super::tls::RustlsConnector;
 use crate::storage::database_url::{DatabaseHost, DatabaseUrl, Encryption};
 use crate::storage::error::StoreError;
@@ -69,6 +70,9 @@ pub(super) struct StatementError {
     pub is_disconnected: bool,
     /// Whether a row with the same key exists.
     pub is_duplicate: bool,
+    /// Whether the server asks to repeat the transaction to which it belonged, because of what others
+    /// did at the same time.
+    pub is_conflict: bool,
 }
 
 impl From<StatementError> for StoreError {
@@ -84,6 +88,7 @@ impl From<StoreError> for StatementError {
         Self {
             is_disconnected: matches!(meaning, StoreError::Unreachable { .. }),
             is_duplicate: false,
+            is_conflict: false,
             meaning,
         }
     }
@@ -97,6 +102,7 @@ pub(super) fn statement_error(
 ) -> StatementError {
     StatementError {
         is_disconnected: is_disconnected(error),
+        is_conflict: is_conflict(error),
         is_duplicate: error.code() == Some(&SqlState::UNIQUE_VIOLATION),
         meaning: explain_error(path, action, error),
     }
@@ -107,7 +113,7 @@ pub(super) fn statement_error(
 pub(super) async fn connect(
     url: DatabaseUrl,
     notified: Option<OnNotification>,
-) -> Result<Client, StoreError> {
+) -> Result<Session, StoreError> {
     let path = url.to_path();
     let connecting = async {
         let config = config(&url);
@@ -115,7 +121,7 @@ pub(super) async fn connect(
         if url.encryption == Encryption::None {
             let (client, connection) = config.connect(NoTls).await.map_err(fail)?;
             tokio::spawn(drive(connection, notified));
-            return Ok(client);
+            return Session::new(client, url.can_prepare).await.map_err(fail);
         }
         let connector = RustlsConnector::new(&url).map_err(|what| StoreError::InvalidUrl {
             url: url.to_string(),
@@ -123,7 +129,7 @@ pub(super) async fn connect(
         })?;
         let (client, connection) = config.connect(connector).await.map_err(fail)?;
         tokio::spawn(drive(connection, notified));
-        Ok(client)
+        Session::new(client, url.can_prepare).await.map_err(fail)
     };
     match tokio::time::timeout(CONNECT_TIMEOUT, connecting).await {
         Ok(connected) => connected,

@@ -10,10 +10,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio_postgres::{Client, Error, Row};
+use tokio_postgres::{Error, Row};
 
 use super::connect::{Argument, StatementError, background, connect, statement_error};
 use super::per_database::PerDatabase;
+use super::session::{BEGIN, BEGIN_READ, MAX_REPETITIONS, Session};
 use crate::storage::database_url::DatabaseUrl;
 use crate::storage::error::StoreError;
 use crate::wait::wait;
@@ -34,7 +35,7 @@ struct SharedConnections {
     path: PathBuf,
     /// One permit for each connection that may be in use.
     permits: Arc<Semaphore>,
-    idle: Mutex<Vec<Client>>,
+    idle: Mutex<Vec<Session>>,
 }
 
 impl SharedConnections {
@@ -93,12 +94,12 @@ impl SharedConnections {
         }
     }
 
-    fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Client>> {
+    fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Session>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns a connection that is open and not in use, if there is one.
-    fn take_idle(&self) -> Option<Client> {
+    fn take_idle(&self) -> Option<Session> {
         let mut idle = self.idle();
         while let Some(client) = idle.pop() {
             if !client.is_closed() {
@@ -113,7 +114,7 @@ impl SharedConnections {
 #[derive(Debug)]
 struct LentConnection {
     /// `None` only while this is dropped.
-    client: Option<Client>,
+    client: Option<Session>,
     /// Whether it is outside of a transaction and not known to be broken.
     is_clean: Cell<bool>,
     lender: Arc<SharedConnections>,
@@ -137,7 +138,7 @@ impl LentConnection {
     fn wait_for<T>(
         &self,
         action: &'static str,
-        statement: impl AsyncFnOnce(&Client) -> Result<T, Error>,
+        statement: impl AsyncFnOnce(&Session) -> Result<T, Error>,
     ) -> Result<T, StatementError> {
         let Some(client) = &self.client else {
             unreachable!("it was dropped");
@@ -150,10 +151,6 @@ impl LentConnection {
             error
         })
     }
-
-    fn execute_all(&self, sql: &str) -> Result<(), StatementError> {
-        self.wait_for("write", async |client| client.batch_execute(sql).await)
-    }
 }
 
 /// A caller that carries out statements over the shared connections: each over any of them, and those of
@@ -164,6 +161,8 @@ pub(super) struct Connection {
     shared: Arc<SharedConnections>,
     /// The connection of the transaction that is open.
     held: RefCell<Option<LentConnection>>,
+    /// Whether the server asked to repeat that transaction.
+    has_conflict: Cell<bool>,
 }
 
 impl Drop for Connection {
@@ -196,6 +195,7 @@ impl Connection {
             path: url.to_path(),
             shared,
             held: RefCell::new(None),
+            has_conflict: Cell::new(false),
         })
     }
 
@@ -206,6 +206,7 @@ impl Connection {
             path: self.path.clone(),
             shared: Arc::clone(&self.shared),
             held: RefCell::new(None),
+            has_conflict: Cell::new(false),
         }
     }
 
@@ -244,10 +245,14 @@ impl Connection {
     fn wait_for<T>(
         &self,
         action: &'static str,
-        statement: impl AsyncFnOnce(&Client) -> Result<T, Error>,
+        statement: impl AsyncFnOnce(&Session) -> Result<T, Error>,
     ) -> Result<T, StatementError> {
         match &*self.held.borrow() {
-            Some(held) => held.wait_for(action, statement),
+            Some(held) => {
+                let done = held.wait_for(action, statement);
+                self.note_conflict(&done);
+                done
+            }
             None => self.lend()?.wait_for(action, statement),
         }
     }
@@ -292,10 +297,16 @@ impl Connection {
         self.wait_for("write", async |client| client.batch_execute(sql).await)
     }
 
+    fn note_conflict<T>(&self, done: &Result<T, StatementError>) {
+        if done.as_ref().is_err_and(|error| error.is_conflict) {
+            self.has_conflict.set(true);
+        }
+    }
+
     /// Begins a transaction, which keeps a connection from others.
     fn begin(&self, begin: &str) -> Result<(), StatementError> {
         let lent = self.lend()?;
-        lent.execute_all(begin)?;
+        lent.wait_for("write", async |session| session.begin(begin).await)?;
         lent.is_clean.set(false);
         self.held.replace(Some(lent));
         Ok(())
@@ -307,16 +318,35 @@ impl Connection {
         let Some(held) = self.held.take() else {
             return Ok(());
         };
-        held.execute_all(end)?;
+        let ended = held.wait_for("write", async |session| session.end(end).await);
+        self.note_conflict(&ended);
+        ended?;
         held.is_clean.set(true);
         Ok(())
     }
 
-    /// Runs `work` in a transaction: all of it is committed, or nothing.
+    /// Runs `work` in a transaction with these settings: all of it is committed, or nothing. It is run
+    /// again if the server asks for it.
     pub(super) fn transact<T, E: From<StatementError>>(
         &self,
+        settings: &str,
+        work: impl Fn() -> Result<T, E>,
+    ) -> Result<T, E> {
+        let begin = format!("{BEGIN}; {settings}");
+        for _ in 0..MAX_REPETITIONS {
+            self.has_conflict.set(false);
+            match self.transact_once(&begin, &work) {
+                Err(_) if self.has_conflict.get() => tracing::debug!("a transaction is repeated"),
+                done => return done,
+            }
+        }
+        self.transact_once(&begin, &work)
+    }
+
+    fn transact_once<T, E: From<StatementError>>(
+        &self,
         begin: &str,
-        work: impl FnOnce() -> Result<T, E>,
+        work: &impl Fn() -> Result<T, E>,
     ) -> Result<T, E> {
         self.begin(begin)?;
         match work() {
@@ -335,7 +365,7 @@ impl Connection {
         if self.held.borrow().is_some() {
             return Ok(false);
         }
-        self.begin("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")?;
+        self.begin(BEGIN_READ)?;
         Ok(true)
     }
 

@@ -10,13 +10,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
-use tokio_postgres::Client;
 use tokio_postgres::types::Type;
 
 use super::caps::cap_accounts;
 use super::clean_up::{CLEAN_UP_INTERVAL, remove_leftovers};
 use super::connect::{background, connect};
 use super::per_database::PerDatabase;
+use super::session::Session;
 use crate::abort_on_drop::AbortOnDrop;
 use crate::random_id::random_name;
 use crate::storage::caps::{CapAccounts, CapScope};
@@ -148,7 +148,7 @@ impl Owners {
 /// does not need.
 async fn beat(url: DatabaseUrl, beats: Beats) {
     let mut cleaned_up: Option<Instant> = None;
-    let mut client: Option<Client> = None;
+    let mut client: Option<Session> = None;
     let mut connections = 0;
     let mut pause = BEAT_INTERVAL;
     loop {
@@ -200,7 +200,7 @@ async fn beat(url: DatabaseUrl, beats: Beats) {
 /// Lets all heartbeats rise once, keeps the slices of this process, and reads which caps apply to its runs. A slice
 /// that somebody has locked is left for the next heartbeat: no lease waits for it. A slice that this process does not
 /// know of, because the answer to a draw was lost, is left for others to collect.
-async fn raise(client: &Client, beats: &Beats) -> Result<(), tokio_postgres::Error> {
+async fn raise(client: &Session, beats: &Beats) -> Result<(), tokio_postgres::Error> {
     let sql = "WITH beaten AS (UPDATE strata.worker SET beat = beat + 1, beat_at = clock_timestamp() \
                                WHERE id = ANY($1) RETURNING id), \
                     own AS MATERIALIZED (SELECT scope FROM strata.slice \

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
-use tokio_postgres::Client;
 use tokio_postgres::types::Type;
 
 use super::connect::background;
@@ -16,6 +15,7 @@ use super::notifications::{Subject, Subscription, notify_owner};
 use super::owner::{read_owner, take_from_dead};
 use super::recent::RecentChanges;
 use super::run_name::find_run;
+use super::session::Session;
 use super::silence::Silence;
 use crate::abort_on_drop::AbortOnDrop;
 use crate::server::{RunReply, RunRequest};
@@ -113,7 +113,7 @@ impl Inbox {
 
     /// Answers the requests that are there. Those that an earlier owner took up and did not answer came
     /// to nothing.
-    async fn answer_pending(&self, client: &Client) -> Result<(), tokio_postgres::Error> {
+    async fn answer_pending(&self, client: &Session) -> Result<(), tokio_postgres::Error> {
         let take = "UPDATE strata.mail SET epoch = $2 WHERE id = ( \
                         SELECT m.id FROM strata.mail m JOIN strata.run r ON r.id = m.run \
                         WHERE m.run = $1 AND r.epoch = $2 AND m.reply IS NULL \

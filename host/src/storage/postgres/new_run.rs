@@ -40,7 +40,7 @@ impl NewPostgresRun<'_> {
         let n = event_key(lineage.id, 0);
         let state = EncodedSnapshot::encode(self.base);
         let rows = state.rows(n, key_range(lineage.id).first, Vec::new());
-        connection.transact("BEGIN", || {
+        connection.transact("", || {
             require_open(connection)?;
             let run = write::insert_run(connection, &first)?;
             write::insert_lineage(connection, run, &lineage)?;

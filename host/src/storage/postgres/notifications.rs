@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
 use tokio_postgres::types::Type;
-use tokio_postgres::{Client, Error, Notification};
+use tokio_postgres::{Error, Notification};
 
 use super::connect::{OnNotification, background, connect};
 use super::connection::Connection;
 use super::per_database::PerDatabase;
+use super::session::Session;
 use crate::abort_on_drop::AbortOnDrop;
 use crate::storage::database_url::DatabaseUrl;
 use crate::storage::error::StoreError;
@@ -79,7 +80,7 @@ impl Subscription {
     }
 
     /// Returns the connection that notifies, for short statements. Waits until there is one.
-    pub(super) async fn client(&self) -> Arc<Client> {
+    pub(super) async fn client(&self) -> Arc<Session> {
         let mut client = self.listener.client.clone();
         loop {
             if let Some(client) = &*client.borrow_and_update() {
@@ -96,7 +97,7 @@ impl Subscription {
 struct Listener {
     subscribers: Subscribers,
     /// `None` while there is no connection.
-    client: watch::Receiver<Option<Arc<Client>>>,
+    client: watch::Receiver<Option<Arc<Session>>>,
     _listening: AbortOnDrop<()>,
 }
 
@@ -176,7 +177,7 @@ impl Subscribers {
 async fn listen(
     url: DatabaseUrl,
     subscribers: Subscribers,
-    connected: watch::Sender<Option<Arc<Client>>>,
+    connected: watch::Sender<Option<Arc<Session>>>,
 ) {
     loop {
         match connect(url.clone(), Some(subscribers.on_notification())).await {
@@ -203,7 +204,7 @@ async fn listen(
 }
 
 /// Notifies the owners of runs for which there are requests. Fails if the connection is broken.
-async fn look_for_requests(client: &Client, subscribers: &Subscribers) -> Result<(), Error> {
+async fn look_for_requests(client: &Session, subscribers: &Subscribers) -> Result<(), Error> {
     let runs = subscribers.runs();
     if runs.is_empty() && !client.is_closed() {
         return Ok(());

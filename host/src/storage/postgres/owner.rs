@@ -263,8 +263,7 @@ fn set_owner(
     found: &OwnedRun,
     new: Option<&str>,
 ) -> Result<Option<TakenRun>, StoreError> {
-    let begin = "BEGIN";
-    connection.transact(begin, || {
+    connection.transact("", || {
         if let Some(owner) = &found.owner
             && let Some(beat) = owner.beat()
         {

@@ -283,7 +283,7 @@ pub(super) fn migrate(connection: &Connection) -> Result<(), StoreError> {
     if schema_state(connection)? == SchemaState::Current {
         return Ok(());
     }
-    connection.transact("BEGIN", || -> Result<(), StoreError> {
+    connection.transact("", || -> Result<(), StoreError> {
         let lock = "SELECT pg_advisory_xact_lock($1)";
         connection.query(lock, &[(&MIGRATION_LOCK, Type::INT8)])?;
         // Another process may have done it meanwhile.

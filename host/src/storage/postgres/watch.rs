@@ -159,7 +159,7 @@ impl ProcessWatch {
 
 /// Takes the runs from a process whose heartbeat stands still. Returns whether it still stood at `beat`.
 fn take_from(connection: &Connection, process: &str, beat: i64) -> Result<bool, StoreError> {
-    connection.transact("BEGIN", || {
+    connection.transact("", || {
         let sql = "DELETE FROM strata.worker WHERE id = $1 AND beat = $2";
         let arguments = [(&process as _, Type::TEXT), (&beat as _, Type::INT8)];
         if connection.execute(sql, &arguments)? == 0 {

@@ -12,12 +12,13 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{mpsc, oneshot};
 use tokio_postgres::types::{ToSql, Type};
-use tokio_postgres::{Client, Row, Statement};
+use tokio_postgres::{Row, Statement};
 
 use super::append::{AppendRequest, AppendRight, PATIENCE, RETRY_INTERVAL, key_and_sum, push_row};
 use super::append_statement::{AppendColumns, AppendKind};
 use super::connect::{Argument, StatementError, background, connect, statement_error};
 use super::per_database::PerDatabase;
+use super::session::Session;
 use crate::storage::database_url::DatabaseUrl;
 use crate::storage::error::StoreError;
 
@@ -139,7 +140,7 @@ struct Writer {
     url: DatabaseUrl,
     path: PathBuf,
     requests: mpsc::UnboundedReceiver<PendingAppend>,
-    client: Option<Client>,
+    client: Option<Session>,
     prepared: BTreeMap<AppendKind, PreparedAppend>,
 }
 
@@ -267,7 +268,7 @@ impl Writer {
         Ok(outcomes.into_iter().flatten().collect())
     }
 
-    async fn client(&mut self) -> Result<&Client, StatementError> {
+    async fn client(&mut self) -> Result<&Session, StatementError> {
         if self.client.is_none() {
             let connected = connect(self.url.clone(), None).await;
             self.client = Some(connected?);
