@@ -203,6 +203,7 @@ fn host_services(team: &Team, sandbox: &ScriptedSandbox) -> HostServices {
             .collect(),
         descriptions: BTreeMap::new(),
         tool_roles: BTreeMap::new(),
+        choice_timeout: None,
         models: None,
         http: Arc::new(HttpClient::new(Secrets::default()).unwrap()),
         external: None,

@@ -63,7 +63,7 @@ use crate::services::external::ExternalEndpoint;
 use crate::services::models::config::{DEFAULT_MODEL, ModelsConfig, ProviderConfig};
 use crate::services::variables::Variables;
 use crate::storage::Durability;
-use crate::tools::ToolRole;
+use crate::tools::{ModelTimeout, ToolRole};
 use crate::trust::signature::TrustedKeys;
 
 /// A team with everything that is needed to run it.
@@ -80,6 +80,9 @@ pub struct Definition {
     pub plugins: BTreeMap<Slot, Plugin>,
     /// How the models of roles that work with tools are asked, by role.
     pub tool_roles: BTreeMap<RoleId, ToolRole>,
+    /// How long a model may take to choose the next action of a role; `None` for as long as its own
+    /// settings say.
+    pub choice_timeout: Option<ModelTimeout>,
     /// The team's language model.
     pub llm: Option<ModelsConfig>,
     /// Where messages go that are addressed to names outside of the team.
@@ -194,6 +197,7 @@ impl Definition {
             idea: authored.header.idea,
             plugins: checked.plugins,
             tool_roles: checked.tool_roles,
+            choice_timeout: None,
             llm: authored.models.config(),
             external_span: authored
                 .env

@@ -31,12 +31,39 @@ pub struct ToolRole {
     /// The schema of the final answer.
     pub output_schema: Option<CompiledSchema>,
     /// How long a reply of the model may take.
-    pub timeout: Duration,
+    pub timeout: ModelTimeout,
     /// How much the model is told of the result of a role that it calls, in bytes. The limits of an
     /// action say that of its own results.
     pub role_result_bytes: u64,
     /// The tools, in the order of `ToolLoop::tools`.
     pub tools: Vec<RoleTool>,
+}
+
+/// How long the model of a role may take to reply.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ModelTimeout {
+    /// The time.
+    pub duration: Duration,
+    /// Who set it if the team file did not, for people.
+    pub advice: Option<String>,
+}
+
+impl ModelTimeout {
+    /// Returns a time that the team file sets, or its default.
+    pub fn new(duration: Duration) -> Self {
+        Self {
+            duration,
+            advice: None,
+        }
+    }
+
+    /// Lowers the time to a bound that is explained by `advice`.
+    pub(crate) fn bound(&mut self, most: Duration, advice: impl FnOnce() -> String) {
+        if self.duration > most || self.advice.is_none() && self.duration == most {
+            self.duration = most;
+            self.advice = Some(advice());
+        }
+    }
 }
 
 /// A tool of a role, as the model is told about it.

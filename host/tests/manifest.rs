@@ -21,6 +21,8 @@ use strata_host::services::models::config::{
 };
 use strata_host::storage::Durability;
 
+#[path = "manifest/bounds.rs"]
+mod bounds;
 #[path = "manifest/operator.rs"]
 mod operator;
 #[path = "manifest/properties.rs"]

@@ -26,6 +26,7 @@ use crate::sandbox::{
     AttemptOutput, EntryPoint, FileView, ReturnValue, Sandbox, SandboxCall, ToolCallInput,
 };
 use crate::services::models::action_choice;
+use crate::tools::ModelTimeout;
 
 /// Runs attempts.
 pub(crate) struct AttemptRunner {
@@ -34,6 +35,8 @@ pub(crate) struct AttemptRunner {
     plugins: BTreeMap<Slot, Arc<Plugin>>,
     /// The descriptions that the components give of themselves.
     descriptions: BTreeMap<Slot, String>,
+    /// How long a model may take to choose an action.
+    choice_timeout: Option<ModelTimeout>,
     requests: mpsc::Sender<PendingGuestRequest>,
     /// How many attempts were prepared.
     prepared: u64,
@@ -99,6 +102,7 @@ impl AttemptRunner {
             turns: Turns::new(services.tool_roles.clone()),
             plugins: services.plugins.clone(),
             descriptions: services.descriptions.clone(),
+            choice_timeout: services.choice_timeout.clone(),
             requests,
             prepared: 0,
         }
@@ -188,7 +192,8 @@ impl AttemptRunner {
                     &call.news,
                     &call.outputs,
                 );
-                Box::pin(choose_action(gateway, request, candidates.len()))
+                let timeout = self.choice_timeout.clone();
+                Box::pin(choose_action(gateway, request, candidates.len(), timeout))
             }
         };
         Box::pin(async move {

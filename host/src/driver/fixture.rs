@@ -47,6 +47,7 @@ impl RunningTeam {
                 .collect(),
             descriptions: BTreeMap::new(),
             tool_roles: tool_roles.map(|(id, role)| (id, Arc::new(role))).collect(),
+            choice_timeout: None,
             models: None,
             http: Arc::new(HttpClient::new(secrets).expect("a client")),
             external: None,

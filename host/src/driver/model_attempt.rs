@@ -1,6 +1,6 @@
 //! Attempts that the host makes itself by asking a model.
 
-use strata_core::record::fault::{Fault, FaultKind};
+use strata_core::record::fault::{Fault, FaultCause, FaultKind};
 use strata_core::record::work::CallResult;
 
 use crate::blob::Blobs;
@@ -9,17 +9,42 @@ use crate::gateway::{
 };
 use crate::services::models::{ModelBatch, ModelReply, ModelRequest, action_choice};
 use crate::services::outbound::read_answers;
+use crate::tools::ModelTimeout;
+use crate::units::format_duration;
 
 /// Asks the role's model to choose the next action.
 pub(super) async fn choose_action(
     gateway: Gateway,
     request: ModelRequest,
     actions: usize,
+    timeout: Option<ModelTimeout>,
 ) -> Result<CallResult, Fault> {
-    let reply = ask_model(&gateway, request).await?;
+    let asking = ask_model(&gateway, request);
+    let reply = match timeout {
+        Some(timeout) => reply_within(asking, &timeout, "choose an action").await?,
+        None => asking.await?,
+    };
     let choice = action_choice::parse_choice(&reply, actions)
         .map_err(|why| Fault::new(FaultKind::Think, why))?;
     Ok(CallResult::Chosen(choice))
+}
+
+/// Waits for a reply as long as the model may take. `what` is what it is asked to do.
+pub(super) async fn reply_within(
+    asking: impl Future<Output = Result<ModelReply, Fault>>,
+    timeout: &ModelTimeout,
+    what: &str,
+) -> Result<ModelReply, Fault> {
+    let ModelTimeout { duration, advice } = timeout;
+    let reply = tokio::time::timeout(*duration, asking).await;
+    reply.unwrap_or_else(|_| {
+        let time = format_duration(*duration);
+        let advice = advice
+            .as_deref()
+            .unwrap_or("raise `timeout` in `[role.limits]`");
+        let message = format!("the model did not {what} within {time}; {advice}");
+        Err(Fault::new(FaultKind::Host, message).with_cause(FaultCause::TimeLimit))
+    })
 }
 
 /// Asks the role's model. The fault says why there is no reply.

@@ -10,7 +10,7 @@ use crate::sandbox::{Directories, Sandbox};
 use crate::services::external::ExternalConnection;
 use crate::services::http::HttpClient;
 use crate::services::models::Models;
-use crate::tools::ToolRole;
+use crate::tools::{ModelTimeout, ToolRole};
 
 /// What the driver depends on besides the state of the team.
 pub struct HostServices {
@@ -23,6 +23,9 @@ pub struct HostServices {
     pub descriptions: BTreeMap<Slot, String>,
     /// How the models of roles that work with tools are asked, by role.
     pub tool_roles: BTreeMap<RoleId, Arc<ToolRole>>,
+    /// How long a model may take to choose the next action of a role; `None` for as long as its own
+    /// settings say.
+    pub choice_timeout: Option<ModelTimeout>,
     /// The language models; `None` if the team file names no provider.
     pub models: Option<Arc<Models>>,
     /// The HTTP client.

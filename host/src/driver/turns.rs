@@ -17,7 +17,7 @@ use futures_util::future::BoxFuture;
 use serde_json::Value;
 use strata_core::machine::effect::Invocation;
 use strata_core::machine::stepper::Stepper;
-use strata_core::record::fault::{Fault, FaultCause, FaultKind};
+use strata_core::record::fault::{Fault, FaultKind};
 use strata_core::record::id::RoleId;
 use strata_core::record::message::{Draft, Message};
 use strata_core::record::turn::ToolRef;
@@ -25,11 +25,10 @@ use strata_core::record::work::{ActivationKey, CallResult};
 use strata_core::state::environment::Environment;
 use strata_core::team::Team;
 
-use super::model_attempt::ask_model;
+use super::model_attempt::{ask_model, reply_within};
 use crate::gateway::{Gateway, GuestRequest, HostAnswer};
 use crate::services::models::ModelRequest;
 use crate::tools::{HistoryUse, ToolRole};
-use crate::units::format_duration;
 use reply::{MESSAGE, ReplyRules, needs_time, plan_reply};
 use request::{TurnContext, turn_request};
 
@@ -104,15 +103,8 @@ impl PreparedTurn {
             tools,
             settings: &self.settings,
         };
-        let timeout = self.settings.timeout;
-        let reply = tokio::time::timeout(timeout, ask_model(&gateway, self.request)).await;
-        let reply = reply.unwrap_or_else(|_| {
-            let message = format!(
-                "the model did not reply within {}; raise `timeout` in `[role.limits]`",
-                format_duration(timeout)
-            );
-            Err(Fault::new(FaultKind::Host, message).with_cause(FaultCause::TimeLimit))
-        })?;
+        let asking = ask_model(&gateway, self.request);
+        let reply = reply_within(asking, &self.settings.timeout, "reply").await?;
         let now_ms = if needs_time(rules, &reply) {
             current_time(&gateway).await?
         } else {

@@ -117,5 +117,6 @@ fn submitted_definition(
     }
     let mut definition = team.parse(Definition::parse)?;
     definition.apply_overrides(&resume.overrides)?;
+    definition.apply_submission_bounds(&resume.overrides.operators);
     Ok(definition)
 }

@@ -160,6 +160,7 @@ impl Components {
             plugins,
             descriptions: self.loaded.iter().map(description).collect(),
             tool_roles: self.tool_roles.clone(),
+            choice_timeout: definition.choice_timeout.clone(),
             models: None,
             http: Arc::new(HttpClient::new(Secrets::new(BTreeMap::new()))?),
             external: None,

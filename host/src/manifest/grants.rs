@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use strata_core::record::host_call::Grant;
 
 use self::directory::DirBound;
-use self::llm::LlmBound;
+pub(super) use self::llm::LlmBound;
 use super::table::{Located, TomlTable};
 use crate::embedded::host_interface_names;
 use crate::plugin::Grants;
@@ -106,7 +106,7 @@ impl GrantBounds {
 
     /// Returns whether a component may name a secret, for itself or for some server.
     pub(super) fn allows_secret(&self, name: &str) -> bool {
-        let endpoints = self.llm.iter().flat_map(|bound| &bound.endpoints);
+        let endpoints = self.llm.iter().flat_map(LlmBound::endpoints);
         let servers = self.http.iter().chain(endpoints);
         let mut patterns = self
             .secrets

@@ -21,7 +21,7 @@ use super::table::{Located, TomlItem, TomlTable};
 use crate::display_path::display_path;
 use crate::services::models::config::{
     DEFAULT_MODEL, ModelConfig, ModelSettings, ModelsConfig, Price, ProtocolName, ProviderConfig,
-    RESERVED_OPTIONS,
+    RESERVED_OPTIONS, is_reserved_option,
 };
 use crate::suggest::suggest;
 
@@ -421,7 +421,7 @@ fn read_options(item: &TomlItem<'_>) -> Map<String, Value> {
     };
     let mut options = Map::new();
     for option in table.entries() {
-        if RESERVED_OPTIONS.contains(&option.key) {
+        if is_reserved_option(option.key) {
             let message = format!("`options` cannot set `{}`", option.key);
             let problem = table.problems.at(&option.key_span, message);
             table
@@ -433,7 +433,7 @@ fn read_options(item: &TomlItem<'_>) -> Map<String, Value> {
     options
 }
 
-fn read_price(table: &TomlTable<'_>) -> Price {
+pub(super) fn read_price(table: &TomlTable<'_>) -> Price {
     let amount = |key: &'static str, about: &'static str| {
         table.key(key, about).amount().map(Usd::from_dollars)
     };

@@ -2,23 +2,23 @@
 //! is read with the same checks as a team file. How it restricts a team is in `bind`; where
 //! policies are found is in `search`.
 
+mod limits;
+mod models;
 mod restrict;
 mod search;
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::json;
 use strata_core::team::BudgetLimits;
 
-use super::authored::limits::read_upper_bounds;
+use self::limits::LimitBounds;
 use super::authored::{BudgetKeys, read_budget_limits};
 use super::diagnostic::{Diagnostic, Diagnostics, Problems, ReferencedFiles, SourceText};
 use super::grants::{self, GrantBounds};
 use super::schema::FileKind;
-use super::table::{Located, TomlTable};
-use crate::plugin::Limit;
+use super::table::TomlTable;
 
 pub(super) use restrict::PolicyReduction;
 pub use search::{in_force, policy_files};
@@ -30,8 +30,7 @@ const SCHEMA: &str = "strata.policy/1";
 #[derive(Clone, Debug)]
 pub struct OperatorPolicy {
     source: Arc<SourceText>,
-    /// The upper bound of each limit.
-    limits: BTreeMap<Limit, Located<u64>>,
+    limits: LimitBounds,
     allowed: Allowed,
     budget: BudgetBound,
 }
@@ -41,7 +40,7 @@ pub struct OperatorPolicy {
 struct BudgetBound {
     /// The largest budget.
     limits: BudgetLimits,
-    /// Whether hosted models need a price, without which their costs are not counted.
+    /// Whether models need a price, without which their costs are not counted.
     needs_prices: bool,
 }
 
@@ -116,7 +115,7 @@ pub(super) fn read_policy(root: &TomlTable<'_>, source: Arc<SourceText>) -> Oper
     }
     let limits = root
         .key("limits", "The most that a team can set, for each limit.")
-        .table("`[limits]`", read_upper_bounds);
+        .table("`[limits]`", |table| LimitBounds::read(table, &source));
     let budget = root
         .key("budget", "What a team may spend at most.")
         .table("`[budget]`", read_budget);
@@ -150,7 +149,8 @@ fn read_budget(table: &TomlTable<'_>) -> BudgetBound {
         needs_prices: table
             .key(
                 "needs_prices",
-                "Whether hosted models need a `price`, without which their costs are not counted.",
+                "Whether models need a `price`, without which their costs are not counted: if there is an `[allow]`, all \
+                 models with an endpoint, and in its `endpoints`; otherwise hosted models, in the team file.",
             )
             .boolean(false),
     }

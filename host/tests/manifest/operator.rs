@@ -239,11 +239,11 @@ fn a_hosted_model_without_a_price_is_warned_of_and_can_be_refused() {
         .iter()
         .any(|doubt| doubt.contains("`[model.responses]` has no `price`"));
     assert!(named, "{doubts:?}");
-    // A model that the policy removes needs no price.
+    // A model that the policy removes needs no price, and the price of another is that of the policy.
     let without_hosted = r#"budget = { needs_prices = true, investment = 1.0 }
         [allow.llm]
         models = ["*"]
-        endpoints = [{ host = "127.0.0.1:8080" }]"#;
+        endpoints = [{ host = "127.0.0.1:8080", price = { input = 0 } }]"#;
     let doubts = warnings(&bounded(without_hosted).unwrap());
     assert!(!doubts.iter().any(|doubt| doubt.contains("no `price`")));
 }

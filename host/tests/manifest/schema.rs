@@ -435,7 +435,7 @@ fn every_key_says_what_it_is_for() {
 fn a_policy_is_read_as_its_schema_says() {
     const POLICY: &str = r#"
         schema = "strata.policy/1"
-        limits = { memory = "256MiB", fuel = 0 }
+        limits = { memory = "256MiB", fuel = 0, max_turns = 9, retries = 0, run_memory = "1GiB", max_parallel = 4 }
         budget = { investment = 5.0, tokens = 1000, needs_prices = true }
         [allow]
         env = ["LANG"]
@@ -445,7 +445,8 @@ fn a_policy_is_read_as_its_schema_says() {
         [allow.llm]
         models = ["small-*"]
         calls = 50
-        endpoints = [{ host = "api.openai.com", path = "/v1/*", secrets = ["KEY"] }]
+        options = ["service_tier"]
+        endpoints = [{ host = "api.openai.com", path = "/v1/*", secrets = ["KEY"], price = { input = 1.0 } }]
         [[allow.http]]
         host = "*.example.com"
         methods = ["GET"]
@@ -471,7 +472,7 @@ fn a_policy_is_read_as_its_schema_says() {
     check(&whole, true);
     let mut places = Vec::new();
     tables(&whole, &[], &mut places);
-    assert_eq!(places.len(), 8);
+    assert_eq!(places.len(), 9);
     for place in places {
         let mut changed = whole.clone();
         let table = at(&mut changed, &place).as_table_mut().unwrap();

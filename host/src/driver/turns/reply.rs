@@ -268,7 +268,7 @@ mod tests {
     use strata_core::team::tools::{CallOrder, ToolFaults};
 
     use super::*;
-    use crate::tools::HistoryUse;
+    use crate::tools::{HistoryUse, ModelTimeout};
 
     /// A role with the tool `add`, which takes an integer, `wipe`, which needs approval, and a
     /// handoff to `B`.
@@ -303,7 +303,7 @@ mod tests {
                     history: HistoryUse::Role,
                     tool_choice: ToolChoice::Auto,
                     output_schema: None,
-                    timeout: Duration::from_secs(1),
+                    timeout: ModelTimeout::new(Duration::from_secs(1)),
                     role_result_bytes: 1000,
                     tools: Vec::new(),
                 },

@@ -17,11 +17,11 @@ use crate::plugin::CompiledSchema;
 use crate::tools::{ApprovalRule, HistoryUse};
 
 /// The default of `max_turns`: enough for most tasks, and soon reached by a model that repeats itself.
-const DEFAULT_MAX_TURNS: u32 = 20;
+pub(in crate::manifest) const DEFAULT_MAX_TURNS: u32 = 20;
 /// The default of `max_calls`: five calls in each of the turns that are allowed by default.
-const DEFAULT_MAX_CALLS: u32 = 100;
+pub(in crate::manifest) const DEFAULT_MAX_CALLS: u32 = 100;
 /// The default of `timeout` in `[role.limits]`.
-const DEFAULT_TIMEOUT: Duration = Duration::from_secs(120);
+pub(in crate::manifest) const DEFAULT_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// A key that only makes sense for a role whose model works with tools.
 pub(in crate::manifest) struct ToolKey {

@@ -22,7 +22,7 @@ use crate::plugin::CompiledSchema;
 use crate::plugin::script::{self, ScriptLanguage};
 use crate::services::models::allows_forced_choice;
 use crate::services::models::config::DEFAULT_MODEL;
-use crate::tools::{NameRule, RoleTool, ToolRole, model_names};
+use crate::tools::{ModelTimeout, NameRule, RoleTool, ToolRole, model_names};
 
 /// The words of `tool_choice` that are not names of tools.
 const CHOICES: [(&str, ToolChoice); 3] = [
@@ -95,7 +95,7 @@ pub(super) fn check_tools(
                 .output_schema
                 .as_ref()
                 .map(|(schema, _)| schema.clone()),
-            timeout: authored.limits.timeout,
+            timeout: ModelTimeout::new(authored.limits.timeout),
             role_result_bytes: limits.limits().result_bytes,
             tools: settings,
         },

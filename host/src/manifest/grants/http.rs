@@ -10,12 +10,14 @@ use strata_core::record::host_call::Grant;
 use super::{
     AuthoredGrants, GrantBounds, GrantKind, GrantLine, OutwardFilter, OutwardScope, variables,
 };
+use crate::manifest::models::read_price;
 use crate::manifest::schema::kind;
 use crate::manifest::table::{Located, TomlItem, TomlTable};
 use crate::plugin::http::header::{HeaderEffect, effect_of, normalize};
 use crate::plugin::http::{DEFAULT_METHODS, DEFAULT_PATH, HostPattern, HttpGrant};
 use crate::plugin::{Grants, pattern};
 use crate::services::http::is_private;
+use crate::services::models::config::Price;
 
 /// `allow.http`.
 pub(super) struct HttpKind;
@@ -74,15 +76,32 @@ fn is_public(grant: &HttpGrant) -> bool {
     grant.secrets.is_empty() && !grant.host.single_host().is_some_and(is_private)
 }
 
+/// A model endpoint that an operator's policy allows, and what its models cost, if the policy says it.
+pub(super) struct AllowedEndpoint {
+    /// The endpoint, as a grant.
+    pub(super) grant: HttpGrant,
+    pub(super) price: Option<Price>,
+}
+
 /// Reads the model endpoints that an operator's policy allows. They are grants without `methods`.
-pub(super) fn read_endpoints(llm: &TomlTable<'_>) -> Vec<HttpGrant> {
+pub(super) fn read_endpoints(llm: &TomlTable<'_>) -> Vec<AllowedEndpoint> {
     let grants = llm
         .key(
             "endpoints",
-            "The endpoints of models, with the secrets that may be sent there.",
+            "The endpoints of models, with the secrets that may be sent there, and what their models cost.",
         )
         .tables("`endpoints`", |endpoint| {
-            read_target(endpoint, vec!["POST".into()], &mut Vec::new())
+            let grant = read_target(endpoint, vec!["POST".into()], &mut Vec::new());
+            let price = endpoint
+                .key(
+                    "price",
+                    "What a million tokens cost there, in USD, whatever a team file says.",
+                )
+                .table("`price`", read_price);
+            Some(AllowedEndpoint {
+                grant: grant?,
+                price,
+            })
         });
     grants.into_iter().flatten().collect()
 }

@@ -1,14 +1,16 @@
 //! `allow.llm`: the language models that a component may ask. An operator's policy also bounds the
 //! endpoints of the models.
 
+use reqwest::Url;
 use strata_core::record::host_call::Grant;
 
 use super::{AuthoredGrants, GrantBounds, GrantKind, GrantLine, OutwardFilter, http};
 use crate::manifest::names::check_legible;
 use crate::manifest::schema::kind;
 use crate::manifest::table::TomlTable;
-use crate::plugin::http::HttpGrant;
+use crate::plugin::http::{GrantedParts, HttpGrant, check_grants};
 use crate::plugin::{Grants, LlmGrant, pattern};
+use crate::services::models::config::Price;
 
 /// `allow.llm`.
 pub(super) struct LlmKind;
@@ -53,13 +55,38 @@ impl GrantKind for LlmKind {
 pub(in crate::manifest) struct LlmBound {
     models: LlmGrant,
     /// The endpoints of models, with the keys that may be sent there.
-    pub(in crate::manifest) endpoints: Vec<HttpGrant>,
+    endpoints: Vec<HttpGrant>,
+    /// Those whose price is known, in the order of the policy.
+    prices: Vec<(HttpGrant, Price)>,
+    /// Options that may be sent besides those that every team may set.
+    options: Vec<String>,
 }
 
 impl LlmBound {
     /// Returns whether a model may be used.
     pub(in crate::manifest) fn allows(&self, model: &str) -> bool {
         pattern::matches_any(&self.models.models, model)
+    }
+
+    /// Returns the endpoints of models, with the keys that may be sent there.
+    pub(in crate::manifest) fn endpoints(&self) -> &[HttpGrant] {
+        &self.endpoints
+    }
+
+    /// Returns whether an option may be sent to models, or taken out of what is sent to them.
+    pub(in crate::manifest) fn allows_option(&self, name: &str) -> bool {
+        pattern::matches_any(&self.options, name)
+    }
+
+    /// Returns the price of the first endpoint with a price to which all these addresses belong.
+    pub(in crate::manifest) fn price(&self, urls: &[Url]) -> Option<Price> {
+        let has = |endpoint: &HttpGrant, url: &Url| {
+            let parts = GrantedParts::default();
+            check_grants(std::slice::from_ref(endpoint), "POST", url, parts).is_ok()
+        };
+        let mut prices = self.prices.iter();
+        let found = prices.find(|(endpoint, _)| urls.iter().all(|url| has(endpoint, url)));
+        found.map(|(_, price)| *price)
     }
 }
 
@@ -72,10 +99,22 @@ fn read_grant(allow: &TomlTable<'_>) -> Option<LlmGrant> {
 
 fn read_bound(allow: &TomlTable<'_>) -> Option<LlmBound> {
     let read = |llm: &TomlTable<'_>| {
-        let endpoints = http::read_endpoints(llm);
+        let allowed = http::read_endpoints(llm);
+        let options = llm
+            .key(
+                "options",
+                "Names of `options` that teams may set for models, and remove with `without`, besides those for \
+                 sampling and reasoning; `*` stands for any run of characters.",
+            )
+            .unique_texts();
+        let prices = allowed
+            .iter()
+            .filter_map(|endpoint| Some((endpoint.grant.clone(), endpoint.price?)));
         Some(LlmBound {
             models: read_models(llm, ALLOWED_MODELS)?,
-            endpoints,
+            prices: prices.collect(),
+            endpoints: allowed.into_iter().map(|endpoint| endpoint.grant).collect(),
+            options: options.into_iter().map(|name| name.value).collect(),
         })
     };
     allow
@@ -184,6 +223,8 @@ mod tests {
                 ..grant(&[], models)
             },
             endpoints: Vec::new(),
+            prices: Vec::new(),
+            options: Vec::new(),
         }
     }
 

@@ -24,6 +24,14 @@ pub const DEFAULT_MODEL: &str = "default";
 pub const RESERVED_OPTIONS: [&str; 6] =
     ["messages", "input", "contents", "tools", "model", "stream"];
 
+/// Returns whether an option belongs to the host. Many servers do not distinguish upper and lower case in
+/// names, in the way of Unicode.
+pub fn is_reserved_option(name: &str) -> bool {
+    let fold = |c: char| c.to_uppercase().flat_map(char::to_lowercase);
+    let folded: String = name.chars().flat_map(fold).collect();
+    RESERVED_OPTIONS.contains(&folded.as_str())
+}
+
 /// The configuration of a team's language models.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ModelsConfig {
@@ -48,6 +56,15 @@ impl ModelsConfig {
         for model in self.models.values_mut() {
             model.fallback.retain(|fallback| fallback != name);
         }
+    }
+
+    /// Returns the endpoints of the models with the names of the models.
+    pub(crate) fn endpoints_mut(&mut self) -> impl Iterator<Item = (&str, &mut Endpoint)> {
+        let models = self.models.iter_mut();
+        models.filter_map(|(name, model)| match &mut model.provider {
+            ProviderConfig::Endpoint(endpoint) => Some((name.as_str(), endpoint)),
+            ProviderConfig::Scripted { .. } | ProviderConfig::Recorded { .. } => None,
+        })
     }
 
     /// Returns the provider's ids of the models by their names.
@@ -358,6 +375,22 @@ pub fn table_name(model: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn options_of_the_host_are_recognised_in_any_spelling() {
+        for name in [
+            "model",
+            "Model",
+            "MODEL",
+            "\u{17f}tream",
+            "Me\u{17f}\u{17f}ages",
+        ] {
+            assert!(is_reserved_option(name), "{name}");
+        }
+        for name in ["models", "top_p", ""] {
+            assert!(!is_reserved_option(name), "{name}");
+        }
+    }
 
     #[test]
     fn tokens_are_charged_at_the_price_of_their_kind() {
