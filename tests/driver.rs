@@ -178,6 +178,7 @@ fn team(roles: Vec<Role>) -> Arc<Team> {
             max_parallel: 64,
             budget: None,
             scoped_budgets: Default::default(),
+            state_bytes: strata_core::team::DEFAULT_STATE_BYTES,
         },
     })
 }

@@ -78,6 +78,7 @@ fn team() -> Arc<Team> {
         max_parallel: 1,
         budget: None,
         scoped_budgets: Default::default(),
+        state_bytes: strata_core::team::DEFAULT_STATE_BYTES,
     };
     Arc::new(Team {
         name: "bench".into(),

@@ -4,4 +4,5 @@
 pub mod activation;
 pub mod budget;
 pub mod environment;
+pub mod kept_bytes;
 pub mod messages;

@@ -59,7 +59,13 @@ pub struct Policy {
     pub budget: Option<Usd>,
     /// Further budgets.
     pub scoped_budgets: ScopedBudgets,
+    /// How many bytes of memory the messages, the values of scopes and the results of a run may take.
+    pub state_bytes: u64,
 }
+
+/// The default of `Policy::state_bytes`: what runs of days use, and small enough that a machine has room
+/// for several.
+pub const DEFAULT_STATE_BYTES: u64 = 256 << 20;
 
 /// The most that may be used in total, across all resumes; `None` for no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

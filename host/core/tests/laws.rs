@@ -46,6 +46,8 @@ mod human_requests;
 mod illegal_events;
 #[path = "laws/joins.rs"]
 mod joins;
+#[path = "laws/kept_bytes.rs"]
+mod kept_bytes;
 #[path = "laws/lineages.rs"]
 mod lineages;
 #[path = "laws/order.rs"]

@@ -189,6 +189,9 @@ pub enum CommandError {
     /// resumed.
     #[error("{0}; whether it was saved all the same shows when the team is resumed")]
     Unsaved(String),
+    /// The run would keep more than it may.
+    #[error("{0}")]
+    Refused(String),
 }
 
 impl DriverHandle {
@@ -371,6 +374,10 @@ impl DriverCommand {
                 request,
                 reply,
             } => {
+                if let Err(full) = journal.stepper().check_room_for(&message) {
+                    let _ = reply.send(Err(CommandError::Refused(full.message)));
+                    return Ok(None);
+                }
                 let sent = match journal.publish_external_with_files(*message, files) {
                     Ok(sent) => {
                         if let Some(request) = request {

@@ -66,6 +66,11 @@ fn publish_text(journal: &mut Journal, text: &str) -> Result<(), DriverError> {
                 message.cause_by.clone(),
                 message.content.is_empty() && message.instruct.is_none(),
             );
+            if let Err(full) = journal.stepper().check_room_for(&message) {
+                let why = full.message;
+                tracing::warn!("a message from outside was dropped: {why}");
+                return Ok(());
+            }
             if journal.publish_external(message)?.is_undelivered() {
                 warn_undelivered(text, &cause, is_empty);
             }

@@ -178,6 +178,10 @@ mod tests {
             &self.message
         }
 
+        fn encoded_bytes(&self) -> u64 {
+            0
+        }
+
         fn size(&self) -> TextSize {
             TextSize::ZERO
         }

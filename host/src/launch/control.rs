@@ -100,6 +100,7 @@ impl From<CommandError> for RunReply {
                 status: ReplyStatus::Unsaved,
                 body: why,
             },
+            CommandError::Refused(why) => Self::refused(why),
         }
     }
 }

@@ -105,6 +105,8 @@ pub fn send(
             // The message follows the idea. Whoever takes the run continues it.
             begin(&mut journal, location)?;
         }
+        let room = journal.stepper().check_room_for(&message);
+        room.map_err(|full| LaunchError::InvalidInput(full.message))?;
         let sent = journal.publish_external_with_files(message.clone(), files.blobs.clone())?;
         journal.flush_blocking()?;
         journal.save_if_possible();

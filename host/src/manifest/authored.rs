@@ -14,7 +14,7 @@ use strata_core::record::money::Usd;
 use strata_core::record::rules::Reducer;
 use strata_core::record::scope_write::ROLE_SCOPE;
 use strata_core::record::shape::DeliveryMode;
-use strata_core::team::{BudgetLimits, OnFault};
+use strata_core::team::{BudgetLimits, DEFAULT_STATE_BYTES, OnFault};
 
 use self::edge::{AuthoredJoin, AuthoredRoute};
 use self::limits::LimitsPatch;
@@ -72,6 +72,7 @@ pub(super) struct AuthoredEnv {
 /// `[run]`.
 #[derive(Default)]
 pub(super) struct AuthoredRun {
+    pub(super) state_bytes: Option<u64>,
     pub(super) max_steps: Option<u64>,
     pub(super) max_parallel: Option<usize>,
     pub(super) config: RunConfig,
@@ -297,7 +298,25 @@ fn read_run(table: &TomlTable<'_>) -> AuthoredRun {
         )
         .default("full")
         .choice(&[("full", Durability::Full), ("process", Durability::Process)]);
+    let state = table
+        .key(
+            "state",
+            "How much memory the messages, the values of scopes and the results of a run may take together.",
+        )
+        .default(kind::written_size(DEFAULT_STATE_BYTES))
+        .value(|| kind::size(1))
+        .and_then(|item| {
+            let state = item.size()?;
+            if state == 0 {
+                item.reject(
+                    "`state` cannot be zero",
+                    "nothing could run; leave the key out for the default",
+                );
+            }
+            Some(state)
+        });
     AuthoredRun {
+        state_bytes: state,
         max_steps: max_steps.filter(|steps| *steps > 0),
         max_parallel: max_parallel.map(|parallel| parallel as usize),
         config: RunConfig {

@@ -14,8 +14,8 @@ use strata_core::record::message::IDEA_LABEL;
 use strata_core::record::rules::Thinker;
 use strata_core::team::condition::Condition;
 use strata_core::team::{
-    self, BudgetLimits, ExternalEnvironment, OnFault, Policy, React, Route, ScopedBudgets, THINK,
-    Team, saved_action_name, saved_part_name,
+    self, BudgetLimits, DEFAULT_STATE_BYTES, ExternalEnvironment, OnFault, Policy, React, Route,
+    ScopedBudgets, THINK, Team, saved_action_name, saved_part_name,
 };
 
 use self::role_calls::{CalledRole, check_role_calls};
@@ -66,6 +66,7 @@ pub(super) fn check_team(authored: &AuthoredTeam, problems: &Problems) -> Checke
                 on_fault: authored.header.on_fault.unwrap_or(OnFault::Stop),
                 max_steps: authored.run.max_steps,
                 max_parallel: authored.run.max_parallel.unwrap_or(DEFAULT_PARALLEL),
+                state_bytes: authored.run.state_bytes.unwrap_or(DEFAULT_STATE_BYTES),
                 budget: authored.header.budget_limits.usd,
                 scoped_budgets: budget_scopes(authored),
             },

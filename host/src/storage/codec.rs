@@ -276,6 +276,16 @@ pub(super) fn decompress(bytes: &[u8]) -> Result<Cow<'_, [u8]>, DecodeError> {
     }
 }
 
+/// Returns the size of what decompresses to these bytes, which was verified, or at least of what it
+/// claims.
+pub(super) fn plain_bytes(bytes: &[u8]) -> u64 {
+    let claimed = bytes.split_first().filter(|(kind, _)| **kind == COMPRESSED);
+    let length = claimed.and_then(|(_, rest)| rest.first_chunk());
+    length.map_or(bytes.len() as u64, |length| {
+        u32::from_le_bytes(*length).into()
+    })
+}
+
 /// Returns the checksum of a blob and of the numbers that are stored with it.
 pub(super) fn checksum(numbers: &[i64], bytes: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();

@@ -19,7 +19,7 @@ const BOUNDED: [(&str, &[&str]); 7] = [
     ("limits", &CALL_LIMITS),
     ("llm", &["retries", "timeout"]),
     ("role", &["max_calls", "max_react_loop", "max_turns"]),
-    ("run", &["max_parallel", "max_steps"]),
+    ("run", &["max_parallel", "max_steps", "state"]),
     ("think.limits", &CALL_LIMITS),
     ("turn-limits", &["retries", "timeout"]),
 ];
@@ -140,7 +140,7 @@ fn lavish_team(dir: &std::path::Path) -> Definition {
         r#"schema = "strata.team/1"
         limits = {limits}, retries = 90 }}
         team = {{ name = "t" }}
-        run = {{ max_parallel = 900, max_steps = 900 }}
+        run = {{ max_parallel = 900, max_steps = 900, state = "9GiB" }}
         llm = {{ provider = "openai", model = "m", base_url = "http://127.0.0.1:1/v1", timeout = "9h", retries = 90 }}
         [model.other]
         provider = "gemini"
@@ -202,7 +202,7 @@ fn a_bound_holds_wherever_a_team_can_set_the_limit() {
     let mut team = lavish_team(dir.path());
     let bound = "[limits]\nmemory = 7\ntable_elements = 7\ncpu = \"7ms\"\ntimeout = \"7ms\"\nfuel = 7\noutput = 7\n\
                  result = 7\nlog = 7\nhost_calls = 7\nhost_bytes = 7\ncomponent = 7\ncompile = \"7ms\"\nretries = 2\n\
-                 max_react_loop = 3\nmax_turns = 4\nmax_calls = 5\nmax_steps = 6\nmax_parallel = 7\nrun_memory = 14\n";
+                 max_react_loop = 3\nmax_turns = 4\nmax_calls = 5\nmax_steps = 6\nmax_parallel = 7\nrun_memory = 14\nstate = 9\n";
     let operator = policy(dir.path(), bound).unwrap();
     team.apply_policies(&[operator]).unwrap();
     for (slot, plugin) in &team.plugins {
@@ -247,6 +247,7 @@ fn a_bound_holds_wherever_a_team_can_set_the_limit() {
     // Two actions with 7 bytes each fit into 14 bytes.
     let policy = &team.team.policy;
     assert_eq!((policy.max_parallel, policy.max_steps), (2, Some(6)));
+    assert_eq!(policy.state_bytes, 9);
     let told = team.describe_reductions().join("\n");
     for expected in [
         "`Worker.Act`: `limits.memory` is 7 B, not 900 MiB",
@@ -276,6 +277,7 @@ fn a_submitted_team_has_bounds_that_its_author_did_not_choose() {
     }
     // Each action may take 256 MiB, and all together 1 GiB.
     assert_eq!(team.team.policy.max_parallel, 4);
+    assert_eq!(team.team.policy.state_bytes, 256 << 20);
     // What a policy bounds is up to the policy, whether it allows more or less.
     let mut team = lavish_team(dir.path());
     let operator = policy(

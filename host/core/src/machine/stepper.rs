@@ -14,6 +14,7 @@ mod fork;
 mod host_calls;
 mod human_requests;
 mod joins;
+mod kept_bytes;
 mod memory_index;
 mod ready_index;
 mod results;
@@ -27,6 +28,7 @@ use alloc::vec::Vec;
 
 use crate::machine::effect::{Effect, Invocation};
 use crate::record::event::{Event, RunEnded, Status, StepStarted};
+use crate::record::fault::Fault;
 use crate::record::host_call::{CallPolicy, RecordedCallUse};
 use crate::record::id::{Digest, RoleId, Slot};
 use crate::record::message::Message;
@@ -39,6 +41,7 @@ use crate::state::budget::{BudgetScope, charged_slot};
 use crate::state::environment::Environment;
 use crate::state::environment::activations::called_key;
 use crate::state::environment::routing::AddressBook;
+use crate::state::kept_bytes::message_bytes;
 use crate::team::{OnFault, React, Role, Team};
 
 use commit::step_committed_event;
@@ -49,6 +52,7 @@ pub use files::FILES_SCOPE;
 use human_requests::due_event;
 pub use human_requests::may_have_had_request;
 use joins::join_released_event;
+use kept_bytes::KeptBytes;
 use memory_index::MemoryIndex;
 use ready_index::{ReadyIndex, RoleStatus};
 use role_calls::{idempotency_prefix, is_role_busy};
@@ -77,12 +81,14 @@ impl Stepper {
         let ready_index = ReadyIndex::build(&under, &env);
         // What it contains is the same under all rules.
         let address_book = Arc::new(AddressBook::new(&team, env.own_messages));
+        let kept = KeptBytes::count(&env);
         Self {
             defined_team: team,
             state: TeamState {
                 team: under,
                 env,
                 address_book,
+                kept,
             },
             ready_index,
             memory_index: MemoryIndex::default(),
@@ -107,6 +113,17 @@ impl Stepper {
     /// Returns the environment.
     pub fn env(&self) -> &Environment {
         &self.state.env
+    }
+
+    /// Returns about how many bytes of memory the run keeps: its messages, the values of its scopes, and
+    /// the results that are not committed yet.
+    pub fn kept_bytes(&self) -> u64 {
+        self.state.kept_bytes()
+    }
+
+    /// Fails if the run would keep more than it may with a message from outside.
+    pub fn check_room_for(&self, message: &Message) -> Result<(), Fault> {
+        self.state.check_kept_bytes(message_bytes(message))
     }
 
     /// Returns what is to be done next. Before the run is started, that is to wait for its start.

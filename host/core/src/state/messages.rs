@@ -9,6 +9,7 @@ use core::ops::Range;
 use serde::{Deserialize, Serialize};
 
 use crate::record::message::Message;
+use crate::state::kept_bytes::{encoded_messages_bytes, message_bytes};
 
 /// A message of an environment, by its index in `Environment::messages`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -24,6 +25,9 @@ pub trait MessagePage: fmt::Debug + Send + Sync {
 
     /// Returns how long they are. For this, none of them is read.
     fn size(&self) -> TextSize;
+
+    /// Returns the size of their encoded form in bytes. For this, none of them is read.
+    fn encoded_bytes(&self) -> u64;
 }
 
 /// How long messages are.
@@ -74,6 +78,8 @@ pub struct Messages {
     pages: Vec<IndexedPage>,
     /// The messages after those in pages.
     own: Vec<Arc<Message>>,
+    /// About how many bytes of memory all of them take.
+    kept_bytes: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -89,14 +95,16 @@ impl Messages {
         pages: impl IntoIterator<Item = Arc<dyn MessagePage>>,
         own: Vec<Arc<Message>>,
     ) -> Self {
-        let mut end = 0;
+        let (mut end, mut kept_bytes) = (0, own.iter().map(|own| message_bytes(own)).sum());
         let paged = |page: Arc<dyn MessagePage>| {
             end += page.count();
+            kept_bytes += page_bytes(&*page);
             IndexedPage { end, page }
         };
         Self {
             pages: pages.into_iter().map(paged).collect(),
             own,
+            kept_bytes,
         }
     }
 
@@ -125,20 +133,36 @@ impl Messages {
         self.len().checked_sub(1).map(|place| self.get(place))
     }
 
-    /// Returns a mutable reference to the message at an index. Panics if there is none.
-    pub fn get_mut(&mut self, place: usize) -> &mut Arc<Message> {
+    /// Changes the message at an index. Panics if there is none.
+    pub fn update(&mut self, place: usize, change: impl FnOnce(&mut Arc<Message>)) {
         while place < self.paged_len()
             && let Some(IndexedPage { page, .. }) = self.pages.pop()
         {
-            self.own.splice(..0, page.messages().iter().cloned());
+            let read = page.messages();
+            self.kept_bytes -= page_bytes(&*page);
+            self.kept_bytes += read
+                .iter()
+                .map(|message| message_bytes(message))
+                .sum::<u64>();
+            self.own.splice(..0, read.iter().cloned());
         }
         let at = place - self.paged_len();
-        &mut self.own[at]
+        let message = &mut self.own[at];
+        self.kept_bytes -= message_bytes(message);
+        change(message);
+        self.kept_bytes += message_bytes(message);
     }
 
     /// Appends a message.
     pub fn push(&mut self, message: Arc<Message>) {
+        self.kept_bytes += message_bytes(&message);
         self.own.push(message);
+    }
+
+    /// Returns about how many bytes of memory all messages take. What is in pages is as large as if it
+    /// were read.
+    pub fn kept_bytes(&self) -> u64 {
+        self.kept_bytes
     }
 
     /// Returns all messages, oldest first.
@@ -179,12 +203,13 @@ impl Messages {
     }
 }
 
+fn page_bytes(page: &dyn MessagePage) -> u64 {
+    encoded_messages_bytes(page.count(), page.encoded_bytes())
+}
+
 impl FromIterator<Arc<Message>> for Messages {
     fn from_iter<I: IntoIterator<Item = Arc<Message>>>(messages: I) -> Self {
-        Self {
-            pages: Vec::new(),
-            own: messages.into_iter().collect(),
-        }
+        Self::new([], messages.into_iter().collect())
     }
 }
 
@@ -220,6 +245,10 @@ mod tests {
                 content_bytes: self.0.iter().map(|m| m.content.len() as u64).sum(),
                 all_labelled: true,
             }
+        }
+
+        fn encoded_bytes(&self) -> u64 {
+            10 * self.0.len() as u64
         }
     }
 
@@ -317,7 +346,10 @@ mod tests {
         for place in [0, 2, 3, 8, 9, 11] {
             let (pages, mut messages) = paged(&[3, 6, 9, 12]);
             let [changed] = made(99..100).try_into().expect("one");
-            *messages.get_mut(place) = changed.clone();
+            messages.update(place, |message| *message = changed.clone());
+            let pages = messages.pages.iter().map(|paged| page_bytes(&*paged.page));
+            let own = messages.own.iter().map(|own| message_bytes(own));
+            assert_eq!(messages.kept_bytes(), pages.chain(own).sum::<u64>());
             let mut expected = made(0..12);
             expected[place] = changed;
             assert!(messages.iter().eq(&expected), "{place}");

@@ -84,6 +84,7 @@ pub fn team(roles: Vec<Role>) -> Team {
             max_parallel: 8,
             budget: None,
             scoped_budgets: Default::default(),
+            state_bytes: strata_core::team::DEFAULT_STATE_BYTES,
         },
     }
 }
@@ -389,6 +390,7 @@ fn any_policy() -> impl Strategy<Value = Policy> {
             max_parallel,
             budget,
             scoped_budgets: budgets,
+            state_bytes: strata_core::team::DEFAULT_STATE_BYTES,
         },
     )
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 use strata_core::record::turn::ToolRef;
-use strata_core::team::React;
 use strata_core::team::tools::Tool;
+use strata_core::team::{DEFAULT_STATE_BYTES, React};
 
 use super::restrict::{PolicyReduction, ReductionOrigin};
 use crate::manifest::Definition;
@@ -55,10 +55,11 @@ enum TeamLimit {
     MaxSteps,
     MaxParallel,
     RunMemory,
+    State,
 }
 
 impl TeamLimit {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 8] = [
         Self::Retries,
         Self::MaxReactLoop,
         Self::MaxTurns,
@@ -66,6 +67,7 @@ impl TeamLimit {
         Self::MaxSteps,
         Self::MaxParallel,
         Self::RunMemory,
+        Self::State,
     ];
 
     fn key(self) -> &'static str {
@@ -77,6 +79,7 @@ impl TeamLimit {
             Self::MaxSteps => "max_steps",
             Self::MaxParallel => "max_parallel",
             Self::RunMemory => "run_memory",
+            Self::State => "state",
         }
     }
 
@@ -88,6 +91,9 @@ impl TeamLimit {
             Self::MaxCalls => "How many tool calls one activation of a role makes.",
             Self::MaxSteps => "How many steps a run takes, over resumes.",
             Self::MaxParallel => "How many actions of a run are executed at once.",
+            Self::State => {
+                "How much memory the messages, the values of scopes and the results of a run may take together."
+            }
             Self::RunMemory => {
                 "The memory of all actions of a run that are executed at once: fewer are if the `memory` of each is large."
             }
@@ -96,7 +102,7 @@ impl TeamLimit {
 
     fn schema(self) -> Value {
         match self {
-            Self::RunMemory => kind::size(1),
+            Self::RunMemory | Self::State => kind::size(1),
             _ => kind::integer(self.range()),
         }
     }
@@ -106,7 +112,7 @@ impl TeamLimit {
             Self::Retries => 0..=MAX_RETRIES,
             Self::MaxReactLoop | Self::MaxTurns | Self::MaxCalls => 1..=u64::from(u32::MAX),
             Self::MaxParallel => 1..=MAX_PARALLEL as u64,
-            Self::MaxSteps | Self::RunMemory => 1..=u64::MAX,
+            Self::MaxSteps | Self::RunMemory | Self::State => 1..=u64::MAX,
         }
     }
 }
@@ -124,7 +130,7 @@ impl LimitBounds {
                 .key(limit.key(), limit.about())
                 .value(|| limit.schema())?;
             let value = match limit {
-                TeamLimit::RunMemory => item.size()?,
+                TeamLimit::RunMemory | TeamLimit::State => item.size()?,
                 _ => item.integer(limit.range())?,
             };
             let span = item.key_span.clone();
@@ -150,6 +156,7 @@ impl LimitBounds {
             (TeamLimit::MaxCalls, times(DEFAULT_MAX_CALLS)),
             (TeamLimit::MaxParallel, times(DEFAULT_PARALLEL as u32)),
             (TeamLimit::RunMemory, SUBMITTED_RUN_MEMORY),
+            (TeamLimit::State, DEFAULT_STATE_BYTES),
         ];
         let bound = |value| Bound {
             value,
@@ -237,6 +244,7 @@ impl Definition {
                 TeamLimit::MaxSteps => self.restrict_steps(bound),
                 TeamLimit::MaxParallel => self.restrict_parallelism(bound),
                 TeamLimit::RunMemory => self.restrict_run_memory(bound),
+                TeamLimit::State => self.restrict_state(bound),
             }
         }
     }
@@ -394,6 +402,16 @@ impl Definition {
         let format = |value: u64| value.to_string();
         let most = bound.lower("max_parallel", format, &value, &mut self.policy_reductions);
         *parallel = most as usize;
+    }
+
+    fn restrict_state(&mut self, bound: &Bound) {
+        let value = LimitedValue {
+            had: self.team.policy.state_bytes,
+            default: DEFAULT_STATE_BYTES,
+            subject: "",
+        };
+        self.team.policy.state_bytes =
+            bound.lower("state", format_size, &value, &mut self.policy_reductions);
     }
 
     /// Lowers how many actions are executed at once, so that their memory is within the bound.

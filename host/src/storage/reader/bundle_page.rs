@@ -7,7 +7,9 @@ use std::sync::{Arc, LazyLock, OnceLock};
 use strata_core::record::message::Message;
 use strata_core::state::messages::{MessagePage, TextSize};
 
-use crate::storage::codec::{BundleSize, DecodeError, MessageBundle, UnpackedMessages};
+use crate::storage::codec::{
+    BundleSize, DecodeError, MessageBundle, UnpackedMessages, plain_bytes,
+};
 use crate::storage::rows::StoredBlob;
 
 /// The limit for the memory that the messages of a state take once they are decoded, in bytes; and
@@ -26,6 +28,8 @@ pub(super) struct BundlePage {
     /// How many bytes they take now.
     pub encoded_bytes: u64,
     texts: TextSize,
+    /// The size of the messages before they were compressed, in bytes.
+    plain_bytes: u64,
     messages: LazyLock<Vec<Arc<Message>>, Unpack>,
 }
 
@@ -72,6 +76,7 @@ impl BundlePage {
         limit: DecodeLimit,
     ) -> Self {
         let encoded_bytes = body.bytes.len() as u64;
+        let plain_bytes = plain_bytes(&body.bytes);
         let decoding = Arc::clone(decoding);
         let unpack = move || decoding.decode(bundle, &body.bytes, limit);
         Self {
@@ -79,6 +84,7 @@ impl BundlePage {
             memory_bytes: 0,
             encoded_bytes,
             texts: bundle.texts,
+            plain_bytes,
             messages: LazyLock::new(Box::new(unpack)),
         }
     }
@@ -174,5 +180,9 @@ impl MessagePage for BundlePage {
 
     fn size(&self) -> TextSize {
         self.texts
+    }
+
+    fn encoded_bytes(&self) -> u64 {
+        self.plain_bytes
     }
 }

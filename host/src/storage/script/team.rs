@@ -92,6 +92,7 @@ pub(crate) fn team() -> Arc<Team> {
             max_parallel: 2,
             budget: Some(Usd::from_dollars(0.5)),
             scoped_budgets: Default::default(),
+            state_bytes: strata_core::team::DEFAULT_STATE_BYTES,
         },
         roles,
     })

@@ -4,7 +4,8 @@
 use strata_core::record::rules::Thinker;
 use strata_core::record::shape::DeliveryMode;
 use strata_core::team::{
-    Action, ExternalEnvironment, OnFault, Policy, React, RetryPolicy, Role, ScopedBudgets, Team,
+    Action, DEFAULT_STATE_BYTES, ExternalEnvironment, OnFault, Policy, React, RetryPolicy, Role,
+    ScopedBudgets, Team,
 };
 
 use super::located_value::LocatedValue;
@@ -46,6 +47,7 @@ pub fn described_team(bytes: &[u8]) -> Result<Team, ImportError> {
             max_parallel: 1,
             budget: None,
             scoped_budgets: ScopedBudgets::default(),
+            state_bytes: DEFAULT_STATE_BYTES,
         },
     })
 }

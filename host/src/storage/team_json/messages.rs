@@ -236,7 +236,10 @@ impl<'a> ImportedMessages<'a> {
     pub(super) fn finish(self) -> Vec<String> {
         for (id, copies) in self.copies.into_iter().flatten() {
             if let (true, Some(edited)) = (copies.has_equal, copies.different) {
-                *self.env.messages.get_mut(id.0 as usize) = edited.into();
+                let place = id.0 as usize;
+                self.env
+                    .messages
+                    .update(place, |message| *message = edited.into());
             }
         }
         self.warnings.into_warnings()

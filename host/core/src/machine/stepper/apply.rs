@@ -12,6 +12,7 @@ use super::conflict::{revert_conflict, step_conflict};
 use super::files::apply_files_placed;
 use super::fork::apply_forked;
 use super::joins::{apply_joins, arrivals, fired_between_steps, fired_by, release_records};
+use super::kept_bytes::KeptBytes;
 use super::ready_index::ReadyIndex;
 use super::team_state::{ApplyResult, ensure};
 use crate::record::event::{
@@ -29,10 +30,16 @@ impl Stepper {
         self.apply_event(event)?;
         self.ready_index
             .apply_event(&self.state.team, &self.state.env, event);
+        self.state.kept.apply_event(&self.state.env, event);
         debug_assert_eq!(
             self.ready_index,
             ReadyIndex::build(&self.state.team, &self.state.env),
             "who is awake is known after each event"
+        );
+        debug_assert_eq!(
+            self.state.kept,
+            KeptBytes::count(&self.state.env),
+            "how much the run keeps is known after each event"
         );
         Ok(())
     }

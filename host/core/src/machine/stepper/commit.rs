@@ -22,6 +22,7 @@ use crate::state::environment::join::{Arrival, Firing};
 use crate::state::environment::routing::{RouteInput, route};
 use crate::state::environment::scope::apply_changes;
 use crate::state::environment::{DeadLetter, Environment, Mail, OutboxMessage};
+use crate::state::kept_bytes::scope_value_bytes;
 use crate::state::messages::MessageRef;
 use crate::team::Team;
 use crate::team::condition::WorkBudget;
@@ -216,9 +217,10 @@ pub(super) fn deliver_all(
 
 /// Adds a message to the history, the mailboxes, the dead letters and the outbox.
 pub(super) fn deliver(env: &mut Environment, message: MessageRef, routed: &RoutingResult) {
-    let stored = env.messages.get_mut(message.0 as usize);
-    if stored.route != routed.remaining_route {
-        Arc::make_mut(stored).route = routed.remaining_route.clone();
+    if env.message(message).route != routed.remaining_route {
+        env.messages.update(message.0 as usize, |stored| {
+            Arc::make_mut(stored).route = routed.remaining_route.clone();
+        });
     }
     env.history.push(message);
     for id in &routed.to {
@@ -288,7 +290,10 @@ fn apply_writes(state: &mut TeamState, id: RoleId, activation: &Activation) {
             )
         };
         // The old value is removed, not copied: a list that is appended to may be long.
-        let value = apply_changes(reducer, values.remove(key), changes);
+        let old = values.remove(key);
+        let old_bytes = old.as_ref().map(|old| scope_value_bytes(key, old));
+        let value = apply_changes(reducer, old, changes);
+        state.kept.replace_value(key, old_bytes, value.as_ref());
         values.extend(value.map(|value| (key.into(), value)));
     }
 }

@@ -26,6 +26,7 @@ use crate::record::turn::{ReplyMessage, ToolRef, TurnReply, last_model_call};
 use crate::record::work::{CallKey, CallResult, Work};
 use crate::state::activation::{Addressing, CallProgress, Phase};
 use crate::state::environment::routing::{RouteInput, route};
+use crate::state::kept_bytes::result_bytes;
 use crate::team::condition::WorkBudget;
 use crate::team::{RetryPolicy, Role};
 
@@ -220,7 +221,12 @@ impl Stepper {
             }
             other => other,
         });
-        let fault = match limited.and_then(|finished| validate_result(role, finished)) {
+        let within_bounds = limited.and_then(|finished| {
+            let finished = validate_result(role, finished)?;
+            self.state.check_kept_bytes(result_bytes(&finished))?;
+            Ok(finished)
+        });
+        let fault = match within_bounds {
             Ok(result) => {
                 return Some(Event::Attempt(
                     call,

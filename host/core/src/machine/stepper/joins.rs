@@ -90,6 +90,7 @@ pub(super) fn apply_joins(state: &mut TeamState, arrivals: &[Arrival], firings: 
         team,
         env,
         address_book,
+        ..
     } = state;
     for Arrival {
         join,

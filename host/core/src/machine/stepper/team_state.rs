@@ -7,6 +7,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 
 use super::component_slot;
+use super::kept_bytes::KeptBytes;
 use crate::record::event::{Event, RoutingResult, Status};
 use crate::record::id::{CheckpointId, Digest, JoinId, RoleId, Slot, SlotKind};
 use crate::record::turn::ToolRef;
@@ -39,6 +40,8 @@ pub(super) struct TeamState {
     pub(super) env: Environment,
     /// The indexes of the team.
     pub(super) address_book: Arc<AddressBook>,
+    /// How much the run keeps besides its messages.
+    pub(super) kept: KeptBytes,
 }
 
 impl TeamState {
