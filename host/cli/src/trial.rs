@@ -65,7 +65,7 @@ fn prepare(args: &TryArgs, quiet: &Printer, printer: &Printer) -> Result<TrialRu
 }
 
 fn parse_json(option: &str, text: Option<&str>) -> Result<Option<Json>, CommandFailure> {
-    let parsed = text.map(Json::parse).transpose();
+    let parsed = text.map(Json::parse_decision).transpose();
     parsed.map_err(|error| CommandFailure::usage(format!("the value of `{option}` is {error}")))
 }
 

@@ -131,7 +131,8 @@ fn parse_edit(scopes: &[EditableScope], text: &str) -> Result<Edit, String> {
     let rest = &text[name.len() + 1..];
     // Keys may contain equal signs. The value begins behind the first one that is followed by valid
     // JSON.
-    let read = |(at, _): (usize, &str)| Some((&rest[..at], Json::parse(&rest[at + 1..]).ok()?));
+    let read =
+        |(at, _): (usize, &str)| Some((&rest[..at], Json::parse_decision(&rest[at + 1..]).ok()?));
     let Some((key, value)) = rest
         .match_indices('=')
         .find_map(read)

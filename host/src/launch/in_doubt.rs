@@ -159,7 +159,7 @@ fn parse_verdict(text: &str) -> Result<DoubtVerdict, String> {
         "redo" => Ok(DoubtVerdict::Redo),
         "skip" => Ok(DoubtVerdict::Skip),
         _ => {
-            let value = json::parse_untrusted(text).map_err(|error| format!("it is {error}"))?;
+            let value = json::parse_decision(text).map_err(|error| format!("it is {error}"))?;
             parse_operator_response(&value).map(DoubtVerdict::Response)
         }
     }

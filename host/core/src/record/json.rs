@@ -18,6 +18,7 @@ pub struct Json(Arc<String>);
 /// How many bytes more than its text a document may occupy.
 const MAX_UNUSED_BYTES: usize = 1024;
 
+mod keys;
 pub mod lenient;
 pub mod size_budget;
 
@@ -34,6 +35,9 @@ pub enum JsonError {
     /// It is nested too deeply.
     #[error("nested deeper than {MAX_DEPTH} levels")]
     TooDeep,
+    /// An object in it has two values for one key, so it is not certain which one is meant.
+    #[error("ambiguous: it gives the key `{0}` twice")]
+    RepeatedKey(String),
     /// Its values would take too much memory. A short text can stand for values ninety times its
     /// size.
     #[error("too large to be read: its values would take more than {} MiB; hand it over in parts", size_budget::MAX_VALUE_BYTES >> 20)]
@@ -66,10 +70,26 @@ pub fn parse_untrusted(text: &str) -> Result<Value, JsonError> {
     lenient::parse(text, NonFinite::Refused, |text| serde_json::from_str(text))
 }
 
+/// Parses a text that expresses a decision of a person or an operator. Does the same as
+/// `parse_untrusted`, but fails if a key is repeated within an object: one of the values would be
+/// dropped, and it may be the one that was meant.
+pub fn parse_decision(text: &str) -> Result<Value, JsonError> {
+    let value = parse_untrusted(text)?;
+    match lenient::parse(text, NonFinite::Refused, keys::first_repeated)? {
+        Some(key) => Err(JsonError::RepeatedKey(key)),
+        None => Ok(value),
+    }
+}
+
 impl Json {
     /// Parses as `read` does and returns the normalised document.
     pub fn parse(text: &str) -> Result<Self, JsonError> {
         parse_untrusted(text).map(Self::from)
+    }
+
+    /// Parses as `parse_decision` does and returns the normalised document.
+    pub fn parse_decision(text: &str) -> Result<Self, JsonError> {
+        parse_decision(text).map(Self::from)
     }
 
     /// Returns `null`.
