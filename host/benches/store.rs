@@ -57,6 +57,7 @@ fn team() -> Arc<Team> {
         backoff_ms: 0,
     };
     let role = Role {
+        answer_form: Default::default(),
         name: "Echo".into(),
         profile: "Echo".into(),
         goal: String::new(),

@@ -375,6 +375,9 @@ pub enum PublicEvent {
         /// the arguments of that call
         #[serde(skip_serializing_if = "Option::is_none")]
         arguments: Option<Value>,
+        /// the JSON Schema of the tool's arguments, which changed arguments have to follow
+        #[serde(skip_serializing_if = "Option::is_none")]
+        input_schema: Option<Value>,
         /// the JSON Schema of the answer
         #[serde(skip_serializing_if = "Option::is_none")]
         schema: Option<Value>,
@@ -495,6 +498,9 @@ pub enum PublicEvent {
         /// the cap in USD
         cap: f64,
     },
+    /// The state was written by somebody else, so what people are said to have decided in it does not
+    /// count and is asked again.
+    ConsentWithdrawn {},
     /// The run ends.
     RunEnded {
         /// how it ended

@@ -13,6 +13,7 @@ pub mod json;
 pub mod lineage;
 pub mod message;
 pub mod money;
+pub mod questions;
 pub mod request;
 pub mod role_call;
 pub mod rules;

@@ -14,6 +14,7 @@ use alloc::vec::Vec;
 use crate::record::edit::EditedScope;
 use crate::record::id::{ActionId, JoinId, RoleId, Slot, SlotKind};
 use crate::record::money::Usd;
+use crate::record::request::AnswerForm;
 use crate::record::rules::{Reducer, Thinker};
 use crate::record::shape::{DeliveryMode, JoinMode};
 use crate::record::spending::Spending;
@@ -148,6 +149,8 @@ pub struct Role {
     pub react: React,
     /// Its actions; at most 65,535.
     pub actions: Vec<Action>,
+    /// What its answers must be like, if a human answers for it.
+    pub answer_form: AnswerForm,
 }
 
 /// How a role chooses its next action.

@@ -36,6 +36,8 @@ mod attempts;
 mod budgets;
 #[path = "laws/conditions.rs"]
 mod conditions;
+#[path = "laws/consent.rs"]
+mod consent;
 #[path = "laws/fan_in.rs"]
 mod fan_in;
 #[path = "laws/files.rs"]

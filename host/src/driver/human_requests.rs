@@ -73,11 +73,11 @@ impl HumanRequests {
         question: &HumanQuestion,
         earlier: u32,
     ) -> Option<Event> {
-        let id = stepper.request_id(call, earlier)?;
+        let id = stepper.first_request_id(call, earlier)?;
         // The sandbox has validated the question; validating it again here would block the driver.
         let request = question.to_request(id, now_ms()).ok()?;
-        let event = stepper.request_opened_event(call, request.clone())?;
-        self.watch(&request);
+        let event = stepper.request_opened_event(call, request)?;
+        self.watch_opened(&event);
         Some(event)
     }
 
@@ -102,7 +102,7 @@ impl HumanRequests {
         let (_, request) = open.find(|(_, open)| open.id == expiry.0)?;
         if !request.is_expired(now_ms()) {
             // The clock was set back, or this time limit belongs to an earlier request with the same
-            // id.
+            // question.
             self.watch(request);
             return None;
         }

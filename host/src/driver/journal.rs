@@ -394,6 +394,7 @@ fn needs_full_durability(event: &Event) -> bool {
         | Event::HandOverFailed(_)
         | Event::RunEnded(_)
         | Event::CapReached(_)
+        | Event::ConsentWithdrawn(_)
         | Event::Forked(_) => true,
         Event::Attempt(_, event) => attempt_needs_full_durability(event),
         Event::StepStarted(_)

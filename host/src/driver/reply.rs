@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 use strata_core::machine::stepper::may_have_had_request;
 use strata_core::record::id::{RequestId, RoleId};
+use strata_core::record::questions::first_id;
 use strata_core::record::request::HumanAnswer;
 use strata_core::state::environment::Environment;
 use strata_core::text::is_invisible;
@@ -72,6 +73,17 @@ pub enum AnswerError {
         request: String,
         /// The open requests.
         open: Vec<String>,
+    },
+    /// The request is not open, and another question is asked in its place.
+    #[error(
+        "request `{request}` is not open any more: it was answered, or its time was over, and another question is \
+         asked in its place. Look at the question of `{instead}` before you answer it"
+    )]
+    OtherQuestion {
+        /// The id.
+        request: String,
+        /// The request with the other question.
+        instead: String,
     },
     /// Several answers were given for one request.
     #[error("request `{0}` is answered twice here; it takes one answer")]
@@ -155,6 +167,16 @@ pub(crate) fn check_replies(
                     .map(|(_, open)| open.id.0.clone())
                     .collect(),
             );
+            let place = |id: &RequestId| first_id(id).to_owned();
+            let in_place = env
+                .open_requests()
+                .find(|(_, open)| place(&open.id) == place(&id.as_str().into()));
+            if let Some((_, instead)) = in_place {
+                return Err(AnswerError::OtherQuestion {
+                    request,
+                    instead: instead.id.0.clone(),
+                });
+            }
             let before = may_have_had_request(env, id);
             return Err(if before {
                 AnswerError::NotOpen { request, open }

@@ -96,7 +96,7 @@ pub fn develop(
         }
         RoundStart::Nothing => return Ok(DevelopOutcome::Unchanged),
     }
-    let verdicts = expired_requests(opened.stepper.env());
+    let verdicts = expired_requests(opened.stepper_to_continue()?.env());
     let continuation = Continuation {
         components,
         sandbox,

@@ -8,7 +8,9 @@ use strata_core::record::spending::Account;
 use strata_core::team::Team;
 
 use super::opened_team::{OpenedTeam, StateOrigin};
-use super::resume_plan::{account_at_stop, next_lineage_name, restore_stepper, total_account};
+use super::resume_plan::{
+    account_at_stop, next_lineage_name, restore_stepper, total_account, with_questions_of,
+};
 use super::saved::{load_saved, require_checkpoint};
 use super::{LaunchError, StateEdit, edit, files, saved_definition};
 use crate::clock;
@@ -111,6 +113,7 @@ fn fork_elsewhere(fork: &ForkRequest, to: &StorageLocation) -> Result<CreatedFor
     let name = unique_lineage_name(&stepper, &edits, to);
     let known = storage_mark::known_definitions(&fork.storage);
     let event = fork_event(&stepper, fork, name, edits, account)?;
+    let event = with_questions_of(&head.stepper, event);
     stepper.apply(&event).map_err(DriverError::from)?;
     let text = team_json::export(stepper.team(), stepper.env(), &origin.definition);
     match files::load_blobs(&fork.storage, &stepper)? {
@@ -175,6 +178,7 @@ fn fork_in_storage(fork: &ForkRequest) -> Result<CreatedFork, LaunchError> {
     let lineages = lease.lineages()?;
     let account = total_account(lease.spent()?, &current, &lineages, &|at| lease.load(at))?;
     let event = fork_event(&stepper, fork, next_lineage_name(&lineages), edits, account)?;
+    let event = with_questions_of(&current, event);
     stepper.apply(&event).map_err(DriverError::from)?;
     let (line, time_ms) = (opened.next_line, clock::now_ms());
     let lines = count_lines(&event);

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use strata_core::machine::stepper::Stepper;
-use strata_core::record::event::{ComponentChanged, Event};
+use strata_core::record::event::{ComponentChanged, ConsentWithdrawn, Event};
 use strata_core::record::id::{Digest, Slot};
 use strata_core::record::money::Usd;
+use strata_core::record::questions::AskedQuestions;
 use strata_core::record::shape::Shape;
 use strata_core::state::environment::Environment;
 use strata_core::team::Team;
@@ -14,13 +15,12 @@ use strata_core::team::Team;
 use super::beside::run_beside;
 use super::saved::{definition_in_team_json, import_team_json};
 use super::{Components, LaunchError, saved_definition};
-use crate::driver::{
-    AnswerError, DriverError, HumanReply, Journal, RequestResolution, check_replies,
-};
+use crate::driver::{DriverError, HumanReply, Journal, RequestResolution, check_replies};
 use crate::manifest::Definition;
 use crate::storage::{
     FIRST_LINE, Lease, OpenedRun, SavedDefinition, SavedForm, StorageLocation, StoreError,
 };
+use crate::trust::storage_mark::{self, MarkError};
 
 /// A saved team that was read and can be resumed. Nothing was changed yet.
 pub(super) struct OpenedTeam {
@@ -30,6 +30,25 @@ pub(super) struct OpenedTeam {
     pub(super) next_line: u64,
     pub(super) origin: StateOrigin,
     pub(super) plan: ResumePlan,
+    pub(super) author: StateAuthor,
+}
+
+/// Who wrote a saved state.
+pub(super) enum StateAuthor {
+    /// This user's host.
+    Own,
+    /// Maybe somebody else. Contains the reason if it cannot be found out.
+    Unknown(Option<MarkError>),
+}
+
+impl StateAuthor {
+    fn of(location: &StorageLocation) -> Self {
+        match storage_mark::is_own_state(location) {
+            Ok(true) => Self::Own,
+            Ok(false) => Self::Unknown(None),
+            Err(error) => Self::Unknown(Some(error)),
+        }
+    }
 }
 
 /// A function that reads the saved team file.
@@ -58,6 +77,8 @@ pub(super) enum ResumePlan {
         /// The amount spent in all lineages, less what this lineage has reserved: that is settled
         /// once it continues.
         total_spent: Usd,
+        /// The questions that were asked in the lineage that is left, and in those before it.
+        questions: AskedQuestions,
     },
     /// In a new lineage, which this event begins.
     Fork(Box<Event>),
@@ -73,6 +94,21 @@ impl ResumePlan {
             Usd::ZERO
         }
     }
+
+    /// Returns the questions that were asked in other lineages, if the resumed state may not know them.
+    pub(super) fn asked_elsewhere(&self) -> AskedQuestions {
+        match self {
+            Self::SwitchLineage { questions, .. } => questions.clone(),
+            Self::Continue | Self::Fork(_) => AskedQuestions::default(),
+        }
+    }
+}
+
+/// The withdrawal of what people decided.
+pub(super) struct ConsentWithdrawal {
+    event: Event,
+    /// The state after it.
+    stepper: Stepper,
 }
 
 impl OpenedTeam {
@@ -107,6 +143,7 @@ impl OpenedTeam {
                     next_line: FIRST_LINE,
                     origin,
                     plan: ResumePlan::Continue,
+                    author: StateAuthor::of(location),
                 })
             }
         }
@@ -145,12 +182,36 @@ impl OpenedTeam {
             next_line: saved.next_line,
             origin,
             plan: ResumePlan::Continue,
+            author: StateAuthor::of(location),
         })
+    }
+
+    /// Returns the state that is answered and continued: what people are said to have decided counts only
+    /// if this user's host wrote it.
+    pub(super) fn stepper_to_continue(&self) -> Result<Stepper, DriverError> {
+        let withdrawal = self.consent_withdrawal()?;
+        Ok(withdrawal.map_or_else(|| self.stepper.clone(), |withdrawal| withdrawal.stepper))
+    }
+
+    /// Returns the withdrawal of what people decided in a state that somebody else may have written, if
+    /// there is anything of that kind in it.
+    pub(super) fn consent_withdrawal(&self) -> Result<Option<ConsentWithdrawal>, DriverError> {
+        if matches!(self.author, StateAuthor::Own) || !self.has_begun() {
+            return Ok(None);
+        }
+        let event = Event::ConsentWithdrawn(ConsentWithdrawn {});
+        let mut stepper = self.stepper.clone();
+        stepper.apply(&event)?;
+        let changes = stepper.env() != self.stepper.env();
+        Ok(changes.then_some(ConsentWithdrawal { event, stepper }))
     }
 
     /// Opens a journal that continues at the end of the records, according to the resume plan. A
     /// `team.json` alone is converted to a database here.
     pub(super) fn into_journal(self) -> Result<(Journal, StorageLocation), LaunchError> {
+        let withdrawal = self
+            .consent_withdrawal()?
+            .map(|withdrawal| withdrawal.event);
         let lease = match self.origin {
             StateOrigin::Records { lease, .. } => lease,
             StateOrigin::TeamJson(bytes) => self.location.import_team_json(
@@ -170,6 +231,9 @@ impl OpenedTeam {
             }
             ResumePlan::Fork(event) => journal.stage(*event)?,
         }
+        if let Some(event) = withdrawal {
+            journal.stage(event)?;
+        }
         Ok((journal, self.location))
     }
 
@@ -183,8 +247,9 @@ impl OpenedTeam {
     pub(super) fn check_answers(
         &self,
         replies: &[HumanReply],
-    ) -> Result<Vec<RequestResolution>, AnswerError> {
-        check_replies(self.stepper.env(), replies)
+    ) -> Result<Vec<RequestResolution>, LaunchError> {
+        let stepper = self.stepper_to_continue()?;
+        Ok(check_replies(stepper.env(), replies)?)
     }
 
     /// Returns the events for the components that differ from the saved ones.

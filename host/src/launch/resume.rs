@@ -8,12 +8,15 @@ use strata_core::record::host_call::CallPolicy;
 use strata_core::record::id::CheckpointId;
 use strata_core::record::message::IDEA_LABEL;
 use strata_core::record::money::Usd;
+use strata_core::record::questions::AskedQuestions;
 use strata_core::state::environment::Environment;
 
 use super::attached_files::restore_media;
 use super::beside::run_beside;
-use super::opened_team::{OpenedTeam, ReadSavedDefinition, ResumePlan, StateOrigin};
-use super::saved_team_file::{definition_from_saved, mark_as_own, warn_if_moved};
+use super::opened_team::{OpenedTeam, ReadSavedDefinition, ResumePlan, StateAuthor, StateOrigin};
+use super::saved_team_file::{
+    definition_from_saved, mark_as_own, mark_state_as_own, warn_if_moved,
+};
 use super::start::first_event;
 use super::submitted::restore_workspace;
 use super::{
@@ -203,8 +206,8 @@ pub fn resume(
         opened.select_checkpoint(checkpoint)?;
     }
     let mut verdicts = opened.check_answers(&resume.answers)?;
+    verdicts.extend(expired_requests(opened.stepper_to_continue()?.env()));
     let env = opened.stepper.env();
-    verdicts.extend(expired_requests(env));
     let is_finished = env.is_finished() && resume.when_idle == WhenIdle::End;
     if is_finished && !resume.strict {
         return opened.finish();
@@ -265,7 +268,8 @@ pub(super) fn continue_team(
     let (is_confined, is_submitted) = (is_confined(definition), definition.is_submitted());
     let mut settled = Vec::new();
     if begun {
-        let stepper = after_resume(&opened.stepper, &verdicts, &changes, budget, resume.calls)?;
+        let before = opened.stepper_to_continue()?;
+        let stepper = after_resume(&before, &verdicts, &changes, budget, resume.calls)?;
         settled = in_doubt::resolve_doubts(&stepper, &resume.in_doubt, resume.calls)?;
         notes.nothing_in_doubt = settled.is_empty() && !resume.in_doubt.is_empty();
         notes.unsent_idea = has_unsent_idea(env);
@@ -273,13 +277,13 @@ pub(super) fn continue_team(
     }
     let may_lack_media = opened.may_lack_media();
     let total_spent = opened.plan.total_spent();
+    let asked_elsewhere = opened.plan.asked_elsewhere();
+    if opened.consent_withdrawal()?.is_some() {
+        report(Notice::Warning(&describe_withdrawal(&opened)));
+    }
     let (journal, location) = opened.into_journal()?;
     let mut journal = journal.with_listener(on_line);
     let is_new = resume.team.is_some() || !resume.overrides.components.is_empty();
-    // A run that somebody else submitted is trusted anew each time: its files may change.
-    if is_new || (resume.saved_team_file == SavedTeamFile::Trusted && !is_submitted) {
-        mark_as_own(&location, (&saved).into(), is_confined, report);
-    }
     if is_new {
         journal.store().set_definition(&saved)?;
     }
@@ -289,15 +293,21 @@ pub(super) fn continue_team(
     journal.resolve_requests(verdicts)?;
     let event = if begun {
         let spent = journal.store().spent()?.max(total_spent);
-        journal
-            .stepper()
-            .run_resumed_event_with_spent(spent, budget, resume.calls)
+        let stepper = journal.stepper();
+        let resumed = stepper.run_resumed_event_with_spent(spent, budget, resume.calls);
+        with_questions(asked_elsewhere, resumed)
     } else {
         first_event(journal.stepper(), &location, components.digests())
     };
     journal.stage(event)?;
     stage_changes(&mut journal, changes.into_iter().chain(settled), &services)?;
     journal.flush_blocking()?;
+    // Only now, since it has to be durable that what people decided elsewhere does not count.
+    mark_state_as_own(&location);
+    // A run that somebody else submitted is trusted anew each time: its files may change.
+    if is_new || (resume.saved_team_file == SavedTeamFile::Trusted && !is_submitted) {
+        mark_as_own(&location, (&saved).into(), is_confined, report);
+    }
     let run = RunHandle {
         control: None,
         driver: Driver::new(journal, services),
@@ -305,6 +315,33 @@ pub(super) fn continue_team(
         provenance,
     };
     Ok((run, notes))
+}
+
+/// Returns the event of a resume in a lineage that may not know these questions.
+fn with_questions(questions: AskedQuestions, mut event: Event) -> Event {
+    if let Event::RunResumed(resumed) = &mut event {
+        resumed.questions = questions;
+    }
+    event
+}
+
+/// Describes that what people decided is asked again.
+fn describe_withdrawal(opened: &OpenedTeam) -> String {
+    let location = &opened.location;
+    let why = match &opened.author {
+        StateAuthor::Unknown(Some(error)) => {
+            format!(
+                "it cannot be found out whether your own strata-host wrote `{location}` ({error})"
+            )
+        }
+        StateAuthor::Unknown(None) | StateAuthor::Own => format!(
+            "`{location}` is not known as written by your own strata-host (somebody else wrote it, or it was \
+             moved or copied since)"
+        ),
+    };
+    format!(
+        "{why}, so what people are said to have decided in it, and has not taken effect yet, is asked again"
+    )
 }
 
 /// Records the changes since the run stopped, and what follows from the tools of now for the calls

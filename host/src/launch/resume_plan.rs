@@ -1,6 +1,7 @@
 //! Resuming from an earlier checkpoint than the newest, which may belong to another lineage.
 
 use strata_core::machine::stepper::Stepper;
+use strata_core::record::event::Event;
 use strata_core::record::id::{CheckpointId, Slot};
 use strata_core::record::money::Usd;
 use strata_core::record::spending::Account;
@@ -51,17 +52,20 @@ impl OpenedTeam {
                 self.plan = ResumePlan::SwitchLineage {
                     lineage,
                     total_spent,
+                    questions: self.stepper.env().questions.clone(),
                 };
                 self.stepper = stepper;
                 return Ok(());
             }
         }
         let name = next_lineage_name(&lineages);
-        self.stepper = restore_stepper(
+        let at = restore_stepper(
             &self.stepper,
             lease.load(&StateSelector::Checkpoint(id.clone()))?,
         )?;
+        let current = std::mem::replace(&mut self.stepper, at);
         let event = self.stepper.forked_event(name, Vec::new(), account);
+        let event = event.map(|event| with_questions_of(&current, event));
         // There is no event only if the state is not that of a checkpoint.
         let event = event.ok_or_else(|| StoreError::NoCheckpoint {
             id: id.0.clone(),
@@ -94,6 +98,14 @@ pub(super) fn restore_stepper(like: &Stepper, saved: LoadedState) -> Result<Step
         stepper.apply(&record.event).map_err(DriverError::from)?;
     }
     Ok(stepper)
+}
+
+/// Returns the event that begins a lineage, which also knows the questions that the current one knows.
+pub(super) fn with_questions_of(current: &Stepper, mut event: Event) -> Event {
+    if let Event::Forked(forked) = &mut event {
+        forked.questions = current.env().questions.clone();
+    }
+    event
 }
 
 fn is_newest(rows: &[CheckpointRow], lineage: &str, id: &CheckpointId) -> bool {

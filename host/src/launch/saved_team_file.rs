@@ -129,7 +129,8 @@ pub(super) fn definition_from_saved(
     Ok(definition)
 }
 
-/// Marks a storage directory as written by this user's host, if a resume would depend on it.
+/// Marks a storage directory as written by this user's host, with its team file if a resume would
+/// depend on that.
 pub(super) fn mark_as_own(
     storage: &StorageLocation,
     team: MarkedTeam<'_>,
@@ -137,12 +138,20 @@ pub(super) fn mark_as_own(
     report: &mut dyn FnMut(Notice<'_>),
 ) {
     if is_confined {
-        return;
+        return mark_state_as_own(storage);
     }
     if let Err(error) = storage_mark::add_mark(storage, team) {
         report(Notice::Note(&format!(
             "it cannot be noted that this storage is your own, so a resume has to name the team file: {error}"
         )));
+    }
+}
+
+/// Marks the state in a storage directory as written by this user's host: what people decided in it
+/// counts from now on. Without a mark they are asked again.
+pub(super) fn mark_state_as_own(storage: &StorageLocation) {
+    if let Err(error) = storage_mark::add_state_mark(storage) {
+        tracing::warn!("what people decide in `{storage}` will be asked again: {error}");
     }
 }
 

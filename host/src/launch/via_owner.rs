@@ -10,6 +10,7 @@ use strata_core::record::message::Message;
 use super::attached_files::AttachedFiles;
 use super::control::ControlOutcome;
 use super::opened_team::OpenedTeam;
+use super::saved_team_file::mark_state_as_own;
 use super::start::first_event;
 use super::{LaunchError, control};
 use crate::bundle::is_saved_base;
@@ -60,6 +61,7 @@ pub fn answer(
         let (mut journal, _) = opened.into_journal()?;
         let answers = wait(journal.record_replies(replies))?;
         journal.save_if_possible();
+        mark_state_as_own(location);
         location.request_work()?;
         Ok(AcceptedAnswers {
             answers,
@@ -110,6 +112,7 @@ pub fn send(
         let sent = journal.publish_external_with_files(message.clone(), files.blobs.clone())?;
         journal.flush_blocking()?;
         journal.save_if_possible();
+        mark_state_as_own(location);
         location.request_work()?;
         Ok(sent)
     };
@@ -144,6 +147,7 @@ pub fn halt(location: &StorageLocation, halt: Halt) -> Result<(), LaunchError> {
         journal.stage(ended)?;
         journal.flush_blocking()?;
         journal.save_if_possible();
+        mark_state_as_own(location);
         journal.store().set_schedule(RunSchedule::OnRequest)?;
         Ok(())
     };

@@ -422,6 +422,7 @@ fn build_role(role: &AuthoredRole, defaults: &LimitsPatch, models: &AuthoredMode
         model,
         react,
         actions: actions.collect(),
+        answer_form: Default::default(),
     }
 }
 

@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 
 use strata_core::machine::stepper::conflict_message;
 use strata_core::record::event::{
-    AttemptEvent, CapReached, ComponentChanged, ConflictingWriter, Event, Forked, HandOverFailed,
-    HandedOver, JoinRelease, JoinReleased, MessageSent, RoutingResult, RunEnded, RunResumed,
-    RunStarted, StepCommitted, StepConflicted, StepStarted,
+    AttemptEvent, CapReached, ComponentChanged, ConflictingWriter, ConsentWithdrawn, Event, Forked,
+    HandOverFailed, HandedOver, JoinRelease, JoinReleased, MessageSent, RoutingResult, RunEnded,
+    RunResumed, RunStarted, StepCommitted, StepConflicted, StepStarted,
 };
 use strata_core::record::fault::{FaultCause, FaultKind};
 use strata_core::record::id::{Digest, JoinId, MessageId, RoleId, Slot, SlotKind};
@@ -239,6 +239,7 @@ fn visit(event: &Event, visitor: &mut Visitor<'_>) {
         | Event::Forked(_)
         | Event::ComponentChanged(_)
         | Event::CapReached(_)
+        | Event::ConsentWithdrawn(_)
         | Event::RunEnded(_) => visit_run(event, visitor),
         Event::StepStarted(_) | Event::StepConflicted(_) | Event::StepCommitted(_) => {
             visit_step(event, visitor)
@@ -302,6 +303,9 @@ fn visit_run(event: &Event, visitor: &mut Visitor<'_>) {
             scope: scope.clone(),
             cap: cap.to_dollars(),
         }),
+        Event::ConsentWithdrawn(ConsentWithdrawn {}) => {
+            visitor(&|_| PublicEvent::ConsentWithdrawn {});
+        }
         Event::RunEnded(RunEnded {
             status, checkpoint, ..
         }) => visitor(&|_| PublicEvent::RunEnded {

@@ -46,7 +46,7 @@ pub(super) fn compare_attempt(
             Event::Attempt(_, AttemptEvent::RequestOpened(RequestOpened { request })),
             ReplayOutcome::AskedHuman { call, question },
         ) => {
-            let same = request.call_digest == *call;
+            let same = request.call_digest() == *call;
             (!same)
                 .then(|| text_difference("the question to a person", &request.question, question))
         }

@@ -2,12 +2,12 @@
 //! call waits for its answer, and the command line how a request is displayed.
 
 use serde::Serialize;
-use strata_core::record::id::{RequestId, to_hex};
+use serde_json::Value;
+use strata_core::record::id::RequestId;
 use strata_core::record::json::Json;
-use strata_core::record::request::HumanRequest;
+use strata_core::record::request::{HumanRequest, ProposedCall};
 
 use crate::plugin::CompiledSchema;
-use crate::sha256::sha256;
 
 /// The maximum size of a request in bytes, including its schema, choices and default. More would
 /// not be read, and every attempt's record contains it.
@@ -100,16 +100,16 @@ impl HumanQuestion {
             expires_ms: self
                 .expires_s
                 .map(|time| now_ms.saturating_add(i64::from(time) * 1000)),
-            call_digest: self.digest(),
             proposed: None,
         })
     }
 
-    /// Returns the digest that identifies the question. It does not depend on when the question is
-    /// asked.
+    /// Returns the digest that identifies the question among the host calls of an attempt. It does
+    /// not depend on the default and on when the question is asked. It is empty if the question was
+    /// not checked and cannot be asked.
     pub fn digest(&self) -> String {
-        let text = serde_json::to_string(self).unwrap_or_default();
-        to_hex(&sha256(text))
+        let request = self.to_request(RequestId::from(""), 0);
+        request.map_or_else(|_| String::new(), |request| request.call_digest())
     }
 }
 
@@ -126,8 +126,8 @@ pub fn parse_answer(request: &HumanRequest, text: &str) -> Result<Json, InvalidQ
     }
     let schema = compile_schema(request)?;
     let check = |value: &Json| check_answer(request, schema.as_ref(), value);
-    let as_text = || Json::from(serde_json::Value::from(text.trim()));
-    match Json::parse(text) {
+    let as_text = || Json::from(Value::from(text.trim()));
+    match Json::parse_decision(text) {
         Ok(value) => check(&value).map(|()| value).or_else(|why| {
             // A number or a literal such as `true` may be meant as a string.
             let bare = !looks_like_json(text);
@@ -172,12 +172,42 @@ fn check_answer(
             choices.join(", ")
         ));
     }
-    match schema {
-        Some(schema) => schema.check(&value).map_err(|why| {
+    if let Some(schema) = schema {
+        schema.check(&value).map_err(|why| {
             InvalidQuestionOrAnswer(format!("it does not follow the schema: {why}"))
-        }),
-        None => Ok(()),
+        })?;
     }
+    match (&request.proposed, value.get("arguments")) {
+        (Some(call), Some(arguments)) => check_changed_arguments(call, arguments),
+        _ => Ok(()),
+    }
+}
+
+/// Checks whether a tool can be called with arguments that a person sets: with the tool's own schema,
+/// as it is.
+fn check_changed_arguments(
+    call: &ProposedCall,
+    arguments: &Value,
+) -> Result<(), InvalidQuestionOrAnswer> {
+    let Some(schema) = &call.input_schema else {
+        return Ok(());
+    };
+    let schema = schema.value();
+    // The schema of a guest is within the bounds. That of an operator may be beyond them.
+    let compiled = CompiledSchema::compile_bounded(&schema)
+        .or_else(|_| CompiledSchema::compile(&schema))
+        .map_err(|why| {
+            InvalidQuestionOrAnswer(format!(
+                "the schema of `{}` cannot be used: {why}",
+                call.tool
+            ))
+        })?;
+    compiled.check(arguments).map_err(|why| {
+        InvalidQuestionOrAnswer(format!(
+            "the arguments do not follow the schema of `{}`: {why}",
+            call.tool
+        ))
+    })
 }
 
 fn compile_schema(
@@ -465,9 +495,57 @@ mod tests {
             timed
                 .to_request(request.id.clone(), 5_000)
                 .unwrap()
-                .call_digest,
-            request.call_digest
+                .call_digest(),
+            request.call_digest()
         );
-        assert_ne!(question().digest(), timed.digest());
+        assert_eq!(question().digest(), timed.digest());
+    }
+
+    #[test]
+    fn an_answer_that_says_two_things_is_refused() {
+        let open = of("", &[]);
+        let why = parse_answer(&open, r#"{"approve":false,"approve":true}"#).unwrap_err();
+        let expected = "ambiguous: it gives the key `approve` twice";
+        assert!(why.to_string().ends_with(expected), "{why}");
+    }
+
+    #[test]
+    fn arguments_that_a_person_changes_follow_the_schema_of_the_tool_itself() {
+        let check = |schema: &str, arguments: &str, expected: &str| {
+            let request = HumanRequest {
+                proposed: Some(ProposedCall {
+                    tool: "refund".into(),
+                    arguments: Json::null(),
+                    input_schema: Json::parse(schema).ok(),
+                }),
+                ..of("", &[])
+            };
+            let answer = format!(r#"{{"approve":true,"arguments":{arguments}}}"#);
+            let why = parse_answer(&request, &answer)
+                .map_or_else(|why| why.to_string(), |_| String::new());
+            assert!(
+                why.contains(expected) && why.is_empty() == expected.is_empty(),
+                "{schema} {arguments}: {why}"
+            );
+        };
+        let named = r##"{"$id":"https://example.com/refund.json","properties":{"a":{"$ref":"#/$defs/n"}},"$defs":{"n":{"type":"integer"}}}"##;
+        let anchored = r##"{"properties":{"a":{"$ref":"#n"}},"$defs":{"n":{"$anchor":"n","type":"integer"}}}"##;
+        let recursive = r##"{"properties":{"a":{"type":"integer"},"next":{"$ref":"#"}}}"##;
+        let constant = r##"{"properties":{"a":{"type":"integer"},"b":{"const":{"$ref":"#/x"}}}}"##;
+        for schema in [named, anchored, recursive, constant] {
+            check(schema, r#"{"a":2}"#, "");
+            check(
+                schema,
+                r#"{"a":"two"}"#,
+                "do not follow the schema of `refund`: \"two\" is not of type",
+            );
+        }
+        check(recursive, r#"{"next":{"a":"two"}}"#, "at `/next/a`");
+        check(constant, r##"{"b":{"$ref":"#/x"}}"##, "");
+        check(
+            r#"{"properties":{"a":{"pattern":"^(?=x)"}}}"#,
+            r#"{"a":"x"}"#,
+            "",
+        );
     }
 }

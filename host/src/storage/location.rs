@@ -484,6 +484,12 @@ impl StorageLocation {
         }
     }
 
+    /// Returns whether the run is kept in a database server. Only those whom its operator has let in
+    /// can write to it, whereas a file may come from anybody.
+    pub fn is_in_database(&self) -> bool {
+        matches!(self.kind, LocationKind::Database(_))
+    }
+
     /// Opens what is kept of the run besides its records. `None` if it is kept in a directory.
     pub fn open_submission(&self) -> Result<Option<SubmittedRun>, StoreError> {
         match self.place()? {

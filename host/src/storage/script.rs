@@ -342,7 +342,7 @@ impl<'a> ScriptedRun<'a> {
     /// Lets a running call ask a person.
     fn open_request(&mut self, call: CallKey) {
         let before = u32::from(self.choose(3));
-        let id = self.stepper.request_id(call, before).unwrap();
+        let id = self.stepper.first_request_id(call, before).unwrap();
         let some = self.choose(2) == 1;
         let request = HumanRequest {
             id,
@@ -355,7 +355,6 @@ impl<'a> ScriptedRun<'a> {
             },
             default: (self.choose(2) == 1).then(|| self.document()),
             expires_ms: some.then(|| 1_700_000_000_123 + i64::from(self.choose(9))),
-            call_digest: "4567".into(),
             proposed: None,
         };
         let event = self.stepper.request_opened_event(call, request).unwrap();

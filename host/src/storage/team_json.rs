@@ -24,6 +24,7 @@ mod messages;
 mod metagpt;
 mod outgoing;
 mod parse;
+mod questions;
 mod requests;
 mod roles;
 mod saved_names;

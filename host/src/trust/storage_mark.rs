@@ -1,5 +1,6 @@
 //! Marks: a record of which storage directories this user's own host has written, and with which
-//! team files.
+//! team files. The state in a directory without a mark may have been written by anybody, and so may a
+//! team file that its mark does not contain.
 //!
 //! A mark is outside of the storage directory, in the user's own state directory
 //! (`$XDG_STATE_HOME/strata-host/written`), so that a directory that is copied or unpacked does not
@@ -142,6 +143,8 @@ pub(crate) fn recognize(
     team: MarkedTeam<'_>,
 ) -> Result<Recognition, MarkError> {
     Ok(match find_mark(storage)? {
+        // Nothing is known about the team file if no team file is.
+        Some(mark) if mark.definitions.is_empty() => Recognition::Unknown,
         None => Recognition::Unknown,
         Some(mark) if mark.definitions.contains(&team_digest(team)) => Recognition::Own,
         Some(_) => Recognition::OtherTeamFile,
@@ -150,36 +153,48 @@ pub(crate) fn recognize(
 
 /// Marks a storage directory as written with this team file.
 pub(crate) fn add_mark(storage: &StorageLocation, team: MarkedTeam<'_>) -> Result<(), MarkError> {
-    add_definitions(storage, [team_digest(team)])
+    add_definitions(storage, [team_digest(team)], Replacement::Private)
 }
 
-/// The team files with which this user's host wrote a storage directory.
+/// Returns whether this user's host wrote the state in a storage directory. States in databases are
+/// written by whoever may use the database, and count as its own.
+pub(crate) fn is_own_state(storage: &StorageLocation) -> Result<bool, MarkError> {
+    Ok(storage.is_in_database() || find_mark(storage)?.is_some())
+}
+
+/// Marks the state in a storage directory as written by this user's host, whatever its team file is.
+/// The mark may be lost with a loss of power.
+pub(crate) fn add_state_mark(storage: &StorageLocation) -> Result<(), MarkError> {
+    if storage.is_in_database() {
+        return Ok(());
+    }
+    add_definitions(storage, [], Replacement::Cached)
+}
+
+/// The team files with which this user's host wrote a storage directory, if it wrote it.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct KnownDefinitions(Vec<String>);
+pub(crate) struct KnownDefinitions(Option<Vec<String>>);
 
 /// Returns the team files that are known for a storage directory. There are none if it has no mark
 /// or the mark cannot be read.
 pub(crate) fn known_definitions(storage: &StorageLocation) -> KnownDefinitions {
-    KnownDefinitions(
-        find_mark(storage)
-            .ok()
-            .flatten()
-            .map(|mark| mark.definitions)
-            .unwrap_or_default(),
-    )
+    let mark = find_mark(storage).ok().flatten();
+    let definitions = mark.map(|mark| mark.definitions);
+    KnownDefinitions(definitions.or_else(|| storage.is_in_database().then(Vec::new)))
 }
 
 /// Marks a storage directory to which the host itself moved or copied a team. If the mark cannot be
 /// written, the directory has none.
 pub(crate) fn mark_copy(known: KnownDefinitions, to: &StorageLocation) {
-    if !known.0.is_empty() {
-        let _ = add_definitions(to, known.0);
+    if let Some(definitions) = known.0 {
+        let _ = add_definitions(to, definitions, Replacement::Private);
     }
 }
 
 fn add_definitions(
     storage: &StorageLocation,
     definitions: impl IntoIterator<Item = String>,
+    replacement: Replacement,
 ) -> Result<(), MarkError> {
     let (file, now) = locate_mark(storage)?;
     let directory = file.parent().unwrap_or(&file);
@@ -197,7 +212,7 @@ fn add_definitions(
     remove_stale_marks(directory);
     let written = serde_json::to_vec(&mark)
         .map_err(io::Error::from)
-        .and_then(|bytes| replace(&file, Replacement::Private, |new| new.write_all(&bytes)));
+        .and_then(|bytes| replace(&file, replacement, |new| new.write_all(&bytes)));
     written.map_err(|source| unusable_error(&file, source))
 }
 

@@ -152,7 +152,6 @@ mod tests {
                 choices: vec!["yes".into(), "no".into()],
                 default: None,
                 expires_ms: Some(1000),
-                call_digest: String::new(),
                 proposed: None,
             })
         });

@@ -28,7 +28,9 @@ pub use attempt::{
 pub use delivery::{
     FilesPlaced, HandOverFailed, HandedOver, JoinRelease, JoinReleased, MessageSent, RoutingResult,
 };
-pub use run::{CapReached, ComponentChanged, Forked, RunEnded, RunResumed, RunStarted};
+pub use run::{
+    CapReached, ComponentChanged, ConsentWithdrawn, Forked, RunEnded, RunResumed, RunStarted,
+};
 pub use status::Status;
 pub use step::{ConflictingWriter, StepCommitted, StepConflicted, StepStarted};
 
@@ -65,4 +67,6 @@ pub enum Event {
     FilesPlaced(FilesPlaced),
     /// A cap above the run is used up.
     CapReached(CapReached),
+    /// What humans decided before was withdrawn.
+    ConsentWithdrawn(ConsentWithdrawn),
 }

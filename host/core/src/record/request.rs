@@ -6,15 +6,17 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 
-use crate::record::id::RequestId;
+use crate::record::id::{RequestId, to_hex};
 use crate::record::json::Json;
 
 /// A question to a human.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HumanRequest {
-    /// The id. It is derived from where in the run the request is made, so it is the same when the
-    /// run is repeated.
+    /// The id. It is derived from where in the run the request is made and from the requests that
+    /// were made there before, so it is the same when the run is repeated. It belongs to one
+    /// question.
     pub id: RequestId,
     /// The question.
     pub question: String,
@@ -26,10 +28,17 @@ pub struct HumanRequest {
     pub default: Option<Json>,
     /// The deadline, in milliseconds since 1970.
     pub expires_ms: Option<i64>,
-    /// A digest of the request, which distinguishes it from other host calls of the same attempt.
-    pub call_digest: String,
     /// The tool call that is to be approved, if the request is about one.
     pub proposed: Option<ProposedCall>,
+}
+
+/// What the answer to a question must be like.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AnswerForm {
+    /// The JSON Schema that it must conform to.
+    pub schema: Option<Json>,
+    /// The allowed answers; empty if any text is allowed.
+    pub choices: Vec<String>,
 }
 
 /// A tool call that a human is asked to approve.
@@ -39,6 +48,45 @@ pub struct ProposedCall {
     pub tool: String,
     /// The arguments.
     pub arguments: Json,
+    /// The JSON Schema of the tool's arguments, which arguments that a human sets must conform to.
+    pub input_schema: Option<Json>,
+}
+
+/// Identifies a question: its text, its schemas, its choices, and the tool call that it is about.
+/// It does not depend on the id, the default and the deadline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QuestionDigest([u8; QuestionDigest::BYTES]);
+
+impl QuestionDigest {
+    /// The length in bytes. Half a SHA-256 is enough to prevent that somebody finds two questions
+    /// with the same digest.
+    pub const BYTES: usize = 16;
+
+    /// Returns the digest with these bytes.
+    pub fn from_bytes(bytes: [u8; Self::BYTES]) -> Self {
+        Self(bytes)
+    }
+
+    /// Returns the digest in lower-case hex.
+    pub fn to_hex(self) -> String {
+        to_hex(&self.0)
+    }
+
+    /// Returns the digest with this value in hex, or `None` if it is none.
+    pub fn from_hex(hex: &str) -> Option<Self> {
+        let mut digest = [0; Self::BYTES];
+        let (pairs, []) = hex.as_bytes().as_chunks::<2>() else {
+            return None;
+        };
+        if pairs.len() != digest.len() {
+            return None;
+        }
+        for (byte, pair) in digest.iter_mut().zip(pairs) {
+            let pair = core::str::from_utf8(pair).ok()?;
+            *byte = u8::from_str_radix(pair, 16).ok()?;
+        }
+        Some(Self(digest))
+    }
 }
 
 /// What a human decided about a tool call.
@@ -62,6 +110,36 @@ pub enum HumanAnswer {
 }
 
 impl HumanRequest {
+    /// Returns the digest of the question.
+    pub fn question_digest(&self) -> QuestionDigest {
+        let mut sum = Sha256::new();
+        // Each part is preceded by its length, so that different questions never have the same
+        // concatenation.
+        let mut add = |part: Option<&str>| {
+            let length = part.map_or(u64::MAX, |part| part.len() as u64);
+            sum.update(length.to_le_bytes());
+            sum.update(part.unwrap_or_default());
+        };
+        let proposed = self.proposed.as_ref();
+        add(Some(&self.question));
+        add(self.schema.as_ref().map(Json::as_str));
+        add(proposed.map(|call| &*call.tool));
+        add(proposed.map(|call| call.arguments.as_str()));
+        add(proposed.and_then(|call| Some(call.input_schema.as_ref()?.as_str())));
+        for choice in &self.choices {
+            add(Some(choice));
+        }
+        let mut digest = [0; QuestionDigest::BYTES];
+        digest.copy_from_slice(&sum.finalize()[..QuestionDigest::BYTES]);
+        QuestionDigest(digest)
+    }
+
+    /// Returns the digest that identifies the request among the host calls of an attempt. It is that
+    /// of the question, so an answer is only ever served to the question that was shown.
+    pub fn call_digest(&self) -> String {
+        self.question_digest().to_hex()
+    }
+
     /// Returns the outcome if nobody answers in time.
     pub fn outcome_when_expired(&self) -> HumanAnswer {
         self.default

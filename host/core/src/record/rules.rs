@@ -9,6 +9,7 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
+use crate::record::request::AnswerForm;
 use crate::record::shape::DeliveryMode;
 
 /// The properties of a team that recorded events depend on and that may change.
@@ -31,6 +32,8 @@ pub struct RoleRules {
     pub thinker: Option<Thinker>,
     /// How it handles the messages in its mailbox.
     pub deliver: DeliveryMode,
+    /// What its answers must be like, if a human answers for it.
+    pub answer_form: AnswerForm,
 }
 
 /// What chooses the next action.

@@ -134,8 +134,8 @@ pub enum CallEffect {
 /// How a human is asked to approve a call.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Approval {
-    /// The JSON Schema of the answer, which includes that of changed arguments.
-    pub schema: Option<Json>,
+    /// The JSON Schema of the tool's arguments, which arguments that a human sets must conform to.
+    pub input_schema: Option<Json>,
     /// The answer that is used if nobody answers in time.
     pub default: Option<Json>,
     /// The deadline, in milliseconds since 1970.

@@ -24,6 +24,7 @@ use crate::record::json::Json;
 use crate::record::lineage::Lineage;
 use crate::record::message::{EXTERNAL_ID_PREFIX, Message, stored_parts};
 use crate::record::money::Usd;
+use crate::record::questions::AskedQuestions;
 use crate::record::rules::{Reducer, Rules};
 use crate::record::scope_write::{ROLE_SCOPE, ScopeChange, Write};
 use crate::record::shape::{DeliveryMode, Shape};
@@ -105,6 +106,8 @@ pub struct Environment {
     pub reply_uses: BTreeMap<String, u64>,
     /// The cap above the run that was found to be used up since it was last started or resumed.
     pub cap_reached: Option<CapReached>,
+    /// The questions that humans were asked.
+    pub questions: AskedQuestions,
 }
 
 /// The changing state of a role. It is private to the role.
@@ -240,6 +243,7 @@ impl Environment {
             own_messages: OwnMessages::default(),
             reply_uses: BTreeMap::new(),
             cap_reached: None,
+            questions: AskedQuestions::default(),
         }
     }
 

@@ -24,6 +24,7 @@ impl Rules {
         for (role, rules) in changed.roles.iter_mut().zip(&self.roles) {
             role.profile = rules.profile.clone();
             role.deliver = rules.deliver;
+            role.answer_form = rules.answer_form.clone();
             if let React::Choose { max_loop, thinker } = &mut role.react {
                 *max_loop = rules.max_loop.unwrap_or(*max_loop);
                 *thinker = rules.thinker.unwrap_or(*thinker);
@@ -44,6 +45,7 @@ impl RoleRules {
             max_loop,
             thinker,
             deliver: role.deliver,
+            answer_form: role.answer_form.clone(),
         }
     }
 }

@@ -70,7 +70,7 @@ fn a_role_that_a_file_says_is_past_an_action_goes_on_behind_it() {
     assert_eq!(run.call().idempotency_key, "run/0/A/2");
     assert_eq!(
         run.stepper
-            .request_id(run.open_call(RoleId(0)), 0)
+            .first_request_id(run.open_call(RoleId(0)), 0)
             .map(|id| id.0)
             .as_deref(),
         Some("ask-0-0-2-0")

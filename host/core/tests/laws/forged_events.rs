@@ -63,8 +63,9 @@ fn changes(event: &Event) -> &'static [Forgery] {
         Event::RunEnded(_) => &[no_end],
         Event::Forked(_) => &[other_step, other_checkpoint],
         Event::HandedOver(_) | Event::HandOverFailed(_) => &[other_outbound],
-        // Simulated runs write no files, and nothing limits what several cost together.
-        Event::FilesPlaced(_) | Event::CapReached(_) => &[],
+        // Simulated runs write no files, nothing limits what several cost together, and nobody takes
+        // them over.
+        Event::FilesPlaced(_) | Event::CapReached(_) | Event::ConsentWithdrawn(_) => &[],
     }
 }
 

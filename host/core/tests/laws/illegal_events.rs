@@ -79,6 +79,8 @@ fn mutated(event: &Event, rng: &mut Rng) -> Event {
         },
         Event::FilesPlaced(FilesPlaced { count, .. }) => *count += 1,
         Event::CapReached(CapReached { scope, .. }) => scope.clear(),
+        // Simulated runs are not taken over.
+        Event::ConsentWithdrawn(_) => {}
         Event::RunEnded(RunEnded { status, .. }) => {
             *status = *rng.pick(&strata_core::record::event::Status::ALL)
         }

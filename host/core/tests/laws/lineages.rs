@@ -302,6 +302,7 @@ fn a_fork_that_gives_money_back_is_refused() {
         step,
         edits,
         account,
+        questions,
     }) = event
     else {
         panic!("a fork")
@@ -317,6 +318,7 @@ fn a_fork_that_gives_money_back_is_refused() {
         step,
         edits,
         account,
+        questions,
     });
     assert!(Stepper::apply(&mut paid.stepper.clone(), &cheap).is_err());
 }

@@ -26,7 +26,7 @@ fn rejected(call: CallKey) -> Event {
 
 fn asked(call: CallKey, schema: &str) -> Event {
     let approval = Approval {
-        schema: Some(Json::parse(schema).expect("JSON")),
+        input_schema: Some(Json::parse(schema).expect("JSON")),
         ..Approval::default()
     };
     revised(call, CallRevision::AskFirst(approval))
@@ -119,9 +119,11 @@ fn a_request_is_opened_again_with_another_schema_or_withdrawn() {
     let requests: Vec<_> = run.env().open_requests().collect();
     assert_eq!(requests.len(), 1);
     let (_, request) = &requests[0];
+    let proposed = request.proposed.as_ref().expect("a tool call");
     assert_eq!(
-        (request.id.0.as_str(), &request.schema),
-        ("ask-0-0-0-0", &Some(Json::parse(schema).expect("JSON")))
+        (request.id.0.as_str(), &proposed.input_schema),
+        ("ask-0-0-0-0-r1", &Some(Json::parse(schema).expect("JSON"))),
+        "the id belongs to the question with the other schema"
     );
     run.answer(r#"{ "approve": true }"#);
     run.continue_unchanged();

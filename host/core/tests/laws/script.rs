@@ -110,7 +110,6 @@ impl Script {
             choices: Vec::new(),
             default: Some(Json::from(serde_json::Value::from(answer))),
             expires_ms: None,
-            call_digest: question.into(),
             proposed: None,
         }
     }

@@ -57,6 +57,7 @@ pub fn role(name: &str, watch: &[&str], actions: &[&str]) -> Role {
         deliver: DeliveryMode::Batch,
         model: None,
         react: React::ByOrder,
+        answer_form: Default::default(),
         actions: actions
             .iter()
             .map(|name| Action {

@@ -103,14 +103,13 @@ fn asks(run: &mut ManualRun, index: u32) {
     let request = HumanRequest {
         id: run
             .stepper
-            .request_id(run.open_call(A), index)
+            .first_request_id(run.open_call(A), index)
             .expect("a call under way"),
         question: "go on?".into(),
         schema: None,
         choices: Vec::new(),
         default: None,
         expires_ms: None,
-        call_digest: "question".into(),
         proposed: None,
     };
     run.record(

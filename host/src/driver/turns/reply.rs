@@ -19,7 +19,6 @@ use strata_core::team::tools::{Tool, ToolLoop};
 use strata_core::text::is_invisible;
 
 use crate::excerpt::excerpt;
-use crate::plugin::CompiledSchema;
 use crate::services::models::{ModelReply, read_answer, shorten_reason};
 use crate::tools::{ApprovalRule, RoleTool, ToolRole};
 use crate::units::format_bytes;
@@ -205,7 +204,7 @@ pub(super) fn approval(rule: ApprovalRule, tool: &RoleTool, now_ms: i64) -> Appr
         now_ms.saturating_add(expires)
     });
     Approval {
-        schema: Some(approval_schema(tool)),
+        input_schema: input_schema(tool),
         default: rule
             .default
             .map(|approve| Json::from(json!({ "approve": approve }))),
@@ -213,47 +212,10 @@ pub(super) fn approval(rule: ApprovalRule, tool: &RoleTool, now_ms: i64) -> Appr
     }
 }
 
-/// Returns the schema of the answer to the question whether a call may be made. If validating
-/// changed arguments could take unreasonably long, they cannot be changed.
-pub(super) fn approval_schema(tool: &RoleTool) -> Json {
-    let arguments = match &tool.input_schema {
-        None => json!({ "type": "object" }),
-        Some(schema) => json!({ "type": "object", "allOf": [below_arguments(schema.document())] }),
-    };
-    let mut answer = json!({
-        "type": "object",
-        "properties": {
-            "approve": { "type": "boolean" },
-            "reason": { "type": "string" },
-            "arguments": arguments,
-        },
-        "required": ["approve"],
-        "additionalProperties": false,
-    });
-    if CompiledSchema::compile_bounded(&answer).is_err() {
-        answer["properties"]["arguments"] = Value::Bool(false);
-    }
-    Json::from(answer)
-}
-
-/// Returns a schema with its references changed so that they hold below the property `arguments` of
-/// the schema of an answer.
-fn below_arguments(schema: &Value) -> Value {
-    match schema {
-        Value::Object(fields) => fields
-            .iter()
-            .map(|(key, value)| {
-                let target = value.as_str().and_then(|target| target.strip_prefix('#'));
-                let value = match target.filter(|_| key == "$ref") {
-                    Some(target) => format!("#/properties/arguments/allOf/0{target}").into(),
-                    None => below_arguments(value),
-                };
-                (key.clone(), value)
-            })
-            .collect(),
-        Value::Array(items) => items.iter().map(below_arguments).collect(),
-        other => other.clone(),
-    }
+/// Returns the schema of the arguments of a tool.
+pub(super) fn input_schema(tool: &RoleTool) -> Option<Json> {
+    let schema = tool.input_schema.as_ref()?;
+    Some(Json::from(schema.document().clone()))
 }
 
 #[cfg(test)]
@@ -268,6 +230,7 @@ mod tests {
     use strata_core::team::tools::{CallOrder, ToolFaults};
 
     use super::*;
+    use crate::plugin::CompiledSchema;
     use crate::tools::{HistoryUse, ModelTimeout};
 
     /// A role with the tool `add`, which takes an integer, `wipe`, which needs approval, and a
@@ -514,7 +477,7 @@ mod tests {
     }
 
     #[test]
-    fn a_human_may_change_arguments_within_their_schema() {
+    fn a_human_is_asked_with_the_deadline_the_default_and_the_schema_of_the_tool() {
         let fixture = Fixture::new();
         let ask = reply(vec![call("wipe_it", r#"{"a":2}"#)]);
         assert!(needs_time(fixture.rules(), &ask));
@@ -531,19 +494,10 @@ mod tests {
         assert_eq!(approval.expires_ms, Some(61_000));
         let default = approval.default.as_ref().map(Json::as_str);
         assert_eq!(default, Some("{\"approve\":false}"));
-        let schema = approval.schema.as_ref().expect("a schema").value();
-        let schema = CompiledSchema::compile_bounded(&schema).expect("a schema");
-        let check =
-            |answer: Value, fits: bool| assert_eq!(schema.check(&answer).is_ok(), fits, "{answer}");
-        check(json!({ "approve": true }), true);
-        check(json!({ "approve": false, "reason": "too much" }), true);
-        check(json!({ "approve": true, "arguments": { "a": 7 } }), true);
-        check(
-            json!({ "approve": true, "arguments": { "a": "seven" } }),
-            false,
+        let schema = fixture.settings.tools[1].input_schema.as_ref();
+        assert_eq!(
+            approval.input_schema.as_ref().map(Json::value).as_ref(),
+            schema.map(CompiledSchema::document)
         );
-        check(json!({ "approve": true, "arguments": 7 }), false);
-        check(json!({ "approve": "yes" }), false);
-        check(json!(true), false);
     }
 }

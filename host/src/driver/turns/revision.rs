@@ -13,8 +13,8 @@ use strata_core::record::work::{CallKey, Work};
 use strata_core::state::activation::{Activation, Consent, TurnCall};
 use strata_core::team::tools::ToolLoop;
 
-use super::reply::{approval, approval_schema, check_arguments};
-use crate::tools::ToolRole;
+use super::reply::{approval, check_arguments, input_schema};
+use crate::tools::{ApprovalRule, RoleTool, ToolRole};
 
 /// Returns the events of the open tool calls that are not to be made as it was decided before.
 /// `roles` are the roles that work with tools, as they are now; `now_ms` is the time from which the
@@ -80,19 +80,33 @@ impl Revising<'_> {
             (Consent::NotNeeded, Some(rule)) => {
                 Some(CallRevision::AskFirst(approval(rule, known, self.now_ms)))
             }
-            // A person decides on the call, whether or not that is still demanded.
-            (Consent::Needed(asked), _) => {
-                let schema = approval_schema(known);
-                let is_same =
-                    asked.schema.as_ref().map(|asked| asked.value()) == Some(schema.value());
-                (!is_same).then(|| {
-                    CallRevision::AskFirst(Approval {
-                        schema: Some(schema),
-                        ..asked.clone()
-                    })
-                })
+            (Consent::Needed(asked), rule) => {
+                let now = self.approval_now(asked, rule, known);
+                (now != *asked).then_some(CallRevision::AskFirst(now))
             }
             (Consent::NotNeeded, None) | (Consent::Given, _) => None,
         }
+    }
+
+    /// Returns how a human is asked now about a call that needs approval. The human decides whether
+    /// or not that is still demanded. A deadline that was set before holds.
+    fn approval_now(
+        &self,
+        asked: &Approval,
+        rule: Option<ApprovalRule>,
+        tool: &RoleTool,
+    ) -> Approval {
+        let Some(rule) = rule else {
+            let input_schema = input_schema(tool);
+            return Approval {
+                input_schema,
+                ..asked.clone()
+            };
+        };
+        let mut now = approval(rule, tool, self.now_ms);
+        if now.expires_ms.is_some() && asked.expires_ms.is_some() {
+            now.expires_ms = asked.expires_ms;
+        }
+        now
     }
 }

@@ -292,6 +292,10 @@ fn request_opened_event(action: ActionRef, request: &HumanRequest) -> PublicEven
         question: request.question.clone(),
         tool: request.proposed.as_ref().map(|call| call.tool.clone()),
         arguments: request.proposed.as_ref().map(|call| call.arguments.value()),
+        input_schema: request
+            .proposed
+            .as_ref()
+            .and_then(|call| Some(call.input_schema.as_ref()?.value())),
         schema: request.schema.as_ref().map(|schema| schema.value()),
         choices: request.choices.clone(),
         default: request.default.as_ref().map(|default| default.value()),

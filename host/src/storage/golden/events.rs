@@ -7,10 +7,11 @@ use strata_core::record::conversation::{
 use strata_core::record::edit::{Edit, EditedScope};
 use strata_core::record::event::{
     AttemptEvent, CallFailed, CallFinished, CallRevised, CallStarted, CallSuspended, CapReached,
-    ComponentChanged, ConflictingWriter, DoubtSettled, Event, FilesPlaced, FilesWritten, Forked,
-    HandOverFailed, HandedOver, HostCallBegun, HostCalled, JoinRelease, JoinReleased, MessageSent,
-    MoneyReserved, RequestAnswered, RequestOpened, RoutingResult, RunEnded, RunResumed, RunStarted,
-    Status, StepCommitted, StepConflicted, StepStarted, WritesUnclaimed,
+    ComponentChanged, ConflictingWriter, ConsentWithdrawn, DoubtSettled, Event, FilesPlaced,
+    FilesWritten, Forked, HandOverFailed, HandedOver, HostCallBegun, HostCalled, JoinRelease,
+    JoinReleased, MessageSent, MoneyReserved, RequestAnswered, RequestOpened, RoutingResult,
+    RunEnded, RunResumed, RunStarted, Status, StepCommitted, StepConflicted, StepStarted,
+    WritesUnclaimed,
 };
 use strata_core::record::fault::{Fault, FaultCause, FaultHandling, FaultKind, Retryability};
 use strata_core::record::file::{FileChange, PathContent};
@@ -22,7 +23,8 @@ use strata_core::record::id::{ActionId, Digest, JoinId, RoleId, Slot, SlotKind};
 use strata_core::record::json::Json;
 use strata_core::record::message::{Draft, Hop, Instruct, Message};
 use strata_core::record::money::Usd;
-use strata_core::record::request::{HumanAnswer, HumanRequest, ProposedCall};
+use strata_core::record::questions::AskedQuestions;
+use strata_core::record::request::{HumanAnswer, HumanRequest, ProposedCall, QuestionDigest};
 use strata_core::record::rules::Rules;
 use strata_core::record::scope_write::{ScopeChange, Write};
 use strata_core::record::spending::{Account, Amount, Reservation, Spending};
@@ -114,6 +116,14 @@ fn message() -> Message {
     }
 }
 
+fn questions() -> AskedQuestions {
+    let mut asked = AskedQuestions::default();
+    let digest = QuestionDigest::from_bytes([7; QuestionDigest::BYTES]);
+    asked.add(300, "ask-300-1-0-0".into(), digest);
+    asked.complete_from = 3;
+    asked
+}
+
 fn routed() -> RoutingResult {
     RoutingResult {
         id: "id".into(),
@@ -195,6 +205,7 @@ fn run_began() -> Vec<Event> {
             finished: vec![CallKey::new(RoleId(1), THINK), CallKey::new(RoleId(2), ACT)],
             rules: Rules::default(),
             spent: Usd(77),
+            questions: questions(),
         }),
         Event::ComponentChanged(ComponentChanged {
             slot: slot(2, SlotKind::Action(ActionId(1))),
@@ -321,7 +332,7 @@ fn reply() -> TurnReply {
         effect: CallEffect::Ends,
     };
     let approval = Approval {
-        schema: Some(json("{}")),
+        input_schema: Some(json("{}")),
         default: Some(json("false")),
         expires_ms: Some(9),
     };
@@ -358,10 +369,10 @@ fn requests() -> Vec<Event> {
         choices: texts(&["1", "2"]),
         default: Some(json("2")),
         expires_ms: Some(-5),
-        call_digest: "digest".into(),
         proposed: Some(ProposedCall {
             tool: "tool".into(),
             arguments: json("{}"),
+            input_schema: Some(json(r#"{"type":"object"}"#)),
         }),
     };
     let answered = RequestAnswered {
@@ -427,7 +438,7 @@ fn writes() -> Vec<Event> {
         }),
         AttemptEvent::CallRevised(CallRevised {
             revision: CallRevision::AskFirst(Approval {
-                schema: Some(json("{}")),
+                input_schema: Some(json("{}")),
                 default: None,
                 expires_ms: Some(1_700_000_000_000),
             }),
@@ -490,6 +501,7 @@ fn lineages_and_deliveries() -> Vec<Event> {
                 budget: Some(Usd(9)),
                 ledger: [(slot(0, SlotKind::Think), spending)].into(),
             },
+            questions: questions(),
         }),
         Event::HandedOver(HandedOver { id: "id".into() }),
         Event::HandOverFailed(HandOverFailed {
@@ -507,5 +519,6 @@ fn lineages_and_deliveries() -> Vec<Event> {
             scope: "scope".into(),
             cap: Usd(10),
         }),
+        Event::ConsentWithdrawn(ConsentWithdrawn {}),
     ]
 }

@@ -35,6 +35,7 @@ fn role(name: &str, watch: &[&str], react: React, actions: &[&str]) -> Role {
         model: None,
         react,
         actions: actions.iter().map(action).collect(),
+        answer_form: Default::default(),
     }
 }
 

@@ -110,5 +110,6 @@ fn read_role(key: &str, entry: &LocatedValue<'_>) -> Result<Role, ImportError> {
         model: None,
         react,
         actions,
+        answer_form: Default::default(),
     })
 }

@@ -31,7 +31,8 @@ use super::layout::{
 use super::located_value::child_pointer;
 use super::saved_names::{action_of_work, react_mode, saved_name, state_of_action};
 use super::{
-    SCHEMA_PREFIX, SavedDefinition, VERSION, activation, budget, called, files, joins, requests,
+    SCHEMA_PREFIX, SavedDefinition, VERSION, activation, budget, called, files, joins, questions,
+    requests,
 };
 use crate::storage::file::READ_BUFFER_BYTES;
 
@@ -283,6 +284,7 @@ impl<'a> Exporter<'a> {
                 .object_by_role(|id| Some(self.each_delivered(id)).filter(|ids| !ids.is_empty())),
             joins: joins::write(self.team, env),
             requests: requests::write(self.team, env),
+            questions: questions::write(&env.questions),
             state: self.scopes(),
             components,
             budget: Some(budget::write(self.team, env)),

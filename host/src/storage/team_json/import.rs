@@ -8,6 +8,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use strata_core::machine::stepper::derive_requests;
 use strata_core::record::event::Status;
 use strata_core::record::id::{CheckpointId, Digest, RunId, to_hex};
 use strata_core::record::lineage::Lineage;
@@ -27,7 +28,7 @@ use super::metagpt;
 use super::metagpt::foreign_names::ForeignNames;
 use super::roles::SavedRoles;
 use super::saved_names::{component_slots, saved_name};
-use super::{ImportError, SCHEMA_PREFIX, VERSION, budget, files, joins, parse, roles};
+use super::{ImportError, SCHEMA_PREFIX, VERSION, budget, files, joins, parse, questions, roles};
 use crate::sha256::sha256;
 
 /// A state that was read from a file.
@@ -105,6 +106,8 @@ pub fn import_with_warnings(team: &Team, bytes: &[u8]) -> Result<ImportedState, 
     (env.dead_letters, env.outbox) = (parts.dead_letters, parts.outbox);
     let strata = file.document.child("strata");
     env.files = files::read(team, saved.files, &strata.child("files"))?;
+    env.questions = questions::read(saved.questions, &strata.child("questions"))?;
+    derive_requests(team, &mut env);
     read_scopes(team, saved.state, &mut env);
     collect_unknown_fields(team, &file, &places, &mut env.unknown_fields)?;
     Ok(ImportedState { env, warnings })

@@ -17,6 +17,7 @@ use super::field::{
     Dollars, Keyword, MessageLink, NotDecoded, OrderedObject, TextList, WrappedDocument,
 };
 use super::files::FilesJson;
+use super::questions::QuestionsJson;
 
 mod activation;
 mod fault;
@@ -137,6 +138,8 @@ pub(super) struct StrataJson<'a> {
     pub each: OrderedObject<'a, Vec<MessageLink<'a>>>,
     pub joins: OrderedObject<'a, JoinJson<'a>>,
     pub requests: Vec<RequestJson<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub questions: Option<QuestionsJson<'a>>,
     pub state: ScopesJson<'a>,
     pub components: BTreeMap<Cow<'a, str>, Option<Cow<'a, str>>>,
     pub budget: Option<BudgetJson<'a>>,

@@ -483,3 +483,107 @@ fn what_the_host_wraps_round_the_deepest_value_of_a_guest_is_read_back() {
         .insert("list".into(), nested(MAX_DEPTH + 2));
     assert!(import(&team(), export(&team(), &env, &definition()).as_bytes()).is_err());
 }
+
+#[test]
+fn the_questions_that_people_were_asked_are_read_back() {
+    let digest = "0123456789abcdef".repeat(2);
+    let mut edited = file();
+    edited["strata"]["questions"] = json!({
+        "digests": { "ask-3-0-0-0": digest, "ask-3-0-0-0-r1": digest, "other": digest },
+        "count": 7,
+        "complete_from": 2,
+    });
+    let questions = read(&edited).unwrap().questions;
+    assert_eq!((questions.count, questions.complete_from), (7, 2));
+    assert!(questions.contains("ask-3-0-0-0-r1") && !questions.contains("other"));
+    assert_eq!(read(&again(&edited)).unwrap().questions, questions);
+    for digest in ["", "0g", "é", &digest[1..], &format!("{digest}00")] {
+        edited["strata"]["questions"] = json!({ "digests": { "ask-3-0-0-0": digest } });
+        let error = read(&edited).unwrap_err().to_string();
+        let place = "`/strata/questions/digests/ask-3-0-0-0` ";
+        assert!(
+            error.contains(place) && error.contains("hexadecimal"),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn a_message_stands_on_one_line_and_all_else_is_indented() {
+    let env = failed();
+    let text = export(&team(), &env, &definition());
+    let told = text
+        .lines()
+        .filter(|line| line.contains(r#""cause_by": "#))
+        .collect::<Vec<_>>();
+    assert!(told.len() > env.messages.len(), "{text}");
+    for line in told {
+        let message = line.trim().trim_end_matches(',');
+        let message = &message[message.find('{').unwrap()..];
+        assert!(
+            serde_json::from_str::<Value>(message).unwrap()["id"].is_string(),
+            "{line}"
+        );
+    }
+    // Every other value has a line of its own, indented by its depth.
+    let indented = |start: &str| text.lines().any(|line| line.starts_with(start));
+    assert!(
+        indented("  \"env\": {") && indented("    \"roles\": {") && indented("  \"idea\": \"go\""),
+        "{text}"
+    );
+}
+
+#[test]
+fn what_the_host_wraps_round_the_deepest_value_of_a_guest_is_read_back() {
+    let nested =
+        |levels: usize| Json::from((0..levels).fold(json!(1), |inner, _| json!({ "in": inner })));
+    let mut env = failed();
+    let appended = [ScopeChange::Set(nested(MAX_DEPTH))];
+    let shared = apply_changes(Some(Reducer::Append), None, &appended).unwrap();
+    let scope = env
+        .shared_scopes
+        .keys()
+        .next()
+        .cloned()
+        .unwrap_or("notes".into());
+    env.shared_scopes
+        .entry(scope.clone())
+        .or_default()
+        .insert("list".into(), shared.clone());
+    let response = HumanAnswer::Given(nested(MAX_DEPTH)).to_record();
+    let answered = HostCall {
+        kind: HostCallKind::Human,
+        request: "question".into(),
+        response: response.clone(),
+        cost: Usd::ZERO,
+        outcome: CallOutcome::Answered,
+        model: None,
+    };
+    env.roles[1]
+        .activation
+        .as_mut()
+        .unwrap()
+        .current_call
+        .recorded_calls
+        .push(answered);
+    let read = import(&team(), export(&team(), &env, &definition()).as_bytes()).unwrap();
+    assert_eq!(read.shared_scopes[&scope]["list"], shared);
+    assert_eq!(
+        read.roles[1]
+            .activation
+            .as_ref()
+            .unwrap()
+            .current_call
+            .recorded_calls
+            .last()
+            .unwrap()
+            .response,
+        response
+    );
+    // Other values may not be nested that deep.
+    env.shared_scopes
+        .get_mut(&scope)
+        .unwrap()
+        .insert("list".into(), nested(MAX_DEPTH + 2));
+    assert!(import(&team(), export(&team(), &env, &definition()).as_bytes()).is_err());
+}

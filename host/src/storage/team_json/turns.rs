@@ -352,7 +352,7 @@ pub(super) mod tests {
         stepper.apply(&start).unwrap();
         let first = target(ToolRef::Action(ActionId(0)));
         let approval = Approval {
-            schema: Some(Json::parse("{}").unwrap()),
+            input_schema: Some(Json::parse("{}").unwrap()),
             default: None,
             expires_ms: Some(1_700_000_000_000),
         };

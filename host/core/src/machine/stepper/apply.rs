@@ -9,15 +9,18 @@ use super::Stepper;
 use super::calls::apply_attempt_event;
 use super::commit::{apply_handed_over, deliver, deliver_all, merge_activations, publications};
 use super::conflict::{revert_conflict, step_conflict};
+use super::consent::apply_consent_withdrawn;
 use super::files::apply_files_placed;
 use super::fork::apply_forked;
+use super::human_requests::withdraw_outdated_requests;
 use super::joins::{apply_joins, arrivals, fired_between_steps, fired_by, release_records};
 use super::kept_bytes::KeptBytes;
 use super::ready_index::ReadyIndex;
 use super::team_state::{ApplyResult, ensure};
 use crate::record::event::{
-    CapReached, ComponentChanged, Event, HandOverFailed, HandedOver, JoinReleased, MessageSent,
-    RunEnded, RunResumed, RunStarted, Status, StepCommitted, StepConflicted, StepStarted,
+    CapReached, ComponentChanged, ConsentWithdrawn, Event, HandOverFailed, HandedOver,
+    JoinReleased, MessageSent, RunEnded, RunResumed, RunStarted, Status, StepCommitted,
+    StepConflicted, StepStarted,
 };
 use crate::record::message::{IDEA_LABEL, Message};
 use crate::record::rules::Rules;
@@ -74,6 +77,9 @@ impl Stepper {
                 apply_files_placed(&mut self.state.env, placed.count as usize)
             }
             Event::CapReached(reached) => self.apply_cap_reached(reached),
+            Event::ConsentWithdrawn(ConsentWithdrawn {}) => {
+                apply_consent_withdrawn(&mut self.state)
+            }
         }
     }
 
@@ -167,7 +173,8 @@ impl Stepper {
             call_policy: calls,
             rules,
             spent,
-            ..
+            questions,
+            finished: _,
         } = event;
         self.state.ensure_started()?;
         ensure(
@@ -188,6 +195,7 @@ impl Stepper {
         (self.state.env.spent, self.state.env.budget) = (*spent, *budget);
         self.state.env.call_policy = *calls;
         self.state.env.cap_reached = None;
+        self.state.env.questions.merge(questions);
         for call in at_work {
             self.state.env.charge_reservations(&old_team, call);
         }
@@ -198,6 +206,7 @@ impl Stepper {
         self.state
             .env
             .for_each_activation_mut(&mut |key, activation| activation.resume(team.role(key.role)));
+        withdraw_outdated_requests(&team, &mut self.state.env);
         Ok(())
     }
 

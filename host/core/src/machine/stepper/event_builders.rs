@@ -19,6 +19,7 @@ use crate::record::host_call::{CallOutcome, CallPolicy, HostCall, RecordedCallUs
 use crate::record::id::{Digest, MessageId, RequestId, RunId, Slot};
 use crate::record::message::{IDEA_LABEL, IDEMPOTENCY_KEY, Message, TO_ALL};
 use crate::record::money::Usd;
+use crate::record::questions::AskedQuestions;
 use crate::record::request::{HumanAnswer, HumanRequest};
 use crate::record::rules::Rules;
 use crate::record::spending::Account;
@@ -85,6 +86,7 @@ impl Stepper {
             finished,
             rules: Rules::from_team(&self.defined_team),
             spent: spent.max(self.state.env.spent),
+            questions: AskedQuestions::default(),
         })
     }
 
@@ -165,13 +167,14 @@ impl Stepper {
             .collect()
     }
 
-    /// Returns the id of the request that an open call makes after `before` others.
-    pub fn request_id(&self, call: CallKey, before: u32) -> Option<RequestId> {
-        human_requests::request_id(&self.state, call, before)
+    /// Returns the id of the first request that an open call makes after `before` others.
+    pub fn first_request_id(&self, call: CallKey, before: u32) -> Option<RequestId> {
+        human_requests::first_request_id(&self.state.team, &self.state.env, call, before)
     }
 
     /// Returns the event that ends the current attempt of a call because it asks a human, or `None`
-    /// if it is not running.
+    /// if it is not running. The request gets the id that belongs to its question; the given id is
+    /// that of the first question asked in its place.
     pub fn request_opened_event(&self, call: CallKey, request: HumanRequest) -> Option<Event> {
         human_requests::request_opened_event(&self.state, call, request)
     }

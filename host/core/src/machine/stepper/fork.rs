@@ -34,6 +34,7 @@ pub(super) fn forked_event(
         step: env.step,
         edits,
         account,
+        questions: env.questions.clone(),
     }))
 }
 
@@ -45,6 +46,7 @@ pub(super) fn apply_forked(state: &mut TeamState, forked: &Forked) -> ApplyResul
         step,
         edits,
         account,
+        questions,
     } = forked;
     state.ensure_started()?;
     ensure(
@@ -80,6 +82,7 @@ pub(super) fn apply_forked(state: &mut TeamState, forked: &Forked) -> ApplyResul
         scope.insert(key.clone(), value.clone());
     }
     state.env.adopt_account(account);
+    state.env.questions.merge(questions);
     state.env.lineage = new_lineage;
     state.set_checkpoint(checkpoint.clone(), Some(from.clone()));
     Ok(())

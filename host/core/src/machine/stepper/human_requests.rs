@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 
 use super::ready_index::ReadyIndex;
 use super::results::keep_result;
-use super::role_calls::{request_id_prefix, role_returned_event};
+use super::role_calls::{opening_step, request_id_prefix, role_returned_event};
 use super::team_state::{ApplyResult, IllegalEvent, TeamState, ensure};
 use super::turns::{apply_approval, approval_request_event};
 use crate::record::event::{AttemptEvent, Event, RequestAnswered, RequestOpened};
@@ -19,31 +19,55 @@ use crate::record::host_call::{CallOutcome, HostCall, HostCallKind};
 use crate::record::id::{RequestId, RoleId};
 use crate::record::message::Draft;
 use crate::record::money::Usd;
-use crate::record::request::{HumanAnswer, HumanRequest};
+use crate::record::questions::first_id;
+use crate::record::request::{AnswerForm, HumanAnswer, HumanRequest};
 use crate::record::work::{ActivationKey, CallKey, Work};
 use crate::state::activation::{Activation, Phase};
 use crate::state::environment::Environment;
-use crate::team::React;
+use crate::team::{React, Team};
 
-/// Returns the id of the request that an open call makes after `before` others.
-pub(super) fn request_id(state: &TeamState, call: CallKey, before: u32) -> Option<RequestId> {
-    state.env.open_call(&state.team, call)?;
-    let activation = state.env.activation(call.activation())?;
-    Some(request_id_in(&state.env, call, activation, before))
+/// Returns the id of the first request that an open call makes after `before` others.
+pub(super) fn first_request_id(
+    team: &Team,
+    env: &Environment,
+    call: CallKey,
+    before: u32,
+) -> Option<RequestId> {
+    env.open_call(team, call)?;
+    let activation = env.activation(call.activation())?;
+    Some(request_id_in(env, call, activation, before))
 }
 
 /// Returns the event that ends the current attempt of a call because it asks a human, or `None`
-/// if it is not running.
+/// if it is not running. The request gets the id that belongs to its question; the given id is that
+/// of the first question asked in its place.
 pub(super) fn request_opened_event(
     state: &TeamState,
     call: CallKey,
     request: HumanRequest,
 ) -> Option<Event> {
     let open = state.env.open_call(&state.team, call)?;
-    (*open.phase == Phase::Running).then_some(Event::Attempt(
-        call,
-        AttemptEvent::RequestOpened(RequestOpened { request }),
-    ))
+    let is_running = *open.phase == Phase::Running;
+    is_running.then(|| opening_event(&state.env, call, request))
+}
+
+/// Returns the event that opens a request under the id that belongs to its question.
+pub(super) fn opening_event(env: &Environment, call: CallKey, request: HumanRequest) -> Event {
+    let request = request_with_id(env, call, request);
+    Event::Attempt(call, AttemptEvent::RequestOpened(RequestOpened { request }))
+}
+
+/// Returns a request of a call with the id that belongs to its question, instead of that of the first
+/// question asked in its place.
+pub(super) fn request_with_id(
+    env: &Environment,
+    call: CallKey,
+    mut request: HumanRequest,
+) -> HumanRequest {
+    let step = opening_step(env, call.activation());
+    let question = request.question_digest();
+    request.id = env.questions.id_for(step, request.id, question);
+    request
 }
 
 /// Returns the event with the answer to an open request, or `None` if there is no such request
@@ -106,20 +130,42 @@ fn human_role_request_event(state: &TeamState, key: ActivationKey) -> Option<Eve
         return None;
     }
     let call = CallKey::in_activation(key, Work::Answer);
-    let request = HumanRequest {
-        id: request_id_in(&state.env, call, activation, 0),
-        question: question(&state.env, activation),
-        schema: None,
-        choices: Vec::new(),
+    let request = human_role_request(&state.team, &state.env, key)?;
+    Some(opening_event(&state.env, call, request))
+}
+
+/// Returns the request of a human role that works on its mail.
+pub(super) fn human_role_request(
+    team: &Team,
+    env: &Environment,
+    key: ActivationKey,
+) -> Option<HumanRequest> {
+    let activation = env.activation(key)?;
+    let call = CallKey::in_activation(key, Work::Answer);
+    let AnswerForm { schema, choices } = team.role(key.role).answer_form.clone();
+    Some(HumanRequest {
+        id: request_id_in(env, call, activation, 0),
+        question: question(env, activation),
+        schema,
+        choices,
         default: None,
         expires_ms: None,
-        call_digest: String::new(),
         proposed: None,
-    };
-    Some(Event::Attempt(
-        call,
-        AttemptEvent::RequestOpened(RequestOpened { request }),
-    ))
+    })
+}
+
+/// Withdraws the open requests of human roles whose answers need another form now. They are opened
+/// again.
+pub(super) fn withdraw_outdated_requests(team: &Team, env: &mut Environment) {
+    env.for_each_activation_mut(&mut |key, activation| {
+        let role = team.role(key.role);
+        if let (React::Human, Phase::WaitingForHuman(open)) = (&role.react, &activation.phase)
+            && (&open.schema, &open.choices)
+                != (&role.answer_form.schema, &role.answer_form.choices)
+        {
+            activation.phase = Phase::Ready;
+        }
+    });
 }
 
 /// Returns the mail as a question: the text of the message or, if there are several, each with
@@ -163,10 +209,13 @@ pub(super) fn apply_request_opened(
     } else {
         state.running_call_mut(call)?;
         ensure(
-            is_id_of_call(state, &request.id, call),
+            is_id_of_call(state, request, call),
             "a request under the name of another",
         )?;
     }
+    let step = opening_step(&state.env, call.activation());
+    let question = request.question_digest();
+    state.env.questions.add(step, request.id.clone(), question);
     let open = state.open_call_mut(call)?;
     if request.proposed.is_none() {
         open.progress.keeps_calls = true;
@@ -231,7 +280,7 @@ pub(super) fn apply_request_answered(
             let response = answer.to_record();
             let record = HostCall {
                 kind: HostCallKind::Human,
-                request: open.call_digest,
+                request: open.call_digest(),
                 response,
                 cost: Usd::ZERO,
                 outcome: CallOutcome::Answered,
@@ -246,13 +295,17 @@ pub(super) fn apply_request_answered(
     Ok(())
 }
 
-/// Returns whether an id is one that an open call can give to a request.
-fn is_id_of_call(state: &TeamState, request: &RequestId, call: CallKey) -> bool {
-    let before = request
-        .0
-        .rsplit_once('-')
-        .and_then(|(_, before)| before.parse().ok());
-    before.is_some_and(|before| request_id(state, call, before).as_ref() == Some(request))
+/// Returns whether the id of a request is the one that an open call gives to its question.
+fn is_id_of_call(state: &TeamState, request: &HumanRequest, call: CallKey) -> bool {
+    let first = first_id(&request.id);
+    let before = first.rsplit_once('-');
+    let before = before.and_then(|(_, before)| before.parse().ok());
+    let first = before.and_then(|before| first_request_id(&state.team, &state.env, call, before));
+    first.is_some_and(|first| {
+        let step = opening_step(&state.env, call.activation());
+        let question = request.question_digest();
+        state.env.questions.id_for(step, first, question) == request.id
+    })
 }
 
 /// Returns an id derived from the activation, the call in it, and the number of the request in
@@ -287,6 +340,9 @@ fn opens_request(event: &Event, call: CallKey, request: &HumanRequest) -> bool {
 /// Returns whether a request that is no longer open may have had this id: the id contains a step and
 /// a role that exist. To be certain, all recorded events would have to be read.
 pub fn may_have_had_request(env: &Environment, id: &str) -> bool {
+    if env.questions.contains(id) {
+        return true;
+    }
     let parts = id
         .strip_prefix("ask-")
         .into_iter()

@@ -324,6 +324,7 @@ impl ReadyIndex {
             Event::RunResumed(_)
             | Event::StepConflicted(_)
             | Event::Forked(_)
+            | Event::ConsentWithdrawn(_)
             | Event::RunEnded(_) => *self = Self::build(team, env),
             Event::HandedOver(_)
             | Event::HandOverFailed(_)

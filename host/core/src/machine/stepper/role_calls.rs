@@ -125,7 +125,7 @@ pub(super) fn request_id_prefix(env: &Environment, key: ActivationKey) -> String
 }
 
 /// Returns the step in which the mail was taken that led to an activation.
-fn opening_step(env: &Environment, key: ActivationKey) -> u64 {
+pub(super) fn opening_step(env: &Environment, key: ActivationKey) -> u64 {
     let root = env.role(key.root()).activation.as_ref();
     root.map_or(env.step, |root| root.opened_in_step)
 }

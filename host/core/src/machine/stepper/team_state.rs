@@ -75,7 +75,8 @@ impl TeamState {
             | Event::HandOverFailed(_)
             | Event::JoinReleased(_)
             | Event::FilesPlaced(_)
-            | Event::CapReached(_) => Ok(()),
+            | Event::CapReached(_)
+            | Event::ConsentWithdrawn(_) => Ok(()),
         }
     }
 

@@ -26,14 +26,18 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use serde_json::json;
+
+use super::human_requests::opening_event;
 use super::results::{keep_result, make_message, published_emissions};
 use super::role_calls::{end_of_role_call, message_argument, message_id_prefix, request_id_prefix};
 use super::team_state::{ApplyResult, IllegalEvent, TeamState, ensure};
 use super::tool_calls::can_be_called;
 use crate::record::conversation::{AssistantPart, reply_text, tool_calls};
-use crate::record::event::{AttemptEvent, CallFailed, CallFinished, Event, RequestOpened};
+use crate::record::event::{AttemptEvent, CallFailed, CallFinished, Event};
 use crate::record::fault::{Fault, FaultHandling, FaultKind};
 use crate::record::id::{RequestId, RoleId};
+use crate::record::json::Json;
 use crate::record::message::Draft;
 use crate::record::request::{ApprovalVerdict, HumanAnswer, HumanRequest, ProposedCall};
 use crate::record::scope_write::Write;
@@ -46,7 +50,7 @@ use crate::state::activation::{
 };
 use crate::state::environment::Environment;
 use crate::state::environment::activations::called_key;
-use crate::team::{Role, Team};
+use crate::team::Team;
 
 /// Returns the event that opens the request for the next tool call of a role that a human has
 /// to approve.
@@ -56,12 +60,8 @@ pub(super) fn approval_request_event(state: &TeamState, key: ActivationKey) -> O
         .unsettled_tool_calls()
         .find(|(_, call)| call.needs_request())?;
     let call = CallKey::in_activation(key, work);
-    let prefix = request_id_prefix(&state.env, key);
-    let request = approval_request(state.team.role(key.role), call, activation, &prefix)?;
-    Some(Event::Attempt(
-        call,
-        AttemptEvent::RequestOpened(RequestOpened { request }),
-    ))
+    let request = approval_request(&state.team, &state.env, call)?;
+    Some(opening_event(&state.env, call, request))
 }
 
 /// Returns the event that a turn fails because the model has replied as often as it may.
@@ -366,12 +366,11 @@ fn ending_output<'a>(
     }
 }
 
-/// Returns the request to approve a tool call. `prefix` is the beginning of its id.
-fn approval_request(
-    role: &Role,
+/// Returns the request to approve a tool call, if it needs approval.
+pub(super) fn approval_request(
+    team: &Team,
+    env: &Environment,
     call: CallKey,
-    activation: &Activation,
-    prefix: &str,
 ) -> Option<HumanRequest> {
     let Work::ToolCall {
         turn, call: index, ..
@@ -379,25 +378,43 @@ fn approval_request(
     else {
         return None;
     };
+    let activation = env.activation(call.activation())?;
     let asked = activation.tool_call(call.work)?;
     let Consent::Needed(approval) = &asked.consent else {
         return None;
     };
     let tool = asked.tool.clone();
+    let prefix = request_id_prefix(env, call.activation());
     Some(HumanRequest {
         id: RequestId(format!("{prefix}-{turn}-{index}")),
-        question: format!("may `{}` call `{tool}`?", role.name),
-        schema: approval.schema.clone(),
+        question: format!("may `{}` call `{tool}`?", team.role(call.role).name),
+        schema: Some(approval_answer_schema()),
         choices: Vec::new(),
         default: approval.default.clone(),
         expires_ms: approval.expires_ms,
-        call_digest: String::new(),
         proposed: Some(ProposedCall {
             tool,
             arguments: activation
                 .turns
                 .get(turn as usize)?
                 .arguments(index as usize)?,
+            input_schema: approval.input_schema.clone(),
         }),
     })
+}
+
+/// Returns the JSON Schema of the answer to a request to approve a tool call. Arguments in it must
+/// also conform to the schema of the tool, which is not copied into this one: it can refer to
+/// itself by names that mean something else here.
+fn approval_answer_schema() -> Json {
+    Json::from(json!({
+        "type": "object",
+        "properties": {
+            "approve": { "type": "boolean" },
+            "reason": { "type": "string" },
+            "arguments": { "type": "object" },
+        },
+        "required": ["approve"],
+        "additionalProperties": false,
+    }))
 }

@@ -13,6 +13,7 @@ use crate::record::edit::Edit;
 use crate::record::host_call::CallPolicy;
 use crate::record::id::{CheckpointId, Digest, RunId, Slot};
 use crate::record::money::Usd;
+use crate::record::questions::AskedQuestions;
 use crate::record::rules::Rules;
 use crate::record::spending::Account;
 use crate::record::work::CallKey;
@@ -55,6 +56,8 @@ pub struct RunResumed {
     pub rules: Rules,
     /// The total spent so far, including by other lineages.
     pub spent: Usd,
+    /// Questions that other lineages asked, if this one may not know them.
+    pub questions: AskedQuestions,
 }
 
 /// A component was replaced.
@@ -76,6 +79,12 @@ pub struct CapReached {
     /// The cap in dollars.
     pub cap: Usd,
 }
+
+/// The state was taken over from somebody else, so what humans are said to have decided in it does
+/// not count: approvals of tool calls that were not made yet, and answers of which nothing is
+/// committed. They are asked again, without the defaults and deadlines of before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConsentWithdrawn {}
 
 /// The run stopped.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -103,4 +112,6 @@ pub struct Forked {
     pub edits: Vec<Edit>,
     /// The account as it stands now. Going back to an earlier checkpoint refunds nothing.
     pub account: Account,
+    /// The questions that humans were asked in all lineages.
+    pub questions: AskedQuestions,
 }

@@ -34,11 +34,11 @@ impl SimulatedRun {
         for (before, question) in (0..).zip(questions) {
             let id = self
                 .stepper
-                .request_id(call.key(), before)
+                .first_request_id(call.key(), before)
                 .expect("a running call");
             let request = self.script.request(id, &question);
             let known = |call: &HostCall| {
-                call.kind == HostCallKind::Human && call.request == request.call_digest
+                call.kind == HostCallKind::Human && call.request == request.call_digest()
             };
             let Some(at) = recorded.iter().position(known) else {
                 let event = self
@@ -81,7 +81,7 @@ impl SimulatedRun {
                     return self.script.verdict(&request.id);
                 }
                 self.script
-                    .request(request.id.clone(), &request.call_digest)
+                    .request(request.id.clone(), &request.call_digest())
                     .default
                     .expect("a default")
             };

@@ -37,13 +37,14 @@ pub(in super::super) struct RequestJson<'a> {
     pub tool: Option<Cow<'a, str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub arguments: Option<JsonDocument<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub input_schema: Option<JsonDocument<'a>>,
     pub question: Cow<'a, str>,
     pub schema: Option<JsonDocument<'a>>,
     pub choices: TextList<'a>,
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "nullable")]
     pub default: Option<JsonDocument<'a>>,
     pub expires: Option<TimeText>,
-    pub call: Cow<'a, str>,
 }
 
 impl<'a> From<&'a HumanRequest> for RequestJson<'a> {
@@ -55,7 +56,6 @@ impl<'a> From<&'a HumanRequest> for RequestJson<'a> {
             choices,
             default,
             expires_ms,
-            call_digest,
             proposed,
         } = request;
         let proposed = proposed.as_ref();
@@ -63,12 +63,13 @@ impl<'a> From<&'a HumanRequest> for RequestJson<'a> {
             id: Cow::Borrowed(&id.0),
             tool: proposed.map(|call| Cow::Borrowed(&*call.tool)),
             arguments: proposed.map(|call| JsonDocument::of(&call.arguments)),
+            input_schema: proposed
+                .and_then(|call| call.input_schema.as_ref().map(JsonDocument::of)),
             question: Cow::Borrowed(question),
             schema: schema.as_ref().map(JsonDocument::of),
             choices: choices.as_slice().into(),
             default: default.as_ref().map(JsonDocument::of),
             expires: expires_ms.map(TimeText),
-            call: Cow::Borrowed(call_digest),
             ..Self::default()
         }
     }
@@ -83,7 +84,7 @@ impl RequestJson<'_> {
         if self.id.is_empty() {
             return Err(place.invalid("has no `id`"));
         }
-        let arguments = self.arguments;
+        let (arguments, input_schema) = (self.arguments, self.input_schema);
         Ok(HumanRequest {
             id: RequestId(self.id.into_owned()),
             question: self.question.into_owned(),
@@ -91,10 +92,10 @@ impl RequestJson<'_> {
             choices: self.choices.0.into_owned(),
             default: self.default.map(JsonDocument::into_json),
             expires_ms: self.expires.map(|time| time.0),
-            call_digest: self.call.into_owned(),
             proposed: self.tool.map(|tool| ProposedCall {
                 tool: tool.into_owned(),
                 arguments: arguments.map_or_else(Json::null, JsonDocument::into_json),
+                input_schema: input_schema.map(JsonDocument::into_json),
             }),
         })
     }

@@ -66,7 +66,8 @@ pub(in super::super) struct TurnCallJson<'a> {
 #[derive(Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(in super::super) struct ApprovalJson<'a> {
-    schema: Option<JsonDocument<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    input_schema: Option<JsonDocument<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     default: Option<JsonDocument<'a>>,
     expires_ms: Option<i64>,
@@ -75,7 +76,7 @@ pub(in super::super) struct ApprovalJson<'a> {
 impl<'a> From<&'a Approval> for ApprovalJson<'a> {
     fn from(approval: &'a Approval) -> Self {
         Self {
-            schema: approval.schema.as_ref().map(JsonDocument::of),
+            input_schema: approval.input_schema.as_ref().map(JsonDocument::of),
             default: approval.default.as_ref().map(JsonDocument::of),
             expires_ms: approval.expires_ms,
         }
@@ -85,7 +86,7 @@ impl<'a> From<&'a Approval> for ApprovalJson<'a> {
 impl From<ApprovalJson<'_>> for Approval {
     fn from(approval: ApprovalJson<'_>) -> Self {
         Self {
-            schema: approval.schema.map(JsonDocument::into_json),
+            input_schema: approval.input_schema.map(JsonDocument::into_json),
             default: approval.default.map(JsonDocument::into_json),
             expires_ms: approval.expires_ms,
         }

@@ -1,0 +1,65 @@
+//! The questions that people were asked, in `strata.questions`: a digest of the question of each
+//! request, so that the id of one is never used for another.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use strata_core::record::id::RequestId;
+use strata_core::record::questions::AskedQuestions;
+use strata_core::record::request::QuestionDigest;
+
+use super::located_value::{ImportResult, LocatedValue};
+
+/// The format of the questions.
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct QuestionsJson<'a> {
+    /// The digests in hex, by the ids of the requests.
+    digests: BTreeMap<Cow<'a, str>, Cow<'a, str>>,
+    count: u64,
+    complete_from: u64,
+}
+
+/// Returns the questions, if there were any.
+pub(super) fn write(asked: &AskedQuestions) -> Option<QuestionsJson<'_>> {
+    if *asked == AskedQuestions::default() {
+        return None;
+    }
+    let digests = asked.steps.values().flatten();
+    Some(QuestionsJson {
+        digests: digests
+            .map(|(id, question)| (Cow::Borrowed(&*id.0), Cow::Owned(question.to_hex())))
+            .collect(),
+        count: asked.count,
+        complete_from: asked.complete_from,
+    })
+}
+
+/// Reads the questions. An id without a step is no id of a request, and is left out.
+pub(super) fn read(
+    saved: Option<QuestionsJson<'_>>,
+    place: &LocatedValue<'_>,
+) -> ImportResult<AskedQuestions> {
+    let saved = saved.unwrap_or_default();
+    let mut asked = AskedQuestions::default();
+    for (id, digest) in saved.digests {
+        let Some(question) = QuestionDigest::from_hex(&digest) else {
+            let digests = place.child("digests");
+            let place = digests.child(&id);
+            return Err(place.invalid("is not the digest of a question in hexadecimal digits"));
+        };
+        if let Some(step) = step_in(&id) {
+            asked.add(step, RequestId::from(&*id), question);
+        }
+    }
+    asked.count = asked.count.max(saved.count);
+    asked.complete_from = asked.complete_from.max(saved.complete_from);
+    Ok(asked)
+}
+
+/// Returns the step in the id of a request.
+fn step_in(id: &str) -> Option<u64> {
+    id.strip_prefix("ask-")?.split('-').next()?.parse().ok()
+}
