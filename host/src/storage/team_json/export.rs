@@ -282,6 +282,8 @@ impl<'a> Exporter<'a> {
             })),
             each: self
                 .object_by_role(|id| Some(self.each_delivered(id)).filter(|ids| !ids.is_empty())),
+            again: self
+                .object_by_role(|id| Some(self.arrived_again(id)).filter(|ids| !ids.is_empty())),
             joins: joins::write(self.team, env),
             requests: requests::write(self.team, env),
             questions: questions::write(&env.questions),
@@ -317,6 +319,16 @@ impl<'a> Exporter<'a> {
         let mail = self.env.role(id).mailbox.iter();
         let mail = mail.filter(|mail| mail.deliver == DeliveryMode::Each);
         mail.map(|mail| self.link(mail.message)).collect()
+    }
+
+    /// Returns the messages of a role's mailbox that the role works on, too.
+    fn arrived_again(&self, id: RoleId) -> Vec<MessageLink<'_>> {
+        let state = self.env.role(id);
+        let news = state.activation.as_ref().map_or(&[][..], |open| &open.news);
+        let mail = state.mailbox.iter().map(|mail| mail.message);
+        mail.filter(|message| news.contains(message))
+            .map(|message| self.link(message))
+            .collect()
     }
 
     /// Returns all messages that are referred to, by their ids. Nothing refers to the messages of

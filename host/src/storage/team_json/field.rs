@@ -372,6 +372,11 @@ impl<'a, T> OrderedObject<'a, T> {
         self.0.push((Cow::Borrowed(name), value));
     }
 
+    /// Returns whether there are no fields.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Returns the fields by their names.
     pub(super) fn into_map(self) -> BTreeMap<Cow<'a, str>, T> {
         self.0.into_iter().collect()

@@ -136,6 +136,9 @@ pub(super) struct StrataJson<'a> {
     pub open: Option<OrderedObject<'a, ActivationJson<'a>>>,
     pub buffers: Option<OrderedObject<'a, Vec<MessageLink<'a>>>>,
     pub each: OrderedObject<'a, Vec<MessageLink<'a>>>,
+    /// The messages that a role works on and that have arrived again since.
+    #[serde(skip_serializing_if = "OrderedObject::is_empty")]
+    pub again: OrderedObject<'a, Vec<MessageLink<'a>>>,
     pub joins: OrderedObject<'a, JoinJson<'a>>,
     pub requests: Vec<RequestJson<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -1,6 +1,6 @@
 //! Reads messages from the file: each once, however often the file repeats it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
@@ -228,6 +228,29 @@ impl<'a> ImportedMessages<'a> {
         let name = |entry: &T| format!("message `{}`", env.message(message(entry)).id);
         self.warnings
             .first_per_key(pointer, entries, &message, name)
+    }
+
+    /// Returns the messages that arrived, of which each is there once, and those of `again` twice.
+    /// Warns about others.
+    pub(super) fn first_arrivals(
+        &mut self,
+        pointer: impl FnOnce() -> String,
+        listed: Vec<MessageRef>,
+        again: &BTreeSet<MessageRef>,
+    ) -> Vec<MessageRef> {
+        let mut seen = BTreeSet::new();
+        let arrivals = listed.into_iter().map(|message| {
+            let is_second = !seen.insert(message) && again.contains(&message);
+            (message, is_second)
+        });
+        let arrivals: Vec<(MessageRef, bool)> = arrivals.collect();
+        let env = &self.env;
+        let name =
+            |(message, _): &(MessageRef, bool)| format!("message `{}`", env.message(*message).id);
+        let distinct = self
+            .warnings
+            .first_per_key(pointer, arrivals, |arrival| *arrival, name);
+        distinct.into_iter().map(|(message, _)| message).collect()
     }
 
     /// Decides which version of an edited message counts: if somebody has edited a copy, and

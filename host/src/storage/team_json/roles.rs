@@ -217,6 +217,7 @@ pub(super) struct SavedRoles<'a> {
     /// The messages that each role has not finished with; `None` if the file does not say so.
     pub buffers: Option<BTreeMap<Cow<'a, str>, Vec<MessageLink<'a>>>>,
     pub each: BTreeMap<Cow<'a, str>, Vec<MessageLink<'a>>>,
+    pub again: BTreeMap<Cow<'a, str>, Vec<MessageLink<'a>>>,
 }
 
 /// Reads the state of a role with this entry.
@@ -253,8 +254,7 @@ pub(super) fn read(
     if let Some(activation) = &mut activation
         && saved.buffers.is_some()
     {
-        // Each message is taken once: a message that the role works on may arrive again, from a
-        // join.
+        // Each message is taken once: a message that the role works on may have arrived again.
         activation.news = take_from_mailbox(&mut state.mailbox, &activation.news);
     }
     let buffer = || child_pointer("/strata/buffers", &role.name);
@@ -320,18 +320,31 @@ fn read_mailbox(
     let mut mailbox = Vec::new();
     if let Some(buffer) = saved.buffers.as_ref().and_then(|all| all.get(&*role.name)) {
         let list = saved.strata.child("buffers");
-        let received = messages.read_links(buffer, &list.child(&role.name))?;
-        mailbox.extend(received.into_iter().map(Mail::batched));
+        let list = list.child(&role.name);
+        let received = messages.read_links(buffer, &list)?;
+        let again = read_own_set(role, &saved.again, &saved.strata.child("again"), messages)?;
+        let arrived = messages.first_arrivals(|| list.pointer(), received, &again);
+        mailbox.extend(arrived.into_iter().map(Mail::batched));
     }
-    if let Some(alone) = saved.each.get(&*role.name) {
-        let list = saved.strata.child("each");
-        let alone = messages.read_unique_links(alone, &list.child(&role.name))?;
-        let alone: BTreeSet<MessageRef> = alone.into_iter().collect();
-        for mail in &mut mailbox {
-            if alone.contains(&mail.message) {
-                mail.deliver = DeliveryMode::Each;
-            }
+    let alone = read_own_set(role, &saved.each, &saved.strata.child("each"), messages)?;
+    for mail in &mut mailbox {
+        if alone.contains(&mail.message) {
+            mail.deliver = DeliveryMode::Each;
         }
     }
     Ok(mailbox)
+}
+
+/// Reads the messages that a field of our own part lists for a role.
+fn read_own_set(
+    role: &Role,
+    lists: &BTreeMap<Cow<'_, str>, Vec<MessageLink<'_>>>,
+    place: &LocatedValue<'_>,
+    messages: &mut ImportedMessages<'_>,
+) -> Result<BTreeSet<MessageRef>, ImportError> {
+    let Some(listed) = lists.get(&*role.name) else {
+        return Ok(BTreeSet::new());
+    };
+    let listed = messages.read_unique_links(listed, &place.child(&role.name))?;
+    Ok(listed.into_iter().collect())
 }
