@@ -553,3 +553,40 @@ fn an_expensive_question_is_rejected_and_names_the_limit() {
         assert!(ended.stderr.contains(expected), "{}", ended.stderr);
     }
 }
+
+/// A team whose action asks something else when nobody answered in time.
+const OTHER_QUESTION: &str = r#"
+schema = "strata.team/1"
+[team]
+name = "other"
+idea = "go"
+[[role]]
+name = "A"
+watch = ["UserRequirement"]
+[[role.action]]
+name = "a"
+component = "probe.wasm"
+limits = { retries = 3, backoff = "1ms" }
+config = { steps = [
+  { ask = "may I say hello?", choices = ["yes", "no"], default = "no", expires = "1ms", attempts = [1, 2] },
+  { fail = "retryable", attempts = [2] },
+  { ask = "may I delete everything?", choices = ["yes", "no"], attempts = [3, 4] },
+  { say = "deleted: {reads}" },
+] }
+"#;
+
+#[test]
+fn an_answer_to_one_question_is_not_taken_for_another() {
+    let place = Workspace::with(OTHER_QUESTION);
+    // The time for the first question is over now, or was over before the run ended.
+    place.run().expect(4);
+    place.resume().expect(4);
+    assert_eq!(open(&place), ["ask-0-0-0-0-r1"]);
+    let refused = place.host(&["answer", "store", "ask-0-0-0-0=yes"]).expect(2);
+    let said = "another question is asked in its place. Look at the question of `ask-0-0-0-0-r1`";
+    assert!(refused.stderr.contains(said), "{}", refused.stderr);
+    let answer = ["answer", "store", "ask-0-0-0-0-r1=no"];
+    place.host(&answer).expect(0);
+    place.resume().expect(0);
+    assert_eq!(contents(&place)[1], "deleted: no");
+}

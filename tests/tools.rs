@@ -399,9 +399,19 @@ fn what_a_person_approves_has_to_follow_the_schema_of_the_resume() {
     assert_eq!(of_kind(&lines, "request-opened").len(), 1);
     let lines = place.resume().expect(4).events();
     assert_eq!(of_kind(&lines, "request-opened").len(), 0, "it is the same");
-    let answer = approved("{\"n\":7}");
+    // The question has another schema, and so another id.
+    let again = |answer: String| answer.replace("ask-0-0-0-0", "ask-0-0-0-0-r1");
+    let refused = place
+        .host(&["answer", "store", &approved("{\"n\":3}")])
+        .expect(2);
+    assert!(
+        refused.stderr.contains("another question is asked"),
+        "{}",
+        refused.stderr
+    );
+    let answer = again(approved("{\"n\":7}"));
     place.host(&["answer", "store", &answer]).expect(2);
-    let answer = approved("{\"n\":3}");
+    let answer = again(approved("{\"n\":3}"));
     place.host(&["answer", "store", &answer]).expect(0);
     let lines = place.resume().expect(0).events();
     assert_eq!(outputs(&lines), ["looked {\"n\":3}"]);
@@ -430,8 +440,12 @@ fn a_call_that_is_repeated_needs_the_approval_that_its_tool_needs_now() {
     place.host(&["answer", "store", answer]).expect(0);
     let lines = resume("new.toml", "store", 3);
     assert_eq!(of_kind(&lines, "action-failed")[0]["attempt"], 2);
-    // A call that was approved is not asked about again.
+    // A call that was approved is not asked about again, unless somebody else may have approved it.
     place.write("moved/team.json", place.read("store/team.json"));
+    let lines = resume("new.toml", "moved", 4);
+    assert_eq!(of_kind(&lines, "consent-withdrawn").len(), 1);
+    assert_eq!(of_kind(&lines, "request-opened").len(), 1);
+    place.host(&["answer", "moved", answer]).expect(0);
     for storage in ["moved", "store"] {
         let lines = resume("new.toml", storage, 0);
         assert_eq!(of_kind(&lines, "request-opened").len(), 0, "{storage}");

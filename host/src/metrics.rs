@@ -309,9 +309,11 @@ impl Counts {
             }
             Event::Attempt(
                 call,
-                AttemptEvent::RequestOpened(_) | AttemptEvent::RequestAnswered(_),
+                AttemptEvent::RequestOpened(_)
+                | AttemptEvent::RequestAnswered(_)
+                | AttemptEvent::CallRevised(_),
             ) => self.update_backlog(stepper, [call.activation().root()]),
-            Event::RunResumed(_) | Event::Forked(_) => {
+            Event::RunResumed(_) | Event::Forked(_) | Event::ConsentWithdrawn(_) => {
                 self.update_backlog(stepper, stepper.team().role_ids());
             }
             _ => {}

@@ -47,7 +47,15 @@ fn derived_request(
     saved: HumanRequest,
 ) -> Option<HumanRequest> {
     let request = if call.work == Work::Answer {
-        human_role_request(team, env, call.activation())?
+        let mut request = human_role_request(team, env, call.activation())?;
+        // The files of a team need not be there to answer it.
+        if request.schema.is_none() {
+            request.schema = saved.schema;
+        }
+        if request.choices.is_empty() {
+            request.choices = saved.choices;
+        }
+        request
     } else if saved.proposed.is_some() {
         approval_request(team, env, call)?
     } else {
