@@ -7,6 +7,7 @@
 
 mod translate;
 mod warning;
+mod written_file;
 
 use std::collections::BTreeMap;
 
@@ -23,6 +24,7 @@ use strata_core::record::work::Task;
 
 pub use translate::{EventTranslator, action_name, count_lines, is_routed};
 pub use warning::may_be_warning;
+pub use written_file::{WrittenContent, WrittenFile};
 
 /// One line of a run's public events.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -189,6 +191,18 @@ pub enum PublicEvent {
         id: String,
         /// the role that sent it
         from: String,
+        /// why
+        reason: String,
+    },
+    /// A condition of a route cannot be evaluated for a message, e.g. because the message lacks the
+    /// field that it compares. It counts as one that does not hold.
+    ConditionFailed {
+        /// the id of the message
+        id: String,
+        /// the role that sent it
+        from: String,
+        /// the condition
+        condition: String,
         /// why
         reason: String,
     },
@@ -539,33 +553,6 @@ pub struct CalledTool {
     pub tool: String,
     /// the id that the model's provider gave to the call
     pub id: String,
-}
-
-/// A change of one file.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct WrittenFile {
-    /// the path, relative to the granted directory
-    pub path: String,
-    /// what happened to it
-    #[serde(flatten)]
-    pub change: WrittenContent,
-}
-
-/// What happened to a file.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-#[serde(tag = "change", rename_all = "kebab-case")]
-pub enum WrittenContent {
-    /// The file or directory was removed.
-    Removed,
-    /// A directory was made.
-    Made,
-    /// The file was written.
-    Written {
-        /// its size in bytes
-        bytes: u64,
-        /// the SHA-256 of its content
-        digest: String,
-    },
 }
 
 /// Returns the JSON Schema of an [`EventLine`].

@@ -7,6 +7,7 @@
 
 mod action;
 mod activity;
+mod answer_form;
 mod budget;
 mod checkpoint;
 mod command;
@@ -38,6 +39,7 @@ use strata_core::team::{Role, THINK, TURN};
 
 pub use action::{ActionFault, ActionView, last_output};
 pub use activity::{RoleActivity, WorkKind, WorkState};
+pub use answer_form::AnswerField;
 pub use budget::{ExhaustedBudget, raise_budget, raise_step_limit};
 pub use checkpoint::CheckpointView;
 pub use command::{CommandArgument, SuggestedArguments, SuggestedCommand, resume_arguments};

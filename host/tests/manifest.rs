@@ -169,6 +169,8 @@ fn what_is_written_is_kept() {
         (team.roles[4].react.clone(), team.roles[4].actions.len()),
         (React::Human, 0)
     );
+    let form = &team.roles[4].answer_form;
+    assert_eq!(form.choices, ["ship", "wait"]);
     assert_eq!(team.routes[0].from, RoleId(0));
     assert_eq!(team.routes[0].arms[0].to, ["everyone", "<self>", "<all>"]);
     assert_eq!(team.routes[1].arms.len(), 3);

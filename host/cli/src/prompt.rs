@@ -265,6 +265,7 @@ mod tests {
             arguments: None,
             said: None,
             schema: None,
+            fields: Vec::new(),
             choices: choices.iter().map(|&choice| choice.to_owned()).collect(),
             default: None,
             expires_ms: None,

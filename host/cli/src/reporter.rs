@@ -64,6 +64,15 @@ impl Reporter {
             PublicEvent::MessageDropped { id, from, reason } => self.warn(format_args!(
                 "message {id} of `{from}` was dropped: {reason}"
             )),
+            PublicEvent::ConditionFailed {
+                id,
+                from,
+                condition,
+                reason,
+            } => self.warn(format_args!(
+                "the condition `{condition}` cannot be evaluated for message {id} of `{from}`, and counts as false: \
+                 {reason}"
+            )),
             PublicEvent::MessageNotHandedOver { id, reason } => {
                 self.warn(format_args!("message {id} did not get out: {reason}"));
             }

@@ -3,7 +3,7 @@
 
 use strata_host::driver::HumanReply;
 use strata_host::public_event::rfc3339;
-use strata_host::view::RequestView;
+use strata_host::view::{AnswerField, RequestView};
 
 use super::sanitize::{sanitize, sanitize_line};
 use super::{CommandFailure, preview};
@@ -83,6 +83,7 @@ pub(super) fn other_terms(request: &RequestView) -> Vec<String> {
             "JSON matching {}",
             preview(&sanitize(schema.as_str()), PREVIEW_CHARS)
         ));
+        lines.extend(request.fields.iter().map(describe_field));
     }
     if let Some(end) = request.expires_ms {
         let then = match &request.default {
@@ -96,6 +97,24 @@ pub(super) fn other_terms(request: &RequestView) -> Vec<String> {
         lines.push(format!("until {}; {then}", rfc3339(end)));
     }
     lines
+}
+
+/// Describes a field of the answer.
+fn describe_field(field: &AnswerField) -> String {
+    let required = if field.required { ", required" } else { "" };
+    let mut line = format!(
+        "`{}`: {}{required}",
+        sanitize_line(&field.name),
+        sanitize_line(&field.kind)
+    );
+    if !field.choices.is_empty() {
+        let choices = sanitize_line(&field.choices.join(", "));
+        line += &format!("; one of {}", preview(&choices, PREVIEW_CHARS));
+    }
+    if let Some(description) = &field.description {
+        line += &format!("; {}", preview(&sanitize_line(description), PREVIEW_CHARS));
+    }
+    line
 }
 
 /// Describes requests, with two or more lines each.

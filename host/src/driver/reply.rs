@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 use strata_core::machine::stepper::may_have_had_request;
+use strata_core::record::event::Event;
 use strata_core::record::id::{RequestId, RoleId};
 use strata_core::record::questions::first_id;
 use strata_core::record::request::HumanAnswer;
@@ -282,7 +283,12 @@ impl Journal {
     pub fn resume(&mut self) -> Result<(), DriverError> {
         self.resolve_requests(expired_requests(self.env()))?;
         let (budget, calls) = (self.env().budget, self.env().call_policy);
-        self.stage(self.stepper().run_resumed_event(budget, calls))?;
+        let mut resumed = self.stepper().run_resumed_event(budget, calls);
+        if let Event::RunResumed(resumed) = &mut resumed {
+            // The files of the team file may not have been read, and nothing is to change.
+            resumed.rules = self.env().rules.clone();
+        }
+        self.stage(resumed)?;
         self.flush_blocking()
     }
 }

@@ -11,6 +11,7 @@ use std::ops::Range;
 use strata_core::record::id::{ActionId, RoleId, Slot, SlotKind};
 use strata_core::record::json::Json;
 use strata_core::record::message::IDEA_LABEL;
+use strata_core::record::request::AnswerForm;
 use strata_core::record::rules::Thinker;
 use strata_core::team::condition::Condition;
 use strata_core::team::{
@@ -22,6 +23,7 @@ use self::role_calls::{CalledRole, check_role_calls};
 use super::advice::{LimitContext, limit_advice};
 use super::authored::limits::LimitsPatch;
 use super::authored::role::{AuthoredRole, ReactMode};
+use super::authored::tools::OUTPUT_SCHEMA;
 use super::authored::{AuthoredTeam, DEFAULT_PARALLEL, edge, slot};
 use super::component_location::ComponentLocation;
 use super::condition;
@@ -30,6 +32,7 @@ use super::models::AuthoredModels;
 use super::names::{self, TeamNames};
 use super::table::Located;
 use crate::plugin::Plugin;
+use crate::services::human::MAX_CHOICES;
 use crate::services::models::config::DEFAULT_MODEL;
 use crate::services::variables::Variables;
 use crate::tools::ToolRole;
@@ -322,12 +325,49 @@ fn check_human(role: &AuthoredRole, problems: &Problems) {
         refuse(&model.span, "`model`");
     }
     for key in &role.tools.keys {
-        refuse(&key.span, &format!("`{}`", key.name));
+        if key.name != OUTPUT_SCHEMA {
+            refuse(&key.span, &format!("`{}`", key.name));
+        }
+    }
+    check_answer_form(role, problems);
+}
+
+/// Checks that somebody could answer a human role.
+fn check_answer_form(role: &AuthoredRole, problems: &Problems) {
+    if let Some(choice) = role.choices.get(MAX_CHOICES) {
+        let message = format!("a human role can have at most {MAX_CHOICES} choices");
+        let problem = problems.at(&choice.span, message);
+        problems.add(problem.hint("remove some, or describe the answer with `output_schema`"));
+    }
+    let Some((schema, _)) = &role.tools.output_schema else {
+        return;
+    };
+    let fits = |choice: &Located<String>| schema.check(&choice.value.as_str().into()).is_ok();
+    let unfit = role.choices.iter().find(|choice| !fits(choice));
+    let schema_key = role.tools.keys.iter().find(|key| key.name == OUTPUT_SCHEMA);
+    if let Some(choice) = unfit {
+        let message = format!(
+            "the choice `{}` does not follow `output_schema`",
+            choice.value
+        );
+        let problem = problems.at(&choice.span, message);
+        problems.add(problem.hint("a choice is a text; remove it, or change the schema"));
+    } else if let Some(key) = schema_key.filter(|_| schema.is_impossible()) {
+        let problem = problems.at(
+            &key.span,
+            "nobody could answer: no value follows this schema",
+        );
+        problems.add(problem.hint("change the schema"));
     }
 }
 
 fn check_agent(role: &AuthoredRole, problems: &Problems) {
     let react = react_mode(role);
+    if let Some(choice) = role.choices.first() {
+        let problem = problems.at(&choice.span, "`choices` needs `kind = \"human\"`");
+        problems
+            .add(problem.hint("remove it; what a model answers is described by `output_schema`"));
+    }
     // If some keys could not be read, actions may only seem to be missing.
     let complete = problems.are_read(&["", "role.kind", "role.action"]);
     if role.actions.is_empty() && complete && react != ReactMode::Tools {
@@ -422,7 +462,23 @@ fn build_role(role: &AuthoredRole, defaults: &LimitsPatch, models: &AuthoredMode
         model,
         react,
         actions: actions.collect(),
-        answer_form: Default::default(),
+        answer_form: answer_form(role),
+    }
+}
+
+/// Returns what the answers of a human role must be like.
+fn answer_form(role: &AuthoredRole) -> AnswerForm {
+    if role.human.is_none() {
+        return AnswerForm::default();
+    }
+    let schema = role.tools.output_schema.as_ref();
+    AnswerForm {
+        schema: schema.map(|(schema, _)| Json::from(schema.document().clone())),
+        choices: role
+            .choices
+            .iter()
+            .map(|choice| choice.value.clone())
+            .collect(),
     }
 }
 

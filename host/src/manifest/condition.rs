@@ -131,8 +131,8 @@ struct MessageVariables {
     meta_info: serde_json::Value,
 }
 
-/// Evaluates a condition on a message. A condition that refers to something missing does not hold;
-/// values that cannot be compared are an error.
+/// Evaluates a condition on a message. Fails if it refers to something that the message does not have,
+/// or compares values that cannot be compared.
 fn evaluate_message(
     checked: &CheckedProgram,
     message: &Message,
@@ -152,7 +152,9 @@ fn evaluate_message(
     match outcome {
         Ok(Value::Bool(holds)) => Ok(holds),
         Ok(other) => Err(not_boolean_message(other.type_of())),
-        Err(error) if is_missing(&error) => Ok(false),
+        Err(error) if is_missing(&error) => Err(format!(
+            "it refers to something that the message does not have: {error}"
+        )),
         Err(error) => Err(error.to_string()),
     }
 }

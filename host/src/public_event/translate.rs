@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 
 use strata_core::machine::stepper::conflict_message;
 use strata_core::record::event::{
-    AttemptEvent, CapReached, ComponentChanged, ConflictingWriter, ConsentWithdrawn, Event, Forked,
-    HandOverFailed, HandedOver, JoinRelease, JoinReleased, MessageSent, RoutingResult, RunEnded,
-    RunResumed, RunStarted, StepCommitted, StepConflicted, StepStarted,
+    AttemptEvent, CapReached, ComponentChanged, ConflictingWriter, ConsentWithdrawn, Event,
+    FailedCondition, Forked, HandOverFailed, HandedOver, JoinRelease, JoinReleased, MessageSent,
+    RoutingResult, RunEnded, RunResumed, RunStarted, StepCommitted, StepConflicted, StepStarted,
 };
 use strata_core::record::fault::{FaultCause, FaultKind};
 use strata_core::record::id::{Digest, JoinId, MessageId, RoleId, Slot, SlotKind};
@@ -383,6 +383,14 @@ fn visit_routed(routed: &RoutingResult, visitor: &mut Visitor<'_>) {
             .map(|role| names.role_name(role))
             .unwrap_or_default()
     };
+    for FailedCondition { condition, reason } in &routed.failed_conditions {
+        visitor(&|names| PublicEvent::ConditionFailed {
+            id: routed.id.0.clone(),
+            from: from(names),
+            condition: condition.clone(),
+            reason: reason.clone(),
+        });
+    }
     if let Some(reason) = &routed.drop_reason {
         visitor(&|names| PublicEvent::MessageDropped {
             id: routed.id.0.clone(),

@@ -17,16 +17,20 @@ pub fn may_be_warning(event: &Event) -> bool {
     }
 }
 
-/// Returns whether a message does not reach somebody to whom it was sent.
+/// Returns whether a message does not reach somebody to whom it was sent, or may not have.
 fn is_lost(routed: &RoutingResult) -> bool {
-    routed.drop_reason.is_some() || !routed.undeliverable.is_empty()
+    routed.drop_reason.is_some()
+        || !routed.undeliverable.is_empty()
+        || !routed.failed_conditions.is_empty()
 }
 
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
 
-    use strata_core::record::event::{CallStarted, HandOverFailed, StepCommitted, WritesUnclaimed};
+    use strata_core::record::event::{
+        CallStarted, FailedCondition, HandOverFailed, StepCommitted, WritesUnclaimed,
+    };
     use strata_core::record::host_call::RecordedCallUse;
     use strata_core::record::id::{ActionId, Digest, MessageId, RoleId};
     use strata_core::record::shape::{RoleShape, Shape};
@@ -64,6 +68,7 @@ mod tests {
             drop_reason: drop_reason.map(Into::into),
             remaining_route: Vec::new(),
             external: Vec::new(),
+            failed_conditions: Vec::new(),
         }
     }
 
@@ -95,6 +100,11 @@ mod tests {
         let writes = vec![(0, "POST a".to_owned())];
         let unclaimed = AttemptEvent::WritesUnclaimed(WritesUnclaimed { writes });
         let (id, why) = (MessageId::from("m-1"), "gone".to_owned());
+        let mut undecided = routed(&[], None);
+        undecided.failed_conditions.push(FailedCondition {
+            condition: "data.n == 1".into(),
+            reason: "no such key".into(),
+        });
         let events = [
             (began(&[]), false),
             (began(&["POST a"]), true),
@@ -102,6 +112,7 @@ mod tests {
             (committed(routed(&[], None)), false),
             (committed(routed(&["nobody"], None)), true),
             (committed(routed(&[], Some("too many hops"))), true),
+            (committed(undecided), true),
             (Event::HandOverFailed(HandOverFailed { id, why }), true),
         ];
         for (event, expected) in events {
@@ -111,6 +122,7 @@ mod tests {
                     line.event,
                     PublicEvent::DeadLetter { .. }
                         | PublicEvent::MessageDropped { .. }
+                        | PublicEvent::ConditionFailed { .. }
                         | PublicEvent::MessageNotHandedOver { .. }
                         | PublicEvent::WritesUnclaimed { .. }
                         | PublicEvent::WritesForgotten { .. }

@@ -13,7 +13,7 @@ use crate::plugin::CompiledSchema;
 /// not be read, and every attempt's record contains it.
 const MAX_QUESTION_BYTES: usize = 64 << 10;
 /// The maximum number of choices.
-const MAX_CHOICES: usize = 100;
+pub(crate) const MAX_CHOICES: usize = 100;
 /// The maximum size of an answer in bytes. It is recorded, and served to every further attempt.
 const MAX_ANSWER_BYTES: usize = 1 << 20;
 /// The maximum number of characters of an invalid answer that are quoted.
@@ -124,7 +124,7 @@ pub fn parse_answer(request: &HumanRequest, text: &str) -> Result<Json, InvalidQ
     if text.trim().is_empty() {
         return fail("the answer is empty; an empty text is `\"\"`");
     }
-    let schema = compile_schema(request)?;
+    let schema = request.schema.as_ref().map(compile_recorded).transpose()?;
     let check = |value: &Json| check_answer(request, schema.as_ref(), value);
     let as_text = || Json::from(Value::from(text.trim()));
     match Json::parse_decision(text) {
@@ -192,17 +192,7 @@ fn check_changed_arguments(
     let Some(schema) = &call.input_schema else {
         return Ok(());
     };
-    let schema = schema.value();
-    // The schema of a guest is within the bounds. That of an operator may be beyond them.
-    let compiled = CompiledSchema::compile_bounded(&schema)
-        .or_else(|_| CompiledSchema::compile(&schema))
-        .map_err(|why| {
-            InvalidQuestionOrAnswer(format!(
-                "the schema of `{}` cannot be used: {why}",
-                call.tool
-            ))
-        })?;
-    compiled.check(arguments).map_err(|why| {
+    compile_recorded(schema)?.check(arguments).map_err(|why| {
         InvalidQuestionOrAnswer(format!(
             "the arguments do not follow the schema of `{}`: {why}",
             call.tool
@@ -219,6 +209,15 @@ fn compile_schema(
         .map(|schema| CompiledSchema::compile_bounded(&schema.value()))
         .transpose();
     schema.map_err(|why| InvalidQuestionOrAnswer(format!("its schema cannot be used: {why}")))
+}
+
+/// Compiles the schema of a request that was opened. That of a guest is within the bounds, as was
+/// checked before; that of an operator may be beyond them.
+fn compile_recorded(schema: &Json) -> Result<CompiledSchema, InvalidQuestionOrAnswer> {
+    let schema = schema.value();
+    CompiledSchema::compile_bounded(&schema)
+        .or_else(|_| CompiledSchema::compile(&schema))
+        .map_err(|why| InvalidQuestionOrAnswer(format!("its schema cannot be used: {why}")))
 }
 
 /// Returns the beginning of a text, for display.

@@ -10,6 +10,7 @@ use strata_core::record::request::HumanRequest;
 use strata_core::record::work::{CallKey, Work};
 use strata_core::state::activation::Phase;
 
+use super::answer_form::{AnswerField, answer_fields};
 use super::{CommandArgument, SuggestedCommand, index_and_name};
 
 /// The requests that wait for a person.
@@ -50,6 +51,9 @@ pub struct RequestView {
     /// The JSON Schema that the answer must conform to.
     #[serde(serialize_with = "super::serialize_json")]
     pub schema: Option<Json>,
+    /// The fields of the answer, if it is an object with known fields.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub fields: Vec<AnswerField>,
     /// The answer that is used if nobody answers in time.
     #[serde(serialize_with = "super::serialize_json")]
     pub default: Option<Json>,
@@ -99,6 +103,7 @@ impl RequestView {
             arguments: request.proposed.as_ref().map(|call| call.arguments.clone()),
             said: said_in_turn(stepper, call),
             choices: request.choices.clone(),
+            fields: answer_fields_of(request),
             schema: request.schema.clone(),
             default: request.default.clone(),
             expires_ms: request.expires_ms,
@@ -130,6 +135,15 @@ fn said_in_turn(stepper: &Stepper, call: CallKey) -> Option<String> {
     let turn = activation.turns.get(turn as usize)?;
     let said = reply_text(&turn.message);
     (!said.trim().is_empty()).then_some(said)
+}
+
+/// Returns the fields of the answer. Those of the question whether a tool call may be made are the
+/// same for all calls.
+fn answer_fields_of(request: &HumanRequest) -> Vec<AnswerField> {
+    match (&request.schema, &request.proposed) {
+        (Some(schema), None) => answer_fields(&schema.value()),
+        _ => Vec::new(),
+    }
 }
 
 #[cfg(test)]

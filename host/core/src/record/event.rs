@@ -26,7 +26,8 @@ pub use attempt::{
     WritesUnclaimed,
 };
 pub use delivery::{
-    FilesPlaced, HandOverFailed, HandedOver, JoinRelease, JoinReleased, MessageSent, RoutingResult,
+    FailedCondition, FilesPlaced, HandOverFailed, HandedOver, JoinRelease, JoinReleased,
+    MessageSent, RoutingResult,
 };
 pub use run::{
     CapReached, ComponentChanged, ConsentWithdrawn, Forked, RunEnded, RunResumed, RunStarted,

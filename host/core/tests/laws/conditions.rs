@@ -62,6 +62,8 @@ fn what_a_sender_publishes_in_one_step_shares_a_budget_that_others_do_not_use_up
     assert_eq!(reached, [true, true, true, true, false, false, false, true]);
     let why = routed[4].drop_reason.as_deref();
     assert_eq!(why, Some("condition `true` cannot be judged: too much"));
+    let failed = routed.iter().map(|routed| routed.failed_conditions.len());
+    assert_eq!(failed.collect::<Vec<_>>(), [0, 0, 0, 0, 1, 1, 1, 0]);
 }
 
 #[test]

@@ -35,6 +35,8 @@ pub(in crate::manifest) struct AuthoredRole {
     pub(in crate::manifest) think: Option<Located<AuthoredSlot>>,
     pub(in crate::manifest) tools: AuthoredTools,
     pub(in crate::manifest) actions: Vec<AuthoredAction>,
+    /// The answers that it may give, if it is a human role.
+    pub(in crate::manifest) choices: Vec<Located<String>>,
     pub(in crate::manifest) budget_limits: BudgetLimits,
 }
 
@@ -80,7 +82,7 @@ pub(super) fn read_roles(root: &TomlTable<'_>) -> Vec<AuthoredRole> {
 }
 
 /// The keys that a human role cannot have.
-const AGENT_ONLY_KEYS: [&str; 16] = [
+const AGENT_ONLY_KEYS: [&str; 15] = [
     "action",
     "think",
     "react",
@@ -96,7 +98,6 @@ const AGENT_ONLY_KEYS: [&str; 16] = [
     "handoff",
     "tool",
     "limits",
-    "output_schema",
 ];
 
 /// What the keys of the budget of a role or an action are for.
@@ -151,6 +152,13 @@ fn read_role(table: &TomlTable<'_>) -> AuthoredRole {
         think: read_think(table),
         tools: tools::read_tools(table),
         actions: read_actions(table),
+        choices: table
+            .key(
+                "choices",
+                "The answers that may be given, for `kind = \"human\"`. Without it, any answer may be given that \
+                 follows `output_schema`.",
+            )
+            .unique_texts(),
         budget_limits: read_budget_limits(table, &OWN_BUDGET),
     }
 }

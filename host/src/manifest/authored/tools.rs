@@ -222,8 +222,9 @@ pub(super) fn read_tools(table: &TomlTable<'_>) -> AuthoredTools {
     );
     let limits = read_role_limits(&mut reader);
     let output_schema = reader.schema(
-        "output_schema",
-        "A file with a JSON Schema that the final answer has to follow, for `react = \"tools\"`.",
+        OUTPUT_SCHEMA,
+        "A file with a JSON Schema that the final answer has to follow, for `react = \"tools\"`, or that the answer of \
+         the person has to follow, for `kind = \"human\"`.",
     );
     AuthoredTools {
         keys: reader.keys,
@@ -243,6 +244,9 @@ pub(super) fn read_tools(table: &TomlTable<'_>) -> AuthoredTools {
         output_schema,
     }
 }
+
+/// The key that names the schema of what a role answers.
+pub(in crate::manifest) const OUTPUT_SCHEMA: &str = "output_schema";
 
 /// The default of `tool_choice`.
 const AUTO: &str = "auto";

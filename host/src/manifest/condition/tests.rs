@@ -53,19 +53,28 @@ fn a_condition_judges_what_is_there() {
 }
 
 #[test]
-fn what_is_missing_does_not_hold() {
+fn what_is_missing_is_an_error_unless_it_does_not_matter() {
     let check = |source: &str, data: &str, expected: bool| {
         let condition = compile(source).unwrap();
         let found = condition.evaluate(&message(data), &mut WorkBudget::default());
         assert_eq!(found, Ok(expected), "{source} on {data}");
     };
+    let fails = |source: &str, data: &str| {
+        let condition = compile(source).unwrap();
+        let found = condition.evaluate(&message(data), &mut WorkBudget::default());
+        let reason = found.unwrap_err();
+        assert!(
+            reason.contains("does not have"),
+            "{source} on {data}: {reason}"
+        );
+    };
     for data in ["absent", "null", "{}", "3", r#"{"x":null}"#, r#"{"x":3}"#] {
-        check("data.x.y == 1", data, false);
-        check("!(data.x.y == 1)", data, false);
+        fails("data.x.y == 1", data);
+        fails("!(data.x.y == 1)", data);
         check("data.x.y == 1 || true", data, true);
-        check("data.l[5] == 1", data, false);
+        fails("data.l[5] == 1", data);
     }
-    check("data.n > 3", r#"{"n":null}"#, false);
+    fails("data.n > 3", r#"{"n":null}"#);
     check("has(data.x)", "absent", false);
     check("!has(data.x)", "absent", true);
     check("data == null", "absent", true);

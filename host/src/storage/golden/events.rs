@@ -7,11 +7,11 @@ use strata_core::record::conversation::{
 use strata_core::record::edit::{Edit, EditedScope};
 use strata_core::record::event::{
     AttemptEvent, CallFailed, CallFinished, CallRevised, CallStarted, CallSuspended, CapReached,
-    ComponentChanged, ConflictingWriter, ConsentWithdrawn, DoubtSettled, Event, FilesPlaced,
-    FilesWritten, Forked, HandOverFailed, HandedOver, HostCallBegun, HostCalled, JoinRelease,
-    JoinReleased, MessageSent, MoneyReserved, RequestAnswered, RequestOpened, RoutingResult,
-    RunEnded, RunResumed, RunStarted, Status, StepCommitted, StepConflicted, StepStarted,
-    WritesUnclaimed,
+    ComponentChanged, ConflictingWriter, ConsentWithdrawn, DoubtSettled, Event, FailedCondition,
+    FilesPlaced, FilesWritten, Forked, HandOverFailed, HandedOver, HostCallBegun, HostCalled,
+    JoinRelease, JoinReleased, MessageSent, MoneyReserved, RequestAnswered, RequestOpened,
+    RoutingResult, RunEnded, RunResumed, RunStarted, Status, StepCommitted, StepConflicted,
+    StepStarted, WritesUnclaimed,
 };
 use strata_core::record::fault::{Fault, FaultCause, FaultHandling, FaultKind, Retryability};
 use strata_core::record::file::{FileChange, PathContent};
@@ -135,6 +135,10 @@ fn routed() -> RoutingResult {
         drop_reason: Some("reason".into()),
         remaining_route: vec![hop()],
         external: texts(&["outside"]),
+        failed_conditions: vec![FailedCondition {
+            condition: "data.n == 1".into(),
+            reason: "why".into(),
+        }],
     }
 }
 

@@ -30,6 +30,17 @@ pub struct RoutingResult {
     pub remaining_route: Vec<Hop>,
     /// Recipient names that belong to the external environment.
     pub external: Vec<String>,
+    /// The conditions of routes that could not be evaluated for the message, and so did not hold.
+    pub failed_conditions: Vec<FailedCondition>,
+}
+
+/// A condition that could not be evaluated for a message.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FailedCondition {
+    /// The condition, as the team file says it.
+    pub condition: String,
+    /// Why it could not be evaluated.
+    pub reason: String,
 }
 
 /// What a join released.

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
-use crate::record::event::RoutingResult;
+use crate::record::event::{FailedCondition, RoutingResult};
 use crate::record::id::{JoinId, RoleId};
 use crate::record::message::{Hop, Message, TO_ALL, TO_NOBODY, TO_SELF};
 use crate::state::activation::Addressing;
@@ -166,6 +166,7 @@ pub fn route(
         drop_reason: None,
         remaining_route: rest,
         external: Vec::new(),
+        failed_conditions: Vec::new(),
     };
     let routes = from.map_or(&[][..], |from| book.routes_of(from));
     if addressed == Addressing::Explicit {
@@ -222,17 +223,16 @@ fn follow_routes<'a>(
     message: &Message,
     budget: &mut WorkBudget,
 ) -> Vec<&'a [String]> {
-    let mut why: Option<String> = None;
     let mut taken = Vec::new();
     for route in routes {
         for arm in &route.arms {
             let holds = match &arm.when {
                 None => true,
                 Some(condition) => condition.evaluate(message, budget).unwrap_or_else(|error| {
-                    why = Some(format!(
-                        "condition `{}` cannot be judged: {error}",
-                        condition.source()
-                    ));
+                    routed.failed_conditions.push(FailedCondition {
+                        condition: condition.source().into(),
+                        reason: error,
+                    });
                     false
                 }),
             };
@@ -243,8 +243,12 @@ fn follow_routes<'a>(
         }
     }
     if taken.is_empty() {
-        routed.drop_reason =
-            Some(why.unwrap_or_else(|| "no route of its sender matches it".into()));
+        let failed = routed.failed_conditions.last().map(|failed| {
+            let FailedCondition { condition, reason } = failed;
+            format!("condition `{condition}` cannot be judged: {reason}")
+        });
+        let reason = failed.unwrap_or_else(|| "no route of its sender matches it".into());
+        routed.drop_reason = Some(reason);
     }
     taken
 }
