@@ -64,9 +64,9 @@ pub struct Policy {
     pub state_bytes: u64,
 }
 
-/// The default of `Policy::state_bytes`: what runs of days use, and small enough that a machine has room
-/// for several.
-pub const DEFAULT_STATE_BYTES: u64 = 256 << 20;
+/// The default of `Policy::state_bytes`: enough for a million short messages, and small enough that a
+/// machine has room for several runs.
+pub const DEFAULT_STATE_BYTES: u64 = 128 << 20;
 
 /// The most that may be used in total, across all resumes; `None` for no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

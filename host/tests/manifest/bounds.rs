@@ -277,7 +277,7 @@ fn a_submitted_team_has_bounds_that_its_author_did_not_choose() {
     }
     // Each action may take 256 MiB, and all together 1 GiB.
     assert_eq!(team.team.policy.max_parallel, 4);
-    assert_eq!(team.team.policy.state_bytes, 256 << 20);
+    assert_eq!(team.team.policy.state_bytes, 128 << 20);
     // What a policy bounds is up to the policy, whether it allows more or less.
     let mut team = lavish_team(dir.path());
     let operator = policy(

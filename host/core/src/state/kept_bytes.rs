@@ -1,5 +1,6 @@
 //! About how many bytes of memory the parts of a state take. The texts in them are counted exactly, and
-//! everything else as fixed amounts, so that counting is cheap.
+//! everything else as small fixed amounts, so that counting is cheap: many short messages take several
+//! times what is counted.
 
 use alloc::string::String;
 
@@ -9,14 +10,14 @@ use crate::record::message::{Draft, Hop, Message};
 use crate::record::scope_write::{ScopeChange, Write};
 use crate::record::turn::{ReplyMessage, TurnOutcome, TurnReply};
 use crate::record::work::CallResult;
-use crate::state::activation::{Activation, ToolOutcome, Turn};
 
 /// What an item with several fields takes besides its texts: a message, a turn, a tool call.
-const ITEM_BYTES: u64 = 256;
+pub(crate) const ITEM_BYTES: u64 = 32;
 /// What a text takes besides its bytes: in a list, as a key or as a value.
-const TEXT_BYTES: u64 = 32;
+const TEXT_BYTES: u64 = 8;
 
-fn text(text: &str) -> u64 {
+/// Returns the size of a text in a list, as a key or as a value.
+pub(crate) fn text(text: &str) -> u64 {
     text.len() as u64 + TEXT_BYTES
 }
 
@@ -78,7 +79,8 @@ fn media_bytes(media: &Media) -> u64 {
     text(&media.media_type) + texts(&media.name) + ITEM_BYTES
 }
 
-fn assistant_part_bytes(part: &AssistantPart) -> u64 {
+/// Returns the size of a part of what a model said.
+pub(crate) fn assistant_part_bytes(part: &AssistantPart) -> u64 {
     match part {
         AssistantPart::Text(content) => text(content),
         AssistantPart::Media(media) => media_bytes(media),
@@ -87,7 +89,8 @@ fn assistant_part_bytes(part: &AssistantPart) -> u64 {
     }
 }
 
-fn draft_bytes(draft: &Draft) -> u64 {
+/// Returns the size of a message that has no id yet.
+pub(crate) fn draft_bytes(draft: &Draft) -> u64 {
     let Draft {
         content,
         data,
@@ -105,7 +108,8 @@ fn draft_bytes(draft: &Draft) -> u64 {
         + route.iter().map(hop_bytes).sum::<u64>()
 }
 
-fn writes_bytes(writes: &[Write]) -> u64 {
+/// Returns the size of writes to scopes.
+pub(crate) fn writes_bytes(writes: &[Write]) -> u64 {
     let one = |write: &Write| {
         let value = match &write.change {
             ScopeChange::Set(value) => scope_value_bytes(&write.key, value),
@@ -149,31 +153,4 @@ pub(crate) fn result_bytes(result: &CallResult) -> u64 {
             ITEM_BYTES + parts + answer
         }
     }
-}
-
-/// Returns the size of what an activation keeps until it is committed, without messages.
-pub(crate) fn activation_bytes(activation: &Activation) -> u64 {
-    let tasks = activation.tasks.iter().map(|task| text(&task.text));
-    let done = activation
-        .done
-        .iter()
-        .map(|done| writes_bytes(&done.writes));
-    let turns = activation.turns.iter().map(turn_bytes);
-    tasks.sum::<u64>() + done.sum::<u64>() + turns.sum::<u64>()
-}
-
-fn turn_bytes(turn: &Turn) -> u64 {
-    let outcome = |outcome: &ToolOutcome| match outcome {
-        ToolOutcome::Returned(returned) => {
-            draft_bytes(&returned.output) + writes_bytes(&returned.writes)
-        }
-        ToolOutcome::Failed(fault) => text(&fault.message),
-        ToolOutcome::Rejected(reason) | ToolOutcome::Declined(reason) => text(reason),
-    };
-    let calls = turn
-        .calls
-        .iter()
-        .map(|call| ITEM_BYTES + call.outcome.iter().map(outcome).sum::<u64>());
-    let parts = turn.message.iter().map(assistant_part_bytes);
-    ITEM_BYTES + parts.sum::<u64>() + calls.sum::<u64>()
 }

@@ -8,6 +8,7 @@ use strata_core::record::turn::ToolRef;
 use strata_core::team::tools::Tool;
 use strata_core::team::{DEFAULT_STATE_BYTES, React};
 
+use super::OperatorPolicy;
 use super::restrict::{PolicyReduction, ReductionOrigin};
 use crate::manifest::Definition;
 use crate::manifest::authored::limits::{MAX_RETRIES, read_upper_bounds};
@@ -222,6 +223,13 @@ impl Bound {
 }
 
 impl Definition {
+    /// Restricts a team that somebody submitted by bounds for those limits that none of the operators'
+    /// policies bounds.
+    pub fn apply_submission_bounds(&mut self, operators: &[OperatorPolicy]) {
+        let policies = operators.iter().map(|operator| &operator.limits);
+        self.restrict_limits(&LimitBounds::of_submissions(policies));
+    }
+
     /// Lowers the limits of the team to these bounds, wherever each of them applies.
     pub(super) fn restrict_limits(&mut self, bounds: &LimitBounds) {
         for (limit, bound) in &bounds.calls {

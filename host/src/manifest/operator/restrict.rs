@@ -4,7 +4,6 @@ use strata_core::record::host_call::Grant;
 use strata_core::record::id::Slot;
 use strata_core::record::money::Usd;
 
-use super::limits::LimitBounds;
 use super::{OperatorPolicy, Permission, refusal};
 use crate::build;
 use crate::manifest::grants;
@@ -71,13 +70,6 @@ impl Definition {
             self.restrict_budget(operator);
         }
         Ok(())
-    }
-
-    /// Restricts a team that somebody submitted by bounds for those limits that none of the operators'
-    /// policies bounds.
-    pub fn apply_submission_bounds(&mut self, operators: &[OperatorPolicy]) {
-        let policies = operators.iter().map(|operator| &operator.limits);
-        self.restrict_limits(&LimitBounds::of_submissions(policies));
     }
 
     /// Returns what the policies reduced or removed of what is written in the team file, one line

@@ -3,18 +3,18 @@
 //! a step that does not change it.
 
 use alloc::collections::BTreeMap;
-use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::team_state::TeamState;
 use crate::record::event::{AttemptEvent, Event};
-use crate::record::fault::{Fault, FaultKind};
 use crate::record::id::RoleId;
 use crate::record::json::Json;
+use crate::state::activation::{Activation, ToolOutcome, Turn};
 use crate::state::environment::Environment;
 use crate::state::environment::scope::Scope;
-use crate::state::kept_bytes::{activation_bytes, scope_value_bytes};
+use crate::state::kept_bytes::{
+    ITEM_BYTES, assistant_part_bytes, draft_bytes, scope_value_bytes, text, writes_bytes,
+};
 
 /// How much a run keeps besides its messages, which count themselves.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,6 +27,11 @@ pub(super) struct KeptBytes {
 }
 
 impl KeptBytes {
+    /// Returns how many bytes of memory it takes.
+    pub(super) fn total(&self) -> u64 {
+        self.scopes + self.all_open
+    }
+
     /// Counts all of a state.
     pub(super) fn count(env: &Environment) -> Self {
         let shared = env.shared_scopes.values();
@@ -92,25 +97,29 @@ impl KeptBytes {
     }
 }
 
-impl TeamState {
-    /// Returns how many bytes the run keeps.
-    pub(super) fn kept_bytes(&self) -> u64 {
-        self.env.messages.kept_bytes() + self.kept.scopes + self.kept.all_open
-    }
+/// Returns the size of what an activation keeps until it is committed, without messages.
+fn activation_bytes(activation: &Activation) -> u64 {
+    let tasks = activation.tasks.iter().map(|task| text(&task.text));
+    let done = activation
+        .done
+        .iter()
+        .map(|done| writes_bytes(&done.writes));
+    let turns = activation.turns.iter().map(turn_bytes);
+    tasks.sum::<u64>() + done.sum::<u64>() + turns.sum::<u64>()
+}
 
-    /// Fails if the run would keep more than it may with this much in addition.
-    pub(super) fn check_kept_bytes(&self, added: u64) -> Result<(), Fault> {
-        let most = self.team.policy.state_bytes;
-        let bytes = self.kept_bytes().saturating_add(added);
-        if bytes <= most {
-            return Ok(());
+fn turn_bytes(turn: &Turn) -> u64 {
+    let outcome = |outcome: &ToolOutcome| match outcome {
+        ToolOutcome::Returned(returned) => {
+            draft_bytes(&returned.output) + writes_bytes(&returned.writes)
         }
-        let mebibytes = |bytes: u64| bytes.div_ceil(1 << 20);
-        let message = format!(
-            "the messages, scopes and results of the run would take {} MiB, and `state` in `[run]` allows {} MiB",
-            mebibytes(bytes),
-            mebibytes(most)
-        );
-        Err(Fault::new(FaultKind::Memory, message))
-    }
+        ToolOutcome::Failed(fault) => text(&fault.message),
+        ToolOutcome::Rejected(reason) | ToolOutcome::Declined(reason) => text(reason),
+    };
+    let calls = turn
+        .calls
+        .iter()
+        .map(|call| ITEM_BYTES + call.outcome.iter().map(outcome).sum::<u64>());
+    let parts = turn.message.iter().map(assistant_part_bytes);
+    ITEM_BYTES + parts.sum::<u64>() + calls.sum::<u64>()
 }

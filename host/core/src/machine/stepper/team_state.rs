@@ -3,12 +3,14 @@
 //! find out which attempt starts, calls `ensure_names_exist` first, because a record may come from
 //! anywhere.
 
+use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
 
 use super::component_slot;
 use super::kept_bytes::KeptBytes;
 use crate::record::event::{Event, RoutingResult, Status};
+use crate::record::fault::{Fault, FaultKind};
 use crate::record::id::{CheckpointId, Digest, JoinId, RoleId, Slot, SlotKind};
 use crate::record::turn::ToolRef;
 use crate::record::work::{ActivationKey, CallKey, Work};
@@ -45,6 +47,27 @@ pub(super) struct TeamState {
 }
 
 impl TeamState {
+    /// Returns how many bytes the run keeps.
+    pub(super) fn kept_bytes(&self) -> u64 {
+        self.env.messages.kept_bytes() + self.kept.total()
+    }
+
+    /// Fails if the run would keep more than it may with this much in addition.
+    pub(super) fn check_kept_bytes(&self, added: u64) -> Result<(), Fault> {
+        let most = self.team.policy.state_bytes;
+        let bytes = self.kept_bytes().saturating_add(added);
+        if bytes <= most {
+            return Ok(());
+        }
+        let mebibytes = |bytes: u64| bytes.div_ceil(1 << 20);
+        let message = format!(
+            "the messages, scopes and results of the run would take {} MiB, and `state` in `[run]` allows {} MiB",
+            mebibytes(bytes),
+            mebibytes(most)
+        );
+        Err(Fault::new(FaultKind::Memory, message))
+    }
+
     /// Returns the component that makes a call, if one does.
     pub(super) fn component(&self, id: RoleId, work: Work) -> Option<&Digest> {
         let slot = component_slot(self.team.role(id), id, work)?;
