@@ -285,6 +285,7 @@ fn a_role_can_take_each_message_alone_and_an_empty_list_of_recipients_is_nobody(
         .collect();
     let to = |names: &[&str]| json!(names);
     let expected = [
+        ("", to(&["A"])),
         ("A", to(&["B"])),
         ("A", to(&["B"])),
         ("A", to(&["B"])),

@@ -15,8 +15,8 @@ pub struct UnexpandedPath {
 /// What a shell would replace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Expansion {
-    /// The home directory of a user; the rest of the path.
-    Home(String),
+    /// The home directory of a user.
+    Home,
     /// A variable, as it is written.
     Variable(String),
     /// A pattern.
@@ -37,7 +37,7 @@ impl UnexpandedPath {
         let mut is_literal = false;
         let mut start = 0;
         for part in path.split('/') {
-            let expansion = expansion_in(part, start == 0, path);
+            let expansion = expansion_in(part, start == 0);
             if let Some(expansion) = expansion.filter(|_| !is_literal) {
                 let (before, after) = path.split_at(start);
                 return Some(Self {
@@ -56,9 +56,8 @@ impl UnexpandedPath {
     pub fn hint(&self) -> String {
         let literal = &self.literal;
         match &self.expansion {
-            Expansion::Home(rest) => format!(
-                "for the home directory, write its full path, as `/home/NAME{rest}`; for what is really named like \
-                 this, write `{literal}`"
+            Expansion::Home => format!(
+                "for the home directory, write its full path; for what is really named like this, write `{literal}`"
             ),
             Expansion::Variable(name) => format!(
                 "for the value of `{name}`, write that instead; for what is really named like this, write `{literal}`"
@@ -74,7 +73,7 @@ impl UnexpandedPath {
 impl Display for UnexpandedPath {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let what = match &self.expansion {
-            Expansion::Home(_) => "`~`",
+            Expansion::Home => "`~`",
             Expansion::Variable(name) => &format!("`{name}`"),
             Expansion::Pattern => "`*`",
         };
@@ -87,13 +86,13 @@ impl Display for UnexpandedPath {
 }
 
 /// Returns what a shell would replace in a part of a path, which may be the first.
-fn expansion_in(part: &str, is_first: bool, path: &str) -> Option<Expansion> {
+fn expansion_in(part: &str, is_first: bool) -> Option<Expansion> {
     let is_user = |name: &str| {
         name.bytes()
             .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.'))
     };
     if is_first && part.strip_prefix('~').is_some_and(is_user) {
-        return Some(Expansion::Home(path[part.len()..].to_owned()));
+        return Some(Expansion::Home);
     }
     if let Some(name) = variable_in(part) {
         return Some(Expansion::Variable(name.to_owned()));

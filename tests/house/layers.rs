@@ -42,6 +42,7 @@ const HOST_LAYERS: &[&[&str]] = &[
         "sha256",
         "shell",
         "suggest",
+        "unexpanded_path",
         "units",
         "user",
         "wait",
