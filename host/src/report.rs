@@ -179,8 +179,6 @@ pub struct AttemptEntry {
     pub role_name: String,
     /// The action's name, or `think` or `answer`.
     pub action: String,
-    /// The action's index; `None` for `think` and `answer`.
-    pub index: Option<u16>,
     /// The number of the attempt, from 1.
     pub number: u32,
     /// The events that started and ended the attempt, counted from the first reported event.
@@ -197,8 +195,6 @@ pub struct AttemptEntry {
     pub message: Option<String>,
     /// The cost of its host calls.
     pub cost: Usd,
-    /// How many host calls it made, and how many were served from the journal.
-    pub calls: (u32, u32),
 }
 
 /// How an attempt ended.
@@ -275,8 +271,6 @@ pub struct MessageEntry {
 pub struct HostCallEntry {
     /// The `id` of the attempt that made it.
     pub attempt: u64,
-    /// The role and action that made it, for display.
-    pub caller: String,
     /// When it returned, in milliseconds since the epoch.
     pub time_ms: i64,
     /// The kind of call.
@@ -310,8 +304,6 @@ pub struct HumanRequestEntry {
     pub tool: Option<String>,
     /// The question.
     pub text: Excerpt,
-    /// The arguments of the tool call that is to be approved, if it is about one.
-    pub arguments: Option<Excerpt>,
     /// The event that asked, counted from the first reported event.
     pub event: u64,
     /// When it was asked, in milliseconds since the epoch.
@@ -366,24 +358,14 @@ pub struct FaultEntry {
     pub attempt: u64,
     /// The call that was attempted.
     pub call: CallKey,
-    /// The step in which it failed.
-    pub step: u64,
     /// The step in which the role took the messages that it works on.
     pub opened_step: u64,
-    /// The role's index in the team.
-    pub role: usize,
-    /// The role's name.
-    pub role_name: String,
-    /// The action's name, or `think`.
-    pub action: String,
     /// The number of the attempt, from 1.
     pub number: u32,
     /// The kind of fault, spelled as in public events.
     pub kind: &'static str,
     /// The cause, spelled as in public events.
     pub cause: &'static str,
-    /// When it failed, in milliseconds since the epoch.
-    pub time_ms: i64,
     /// The fault's message.
     pub message: Excerpt,
     /// The guest's stack, innermost frame first.

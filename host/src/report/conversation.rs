@@ -18,16 +18,10 @@ const TEXT_CHARS: usize = 6_000;
 pub struct ConversationEntry {
     /// The activation.
     pub activation: ActivationKey,
-    /// The name of the role.
-    pub role: String,
     /// The step in which the role took its mail.
     pub step: u64,
     /// The replies of the model.
     pub turns: FirstAndNewest<TurnEntry>,
-    /// The fault of the next turn, if it failed.
-    pub fault: Option<Excerpt>,
-    /// The cost of all turns and tool calls.
-    pub cost: Usd,
 }
 
 /// A reply of the model.
@@ -39,8 +33,6 @@ pub struct TurnEntry {
     pub model: String,
     /// Why the reply ended, spelled as in public events.
     pub finish: &'static str,
-    /// The cost of the reply.
-    pub cost: Usd,
     /// The reasoning of the model, if it is kept.
     pub reasoning: Option<Excerpt>,
     /// The text.
@@ -101,18 +93,14 @@ impl ConversationEntry {
         }
         Self {
             activation: view.activation,
-            role: view.role.clone(),
             step: view.step,
             turns,
-            fault: view.fault.as_ref().map(describe_fault),
-            cost: view.cost,
         }
     }
 
     /// Returns all its texts, so that they can be shortened.
     pub(super) fn texts_mut(&mut self) -> impl Iterator<Item = &mut Excerpt> {
-        let turns = self.turns.iter_mut().flat_map(TurnEntry::texts_mut);
-        turns.chain(&mut self.fault)
+        self.turns.iter_mut().flat_map(TurnEntry::texts_mut)
     }
 }
 
@@ -127,7 +115,6 @@ impl TurnEntry {
             number: turn.turn,
             model: turn.model.clone(),
             finish: turn.finish.name(),
-            cost: turn.cost,
             reasoning: (!turn.reasoning.is_empty()).then(|| shown(&turn.reasoning)),
             text: shown(&turn.text),
             calls,

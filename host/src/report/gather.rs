@@ -264,12 +264,7 @@ impl ReportBuilder {
     fn add_human_request(&mut self, event: &Event, time_ms: i64) {
         match event {
             Event::Attempt(call, AttemptEvent::RequestOpened(RequestOpened { request })) => {
-                let HumanRequest {
-                    id,
-                    question,
-                    proposed,
-                    ..
-                } = request;
+                let HumanRequest { id, question, .. } = request;
                 let asked = HumanRequestEntry {
                     id: id.0.clone(),
                     role: self.stepper.team().role(call.role).name.clone(),
@@ -278,9 +273,6 @@ impl ReportBuilder {
                         action_name(self.stepper.team().role(call.role), call.work).into()
                     }),
                     text: Excerpt::from_text(question, SHORT_CHARS),
-                    arguments: proposed
-                        .as_ref()
-                        .map(|call| Excerpt::from_text(call.arguments.as_str(), TEXT_CHARS)),
                     event: self.event_count,
                     time_ms,
                     answer: None,

@@ -20,7 +20,6 @@ impl Report {
         }
         for question in self.human_requests.iter_mut().rev() {
             budget.shorten_to_fit(&mut question.text);
-            budget.shorten_all_to_fit(&mut question.arguments);
             budget.shorten_all_to_fit(question.answer.as_mut().map(|answer| &mut answer.text));
         }
         for conversation in self.conversations.iter_mut().rev() {

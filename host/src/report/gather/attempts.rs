@@ -10,7 +10,7 @@ use strata_core::record::event::{
 use strata_core::record::fault::{Fault, FaultKind};
 use strata_core::record::host_call::{AnswerSource, CallOutcome, HostCall, HostCallKind};
 use strata_core::record::money::Usd;
-use strata_core::record::turn::{ToolRef, TurnOutcome};
+use strata_core::record::turn::TurnOutcome;
 use strata_core::record::work::{CallKey, CallResult, Work};
 
 use super::super::bounded::{Excerpt, FirstAndNewest};
@@ -114,7 +114,7 @@ impl AttemptTracker {
                 self.end_attempt(call, AttemptOutcome::Finished, said, at);
             }
             AttemptEvent::CallFailed(CallFailed { fault, .. }) => {
-                self.add_fault(call, fault, at);
+                self.add_fault(call, fault);
                 let end = match fault.kind {
                     FaultKind::Interrupted => AttemptOutcome::Interrupted,
                     _ => AttemptOutcome::Failed,
@@ -204,15 +204,6 @@ impl AttemptTracker {
         let CallKey { role, work, .. } = call;
         self.started += 1;
         let activation = stepper.env().activation(call.activation());
-        let index = match work {
-            Work::Plan => Some(0),
-            Work::Act { action, .. }
-            | Work::ToolCall {
-                tool: ToolRef::Action(action),
-                ..
-            } => Some(action.0),
-            Work::Think { .. } | Work::Answer | Work::Turn { .. } | Work::ToolCall { .. } => None,
-        };
         AttemptEntry {
             id: self.started,
             call,
@@ -222,7 +213,6 @@ impl AttemptTracker {
             role: role.index(),
             role_name: stepper.team().role(role).name.clone(),
             action: action_name(stepper.team().role(role), work).into(),
-            index,
             number: 1,
             events: (at.event, at.event),
             span_ms: (at.time_ms, at.time_ms),
@@ -231,7 +221,6 @@ impl AttemptTracker {
             text: Excerpt::default(),
             message: None,
             cost: Usd::ZERO,
-            calls: (0, 0),
         }
     }
 
@@ -288,15 +277,11 @@ impl AttemptTracker {
         let Some(attempt) = self.open.get_mut(&caller) else {
             return;
         };
-        if recorded {
-            attempt.calls.1 += 1;
-        } else {
-            attempt.calls.0 += 1;
+        if !recorded {
             attempt.cost += call.cost;
         }
         self.calls.push(HostCallEntry {
             attempt: attempt.id,
-            caller: format!("{}.{}", attempt.role_name, attempt.action),
             time_ms: at.time_ms,
             kind: call.kind.name(),
             recorded,
@@ -323,7 +308,7 @@ impl AttemptTracker {
         }
     }
 
-    fn add_fault(&mut self, call: CallKey, fault: &Fault, at: EventTime) {
+    fn add_fault(&mut self, call: CallKey, fault: &Fault) {
         let Some(attempt) = self.open.get(&call) else {
             return;
         };
@@ -339,15 +324,10 @@ impl AttemptTracker {
         self.faults.push(FaultEntry {
             attempt: attempt.id,
             call: attempt.call,
-            step: attempt.step,
             opened_step: attempt.opened_step,
-            role: attempt.role,
-            role_name: attempt.role_name.clone(),
-            action: attempt.action.clone(),
             number: attempt.number,
             kind: fault.kind.name(),
             cause: fault.cause.name(),
-            time_ms: at.time_ms,
             message: Excerpt::from_text(&fault.message, TEXT_CHARS),
             backtrace,
             log,
@@ -372,7 +352,7 @@ impl AttemptTracker {
         };
         self.open.insert(call, attempt);
         let fault = Fault::new(FaultKind::StateConflict, message);
-        self.add_fault(call, &fault, at);
+        self.add_fault(call, &fault);
         let said = Excerpt::from_text(message, SHORT_CHARS);
         self.end_attempt(call, AttemptOutcome::Failed, said, at);
     }

@@ -17,7 +17,7 @@ pub(super) fn section(report: &Report) -> Markup {
             section #result aria-labelledby="result-title" {
                 h2 #result-title {
                     (result_title(report)) " "
-                    span.count { "by " (output.from) ", message " (output.id) }
+                    span.count { "by " (output.from) ", message " (output.id) " " span.label { (output.cause) } }
                 }
                 (document(output))
                 (data_beside(&output.text, output.data.as_ref()))
