@@ -12,6 +12,7 @@ use strata_core::record::event::{AttemptEvent, Event, Status};
 use strata_core::record::fault::{Fault, FaultKind};
 use strata_core::record::id::{ActionId, Digest, RoleId, RunId, Slot, SlotKind};
 use strata_core::record::message::{Draft, Message};
+use strata_core::record::request::AnswerForm;
 use strata_core::record::shape::DeliveryMode;
 use strata_core::state::environment::Environment;
 use strata_core::team::{
@@ -152,6 +153,7 @@ fn role(name: &str, watch: &str, actions: &[&str]) -> Role {
         model: None,
         react: React::ByOrder,
         deliver: DeliveryMode::Batch,
+        answer_form: AnswerForm::default(),
         actions: actions
             .iter()
             .map(|name| Action {

@@ -582,7 +582,9 @@ fn an_answer_to_one_question_is_not_taken_for_another() {
     place.run().expect(4);
     place.resume().expect(4);
     assert_eq!(open(&place), ["ask-0-0-0-0-r1"]);
-    let refused = place.host(&["answer", "store", "ask-0-0-0-0=yes"]).expect(2);
+    let refused = place
+        .host(&["answer", "store", "ask-0-0-0-0=yes"])
+        .expect(2);
     let said = "another question is asked in its place. Look at the question of `ask-0-0-0-0-r1`";
     assert!(refused.stderr.contains(said), "{}", refused.stderr);
     let answer = ["answer", "store", "ask-0-0-0-0-r1=no"];

@@ -10,9 +10,9 @@ import { OPTIONS, whenSettled } from "./script.js";
 const INTERFACES = { action: "run", planner: "plan", thinker: "choose" };
 
 /**
- * Returns the description of a script with this text, which has no types, or a promise of it. `load` runs the script and returns the action
- * that it exports, or a promise of it. It is called only if the script exports something. If it fails, the description has
- * the reason as `problem`.
+ * Returns the description of a script with this text, which has no types, or a promise of it. `load` runs the script and
+ * returns the action that it exports, or a promise of it. It is called only if the script exports something. If it fails,
+ * the description has the reason as `problem`.
  */
 export function describe(text, load) {
   const comments = [];

@@ -178,7 +178,7 @@ mod tests {
             &self.message
         }
 
-        fn encoded_bytes(&self) -> u64 {
+        fn plain_bytes(&self) -> u64 {
             0
         }
 

@@ -539,7 +539,7 @@ mod tests {
                 "do not follow the schema of `refund`: \"two\" is not of type",
             );
         }
-        check(recursive, r#"{"next":{"a":"two"}}"#, "at `/next/a`");
+        check(recursive, r#"{"next":{"a":"two"}}"#, "/next/a");
         check(constant, r##"{"b":{"$ref":"#/x"}}"##, "");
         check(
             r#"{"properties":{"a":{"pattern":"^(?=x)"}}}"#,

@@ -26,8 +26,8 @@ pub trait MessagePage: fmt::Debug + Send + Sync {
     /// Returns how long they are. For this, none of them is read.
     fn size(&self) -> TextSize;
 
-    /// Returns the size of their encoded form in bytes. For this, none of them is read.
-    fn encoded_bytes(&self) -> u64;
+    /// Returns the size of their encoded form, which is not compressed, in bytes. For this, none of them is read.
+    fn plain_bytes(&self) -> u64;
 }
 
 /// How long messages are.
@@ -204,7 +204,7 @@ impl Messages {
 }
 
 fn page_bytes(page: &dyn MessagePage) -> u64 {
-    encoded_messages_bytes(page.count(), page.encoded_bytes())
+    encoded_messages_bytes(page.count(), page.plain_bytes())
 }
 
 impl FromIterator<Arc<Message>> for Messages {
@@ -247,7 +247,7 @@ mod tests {
             }
         }
 
-        fn encoded_bytes(&self) -> u64 {
+        fn plain_bytes(&self) -> u64 {
             10 * self.0.len() as u64
         }
     }
@@ -347,9 +347,9 @@ mod tests {
             let (pages, mut messages) = paged(&[3, 6, 9, 12]);
             let [changed] = made(99..100).try_into().expect("one");
             messages.update(place, |message| *message = changed.clone());
-            let pages = messages.pages.iter().map(|paged| page_bytes(&*paged.page));
+            let in_pages = messages.pages.iter().map(|paged| page_bytes(&*paged.page));
             let own = messages.own.iter().map(|own| message_bytes(own));
-            assert_eq!(messages.kept_bytes(), pages.chain(own).sum::<u64>());
+            assert_eq!(messages.kept_bytes(), in_pages.chain(own).sum::<u64>());
             let mut expected = made(0..12);
             expected[place] = changed;
             assert!(messages.iter().eq(&expected), "{place}");

@@ -116,7 +116,7 @@ fn asked_after(
 fn what_a_person_is_asked_follows_from_what_will_be_done() {
     let mut boss = role("Boss", &[IDEA_LABEL], &[]);
     boss.react = React::Human;
-    for (team, env) in [waiting(analyst(|_| {})), waiting(self::team(vec![boss]))] {
+    for (team, env) in [waiting(analyst(|_| {})), waiting(team(vec![boss]))] {
         let (_, before) = env.open_requests().next().expect("a request");
         let asked = asked_after(&team, env.clone(), |request| {
             request.question = "may I say hello?".into();

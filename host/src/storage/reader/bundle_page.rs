@@ -182,7 +182,7 @@ impl MessagePage for BundlePage {
         self.texts
     }
 
-    fn encoded_bytes(&self) -> u64 {
+    fn plain_bytes(&self) -> u64 {
         self.plain_bytes
     }
 }
