@@ -1,6 +1,6 @@
 // The WIT package as C, written by `bindgen`; do not edit.
 //
-// wit fingerprint: f7d820cc0788129b
+// wit fingerprint: 186243ed50dda8ac
 #include "bindings.h"
 #include <stdlib.h>
 
