@@ -93,6 +93,7 @@ pub mod skills;
 pub mod storage;
 pub mod suggest;
 pub mod telemetry;
+mod tool_name;
 pub mod tools;
 pub mod trust;
 pub mod unexpanded_path;

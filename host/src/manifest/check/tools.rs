@@ -22,7 +22,8 @@ use crate::plugin::CompiledSchema;
 use crate::plugin::script::{self, ScriptLanguage};
 use crate::services::models::allows_forced_choice;
 use crate::services::models::config::DEFAULT_MODEL;
-use crate::tools::{ModelTimeout, NameRule, RoleTool, ToolRole, model_names};
+use crate::tool_name::{NameRule, model_names};
+use crate::tools::{ModelTimeout, RoleTool, ToolRole};
 
 /// The words of `tool_choice` that are not names of tools.
 const CHOICES: [(&str, ToolChoice); 3] = [

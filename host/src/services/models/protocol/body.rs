@@ -92,6 +92,11 @@ fn merge(value: &mut Value, option: &Value) {
     }
 }
 
+/// Returns whether a text counts as empty. Providers also count control characters as white space.
+pub(super) fn is_blank(text: &str) -> bool {
+    text.chars().all(|c| c.is_whitespace() || c.is_control())
+}
+
 /// Writes a message that consists of text.
 pub(super) fn write_text_message(list: &mut ListWriter<'_>, role: &str, text: &str) {
     list.object(|message| {

@@ -15,6 +15,7 @@ use strata_core::record::conversation::{
 use strata_core::record::id::to_hex;
 
 use super::Outbound;
+use super::body::is_blank;
 use super::tools::ToolNames;
 use crate::sha256::sha256;
 
@@ -97,7 +98,7 @@ pub(super) fn sent_conversation<'a>(
     rules: &ConversationRules,
     names: &ToolNames<'_>,
 ) -> Vec<SentMessage<'a>> {
-    let mut writer = Writer {
+    let mut writer = ConversationWriter {
         outbound,
         rules,
         names,
@@ -150,7 +151,7 @@ fn following_results<'a>(
 }
 
 /// Writes the messages of one conversation.
-struct Writer<'a, 'b> {
+struct ConversationWriter<'a, 'b> {
     outbound: &'b Outbound<'a>,
     rules: &'b ConversationRules,
     names: &'b ToolNames<'b>,
@@ -163,7 +164,7 @@ struct Writer<'a, 'b> {
     sent: Vec<SentMessage<'a>>,
 }
 
-impl<'a> Writer<'a, '_> {
+impl<'a> ConversationWriter<'a, '_> {
     fn push_user(&mut self, mut parts: Vec<Cow<'a, Part>>) {
         if parts.is_empty() {
             parts.push(text_part(EMPTY));
@@ -320,11 +321,6 @@ fn visible_parts(parts: &[Part]) -> Vec<Cow<'_, Part>> {
 
 fn text_part(text: impl Into<String>) -> Cow<'static, Part> {
     Cow::Owned(Part::Text(text.into()))
-}
-
-/// Returns whether a text counts as empty. Providers also count control characters as white space.
-pub(super) fn is_blank(text: &str) -> bool {
-    text.chars().all(|c| c.is_whitespace() || c.is_control())
 }
 
 /// Joins messages that follow each other and have the same role.

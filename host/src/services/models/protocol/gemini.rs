@@ -24,7 +24,7 @@ use super::{
 use crate::gateway::HostError;
 use crate::services::models::tokens::{ReportedUsage, first_count};
 use crate::services::models::{FinishReason, ModelRequest};
-use crate::tools::NameRule;
+use crate::tool_name::NameRule;
 
 /// The protocol.
 #[derive(Clone, Copy, Debug)]

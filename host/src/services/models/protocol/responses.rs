@@ -32,7 +32,7 @@ use crate::services::models::FinishReason;
 use crate::services::models::media::{self, MediaContent};
 use crate::services::models::request::parts_text;
 use crate::services::models::tokens::{ReportedUsage, first_count};
-use crate::tools::NameRule;
+use crate::tool_name::NameRule;
 
 /// The protocol.
 #[derive(Clone, Copy, Debug)]

@@ -6,14 +6,14 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 use strata_core::record::json;
 
-use super::conversation::is_blank;
+use super::body::is_blank;
 use super::json_writer;
 use super::schema::{arguments_schema, basic_schema, complete, is_object_at_top, is_strict};
 use crate::gateway::HostError;
 use crate::ordered_json::OrderedJson;
 use crate::services::models::error_text::invalid;
 use crate::services::models::{ModelRequest, ToolDefinition};
-use crate::tools::{NameRule, model_name, model_names};
+use crate::tool_name::{NameRule, model_name, model_names};
 
 /// The name of the schema of a reply, which some protocols require.
 pub(super) const SCHEMA_NAME: &str = "reply";

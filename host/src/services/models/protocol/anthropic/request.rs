@@ -8,8 +8,9 @@ use strata_core::record::conversation::{Media, Part, ToolChoice};
 use super::thinking;
 use crate::gateway::HostError;
 use crate::services::models::media::{self, MediaContent};
+use crate::services::models::protocol::body::is_blank;
 use crate::services::models::protocol::conversation::{
-    ConversationRules, OpaqueKind, SentMessage, SentPart, SentResult, is_blank, sent_conversation,
+    ConversationRules, OpaqueKind, SentMessage, SentPart, SentResult, sent_conversation,
 };
 use crate::services::models::protocol::json_writer::{self, ListWriter, ObjectWriter};
 use crate::services::models::protocol::reply::text_of;
@@ -17,7 +18,7 @@ use crate::services::models::protocol::tools::{
     Enforcement, IMAGE_TYPES, ReplySchema, SentTool, ToolNames, arguments_object, sent_tools,
 };
 use crate::services::models::protocol::{Outbound, RequestBody, TransferMode};
-use crate::tools::NameRule;
+use crate::tool_name::NameRule;
 
 /// The maximum number of output tokens if neither the request nor the model's configuration has
 /// one. The protocol requires one; all current models accept this.

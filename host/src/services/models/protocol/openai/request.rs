@@ -19,7 +19,7 @@ use crate::services::models::protocol::tools::{
 };
 use crate::services::models::protocol::{Outbound, RequestBody, TransferMode};
 use crate::services::models::request::parts_text;
-use crate::tools::NameRule;
+use crate::tool_name::NameRule;
 
 /// The rules of OpenAI's own endpoint, as far as they are the strictest. See
 /// <https://platform.openai.com/docs/api-reference/chat/create>.
