@@ -338,8 +338,7 @@ fn the_core_depends_on_nothing_that_touches_the_machine() {
         .unwrap()
         .keys()
         .collect();
-    // SHA-256 is a pure function.
-    assert_eq!(dependencies, ["serde", "serde_json", "sha2", "thiserror"]);
+    assert_eq!(dependencies, ["serde", "serde_json", "sha2", "thiserror"]); // pure functions
     let lib = fs::read_to_string(project().join("host/core/src/lib.rs")).unwrap();
     assert!(lib.contains("#![no_std]"));
     let names_std = |source: &Source| {

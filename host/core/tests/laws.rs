@@ -64,6 +64,8 @@ mod recovery;
 mod regressions;
 #[path = "laws/replay.rs"]
 mod replay;
+#[path = "laws/request_ids.rs"]
+mod request_ids;
 #[path = "laws/revised_calls.rs"]
 mod revised_calls;
 #[path = "laws/role_calls.rs"]

@@ -258,9 +258,7 @@ pub(super) fn continue_team(
     }
     let hidden = HiddenStorage::new(opened.location.local_paths());
     let services = components.services(definition, sandbox, hidden)?;
-    for cut in definition.describe_reductions() {
-        report(Notice::Note(&cut));
-    }
+    report_reductions(&opened, report)?;
     let budget = budget_after_resume(definition, resume, env);
     let mut notes = opened.notes();
     let saved = saved_definition(definition);
@@ -278,9 +276,6 @@ pub(super) fn continue_team(
     let may_lack_media = opened.may_lack_media();
     let total_spent = opened.plan.total_spent();
     let asked_elsewhere = opened.plan.asked_elsewhere();
-    if opened.consent_withdrawal()?.is_some() {
-        report(Notice::Warning(&describe_withdrawal(&opened)));
-    }
     let (journal, location) = opened.into_journal()?;
     let mut journal = journal.with_listener(on_line);
     let is_new = resume.team.is_some() || !resume.overrides.components.is_empty();
@@ -315,6 +310,20 @@ pub(super) fn continue_team(
         provenance,
     };
     Ok((run, notes))
+}
+
+/// Reports what policies take from the team, and what people decided that does not count.
+fn report_reductions(
+    opened: &OpenedTeam,
+    report: &mut dyn FnMut(Notice<'_>),
+) -> Result<(), LaunchError> {
+    for cut in opened.definition.describe_reductions() {
+        report(Notice::Note(&cut));
+    }
+    if opened.consent_withdrawal()?.is_some() {
+        report(Notice::Warning(&describe_withdrawal(opened)));
+    }
+    Ok(())
 }
 
 /// Returns the event of a resume in a lineage that may not know these questions.

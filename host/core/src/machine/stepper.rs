@@ -18,6 +18,7 @@ mod joins;
 mod kept_bytes;
 mod memory_index;
 mod ready_index;
+mod request_opening;
 mod results;
 mod role_calls;
 mod team_state;

@@ -210,16 +210,7 @@ pub(super) fn read_tools(table: &TomlTable<'_>) -> AuthoredTools {
         |key| key.value(kind::unique_texts),
         |item| Some(item.unique_strings()),
     );
-    let roles = reader.value(
-        "tool",
-        "Other roles that its model can call as tools. Each works on the message of a call, and its output is the \
-         result.",
-        |key| key.list_item(read_role_tool),
-        |item| {
-            let tables = item.tables("`[[role.tool]]`");
-            Some(tables.iter().map(read_role_tool).collect())
-        },
-    );
+    let roles = read_role_tools(&mut reader);
     let limits = read_role_limits(&mut reader);
     let output_schema = reader.schema(
         OUTPUT_SCHEMA,
@@ -243,6 +234,20 @@ pub(super) fn read_tools(table: &TomlTable<'_>) -> AuthoredTools {
         limits,
         output_schema,
     }
+}
+
+/// Reads the roles that a role can call.
+fn read_role_tools(reader: &mut ToolKeyReader<'_, '_>) -> Option<Vec<AuthoredRoleTool>> {
+    reader.value(
+        "tool",
+        "Other roles that its model can call as tools. Each works on the message of a call, and its output is the \
+         result.",
+        |key| key.list_item(read_role_tool),
+        |item| {
+            let tables = item.tables("`[[role.tool]]`");
+            Some(tables.iter().map(read_role_tool).collect())
+        },
+    )
 }
 
 /// The key that names the schema of what a role answers.

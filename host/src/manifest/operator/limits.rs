@@ -8,7 +8,6 @@ use strata_core::record::turn::ToolRef;
 use strata_core::team::tools::Tool;
 use strata_core::team::{DEFAULT_STATE_BYTES, React};
 
-use super::OperatorPolicy;
 use super::restrict::{PolicyReduction, ReductionOrigin};
 use crate::manifest::Definition;
 use crate::manifest::authored::limits::{MAX_RETRIES, read_upper_bounds};
@@ -222,223 +221,243 @@ impl Bound {
     }
 }
 
-impl Definition {
-    /// Restricts a team that somebody submitted by bounds for those limits that none of the operators'
-    /// policies bounds.
-    pub fn apply_submission_bounds(&mut self, operators: &[OperatorPolicy]) {
-        let policies = operators.iter().map(|operator| &operator.limits);
-        self.restrict_limits(&LimitBounds::of_submissions(policies));
+/// Lowers the limits of the team to these bounds, wherever each of them applies.
+pub(super) fn restrict_limits(definition: &mut Definition, bounds: &LimitBounds) {
+    for (limit, bound) in &bounds.calls {
+        restrict_plugin_limit(definition, *limit, bound);
     }
-
-    /// Lowers the limits of the team to these bounds, wherever each of them applies.
-    pub(super) fn restrict_limits(&mut self, bounds: &LimitBounds) {
-        for (limit, bound) in &bounds.calls {
-            self.restrict_plugin_limit(*limit, bound);
-        }
-        if let Some(bound) = bounds.calls.get(&Limit::Result) {
-            self.restrict_role_results(bound);
-        }
-        if let Some(bound) = bounds.calls.get(&Limit::Timeout) {
-            self.restrict_model_timeouts(bound);
-        }
-        // In the order of `TeamLimit`: how much memory is needed depends on how many calls are made at
-        // once.
-        for (limit, bound) in &bounds.team {
-            match limit {
-                TeamLimit::Retries => self.restrict_retries(bound),
-                TeamLimit::MaxReactLoop | TeamLimit::MaxTurns | TeamLimit::MaxCalls => {
-                    self.restrict_loops(*limit, bound);
-                }
-                TeamLimit::MaxSteps => self.restrict_steps(bound),
-                TeamLimit::MaxParallel => self.restrict_parallelism(bound),
-                TeamLimit::RunMemory => self.restrict_run_memory(bound),
-                TeamLimit::State => self.restrict_state(bound),
+    if let Some(bound) = bounds.calls.get(&Limit::Result) {
+        restrict_role_results(definition, bound);
+    }
+    if let Some(bound) = bounds.calls.get(&Limit::Timeout) {
+        restrict_model_timeouts(definition, bound);
+    }
+    // In the order of `TeamLimit`: how much memory is needed depends on how many calls are made at
+    // once.
+    for (limit, bound) in &bounds.team {
+        match limit {
+            TeamLimit::Retries => restrict_retries(definition, bound),
+            TeamLimit::MaxReactLoop | TeamLimit::MaxTurns | TeamLimit::MaxCalls => {
+                restrict_loops(definition, *limit, bound);
             }
+            TeamLimit::MaxSteps => restrict_steps(definition, bound),
+            TeamLimit::MaxParallel => restrict_parallelism(definition, bound),
+            TeamLimit::RunMemory => restrict_run_memory(definition, bound),
+            TeamLimit::State => restrict_state(definition, bound),
         }
     }
+}
 
-    /// Lowers a limit of all components.
-    fn restrict_plugin_limit(&mut self, limit: Limit, bound: &Bound) {
-        for (slot, plugin) in &mut self.plugins {
-            let had = plugin.limits.get(limit);
-            // Zero fuel in a policy is no bound. A team without a fuel limit exceeds any bound.
-            let is_bound = bound.value > 0 || limit != Limit::Fuel;
-            if !is_bound || had.is_some_and(|had| had <= bound.value) {
-                continue;
-            }
-            let location = self.locations.get(slot);
-            let is_written = location.is_some_and(|location| location.limits.contains(&limit));
-            self.policy_reductions.push(PolicyReduction {
-                slot: Some(*slot),
-                text: format!(
-                    "`limits.{}` is {}, not {} ({})",
-                    limit.key(),
-                    limit.format_value(bound.value),
-                    had.map_or("off".to_owned(), |had| limit.format_value(had)),
-                    bound.location
-                ),
-                grant: None,
-                model: None,
-                origin: ReductionOrigin::of(!is_written),
-            });
-            plugin.limits.set(limit, bound.value);
-            plugin.advice.set(limit, bound.advice());
+/// Lowers a limit of all components.
+fn restrict_plugin_limit(definition: &mut Definition, limit: Limit, bound: &Bound) {
+    for (slot, plugin) in &mut definition.plugins {
+        let had = plugin.limits.get(limit);
+        // Zero fuel in a policy is no bound. A team without a fuel limit exceeds any bound.
+        let is_bound = bound.value > 0 || limit != Limit::Fuel;
+        if !is_bound || had.is_some_and(|had| had <= bound.value) {
+            continue;
         }
+        let location = definition.locations.get(slot);
+        let is_written = location.is_some_and(|location| location.limits.contains(&limit));
+        definition.policy_reductions.push(PolicyReduction {
+            slot: Some(*slot),
+            text: format!(
+                "`limits.{}` is {}, not {} ({})",
+                limit.key(),
+                limit.format_value(bound.value),
+                had.map_or("off".to_owned(), |had| limit.format_value(had)),
+                bound.location
+            ),
+            grant: None,
+            model: None,
+            origin: ReductionOrigin::of(!is_written),
+        });
+        plugin.limits.set(limit, bound.value);
+        plugin.advice.set(limit, bound.advice());
     }
+}
 
-    /// Lowers how much models are told of the results of roles that they call.
-    fn restrict_role_results(&mut self, bound: &Bound) {
-        let is_role = |tool: &Tool| matches!(tool.target.tool, ToolRef::Role(_));
-        for (id, settings) in &mut self.tool_roles {
-            let role = self.team.role(*id);
-            let tools = role.tool_loop();
-            if tools.is_some_and(|tools| tools.tools.iter().any(is_role)) {
-                let value = LimitedValue {
-                    had: settings.role_result_bytes,
-                    default: Limits::default().result_bytes,
-                    subject: &format!("for the roles that `{}` calls", role.name),
-                };
-                let format = |value| Limit::Result.format_value(value);
-                settings.role_result_bytes =
-                    bound.lower("limits.result", format, &value, &mut self.policy_reductions);
-            }
-        }
-    }
-
-    /// Lowers how long models may take: in a turn, in the choice of an action, and in each request.
-    fn restrict_model_timeouts(&mut self, bound: &Bound) {
-        let most = Duration::from_millis(bound.value);
-        let format = |value| Limit::Timeout.format_value(value);
-        let milliseconds = |time: Duration| time.as_millis() as u64;
-        for (id, settings) in &mut self.tool_roles {
-            let had = settings.timeout.duration;
+/// Lowers how much models are told of the results of roles that they call.
+fn restrict_role_results(definition: &mut Definition, bound: &Bound) {
+    let is_role = |tool: &Tool| matches!(tool.target.tool, ToolRef::Role(_));
+    for (id, settings) in &mut definition.tool_roles {
+        let role = definition.team.role(*id);
+        let tools = role.tool_loop();
+        if tools.is_some_and(|tools| tools.tools.iter().any(is_role)) {
             let value = LimitedValue {
-                had: milliseconds(had),
-                default: milliseconds(DEFAULT_TIMEOUT),
-                subject: &format!("for the model of `{}`", self.team.role(*id).name),
+                had: settings.role_result_bytes,
+                default: Limits::default().result_bytes,
+                subject: &format!("for the roles that `{}` calls", role.name),
             };
-            bound.lower(
-                "limits.timeout",
+            let format = |value| Limit::Result.format_value(value);
+            settings.role_result_bytes = bound.lower(
+                "limits.result",
                 format,
                 &value,
-                &mut self.policy_reductions,
+                &mut definition.policy_reductions,
             );
-            settings.timeout.bound(most, || bound.advice());
-        }
-        self.choice_timeout
-            .get_or_insert_with(|| ModelTimeout::new(most))
-            .bound(most, || bound.advice());
-        for (name, endpoint) in self.llm.iter_mut().flat_map(ModelsConfig::endpoints_mut) {
-            let value = LimitedValue {
-                had: milliseconds(endpoint.timeout),
-                default: milliseconds(Endpoint::DEFAULT_TIMEOUT),
-                subject: &format!("for `[{}]`", table_name(name)),
-            };
-            bound.lower("timeout", format, &value, &mut self.policy_reductions);
-            endpoint.timeout = endpoint.timeout.min(most);
         }
     }
+}
 
-    /// Lowers how often actions, turns and requests to models are tried again.
-    fn restrict_retries(&mut self, bound: &Bound) {
-        let reductions = &mut self.policy_reductions;
-        let mut lower = |had: &mut u32, default: u32, subject: &str| {
-            let value = LimitedValue {
-                had: (*had).into(),
-                default: default.into(),
-                subject,
-            };
-            *had = bound.lower("retries", |value| value.to_string(), &value, reductions) as u32;
-        };
-        for role in &mut self.team.roles {
-            for action in &mut role.actions {
-                let subject = format!("for `{}.{}`", role.name, action.name);
-                lower(&mut action.retry.retries, 0, &subject);
-            }
-            if let React::Tools(tools) = &mut role.react {
-                let subject = format!("for the model of `{}`", role.name);
-                lower(&mut tools.retry.retries, 0, &subject);
-            }
-        }
-        for (name, endpoint) in self.llm.iter_mut().flat_map(ModelsConfig::endpoints_mut) {
-            let subject = format!("for `[{}]`", table_name(name));
-            lower(&mut endpoint.retries, Endpoint::DEFAULT_RETRIES, &subject);
-        }
-    }
-
-    /// Lowers how much one activation of a role does.
-    fn restrict_loops(&mut self, limit: TeamLimit, bound: &Bound) {
-        for role in &mut self.team.roles {
-            let (had, default) = match (limit, &mut role.react) {
-                (TeamLimit::MaxReactLoop, React::Choose { max_loop, .. }) => (max_loop, 1),
-                (TeamLimit::MaxTurns, React::Tools(tools)) => {
-                    (&mut tools.max_turns, DEFAULT_MAX_TURNS)
-                }
-                (TeamLimit::MaxCalls, React::Tools(tools)) => {
-                    (&mut tools.max_calls, DEFAULT_MAX_CALLS)
-                }
-                _ => continue,
-            };
-            let value = LimitedValue {
-                had: (*had).into(),
-                default: default.into(),
-                subject: &format!("for `{}`", role.name),
-            };
-            let format = |value: u64| value.to_string();
-            *had = bound.lower(limit.key(), format, &value, &mut self.policy_reductions) as u32;
-        }
-    }
-
-    fn restrict_steps(&mut self, bound: &Bound) {
-        let steps = &mut self.team.policy.max_steps;
+/// Lowers how long models may take: in a turn, in the choice of an action, and in each request.
+fn restrict_model_timeouts(definition: &mut Definition, bound: &Bound) {
+    let most = Duration::from_millis(bound.value);
+    let format = |value| Limit::Timeout.format_value(value);
+    let milliseconds = |time: Duration| time.as_millis() as u64;
+    for (id, settings) in &mut definition.tool_roles {
+        let had = settings.timeout.duration;
         let value = LimitedValue {
-            had: steps.unwrap_or(u64::MAX),
-            default: u64::MAX,
-            subject: "",
+            had: milliseconds(had),
+            default: milliseconds(DEFAULT_TIMEOUT),
+            subject: &format!("for the model of `{}`", definition.team.role(*id).name),
+        };
+        bound.lower(
+            "limits.timeout",
+            format,
+            &value,
+            &mut definition.policy_reductions,
+        );
+        settings.timeout.bound(most, || bound.advice());
+    }
+    definition
+        .choice_timeout
+        .get_or_insert_with(|| ModelTimeout::new(most))
+        .bound(most, || bound.advice());
+    for (name, endpoint) in definition
+        .llm
+        .iter_mut()
+        .flat_map(ModelsConfig::endpoints_mut)
+    {
+        let value = LimitedValue {
+            had: milliseconds(endpoint.timeout),
+            default: milliseconds(Endpoint::DEFAULT_TIMEOUT),
+            subject: &format!("for `[{}]`", table_name(name)),
+        };
+        bound.lower("timeout", format, &value, &mut definition.policy_reductions);
+        endpoint.timeout = endpoint.timeout.min(most);
+    }
+}
+
+/// Lowers how often actions, turns and requests to models are tried again.
+fn restrict_retries(definition: &mut Definition, bound: &Bound) {
+    let reductions = &mut definition.policy_reductions;
+    let mut lower = |had: &mut u32, default: u32, subject: &str| {
+        let value = LimitedValue {
+            had: (*had).into(),
+            default: default.into(),
+            subject,
+        };
+        *had = bound.lower("retries", |value| value.to_string(), &value, reductions) as u32;
+    };
+    for role in &mut definition.team.roles {
+        for action in &mut role.actions {
+            let subject = format!("for `{}.{}`", role.name, action.name);
+            lower(&mut action.retry.retries, 0, &subject);
+        }
+        if let React::Tools(tools) = &mut role.react {
+            let subject = format!("for the model of `{}`", role.name);
+            lower(&mut tools.retry.retries, 0, &subject);
+        }
+    }
+    for (name, endpoint) in definition
+        .llm
+        .iter_mut()
+        .flat_map(ModelsConfig::endpoints_mut)
+    {
+        let subject = format!("for `[{}]`", table_name(name));
+        lower(&mut endpoint.retries, Endpoint::DEFAULT_RETRIES, &subject);
+    }
+}
+
+/// Lowers how much one activation of a role does.
+fn restrict_loops(definition: &mut Definition, limit: TeamLimit, bound: &Bound) {
+    for role in &mut definition.team.roles {
+        let (had, default) = match (limit, &mut role.react) {
+            (TeamLimit::MaxReactLoop, React::Choose { max_loop, .. }) => (max_loop, 1),
+            (TeamLimit::MaxTurns, React::Tools(tools)) => (&mut tools.max_turns, DEFAULT_MAX_TURNS),
+            (TeamLimit::MaxCalls, React::Tools(tools)) => (&mut tools.max_calls, DEFAULT_MAX_CALLS),
+            _ => continue,
+        };
+        let value = LimitedValue {
+            had: (*had).into(),
+            default: default.into(),
+            subject: &format!("for `{}`", role.name),
         };
         let format = |value: u64| value.to_string();
-        *steps = Some(bound.lower("max_steps", format, &value, &mut self.policy_reductions));
+        *had = bound.lower(
+            limit.key(),
+            format,
+            &value,
+            &mut definition.policy_reductions,
+        ) as u32;
     }
+}
 
-    fn restrict_parallelism(&mut self, bound: &Bound) {
-        let parallel = &mut self.team.policy.max_parallel;
-        let value = LimitedValue {
-            had: *parallel as u64,
-            default: DEFAULT_PARALLEL as u64,
-            subject: "",
-        };
-        let format = |value: u64| value.to_string();
-        let most = bound.lower("max_parallel", format, &value, &mut self.policy_reductions);
-        *parallel = most as usize;
+fn restrict_steps(definition: &mut Definition, bound: &Bound) {
+    let steps = &mut definition.team.policy.max_steps;
+    let value = LimitedValue {
+        had: steps.unwrap_or(u64::MAX),
+        default: u64::MAX,
+        subject: "",
+    };
+    let format = |value: u64| value.to_string();
+    *steps = Some(bound.lower(
+        "max_steps",
+        format,
+        &value,
+        &mut definition.policy_reductions,
+    ));
+}
+
+fn restrict_parallelism(definition: &mut Definition, bound: &Bound) {
+    let parallel = &mut definition.team.policy.max_parallel;
+    let value = LimitedValue {
+        had: *parallel as u64,
+        default: DEFAULT_PARALLEL as u64,
+        subject: "",
+    };
+    let format = |value: u64| value.to_string();
+    let most = bound.lower(
+        "max_parallel",
+        format,
+        &value,
+        &mut definition.policy_reductions,
+    );
+    *parallel = most as usize;
+}
+
+fn restrict_state(definition: &mut Definition, bound: &Bound) {
+    let value = LimitedValue {
+        had: definition.team.policy.state_bytes,
+        default: DEFAULT_STATE_BYTES,
+        subject: "",
+    };
+    definition.team.policy.state_bytes = bound.lower(
+        "state",
+        format_size,
+        &value,
+        &mut definition.policy_reductions,
+    );
+}
+
+/// Lowers how many actions are executed at once, so that their memory is within the bound.
+fn restrict_run_memory(definition: &mut Definition, bound: &Bound) {
+    restrict_plugin_limit(definition, Limit::Memory, bound);
+    let memory = definition
+        .plugins
+        .values()
+        .map(|plugin| plugin.limits.memory_bytes);
+    let largest = memory.max().unwrap_or(0).max(1);
+    let most = usize::try_from(bound.value / largest)
+        .unwrap_or(usize::MAX)
+        .max(1);
+    let had = definition.team.policy.max_parallel;
+    if had <= most {
+        return;
     }
-
-    fn restrict_state(&mut self, bound: &Bound) {
-        let value = LimitedValue {
-            had: self.team.policy.state_bytes,
-            default: DEFAULT_STATE_BYTES,
-            subject: "",
-        };
-        self.team.policy.state_bytes =
-            bound.lower("state", format_size, &value, &mut self.policy_reductions);
-    }
-
-    /// Lowers how many actions are executed at once, so that their memory is within the bound.
-    fn restrict_run_memory(&mut self, bound: &Bound) {
-        self.restrict_plugin_limit(Limit::Memory, bound);
-        let memory = self
-            .plugins
-            .values()
-            .map(|plugin| plugin.limits.memory_bytes);
-        let largest = memory.max().unwrap_or(0).max(1);
-        let most = usize::try_from(bound.value / largest)
-            .unwrap_or(usize::MAX)
-            .max(1);
-        let had = self.team.policy.max_parallel;
-        if had <= most {
-            return;
-        }
-        self.team.policy.max_parallel = most;
-        self.policy_reductions.push(PolicyReduction {
+    definition.team.policy.max_parallel = most;
+    definition.policy_reductions.push(PolicyReduction {
             slot: None,
             text: format!(
                 "`max_parallel` is {most}, not {had}, since the actions of a run may take {} together, and one takes up \
@@ -451,5 +470,4 @@ impl Definition {
             model: None,
             origin: ReductionOrigin::of(had == DEFAULT_PARALLEL),
         });
-    }
 }

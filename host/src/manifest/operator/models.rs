@@ -43,102 +43,100 @@ const HARMLESS_OPTIONS: [&str; 27] = [
     "verbosity",
 ];
 
-impl Definition {
-    /// Removes each language model if the policy does not allow the model, its endpoint, or the key
-    /// that is sent there. Of the others, removes options that are not allowed, and replaces their
-    /// prices by those of the policy.
-    pub(super) fn restrict_models(&mut self, operator: &OperatorPolicy) {
-        let (Some(bounds), Some(llm)) = (&operator.allowed.bounds, &mut self.llm) else {
-            return;
+/// Removes each language model if the policy does not allow the model, its endpoint, or the key
+/// that is sent there. Of the others, removes options that are not allowed, and replaces their
+/// prices by those of the policy.
+pub(super) fn restrict_models(definition: &mut Definition, operator: &OperatorPolicy) {
+    let (Some(bounds), Some(llm)) = (&operator.allowed.bounds, &mut definition.llm) else {
+        return;
+    };
+    let policy = &operator.source.name;
+    let refusals = llm
+        .models
+        .iter()
+        .filter_map(|(model, config)| Some((model.clone(), model_refusal(config, bounds)?)));
+    let refusals: Vec<(String, String)> = refusals.collect();
+    for (model, why) in refusals {
+        llm.remove(&model);
+        let table = table_name(&model);
+        definition.policy_reductions.push(PolicyReduction {
+            slot: None,
+            text: format!("`[{table}]` is not there: {why} is not allowed ({policy})"),
+            grant: None,
+            model: Some(model),
+            origin: ReductionOrigin::Written,
+        });
+    }
+    for (name, model) in &mut llm.models {
+        let Some(bound) = &bounds.llm else {
+            continue;
         };
-        let policy = &operator.source.name;
-        let refusals = llm
-            .models
-            .iter()
-            .filter_map(|(model, config)| Some((model.clone(), model_refusal(config, bounds)?)));
-        let refusals: Vec<(String, String)> = refusals.collect();
-        for (model, why) in refusals {
-            llm.remove(&model);
-            let table = table_name(&model);
-            self.policy_reductions.push(PolicyReduction {
+        for removed in remove_options(&mut model.settings, bound) {
+            let table = table_name(name);
+            definition.policy_reductions.push(PolicyReduction {
                 slot: None,
-                text: format!("`[{table}]` is not there: {why} is not allowed ({policy})"),
+                text: format!("{removed} of `[{table}]` is not allowed ({policy})"),
                 grant: None,
-                model: Some(model),
+                model: None,
                 origin: ReductionOrigin::Written,
             });
         }
-        for (name, model) in &mut llm.models {
-            let Some(bound) = &bounds.llm else {
-                continue;
-            };
-            for removed in remove_options(&mut model.settings, bound) {
-                let table = table_name(name);
-                self.policy_reductions.push(PolicyReduction {
-                    slot: None,
-                    text: format!("{removed} of `[{table}]` is not allowed ({policy})"),
-                    grant: None,
-                    model: None,
-                    origin: ReductionOrigin::Written,
-                });
-            }
-            if let Some(price) = price_in_policy(model, bound) {
-                model.price = Some(price);
-            }
+        if let Some(price) = price_in_policy(model, bound) {
+            model.price = Some(price);
         }
-        if llm.models.is_empty() {
-            self.llm = None;
-        }
-        self.link_models();
     }
+    if llm.models.is_empty() {
+        definition.llm = None;
+    }
+    definition.link_models();
+}
 
-    /// Fails if a model has no price that counts: in a policy that says what may be granted, the team
-    /// is not trusted to say what its models cost.
-    pub(super) fn reject_unpriced_models(
-        &self,
-        operator: &OperatorPolicy,
-    ) -> Result<(), Diagnostics> {
-        let policy = &operator.source.name;
-        let refused: Vec<Diagnostic> = match &operator.allowed.bounds {
-            None => {
-                let refuse = |model| {
-                    let table = table_name(model);
-                    let message = format!(
-                        "the model of `[{table}]` has no `price`, and the team's operator demands one"
-                    );
-                    Diagnostic::new(message).hint(format!(
+/// Fails if a model has no price that counts: in a policy that says what may be granted, the team
+/// is not trusted to say what its models cost.
+pub(super) fn reject_unpriced_models(
+    definition: &Definition,
+    operator: &OperatorPolicy,
+) -> Result<(), Diagnostics> {
+    let policy = &operator.source.name;
+    let refused: Vec<Diagnostic> = match &operator.allowed.bounds {
+        None => {
+            let refuse = |model| {
+                let table = table_name(model);
+                let message = format!(
+                    "the model of `[{table}]` has no `price`, and the team's operator demands one"
+                );
+                Diagnostic::new(message).hint(format!(
                         "add `price = {{ input = …, output = … }}`, in USD per million tokens; see `[budget]` of \
                          `{policy}`"
                     ))
-                };
-                self.unpriced_models().map(refuse).collect()
-            }
-            Some(bounds) => {
-                let models = self.llm.iter().flat_map(|llm| &llm.models);
-                let is_unpriced = |model: &ModelConfig| {
-                    matches!(model.provider, ProviderConfig::Endpoint(_))
-                        && bounds
-                            .llm
-                            .as_ref()
-                            .is_none_or(|bound| price_in_policy(model, bound).is_none())
-                };
-                let unpriced = models.filter(|(_, model)| is_unpriced(model));
-                let refuse = |(name, _): (&String, _)| {
-                    let table = table_name(name);
-                    let message = format!(
-                        "the endpoint of `[{table}]` has no `price` in the policy `{policy}`, which demands one"
-                    );
-                    Diagnostic::new(message).hint(
+            };
+            definition.unpriced_models().map(refuse).collect()
+        }
+        Some(bounds) => {
+            let models = definition.llm.iter().flat_map(|llm| &llm.models);
+            let is_unpriced = |model: &ModelConfig| {
+                matches!(model.provider, ProviderConfig::Endpoint(_))
+                    && bounds
+                        .llm
+                        .as_ref()
+                        .is_none_or(|bound| price_in_policy(model, bound).is_none())
+            };
+            let unpriced = models.filter(|(_, model)| is_unpriced(model));
+            let refuse = |(name, _): (&String, _)| {
+                let table = table_name(name);
+                let message = format!(
+                    "the endpoint of `[{table}]` has no `price` in the policy `{policy}`, which demands one"
+                );
+                Diagnostic::new(message).hint(
                         "the operator adds `price = { input = …, output = … }`, in USD per million tokens, to the \
                          endpoint in `allow.llm.endpoints`; what the team file says does not count there",
                     )
-                };
-                unpriced.map(refuse).collect()
-            }
-        };
-        let refused = refused.into_iter().map(Diagnostics::from);
-        refused.reduce(Diagnostics::and).map_or(Ok(()), Err)
-    }
+            };
+            unpriced.map(refuse).collect()
+        }
+    };
+    let refused = refused.into_iter().map(Diagnostics::from);
+    refused.reduce(Diagnostics::and).map_or(Ok(()), Err)
 }
 
 /// Removes the options that a policy does not allow, also those that take something out of requests.

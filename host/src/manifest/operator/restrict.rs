@@ -4,7 +4,7 @@ use strata_core::record::host_call::Grant;
 use strata_core::record::id::Slot;
 use strata_core::record::money::Usd;
 
-use super::{OperatorPolicy, Permission, refusal};
+use super::{OperatorPolicy, Permission, limits, models, refusal};
 use crate::build;
 use crate::manifest::grants;
 use crate::manifest::{Definition, Diagnostics};
@@ -44,6 +44,13 @@ impl ReductionOrigin {
 }
 
 impl Definition {
+    /// Restricts a team that somebody submitted by bounds for those limits that none of the operators'
+    /// policies bounds.
+    pub fn apply_submission_bounds(&mut self, operators: &[OperatorPolicy]) {
+        let policies = operators.iter().map(|operator| &operator.limits);
+        limits::restrict_limits(self, &limits::LimitBounds::of_submissions(policies));
+    }
+
     /// Restricts the team by its operators' policies. All of them apply.
     pub fn apply_policies(&mut self, operators: &[OperatorPolicy]) -> Result<(), Diagnostics> {
         for operator in operators {
@@ -57,11 +64,11 @@ impl Definition {
                 self.reject_source_directories(operator)?;
             }
             let had_models = self.llm.is_some();
-            self.restrict_models(operator);
+            models::restrict_models(self, operator);
             if operator.budget.needs_prices {
-                self.reject_unpriced_models(operator)?;
+                models::reject_unpriced_models(self, operator)?;
             }
-            self.restrict_limits(&operator.limits);
+            limits::restrict_limits(self, &operator.limits);
             self.restrict_grants(operator);
             if had_models && self.llm.is_none() {
                 let plugins = self.plugins.values_mut();

@@ -19,8 +19,8 @@ pub enum HeaderEffect {
 }
 
 /// Headers of the connection and the framing, and those that determine how the host decodes the
-/// response. `proxy`, which CGI turns into the variable `HTTP_PROXY`, and names that start with
-/// `proxy-` belong to them too.
+/// response. `proxy`, which programs that follow CGI
+/// read as the address of a proxy, and names that start with `proxy-` belong to them too.
 const CONNECTION: [&str; 12] = [
     "accept-encoding",
     "connection",

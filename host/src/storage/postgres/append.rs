@@ -8,8 +8,9 @@ use std::time::Duration;
 use strata_core::record::id::Digest;
 use tokio_postgres::types::Type;
 
-use super::connect::{Argument, StatementError};
+use super::connect::StatementError;
 use super::connection::Connection;
+use super::session::Argument;
 use crate::storage::Durability;
 use crate::storage::encoded_events::{EncodedEvents, KnownEvent};
 use crate::storage::lineage::StoredLineage;

@@ -10,8 +10,8 @@ use std::ops::RangeInclusive;
 use tokio_postgres::types::Type;
 
 use super::append::{AppendRequest, key_and_sum, push_row, synchronous_commit};
-use super::connect::Argument;
 use super::mail_text::encode_reply;
+use super::session::Argument;
 use crate::storage::Durability;
 
 /// What requests store.

@@ -10,9 +10,10 @@ use futures_util::future::BoxFuture;
 use strata_core::record::money::Usd;
 use tokio_postgres::types::Type;
 
-use super::connect::{Argument, background, on_another_thread};
+use super::connect::{background, on_another_thread};
 use super::connection::Connection;
 use super::schema::migrate;
+use super::session::Argument;
 use crate::storage::LEASE_TIME;
 use crate::storage::caps::{
     CapAccounts, CapChange, CapDraw, CapReturn, CapScope, CapState, CapStore,

@@ -6,9 +6,9 @@ use tokio_postgres::Error;
 use tokio_postgres::types::Type;
 
 use super::caps::COLLECT_SLICES;
-use super::connect::Argument;
 #[cfg(test)]
 use super::connection::Connection;
+use super::session::Argument;
 use super::session::Session;
 
 /// How old a row has to be, in seconds: far older than anything that a process still waits for.

@@ -12,7 +12,6 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::runtime::{Builder, Runtime};
 use tokio_postgres::config::SslMode;
 use tokio_postgres::error::SqlState;
-use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{AsyncMessage, Config, NoTls, Notification};
 
 use super::session::{Session, is_conflict};
@@ -53,9 +52,6 @@ pub(super) async fn on_another_thread<T: Send + 'static>(
     let ended = background(path)?.spawn_blocking(work).await;
     ended.map_err(|error| StoreError::io(path, "write", std::io::Error::other(error)))?
 }
-
-/// A statement's argument, with its type.
-pub(super) type Argument<'a> = (&'a (dyn ToSql + Sync), Type);
 
 /// Is called on the background thread when a notification arrives.
 pub(super) type OnNotification = Arc<dyn Fn(&Notification) + Send + Sync>;

@@ -12,8 +12,9 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_postgres::{Error, Row};
 
-use super::connect::{Argument, StatementError, background, connect, statement_error};
+use super::connect::{StatementError, background, connect, statement_error};
 use super::per_database::PerDatabase;
+use super::session::Argument;
 use super::session::{BEGIN, BEGIN_READ, MAX_REPETITIONS, Session};
 use crate::storage::database_url::DatabaseUrl;
 use crate::storage::error::StoreError;

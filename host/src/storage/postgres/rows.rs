@@ -6,9 +6,9 @@ use strata_core::record::id::Digest;
 use tokio_postgres::Row;
 use tokio_postgres::types::{FromSql, Type};
 
-use super::connect::Argument;
 use super::connection::Connection;
 use super::schema::require_known_format;
+use super::session::Argument;
 use crate::storage::error::StoreError;
 use crate::storage::lineage::{DIRECTORY_RUN, KeyRange, StoredLineage, StoredRun};
 use crate::storage::reader::RowReader;

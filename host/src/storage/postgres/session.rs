@@ -11,7 +11,8 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Error, Row, Statement};
 
-use super::connect::Argument;
+/// A statement's argument, with its type.
+pub(super) type Argument<'a> = (&'a (dyn ToSql + Sync), Type);
 
 /// Begins a transaction.
 pub(super) const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";

@@ -16,8 +16,9 @@ use tokio_postgres::{Row, Statement};
 
 use super::append::{AppendRequest, AppendRight, PATIENCE, RETRY_INTERVAL, key_and_sum, push_row};
 use super::append_statement::{AppendColumns, AppendKind};
-use super::connect::{Argument, StatementError, background, connect, statement_error};
+use super::connect::{StatementError, background, connect, statement_error};
 use super::per_database::PerDatabase;
+use super::session::Argument;
 use super::session::Session;
 use crate::storage::database_url::DatabaseUrl;
 use crate::storage::error::StoreError;

@@ -3,7 +3,8 @@
 
 use alloc::vec::Vec;
 
-use super::human_requests::{first_request_id, human_role_request, request_with_id};
+use super::human_requests::{first_request_id, human_role_request};
+use super::request_opening::request_with_id;
 use super::role_calls::opening_step;
 use super::team_state::{ApplyResult, TeamState};
 use super::turns::approval_request;

@@ -10,11 +10,12 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::ready_index::ReadyIndex;
+use super::request_opening::opening_event;
 use super::results::keep_result;
 use super::role_calls::{opening_step, request_id_prefix, role_returned_event};
 use super::team_state::{ApplyResult, IllegalEvent, TeamState, ensure};
 use super::turns::{apply_approval, approval_request_event};
-use crate::record::event::{AttemptEvent, Event, RequestAnswered, RequestOpened};
+use crate::record::event::{AttemptEvent, Event, RequestAnswered};
 use crate::record::host_call::{CallOutcome, HostCall, HostCallKind};
 use crate::record::id::{RequestId, RoleId};
 use crate::record::message::Draft;
@@ -49,25 +50,6 @@ pub(super) fn request_opened_event(
     let open = state.env.open_call(&state.team, call)?;
     let is_running = *open.phase == Phase::Running;
     is_running.then(|| opening_event(&state.env, call, request))
-}
-
-/// Returns the event that opens a request under the id that belongs to its question.
-pub(super) fn opening_event(env: &Environment, call: CallKey, request: HumanRequest) -> Event {
-    let request = request_with_id(env, call, request);
-    Event::Attempt(call, AttemptEvent::RequestOpened(RequestOpened { request }))
-}
-
-/// Returns a request of a call with the id that belongs to its question, instead of that of the first
-/// question asked in its place.
-pub(super) fn request_with_id(
-    env: &Environment,
-    call: CallKey,
-    mut request: HumanRequest,
-) -> HumanRequest {
-    let step = opening_step(env, call.activation());
-    let question = request.question_digest();
-    request.id = env.questions.id_for(step, request.id, question);
-    request
 }
 
 /// Returns the event with the answer to an open request, or `None` if there is no such request

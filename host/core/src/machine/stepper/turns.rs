@@ -28,7 +28,7 @@ use alloc::vec::Vec;
 
 use serde_json::json;
 
-use super::human_requests::opening_event;
+use super::request_opening::opening_event;
 use super::results::{keep_result, make_message, published_emissions};
 use super::role_calls::{end_of_role_call, message_argument, message_id_prefix, request_id_prefix};
 use super::team_state::{ApplyResult, IllegalEvent, TeamState, ensure};

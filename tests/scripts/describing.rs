@@ -1,0 +1,162 @@
+//! What scripts say about themselves, and source in directories, which is run like a script.
+
+use super::*;
+
+#[test]
+fn a_syntax_error_is_an_error_of_check_with_its_position() {
+    for (file, text, told) in [
+        (
+            "work.py",
+            "a = 1\nb = ;",
+            "work.py:2:5: SyntaxError: invalid syntax",
+        ),
+        (
+            "work.js",
+            "let a;\nlet b = ;",
+            "work.js:2:9: SyntaxError: Unexpected token",
+        ),
+    ] {
+        let place = team(file);
+        place.write(file, text);
+        for args in [&["check", "team.toml"][..], &["describe", file]] {
+            let refused = place.host(args).expect(2);
+            assert!(refused.stderr.contains(told), "{}", refused.stderr);
+        }
+    }
+}
+
+/// A team with a tool that adds numbers.
+fn team_with_tool(file: &str, text: &str) -> Workspace {
+    let place = team(file);
+    place.write(
+        "team.toml",
+        format!(
+            r#"schema = "strata.team/1"
+[team]
+name = "t"
+idea = "go"
+[llm]
+provider = "scripted"
+replies = "replies.toml"
+[[role]]
+name = "A"
+watch = ["UserRequirement"]
+react = "tools"
+[[role.action]]
+name = "add"
+script = "{file}"
+"#
+        ),
+    );
+    place.write("replies.toml", "[[reply]]\ntext = \"done\"\n");
+    place.write(file, text);
+    place
+}
+
+#[test]
+fn a_script_is_described_by_its_types_and_comments() {
+    let python = r#"from typing import Annotated
+from strata_action import Context, action
+
+@action
+def add(cx: Context, zeta: Annotated[float, "The first."], alpha: float = 2.0) -> str:
+    """Adds two numbers."""
+    return str(int(zeta + alpha))
+"#;
+    let javascript = r#"/**
+ * Adds two numbers.
+ * @param {number} args.zeta - The first.
+ * @param {number} [args.alpha=2.0]
+ */
+export const run = ({ arguments: { zeta, alpha = 2 } }) => String(zeta + alpha);
+"#;
+    for (file, text) in [("add.py", python), ("add.js", javascript)] {
+        let place = team_with_tool(file, text);
+        let checked = place.host(&["check", "team.toml", "--deny-warnings"]);
+        assert_eq!(checked.expect(0).stderr, "");
+        let described = place.host(&["describe", file]).expect(0).stdout;
+        let described: Value = serde_json::from_str(&described).unwrap();
+        assert_eq!(described["description"], "Adds two numbers.");
+        let schema = &described["input_schema"];
+        assert_eq!(schema["required"], serde_json::json!(["zeta"]), "{file}");
+        let zeta = serde_json::json!({ "type": "number", "description": "The first." });
+        assert_eq!(schema["properties"]["zeta"], zeta, "{file}");
+        assert_eq!(schema["properties"]["alpha"]["default"].as_f64(), Some(2.0));
+        let tried = place.host(&["try", file, "--arguments", r#"{"zeta":1}"#, "x"]);
+        assert_eq!(tried.expect(0).stdout, "3\n");
+    }
+}
+
+#[test]
+fn check_warns_about_a_tool_of_which_a_model_is_told_too_little() {
+    for (file, text) in [("add.py", "return 1"), ("add.js", "return { a: 1 };")] {
+        let place = team_with_tool(file, text);
+        let warned = place.host(&["check", "team.toml"]).expect(0).stderr;
+        for part in [
+            "`A.add` has no description",
+            "`A.add` declares no arguments",
+        ] {
+            assert!(warned.contains(part), "`{part}`: {warned}");
+        }
+    }
+    let failing =
+        "from strata_action import action\n@action\ndef add(cx):\n    'Adds.'\nopen('a.txt')\n";
+    let place = team_with_tool("add.py", failing);
+    let warned = place.host(&["check", "team.toml"]).expect(0).stderr;
+    let told = "the script of `A.add` cannot be described completely";
+    assert!(
+        warned.contains(told) && warned.contains("FileNotFoundError"),
+        "{warned}"
+    );
+}
+
+#[test]
+fn source_in_a_directory_is_run_resumed_replayed_and_locked_like_a_script() {
+    let place = team("work.py");
+    let file = fs::read_to_string(place.path("team.toml")).unwrap();
+    let file = file.replace(r#"script = "work.py""#, r#"component = "work""#);
+    place.write("team.toml", file);
+    fs::create_dir_all(place.path("work/lib")).unwrap();
+    place.write(
+        "work/pyproject.toml",
+        "[project]\nname = \"work\"\ndependencies = []\n",
+    );
+    let source = "from strata_action import Context, action\nfrom lib.words import greeting\n\n@action\n\
+        def work(cx: Context):\n    return {'words': greeting.split(), 'product': cx.newest.data['n'] * cx.config['by']}\n";
+    place.write("work/action.py", source);
+    place.write("work/lib/words.py", "greeting = 'one two'.nothing\n");
+    let failed = place.run().expect(3);
+    let told = "File \"lib/words.py\", line 1, in <module>";
+    assert!(failed.stderr.contains(told), "{}", failed.stderr);
+
+    place.write("work/lib/words.py", "greeting = 'one two'\n");
+    let resumed = place.resume().expect(0);
+    let mut events = resumed.events().into_iter();
+    assert!(events.any(|line| line["kind"] == "component-changed"));
+    let expected = serde_json::json!({ "words": ["one", "two"], "product": 6 });
+    assert_eq!(finished(&resumed)[0]["data"], expected);
+    let replayed = place.host(&["replay", "store", "--verify"]).expect(0);
+    assert_eq!(
+        replayed.stdout,
+        "equal: 2, different: 0, not made again: 1\n"
+    );
+
+    place.host(&["lock", "team.toml"]).expect(0);
+    let checked = place.host(&["check", "team.toml"]).expect(0);
+    let told = "source     interpreted; needs no build";
+    assert!(checked.stdout.contains(told), "{}", checked.stdout);
+    // A test is no part of the action, but a module is.
+    place.write("work/test_action.py", "1 +");
+    place.host(&["check", "team.toml"]).expect(0);
+    place.write("work/lib/words.py", "greeting = 'two one'\n");
+    let refused = place.host(&["check", "team.toml"]).expect(2);
+    let told = "the component `work` has the sha256";
+    assert!(refused.stderr.contains(told), "{}", refused.stderr);
+    assert!(!place.path("work/target").exists(), "nothing was built");
+
+    fs::remove_file(place.path("strata.lock")).unwrap();
+    place.write("work/lib/words.py", "greeting = (\n");
+    let refused = place.host(&["check", "team.toml"]).expect(2);
+    let told = "work/lib/words.py:1:12: SyntaxError";
+    assert!(refused.stderr.contains(told), "{}", refused.stderr);
+}
