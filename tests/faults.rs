@@ -11,7 +11,7 @@ use crate::web::Web;
 use crate::workspace::Workspace;
 
 /// The name of a storage directory that must be quoted in a shell.
-const STORAGE: &str = "the team's $HOME";
+const STORAGE: &str = "./the team's $HOME";
 
 /// The role, index, action and kind of each fault, and a part of its cause.
 const FAULTS: [(&str, i32, &str, &str, &str); 11] = [

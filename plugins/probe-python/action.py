@@ -59,7 +59,8 @@ class Results:
 
     def say(self, step: dict[str, Any]) -> None:
         route = [Hop(leg["from"], leg["to"]) for leg in step.get("route", [])]
-        self.output = Output(self.replace_placeholders(step["say"]), step.get("data"), step.get("to", []), route)
+        recipients = {"to": step["to"]} if "to" in step else {}
+        self.output = Output(self.replace_placeholders(step["say"]), step.get("data"), route=route, **recipients)
 
     def emit(self, step: dict[str, Any]) -> None:
         environment.emit(step["emit"], data=step.get("data"), to=step.get("to"), cause_by=step.get("cause"))

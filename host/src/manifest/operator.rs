@@ -4,6 +4,7 @@
 
 mod limits;
 mod models;
+mod reduction;
 mod restrict;
 mod search;
 
@@ -20,7 +21,7 @@ use super::grants::{self, GrantBounds};
 use super::schema::FileKind;
 use super::table::TomlTable;
 
-pub(super) use restrict::PolicyReduction;
+pub(super) use reduction::PolicyReduction;
 pub use search::{in_force, policy_files};
 
 /// The version of the format that this program reads.

@@ -8,7 +8,7 @@ use strata_core::record::turn::ToolRef;
 use strata_core::team::tools::Tool;
 use strata_core::team::{DEFAULT_STATE_BYTES, React};
 
-use super::restrict::{PolicyReduction, ReductionOrigin};
+use super::reduction::{PolicyReduction, ReductionOrigin};
 use crate::manifest::Definition;
 use crate::manifest::authored::limits::{MAX_RETRIES, read_upper_bounds};
 use crate::manifest::authored::tools::{DEFAULT_MAX_CALLS, DEFAULT_MAX_TURNS, DEFAULT_TIMEOUT};

@@ -2,7 +2,7 @@
 //! besides requests, and what they cost.
 
 use super::OperatorPolicy;
-use super::restrict::{PolicyReduction, ReductionOrigin};
+use super::reduction::{PolicyReduction, ReductionOrigin};
 use crate::manifest::grants::{GrantBounds, LlmBound};
 use crate::manifest::{Definition, Diagnostic, Diagnostics};
 use crate::plugin::http::{GrantedParts, HttpRefusal, check_grants};
