@@ -36,7 +36,12 @@ struct Rule {
 }
 
 /// The directories of the sources of the product.
-const PRODUCT: [&str; 3] = ["host/src/", "host/cli/src/", "host/core/src/"];
+const PRODUCT: [&str; 4] = [
+    "host/src/",
+    "host/base/src/",
+    "host/cli/src/",
+    "host/core/src/",
+];
 
 /// The rules for the sources of the product, except for its tests.
 const RULES: &[Rule] = &[
@@ -94,14 +99,14 @@ const RULES: &[Rule] = &[
             "host/src/sandbox/capability",
             "host/src/sandbox/engine/cache",
             "host/src/build",
-            "host/src/caches",
+            "host/base/src/files/caches",
             "host/src/scaffold",
             "host/cli/src/events_sink",
             "host/src/skills/files",
             "host/src/trust/storage_mark",
             // The directory that the operator names.
             "host/cli/src/manual",
-            "host/src/open",
+            "host/base/src/files/open",
             // The files of submitted teams.
             "host/src/bundle",
         ],
@@ -112,21 +117,21 @@ const RULES: &[Rule] = &[
         // Telemetry does not use the clients of guests.
         only: &[
             "host/src/services",
-            "host/src/server",
+            "host/base/src/owner",
             "host/src/telemetry/client",
         ],
     },
     Rule {
         what: "the parts of the server",
         marks: &["axum::", "hyper::", "hyper_util::"],
-        only: &["host/src/server"],
+        only: &["host/base/src/owner"],
     },
     Rule {
         what: "the wall clock",
         marks: &["SystemTime", "Instant::now", "Timestamp::now", "Zoned::now"],
         // The cache determines the entries that were used last.
         only: &[
-            "host/src/clock",
+            "host/base/src/clock",
             "host/src/sandbox/limits",
             "host/src/sandbox/engine/cache",
             "host/src/storage/directory",
@@ -139,7 +144,7 @@ const RULES: &[Rule] = &[
     Rule {
         what: "randomness",
         marks: &["rand::", "getrandom", "Uuid::new_v4"],
-        only: &["host/src/sandbox/capability", "host/src/random_id"],
+        only: &["host/src/sandbox/capability", "host/base/src/random_id"],
     },
     Rule {
         what: "arguments, the end of the process",
@@ -178,7 +183,7 @@ const RULES: &[Rule] = &[
             "host/src/manifest/operator/search",
             "host/src/telemetry",
             // The directories of the user.
-            "host/src/user",
+            "host/base/src/files/user",
             // The directories of programs.
             "host/src/services/external",
             // The user and the password, as for PostgreSQL's own programs.
@@ -190,7 +195,7 @@ const RULES: &[Rule] = &[
         marks: &["process::Command", " Command::new(", "(Command::new("],
         only: &[
             "host/src/build",
-            "host/src/children",
+            "host/base/src/process/children",
             "host/src/services/external",
         ],
     },

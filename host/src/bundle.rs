@@ -11,12 +11,12 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Component, Path, PathBuf};
 
+use strata_base::files::sha256::{Sha256, sha256};
+use strata_base::files::user;
+use strata_base::text::component_replacement::ComponentReplacement;
 use strata_core::record::id::{Digest, to_hex};
 
-use crate::plugin::ComponentReplacement;
-use crate::sha256::{Sha256, sha256};
 use crate::storage::{SavedDefinition, StorageLocation};
-use crate::user;
 
 /// What stands for the directory of a bundle in what is saved of a run.
 const SAVED_ROOT: &str = "/bundle";

@@ -8,17 +8,17 @@
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
+use strata_base::clock::now_ms;
+use strata_base::files::caches::list_parts;
+use strata_base::text::shell::shell_path;
+use strata_base::text::units::format_bytes;
 
 #[cfg(feature = "build")]
 use crate::build::inventory::{ToolchainStatus, inventory};
-use crate::caches::list_parts;
-use crate::clock::now_ms;
 use crate::interface::host_interfaces;
 use crate::sandbox::{Allocation, WasmSandbox};
-use crate::shell::shell_path;
 use crate::skills::Shelf;
 use crate::storage::{Intake, StorageLocation, measure_sync};
-use crate::units::format_bytes;
 
 /// The result of one check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -44,6 +44,7 @@ use std::sync::Arc;
 use strata_core::machine::stepper::Stepper;
 use strata_core::record::event::Status;
 
+use strata_base::process::wait::wait;
 use tokio::sync::watch;
 
 use crate::bundle::BundleError;
@@ -60,7 +61,6 @@ use crate::services::models::config::ConfigError;
 use crate::storage::team_json::ImportError;
 use crate::storage::{Mailbox, RunSchedule, SavedDefinition, StorageLocation, StoreError};
 use crate::trust::lock::LockError;
-use crate::wait::wait;
 
 pub use attached_files::AttachedFileError;
 pub use claimed::{ClaimedOutcome, ClaimedResume, RefusedSubmission, resume_claimed};

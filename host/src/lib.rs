@@ -41,66 +41,40 @@
 //! | `server` | listening on TCP, for metrics over HTTP |
 //! | `telemetry` | spans of runs, exported over OTLP |
 
-mod abort_on_drop;
-pub mod blob;
-mod boot;
 #[cfg(feature = "build")]
 pub mod build;
 #[cfg(not(feature = "build"))]
 #[path = "build/disabled.rs"]
 pub mod build;
 mod bundle;
-pub mod caches;
-pub mod children;
-pub mod clock;
 pub mod difference;
-pub mod display_path;
 pub mod doctor;
 pub mod driver;
 mod embedded;
-mod error_causes;
-pub mod excerpt;
 pub mod gateway;
-#[cfg(test)]
-mod golden;
 pub mod graph;
 pub mod interface;
-mod known_files;
 pub mod launch;
 pub mod live;
 pub mod manifest;
-pub mod media_type;
 pub mod metrics;
-pub mod open;
-mod ordered_json;
 pub mod plugin;
 pub mod public_event;
-mod random_id;
-mod replace;
 pub mod replay;
 #[cfg(feature = "report")]
 pub mod report;
-pub mod runtime_context;
 pub mod sandbox;
 #[cfg(feature = "build")]
 pub mod scaffold;
 mod serialize_name;
-pub mod server;
 pub mod services;
-mod sha256;
-pub mod shell;
 pub mod skills;
 pub mod storage;
-pub mod suggest;
 pub mod telemetry;
 mod tool_name;
 pub mod tools;
 pub mod trust;
-pub mod unexpanded_path;
-pub mod units;
-mod user;
 pub mod view;
-mod wait;
 pub mod wording;
 pub mod worker;
 
@@ -108,9 +82,13 @@ pub use driver::WhenIdle;
 pub use launch::{Resume, SavedTeamFile, Start};
 pub use live::{AnsweredRequest, Handle, HumanReply, LiveEnvironment, SendReceipt};
 pub use manifest::Overrides;
-pub use plugin::ComponentReplacement;
 pub use services::variables::Variables;
 pub use storage::{ReplacePolicy, StorageLocation};
+pub use strata_base::files::{blob, caches, open};
+pub use strata_base::process::{children, runtime_context};
+pub use strata_base::text::component_replacement::ComponentReplacement;
+pub use strata_base::text::{display_path, excerpt, shell, suggest, unexpanded_path, units};
+pub use strata_base::{clock, owner};
 pub use strata_core as core;
 pub use strata_core::record::event::Status;
 pub use strata_core::record::host_call::CallPolicy;

@@ -34,6 +34,9 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use strata_base::files::durability::Durability;
+use strata_base::files::open;
+use strata_base::text::display_path::display_path;
 use strata_core::record::id::{RoleId, Slot, SlotKind};
 use strata_core::record::money::Usd;
 use strata_core::record::rules::Thinker;
@@ -56,13 +59,10 @@ use self::schema::table_index::table_index;
 pub use self::similar_path::similar_path;
 use self::table::TomlTable;
 pub use self::warnings::{unwatched_idea, warnings};
-use crate::display_path::display_path;
-use crate::open;
 use crate::plugin::{Plugin, script};
 use crate::services::external::ExternalEndpoint;
 use crate::services::models::config::{DEFAULT_MODEL, ModelsConfig, ProviderConfig};
 use crate::services::variables::Variables;
-use crate::storage::Durability;
 use crate::tools::{ModelTimeout, ToolRole};
 use crate::trust::signature::TrustedKeys;
 

@@ -3,7 +3,7 @@
 //! A run's journal passes each event here once it is durable (`Metrics::record_commit`). Counters start
 //! with the process: a resume starts from zero. The numbers agree with what `events` and `inspect`
 //! show. Labels are names from the team file, so their number is bounded. The text format is in
-//! `text`; `server` serves it.
+//! `text`; `strata_base::owner` serves it.
 
 mod text;
 

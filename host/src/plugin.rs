@@ -6,7 +6,6 @@
 pub mod http;
 mod limits;
 pub(crate) mod pattern;
-mod replacement;
 mod schema;
 pub mod script;
 
@@ -20,8 +19,6 @@ use crate::services::variables::Variables;
 use http::HttpGrant;
 
 pub use limits::{Limit, LimitAdvice, LimitReached, LimitTable, LimitUnit, Limits, UnsetLimits};
-pub use replacement::ComponentReplacement;
-pub(crate) use replacement::ReplacementReading;
 pub use schema::CompiledSchema;
 
 /// A component in a slot of a team.

@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
 use serde::{Serialize, Serializer};
 use serde_json::Value;
+use strata_base::clock::rfc3339;
 use strata_core::record::conversation::TokenUsage;
 use strata_core::record::event::Status;
 use strata_core::record::fault::{FaultCause, FaultKind};
@@ -561,12 +562,6 @@ pub fn json_schema() -> Value {
     SchemaGenerator::new(settings)
         .into_root_schema_for::<EventLine>()
         .to_value()
-}
-
-/// Formats a time in milliseconds since 1970 as RFC 3339, in UTC.
-pub fn rfc3339(time_ms: i64) -> String {
-    jiff::Timestamp::from_millisecond(time_ms)
-        .map_or_else(|_| time_ms.to_string(), |time| format!("{time:.3}"))
 }
 
 fn serialize_time<S: Serializer>(time_ms: &i64, serializer: S) -> Result<S::Ok, S::Error> {

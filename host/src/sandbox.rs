@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use strata_base::files::blob::Blobs;
 use strata_core::record::fault::Fault;
 use strata_core::record::file::{FileChange, PathContent};
 use strata_core::record::id::Digest;
@@ -19,7 +20,6 @@ use strata_core::record::scope_write::Write;
 use strata_core::record::work::Task;
 use strata_core::team::{Candidate, RoleProfile};
 
-use crate::blob::Blobs;
 use crate::gateway::Gateway;
 use crate::plugin::Plugin;
 

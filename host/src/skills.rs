@@ -12,14 +12,14 @@ use std::path::{Path, PathBuf};
 
 use semver::Version;
 use serde::{Deserialize, Serialize};
+use strata_base::files::blob::digest_of;
+use strata_base::files::open;
+use strata_base::files::user;
+use strata_base::text::display_path::absolute_path;
+use strata_base::text::shell::shell_word;
 use strata_core::record::id::Digest;
 
-use crate::blob::digest_of;
-use crate::display_path::absolute_path;
-use crate::open;
 use crate::sandbox::ComponentManifest;
-use crate::shell::shell_word;
-use crate::user;
 use files::ShelfWriter;
 pub use spec::{SkillSpec, SkillVersions};
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use strata_core::record::id::to_hex;
 
-use crate::sha256::sha256;
+use strata_base::files::sha256::sha256;
 
 /// The longest name of a tool that all providers accept, in characters.
 const MAX_MODEL_NAME_CHARS: usize = 64;

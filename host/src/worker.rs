@@ -10,13 +10,13 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use strata_base::clock;
 use strata_core::record::event::Status;
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, oneshot, watch};
 use tokio::task::JoinSet;
 
 use crate::bundle::{remove_workspace, workspace_in};
-use crate::clock;
 use crate::driver::{DriverError, LineListener, StopSignal};
 use crate::launch::{ClaimedOutcome, ClaimedResume, LaunchError, Notice, resume_claimed};
 use crate::manifest::Overrides;

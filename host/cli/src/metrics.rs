@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use strata_host::metrics::Metrics;
-use strata_host::server;
+use strata_host::owner::serve_metrics;
 
 use super::{CommandFailure, Printer};
 
@@ -28,7 +28,7 @@ pub(super) async fn serve(
 ) -> Result<Arc<Metrics>, CommandFailure> {
     let metrics = Arc::new(Metrics::default());
     let served = metrics.clone();
-    let bound = server::serve(address, move || served.to_text()).await;
+    let bound = serve_metrics(address, move || served.to_text()).await;
     let bound = bound.map_err(|error| {
         CommandFailure::usage(format!("cannot serve metrics at `{address}`: {error}"))
     })?;

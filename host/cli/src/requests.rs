@@ -1,8 +1,8 @@
 //! Renders requests to humans: who asks, the question, and how to answer. Asking at the terminal
 //! is in `prompt`.
 
+use strata_host::clock::rfc3339;
 use strata_host::driver::HumanReply;
-use strata_host::public_event::rfc3339;
 use strata_host::view::{AnswerField, RequestView};
 
 use super::sanitize::{sanitize, sanitize_line};

@@ -3,9 +3,10 @@
 //!
 //! Compiled components are in the same directory, but are managed by `sandbox`.
 
+use strata_base::files::caches::{CacheName, LOCK_EXTENSION, PROGRAM_DIRECTORY};
+use strata_base::files::user;
+
 use super::{BuildError, with_path};
-use crate::caches::{CacheName, LOCK_EXTENSION, PROGRAM_DIRECTORY};
-use crate::user;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 

@@ -1,12 +1,13 @@
 //! Runs cargo: reads the metadata of a package and compiles it to a core module. The output of
 //! cargo is shown only if it fails.
 
+use strata_base::files::user;
+use strata_base::process::children::{ChildProcess, spawn_build};
+
 use super::core_module::LineTables;
 use super::tool::CallerEnvironment;
 use super::toolchain::Toolchain;
 use super::{BuildError, toolchain};
-use crate::children::{ChildProcess, spawn_build};
-use crate::user;
 use serde::Deserialize;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};

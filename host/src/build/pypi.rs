@@ -1,15 +1,16 @@
 //! Installs tools from PyPI: a private Python environment with pinned packages, created once per
 //! machine.
 
+use strata_base::files::caches::CacheName;
+use strata_base::files::sha256::sha256;
+use strata_core::record::id::to_hex;
+
 use super::tool::CallerEnvironment;
 use super::{BuildError, cache, tool, with_path};
-use crate::caches::CacheName;
-use crate::sha256::sha256;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use strata_core::record::id::to_hex;
 
 /// The oldest version of Python that the tools support.
 pub const MINIMUM_VERSION: (u32, u32) = (3, 9);

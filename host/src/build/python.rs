@@ -8,10 +8,11 @@ mod environment;
 mod interpreted;
 mod project;
 
+use strata_base::files::user;
+
 use super::sdk::{self, INTERPRETER_WIT, PYTHON};
 use super::sources::{BuildOutput, SourceKind, component_path, fingerprint};
 use super::{BuildError, Built, component, pypi, tool, with_path};
-use crate::user;
 use environment::PythonEnvironment;
 pub use interpreted::source_use;
 use project::PythonProject;

@@ -7,12 +7,12 @@
 
 use std::path::PathBuf;
 
+use strata_base::files::caches::CacheName;
+use strata_base::files::sha256::Sha256;
 use strata_core::record::id::to_hex;
 
 use super::{BuildError, cache};
-use crate::caches::CacheName;
 use crate::embedded::{EmbeddedFile, WIT_FILES, embedded};
-use crate::sha256::Sha256;
 
 /// An SDK or the interfaces, embedded in the program.
 #[derive(Clone, Copy, Debug)]

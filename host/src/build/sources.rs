@@ -2,14 +2,15 @@
 //! the files of the action's directory is stored beside the component, together with the digests of
 //! inputs outside of the directory, which only the tools know.
 
+use strata_base::files::open;
+use strata_base::files::sha256::{Sha256, sha256};
+use strata_core::record::id::to_hex;
+
 use super::{BuildError, cache, with_path};
-use crate::open;
-use crate::sha256::{Sha256, sha256};
 use std::fs::{self, File, Metadata};
 use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use strata_core::record::id::to_hex;
 
 /// Directories with generated files, which are not part of the source. Hidden directories are
 /// excluded as well.

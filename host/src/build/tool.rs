@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::io::{self, Read};
 use std::process::{Command, Stdio};
 
-use crate::children::spawn_build;
+use strata_base::process::children::spawn_build;
 
 /// How much of a program's output is kept, in bytes. The last lines matter most, because the cause
 /// of a failure follows the steps before it.

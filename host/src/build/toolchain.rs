@@ -3,9 +3,10 @@
 //! The script is embedded in this program, so that actions can be built without a checkout of the
 //! project.
 
+use strata_base::process::children::spawn_build;
+
 use super::BuildError;
 use super::tool::CallerEnvironment;
-use crate::children::spawn_build;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
+use strata_base::files::blob::Blobs;
+use strata_base::process::abort_on_drop::AbortOnDrop;
 use strata_core::machine::effect::Invocation;
 use strata_core::machine::stepper::{Stepper, component_slot};
 use strata_core::record::fault::{Fault, FaultKind};
@@ -18,8 +20,6 @@ use tokio::sync::mpsc;
 use super::HostServices;
 use super::model_attempt::choose_action;
 use super::turns::{Turns, handoff_result};
-use crate::abort_on_drop::AbortOnDrop;
-use crate::blob::Blobs;
 use crate::gateway::{AttemptId, Gateway, PendingGuestRequest};
 use crate::plugin::{Limits, Plugin};
 use crate::sandbox::{

@@ -8,6 +8,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt};
+use strata_base::files::blob::Blobs;
 use strata_core::machine::effect::Invocation;
 use strata_core::machine::stepper::Stepper;
 use strata_core::record::event::{AttemptEvent, Event, FilesWritten, WritesUnclaimed};
@@ -16,7 +17,6 @@ use strata_core::record::work::{ActivationKey, CallKey, CallResult};
 
 use super::attempt_runner::{AttemptEnd, AttemptRunner, PreparedAttempt, WrittenFiles};
 use super::host_calls::Caller;
-use crate::blob::Blobs;
 use crate::gateway::AttemptId;
 use crate::plugin::Plugin;
 use crate::sandbox::{FileView, HeldLines, hold_lines};

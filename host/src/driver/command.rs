@@ -1,6 +1,9 @@
 //! Commands from outside to a running team, and the handle that sends them to its driver.
 
 use serde::{Deserialize, Serialize};
+use strata_base::files::blob::Blobs;
+use strata_base::owner::RunReply;
+use strata_base::process::wait::wait;
 use strata_core::machine::stepper::Stepper;
 use strata_core::record::event::{Event, MessageSent, Status};
 use strata_core::record::id::RoleId;
@@ -10,10 +13,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use super::{
     AnswerError, AnsweredRequest, DriverError, Halt, HumanReply, Journal, ReplyError, RunState,
 };
-use crate::blob::Blobs;
-use crate::server::RunReply;
 use crate::storage::{MailId, MailReply};
-use crate::wait::wait;
 
 /// How many commands may be queued. Each caller waits for its answer, so this is the number of
 /// callers that need not wait to send, not a limit on what is accepted.

@@ -2,6 +2,7 @@
 //! ask people. This module carries what one of the three components reports to the others, and to
 //! the journal.
 
+use strata_base::files::blob::Blobs;
 use strata_core::machine::effect::Invocation;
 use strata_core::machine::stepper::Stepper;
 use strata_core::record::event::{AttemptEvent, CallSuspended, Event};
@@ -17,7 +18,6 @@ use super::host_calls::{
 };
 use super::human_requests::{HumanRequests, RequestExpiry};
 use super::{DriverError, HostServices, Journal};
-use crate::blob::Blobs;
 use crate::gateway::{
     AttemptId, GUEST_REQUEST_QUEUE, GuestRequest, HostAnswer, OutboundRequest, PendingGuestRequest,
     WASI_CLOCK_START,

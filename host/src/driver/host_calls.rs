@@ -19,6 +19,7 @@ use std::sync::Arc;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt};
+use strata_base::process::runtime_context::in_context_of;
 use strata_core::machine::stepper::Stepper;
 use strata_core::record::event::{AttemptEvent, Event, HostCallBegun, HostCalled, MoneyReserved};
 use strata_core::record::host_call::{AnswerSource, ExternalWrite, HostCall, HostCallKind};
@@ -33,7 +34,6 @@ use tracing::{Instrument, Span};
 
 use super::spans::{self, Spans};
 use crate::gateway::{Allowance, AttemptId, HostAnswer};
-use crate::runtime_context::in_context_of;
 use crate::services::models::{StreamObserver, StreamObserverFactory};
 use crate::services::outbound::{OutboundCall, OutboundResult, SendContext};
 use crate::storage::{CapCharge, LeaseStatus, RunCaps};

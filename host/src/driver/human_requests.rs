@@ -6,6 +6,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt};
+use strata_base::clock::now_ms;
 use strata_core::machine::stepper::Stepper;
 use strata_core::record::event::{AttemptEvent, Event};
 use strata_core::record::id::RequestId;
@@ -13,7 +14,6 @@ use strata_core::record::request::HumanRequest;
 use strata_core::record::work::CallKey;
 use strata_core::state::environment::Environment;
 
-use crate::clock::now_ms;
 use crate::services::human::HumanQuestion;
 
 /// The time limits of the open requests. The requests themselves are part of the environment.

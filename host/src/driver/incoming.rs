@@ -1,9 +1,10 @@
 //! What comes from the external program: messages, which are published, and the outcomes of
 //! hand-overs, which are recorded.
 
+use strata_base::text::excerpt::excerpt;
+
 use super::outbox::{Outbox, OutboxSignal};
 use super::{DriverError, Journal};
-use crate::excerpt::excerpt;
 use crate::services::external::ExternalEvent;
 use crate::storage::team_json;
 

@@ -6,6 +6,9 @@
 
 use std::sync::Arc;
 
+use strata_base::clock::{now_ms, stopwatch};
+use strata_base::files::blob::Blobs;
+use strata_base::process::wait::wait;
 use strata_core::machine::stepper::{IllegalEvent, Stepper};
 use strata_core::record::event::{AttemptEvent, Event, HostCalled};
 use strata_core::record::host_call::AnswerSource;
@@ -17,8 +20,6 @@ use strata_core::state::environment::Environment;
 use super::LineListener;
 use super::answer_from_environment;
 use super::spans::Spans;
-use crate::blob::Blobs;
-use crate::clock::{now_ms, stopwatch};
 use crate::gateway::{EnvironmentRequest, HostAnswer};
 use crate::metrics::Metrics;
 use crate::public_event::{EventTranslator, count_lines};
@@ -26,7 +27,6 @@ use crate::sandbox::PlaceError;
 use crate::storage::{
     Append, Durability, Lease, LeaseStatus, MailReply, OtherWork, Record, StoreError, TeamJsonFile,
 };
-use crate::wait::wait;
 
 /// Why a run cannot continue. Errors of guests are faults and are never reported here.
 #[derive(Debug, thiserror::Error)]
@@ -428,11 +428,11 @@ fn attempt_needs_full_durability(event: &AttemptEvent) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use strata_base::owner::RunReply;
     use strata_core::record::host_call::CallPolicy;
 
     use super::*;
     use crate::driver::fixture::{ROLE, RunningTeam};
-    use crate::server::RunReply;
     use crate::storage::{
         FIRST_LINE, MailId, MemoryLease, SavedDefinition, scripted_team, undecodable_lease,
     };

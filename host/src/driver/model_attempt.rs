@@ -1,16 +1,16 @@
 //! Attempts that the host makes itself by asking a model.
 
+use strata_base::files::blob::Blobs;
+use strata_base::text::units::format_duration;
 use strata_core::record::fault::{Fault, FaultCause, FaultKind};
 use strata_core::record::work::CallResult;
 
-use crate::blob::Blobs;
 use crate::gateway::{
     Gateway, GuestRequest, HostAnswer, HostError, HostErrorKind, OutboundRequest,
 };
 use crate::services::models::{ModelBatch, ModelReply, ModelRequest, action_choice};
 use crate::services::outbound::read_answers;
 use crate::tools::ModelTimeout;
-use crate::units::format_duration;
 
 /// Asks the role's model to choose the next action.
 pub(super) async fn choose_action(

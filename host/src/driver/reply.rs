@@ -2,6 +2,11 @@
 //! answer, and the core applies it.
 
 use serde::{Deserialize, Serialize};
+use strata_base::clock::now_ms;
+use strata_base::clock::rfc3339;
+use strata_base::files::user;
+use strata_base::text::excerpt::excerpt;
+use strata_base::text::suggest::did_you_mean;
 use strata_core::machine::stepper::may_have_had_request;
 use strata_core::record::event::Event;
 use strata_core::record::id::{RequestId, RoleId};
@@ -11,12 +16,7 @@ use strata_core::state::environment::Environment;
 use strata_core::text::is_invisible;
 
 use super::{DriverError, Journal};
-use crate::clock::now_ms;
-use crate::excerpt::excerpt;
-use crate::public_event::rfc3339;
 use crate::services::human::{self, InvalidQuestionOrAnswer};
-use crate::suggest::did_you_mean;
-use crate::user;
 
 /// The maximum length of the name of a person who answers, in characters.
 const MAX_PERSON_CHARS: usize = 100;

@@ -2,14 +2,14 @@
 //! export, each of which can be an action by `function = "…"`.
 
 use serde_json::{Map, Value, json};
+use strata_base::text::ordered_json::OrderedJson;
+use strata_core::record::id::Digest;
+use strata_core::record::json;
 use wit_component::DecodedWasm;
 use wit_parser::{Function, FunctionKind, Resolve, WorldId, WorldItem};
 
 use super::{SchemaWriter, SchemasTooLarge};
-use strata_core::record::id::Digest;
-use strata_core::record::json;
 
-use crate::ordered_json::OrderedJson;
 use crate::sandbox::{ComponentManifest, is_toolchain_function};
 
 /// The prefix of the host's own interfaces. They are excluded, because a component's handler

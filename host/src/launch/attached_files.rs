@@ -6,16 +6,16 @@ use std::ffi::OsStr;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use strata_base::files::blob::{Blobs, digest_of};
+use strata_base::files::open;
+use strata_base::text::media_type::{MisnamedFile, marked_text, media_type, raster_image_type};
+use strata_base::text::units::format_bytes;
 use strata_core::record::conversation::{Media, MediaSource, Part};
 
 use super::LaunchError;
-use crate::blob::{Blobs, digest_of};
 use crate::driver::Journal;
-use crate::media_type::{MisnamedFile, marked_text, media_type, raster_image_type};
-use crate::open;
 use crate::sandbox::MAX_PARTS;
 use crate::services::models::{MAX_MEDIA_BYTES, describe_named_media};
-use crate::units::format_bytes;
 
 /// Why a file cannot be added to an idea or a message.
 #[derive(Debug, thiserror::Error)]

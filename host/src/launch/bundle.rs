@@ -4,19 +4,20 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use strata_base::files::blob::{Blobs, digest_of};
+use strata_base::files::known_files::KnownFiles;
+use strata_base::files::open;
+use strata_base::text::component_replacement::ComponentReplacement;
+use strata_base::text::display_path::{absolute_path, display_path};
 use strata_core::record::id::Digest;
 
 use super::components::demanded_digest;
 use super::source::{ComponentFinder, ComponentSource, UnloadableComponent};
 use super::{LaunchError, Notice};
-use crate::blob::{Blobs, digest_of};
 use crate::bundle::{COMPONENTS, MAX_BYTES, MAX_FILES, TEAM, WORKSPACE, saved_path};
-use crate::display_path::{absolute_path, display_path};
-use crate::known_files::KnownFiles;
 use crate::manifest::Definition;
 use crate::manifest::submission::relative_directory;
-use crate::open;
-use crate::plugin::{ComponentReplacement, script};
+use crate::plugin::script;
 use crate::storage::SavedDefinition;
 use crate::trust::lock::{ComponentLock, LOCK_FILE, LockedName};
 use crate::trust::signature::signature_path;

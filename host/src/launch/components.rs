@@ -9,6 +9,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use strata_base::files::known_files::KnownFiles;
+use strata_base::text::shell::shell_path;
+use strata_base::text::suggest::suggest;
 use strata_core::record::id::{ActionId, Digest, RoleId, Slot, SlotKind};
 use strata_core::team::React;
 
@@ -17,7 +20,6 @@ use super::{LaunchError, Notice};
 use crate::bundle::path_in_bundle;
 use crate::driver::HostServices;
 use crate::interface::component;
-use crate::known_files::KnownFiles;
 use crate::manifest::{
     Definition, Diagnostic, Diagnostics, grantable_capabilities, is_always_available, line_to_add,
 };
@@ -30,8 +32,6 @@ use crate::services::http::HttpClient;
 use crate::services::http::secret::Secrets;
 use crate::services::models::Models;
 use crate::services::models::config::ConfigError;
-use crate::shell::shell_path;
-use crate::suggest::suggest;
 use crate::tools::ToolRole;
 use crate::trust::lock::{ComponentLock, LockMismatch, LockedName};
 

@@ -7,20 +7,20 @@ use base64::engine::general_purpose::STANDARD;
 use base64::{DecodeError, Engine as _};
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Serialize};
+use strata_base::files::blob::{Blobs, digest_of};
+use strata_base::owner::{ReplyStatus, RunOperation, RunReply, RunRequest};
+use strata_base::text::units::format_bytes;
 use strata_core::record::message::Message;
 
 use super::LaunchError;
-use crate::blob::{Blobs, digest_of};
 use crate::driver::{
     AnsweredRequest, CommandError, CommandRequest, DriverHandle, Halt, HumanReply, SendReceipt,
 };
 use crate::sandbox::MAX_PARTS;
-use crate::server::{ReplyStatus, RunOperation, RunReply, RunRequest};
 use crate::services::models::MAX_MEDIA_BYTES;
 use crate::storage::{
     Epoch, IncomingRequest, Mailbox, RequestHandler, RequestOutcome, StorageLocation,
 };
-use crate::units::format_bytes;
 
 /// The maximum size of the text of a message that a person sends, in bytes. Every role that receives
 /// it stores it in its memory, and a saved team holds it in several places.

@@ -3,13 +3,13 @@
 
 use std::fmt;
 
+use strata_base::text::suggest::did_you_mean;
 use strata_core::record::edit::{Edit, EditedScope};
 use strata_core::record::json::Json;
 use strata_core::record::scope_write::ROLE_SCOPE;
 use strata_core::team::Team;
 
 use crate::services::human::looks_like_json;
-use crate::suggest::did_you_mean;
 
 /// A value that is changed in a fork.
 ///
@@ -209,9 +209,10 @@ fn editable_scopes(team: &Team) -> Vec<EditableScope> {
 
 #[cfg(test)]
 mod tests {
+    use strata_core::record::id::RoleId;
+
     use super::*;
     use crate::manifest::Definition;
-    use strata_core::record::id::RoleId;
 
     const TEAM: &str = r#"
 schema = "strata.team/1"

@@ -3,13 +3,13 @@
 
 use std::path::Path;
 
+use strata_base::files::blob::Blobs;
 use strata_core::machine::stepper::Stepper;
 use strata_core::record::file::PathContent;
 use strata_core::state::environment::files::Placement;
 
 use super::LaunchError;
 use super::compare::load_state;
-use crate::blob::Blobs;
 use crate::sandbox::Directories;
 use crate::storage::{StorageLocation, StoreError};
 

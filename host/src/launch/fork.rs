@@ -1,5 +1,9 @@
 //! Forks: creates a new lineage that begins at a checkpoint, in the same storage or in another. The existing lineages do not change.
 
+use strata_base::clock;
+use strata_base::files::sha256::sha256;
+use strata_base::random_id::random_id;
+use strata_base::text::display_path::absolute_path;
 use strata_core::machine::stepper::Stepper;
 use strata_core::record::edit::Edit;
 use strata_core::record::event::{Event, Forked};
@@ -13,12 +17,8 @@ use super::resume_plan::{
 };
 use super::saved::{load_saved, require_checkpoint};
 use super::{LaunchError, StateEdit, edit, files, saved_definition};
-use crate::clock;
-use crate::display_path::absolute_path;
 use crate::driver::DriverError;
 use crate::public_event::{action_name, count_lines};
-use crate::random_id::random_id;
-use crate::sha256::sha256;
 use crate::storage::{
     Durability, Record, SavedRun, StateSelector, StorageLocation, StoreError, team_json,
 };

@@ -7,12 +7,14 @@ use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use strata_base::files::open;
+use strata_base::text::component_replacement::ComponentReplacement;
+use strata_base::text::display_path::display_path;
+
 use super::saved::read_saved_definition;
 use crate::build;
-use crate::display_path::display_path;
 use crate::manifest::{Definition, referenced_files, referenced_files_in_text};
-use crate::open;
-use crate::plugin::{Access, ComponentReplacement};
+use crate::plugin::Access;
 use crate::sandbox::resolve_links;
 use crate::storage::StorageLocation;
 use crate::trust::lock::ComponentLock;

@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use strata_base::files::known_files::KnownFiles;
+
 use super::LaunchError;
 use super::components::demanded_digest;
 use super::source::ComponentFinder;
-use crate::known_files::KnownFiles;
 use crate::manifest::operator::OperatorPolicy;
 use crate::manifest::{Definition, Diagnostics};
 use crate::plugin::Plugin;

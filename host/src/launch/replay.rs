@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use strata_base::text::suggest::suggest;
 use strata_core::machine::stepper::Stepper;
 use strata_core::record::event::{AttemptEvent, Event, FilesWritten};
 use strata_core::record::file::PathContent;
@@ -21,7 +22,6 @@ use crate::replay::{
 use crate::sandbox::{HiddenStorage, WasmSandbox};
 use crate::services::models::config::ModelsConfig;
 use crate::storage::{Reader, StorageLocation};
-use crate::suggest::suggest;
 
 /// The arguments of a replay.
 #[derive(Clone, Debug)]

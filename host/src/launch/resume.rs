@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use strata_base::clock::now_ms;
 use strata_core::machine::stepper::Stepper;
 use strata_core::record::event::{ComponentChanged, Event};
 use strata_core::record::host_call::CallPolicy;
@@ -23,7 +24,6 @@ use super::{
     Components, DoubtDecision, LaunchError, Notice, Provenance, RunHandle, SavedTeamFile, in_doubt,
     saved_definition,
 };
-use crate::clock::now_ms;
 use crate::driver::{
     Driver, DriverError, HostServices, HumanReply, Journal, LineListener, RequestResolution,
     WhenIdle, expired_requests, revised_calls,

@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use strata_base::text::shell::shell_path;
 use strata_core::machine::stepper::Stepper;
 use strata_core::record::id::CheckpointId;
 use strata_core::state::environment::Environment;
@@ -12,7 +13,6 @@ use strata_core::team::Team;
 use super::{LaunchError, Provenance, parse_saved_definition};
 use crate::driver::DriverError;
 use crate::manifest::Definition;
-use crate::shell::shell_path;
 use crate::storage::team_json::{self, ImportError};
 use crate::storage::{
     CheckpointRow, SavedDefinition, SavedRun, StateSelector, StorageLocation, StoreError,

@@ -4,13 +4,14 @@
 
 use std::path::{Path, PathBuf};
 
+use strata_base::text::shell::shell_path;
+
 use super::submitted::SubmittedTeam;
 use super::{LaunchError, Notice, ParseDefinition, parse_saved_definition};
 use crate::bundle::{WORKSPACES, workspace_in};
 use crate::manifest::submission::submission_uses;
 use crate::manifest::{Definition, OutwardUse, Overrides, outward_uses};
 use crate::sandbox::resolve_links;
-use crate::shell::shell_path;
 use crate::storage::{SavedDefinition, StorageLocation};
 use crate::trust::storage_mark::{self, MarkedTeam, Recognition};
 

@@ -6,13 +6,14 @@ mod component_file;
 
 use std::path::{Path, PathBuf};
 
+use strata_base::files::caches::CacheName;
+use strata_base::files::known_files::KnownFiles;
+use strata_base::files::open;
+use strata_base::files::user;
+use strata_base::text::display_path::display_path;
 use strata_core::record::id::Digest;
 
 use crate::build::{self, SourceUse};
-use crate::caches::CacheName;
-use crate::display_path::display_path;
-use crate::known_files::KnownFiles;
-use crate::open;
 use crate::plugin::script::{self, MAX_SCRIPT_BYTES, ScriptLanguage};
 use crate::plugin::{LimitReached, Limits, Plugin};
 use crate::sandbox::{
@@ -21,7 +22,6 @@ use crate::sandbox::{
 };
 use crate::trust::lock::LockedComponent;
 use crate::trust::signature::{TrustedKeys, UntrustedComponent};
-use crate::user;
 
 use component_file::ComponentFile;
 

@@ -4,6 +4,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use strata_base::clock;
+use strata_base::files::sha256::sha256;
+use strata_base::random_id::random_id;
 use strata_core::machine::stepper::Stepper;
 use strata_core::record::event::Event;
 use strata_core::record::host_call::CallPolicy;
@@ -14,12 +17,9 @@ use super::attached_files::AttachedFiles;
 use super::beside::{Beside, with_beside};
 use super::saved_team_file::mark_as_own;
 use super::{Components, LaunchError, Notice, Provenance, RunHandle, saved_definition};
-use crate::clock;
 use crate::driver::{Driver, Journal, LineListener};
 use crate::manifest::{Definition, Overrides, is_confined, warnings};
-use crate::random_id::random_id;
 use crate::sandbox::{HiddenStorage, SandboxError, WasmSandbox};
-use crate::sha256::sha256;
 use crate::storage::{FIRST_LINE, KEPT_ASIDE, ReplacePolicy, StorageLocation};
 use crate::trust::storage_mark;
 

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use strata_base::random_id::random_id;
 use strata_core::record::id::to_hex;
 use strata_core::state::environment::Environment;
 
@@ -10,7 +11,6 @@ use super::bundle::Bundle;
 use super::saved_team_file::mark_as_own;
 use super::{Components, LaunchError, Notice};
 use crate::manifest::{Definition, Overrides, is_confined, warnings};
-use crate::random_id::random_id;
 use crate::sandbox::WasmSandbox;
 use crate::storage::{CapScope, DatabaseSet, NameOrigin, NewSubmission, RunNeeds, StorageLocation};
 use crate::trust::storage_mark::MarkedTeam;

@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use strata_base::text::display_path::absolute_path;
 use strata_core::machine::effect::Effect;
 use strata_core::machine::stepper::Stepper;
 use strata_core::record::conversation::{AssistantPart, ToolCall};
@@ -22,7 +23,6 @@ use strata_core::team::{React, RetryPolicy};
 
 use super::attached_files::AttachedFiles;
 use super::{Components, LaunchError, Notice, Provenance, saved_definition};
-use crate::display_path::absolute_path;
 use crate::driver::{Driver, DriverError, Journal, LineListener, StopSignal};
 use crate::manifest::Definition;
 use crate::manifest::operator::OperatorPolicy;

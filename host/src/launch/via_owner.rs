@@ -5,6 +5,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use strata_base::process::wait::wait;
+use strata_base::text::shell::shell_path;
 use strata_core::record::message::Message;
 
 use super::attached_files::AttachedFiles;
@@ -15,9 +17,7 @@ use super::start::first_event;
 use super::{LaunchError, control};
 use crate::bundle::is_saved_base;
 use crate::driver::{AnsweredRequest, DriverError, Halt, HumanReply, Journal, SendReceipt};
-use crate::shell::shell_path;
 use crate::storage::{RunSchedule, StorageLocation, StoreError};
-use crate::wait::wait;
 
 /// The number of attempts if the team changes its owner in between.
 const MAX_ATTEMPTS: u32 = 10;

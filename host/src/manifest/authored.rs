@@ -10,6 +10,7 @@ pub(super) mod tools;
 use std::collections::BTreeMap;
 
 use serde_json::json;
+use strata_base::files::durability::Durability;
 use strata_core::record::money::Usd;
 use strata_core::record::rules::Reducer;
 use strata_core::record::scope_write::ROLE_SCOPE;
@@ -24,7 +25,6 @@ use super::models::{self, AuthoredModels};
 use super::schema::{kind, map_schema};
 use super::table::{Located, TomlTable};
 use crate::services::external::ExternalEndpoint;
-use crate::storage::Durability;
 use crate::trust::signature::{TrustedKey, TrustedKeys};
 
 /// The version of the format that this program reads.

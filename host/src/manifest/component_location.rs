@@ -6,10 +6,12 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use strata_base::text::component_replacement::ComponentReplacement;
+
 use super::diagnostic::{Diagnostic, SourceText};
 use super::skill::SkillReference;
 use super::table::Located;
-use crate::plugin::{ComponentReplacement, Limit};
+use crate::plugin::Limit;
 
 /// Where a component and the keys that belong to it are written.
 #[derive(Clone, Debug)]

@@ -10,6 +10,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
+use strata_base::text::display_path::display_path;
+use strata_base::text::suggest::suggest;
 use strata_core::record::money::Usd;
 
 use self::endpoint::EndpointKeys;
@@ -18,12 +20,10 @@ use super::diagnostic::{Problems, SourceText};
 use super::names::check_name;
 use super::schema::{FileKind, conditional, kind};
 use super::table::{Located, TomlItem, TomlTable};
-use crate::display_path::display_path;
 use crate::services::models::config::{
     DEFAULT_MODEL, ModelConfig, ModelSettings, ModelsConfig, Price, ProtocolName, ProviderConfig,
     RESERVED_OPTIONS, is_reserved_option,
 };
-use crate::suggest::suggest;
 
 /// The models of a team file.
 pub(super) struct AuthoredModels {

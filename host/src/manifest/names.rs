@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use strata_base::text::suggest::suggest;
 use strata_core::record::id::RoleId;
 use strata_core::record::message::{IDEA_LABEL, TO_ALL, TO_NOBODY, TO_SELF};
 use strata_core::text::find_unfit_for_name;
@@ -13,7 +14,6 @@ use super::authored::AuthoredTeam;
 use super::diagnostic::Problems;
 use super::schema::kind::MAX_NAME_CHARS;
 use super::table::Located;
-use crate::suggest::suggest;
 
 /// Returns the team's name from the text of a team file, whether or not the rest is valid.
 pub(crate) fn team_name(text: &str) -> Option<String> {

@@ -7,6 +7,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use strata_base::text::display_path::{absolute_path, display_path};
 use strata_core::record::id::Slot;
 
 use super::component_location::ComponentOverride;
@@ -16,7 +17,6 @@ use super::schema::FileKind;
 use super::table::TomlTable;
 use super::{Definition, authored, grants, parse_document, read_source};
 use crate::build;
-use crate::display_path::{absolute_path, display_path};
 use crate::plugin::Plugin;
 use crate::services::external::ExternalEndpoint;
 use crate::services::models::config::{Endpoint, ProviderConfig, table_name};

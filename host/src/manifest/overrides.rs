@@ -4,6 +4,9 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use strata_base::text::component_replacement::{ComponentReplacement, ReplacementReading};
+use strata_base::text::suggest::suggest;
+use strata_base::text::units::AMOUNTS;
 use strata_core::record::id::Slot;
 use strata_core::team::Team;
 
@@ -12,10 +15,7 @@ use super::authored::{MAX_PARALLEL, budget_from_dollars};
 use super::component_location::{ComponentOverride, OverrideOrigin};
 use super::diagnostic::Diagnostics;
 use super::operator::OperatorPolicy;
-use crate::plugin::{ComponentReplacement, ReplacementReading};
 use crate::services::variables::Variables;
-use crate::suggest::suggest;
-use crate::units::AMOUNTS;
 
 /// The overrides of the command line. By default nothing is overridden.
 #[derive(Clone, Debug, Default)]

@@ -6,15 +6,15 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
+use strata_base::text::display_path::display_path;
+use strata_base::text::units::{format_duration, format_size};
 use strata_core::record::id::{Digest, Slot, SlotKind};
 use strata_core::team::RetryPolicy;
 
 use super::Definition;
 use super::grants::{self, GrantLine};
 use crate::build::{self, SourceUse};
-use crate::display_path::display_path;
 use crate::plugin::{Grants, Limits};
-use crate::units::{format_duration, format_size};
 
 /// The effective policy of one component.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -2,8 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use strata_base::text::suggest::closest;
+
 use super::SourceText;
-use crate::suggest::closest;
 
 /// How many entries of a directory are compared at most.
 const MAX_ENTRIES: usize = 1000;

@@ -2,11 +2,12 @@
 
 use std::path::{Component, Path, PathBuf};
 
+use strata_base::text::display_path::absolute_path;
+
 use super::Definition;
 use super::grants::{OutwardFilter, OutwardScope};
 use super::operator::OperatorPolicy;
 use super::outward::{OutwardUse, uses_outside};
-use crate::display_path::absolute_path;
 use crate::plugin::script::is_passed_script;
 use crate::services::variables::variable_names;
 

@@ -12,6 +12,7 @@ use std::cell::{Cell, RefCell};
 use std::ops::Range;
 
 use serde_json::Value;
+use strata_base::text::suggest::{closest, closest_typo, suggest};
 use toml::de::{DeArray, DeTable, DeValue};
 
 pub(super) use self::item::TomlItem;
@@ -19,7 +20,6 @@ pub(super) use self::key::TomlKey;
 use super::diagnostic::Problems;
 use super::schema::TableSchema;
 use super::schema::table_index::{ANY_NAME, TableIndex, child_path, table_index};
-use crate::suggest::{closest, closest_typo, suggest};
 
 /// A value with its span in the text.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,16 +4,16 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use strata_base::text::display_path::display_path;
+use strata_base::text::suggest::closest;
 use strata_core::record::id::{RoleId, Slot};
 use strata_core::record::message::IDEA_LABEL;
 use strata_core::record::shape::JoinMode;
 use strata_core::team::{Join, Role, Team};
 
 use super::Definition;
-use crate::display_path::display_path;
 use crate::plugin::Access;
 use crate::services::models::config::table_name;
-use crate::suggest::closest;
 
 /// The size of a WebAssembly page, the smallest memory that is not empty, in bytes.
 const WASM_PAGE_BYTES: u64 = 64 << 10;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Serialize, Serializer};
 
-use crate::units::{format_duration, format_size};
+use strata_base::text::units::{format_duration, format_size};
 
 /// The limits of one call. Every field is enforced; see `sandbox::limits`, `sandbox::ctx`,
 /// `sandbox::component` and `driver::turns`.

@@ -10,9 +10,9 @@ use jsonschema::PatternOptions;
 use jsonschema::error::ValidationErrorKind;
 use serde_json::Value;
 
-use crate::excerpt::excerpt;
-use crate::ordered_json::OrderedJson;
 use cost::SchemaCost;
+use strata_base::text::excerpt::excerpt;
+use strata_base::text::ordered_json::OrderedJson;
 
 /// How many backtracking steps a pattern in an operator's schema may take on one text. Only
 /// patterns that are meant to be slow need more.

@@ -1,5 +1,6 @@
 //! Compares what was recorded of an attempt with what it does now.
 
+use strata_base::text::excerpt::around_difference;
 use strata_core::record::event::{AttemptEvent, CallFailed, CallFinished, Event, RequestOpened};
 use strata_core::record::file::{FileChange, PathContent};
 use strata_core::record::host_call::HostCall;
@@ -10,7 +11,6 @@ use strata_core::record::work::CallResult;
 
 use super::AttemptLocation;
 use super::replayer::{RecordedAttempt, ReplayOutcome};
-use crate::excerpt::around_difference;
 
 /// The number of characters that are displayed of each text around their first difference.
 const MAX_DISPLAYED_CHARS: usize = 160;

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use strata_base::files::blob::Blobs;
 use strata_core::machine::effect::Invocation;
 use strata_core::machine::stepper::{IllegalEvent, Stepper};
 use strata_core::record::event::Event;
@@ -14,7 +15,6 @@ use strata_core::record::request::HumanAnswer;
 use strata_core::record::work::{ActivationKey, CallKey};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::blob::Blobs;
 use crate::driver::{
     ActionFiles, AttemptRunner, HostServices, PreparedAttempt, action_budget_error,
     answer_from_environment, decode_random, decode_time, request_number,

@@ -7,6 +7,7 @@ mod messages;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use strata_base::text::excerpt::excerpt;
 use strata_core::machine::stepper::{IllegalEvent, Stepper};
 use strata_core::record::event::{
     AttemptEvent, ComponentChanged, DoubtSettled, Event, Forked, HandOverFailed, RequestAnswered,
@@ -21,7 +22,6 @@ use super::{
     ActionSpending, ConversationEntry, HumanAnswerEntry, HumanRequestEntry, PublishedOutput,
     Report, RunContext, RunMarker, RunMarkerKind, RunOverview, StateEntry, StepEntry, state,
 };
-use crate::excerpt::excerpt;
 use crate::graph::{Graph, RenderFormat};
 use crate::public_event::action_name;
 use crate::storage::{CheckpointRow, Record};

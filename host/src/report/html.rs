@@ -24,9 +24,9 @@ mod visible;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use maud::{Markup, PreEscaped, html};
+use strata_base::files::sha256::sha256;
 
 use super::{MessagePart, Report};
-use crate::sha256::sha256;
 
 /// What a report begins with. A file that begins with it may be replaced by another report.
 pub const BEGINNING: &str = "<!doctype html>\n<!-- strata-host report -->\n";

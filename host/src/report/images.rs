@@ -3,11 +3,11 @@
 
 use std::sync::Arc;
 
+use strata_base::text::media_type::raster_image_type;
 use strata_core::record::conversation::{Media, MediaSource};
 use strata_core::record::id::Digest;
 
 use super::{Excerpt, Report};
-use crate::media_type::raster_image_type;
 
 /// The maximum size of an image on a page, in bytes: that of a large screenshot.
 const MAX_IMAGE_BYTES: u64 = 2 << 20;

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use serde::{Deserialize, Serialize};
+use strata_base::files::blob::digest_of;
 use strata_core::record::id::Digest;
 use strata_core::record::json::Json;
 use tokio::sync::Semaphore;
@@ -18,7 +19,6 @@ use super::engine::cache::CompileCache;
 use super::engine::{Allocation, CacheHealth, Engines, Metering, SandboxUse};
 use super::foreign_component::FunctionError;
 use super::{AttemptFuture, Sandbox, SandboxCall, SandboxError, attempt};
-use crate::blob::digest_of;
 use crate::gateway::Gateway;
 use crate::plugin::Limits;
 

@@ -1,6 +1,7 @@
 //! Converts whatever ended an attempt into a fault: its kind, a message with the limit and the key
 //! that changes it, the guest's backtrace, and the end of its log.
 
+use strata_base::text::units::format_bytes;
 use strata_core::record::fault::{Fault, FaultCause, FaultKind, Retryability};
 use wasmtime::{FrameInfo, Trap, WasmBacktrace};
 
@@ -11,7 +12,6 @@ use super::debug_info::{CodePosition, DebugInfo, Symbol};
 use super::engine::STACK_BYTES;
 use super::limits::AbortReason;
 use crate::plugin::{Limit, LimitReached};
-use crate::units::format_bytes;
 
 /// The maximum number of frames of a backtrace; the innermost explain the fault.
 const MAX_FRAMES: usize = 32;

@@ -10,10 +10,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rustix::time::{ClockId, clock_gettime};
+use strata_base::text::units::format_bytes;
 use wasmtime::UpdateDeadline;
 
 use crate::plugin::{Limit, LimitReached, Limits};
-use crate::units::format_bytes;
 
 pub(super) mod memory;
 

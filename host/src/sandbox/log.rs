@@ -5,10 +5,10 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use strata_base::text::units::format_bytes;
 use tracing::Span;
 
 use crate::plugin::{Limit, LimitReached, Plugin};
-use crate::units::format_bytes;
 
 /// How many lines a fault shows: enough for a panic's message and what led to it.
 const TAIL_LINES: usize = 20;

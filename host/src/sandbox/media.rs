@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use strata_base::files::blob::{Blobs, digest_of};
 use strata_core::record::conversation::{Media, MediaSource, Part};
 use strata_core::record::id::Digest;
 use strata_core::record::message::{Draft, Message, stored_parts};
@@ -11,7 +12,6 @@ use url::Url;
 use super::SandboxCall;
 use super::bindings::{media, types};
 use super::ctx::{Ctx, HostResult, unavailable_in_describe, unexpected_answer};
-use crate::blob::{Blobs, digest_of};
 use crate::gateway::{GuestRequest, HostAnswer, HostError, HostErrorKind};
 
 /// The maximum length of a media type; RFC 6838 allows 127 characters for each of its halves.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::future::ready;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use strata_base::files::blob::Blobs;
 use strata_core::record::fault::Fault;
 use strata_core::record::message::Draft;
 use strata_core::team::THINK;
@@ -12,7 +13,6 @@ use super::{
     AttemptFuture, AttemptOutput, EntryPoint, ResourceUsage, ReturnValue, Sandbox, SandboxCall,
     SandboxOutcome,
 };
-use crate::blob::Blobs;
 use crate::gateway::Gateway;
 
 /// Plays one attempt.

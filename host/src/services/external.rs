@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use futures_util::future::BoxFuture;
 use reqwest::Url;
 
-use crate::children;
+use strata_base::process::children;
 
 /// The mode bits that make a file executable.
 const EXECUTABLE_BITS: u32 = 0o111;

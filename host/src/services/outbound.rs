@@ -9,6 +9,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
+use strata_base::files::blob::Blobs;
+use strata_base::text::excerpt::excerpt;
 use strata_core::record::host_call::{CallOutcome, HostCall, HostCallKind, Intent, ModelUse};
 use strata_core::record::id::Digest;
 use strata_core::record::json::Json;
@@ -19,8 +21,6 @@ use strata_core::state::environment::Environment;
 use super::http::HttpClient;
 use super::models::config::ModelNames;
 use super::models::{Charge, DispatchState, ModelCaller, Models, StreamObserver};
-use crate::blob::Blobs;
-use crate::excerpt::excerpt;
 use crate::gateway::{Allowance, HostError, HostErrorKind};
 use crate::plugin::Plugin;
 

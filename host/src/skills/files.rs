@@ -8,12 +8,12 @@ use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
+use strata_base::files::open;
+use strata_base::files::replace::{Replacement, replace, sync_directory};
+use strata_base::files::sha256::sha256;
 use strata_core::record::id::{Digest, to_hex};
 
 use super::{Skill, SkillError};
-use crate::open;
-use crate::replace::{Replacement, replace, sync_directory};
-use crate::sha256::sha256;
 use crate::trust::signature::signature_path;
 
 const COMPONENTS: &str = "components";

@@ -5,9 +5,9 @@ use std::fmt;
 use std::str::FromStr;
 
 use semver::{Version, VersionReq};
+use strata_base::text::suggest::suggest;
 
 use super::{Skill, SkillError, manifest_check};
-use crate::suggest::suggest;
 
 /// The name of a skill and the acceptable versions.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,10 +3,10 @@
 use std::fs;
 use std::thread;
 
+use strata_base::golden::golden;
 use tempfile::TempDir;
 
 use super::*;
-use crate::golden::golden;
 use crate::trust::signature;
 
 fn manifest(name: &str, version: &str) -> ComponentManifest {

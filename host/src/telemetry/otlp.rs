@@ -12,6 +12,7 @@ use opentelemetry::trace::{SpanId, TraceId, TracerProvider};
 use opentelemetry_otlp::{Protocol, SpanExporter, WithExportConfig, WithHttpConfig};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::trace::{IdGenerator, RandomIdGenerator, SdkTracerProvider};
+use strata_base::files::sha256::sha256;
 use strata_core::record::id::RunId;
 use tracing::{Level, Metadata, Span, Subscriber};
 use tracing_opentelemetry::OpenTelemetrySpanExt;
@@ -22,7 +23,6 @@ use tracing_subscriber::registry::LookupSpan;
 use super::SPANS;
 use super::client::CollectorClient;
 use crate::services::endpoint::without_secrets;
-use crate::sha256::sha256;
 
 /// The variables that name a collector. If none is set, nothing is exported.
 const ENDPOINTS: [&str; 2] = [

@@ -11,11 +11,11 @@ use std::io::{self, Read, Write as _};
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
+use strata_base::files::open;
+use strata_base::files::replace::{Replacement, replace};
 use strata_core::record::id::Digest;
 
-use crate::open;
 use crate::plugin::script;
-use crate::replace::{Replacement, replace};
 
 /// The name of the lock file.
 pub(crate) const LOCK_FILE: &str = "strata.lock";
@@ -312,8 +312,9 @@ fn deserialize_digest<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Diges
 mod tests {
     use std::fs;
 
+    use strata_base::golden::golden;
+
     use super::*;
-    use crate::golden::golden;
 
     fn locked(digit: &str, size: u64) -> LockedComponent {
         LockedComponent {

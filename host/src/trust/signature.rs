@@ -3,10 +3,10 @@
 //!
 //! Nothing is signed here. `minisign -S` does that, on a machine that may hold the secret key.
 
-use crate::open;
 use std::fmt;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use strata_base::files::open;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

@@ -19,12 +19,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use strata_base::files::replace::{Replacement, replace};
+use strata_base::files::sha256::Sha256;
+use strata_base::files::user;
 use strata_core::record::id::{Digest, to_hex};
 
-use crate::replace::{Replacement, replace};
-use crate::sha256::Sha256;
 use crate::storage::{LocationIdentity, SavedDefinition, StorageLocation};
-use crate::user;
 
 /// The maximum number of team files per directory. The oldest are removed first.
 const MAX_DEFINITIONS: usize = 32;
@@ -332,8 +332,9 @@ fn unusable_error(path: &Path, source: io::Error) -> MarkError {
 
 #[cfg(test)]
 mod tests {
+    use strata_base::golden::golden;
+
     use super::*;
-    use crate::golden::golden;
 
     #[test]
     fn a_submitted_team_with_other_files_is_another() {

@@ -1,10 +1,10 @@
 //! Checkpoints of a saved run.
 
 use serde::{Serialize, Serializer};
+use strata_base::clock::rfc3339;
 use strata_core::record::event::Status;
 use strata_core::record::id::CheckpointId;
 
-use crate::public_event::rfc3339;
 use crate::storage::{CheckpointOrigin, CheckpointRow};
 
 /// A checkpoint of a saved run.

@@ -10,10 +10,10 @@ use strata_core::record::fault::{Fault, FaultCause, FaultKind, Retryability};
 use strata_core::record::host_call::{CallOutcome, Grant, HostCall, HostCallKind};
 use strata_core::record::work::{CallKey, Work};
 
+use strata_base::text::excerpt::excerpt;
 use strata_core::state::activation::Phase;
 
 use super::index_and_name;
-use crate::excerpt::excerpt;
 use crate::launch::{ComponentOrigin, Provenance};
 use crate::plugin::script;
 use crate::services::models::ModelReply;

@@ -1,12 +1,12 @@
 //! One message of a saved run, completely.
 
 use serde::Serialize;
+use strata_base::text::suggest::did_you_mean;
 use strata_core::machine::stepper::Stepper;
 use strata_core::record::message::Message;
 use strata_core::state::messages::MessageRef;
 
 use crate::storage::team_json;
-use crate::suggest::did_you_mean;
 
 /// How many of the newest messages are considered for the hint about an unknown id.
 const CANDIDATES: usize = 1000;

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
+use strata_base::text::excerpt::excerpt;
 use strata_core::machine::stepper::Stepper;
 use strata_core::record::event::Status;
 use strata_core::record::fault::{FaultCause, FaultKind};
@@ -19,7 +20,6 @@ use super::{
     CommandArgument, DoubtView, FileChangeView, HolderState, JoinView, OpenRequests, RoleActivity,
     RunOutput, SuggestedCommand,
 };
-use crate::excerpt::excerpt;
 use crate::launch::SavedTeam;
 use crate::storage::StateSelector;
 

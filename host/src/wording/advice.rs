@@ -1,6 +1,7 @@
 //! Advice about a fault as text: what to change, and where.
 
-use crate::display_path::relative_path;
+use strata_base::text::display_path::relative_path;
+
 use crate::view::{CodeSource, FaultAdvice, Remedy};
 
 /// What continues the run after a fault.

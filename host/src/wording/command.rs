@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
-use crate::display_path::relative_path;
-use crate::shell::{shell_path, shell_word, single_quoted};
+use strata_base::text::display_path::relative_path;
+use strata_base::text::shell::{shell_path, shell_word, single_quoted};
+
 use crate::view::{CommandArgument, SuggestedArguments, SuggestedCommand};
 
 /// Returns a command for a shell, without its comment.

@@ -1,8 +1,9 @@
 //! `inspect --calls`: lists the recorded host calls with requests and responses.
 
 use strata_core::record::money::Usd;
+use strata_host::clock::rfc3339;
 use strata_host::launch::for_each_call;
-use strata_host::public_event::{PublicEvent, rfc3339};
+use strata_host::public_event::PublicEvent;
 use strata_host::storage::StorageLocation;
 use strata_host::view::RecordedCallView;
 

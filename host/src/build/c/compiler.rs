@@ -1,13 +1,14 @@
 //! The compiler for C actions (zig, with its C library), and the SDK, which is compiled with it
 //! once per machine and version.
 
+use strata_base::files::caches::CacheName;
+use strata_base::files::user;
+
 use crate::build::pypi::PypiTools;
 use crate::build::sdk::C;
 use crate::build::sources::parse_make_rule;
 use crate::build::tool::CallerEnvironment;
 use crate::build::{BuildError, cache, tool, with_path};
-use crate::caches::CacheName;
-use crate::user;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;

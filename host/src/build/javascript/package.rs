@@ -1,12 +1,13 @@
 //! Reads the `package.json` of an action.
 
+use strata_base::files::open;
+use strata_core::record::json::lenient;
+use strata_core::record::json::lenient::NonFinite;
+
 use crate::build::{BuildError, with_path};
-use crate::open;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::path::Path;
-use strata_core::record::json::lenient;
-use strata_core::record::json::lenient::NonFinite;
 
 /// Where the source is looked for if package.json does not name it.
 const ENTRIES: [&str; 8] = [

@@ -1,11 +1,12 @@
 //! Installs the tools that make components from JavaScript, once per machine, and the packages that
 //! an action needs. Both use the machine's own node and npm.
 
+use strata_base::files::caches::CacheName;
+
 use super::package::NodePackage;
 use crate::build::sdk::JAVASCRIPT_TOOLS;
 use crate::build::tool::CallerEnvironment;
 use crate::build::{BuildError, cache, tool, with_path};
-use crate::caches::CacheName;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};

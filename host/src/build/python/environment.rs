@@ -1,15 +1,16 @@
 //! The environment that builds Python actions: a private Python with componentize-py, and the
 //! packages that an action needs.
 
+use strata_base::files::caches::CacheName;
+use strata_base::files::open;
+use strata_base::files::sha256::sha256;
+use strata_core::record::id::to_hex;
+
 use super::project::{PythonProject, Requirements};
 use crate::build::pypi::{PypiTools, pip_command, run_python, setup_error};
 use crate::build::{BuildError, cache, pypi, with_path};
-use crate::caches::CacheName;
-use crate::open;
-use crate::sha256::sha256;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use strata_core::record::id::to_hex;
 
 const TOOLS: PypiTools = PypiTools {
     cache: CacheName::Python,

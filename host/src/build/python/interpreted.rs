@@ -7,10 +7,11 @@
 use std::ffi::OsStr;
 use std::path::Path;
 
+use strata_base::files::open;
+
 use super::project::{MANIFEST, PythonProject, REQUIREMENTS, Requirements, requires_packages};
 use crate::build::sources::list_sources;
 use crate::build::{BuildError, SourceUse, with_path};
-use crate::open;
 use crate::plugin::script::{MAX_SCRIPT_BYTES, ScriptLanguage};
 use crate::sandbox::{ModuleFile, ScriptFile, ScriptModules, ScriptSource};
 

@@ -1,8 +1,9 @@
 //! Reads the `pyproject.toml` of a Python action, which is optional.
 
+use strata_base::files::open;
+
 use crate::build::sources::SourceKind;
 use crate::build::{BuildError, with_path};
-use crate::open;
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 

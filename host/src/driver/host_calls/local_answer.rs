@@ -1,6 +1,8 @@
 //! Host calls that are answered without leaving the host: the clock, random bytes, and questions to
 //! people that were answered before. They are recorded like all others.
 
+use strata_base::clock::now_ms;
+use strata_base::files::sha256::sha256;
 use strata_core::record::event::Event;
 use strata_core::record::host_call::{AnswerSource, HostCall, HostCallKind};
 use strata_core::record::id::to_hex;
@@ -9,11 +11,9 @@ use strata_core::record::request::HumanAnswer;
 
 use super::attempt_calls::local_record;
 use super::{Caller, HostCalls, host_called_event};
-use crate::clock::now_ms;
 use crate::gateway::{AttemptId, HostAnswer};
 use crate::services::human::HumanQuestion;
 use crate::services::outbound::summarize;
-use crate::sha256::sha256;
 
 /// An answer of the host itself. The guest may see it once the event is durable.
 #[derive(Debug)]

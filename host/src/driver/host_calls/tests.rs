@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
+use strata_base::process::wait::wait;
 use strata_core::record::host_call::{CallOutcome, Intent, LostAnswerPolicy};
 use strata_core::record::json::Json;
 use strata_core::record::money::Usd;
@@ -17,7 +18,6 @@ use crate::driver::fixture::{ROLE, RunningTeam};
 use crate::gateway::{HostError, HostErrorKind};
 use crate::services::outbound::CallAnswer;
 use crate::storage::{Heartbeat, LEASE_TIME, MemoryCap};
-use crate::wait::wait;
 
 /// A call whose answer is its digest.
 struct TestCall {

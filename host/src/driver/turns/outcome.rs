@@ -6,7 +6,7 @@ use strata_core::record::message::Draft;
 use strata_core::record::turn::ToolRef;
 use strata_core::state::activation::{ToolOutcome, Turn, TurnCall};
 
-use crate::units::format_bytes;
+use strata_base::text::units::format_bytes;
 
 /// How much of a failure or a refusal the model is told, in bytes.
 const MAX_REASON_BYTES: u64 = 16 << 10;

@@ -5,6 +5,8 @@
 //! team file says, and the model is told what does not fit.
 
 use serde_json::{Value, json};
+use strata_base::text::excerpt::excerpt;
+use strata_base::text::units::format_bytes;
 use strata_core::record::conversation::{
     AssistantPart, Part, ToolCall, ToolChoice, reply_text, tool_calls,
 };
@@ -18,10 +20,8 @@ use strata_core::record::turn::{
 use strata_core::team::tools::{Tool, ToolLoop};
 use strata_core::text::is_invisible;
 
-use crate::excerpt::excerpt;
 use crate::services::models::{ModelReply, read_answer, shorten_reason};
 use crate::tools::{ApprovalRule, RoleTool, ToolRole};
-use crate::units::format_bytes;
 
 /// The maximum size of the arguments of a call, in bytes.
 const MAX_ARGUMENT_BYTES: usize = 1 << 20;

@@ -7,6 +7,7 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
+use strata_base::text::excerpt::excerpt;
 use strata_core::record::conversation::{AssistantPart, ModelMessage, Part, ToolChoice};
 use strata_core::record::message::{Instruct, Message};
 use strata_core::record::turn::ToolRef;
@@ -15,7 +16,6 @@ use strata_core::team::Role;
 use strata_core::text::is_invisible;
 
 use super::outcome::tool_results;
-use crate::excerpt::excerpt;
 use crate::services::models::action_choice::describe_role;
 use crate::services::models::{ModelRequest, ToolDefinition, user_message};
 use crate::tools::{RoleTool, ToolRole};

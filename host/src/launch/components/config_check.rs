@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
+use strata_base::text::suggest::suggest;
 use strata_core::record::id::{ActionId, Slot, SlotKind};
 use strata_core::team::React;
 
@@ -11,7 +12,6 @@ use crate::launch::Notice;
 use crate::manifest::{Definition, Diagnostics};
 use crate::plugin::{CompiledSchema, Plugin};
 use crate::sandbox::ComponentInfo;
-use crate::suggest::suggest;
 
 /// Checks an action's `config` against the schema that its component publishes. `report` receives a
 /// warning if that is not a valid schema.

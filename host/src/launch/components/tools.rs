@@ -7,12 +7,12 @@ use std::sync::Arc;
 use serde_json::Value;
 #[cfg(test)]
 use serde_json::json;
+use strata_base::text::ordered_json::OrderedJson;
 use strata_core::record::id::{RoleId, Slot, SlotKind};
 use strata_core::record::turn::ToolRef;
 
 use crate::launch::Notice;
 use crate::manifest::{Definition, Diagnostics};
-use crate::ordered_json::OrderedJson;
 use crate::plugin::{CompiledSchema, Plugin};
 use crate::sandbox::{ComponentInfo, ScriptProblem};
 use crate::services::models::arguments_schema;

@@ -6,13 +6,13 @@ use std::cell::OnceCell;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use strata_base::files::blob::digest_of;
+use strata_base::files::known_files::{FileState, KnownFiles};
+use strata_base::files::open;
+use strata_base::text::display_path::display_path;
 use strata_core::record::id::Digest;
 
 use super::UnloadableComponent;
-use crate::blob::digest_of;
-use crate::display_path::display_path;
-use crate::known_files::{FileState, KnownFiles};
-use crate::open;
 use crate::sandbox::{ComponentBytes, LoadError};
 
 /// A component file.

@@ -5,19 +5,19 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
+use strata_base::files::open;
+use strata_base::text::display_path::display_path;
+use strata_base::text::ordered_json::OrderedJson;
+use strata_base::text::unexpanded_path::UnexpandedPath;
 
 use super::limits::{self, ComponentKind, LimitsPatch};
-use crate::display_path::display_path;
 use crate::manifest::grants::{self, AuthoredGrants};
 use crate::manifest::schema::kind;
 use crate::manifest::skill::{self, ResolvedSkill, SkillReference};
 use crate::manifest::table::{Located, TomlItem, TomlTable};
-use crate::open;
-use crate::ordered_json::OrderedJson;
 use crate::plugin::CompiledSchema;
 use crate::plugin::script;
 use crate::services::models::arguments_schema;
-use crate::unexpanded_path::UnexpandedPath;
 
 /// The largest schema file that is read. Schemas are written by hand, so a larger file is most
 /// likely something else.

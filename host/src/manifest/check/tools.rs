@@ -334,7 +334,7 @@ fn check_tool_choice(
         let words: Vec<&str> = CHOICES.iter().map(|(word, _)| *word).collect();
         let names = tools.iter().map(|tool| tool.core.name.as_str());
         let known: Vec<&str> = words.into_iter().chain(names).collect();
-        let hint = crate::suggest::suggest(&written.value, &known);
+        let hint = strata_base::text::suggest::suggest(&written.value, &known);
         let problem = problems.at(&written.span, message);
         problems.add(problem.hint(hint.unwrap_or_else(|| {
             "one of `auto`, `required`, `none`, or the name of a tool".to_owned()

@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use cel::ParseErrors;
 use cel::common::ast::{CallExpr, EntryExpr, Expr, IdedExpr, LiteralValue, operators};
+use strata_base::text::suggest::suggest;
 
 use super::pattern::Pattern;
 use super::{ConditionError, VARIABLES};
-use crate::suggest::suggest;
 
 /// A function that a condition may call.
 struct ConditionFunction {

@@ -5,15 +5,15 @@ use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use strata_base::text::display_path::{absolute_path, display_path};
+use strata_base::text::units::format_size;
 use strata_core::record::host_call::Grant;
 
 use super::{AuthoredGrants, GrantBounds, GrantKind, GrantLine, OutwardFilter};
-use crate::display_path::{absolute_path, display_path};
 use crate::manifest::authored::slot::read_path;
 use crate::manifest::schema::kind;
 use crate::manifest::table::{TomlItem, TomlTable};
 use crate::plugin::{Access, DirGrant, Grants};
-use crate::units::format_size;
 
 /// `allow.dirs`.
 pub(super) struct DirsKind;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde_json::Value;
+use strata_base::text::units::format_size;
 use strata_core::record::turn::ToolRef;
 use strata_core::team::tools::Tool;
 use strata_core::team::{DEFAULT_STATE_BYTES, React};
@@ -19,7 +20,6 @@ use crate::manifest::table::{Located, TomlTable};
 use crate::plugin::{Limit, Limits};
 use crate::services::models::config::{Endpoint, ModelsConfig, table_name};
 use crate::tools::ModelTimeout;
-use crate::units::format_size;
 
 /// How many times its default a limit of a submitted team may be if no policy bounds it.
 const SUBMITTED_FACTOR: u64 = 4;

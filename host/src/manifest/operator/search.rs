@@ -2,9 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
+use strata_base::files::user;
+
 use super::OperatorPolicy;
 use crate::manifest::Diagnostics;
-use crate::user;
 
 /// The policy for every user of this machine.
 const MACHINE_POLICY: &str = "/etc/strata-host/policy.toml";

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::units::{AMOUNTS, duration_pattern, format_duration, format_size, size_pattern};
+use strata_base::text::units::{
+    AMOUNTS, duration_pattern, format_duration, format_size, size_pattern,
+};
 
 /// The longest name, in characters. Longer ones would not fit on a screen.
 pub(in crate::manifest) const MAX_NAME_CHARS: usize = 200;

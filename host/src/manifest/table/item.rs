@@ -7,6 +7,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde_json::Value;
+use strata_base::text::suggest::closest;
+use strata_base::text::units;
 use toml::Spanned;
 use toml::de::DeValue;
 
@@ -15,8 +17,6 @@ use crate::manifest::diagnostic::Problems;
 use crate::manifest::json;
 use crate::manifest::names::check_legible;
 use crate::manifest::schema::table_index::table_index;
-use crate::suggest::closest;
-use crate::units;
 
 /// A key with its value.
 pub(in crate::manifest) struct TomlItem<'a> {

@@ -1,6 +1,7 @@
 //! The public events about attempts: their start and end, what they ask of the host, and the files
 //! that they write.
 
+use strata_base::clock::rfc3339;
 use strata_core::record::event::{
     AttemptEvent, CallFailed, CallFinished, CallStarted, FilesPlaced, HostCallBegun,
     RequestAnswered,
@@ -16,7 +17,7 @@ use strata_core::record::work::{CallKey, CallResult, Work};
 use super::{EventNames, Visitor, has_own_event};
 use crate::gateway::WASI_CLOCK_START;
 use crate::public_event::{
-    ActionOutput, ActionRef, CalledTool, PublicEvent, WrittenContent, WrittenFile, rfc3339,
+    ActionOutput, ActionRef, CalledTool, PublicEvent, WrittenContent, WrittenFile,
 };
 
 pub(super) fn visit_placed(placed: &FilesPlaced, visitor: &mut Visitor<'_>) {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use strata_base::clock::rfc3339;
 use strata_core::machine::stepper::{Stepper, conflict_message};
 use strata_core::record::event::{
     AttemptEvent, CallFailed, CallFinished, CallStarted, ConflictingWriter, Event, HostCalled,
@@ -19,7 +20,7 @@ use super::super::{
 };
 use super::{MAX_ATTEMPTS, MAX_RARE_ENTRIES, SHORT_CHARS, TEXT_CHARS};
 use crate::gateway::WASI_CLOCK_START;
-use crate::public_event::{action_name, rfc3339};
+use crate::public_event::action_name;
 use crate::services::{http, models};
 
 /// The maximum number of lines shown of a stack or a log.

@@ -45,7 +45,7 @@ fn idea(report: &Report) -> Markup {
             p.idea { (idea.shown.trim()) }
         } @else {
             details.idea {
-                summary { (crate::excerpt::excerpt(&idea.shown, IDEA_CHARS / 2)) }
+                summary { (strata_base::text::excerpt::excerpt(&idea.shown, IDEA_CHARS / 2)) }
                 (whole_text(idea))
             }
         }

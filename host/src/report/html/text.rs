@@ -1,11 +1,11 @@
 //! Writes texts that others wrote: folded if they are long, JSON with line breaks.
 
 use maud::{Markup, html};
+use strata_base::text::excerpt::excerpt;
 
 use super::super::{Excerpt, FirstAndNewest};
 use super::json;
 use super::time::{format_number, pluralize};
-use crate::excerpt::excerpt;
 use crate::view::SuggestedCommand;
 use crate::wording::shell_command;
 

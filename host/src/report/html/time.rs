@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 use strata_core::record::money::Usd;
 
-use crate::public_event::rfc3339;
+use strata_base::clock::rfc3339;
 
 /// How many characters are shown of a time of day: `23:03:14`, or `23:03:14.120`.
 const CLOCK_CHARS: usize = 8;

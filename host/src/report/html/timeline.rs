@@ -7,6 +7,7 @@ mod scale;
 use std::collections::BTreeSet;
 
 use maud::{Markup, html};
+use strata_base::text::excerpt::excerpt;
 use strata_core::record::work::Work;
 
 use self::lanes::{Bar, Lane, arrange};
@@ -16,7 +17,6 @@ use super::super::{
 };
 use super::status::Appearance;
 use super::time::{format_duration, format_number, format_span};
-use crate::excerpt::excerpt;
 
 /// The maximum number of attempts drawn; the newest are.
 const MAX_BARS: usize = 400;
@@ -216,7 +216,7 @@ fn marker_lines(markers: &[&RunMarker], scale: &TimeScale, bottom: f64) -> Marku
         @for marker in markers {
             @let x = scale.x(marker.event);
             g.marker.(marker_class(marker.kind)) {
-                title { (marker.text) " at " (crate::public_event::rfc3339(marker.time_ms)) }
+                title { (marker.text) " at " (strata_base::clock::rfc3339(marker.time_ms)) }
                 path d={ "M" (px(x)) " " (px(HEAD_HEIGHT - 4.0)) "V" (px(bottom + 4.0)) } {}
                 @if let Some((text, y)) = place_label(marker, x) {
                     text x=(px(x + 2.0)) y=(px(y)) { (text) }

@@ -8,14 +8,14 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
+use strata_base::files::blob::{Blobs, digest_of};
+use strata_base::text::units::format_bytes;
 use strata_core::record::file::{FileChange, PathContent};
 
 use super::super::FileView;
 use super::quota;
-use crate::blob::{Blobs, digest_of};
 use crate::gateway::{Gateway, GuestRequest, HostAnswer, HostError, HostErrorKind};
 use crate::plugin::{Access, DirGrant};
-use crate::units::format_bytes;
 use disk::{DiskEntry, HostDirectory};
 use path::GuestPath;
 use path_mapping::{PathMapping, strip_directory};

@@ -3,6 +3,7 @@
 
 use reqwest::Url;
 use reqwest::header::{HeaderName, HeaderValue};
+use strata_base::text::units::format_bytes;
 use strata_core::record::host_call::Grant;
 
 use super::super::bindings::{http as wit, types};
@@ -15,7 +16,6 @@ use crate::services::http::{
     Header, HttpBatch, HttpRequest, HttpResponse, KEY_HEADER, MAX_BODY_BYTES, MAX_HEADERS_BYTES,
     MAX_URL_BYTES,
 };
-use crate::units::format_bytes;
 
 /// The maximum length of an idempotency key. Services accept 64 to 255 characters.
 const MAX_KEY_BYTES: usize = 255;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use cap_std::fs::Dir;
 
-use crate::units::format_bytes;
+use strata_base::text::units::format_bytes;
 
 /// How many entries are counted at most to compute the size of a directory. One with more is
 /// treated as full, since counting would take longer than writing.

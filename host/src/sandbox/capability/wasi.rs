@@ -23,13 +23,13 @@ use wasmtime_wasi::{FsPerms, WasiCtx, WasiCtxBuilder, WasiCtxView, async_trait};
 
 use clock::GuestClock;
 use listing::OpenListings;
+use strata_base::files::sha256::sha256;
 
 use super::super::ctx::Ctx;
 use super::super::log::{GuestLog, LogLevel};
 use super::files::{HiddenStorage, OpenFiles};
 use crate::plugin::{Access, DirGrant};
 use crate::services::variables::Variables;
-use crate::sha256::sha256;
 
 mod change;
 mod clock;

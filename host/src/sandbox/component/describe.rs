@@ -4,6 +4,7 @@
 use std::thread;
 use std::time::Duration;
 
+use strata_base::text::units::format_bytes;
 use strata_core::record::fault::Fault;
 
 use super::load_error::error_chain;
@@ -13,7 +14,6 @@ use crate::plugin::Limits;
 use crate::sandbox::attempt::new_store;
 use crate::sandbox::ctx::Ctx;
 use crate::sandbox::{SandboxError, convert, fault};
-use crate::units::format_bytes;
 
 /// As much as the default for actions.
 const MAX_MEMORY_BYTES: u64 = 64 << 20;

@@ -3,6 +3,7 @@
 use std::io;
 use std::time::Duration;
 
+use strata_base::text::units::format_bytes;
 use strata_core::record::id::to_hex;
 use wasmtime::component::Component;
 
@@ -10,7 +11,6 @@ use super::HANDLER;
 use crate::embedded::host_interface_names;
 use crate::plugin::{Limit, LimitReached};
 use crate::sandbox::SandboxError;
-use crate::units::format_bytes;
 
 /// The first bytes of a WebAssembly binary.
 const MAGIC: &[u8] = b"\0asm";

@@ -104,9 +104,10 @@ impl SharedComponents {
 
 #[cfg(test)]
 mod tests {
+    use strata_base::files::blob::digest_of;
+
     use super::super::WasmSandbox;
     use super::*;
-    use crate::blob::digest_of;
     use crate::plugin::Limits;
 
     /// The magic number and version of a component without content.

@@ -5,6 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use strata_base::files::blob::digest_of;
+use strata_base::text::excerpt::excerpt;
 use strata_core::record::fault::{Fault, FaultCause, FaultKind};
 use strata_core::record::id::Digest;
 
@@ -13,8 +15,6 @@ use super::{
     ComponentBytes, ComponentInfo, ComponentManifest, Exports, LoadError, LoadedComponent,
     Metering, WasmSandbox,
 };
-use crate::blob::digest_of;
-use crate::excerpt::excerpt;
 use crate::plugin::{Limits, script};
 use crate::sandbox::EntryPoint;
 

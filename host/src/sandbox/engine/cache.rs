@@ -25,10 +25,10 @@ use strata_core::record::id::Digest;
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
-use crate::boot;
-use crate::caches::{CacheName, LOCK_PREFIX};
-use crate::known_files::{FileState, KnownFiles};
-use crate::user::{self, UnusableDirectory, is_private};
+use strata_base::files::caches::{CacheName, LOCK_PREFIX};
+use strata_base::files::known_files::{FileState, KnownFiles};
+use strata_base::files::user::{self, UnusableDirectory, is_private};
+use strata_base::process::boot;
 
 mod health;
 mod layout;
@@ -307,9 +307,10 @@ mod tests {
     use std::fs::Permissions;
     use std::os::unix::fs::PermissionsExt;
 
+    use strata_base::golden::golden_bytes;
+
     use super::layout::MAGIC;
     use super::*;
-    use crate::golden::golden_bytes;
 
     #[test]
     fn what_is_put_can_be_got_and_damage_is_absence() {

@@ -1,9 +1,9 @@
 //! Limits the sum of all memories and tables of a store, and remembers refused growths.
 
+use strata_base::text::units::format_bytes;
 use wasmtime::ResourceLimiter;
 
 use crate::plugin::{Limit, LimitReached, Limits};
-use crate::units::format_bytes;
 
 /// The maximum number of linear memories of one component, including those of the components it is
 /// composed of.

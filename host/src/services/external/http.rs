@@ -7,12 +7,12 @@ use futures_util::future::BoxFuture;
 use reqwest::header::CONTENT_TYPE;
 use reqwest::{Response, Url};
 use serde_json::Value;
+use strata_base::text::error_causes::error_with_causes;
+use strata_base::text::excerpt::excerpt;
 use strata_core::record::json::lenient::{self, NonFinite};
 use strata_core::record::json::{self, JsonError};
 
 use super::{DeliveryRetries, OutboundMessage};
-use crate::error_causes::error_with_causes;
-use crate::excerpt::excerpt;
 use crate::services::client::{self, FIRST_RETRY_DELAY, backoff_delay, requested_delay};
 
 /// The timeout of one POST.

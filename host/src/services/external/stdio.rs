@@ -13,12 +13,12 @@ use std::time::Duration;
 
 use futures_util::future::{BoxFuture, Either};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use strata_base::process::children::{ChildProcess, spawn_external};
+use strata_base::text::excerpt::excerpt;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Sleep;
 
 use super::{DeliveryRetries, ExternalEvent};
-use crate::children::{ChildProcess, spawn_external};
-use crate::excerpt::excerpt;
 
 /// The maximum length of a line in bytes.
 const MAX_LINE_BYTES: u64 = 16 << 20;

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, Url};
+use strata_base::text::error_causes::{error_with_causes, find_cause};
 use strata_core::record::fault::FaultCause;
 use strata_core::record::host_call::Grant;
 
@@ -20,7 +21,6 @@ use super::{
     DEFAULT_TIMEOUT_MS, Header, HttpRequest, HttpResponse, KEY_HEADER, MAX_BODY_BYTES,
     MAX_HEADERS_BYTES, MAX_TIMEOUT_MS, MAX_URL_BYTES, address,
 };
-use crate::error_causes::{error_with_causes, find_cause};
 use crate::gateway::{Allowance, HostError, HostErrorKind, ITEM_BYTES};
 use crate::plugin::http::header::normalize;
 use crate::plugin::http::{

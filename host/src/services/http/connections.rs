@@ -15,10 +15,10 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::{Client, ClientBuilder, Url};
+use strata_base::text::error_causes::error_with_causes;
 use tower::Service;
 
 use super::address;
-use crate::error_causes::error_with_causes;
 use crate::services::client;
 
 /// The maximum time for connecting. An available server accepts within a few round trips.

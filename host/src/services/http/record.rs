@@ -6,11 +6,11 @@ use std::borrow::Cow;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
+use strata_base::files::sha256::Sha256;
 use strata_core::record::id::to_hex;
 use strata_core::record::json::Json;
 
 use super::{Header, HttpRequest, HttpResponse};
-use crate::sha256::Sha256;
 
 impl HttpRequest {
     /// Returns the digest that identifies this request in the journal. It covers the placeholders

@@ -6,13 +6,13 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use strata_base::files::sha256::sha256;
 use strata_core::record::conversation::TokenUsage;
 
 use super::config::{ModelNames, ModelTarget};
 use super::error_text::invalid;
 use super::tokens::estimate_tokens;
 use crate::gateway::HostError;
-use crate::sha256::sha256;
 
 /// The number of components of a scripted vector if the request does not choose one.
 const SCRIPTED_COMPONENTS: u32 = 16;

@@ -25,6 +25,8 @@ use std::time::Duration;
 
 use reqwest::header::CONTENT_TYPE;
 use reqwest::{Client, Response, Url};
+use strata_base::files::blob::Blobs;
+use strata_base::text::error_causes::error_with_causes;
 use strata_core::record::conversation::{AssistantPart, TokenUsage};
 
 use self::failure::AttemptFailure;
@@ -42,8 +44,6 @@ use super::reply_check::{Mismatch, ReplyCheck};
 use super::think_tags::{self, ReplyEnding};
 use super::tokens::{UsageWithoutReply, estimate_input, estimate_output};
 use super::{FinishReason, ModelReply, ModelRequest};
-use crate::blob::Blobs;
-use crate::error_causes::error_with_causes;
 use crate::gateway::HostError;
 use crate::plugin::http::display_url;
 use crate::services::client;

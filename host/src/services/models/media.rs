@@ -2,14 +2,14 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use strata_base::files::blob::Blobs;
+use strata_base::text::excerpt::excerpt;
+use strata_base::text::media_type::is_text;
+use strata_base::text::units::format_bytes;
 use strata_core::record::conversation::{Media, MediaSource};
 
 use super::error_text::invalid;
-use crate::blob::Blobs;
-use crate::excerpt::excerpt;
 use crate::gateway::HostError;
-use crate::media_type::is_text;
-use crate::units::format_bytes;
 
 /// The maximum length of a media type in a message, in characters.
 const MEDIA_TYPE_CHARS: usize = 64;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
+use strata_base::files::sha256::sha256;
 use strata_core::record::fault::FaultCause;
 use strata_core::record::host_call::{HostCallKind, ModelUse};
 use strata_core::record::id::{Digest, to_hex};
@@ -19,7 +20,6 @@ use crate::gateway::{Allowance, HostError, HostErrorKind, reply_bytes};
 use crate::services::outbound::{
     OutboundCall, OutboundContext, OutboundResult, ReadAnswer, RequestBatch, SendContext, summarize,
 };
-use crate::sha256::sha256;
 
 /// A reply up to this size is recorded even if it exceeds the guest's limit: it is paid for, and a
 /// later attempt with a higher limit gets it from the record. No model writes this much in one
@@ -245,8 +245,9 @@ fn unsent_request(target: &ModelTarget, used: Charge) -> OutboundResult {
 mod tests {
     use std::collections::BTreeMap;
 
+    use strata_base::files::blob::Blobs;
+
     use super::*;
-    use crate::blob::Blobs;
     use crate::services::http::HttpClient;
     use crate::services::http::secret::Secrets;
     use crate::services::models::{EmbedRequest, ModelCaller};

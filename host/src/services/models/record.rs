@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
+use strata_base::files::open;
 use strata_core::record::fault::FaultCause;
 use strata_core::record::json::lenient;
 use strata_core::record::json::lenient::NonFinite;
@@ -19,7 +20,6 @@ use strata_core::record::json::lenient::NonFinite;
 use super::error_text::excerpt;
 use super::{ModelReply, ModelRequest};
 use crate::gateway::{HostError, HostErrorKind};
-use crate::open;
 
 /// The maximum size of a record that is read, in bytes.
 const MAX_BYTES: u64 = 256 << 20;
@@ -292,15 +292,16 @@ fn exchange_key(request: &ModelRequest) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::golden::golden;
-    use crate::services::models::{FinishReason, ToolDefinition};
+    use strata_base::golden::golden;
     use strata_core::record::conversation::{
         AssistantPart, Media, MediaSource, ModelMessage, OpaquePart, Part, TokenUsage, ToolCall,
         ToolChoice, ToolResult,
     };
     use strata_core::record::id::Digest;
     use strata_core::record::json::Json;
+
+    use super::*;
+    use crate::services::models::{FinishReason, ToolDefinition};
 
     fn call(id: &str, arguments: &str) -> AssistantPart {
         AssistantPart::ToolCall(ToolCall {

@@ -30,7 +30,8 @@ use super::tokens::expected_usage;
 use super::{Charge, ModelReply, ModelRequest, StreamObserver};
 pub use embedding::CompletedEmbedding;
 
-use crate::blob::Blobs;
+use strata_base::files::blob::Blobs;
+
 use crate::gateway::{HostError, HostErrorKind};
 use crate::services::variables::Variables;
 

@@ -120,7 +120,7 @@ pub(crate) fn read_answer(schema: &CompiledSchema, text: &str) -> Result<Json, S
 
 /// Returns the beginning of what is wrong, which may quote what a model wrote.
 pub(crate) fn shorten_reason(reason: &str) -> String {
-    crate::excerpt::excerpt(reason, MAX_REASON_CHARS)
+    strata_base::text::excerpt::excerpt(reason, MAX_REASON_CHARS)
 }
 
 /// Returns the text without the Markdown code fence that many models put around JSON.

@@ -3,6 +3,7 @@
 use std::borrow::Borrow;
 
 use serde::{Deserialize, Serialize};
+use strata_base::files::blob::Blobs;
 use strata_core::record::conversation::{
     AssistantPart, Media, ModelMessage, Part, TokenUsage, ToolCall, ToolChoice, reply_media,
     reply_text, tool_calls,
@@ -11,7 +12,6 @@ use strata_core::record::host_call::FinishReason;
 use strata_core::record::id::Digest;
 
 use super::media::describe as describe_media;
-use crate::blob::Blobs;
 
 /// A request to a model. Recorded calls are matched by the serialized request, so the order of the
 /// fields matters.

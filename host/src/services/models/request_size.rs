@@ -1,8 +1,9 @@
 //! How large a request to a model may be. Whoever makes a request (an action, a turn of a role, the
 //! choice of an action) comes here, because `registry` refuses what does not fit.
 
+use strata_base::text::units::format_bytes;
+
 use super::{EmbedRequest, ModelRequest};
-use crate::units::format_bytes;
 
 /// The maximum size of the texts of one request. No model accepts more.
 const MAX_TEXT_BYTES: u64 = 8 << 20;

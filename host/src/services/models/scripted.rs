@@ -12,6 +12,7 @@ use std::time::Duration;
 use regex::Regex;
 use reqwest::StatusCode;
 use serde::Serialize;
+use strata_base::files::sha256::sha256;
 use strata_core::record::conversation::{AssistantPart, TokenUsage, ToolCall};
 use strata_core::record::fault::FaultCause;
 use strata_core::record::id::to_hex;
@@ -22,7 +23,6 @@ use super::tokens::{estimate_input, estimate_tokens};
 use super::{FinishReason, ModelReply, ModelRequest};
 use crate::gateway::{HostError, HostErrorKind};
 use crate::manifest::{Diagnostics, read_replies_file};
-use crate::sha256::sha256;
 
 /// The length of the part of an entry's id that its content determines.
 const ID_BYTES: usize = 8;

@@ -8,7 +8,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use crate::sha256::Sha256;
+use strata_base::files::sha256::Sha256;
 
 /// The open files, shared by the code that opens them and the code that counts them.
 #[derive(Clone, Default)]

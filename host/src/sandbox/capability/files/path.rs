@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
+use strata_base::text::units::format_bytes;
 use strata_core::record::fault::FaultCause;
 use strata_core::record::host_call::Grant;
 
@@ -14,7 +15,6 @@ use super::{AttemptFiles, FileResult, GrantedDirectory};
 use crate::gateway::{HostError, HostErrorKind};
 use crate::plugin::Access;
 use crate::sandbox::ctx::MAX_NAME_BYTES;
-use crate::units::format_bytes;
 
 /// The reason for refusing access to a path where the host saves files.
 pub(super) const STORAGE_REASON: &str = "the host saves the team there";

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
+use strata_base::files::blob::digest_of;
 use strata_core::record::file::PathContent;
 use strata_core::record::id::Digest;
 use strata_core::state::environment::files::Placement;
@@ -14,7 +15,6 @@ use super::super::quota;
 use super::disk::{DiskEntry, HostDirectory};
 use super::hidden_storage::HiddenStorage;
 use super::path_mapping::PathMapping;
-use crate::blob::digest_of;
 use crate::plugin::{Access, DirGrant};
 
 /// How many digits of a digest are in the name of a file that is kept.

@@ -10,9 +10,9 @@ use std::sync::Once;
 
 use cap_std::fs::Dir;
 use rustix::fs::{CWD, FlockOperation, Mode, OFlags, flock, openat};
+use strata_base::files::user;
 
 use super::removal;
-use crate::user;
 
 const PREFIX: &str = "files-";
 /// The prefix in the public temporary directory, which is used if the user's own one is unusable.

@@ -7,13 +7,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use strata_base::text::units::format_bytes;
 use strata_core::record::fault::FaultCause;
 
 use super::super::quota;
 use super::OpenFiles;
 use super::disk::HostDirectory;
 use super::files_fault::FilesFault;
-use crate::units::format_bytes;
 
 /// How often the size is checked.
 const CHECK_INTERVAL: Duration = Duration::from_millis(100);

@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 use std::time::UNIX_EPOCH;
 
+use strata_base::files::blob::{Blobs, digest_of};
+use strata_base::text::units::format_bytes;
 use strata_core::record::file::{FileChange, PathContent};
 
 use super::super::quota;
@@ -22,8 +24,6 @@ use super::path_mapping::PathMapping;
 use super::scratch::ScratchDirectory;
 use super::size_limit::SizeLimit;
 use super::{MAX_STORED_BYTES, OpenFiles};
-use crate::blob::{Blobs, digest_of};
-use crate::units::format_bytes;
 
 /// The maximum size of the staged directories, with what the guest adds. Copying more for each
 /// attempt would take too long.

@@ -10,8 +10,8 @@ use std::path::Path;
 use cap_std::fs::{Dir, MetadataExt as _, OpenOptions};
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, openat};
 
-use crate::blob::digest_of;
-use crate::user;
+use strata_base::files::blob::digest_of;
+use strata_base::files::user;
 
 /// How many processes may write the same file at once.
 const MAX_WRITERS: u32 = 1024;

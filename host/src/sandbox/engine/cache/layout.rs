@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use crate::replace::{Replacement, replace};
+use strata_base::files::replace::{Replacement, replace};
 
 /// The last bytes of each file. The code comes first, so that it can be mapped into memory; the
 /// manifest follows it.

@@ -4,6 +4,7 @@
 use reqwest::header::HeaderMap;
 use reqwest::{Response, StatusCode};
 use serde_json::Value;
+use strata_base::text::error_causes::error_with_causes;
 use strata_core::record::conversation::TokenUsage;
 use strata_core::record::json;
 
@@ -12,7 +13,6 @@ use super::{
     EncodedRequest, Mismatch, ModelEndpoint, Question, TransferMode, UsageWithoutReply,
     optional_field,
 };
-use crate::error_causes::error_with_causes;
 use crate::gateway::{HostError, HostErrorKind};
 use crate::services::models::FinishReason;
 use crate::services::models::config::ProtocolName;

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::iter::Peekable;
 
 use serde_json::Value;
+use strata_base::files::sha256::sha256;
 use strata_core::record::conversation::{
     AssistantPart, Media, ModelMessage, Part, ToolCall, ToolResult,
 };
@@ -17,7 +18,6 @@ use strata_core::record::id::to_hex;
 use super::Outbound;
 use super::body::is_blank;
 use super::tools::ToolNames;
-use crate::sha256::sha256;
 
 /// What stands for a message or a result without content, which many providers do not allow.
 pub(super) const EMPTY: &str = "(empty)";

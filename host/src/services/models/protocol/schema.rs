@@ -11,7 +11,7 @@ use std::collections::hash_map::RandomState;
 use indexmap::IndexMap;
 use serde_json::Value;
 
-use crate::ordered_json::{Fields, OrderedJson};
+use strata_base::text::ordered_json::{Fields, OrderedJson};
 
 /// The keywords whose value is an object of schemas.
 const SCHEMA_MAPS: [&str; 5] = [

@@ -4,12 +4,12 @@ mod conversations;
 mod provider_rules;
 
 use serde_json::json;
+use strata_base::files::blob::{Blobs, digest_of};
 use strata_core::record::conversation::{
     AssistantPart, Media, MediaSource, ModelMessage, Part, ToolCall, ToolChoice, ToolResult,
 };
 
 use super::*;
-use crate::blob::{Blobs, digest_of};
 use crate::services::models::ToolDefinition;
 use crate::services::models::surrogate::parse_chunk;
 

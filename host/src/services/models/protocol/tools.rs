@@ -4,13 +4,13 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde_json::Value;
+use strata_base::text::ordered_json::OrderedJson;
 use strata_core::record::json;
 
 use super::body::is_blank;
 use super::json_writer;
 use super::schema::{arguments_schema, basic_schema, complete, is_object_at_top, is_strict};
 use crate::gateway::HostError;
-use crate::ordered_json::OrderedJson;
 use crate::services::models::error_text::invalid;
 use crate::services::models::{ModelRequest, ToolDefinition};
 use crate::tool_name::{NameRule, model_name, model_names};

@@ -6,9 +6,10 @@ use std::io::Write;
 use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
 
-use super::*;
 use strata_core::record::conversation::{AssistantPart, ModelMessage, ToolCall};
 use strata_core::record::money::Usd;
+
+use super::*;
 
 use crate::services::models::config::Endpoint;
 use crate::services::models::endpoint::tests::server::{

@@ -2,10 +2,10 @@
 
 use std::io::Write;
 
+use strata_core::record::conversation::{ModelMessage, Part, ToolResult};
 use tempfile::NamedTempFile;
 
 use super::*;
-use strata_core::record::conversation::{ModelMessage, Part, ToolResult};
 
 use crate::services::models::config::ModelNames;
 use crate::services::models::{ModelCall, ModelCaller, user_message};

@@ -3,9 +3,9 @@
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
+use strata_core::record::conversation::ToolCall;
 
 use super::*;
-use strata_core::record::conversation::ToolCall;
 
 use crate::services::models::StreamEvent;
 

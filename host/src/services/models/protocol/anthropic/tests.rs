@@ -1,10 +1,10 @@
 //! Tests of what thinking excludes, and of the usage of a streamed message.
 
 use serde_json::{Value, json};
+use strata_base::files::blob::Blobs;
 use strata_core::record::conversation::ToolChoice;
 
 use super::*;
-use crate::blob::Blobs;
 use crate::services::models::config::ModelSettings;
 use crate::services::models::media::MediaBytes;
 use crate::services::models::protocol::Origin;

@@ -3,13 +3,13 @@
 mod streamed;
 
 use serde_json::json;
+use strata_base::files::blob::{Blobs, digest_of};
 use strata_core::record::conversation::{
     Media, MediaSource, ModelMessage, Part, TokenUsage, ToolCall, ToolChoice, ToolResult,
     reply_text, tool_calls,
 };
 
 use super::*;
-use crate::blob::{Blobs, digest_of};
 use crate::gateway::HostErrorKind;
 use crate::services::models::config::ModelSettings;
 use crate::services::models::media::MediaBytes;

@@ -1,10 +1,10 @@
 //! Variants of chat completions.
 
 use serde_json::{Value, json};
+use strata_core::record::conversation::TokenUsage;
 
 use super::{ADD, LogicalReply, NOW, USAGE, WireReply, calling, hello};
 use crate::services::models::FinishReason;
-use strata_core::record::conversation::TokenUsage;
 
 pub(super) fn replies() -> Vec<(LogicalReply, WireReply)> {
     calls().into_iter().chain(texts()).chain(counts()).collect()

@@ -1,0 +1,10 @@
+//! Files: how they are opened, replaced, identified by their contents, and where those of the user lie.
+
+pub mod blob;
+pub mod caches;
+pub mod durability;
+pub mod known_files;
+pub mod open;
+pub mod replace;
+pub mod sha256;
+pub mod user;

@@ -1,0 +1,267 @@
+//! What other processes ask of the process that owns a run, as HTTP: `POST /v1/runs/RUN/messages`,
+//! `…/answers`, `…/cancel` and `…/pause`. Bodies are JSON, which this module does not look into.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::{Body, HttpBody};
+use axum::extract::Extension;
+use axum::http::{Method, StatusCode, Uri};
+use axum::response::{IntoResponse, Response};
+use axum::routing::post;
+use futures_util::future::BoxFuture;
+use futures_util::stream::StreamExt;
+
+use super::connection::{Exchange, ExchangePhase};
+use super::response::{JSON, Problem, respond};
+use crate::text::units::format_bytes;
+
+/// The maximum size of a request's or a reply's body in bytes: enough for any message that `send`
+/// accepts, escaped, with its files in base64.
+pub(super) const MAX_BODY_BYTES: usize = 256 << 20;
+/// The type of an error that stands for a status, up to the name of the status.
+const PROBLEM_TYPE_PREFIX: &str = "urn:strata-host:";
+
+/// What can be asked of the process that owns a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RunOperation {
+    /// Put a message into the mailboxes.
+    Send,
+    /// Record answers of people.
+    Answer,
+    /// End the run for good.
+    Cancel,
+    /// End the run for a while.
+    Pause,
+}
+
+impl RunOperation {
+    /// All operations.
+    pub const ALL: [Self; 4] = [Self::Send, Self::Answer, Self::Cancel, Self::Pause];
+
+    /// Returns its name: the last part of its path.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Send => "messages",
+            Self::Answer => "answers",
+            Self::Cancel => "cancel",
+            Self::Pause => "pause",
+        }
+    }
+
+    /// Returns the operation of this name, if there is one.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|one| one.name() == name)
+    }
+
+    /// Returns its path for a run.
+    pub(super) fn path(self, run: i64) -> String {
+        format!("/v1/runs/{run}/{}", self.name())
+    }
+}
+
+/// A request to the process that owns a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunRequest {
+    /// What is asked.
+    pub operation: RunOperation,
+    /// What it is about, as JSON.
+    pub body: String,
+}
+
+/// What became of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReplyStatus {
+    /// It was carried out, and what it changed is durable.
+    Done,
+    /// It was not accepted, and nothing has changed.
+    Refused,
+    /// It may have been carried out, but it could not be saved.
+    Unsaved,
+    /// The run ended before the request was carried out.
+    Ended,
+}
+
+impl ReplyStatus {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Done, Self::Refused, Self::Unsaved, Self::Ended];
+
+    /// Returns its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Refused => "refused",
+            Self::Unsaved => "unsaved",
+            Self::Ended => "ended",
+        }
+    }
+
+    /// Returns the status of this name, if there is one.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|one| one.name() == name)
+    }
+
+    /// Returns the type of the error that stands for it.
+    fn problem_type(self) -> String {
+        format!("{PROBLEM_TYPE_PREFIX}{}", self.name())
+    }
+}
+
+/// The reply to a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunReply {
+    /// What became of the request.
+    pub status: ReplyStatus,
+    /// The result as JSON if the request was carried out, else the reason, in words.
+    pub body: String,
+}
+
+impl RunReply {
+    /// Returns the reply to a request that was not accepted.
+    pub fn refused(why: impl Into<String>) -> Self {
+        Self {
+            status: ReplyStatus::Refused,
+            body: why.into(),
+        }
+    }
+
+    /// Returns the reply that a response contains, or `None` if it is not the response of an owner to
+    /// a request that it has carried out or decided about.
+    pub(super) fn from_response(status: StatusCode, body: String) -> Option<Self> {
+        if status == StatusCode::OK {
+            let status = ReplyStatus::Done;
+            return Some(Self { status, body });
+        }
+        let problem: Problem = serde_json::from_str(&body).ok()?;
+        let name = problem.kind.strip_prefix(PROBLEM_TYPE_PREFIX)?;
+        Some(Self {
+            status: ReplyStatus::from_name(name)?,
+            body: problem.detail,
+        })
+    }
+}
+
+impl IntoResponse for RunReply {
+    fn into_response(self) -> Response {
+        let (http_status, title) = match self.status {
+            ReplyStatus::Done => return respond(StatusCode::OK, JSON, self.body),
+            ReplyStatus::Refused => (
+                StatusCode::UNPROCESSABLE_ENTITY,
+                "The request was not accepted",
+            ),
+            ReplyStatus::Unsaved => (
+                StatusCode::INTERNAL_SERVER_ERROR,
+                "The request could not be saved",
+            ),
+            ReplyStatus::Ended => (StatusCode::CONFLICT, "The run has ended"),
+        };
+        let kind = self.status.problem_type();
+        Problem::new(&kind, title, http_status, self.body).into_response()
+    }
+}
+
+/// Carries out a request and returns the reply to it.
+pub type RunRequestHandler = Arc<dyn Fn(RunRequest) -> BoxFuture<'static, RunReply> + Send + Sync>;
+
+/// Returns the routes of a run.
+pub(super) fn run_routes(run: i64, handler: &RunRequestHandler) -> Router {
+    let mut routes = Router::new();
+    for operation in RunOperation::ALL {
+        let handler = Arc::clone(handler);
+        let serve = move |Extension(exchange): Extension<Exchange>, body: Body| {
+            carry_out(operation, handler, exchange, body)
+        };
+        routes = routes.route(&operation.path(run), post(serve));
+    }
+    routes
+        .method_not_allowed_fallback(reject_method)
+        .fallback(reject_path)
+}
+
+async fn carry_out(
+    operation: RunOperation,
+    handler: RunRequestHandler,
+    exchange: Exchange,
+    body: Body,
+) -> Response {
+    let body = match receive(body, MAX_BODY_BYTES).await {
+        Ok(body) => body,
+        Err(problem) => return problem.into_response(),
+    };
+    exchange.enter(ExchangePhase::Handling);
+    // If this process was suspended, the client may have given up and made its request elsewhere or
+    // again. Nobody receives this response then.
+    if exchange.is_client_gone() {
+        return StatusCode::BAD_REQUEST.into_response();
+    }
+    let request = RunRequest { operation, body };
+    handler(request).await.into_response()
+}
+
+/// Receives a body of at most `max_bytes`. One that is said to be larger is not received at all.
+async fn receive(body: Body, max_bytes: usize) -> Result<String, Problem> {
+    let invalid = |detail| Problem::of_status(StatusCode::BAD_REQUEST, detail);
+    let mut body = body.into_data_stream();
+    let mut bytes = Vec::new();
+    loop {
+        let least_bytes = (bytes.len() as u64).saturating_add(body.size_hint().lower());
+        if least_bytes > max_bytes as u64 {
+            let detail = format!("a body has at most {}", format_bytes(max_bytes as u64));
+            return Err(Problem::of_status(StatusCode::PAYLOAD_TOO_LARGE, detail));
+        }
+        match body.next().await {
+            Some(Ok(piece)) => bytes.extend_from_slice(&piece),
+            Some(Err(error)) => {
+                return Err(invalid(format!("the body cannot be received: {error}")));
+            }
+            None => break,
+        }
+    }
+    String::from_utf8(bytes)
+        .map_err(|error| invalid(format!("the body is not text: {}", error.utf8_error())))
+}
+
+async fn reject_path(uri: Uri) -> Problem {
+    let detail = format!("nothing is served at `{}`", uri.path());
+    Problem::of_status(StatusCode::NOT_FOUND, detail)
+}
+
+async fn reject_method(method: Method, uri: Uri) -> Problem {
+    let detail = format!("`{}` is used with POST, not with {method}", uri.path());
+    Problem::of_status(StatusCode::METHOD_NOT_ALLOWED, detail)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use futures_util::stream;
+
+    use super::*;
+
+    /// The maximum size of a body in these tests.
+    const MAX_BYTES: usize = 8;
+
+    /// Returns a body whose size is not known in advance.
+    fn chunked(pieces: &[&'static str]) -> Body {
+        let pieces: Vec<_> = pieces.iter().copied().map(Ok::<_, Infallible>).collect();
+        Body::from_stream(stream::iter(pieces))
+    }
+
+    #[tokio::test]
+    async fn a_body_that_is_too_large_is_rejected_alike_whether_its_size_was_declared() {
+        let too_large = StatusCode::PAYLOAD_TOO_LARGE.as_u16();
+        let check = async |body: Body, expected: Result<&str, u16>| {
+            let received = receive(body, MAX_BYTES).await;
+            let received = received.map_err(|problem| problem.status);
+            assert_eq!(received.as_deref().map_err(|status| *status), expected);
+        };
+        check(Body::from("12345678"), Ok("12345678")).await;
+        check(chunked(&["1234", "", "5678"]), Ok("12345678")).await;
+        check(Body::from("123456789"), Err(too_large)).await;
+        check(chunked(&["1234", "56789"]), Err(too_large)).await;
+        check(chunked(&["1234", "5678", "\u{ff}"]), Err(too_large)).await;
+        let endless = stream::repeat_with(|| Ok::<_, Infallible>("1234"));
+        check(Body::from_stream(endless), Err(too_large)).await;
+    }
+}

@@ -1,0 +1,56 @@
+//! A run that is to be inserted into a database.
+
+use strata_base::files::blob::Blobs;
+use strata_core::state::environment::Environment;
+
+use super::administer::require_open;
+use super::connect::StatementError;
+use super::connection::Connection;
+use super::{schedule, write};
+use crate::storage::SavedDefinition;
+use crate::storage::lineage::{StoredLineage, StoredRun, event_key, key_range};
+use crate::storage::snapshot::EncodedSnapshot;
+use crate::storage::work::NewSubmission;
+
+/// A run that is to be inserted into a database.
+pub(super) struct NewPostgresRun<'a> {
+    pub(super) name: &'a str,
+    /// The state that it starts from.
+    pub(super) base: &'a Environment,
+    pub(super) definition: &'a SavedDefinition,
+    pub(super) blobs: &'a Blobs,
+    /// What it is if a worker is to take it.
+    pub(super) submission: Option<&'a NewSubmission<'a>>,
+}
+
+impl NewPostgresRun<'_> {
+    /// Inserts it, and returns its key.
+    pub(super) fn insert(&self, connection: &Connection) -> Result<i64, StatementError> {
+        let lineage = StoredLineage {
+            spent: i64::try_from(self.base.spent.0).unwrap_or(i64::MAX),
+            ..StoredLineage::first(&self.base.lineage.name)
+        };
+        let first = StoredRun {
+            id: lineage.run,
+            name: self.name.into(),
+            epoch: 0,
+            lineage: lineage.id,
+            next_line: crate::storage::FIRST_LINE as i64,
+        };
+        let n = event_key(lineage.id, 0);
+        let state = EncodedSnapshot::encode(self.base);
+        let rows = state.rows(n, key_range(lineage.id).first, Vec::new());
+        connection.transact("", || {
+            require_open(connection)?;
+            let run = write::insert_run(connection, &first)?;
+            write::insert_lineage(connection, run, &lineage)?;
+            write::insert_snapshot(connection, run, &rows)?;
+            write::write_definition(connection, run, self.definition)?;
+            write::insert_blobs(connection, run, self.blobs)?;
+            if let Some(submission) = self.submission {
+                schedule::schedule_submission(connection, run, submission)?;
+            }
+            Ok(run)
+        })
+    }
+}

@@ -1,0 +1,260 @@
+//! Writes the row of the current lineage, which says where the lineage ends, and moves the log into the
+//! database. That is not done with each event, since readers find the events
+//! after it.
+//!
+//! The database file itself, without its log, never contains an event that the row in it does not
+//! cover, so that the loss of its end is noticed: the log is moved into it only after the row was
+//! written. Events that are only in the log are protected by the log's own checksums.
+
+use rusqlite::Connection;
+
+use super::SqliteLease;
+#[cfg(test)]
+use super::write_connection::WriteConnection;
+use crate::storage::current_lineage::CurrentLineage;
+use crate::storage::error::StoreError;
+use crate::storage::lineage::StoredLineage;
+
+impl SqliteLease {
+    /// Runs `work` in a transaction, together with writing the row of the current lineage.
+    /// Afterwards the log is moved into the database if it is long.
+    pub(super) fn commit_with_row<T>(
+        &mut self,
+        line: &StoredLineage,
+        work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+    ) -> Result<T, StoreError> {
+        let result = self.commit(|conn| {
+            let result = work(conn)?;
+            line.update(conn).map(|()| result)
+        })?;
+        self.note_row_written(line);
+        Ok(result)
+    }
+
+    /// Notes that the row was written, and moves the log into the database if it is long.
+    pub(super) fn note_row_written(&mut self, line: &StoredLineage) {
+        self.current.note_row_written(line);
+        let moved = match self.connection.is_move_due() {
+            Ok(true) => self.connection.move_log(),
+            other => other.map(drop),
+        };
+        if let Err(error) = moved {
+            // What was committed is safe in the log. The next write of the row tries again.
+            tracing::debug!("the log stays as long as it is: {error}");
+        }
+    }
+
+    /// Writes the row if it lags behind.
+    pub(in crate::storage) fn write_row_if_behind(&mut self) -> Result<(), StoreError> {
+        match self.current.row_behind() {
+            Some(line) => self.commit_with_row(&line, |_| Ok(())),
+            None => Ok(()),
+        }
+    }
+
+    /// Makes a lineage the current one.
+    pub(super) fn continue_with(&mut self, lineage: i64) -> Result<(), StoreError> {
+        self.current = CurrentLineage::load(&self.connection.reader, lineage)?;
+        Ok(())
+    }
+
+    /// Returns the connection, to look at it or to limit what it may do.
+    #[cfg(test)]
+    pub(in crate::storage) fn connection(&mut self) -> &mut WriteConnection {
+        &mut self.connection
+    }
+}
+
+/// Writes the row, since closing the database moves the log into it.
+impl Drop for SqliteLease {
+    fn drop(&mut self) {
+        if let Err(error) = self.write_row_if_behind() {
+            tracing::debug!("the row of the lineage stays behind: {error}");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::OpenFlags;
+
+    use super::*;
+    use crate::storage::conformance::{pseudorandom, replay};
+    use crate::storage::lineage::{FIRST_LINEAGE, MAX_BYTES_BEHIND, MAX_EVENTS_BEHIND};
+    use crate::storage::rows::RunRows;
+    use crate::storage::script::{definition, scripted_run};
+    use crate::storage::{
+        Durability, Lease, RecordedRun, ReplacePolicy, SqliteReader, StateSelector,
+        StorageDirectory, StoreError,
+    };
+
+    fn created(temp: &tempfile::TempDir) -> (StorageDirectory, SqliteLease) {
+        let directory = StorageDirectory::new(temp.path().join("store"));
+        let store = directory
+            .create(ReplacePolicy::Never, &replay(&[]), &definition())
+            .unwrap()
+            .lease;
+        (directory, store)
+    }
+
+    /// Returns the last event that the row covers and the last event that exists; in the database
+    /// file itself, or including its log.
+    fn ends(directory: &StorageDirectory, options: &str) -> (i64, i64) {
+        let uri = format!("file:{}{options}", directory.database().display());
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
+        let conn = Connection::open_with_flags(uri, flags).unwrap();
+        let number = |sql: &str| conn.query_row(sql, [], |row| row.get(0)).unwrap();
+        (
+            number("SELECT events FROM lineage WHERE id = 0"),
+            number("SELECT coalesce(max(n), 0) FROM event"),
+        )
+    }
+
+    #[test]
+    fn the_row_is_behind_in_the_log_only_and_not_far() {
+        let (records, _) = scripted_run(&pseudorandom(5, 20_000), 1500);
+        let temp = tempfile::tempdir().unwrap();
+        let (directory, mut store) = created(&temp);
+        store.connection.limit_log(20);
+        let (mut moved, mut behind) = (0, 0);
+        for records in records.chunks(3) {
+            store.append(records, Durability::Process).unwrap();
+            let (told, last) = ends(&directory, "?immutable=1");
+            assert_eq!(told, last, "the database alone");
+            let (told, last) = ends(&directory, "");
+            assert!(
+                last - MAX_EVENTS_BEHIND < told && told <= last,
+                "{told} of {last}"
+            );
+            (moved, behind) = (moved.max(told), behind + i64::from(told < last));
+        }
+        assert!(moved > 1000 && behind > 300, "{moved} {behind}");
+        drop(store);
+        assert_eq!(ends(&directory, ""), (1500, 1500));
+    }
+
+    #[test]
+    fn who_reads_a_row_that_is_behind_sees_the_same_as_in_one_that_is_not() {
+        let (records, _) = scripted_run(&pseudorandom(9, 8_000), 60);
+        let temp = tempfile::tempdir().unwrap();
+        let (directory, mut store) = created(&temp);
+        for record in &records {
+            let record = std::slice::from_ref(record);
+            store.append(record, Durability::Process).unwrap();
+        }
+        assert_ne!(store.current.row_behind(), None);
+        let reader = SqliteReader::open(&directory).unwrap();
+        assert_eq!(&reader.selected_lineage().unwrap(), store.current.line());
+        assert_eq!(
+            reader.load(&StateSelector::Head).unwrap(),
+            store.load(&StateSelector::Head).unwrap()
+        );
+        store.write_row_if_behind().unwrap();
+        assert_eq!(
+            (
+                reader.rows.lineage(FIRST_LINEAGE).unwrap(),
+                reader.selected_lineage().unwrap()
+            ),
+            (store.current.line().clone(), store.current.line().clone())
+        );
+    }
+
+    #[test]
+    fn the_log_is_moved_however_little_happens_beside_large_files() {
+        let temp = tempfile::tempdir().unwrap();
+        let (directory, mut store) = created(&temp);
+        store.connection.limit_log(20);
+        for n in 0..50u8 {
+            let bytes: std::sync::Arc<[u8]> = vec![n; 64 << 10].into();
+            store
+                .put_blobs(
+                    &[(strata_base::files::blob::digest_of(&bytes), bytes)]
+                        .into_iter()
+                        .collect(),
+                )
+                .unwrap();
+        }
+        let log = std::fs::metadata(
+            directory
+                .path()
+                .join(crate::storage::directory::names::WAL_FILE),
+        )
+        .unwrap()
+        .len();
+        assert!(log < 10 * (64 << 10), "{log}");
+    }
+
+    #[test]
+    fn a_large_event_is_told_of_at_once() {
+        let (records, _) = scripted_run(&pseudorandom(9, 8_000), 10);
+        let temp = tempfile::tempdir().unwrap();
+        let (_directory, mut store) = created(&temp);
+        store.append(&records[..5], Durability::Process).unwrap();
+        assert!(store.current.row_behind().is_some());
+        store.current.add_bytes(MAX_BYTES_BEHIND);
+        store.append(&records[5..6], Durability::Process).unwrap();
+        assert_eq!(store.current.row_behind(), None);
+    }
+
+    #[test]
+    fn a_snapshot_that_found_no_room_does_not_put_the_row_off() {
+        let (records, _) = scripted_run(&pseudorandom(9, 8_000), 10);
+        let temp = tempfile::tempdir().unwrap();
+        let (_directory, mut store) = created(&temp);
+        store.append(&records[..5], Durability::Process).unwrap();
+        store.write_row_if_behind().unwrap();
+        store.current.add_bytes(10 << 20);
+        store.write_row_if_behind().unwrap();
+        let mut env = replay(&records[..5]);
+        env.idea = format!("{:?}", pseudorandom(3, 100_000));
+        store.connection.limit_pages(1);
+        assert!(matches!(
+            store.save_snapshot(&env),
+            Err(StoreError::Full { .. })
+        ));
+        store.connection.limit_pages(u32::MAX - 1);
+        store.current.add_bytes(MAX_BYTES_BEHIND);
+        store.append(&records[5..6], Durability::Process).unwrap();
+        assert_eq!(store.current.row_behind(), None);
+    }
+
+    #[test]
+    fn a_database_that_lost_its_end_is_noticed_and_so_is_one_with_another() {
+        let check = |change: &str, expected: &str| {
+            let (records, _) = scripted_run(&pseudorandom(9, 8_000), 200);
+            let temp = tempfile::tempdir().unwrap();
+            let (directory, mut store) = created(&temp);
+            store.append(&records, Durability::Process).unwrap();
+            drop(store);
+            let conn = Connection::open(directory.database()).unwrap();
+            assert!(conn.execute(change, []).unwrap() > 0, "{change}");
+            conn.close().unwrap();
+            let errors: [Option<StoreError>; 2] =
+                [SqliteReader::open(&directory).err(), directory.open().err()];
+            for error in errors {
+                let error = error.expect("it is noticed").to_string();
+                assert!(error.contains(expected), "{error}");
+            }
+        };
+        check("DELETE FROM event WHERE n = 200", "event 200 is missing");
+        check("DELETE FROM event WHERE n > 100", "event 200 is missing");
+        let other = "UPDATE event SET (line, lines, time_ms, marks, sum, body) = \
+                     (SELECT line, lines, time_ms, marks, sum, body FROM event WHERE n = 199) WHERE n = 200";
+        check(
+            other,
+            "event 200 cannot be read: its checksum does not match",
+        );
+        check(
+            "UPDATE event SET n = 202 WHERE n = 200",
+            "event 200 is missing",
+        );
+        check(
+            "INSERT INTO event SELECT 202, line, lines, time_ms, marks, sum, body FROM event WHERE n = 200",
+            "event 201 is missing",
+        );
+        check(
+            "UPDATE lineage SET last = last + 1",
+            "a lineage cannot be read: its checksum does not match",
+        );
+    }
+}

@@ -1,0 +1,235 @@
+//! A database that many runs of this process share, open once for all of them.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::thread::JoinHandle;
+
+use rusqlite::Connection;
+use strata_base::process::wait::wait;
+
+use super::super::create::DatabaseImage;
+use super::super::rows::WHOLE_DATABASE;
+use super::super::write_connection::WriteConnection;
+use super::change::{Change, ChangeTerms, PendingChange};
+use super::owner_note::remove_owner_notes;
+use super::queue::{LeasedRun, Queue};
+use super::writer::start_writer;
+use crate::storage::directory::names::SideFile;
+use crate::storage::error::StoreError;
+use crate::storage::file;
+use crate::storage::lock::StorageLock;
+use crate::storage::mailbox::note_in_lock;
+use crate::storage::progress::WriteProgress;
+
+/// The size at which the log is moved into the database, in pages of 4 KiB: 64 MiB. It is larger than that
+/// of a single run, since all runs wait meanwhile.
+const LOG_PAGES: u32 = 16_000;
+
+/// The databases that are open in this process, by their paths.
+static OPEN: Mutex<BTreeMap<PathBuf, Weak<SharedDatabase>>> = Mutex::new(BTreeMap::new());
+
+/// What happens if there is no database at a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum MissingDatabase {
+    /// It is created, with its directory.
+    Create,
+    /// Opening it fails.
+    Fail,
+}
+
+/// A database that is open to change its runs. It is closed when the last handle is dropped.
+#[derive(Debug)]
+pub(in crate::storage) struct SharedDatabase {
+    path: Arc<Path>,
+    queue: Arc<Queue>,
+    /// `None` once it has ended.
+    writer: Option<JoinHandle<()>>,
+    /// Whether the lock says that this process can be reached.
+    is_reachable: OnceLock<()>,
+    /// Dropped after the thread has closed the database.
+    _lock: StorageLock,
+}
+
+/// Keeps a database open. Whoever opens it next waits until it is closed.
+#[derive(Clone, Debug)]
+pub(super) struct DatabaseHandle(Option<Arc<SharedDatabase>>);
+
+impl Drop for DatabaseHandle {
+    fn drop(&mut self) {
+        let _open = open_databases();
+        self.0 = None;
+    }
+}
+
+impl std::ops::Deref for DatabaseHandle {
+    type Target = SharedDatabase;
+
+    fn deref(&self) -> &SharedDatabase {
+        self.0.as_ref().expect("it is there until it is dropped")
+    }
+}
+
+fn open_databases() -> MutexGuard<'static, BTreeMap<PathBuf, Weak<SharedDatabase>>> {
+    OPEN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Returns the files of a database: itself, those beside it and its lock.
+pub(super) fn database_files(path: &Path) -> Vec<PathBuf> {
+    let mut files = vec![
+        path.to_path_buf(),
+        file::temporary_path(path),
+        SideFile::Lock.beside(path),
+    ];
+    files.extend(SideFile::OF_DATABASE.map(|side| side.beside(path)));
+    files
+}
+
+impl SharedDatabase {
+    /// Opens the database at a path, or returns the one that is open in this process. Fails with
+    /// `StoreError::Locked` if another process has it open to change it, and with `StoreError::Absent` if
+    /// there is none.
+    pub(super) fn open(
+        path: &Path,
+        missing: MissingDatabase,
+    ) -> Result<DatabaseHandle, StoreError> {
+        let directory = file::directory_of(path);
+        if missing == MissingDatabase::Create {
+            std::fs::create_dir_all(directory).map_err(|e| StoreError::creating(directory, e))?;
+        }
+        let path = canonical_path(path)?;
+        let mut open = open_databases();
+        if let Some(database) = open.get(&path).and_then(Weak::upgrade) {
+            return Ok(DatabaseHandle(Some(database)));
+        }
+        open.retain(|_, database| database.strong_count() > 0);
+        let database = Arc::new(Self::open_unshared(&path, missing)?);
+        open.insert(path, Arc::downgrade(&database));
+        Ok(DatabaseHandle(Some(database)))
+    }
+
+    /// Whether this process has the database at a path open to change it.
+    pub(super) fn is_open_here(path: &Path) -> bool {
+        let Ok(path) = canonical_path(path) else {
+            return false;
+        };
+        let open = open_databases();
+        open.get(&path)
+            .is_some_and(|database| database.strong_count() > 0)
+    }
+
+    /// Opens a database that is not open in this process.
+    fn open_unshared(path: &Path, missing: MissingDatabase) -> Result<Self, StoreError> {
+        file::require_regular(database_files(path))?;
+        if !path.exists() && missing == MissingDatabase::Fail {
+            return Err(StoreError::Absent { path: path.into() });
+        }
+        let lock = StorageLock::acquire_file(SideFile::Lock.beside(path), path)?;
+        let connection = match path.exists() {
+            true => WriteConnection::open(path, WHOLE_DATABASE, LOG_PAGES)?,
+            false => {
+                WriteProgress::require_no_loss(path)?;
+                let image = DatabaseImage::without_runs(path)?;
+                WriteConnection::create(path, &image, WHOLE_DATABASE, LOG_PAGES)?
+            }
+        };
+        let queue = Arc::new(Queue::new(path.to_path_buf()));
+        let writer = start_writer(connection, Arc::clone(&queue))
+            .map_err(|e| StoreError::io(path, "start a thread that writes to", e))?;
+        let database = Self {
+            path: path.into(),
+            queue,
+            writer: Some(writer),
+            is_reachable: OnceLock::new(),
+            _lock: lock,
+        };
+        // They are of processes that were killed. What is written later comes after this.
+        drop(database.begin(ChangeTerms::default(), remove_owner_notes));
+        Ok(database)
+    }
+
+    /// Opens a database as another process does that takes the lock for one left behind.
+    #[cfg(test)]
+    pub(in crate::storage) fn open_again(path: &Path) -> TestDatabase {
+        let path = canonical_path(path).unwrap();
+        std::fs::remove_file(SideFile::Lock.beside(&path)).unwrap();
+        let database = Self::open_unshared(&path, MissingDatabase::Fail).unwrap();
+        TestDatabase(DatabaseHandle(Some(Arc::new(database))))
+    }
+
+    /// Returns its path, without links.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Notes that a lease of a run is taken; returns `None` if this process has one.
+    pub(super) fn lease_run(&self, run: i64) -> Option<LeasedRun> {
+        self.queue.lease(run)
+    }
+
+    /// Begins a change, which another thread writes.
+    pub(super) fn begin<T: Send + 'static>(
+        &self,
+        terms: ChangeTerms,
+        write: impl Fn(&Connection) -> rusqlite::Result<T> + Send + 'static,
+    ) -> PendingChange<T> {
+        let (change, pending) = Change::new(Arc::clone(&self.path), terms, write);
+        self.queue.push(change);
+        pending
+    }
+
+    /// Makes a change. Returns what it wrote, or `None` if it was refused.
+    pub(super) fn change<T: Send + 'static>(
+        &self,
+        terms: ChangeTerms,
+        write: impl Fn(&Connection) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Result<Option<T>, StoreError> {
+        wait(self.begin(terms, write).outcome())
+    }
+
+    /// Has the lock say that this process can be reached at sockets in a directory, so that others do not
+    /// wait for the lock.
+    pub(super) fn note_reachable(&self, sockets: &Path) -> Result<(), StoreError> {
+        if self.is_reachable.set(()).is_err() {
+            return Ok(());
+        }
+        note_in_lock(&SideFile::Lock.beside(&self.path), sockets)
+    }
+}
+
+impl Drop for SharedDatabase {
+    fn drop(&mut self) {
+        self.queue.close();
+        let ended = self.writer.take().map(JoinHandle::join);
+        if let Some(Err(_)) = ended {
+            tracing::warn!(
+                "the thread that wrote `{}` has panicked",
+                self.path.display()
+            );
+        }
+    }
+}
+
+/// A database that is open a second time.
+#[cfg(test)]
+pub(in crate::storage) struct TestDatabase(DatabaseHandle);
+
+#[cfg(test)]
+impl TestDatabase {
+    /// Takes a lease of a run.
+    pub(in crate::storage) fn take_lease(&self, run: i64) -> super::SharedLease {
+        super::SharedLease::take(self.0.clone(), run, "sqlite:again".into()).unwrap()
+    }
+}
+
+/// Returns the path of a database without links above it. The database itself need not exist.
+pub(super) fn canonical_path(path: &Path) -> Result<PathBuf, StoreError> {
+    let directory = file::directory_of(path);
+    match directory.canonicalize() {
+        Ok(directory) => Ok(directory.join(path.file_name().unwrap_or_default())),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+            Err(StoreError::Absent { path: path.into() })
+        }
+        Err(e) => Err(StoreError::io(directory, "open", e)),
+    }
+}
