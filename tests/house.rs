@@ -36,11 +36,13 @@ struct Rule {
 }
 
 /// The directories of the sources of the product.
-const PRODUCT: [&str; 4] = [
+const PRODUCT: [&str; 6] = [
     "host/src/",
     "host/base/src/",
     "host/cli/src/",
     "host/core/src/",
+    "host/storage/src/",
+    "host/team-json/src/",
 ];
 
 /// The rules for the sources of the product, except for its tests.
@@ -70,17 +72,17 @@ const RULES: &[Rule] = &[
     Rule {
         what: "the database",
         marks: &["rusqlite"],
-        only: &["host/src/storage"],
+        only: &["host/storage/src"],
     },
     Rule {
         what: "the client of PostgreSQL",
         marks: &["tokio_postgres"],
-        only: &["host/src/storage/postgres"],
+        only: &["host/storage/src/postgres"],
     },
     Rule {
         what: "the names of what lies in the storage directory",
         marks: &["\"team.db", "\"team.json\"", "\"team.lock\""],
-        only: &["host/src/storage"],
+        only: &["host/storage/src"],
     },
     Rule {
         what: "writing to the disk",
@@ -95,7 +97,7 @@ const RULES: &[Rule] = &[
         ],
         // Granted directories; compiled code; builds; files of `new`; the file of `--events`.
         only: &[
-            "host/src/storage",
+            "host/storage/src",
             "host/src/sandbox/capability",
             "host/src/sandbox/engine/cache",
             "host/src/build",
@@ -134,9 +136,9 @@ const RULES: &[Rule] = &[
             "host/base/src/clock",
             "host/src/sandbox/limits",
             "host/src/sandbox/engine/cache",
-            "host/src/storage/directory",
+            "host/storage/src/directory",
             // How long a heartbeat has not risen, and how long a server is waited for.
-            "host/src/storage/postgres",
+            "host/storage/src/postgres",
             // For the date of a `Retry-After` in a response without a `Date`.
             "host/src/services/client",
         ],
@@ -187,7 +189,7 @@ const RULES: &[Rule] = &[
             // The directories of programs.
             "host/src/services/external",
             // The user and the password, as for PostgreSQL's own programs.
-            "host/src/storage/database_url",
+            "host/storage/src/database_url",
         ],
     },
     Rule {
@@ -202,7 +204,7 @@ const RULES: &[Rule] = &[
     Rule {
         what: "unsafe code",
         marks: &["unsafe {", "unsafe fn"],
-        only: &["host/src/sandbox", "host/src/storage/sqlite"],
+        only: &["host/src/sandbox", "host/storage/src/sqlite"],
     },
 ];
 

@@ -97,7 +97,12 @@ pub struct ServerOptions<'a> {
 /// Starts a server in a directory, which ends when the standard input of the process is closed. Returns
 /// `None` if PostgreSQL is not installed.
 pub fn start_server(directory: &Path, options: ServerOptions<'_>) -> Option<Child> {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/postgres-server");
+    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let script = package
+        .ancestors()
+        .map(|directory| directory.join("tests/postgres-server"))
+        .find(|script| script.exists())
+        .expect("the package is in the project");
     let mut command = Command::new(script);
     if let Some(port) = options.port {
         command.env("PGPORT", port.to_string());

@@ -24,8 +24,8 @@ use strata_core::team::{
 };
 use strata_host::storage::{
     Durability, Lease, Record, ReplacePolicy, SavedDefinition, StateSelector, StorageLocation,
-    team_json,
 };
+use strata_host::team_json;
 
 /// The content of each output. The message has about 400 bytes.
 const CONTENT: usize = 300;

@@ -16,7 +16,7 @@ use strata_base::files::user;
 use strata_base::text::component_replacement::ComponentReplacement;
 use strata_core::record::id::{Digest, to_hex};
 
-use crate::storage::{SavedDefinition, StorageLocation};
+use strata_storage::{SavedDefinition, StorageLocation};
 
 /// What stands for the directory of a bundle in what is saved of a run.
 const SAVED_ROOT: &str = "/bundle";

@@ -45,6 +45,8 @@ use strata_core::machine::stepper::Stepper;
 use strata_core::record::event::Status;
 
 use strata_base::process::wait::wait;
+use strata_storage::{Mailbox, RunSchedule, SavedDefinition, StorageLocation, StoreError};
+use strata_team_json::ImportError;
 use tokio::sync::watch;
 
 use crate::bundle::BundleError;
@@ -58,8 +60,6 @@ use crate::sandbox::{PlaceError, SandboxError};
 use crate::services::http::HttpClientError;
 use crate::services::models::StreamObserverFactory;
 use crate::services::models::config::ConfigError;
-use crate::storage::team_json::ImportError;
-use crate::storage::{Mailbox, RunSchedule, SavedDefinition, StorageLocation, StoreError};
 use crate::trust::lock::LockError;
 
 pub use attached_files::AttachedFileError;

@@ -15,12 +15,12 @@ use futures_util::future::BoxFuture;
 use strata_core::machine::stepper::Stepper;
 use strata_core::record::event::Status;
 use strata_core::record::message::Message;
+use strata_storage::StorageLocation;
 use tokio::sync::watch;
 
 use crate::driver::{AnswerError, DriverError, LineListener, ReplyError, WhenIdle};
 use crate::launch::{self, LaunchError, Notice, Resume, ResumeOutcome, RunHandle, Start};
 use crate::metrics::Metrics;
-use crate::storage::StorageLocation;
 
 pub use crate::driver::{AnsweredRequest, CommandError, HumanReply, SendReceipt};
 pub use events::LiveEvents;

@@ -21,9 +21,9 @@ use strata_core::record::host_call::{AnswerSource, HostCall};
 use strata_core::record::id::RoleId;
 use strata_core::record::money::Usd;
 use strata_core::record::work::CallKey;
+use strata_storage::{Durability, Record};
 
 use crate::public_event::{action_name, is_routed};
-use crate::storage::{Durability, Record};
 
 /// The maximum number of roles with series of their own. Others are counted under `other`.
 const MAX_ROLES: usize = 500;

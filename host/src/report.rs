@@ -20,8 +20,8 @@ use std::collections::BTreeMap;
 use strata_core::record::event::Status;
 use strata_core::record::money::Usd;
 use strata_core::record::work::CallKey;
+use strata_storage::{CheckpointRow, LineageRow};
 
-use crate::storage::{CheckpointRow, LineageRow};
 use crate::view::JoinView;
 
 pub use bounded::{Excerpt, FirstAndNewest};

@@ -12,6 +12,10 @@ use std::time::{Duration, Instant};
 
 use strata_base::clock;
 use strata_core::record::event::Status;
+use strata_storage::{
+    ClaimedRun, RunDatabase, RunRelease, RunSchedule, StorageLocation, StoreError, WorkerProfile,
+    WorkerRegistration, require_distinct,
+};
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, oneshot, watch};
 use tokio::task::JoinSet;
@@ -21,10 +25,6 @@ use crate::driver::{DriverError, LineListener, StopSignal};
 use crate::launch::{ClaimedOutcome, ClaimedResume, LaunchError, Notice, resume_claimed};
 use crate::manifest::Overrides;
 use crate::manifest::submission::{SubmissionGrants, allows_secret};
-use crate::storage::{
-    ClaimedRun, RunDatabase, RunRelease, RunSchedule, StorageLocation, StoreError, WorkerProfile,
-    WorkerRegistration, require_distinct,
-};
 
 /// How often a worker looks for runs and for dead workers without being notified.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);

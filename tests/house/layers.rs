@@ -15,7 +15,7 @@ const CORE_LAYERS: &[&[&str]] = &[&["text"], &["record"], &["team"], &["state"],
 
 /// The directories of the sources of the crates between the core and the host. What each of them may
 /// use of the others is in its `Cargo.toml`.
-const LOWER_CRATES: &[&str] = &["host/base/src/"];
+const LOWER_CRATES: &[&str] = &["host/base/src/", "host/storage/src/", "host/team-json/src/"];
 
 /// The directory of the host's sources.
 const HOST: &str = "host/src/";
@@ -27,7 +27,6 @@ const HOST_LAYERS: &[&[&str]] = &[
     // The gateway is how guests reach the services, and names their types.
     &["gateway", "services"],
     &["public_event", "telemetry"],
-    &["storage"],
     &["bundle", "metrics", "trust"],
     &["sandbox"],
     &["build", "interface", "scaffold", "skills", "tools"],

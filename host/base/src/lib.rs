@@ -26,4 +26,6 @@ pub mod golden;
 pub mod owner;
 pub mod process;
 pub mod random_id;
+#[cfg(any(test, feature = "test-support"))]
+pub mod scripted_run;
 pub mod text;

@@ -8,12 +8,12 @@ use strata_core::machine::stepper::Stepper;
 use strata_core::record::event::{Event, MessageSent, Status};
 use strata_core::record::id::RoleId;
 use strata_core::record::message::Message;
+use strata_storage::{MailId, MailReply};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::{
     AnswerError, AnsweredRequest, DriverError, Halt, HumanReply, Journal, ReplyError, RunState,
 };
-use crate::storage::{MailId, MailReply};
 
 /// How many commands may be queued. Each caller waits for its answer, so this is the number of
 /// callers that need not wait to send, not a limit on what is accepted.

@@ -10,12 +10,12 @@ use strata_core::record::id::Digest;
 use strata_core::record::work::ActivationKey;
 use strata_core::state::environment::Environment;
 use strata_core::state::environment::files::Placement;
+use strata_storage::Lease;
 
 use super::attempts::Attempts;
 use super::{DriverError, Journal};
 use crate::plugin::Plugin;
 use crate::sandbox::{Directories, FileView, PlacementOutcome, is_visible_in};
-use crate::storage::Lease;
 
 /// The directories in which actions may write files.
 pub(crate) struct ActionFiles {

@@ -28,6 +28,7 @@ use strata_core::record::spending::{Amount, Reservation};
 use strata_core::record::work::CallKey;
 use strata_core::state::environment::Environment;
 use strata_core::team::Team;
+use strata_storage::{CapCharge, LeaseStatus, RunCaps};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tracing::{Instrument, Span};
@@ -36,7 +37,6 @@ use super::spans::{self, Spans};
 use crate::gateway::{Allowance, AttemptId, HostAnswer};
 use crate::services::models::{StreamObserver, StreamObserverFactory};
 use crate::services::outbound::{OutboundCall, OutboundResult, SendContext};
-use crate::storage::{CapCharge, LeaseStatus, RunCaps};
 
 use attempt_calls::AttemptCalls;
 use batch::{CallBatch, PendingCall};

@@ -6,7 +6,6 @@ use strata_base::text::excerpt::excerpt;
 use super::outbox::{Outbox, OutboxSignal};
 use super::{DriverError, Journal};
 use crate::services::external::ExternalEvent;
-use crate::storage::team_json;
 
 /// The maximum length of the excerpt of an undelivered message, in characters.
 const EXCERPT_CHARS: usize = 60;
@@ -61,7 +60,7 @@ pub(super) fn handle_incoming(
 /// Publishes a message from outside. Text that is no message is only logged: nobody but the
 /// operator can correct it.
 fn publish_text(journal: &mut Journal, text: &str) -> Result<(), DriverError> {
-    match team_json::parse_external_message(text) {
+    match strata_team_json::parse_external_message(text) {
         Ok(message) => {
             let (cause, is_empty) = (
                 message.cause_by.clone(),

@@ -16,6 +16,9 @@ use strata_core::record::id::MessageId;
 use strata_core::record::message::Message;
 use strata_core::record::work::ActivationKey;
 use strata_core::state::environment::Environment;
+use strata_storage::{
+    Append, Durability, Lease, LeaseStatus, MailReply, OtherWork, Record, StoreError, TeamJsonFile,
+};
 
 use super::LineListener;
 use super::answer_from_environment;
@@ -24,9 +27,6 @@ use crate::gateway::{EnvironmentRequest, HostAnswer};
 use crate::metrics::Metrics;
 use crate::public_event::{EventTranslator, count_lines};
 use crate::sandbox::PlaceError;
-use crate::storage::{
-    Append, Durability, Lease, LeaseStatus, MailReply, OtherWork, Record, StoreError, TeamJsonFile,
-};
 
 /// Why a run cannot continue. Errors of guests are faults and are never reported here.
 #[derive(Debug, thiserror::Error)]
@@ -430,12 +430,10 @@ fn attempt_needs_full_durability(event: &AttemptEvent) -> bool {
 mod tests {
     use strata_base::owner::RunReply;
     use strata_core::record::host_call::CallPolicy;
+    use strata_storage::{FIRST_LINE, MailId, MemoryLease, MemoryStorage, SavedDefinition};
 
     use super::*;
     use crate::driver::fixture::{ROLE, RunningTeam};
-    use crate::storage::{
-        FIRST_LINE, MailId, MemoryLease, SavedDefinition, scripted_team, undecodable_lease,
-    };
 
     #[test]
     fn a_reply_is_stored_only_with_what_its_request_became() {
@@ -462,15 +460,19 @@ mod tests {
 
     #[test]
     fn nothing_is_recorded_once_messages_of_the_state_could_not_be_decoded() {
-        let (_temp, lease) = undecodable_lease();
-        let saved = lease.recorded().load_to_continue().unwrap();
-        let stepper = Stepper::new(scripted_team(), saved.base);
-        let mut journal = Journal::new(stepper, lease, saved.next_line, Durability::Process);
+        let team = RunningTeam::start(ROLE).stepper.team().clone();
+        let stepper = Stepper::new(team.clone(), Environment::new(&team));
+        let storage = MemoryStorage::new(stepper.env().clone(), SavedDefinition::default());
+        let lease = Box::new(storage.open());
+        let mut journal = Journal::new(stepper, lease, FIRST_LINE, Durability::Process);
+        let event = journal
+            .stepper()
+            .run_started_event("run".into(), "idea".into(), [].into());
+        journal.stage(event.clone()).unwrap();
+        journal.flush_blocking().unwrap();
         let resumed = journal.stepper().run_resumed_event(None, CallPolicy::Auto);
         journal.stage(resumed.clone()).unwrap();
-        journal.flush_blocking().unwrap();
-        journal.stage(resumed.clone()).unwrap();
-        assert_eq!(journal.env().messages.get(0).content, "");
+        storage.damage_messages();
         for refused in [
             journal.flush_blocking(),
             journal.stage(resumed),

@@ -1,9 +1,9 @@
 //! The listener that is notified of public lines after they are durable.
 
 use strata_core::record::event::Event;
+use strata_storage::Record;
 
 use crate::public_event::{EventLine, EventTranslator};
-use crate::storage::Record;
 
 /// Receives public lines after they are durable.
 pub enum LineListener {

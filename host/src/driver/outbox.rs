@@ -10,7 +10,6 @@ use strata_core::state::environment::Environment;
 use super::attempts::GRACE_PERIOD;
 use super::run_state::WhenIdle;
 use crate::services::external::{ExternalConnection, ExternalEvent, OutboundMessage};
-use crate::storage::team_json;
 
 /// The connection of a team to its external program.
 pub(super) struct Outbox {
@@ -131,7 +130,7 @@ impl Outbox {
         let key = format!("{}/{}", env.lineage.idempotency_run(&env.run.0), id.0);
         let letter = OutboundMessage {
             key,
-            text: team_json::external_message_json(message, &next.to),
+            text: strata_team_json::external_message_json(message, &next.to),
         };
         let none = "the team file has no `[env.external]` any more";
         let handing: BoxFuture<'static, _> = match &mut self.connection {

@@ -7,11 +7,11 @@ use std::path::Path;
 use strata_core::machine::stepper::Stepper;
 use strata_core::record::id::CheckpointId;
 use strata_core::record::lineage::last_common_checkpoint;
+use strata_storage::{CheckpointRow, StateSelector, StorageLocation, resolve_link};
 
 use super::LaunchError;
 use super::saved::{SavedTeam, lineage_names, list_checkpoints, load_saved};
 use crate::difference::{StateDifference, compare_states};
-use crate::storage::{CheckpointRow, StateSelector, StorageLocation, resolve_link, team_json};
 
 /// A saved state, as one side of a comparison.
 pub struct ComparedState {
@@ -197,7 +197,7 @@ fn exported_state(read: &LoadedSide, id: &CheckpointId) -> Result<String, Launch
     let mut definition = saved.definition;
     (definition.base, definition.name) = Default::default();
     (definition.text, definition.components) = Default::default();
-    Ok(team_json::export(
+    Ok(strata_team_json::export(
         stepper.team(),
         stepper.env(),
         &definition,

@@ -1,10 +1,11 @@
 //! Reads the conversations of roles whose model works with tools from what is saved. Reads without
 //! the lock, so that the team may run at the same time.
 
+use strata_storage::{StateSelector, StorageLocation, StoreError};
+
 use super::LaunchError;
 use super::recorded_events::RecordedEvents;
 use super::saved::{SavedTeam, list_checkpoints};
-use crate::storage::{StateSelector, StorageLocation, StoreError};
 use crate::view::{ConversationTracker, ConversationView};
 
 /// Passes every conversation that led to `saved`, the state `at`, to `show`, oldest first. Those that

@@ -3,8 +3,9 @@
 
 use std::path::{Path, PathBuf};
 
+use strata_storage::{SavedRun, StorageLocation, default_directories};
+
 use crate::manifest::{Definition, team_name};
-use crate::storage::{SavedRun, StorageLocation, default_directories, team_json};
 
 /// Returns the directory in which a new run of a team file is saved if no storage is given.
 ///
@@ -39,7 +40,7 @@ fn saved_name(directory: &Path) -> Option<String> {
     let location = StorageLocation::new(directory);
     let definition = match location.read_saved().ok()? {
         SavedRun::Records(reader) => reader.definition().ok()?,
-        SavedRun::TeamJson(bytes) => team_json::saved_definition(&bytes).ok()??,
+        SavedRun::TeamJson(bytes) => strata_team_json::saved_definition(&bytes).ok()??,
     };
     team_name(&definition.text)
 }

@@ -2,13 +2,13 @@
 //! pieces; and the recorded host calls.
 
 use strata_core::record::event::{AttemptEvent, Event, HostCalled};
+use strata_storage::{
+    LockHolder, RECORDS_PER_BATCH, Reader, StateSelector, StorageLocation, StoreError,
+};
 
 use super::LaunchError;
 use super::compare::split_at_sign;
 use crate::public_event::{EventLine, EventTranslator};
-use crate::storage::{
-    LockHolder, RECORDS_PER_BATCH, Reader, StateSelector, StorageLocation, StoreError,
-};
 use crate::view::RecordedCallView;
 
 /// Converts the records of a saved team to public event lines. The team may run at the same time.
@@ -75,7 +75,7 @@ impl EventReader {
     pub fn next_lines(&mut self) -> Result<Option<Vec<EventLine>>, StoreError> {
         let (records, last) = self.reader.batch_after(self.position, RECORDS_PER_BATCH)?;
         self.position = last;
-        let tell = |record: &crate::storage::Record| {
+        let tell = |record: &strata_storage::Record| {
             self.translator
                 .translate(&record.event, record.line, record.time_ms)
         };

@@ -10,6 +10,7 @@ use strata_core::record::event::{Event, Forked};
 use strata_core::record::id::{CheckpointId, to_hex};
 use strata_core::record::spending::Account;
 use strata_core::team::Team;
+use strata_storage::{Durability, Record, SavedRun, StateSelector, StorageLocation, StoreError};
 
 use super::opened_team::{OpenedTeam, StateOrigin};
 use super::resume_plan::{
@@ -19,9 +20,6 @@ use super::saved::{load_saved, require_checkpoint};
 use super::{LaunchError, StateEdit, edit, files, saved_definition};
 use crate::driver::DriverError;
 use crate::public_event::{action_name, count_lines};
-use crate::storage::{
-    Durability, Record, SavedRun, StateSelector, StorageLocation, StoreError, team_json,
-};
 use crate::trust::storage_mark;
 
 /// The arguments of a fork.
@@ -115,12 +113,12 @@ fn fork_elsewhere(fork: &ForkRequest, to: &StorageLocation) -> Result<CreatedFor
     let event = fork_event(&stepper, fork, name, edits, account)?;
     let event = with_questions_of(&head.stepper, event);
     stepper.apply(&event).map_err(DriverError::from)?;
-    let text = team_json::export(stepper.team(), stepper.env(), &origin.definition);
+    let text = strata_team_json::export(stepper.team(), stepper.env(), &origin.definition);
     match files::load_blobs(&fork.storage, &stepper)? {
         blobs
             if to.accepts_team_json()
                 && blobs.is_empty()
-                && text.len() as u64 <= team_json::MAX_BYTES =>
+                && text.len() as u64 <= strata_team_json::MAX_BYTES =>
         {
             to.place_team_json(&text)?
         }

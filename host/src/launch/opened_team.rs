@@ -11,15 +11,15 @@ use strata_core::record::questions::AskedQuestions;
 use strata_core::record::shape::Shape;
 use strata_core::state::environment::Environment;
 use strata_core::team::Team;
+use strata_storage::{
+    FIRST_LINE, Lease, OpenedRun, SavedDefinition, SavedForm, StorageLocation, StoreError,
+};
 
 use super::beside::run_beside;
 use super::saved::{definition_in_team_json, import_team_json};
 use super::{Components, LaunchError, saved_definition};
 use crate::driver::{DriverError, HumanReply, Journal, RequestResolution, check_replies};
 use crate::manifest::Definition;
-use crate::storage::{
-    FIRST_LINE, Lease, OpenedRun, SavedDefinition, SavedForm, StorageLocation, StoreError,
-};
 use crate::trust::storage_mark::{self, MarkError};
 
 /// A saved team that was read and can be resumed. Nothing was changed yet.

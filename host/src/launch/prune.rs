@@ -1,9 +1,10 @@
 //! Prunes a saved team: removes old checkpoints and frees the space that only they needed.
 
+use strata_storage::{Pruned, StorageLocation, StoreError};
+
 use super::LaunchError;
 use super::opened_team::{OpenedTeam, StateOrigin};
 use super::resume_plan::restore_stepper;
-use crate::storage::{Pruned, StorageLocation, StoreError};
 
 /// The number of checkpoints to keep if neither the operator nor the team file says otherwise.
 pub const DEFAULT_KEPT_CHECKPOINTS: u32 = 10;

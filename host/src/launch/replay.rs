@@ -10,6 +10,7 @@ use strata_base::text::suggest::suggest;
 use strata_core::machine::stepper::Stepper;
 use strata_core::record::event::{AttemptEvent, Event, FilesWritten};
 use strata_core::record::file::PathContent;
+use strata_storage::{Reader, StorageLocation};
 
 use super::opened_team::check_shape;
 use super::saved_team_file::definition_from_saved;
@@ -21,7 +22,6 @@ use crate::replay::{
 };
 use crate::sandbox::{HiddenStorage, WasmSandbox};
 use crate::services::models::config::ModelsConfig;
-use crate::storage::{Reader, StorageLocation};
 
 /// The arguments of a replay.
 #[derive(Clone, Debug)]

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use strata_core::machine::stepper::Stepper;
+use strata_storage::{CheckpointRow, Reader, StateSelector, StorageLocation, StoreError};
 
 use super::LaunchError;
 use super::compare::{checkpoint_chain, parse_saved_state};
@@ -13,7 +14,6 @@ use super::saved::{SavedTeam, list_checkpoints, load_saved};
 use super::{Provenance, parse_saved_definition};
 use crate::manifest::Definition;
 use crate::report::{Report, ReportBuilder, RunContext, Standing, StorageOverview};
-use crate::storage::{CheckpointRow, Reader, StateSelector, StorageLocation, StoreError};
 use crate::view::{EndedRun, HolderState};
 
 /// The maximum number of states of other lineages that are loaded. The newest are chosen; each has

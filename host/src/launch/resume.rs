@@ -11,6 +11,7 @@ use strata_core::record::message::IDEA_LABEL;
 use strata_core::record::money::Usd;
 use strata_core::record::questions::AskedQuestions;
 use strata_core::state::environment::Environment;
+use strata_storage::{Durability, Lease, StorageLocation, StoreError};
 
 use super::attached_files::restore_media;
 use super::beside::run_beside;
@@ -30,7 +31,6 @@ use crate::driver::{
 };
 use crate::manifest::{Definition, Overrides, is_confined};
 use crate::sandbox::{HiddenStorage, WasmSandbox};
-use crate::storage::{Durability, Lease, StorageLocation, StoreError, team_json};
 
 /// The arguments of a resume.
 #[derive(Clone, Debug)]
@@ -136,7 +136,7 @@ impl OpenedTeam {
         {
             let saved = self.location.read_team_json();
             let checkpoint = self.stepper.env().checkpoint.as_ref();
-            if !saved.is_ok_and(|bytes| team_json::is_finished_at(&bytes, checkpoint)) {
+            if !saved.is_ok_and(|bytes| strata_team_json::is_finished_at(&bytes, checkpoint)) {
                 write_team_json(&self.location, lease.as_mut(), &self.stepper)?;
             }
         }

@@ -1,6 +1,9 @@
 //! Reads what is saved, to display it. Opens it without the lock, so that the team may run at the
 //! same time.
 
+#[cfg(test)]
+mod metagpt_tests;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -9,15 +12,15 @@ use strata_core::machine::stepper::Stepper;
 use strata_core::record::id::CheckpointId;
 use strata_core::state::environment::Environment;
 use strata_core::team::Team;
+use strata_storage::{
+    CheckpointRow, SavedDefinition, SavedRun, StateSelector, StorageLocation, StoreError,
+    checkpoints_of_state,
+};
+use strata_team_json::ImportError;
 
 use super::{LaunchError, Provenance, parse_saved_definition};
 use crate::driver::DriverError;
 use crate::manifest::Definition;
-use crate::storage::team_json::{self, ImportError};
-use crate::storage::{
-    CheckpointRow, SavedDefinition, SavedRun, StateSelector, StorageLocation, StoreError,
-    checkpoints_of_state,
-};
 
 /// A saved state.
 pub struct SavedTeam {
@@ -140,7 +143,7 @@ pub(super) fn definition_in_team_json(
     bytes: &[u8],
 ) -> Result<SavedDefinition, LaunchError> {
     let path = location.team_json_path();
-    match team_json::saved_definition(bytes) {
+    match strata_team_json::saved_definition(bytes) {
         Ok(Some(definition)) => Ok(definition),
         Ok(None) => {
             let (file, place) = (path.display(), shell_path(location.operand()));
@@ -156,10 +159,10 @@ pub(super) fn definition_in_team_json(
 /// Returns the team that a `team.json` of MetaGPT describes, which contains no team file. Returns
 /// `None` for a `team.json` of this host.
 fn team_of_metagpt(location: &StorageLocation, bytes: &[u8]) -> Result<Option<Team>, LaunchError> {
-    if !team_json::is_foreign(bytes) {
+    if !strata_team_json::is_foreign(bytes) {
         return Ok(None);
     }
-    team_json::described_team(bytes)
+    strata_team_json::described_team(bytes)
         .map(Some)
         .map_err(|source| LaunchError::Import {
             path: location.team_json_path(),
@@ -173,13 +176,14 @@ pub(super) fn import_team_json(
     team: &Team,
     bytes: &[u8],
 ) -> Result<Environment, LaunchError> {
-    let imported = team_json::import_with_warnings(team, bytes).map_err(|source| match source {
-        ImportError::Misfit(differences) => LaunchError::Mismatch(differences),
-        source => LaunchError::Import {
-            path: location.team_json_path(),
-            source,
-        },
-    })?;
+    let imported =
+        strata_team_json::import_with_warnings(team, bytes).map_err(|source| match source {
+            ImportError::Misfit(differences) => LaunchError::Mismatch(differences),
+            source => LaunchError::Import {
+                path: location.team_json_path(),
+                source,
+            },
+        })?;
     let file = location.team_json_path();
     for warning in &imported.warnings {
         tracing::warn!("`{}`: {warning}", file.display());

@@ -5,6 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use strata_base::text::shell::shell_path;
+use strata_storage::{SavedDefinition, StorageLocation};
 
 use super::submitted::SubmittedTeam;
 use super::{LaunchError, Notice, ParseDefinition, parse_saved_definition};
@@ -12,7 +13,6 @@ use crate::bundle::{WORKSPACES, workspace_in};
 use crate::manifest::submission::submission_uses;
 use crate::manifest::{Definition, OutwardUse, Overrides, outward_uses};
 use crate::sandbox::resolve_links;
-use crate::storage::{SavedDefinition, StorageLocation};
 use crate::trust::storage_mark::{self, MarkedTeam, Recognition};
 
 /// Which saved team files may be used without being named.

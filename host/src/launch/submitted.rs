@@ -8,6 +8,7 @@ use strata_core::machine::stepper::Stepper;
 use strata_core::record::file::PathContent;
 use strata_core::record::id::Digest;
 use strata_core::state::environment::files::Placement;
+use strata_storage::{SavedDefinition, StorageLocation};
 
 use super::files::load_blobs;
 use super::opened_team::OpenedTeam;
@@ -16,7 +17,6 @@ use crate::bundle::{BundleError, create_workspace, is_submitted, unpack, unpacke
 use crate::manifest::Definition;
 use crate::manifest::submission::{SubmittedFiles, move_directories, submitted_files};
 use crate::sandbox::Directories;
-use crate::storage::{SavedDefinition, StorageLocation};
 
 /// The team file of a submitted run, with its files.
 pub(super) struct SubmittedTeam {

@@ -20,6 +20,7 @@ use strata_core::record::work::CallResult;
 use strata_core::state::environment::Environment;
 use strata_core::team::tools::{CallOrder, Tool, ToolFaults, ToolLoop};
 use strata_core::team::{React, RetryPolicy};
+use strata_storage::{Durability, FIRST_LINE, Lease, MemoryLease};
 
 use super::attached_files::AttachedFiles;
 use super::{Components, LaunchError, Notice, Provenance, saved_definition};
@@ -30,7 +31,6 @@ use crate::plugin::CompiledSchema;
 use crate::plugin::script::is_script;
 use crate::sandbox::{HiddenStorage, WasmSandbox};
 use crate::services::models::StreamObserverFactory;
-use crate::storage::{Durability, FIRST_LINE, Lease, MemoryLease};
 
 /// The name of the team file that is made of the arguments, in messages.
 const SOURCE_NAME: &str = "arguments of `try`";

@@ -13,6 +13,7 @@ use strata_core::record::host_call::{CallOutcome, HostCall, HostCallKind};
 use strata_core::record::id::Digest;
 use strata_core::record::request::HumanAnswer;
 use strata_core::record::work::{ActivationKey, CallKey};
+use strata_storage::StoreError;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::driver::{
@@ -27,7 +28,6 @@ use crate::services::human::HumanQuestion;
 use crate::services::models::config::ModelNames;
 use crate::services::models::{self, ModelCaller};
 use crate::services::outbound::{OutboundCall, OutboundContext, OutboundServices};
-use crate::storage::StoreError;
 
 /// Replays the recorded attempts of a team.
 pub(crate) struct Replayer {

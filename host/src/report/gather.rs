@@ -16,6 +16,7 @@ use strata_core::record::event::{
 use strata_core::record::id::CheckpointId;
 use strata_core::record::request::{HumanAnswer, HumanRequest};
 use strata_core::record::work::{CallKey, Work};
+use strata_storage::{CheckpointRow, Record};
 
 use super::bounded::{Excerpt, FirstAndNewest};
 use super::{
@@ -24,7 +25,6 @@ use super::{
 };
 use crate::graph::{Graph, RenderFormat};
 use crate::public_event::action_name;
-use crate::storage::{CheckpointRow, Record};
 use crate::view::ConversationTracker;
 use attempts::{AttemptTracker, EventTime};
 use messages::Deliveries;

@@ -24,7 +24,7 @@ use strata_base::files::sha256::Sha256;
 use strata_base::files::user;
 use strata_core::record::id::{Digest, to_hex};
 
-use crate::storage::{LocationIdentity, SavedDefinition, StorageLocation};
+use strata_storage::{LocationIdentity, SavedDefinition, StorageLocation};
 
 /// The maximum number of team files per directory. The oldest are removed first.
 const MAX_DEFINITIONS: usize = 32;

@@ -5,9 +5,9 @@ use strata_core::machine::stepper::Stepper;
 use strata_core::record::event::CapReached;
 use strata_core::record::money::Usd;
 use strata_core::state::budget::BudgetScope;
+use strata_storage::CapScope;
 
 use super::{CommandArgument, SuggestedArguments};
-use crate::storage::CapScope;
 
 /// A budget that is exhausted.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -5,7 +5,7 @@ use strata_base::clock::rfc3339;
 use strata_core::record::event::Status;
 use strata_core::record::id::CheckpointId;
 
-use crate::storage::{CheckpointOrigin, CheckpointRow};
+use strata_storage::{CheckpointOrigin, CheckpointRow};
 
 /// A checkpoint of a saved run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

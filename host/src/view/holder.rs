@@ -7,13 +7,13 @@ use serde::Serialize;
 use strata_core::machine::stepper::Stepper;
 use strata_core::record::event::Status;
 use strata_core::record::host_call::CallPolicy;
+use strata_storage::{LockHolder, StateSelector, StorageLocation};
 
 use super::{
     AFTER_CHANGE, CommandArgument, DoubtView, SuggestedCommand, WITHOUT_CHANGE, raise_budget,
     raise_step_limit, resume_arguments,
 };
 use crate::launch::SavedTeam;
-use crate::storage::{LockHolder, StateSelector, StorageLocation};
 
 /// Which process holds a saved state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

@@ -6,8 +6,6 @@ use strata_core::machine::stepper::Stepper;
 use strata_core::record::message::Message;
 use strata_core::state::messages::MessageRef;
 
-use crate::storage::team_json;
-
 /// How many of the newest messages are considered for the hint about an unknown id.
 const CANDIDATES: usize = 1000;
 
@@ -16,7 +14,7 @@ const CANDIDATES: usize = 1000;
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct MessageView {
     /// The message.
-    #[serde(flatten, serialize_with = "team_json::serialize_message")]
+    #[serde(flatten, serialize_with = "strata_team_json::serialize_message")]
     pub message: Message,
     /// The names of the roles that have not handled it yet.
     #[serde(skip_serializing_if = "Vec::is_empty")]

@@ -15,13 +15,13 @@ use strata_core::record::money::Usd;
 use strata_core::record::work::{ActivationKey, Work};
 use strata_core::state::budget::charged_slot;
 use strata_core::state::messages::MessageRef;
+use strata_storage::StateSelector;
 
 use super::{
     CommandArgument, DoubtView, FileChangeView, HolderState, JoinView, OpenRequests, RoleActivity,
     RunOutput, SuggestedCommand,
 };
 use crate::launch::SavedTeam;
-use crate::storage::StateSelector;
 
 /// The maximum number of characters of a message. `inspect --message` shows all of it.
 const MESSAGE_CHARS: usize = 400;
@@ -410,9 +410,9 @@ fn outbox(stepper: &Stepper) -> Vec<OutboundMail> {
 #[cfg(test)]
 mod tests {
     use strata_core::record::fault::Fault;
+    use strata_storage::SavedDefinition;
 
     use super::*;
-    use crate::storage::SavedDefinition;
     use crate::view::fixture::{FixtureAttempt, RunFixture};
     use crate::view::{WorkKind, WorkState};
 

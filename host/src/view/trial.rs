@@ -10,7 +10,6 @@ use strata_core::record::money::Usd;
 
 use super::FaultView;
 use crate::launch::TrialRun;
-use crate::storage::team_json;
 
 /// The result of an action that was run without a team. Serialised, it is what `try --json` prints.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -41,7 +40,7 @@ impl TrialResult {
         let mut messages = Vec::new();
         for message in env.history.iter().map(|id| env.message(*id)) {
             if !message.sent_from.is_empty() {
-                let json = serde_json::from_str(&team_json::message_json(message));
+                let json = serde_json::from_str(&strata_team_json::message_json(message));
                 messages.push(json.unwrap_or_default());
             }
         }

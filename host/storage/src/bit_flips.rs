@@ -9,11 +9,12 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use strata_core::state::environment::Environment;
+use strata_team_json::write;
 
-use super::conformance::{loaded_state, pseudorandom};
+use super::conformance::loaded_state;
 use super::directory::DirectoryContent;
+use super::script::pseudorandom;
 use super::script::{definition, scripted_run, team};
-use super::team_json::write;
 use super::{
     Durability, Lease, Record, RecordedRun, ReplacePolicy, SqliteReader, StateSelector,
     StorageDirectory, StoreError,

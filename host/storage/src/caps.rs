@@ -6,7 +6,7 @@
 //! that a cap is not exceeded even if the process is killed. What is known of one cap is in `account`.
 
 mod account;
-#[cfg(test)]
+#[cfg(any(test, feature = "test-support"))]
 mod memory;
 
 use std::collections::BTreeMap;
@@ -23,8 +23,8 @@ use tokio::sync::oneshot;
 
 use super::StoreError;
 use account::{AccountAnswer, CapAccount};
-#[cfg(test)]
-pub(crate) use memory::MemoryCap;
+#[cfg(any(test, feature = "test-support"))]
+pub use memory::MemoryCap;
 
 /// The most dollars that a cap may have. A database stores caps as signed 64-bit integers in units of 10⁻¹² US
 /// dollars, the largest of which is about 9.2 million dollars; this is rounded down.

@@ -30,7 +30,7 @@ use strata_core::state::environment::Environment;
 use super::database_url::DatabaseUrl;
 #[cfg(feature = "postgres")]
 use super::postgres::{self, OwnerWait, PostgresLease};
-use super::script::{definition, scripted_run, team};
+use super::script::{definition, pseudorandom, scripted_run, team};
 use super::sqlite::shared::{self, SharedDatabase, SharedLease};
 use super::sqlite_url::SqliteUrl;
 use super::{
@@ -223,18 +223,6 @@ fn check(base: &Environment, check: impl Fn(&mut dyn TestStorage)) {
 
 fn fresh() -> Environment {
     Environment::new(&team())
-}
-
-/// Returns pseudorandom bytes.
-pub(super) fn pseudorandom(seed: u64, count: usize) -> Vec<u8> {
-    let mut state = seed | 1;
-    let mut next = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        (state >> 24) as u8
-    };
-    (0..count).map(|_| next()).collect()
 }
 
 /// Returns the state that was loaded.

@@ -11,7 +11,8 @@ use strata_core::machine::stepper::Stepper;
 use strata_core::record::spending::Account;
 use strata_core::state::environment::Environment;
 
-use super::conformance::{loaded_state, pseudorandom};
+use super::conformance::loaded_state;
+use super::script::pseudorandom;
 use super::script::{definition, scripted_run, team};
 use super::sqlite::shared;
 use super::sqlite_url::SqliteUrl;
@@ -175,7 +176,7 @@ fn create_shared_runs(directory: &Path) {
 
 fn spawn(directory: &Path, test: &str) -> Child {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", &format!("storage::crash::{test}"), "--nocapture"]);
+    command.args(["--exact", &format!("crash::{test}"), "--nocapture"]);
     command
         .env(DIRECTORY_VARIABLE, directory)
         .stdout(Stdio::piped())

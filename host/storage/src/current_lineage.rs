@@ -17,7 +17,7 @@ use super::{Record, next_line};
 
 /// The current lineage of a run.
 #[derive(Debug)]
-pub(in crate::storage) struct CurrentLineage {
+pub(crate) struct CurrentLineage {
     line: StoredLineage,
     /// The same as it is stored in its row.
     row: StoredLineage,
@@ -30,7 +30,7 @@ pub(in crate::storage) struct CurrentLineage {
 
 /// A lineage that begins with the events that are appended.
 #[derive(Debug)]
-pub(in crate::storage) struct NewBranch {
+pub(crate) struct NewBranch {
     /// The lineage, without events of its own.
     pub line: StoredLineage,
     /// Whether the run continues with it: it does if other events follow the first one.
@@ -40,7 +40,7 @@ pub(in crate::storage) struct NewBranch {
 }
 
 /// A snapshot that is about to be saved.
-pub(in crate::storage) struct NewSnapshot<'a> {
+pub(crate) struct NewSnapshot<'a> {
     pub state: EncodedSnapshot<'a>,
     /// Its key.
     pub key: i64,
@@ -52,10 +52,7 @@ pub(in crate::storage) struct NewSnapshot<'a> {
 
 impl CurrentLineage {
     /// Loads a lineage with this key.
-    pub(in crate::storage) fn load<R: RunRows>(
-        reader: &RowReader<R>,
-        id: i64,
-    ) -> Result<Self, StoreError> {
+    pub(crate) fn load<R: RunRows>(reader: &RowReader<R>, id: i64) -> Result<Self, StoreError> {
         let row = reader.rows.lineage(id)?;
         let line = reader.event_log().with_newest_events(row.clone())?;
         Ok(Self {
@@ -67,32 +64,32 @@ impl CurrentLineage {
     }
 
     /// Returns the lineage, with all events that were appended.
-    pub(in crate::storage) fn line(&self) -> &StoredLineage {
+    pub(crate) fn line(&self) -> &StoredLineage {
         &self.line
     }
 
     /// Returns the key of its newest event.
-    pub(in crate::storage) fn last_key(&self) -> i64 {
+    pub(crate) fn last_key(&self) -> i64 {
         event_key(self.line.id, self.line.events)
     }
 
     /// Returns the row that has to be written because it lags behind, if it does.
-    pub(in crate::storage) fn row_behind(&self) -> Option<StoredLineage> {
+    pub(crate) fn row_behind(&self) -> Option<StoredLineage> {
         (self.line != self.row).then(|| self.line.clone())
     }
 
     /// Whether the row has to be written once the lineage is `line`.
-    pub(in crate::storage) fn is_row_due(&self, line: &StoredLineage) -> bool {
+    pub(crate) fn is_row_due(&self, line: &StoredLineage) -> bool {
         line.is_far_ahead(&self.row)
     }
 
     /// Notes that the row was written.
-    pub(in crate::storage) fn note_row_written(&mut self, row: &StoredLineage) {
+    pub(crate) fn note_row_written(&mut self, row: &StoredLineage) {
         self.row = row.clone();
     }
 
     /// Notes that records were appended. `line` is the lineage with them.
-    pub(in crate::storage) fn note_appended(&mut self, line: StoredLineage, records: &[Record]) {
+    pub(crate) fn note_appended(&mut self, line: StoredLineage, records: &[Record]) {
         if let Some(positions) = &mut self.checkpoint_positions {
             for (at, record) in (self.line.events + 1..).zip(records) {
                 if makes_checkpoint(&line, at, record) {
@@ -104,12 +101,12 @@ impl CurrentLineage {
     }
 
     /// Whether the events since the newest snapshot are larger than that snapshot.
-    pub(in crate::storage) fn is_snapshot_due(&self) -> bool {
+    pub(crate) fn is_snapshot_due(&self) -> bool {
         self.line.bytes_since_snapshot as u64 > self.snapshot.bytes.max(MIN_SNAPSHOT_BYTES)
     }
 
     /// Prepares a snapshot of the state after the newest event.
-    pub(in crate::storage) fn new_snapshot<'a>(&self, env: &'a Environment) -> NewSnapshot<'a> {
+    pub(crate) fn new_snapshot<'a>(&self, env: &'a Environment) -> NewSnapshot<'a> {
         NewSnapshot {
             state: EncodedSnapshot::encode(env),
             key: self.last_key(),
@@ -123,7 +120,7 @@ impl CurrentLineage {
 
     /// Notes that a snapshot was saved, with these bundles, or that it could not be. If it could not,
     /// it is not tried again at once: sizes are counted from here.
-    pub(in crate::storage) fn note_snapshot(
+    pub(crate) fn note_snapshot(
         &mut self,
         new: &NewSnapshot<'_>,
         saved: Result<Option<Vec<MessageBundle>>, StoreError>,
@@ -141,7 +138,7 @@ impl CurrentLineage {
 
     /// Returns the lineage as it is after forgetting all checkpoints but the newest `keep`; `None` if
     /// it has no more. `note_forgotten` follows once it is stored.
-    pub(in crate::storage) fn forget_checkpoints<R: RunRows>(
+    pub(crate) fn forget_checkpoints<R: RunRows>(
         &mut self,
         reader: &RowReader<R>,
         keep: u32,
@@ -161,18 +158,18 @@ impl CurrentLineage {
 
     /// Counts bytes of events that were not appended.
     #[cfg(test)]
-    pub(in crate::storage) fn add_bytes(&mut self, bytes: i64) {
+    pub(crate) fn add_bytes(&mut self, bytes: i64) {
         self.line.bytes_since_snapshot += bytes;
     }
 
     /// Returns the bundles of its newest snapshot.
     #[cfg(test)]
-    pub(in crate::storage) fn bundles(&self) -> &[MessageBundle] {
+    pub(crate) fn bundles(&self) -> &[MessageBundle] {
         &self.snapshot.bundles
     }
 
     /// Notes that the row of this lineage, which has forgotten checkpoints, was written.
-    pub(in crate::storage) fn note_forgotten(&mut self, line: StoredLineage) {
+    pub(crate) fn note_forgotten(&mut self, line: StoredLineage) {
         self.row = line.clone();
         self.line = line;
     }
@@ -180,7 +177,7 @@ impl CurrentLineage {
 
 impl NewBranch {
     /// Returns the lineage that begins with these records, if one does.
-    pub(in crate::storage) fn beginning_with<R: RunRows>(
+    pub(crate) fn beginning_with<R: RunRows>(
         records: &[Record],
         reader: &RowReader<R>,
     ) -> Result<Option<Self>, StoreError> {
@@ -192,7 +189,7 @@ impl NewBranch {
 
     /// Returns the lineage with this name that leaves another at a checkpoint and begins with these
     /// records.
-    pub(in crate::storage) fn leaving<R: RunRows>(
+    pub(crate) fn leaving<R: RunRows>(
         name: &str,
         from: &CheckpointId,
         records: &[Record],
@@ -208,7 +205,7 @@ impl NewBranch {
 
 impl NewSnapshot<'_> {
     /// Whether it is small enough to be saved.
-    pub(in crate::storage) fn fits(&self) -> bool {
+    pub(crate) fn fits(&self) -> bool {
         self.state.bytes() <= MAX_SNAPSHOT_BYTES
     }
 }
@@ -216,9 +213,10 @@ impl NewSnapshot<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::storage::conformance::{pseudorandom, replay};
-    use crate::storage::lineage::MAX_EVENTS_BEHIND;
-    use crate::storage::script::scripted_run;
+    use crate::conformance::replay;
+    use crate::lineage::MAX_EVENTS_BEHIND;
+    use crate::script::pseudorandom;
+    use crate::script::scripted_run;
 
     fn empty() -> CurrentLineage {
         let line = StoredLineage::first("main");

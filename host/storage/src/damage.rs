@@ -11,11 +11,12 @@ use strata_core::record::id::RoleId;
 use strata_core::record::spending::Account;
 use strata_core::record::work::{CallKey, Work};
 use strata_core::state::environment::Environment;
+use strata_team_json::{import, write};
 
-use super::conformance::{loaded_state, pseudorandom};
+use super::conformance::loaded_state;
 use super::directory::DirectoryContent;
+use super::script::pseudorandom;
 use super::script::{definition, scripted_run, team};
-use super::team_json::{import, write};
 use super::{
     Durability, Lease, Record, RecordedRun, ReplacePolicy, SqliteReader, StateSelector,
     StorageDirectory, StoreError,

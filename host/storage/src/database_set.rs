@@ -4,7 +4,7 @@
 
 use strata_base::files::sha256::Sha256;
 
-use crate::storage::{RunDatabase, StoreError};
+use crate::{RunDatabase, StoreError};
 
 /// Whether runs may be added to a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -28,7 +28,7 @@ const PARAMETERS: [&str; 8] = [
 const PASSWORD_VARIABLE: &str = "PGPASSWORD";
 const DEFAULT_PORT: u16 = 5432;
 /// The characters that are not written as they are.
-pub(in crate::storage) const ENCODED_IN_URLS: &AsciiSet = &NON_ALPHANUMERIC
+pub(crate) const ENCODED_IN_URLS: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'_')
     .remove(b'.')
@@ -38,7 +38,7 @@ const MAX_NAME_BYTES: usize = 200;
 
 /// A database, and the run in it.
 #[derive(Clone, PartialEq, Eq)]
-pub(in crate::storage) struct DatabaseUrl {
+pub(crate) struct DatabaseUrl {
     pub host: DatabaseHost,
     pub port: u16,
     pub user: Option<String>,
@@ -56,7 +56,7 @@ pub(in crate::storage) struct DatabaseUrl {
 
 /// Where the server listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::storage) enum DatabaseHost {
+pub(crate) enum DatabaseHost {
     Tcp(String),
     /// The directory of its socket.
     Socket(PathBuf),
@@ -64,7 +64,7 @@ pub(in crate::storage) enum DatabaseHost {
 
 /// Whether the connection is encrypted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::storage) enum Encryption {
+pub(crate) enum Encryption {
     None,
     /// The server's certificate is not checked.
     Unverified,
@@ -127,12 +127,12 @@ impl fmt::Display for DatabaseUrl {
 
 impl DatabaseUrl {
     /// Whether a text is meant as such a URL.
-    pub(in crate::storage) fn is_url(text: &str) -> bool {
+    pub(crate) fn is_url(text: &str) -> bool {
         SCHEMES.iter().any(|scheme| text.starts_with(scheme))
     }
 
     /// Reads a URL.
-    pub(in crate::storage) fn parse(text: &str) -> Result<Self, StoreError> {
+    pub(crate) fn parse(text: &str) -> Result<Self, StoreError> {
         let refuse = |what: String| StoreError::InvalidUrl {
             url: without_password(text),
             what,
@@ -209,7 +209,7 @@ impl DatabaseUrl {
 
     /// Returns the user, or the one that PostgreSQL's own programs would use.
     #[cfg(feature = "postgres")]
-    pub(in crate::storage) fn user_or_default(&self) -> String {
+    pub(crate) fn user_or_default(&self) -> String {
         let from = |variable: &str| std::env::var(variable).ok();
         let user = self.user.clone().or_else(|| from("PGUSER"));
         user.or_else(|| from("USER"))
@@ -217,7 +217,7 @@ impl DatabaseUrl {
     }
 
     /// Returns the URL of another run in the same database.
-    pub(in crate::storage) fn with_run(&self, run: &str) -> Self {
+    pub(crate) fn with_run(&self, run: &str) -> Self {
         Self {
             run: Some(run.into()),
             ..self.clone()
@@ -225,7 +225,7 @@ impl DatabaseUrl {
     }
 
     /// Returns it without its password, as the path in messages.
-    pub(in crate::storage) fn to_path(&self) -> PathBuf {
+    pub(crate) fn to_path(&self) -> PathBuf {
         Path::new(&self.to_string()).to_path_buf()
     }
 }
@@ -244,7 +244,7 @@ fn with_host(text: &str) -> String {
 }
 
 /// Returns a name for a run, if it may be one.
-pub(in crate::storage) fn check_run_name(name: &str) -> Result<String, String> {
+pub(crate) fn check_run_name(name: &str) -> Result<String, String> {
     let is_allowed = |c: char| c.is_alphanumeric() || "._- ".contains(c);
     match name.chars().all(is_allowed) && !name.trim().is_empty() && name.len() <= MAX_NAME_BYTES {
         true => Ok(name.into()),

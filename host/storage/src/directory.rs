@@ -26,13 +26,11 @@ use super::progress::WriteProgress;
 use super::reader::RecordedRun;
 use super::sqlite::rows::SqliteReader;
 use super::sqlite::{DatabaseImage, SqliteLease};
-use super::team_json::TEAM_JSON;
-use super::{
-    Durability, Lease, LocationIdentity, SavedDefinition, StateSelector, TeamJsonFile, team_json,
-};
+use super::team_json_file::TEAM_JSON;
+use super::{Durability, Lease, LocationIdentity, SavedDefinition, StateSelector, TeamJsonFile};
 
 use aside::ASIDE_PREFIX;
-pub(crate) use aside::KEPT_ASIDE;
+pub use aside::KEPT_ASIDE;
 use file::FileIdentity;
 use names::{DATABASE, PROGRESS_FILE, TEMPORARY_DATABASE};
 
@@ -292,10 +290,10 @@ impl StorageDirectory {
         file::require_regular_files(&self.path)?;
         let path = self.team_json();
         let size = std::fs::metadata(&path).map(|meta| meta.len()).unwrap_or(0);
-        if size > team_json::MAX_BYTES {
+        if size > strata_team_json::MAX_BYTES {
             let what = format!(
                 "the file has {size} bytes, at most {} are read",
-                team_json::MAX_BYTES
+                strata_team_json::MAX_BYTES
             );
             return Err(StoreError::NoTeam { path, what });
         }
@@ -338,7 +336,7 @@ impl StorageDirectory {
             });
         }
         self.check_no_loss(content)?;
-        if team_json::is_foreign(bytes) {
+        if strata_team_json::is_foreign(bytes) {
             self.preserve_metagpt_json(bytes)?;
         }
         let image = DatabaseImage::new(&self.path, base, definition, &Blobs::new())?;
@@ -464,7 +462,7 @@ impl StorageDirectory {
     fn team_file_name(&self) -> Option<String> {
         let definition = match self.content().ok()? {
             DirectoryContent::Database => SqliteReader::open(self).ok()?.definition().ok()?,
-            _ => team_json::saved_definition(&self.read_team_json().ok()?).ok()??,
+            _ => strata_team_json::saved_definition(&self.read_team_json().ok()?).ok()??,
         };
         Some(definition.name)
     }
@@ -472,7 +470,7 @@ impl StorageDirectory {
     /// Whether a resume of the saved team would have nothing to do.
     fn is_finished(&self) -> Result<bool, StoreError> {
         if self.content()? != DirectoryContent::Database {
-            let finished = team_json::is_finished(&self.read_team_json()?);
+            let finished = strata_team_json::is_finished(&self.read_team_json()?);
             return finished.map_err(|e| StoreError::Foreign {
                 path: self.team_json(),
                 what: e.to_string(),

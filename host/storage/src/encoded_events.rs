@@ -6,11 +6,11 @@ use super::{Record, concerns_checkpoint};
 
 /// Encoded events.
 #[derive(Debug, Default)]
-pub(in crate::storage) struct EncodedEvents(Vec<EncodedEvent>);
+pub(crate) struct EncodedEvents(Vec<EncodedEvent>);
 
 /// The row of an event.
 #[derive(Debug)]
-pub(in crate::storage) struct EncodedEvent {
+pub(crate) struct EncodedEvent {
     pub numbers: [i64; 5],
     pub sum: u32,
     pub body: Vec<u8>,
@@ -19,7 +19,7 @@ pub(in crate::storage) struct EncodedEvent {
 /// An event whose checksum is known.
 #[cfg(feature = "postgres")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::storage) struct KnownEvent {
+pub(crate) struct KnownEvent {
     pub key: i64,
     pub sum: u32,
 }
@@ -27,7 +27,7 @@ pub(in crate::storage) struct KnownEvent {
 #[cfg(feature = "postgres")]
 impl KnownEvent {
     /// Returns the newest event of a lineage, if it has any of its own.
-    pub(in crate::storage) fn newest_of(line: &StoredLineage) -> Option<Self> {
+    pub(crate) fn newest_of(line: &StoredLineage) -> Option<Self> {
         (line.events > line.start()).then(|| Self {
             key: event_key(line.id, line.events),
             sum: line.last_checksum,
@@ -37,7 +37,7 @@ impl KnownEvent {
 
 /// Returns the numbers in the row of an event: its key, its first public line, the number of its lines, its
 /// time and whether it concerns a checkpoint.
-pub(in crate::storage) fn event_numbers(n: i64, record: &Record) -> [i64; 5] {
+pub(crate) fn event_numbers(n: i64, record: &Record) -> [i64; 5] {
     [
         n,
         record.line as i64,
@@ -49,7 +49,7 @@ pub(in crate::storage) fn event_numbers(n: i64, record: &Record) -> [i64; 5] {
 
 impl EncodedEvents {
     /// Encodes records that follow the events of a lineage, and counts them there.
-    pub(in crate::storage) fn following(line: &mut StoredLineage, records: &[Record]) -> Self {
+    pub(crate) fn following(line: &mut StoredLineage, records: &[Record]) -> Self {
         let mut events = Vec::with_capacity(records.len());
         for record in records {
             let body = codec::encode_event(&record.event, Vec::new());
@@ -61,25 +61,25 @@ impl EncodedEvents {
         Self(events)
     }
 
-    pub(in crate::storage) fn iter(&self) -> impl Iterator<Item = &EncodedEvent> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &EncodedEvent> {
         self.0.iter()
     }
 
     /// Returns the size of their bodies in bytes.
     #[cfg(feature = "postgres")]
-    pub(in crate::storage) fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         self.0.iter().map(|event| event.body.len() as u64).sum()
     }
 
     /// Returns how many there are.
     #[cfg(feature = "postgres")]
-    pub(in crate::storage) fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.0.len()
     }
 
     /// Returns the last one.
     #[cfg(feature = "postgres")]
-    pub(in crate::storage) fn last(&self) -> Option<KnownEvent> {
+    pub(crate) fn last(&self) -> Option<KnownEvent> {
         self.0.last().map(|event| KnownEvent {
             key: event.numbers[0],
             sum: event.sum,

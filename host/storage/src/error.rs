@@ -12,7 +12,7 @@ use strata_core::record::lineage::parse_checkpoint_id;
 use strata_core::record::money::Usd;
 
 use super::codec::DecodeError;
-use super::team_json::TEAM_JSON;
+use super::team_json_file::TEAM_JSON;
 
 /// Why the storage directory cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -535,7 +535,7 @@ fn has_no_inodes(path: &Path) -> bool {
 }
 
 /// Names a team file.
-pub(crate) fn of_file(name: Option<&str>) -> String {
+pub fn of_file(name: Option<&str>) -> String {
     name.map_or_else(String::new, |name| format!(" (of `{name}`)"))
 }
 

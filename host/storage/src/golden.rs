@@ -36,15 +36,16 @@ use strata_core::state::activation::{Addressing, Consent, Phase, ToolOutcome};
 use strata_core::state::environment::Environment;
 use strata_core::state::environment::routing::OwnMessages;
 
-use super::conformance::{loaded_state, pseudorandom, replay};
+use super::conformance::{loaded_state, replay};
 use super::directory::names::DATABASE;
 use super::lock::LOCK_FILE;
 use super::mailbox::RunSocket;
+use super::script::pseudorandom;
 use super::script::{definition, normalized, scripted_run, team};
-use super::team_json::TEAM_JSON;
+use super::team_json_file::TEAM_JSON;
 use super::{
     Durability, Lease, LockHolder, Reader, Record, RecordedRun, ReplacePolicy, SqliteReader,
-    StateSelector, StorageDirectory, StorageLock, codec, team_json,
+    StateSelector, StorageDirectory, StorageLock, codec,
 };
 
 /// The process id in the golden file of the lock.
@@ -229,7 +230,8 @@ fn create_storage(events: usize) -> (TempDir, StorageDirectory) {
         .collect();
     store.put_blobs(&blobs).unwrap();
     super::damage::add_lineage(&mut store);
-    let fill: &super::WriteContent<'_> = &|out| team_json::write(&team(), &end, &definition(), out);
+    let fill: &super::WriteContent<'_> =
+        &|out| strata_team_json::write(&team(), &end, &definition(), out);
     let file = directory.projection();
     file.write(&mut store, fill, Durability::Full).unwrap();
     drop(store);
@@ -342,9 +344,9 @@ fn a_database_with_dropped_events_is_as_the_golden_file() {
 #[test]
 fn team_json_is_as_the_golden_file() {
     let (_, env) = run();
-    let written = team_json::export(&team(), &env, &definition());
+    let written = strata_team_json::export(&team(), &env, &definition());
     let text = golden(TEAM_JSON, written.as_bytes());
-    let read = team_json::import(&team(), &text).unwrap();
+    let read = strata_team_json::import(&team(), &text).unwrap();
     assert_eq!(normalized(&read), normalized(&env));
 }
 

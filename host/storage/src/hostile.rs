@@ -12,9 +12,9 @@ use strata_core::state::environment::validation::{InvalidState, validate};
 use strata_core::state::messages::MessageRef;
 
 use super::codec::MessageBundle;
-use super::conformance::pseudorandom;
 use super::damage::saved;
 use super::lineage::{DIRECTORY_RUN, StoredLineage, StoredRun};
+use super::script::pseudorandom;
 use super::script::{scripted_run, team};
 use super::{
     Durability, Lease, Reader, RecordedRun, SqliteReader, StateSelector, StorageDirectory,
@@ -64,12 +64,6 @@ fn write_undecodable_messages(conn: &Connection) {
     let sum = codec::checksum(&[key, i64::from(messages)], &body);
     let sql = "UPDATE bundle SET body = ?1, sum = ?2 WHERE n = ?3";
     conn.execute(sql, params![body, sum, key]).unwrap();
-}
-
-/// Returns a lease of a saved run whose first messages cannot be decoded.
-pub(crate) fn undecodable_lease() -> (TempDir, Box<dyn Lease>) {
-    let (temp, directory) = undecodable_run();
-    (temp, Box::new(directory.open().unwrap().lease))
 }
 
 fn undecodable_run() -> (TempDir, StorageDirectory) {

@@ -35,7 +35,7 @@ mod rows;
 mod snapshot;
 mod sqlite;
 mod sqlite_url;
-pub mod team_json;
+mod team_json_file;
 mod work;
 
 #[cfg(test)]
@@ -55,7 +55,7 @@ mod lost_log;
 #[cfg(test)]
 mod script;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use strata_core::record::event::{
@@ -68,11 +68,10 @@ use strata_core::record::money::Usd;
 use strata_core::state::environment::Environment;
 
 use strata_base::files::blob::Blobs;
-use strata_base::text::component_replacement::ComponentReplacement;
 
 pub use appending::{Append, Appending, OtherWork};
-#[cfg(test)]
-pub(crate) use caps::MemoryCap;
+#[cfg(any(test, feature = "test-support"))]
+pub use caps::MemoryCap;
 pub use caps::{
     CapAccounts, CapAdmission, CapChange, CapCharge, CapDraw, CapScope, CapState, CapStore,
     MAX_CAP_DOLLARS, RunCaps,
@@ -81,7 +80,7 @@ pub use database_set::{
     DatabaseSet, DatabaseSettings, FencedDatabase, Intake, NameOrigin, SelectedDatabase,
     require_distinct,
 };
-pub(crate) use directory::KEPT_ASIDE;
+pub use directory::KEPT_ASIDE;
 pub use directory::ReplacePolicy;
 pub use directory::default_location::{default_directories, resolve_link};
 pub use directory::file::measure_sync;
@@ -90,24 +89,21 @@ pub use directory::lock::LockHolder;
 use directory::lock::StorageLock;
 use directory::{StorageDirectory, file, lock, progress};
 pub use error::StoreError;
-#[cfg(test)]
-pub(crate) use hostile::undecodable_lease;
 pub use lease_status::{Heartbeat, LEASE_TIME, LeaseStatus};
 pub use listing::ListedRun;
 pub use location::{OpenedRun, PreparedRun, SavedForm, SavedRun, StorageLocation, VacantLocation};
 pub use mailbox::{IncomingRequest, MailId, MailReply, Mailbox, RequestHandler, RequestOutcome};
 pub use memory::{MemoryLease, MemoryStorage};
 pub use reader::{EarliestState, Reader, RecordedRun};
-pub(crate) use reader::{RECORDS_PER_BATCH, read_in_batches};
-#[cfg(test)]
-pub(crate) use script::team as scripted_team;
+pub use reader::{RECORDS_PER_BATCH, read_in_batches};
 #[cfg(test)]
 use sqlite::SqliteLease;
 #[cfg(test)]
 use sqlite::rows::SqliteReader;
 use sqlite::{blob, schema};
 pub use strata_base::files::durability::Durability;
-pub use team_json::TeamJsonFile;
+pub use strata_team_json::SavedDefinition;
+pub use team_json_file::TeamJsonFile;
 pub use work::{
     ClaimedRun, NewSubmission, RunDatabase, RunNeeds, RunRelease, RunSchedule, SubmissionState,
     SubmittedRun, Tended, WorkerProfile, WorkerRegistration,
@@ -189,29 +185,6 @@ impl LoadedState {
             Some(_) => false,
             None => self.base.is_finished(),
         }
-    }
-}
-
-/// The team file of a run.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SavedDefinition {
-    /// Its name in messages: its path as the operator gave it.
-    pub name: String,
-    /// The absolute directory against which its relative paths are resolved.
-    pub base: PathBuf,
-    /// Its text.
-    pub text: String,
-    /// The components that replace those in the team file, with absolute paths. They are stored as
-    /// texts, `ROLE.ACTION=FILE`.
-    pub components: Vec<ComponentReplacement>,
-}
-
-impl SavedDefinition {
-    /// Returns the path of the file that it was read from. The file may have changed since, or may
-    /// not exist any more.
-    pub fn file(&self) -> PathBuf {
-        self.base
-            .join(Path::new(&self.name).file_name().unwrap_or_default())
     }
 }
 
@@ -493,7 +466,7 @@ fn concerns_checkpoint(event: &Event) -> bool {
 }
 
 /// Returns the checkpoint that an event makes.
-pub(crate) fn checkpoint_of(event: &Event) -> Option<&CheckpointId> {
+pub fn checkpoint_of(event: &Event) -> Option<&CheckpointId> {
     match event {
         Event::RunStarted(RunStarted { checkpoint, .. })
         | Event::StepCommitted(StepCommitted { checkpoint, .. })

@@ -10,29 +10,29 @@ use super::codec::{self, DecodeError};
 use super::cost_of;
 
 /// The key and the name of the run in the database of a storage directory.
-pub(in crate::storage) const DIRECTORY_RUN: (i64, &str) = (1, "team");
+pub(crate) const DIRECTORY_RUN: (i64, &str) = (1, "team");
 
 /// The key of the lineage that a database begins with.
-pub(in crate::storage) const FIRST_LINEAGE: i64 = 0;
+pub(crate) const FIRST_LINEAGE: i64 = 0;
 
 /// How many bits of an event's key hold its position: a million million events along one path.
 const POSITION_BITS: u32 = 40;
 /// How many lineages fit into the rest of a positive key, those of all runs together: four million.
-pub(in crate::storage) const MAX_LINEAGES: i64 = 1 << 22;
+pub(crate) const MAX_LINEAGES: i64 = 1 << 22;
 /// The largest position that is accepted when a row is read. It is half of what a key can hold, so
 /// that a run can continue from any of them.
-pub(in crate::storage) const MAX_POSITION: i64 = 1 << (POSITION_BITS - 1);
+pub(crate) const MAX_POSITION: i64 = 1 << (POSITION_BITS - 1);
 
 /// The largest number of a public line that is accepted.
 const MAX_LINE: u64 = 1 << 62;
 
 /// About how many events, and bytes of events, the row of a lineage may lag behind.
-pub(in crate::storage) const MAX_EVENTS_BEHIND: i64 = 64;
-pub(in crate::storage) const MAX_BYTES_BEHIND: i64 = 256 << 10;
+pub(crate) const MAX_EVENTS_BEHIND: i64 = 64;
+pub(crate) const MAX_BYTES_BEHIND: i64 = 256 << 10;
 
 /// Returns the key of the event of a lineage at a position. In the first lineage of a database the
 /// keys equal the positions.
-pub(in crate::storage) fn event_key(lineage: i64, at: i64) -> i64 {
+pub(crate) fn event_key(lineage: i64, at: i64) -> i64 {
     assert!(
         at >> POSITION_BITS == 0 && (0..MAX_LINEAGES).contains(&lineage),
         "no path has that many events"
@@ -41,19 +41,19 @@ pub(in crate::storage) fn event_key(lineage: i64, at: i64) -> i64 {
 }
 
 /// Returns the position that is part of a key.
-pub(in crate::storage) fn position_of_key(key: i64) -> i64 {
+pub(crate) fn position_of_key(key: i64) -> i64 {
     key & ((1 << POSITION_BITS) - 1)
 }
 
 /// A range of keys, with both ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::storage) struct KeyRange {
+pub(crate) struct KeyRange {
     pub first: i64,
     pub last: i64,
 }
 
 /// Returns the lowest and the highest key of a lineage's events.
-pub(in crate::storage) fn key_range(lineage: i64) -> KeyRange {
+pub(crate) fn key_range(lineage: i64) -> KeyRange {
     KeyRange {
         first: event_key(lineage, 0),
         last: event_key(lineage, (1 << POSITION_BITS) - 1),
@@ -62,7 +62,7 @@ pub(in crate::storage) fn key_range(lineage: i64) -> KeyRange {
 
 /// A lineage, as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::storage) struct StoredLineage {
+pub(crate) struct StoredLineage {
     /// Its key. The lineages of all runs have different ones.
     pub id: i64,
     /// The key of its run.
@@ -90,7 +90,7 @@ pub(in crate::storage) struct StoredLineage {
 
 impl StoredLineage {
     /// Returns the lineage that the database of a storage directory begins with, without events.
-    pub(in crate::storage) fn first(name: &str) -> Self {
+    pub(crate) fn first(name: &str) -> Self {
         Self {
             id: FIRST_LINEAGE,
             run: DIRECTORY_RUN.0,
@@ -106,12 +106,12 @@ impl StoredLineage {
     }
 
     /// Returns the position of the last event before its own.
-    pub(in crate::storage) fn start(&self) -> i64 {
+    pub(crate) fn start(&self) -> i64 {
         self.origin.map_or(0, |(_, at)| at)
     }
 
     /// Counts an event that was appended, with its size in bytes and its checksum.
-    pub(in crate::storage) fn count_event(&mut self, event: &Event, weight: usize, sum: u32) {
+    pub(crate) fn count_event(&mut self, event: &Event, weight: usize, sum: u32) {
         let cost = i64::try_from(cost_of(event).0).unwrap_or(i64::MAX);
         self.spent = self.spent.saturating_add(cost);
         self.bytes_since_snapshot = self.bytes_since_snapshot.saturating_add(weight as i64);
@@ -120,14 +120,14 @@ impl StoredLineage {
 
     /// Whether it is so far ahead of its row that the row has to be written: readers have to look
     /// through the events between them.
-    pub(in crate::storage) fn is_far_ahead(&self, row: &Self) -> bool {
+    pub(crate) fn is_far_ahead(&self, row: &Self) -> bool {
         let bytes = self
             .bytes_since_snapshot
             .saturating_sub(row.bytes_since_snapshot);
         self.events - row.events >= MAX_EVENTS_BEHIND || bytes >= MAX_BYTES_BEHIND
     }
 
-    pub(in crate::storage) fn checksum(&self) -> u32 {
+    pub(crate) fn checksum(&self) -> u32 {
         let (origin, at) = self.origin.unwrap_or((-1, -1));
         let last = i64::from(self.last_checksum);
         let numbers = [
@@ -165,7 +165,7 @@ impl StoredLineage {
 
     /// Returns it, as it was read with this checksum. Fails if that does not match, or if its values
     /// are out of range.
-    pub(in crate::storage) fn verified(self, sum: u32) -> Result<Self, DecodeError> {
+    pub(crate) fn verified(self, sum: u32) -> Result<Self, DecodeError> {
         match sum == self.checksum() {
             true if self.is_valid() => Ok(self),
             true => Err(DecodeError::OutOfRange),
@@ -176,7 +176,7 @@ impl StoredLineage {
 
 /// A run of a database.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::storage) struct NamedRun {
+pub(crate) struct NamedRun {
     /// Its key.
     pub key: i64,
     /// Its name.
@@ -185,7 +185,7 @@ pub(in crate::storage) struct NamedRun {
 
 /// A run, as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::storage) struct StoredRun {
+pub(crate) struct StoredRun {
     /// Its key.
     pub id: i64,
     pub name: String,
@@ -198,13 +198,13 @@ pub(in crate::storage) struct StoredRun {
 }
 
 impl StoredRun {
-    pub(in crate::storage) fn checksum(&self) -> u32 {
+    pub(crate) fn checksum(&self) -> u32 {
         let numbers = [self.id, self.epoch, self.lineage, self.next_line];
         codec::checksum(&numbers, self.name.as_bytes())
     }
 
     /// Returns it, if its values are in range.
-    pub(in crate::storage) fn checked(self) -> Result<Self, DecodeError> {
+    pub(crate) fn checked(self) -> Result<Self, DecodeError> {
         if self.epoch < 0 {
             return Err(DecodeError::OutOfRange);
         }
@@ -215,7 +215,7 @@ impl StoredRun {
 
 /// Returns the number of a public line, if it is in range: the numbers of all later lines have to
 /// fit as well.
-pub(in crate::storage) fn line_number(line: i64) -> Result<u64, DecodeError> {
+pub(crate) fn line_number(line: i64) -> Result<u64, DecodeError> {
     u64::try_from(line)
         .ok()
         .filter(|line| *line <= MAX_LINE)
@@ -224,7 +224,7 @@ pub(in crate::storage) fn line_number(line: i64) -> Result<u64, DecodeError> {
 
 /// A segment of a path: consecutive events of one lineage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::storage) struct PathSegment {
+pub(crate) struct PathSegment {
     pub lineage: i64,
     /// The position before its first event.
     pub after: i64,
@@ -234,4 +234,4 @@ pub(in crate::storage) struct PathSegment {
 
 /// The events from the beginning of the run to a position in a lineage, oldest segment first. Only
 /// the first segment may be empty.
-pub(in crate::storage) type EventPath = Vec<PathSegment>;
+pub(crate) type EventPath = Vec<PathSegment>;

@@ -11,7 +11,7 @@ use super::no_database as database;
 #[cfg(feature = "postgres")]
 use super::postgres as database;
 use super::sqlite::shared;
-use super::{Reader, StateSelector, team_json};
+use super::{Reader, StateSelector};
 
 /// A run, as it is listed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,7 +38,7 @@ fn listed_status(read: Result<Option<Status>, StoreError>) -> Result<Option<Stat
 fn saved_status(location: &StorageLocation) -> Result<Option<Status>, StoreError> {
     match location.read_saved()? {
         SavedRun::Records(reader) => newest_status(reader.as_ref()).map(Some),
-        SavedRun::TeamJson(bytes) => Ok(team_json::saved_status(&bytes)),
+        SavedRun::TeamJson(bytes) => Ok(strata_team_json::saved_status(&bytes)),
     }
 }
 
@@ -52,9 +52,9 @@ impl StorageLocation {
     /// newest ones. Reads the newest state of each of them.
     ///
     /// ```
-    /// use strata_host::StorageLocation;
+    /// use strata_storage::StorageLocation;
     ///
-    /// # fn main() -> Result<(), strata_host::storage::StoreError> {
+    /// # fn main() -> Result<(), strata_storage::StoreError> {
     /// let runs = StorageLocation::new("workspace/storage/team").list(20)?;
     /// assert!(runs.is_empty(), "nothing is saved there");
     /// # Ok(())

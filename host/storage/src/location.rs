@@ -39,7 +39,7 @@ use database::OwnerWait;
 /// such as `postgres://HOST/DATABASE?run=NAME`. There need not be anything yet.
 ///
 /// ```
-/// use strata_host::storage::StorageLocation;
+/// use strata_storage::StorageLocation;
 ///
 /// let location = StorageLocation::new("workspace/storage/team");
 /// let path = std::path::Path::new("workspace/storage/team");
@@ -157,7 +157,7 @@ impl StorageLocation {
 
     /// Returns the location at another path, or of another run in the same database, whose URL is
     /// `path`.
-    pub(crate) fn beside(&self, path: &Path) -> Self {
+    pub fn beside(&self, path: &Path) -> Self {
         let name = path
             .to_str()
             .and_then(|url| DatabaseUrl::parse(url).ok()?.run);
@@ -197,7 +197,7 @@ impl StorageLocation {
     }
 
     /// Returns the same location, given by its operand.
-    pub(crate) fn normalized(&self) -> Self {
+    pub fn normalized(&self) -> Self {
         Self {
             path: self.operand().into(),
             kind: self.kind.clone(),

@@ -7,8 +7,8 @@ use tempfile::TempDir;
 
 use strata_core::state::environment::Environment;
 
-use super::conformance::pseudorandom;
 use super::progress::{ProgressFile, WriteProgress};
+use super::script::pseudorandom;
 use super::script::{copy, definition, scripted_run, team};
 use super::{
     Durability, Lease, Record, RecordedRun, ReplacePolicy, SqliteLease, SqliteReader,

@@ -42,10 +42,10 @@ pub struct MailId {
     pub(super) sent_us: i64,
 }
 
-#[cfg(test)]
+#[cfg(any(test, feature = "test-support"))]
 impl MailId {
     /// An id for tests that have no database.
-    pub(crate) const EXAMPLE: Self = Self {
+    pub const EXAMPLE: Self = Self {
         number: 1,
         sent_us: 0,
     };

@@ -2,6 +2,8 @@
 //! for tests.
 
 use std::collections::BTreeMap;
+#[cfg(feature = "test-support")]
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use strata_base::files::blob::Blobs;
@@ -61,6 +63,12 @@ impl MemoryStorage {
         self.run.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// From now on, `check_loaded` fails, as it does for a database whose messages cannot be decoded.
+    #[cfg(feature = "test-support")]
+    pub fn damage_messages(&self) {
+        self.lock().is_damaged = true;
+    }
+
     /// Loses the newest events of the current lineage, as a database does that goes back to an
     /// older copy of itself.
     #[cfg(test)]
@@ -99,6 +107,9 @@ impl MemoryLease {
 /// A run and everything that is recorded of it.
 #[derive(Debug)]
 struct MemoryRun {
+    /// Whether the messages cannot be decoded.
+    #[cfg(feature = "test-support")]
+    is_damaged: bool,
     /// The epoch of the newest lease.
     epoch: Epoch,
     base: Environment,
@@ -142,6 +153,8 @@ impl MemoryRun {
         };
         let spent = base.spent;
         Self {
+            #[cfg(feature = "test-support")]
+            is_damaged: false,
             epoch: Epoch(0),
             base,
             lineages: vec![first],
@@ -415,6 +428,17 @@ impl MemoryLease {
 impl RecordedRun for MemoryStorage {
     fn load(&self, at: &StateSelector) -> Result<LoadedState, StoreError> {
         self.lock().load(at)
+    }
+
+    #[cfg(feature = "test-support")]
+    fn check_loaded(&self) -> Result<(), StoreError> {
+        match self.lock().is_damaged {
+            true => Err(StoreError::corrupt(
+                Path::new("memory"),
+                "bundle 1 of messages cannot be read",
+            )),
+            false => Ok(()),
+        }
     }
 
     fn lineages(&self) -> Result<Vec<LineageRow>, StoreError> {

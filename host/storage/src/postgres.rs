@@ -2,7 +2,7 @@
 //! of machines can use it at the same time.
 //!
 //! The rows of a run, and the bytes in them, are those of an SQLite database: what a run contains
-//! is read by the same code (`storage::reader`) through `rows`. Here, `schema` creates the tables,
+//! is read by the same code (`reader`) through `rows`. Here, `schema` creates the tables,
 //! `run_name` finds runs, `runs` opens and creates them, `owner` decides which process may change one, `lease` changes it (`change`) and stores again what a database lost that
 //! went back to an earlier state (`recent`, `restore`),
 //! `mail` brings requests to the owner, `work` gives runs to workers when they are due (`schedule`), `watch` takes them from

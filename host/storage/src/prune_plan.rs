@@ -19,7 +19,7 @@ use super::rows::RunRows;
 use super::snapshot::EncodedSnapshot;
 
 /// What pruning changes.
-pub(in crate::storage) struct PrunePlan {
+pub(crate) struct PrunePlan {
     /// The lineages as they are afterwards.
     pub lineages: Vec<StoredLineage>,
     /// How many checkpoints are forgotten.
@@ -33,7 +33,7 @@ pub(in crate::storage) struct PrunePlan {
 }
 
 /// A range of a lineage's own events that is to be dropped, by their positions.
-pub(in crate::storage) struct DropRange {
+pub(crate) struct DropRange {
     pub lineage: i64,
     pub first: i64,
     pub last: i64,
@@ -46,14 +46,14 @@ pub(in crate::storage) struct DropRange {
 
 /// Events that are dropped without one that is kept among them, by their positions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::storage) struct NewGap {
+pub(crate) struct NewGap {
     pub first: i64,
     pub last: i64,
 }
 
 impl DropRange {
     /// Returns the keys of its events, and of the snapshots and gaps among them.
-    pub(in crate::storage) fn keys(&self) -> KeyRange {
+    pub(crate) fn keys(&self) -> KeyRange {
         KeyRange {
             first: event_key(self.lineage, self.first),
             last: event_key(self.lineage, self.last),
@@ -61,13 +61,13 @@ impl DropRange {
     }
 
     /// Returns the key of the event that is kept; −1 if there is none.
-    pub(in crate::storage) fn kept_key(&self) -> i64 {
+    pub(crate) fn kept_key(&self) -> i64 {
         self.status_event
             .map_or(-1, |event| event_key(self.lineage, event))
     }
 
     /// Returns the gaps that it leaves.
-    pub(in crate::storage) fn gaps(&self) -> Vec<NewGap> {
+    pub(crate) fn gaps(&self) -> Vec<NewGap> {
         let gap = |first: i64, last: i64| NewGap { first, last };
         let mut gaps = match self.status_event {
             Some(event) => vec![gap(self.first, event - 1), gap(event + 1, self.last)],
@@ -79,11 +79,11 @@ impl DropRange {
 }
 
 /// Saves a state with a key, which uses the bundles of an earlier one.
-pub(in crate::storage) type SaveState<'a> =
+pub(crate) type SaveState<'a> =
     dyn FnMut(&EncodedSnapshot<'_>, i64, Vec<MessageBundle>) -> Result<(), StoreError> + 'a;
 
 /// What a plan is made with.
-pub(in crate::storage) struct PrunePlanner<'a, R> {
+pub(crate) struct PrunePlanner<'a, R> {
     pub reader: &'a RowReader<R>,
     /// How many checkpoints each lineage keeps besides the first.
     pub keep: u32,
@@ -95,7 +95,7 @@ pub(in crate::storage) struct PrunePlanner<'a, R> {
 
 impl<R: RunRows> PrunePlanner<'_, R> {
     /// Returns the plan.
-    pub(in crate::storage) fn plan(mut self) -> Result<PrunePlan, StoreError> {
+    pub(crate) fn plan(mut self) -> Result<PrunePlan, StoreError> {
         let before = self.reader.listed_checkpoints()?.len();
         let mut lineages = Vec::new();
         for row in self.reader.stored_lineages()? {

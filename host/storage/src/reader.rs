@@ -33,9 +33,9 @@ use super::{
 use bundle_page::LateDecoding;
 use checkpoint_search::CheckpointSearch;
 use events::EventLog;
-pub(in crate::storage) use lineages::makes_checkpoint;
-pub(crate) use records::{RECORDS_PER_BATCH, read_in_batches};
-pub(in crate::storage) use state::SnapshotInfo;
+pub(crate) use lineages::makes_checkpoint;
+pub use records::{RECORDS_PER_BATCH, read_in_batches};
+pub(crate) use state::SnapshotInfo;
 use state::{DecodeCheck, SavedStates};
 
 /// How often a read is repeated because another process started or stopped writing meanwhile.
@@ -116,7 +116,7 @@ impl dyn Reader + '_ {
 
 /// Reads a run from the rows of a database.
 #[derive(Debug)]
-pub(in crate::storage) struct RowReader<R> {
+pub(crate) struct RowReader<R> {
     pub rows: R,
     /// The lineage that is read instead of the current one.
     pub selected: Option<i64>,
@@ -125,7 +125,7 @@ pub(in crate::storage) struct RowReader<R> {
 }
 
 /// Ends a read transaction when it is dropped.
-pub(in crate::storage) struct ReadTransaction<'a, R: RunRows> {
+pub(crate) struct ReadTransaction<'a, R: RunRows> {
     begun: Option<&'a R>,
 }
 
@@ -282,7 +282,7 @@ impl<R: RunRows + Send> Reader for RowReader<R> {
 
 impl<R: RunRows> RowReader<R> {
     /// Returns a reader of the current lineage of a run.
-    pub(in crate::storage) fn from_rows(rows: R) -> Self {
+    pub(crate) fn from_rows(rows: R) -> Self {
         Self {
             rows,
             selected: None,
@@ -291,7 +291,7 @@ impl<R: RunRows> RowReader<R> {
     }
 
     /// Returns the saved states of the run.
-    pub(in crate::storage) fn states(&self) -> SavedStates<'_, R> {
+    pub(crate) fn states(&self) -> SavedStates<'_, R> {
         SavedStates {
             rows: &self.rows,
             decoding: &self.decoding,
@@ -299,7 +299,7 @@ impl<R: RunRows> RowReader<R> {
     }
 
     /// Returns the events of the run.
-    pub(in crate::storage) fn event_log(&self) -> EventLog<'_, R> {
+    pub(crate) fn event_log(&self) -> EventLog<'_, R> {
         EventLog { rows: &self.rows }
     }
 
@@ -352,11 +352,7 @@ impl<R: RunRows> RowReader<R> {
     }
 
     /// Loads the state at the end of a path.
-    pub(in crate::storage) fn state_at(
-        &self,
-        path: &EventPath,
-        end: i64,
-    ) -> Result<LoadedState, StoreError> {
+    pub(crate) fn state_at(&self, path: &EventPath, end: i64) -> Result<LoadedState, StoreError> {
         self.read_state(path, end, DecodeCheck::AtOnce)
     }
 
@@ -376,7 +372,7 @@ impl<R: RunRows> RowReader<R> {
     }
 
     /// Returns the number of the public line after the last one of the storage.
-    pub(in crate::storage) fn next_line(&self) -> Result<u64, StoreError> {
+    pub(crate) fn next_line(&self) -> Result<u64, StoreError> {
         let current = self.rows.run()?;
         let line = self.lineage_by_id(current.lineage)?;
         let newest = match line.events {
@@ -401,15 +397,13 @@ impl<R: RunRows> RowReader<R> {
         Ok(self.stored_lineages()?.into_iter().map(row).collect())
     }
 
-    pub(in crate::storage) fn listed_checkpoints(
-        &self,
-    ) -> Result<Vec<ListedCheckpoint>, StoreError> {
+    pub(crate) fn listed_checkpoints(&self) -> Result<Vec<ListedCheckpoint>, StoreError> {
         let _same = self.begin_read()?;
         self.list_checkpoints_with(self.stored_lineages()?)
     }
 
     /// Lists the checkpoints as if the lineages were these.
-    pub(in crate::storage) fn list_checkpoints_with(
+    pub(crate) fn list_checkpoints_with(
         &self,
         rows: Vec<StoredLineage>,
     ) -> Result<Vec<ListedCheckpoint>, StoreError> {
@@ -440,10 +434,7 @@ impl<R: RunRows> RowReader<R> {
     }
 
     /// Returns a lineage by its name. Fails if there is none.
-    pub(in crate::storage) fn require_lineage(
-        &self,
-        name: &str,
-    ) -> Result<StoredLineage, StoreError> {
+    pub(crate) fn require_lineage(&self, name: &str) -> Result<StoredLineage, StoreError> {
         if let Some(found) = self.lineage_by_name(name)? {
             return Ok(found);
         }
@@ -466,7 +457,7 @@ impl<R: RunRows> RowReader<R> {
 
     /// Starts a read transaction, if there is none yet: until it is dropped, all reads see the same
     /// state, whatever another process commits.
-    pub(in crate::storage) fn begin_read(&self) -> Result<ReadTransaction<'_, R>, StoreError> {
+    pub(crate) fn begin_read(&self) -> Result<ReadTransaction<'_, R>, StoreError> {
         let is_begun = self.rows.begin_read()?;
         Ok(ReadTransaction {
             begun: is_begun.then_some(&self.rows),
@@ -475,7 +466,7 @@ impl<R: RunRows> RowReader<R> {
 
     /// Calls `read`. If the rows may be a mix of two states because another process wrote meanwhile,
     /// the database is opened again, and `read` is repeated.
-    pub(in crate::storage) fn read_consistently<T>(
+    pub(crate) fn read_consistently<T>(
         &self,
         read: impl Fn(&Self) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
@@ -499,13 +490,13 @@ impl<R: RunRows> RowReader<R> {
 }
 
 /// Returns the bytes that the checksum of a definition covers.
-pub(in crate::storage) fn definition_checksum_input(parts: [&str; 4]) -> String {
+pub(crate) fn definition_checksum_input(parts: [&str; 4]) -> String {
     parts.join("\0")
 }
 
 /// Returns the name of the lineage that a batch of events creates, and the checkpoint where it
 /// branches off.
-pub(in crate::storage) fn branch_of(records: &[Record]) -> Option<(&str, &CheckpointId)> {
+pub(crate) fn branch_of(records: &[Record]) -> Option<(&str, &CheckpointId)> {
     match &records.first()?.event {
         Event::Forked(Forked { lineage, from, .. }) => Some((lineage, from)),
         _ => None,

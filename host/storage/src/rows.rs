@@ -11,16 +11,16 @@ use super::error::StoreError;
 use super::lineage::{KeyRange, StoredLineage, StoredRun};
 
 /// What reading rows returns.
-pub(in crate::storage) type RowResult<T> = Result<T, StoreError>;
+pub(crate) type RowResult<T> = Result<T, StoreError>;
 
 /// Receives the row of an event.
-pub(in crate::storage) type VisitEvent<'a> = dyn FnMut(&EventRow<'_>) -> RowResult<()> + 'a;
+pub(crate) type VisitEvent<'a> = dyn FnMut(&EventRow<'_>) -> RowResult<()> + 'a;
 
 /// Receives the row of a bundle.
-pub(in crate::storage) type VisitBundle<'a> = dyn FnMut(&BundleBytes<'_>) -> RowResult<()> + 'a;
+pub(crate) type VisitBundle<'a> = dyn FnMut(&BundleBytes<'_>) -> RowResult<()> + 'a;
 
 /// The rows of one run in a database. Keys are those of `lineage`.
-pub(in crate::storage) trait RunRows: Debug + Sized {
+pub(crate) trait RunRows: Debug + Sized {
     /// Returns where the run is kept, for messages.
     fn path(&self) -> &Path;
 
@@ -103,7 +103,7 @@ pub(in crate::storage) trait RunRows: Debug + Sized {
 
 /// Which events of a range are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::storage) enum EventSelection {
+pub(crate) enum EventSelection {
     All,
     /// Those that concern checkpoints.
     Checkpoints,
@@ -113,7 +113,7 @@ pub(in crate::storage) enum EventSelection {
 
 /// Which snapshots of a range are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::storage) enum SnapshotSelection {
+pub(crate) enum SnapshotSelection {
     All,
     Oldest,
     Newest,
@@ -121,21 +121,21 @@ pub(in crate::storage) enum SnapshotSelection {
 
 /// Events that are read.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::storage) struct EventRange {
+pub(crate) struct EventRange {
     pub keys: KeyRange,
     pub selection: EventSelection,
 }
 
 /// Snapshots that are read.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::storage) struct SnapshotRange {
+pub(crate) struct SnapshotRange {
     pub keys: KeyRange,
     pub selection: SnapshotSelection,
 }
 
 /// The row of an event.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::storage) struct EventRow<'a> {
+pub(crate) struct EventRow<'a> {
     pub n: i64,
     pub line: i64,
     pub lines: i64,
@@ -147,14 +147,14 @@ pub(in crate::storage) struct EventRow<'a> {
 
 /// How much a number of rows contain.
 #[derive(Clone, Copy, Debug, Default)]
-pub(in crate::storage) struct RowsSize {
+pub(crate) struct RowsSize {
     pub rows: i64,
     pub bytes: i64,
 }
 
 /// The row of a bundle of messages.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::storage) struct BundleBytes<'a> {
+pub(crate) struct BundleBytes<'a> {
     pub n: i64,
     pub sum: u32,
     pub body: &'a [u8],
@@ -162,7 +162,7 @@ pub(in crate::storage) struct BundleBytes<'a> {
 
 /// The row of a gap: events were dropped from the key `n` to the position `last`.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::storage) struct GapRow {
+pub(crate) struct GapRow {
     pub n: i64,
     pub last: i64,
     /// The next step after them.
@@ -172,7 +172,7 @@ pub(in crate::storage) struct GapRow {
 
 /// The row of a snapshot, without its state.
 #[derive(Clone, Debug)]
-pub(in crate::storage) struct SnapshotRow {
+pub(crate) struct SnapshotRow {
     pub n: i64,
     /// The size of its state in bytes.
     pub bytes: i64,
@@ -182,7 +182,7 @@ pub(in crate::storage) struct SnapshotRow {
 
 /// The row of a team file.
 #[derive(Clone, Debug)]
-pub(in crate::storage) struct DefinitionRow {
+pub(crate) struct DefinitionRow {
     pub name: String,
     pub base: String,
     pub text: String,
@@ -193,14 +193,14 @@ pub(in crate::storage) struct DefinitionRow {
 
 /// Bytes as they were read from a row, with their checksum.
 #[derive(Clone, Debug)]
-pub(in crate::storage) struct StoredBlob {
+pub(crate) struct StoredBlob {
     pub sum: u32,
     pub bytes: Vec<u8>,
 }
 
 impl StoredBlob {
     /// Returns the bytes, if the checksum of them and of these numbers matches.
-    pub(in crate::storage) fn verified(&self, numbers: &[i64]) -> Result<&[u8], DecodeError> {
+    pub(crate) fn verified(&self, numbers: &[i64]) -> Result<&[u8], DecodeError> {
         codec::verify(self.sum, numbers, &self.bytes).map(|()| self.bytes.as_slice())
     }
 }

@@ -11,25 +11,25 @@ use super::lineage::position_of_key;
 
 /// With events of less than this size a snapshot is not worth its cost: replaying them takes a few
 /// milliseconds.
-pub(in crate::storage) const MIN_SNAPSHOT_BYTES: u64 = 256 << 10;
+pub(crate) const MIN_SNAPSHOT_BYTES: u64 = 256 << 10;
 
 /// The size of the largest state that is saved: SQLite's largest blob is 10⁹ bytes, and
 /// PostgreSQL's is about as large. A state that is larger is loaded from the events.
-pub(in crate::storage) const MAX_SNAPSHOT_BYTES: usize = 900_000_000;
+pub(crate) const MAX_SNAPSHOT_BYTES: usize = 900_000_000;
 
 /// The reciprocal of the share of a run that all but the newest snapshot may take. Old snapshots
 /// make loading an old checkpoint fast, which is worth it if states are small and histories are
 /// long.
-pub(in crate::storage) const OLD_SNAPSHOTS_SHARE: u64 = 8;
+pub(crate) const OLD_SNAPSHOTS_SHARE: u64 = 8;
 
 /// A state that is encoded for a database.
-pub(in crate::storage) struct EncodedSnapshot<'a> {
+pub(crate) struct EncodedSnapshot<'a> {
     env: &'a Environment,
     body: Arc<Vec<u8>>,
 }
 
 /// The rows of a state that is to be inserted.
-pub(in crate::storage) struct SnapshotRows {
+pub(crate) struct SnapshotRows {
     /// The key of its own row.
     pub n: i64,
     /// The list of its bundles, with its checksum.
@@ -45,7 +45,7 @@ pub(in crate::storage) struct SnapshotRows {
 }
 
 /// The row of a bundle that is to be inserted.
-pub(in crate::storage) struct BundleRow {
+pub(crate) struct BundleRow {
     pub n: i64,
     pub sum: u32,
     pub body: Vec<u8>,
@@ -53,13 +53,13 @@ pub(in crate::storage) struct BundleRow {
 
 /// The key and the size of a snapshot in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::storage) struct SnapshotSize {
+pub(crate) struct SnapshotSize {
     pub n: i64,
     pub bytes: u64,
 }
 
 impl<'a> EncodedSnapshot<'a> {
-    pub(in crate::storage) fn encode(env: &'a Environment) -> Self {
+    pub(crate) fn encode(env: &'a Environment) -> Self {
         Self {
             env,
             body: codec::encode_snapshot(env).into(),
@@ -68,7 +68,7 @@ impl<'a> EncodedSnapshot<'a> {
 
     /// Returns a state with these bytes in place of its own.
     #[cfg(test)]
-    pub(in crate::storage) fn with_body(env: &'a Environment, body: Vec<u8>) -> Self {
+    pub(crate) fn with_body(env: &'a Environment, body: Vec<u8>) -> Self {
         Self {
             env,
             body: body.into(),
@@ -76,12 +76,12 @@ impl<'a> EncodedSnapshot<'a> {
     }
 
     /// Returns its size in bytes, without its bundles.
-    pub(in crate::storage) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.body.len()
     }
 
     /// Returns the size of the bundles that it needs in addition to those of an earlier state.
-    pub(in crate::storage) fn new_bundle_bytes(&self, earlier: &[MessageBundle]) -> usize {
+    pub(crate) fn new_bundle_bytes(&self, earlier: &[MessageBundle]) -> usize {
         self.settled_bundles(message_count(earlier))
             .map(|bundle| bundle.body.len())
             .sum()
@@ -89,7 +89,7 @@ impl<'a> EncodedSnapshot<'a> {
 
     /// Returns its rows, with the key `n` for its own. It uses the bundles of an earlier state and
     /// adds its own, whose keys follow `last_bundle`.
-    pub(in crate::storage) fn rows(
+    pub(crate) fn rows(
         &self,
         n: i64,
         last_bundle: i64,
@@ -137,7 +137,7 @@ impl<'a> EncodedSnapshot<'a> {
 }
 
 /// Returns how many messages there are in bundles.
-pub(in crate::storage) fn message_count(bundles: &[MessageBundle]) -> usize {
+pub(crate) fn message_count(bundles: &[MessageBundle]) -> usize {
     bundles.iter().map(|bundle| bundle.messages as usize).sum()
 }
 
@@ -146,7 +146,7 @@ pub(in crate::storage) fn message_count(bundles: &[MessageBundle]) -> usize {
 /// are those before it, in order, and `gaps` the last positions of gaps: the snapshots after dropped
 /// events stay, since later states cannot be loaded without them. All that stay but the newest take
 /// at most `room` bytes.
-pub(in crate::storage) fn unneeded_snapshots(
+pub(crate) fn unneeded_snapshots(
     newest: i64,
     mut old: Vec<SnapshotSize>,
     gaps: &[i64],

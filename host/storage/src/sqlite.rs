@@ -45,7 +45,7 @@ use super::{Append, Appending, BuildState, Durability, Epoch, Lease, Pruned, Sav
 
 use strata_base::files::blob::Blobs;
 
-pub(in crate::storage) use create::DatabaseImage;
+pub(crate) use create::DatabaseImage;
 use lineage::stored_epoch;
 use prune::{carry_out, file_bytes};
 use snapshot::insert_snapshot;
@@ -85,7 +85,7 @@ struct LockedDirectory {
 
 impl SqliteLease {
     /// Creates a database whose run starts from `base`, with the bytes of files.
-    pub(in crate::storage) fn create(
+    pub(crate) fn create(
         lock: StorageLock,
         directory: &Path,
         image: &DatabaseImage,

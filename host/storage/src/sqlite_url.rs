@@ -21,7 +21,7 @@ const ENCODED_IN_PATHS: &AsciiSet = &ENCODED_IN_URLS.remove(b'/');
 
 /// A database file, and the run in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::storage) struct SqliteUrl {
+pub(crate) struct SqliteUrl {
     pub file: PathBuf,
     /// The name of the run, if it is given.
     pub run: Option<String>,
@@ -43,12 +43,12 @@ impl fmt::Display for SqliteUrl {
 
 impl SqliteUrl {
     /// Whether a text is meant as such a URL.
-    pub(in crate::storage) fn is_url(text: &str) -> bool {
+    pub(crate) fn is_url(text: &str) -> bool {
         text.starts_with(SCHEME)
     }
 
     /// Reads a URL.
-    pub(in crate::storage) fn parse(text: &str) -> Result<Self, StoreError> {
+    pub(crate) fn parse(text: &str) -> Result<Self, StoreError> {
         let refuse = |what: String| StoreError::InvalidUrl {
             url: text.into(),
             what,
@@ -80,7 +80,7 @@ impl SqliteUrl {
     }
 
     /// Returns the URL of another run in the same file.
-    pub(in crate::storage) fn with_run(&self, run: &str) -> Self {
+    pub(crate) fn with_run(&self, run: &str) -> Self {
         Self {
             run: Some(run.into()),
             ..self.clone()
@@ -88,7 +88,7 @@ impl SqliteUrl {
     }
 
     /// Returns it as the path in messages.
-    pub(in crate::storage) fn to_path(&self) -> PathBuf {
+    pub(crate) fn to_path(&self) -> PathBuf {
         Path::new(&self.to_string()).to_path_buf()
     }
 }

@@ -10,12 +10,13 @@ use std::path::{Path, PathBuf};
 
 use strata_core::machine::stepper::Stepper;
 
-use super::{MAX_BYTES, size, write};
-use crate::storage::error::StoreError;
-use crate::storage::{Durability, Lease, WriteContent, file};
+use strata_team_json::{MAX_BYTES, min_bytes, write};
+
+use crate::error::StoreError;
+use crate::{Durability, Lease, WriteContent, file};
 
 /// The name of the file.
-pub(in crate::storage) const TEAM_JSON: &str = "team.json";
+pub(crate) const TEAM_JSON: &str = "team.json";
 
 /// The name of the note about the file.
 const NOTE: &str = "team.json";
@@ -56,7 +57,7 @@ impl KnownTeamJson {
 
 impl TeamJsonFile {
     /// Refers to the file of a directory. It need not exist.
-    pub(in crate::storage) fn in_directory(directory: &Path) -> Self {
+    pub(crate) fn in_directory(directory: &Path) -> Self {
         Self {
             directory: directory.to_path_buf(),
         }
@@ -76,7 +77,7 @@ impl TeamJsonFile {
         durability: Durability,
     ) -> Result<(), StoreError> {
         let env = stepper.env();
-        if size::min_bytes(env) > MAX_BYTES {
+        if min_bytes(env) > MAX_BYTES {
             return self.remove_too_large(MAX_BYTES);
         }
         let definition = lease.definition()?;
@@ -110,7 +111,7 @@ impl TeamJsonFile {
     }
 
     /// The same with another limit.
-    pub(in crate::storage) fn write_limited(
+    pub(crate) fn write_limited(
         &self,
         lease: &mut dyn Lease,
         limit: u64,
@@ -141,7 +142,7 @@ impl TeamJsonFile {
     }
 
     /// Writes the next file under a temporary name, and notes what it is.
-    pub(in crate::storage) fn prepare(
+    pub(crate) fn prepare(
         &self,
         lease: &mut dyn Lease,
         fill: &WriteContent<'_>,
@@ -170,11 +171,7 @@ impl TeamJsonFile {
     }
 
     /// Notes a file that lies beside the database already.
-    pub(in crate::storage) fn remember(
-        &self,
-        lease: &mut dyn Lease,
-        bytes: &[u8],
-    ) -> Result<(), StoreError> {
+    pub(crate) fn remember(&self, lease: &mut dyn Lease, bytes: &[u8]) -> Result<(), StoreError> {
         let sum = file::checksum_of_bytes(bytes);
         // The file may have been replaced since it was read, so its change stamp is not known.
         let known = KnownTeamJson {
@@ -187,7 +184,7 @@ impl TeamJsonFile {
 
     /// Returns whether another program changed the file. `note` returns what the storage remembers
     /// under a name. A missing file does not count: it is written again at the next stop.
-    pub(in crate::storage) fn differs(
+    pub(crate) fn differs(
         &self,
         note: impl FnOnce(&str) -> Result<Option<String>, StoreError>,
     ) -> Result<bool, StoreError> {

@@ -307,7 +307,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::storage::team_json::located_value::{LocatedValue, WRAPPED_DEPTH};
+    use crate::located_value::{LocatedValue, WRAPPED_DEPTH};
 
     fn read(tried: Value) -> Result<CallProgress, String> {
         let document = json!({ "tried": tried });

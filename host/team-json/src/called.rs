@@ -87,6 +87,7 @@ mod tests {
 
     use serde_json::{Value, json};
 
+    use strata_base::scripted_run::normalized;
     use strata_core::machine::effect::Effect;
     use strata_core::machine::stepper::Stepper;
     use strata_core::record::conversation::{AssistantPart, ToolCall};
@@ -105,9 +106,8 @@ mod tests {
     use strata_core::team::React;
 
     use super::*;
-    use crate::storage::script::{definition, normalized};
-    use crate::storage::team_json;
-    use crate::storage::team_json::turns::tests::team_with_tools;
+    use crate::turns::tests::team_with_tools;
+    use crate::{SavedDefinition, export, import};
 
     const CALLED: [RoleId; 2] = [RoleId(1), RoleId(4)];
 
@@ -194,8 +194,8 @@ mod tests {
         let env = stepper.env();
         assert_eq!(env.status, Status::Failed);
         assert_eq!(env.role(RoleId(0)).called.len(), 2);
-        let text = team_json::export(&team, env, &definition());
-        let read = team_json::import(&team, text.as_bytes()).unwrap();
+        let text = export(&team, env, &SavedDefinition::example());
+        let read = import(&team, text.as_bytes()).unwrap();
         assert_eq!(normalized(&read), normalized(env));
         let shown: Value = serde_json::from_str(&text).unwrap();
         let via = json!([{ "role": "A", "turn": 0, "tool_call": 0 }]);
@@ -213,11 +213,11 @@ mod tests {
     #[test]
     fn work_that_no_role_called_is_refused() {
         let team = team_with_calls();
-        let text = team_json::export(&team, stopped_run(&team).env(), &definition());
+        let text = export(&team, stopped_run(&team).env(), &SavedDefinition::example());
         let check = |change: &dyn Fn(&mut Value)| {
             let mut value: Value = serde_json::from_str(&text).unwrap();
             change(&mut value["strata"]["open"]["A"]["called"]);
-            let read = team_json::import(&team, value.to_string().as_bytes());
+            let read = import(&team, value.to_string().as_bytes());
             assert!(read.is_err(), "{read:?}");
         };
         check(&|called| *called = json!([]));

@@ -34,7 +34,6 @@ use super::{
     SCHEMA_PREFIX, SavedDefinition, VERSION, activation, budget, called, files, joins, questions,
     requests,
 };
-use crate::storage::file::READ_BUFFER_BYTES;
 
 /// Returns the content of the file.
 pub fn export(team: &Team, env: &Environment, definition: &SavedDefinition) -> String {
@@ -43,6 +42,9 @@ pub fn export(team: &Team, env: &Environment, definition: &SavedDefinition) -> S
     String::from_utf8(text).expect("JSON is UTF-8")
 }
 
+/// How many bytes are written at once.
+const WRITE_BUFFER_BYTES: usize = 64 << 10;
+
 /// Writes the file in pieces, since that of a long run is several times as large as its state.
 pub fn write(
     team: &Team,
@@ -50,7 +52,7 @@ pub fn write(
     definition: &SavedDefinition,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    let mut out = BufWriter::with_capacity(READ_BUFFER_BYTES, out);
+    let mut out = BufWriter::with_capacity(WRITE_BUFFER_BYTES, out);
     let line = OneLine::default();
     let exporter = Exporter {
         team,

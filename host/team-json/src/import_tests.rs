@@ -5,6 +5,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+use strata_base::scripted_run::{ScriptedRun, normalized, team};
 use strata_core::machine::stepper::Stepper;
 use strata_core::record::event::{AttemptEvent, Event, Status};
 use strata_core::record::id::{ActionId, RoleId};
@@ -14,8 +15,9 @@ use strata_core::state::activation::Phase;
 use strata_core::state::environment::Environment;
 
 use super::tests::{again, read};
-use super::{export, import, is_finished, parse_external_message, saved_definition};
-use crate::storage::script::{ScriptedRun, definition, normalized, team};
+use super::{
+    SavedDefinition, export, import, is_finished, parse_external_message, saved_definition,
+};
 
 /// Returns a file of MetaGPT with these roles.
 fn metagpt(mut roles: Value) -> Value {
@@ -279,7 +281,7 @@ proptest! {
     ) {
         let mut run = ScriptedRun::new(&turns);
         while run.events.len() < 60 && run.advance() {}
-        let mut file: Value = serde_json::from_str(&export(&team(), run.stepper.env(), &definition())).unwrap();
+        let mut file: Value = serde_json::from_str(&export(&team(), run.stepper.env(), &SavedDefinition::example())).unwrap();
         if !ours {
             file.as_object_mut().unwrap().remove("strata");
         }
@@ -306,9 +308,9 @@ proptest! {
             *file.pointer_mut(place).unwrap() = value.get(&values).clone();
         }
         if let Ok(env) = read(&file) {
-            let written = export(&team(), &env, &definition());
+            let written = export(&team(), &env, &SavedDefinition::example());
             let same = import(&team(), written.as_bytes()).unwrap();
-            prop_assert_eq!(export(&team(), &same, &definition()), written);
+            prop_assert_eq!(export(&team(), &same, &SavedDefinition::example()), written);
             let mut run = ScriptedRun::from_state(env, &turns);
             if !run.stepper.env().run.0.is_empty() {
                 run.stepper.apply(&run.stepper.run_resumed_event(None, Default::default())).unwrap();
@@ -330,13 +332,13 @@ proptest! {
                 continue;
             }
             let env = run.stepper.env();
-            let text = export(&team, env, &definition());
+            let text = export(&team, env, &SavedDefinition::example());
             let read = import(&team, text.as_bytes()).unwrap();
             prop_assert_eq!(normalized(&read), normalized(env));
-            prop_assert_eq!(export(&team, &read, &definition()), text.clone());
+            prop_assert_eq!(export(&team, &read, &SavedDefinition::example()), text.clone());
             let on = Stepper::new(team.clone(), read);
             prop_assert_eq!(on.next(), run.stepper.next());
-            prop_assert_eq!(saved_definition(text.as_bytes()).unwrap(), Some(definition()));
+            prop_assert_eq!(saved_definition(text.as_bytes()).unwrap(), Some(SavedDefinition::example()));
             prop_assert_eq!(is_finished(text.as_bytes()).unwrap(), env.is_finished());
         }
     }

@@ -2,17 +2,29 @@
 //! continue the team from it.
 //!
 //! The format is that of MetaGPT's saved teams, whose files can be read, too; additional fields are
-//! under `strata`. `file` writes it into a storage directory.
+//! under `strata`. `strata-storage` writes it into a storage directory.
+//!
+//! ```
+//! use strata_team_json::{is_foreign, parse_external_message};
+//!
+//! let message = parse_external_message(r#"{"content": "go on", "send_to": ["Writer"]}"#)?;
+//! assert_eq!(message.content, "go on");
+//! assert!(is_foreign(br#"{"env": {}}"#));
+//! # Ok::<(), strata_team_json::ImportError>(())
+//! ```
+//!
+//! It turns bytes into a state and back, and touches neither files nor databases. At most [`MAX_BYTES`] are read;
+//! what is read is validated by the core before it is returned.
 
 mod activation;
 mod attempts;
 mod budget;
 mod called;
 mod decode;
+mod definition;
 mod described_team;
 mod export;
 mod field;
-mod file;
 mod file_parts;
 mod files;
 mod formatter;
@@ -46,17 +58,16 @@ use strata_core::record::json;
 use strata_core::record::json::Json;
 use strata_core::record::message::Message;
 
-use super::SavedDefinition;
 use located_value::LocatedValue;
 
+pub use definition::SavedDefinition;
 pub use described_team::described_team;
 pub use export::{export, write};
 use field::{Keyword, MessageLink, OrderedObject};
-pub(super) use file::TEAM_JSON;
-pub use file::TeamJsonFile;
 use formatter::OneLine;
 pub use import::{ImportedState, import, import_with_warnings};
 use layout::{DefinitionJson, JoinJson, MessageJson};
+pub use size::min_bytes;
 
 /// Returns a message as JSON, in the format of the file.
 pub fn message_json(message: &Message) -> String {

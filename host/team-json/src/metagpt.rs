@@ -5,9 +5,6 @@ pub(super) mod foreign_names;
 mod plan;
 mod unread;
 
-#[cfg(test)]
-mod tests;
-
 use std::collections::BTreeSet;
 
 use serde_json::Value;

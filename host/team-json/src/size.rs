@@ -9,7 +9,7 @@ const MIN_MESSAGE_BYTES: u64 = 120;
 /// Returns a size in bytes that the file of a state will not fall short of. It is computed from the
 /// lengths of the messages and the numbers of their copies. Messages that were not read are not read for
 /// this.
-pub(super) fn min_bytes(env: &Environment) -> u64 {
+pub fn min_bytes(env: &Environment) -> u64 {
     let mut copies = vec![CopyCount::default(); env.messages.len()];
     let mut count = |id: &MessageRef, listed: u32, remembered: u32| {
         copies[id.0 as usize].listed += listed;
@@ -52,19 +52,18 @@ struct CopyCount {
 
 #[cfg(test)]
 mod tests {
+    use strata_base::scripted_run::{pseudorandom, scripted_events, team};
     use strata_core::record::message::Message;
 
     use super::*;
-    use crate::storage::conformance::{pseudorandom, replay};
-    use crate::storage::script::{definition, scripted_run, team};
-    use crate::storage::team_json::{export, message_json};
+    use crate::{SavedDefinition, export, message_json};
 
     #[test]
     fn the_file_is_never_smaller_and_hardly_larger_if_most_of_it_is_messages() {
-        let (records, _) = scripted_run(&pseudorandom(6, 8_000), 700);
+        let choices = pseudorandom(6, 8_000);
         for events in [0, 1, 50, 300, 700] {
-            let env = replay(&records[..events]);
-            let written = export(&team(), &env, &definition()).len() as u64;
+            let (_, env) = scripted_events(&choices, events);
+            let written = export(&team(), &env, &SavedDefinition::example()).len() as u64;
             let least = min_bytes(&env);
             assert!(least <= written, "{least} {written}");
             if events == 700 {

@@ -5,6 +5,7 @@ mod invalid;
 
 use serde_json::{Value, json};
 
+use strata_base::scripted_run::team;
 use strata_core::machine::effect::Effect;
 use strata_core::machine::stepper::Stepper;
 use strata_core::record::event::{Event, Status};
@@ -25,8 +26,7 @@ use strata_core::state::environment::scope::apply_changes;
 use strata_core::state::messages::MessageRef;
 use strata_core::team::Team;
 
-use super::{ImportError, export, import, is_finished};
-use crate::storage::script::{definition, team};
+use super::{ImportError, SavedDefinition, export, import, is_finished};
 
 /// A state in which `B/2` failed at its second action, on a message from `A`, while `C` has completed its activation.
 fn failed() -> Environment {
@@ -82,7 +82,7 @@ fn outcome(stepper: &Stepper, team: &Team) -> Event {
 }
 
 pub(super) fn file() -> Value {
-    serde_json::from_str(&export(&team(), &failed(), &definition())).unwrap()
+    serde_json::from_str(&export(&team(), &failed(), &SavedDefinition::example())).unwrap()
 }
 
 pub(super) fn read(file: &Value) -> Result<Environment, ImportError> {
@@ -91,7 +91,12 @@ pub(super) fn read(file: &Value) -> Result<Environment, ImportError> {
 
 /// Returns what is written after the file was read.
 pub(super) fn again(file: &Value) -> Value {
-    serde_json::from_str(&export(&team(), &read(file).unwrap(), &definition())).unwrap()
+    serde_json::from_str(&export(
+        &team(),
+        &read(file).unwrap(),
+        &SavedDefinition::example(),
+    ))
+    .unwrap()
 }
 
 /// The fields of a file and their values: the JSON pointer of each, and its value as JSON.
@@ -204,7 +209,8 @@ fn a_choice_at_fault_has_no_index() {
     let chooser = env.roles[2].activation.as_mut().unwrap();
     chooser.choices.clear();
     chooser.phase = Phase::Failed(fault);
-    let file: Value = serde_json::from_str(&export(&team, &env, &definition())).unwrap();
+    let file: Value =
+        serde_json::from_str(&export(&team, &env, &SavedDefinition::example())).unwrap();
     assert_eq!(file.pointer("/env/roles/C/rc/state"), Some(&json!(-1)));
     assert_eq!(file.pointer("/strata/faults/1/index"), Some(&json!(-1)));
     assert_eq!(
@@ -436,7 +442,7 @@ fn the_questions_that_people_were_asked_are_read_back() {
 #[test]
 fn a_message_stands_on_one_line_and_all_else_is_indented() {
     let env = failed();
-    let text = export(&team(), &env, &definition());
+    let text = export(&team(), &env, &SavedDefinition::example());
     let told = text
         .lines()
         .filter(|line| line.contains(r#""cause_by": "#))
@@ -491,7 +497,11 @@ fn what_the_host_wraps_round_the_deepest_value_of_a_guest_is_read_back() {
         .current_call
         .recorded_calls
         .push(answered);
-    let read = import(&team(), export(&team(), &env, &definition()).as_bytes()).unwrap();
+    let read = import(
+        &team(),
+        export(&team(), &env, &SavedDefinition::example()).as_bytes(),
+    )
+    .unwrap();
     assert_eq!(read.shared_scopes[&scope]["list"], shared);
     assert_eq!(
         read.roles[1]
@@ -510,5 +520,11 @@ fn what_the_host_wraps_round_the_deepest_value_of_a_guest_is_read_back() {
         .get_mut(&scope)
         .unwrap()
         .insert("list".into(), nested(MAX_DEPTH + 2));
-    assert!(import(&team(), export(&team(), &env, &definition()).as_bytes()).is_err());
+    assert!(
+        import(
+            &team(),
+            export(&team(), &env, &SavedDefinition::example()).as_bytes()
+        )
+        .is_err()
+    );
 }

@@ -58,10 +58,10 @@ impl ImportWarnings {
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
+    use strata_base::scripted_run::team;
 
     use super::super::import_with_warnings;
     use super::super::tests::file;
-    use crate::storage::script::team;
 
     /// The lists whose entries may be there only once.
     const LISTS: [&str; 14] = [

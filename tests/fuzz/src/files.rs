@@ -4,7 +4,7 @@ use std::path::Path;
 
 use strata_host::manifest::{Definition, Paint};
 use strata_host::storage::SavedDefinition;
-use strata_host::storage::team_json;
+use strata_host::team_json;
 
 use crate::Taker;
 

@@ -1,7 +1,7 @@
 //! Messages from outside of the team: reading, writing and reading a message again gives the same
 //! message.
 
-use strata_host::storage::team_json;
+use strata_host::team_json;
 
 use crate::Taker;
 

@@ -50,7 +50,7 @@ fn join(id: &str, from: &[u16], to: &str, mode: JoinMode, deliver: DeliveryMode)
 }
 
 /// A team with a role of each kind and two joins. Its roles keep sending messages to each other.
-pub(crate) fn team() -> Arc<Team> {
+pub fn team() -> Arc<Team> {
     let choose = React::Choose {
         max_loop: 3,
         thinker: Thinker::Component,

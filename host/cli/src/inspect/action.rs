@@ -9,8 +9,8 @@ use strata_core::record::id::{ActionId, RoleId, Slot, SlotKind};
 use strata_core::record::money::Usd;
 use strata_core::record::rules::Thinker;
 use strata_core::team::React;
-use strata_host::storage::team_json;
 use strata_host::suggest::suggest;
+use strata_host::team_json;
 use strata_host::view::{ActionFault, ActionView, HolderState, last_output};
 use strata_host::wording::shell_command;
 

@@ -4,11 +4,11 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use strata_core::record::spending::Amount;
+use strata_storage::CapCharge;
 use tokio::sync::oneshot;
 
 use crate::gateway::{Allowance, AttemptId, HostAnswer, HostError, HostErrorKind};
 use crate::services::outbound::{CallAnswer, OutboundCall};
-use crate::storage::CapCharge;
 
 /// Calls that a guest makes at once.
 pub(super) struct CallBatch {

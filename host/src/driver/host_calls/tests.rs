@@ -9,6 +9,7 @@ use strata_base::process::wait::wait;
 use strata_core::record::host_call::{CallOutcome, Intent, LostAnswerPolicy};
 use strata_core::record::json::Json;
 use strata_core::record::money::Usd;
+use strata_storage::{Heartbeat, LEASE_TIME, MemoryCap};
 use tokio::runtime;
 use tokio::sync::watch;
 
@@ -17,7 +18,6 @@ use super::*;
 use crate::driver::fixture::{ROLE, RunningTeam};
 use crate::gateway::{HostError, HostErrorKind};
 use crate::services::outbound::CallAnswer;
-use crate::storage::{Heartbeat, LEASE_TIME, MemoryCap};
 
 /// A call whose answer is its digest.
 struct TestCall {

@@ -10,15 +10,15 @@ use strata_core::record::work::Work;
 use strata_core::state::environment::Environment;
 use strata_core::state::environment::routing::OwnMessages;
 use strata_core::team::Team;
+use strata_storage::SavedDefinition;
+use strata_team_json::{described_team, export, import, import_with_warnings, is_foreign};
 
 use crate::manifest::Definition;
-use crate::storage::script::definition;
-use crate::storage::team_json::{described_team, export, import, import_with_warnings, is_foreign};
 
 macro_rules! saved {
     ($name:literal) => {
         include_str!(concat!(
-            "../../../../../tests/fixtures/metagpt/",
+            "../../../../tests/fixtures/metagpt/",
             $name,
             ".json"
         ))
@@ -440,8 +440,12 @@ fn structured_content_is_written_back_as_it_was() {
         ),
         ("Bob", "watch = [\"Write\"]", &["Read", "Judge"]),
     ]);
-    let written: Value =
-        serde_json::from_str(&export(&two, &import_text(&two, INSTRUCT), &definition())).unwrap();
+    let written: Value = serde_json::from_str(&export(
+        &two,
+        &import_text(&two, INSTRUCT),
+        &SavedDefinition::example(),
+    ))
+    .unwrap();
     let message = written
         .pointer("/env/roles/Ann/rc/memory/storage/1")
         .unwrap();
@@ -484,7 +488,7 @@ fn a_role_of_an_imported_team_does_not_hear_itself() {
     )]);
     let env = import_text(&ann, OWN_WATCH);
     assert_eq!(env.own_messages, OwnMessages::Withheld);
-    let written = export(&ann, &env, &definition());
+    let written = export(&ann, &env, &SavedDefinition::example());
     assert_eq!(
         import_text(&ann, &written).own_messages,
         OwnMessages::Withheld
@@ -514,7 +518,7 @@ fn a_file_is_shown_without_a_team_file() {
         let team = described_team(text.as_bytes()).unwrap();
         let env = import_text(&team, text);
         assert!(env.activations().next().is_some());
-        let written = export(&team, &env, &definition());
+        let written = export(&team, &env, &SavedDefinition::example());
         assert!(!is_foreign(written.as_bytes()));
     }
 }

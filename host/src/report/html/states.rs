@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 
 use maud::{Markup, html};
+use strata_storage::{CheckpointRow, LineageRow};
 
 use super::super::{Report, RoleStateEntry, StateEntry};
 use super::text::{omitted_rows, text};
 use super::time::{format_money, format_number, format_time, pluralize};
-use crate::storage::{CheckpointRow, LineageRow};
 
 /// The maximum number of checkpoints listed; the newest are.
 const MAX_CHECKPOINTS: usize = 500;

@@ -1,5 +1,7 @@
 //! A cap in memory, for tests of what shares it.
 
+#![allow(clippy::unwrap_used, reason = "only tests use it")]
+
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -9,7 +11,7 @@ use strata_base::process::wait::wait;
 use strata_core::record::money::Usd;
 
 use super::{CapAccounts, CapDraw, CapReturn, CapScope, CapStore};
-use crate::storage::StoreError;
+use crate::StoreError;
 
 /// A cap of all runs, in memory. Its clones are the same cap.
 ///
@@ -17,14 +19,15 @@ use crate::storage::StoreError;
 /// ahead of time, so there is nothing to wait for that others may give back. The statements that do this are
 /// tested with the database (`postgres/caps`), since only a database has processes that share them and die.
 #[derive(Clone)]
-pub(crate) struct MemoryCap {
+pub struct MemoryCap {
     cap: Usd,
     used: Arc<Mutex<i128>>,
     takes_nothing_back: Arc<AtomicBool>,
 }
 
 impl MemoryCap {
-    pub(crate) fn new(cap: Usd) -> Self {
+    /// Returns a cap of which nothing is used.
+    pub fn new(cap: Usd) -> Self {
         Self {
             cap,
             used: Arc::default(),
@@ -33,18 +36,18 @@ impl MemoryCap {
     }
 
     /// Returns what was drawn and not given back.
-    pub(crate) fn used(&self) -> i128 {
+    pub fn used(&self) -> i128 {
         *self.used.lock().unwrap()
     }
 
     /// Says whether attempts to give something back fail.
-    pub(crate) fn take_nothing_back(&self, takes_nothing_back: bool) {
+    pub fn take_nothing_back(&self, takes_nothing_back: bool) {
         self.takes_nothing_back
             .store(takes_nothing_back, Ordering::Relaxed);
     }
 
     /// Returns the accounts of another process.
-    pub(crate) fn accounts(&self) -> Arc<CapAccounts> {
+    pub fn accounts(&self) -> Arc<CapAccounts> {
         Arc::new(CapAccounts::new(Box::new(self.clone())))
     }
 }

@@ -6,11 +6,10 @@ use strata_core::state::environment::Environment;
 
 #[cfg(feature = "postgres")]
 use super::TestStorage;
-use super::{check, fresh, loaded_state, pseudorandom, replay};
-use crate::storage::script::{definition, scripted_run};
-use crate::storage::{
-    Durability, Lease, MemoryStorage, Record, StateSelector, StoreError, checkpoint_of,
-};
+use super::{check, fresh, loaded_state, replay};
+use crate::script::pseudorandom;
+use crate::script::{definition, scripted_run};
+use crate::{Durability, Lease, MemoryStorage, Record, StateSelector, StoreError, checkpoint_of};
 #[cfg(feature = "postgres")]
 use strata_base::process::wait::wait;
 
@@ -144,7 +143,7 @@ fn nothing_is_lost_or_doubled_when_connections_break() {
     let Some(url) = super::fresh_run() else {
         return;
     };
-    let user = crate::storage::postgres::TestUser::create(&url);
+    let user = crate::postgres::TestUser::create(&url);
     let mut storage = super::DatabaseStorage::at(user.url.clone(), &fresh());
     let (records, end) = scripted_run(&pseudorandom(35, 3000), 120);
     for (n, some) in records.chunks(6).enumerate() {
@@ -185,9 +184,9 @@ fn what_killed_processes_left_behind_is_removed_when_it_is_old() {
     let Some(storage) = super::DatabaseStorage::new(&fresh()) else {
         return;
     };
-    let left = crate::storage::postgres::leave_behind(&storage.url);
+    let left = crate::postgres::leave_behind(&storage.url);
     assert_eq!(left(), [3, 3]);
-    crate::storage::postgres::clean_up(&storage.url);
+    crate::postgres::clean_up(&storage.url);
     assert_eq!(left(), [0, 3]);
 }
 

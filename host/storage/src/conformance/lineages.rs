@@ -10,9 +10,10 @@ use strata_core::record::json::Json;
 use strata_core::record::spending::Account;
 use strata_core::state::environment::Environment;
 
-use super::{TestStorage, check, fresh, loaded_state, pseudorandom};
-use crate::storage::script::{ScriptedRun, team};
-use crate::storage::{
+use super::{TestStorage, check, fresh, loaded_state};
+use crate::script::pseudorandom;
+use crate::script::{ScriptedRun, team};
+use crate::{
     CheckpointOrigin, CheckpointRow, Durability, Lease, LoadedState, Pruned, Record, StateSelector,
     StoreError, checkpoint_of, cost_of,
 };
@@ -264,7 +265,7 @@ fn a_branch_that_a_database_lost_is_stored_again() {
         format!("DELETE FROM strata.lineage WHERE run = $1 AND id = {current}"),
         "UPDATE strata.run SET lineage = lineage - 1 WHERE id = $1".into(),
     ] {
-        crate::storage::postgres::tamper(&storage.url, &sql);
+        crate::postgres::tamper(&storage.url, &sql);
     }
     let more = tale.resume_events(tale.end("main.6"), 46, 10);
     let records = tale.record_events("main.6", &more);

@@ -5,10 +5,11 @@ use strata_core::state::environment::Environment;
 
 #[cfg(feature = "postgres")]
 use super::{DatabaseStorage, DatabaseUrl, fresh_run};
-use super::{FileStorage, SharedStorage, TestStorage, fresh, pseudorandom};
-use crate::storage::script::scripted_run;
-use crate::storage::sqlite_url::SqliteUrl;
-use crate::storage::{Durability, ListedRun, Record, StorageLocation};
+use super::{FileStorage, SharedStorage, TestStorage, fresh};
+use crate::script::pseudorandom;
+use crate::script::scripted_run;
+use crate::sqlite_url::SqliteUrl;
+use crate::{Durability, ListedRun, Record, StorageLocation};
 
 /// How many runs are listed at most.
 const LIMIT: usize = 1000;

@@ -6,15 +6,12 @@ use std::time::Duration;
 
 use strata_base::owner::{ReplyStatus, RunOperation, RunReply, RunRequest};
 
-use super::{DatabaseStorage, TestStorage, fresh, pseudorandom};
-use crate::storage::database_url::DatabaseUrl;
-use crate::storage::postgres::{
-    DatabaseMailbox, receive_requests, request_owner, send_request, tamper,
-};
-use crate::storage::script::scripted_run;
-use crate::storage::{
-    Append, Durability, IncomingRequest, Lease, MailReply, RequestOutcome, StoreError,
-};
+use super::{DatabaseStorage, TestStorage, fresh};
+use crate::database_url::DatabaseUrl;
+use crate::postgres::{DatabaseMailbox, receive_requests, request_owner, send_request, tamper};
+use crate::script::pseudorandom;
+use crate::script::scripted_run;
+use crate::{Append, Durability, IncomingRequest, Lease, MailReply, RequestOutcome, StoreError};
 
 /// How long a request is waited for.
 const PATIENCE: Duration = Duration::from_secs(60);

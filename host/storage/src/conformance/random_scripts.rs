@@ -9,12 +9,9 @@ use strata_core::state::environment::Environment;
 
 #[cfg(feature = "postgres")]
 use super::DatabaseStorage;
-use super::{
-    FileStorage, MemoryStorageUnderTest, SharedStorage, TestStorage, fresh, loaded_state,
-    pseudorandom,
-};
-use crate::storage::script::{ScriptedRun, definition, team};
-use crate::storage::{Durability, Lease, Record, StateSelector, codec, team_json};
+use super::{FileStorage, MemoryStorageUnderTest, SharedStorage, TestStorage, fresh, loaded_state};
+use crate::script::{ScriptedRun, definition, pseudorandom, team};
+use crate::{Durability, Lease, Record, StateSelector, codec};
 
 /// How many scripts are run, and how many changes each makes.
 const SCRIPTS: u64 = 10;
@@ -158,7 +155,7 @@ fn content(lease: &dyn Lease, script: &Script) -> String {
     let state = |at: &StateSelector| {
         let saved = lease.load(at).unwrap();
         let env = loaded_state(&saved);
-        let json = team_json::export(&team(), &env, &definition());
+        let json = strata_team_json::export(&team(), &env, &definition());
         let bytes = codec::encode_snapshot(&env);
         format!("{}\n{bytes:?}\n{json}", saved.next_line)
     };

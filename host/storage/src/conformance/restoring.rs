@@ -7,11 +7,12 @@ use strata_base::files::blob::{Blobs, digest_of};
 
 use super::leases::{append, check_content};
 use super::postgres_server::{create_database, query};
-use super::{DatabaseStorage, TestStorage, fresh, loaded_state, pseudorandom, replay};
-use crate::storage::database_url::DatabaseUrl;
-use crate::storage::postgres::{declare_dead, tamper};
-use crate::storage::script::scripted_run;
-use crate::storage::{Durability, StateSelector, StoreError};
+use super::{DatabaseStorage, TestStorage, fresh, loaded_state, replay};
+use crate::database_url::DatabaseUrl;
+use crate::postgres::{declare_dead, tamper};
+use crate::script::pseudorandom;
+use crate::script::scripted_run;
+use crate::{Durability, StateSelector, StoreError};
 
 /// Loses the newest events of a run.
 fn lose_newest(url: &DatabaseUrl, events: usize) {

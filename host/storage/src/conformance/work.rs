@@ -11,15 +11,16 @@ use strata_base::owner::{ReplyStatus, RunOperation, RunReply, RunRequest};
 use strata_core::state::environment::Environment;
 use tokio::sync::Notify;
 
-use super::{DatabaseStorage, fresh, fresh_run, pseudorandom, replay};
-use crate::storage::database_url::DatabaseUrl;
-use crate::storage::postgres::{
+use super::{DatabaseStorage, fresh, fresh_run, replay};
+use crate::database_url::DatabaseUrl;
+use crate::postgres::{
     DatabaseWorker, OwnerWait, RunSubmission, TestUser, open_claimed, open_reader,
     receive_requests, request_owner, submit, take_lease, tamper,
 };
-use crate::storage::script::{definition, scripted_run, team};
-use crate::storage::work::{NewSubmission, RunNeeds, RunRelease, RunSchedule, WorkerProfile};
-use crate::storage::{
+use crate::script::pseudorandom;
+use crate::script::{definition, scripted_run, team};
+use crate::work::{NewSubmission, RunNeeds, RunRelease, RunSchedule, WorkerProfile};
+use crate::{
     Durability, IncomingRequest, Lease, Record, RequestOutcome, StateSelector, StoreError,
 };
 

@@ -8,15 +8,15 @@ use rusqlite::Connection;
 
 use super::names::{DATABASE, PROGRESS_FILE, WAL_FILE, WAL_INDEX_FILE};
 use super::{StorageDirectory, file};
-use crate::storage::error::StoreError;
-use crate::storage::lock::{LOCK_FILE, StorageLock};
-use crate::storage::schema;
-use crate::storage::team_json::TEAM_JSON;
+use crate::error::StoreError;
+use crate::lock::{LOCK_FILE, StorageLock};
+use crate::schema;
+use crate::team_json_file::TEAM_JSON;
 
 /// The prefix of the directories into which earlier teams are moved; a number follows.
 pub(super) const ASIDE_PREFIX: &str = "old-";
 /// How many of these directories are kept when the oldest are removed.
-pub(crate) const KEPT_ASIDE: usize = 5;
+pub const KEPT_ASIDE: usize = 5;
 
 impl StorageDirectory {
     /// Moves the saved team into a directory of its own.
@@ -63,7 +63,7 @@ impl StorageDirectory {
     /// Removes the oldest of the teams that were moved aside, so that the last [`KEPT_ASIDE`] are left,
     /// and returns their directories. One that is in use, or holds anything that the host did not save
     /// there, is left as it is.
-    pub(crate) fn remove_oldest_aside(&self) -> Vec<PathBuf> {
+    pub fn remove_oldest_aside(&self) -> Vec<PathBuf> {
         let mut numbers = self.numbered_asides();
         numbers.truncate(numbers.len().saturating_sub(KEPT_ASIDE));
         numbers

@@ -10,17 +10,17 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rustix::fs::OFlags;
 
-use crate::storage::WriteContent;
-use crate::storage::directory::names::{DATABASE, DATABASE_SIDE_FILES};
-use crate::storage::error::StoreError;
-use crate::storage::lock::LOCK_FILE;
-use crate::storage::team_json::TEAM_JSON;
+use crate::WriteContent;
+use crate::directory::names::{DATABASE, DATABASE_SIDE_FILES};
+use crate::error::StoreError;
+use crate::lock::LOCK_FILE;
+use crate::team_json_file::TEAM_JSON;
 
 /// The size of the buffer with which files are read piecewise.
-pub(in crate::storage) const READ_BUFFER_BYTES: usize = 64 << 10;
+pub(crate) const READ_BUFFER_BYTES: usize = 64 << 10;
 
 /// The names of the files in which a team is saved.
-pub(in crate::storage) const STORAGE_FILES: [&str; 7] = [
+pub(crate) const STORAGE_FILES: [&str; 7] = [
     DATABASE,
     DATABASE_SIDE_FILES[0],
     DATABASE_SIDE_FILES[1],
@@ -32,9 +32,9 @@ pub(in crate::storage) const STORAGE_FILES: [&str; 7] = [
 
 /// A file that was written and synced under a temporary name.
 #[derive(Debug)]
-pub(in crate::storage) struct PreparedFile {
+pub(crate) struct PreparedFile {
     /// Its content checksum; see `ContentChecksum`.
-    pub(in crate::storage) checksum: String,
+    pub(crate) checksum: String,
     directory: PathBuf,
     new: PathBuf,
     path: PathBuf,
@@ -42,7 +42,7 @@ pub(in crate::storage) struct PreparedFile {
 
 /// Writes the file that will replace `name`, under a temporary name. Only the holder of the
 /// directory's lock may do so, since there is one temporary name per file.
-pub(in crate::storage) fn prepare_file(
+pub(crate) fn prepare_file(
     directory: &Path,
     name: &str,
     fill: &WriteContent<'_>,
@@ -74,7 +74,7 @@ pub(in crate::storage) fn prepare_file(
 }
 
 /// Returns the path of a file until it is complete and replaces the one at `path`.
-pub(in crate::storage) fn temporary_path(path: &Path) -> PathBuf {
+pub(crate) fn temporary_path(path: &Path) -> PathBuf {
     let mut name = OsString::from(".");
     name.push(path.file_name().unwrap_or_default());
     name.push(".new");
@@ -82,7 +82,7 @@ pub(in crate::storage) fn temporary_path(path: &Path) -> PathBuf {
 }
 
 /// Returns the directory that a file lies in.
-pub(in crate::storage) fn directory_of(file: &Path) -> &Path {
+pub(crate) fn directory_of(file: &Path) -> &Path {
     match file.parent() {
         Some(directory) if !directory.as_os_str().is_empty() => directory,
         _ => Path::new("."),
@@ -129,18 +129,18 @@ impl Write for ChecksumWriter {
 
 impl PreparedFile {
     /// Returns the change stamp of the file. Publishing the file does not change it.
-    pub(in crate::storage) fn change_stamp(&self) -> Option<String> {
+    pub(crate) fn change_stamp(&self) -> Option<String> {
         change_stamp(&self.new)
     }
 
     /// Removes the file instead of publishing it.
-    pub(in crate::storage) fn discard(self) {
+    pub(crate) fn discard(self) {
         // A file that cannot be removed is replaced by the next one.
         let _ = remove_if_exists(&self.new);
     }
 
     /// Renames the file to its final name, and syncs the directory.
-    pub(in crate::storage) fn publish(self) -> Result<(), StoreError> {
+    pub(crate) fn publish(self) -> Result<(), StoreError> {
         let directory = self.directory.clone();
         self.rename_into_place()?;
         sync_directory(&directory)
@@ -148,14 +148,14 @@ impl PreparedFile {
 
     /// Renames the file to its final name. Until the directory is synced, a loss of power may bring
     /// back the old file.
-    pub(in crate::storage) fn rename_into_place(self) -> Result<(), StoreError> {
+    pub(crate) fn rename_into_place(self) -> Result<(), StoreError> {
         std::fs::rename(&self.new, &self.path).map_err(|e| StoreError::io(&self.path, "write", e))
     }
 }
 
 /// Returns a value that changes whenever a file is changed, without reading the file: its inode,
 /// size and modification time. Returns `None` if the file does not exist.
-pub(in crate::storage) fn change_stamp(path: &Path) -> Option<String> {
+pub(crate) fn change_stamp(path: &Path) -> Option<String> {
     let meta = std::fs::metadata(path).ok()?;
     Some(format!(
         "{}/{}/{}.{}",
@@ -168,7 +168,7 @@ pub(in crate::storage) fn change_stamp(path: &Path) -> Option<String> {
 
 /// Returns options to open a file of the directory, or to create one. A symbolic link is not followed, also not one that
 /// replaced the file after `require_regular_files` looked at it, and nothing waits for a pipe.
-pub(in crate::storage) fn options() -> OpenOptions {
+pub(crate) fn options() -> OpenOptions {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let mut options = OpenOptions::new();
     options.custom_flags(flags.bits() as i32);
@@ -176,14 +176,14 @@ pub(in crate::storage) fn options() -> OpenOptions {
 }
 
 /// Syncs the entries of a directory.
-pub(in crate::storage) fn sync_directory(directory: &Path) -> Result<(), StoreError> {
+pub(crate) fn sync_directory(directory: &Path) -> Result<(), StoreError> {
     let sync = || File::open(directory)?.sync_all();
     sync().map_err(|e| StoreError::io(directory, "save", e))
 }
 
 /// Makes a file, if it exists, available under a second path: by a hard link, or by a copy if the
 /// file system has no hard links.
-pub(in crate::storage) fn link_or_copy(path: &Path, new: &Path) -> Result<(), StoreError> {
+pub(crate) fn link_or_copy(path: &Path, new: &Path) -> Result<(), StoreError> {
     let copy = |_| std::fs::copy(path, new).and_then(|_| File::open(new)?.sync_all());
     match std::fs::hard_link(path, new).or_else(copy) {
         Err(e) if e.kind() != ErrorKind::NotFound => Err(StoreError::io(new, "create", e)),
@@ -192,7 +192,7 @@ pub(in crate::storage) fn link_or_copy(path: &Path, new: &Path) -> Result<(), St
 }
 
 /// Removes a file, if it exists.
-pub(in crate::storage) fn remove_if_exists(path: &Path) -> io::Result<()> {
+pub(crate) fn remove_if_exists(path: &Path) -> io::Result<()> {
     match std::fs::remove_file(path) {
         Err(e) if e.kind() != ErrorKind::NotFound => Err(e),
         _ => Ok(()),
@@ -201,14 +201,12 @@ pub(in crate::storage) fn remove_if_exists(path: &Path) -> io::Result<()> {
 
 /// Fails if anything but a regular file has one of our names in a directory. A symbolic link would
 /// let whoever created it redirect what is read and written; reading a pipe would block forever.
-pub(in crate::storage) fn require_regular_files(directory: &Path) -> Result<(), StoreError> {
+pub(crate) fn require_regular_files(directory: &Path) -> Result<(), StoreError> {
     require_regular(STORAGE_FILES.map(|name| directory.join(name)))
 }
 
 /// Fails if there is anything but a regular file at one of these paths.
-pub(in crate::storage) fn require_regular(
-    paths: impl IntoIterator<Item = PathBuf>,
-) -> Result<(), StoreError> {
+pub(crate) fn require_regular(paths: impl IntoIterator<Item = PathBuf>) -> Result<(), StoreError> {
     for path in paths {
         let what = match std::fs::symlink_metadata(&path) {
             Ok(meta) if meta.is_symlink() => "it is a symbolic link",
@@ -225,7 +223,7 @@ pub(in crate::storage) fn require_regular(
 }
 
 /// Returns the content of a file, or `None` if it does not exist.
-pub(in crate::storage) fn read_if_exists(path: &Path) -> Result<Option<Vec<u8>>, StoreError> {
+pub(crate) fn read_if_exists(path: &Path) -> Result<Option<Vec<u8>>, StoreError> {
     let mut bytes = Vec::new();
     let read = options()
         .read(true)
@@ -239,7 +237,7 @@ pub(in crate::storage) fn read_if_exists(path: &Path) -> Result<Option<Vec<u8>>,
 }
 
 /// Returns the content checksum of a file, or `None` if it does not exist.
-pub(in crate::storage) fn checksum_of_file(path: &Path) -> Result<Option<String>, StoreError> {
+pub(crate) fn checksum_of_file(path: &Path) -> Result<Option<String>, StoreError> {
     let sum = || -> io::Result<String> {
         let (mut file, mut sum, mut piece) = (
             options().read(true).open(path)?,
@@ -261,7 +259,7 @@ pub(in crate::storage) fn checksum_of_file(path: &Path) -> Result<Option<String>
 }
 
 /// Returns the content checksum of `bytes`.
-pub(in crate::storage) fn checksum_of_bytes(bytes: &[u8]) -> String {
+pub(crate) fn checksum_of_bytes(bytes: &[u8]) -> String {
     let mut sum = ContentChecksum::default();
     sum.update(bytes);
     sum.finish()
@@ -269,7 +267,7 @@ pub(in crate::storage) fn checksum_of_bytes(bytes: &[u8]) -> String {
 
 /// What distinguishes a file or a directory from another at the same path.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::storage) struct FileIdentity {
+pub(crate) struct FileIdentity {
     /// Its path without links.
     pub path: PathBuf,
     pub inode: u64,
@@ -279,7 +277,7 @@ pub(in crate::storage) struct FileIdentity {
 
 impl FileIdentity {
     /// Returns that of what is at a path now.
-    pub(in crate::storage) fn read(path: &Path) -> Result<Self, StoreError> {
+    pub(crate) fn read(path: &Path) -> Result<Self, StoreError> {
         let fail = |e| StoreError::io(path, "open", e);
         let path = path.canonicalize().map_err(fail)?;
         let meta = std::fs::metadata(&path).map_err(fail)?;

@@ -15,13 +15,13 @@ use std::time::Duration;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
-use crate::storage::error::StoreError;
-use crate::storage::file;
+use crate::error::StoreError;
+use crate::file;
 
 /// The name of the lock file.
-pub(in crate::storage) const LOCK_FILE: &str = "team.lock";
+pub(crate) const LOCK_FILE: &str = "team.lock";
 /// The maximum size of a lock file: a process id, and a path on a line of its own.
-pub(in crate::storage) const MAX_LOCK_BYTES: usize = 8 << 10;
+pub(crate) const MAX_LOCK_BYTES: usize = 8 << 10;
 
 /// How often to retry if the holder removes its file just as we open it. Each time another process
 /// held the lock and released it; more than a few in a row mean that the directory is in use.
@@ -53,10 +53,7 @@ impl StorageLock {
     }
 
     /// Acquires the lock that is a file. `locked` is what it locks, for messages.
-    pub(in crate::storage) fn acquire_file(
-        path: PathBuf,
-        locked: &Path,
-    ) -> Result<Self, StoreError> {
+    pub(crate) fn acquire_file(path: PathBuf, locked: &Path) -> Result<Self, StoreError> {
         let (mut attempts, mut wait) = (0, LockWait::default());
         while attempts < MAX_ATTEMPTS {
             let open = file::options()
@@ -103,13 +100,13 @@ pub enum LockHolder {
 impl LockHolder {
     /// Returns who holds the lock of a directory now. The content of the file counts only while the
     /// file is locked, since a killed process leaves it behind.
-    pub(in crate::storage) fn query(directory: &Path) -> Result<Self, StoreError> {
+    pub(crate) fn query(directory: &Path) -> Result<Self, StoreError> {
         file::require_regular_files(directory)?;
         Self::query_file(&directory.join(LOCK_FILE))
     }
 
     /// Returns who holds the lock that is a file.
-    pub(in crate::storage) fn query_file(path: &Path) -> Result<Self, StoreError> {
+    pub(crate) fn query_file(path: &Path) -> Result<Self, StoreError> {
         let mut file = match file::options().read(true).open(path) {
             Ok(file) => file,
             Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Self::Nobody),

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 /// What the name of a file beside a database ends with, after the name of the database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::storage) enum SideFile {
+pub(crate) enum SideFile {
     /// SQLite's write-ahead log.
     Wal,
     /// SQLite's index of that log.
@@ -19,7 +19,7 @@ pub(in crate::storage) enum SideFile {
 
 impl SideFile {
     /// The files that belong to a database, besides its lock.
-    pub(in crate::storage) const OF_DATABASE: [Self; 4] = [
+    pub(crate) const OF_DATABASE: [Self; 4] = [
         Self::Wal,
         Self::WalIndex,
         Self::RollbackJournal,
@@ -37,7 +37,7 @@ impl SideFile {
     }
 
     /// Returns its path beside a database.
-    pub(in crate::storage) fn beside(self, database: &Path) -> PathBuf {
+    pub(crate) fn beside(self, database: &Path) -> PathBuf {
         let mut path = database.as_os_str().to_owned();
         path.push(self.suffix());
         path.into()
@@ -45,19 +45,19 @@ impl SideFile {
 }
 
 /// The name of the database.
-pub(in crate::storage) const DATABASE: &str = "team.db";
+pub(crate) const DATABASE: &str = "team.db";
 /// SQLite's write-ahead log.
-pub(in crate::storage) const WAL_FILE: &str = "team.db-wal";
+pub(crate) const WAL_FILE: &str = "team.db-wal";
 /// SQLite's index of that log.
-pub(in crate::storage) const WAL_INDEX_FILE: &str = "team.db-shm";
+pub(crate) const WAL_INDEX_FILE: &str = "team.db-shm";
 /// How far the database got; see `progress`.
-pub(in crate::storage) const PROGRESS_FILE: &str = "team.db-progress";
+pub(crate) const PROGRESS_FILE: &str = "team.db-progress";
 /// SQLite's rollback journal, for a database that is not in WAL mode.
 const ROLLBACK_JOURNAL: &str = "team.db-journal";
 /// A database that is not complete yet.
-pub(in crate::storage) const TEMPORARY_DATABASE: &str = ".team.db.new";
+pub(crate) const TEMPORARY_DATABASE: &str = ".team.db.new";
 /// The files that belong to a database.
-pub(in crate::storage) const DATABASE_SIDE_FILES: [&str; 4] =
+pub(crate) const DATABASE_SIDE_FILES: [&str; 4] =
     [WAL_FILE, WAL_INDEX_FILE, ROLLBACK_JOURNAL, PROGRESS_FILE];
 
 #[cfg(test)]

@@ -15,10 +15,10 @@ use std::path::{Path, PathBuf};
 
 use strata_base::process::boot;
 
-use crate::storage::directory::names::SideFile;
-use crate::storage::error::StoreError;
-use crate::storage::file;
-use crate::storage::sqlite::rows::SqliteReader;
+use crate::directory::names::SideFile;
+use crate::error::StoreError;
+use crate::file;
+use crate::sqlite::rows::SqliteReader;
 
 /// The first bytes of the file.
 const MAGIC: [u8; 8] = *b"STRTPRG1";
@@ -35,14 +35,14 @@ type BootId = [u8; BOOT_ID_BYTES];
 
 /// How many changes were recorded: events of all lineages, and other changes that must not be lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::storage) struct WriteProgress {
+pub(crate) struct WriteProgress {
     /// The boot during which this was written. While it lasts, everything that was written is
     /// present.
     boot: BootId,
     /// How many changes were written.
-    pub(in crate::storage) written: u64,
+    pub(crate) written: u64,
     /// How many of them survive a loss of power.
-    pub(in crate::storage) synced: u64,
+    pub(crate) synced: u64,
 }
 
 impl WriteProgress {
@@ -56,7 +56,7 @@ impl WriteProgress {
 
     /// Reads the file of a database. Returns `None` if there is none, or if it was not written
     /// completely.
-    pub(in crate::storage) fn read(database: &Path) -> Result<Option<Self>, StoreError> {
+    pub(crate) fn read(database: &Path) -> Result<Option<Self>, StoreError> {
         let path = SideFile::Progress.beside(database);
         let mut bytes = Vec::new();
         let read = file::options()
@@ -71,7 +71,7 @@ impl WriteProgress {
     }
 
     /// Fails if changes were recorded in a database, which is not there.
-    pub(in crate::storage) fn require_no_loss(database: &Path) -> Result<(), StoreError> {
+    pub(crate) fn require_no_loss(database: &Path) -> Result<(), StoreError> {
         match Self::read(database)?.map_or(0, |progress| progress.required()) {
             0 => Ok(()),
             changes => {
@@ -82,7 +82,7 @@ impl WriteProgress {
     }
 
     /// Returns how many changes a database must have.
-    pub(in crate::storage) fn required(&self) -> u64 {
+    pub(crate) fn required(&self) -> u64 {
         let same = self.boot == current_boot() && self.boot != [0; BOOT_ID_BYTES];
         if same { self.written } else { self.synced }
     }
@@ -130,7 +130,7 @@ fn current_boot() -> BootId {
 /// The file, for the process that writes the database. It is dropped after the database is closed:
 /// without a log there is nothing to compare.
 #[derive(Debug)]
-pub(in crate::storage) struct ProgressFile {
+pub(crate) struct ProgressFile {
     /// The database.
     database: PathBuf,
     /// Opened at the first change.
@@ -142,7 +142,7 @@ pub(in crate::storage) struct ProgressFile {
 
 impl ProgressFile {
     /// Creates the file for a database without changes that will be created next.
-    pub(in crate::storage) fn create(database: &Path) -> Result<(), StoreError> {
+    pub(crate) fn create(database: &Path) -> Result<(), StoreError> {
         let path = SideFile::Progress.beside(database);
         file::options()
             .write(true)
@@ -154,10 +154,7 @@ impl ProgressFile {
     }
 
     /// Returns the file of a database with `written` changes, without writing to it.
-    pub(in crate::storage) fn for_database(
-        database: &Path,
-        written: u64,
-    ) -> Result<Self, StoreError> {
+    pub(crate) fn for_database(database: &Path, written: u64) -> Result<Self, StoreError> {
         let synced = WriteProgress::read(database)?.map_or(0, |found| found.synced.min(written));
         let now = Cell::new(WriteProgress::new(written, synced));
         Ok(Self {
@@ -169,12 +166,12 @@ impl ProgressFile {
     }
 
     /// Whether the file was created and is kept up to date.
-    pub(in crate::storage) fn is_open(&self) -> bool {
+    pub(crate) fn is_open(&self) -> bool {
         self.file.get().is_some()
     }
 
     /// Creates the file if it does not exist, and writes it.
-    pub(in crate::storage) fn open(&self) -> Result<(), StoreError> {
+    pub(crate) fn open(&self) -> Result<(), StoreError> {
         let path = SideFile::Progress.beside(&self.database);
         let open = || {
             let file = file::options()
@@ -193,7 +190,7 @@ impl ProgressFile {
     }
 
     /// Counts changes that were committed.
-    pub(in crate::storage) fn count_changes(&self, changes: u64) {
+    pub(crate) fn count_changes(&self, changes: u64) {
         let now = self.current.get();
         self.current.set(WriteProgress {
             written: now.written.saturating_add(changes),
@@ -203,7 +200,7 @@ impl ProgressFile {
     }
 
     /// Counts all changes as synced.
-    pub(in crate::storage) fn mark_synced(&self) {
+    pub(crate) fn mark_synced(&self) {
         let now = self.current.get();
         if now.synced != now.written {
             self.current.set(WriteProgress {
@@ -215,7 +212,7 @@ impl ProgressFile {
     }
 
     /// Writes the file, if its content has changed.
-    pub(in crate::storage) fn flush(&self) {
+    pub(crate) fn flush(&self) {
         let Some(file) = self.file.get().filter(|_| self.is_dirty.get()) else {
             return;
         };
@@ -227,7 +224,7 @@ impl ProgressFile {
     }
 
     /// Makes the file survive a loss of power.
-    pub(in crate::storage) fn sync(&self) -> io::Result<()> {
+    pub(crate) fn sync(&self) -> io::Result<()> {
         self.flush();
         self.file.get().map_or(Ok(()), File::sync_data)
     }
@@ -244,7 +241,7 @@ impl Drop for ProgressFile {
 
 impl SqliteReader {
     /// Returns how many changes the database has. Fails if more were recorded.
-    pub(in crate::storage) fn check_complete(&self) -> Result<u64, StoreError> {
+    pub(crate) fn check_complete(&self) -> Result<u64, StoreError> {
         let database = &self.rows.path;
         let mut found = Ok(0);
         for _ in 0..MAX_READS {
@@ -269,7 +266,7 @@ impl SqliteReader {
 }
 
 /// Describes what is wrong with the log of an incomplete database.
-pub(in crate::storage) fn describe_log(database: &Path) -> String {
+pub(crate) fn describe_log(database: &Path) -> String {
     let log = SideFile::Wal.beside(database);
     let mut header = Vec::new();
     let read = file::options()

@@ -1,4 +1,4 @@
-//! Starting a run in directories with other content. Damage is in `storage::damage`.
+//! Starting a run in directories with other content. Damage is in `damage`.
 
 use std::path::Path;
 use std::time::Duration;
@@ -7,13 +7,14 @@ use rustix::fs::{FileType, Mode};
 use strata_base::files::blob::Blobs;
 use strata_core::record::event::{Event, Status};
 use strata_core::state::environment::Environment;
+use strata_team_json::export;
 
 use super::{DirectoryContent, KEPT_ASIDE, ReplacePolicy, StorageDirectory};
-use crate::storage::conformance::{loaded_state, pseudorandom};
-use crate::storage::damage::{read_all, saved};
-use crate::storage::script::{ScriptedRun, copy, definition, names, record, scripted_run, team};
-use crate::storage::team_json::export;
-use crate::storage::{
+use crate::conformance::loaded_state;
+use crate::damage::{read_all, saved};
+use crate::script::pseudorandom;
+use crate::script::{ScriptedRun, copy, definition, names, record, scripted_run, team};
+use crate::{
     Durability, Lease, Record, RecordedRun, SqliteReader, StateSelector, StorageLocation,
     StoreError,
 };
@@ -262,7 +263,7 @@ fn a_team_json_that_nobody_could_read_is_not_written_and_no_earlier_one_stays() 
         .unwrap()
         .lease;
     let mut write = |text: &str, durability| {
-        let fill: &crate::storage::WriteContent<'_> = &|out| out.write_all(text.as_bytes());
+        let fill: &crate::WriteContent<'_> = &|out| out.write_all(text.as_bytes());
         let file = directory.projection();
         file.write_limited(&mut store, 10, fill, durability)
             .unwrap();
@@ -301,7 +302,7 @@ fn a_finished_team_makes_room_by_itself() {
             .unwrap()
             .lease;
         store.append(&records, Durability::Full).unwrap();
-        let fill: &crate::storage::WriteContent<'_> = &|out| out.write_all(text.as_bytes());
+        let fill: &crate::WriteContent<'_> = &|out| out.write_all(text.as_bytes());
         let file = directory.projection();
         file.write(&mut store, fill, Durability::Full).unwrap();
         store

@@ -8,14 +8,12 @@ use strata_base::golden::golden;
 use strata_core::state::environment::Environment;
 
 use super::run;
-use crate::storage::conformance::postgres_server::{create_database, query};
-use crate::storage::conformance::{loaded_state, replay};
-use crate::storage::database_url::DatabaseUrl;
-use crate::storage::postgres::{
-    MIGRATIONS, OwnerWait, open_reader, place_run, prepare, take_lease,
-};
-use crate::storage::script::{definition, team};
-use crate::storage::{Durability, Lease, Reader, StateSelector};
+use crate::conformance::postgres_server::{create_database, query};
+use crate::conformance::{loaded_state, replay};
+use crate::database_url::DatabaseUrl;
+use crate::postgres::{MIGRATIONS, OwnerWait, open_reader, place_run, prepare, take_lease};
+use crate::script::{definition, team};
+use crate::{Durability, Lease, Reader, StateSelector};
 
 /// How many events the run has.
 const EVENTS: usize = 24;

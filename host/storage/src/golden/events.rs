@@ -34,7 +34,7 @@ use strata_core::record::turn::{
 };
 use strata_core::record::work::{ActivationKey, CallKey, CallResult, Task, Work};
 
-use crate::storage::script::team;
+use crate::script::team;
 
 const THINK: Work = Work::Think { round: 3 };
 const ACT: Work = Work::Act {

@@ -7,13 +7,13 @@ use strata_core::state::environment::Environment;
 
 use super::database::VacantRun;
 use super::{Place, StorageLocation, database};
-use crate::storage::database_url::DatabaseUrl;
-use crate::storage::directory::{StorageDirectory, VacantDirectory};
-use crate::storage::error::StoreError;
-use crate::storage::sqlite::DatabaseImage;
-use crate::storage::sqlite::shared::{self, VacantName};
-use crate::storage::sqlite_url::SqliteUrl;
-use crate::storage::{Lease, ReplacePolicy, SavedDefinition};
+use crate::database_url::DatabaseUrl;
+use crate::directory::{StorageDirectory, VacantDirectory};
+use crate::error::StoreError;
+use crate::sqlite::DatabaseImage;
+use crate::sqlite::shared::{self, VacantName};
+use crate::sqlite_url::SqliteUrl;
+use crate::{Lease, ReplacePolicy, SavedDefinition};
 
 /// A run that is about to be created. Nothing of it is stored yet.
 #[derive(Debug)]
@@ -122,7 +122,7 @@ impl VacantLocation<'_> {
 impl StorageLocation {
     /// Removes the oldest teams that were moved aside in a storage directory, so that the last
     /// `KEPT_ASIDE` are left, and returns their directories. A database keeps all its runs.
-    pub(crate) fn remove_oldest_aside(&self) -> Vec<PathBuf> {
+    pub fn remove_oldest_aside(&self) -> Vec<PathBuf> {
         match self.place() {
             Ok(Place::Directory(directory)) => directory.remove_oldest_aside(),
             Ok(Place::Shared(_) | Place::Database(_)) | Err(_) => Vec::new(),

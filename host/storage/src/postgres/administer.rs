@@ -7,16 +7,16 @@ use super::connect::StatementError;
 use super::connection::Connection;
 use super::run_name::run_key;
 use super::schema::migrate;
-use crate::storage::database_set::{DatabaseSettings, FencedDatabase, Intake};
-use crate::storage::database_url::DatabaseUrl;
-use crate::storage::error::StoreError;
+use crate::database_set::{DatabaseSettings, FencedDatabase, Intake};
+use crate::database_url::DatabaseUrl;
+use crate::error::StoreError;
 
 /// By how much the epochs of all runs rise when a database was restored: by more than what the lost part of
 /// its history can have added, so that no owner of that time has an epoch which is given to another.
 const EPOCHS_AFTER_RESTORE: i64 = 1_000_000;
 
 /// Creates the tables, unless they exist, and returns what is set for the database.
-pub(in crate::storage) fn prepare(url: &DatabaseUrl) -> Result<DatabaseSettings, StoreError> {
+pub(crate) fn prepare(url: &DatabaseUrl) -> Result<DatabaseSettings, StoreError> {
     read_settings(&open_prepared(url)?)
 }
 
@@ -53,7 +53,7 @@ pub(super) fn require_open(connection: &Connection) -> Result<(), StatementError
 }
 
 /// Says whether runs may be added to a database.
-pub(in crate::storage) fn set_intake(url: &DatabaseUrl, intake: Intake) -> Result<(), StoreError> {
+pub(crate) fn set_intake(url: &DatabaseUrl, intake: Intake) -> Result<(), StoreError> {
     let connection = open_prepared(url)?;
     let is_open = intake == Intake::Open;
     connection.execute(
@@ -64,7 +64,7 @@ pub(in crate::storage) fn set_intake(url: &DatabaseUrl, intake: Intake) -> Resul
 }
 
 /// Takes all runs from their owners, and gives the database a new incarnation.
-pub(in crate::storage) fn fence(url: &DatabaseUrl) -> Result<FencedDatabase, StoreError> {
+pub(crate) fn fence(url: &DatabaseUrl) -> Result<FencedDatabase, StoreError> {
     let connection = open_prepared(url)?;
     connection.transact("", || -> Result<_, StoreError> {
         // No heartbeat of before is answered from now on.
@@ -81,6 +81,6 @@ pub(in crate::storage) fn fence(url: &DatabaseUrl) -> Result<FencedDatabase, Sto
 }
 
 /// Returns whether a database has the run of a URL.
-pub(in crate::storage) fn has_run(url: &DatabaseUrl) -> Result<bool, StoreError> {
+pub(crate) fn has_run(url: &DatabaseUrl) -> Result<bool, StoreError> {
     Ok(run_key(&Connection::open(url)?)?.is_some())
 }

@@ -12,9 +12,9 @@ use tokio_postgres::types::Type;
 use super::connect::StatementError;
 use super::connection::Connection;
 use super::session::Argument;
-use crate::storage::encoded_events::{EncodedEvents, KnownEvent};
-use crate::storage::lineage::StoredLineage;
-use crate::storage::mailbox::MailReply;
+use crate::encoded_events::{EncodedEvents, KnownEvent};
+use crate::lineage::StoredLineage;
+use crate::mailbox::MailReply;
 
 /// How long a change waits for a server that cannot be reached: a restart or a change of the primary
 /// takes less. Nothing is lost if it takes longer, but the run has to be resumed.

@@ -232,9 +232,9 @@ impl<'a> AppendColumns<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::storage::conformance::postgres_server::{create_database, query};
-    use crate::storage::database_url::DatabaseUrl;
-    use crate::storage::postgres::administer::prepare;
+    use crate::conformance::postgres_server::{create_database, query};
+    use crate::database_url::DatabaseUrl;
+    use crate::postgres::administer::prepare;
 
     /// Without PostgreSQL, this is skipped.
     #[test]

@@ -14,12 +14,10 @@ use super::connect::{background, on_another_thread};
 use super::connection::Connection;
 use super::schema::migrate;
 use super::session::Argument;
-use crate::storage::LEASE_TIME;
-use crate::storage::caps::{
-    CapAccounts, CapChange, CapDraw, CapReturn, CapScope, CapState, CapStore,
-};
-use crate::storage::database_url::DatabaseUrl;
-use crate::storage::error::StoreError;
+use crate::LEASE_TIME;
+use crate::caps::{CapAccounts, CapChange, CapDraw, CapReturn, CapScope, CapState, CapStore};
+use crate::database_url::DatabaseUrl;
+use crate::error::StoreError;
 
 /// Draws from the slice of a process. What is drawn is not part of it any more, so nobody else gets it when the
 /// process dies. Nobody draws from a slice of a cap that was lowered to less than is used.
@@ -207,7 +205,7 @@ fn usd(units: i64) -> Usd {
 }
 
 /// Returns all caps of a database.
-pub(in crate::storage) fn read_caps(url: &DatabaseUrl) -> Result<Vec<CapState>, StoreError> {
+pub(crate) fn read_caps(url: &DatabaseUrl) -> Result<Vec<CapState>, StoreError> {
     let connection = Connection::open(url)?;
     migrate(&connection)?;
     let sql = "SELECT scope, usd, used, (SELECT coalesce(sum(held), 0) FROM strata.slice s \
@@ -227,7 +225,7 @@ pub(in crate::storage) fn read_caps(url: &DatabaseUrl) -> Result<Vec<CapState>, 
 }
 
 /// Changes a cap. Returns whether there is one.
-pub(in crate::storage) fn change_cap(
+pub(crate) fn change_cap(
     url: &DatabaseUrl,
     scope: &CapScope,
     change: CapChange,

@@ -12,13 +12,13 @@ use super::connect::StatementError;
 use super::connection::Connection;
 use super::mail_text::encode_reply;
 use super::{schedule, write};
-use crate::storage::current_lineage::NewBranch;
-use crate::storage::encoded_events::EncodedEvents;
-use crate::storage::error::StoreError;
-use crate::storage::lineage::StoredLineage;
-use crate::storage::mailbox::MailReply;
-use crate::storage::work::RunSchedule;
-use crate::storage::{Durability, Record, SavedDefinition};
+use crate::current_lineage::NewBranch;
+use crate::encoded_events::EncodedEvents;
+use crate::error::StoreError;
+use crate::lineage::StoredLineage;
+use crate::mailbox::MailReply;
+use crate::work::RunSchedule;
+use crate::{Durability, Record, SavedDefinition};
 
 /// About how much memory an event or another change takes besides its texts.
 const ROW_BYTES: u64 = 128;

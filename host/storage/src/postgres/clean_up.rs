@@ -56,7 +56,7 @@ async fn remove_older_than(client: &Session, seconds: f64) -> Result<(), Error> 
 
 /// Removes what is old.
 #[cfg(test)]
-pub(in crate::storage) fn clean_up(url: &crate::storage::database_url::DatabaseUrl) {
+pub(crate) fn clean_up(url: &crate::database_url::DatabaseUrl) {
     let background = super::connect::background(&url.to_path()).unwrap();
     let url = url.clone();
     let cleaning = background.spawn(async move {
@@ -69,8 +69,8 @@ pub(in crate::storage) fn clean_up(url: &crate::storage::database_url::DatabaseU
 /// Leaves rows behind as a killed process does, two hours ago and now. Returns a function that counts
 /// those of each kind that are still there.
 #[cfg(test)]
-pub(in crate::storage) fn leave_behind(
-    url: &crate::storage::database_url::DatabaseUrl,
+pub(crate) fn leave_behind(
+    url: &crate::database_url::DatabaseUrl,
 ) -> impl Fn() -> [i64; 2] + use<> {
     let connection = Connection::open(url).unwrap();
     let run = super::run_name::find_run(&connection).unwrap();

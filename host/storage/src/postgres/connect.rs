@@ -16,8 +16,8 @@ use tokio_postgres::{AsyncMessage, Config, NoTls, Notification};
 
 use super::session::{Session, is_conflict};
 use super::tls::RustlsConnector;
-use crate::storage::database_url::{DatabaseHost, DatabaseUrl, Encryption};
-use crate::storage::error::StoreError;
+use crate::database_url::{DatabaseHost, DatabaseUrl, Encryption};
+use crate::error::StoreError;
 
 /// How long it may take until a connection is ready.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);

@@ -17,8 +17,8 @@ use super::connect::{StatementError, background, connect, statement_error};
 use super::per_database::PerDatabase;
 use super::session::Argument;
 use super::session::{BEGIN, BEGIN_READ, MAX_REPETITIONS, Session};
-use crate::storage::database_url::DatabaseUrl;
-use crate::storage::error::StoreError;
+use crate::database_url::DatabaseUrl;
+use crate::error::StoreError;
 
 /// How many connections are shared. Besides, a process has those of `writer`, one for its heartbeat and
 /// one for notifications.
@@ -378,9 +378,9 @@ impl Connection {
 
 /// A user of the server that only one test uses, so that its connections are not shared with others.
 #[cfg(test)]
-pub(in crate::storage) struct TestUser {
+pub(crate) struct TestUser {
     /// The URL with this user.
-    pub(in crate::storage) url: DatabaseUrl,
+    pub(crate) url: DatabaseUrl,
     name: String,
     /// Connections of the usual user.
     others: Connection,
@@ -388,7 +388,7 @@ pub(in crate::storage) struct TestUser {
 
 #[cfg(test)]
 impl TestUser {
-    pub(in crate::storage) fn create(url: &DatabaseUrl) -> Self {
+    pub(crate) fn create(url: &DatabaseUrl) -> Self {
         let others = Connection::open(url).unwrap();
         let name = format!("test-{}", strata_base::random_id::random_id());
         others
@@ -405,7 +405,7 @@ impl TestUser {
     }
 
     /// Ends all connections of the user, as a network does that fails.
-    pub(in crate::storage) fn break_connections(&self) {
+    pub(crate) fn break_connections(&self) {
         let sql =
             "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE usename = $1";
         let name = [(&self.name as _, tokio_postgres::types::Type::TEXT)];
@@ -413,7 +413,7 @@ impl TestUser {
     }
 
     /// Returns how many connections the user has.
-    pub(in crate::storage) fn connections(&self) -> i64 {
+    pub(crate) fn connections(&self) -> i64 {
         let sql = "SELECT count(*) FROM pg_stat_activity WHERE usename = $1";
         let name = [(&self.name as _, tokio_postgres::types::Type::TEXT)];
         self.others.query(sql, &name).unwrap()[0].get(0)

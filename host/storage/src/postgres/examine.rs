@@ -3,12 +3,12 @@
 use super::administer::read_settings;
 use super::connection::Connection;
 use super::schema::{SchemaState, schema_state};
-use crate::storage::DatabaseReport;
-use crate::storage::database_url::DatabaseUrl;
-use crate::storage::error::StoreError;
+use crate::DatabaseReport;
+use crate::database_url::DatabaseUrl;
+use crate::error::StoreError;
 
 /// Returns what a database has of what runs need.
-pub(in crate::storage) fn examine(url: &DatabaseUrl) -> Result<DatabaseReport, StoreError> {
+pub(crate) fn examine(url: &DatabaseUrl) -> Result<DatabaseReport, StoreError> {
     let connection = Connection::open(url)?;
     let has_tables = schema_state(&connection)? == SchemaState::Current;
     let (runs, settings) = match has_tables {

@@ -19,10 +19,10 @@ use super::clean_up::{CLEAN_UP_INTERVAL, remove_leftovers};
 use super::connect::{background, connect};
 use super::per_database::PerDatabase;
 use super::session::Session;
-use crate::storage::caps::{CapAccounts, CapScope};
-use crate::storage::database_url::DatabaseUrl;
-use crate::storage::error::StoreError;
-use crate::storage::{Heartbeat, LEASE_TIME, LeaseStatus};
+use crate::caps::{CapAccounts, CapScope};
+use crate::database_url::DatabaseUrl;
+use crate::error::StoreError;
+use crate::{Heartbeat, LEASE_TIME, LeaseStatus};
 
 /// How often heartbeats rise.
 const BEAT_INTERVAL: Duration = Duration::from_secs(2);

@@ -20,17 +20,17 @@ use super::restore::restore_changes;
 use super::rows::{PostgresReader, PostgresRows};
 use super::write;
 use super::writer::Writers;
-use crate::storage::codec::MessageBundle;
-use crate::storage::current_lineage::{CurrentLineage, NewBranch, NewSnapshot};
-use crate::storage::encoded_events::{EncodedEvents, KnownEvent};
-use crate::storage::error::StoreError;
-use crate::storage::lineage::{KeyRange, StoredLineage, key_range};
-use crate::storage::prune_plan::PrunePlanner;
-use crate::storage::reader::{RecordedRun, branch_of};
-use crate::storage::rows::RunRows;
-use crate::storage::snapshot::{EncodedSnapshot, MAX_SNAPSHOT_BYTES, SnapshotRows};
-use crate::storage::work::RunSchedule;
-use crate::storage::{
+use crate::codec::MessageBundle;
+use crate::current_lineage::{CurrentLineage, NewBranch, NewSnapshot};
+use crate::encoded_events::{EncodedEvents, KnownEvent};
+use crate::error::StoreError;
+use crate::lineage::{KeyRange, StoredLineage, key_range};
+use crate::prune_plan::PrunePlanner;
+use crate::reader::{RecordedRun, branch_of};
+use crate::rows::RunRows;
+use crate::snapshot::{EncodedSnapshot, MAX_SNAPSHOT_BYTES, SnapshotRows};
+use crate::work::RunSchedule;
+use crate::{
     Append, Appending, BuildState, Durability, Epoch, Lease, LeaseStatus, Pruned, Record, RunCaps,
     SavedDefinition,
 };
@@ -40,7 +40,7 @@ const MAX_RESTORES: u32 = 3;
 
 /// A lease of a run in a database. Dropping it gives the run up.
 #[derive(Debug)]
-pub(in crate::storage) struct PostgresLease {
+pub(crate) struct PostgresLease {
     reader: PostgresReader,
     owner: Ownership,
     caps: RunCaps,

@@ -19,10 +19,10 @@ use super::recent::RecentChanges;
 use super::run_name::find_run;
 use super::session::Session;
 use super::silence::Silence;
-use crate::storage::database_url::DatabaseUrl;
-use crate::storage::error::StoreError;
-use crate::storage::mailbox::{RESPONSE_TIMEOUT, no_reply};
-use crate::storage::{Epoch, IncomingRequest, MailId, RequestHandler, RequestOutcome};
+use crate::database_url::DatabaseUrl;
+use crate::error::StoreError;
+use crate::mailbox::{RESPONSE_TIMEOUT, no_reply};
+use crate::{Epoch, IncomingRequest, MailId, RequestHandler, RequestOutcome};
 
 /// How soon an owner looks for requests again if it could not.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
@@ -41,14 +41,14 @@ pub struct DatabaseMailbox {
 
 impl DatabaseMailbox {
     /// Accepts no more requests, and returns once the pending ones have been answered.
-    pub(in crate::storage) async fn close(mut self) {
+    pub(crate) async fn close(mut self) {
         self.closing.notify_one();
         let _ = tokio::time::timeout(CLOSE_TIMEOUT, &mut self.answering).await;
     }
 }
 
 /// Starts to answer requests to the owner of a run, which is this process.
-pub(in crate::storage) fn receive_requests(
+pub(crate) fn receive_requests(
     url: &DatabaseUrl,
     epoch: Epoch,
     handler: RequestHandler,
@@ -157,7 +157,7 @@ impl Inbox {
 }
 
 /// Sends a request to the owner of a run and waits for the reply.
-pub(in crate::storage) fn request_owner(url: &DatabaseUrl, request: &RunRequest) -> RequestOutcome {
+pub(crate) fn request_owner(url: &DatabaseUrl, request: &RunRequest) -> RequestOutcome {
     let connection = match Connection::open(url) {
         Ok(connection) => connection,
         Err(error) => return RequestOutcome::NotSent(error),
@@ -279,7 +279,7 @@ impl<'a> PendingRequest<'a> {
 
 /// Sends a request to the owner of a run. Returns a function that reads the reply.
 #[cfg(test)]
-pub(in crate::storage) fn send_request(
+pub(crate) fn send_request(
     url: &DatabaseUrl,
     request: &RunRequest,
 ) -> impl Fn() -> Option<RunReply> + use<> {

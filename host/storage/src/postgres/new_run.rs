@@ -7,10 +7,10 @@ use super::administer::require_open;
 use super::connect::StatementError;
 use super::connection::Connection;
 use super::{schedule, write};
-use crate::storage::SavedDefinition;
-use crate::storage::lineage::{StoredLineage, StoredRun, event_key, key_range};
-use crate::storage::snapshot::EncodedSnapshot;
-use crate::storage::work::NewSubmission;
+use crate::SavedDefinition;
+use crate::lineage::{StoredLineage, StoredRun, event_key, key_range};
+use crate::snapshot::EncodedSnapshot;
+use crate::work::NewSubmission;
 
 /// A run that is to be inserted into a database.
 pub(super) struct NewPostgresRun<'a> {
@@ -35,7 +35,7 @@ impl NewPostgresRun<'_> {
             name: self.name.into(),
             epoch: 0,
             lineage: lineage.id,
-            next_line: crate::storage::FIRST_LINE as i64,
+            next_line: crate::FIRST_LINE as i64,
         };
         let n = event_key(lineage.id, 0);
         let state = EncodedSnapshot::encode(self.base);

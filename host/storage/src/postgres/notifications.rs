@@ -14,8 +14,8 @@ use super::connect::{OnNotification, background, connect};
 use super::connection::Connection;
 use super::per_database::PerDatabase;
 use super::session::Session;
-use crate::storage::database_url::DatabaseUrl;
-use crate::storage::error::StoreError;
+use crate::database_url::DatabaseUrl;
+use crate::error::StoreError;
 
 /// The channel on which owners of runs are notified of requests. The payload is the key of the run.
 const MAIL_CHANNEL: &str = "strata_mail";

@@ -18,18 +18,18 @@ use super::connection::Connection;
 use super::heartbeat::OwnerHeartbeat;
 use super::schema::{RECORD_FORMAT, SchemaState, require_known_format, schema_state};
 use super::silence::Silence;
-use crate::storage::caps::{CapAccounts, CapScope};
-use crate::storage::database_url::DatabaseUrl;
-use crate::storage::error::StoreError;
-use crate::storage::work::ClaimedRun;
-use crate::storage::{LEASE_TIME, LeaseStatus, LockHolder};
+use crate::caps::{CapAccounts, CapScope};
+use crate::database_url::DatabaseUrl;
+use crate::error::StoreError;
+use crate::work::ClaimedRun;
+use crate::{LEASE_TIME, LeaseStatus, LockHolder};
 
 /// How often a heartbeat is looked at by those who wait for it.
 const WATCH_INTERVAL: Duration = Duration::from_millis(100);
 
 /// What happens if a run has an owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::storage) enum OwnerWait {
+pub(crate) enum OwnerWait {
     /// The heartbeat is watched until it rises, or until its process counts as dead.
     Watch,
     /// The run is in use, unless its owner has not been heard of for a long time.
@@ -128,7 +128,7 @@ pub(super) fn read_owner(connection: &Connection, run: i64) -> Result<OwnedRun, 
 }
 
 /// Returns which process owns a run.
-pub(in crate::storage) fn holder(url: &DatabaseUrl) -> Result<LockHolder, StoreError> {
+pub(crate) fn holder(url: &DatabaseUrl) -> Result<LockHolder, StoreError> {
     let connection = Connection::open(url)?;
     if schema_state(&connection)? == SchemaState::Absent {
         return Ok(LockHolder::Nobody);
@@ -323,7 +323,7 @@ impl Ownership {
 
 /// Takes a run from its owner, as if its process counted as dead.
 #[cfg(test)]
-pub(in crate::storage) fn declare_dead(url: &DatabaseUrl) {
+pub(crate) fn declare_dead(url: &DatabaseUrl) {
     let sql = "DELETE FROM strata.worker WHERE id = (SELECT owner FROM strata.run WHERE id = $1)";
     super::run_name::tamper(url, sql);
 }

@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use crate::storage::database_url::DatabaseUrl;
-use crate::storage::error::StoreError;
+use crate::database_url::DatabaseUrl;
+use crate::error::StoreError;
 
 /// A value for each database, which exists for as long as somebody uses it.
 pub(super) struct PerDatabase<T> {

@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 
 use super::change::RunChange;
 use super::per_database::PerDatabase;
-use crate::storage::database_url::DatabaseUrl;
-use crate::storage::encoded_events::KnownEvent;
-use crate::storage::error::StoreError;
-use crate::storage::mailbox::MailId;
+use crate::database_url::DatabaseUrl;
+use crate::encoded_events::KnownEvent;
+use crate::error::StoreError;
+use crate::mailbox::MailId;
 
 /// How old a change may be when another is made: a standby that lags further behind should not become the primary.
 const KEPT_TIME: Duration = Duration::from_secs(60);
@@ -245,10 +245,10 @@ impl KeptChanges {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::storage::conformance::pseudorandom;
-    use crate::storage::encoded_events::EncodedEvents;
-    use crate::storage::lineage::StoredLineage;
-    use crate::storage::script::scripted_run;
+    use crate::encoded_events::EncodedEvents;
+    use crate::lineage::StoredLineage;
+    use crate::script::pseudorandom;
+    use crate::script::scripted_run;
 
     /// Returns changes that add one event each.
     fn additions(count: usize) -> Vec<RunChange> {
@@ -378,7 +378,7 @@ mod tests {
         let all = Arc::new(RecentChanges::default());
         let lease = LeaseChanges::begin(Arc::clone(&all), 7, None);
         let request = MailId::EXAMPLE;
-        let reply = crate::storage::MailReply {
+        let reply = crate::MailReply {
             id: request,
             reply: strata_base::owner::RunReply::refused("no"),
         };

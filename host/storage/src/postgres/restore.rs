@@ -14,8 +14,8 @@ use super::change::{RunChange, change};
 use super::connect::StatementError;
 use super::connection::Connection;
 use super::recent::ChangeHistory;
-use crate::storage::encoded_events::EncodedEvents;
-use crate::storage::error::StoreError;
+use crate::encoded_events::EncodedEvents;
+use crate::error::StoreError;
 
 /// Makes the changes of a lease again that the database lost. Returns whether it has all of them now, so that what
 /// was refused without them can be repeated. What was stored besides them may be lost.

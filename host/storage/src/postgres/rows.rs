@@ -9,10 +9,10 @@ use tokio_postgres::types::{FromSql, Type};
 use super::connection::Connection;
 use super::schema::require_known_format;
 use super::session::Argument;
-use crate::storage::error::StoreError;
-use crate::storage::lineage::{DIRECTORY_RUN, KeyRange, StoredLineage, StoredRun};
-use crate::storage::reader::RowReader;
-use crate::storage::rows::{
+use crate::error::StoreError;
+use crate::lineage::{DIRECTORY_RUN, KeyRange, StoredLineage, StoredRun};
+use crate::reader::RowReader;
+use crate::rows::{
     BundleBytes, DefinitionRow, EventRange, EventRow, EventSelection, GapRow, RowResult, RowsSize,
     RunRows, SnapshotRange, SnapshotRow, SnapshotSelection, StoredBlob, VisitBundle, VisitEvent,
 };

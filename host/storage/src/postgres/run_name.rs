@@ -5,18 +5,15 @@ use tokio_postgres::types::Type;
 
 use super::connection::Connection;
 use super::schema::{SchemaState, schema_state};
-use crate::storage::database_url::DatabaseUrl;
-use crate::storage::error::StoreError;
-use crate::storage::lineage::NamedRun;
+use crate::database_url::DatabaseUrl;
+use crate::error::StoreError;
+use crate::lineage::NamedRun;
 
 /// How many runs are listed in messages.
 const MAX_RUNS_IN_MESSAGES: i64 = 20;
 
 /// Lists the run that a URL names, if it exists, or else the `limit` newest ones, the newest first.
-pub(in crate::storage) fn list_runs(
-    url: &DatabaseUrl,
-    limit: usize,
-) -> Result<Vec<NamedRun>, StoreError> {
+pub(crate) fn list_runs(url: &DatabaseUrl, limit: usize) -> Result<Vec<NamedRun>, StoreError> {
     let connection = Connection::open(url)?;
     let Some(name) = &url.run else {
         return newest_runs(&connection, i64::try_from(limit).unwrap_or(i64::MAX));
@@ -72,7 +69,7 @@ pub(super) fn run_key(connection: &Connection) -> Result<Option<i64>, StoreError
 
 /// Changes the rows of a run, whose key is `$1` in the statement, past all rules.
 #[cfg(test)]
-pub(in crate::storage) fn tamper(url: &DatabaseUrl, sql: &str) {
+pub(crate) fn tamper(url: &DatabaseUrl, sql: &str) {
     let connection = Connection::open(url).unwrap();
     let run = find_run(&connection).unwrap();
     connection.execute(sql, &[(&run, Type::INT8)]).unwrap();

@@ -15,17 +15,17 @@ use super::owner::{OwnerWait, acquire};
 use super::rows::{PostgresReader, PostgresRows};
 use super::run_name::{find_run, run_key, run_name};
 use super::schema::migrate;
-use crate::storage::database_url::DatabaseUrl;
-use crate::storage::error::StoreError;
-use crate::storage::lineage::NamedRun;
-use crate::storage::{Lease, Reader, ReplacePolicy, SavedDefinition, StateSelector};
+use crate::database_url::DatabaseUrl;
+use crate::error::StoreError;
+use crate::lineage::NamedRun;
+use crate::{Lease, Reader, ReplacePolicy, SavedDefinition, StateSelector};
 
 /// How many earlier runs may have been renamed to make room for one of their name.
 const MAX_FORMER_RUNS: u32 = 100_000;
 
 /// What distinguishes a run from another of the same name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::storage) struct RunIdentity {
+pub(crate) struct RunIdentity {
     /// Its key.
     pub key: u64,
     /// When it was created, by the server's clock.
@@ -34,19 +34,19 @@ pub(in crate::storage) struct RunIdentity {
 
 /// A database without a run of a name, which is about to be created.
 #[derive(Debug)]
-pub(in crate::storage) struct VacantRun {
+pub(crate) struct VacantRun {
     connection: Connection,
     /// What the previous run of that name is called now.
-    pub(in crate::storage) moved_to: Option<PathBuf>,
+    pub(crate) moved_to: Option<PathBuf>,
 }
 
 /// Fails unless there is the run of a URL.
-pub(in crate::storage) fn require_run(url: &DatabaseUrl) -> Result<(), StoreError> {
+pub(crate) fn require_run(url: &DatabaseUrl) -> Result<(), StoreError> {
     find_run(&Connection::open(url)?).map(drop)
 }
 
 /// Fails if there is the run of a URL.
-pub(in crate::storage) fn require_vacant(url: &DatabaseUrl) -> Result<(), StoreError> {
+pub(crate) fn require_vacant(url: &DatabaseUrl) -> Result<(), StoreError> {
     let connection = Connection::open(url)?;
     match run_key(&connection)? {
         Some(_) => Err(StoreError::Occupied {
@@ -57,7 +57,7 @@ pub(in crate::storage) fn require_vacant(url: &DatabaseUrl) -> Result<(), StoreE
 }
 
 /// Returns what distinguishes a run from another of the same name.
-pub(in crate::storage) fn run_identity(url: &DatabaseUrl) -> Result<RunIdentity, StoreError> {
+pub(crate) fn run_identity(url: &DatabaseUrl) -> Result<RunIdentity, StoreError> {
     let connection = Connection::open(url)?;
     let key = find_run(&connection)?;
     let sql =
@@ -71,7 +71,7 @@ pub(in crate::storage) fn run_identity(url: &DatabaseUrl) -> Result<RunIdentity,
 }
 
 /// Opens the records of a run for reading.
-pub(in crate::storage) fn open_reader(url: &DatabaseUrl) -> Result<Box<dyn Reader>, StoreError> {
+pub(crate) fn open_reader(url: &DatabaseUrl) -> Result<Box<dyn Reader>, StoreError> {
     let connection = Connection::open(url)?;
     let run = find_run(&connection)?;
     let rows = PostgresRows { connection, run };
@@ -79,10 +79,7 @@ pub(in crate::storage) fn open_reader(url: &DatabaseUrl) -> Result<Box<dyn Reade
 }
 
 /// Opens the records of a run that was listed, without looking for it again.
-pub(in crate::storage) fn open_run(
-    url: &DatabaseUrl,
-    run: &NamedRun,
-) -> Result<Box<dyn Reader>, StoreError> {
+pub(crate) fn open_run(url: &DatabaseUrl, run: &NamedRun) -> Result<Box<dyn Reader>, StoreError> {
     let rows = PostgresRows {
         connection: Connection::open(&url.with_run(&run.name))?,
         run: run.key,
@@ -91,10 +88,7 @@ pub(in crate::storage) fn open_run(
 }
 
 /// Takes a lease of a run.
-pub(in crate::storage) fn take_lease(
-    url: &DatabaseUrl,
-    wait: OwnerWait,
-) -> Result<PostgresLease, StoreError> {
+pub(crate) fn take_lease(url: &DatabaseUrl, wait: OwnerWait) -> Result<PostgresLease, StoreError> {
     let connection = Connection::open(url)?;
     let run = find_run(&connection)?;
     lease(connection, run, wait)
@@ -107,10 +101,7 @@ fn lease(connection: Connection, run: i64, wait: OwnerWait) -> Result<PostgresLe
 
 /// Prepares the creation of a run. A finished one of its name gets another name, an unfinished one only
 /// if `replace` says so.
-pub(in crate::storage) fn vacate(
-    url: &DatabaseUrl,
-    replace: ReplacePolicy,
-) -> Result<VacantRun, StoreError> {
+pub(crate) fn vacate(url: &DatabaseUrl, replace: ReplacePolicy) -> Result<VacantRun, StoreError> {
     let connection = Connection::open(url)?;
     run_name(&connection)?;
     migrate(&connection)?;
@@ -161,7 +152,7 @@ fn rename_run(connection: &Connection, run: i64) -> Result<DatabaseUrl, StoreErr
 
 impl VacantRun {
     /// Creates the run, and takes a lease of it.
-    pub(in crate::storage) fn create(
+    pub(crate) fn create(
         self,
         base: &Environment,
         definition: &SavedDefinition,
@@ -195,7 +186,7 @@ fn create_run(
 }
 
 /// Saves a run that starts from `base`, with the bytes of its files, where there is none of its name.
-pub(in crate::storage) fn place_run(
+pub(crate) fn place_run(
     url: &DatabaseUrl,
     base: &Environment,
     definition: &SavedDefinition,

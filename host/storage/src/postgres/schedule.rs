@@ -5,8 +5,8 @@ use tokio_postgres::types::Type;
 
 use super::connect::StatementError;
 use super::connection::Connection;
-use crate::storage::caps::CapScope;
-use crate::storage::work::{NewSubmission, RunSchedule};
+use crate::caps::CapScope;
+use crate::work::{NewSubmission, RunSchedule};
 
 /// The values of `strata.run.schedule`.
 const NEVER: i16 = 0;

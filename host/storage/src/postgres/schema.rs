@@ -8,7 +8,7 @@ use std::path::Path;
 use tokio_postgres::types::Type;
 
 use super::connection::Connection;
-use crate::storage::error::StoreError;
+use crate::error::StoreError;
 
 /// The version of the schema.
 const VERSION: i64 = 1;
@@ -21,7 +21,7 @@ pub(super) const RECORD_FORMAT: i64 = 1;
 const MIGRATION_LOCK: i64 = 0x5354_5254;
 
 /// The statements that lead from each version to the next. A released one is never changed.
-pub(in crate::storage) const MIGRATIONS: [&str; VERSION as usize] = ["
+pub(crate) const MIGRATIONS: [&str; VERSION as usize] = ["
     -- Which version of the schema this is. `incarnation` changes when the database was restored, and runs are added
     -- only while it `is_open`.
     CREATE TABLE strata.meta (

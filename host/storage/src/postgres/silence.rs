@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::storage::LEASE_TIME;
+use crate::LEASE_TIME;
 
 /// How much of the time between two looks counts at most. If it was longer, this process was suspended, or the
 /// server did not answer it, and perhaps nobody else either: then no heartbeat could rise.

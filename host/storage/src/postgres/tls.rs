@@ -16,7 +16,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_postgres::tls::{ChannelBinding, MakeTlsConnect, TlsConnect, TlsStream};
 use tokio_rustls::TlsConnector;
 
-use crate::storage::database_url::{DatabaseUrl, Encryption};
+use crate::database_url::{DatabaseUrl, Encryption};
 
 /// Makes encrypted connections.
 #[derive(Clone)]

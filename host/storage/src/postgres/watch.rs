@@ -17,9 +17,9 @@ use tokio_postgres::types::Type;
 use super::connection::Connection;
 use super::owner::ProcessIdentity;
 use super::silence::Silence;
-use crate::storage::LEASE_TIME;
-use crate::storage::error::StoreError;
-use crate::storage::work::Tended;
+use crate::LEASE_TIME;
+use crate::error::StoreError;
+use crate::work::Tended;
 
 /// How many workers watch all processes: so many that they are hardly ever all dead at once, which would take
 /// the time of a lease more to notice.

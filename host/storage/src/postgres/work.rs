@@ -23,22 +23,17 @@ use super::run_name::find_run;
 use super::schedule::{NOW, parse_schedule, schedule_columns};
 use super::schema::{RECORD_FORMAT, migrate};
 use super::watch::ProcessWatch;
-use crate::storage::caps::{CapAccounts, CapScope};
-use crate::storage::database_url::DatabaseUrl;
-use crate::storage::error::StoreError;
-use crate::storage::work::{
-    ClaimedRun, NewSubmission, RunRelease, SubmissionState, Tended, WorkerProfile,
-};
-use crate::storage::{DatabaseSettings, LEASE_TIME};
+use crate::caps::{CapAccounts, CapScope};
+use crate::database_url::DatabaseUrl;
+use crate::error::StoreError;
+use crate::work::{ClaimedRun, NewSubmission, RunRelease, SubmissionState, Tended, WorkerProfile};
+use crate::{DatabaseSettings, LEASE_TIME};
 
 /// How often a worker compares which runs it owns with those that it holds.
 const COMPARE_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Puts a run into a database for a worker to take.
-pub(in crate::storage) fn submit(
-    url: &DatabaseUrl,
-    submission: &NewSubmission<'_>,
-) -> Result<(), StoreError> {
+pub(crate) fn submit(url: &DatabaseUrl, submission: &NewSubmission<'_>) -> Result<(), StoreError> {
     let connection = Connection::open(url)?;
     migrate(&connection)?;
     insert_missing_files(&connection, submission)?;
@@ -85,20 +80,20 @@ fn insert_missing_files(
 }
 
 /// What is known of a submitted run besides its records, read over one connection.
-pub(in crate::storage) struct RunSubmission {
+pub(crate) struct RunSubmission {
     connection: Connection,
     run: i64,
 }
 
 impl RunSubmission {
-    pub(in crate::storage) fn open(url: &DatabaseUrl) -> Result<Self, StoreError> {
+    pub(crate) fn open(url: &DatabaseUrl) -> Result<Self, StoreError> {
         let connection = Connection::open(url)?;
         let run = find_run(&connection)?;
         Ok(Self { connection, run })
     }
 
     /// Returns the digests of the submitted files by path.
-    pub(in crate::storage) fn files(&self) -> Result<BTreeMap<String, Digest>, StoreError> {
+    pub(crate) fn files(&self) -> Result<BTreeMap<String, Digest>, StoreError> {
         let sql = "SELECT path, digest FROM strata.run_file WHERE run = $1";
         let rows = self.connection.query(sql, &[(&self.run, Type::INT8)])?;
         let entries = rows.iter().map(|row| (row.get(0), Digest(row.get(1))));
@@ -106,7 +101,7 @@ impl RunSubmission {
     }
 
     /// Returns the bytes of a submitted file.
-    pub(in crate::storage) fn bytes(&self, digest: &Digest) -> Result<Vec<u8>, StoreError> {
+    pub(crate) fn bytes(&self, digest: &Digest) -> Result<Vec<u8>, StoreError> {
         let sql = "SELECT body FROM strata.file WHERE digest = $1";
         let arguments = [(&digest.0 as _, Type::TEXT)];
         let row = self.connection.query_optional(sql, &arguments)?;
@@ -121,7 +116,7 @@ impl RunSubmission {
     }
 
     /// Returns the state of the run, also after the connection was broken.
-    pub(in crate::storage) fn state(&self) -> Result<SubmissionState, StoreError> {
+    pub(crate) fn state(&self) -> Result<SubmissionState, StoreError> {
         let sql = "SELECT schedule, (extract(epoch FROM wake_at) * 1000)::bigint, owner IS NOT NULL, problem, \
                        EXISTS (SELECT FROM strata.worker w WHERE w.claims AND w.labels @> r.labels \
                                AND w.secrets @> r.secrets AND clock_timestamp() - w.beat_at < make_interval(secs => $2)), \
@@ -150,7 +145,7 @@ impl RunSubmission {
 }
 
 /// Asks workers to take up a run. Does nothing to one that workers do not take.
-pub(in crate::storage) fn request_work(url: &DatabaseUrl) -> Result<(), StoreError> {
+pub(crate) fn request_work(url: &DatabaseUrl) -> Result<(), StoreError> {
     let connection = Connection::open(url)?;
     let run = find_run(&connection)?;
     let sql = "UPDATE strata.run SET schedule = $2, is_requested = true, problem = NULL, \
@@ -162,10 +157,7 @@ pub(in crate::storage) fn request_work(url: &DatabaseUrl) -> Result<(), StoreErr
 }
 
 /// Notes that a request to take up a run was met.
-pub(in crate::storage) fn acknowledge_request(
-    url: &DatabaseUrl,
-    run: &ClaimedRun,
-) -> Result<(), StoreError> {
+pub(crate) fn acknowledge_request(url: &DatabaseUrl, run: &ClaimedRun) -> Result<(), StoreError> {
     let connection = Connection::open(url)?;
     let sql = "UPDATE strata.run SET is_requested = false WHERE id = $1 AND epoch = $2";
     connection.execute(sql, &[(&run.key, Type::INT8), (&run.epoch, Type::INT8)])?;
@@ -173,7 +165,7 @@ pub(in crate::storage) fn acknowledge_request(
 }
 
 /// Returns a lease of a run that a worker of this process took.
-pub(in crate::storage) fn open_claimed(
+pub(crate) fn open_claimed(
     url: &DatabaseUrl,
     run: &ClaimedRun,
 ) -> Result<PostgresLease, StoreError> {
@@ -182,7 +174,7 @@ pub(in crate::storage) fn open_claimed(
 }
 
 /// A worker's row, and how it looks for runs.
-pub(in crate::storage) struct DatabaseWorker {
+pub(crate) struct DatabaseWorker {
     connection: Connection,
     id: Arc<str>,
     profile: WorkerProfile,
@@ -207,7 +199,7 @@ impl Drop for DatabaseWorker {
 }
 
 impl DatabaseWorker {
-    pub(in crate::storage) fn open(
+    pub(crate) fn open(
         url: &DatabaseUrl,
         profile: &WorkerProfile,
         notified: &Arc<Notify>,
@@ -241,25 +233,25 @@ impl DatabaseWorker {
     }
 
     /// Returns what was set for the database when this worker began.
-    pub(in crate::storage) fn settings(&self) -> &DatabaseSettings {
+    pub(crate) fn settings(&self) -> &DatabaseSettings {
         &self.settings
     }
 
     /// Returns what this process may spend of the caps in the database.
-    pub(in crate::storage) fn caps(&self) -> Arc<CapAccounts> {
+    pub(crate) fn caps(&self) -> Arc<CapAccounts> {
         self.heartbeat.caps()
     }
 
-    pub(in crate::storage) fn is_lost(&self) -> bool {
+    pub(crate) fn is_lost(&self) -> bool {
         self.heartbeat.is_refused()
     }
 
-    pub(in crate::storage) fn claim(&mut self, room: usize) -> Result<Vec<ClaimedRun>, StoreError> {
+    pub(crate) fn claim(&mut self, room: usize) -> Result<Vec<ClaimedRun>, StoreError> {
         let own = self.profile.secrets.clone();
         self.claim_where("secrets <@ $3", &own, room)
     }
 
-    pub(in crate::storage) fn claim_forbidden(
+    pub(crate) fn claim_forbidden(
         &mut self,
         room: usize,
         is_forbidden: &dyn Fn(&str) -> bool,
@@ -339,7 +331,7 @@ impl DatabaseWorker {
 
     /// Takes runs like a claim whose connection breaks before the answer arrives.
     #[cfg(test)]
-    pub(in crate::storage) fn claim_without_answer(&mut self) -> Result<(), StoreError> {
+    pub(crate) fn claim_without_answer(&mut self) -> Result<(), StoreError> {
         for run in self.claim(usize::MAX)? {
             self.held.remove(&run.key);
         }
@@ -347,7 +339,7 @@ impl DatabaseWorker {
         Ok(())
     }
 
-    pub(in crate::storage) fn tend(&mut self) -> Result<Tended, StoreError> {
+    pub(crate) fn tend(&mut self) -> Result<Tended, StoreError> {
         // A database that went back to an earlier state has lost that runs were given up.
         if self.may_hold_more || self.compared.elapsed() >= COMPARE_INTERVAL {
             let sql = "UPDATE strata.run SET owner = NULL, epoch = epoch + 1 \
@@ -363,7 +355,7 @@ impl DatabaseWorker {
         self.watch.tend(&self.connection, &self.id)
     }
 
-    pub(in crate::storage) fn stop_claiming(&mut self) -> Result<(), StoreError> {
+    pub(crate) fn stop_claiming(&mut self) -> Result<(), StoreError> {
         let sql = "UPDATE strata.worker SET claims = false WHERE id = $1";
         let id: &str = &self.id;
         self.connection
@@ -371,7 +363,7 @@ impl DatabaseWorker {
         Ok(())
     }
 
-    pub(in crate::storage) fn release(
+    pub(crate) fn release(
         &mut self,
         run: &ClaimedRun,
         release: &RunRelease,

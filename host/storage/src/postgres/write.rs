@@ -7,15 +7,13 @@ use tokio_postgres::types::Type;
 use super::connect::StatementError;
 use super::connection::Connection;
 use super::schema::RECORD_FORMAT;
-use crate::storage::SavedDefinition;
-use crate::storage::codec;
-use crate::storage::error::StoreError;
-use crate::storage::lineage::{KeyRange, StoredLineage, StoredRun, event_key, position_of_key};
-use crate::storage::prune_plan::{DropRange, PrunePlan};
-use crate::storage::reader::definition_checksum_input;
-use crate::storage::snapshot::{
-    OLD_SNAPSHOTS_SHARE, SnapshotRows, SnapshotSize, unneeded_snapshots,
-};
+use crate::SavedDefinition;
+use crate::codec;
+use crate::error::StoreError;
+use crate::lineage::{KeyRange, StoredLineage, StoredRun, event_key, position_of_key};
+use crate::prune_plan::{DropRange, PrunePlan};
+use crate::reader::definition_checksum_input;
+use crate::snapshot::{OLD_SNAPSHOTS_SHARE, SnapshotRows, SnapshotSize, unneeded_snapshots};
 
 /// Inserts a run, and returns its key.
 pub(super) fn insert_run(connection: &Connection, run: &StoredRun) -> Result<i64, StatementError> {

@@ -20,8 +20,8 @@ use super::connect::{StatementError, background, connect, statement_error};
 use super::per_database::PerDatabase;
 use super::session::Argument;
 use super::session::Session;
-use crate::storage::database_url::DatabaseUrl;
-use crate::storage::error::StoreError;
+use crate::database_url::DatabaseUrl;
+use crate::error::StoreError;
 
 /// How many connections append to a database.
 const WRITERS: usize = 2;

@@ -7,10 +7,8 @@ use std::sync::{Arc, LazyLock, OnceLock};
 use strata_core::record::message::Message;
 use strata_core::state::messages::{MessagePage, TextSize};
 
-use crate::storage::codec::{
-    BundleSize, DecodeError, MessageBundle, UnpackedMessages, plain_bytes,
-};
-use crate::storage::rows::StoredBlob;
+use crate::codec::{BundleSize, DecodeError, MessageBundle, UnpackedMessages, plain_bytes};
+use crate::rows::StoredBlob;
 
 /// The limit for the memory that the messages of a state take once they are decoded, in bytes; and
 /// the factor by which they may be larger than in the file, if that allows more.

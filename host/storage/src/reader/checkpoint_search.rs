@@ -7,15 +7,15 @@ use strata_core::record::lineage::parse_checkpoint_id;
 
 use super::RowReader;
 use super::events::EventLog;
-use crate::storage::checkpoint_list::{ListedCheckpoint, unknown_checkpoint};
-use crate::storage::checkpoint_of;
-use crate::storage::error::StoreError;
-use crate::storage::lineage::{KeyRange, StoredLineage, event_key};
-use crate::storage::rows::{EventSelection, RunRows};
+use crate::checkpoint_list::{ListedCheckpoint, unknown_checkpoint};
+use crate::checkpoint_of;
+use crate::error::StoreError;
+use crate::lineage::{KeyRange, StoredLineage, event_key};
+use crate::rows::{EventSelection, RunRows};
 
 /// A checkpoint that was found.
 #[derive(Debug)]
-pub(in crate::storage) struct FoundCheckpoint {
+pub(crate) struct FoundCheckpoint {
     /// Its lineage.
     pub line: StoredLineage,
     /// The position of the event that made it; 0 for the state at the beginning.
@@ -23,7 +23,7 @@ pub(in crate::storage) struct FoundCheckpoint {
 }
 
 /// Finds checkpoints of a run. The list of all of them is made once, if it is needed.
-pub(in crate::storage) struct CheckpointSearch<'a, R> {
+pub(crate) struct CheckpointSearch<'a, R> {
     reader: &'a RowReader<R>,
     list: Option<CheckpointList>,
 }
@@ -36,15 +36,12 @@ struct CheckpointList {
 
 impl<'a, R: RunRows> CheckpointSearch<'a, R> {
     /// Returns a search in the checkpoints of a run.
-    pub(in crate::storage) fn new(reader: &'a RowReader<R>) -> Self {
+    pub(crate) fn new(reader: &'a RowReader<R>) -> Self {
         Self { reader, list: None }
     }
 
     /// Returns the checkpoint with this id. Fails if there is none, or if it is forgotten.
-    pub(in crate::storage) fn find(
-        &mut self,
-        id: &CheckpointId,
-    ) -> Result<FoundCheckpoint, StoreError> {
+    pub(crate) fn find(&mut self, id: &CheckpointId) -> Result<FoundCheckpoint, StoreError> {
         if let Some(found) = self.find_by_number(id)? {
             return Ok(found);
         }

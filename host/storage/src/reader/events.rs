@@ -9,18 +9,18 @@ use strata_core::record::message::stored_parts;
 use strata_core::record::turn::{ReplyMessage, TurnReply};
 use strata_core::record::work::{CallResult, Work};
 
-use crate::storage::Record;
-use crate::storage::codec::{self, DecodeError};
-use crate::storage::error::StoreError;
-use crate::storage::lineage::{
+use crate::Record;
+use crate::codec::{self, DecodeError};
+use crate::error::StoreError;
+use crate::lineage::{
     EventPath, KeyRange, MAX_POSITION, StoredLineage, event_key, key_range, line_number,
     position_of_key,
 };
-use crate::storage::rows::{EventRange, EventRow, EventSelection, RunRows};
+use crate::rows::{EventRange, EventRow, EventSelection, RunRows};
 
 /// A range of events that were dropped, by their positions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::storage) struct Gap {
+pub(crate) struct Gap {
     pub first: i64,
     pub last: i64,
     /// The next step after them.
@@ -28,14 +28,14 @@ pub(in crate::storage) struct Gap {
 }
 
 /// The events of a run, and what was dropped of them.
-pub(in crate::storage) struct EventLog<'a, R> {
+pub(crate) struct EventLog<'a, R> {
     pub(super) rows: &'a R,
 }
 
 impl<R: RunRows> EventLog<'_, R> {
     /// Returns how many events a lineage itself has from position `first` to `last`, and the size
     /// in bytes of these events and of the snapshots after them.
-    pub(in crate::storage) fn size_between(
+    pub(crate) fn size_between(
         &self,
         lineage: i64,
         first: i64,
@@ -51,7 +51,7 @@ impl<R: RunRows> EventLog<'_, R> {
     }
 
     /// Returns the events on a path from position `first` to `last`. Fails if one is missing.
-    pub(in crate::storage) fn records_between(
+    pub(crate) fn records_between(
         &self,
         path: &EventPath,
         first: i64,
@@ -92,7 +92,7 @@ impl<R: RunRows> EventLog<'_, R> {
     }
 
     /// Returns those after a position.
-    pub(in crate::storage) fn checkpoint_events_after(
+    pub(crate) fn checkpoint_events_after(
         &self,
         lineage: i64,
         at: i64,
@@ -105,7 +105,7 @@ impl<R: RunRows> EventLog<'_, R> {
 
     /// Returns the digests of all files and parts of messages that events of a lineage itself refer
     /// to, except events at positions that are gone.
-    pub(in crate::storage) fn file_digests(
+    pub(crate) fn file_digests(
         &self,
         lineage: i64,
         is_gone: impl Fn(i64) -> bool,
@@ -150,7 +150,7 @@ impl<R: RunRows> EventLog<'_, R> {
 
     /// Returns a lineage including the events that were appended after its row was written. Fails
     /// if the last event that the row knows is missing.
-    pub(in crate::storage) fn with_newest_events(
+    pub(crate) fn with_newest_events(
         &self,
         row: StoredLineage,
     ) -> Result<StoredLineage, StoreError> {
@@ -195,7 +195,7 @@ impl<R: RunRows> EventLog<'_, R> {
     }
 
     /// Returns the gaps in a lineage itself, in order.
-    pub(in crate::storage) fn gaps(&self, lineage: i64) -> Result<Vec<Gap>, StoreError> {
+    pub(crate) fn gaps(&self, lineage: i64) -> Result<Vec<Gap>, StoreError> {
         let mut gaps = Vec::new();
         for row in self.rows.gaps(key_range(lineage))? {
             codec::verify(row.sum, &[row.n, row.last, row.step], &[])

@@ -7,18 +7,18 @@ use strata_core::record::id::CheckpointId;
 
 use super::checkpoint_search::CheckpointSearch;
 use super::{RowReader, SnapshotInfo};
-use crate::storage::error::StoreError;
-use crate::storage::lineage::{
+use crate::error::StoreError;
+use crate::lineage::{
     EventPath, KeyRange, MAX_LINEAGES, PathSegment, StoredLineage, event_key, key_range,
     position_of_key,
 };
-use crate::storage::rows::{RunRows, SnapshotSelection};
-use crate::storage::{Record, checkpoint_of};
+use crate::rows::{RunRows, SnapshotSelection};
+use crate::{Record, checkpoint_of};
 
 impl<R: RunRows> RowReader<R> {
     /// Returns the lineage that this reader reads: the one it was switched to, otherwise the
     /// current one.
-    pub(in crate::storage) fn selected_lineage(&self) -> Result<StoredLineage, StoreError> {
+    pub(crate) fn selected_lineage(&self) -> Result<StoredLineage, StoreError> {
         let id = match self.selected {
             Some(id) => id,
             None => self.rows.run()?.lineage,
@@ -27,27 +27,24 @@ impl<R: RunRows> RowReader<R> {
     }
 
     /// Returns a lineage by its key.
-    pub(in crate::storage) fn lineage_by_id(&self, id: i64) -> Result<StoredLineage, StoreError> {
+    pub(crate) fn lineage_by_id(&self, id: i64) -> Result<StoredLineage, StoreError> {
         self.event_log().with_newest_events(self.rows.lineage(id)?)
     }
 
     /// Returns a lineage by its name.
-    pub(in crate::storage) fn lineage_by_name(
-        &self,
-        name: &str,
-    ) -> Result<Option<StoredLineage>, StoreError> {
+    pub(crate) fn lineage_by_name(&self, name: &str) -> Result<Option<StoredLineage>, StoreError> {
         let row = self.rows.lineage_by_name(name)?;
         row.map(|row| self.event_log().with_newest_events(row))
             .transpose()
     }
 
     /// Returns all lineages of the run, in the order of their creation.
-    pub(in crate::storage) fn stored_lineages(&self) -> Result<Vec<StoredLineage>, StoreError> {
+    pub(crate) fn stored_lineages(&self) -> Result<Vec<StoredLineage>, StoreError> {
         self.complete_lineages(self.rows.lineages()?)
     }
 
     /// Returns the lineages of a run including their newest events. Fails if one is missing.
-    pub(in crate::storage) fn complete_lineages(
+    pub(crate) fn complete_lineages(
         &self,
         rows: Vec<StoredLineage>,
     ) -> Result<Vec<StoredLineage>, StoreError> {
@@ -65,7 +62,7 @@ impl<R: RunRows> RowReader<R> {
     }
 
     /// Returns the path to a position in a lineage.
-    pub(in crate::storage) fn path_to(
+    pub(crate) fn path_to(
         &self,
         line: &StoredLineage,
         until: i64,
@@ -96,15 +93,12 @@ impl<R: RunRows> RowReader<R> {
     }
 
     /// Returns the newest snapshot on the path to the end of a lineage.
-    pub(in crate::storage) fn newest_snapshot(
-        &self,
-        line: &StoredLineage,
-    ) -> Result<SnapshotInfo, StoreError> {
+    pub(crate) fn newest_snapshot(&self, line: &StoredLineage) -> Result<SnapshotInfo, StoreError> {
         self.states().newest(&self.path_to(line, line.events)?)
     }
 
     /// Returns all snapshots of the run.
-    pub(in crate::storage) fn snapshots(&self) -> Result<Vec<SnapshotInfo>, StoreError> {
+    pub(crate) fn snapshots(&self) -> Result<Vec<SnapshotInfo>, StoreError> {
         let mut all = Vec::new();
         for line in self.stored_lineages()? {
             let range = key_range(line.id);
@@ -129,7 +123,7 @@ impl<R: RunRows> RowReader<R> {
     }
 
     /// Returns a new lineage that branches off at a checkpoint. It is not stored yet.
-    pub(in crate::storage) fn new_branch(
+    pub(crate) fn new_branch(
         &self,
         name: &str,
         from: &CheckpointId,
@@ -167,7 +161,7 @@ impl<R: RunRows> RowReader<R> {
     }
 
     /// Returns the positions of a lineage's checkpoints that are not forgotten, oldest first.
-    pub(in crate::storage) fn checkpoint_positions(
+    pub(crate) fn checkpoint_positions(
         &self,
         line: &StoredLineage,
     ) -> Result<VecDeque<i64>, StoreError> {
@@ -183,6 +177,6 @@ impl<R: RunRows> RowReader<R> {
 
 /// Whether an event made a checkpoint of a lineage that can be forgotten. The first event of a
 /// lineage does not count: it makes the first checkpoint, which is always kept.
-pub(in crate::storage) fn makes_checkpoint(line: &StoredLineage, at: i64, record: &Record) -> bool {
+pub(crate) fn makes_checkpoint(line: &StoredLineage, at: i64, record: &Record) -> bool {
     at > line.start() + 1 && checkpoint_of(&record.event).is_some()
 }

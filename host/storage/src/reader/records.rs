@@ -4,18 +4,18 @@
 use std::iter::from_fn;
 
 use super::RowReader;
-use crate::storage::lineage::{EventPath, StoredLineage};
-use crate::storage::rows::RunRows;
-use crate::storage::{Record, StoreError};
+use crate::lineage::{EventPath, StoredLineage};
+use crate::rows::RunRows;
+use crate::{Record, StoreError};
 
 /// How many records `each` reads into memory at once.
-pub(crate) const RECORDS_PER_BATCH: usize = 1024;
+pub const RECORDS_PER_BATCH: usize = 1024;
 
 /// Returns an iterator over all records after a position, which are read in batches by `read`.
 ///
 /// `read` takes a position and a limit, and returns at most that many records after the position, and the position of
 /// the last of them. Fewer records than the limit mean that there are no more.
-pub(crate) fn read_in_batches<'a>(
+pub fn read_in_batches<'a>(
     mut from: u64,
     read: impl Fn(u64, usize) -> Result<(Vec<Record>, u64), StoreError> + 'a,
 ) -> impl Iterator<Item = Result<Record, StoreError>> + 'a {
@@ -97,9 +97,10 @@ impl<R: RunRows> RowReader<R> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::storage::conformance::{loaded_state, pseudorandom, replay};
-    use crate::storage::script::{definition, scripted_run};
-    use crate::storage::{
+    use crate::conformance::{loaded_state, replay};
+    use crate::script::pseudorandom;
+    use crate::script::{definition, scripted_run};
+    use crate::{
         Durability, Lease, Reader, RecordedRun, ReplacePolicy, SqliteReader, StorageDirectory,
     };
 

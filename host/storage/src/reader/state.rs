@@ -9,10 +9,10 @@ use strata_core::state::environment::validation::validate;
 use strata_core::state::messages::{MessagePage, Messages};
 
 use super::bundle_page::{BundlePage, LateDecoding, MAX_MESSAGE_BYTES, bundle_label, max_memory};
-use crate::storage::codec::{self, DecodeError, MessageBundle};
-use crate::storage::error::StoreError;
-use crate::storage::lineage::{EventPath, KeyRange, PathSegment, event_key, position_of_key};
-use crate::storage::rows::{RowResult, RunRows, SnapshotRange, SnapshotSelection, StoredBlob};
+use crate::codec::{self, DecodeError, MessageBundle};
+use crate::error::StoreError;
+use crate::lineage::{EventPath, KeyRange, PathSegment, event_key, position_of_key};
+use crate::rows::{RowResult, RunRows, SnapshotRange, SnapshotSelection, StoredBlob};
 
 /// With fewer bundles, checking them takes less time than using other threads.
 const MIN_PARALLEL_BUNDLES: usize = 4;
@@ -38,7 +38,7 @@ pub(super) enum DecodeCheck {
 
 /// A snapshot's description, without its state.
 #[derive(Clone, Debug)]
-pub(in crate::storage) struct SnapshotInfo {
+pub(crate) struct SnapshotInfo {
     /// Its key.
     pub key: i64,
     /// Its size in bytes, without its bundles.
@@ -48,14 +48,14 @@ pub(in crate::storage) struct SnapshotInfo {
 }
 
 /// The saved states of a run.
-pub(in crate::storage) struct SavedStates<'a, R> {
+pub(crate) struct SavedStates<'a, R> {
     pub(super) rows: &'a R,
     pub(super) decoding: &'a Arc<LateDecoding>,
 }
 
 impl<R: RunRows> SavedStates<'_, R> {
     /// Returns the state that the run started from.
-    pub(in crate::storage) fn base(&self) -> Result<Environment, StoreError> {
+    pub(crate) fn base(&self) -> Result<Environment, StoreError> {
         let path = vec![PathSegment {
             lineage: self.rows.first_lineage()?,
             after: 0,
@@ -198,7 +198,7 @@ impl<R: RunRows> SavedStates<'_, R> {
     }
 
     /// Returns the newest snapshot on a path.
-    pub(in crate::storage) fn newest(&self, path: &EventPath) -> Result<SnapshotInfo, StoreError> {
+    pub(crate) fn newest(&self, path: &EventPath) -> Result<SnapshotInfo, StoreError> {
         for (index, piece) in path.iter().enumerate().rev() {
             // The state before the very first event counts, too.
             let first = if index == 0 { 0 } else { piece.after + 1 };
@@ -260,11 +260,12 @@ mod tests {
     use rusqlite::params;
 
     use super::*;
-    use crate::storage::codec::EncodedMessages;
-    use crate::storage::conformance::{pseudorandom, replay};
-    use crate::storage::damage::saved;
-    use crate::storage::script::{definition, scripted_run};
-    use crate::storage::{Durability, Lease, ReplacePolicy, SqliteReader, StorageDirectory};
+    use crate::codec::EncodedMessages;
+    use crate::conformance::replay;
+    use crate::damage::saved;
+    use crate::script::pseudorandom;
+    use crate::script::{definition, scripted_run};
+    use crate::{Durability, Lease, ReplacePolicy, SqliteReader, StorageDirectory};
 
     #[test]
     fn a_state_is_read_alike_with_and_without_other_threads() {

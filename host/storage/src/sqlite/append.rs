@@ -2,10 +2,10 @@
 
 use super::SqliteLease;
 use super::write::EventInsertion;
-use crate::storage::current_lineage::NewBranch;
-use crate::storage::error::StoreError;
-use crate::storage::lineage::{StoredLineage, StoredRun, event_key};
-use crate::storage::{Append, Appending, Durability, OtherWork, Record, codec};
+use crate::current_lineage::NewBranch;
+use crate::error::StoreError;
+use crate::lineage::{StoredLineage, StoredRun, event_key};
+use crate::{Append, Appending, Durability, OtherWork, Record, codec};
 
 /// How much of the buffer for events is kept for the next append. Larger events are rare.
 const MAX_KEPT_BUFFER_BYTES: usize = 1 << 20;
@@ -132,9 +132,10 @@ fn finish_append(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::storage::conformance::{loaded_state, pseudorandom, replay};
-    use crate::storage::script::{definition, scripted_run};
-    use crate::storage::{Lease, ReplacePolicy, StateSelector, StorageDirectory};
+    use crate::conformance::{loaded_state, replay};
+    use crate::script::pseudorandom;
+    use crate::script::{definition, scripted_run};
+    use crate::{Lease, ReplacePolicy, StateSelector, StorageDirectory};
 
     /// Appends events, and returns whether the disk was still working when the append had begun.
     fn is_disk_working(

@@ -6,11 +6,7 @@ use rusqlite::{Connection, params};
 use strata_base::files::blob::Blobs;
 
 /// Inserts the blobs of a run that are not stored yet.
-pub(in crate::storage) fn insert_blobs(
-    conn: &Connection,
-    run: i64,
-    blobs: &Blobs,
-) -> rusqlite::Result<()> {
+pub(crate) fn insert_blobs(conn: &Connection, run: i64, blobs: &Blobs) -> rusqlite::Result<()> {
     let mut statement = conn.prepare_cached("INSERT OR IGNORE INTO blob VALUES (?1, ?2, ?3)")?;
     for (digest, body) in blobs {
         statement.execute(params![run, digest.0, &body[..]])?;

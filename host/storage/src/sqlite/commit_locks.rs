@@ -212,9 +212,9 @@ mod tests {
     use rusqlite::Connection;
 
     use super::*;
-    use crate::storage::damage::saved;
-    use crate::storage::directory::names::DATABASE;
-    use crate::storage::{Durability, Lease, Record};
+    use crate::damage::saved;
+    use crate::directory::names::DATABASE;
+    use crate::{Durability, Lease, Record};
 
     #[test]
     fn a_commit_takes_the_lock_of_writers_and_none_of_readers() {

@@ -8,15 +8,15 @@ use rusqlite::{Connection, OpenFlags};
 
 use super::file_state::ReadMode;
 use super::rows::{SqliteReader, SqliteRows, WHOLE_DATABASE, check_pages};
-use crate::storage::directory::names::DATABASE;
-use crate::storage::error::StoreError;
-use crate::storage::lineage::DIRECTORY_RUN;
-use crate::storage::{file, schema};
+use crate::directory::names::DATABASE;
+use crate::error::StoreError;
+use crate::lineage::DIRECTORY_RUN;
+use crate::{file, schema};
 
 impl SqliteReader {
     /// Opens the database of a directory, which another process may be writing. Creates and changes
     /// nothing.
-    pub(in crate::storage) fn open(directory: impl AsRef<Path>) -> Result<Self, StoreError> {
+    pub(crate) fn open(directory: impl AsRef<Path>) -> Result<Self, StoreError> {
         let directory = directory.as_ref();
         file::require_regular_files(directory)?;
         Self::open_run(directory.join(DATABASE), DIRECTORY_RUN.0)
@@ -37,7 +37,7 @@ impl SqliteReader {
 impl SqliteRows {
     /// Opens a database for reading a run, without its lock and without checking whether it is
     /// complete.
-    pub(in crate::storage) fn open_unlocked(path: PathBuf, run: i64) -> Result<Self, StoreError> {
+    pub(crate) fn open_unlocked(path: PathBuf, run: i64) -> Result<Self, StoreError> {
         // Without a log the file is complete. Reading it as immutable then avoids locks, and files
         // beside it that SQLite would otherwise create.
         let mode = ReadMode::for_file(&path);
@@ -92,8 +92,8 @@ fn uri(path: &Path, mode: ReadMode) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::storage::damage::saved;
-    use crate::storage::{Durability, Lease, Record, RecordedRun, ReplacePolicy, script};
+    use crate::damage::saved;
+    use crate::{Durability, Lease, Record, RecordedRun, ReplacePolicy, script};
 
     #[test]
     fn who_began_to_read_before_a_run_goes_on_sees_what_that_does() {

@@ -11,12 +11,12 @@ use strata_base::files::blob::Blobs;
 use strata_core::state::environment::Environment;
 
 use super::write::{NewRun, fill_new_database};
-use crate::storage::SavedDefinition;
-use crate::storage::directory::names::{DATABASE, SideFile};
-use crate::storage::error::StoreError;
-use crate::storage::file;
-use crate::storage::lineage::{DIRECTORY_RUN, FIRST_LINEAGE};
-use crate::storage::progress::ProgressFile;
+use crate::SavedDefinition;
+use crate::directory::names::{DATABASE, SideFile};
+use crate::error::StoreError;
+use crate::file;
+use crate::lineage::{DIRECTORY_RUN, FIRST_LINEAGE};
+use crate::progress::ProgressFile;
 
 /// The offset in a database at which the versions of its format are: those with which it is written and
 /// read. They say that it has a log.
@@ -25,7 +25,7 @@ const VERSIONS_OFFSET: usize = 18;
 const LOG_VERSION: u8 = 2;
 
 /// The bytes of a database, which is not stored yet.
-pub(in crate::storage) struct DatabaseImage(Vec<u8>);
+pub(crate) struct DatabaseImage(Vec<u8>);
 
 impl fmt::Debug for DatabaseImage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -35,7 +35,7 @@ impl fmt::Debug for DatabaseImage {
 
 impl DatabaseImage {
     /// Creates the database of a directory in memory, with a run that starts from `base`.
-    pub(in crate::storage) fn new(
+    pub(crate) fn new(
         directory: &Path,
         base: &Environment,
         definition: &SavedDefinition,

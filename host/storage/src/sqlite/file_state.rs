@@ -3,7 +3,7 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use crate::storage::directory::names::SideFile;
+use crate::directory::names::SideFile;
 
 /// What a reader sees of a concurrent writer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,8 +2,8 @@
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use crate::storage::codec::DecodeError;
-use crate::storage::lineage::{StoredLineage, StoredRun};
+use crate::codec::DecodeError;
+use crate::lineage::{StoredLineage, StoredRun};
 
 /// Returns the key after those of all lineages.
 pub(super) fn next_lineage_id(conn: &Connection) -> rusqlite::Result<i64> {
@@ -31,7 +31,7 @@ impl StoredLineage {
     }
 
     /// Inserts it into the database.
-    pub(in crate::storage) fn insert(&self, conn: &Connection) -> rusqlite::Result<()> {
+    pub(crate) fn insert(&self, conn: &Connection) -> rusqlite::Result<()> {
         let sql = "INSERT INTO lineage VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
         let row = params![
             self.id,
@@ -68,7 +68,7 @@ impl StoredLineage {
 
 impl StoredRun {
     /// Inserts it into the database, or replaces it there.
-    pub(in crate::storage) fn write(&self, conn: &Connection) -> rusqlite::Result<()> {
+    pub(crate) fn write(&self, conn: &Connection) -> rusqlite::Result<()> {
         let sql = "INSERT OR REPLACE INTO run VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
         let row = params![
             self.id,

@@ -11,9 +11,9 @@ use rusqlite::Connection;
 use super::SqliteLease;
 #[cfg(test)]
 use super::write_connection::WriteConnection;
-use crate::storage::current_lineage::CurrentLineage;
-use crate::storage::error::StoreError;
-use crate::storage::lineage::StoredLineage;
+use crate::current_lineage::CurrentLineage;
+use crate::error::StoreError;
+use crate::lineage::StoredLineage;
 
 impl SqliteLease {
     /// Runs `work` in a transaction, together with writing the row of the current lineage.
@@ -45,7 +45,7 @@ impl SqliteLease {
     }
 
     /// Writes the row if it lags behind.
-    pub(in crate::storage) fn write_row_if_behind(&mut self) -> Result<(), StoreError> {
+    pub(crate) fn write_row_if_behind(&mut self) -> Result<(), StoreError> {
         match self.current.row_behind() {
             Some(line) => self.commit_with_row(&line, |_| Ok(())),
             None => Ok(()),
@@ -60,7 +60,7 @@ impl SqliteLease {
 
     /// Returns the connection, to look at it or to limit what it may do.
     #[cfg(test)]
-    pub(in crate::storage) fn connection(&mut self) -> &mut WriteConnection {
+    pub(crate) fn connection(&mut self) -> &mut WriteConnection {
         &mut self.connection
     }
 }
@@ -79,11 +79,12 @@ mod tests {
     use rusqlite::OpenFlags;
 
     use super::*;
-    use crate::storage::conformance::{pseudorandom, replay};
-    use crate::storage::lineage::{FIRST_LINEAGE, MAX_BYTES_BEHIND, MAX_EVENTS_BEHIND};
-    use crate::storage::rows::RunRows;
-    use crate::storage::script::{definition, scripted_run};
-    use crate::storage::{
+    use crate::conformance::replay;
+    use crate::lineage::{FIRST_LINEAGE, MAX_BYTES_BEHIND, MAX_EVENTS_BEHIND};
+    use crate::rows::RunRows;
+    use crate::script::pseudorandom;
+    use crate::script::{definition, scripted_run};
+    use crate::{
         Durability, Lease, RecordedRun, ReplacePolicy, SqliteReader, StateSelector,
         StorageDirectory, StoreError,
     };
@@ -174,13 +175,9 @@ mod tests {
                 )
                 .unwrap();
         }
-        let log = std::fs::metadata(
-            directory
-                .path()
-                .join(crate::storage::directory::names::WAL_FILE),
-        )
-        .unwrap()
-        .len();
+        let log = std::fs::metadata(directory.path().join(crate::directory::names::WAL_FILE))
+            .unwrap()
+            .len();
         assert!(log < 10 * (64 << 10), "{log}");
     }
 

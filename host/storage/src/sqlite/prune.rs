@@ -8,8 +8,8 @@ use serde::Serialize;
 
 use super::wal_checkpoint::{WalMove, WalMover};
 use super::write::insert_gap;
-use crate::storage::lineage::{KeyRange, event_key};
-use crate::storage::prune_plan::{DropRange, PrunePlan};
+use crate::lineage::{KeyRange, event_key};
+use crate::prune_plan::{DropRange, PrunePlan};
 
 /// Carries out a plan of pruning, and returns how many events were dropped.
 pub(super) fn carry_out(

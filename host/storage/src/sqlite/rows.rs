@@ -8,15 +8,15 @@ use strata_core::record::id::Digest;
 
 use super::file_state::ReadMode;
 use super::lineage::next_lineage_id;
-use crate::storage::codec::DecodeError;
-use crate::storage::error::StoreError;
-use crate::storage::lineage::{KeyRange, NamedRun, StoredLineage, StoredRun, key_range};
-use crate::storage::reader::RowReader;
-use crate::storage::rows::{
+use crate::codec::DecodeError;
+use crate::error::StoreError;
+use crate::lineage::{KeyRange, NamedRun, StoredLineage, StoredRun, key_range};
+use crate::reader::RowReader;
+use crate::rows::{
     BundleBytes, DefinitionRow, EventRange, EventRow, EventSelection, GapRow, RowResult, RowsSize,
     RunRows, SnapshotRange, SnapshotRow, SnapshotSelection, StoredBlob, VisitBundle, VisitEvent,
 };
-use crate::storage::schema;
+use crate::schema;
 
 /// The size of SQLite's page cache, in KiB. It can be small: appending needs the end of the tables
 /// and the pages that lead there, and reading goes through the file once.
@@ -30,15 +30,15 @@ const MAX_CHECKED_BYTES: u64 = 4 << 20;
 pub(super) const WHOLE_DATABASE: i64 = 0;
 
 /// A database that is open for reading.
-pub(in crate::storage) type SqliteReader = RowReader<SqliteRows>;
+pub(crate) type SqliteReader = RowReader<SqliteRows>;
 
 /// The rows of a run in an open database.
 #[derive(Debug)]
-pub(in crate::storage) struct SqliteRows {
-    pub(in crate::storage) conn: Connection,
-    pub(in crate::storage) path: PathBuf,
+pub(crate) struct SqliteRows {
+    pub(crate) conn: Connection,
+    pub(crate) path: PathBuf,
     /// The key of the run that is read.
-    pub(in crate::storage) run: i64,
+    pub(crate) run: i64,
     pub(super) mode: ReadMode,
 }
 
@@ -378,7 +378,7 @@ impl RunRows for SqliteRows {
 }
 
 /// Checks all pages of a small database. In a large one, pages are checked when they are used.
-pub(in crate::storage) fn check_pages(reader: &SqliteReader) -> Result<(), StoreError> {
+pub(crate) fn check_pages(reader: &SqliteReader) -> Result<(), StoreError> {
     let rows = &reader.rows;
     let size = std::fs::metadata(&rows.path)
         .map_err(|e| StoreError::io(&rows.path, "open", e))?
@@ -401,11 +401,7 @@ impl SqliteReader {
         Self::from_rows(SqliteRows { run, ..self.rows })
     }
 
-    pub(in crate::storage) fn error(
-        &self,
-        action: &'static str,
-        source: rusqlite::Error,
-    ) -> StoreError {
+    pub(crate) fn error(&self, action: &'static str, source: rusqlite::Error) -> StoreError {
         StoreError::sqlite(&self.rows.path, action, source)
     }
 
@@ -433,7 +429,7 @@ impl SqliteReader {
 
     /// Returns how many changes of all runs were recorded: events of all lineages, and other changes
     /// that must not be lost. Also returns whether there must be a log with further changes.
-    pub(in crate::storage) fn count_changes(&self) -> Result<(u64, bool), StoreError> {
+    pub(crate) fn count_changes(&self) -> Result<(u64, bool), StoreError> {
         let _same = self.begin_read()?;
         let own = |row: &StoredLineage| row.events - row.start();
         let mut events: i64 = self.lineages_of_others()?.iter().map(own).sum();

@@ -12,9 +12,9 @@ use std::path::Path;
 use rusqlite::limits::Limit;
 use rusqlite::{Connection, ErrorCode};
 
-use crate::storage::directory::names::SideFile;
-use crate::storage::error::StoreError;
-use crate::storage::file;
+use crate::directory::names::SideFile;
+use crate::error::StoreError;
+use crate::file;
 
 /// Marks our databases among all SQLite files: "STRT".
 const APPLICATION_ID: i32 = 0x5354_5254;
@@ -22,7 +22,7 @@ const APPLICATION_ID: i32 = 0x5354_5254;
 /// The version of the schema, which the database contains as its `user_version`. It stays 1 until
 /// the first release: databases with other tables are refused. After it, a change of `TABLES` needs
 /// a new number, and databases of all released versions have to be migrated when they are opened.
-pub(in crate::storage) const VERSION: i64 = 1;
+pub(crate) const VERSION: i64 = 1;
 
 /// The statements that create the tables.
 const TABLES: &str = "
@@ -139,14 +139,14 @@ const TABLES: &str = "
 ";
 
 /// Creates all tables in an empty database.
-pub(in crate::storage) fn create(conn: &Connection) -> rusqlite::Result<()> {
+pub(crate) fn create(conn: &Connection) -> rusqlite::Result<()> {
     conn.pragma_update(None, "application_id", APPLICATION_ID)?;
     conn.execute_batch(TABLES)?;
     conn.pragma_update(None, "user_version", VERSION)
 }
 
 /// Fails unless a file is one of our databases. Called before SQLite opens the file.
-pub(in crate::storage) fn require_own_database(path: &Path) -> Result<(), StoreError> {
+pub(crate) fn require_own_database(path: &Path) -> Result<(), StoreError> {
     /// The offset of the application id in the header of an SQLite file.
     const ID_OFFSET: usize = 68;
     const HEADER: usize = 100;
@@ -200,13 +200,13 @@ const MAX_STATEMENT_BYTES: i32 = 64 << 10;
 
 /// Limits the work of reading the schema, which SQLite does before it first reads anything else.
 /// The limit holds until the schema was checked.
-pub(in crate::storage) fn limit_schema_work(conn: &mut Connection) -> rusqlite::Result<()> {
+pub(crate) fn limit_schema_work(conn: &mut Connection) -> rusqlite::Result<()> {
     conn.set_limit(Limit::SQLITE_LIMIT_SQL_LENGTH, MAX_STATEMENT_BYTES)?;
     conn.progress_handler(MAX_SCHEMA_STEPS, Some(|| true))
 }
 
 /// Returns the error for a schema that cannot be read, within these limits or at all.
-pub(in crate::storage) fn schema_error(path: &Path, source: rusqlite::Error) -> StoreError {
+pub(crate) fn schema_error(path: &Path, source: rusqlite::Error) -> StoreError {
     match source.sqlite_error_code() {
         Some(ErrorCode::OperationInterrupted | ErrorCode::TooBig) => StoreError::Foreign {
             path: path.to_path_buf(),
@@ -259,10 +259,7 @@ fn expected_objects() -> SchemaObjects {
 
 /// Fails unless the schema is exactly ours. Nothing else may be read before: views and triggers are
 /// statements of whoever made the file.
-pub(in crate::storage) fn check_schema(
-    conn: &mut Connection,
-    path: &Path,
-) -> Result<(), StoreError> {
+pub(crate) fn check_schema(conn: &mut Connection, path: &Path) -> Result<(), StoreError> {
     check_version(conn, path)?;
     let known = expected_objects();
     let found = read_objects(conn, known.len() + 1).map_err(|e| schema_error(path, e))?;
@@ -306,7 +303,7 @@ pub(in crate::storage) fn check_schema(
 
 /// Sets the WAL mode. Another tool may have copied or changed the database and left it in another
 /// mode.
-pub(in crate::storage) fn enable_wal(conn: &Connection, path: &Path) -> Result<(), StoreError> {
+pub(crate) fn enable_wal(conn: &Connection, path: &Path) -> Result<(), StoreError> {
     let mode: String = conn
         .query_row("PRAGMA journal_mode = wal", [], |row| row.get(0))
         .map_err(|e| StoreError::sqlite(path, "use a log with", e))?;
@@ -324,7 +321,7 @@ pub(in crate::storage) fn enable_wal(conn: &Connection, path: &Path) -> Result<(
 }
 
 /// Makes the database file survive a loss of power.
-pub(in crate::storage) fn sync_database(path: &Path) -> Result<(), StoreError> {
+pub(crate) fn sync_database(path: &Path) -> Result<(), StoreError> {
     File::open(path)
         .and_then(|file| file.sync_data())
         .map_err(|e| StoreError::io(path, "write", e))

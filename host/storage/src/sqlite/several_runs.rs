@@ -7,13 +7,14 @@ use strata_core::state::environment::Environment;
 use super::SqliteLease;
 use super::rows::{SqliteReader, SqliteRows};
 use super::write::NewRun;
-use crate::storage::conformance::{loaded_state, pseudorandom, replay};
-use crate::storage::damage::add_lineage;
-use crate::storage::error::StoreError;
-use crate::storage::lock::StorageLock;
-use crate::storage::rows::RunRows;
-use crate::storage::script::{definition, scripted_run};
-use crate::storage::{
+use crate::conformance::{loaded_state, replay};
+use crate::damage::add_lineage;
+use crate::error::StoreError;
+use crate::lock::StorageLock;
+use crate::rows::RunRows;
+use crate::script::pseudorandom;
+use crate::script::{definition, scripted_run};
+use crate::{
     Durability, Lease, Record, RecordedRun, ReplacePolicy, SavedDefinition, StateSelector,
     StorageDirectory,
 };

@@ -19,11 +19,11 @@ mod tests;
 mod writer;
 
 #[cfg(test)]
-pub(in crate::storage) use database::SharedDatabase;
+pub(crate) use database::SharedDatabase;
 #[cfg(test)]
-pub(in crate::storage) use lease::SharedLease;
-pub(in crate::storage) use mail::{holder, receive_requests, request_owner};
-pub(in crate::storage) use runs::{
+pub(crate) use lease::SharedLease;
+pub(crate) use mail::{holder, receive_requests, request_owner};
+pub(crate) use runs::{
     VacantName, is_same, is_storage_file, obstacle, open_reader, place_run, read_runs, require_run,
     require_vacant, run_identity, storage_files, take_lease, vacate,
 };

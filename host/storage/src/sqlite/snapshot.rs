@@ -2,9 +2,9 @@
 
 use rusqlite::{Connection, params};
 
-use crate::storage::codec::MessageBundle;
-use crate::storage::lineage::{KeyRange, MAX_POSITION, position_of_key};
-use crate::storage::snapshot::{
+use crate::codec::MessageBundle;
+use crate::lineage::{KeyRange, MAX_POSITION, position_of_key};
+use crate::snapshot::{
     EncodedSnapshot, OLD_SNAPSHOTS_SHARE, SnapshotRows, SnapshotSize, unneeded_snapshots,
 };
 
@@ -93,11 +93,12 @@ mod tests {
     use strata_core::state::environment::Environment;
 
     use super::*;
-    use crate::storage::conformance::{loaded_state, pseudorandom, replay};
-    use crate::storage::lineage::{FIRST_LINEAGE, event_key, key_range};
-    use crate::storage::script::{definition, scripted_run, team};
-    use crate::storage::snapshot::message_count;
-    use crate::storage::{
+    use crate::conformance::{loaded_state, replay};
+    use crate::lineage::{FIRST_LINEAGE, event_key, key_range};
+    use crate::script::pseudorandom;
+    use crate::script::{definition, scripted_run, team};
+    use crate::snapshot::message_count;
+    use crate::{
         Durability, Lease, ReplacePolicy, SqliteLease, StateSelector, StorageDirectory, schema,
     };
 

@@ -16,10 +16,10 @@ use rusqlite::{Connection, ErrorCode};
 
 use super::rows::SqliteReader;
 use super::wal_file::max_bytes;
-use crate::storage::error::StoreError;
-use crate::storage::lineage::StoredLineage;
-use crate::storage::progress::ProgressFile;
-use crate::storage::schema;
+use crate::error::StoreError;
+use crate::lineage::StoredLineage;
+use crate::progress::ProgressFile;
+use crate::schema;
 
 /// When SQLite syncs by itself: only when the log is moved into the database, not at each commit.
 /// This program syncs the log when a commit has to survive a loss of power.

@@ -32,7 +32,7 @@ pub(super) struct WalFile {
 impl WalFile {
     /// Opens a log that is moved into the database once it has `pages` pages.
     pub(super) fn open(path: &Path, pages: u32) -> io::Result<Self> {
-        let file = crate::storage::file::options().write(true).open(path)?;
+        let file = crate::file::options().write(true).open(path)?;
         let bytes = length(&file)?;
         Ok(Self {
             file,

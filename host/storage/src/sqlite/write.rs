@@ -8,11 +8,11 @@ use strata_core::state::environment::Environment;
 
 use super::snapshot::insert_snapshot;
 use super::wal_checkpoint::{SYNCHRONOUS, mark_log_started};
-use crate::storage::encoded_events::{EncodedEvents, event_numbers};
-use crate::storage::lineage::{StoredLineage, StoredRun, event_key, key_range};
-use crate::storage::reader::definition_checksum_input;
-use crate::storage::snapshot::EncodedSnapshot;
-use crate::storage::{Record, SavedDefinition, blob, codec, schema};
+use crate::encoded_events::{EncodedEvents, event_numbers};
+use crate::lineage::{StoredLineage, StoredRun, event_key, key_range};
+use crate::reader::definition_checksum_input;
+use crate::snapshot::EncodedSnapshot;
+use crate::{Record, SavedDefinition, blob, codec, schema};
 
 /// A run that is to be inserted into a database.
 pub(super) struct NewRun<'a> {
@@ -42,7 +42,7 @@ impl NewRun<'_> {
             name: name.into(),
             epoch: 0,
             lineage: self.lineage,
-            next_line: crate::storage::FIRST_LINE as i64,
+            next_line: crate::FIRST_LINE as i64,
         }
         .write(conn)?;
         let (bundle_keys, first) = (key_range(self.lineage), event_key(self.lineage, 0));

@@ -12,15 +12,15 @@ use super::wal_checkpoint::{WalMove, WalMover, ensure_log_started, log_pages};
 use super::wal_file::WalFile;
 use super::write::begin_log;
 use super::{commit_locks, prune, wal_checkpoint};
-use crate::storage::directory::names::SideFile;
-use crate::storage::error::StoreError;
-use crate::storage::lineage::StoredLineage;
-use crate::storage::progress::ProgressFile;
-use crate::storage::{file, schema};
+use crate::directory::names::SideFile;
+use crate::error::StoreError;
+use crate::lineage::StoredLineage;
+use crate::progress::ProgressFile;
+use crate::{file, schema};
 
 /// A connection that changes a database.
 #[derive(Debug)]
-pub(in crate::storage) struct WriteConnection {
+pub(crate) struct WriteConnection {
     // Dropped first: closing the database moves the log into it.
     pub(super) reader: SqliteReader,
     /// How far the database got. Dropped after the database is closed.
@@ -222,19 +222,19 @@ impl WriteConnection {
 
     /// Returns how many pages the log has.
     #[cfg(test)]
-    pub(in crate::storage) fn log_length(&self) -> u32 {
+    pub(crate) fn log_length(&self) -> u32 {
         log_pages(self.conn()).unwrap()
     }
 
     /// Sets the size at which the log is moved into the database, in pages.
     #[cfg(test)]
-    pub(in crate::storage) fn limit_log(&mut self, pages: u32) {
+    pub(crate) fn limit_log(&mut self, pages: u32) {
         self.max_log_pages = pages;
     }
 
     /// Simulates a full disk once the database has this many pages.
     #[cfg(test)]
-    pub(in crate::storage) fn limit_pages(&self, max: u32) {
+    pub(crate) fn limit_pages(&self, max: u32) {
         self.conn()
             .pragma_update(None, "max_page_count", max)
             .unwrap();

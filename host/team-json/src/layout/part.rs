@@ -231,7 +231,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::storage::team_json::located_value::LocatedValue;
+    use crate::located_value::LocatedValue;
 
     #[test]
     fn a_part_of_a_reply_is_no_part_of_a_message() {

@@ -1,10 +1,10 @@
 //! Files that cannot be imported, and the errors that name what is wrong.
 
 use serde_json::{Value, json};
+use strata_base::scripted_run::team;
 
 use super::super::{ImportError, import, is_finished};
 use super::{file, read};
-use crate::storage::script::team;
 
 #[test]
 fn another_team_is_refused_with_the_differences() {

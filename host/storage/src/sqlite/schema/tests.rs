@@ -3,8 +3,8 @@
 use rusqlite::Connection;
 
 use super::{TABLES, expected_objects, read_objects};
-use crate::storage::damage::saved;
-use crate::storage::{SqliteReader, StorageDirectory, StoreError};
+use crate::damage::saved;
+use crate::{SqliteReader, StorageDirectory, StoreError};
 
 /// Changes a saved run, and checks the error when it is read, continued, and replaced by a fresh
 /// run.
@@ -17,9 +17,9 @@ fn check_refused(change: &str, expected: &str) {
     let start_fresh = |directory: &StorageDirectory| {
         directory
             .create(
-                crate::storage::ReplacePolicy::Never,
+                crate::ReplacePolicy::Never,
                 &end,
-                &crate::storage::script::definition(),
+                &crate::script::definition(),
             )
             .err()
     };

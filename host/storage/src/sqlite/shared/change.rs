@@ -8,7 +8,7 @@ use strata_base::files::durability::Durability;
 use tokio::sync::oneshot;
 
 use super::super::lineage::stored_epoch;
-use crate::storage::error::StoreError;
+use crate::error::StoreError;
 
 /// The right under which a run is changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

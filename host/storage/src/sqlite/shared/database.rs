@@ -15,12 +15,12 @@ use super::change::{Change, ChangeTerms, PendingChange};
 use super::owner_note::remove_owner_notes;
 use super::queue::{LeasedRun, Queue};
 use super::writer::start_writer;
-use crate::storage::directory::names::SideFile;
-use crate::storage::error::StoreError;
-use crate::storage::file;
-use crate::storage::lock::StorageLock;
-use crate::storage::mailbox::note_in_lock;
-use crate::storage::progress::WriteProgress;
+use crate::directory::names::SideFile;
+use crate::error::StoreError;
+use crate::file;
+use crate::lock::StorageLock;
+use crate::mailbox::note_in_lock;
+use crate::progress::WriteProgress;
 
 /// The size at which the log is moved into the database, in pages of 4 KiB: 64 MiB. It is larger than that
 /// of a single run, since all runs wait meanwhile.
@@ -40,7 +40,7 @@ pub(super) enum MissingDatabase {
 
 /// A database that is open to change its runs. It is closed when the last handle is dropped.
 #[derive(Debug)]
-pub(in crate::storage) struct SharedDatabase {
+pub(crate) struct SharedDatabase {
     path: Arc<Path>,
     queue: Arc<Queue>,
     /// `None` once it has ended.
@@ -150,7 +150,7 @@ impl SharedDatabase {
 
     /// Opens a database as another process does that takes the lock for one left behind.
     #[cfg(test)]
-    pub(in crate::storage) fn open_again(path: &Path) -> TestDatabase {
+    pub(crate) fn open_again(path: &Path) -> TestDatabase {
         let path = canonical_path(path).unwrap();
         std::fs::remove_file(SideFile::Lock.beside(&path)).unwrap();
         let database = Self::open_unshared(&path, MissingDatabase::Fail).unwrap();
@@ -212,12 +212,12 @@ impl Drop for SharedDatabase {
 
 /// A database that is open a second time.
 #[cfg(test)]
-pub(in crate::storage) struct TestDatabase(DatabaseHandle);
+pub(crate) struct TestDatabase(DatabaseHandle);
 
 #[cfg(test)]
 impl TestDatabase {
     /// Takes a lease of a run.
-    pub(in crate::storage) fn take_lease(&self, run: i64) -> super::SharedLease {
+    pub(crate) fn take_lease(&self, run: i64) -> super::SharedLease {
         super::SharedLease::take(self.0.clone(), run, "sqlite:again".into()).unwrap()
     }
 }

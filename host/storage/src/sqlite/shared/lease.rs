@@ -20,22 +20,22 @@ use super::change::{ChangeTerms, LossCheck, PendingChange, RunRight};
 use super::database::DatabaseHandle;
 use super::owner_note::{insert_owner_note, remove_owner_note};
 use super::queue::LeasedRun;
-use crate::storage::codec::{DecodeError, MessageBundle};
-use crate::storage::current_lineage::{CurrentLineage, NewBranch, NewSnapshot};
-use crate::storage::encoded_events::EncodedEvents;
-use crate::storage::error::StoreError;
-use crate::storage::lineage::{KeyRange, MAX_LINEAGES, StoredLineage, StoredRun, key_range};
-use crate::storage::prune_plan::PrunePlanner;
-use crate::storage::reader::RecordedRun;
-use crate::storage::rows::RunRows;
-use crate::storage::snapshot::{EncodedSnapshot, MAX_SNAPSHOT_BYTES, SnapshotRows};
-use crate::storage::{
+use crate::codec::{DecodeError, MessageBundle};
+use crate::current_lineage::{CurrentLineage, NewBranch, NewSnapshot};
+use crate::encoded_events::EncodedEvents;
+use crate::error::StoreError;
+use crate::lineage::{KeyRange, MAX_LINEAGES, StoredLineage, StoredRun, key_range};
+use crate::prune_plan::PrunePlanner;
+use crate::reader::RecordedRun;
+use crate::rows::RunRows;
+use crate::snapshot::{EncodedSnapshot, MAX_SNAPSHOT_BYTES, SnapshotRows};
+use crate::{
     Append, Appending, BuildState, Durability, Epoch, Lease, Pruned, Record, SavedDefinition,
 };
 
 /// A lease of a run. Dropping it gives the run up.
 #[derive(Debug)]
-pub(in crate::storage) struct SharedLease {
+pub(crate) struct SharedLease {
     reader: SqliteReader,
     /// The run, with the epoch of this lease.
     run: StoredRun,

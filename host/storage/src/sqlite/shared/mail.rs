@@ -9,14 +9,14 @@ use super::change::{ChangeTerms, RunRight};
 use super::database::{MissingDatabase, SharedDatabase, canonical_path};
 use super::owner_note::{OWNER_NOTE, insert_owner_note};
 use super::runs::open_named;
-use crate::storage::directory::names::SideFile;
-use crate::storage::error::StoreError;
-use crate::storage::file;
-use crate::storage::lock::LockHolder;
-use crate::storage::mailbox::{RunSocket, SocketMailbox, connect_to, exchange};
-use crate::storage::reader::RecordedRun;
-use crate::storage::sqlite_url::SqliteUrl;
-use crate::storage::{Epoch, RequestHandler, RequestOutcome};
+use crate::directory::names::SideFile;
+use crate::error::StoreError;
+use crate::file;
+use crate::lock::LockHolder;
+use crate::mailbox::{RunSocket, SocketMailbox, connect_to, exchange};
+use crate::reader::RecordedRun;
+use crate::sqlite_url::SqliteUrl;
+use crate::{Epoch, RequestHandler, RequestOutcome};
 
 /// Who owns a run.
 struct RunOwner {
@@ -48,13 +48,13 @@ fn read_owner(url: &SqliteUrl) -> Result<RunOwner, StoreError> {
 }
 
 /// Returns which process holds a lease of the run of a URL.
-pub(in crate::storage) fn holder(url: &SqliteUrl) -> Result<LockHolder, StoreError> {
+pub(crate) fn holder(url: &SqliteUrl) -> Result<LockHolder, StoreError> {
     read_owner(url).map(|owner| owner.process)
 }
 
 /// Starts to answer requests to the owner of a run, which is this process, under a lease with this epoch.
 /// Must be called within a tokio runtime.
-pub(in crate::storage) fn receive_requests(
+pub(crate) fn receive_requests(
     url: &SqliteUrl,
     epoch: Epoch,
     handler: RequestHandler,
@@ -86,7 +86,7 @@ fn announce(url: &SqliteUrl, run: i64, epoch: Epoch) -> Result<RunSocket, StoreE
 }
 
 /// Sends a request to the owner of a run and waits for the reply.
-pub(in crate::storage) fn request_owner(url: &SqliteUrl, request: RunRequest) -> RequestOutcome {
+pub(crate) fn request_owner(url: &SqliteUrl, request: RunRequest) -> RequestOutcome {
     let owner = match read_owner(url) {
         Ok(owner) => owner,
         Err(error) => return RequestOutcome::NotSent(error),

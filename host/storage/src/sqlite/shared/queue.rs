@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::change::{Change, writer_ended};
 use super::failure::repeat;
-use crate::storage::error::StoreError;
+use crate::error::StoreError;
 
 /// How long the changes of a batch wait for others. After the number of active runs drops, the next one or
 /// two batches wait this long in vain.

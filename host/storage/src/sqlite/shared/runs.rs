@@ -13,13 +13,13 @@ use super::database::{
     DatabaseHandle, MissingDatabase, SharedDatabase, canonical_path, database_files,
 };
 use super::lease::{SharedLease, new_lineage_id};
-use crate::storage::directory::file::FileIdentity;
-use crate::storage::error::StoreError;
-use crate::storage::lineage::NamedRun;
-use crate::storage::progress::WriteProgress;
-use crate::storage::reader::Reader;
-use crate::storage::sqlite_url::SqliteUrl;
-use crate::storage::{
+use crate::directory::file::FileIdentity;
+use crate::error::StoreError;
+use crate::lineage::NamedRun;
+use crate::progress::WriteProgress;
+use crate::reader::Reader;
+use crate::sqlite_url::SqliteUrl;
+use crate::{
     Durability, Lease, LocationIdentity, ReplacePolicy, SavedDefinition, StateSelector, file,
 };
 
@@ -90,17 +90,17 @@ pub(super) fn open_named(url: &SqliteUrl) -> Result<SqliteReader, StoreError> {
 }
 
 /// Opens the records of a run for reading.
-pub(in crate::storage) fn open_reader(url: &SqliteUrl) -> Result<Box<dyn Reader>, StoreError> {
+pub(crate) fn open_reader(url: &SqliteUrl) -> Result<Box<dyn Reader>, StoreError> {
     Ok(Box::new(open_named(url)?))
 }
 
 /// Fails unless there is the run of a URL.
-pub(in crate::storage) fn require_run(url: &SqliteUrl) -> Result<(), StoreError> {
+pub(crate) fn require_run(url: &SqliteUrl) -> Result<(), StoreError> {
     open_named(url).map(drop)
 }
 
 /// Fails if there is the run of a URL.
-pub(in crate::storage) fn require_vacant(url: &SqliteUrl) -> Result<(), StoreError> {
+pub(crate) fn require_vacant(url: &SqliteUrl) -> Result<(), StoreError> {
     match run_key(url, open_whole(url)?.as_ref())? {
         Some(_) => Err(StoreError::Occupied {
             path: url.to_path(),
@@ -111,7 +111,7 @@ pub(in crate::storage) fn require_vacant(url: &SqliteUrl) -> Result<(), StoreErr
 
 /// Reads the run that a URL names, if it exists, or else the `limit` newest ones, the newest first. The
 /// database is opened once for all of them.
-pub(in crate::storage) fn read_runs(
+pub(crate) fn read_runs(
     url: &SqliteUrl,
     limit: usize,
     mut read: impl FnMut(NamedRun, &dyn Reader) -> Result<(), StoreError>,
@@ -141,7 +141,7 @@ pub(in crate::storage) fn read_runs(
 }
 
 /// Returns what distinguishes a run from another of the same name.
-pub(in crate::storage) fn run_identity(url: &SqliteUrl) -> Result<LocationIdentity, StoreError> {
+pub(crate) fn run_identity(url: &SqliteUrl) -> Result<LocationIdentity, StoreError> {
     let key = open_named(url)?.rows.run;
     let FileIdentity {
         path, created_ns, ..
@@ -158,23 +158,23 @@ pub(in crate::storage) fn run_identity(url: &SqliteUrl) -> Result<LocationIdenti
 }
 
 /// Returns why no database can be created where a URL says, if something else is there.
-pub(in crate::storage) fn obstacle(url: &SqliteUrl) -> Option<StoreError> {
+pub(crate) fn obstacle(url: &SqliteUrl) -> Option<StoreError> {
     StoreError::no_directory(file::directory_of(&url.file), "create")
 }
 
 /// Whether two URLs are of the same run.
-pub(in crate::storage) fn is_same(one: &SqliteUrl, other: &SqliteUrl) -> bool {
+pub(crate) fn is_same(one: &SqliteUrl, other: &SqliteUrl) -> bool {
     let files = [one, other].map(|url| canonical_path(&url.file));
     one.run == other.run && matches!(files, [Ok(one), Ok(other)] if one == other)
 }
 
 /// Returns the files in which the runs of a URL's database are saved.
-pub(in crate::storage) fn storage_files(url: &SqliteUrl) -> Vec<PathBuf> {
+pub(crate) fn storage_files(url: &SqliteUrl) -> Vec<PathBuf> {
     database_files(&url.file)
 }
 
 /// Whether a file is one of those, or has the name of one.
-pub(in crate::storage) fn is_storage_file(url: &SqliteUrl, file: &Path) -> bool {
+pub(crate) fn is_storage_file(url: &SqliteUrl, file: &Path) -> bool {
     let Ok(file) = canonical_path(file) else {
         return false;
     };
@@ -184,7 +184,7 @@ pub(in crate::storage) fn is_storage_file(url: &SqliteUrl, file: &Path) -> bool 
 }
 
 /// Takes a lease of a run.
-pub(in crate::storage) fn take_lease(url: &SqliteUrl) -> Result<SharedLease, StoreError> {
+pub(crate) fn take_lease(url: &SqliteUrl) -> Result<SharedLease, StoreError> {
     let run = open_named(url)?.rows.run;
     let database = SharedDatabase::open(&url.file, MissingDatabase::Fail)?;
     SharedLease::take(database, run, url.to_path())
@@ -192,19 +192,16 @@ pub(in crate::storage) fn take_lease(url: &SqliteUrl) -> Result<SharedLease, Sto
 
 /// A database without a run of a name, which is about to be created.
 #[derive(Debug)]
-pub(in crate::storage) struct VacantName {
+pub(crate) struct VacantName {
     database: DatabaseHandle,
     url: SqliteUrl,
     /// What the previous run of that name is called now.
-    pub(in crate::storage) moved_to: Option<PathBuf>,
+    pub(crate) moved_to: Option<PathBuf>,
 }
 
 /// Prepares the creation of a run. A finished one of its name gets another name, an unfinished one only
 /// if `replace` says so.
-pub(in crate::storage) fn vacate(
-    url: &SqliteUrl,
-    replace: ReplacePolicy,
-) -> Result<VacantName, StoreError> {
+pub(crate) fn vacate(url: &SqliteUrl, replace: ReplacePolicy) -> Result<VacantName, StoreError> {
     run_name(url, open_whole(url)?.as_ref())?;
     let database = SharedDatabase::open(&url.file, MissingDatabase::Create)?;
     let mut vacant = VacantName {
@@ -244,7 +241,7 @@ fn free_name(url: &SqliteUrl, whole: Option<&SqliteReader>) -> Result<String, St
 
 impl VacantName {
     /// Creates the run, and takes a lease of it.
-    pub(in crate::storage) fn create(
+    pub(crate) fn create(
         self,
         base: &Environment,
         definition: &SavedDefinition,
@@ -289,7 +286,7 @@ fn free_key(conn: &Connection, name: &str) -> rusqlite::Result<Option<i64>> {
 }
 
 /// Saves a run that starts from `base`, with the bytes of its files, where there is none of its name.
-pub(in crate::storage) fn place_run(
+pub(crate) fn place_run(
     url: &SqliteUrl,
     base: &Environment,
     definition: &SavedDefinition,

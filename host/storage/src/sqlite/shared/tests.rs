@@ -16,12 +16,13 @@ use super::database::{MissingDatabase, SharedDatabase};
 use super::lease::SharedLease;
 use super::runs::{take_lease, vacate};
 use super::{holder, open_reader, receive_requests, request_owner};
-use crate::storage::conformance::{loaded_state, pseudorandom, replay};
-use crate::storage::directory::names::SideFile;
-use crate::storage::error::StoreError;
-use crate::storage::script::{copy, definition, names, scripted_run};
-use crate::storage::sqlite_url::SqliteUrl;
-use crate::storage::{
+use crate::conformance::{loaded_state, replay};
+use crate::directory::names::SideFile;
+use crate::error::StoreError;
+use crate::script::pseudorandom;
+use crate::script::{copy, definition, names, scripted_run};
+use crate::sqlite_url::SqliteUrl;
+use crate::{
     Durability, IncomingRequest, Lease, LockHolder, Record, ReplacePolicy, RequestOutcome,
     StateSelector,
 };
@@ -461,7 +462,7 @@ fn the_database_alone_covers_all_its_events_once_the_log_was_moved() {
 }
 
 /// An owner who tells of requests, and answers each with its own text.
-fn echo(tell: Sender<RunRequest>) -> crate::storage::RequestHandler {
+fn echo(tell: Sender<RunRequest>) -> crate::RequestHandler {
     Arc::new(move |incoming: IncomingRequest| {
         tell.send(incoming.request.clone()).unwrap();
         let reply = RunReply {

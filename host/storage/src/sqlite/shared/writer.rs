@@ -10,8 +10,8 @@ use super::super::write_connection::{TransactionError, WriteConnection};
 use super::change::{Change, ChangeOutcome, LossCheck};
 use super::failure::repeat;
 use super::queue::{Queue, WriterEnd};
-use crate::storage::error::StoreError;
-use crate::storage::lineage::StoredLineage;
+use crate::error::StoreError;
+use crate::lineage::StoredLineage;
 
 /// After how many batches the writer looks whether the log is long.
 const BATCHES_BETWEEN_LOOKS: u32 = 16;
