@@ -36,11 +36,12 @@ struct Rule {
 }
 
 /// The directories of the sources of the product.
-const PRODUCT: [&str; 6] = [
+const PRODUCT: [&str; 7] = [
     "host/src/",
     "host/base/src/",
     "host/cli/src/",
     "host/core/src/",
+    "host/services/src/",
     "host/storage/src/",
     "host/team-json/src/",
 ];
@@ -118,7 +119,7 @@ const RULES: &[Rule] = &[
         marks: &["reqwest::Client", "TcpStream", "TcpListener", "UdpSocket"],
         // Telemetry does not use the clients of guests.
         only: &[
-            "host/src/services",
+            "host/services/src",
             "host/base/src/owner",
             "host/src/telemetry/client",
         ],
@@ -140,7 +141,7 @@ const RULES: &[Rule] = &[
             // How long a heartbeat has not risen, and how long a server is waited for.
             "host/storage/src/postgres",
             // For the date of a `Retry-After` in a response without a `Date`.
-            "host/src/services/client",
+            "host/services/src/client",
         ],
     },
     Rule {
@@ -177,7 +178,7 @@ const RULES: &[Rule] = &[
         marks: &["env::var"],
         only: &[
             "host/cli/src",
-            "host/src/services/variables",
+            "host/services/src/variables",
             "host/src/build",
             // The directory of the shelf.
             "host/src/skills",
@@ -187,7 +188,7 @@ const RULES: &[Rule] = &[
             // The directories of the user.
             "host/base/src/files/user",
             // The directories of programs.
-            "host/src/services/external",
+            "host/services/src/external",
             // The user and the password, as for PostgreSQL's own programs.
             "host/storage/src/database_url",
         ],
@@ -198,7 +199,7 @@ const RULES: &[Rule] = &[
         only: &[
             "host/src/build",
             "host/base/src/process/children",
-            "host/src/services/external",
+            "host/services/src/external",
         ],
     },
     Rule {

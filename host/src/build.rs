@@ -28,7 +28,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
-use crate::plugin::script::ScriptLanguage;
+use strata_services::plugin::script::ScriptLanguage;
+
 use crate::sandbox::ScriptFile;
 
 pub use sdk::Kit;

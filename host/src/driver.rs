@@ -29,12 +29,12 @@ mod turns;
 
 use strata_core::machine::effect::{Effect, Invocation};
 use strata_core::record::event::{Event, RunEnded, Status};
+use strata_services::models::StreamObserverFactory;
 use strata_storage::MailReply;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use crate::sandbox::HeldLines;
-use crate::services::models::StreamObserverFactory;
 
 pub(crate) use attempt_runner::{AttemptRunner, PreparedAttempt};
 use attempts::GRACE_PERIOD;

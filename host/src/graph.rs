@@ -19,7 +19,7 @@ use std::fmt;
 use strata_core::record::id::RoleId;
 use strata_core::team::Team;
 
-use crate::tools::ToolRole;
+use strata_services::tools::ToolRole;
 
 pub use observed::{ObservedRun, Recipient, Sender};
 

@@ -45,6 +45,9 @@ use strata_core::machine::stepper::Stepper;
 use strata_core::record::event::Status;
 
 use strata_base::process::wait::wait;
+use strata_services::http::HttpClientError;
+use strata_services::models::StreamObserverFactory;
+use strata_services::models::config::ConfigError;
 use strata_storage::{Mailbox, RunSchedule, SavedDefinition, StorageLocation, StoreError};
 use strata_team_json::ImportError;
 use tokio::sync::watch;
@@ -57,9 +60,6 @@ use crate::driver::{
 use crate::manifest::{Definition, Diagnostics, OverrideError};
 use crate::metrics::Metrics;
 use crate::sandbox::{PlaceError, SandboxError};
-use crate::services::http::HttpClientError;
-use crate::services::models::StreamObserverFactory;
-use crate::services::models::config::ConfigError;
 use crate::trust::lock::LockError;
 
 pub use attached_files::AttachedFileError;

@@ -41,6 +41,11 @@ use strata_core::record::id::{RoleId, Slot, SlotKind};
 use strata_core::record::money::Usd;
 use strata_core::record::rules::Thinker;
 use strata_core::team::{React, Team};
+use strata_services::external::ExternalEndpoint;
+use strata_services::models::config::{DEFAULT_MODEL, ModelsConfig, ProviderConfig};
+use strata_services::plugin::{Plugin, script};
+use strata_services::tools::{ModelTimeout, ToolRole};
+use strata_services::variables::Variables;
 use toml::de::DeTable;
 
 use self::component_location::{ComponentLocation, ComponentOverride};
@@ -59,11 +64,6 @@ use self::schema::table_index::table_index;
 pub use self::similar_path::similar_path;
 use self::table::TomlTable;
 pub use self::warnings::{unwatched_idea, warnings};
-use crate::plugin::{Plugin, script};
-use crate::services::external::ExternalEndpoint;
-use crate::services::models::config::{DEFAULT_MODEL, ModelsConfig, ProviderConfig};
-use crate::services::variables::Variables;
-use crate::tools::{ModelTimeout, ToolRole};
 use crate::trust::signature::TrustedKeys;
 
 /// A team with everything that is needed to run it.

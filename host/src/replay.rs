@@ -20,9 +20,9 @@ use strata_core::record::fault::{FaultCause, FaultKind};
 use strata_core::record::id::{Digest, Slot};
 use strata_core::record::turn::ToolRef;
 use strata_core::record::work::{CallKey, Work};
+use strata_services::plugin::Plugin;
 
 use crate::driver::DriverError;
-use crate::plugin::Plugin;
 use crate::view::index_and_name;
 
 pub use compare::AttemptDifference;

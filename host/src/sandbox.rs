@@ -20,8 +20,8 @@ use strata_core::record::scope_write::Write;
 use strata_core::record::work::Task;
 use strata_core::team::{Candidate, RoleProfile};
 
-use crate::gateway::Gateway;
-use crate::plugin::Plugin;
+use strata_services::gateway::Gateway;
+use strata_services::plugin::Plugin;
 
 pub(crate) use capability::files::is_visible_in;
 pub use capability::files::{

@@ -23,13 +23,10 @@ const HOST: &str = "host/src/";
 const HOST_LAYERS: &[&[&str]] = &[
     // What knows nothing of teams.
     &["difference", "embedded", "serialize_name", "tool_name"],
-    &["plugin"],
-    // The gateway is how guests reach the services, and names their types.
-    &["gateway", "services"],
     &["public_event", "telemetry"],
     &["bundle", "metrics", "trust"],
     &["sandbox"],
-    &["build", "interface", "scaffold", "skills", "tools"],
+    &["build", "interface", "scaffold", "skills"],
     &["manifest"],
     &["driver", "graph"],
     // What is loaded is shown, and what is shown is loaded.
@@ -48,13 +45,7 @@ const fn exception(from: &'static str, to: &'static str) -> Exception {
 }
 
 /// Imports from a later layer.
-const LAYER_EXCEPTIONS: &[Exception] = &[
-    // Errors in a file of replies point into it, like those in a team file.
-    exception("services::models::config", "manifest"),
-    exception("services::models::scripted", "manifest"),
-    // A plugin contains where the values of its variables are looked up.
-    exception("plugin", "services::variables"),
-];
+const LAYER_EXCEPTIONS: &[Exception] = &[];
 
 /// Imports without which there would be no cycles.
 const CYCLE_EXCEPTIONS: &[Exception] = &[

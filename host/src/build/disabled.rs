@@ -3,9 +3,9 @@
 
 use std::path::{Path, PathBuf};
 
+use strata_services::plugin::script::ScriptLanguage;
 use thiserror::Error;
 
-use crate::plugin::script::ScriptLanguage;
 use crate::sandbox::ScriptFile;
 
 /// The result of a build.
@@ -84,9 +84,9 @@ pub mod script {
     use std::path::PathBuf;
 
     use strata_core::record::id::Digest;
+    use strata_services::plugin::script::ScriptLanguage;
 
     use super::BuildError;
-    use crate::plugin::script::ScriptLanguage;
 
     /// The interpreter of a script.
     #[derive(Debug)]

@@ -6,12 +6,12 @@
 use std::path::{Path, PathBuf};
 
 use strata_core::record::id::Digest;
+use strata_services::plugin::script::ScriptLanguage;
 
 use super::sdk::{
     INTERPRETER_WIT, JAVASCRIPT, JAVASCRIPT_TOOLS, Kit, PYTHON, WIT, combined_digest,
 };
 use super::{BuildError, Built, javascript, python, with_path};
-use crate::plugin::script::ScriptLanguage;
 
 /// The directory of the interpreter in its language's SDK.
 const INTERPRETER_DIR: &str = "interpreter";

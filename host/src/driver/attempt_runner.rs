@@ -15,18 +15,18 @@ use strata_core::record::id::{ActionId, RoleId, Slot, SlotKind};
 use strata_core::record::turn::ToolRef;
 use strata_core::record::work::{CallResult, Work};
 use strata_core::team::{Candidate, Role};
+use strata_services::gateway::{AttemptId, Gateway, PendingGuestRequest};
+use strata_services::models::action_choice;
+use strata_services::plugin::{Limits, Plugin};
+use strata_services::tools::ModelTimeout;
 use tokio::sync::mpsc;
 
 use super::HostServices;
 use super::model_attempt::choose_action;
 use super::turns::{Turns, handoff_result};
-use crate::gateway::{AttemptId, Gateway, PendingGuestRequest};
-use crate::plugin::{Limits, Plugin};
 use crate::sandbox::{
     AttemptOutput, EntryPoint, FileView, ReturnValue, Sandbox, SandboxCall, ToolCallInput,
 };
-use crate::services::models::action_choice;
-use crate::tools::ModelTimeout;
 
 /// Runs attempts.
 pub(crate) struct AttemptRunner {

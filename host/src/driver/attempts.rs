@@ -14,11 +14,11 @@ use strata_core::machine::stepper::Stepper;
 use strata_core::record::event::{AttemptEvent, Event, FilesWritten, WritesUnclaimed};
 use strata_core::record::fault::{Fault, FaultKind};
 use strata_core::record::work::{ActivationKey, CallKey, CallResult};
+use strata_services::gateway::AttemptId;
+use strata_services::plugin::Plugin;
 
 use super::attempt_runner::{AttemptEnd, AttemptRunner, PreparedAttempt, WrittenFiles};
 use super::host_calls::Caller;
-use crate::gateway::AttemptId;
-use crate::plugin::Plugin;
 use crate::sandbox::{FileView, HeldLines, hold_lines};
 
 /// How long an attempt that has ended (by a limit, or because the run is stopped) is kept open for

@@ -10,7 +10,7 @@ use strata_core::record::scope_write::Write;
 use strata_core::record::work::ActivationKey;
 use strata_core::state::environment::scope::ScopeKey;
 
-use crate::gateway::{EnvironmentRequest, HostAnswer, HostError, HostErrorKind};
+use strata_services::gateway::{EnvironmentRequest, HostAnswer, HostError, HostErrorKind};
 
 /// Answers what an attempt in this activation asks about the environment. The stepper is changed only
 /// in its index of messages.

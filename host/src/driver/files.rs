@@ -10,11 +10,11 @@ use strata_core::record::id::Digest;
 use strata_core::record::work::ActivationKey;
 use strata_core::state::environment::Environment;
 use strata_core::state::environment::files::Placement;
+use strata_services::plugin::Plugin;
 use strata_storage::Lease;
 
 use super::attempts::Attempts;
 use super::{DriverError, Journal};
-use crate::plugin::Plugin;
 use crate::sandbox::{Directories, FileView, PlacementOutcome, is_visible_in};
 
 /// The directories in which actions may write files.
@@ -172,10 +172,10 @@ mod tests {
     use std::path::Path;
 
     use strata_core::record::id::RoleId;
+    use strata_services::plugin::{Access, DirGrant};
 
     use super::*;
     use crate::driver::fixture::{ROLE, RunningTeam};
-    use crate::plugin::{Access, DirGrant};
 
     #[test]
     fn a_file_waits_while_an_attempt_of_another_role_could_see_it() {

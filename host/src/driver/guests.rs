@@ -8,6 +8,13 @@ use strata_core::machine::stepper::Stepper;
 use strata_core::record::event::{AttemptEvent, CallSuspended, Event};
 use strata_core::record::host_call::{ExternalWrite, RecordedCallUse, WriteResult};
 use strata_core::record::work::CallKey;
+use strata_services::gateway::{
+    AttemptId, GUEST_REQUEST_QUEUE, GuestRequest, HostAnswer, OutboundRequest, PendingGuestRequest,
+    WASI_CLOCK_START,
+};
+use strata_services::human::HumanQuestion;
+use strata_services::models::ModelCaller;
+use strata_services::outbound::{OutboundContext, OutboundServices};
 use tokio::sync::mpsc;
 
 use super::attempt_runner::{AttemptEnd, AttemptRunner};
@@ -18,13 +25,6 @@ use super::host_calls::{
 };
 use super::human_requests::{HumanRequests, RequestExpiry};
 use super::{DriverError, HostServices, Journal};
-use crate::gateway::{
-    AttemptId, GUEST_REQUEST_QUEUE, GuestRequest, HostAnswer, OutboundRequest, PendingGuestRequest,
-    WASI_CLOCK_START,
-};
-use crate::services::human::HumanQuestion;
-use crate::services::models::ModelCaller;
-use crate::services::outbound::{OutboundContext, OutboundServices};
 
 /// The running guests.
 pub(super) struct Guests {

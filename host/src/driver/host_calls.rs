@@ -28,15 +28,15 @@ use strata_core::record::spending::{Amount, Reservation};
 use strata_core::record::work::CallKey;
 use strata_core::state::environment::Environment;
 use strata_core::team::Team;
+use strata_services::gateway::{Allowance, AttemptId, HostAnswer};
+use strata_services::models::{StreamObserver, StreamObserverFactory};
+use strata_services::outbound::{OutboundCall, OutboundResult, SendContext};
 use strata_storage::{CapCharge, LeaseStatus, RunCaps};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tracing::{Instrument, Span};
 
 use super::spans::{self, Spans};
-use crate::gateway::{Allowance, AttemptId, HostAnswer};
-use crate::services::models::{StreamObserver, StreamObserverFactory};
-use crate::services::outbound::{OutboundCall, OutboundResult, SendContext};
 
 use attempt_calls::AttemptCalls;
 use batch::{CallBatch, PendingCall};

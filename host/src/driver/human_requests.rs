@@ -14,7 +14,7 @@ use strata_core::record::request::HumanRequest;
 use strata_core::record::work::CallKey;
 use strata_core::state::environment::Environment;
 
-use crate::services::human::HumanQuestion;
+use strata_services::human::HumanQuestion;
 
 /// The time limits of the open requests. The requests themselves are part of the environment.
 #[derive(Default)]

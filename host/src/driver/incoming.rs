@@ -2,10 +2,10 @@
 //! hand-overs, which are recorded.
 
 use strata_base::text::excerpt::excerpt;
+use strata_services::external::ExternalEvent;
 
 use super::outbox::{Outbox, OutboxSignal};
 use super::{DriverError, Journal};
-use crate::services::external::ExternalEvent;
 
 /// The maximum length of the excerpt of an undelivered message, in characters.
 const EXCERPT_CHARS: usize = 60;

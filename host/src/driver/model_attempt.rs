@@ -5,12 +5,12 @@ use strata_base::text::units::format_duration;
 use strata_core::record::fault::{Fault, FaultCause, FaultKind};
 use strata_core::record::work::CallResult;
 
-use crate::gateway::{
+use strata_services::gateway::{
     Gateway, GuestRequest, HostAnswer, HostError, HostErrorKind, OutboundRequest,
 };
-use crate::services::models::{ModelBatch, ModelReply, ModelRequest, action_choice};
-use crate::services::outbound::read_answers;
-use crate::tools::ModelTimeout;
+use strata_services::models::{ModelBatch, ModelReply, ModelRequest, action_choice};
+use strata_services::outbound::read_answers;
+use strata_services::tools::ModelTimeout;
 
 /// Asks the role's model to choose the next action.
 pub(super) async fn choose_action(

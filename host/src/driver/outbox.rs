@@ -6,10 +6,10 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use strata_core::record::event::{Event, HandOverFailed, HandedOver};
 use strata_core::record::id::MessageId;
 use strata_core::state::environment::Environment;
+use strata_services::external::{ExternalConnection, ExternalEvent, OutboundMessage};
 
 use super::attempts::GRACE_PERIOD;
 use super::run_state::WhenIdle;
-use crate::services::external::{ExternalConnection, ExternalEvent, OutboundMessage};
 
 /// The connection of a team to its external program.
 pub(super) struct Outbox {

@@ -14,9 +14,9 @@ use strata_core::record::questions::first_id;
 use strata_core::record::request::HumanAnswer;
 use strata_core::state::environment::Environment;
 use strata_core::text::is_invisible;
+use strata_services::human::{self, InvalidQuestionOrAnswer};
 
 use super::{DriverError, Journal};
-use crate::services::human::{self, InvalidQuestionOrAnswer};
 
 /// The maximum length of the name of a person who answers, in characters.
 const MAX_PERSON_CHARS: usize = 100;

@@ -3,7 +3,7 @@
 use strata_core::record::event::Status;
 use tokio::sync::watch;
 
-use crate::services::external::DeliveryRetries;
+use strata_services::external::DeliveryRetries;
 
 /// What a run does when no work is left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use strata_core::record::id::{RoleId, Slot};
+use strata_services::external::ExternalConnection;
+use strata_services::http::HttpClient;
+use strata_services::models::Models;
+use strata_services::plugin::Plugin;
+use strata_services::tools::{ModelTimeout, ToolRole};
 
-use crate::plugin::Plugin;
 use crate::sandbox::{Directories, Sandbox};
-use crate::services::external::ExternalConnection;
-use crate::services::http::HttpClient;
-use crate::services::models::Models;
-use crate::tools::{ModelTimeout, ToolRole};
 
 /// What the driver depends on besides the state of the team.
 pub struct HostServices {

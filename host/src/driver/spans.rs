@@ -15,10 +15,10 @@ use strata_core::record::fault::Fault;
 use strata_core::record::host_call::{AnswerSource, CallOutcome, HostCall, HostCallKind};
 use strata_core::record::id::{CheckpointId, RoleId, RunId};
 use strata_core::record::work::CallKey;
+use strata_services::gateway::WASI_CLOCK_START;
 use tracing::field::Empty;
 use tracing::{Instrument, Span, info_span};
 
-use crate::gateway::WASI_CLOCK_START;
 use crate::public_event::action_name;
 use crate::telemetry::{SPANS, run_span};
 

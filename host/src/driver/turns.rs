@@ -24,11 +24,11 @@ use strata_core::record::turn::ToolRef;
 use strata_core::record::work::{ActivationKey, CallResult};
 use strata_core::state::environment::Environment;
 use strata_core::team::Team;
+use strata_services::gateway::{Gateway, GuestRequest, HostAnswer};
+use strata_services::models::ModelRequest;
+use strata_services::tools::{HistoryUse, ToolRole};
 
 use super::model_attempt::{ask_model, reply_within};
-use crate::gateway::{Gateway, GuestRequest, HostAnswer};
-use crate::services::models::ModelRequest;
-use crate::tools::{HistoryUse, ToolRole};
 use reply::{MESSAGE, ReplyRules, needs_time, plan_reply};
 use request::{TurnContext, turn_request};
 

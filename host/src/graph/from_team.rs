@@ -10,12 +10,12 @@ use strata_core::record::id::RoleId;
 use strata_core::record::message::{IDEA_LABEL, TO_ALL, TO_NOBODY, TO_SELF};
 use strata_core::record::turn::ToolRef;
 use strata_core::team::{Action, ExternalEnvironment, React, Role, Route, Team};
+use strata_services::tools::ToolRole;
 
 use super::text::sanitize;
 use super::{
     EdgeKind, Graph, GraphAction, GraphEdge, GraphError, GraphNode, MAX_EDGES, NodeId, NodeKind,
 };
-use crate::tools::ToolRole;
 
 /// The name of the idea's node.
 const IDEA_NODE_NAME: &str = "idea";

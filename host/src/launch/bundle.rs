@@ -10,6 +10,7 @@ use strata_base::files::open;
 use strata_base::text::component_replacement::ComponentReplacement;
 use strata_base::text::display_path::{absolute_path, display_path};
 use strata_core::record::id::Digest;
+use strata_services::plugin::script;
 use strata_storage::SavedDefinition;
 
 use super::components::demanded_digest;
@@ -18,7 +19,6 @@ use super::{LaunchError, Notice};
 use crate::bundle::{COMPONENTS, MAX_BYTES, MAX_FILES, TEAM, WORKSPACE, saved_path};
 use crate::manifest::Definition;
 use crate::manifest::submission::relative_directory;
-use crate::plugin::script;
 use crate::trust::lock::{ComponentLock, LOCK_FILE, LockedName};
 use crate::trust::signature::signature_path;
 

@@ -14,6 +14,13 @@ use strata_base::text::shell::shell_path;
 use strata_base::text::suggest::suggest;
 use strata_core::record::id::{ActionId, Digest, RoleId, Slot, SlotKind};
 use strata_core::team::React;
+use strata_services::external::{ExternalConnection, ExternalEndpoint};
+use strata_services::http::HttpClient;
+use strata_services::http::secret::Secrets;
+use strata_services::models::Models;
+use strata_services::models::config::ConfigError;
+use strata_services::plugin::{Limits, Plugin};
+use strata_services::tools::ToolRole;
 
 use super::source::{self, ComponentFinder, ComponentSource, UnloadableComponent, known_digests};
 use super::{LaunchError, Notice};
@@ -22,17 +29,11 @@ use crate::driver::HostServices;
 use crate::interface::component;
 use crate::manifest::{
     Definition, Diagnostic, Diagnostics, grantable_capabilities, is_always_available, line_to_add,
+    read_replies_file,
 };
-use crate::plugin::{Limits, Plugin};
 use crate::sandbox::{
     ComponentInfo, Directories, FunctionError, HiddenStorage, Metering, WasmSandbox, resolve_links,
 };
-use crate::services::external::{ExternalConnection, ExternalEndpoint};
-use crate::services::http::HttpClient;
-use crate::services::http::secret::Secrets;
-use crate::services::models::Models;
-use crate::services::models::config::ConfigError;
-use crate::tools::ToolRole;
 use crate::trust::lock::{ComponentLock, LockMismatch, LockedName};
 
 /// A team's components, loaded and checked.
@@ -184,7 +185,9 @@ fn load_models(definition: &Definition) -> Result<Option<Models>, LaunchError> {
     let Some(llm) = &definition.llm else {
         return Ok(None);
     };
-    let models = Models::new(llm, &definition.variables).map_err(|error| match &error {
+    let read_replies = |file: &Path| Ok(read_replies_file(file)?);
+    let models = Models::new(llm, &definition.variables, &read_replies);
+    let models = models.map_err(|error| match error {
         ConfigError::ApiKey {
             model,
             name,
@@ -192,10 +195,13 @@ fn load_models(definition: &Definition) -> Result<Option<Models>, LaunchError> {
         } => {
             let message =
                 format!("the model's API key is read from the environment variable `{name}`, which {problem}");
-            LaunchError::Definition(definition.api_key_problem(model, name, message))
+            LaunchError::Definition(definition.api_key_problem(&model, &name, message))
         }
-        ConfigError::Replies(problems) => LaunchError::Definition(problems.clone()),
-        _ => LaunchError::Model(error),
+        ConfigError::Replies(problems) => match problems.downcast::<Diagnostics>() {
+            Ok(problems) => LaunchError::Definition(*problems),
+            Err(other) => LaunchError::Model(ConfigError::Replies(other)),
+        },
+        error => LaunchError::Model(error),
     });
     models.map(Some)
 }

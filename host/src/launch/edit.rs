@@ -9,7 +9,7 @@ use strata_core::record::json::Json;
 use strata_core::record::scope_write::ROLE_SCOPE;
 use strata_core::team::Team;
 
-use crate::services::human::looks_like_json;
+use strata_services::human::looks_like_json;
 
 /// A value that is changed in a fork.
 ///

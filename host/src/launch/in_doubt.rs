@@ -10,9 +10,9 @@ use strata_core::state::activation::OpenCall;
 
 use strata_core::record::json;
 use strata_core::record::work::CallKey;
+use strata_services::http::{HttpResponse, parse_operator_response};
 
 use super::LaunchError;
-use crate::services::http::{HttpResponse, parse_operator_response};
 
 /// A call in doubt.
 #[derive(Clone, Debug, PartialEq, Eq)]

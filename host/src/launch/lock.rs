@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use strata_base::files::known_files::KnownFiles;
+use strata_services::plugin::Plugin;
 
 use super::LaunchError;
 use super::components::demanded_digest;
 use super::source::ComponentFinder;
 use crate::manifest::operator::OperatorPolicy;
 use crate::manifest::{Definition, Diagnostics};
-use crate::plugin::Plugin;
 use crate::trust::lock::{ComponentLock, LockedComponent, LockedName};
 
 /// The result of locking.

@@ -12,10 +12,10 @@ use strata_base::files::open;
 use strata_base::files::user;
 use strata_base::text::display_path::display_path;
 use strata_core::record::id::Digest;
+use strata_services::plugin::script::{self, MAX_SCRIPT_BYTES, ScriptLanguage};
+use strata_services::plugin::{LimitReached, Limits, Plugin};
 
 use crate::build::{self, SourceUse};
-use crate::plugin::script::{self, MAX_SCRIPT_BYTES, ScriptLanguage};
-use crate::plugin::{LimitReached, Limits, Plugin};
 use crate::sandbox::{
     ComponentBytes, ComponentInfo, InterpreterComponent, LoadError, Metering, ScriptFile,
     ScriptProblem, ScriptSource, WasmSandbox,

@@ -20,6 +20,9 @@ use strata_core::record::work::CallResult;
 use strata_core::state::environment::Environment;
 use strata_core::team::tools::{CallOrder, Tool, ToolFaults, ToolLoop};
 use strata_core::team::{React, RetryPolicy};
+use strata_services::models::StreamObserverFactory;
+use strata_services::plugin::CompiledSchema;
+use strata_services::plugin::script::is_script;
 use strata_storage::{Durability, FIRST_LINE, Lease, MemoryLease};
 
 use super::attached_files::AttachedFiles;
@@ -27,10 +30,7 @@ use super::{Components, LaunchError, Notice, Provenance, saved_definition};
 use crate::driver::{Driver, DriverError, Journal, LineListener, StopSignal};
 use crate::manifest::Definition;
 use crate::manifest::operator::OperatorPolicy;
-use crate::plugin::CompiledSchema;
-use crate::plugin::script::is_script;
 use crate::sandbox::{HiddenStorage, WasmSandbox};
-use crate::services::models::StreamObserverFactory;
 
 /// The name of the team file that is made of the arguments, in messages.
 const SOURCE_NAME: &str = "arguments of `try`";

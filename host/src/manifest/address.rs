@@ -1,9 +1,9 @@
 //! Reads the addresses of services.
 
 use reqwest::Url;
+use strata_services::endpoint::InvalidAddress;
 
 use super::table::{Located, TomlItem};
-use crate::services::endpoint::InvalidAddress;
 
 /// The address of a service.
 pub(super) struct Address {

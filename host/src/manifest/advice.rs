@@ -4,10 +4,10 @@
 use std::ops::Range;
 
 use strata_core::record::id::SlotKind;
+use strata_services::plugin::{LimitAdvice, LimitTable, UnsetLimits};
 
 use super::authored::limits::LimitsPatch;
 use super::diagnostic::SourceText;
-use crate::plugin::{LimitAdvice, LimitTable, UnsetLimits};
 
 /// A component, and where its limits are written or could be added.
 pub(super) struct LimitContext<'a> {

@@ -16,6 +16,7 @@ use strata_core::record::rules::Reducer;
 use strata_core::record::scope_write::ROLE_SCOPE;
 use strata_core::record::shape::DeliveryMode;
 use strata_core::team::{BudgetLimits, DEFAULT_STATE_BYTES, OnFault};
+use strata_services::external::ExternalEndpoint;
 
 use self::edge::{AuthoredJoin, AuthoredRoute};
 use self::limits::LimitsPatch;
@@ -24,7 +25,6 @@ use super::RunConfig;
 use super::models::{self, AuthoredModels};
 use super::schema::{kind, map_schema};
 use super::table::{Located, TomlTable};
-use crate::services::external::ExternalEndpoint;
 use crate::trust::signature::{TrustedKey, TrustedKeys};
 
 /// The version of the format that this program reads.

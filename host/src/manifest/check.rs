@@ -18,6 +18,11 @@ use strata_core::team::{
     self, BudgetLimits, DEFAULT_STATE_BYTES, ExternalEnvironment, OnFault, Policy, React, Route,
     ScopedBudgets, THINK, Team, saved_action_name, saved_part_name,
 };
+use strata_services::human::MAX_CHOICES;
+use strata_services::models::config::DEFAULT_MODEL;
+use strata_services::plugin::Plugin;
+use strata_services::tools::ToolRole;
+use strata_services::variables::Variables;
 
 use self::role_calls::{CalledRole, check_role_calls};
 use super::advice::{LimitContext, limit_advice};
@@ -31,11 +36,6 @@ use super::diagnostic::Problems;
 use super::models::AuthoredModels;
 use super::names::{self, TeamNames};
 use super::table::Located;
-use crate::plugin::Plugin;
-use crate::services::human::MAX_CHOICES;
-use crate::services::models::config::DEFAULT_MODEL;
-use crate::services::variables::Variables;
-use crate::tools::ToolRole;
 
 /// The result of checking a team file. Complete only if no problem was found.
 pub(super) struct CheckedTeam {

@@ -7,11 +7,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use strata_base::text::component_replacement::ComponentReplacement;
+use strata_services::plugin::Limit;
 
 use super::diagnostic::{Diagnostic, SourceText};
 use super::skill::SkillReference;
 use super::table::Located;
-use crate::plugin::Limit;
 
 /// Where a component and the keys that belong to it are written.
 #[derive(Clone, Debug)]

@@ -14,13 +14,13 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use strata_core::record::host_call::Grant;
+use strata_services::plugin::Grants;
+use strata_services::plugin::http::HttpGrant;
 
 use self::directory::DirBound;
 pub(super) use self::llm::LlmBound;
 use super::table::{Located, TomlTable};
 use crate::embedded::host_interface_names;
-use crate::plugin::Grants;
-use crate::plugin::http::HttpGrant;
 
 /// The kinds of grants, in the order in which they are shown.
 const KINDS: [&dyn GrantKind; 5] = [
@@ -112,7 +112,7 @@ impl GrantBounds {
             .secrets
             .iter()
             .chain(servers.flat_map(|server| &server.secrets));
-        patterns.any(|pattern| crate::plugin::pattern::matches(pattern, name))
+        patterns.any(|pattern| strata_services::plugin::pattern::matches(pattern, name))
     }
 }
 

@@ -13,6 +13,10 @@ use serde_json::{Map, Value, json};
 use strata_base::text::display_path::display_path;
 use strata_base::text::suggest::suggest;
 use strata_core::record::money::Usd;
+use strata_services::models::config::{
+    DEFAULT_MODEL, ModelConfig, ModelSettings, ModelsConfig, Price, ProtocolName, ProviderConfig,
+    RESERVED_OPTIONS, is_reserved_option,
+};
 
 use self::endpoint::EndpointKeys;
 use super::authored::slot;
@@ -20,10 +24,6 @@ use super::diagnostic::{Problems, SourceText};
 use super::names::check_name;
 use super::schema::{FileKind, conditional, kind};
 use super::table::{Located, TomlItem, TomlTable};
-use crate::services::models::config::{
-    DEFAULT_MODEL, ModelConfig, ModelSettings, ModelsConfig, Price, ProtocolName, ProviderConfig,
-    RESERVED_OPTIONS, is_reserved_option,
-};
 
 /// The models of a team file.
 pub(super) struct AuthoredModels {

@@ -9,6 +9,9 @@ use std::sync::Arc;
 
 use strata_base::text::display_path::{absolute_path, display_path};
 use strata_core::record::id::Slot;
+use strata_services::external::ExternalEndpoint;
+use strata_services::models::config::{Endpoint, ProviderConfig, table_name};
+use strata_services::plugin::Plugin;
 
 use super::component_location::ComponentOverride;
 use super::diagnostic::{Problems, ReferencedFiles, SourceText};
@@ -17,9 +20,6 @@ use super::schema::FileKind;
 use super::table::TomlTable;
 use super::{Definition, authored, grants, parse_document, read_source};
 use crate::build;
-use crate::plugin::Plugin;
-use crate::services::external::ExternalEndpoint;
-use crate::services::models::config::{Endpoint, ProviderConfig, table_name};
 
 /// Something outside of the storage directory that a team would use.
 #[derive(Clone, Debug, PartialEq, Eq)]

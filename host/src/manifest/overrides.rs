@@ -9,13 +9,13 @@ use strata_base::text::suggest::suggest;
 use strata_base::text::units::AMOUNTS;
 use strata_core::record::id::Slot;
 use strata_core::team::Team;
+use strata_services::variables::Variables;
 
 use super::Definition;
 use super::authored::{MAX_PARALLEL, budget_from_dollars};
 use super::component_location::{ComponentOverride, OverrideOrigin};
 use super::diagnostic::Diagnostics;
 use super::operator::OperatorPolicy;
-use crate::services::variables::Variables;
 
 /// The overrides of the command line. By default nothing is overridden.
 #[derive(Clone, Debug, Default)]

@@ -10,11 +10,11 @@ use strata_base::text::display_path::display_path;
 use strata_base::text::units::{format_duration, format_size};
 use strata_core::record::id::{Digest, Slot, SlotKind};
 use strata_core::team::RetryPolicy;
+use strata_services::plugin::{Grants, Limits};
 
 use super::Definition;
 use super::grants::{self, GrantLine};
 use crate::build::{self, SourceUse};
-use crate::plugin::{Grants, Limits};
 
 /// The effective policy of one component.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

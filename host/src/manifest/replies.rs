@@ -8,14 +8,14 @@ use std::time::Duration;
 use regex::Regex;
 use serde_json::json;
 use strata_core::record::json::Json;
+use strata_services::models::scripted::{
+    ReplyFilter, ScriptedAnswer, ScriptedEntry, ScriptedReply, ScriptedToolCall,
+};
 
 use super::diagnostic::{Diagnostics, Problems, ReferencedFiles, SourceText};
 use super::schema::{FileKind, kind};
 use super::table::{TomlItem, TomlTable};
 use super::{parse_document, read_source};
-use crate::services::models::scripted::{
-    ReplyFilter, ScriptedAnswer, ScriptedEntry, ScriptedReply, ScriptedToolCall,
-};
 
 /// The lowest `status` that is a failure.
 const MIN_FAILURE_STATUS: u64 = 400;
@@ -190,3 +190,6 @@ fn read_arguments(item: &TomlItem<'_>) -> Option<String> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

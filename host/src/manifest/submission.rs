@@ -3,13 +3,13 @@
 use std::path::{Component, Path, PathBuf};
 
 use strata_base::text::display_path::absolute_path;
+use strata_services::plugin::script::is_passed_script;
+use strata_services::variables::variable_names;
 
 use super::Definition;
 use super::grants::{OutwardFilter, OutwardScope};
 use super::operator::OperatorPolicy;
 use super::outward::{OutwardUse, uses_outside};
-use crate::plugin::script::is_passed_script;
-use crate::services::variables::variable_names;
 
 /// What the operator of a worker lets submitted teams use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

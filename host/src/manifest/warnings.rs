@@ -10,10 +10,10 @@ use strata_core::record::id::{RoleId, Slot};
 use strata_core::record::message::IDEA_LABEL;
 use strata_core::record::shape::JoinMode;
 use strata_core::team::{Join, Role, Team};
+use strata_services::models::config::table_name;
+use strata_services::plugin::Access;
 
 use super::Definition;
-use crate::plugin::Access;
-use crate::services::models::config::table_name;
 
 /// The size of a WebAssembly page, the smallest memory that is not empty, in bytes.
 const WASM_PAGE_BYTES: u64 = 64 << 10;

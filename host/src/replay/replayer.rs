@@ -13,6 +13,14 @@ use strata_core::record::host_call::{CallOutcome, HostCall, HostCallKind};
 use strata_core::record::id::Digest;
 use strata_core::record::request::HumanAnswer;
 use strata_core::record::work::{ActivationKey, CallKey};
+use strata_services::gateway::{
+    GUEST_REQUEST_QUEUE, GuestRequest, HostAnswer, HostError, HostErrorKind, PendingGuestRequest,
+    WASI_CLOCK_START,
+};
+use strata_services::human::HumanQuestion;
+use strata_services::models::config::ModelNames;
+use strata_services::models::{self, ModelCaller};
+use strata_services::outbound::{OutboundCall, OutboundContext, OutboundServices};
 use strata_storage::StoreError;
 use tokio::sync::{mpsc, oneshot};
 
@@ -20,14 +28,6 @@ use crate::driver::{
     ActionFiles, AttemptRunner, HostServices, PreparedAttempt, action_budget_error,
     answer_from_environment, decode_random, decode_time, request_number,
 };
-use crate::gateway::{
-    GUEST_REQUEST_QUEUE, GuestRequest, HostAnswer, HostError, HostErrorKind, PendingGuestRequest,
-    WASI_CLOCK_START,
-};
-use crate::services::human::HumanQuestion;
-use crate::services::models::config::ModelNames;
-use crate::services::models::{self, ModelCaller};
-use crate::services::outbound::{OutboundCall, OutboundContext, OutboundServices};
 
 /// Replays the recorded attempts of a team.
 pub(crate) struct Replayer {

@@ -7,9 +7,9 @@ use strata_core::machine::stepper::Stepper;
 use strata_core::record::fault::FaultKind;
 use strata_core::record::id::RoleId;
 use strata_core::record::work::CallKey;
+use strata_services::tools::ToolRole;
 
 use super::{AttemptEntry, StorageOverview};
-use crate::tools::ToolRole;
 use crate::view::{HolderState, RunEnding};
 
 /// What is known of a run besides its state and its events.

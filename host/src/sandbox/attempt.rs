@@ -8,6 +8,9 @@ use std::sync::Arc;
 use strata_core::record::fault::{Fault, FaultKind};
 use strata_core::record::json::Json;
 use strata_core::record::message::Draft;
+use strata_services::gateway::Gateway;
+use strata_services::models::read_answer;
+use strata_services::plugin::CompiledSchema;
 use wasmtime::Store;
 
 use super::bindings::types;
@@ -18,9 +21,6 @@ use super::{
     AttemptOutput, EntryPoint, ResourceUsage, ReturnValue, SandboxCall, SandboxOutcome, convert,
     fault, foreign_component,
 };
-use crate::gateway::Gateway;
-use crate::plugin::CompiledSchema;
-use crate::services::models::read_answer;
 
 /// Runs an attempt. It ends within its limits whatever the guest does. `script` is what the
 /// component interprets, if it is an interpreter.

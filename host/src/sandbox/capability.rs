@@ -6,15 +6,16 @@ use strata_core::record::host_call::Grant;
 
 use std::sync::{Arc, LazyLock};
 
+use strata_services::gateway::Gateway;
+use strata_services::models::{EmbedRequest, ModelBatch, ModelRequest, check_media};
+use strata_services::plugin::{Grants, Plugin};
+use strata_services::variables::Variables;
+
 use super::SandboxCall;
 use super::bindings::{files as wit_files, llm as wit_llm, types};
 use super::convert::{self, conversation};
 use super::ctx::outbound::call_outside;
 use super::ctx::{Ctx, HostResult, invalid};
-use crate::gateway::Gateway;
-use crate::plugin::{Grants, Plugin};
-use crate::services::models::{EmbedRequest, ModelBatch, ModelRequest, check_media};
-use crate::services::variables::Variables;
 use files::AttemptFiles;
 use wasi::WasiState;
 

@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize};
 use strata_base::files::blob::digest_of;
 use strata_core::record::id::Digest;
 use strata_core::record::json::Json;
+use strata_services::gateway::Gateway;
+use strata_services::plugin::Limits;
 use tokio::sync::Semaphore;
 use wasmtime::Engine;
 use wasmtime::component::Component;
@@ -19,8 +21,6 @@ use super::engine::cache::CompileCache;
 use super::engine::{Allocation, CacheHealth, Engines, Metering, SandboxUse};
 use super::foreign_component::FunctionError;
 use super::{AttemptFuture, Sandbox, SandboxCall, SandboxError, attempt};
-use crate::gateway::Gateway;
-use crate::plugin::Limits;
 
 pub use component_bytes::ComponentBytes;
 pub(super) use linked::LinkedComponent;

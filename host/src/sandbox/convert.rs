@@ -10,12 +10,12 @@ use strata_core::record::json::{Json, JsonError};
 use strata_core::record::message::{Draft, Hop, Message};
 use strata_core::record::work::Task;
 use strata_core::team::{Candidate, RoleProfile};
+use strata_services::gateway::{HostError, HostErrorKind, ITEM_BYTES, part_bytes};
 
 use super::bindings::{environment, handler, thinker, types};
 use super::component::ComponentManifest;
 use super::media::{AttemptMedia, InvalidMedia, bytes_from_guest, part_to_guest};
 use super::{EntryPoint, SandboxCall};
-use crate::gateway::{HostError, HostErrorKind, ITEM_BYTES, part_bytes};
 
 /// What an emission counts besides its texts.
 const EMISSION_BYTES: u64 = 128;

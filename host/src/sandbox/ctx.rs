@@ -13,6 +13,10 @@ use strata_core::record::fault::FaultCause;
 use strata_core::record::host_call::Grant;
 use strata_core::record::message::Draft;
 use strata_core::record::scope_write::Write;
+use strata_services::gateway::{
+    Allowance, EnvironmentRequest, Gateway, GuestRequest, HostAnswer, HostError, HostErrorKind,
+};
+use strata_services::plugin::{LimitReached, Limits};
 
 use super::bindings::{clock, environment, log, memory, random, script, types};
 use super::capability::Capabilities;
@@ -24,10 +28,6 @@ use super::limits::{AbortReason, Meter};
 use super::log::{GuestLog, LogLevel};
 use super::media::{AttemptMedia, bytes_from_guest};
 use super::{EntryPoint, SandboxCall, convert};
-use crate::gateway::{
-    Allowance, EnvironmentRequest, Gateway, GuestRequest, HostAnswer, HostError, HostErrorKind,
-};
-use crate::plugin::{LimitReached, Limits};
 
 /// The maximum length of the name of a scope, key or label, and of a path. Longer ones make no
 /// sense, and names are copied often.

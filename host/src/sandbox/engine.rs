@@ -4,6 +4,7 @@
 
 use std::sync::{Arc, OnceLock};
 
+use strata_services::plugin::Limits;
 use wasmtime::{
     Config, Enabled, Engine, InstanceAllocationStrategy, PoolingAllocationConfig,
     WasmBacktraceDetails, WasmFeatures,
@@ -11,7 +12,6 @@ use wasmtime::{
 
 use super::SandboxError;
 use super::limits::memory::{MAX_CORE_INSTANCES, MAX_MEMORIES, MAX_TABLES};
-use crate::plugin::Limits;
 
 pub(super) mod cache;
 mod executable;

@@ -3,6 +3,7 @@
 
 use strata_base::text::units::format_bytes;
 use strata_core::record::fault::{Fault, FaultCause, FaultKind, Retryability};
+use strata_services::plugin::{Limit, LimitReached};
 use wasmtime::{FrameInfo, Trap, WasmBacktrace};
 
 use super::bindings::types;
@@ -11,7 +12,6 @@ use super::ctx::Ctx;
 use super::debug_info::{CodePosition, DebugInfo, Symbol};
 use super::engine::STACK_BYTES;
 use super::limits::AbortReason;
-use crate::plugin::{Limit, LimitReached};
 
 /// The maximum number of frames of a backtrace; the innermost explain the fault.
 const MAX_FRAMES: usize = 32;

@@ -13,7 +13,7 @@ use rustix::time::{ClockId, clock_gettime};
 use strata_base::text::units::format_bytes;
 use wasmtime::UpdateDeadline;
 
-use crate::plugin::{Limit, LimitReached, Limits};
+use strata_services::plugin::{Limit, LimitReached, Limits};
 
 pub(super) mod memory;
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use strata_base::text::units::format_bytes;
 use tracing::Span;
 
-use crate::plugin::{Limit, LimitReached, Plugin};
+use strata_services::plugin::{Limit, LimitReached, Plugin};
 
 /// How many lines a fault shows: enough for a panic's message and what led to it.
 const TAIL_LINES: usize = 20;

@@ -7,12 +7,12 @@ use strata_base::files::blob::{Blobs, digest_of};
 use strata_core::record::conversation::{Media, MediaSource, Part};
 use strata_core::record::id::Digest;
 use strata_core::record::message::{Draft, Message, stored_parts};
+use strata_services::gateway::{GuestRequest, HostAnswer, HostError, HostErrorKind};
 use url::Url;
 
 use super::SandboxCall;
 use super::bindings::{media, types};
 use super::ctx::{Ctx, HostResult, unavailable_in_describe, unexpected_answer};
-use crate::gateway::{GuestRequest, HostAnswer, HostError, HostErrorKind};
 
 /// The maximum length of a media type; RFC 6838 allows 127 characters for each of its halves.
 const MAX_MEDIA_TYPE_BYTES: usize = 255;

@@ -8,12 +8,12 @@ use strata_base::files::blob::Blobs;
 use strata_core::record::fault::Fault;
 use strata_core::record::message::Draft;
 use strata_core::team::THINK;
+use strata_services::gateway::Gateway;
 
 use super::{
     AttemptFuture, AttemptOutput, EntryPoint, ResourceUsage, ReturnValue, Sandbox, SandboxCall,
     SandboxOutcome,
 };
-use crate::gateway::Gateway;
 
 /// Plays one attempt.
 pub type AttemptScript = dyn Fn(SandboxCall, Gateway) -> AttemptFuture + Send + Sync;
@@ -128,10 +128,10 @@ mod tests {
     use strata_core::record::fault::FaultKind;
     use strata_core::record::id::{Digest, RoleId};
     use strata_core::team::RoleProfile;
+    use strata_services::gateway::AttemptId;
+    use strata_services::plugin::Plugin;
 
     use super::*;
-    use crate::gateway::AttemptId;
-    use crate::plugin::Plugin;
 
     fn call(role: &str, action: &str, attempt: u32) -> SandboxCall {
         let role = RoleProfile {

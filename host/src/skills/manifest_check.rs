@@ -3,8 +3,8 @@
 
 use semver::Version;
 use strata_core::record::json;
+use strata_services::plugin::CompiledSchema;
 
-use crate::plugin::CompiledSchema;
 use crate::sandbox::ComponentManifest;
 
 /// The maximum length of a name in bytes. Names are displayed and are parts of file names.

@@ -10,8 +10,8 @@ use std::time::Duration;
 use opentelemetry_http::{Bytes, HttpClient, HttpError, Request, Response};
 use tokio::runtime::Runtime;
 
-use crate::services::client::builder;
-use crate::services::endpoint::without_secrets;
+use strata_services::client::builder;
+use strata_services::endpoint::without_secrets;
 
 /// The variables that set the timeout of an export in milliseconds; the first that is set counts.
 const TIMEOUTS: [&str; 2] = [

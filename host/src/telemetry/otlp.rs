@@ -14,6 +14,7 @@ use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::trace::{IdGenerator, RandomIdGenerator, SdkTracerProvider};
 use strata_base::files::sha256::sha256;
 use strata_core::record::id::RunId;
+use strata_services::endpoint::without_secrets;
 use tracing::{Level, Metadata, Span, Subscriber};
 use tracing_opentelemetry::OpenTelemetrySpanExt;
 use tracing_subscriber::Layer;
@@ -22,7 +23,6 @@ use tracing_subscriber::registry::LookupSpan;
 
 use super::SPANS;
 use super::client::CollectorClient;
-use crate::services::endpoint::without_secrets;
 
 /// The variables that name a collector. If none is set, nothing is exported.
 const ENDPOINTS: [&str; 2] = [

@@ -15,7 +15,7 @@ use strata_base::files::open;
 use strata_base::files::replace::{Replacement, replace};
 use strata_core::record::id::Digest;
 
-use crate::plugin::script;
+use strata_services::plugin::script;
 
 /// The name of the lock file.
 pub(crate) const LOCK_FILE: &str = "strata.lock";

@@ -12,11 +12,11 @@ use strata_core::record::work::{CallKey, Work};
 
 use strata_base::text::excerpt::excerpt;
 use strata_core::state::activation::Phase;
+use strata_services::models::ModelReply;
+use strata_services::plugin::script;
 
 use super::index_and_name;
 use crate::launch::{ComponentOrigin, Provenance};
-use crate::plugin::script;
-use crate::services::models::ModelReply;
 
 /// Prefixes of the frames in which Rust panics. They do not help to find the cause.
 const PANIC_FRAMES: [&str; 4] = [

@@ -6,11 +6,11 @@ use strata_core::record::host_call::{
 };
 use strata_core::record::json::Json;
 use strata_core::record::money::Usd;
+use strata_services::gateway::AttemptId;
 
 use super::batch::CallBatch;
 use super::in_flight::InFlight;
 use super::request_sequence::{NumberedRequest, RequestSequence, is_answered};
-use crate::gateway::AttemptId;
 
 /// The host calls of one attempt.
 pub(super) struct AttemptCalls {

@@ -7,8 +7,8 @@ use strata_core::record::spending::Amount;
 use strata_storage::CapCharge;
 use tokio::sync::oneshot;
 
-use crate::gateway::{Allowance, AttemptId, HostAnswer, HostError, HostErrorKind};
-use crate::services::outbound::{CallAnswer, OutboundCall};
+use strata_services::gateway::{Allowance, AttemptId, HostAnswer, HostError, HostErrorKind};
+use strata_services::outbound::{CallAnswer, OutboundCall};
 
 /// Calls that a guest makes at once.
 pub(super) struct CallBatch {

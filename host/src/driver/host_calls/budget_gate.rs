@@ -13,10 +13,10 @@ use strata_core::record::money::Usd;
 use strata_core::record::spending::Amount;
 use strata_core::record::work::CallKey;
 use strata_core::state::budget::BudgetScope;
+use strata_services::gateway::{HostError, HostErrorKind};
 use strata_storage::{CapAdmission, CapCharge, RunCaps};
 
 use super::batch::PendingCall;
-use crate::gateway::{HostError, HostErrorKind};
 
 /// Whether a call may be made now.
 pub(super) enum Admission {

@@ -2,7 +2,7 @@
 
 use tokio::sync::watch;
 
-use crate::services::models::{Charge, DispatchState};
+use strata_services::models::{Charge, DispatchState};
 
 /// Whether a call is waited for after its attempt has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,12 +8,12 @@ use strata_core::record::host_call::{AnswerSource, HostCall, HostCallKind};
 use strata_core::record::id::to_hex;
 use strata_core::record::json::Json;
 use strata_core::record::request::HumanAnswer;
+use strata_services::gateway::{AttemptId, HostAnswer};
+use strata_services::human::HumanQuestion;
+use strata_services::outbound::summarize;
 
 use super::attempt_calls::local_record;
 use super::{Caller, HostCalls, host_called_event};
-use crate::gateway::{AttemptId, HostAnswer};
-use crate::services::human::HumanQuestion;
-use crate::services::outbound::summarize;
 
 /// An answer of the host itself. The guest may see it once the event is durable.
 #[derive(Debug)]

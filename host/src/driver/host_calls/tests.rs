@@ -9,6 +9,8 @@ use strata_base::process::wait::wait;
 use strata_core::record::host_call::{CallOutcome, Intent, LostAnswerPolicy};
 use strata_core::record::json::Json;
 use strata_core::record::money::Usd;
+use strata_services::gateway::{HostError, HostErrorKind};
+use strata_services::outbound::CallAnswer;
 use strata_storage::{Heartbeat, LEASE_TIME, MemoryCap};
 use tokio::runtime;
 use tokio::sync::watch;
@@ -16,8 +18,6 @@ use tokio::sync::watch;
 use super::attempt_calls::local_record;
 use super::*;
 use crate::driver::fixture::{ROLE, RunningTeam};
-use crate::gateway::{HostError, HostErrorKind};
-use crate::services::outbound::CallAnswer;
 
 /// A call whose answer is its digest.
 struct TestCall {

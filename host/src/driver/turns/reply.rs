@@ -20,8 +20,8 @@ use strata_core::record::turn::{
 use strata_core::team::tools::{Tool, ToolLoop};
 use strata_core::text::is_invisible;
 
-use crate::services::models::{ModelReply, read_answer, shorten_reason};
-use crate::tools::{ApprovalRule, RoleTool, ToolRole};
+use strata_services::models::{ModelReply, read_answer, shorten_reason};
+use strata_services::tools::{ApprovalRule, RoleTool, ToolRole};
 
 /// The maximum size of the arguments of a call, in bytes.
 const MAX_ARGUMENT_BYTES: usize = 1 << 20;
@@ -228,10 +228,10 @@ mod tests {
     use strata_core::record::turn::{CallEffect, CallTarget};
     use strata_core::team::RetryPolicy;
     use strata_core::team::tools::{CallOrder, ToolFaults};
+    use strata_services::plugin::CompiledSchema;
+    use strata_services::tools::{HistoryUse, ModelTimeout};
 
     use super::*;
-    use crate::plugin::CompiledSchema;
-    use crate::tools::{HistoryUse, ModelTimeout};
 
     /// A role with the tool `add`, which takes an integer, `wipe`, which needs approval, and a
     /// handoff to `B`.

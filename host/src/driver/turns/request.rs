@@ -14,11 +14,11 @@ use strata_core::record::turn::ToolRef;
 use strata_core::state::activation::Turn;
 use strata_core::team::Role;
 use strata_core::text::is_invisible;
+use strata_services::models::action_choice::describe_role;
+use strata_services::models::{ModelRequest, ToolDefinition, user_message};
+use strata_services::tools::{RoleTool, ToolRole};
 
 use super::outcome::tool_results;
-use crate::services::models::action_choice::describe_role;
-use crate::services::models::{ModelRequest, ToolDefinition, user_message};
-use crate::tools::{RoleTool, ToolRole};
 
 /// How much of the name of a sender and of a label the model is told, in characters. Names in the
 /// team are no longer than this.

@@ -12,9 +12,9 @@ use strata_core::record::turn::{Approval, CallRevision};
 use strata_core::record::work::{CallKey, Work};
 use strata_core::state::activation::{Activation, Consent, TurnCall};
 use strata_core::team::tools::ToolLoop;
+use strata_services::tools::{ApprovalRule, RoleTool, ToolRole};
 
 use super::reply::{approval, check_arguments, input_schema};
-use crate::tools::{ApprovalRule, RoleTool, ToolRole};
 
 /// Returns the events of the open tool calls that are not to be made as it was decided before.
 /// `roles` are the roles that work with tools, as they are now; `now_ms` is the time from which the

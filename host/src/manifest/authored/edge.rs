@@ -4,6 +4,8 @@ use std::ops::Range;
 
 use serde_json::{Value, json};
 use strata_core::record::shape::{DeliveryMode, JoinMode};
+use strata_services::endpoint::{ServiceKind, parse_address};
+use strata_services::external::ExternalEndpoint;
 
 use super::read_deliver;
 use super::slot::reject_unexpanded;
@@ -11,8 +13,6 @@ use crate::manifest::address::read_address;
 use crate::manifest::names::check_legible;
 use crate::manifest::schema::{conditional, forbidding, kind};
 use crate::manifest::table::{Located, TomlItem, TomlTable};
-use crate::services::endpoint::{ServiceKind, parse_address};
-use crate::services::external::ExternalEndpoint;
 
 /// `[[route]]`.
 pub(in crate::manifest) struct AuthoredRoute {

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use serde_json::Value;
 use strata_core::team::RetryPolicy;
+use strata_services::plugin::{Limit, LimitUnit, Limits};
 
 use crate::manifest::schema::kind;
 use crate::manifest::table::{Located, TomlItem, TomlTable};
-use crate::plugin::{Limit, LimitUnit, Limits};
 
 /// The largest number of retries of a call.
 pub(in crate::manifest) const MAX_RETRIES: u64 = 100;

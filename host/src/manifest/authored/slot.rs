@@ -9,15 +9,15 @@ use strata_base::files::open;
 use strata_base::text::display_path::display_path;
 use strata_base::text::ordered_json::OrderedJson;
 use strata_base::text::unexpanded_path::UnexpandedPath;
+use strata_services::models::arguments_schema;
+use strata_services::plugin::CompiledSchema;
+use strata_services::plugin::script;
 
 use super::limits::{self, ComponentKind, LimitsPatch};
 use crate::manifest::grants::{self, AuthoredGrants};
 use crate::manifest::schema::kind;
 use crate::manifest::skill::{self, ResolvedSkill, SkillReference};
 use crate::manifest::table::{Located, TomlItem, TomlTable};
-use crate::plugin::CompiledSchema;
-use crate::plugin::script;
-use crate::services::models::arguments_schema;
 
 /// The largest schema file that is read. Schemas are written by hand, so a larger file is most
 /// likely something else.

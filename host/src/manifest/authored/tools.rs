@@ -8,13 +8,13 @@ use std::time::Duration;
 use serde_json::json;
 use strata_core::team::RetryPolicy;
 use strata_core::team::tools::{CallOrder, ToolFaults};
+use strata_services::plugin::CompiledSchema;
+use strata_services::tools::{ApprovalRule, HistoryUse};
 
 use super::limits::{DEFAULT_BACKOFF, MAX_RETRIES};
 use super::slot::{read_arguments_schema, read_schema};
 use crate::manifest::schema::kind;
 use crate::manifest::table::{Located, TomlItem, TomlKey, TomlTable};
-use crate::plugin::CompiledSchema;
-use crate::tools::{ApprovalRule, HistoryUse};
 
 /// The default of `max_turns`: enough for most tasks, and soon reached by a model that repeats itself.
 pub(in crate::manifest) const DEFAULT_MAX_TURNS: u32 = 20;

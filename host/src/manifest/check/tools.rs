@@ -9,6 +9,12 @@ use strata_core::record::id::ActionId;
 use strata_core::record::turn::{CallEffect, CallTarget, ToolRef};
 use strata_core::team::HANDOFF_PREFIX;
 use strata_core::team::tools::{CallOrder, Tool, ToolLoop};
+use strata_services::models::allows_forced_choice;
+use strata_services::models::config::DEFAULT_MODEL;
+use strata_services::plugin::CompiledSchema;
+use strata_services::plugin::script::{self, ScriptLanguage};
+use strata_services::tool_name::{NameRule, model_names};
+use strata_services::tools::{ModelTimeout, RoleTool, ToolRole};
 
 use crate::manifest::authored::limits::LimitsPatch;
 use crate::manifest::authored::role::{AuthoredAction, AuthoredRole};
@@ -18,12 +24,6 @@ use crate::manifest::diagnostic::Problems;
 use crate::manifest::models::AuthoredModels;
 use crate::manifest::names::TeamNames;
 use crate::manifest::table::Located;
-use crate::plugin::CompiledSchema;
-use crate::plugin::script::{self, ScriptLanguage};
-use crate::services::models::allows_forced_choice;
-use crate::services::models::config::DEFAULT_MODEL;
-use crate::tool_name::{NameRule, model_names};
-use crate::tools::{ModelTimeout, RoleTool, ToolRole};
 
 /// The words of `tool_choice` that are not names of tools.
 const CHOICES: [(&str, ToolChoice); 3] = [

@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 use strata_base::text::display_path::{absolute_path, display_path};
 use strata_base::text::units::format_size;
 use strata_core::record::host_call::Grant;
+use strata_services::plugin::{Access, DirGrant, Grants};
 
 use super::{AuthoredGrants, GrantBounds, GrantKind, GrantLine, OutwardFilter};
 use crate::manifest::authored::slot::read_path;
 use crate::manifest::schema::kind;
 use crate::manifest::table::{TomlItem, TomlTable};
-use crate::plugin::{Access, DirGrant, Grants};
 
 /// `allow.dirs`.
 pub(super) struct DirsKind;

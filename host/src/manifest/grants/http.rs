@@ -6,6 +6,11 @@ use std::cell::RefCell;
 use reqwest::header::HeaderName;
 use serde_json::json;
 use strata_core::record::host_call::Grant;
+use strata_services::http::is_private;
+use strata_services::models::config::Price;
+use strata_services::plugin::http::header::{HeaderEffect, effect_of, normalize};
+use strata_services::plugin::http::{DEFAULT_METHODS, DEFAULT_PATH, HostPattern, HttpGrant};
+use strata_services::plugin::{Grants, pattern};
 
 use super::{
     AuthoredGrants, GrantBounds, GrantKind, GrantLine, OutwardFilter, OutwardScope, variables,
@@ -13,11 +18,6 @@ use super::{
 use crate::manifest::models::read_price;
 use crate::manifest::schema::kind;
 use crate::manifest::table::{Located, TomlItem, TomlTable};
-use crate::plugin::http::header::{HeaderEffect, effect_of, normalize};
-use crate::plugin::http::{DEFAULT_METHODS, DEFAULT_PATH, HostPattern, HttpGrant};
-use crate::plugin::{Grants, pattern};
-use crate::services::http::is_private;
-use crate::services::models::config::Price;
 
 /// `allow.http`.
 pub(super) struct HttpKind;

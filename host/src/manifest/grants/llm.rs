@@ -3,14 +3,14 @@
 
 use reqwest::Url;
 use strata_core::record::host_call::Grant;
+use strata_services::models::config::Price;
+use strata_services::plugin::http::{GrantedParts, HttpGrant, check_grants};
+use strata_services::plugin::{Grants, LlmGrant, pattern};
 
 use super::{AuthoredGrants, GrantBounds, GrantKind, GrantLine, OutwardFilter, http};
 use crate::manifest::names::check_legible;
 use crate::manifest::schema::kind;
 use crate::manifest::table::TomlTable;
-use crate::plugin::http::{GrantedParts, HttpGrant, check_grants};
-use crate::plugin::{Grants, LlmGrant, pattern};
-use crate::services::models::config::Price;
 
 /// `allow.llm`.
 pub(super) struct LlmKind;

@@ -2,12 +2,12 @@
 //! secrets, which are variables too, that it may refer to.
 
 use strata_core::record::host_call::Grant;
+use strata_services::plugin::{Grants, pattern};
 
 use super::{AuthoredGrants, GrantBounds, GrantKind, GrantLine, OutwardFilter};
 use crate::manifest::names::check_legible;
 use crate::manifest::schema::kind;
 use crate::manifest::table::{Located, TomlTable};
-use crate::plugin::{Grants, pattern};
 
 /// `allow.env`.
 pub(super) struct EnvKind;

@@ -1,11 +1,12 @@
 //! Reads the keys of a model's endpoint: its address, its key, retries and the timeout.
 
+use strata_services::endpoint;
+use strata_services::models::config::{Endpoint, ProtocolName};
+
 use crate::manifest::address::read_address;
 use crate::manifest::grants::variables::check_name;
 use crate::manifest::schema::kind;
 use crate::manifest::table::{TomlItem, TomlTable};
-use crate::services::endpoint;
-use crate::services::models::config::{Endpoint, ProtocolName};
 
 /// The largest number of retries of a request.
 const MAX_RETRIES: u64 = 100;

@@ -8,6 +8,9 @@ use strata_base::text::units::format_size;
 use strata_core::record::turn::ToolRef;
 use strata_core::team::tools::Tool;
 use strata_core::team::{DEFAULT_STATE_BYTES, React};
+use strata_services::models::config::{Endpoint, ModelsConfig, table_name};
+use strata_services::plugin::{Limit, Limits};
+use strata_services::tools::ModelTimeout;
 
 use super::reduction::{PolicyReduction, ReductionOrigin};
 use crate::manifest::Definition;
@@ -17,9 +20,6 @@ use crate::manifest::authored::{DEFAULT_PARALLEL, MAX_PARALLEL};
 use crate::manifest::diagnostic::SourceText;
 use crate::manifest::schema::kind;
 use crate::manifest::table::{Located, TomlTable};
-use crate::plugin::{Limit, Limits};
-use crate::services::models::config::{Endpoint, ModelsConfig, table_name};
-use crate::tools::ModelTimeout;
 
 /// How many times its default a limit of a submitted team may be if no policy bounds it.
 const SUBMITTED_FACTOR: u64 = 4;

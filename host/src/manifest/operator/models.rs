@@ -1,14 +1,15 @@
 //! Restricts the language models of a team by a policy: which of them are there, what is sent to them
 //! besides requests, and what they cost.
 
+use strata_services::models::config::{
+    Endpoint, ModelConfig, ModelSettings, Price, ProviderConfig, table_name,
+};
+use strata_services::plugin::http::{GrantedParts, HttpRefusal, check_grants};
+
 use super::OperatorPolicy;
 use super::reduction::{PolicyReduction, ReductionOrigin};
 use crate::manifest::grants::{GrantBounds, LlmBound};
 use crate::manifest::{Definition, Diagnostic, Diagnostics};
-use crate::plugin::http::{GrantedParts, HttpRefusal, check_grants};
-use crate::services::models::config::{
-    Endpoint, ModelConfig, ModelSettings, Price, ProviderConfig, table_name,
-};
 
 /// Options that change only how a model writes its reply: sampling, how much it reasons, and where it
 /// stops. Others may select another model or another server, add tools, store what is sent, or ask for

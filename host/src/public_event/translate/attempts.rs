@@ -13,9 +13,9 @@ use strata_core::record::message::Draft;
 use strata_core::record::request::HumanRequest;
 use strata_core::record::turn::{CallDecision, CallPlan, CallRevision, TurnOutcome, TurnReply};
 use strata_core::record::work::{CallKey, CallResult, Work};
+use strata_services::gateway::WASI_CLOCK_START;
 
 use super::{EventNames, Visitor, has_own_event};
-use crate::gateway::WASI_CLOCK_START;
 use crate::public_event::{
     ActionOutput, ActionRef, CalledTool, PublicEvent, WrittenContent, WrittenFile,
 };

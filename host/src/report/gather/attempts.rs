@@ -13,15 +13,15 @@ use strata_core::record::host_call::{AnswerSource, CallOutcome, HostCall, HostCa
 use strata_core::record::money::Usd;
 use strata_core::record::turn::TurnOutcome;
 use strata_core::record::work::{CallKey, CallResult, Work};
+use strata_services::gateway::WASI_CLOCK_START;
+use strata_services::{http, models};
 
 use super::super::bounded::{Excerpt, FirstAndNewest};
 use super::super::{
     AttemptEntry, AttemptOutcome, FaultEntry, HostCallEntry, ModelSpending, Outcomes,
 };
 use super::{MAX_ATTEMPTS, MAX_RARE_ENTRIES, SHORT_CHARS, TEXT_CHARS};
-use crate::gateway::WASI_CLOCK_START;
 use crate::public_event::action_name;
-use crate::services::{http, models};
 
 /// The maximum number of lines shown of a stack or a log.
 const MAX_LINES: usize = 100;

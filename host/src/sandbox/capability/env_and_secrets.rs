@@ -2,10 +2,10 @@
 //! secrets, whose values it never sees.
 
 use strata_core::record::host_call::Grant;
+use strata_services::http::secret::placeholder;
 
 use super::super::bindings::{env, secrets};
 use super::super::ctx::{Ctx, HostResult, check_name, invalid};
-use crate::services::http::secret::placeholder;
 
 impl env::Host for Ctx {
     fn get(&mut self, name: String) -> HostResult<Option<String>> {

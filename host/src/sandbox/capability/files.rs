@@ -11,11 +11,11 @@ use std::sync::Arc;
 use strata_base::files::blob::{Blobs, digest_of};
 use strata_base::text::units::format_bytes;
 use strata_core::record::file::{FileChange, PathContent};
+use strata_services::gateway::{Gateway, GuestRequest, HostAnswer, HostError, HostErrorKind};
+use strata_services::plugin::{Access, DirGrant};
 
 use super::super::FileView;
 use super::quota;
-use crate::gateway::{Gateway, GuestRequest, HostAnswer, HostError, HostErrorKind};
-use crate::plugin::{Access, DirGrant};
 use disk::{DiskEntry, HostDirectory};
 use path::GuestPath;
 use path_mapping::{PathMapping, strip_directory};

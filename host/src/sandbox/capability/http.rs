@@ -5,17 +5,17 @@ use reqwest::Url;
 use reqwest::header::{HeaderName, HeaderValue};
 use strata_base::text::units::format_bytes;
 use strata_core::record::host_call::Grant;
+use strata_services::http::{
+    Header, HttpBatch, HttpRequest, HttpResponse, KEY_HEADER, MAX_BODY_BYTES, MAX_HEADERS_BYTES,
+    MAX_URL_BYTES,
+};
+use strata_services::plugin::http::header::normalize;
+use strata_services::plugin::http::{GrantedParts, check_grants};
 
 use super::super::bindings::{http as wit, types};
 use super::super::ctx::outbound::call_outside;
 use super::super::ctx::{Ctx, HostResult, invalid};
 use super::MAX_BATCH;
-use crate::plugin::http::header::normalize;
-use crate::plugin::http::{GrantedParts, check_grants};
-use crate::services::http::{
-    Header, HttpBatch, HttpRequest, HttpResponse, KEY_HEADER, MAX_BODY_BYTES, MAX_HEADERS_BYTES,
-    MAX_URL_BYTES,
-};
 
 /// The maximum length of an idempotency key. Services accept 64 to 255 characters.
 const MAX_KEY_BYTES: usize = 255;

@@ -24,12 +24,12 @@ use wasmtime_wasi::{FsPerms, WasiCtx, WasiCtxBuilder, WasiCtxView, async_trait};
 use clock::GuestClock;
 use listing::OpenListings;
 use strata_base::files::sha256::sha256;
+use strata_services::plugin::{Access, DirGrant};
+use strata_services::variables::Variables;
 
 use super::super::ctx::Ctx;
 use super::super::log::{GuestLog, LogLevel};
 use super::files::{HiddenStorage, OpenFiles};
-use crate::plugin::{Access, DirGrant};
-use crate::services::variables::Variables;
 
 mod change;
 mod clock;

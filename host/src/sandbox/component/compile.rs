@@ -7,13 +7,13 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 
 use rayon::ThreadPoolBuilder;
+use strata_services::plugin::Limits;
 use wasmparser::{Parser, Payload};
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
 use super::part_count::PartCounter;
 use super::{LoadError, load_error};
-use crate::plugin::Limits;
 use crate::sandbox::SandboxError;
 
 /// The maximum size of the body of one function. The time and memory to compile a function grow

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use strata_base::text::units::format_bytes;
 use strata_core::record::fault::Fault;
+use strata_services::gateway::ITEM_BYTES;
+use strata_services::plugin::Limits;
 
 use super::load_error::error_chain;
 use super::{ComponentManifest, LinkedComponent, LoadError};
-use crate::gateway::ITEM_BYTES;
-use crate::plugin::Limits;
 use crate::sandbox::attempt::new_store;
 use crate::sandbox::ctx::Ctx;
 use crate::sandbox::{SandboxError, convert, fault};

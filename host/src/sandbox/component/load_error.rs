@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use strata_base::text::units::format_bytes;
 use strata_core::record::id::to_hex;
+use strata_services::plugin::{Limit, LimitReached};
 use wasmtime::component::Component;
 
 use super::HANDLER;
 use crate::embedded::host_interface_names;
-use crate::plugin::{Limit, LimitReached};
 use crate::sandbox::SandboxError;
 
 /// The first bytes of a WebAssembly binary.

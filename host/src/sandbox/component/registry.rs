@@ -105,10 +105,10 @@ impl SharedComponents {
 #[cfg(test)]
 mod tests {
     use strata_base::files::blob::digest_of;
+    use strata_services::plugin::Limits;
 
     use super::super::WasmSandbox;
     use super::*;
-    use crate::plugin::Limits;
 
     /// The magic number and version of a component without content.
     const EMPTY: &[u8] = b"\0asm\x0d\0\x01\0";

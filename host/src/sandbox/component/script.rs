@@ -9,13 +9,13 @@ use strata_base::files::blob::digest_of;
 use strata_base::text::excerpt::excerpt;
 use strata_core::record::fault::{Fault, FaultCause, FaultKind};
 use strata_core::record::id::Digest;
+use strata_services::plugin::{Limits, script};
 
 use super::translation::{Preparation, ScriptDescription};
 use super::{
     ComponentBytes, ComponentInfo, ComponentManifest, Exports, LoadError, LoadedComponent,
     Metering, WasmSandbox,
 };
-use crate::plugin::{Limits, script};
 use crate::sandbox::EntryPoint;
 
 /// The maximum length of a line of a script in a fault.

@@ -14,10 +14,10 @@ use strata_core::record::fault::Fault;
 use strata_core::record::id::Digest;
 use strata_core::record::json::Json;
 use strata_core::team::RoleProfile;
+use strata_services::plugin::{Limits, Plugin};
 
 use super::describe::run_alone;
 use super::{LinkedComponent, LoadError, ScriptFile, ScriptProblem};
-use crate::plugin::{Limits, Plugin};
 use crate::sandbox::attempt::{self, GuestOutput, new_store};
 use crate::sandbox::ctx::Ctx;
 use crate::sandbox::engine::cache::CompileCache;

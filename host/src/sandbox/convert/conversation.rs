@@ -5,12 +5,12 @@ use strata_core::record::conversation::{
 };
 use strata_core::record::host_call::FinishReason;
 use strata_core::record::json::{Json, JsonError};
+use strata_services::models::{EmbedRequest, Embeddings, ModelReply, ModelRequest, ToolDefinition};
 
 use crate::sandbox::bindings::{llm, types};
 use crate::sandbox::media::{
     AttemptMedia, InvalidMedia, bytes_from_guest, media_bytes_from_guest, media_to_guest,
 };
-use crate::services::models::{EmbedRequest, Embeddings, ModelReply, ModelRequest, ToolDefinition};
 
 /// The maximum length of a tool's name. No provider accepts longer ones.
 const MAX_TOOL_NAME_BYTES: usize = 64;

@@ -1,11 +1,12 @@
 //! Requests of a guest to services outside the host: sends those that are allowed to the driver, and
 //! reads the answers.
 
+use strata_services::gateway::{GuestRequest, HostAnswer, OutboundRequest, ok_bytes_or_message};
+use strata_services::outbound::{ReadAnswer, read_answers};
+
 use super::{Ctx, unavailable_in_describe, unexpected_answer};
-use crate::gateway::{GuestRequest, HostAnswer, OutboundRequest, ok_bytes_or_message};
 use crate::sandbox::bindings::types;
 use crate::sandbox::convert;
-use crate::services::outbound::{ReadAnswer, read_answers};
 
 /// Makes those requests that are allowed, all at once, and returns the results in the order of the
 /// requests. `to_batch` combines the allowed ones.

@@ -3,11 +3,11 @@
 
 use strata_core::record::json::Json;
 use strata_core::record::scope_write::{ROLE_SCOPE, ScopeChange, Write};
+use strata_services::gateway::{EnvironmentRequest, GuestRequest, HostAnswer};
 
 use super::{
     Ctx, HostResult, check_name, invalid, truncate_name, unavailable_in_describe, unexpected_answer,
 };
-use crate::gateway::{EnvironmentRequest, GuestRequest, HostAnswer};
 use crate::sandbox::bindings::state;
 use crate::sandbox::convert;
 

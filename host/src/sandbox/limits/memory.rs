@@ -3,7 +3,7 @@
 use strata_base::text::units::format_bytes;
 use wasmtime::ResourceLimiter;
 
-use crate::plugin::{Limit, LimitReached, Limits};
+use strata_services::plugin::{Limit, LimitReached, Limits};
 
 /// The maximum number of linear memories of one component, including those of the components it is
 /// composed of.

@@ -4,6 +4,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use maud::{Markup, html};
 use strata_core::record::money::Usd;
+use strata_services::models::describe_named_media;
 
 use super::super::super::{
     AttemptEntry, AttemptOutcome, HostCallEntry, HumanRequestEntry, MessageEntry, MessagePart,
@@ -14,7 +15,6 @@ use super::super::status::Appearance;
 use super::super::text::{data_beside, labelled, text};
 use super::super::time::{format_clock, format_duration, format_money, format_number, pluralize};
 use super::stream::AttemptRun;
-use crate::services::models::describe_named_media;
 
 /// How many characters of a digest are shown: enough to tell requests apart.
 const DIGEST_CHARS: usize = 12;

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use strata_base::text::units::format_bytes;
 use strata_core::record::fault::FaultCause;
 use strata_core::record::host_call::Grant;
+use strata_services::gateway::{HostError, HostErrorKind};
+use strata_services::plugin::Access;
 
 use super::super::quota::{self, MAX_LEVELS};
 use super::disk::HostDirectory;
 use super::path_mapping::PathMapping;
 use super::{AttemptFiles, FileResult, GrantedDirectory};
-use crate::gateway::{HostError, HostErrorKind};
-use crate::plugin::Access;
 use crate::sandbox::ctx::MAX_NAME_BYTES;
 
 /// The reason for refusing access to a path where the host saves files.

@@ -10,12 +10,12 @@ use strata_base::files::blob::digest_of;
 use strata_core::record::file::PathContent;
 use strata_core::record::id::Digest;
 use strata_core::state::environment::files::Placement;
+use strata_services::plugin::{Access, DirGrant};
 
 use super::super::quota;
 use super::disk::{DiskEntry, HostDirectory};
 use super::hidden_storage::HiddenStorage;
 use super::path_mapping::PathMapping;
-use crate::plugin::{Access, DirGrant};
 
 /// How many digits of a digest are in the name of a file that is kept.
 const ASIDE_DIGITS: usize = 8;

@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use strata_base::files::blob::Blobs;
 use strata_core::record::file::{FileChange, PathContent};
+use strata_services::plugin::{Access, DirGrant};
 
 use super::files_fault::FilesFault;
 use super::stage::{MAX_STAGED_BYTES, StageRequest, StagedDirectories, too_large_error};
 use super::{AttemptFiles, GrantedDirectory, OpenFiles, content_bytes, size_limit};
-use crate::plugin::{Access, DirGrant};
 use crate::sandbox::FileView;
 
 impl AttemptFiles {

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use strata_services::gateway::{GuestRequest, HostAnswer};
 use wasmtime::component::{Linker, Resource};
 use wasmtime_wasi::async_trait;
 use wasmtime_wasi::p2::bindings::clocks::wall_clock::Datetime;
@@ -14,7 +15,6 @@ use wasmtime_wasi::p2::{DynPollable, Pollable, subscribe};
 
 use super::super::super::ctx::{Ctx, unexpected_answer};
 use super::GuestStore;
-use crate::gateway::{GuestRequest, HostAnswer};
 
 /// How far the clocks advance with each reading, so that a guest that waits by polling a clock
 /// comes to an end.

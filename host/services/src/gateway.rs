@@ -1,0 +1,257 @@
+//! The only way from a guest to everything outside its own instance.
+//!
+//! A gateway belongs to one attempt. It sends each request to the driver, which owns the
+//! environment and the journal, and returns the answer. What a guest does within its attempt only
+//! (emissions, pending writes, log) does not pass through here: the sandbox keeps it and returns it
+//! when the call ends.
+
+mod allowance;
+mod outbound_request;
+mod size;
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use strata_core::record::fault::FaultCause;
+use strata_core::record::id::{ActionId, Digest, RoleId};
+use strata_core::record::json::Json;
+use strata_core::record::message::Message;
+use strata_core::record::request;
+use strata_core::record::scope_write::Write;
+use strata_core::record::work::{CallKey, Work};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::human;
+pub use allowance::Allowance;
+pub use outbound_request::OutboundRequest;
+pub use size::{
+    ITEM_BYTES, embeddings_bytes, ok_bytes_or_message, part_bytes, reply_bytes, response_bytes,
+};
+
+/// How many requests may be queued for the driver. A guest waits for an answer before its next
+/// request, so this is the number of guests that need not wait to send, not a limit on what is
+/// accepted.
+pub const GUEST_REQUEST_QUEUE: usize = 64;
+
+/// Marks the reading of the clock at which WASI's clocks start in the record. No guest asked for
+/// this reading, so it is not reported as a call.
+pub const WASI_CLOCK_START: &str = "start";
+
+/// Why the host did not do what a guest asked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostError {
+    /// The kind of refusal.
+    pub kind: HostErrorKind,
+    /// What was attempted, with a hint.
+    pub message: String,
+    /// The cause, if the host has advice about it. It is recorded, and becomes the cause of a fault
+    /// if the guest fails because of this error. Guests do not see it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<FaultCause>,
+}
+
+/// The kinds of refusal. All but the last are in the WIT.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum HostErrorKind {
+    /// The guest has no grant for this.
+    Denied,
+    /// The request is malformed.
+    Invalid,
+    /// The requested item does not exist.
+    NotFound,
+    /// The service failed.
+    Upstream,
+    /// The budget does not cover it.
+    OutOfBudget,
+    /// Nobody answered in time.
+    Expired,
+    /// The answer is larger than the guest may receive. It is recorded but never returned to the
+    /// guest: the attempt ends.
+    BeyondLimit,
+}
+
+impl HostError {
+    /// Creates an error of this kind.
+    pub fn new(kind: HostErrorKind, message: impl Into<String>) -> Self {
+        let cause = (kind == HostErrorKind::Upstream).then_some(FaultCause::Service);
+        Self {
+            kind,
+            message: message.into(),
+            cause,
+        }
+    }
+
+    /// Returns the error with this cause.
+    pub fn caused_by(self, cause: FaultCause) -> Self {
+        Self {
+            cause: Some(cause),
+            ..self
+        }
+    }
+}
+
+/// A request from a guest to the driver.
+#[derive(Debug)]
+pub enum GuestRequest {
+    /// Something of the team's environment.
+    Environment(EnvironmentRequest),
+    /// The current time in milliseconds since 1970.
+    CurrentTime,
+    /// The time at which the clocks of a guest that uses WASI start.
+    ClockStart,
+    /// Random bytes.
+    Random {
+        /// The number of bytes.
+        length: u32,
+    },
+    /// The answer of a person. If there is none yet, the attempt ends and this request is not
+    /// answered.
+    AskHuman(human::HumanQuestion),
+    /// What a service outside the host answers.
+    Outbound(OutboundRequest),
+    /// Stored bytes: the content of a file that differs from the one on disk, or of an image or a
+    /// file in a message.
+    StoredFile(Digest),
+}
+
+/// A request that reads the team's environment. It is not recorded, since the environment is the
+/// same when the attempt is repeated.
+#[derive(Clone, Debug)]
+pub enum EnvironmentRequest {
+    /// The value of a key in a scope, with this attempt's own writes applied.
+    Get {
+        /// `role` or the name of a shared scope.
+        scope: String,
+        /// The key.
+        key: String,
+        /// The value that this attempt read last, with its earlier writes applied; `None` if it has
+        /// not read the key.
+        last_read: Option<Option<Json>>,
+        /// The writes of this attempt to that key since then.
+        pending: Vec<Write>,
+    },
+    /// The keys of a scope, sorted, with this attempt's own writes applied.
+    Keys {
+        /// `role` or the name of a shared scope.
+        scope: String,
+        /// All writes of this attempt to that scope.
+        pending: Vec<Write>,
+    },
+    /// The role's newest messages, oldest first.
+    Recent {
+        /// The maximum number of messages.
+        limit: u32,
+        /// The maximum number of bytes of text and structured content.
+        max_bytes: u32,
+        /// Return only messages with this label.
+        label: Option<String>,
+    },
+}
+
+/// An answer of the driver. Each kind of request has its own kind of answer.
+#[derive(Clone, Debug)]
+pub enum HostAnswer {
+    /// To `Get`.
+    Value(Result<Option<Json>, HostError>),
+    /// To `Keys`.
+    Keys(Result<Vec<String>, HostError>),
+    /// To `Recent`.
+    Messages(Vec<Arc<Message>>),
+    /// To `CurrentTime` and `ClockStart`.
+    Time(f64),
+    /// To `Random`.
+    Bytes(Result<Vec<u8>, HostError>),
+    /// To `AskHuman`.
+    Human(request::HumanAnswer),
+    /// To `Outbound`, in the order of the requests, as they are recorded.
+    Outbound(Vec<Result<Json, HostError>>),
+    /// To `StoredFile`; `None` if the content is not stored.
+    File(Option<Arc<[u8]>>),
+}
+
+impl HostAnswer {
+    /// Returns why the host refused the request; for several requests, the error of the last that
+    /// was refused.
+    pub fn refusal(&self) -> Option<&HostError> {
+        match self {
+            Self::Value(result) => result.as_ref().err(),
+            Self::Keys(result) => result.as_ref().err(),
+            Self::Bytes(result) => result.as_ref().err(),
+            Self::Outbound(results) => results
+                .iter()
+                .filter_map(|result| result.as_ref().err())
+                .next_back(),
+            Self::Messages(_) | Self::Time(_) | Self::Human(_) | Self::File(_) => None,
+        }
+    }
+}
+
+/// Identifies an attempt among all that the driver has made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AttemptId {
+    /// The call that is attempted.
+    pub call: CallKey,
+    /// How many attempts the driver made before.
+    pub serial: u64,
+}
+
+impl AttemptId {
+    /// Returns the id of the first attempt of a driver if it runs a role's first action.
+    pub fn first(role: RoleId) -> Self {
+        let (action, task) = (ActionId(0), None);
+        Self {
+            call: CallKey::new(role, Work::Act { action, task }),
+            serial: 0,
+        }
+    }
+}
+
+/// A request on its way to the driver.
+#[derive(Debug)]
+pub struct PendingGuestRequest {
+    /// The attempt that asks.
+    pub attempt: AttemptId,
+    /// What it asks for.
+    pub request: GuestRequest,
+    /// The maximum size of an answer that comes from outside the host.
+    pub allowance: Allowance,
+    /// Receives the answer. It is closed if the guest is gone.
+    pub reply: oneshot::Sender<HostAnswer>,
+}
+
+/// The guest's end of the channel to the driver.
+#[derive(Clone, Debug)]
+pub struct Gateway {
+    attempt: AttemptId,
+    requests: mpsc::Sender<PendingGuestRequest>,
+}
+
+impl Gateway {
+    /// Creates the gateway of an attempt.
+    pub fn new(attempt: AttemptId, requests: mpsc::Sender<PendingGuestRequest>) -> Self {
+        Self { attempt, requests }
+    }
+
+    /// Sends a request and waits for the answer. Returns `None` if the driver is gone, which means
+    /// that the attempt is about to be dropped.
+    pub async fn request(&self, ask: GuestRequest) -> Option<HostAnswer> {
+        self.request_within(ask, Allowance::unlimited()).await
+    }
+
+    /// Does the same with a limit on the size of the answer.
+    pub async fn request_within(
+        &self,
+        ask: GuestRequest,
+        allowance: Allowance,
+    ) -> Option<HostAnswer> {
+        let (reply, answer) = oneshot::channel();
+        let question = PendingGuestRequest {
+            attempt: self.attempt,
+            request: ask,
+            allowance,
+            reply,
+        };
+        self.requests.send(question).await.ok()?;
+        answer.await.ok()
+    }
+}
