@@ -36,11 +36,12 @@ struct Rule {
 }
 
 /// The directories of the sources of the product.
-const PRODUCT: [&str; 7] = [
+const PRODUCT: [&str; 8] = [
     "host/src/",
     "host/base/src/",
     "host/cli/src/",
     "host/core/src/",
+    "host/sandbox/src/",
     "host/services/src/",
     "host/storage/src/",
     "host/team-json/src/",
@@ -68,7 +69,7 @@ const RULES: &[Rule] = &[
     Rule {
         what: "wasmtime",
         marks: &["wasmtime::", "wasmtime_wasi"],
-        only: &["host/src/sandbox"],
+        only: &["host/sandbox/src"],
     },
     Rule {
         what: "the database",
@@ -99,8 +100,8 @@ const RULES: &[Rule] = &[
         // Granted directories; compiled code; builds; files of `new`; the file of `--events`.
         only: &[
             "host/storage/src",
-            "host/src/sandbox/capability",
-            "host/src/sandbox/engine/cache",
+            "host/sandbox/src/capability",
+            "host/sandbox/src/engine/cache",
             "host/src/build",
             "host/base/src/files/caches",
             "host/src/scaffold",
@@ -135,8 +136,8 @@ const RULES: &[Rule] = &[
         // The cache determines the entries that were used last.
         only: &[
             "host/base/src/clock",
-            "host/src/sandbox/limits",
-            "host/src/sandbox/engine/cache",
+            "host/sandbox/src/limits",
+            "host/sandbox/src/engine/cache",
             "host/storage/src/directory",
             // How long a heartbeat has not risen, and how long a server is waited for.
             "host/storage/src/postgres",
@@ -147,7 +148,7 @@ const RULES: &[Rule] = &[
     Rule {
         what: "randomness",
         marks: &["rand::", "getrandom", "Uuid::new_v4"],
-        only: &["host/src/sandbox/capability", "host/base/src/random_id"],
+        only: &["host/sandbox/src/capability", "host/base/src/random_id"],
     },
     Rule {
         what: "arguments, the end of the process",
@@ -205,7 +206,7 @@ const RULES: &[Rule] = &[
     Rule {
         what: "unsafe code",
         marks: &["unsafe {", "unsafe fn"],
-        only: &["host/src/sandbox", "host/storage/src/sqlite"],
+        only: &["host/sandbox/src", "host/storage/src/sqlite"],
     },
 ];
 
@@ -375,7 +376,7 @@ fn types_of_the_sandbox_s_engine_are_in_no_public_signature() {
     ];
     for source in sources()
         .iter()
-        .filter(|source| source.lies_in("host/src/sandbox"))
+        .filter(|source| source.lies_in("host/sandbox/src"))
     {
         let public = source
             .code()

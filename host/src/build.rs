@@ -30,7 +30,7 @@ use thiserror::Error;
 
 use strata_services::plugin::script::ScriptLanguage;
 
-use crate::sandbox::ScriptFile;
+use strata_sandbox::ScriptFile;
 
 pub use sdk::Kit;
 

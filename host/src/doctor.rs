@@ -12,12 +12,12 @@ use strata_base::clock::now_ms;
 use strata_base::files::caches::list_parts;
 use strata_base::text::shell::shell_path;
 use strata_base::text::units::format_bytes;
+use strata_sandbox::{Allocation, WasmSandbox};
 use strata_storage::{Intake, StorageLocation, measure_sync};
 
 #[cfg(feature = "build")]
 use crate::build::inventory::{ToolchainStatus, inventory};
 use crate::interface::host_interfaces;
-use crate::sandbox::{Allocation, WasmSandbox};
 use crate::skills::Shelf;
 
 /// The result of one check.

@@ -34,7 +34,7 @@ use strata_storage::MailReply;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
-use crate::sandbox::HeldLines;
+use strata_sandbox::HeldLines;
 
 pub(crate) use attempt_runner::{AttemptRunner, PreparedAttempt};
 use attempts::GRACE_PERIOD;

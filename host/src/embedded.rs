@@ -1,10 +1,5 @@
 //! Files of the project that are part of this program, so that it works without a checkout of the
-//! project; and the host's interfaces, which some of them define.
-
-use std::collections::BTreeSet;
-use std::sync::LazyLock;
-
-use wit_parser::{InterfaceId, PackageId, Resolve, SourceMap, WorldItem};
+//! project.
 
 /// Embeds files of a directory of the project. This is a macro because `include_bytes!` needs
 /// literals.
@@ -13,52 +8,7 @@ macro_rules! embedded {
         &[$(($path, include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../", $directory, "/", $path)))),+]
     };
 }
-#[cfg(feature = "build")]
 pub(crate) use embedded;
 
 /// The path of an embedded file, and its contents.
 pub type EmbeddedFile = (&'static str, &'static [u8]);
-
-/// The WIT interfaces.
-pub const WIT_FILES: &[EmbeddedFile] = embedded!["wit": "handler.wit", "host.wit", "http.wit", "human.wit", "llm.wit", "types.wit", "world.wit"];
-
-/// The world that imports everything the host provides.
-const HOST_WORLD: &str = "host";
-
-/// Parses the WIT interfaces. Returns the parsed interfaces and the id of their package.
-pub(crate) fn parse_host_wit() -> (Resolve, PackageId) {
-    let mut map = SourceMap::new();
-    for (name, text) in WIT_FILES {
-        map.push_str(name, String::from_utf8_lossy(text));
-    }
-    let mut resolve = Resolve::default();
-    let group = map.parse().map_err(|(_, error)| error.to_string());
-    let package =
-        group.and_then(|group| resolve.push_group(group).map_err(|error| error.to_string()));
-    // The host's bindings were generated from the same text.
-    let package = package.expect("the host's own interfaces are valid");
-    (resolve, package)
-}
-
-/// Returns the interfaces that the host provides.
-pub(crate) fn host_interfaces(
-    resolve: &Resolve,
-    package: PackageId,
-) -> impl Iterator<Item = InterfaceId> + '_ {
-    let host = &resolve.worlds[resolve.packages[package].worlds[HOST_WORLD]];
-    host.imports.values().filter_map(|item| match item {
-        WorldItem::Interface { id, .. } => Some(*id),
-        _ => None,
-    })
-}
-
-/// Returns the names of the interfaces that the host provides.
-pub(crate) fn host_interface_names() -> &'static BTreeSet<String> {
-    static NAMES: LazyLock<BTreeSet<String>> = LazyLock::new(|| {
-        let (resolve, package) = parse_host_wit();
-        host_interfaces(&resolve, package)
-            .filter_map(|id| resolve.interfaces[id].name.clone())
-            .collect()
-    });
-    &NAMES
-}

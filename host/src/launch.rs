@@ -45,6 +45,7 @@ use strata_core::machine::stepper::Stepper;
 use strata_core::record::event::Status;
 
 use strata_base::process::wait::wait;
+use strata_sandbox::{PlaceError, SandboxError};
 use strata_services::http::HttpClientError;
 use strata_services::models::StreamObserverFactory;
 use strata_services::models::config::ConfigError;
@@ -59,7 +60,6 @@ use crate::driver::{
 };
 use crate::manifest::{Definition, Diagnostics, OverrideError};
 use crate::metrics::Metrics;
-use crate::sandbox::{PlaceError, SandboxError};
 use crate::trust::lock::LockError;
 
 pub use attached_files::AttachedFileError;

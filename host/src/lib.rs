@@ -50,6 +50,7 @@ mod bundle;
 pub mod difference;
 pub mod doctor;
 pub mod driver;
+#[cfg(feature = "build")]
 mod embedded;
 pub mod graph;
 pub mod interface;
@@ -61,7 +62,6 @@ pub mod public_event;
 pub mod replay;
 #[cfg(feature = "report")]
 pub mod report;
-pub mod sandbox;
 #[cfg(feature = "build")]
 pub mod scaffold;
 mod serialize_name;
@@ -86,6 +86,7 @@ pub use strata_core::record::event::Status;
 pub use strata_core::record::host_call::CallPolicy;
 pub use strata_core::record::id::CheckpointId;
 pub use strata_core::record::message::Message;
+pub use strata_sandbox as sandbox;
 pub use strata_services::variables::Variables;
 pub use strata_services::{self as services, gateway, plugin, tools};
 pub use strata_storage as storage;

@@ -19,9 +19,9 @@ use strata_base::text::display_path::absolute_path;
 use strata_base::text::shell::shell_word;
 use strata_core::record::id::Digest;
 
-use crate::sandbox::ComponentManifest;
 use files::ShelfWriter;
 pub use spec::{SkillSpec, SkillVersions};
+use strata_sandbox::ComponentManifest;
 
 /// The environment variable that selects the shelf.
 pub const SHELF_VARIABLE: &str = "STRATA_SHELF";

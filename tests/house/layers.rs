@@ -4,7 +4,11 @@
 
 mod imports;
 
+use std::fs;
+use std::path::Path;
+
 use super::assert_none;
+use crate::probe::project;
 use imports::{Imports, find_cycle, imports_of};
 
 /// The directory of the core's sources.
@@ -13,19 +17,74 @@ const CORE: &str = "host/core/src/";
 /// no layer of its own: it is the definition that the state and the machine refer to.
 const CORE_LAYERS: &[&[&str]] = &[&["text"], &["record"], &["team"], &["state"], &["machine"]];
 
-/// The directories of the sources of the crates between the core and the host. What each of them may
-/// use of the others is in its `Cargo.toml`.
-const LOWER_CRATES: &[&str] = &["host/base/src/", "host/storage/src/", "host/team-json/src/"];
+/// A crate of the host, and the imports without which there would be no cycles in it.
+struct HostCrate {
+    sources: &'static str,
+    exceptions: &'static [Import],
+}
 
-/// The directory of the host's sources.
+/// The crates above the core. What each of them may use of the others is in its `Cargo.toml`.
+const HOST_CRATES: &[HostCrate] = &[
+    HostCrate {
+        sources: HOST,
+        exceptions: &[
+            // A table may contain tables, whose readers know the same kinds of values and hints.
+            import("manifest::authored", "manifest::models"),
+            import("manifest::names", "manifest::authored"),
+            // The schema is described by the same calls that read the tables, and errors point to it.
+            import("manifest::schema", "manifest::authored"),
+            import("manifest::schema", "manifest::diagnostic"),
+            import("manifest::schema", "manifest::operator"),
+            import("manifest::schema", "manifest::replies"),
+            import("manifest::schema", "manifest::table"),
+        ],
+    },
+    HostCrate {
+        sources: "host/base/src/",
+        exceptions: &[],
+    },
+    HostCrate {
+        sources: "host/sandbox/src/",
+        exceptions: &[
+            // The host functions are implemented for the data of the store, which contains the state
+            // of each of them.
+            import("capability", "ctx"),
+            import("capability::wasi", "ctx"),
+            import("media", "ctx"),
+            // A loaded component can be called, and a call has a loaded component.
+            import("component", "attempt"),
+            import("convert", "component"),
+        ],
+    },
+    HostCrate {
+        sources: "host/services/src/",
+        exceptions: &[
+            // The settings of a model name its protocol, and its protocol reads the settings.
+            import("endpoint", "models::config"),
+            import("models::protocol", "models::config"),
+            // Providers answer calls with the types of the registry, which contains the providers.
+            import("models::reply_check", "models::endpoint"),
+            import("models::endpoint::retry", "models::endpoint::failure"),
+        ],
+    },
+    HostCrate {
+        sources: "host/storage/src/",
+        exceptions: &[],
+    },
+    HostCrate {
+        sources: "host/team-json/src/",
+        exceptions: &[],
+    },
+];
+
+/// The directory of the sources of the host's own crate.
 const HOST: &str = "host/src/";
-/// The layers of the host.
+/// Its layers.
 const HOST_LAYERS: &[&[&str]] = &[
     // What knows nothing of teams.
     &["difference", "embedded", "serialize_name", "tool_name"],
     &["public_event", "telemetry"],
     &["bundle", "metrics", "trust"],
-    &["sandbox"],
     &["build", "interface", "scaffold", "skills"],
     &["manifest"],
     &["driver", "graph"],
@@ -34,51 +93,15 @@ const HOST_LAYERS: &[&[&str]] = &[
     &["doctor", "live", "worker"],
 ];
 
-/// An import that goes against the order of the files.
-struct Exception {
+/// An import from one module to another.
+struct Import {
     from: &'static str,
     to: &'static str,
 }
 
-const fn exception(from: &'static str, to: &'static str) -> Exception {
-    Exception { from, to }
+const fn import(from: &'static str, to: &'static str) -> Import {
+    Import { from, to }
 }
-
-/// Imports from a later layer.
-const LAYER_EXCEPTIONS: &[Exception] = &[];
-
-/// Imports without which there would be no cycles.
-const CYCLE_EXCEPTIONS: &[Exception] = &[
-    // A table may contain tables, whose readers know the same kinds of values and hints.
-    exception("manifest::authored", "manifest::models"),
-    exception("manifest::names", "manifest::authored"),
-    // The schema is described by the same calls that read the tables, and errors point to it.
-    exception("manifest::schema", "manifest::authored"),
-    exception("manifest::schema", "manifest::diagnostic"),
-    exception("manifest::schema", "manifest::operator"),
-    exception("manifest::schema", "manifest::replies"),
-    exception("manifest::schema", "manifest::table"),
-    // The host functions are implemented for the data of the store, which contains the state of
-    // each of them.
-    exception("sandbox::capability", "sandbox::ctx"),
-    exception("sandbox::capability::wasi", "sandbox::ctx"),
-    exception("sandbox::media", "sandbox::ctx"),
-    // A loaded component can be called, and a call has a loaded component.
-    exception("sandbox::component", "sandbox::attempt"),
-    exception("sandbox::convert", "sandbox::component"),
-    // The settings of a model name its protocol, and its protocol reads the settings.
-    exception("services::endpoint", "services::models::config"),
-    exception("services::models::protocol", "services::models::config"),
-    // Providers answer calls with the types of the registry, which contains the providers.
-    exception(
-        "services::models::reply_check",
-        "services::models::endpoint",
-    ),
-    exception(
-        "services::models::endpoint::retry",
-        "services::models::endpoint::failure",
-    ),
-];
 
 /// Returns the position of a module's layer, or `None` if it belongs to none.
 fn layer_of(layers: &[&[&str]], module: &str) -> Option<usize> {
@@ -86,32 +109,25 @@ fn layer_of(layers: &[&[&str]], module: &str) -> Option<usize> {
     layers.iter().position(|layer| layer.contains(&top))
 }
 
-/// Returns the imports that are not of the same or an earlier layer, and not among the exceptions.
-fn imports_from_later_layers(
-    imports: &Imports,
-    layers: &[&[&str]],
-    exceptions: &[Exception],
-) -> Vec<String> {
+/// Returns the imports that are not of the same or an earlier layer.
+fn imports_from_later_layers(imports: &Imports, layers: &[&[&str]]) -> Vec<String> {
     let mut broken = Vec::new();
     for (module, imported) in imports {
         let Some(layer) = layer_of(layers, module) else {
             broken.push(format!("{module}: belongs to no layer"));
             continue;
         };
-        for target in imported {
-            let is_later = layer_of(layers, target).is_some_and(|other| other > layer);
-            let is_known = |known: &Exception| known.from == module && known.to == target;
-            if is_later && !exceptions.iter().any(is_known) {
-                broken.push(format!("{module}: imports from {target}"));
-            }
-        }
+        let is_later =
+            |target: &&String| layer_of(layers, target).is_some_and(|other| other > layer);
+        let later = imported.iter().filter(is_later);
+        broken.extend(later.map(|target| format!("{module}: imports from {target}")));
     }
     broken
 }
 
 /// Removes imports. Fails if one of them does not exist.
-fn remove(imports: &mut Imports, exceptions: &[Exception]) {
-    for Exception { from, to } in exceptions {
+fn remove(imports: &mut Imports, exceptions: &[Import]) {
+    for Import { from, to } in exceptions {
         let removed = imports.get_mut(*from).is_some_and(|of| of.remove(*to));
         assert!(removed, "{from} does not import from {to} any more");
     }
@@ -125,39 +141,39 @@ fn assert_no_cycle(imports: &Imports) {
 
 #[test]
 fn no_layer_of_the_core_imports_from_a_later_one() {
-    assert_none(imports_from_later_layers(
-        &imports_of(CORE),
-        CORE_LAYERS,
-        &[],
-    ));
-}
-
-#[test]
-fn files_of_the_core_do_not_import_each_other_in_a_cycle() {
-    assert_no_cycle(&imports_of(CORE));
-}
-
-#[test]
-fn files_of_the_crates_below_the_host_do_not_import_each_other_in_a_cycle() {
-    for directory in LOWER_CRATES {
-        assert_no_cycle(&imports_of(directory));
-    }
+    assert_none(imports_from_later_layers(&imports_of(CORE), CORE_LAYERS));
 }
 
 #[test]
 fn no_layer_of_the_host_imports_from_a_later_one() {
-    let imports = imports_of(HOST);
-    assert_none(imports_from_later_layers(
-        &imports,
-        HOST_LAYERS,
-        LAYER_EXCEPTIONS,
-    ));
+    assert_none(imports_from_later_layers(&imports_of(HOST), HOST_LAYERS));
 }
 
 #[test]
-fn files_of_the_host_do_not_import_each_other_in_a_cycle() {
-    let mut imports = imports_of(HOST);
-    remove(&mut imports, LAYER_EXCEPTIONS);
-    remove(&mut imports, CYCLE_EXCEPTIONS);
-    assert_no_cycle(&imports);
+fn files_of_a_crate_do_not_import_each_other_in_a_cycle() {
+    assert_no_cycle(&imports_of(CORE));
+    for HostCrate {
+        sources,
+        exceptions,
+    } in HOST_CRATES
+    {
+        let mut imports = imports_of(sources);
+        remove(&mut imports, exceptions);
+        assert_no_cycle(&imports);
+    }
+}
+
+#[test]
+fn every_crate_of_the_host_is_checked() {
+    let lists = |place: &Path| {
+        let place = place.strip_prefix(project()).unwrap().join("src/");
+        let place = place.to_string_lossy().into_owned();
+        let of_host = HOST_CRATES.iter().any(|one| one.sources == place);
+        of_host || [CORE, "host/cli/src/"].contains(&&*place)
+    };
+    let packages = fs::read_dir(project().join("host")).unwrap();
+    let packages = packages.map(|entry| entry.unwrap().path());
+    let packages = packages.filter(|path| path.join("Cargo.toml").exists());
+    let missing = packages.filter(|path| !lists(path));
+    assert_none(missing.map(|path| path.display().to_string()).collect());
 }

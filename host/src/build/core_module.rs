@@ -7,7 +7,7 @@
 use wasmparser::{Parser, Payload};
 use wit_component::StringEncoding;
 
-use crate::embedded::parse_host_wit;
+use strata_sandbox::host_wit::parse_host_wit;
 
 /// The prefix of the custom sections in which wit-component and similar tools store the component's
 /// type.

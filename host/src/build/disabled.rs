@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use strata_services::plugin::script::ScriptLanguage;
 use thiserror::Error;
 
-use crate::sandbox::ScriptFile;
+use strata_sandbox::ScriptFile;
 
 /// The result of a build.
 #[derive(Clone, Debug, PartialEq, Eq)]

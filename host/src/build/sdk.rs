@@ -10,9 +10,10 @@ use std::path::PathBuf;
 use strata_base::files::caches::CacheName;
 use strata_base::files::sha256::Sha256;
 use strata_core::record::id::to_hex;
+use strata_sandbox::host_wit::WIT_FILES;
 
 use super::{BuildError, cache};
-use crate::embedded::{EmbeddedFile, WIT_FILES, embedded};
+use crate::embedded::{EmbeddedFile, embedded};
 
 /// An SDK or the interfaces, embedded in the program.
 #[derive(Clone, Copy, Debug)]

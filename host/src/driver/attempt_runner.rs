@@ -15,6 +15,9 @@ use strata_core::record::id::{ActionId, RoleId, Slot, SlotKind};
 use strata_core::record::turn::ToolRef;
 use strata_core::record::work::{CallResult, Work};
 use strata_core::team::{Candidate, Role};
+use strata_sandbox::{
+    AttemptOutput, EntryPoint, FileView, ReturnValue, Sandbox, SandboxCall, ToolCallInput,
+};
 use strata_services::gateway::{AttemptId, Gateway, PendingGuestRequest};
 use strata_services::models::action_choice;
 use strata_services::plugin::{Limits, Plugin};
@@ -24,9 +27,6 @@ use tokio::sync::mpsc;
 use super::HostServices;
 use super::model_attempt::choose_action;
 use super::turns::{Turns, handoff_result};
-use crate::sandbox::{
-    AttemptOutput, EntryPoint, FileView, ReturnValue, Sandbox, SandboxCall, ToolCallInput,
-};
 
 /// Runs attempts.
 pub(crate) struct AttemptRunner {

@@ -14,12 +14,12 @@ use strata_core::machine::stepper::Stepper;
 use strata_core::record::event::{AttemptEvent, Event, FilesWritten, WritesUnclaimed};
 use strata_core::record::fault::{Fault, FaultKind};
 use strata_core::record::work::{ActivationKey, CallKey, CallResult};
+use strata_sandbox::{FileView, HeldLines, hold_lines};
 use strata_services::gateway::AttemptId;
 use strata_services::plugin::Plugin;
 
 use super::attempt_runner::{AttemptEnd, AttemptRunner, PreparedAttempt, WrittenFiles};
 use super::host_calls::Caller;
-use crate::sandbox::{FileView, HeldLines, hold_lines};
 
 /// How long an attempt that has ended (by a limit, or because the run is stopped) is kept open for
 /// answers that are paid for or that tell whether a write was made, and how long the end of a run

@@ -10,12 +10,12 @@ use strata_core::record::id::Digest;
 use strata_core::record::work::ActivationKey;
 use strata_core::state::environment::Environment;
 use strata_core::state::environment::files::Placement;
+use strata_sandbox::{Directories, FileView, PlacementOutcome, is_visible_in};
 use strata_services::plugin::Plugin;
 use strata_storage::Lease;
 
 use super::attempts::Attempts;
 use super::{DriverError, Journal};
-use crate::sandbox::{Directories, FileView, PlacementOutcome, is_visible_in};
 
 /// The directories in which actions may write files.
 pub(crate) struct ActionFiles {

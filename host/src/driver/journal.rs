@@ -16,6 +16,7 @@ use strata_core::record::id::MessageId;
 use strata_core::record::message::Message;
 use strata_core::record::work::ActivationKey;
 use strata_core::state::environment::Environment;
+use strata_sandbox::PlaceError;
 use strata_services::gateway::{EnvironmentRequest, HostAnswer};
 use strata_storage::{
     Append, Durability, Lease, LeaseStatus, MailReply, OtherWork, Record, StoreError, TeamJsonFile,
@@ -26,7 +27,6 @@ use super::answer_from_environment;
 use super::spans::Spans;
 use crate::metrics::Metrics;
 use crate::public_event::{EventTranslator, count_lines};
-use crate::sandbox::PlaceError;
 
 /// Why a run cannot continue. Errors of guests are faults and are never reported here.
 #[derive(Debug, thiserror::Error)]

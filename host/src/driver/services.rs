@@ -10,7 +10,7 @@ use strata_services::models::Models;
 use strata_services::plugin::Plugin;
 use strata_services::tools::{ModelTimeout, ToolRole};
 
-use crate::sandbox::{Directories, Sandbox};
+use strata_sandbox::{Directories, Sandbox};
 
 /// What the driver depends on besides the state of the team.
 pub struct HostServices {

@@ -10,7 +10,7 @@ use wit_parser::{Function, FunctionKind, Resolve, WorldId, WorldItem};
 
 use super::{SchemaWriter, SchemasTooLarge};
 
-use crate::sandbox::{ComponentManifest, is_toolchain_function};
+use strata_sandbox::{ComponentManifest, is_toolchain_function};
 
 /// The prefix of the host's own interfaces. They are excluded, because a component's handler
 /// describes itself.

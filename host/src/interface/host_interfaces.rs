@@ -1,10 +1,10 @@
 //! Describes the host's own interfaces (`wit/`, as embedded in this program) as one JSON document.
 
 use serde_json::{Map, Value, json};
+use strata_sandbox::host_wit::{host_interfaces, parse_host_wit};
 use wit_parser::{Interface, InterfaceId};
 
 use super::{SchemaWriter, with_description};
-use crate::embedded::{host_interfaces, parse_host_wit};
 
 /// Returns all interfaces as `interfaces.NAME.functions.NAME`, and the types they share under
 /// `$defs`.

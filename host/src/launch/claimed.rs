@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 
 use strata_core::state::environment::Environment;
+use strata_sandbox::WasmSandbox;
 use strata_storage::{ClaimedRun, OpenedRun, RunDatabase, RunSchedule};
 
 use super::opened_team::OpenedTeam;
@@ -15,7 +16,6 @@ use crate::bundle::BundleError;
 use crate::driver::{LineListener, expired_requests};
 use crate::manifest::submission::{SubmissionGrants, forbidden_uses};
 use crate::manifest::{Definition, OutwardUse, Overrides};
-use crate::sandbox::WasmSandbox;
 
 /// The arguments of a resume of a run that a worker took.
 #[derive(Debug)]

@@ -14,6 +14,9 @@ use strata_base::text::shell::shell_path;
 use strata_base::text::suggest::suggest;
 use strata_core::record::id::{ActionId, Digest, RoleId, Slot, SlotKind};
 use strata_core::team::React;
+use strata_sandbox::{
+    ComponentInfo, Directories, FunctionError, HiddenStorage, Metering, WasmSandbox, resolve_links,
+};
 use strata_services::external::{ExternalConnection, ExternalEndpoint};
 use strata_services::http::HttpClient;
 use strata_services::http::secret::Secrets;
@@ -30,9 +33,6 @@ use crate::interface::component;
 use crate::manifest::{
     Definition, Diagnostic, Diagnostics, grantable_capabilities, is_always_available, line_to_add,
     read_replies_file,
-};
-use crate::sandbox::{
-    ComponentInfo, Directories, FunctionError, HiddenStorage, Metering, WasmSandbox, resolve_links,
 };
 use crate::trust::lock::{ComponentLock, LockMismatch, LockedName};
 

@@ -11,6 +11,7 @@ use strata_base::files::blob::{Blobs, digest_of};
 use strata_base::owner::{ReplyStatus, RunOperation, RunReply, RunRequest};
 use strata_base::text::units::format_bytes;
 use strata_core::record::message::Message;
+use strata_sandbox::MAX_PARTS;
 use strata_services::models::MAX_MEDIA_BYTES;
 use strata_storage::{
     Epoch, IncomingRequest, Mailbox, RequestHandler, RequestOutcome, StorageLocation,
@@ -20,7 +21,6 @@ use super::LaunchError;
 use crate::driver::{
     AnsweredRequest, CommandError, CommandRequest, DriverHandle, Halt, HumanReply, SendReceipt,
 };
-use crate::sandbox::MAX_PARTS;
 
 /// The maximum size of the text of a message that a person sends, in bytes. Every role that receives
 /// it stores it in its memory, and a saved team holds it in several places.

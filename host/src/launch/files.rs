@@ -7,11 +7,11 @@ use strata_base::files::blob::Blobs;
 use strata_core::machine::stepper::Stepper;
 use strata_core::record::file::PathContent;
 use strata_core::state::environment::files::Placement;
+use strata_sandbox::Directories;
 use strata_storage::{StorageLocation, StoreError};
 
 use super::LaunchError;
 use super::compare::load_state;
-use crate::sandbox::Directories;
 
 /// The files that belong to a saved state.
 pub struct SavedFiles {

@@ -10,13 +10,13 @@ use std::path::{Path, PathBuf};
 use strata_base::files::open;
 use strata_base::text::component_replacement::ComponentReplacement;
 use strata_base::text::display_path::display_path;
+use strata_sandbox::resolve_links;
 use strata_services::plugin::Access;
 use strata_storage::StorageLocation;
 
 use super::saved::read_saved_definition;
 use crate::build;
 use crate::manifest::{Definition, referenced_files, referenced_files_in_text};
-use crate::sandbox::resolve_links;
 use crate::trust::lock::ComponentLock;
 use crate::trust::signature::signature_path;
 

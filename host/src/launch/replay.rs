@@ -10,6 +10,7 @@ use strata_base::text::suggest::suggest;
 use strata_core::machine::stepper::Stepper;
 use strata_core::record::event::{AttemptEvent, Event, FilesWritten};
 use strata_core::record::file::PathContent;
+use strata_sandbox::{HiddenStorage, WasmSandbox};
 use strata_services::models::config::ModelsConfig;
 use strata_storage::{Reader, StorageLocation};
 
@@ -21,7 +22,6 @@ use crate::replay::{
     AttemptSelection, OnDifference, RecordedFiles, ReplayControl, ReplayReport, ReplaySession,
     Replayer,
 };
-use crate::sandbox::{HiddenStorage, WasmSandbox};
 
 /// The arguments of a replay.
 #[derive(Clone, Debug)]

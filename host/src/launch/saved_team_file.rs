@@ -5,6 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use strata_base::text::shell::shell_path;
+use strata_sandbox::resolve_links;
 use strata_storage::{SavedDefinition, StorageLocation};
 
 use super::submitted::SubmittedTeam;
@@ -12,7 +13,6 @@ use super::{LaunchError, Notice, ParseDefinition, parse_saved_definition};
 use crate::bundle::{WORKSPACES, workspace_in};
 use crate::manifest::submission::submission_uses;
 use crate::manifest::{Definition, OutwardUse, Overrides, outward_uses};
-use crate::sandbox::resolve_links;
 use crate::trust::storage_mark::{self, MarkedTeam, Recognition};
 
 /// Which saved team files may be used without being named.

@@ -12,14 +12,14 @@ use strata_base::files::open;
 use strata_base::files::user;
 use strata_base::text::display_path::display_path;
 use strata_core::record::id::Digest;
+use strata_sandbox::{
+    ComponentBytes, ComponentInfo, InterpreterComponent, LoadError, Metering, ScriptFile,
+    ScriptProblem, ScriptSource, WasmSandbox,
+};
 use strata_services::plugin::script::{self, MAX_SCRIPT_BYTES, ScriptLanguage};
 use strata_services::plugin::{LimitReached, Limits, Plugin};
 
 use crate::build::{self, SourceUse};
-use crate::sandbox::{
-    ComponentBytes, ComponentInfo, InterpreterComponent, LoadError, Metering, ScriptFile,
-    ScriptProblem, ScriptSource, WasmSandbox,
-};
 use crate::trust::lock::LockedComponent;
 use crate::trust::signature::{TrustedKeys, UntrustedComponent};
 

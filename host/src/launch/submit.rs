@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use strata_base::random_id::random_id;
 use strata_core::record::id::to_hex;
 use strata_core::state::environment::Environment;
+use strata_sandbox::WasmSandbox;
 use strata_storage::{CapScope, DatabaseSet, NameOrigin, NewSubmission, RunNeeds, StorageLocation};
 
 use super::attached_files::AttachedFiles;
@@ -12,7 +13,6 @@ use super::bundle::Bundle;
 use super::saved_team_file::mark_as_own;
 use super::{Components, LaunchError, Notice};
 use crate::manifest::{Definition, Overrides, is_confined, warnings};
-use crate::sandbox::WasmSandbox;
 use crate::trust::storage_mark::MarkedTeam;
 
 /// The arguments of a submission.

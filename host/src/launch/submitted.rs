@@ -8,6 +8,7 @@ use strata_core::machine::stepper::Stepper;
 use strata_core::record::file::PathContent;
 use strata_core::record::id::Digest;
 use strata_core::state::environment::files::Placement;
+use strata_sandbox::Directories;
 use strata_storage::{SavedDefinition, StorageLocation};
 
 use super::files::load_blobs;
@@ -16,7 +17,6 @@ use super::{LaunchError, ParseDefinition, parse_saved_definition};
 use crate::bundle::{BundleError, create_workspace, is_submitted, unpack, unpacked_definition};
 use crate::manifest::Definition;
 use crate::manifest::submission::{SubmittedFiles, move_directories, submitted_files};
-use crate::sandbox::Directories;
 
 /// The team file of a submitted run, with its files.
 pub(super) struct SubmittedTeam {

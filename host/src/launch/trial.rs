@@ -20,6 +20,7 @@ use strata_core::record::work::CallResult;
 use strata_core::state::environment::Environment;
 use strata_core::team::tools::{CallOrder, Tool, ToolFaults, ToolLoop};
 use strata_core::team::{React, RetryPolicy};
+use strata_sandbox::{HiddenStorage, WasmSandbox};
 use strata_services::models::StreamObserverFactory;
 use strata_services::plugin::CompiledSchema;
 use strata_services::plugin::script::is_script;
@@ -30,7 +31,6 @@ use super::{Components, LaunchError, Notice, Provenance, saved_definition};
 use crate::driver::{Driver, DriverError, Journal, LineListener, StopSignal};
 use crate::manifest::Definition;
 use crate::manifest::operator::OperatorPolicy;
-use crate::sandbox::{HiddenStorage, WasmSandbox};
 
 /// The name of the team file that is made of the arguments, in messages.
 const SOURCE_NAME: &str = "arguments of `try`";

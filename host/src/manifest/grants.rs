@@ -14,13 +14,13 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use strata_core::record::host_call::Grant;
+use strata_sandbox::host_wit::host_interface_names;
 use strata_services::plugin::Grants;
 use strata_services::plugin::http::HttpGrant;
 
 use self::directory::DirBound;
 pub(super) use self::llm::LlmBound;
 use super::table::{Located, TomlTable};
-use crate::embedded::host_interface_names;
 
 /// The kinds of grants, in the order in which they are shown.
 const KINDS: [&dyn GrantKind; 5] = [

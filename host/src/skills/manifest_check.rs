@@ -5,7 +5,7 @@ use semver::Version;
 use strata_core::record::json;
 use strata_services::plugin::CompiledSchema;
 
-use crate::sandbox::ComponentManifest;
+use strata_sandbox::ComponentManifest;
 
 /// The maximum length of a name in bytes. Names are displayed and are parts of file names.
 const MAX_NAME_BYTES: usize = 64;

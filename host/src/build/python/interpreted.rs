@@ -8,12 +8,12 @@ use std::ffi::OsStr;
 use std::path::Path;
 
 use strata_base::files::open;
+use strata_sandbox::{ModuleFile, ScriptFile, ScriptModules, ScriptSource};
 use strata_services::plugin::script::{MAX_SCRIPT_BYTES, ScriptLanguage};
 
 use super::project::{MANIFEST, PythonProject, REQUIREMENTS, Requirements, requires_packages};
 use crate::build::sources::list_sources;
 use crate::build::{BuildError, SourceUse, with_path};
-use crate::sandbox::{ModuleFile, ScriptFile, ScriptModules, ScriptSource};
 
 /// The file extension of modules.
 const MODULE: &str = "py";

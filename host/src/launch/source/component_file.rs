@@ -11,9 +11,9 @@ use strata_base::files::known_files::{FileState, KnownFiles};
 use strata_base::files::open;
 use strata_base::text::display_path::display_path;
 use strata_core::record::id::Digest;
+use strata_sandbox::{ComponentBytes, LoadError};
 
 use super::UnloadableComponent;
-use crate::sandbox::{ComponentBytes, LoadError};
 
 /// A component file.
 pub(super) struct ComponentFile {
