@@ -13,6 +13,7 @@ pub mod models;
 pub mod outbound;
 pub mod plugin;
 mod redaction;
+mod text_response;
 pub mod tool_name;
 pub mod tools;
 pub mod variables;

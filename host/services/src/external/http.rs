@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use reqwest::header::CONTENT_TYPE;
+use reqwest::header::{CONTENT_TYPE, HeaderMap};
 use reqwest::{Response, Url};
 use serde_json::Value;
 use strata_base::text::error_causes::error_with_causes;
@@ -14,6 +14,7 @@ use strata_core::record::json::{self, JsonError};
 
 use super::{DeliveryRetries, OutboundMessage};
 use crate::client::{self, FIRST_RETRY_DELAY, backoff_delay, requested_delay};
+use crate::text_response::{content_coding, decode_text};
 
 /// The timeout of one POST.
 const POST_TIMEOUT: Duration = Duration::from_secs(60);
@@ -160,7 +161,7 @@ async fn post_once(
     // invalid.
     let mut body = Vec::new();
     let answer = match read_body(&mut response, &mut body).await {
-        Ok(()) => parse_messages(&body),
+        Ok(()) => parse_messages(&body, response.headers()),
         Err(why) => Err(why),
     };
     Ok(answer.unwrap_or_else(|why| {
@@ -176,12 +177,15 @@ async fn post_once(
     }))
 }
 
-/// Returns the messages in a response, each as text.
-fn parse_messages(body: &[u8]) -> Result<Vec<String>, String> {
+/// Returns the messages in the body of a response with these headers, each as text.
+fn parse_messages(body: &[u8], headers: &HeaderMap) -> Result<Vec<String>, String> {
     if body.iter().all(u8::is_ascii_whitespace) {
         return Ok(Vec::new());
     }
-    let text = str::from_utf8(body).map_err(|error| error.to_string())?;
+    if let Some(coding) = content_coding(headers) {
+        return Err(format!("it is compressed as `{coding}`"));
+    }
+    let text = &*decode_text(body, headers)?;
     let wrong = |error: JsonError| format!("it is {error}");
     json::check_limits(text).map_err(wrong)?;
     let read = |text: &str| serde_json::from_str::<Value>(text);
@@ -218,5 +222,34 @@ async fn read_body(response: &mut Response, body: &mut Vec<u8>) -> Result<(), St
                 ));
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_read_in_the_encoding_that_it_names() {
+        let check =
+            |headers: &[(&'static str, &str)], body: &[u8], expected: Result<&str, &str>| {
+                let mut map = HeaderMap::new();
+                for (name, value) in headers {
+                    map.insert(*name, value.parse().expect("a header value"));
+                }
+                let found = parse_messages(body, &map);
+                match expected {
+                    Ok(text) => assert_eq!(found, Ok(vec![text.to_owned()])),
+                    Err(part) => assert!(found.expect_err("no messages").contains(part), "{part}"),
+                }
+            };
+        let latin = ("content-type", "application/json; charset=iso-8859-1");
+        check(&[], b"[\"a\"]", Ok("\"a\""));
+        check(&[latin], b"[\"\xe4\"]", Ok("\"\u{e4}\""));
+        check(&[latin], b"\xff\xfe[\x001\0]\0", Ok("1"));
+        check(&[], b"\xef\xbb\xbf[1]", Ok("1"));
+        check(&[], b"[\"\xe4\"]", Err("not valid UTF-8"));
+        let gzip = ("content-encoding", "gzip");
+        check(&[gzip], b"\x1f\x8b", Err("compressed as `gzip`"));
     }
 }

@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use reqwest::header::CONTENT_TYPE;
-use reqwest::{Client, Response, Url};
+use reqwest::{Client, Url};
 use strata_base::files::blob::Blobs;
 use strata_base::text::error_causes::error_with_causes;
 use strata_core::record::conversation::{AssistantPart, TokenUsage};
@@ -48,6 +48,7 @@ use crate::client;
 use crate::endpoint::{self, InvalidAddress};
 use crate::gateway::HostError;
 use crate::plugin::http::display_url;
+use crate::text_response::TextResponse;
 use crate::variables::Variables;
 
 /// The maximum size of a reply in bytes. It is about forty times what models can write in one
@@ -255,7 +256,7 @@ impl ModelEndpoint {
         }
     }
 
-    async fn send(&self, encoded: &EncodedRequest) -> Result<Response, AttemptFailure> {
+    async fn send(&self, encoded: &EncodedRequest) -> Result<TextResponse, AttemptFailure> {
         let mut sending = self
             .client
             .post(encoded.url.clone())
@@ -268,7 +269,13 @@ impl ModelEndpoint {
             sending = sending.header(key.header(), key.value());
         }
         let sent = sending.body(encoded.body.clone()).send().await;
-        sent.map_err(|error| self.connection_failure(error))
+        let response = sent.map_err(|error| self.connection_failure(error))?;
+        let response = TextResponse::new(response);
+        // What an error response means is known without its body.
+        match self.compression_failure(&response) {
+            Some(failure) if response.status().is_success() => Err(failure),
+            _ => Ok(response),
+        }
     }
 
     fn context<'a>(&'a self, question: Question<'a>) -> ReplyContext<'a> {

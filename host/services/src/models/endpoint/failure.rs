@@ -1,8 +1,8 @@
 //! What a failed request means: what it used, whether it is sent again, and whether another model
 //! may answer instead.
 
+use reqwest::StatusCode;
 use reqwest::header::HeaderMap;
-use reqwest::{Response, StatusCode};
 use serde_json::Value;
 use strata_base::text::error_causes::error_with_causes;
 use strata_core::record::conversation::TokenUsage;
@@ -17,6 +17,7 @@ use crate::gateway::{HostError, HostErrorKind};
 use crate::models::FinishReason;
 use crate::models::config::ProtocolName;
 use crate::models::protocol::{ReplyProblem, UnusableReply};
+use crate::text_response::{TextResponse, content_coding};
 
 /// The maximum number of bytes that are read of an error response. It is enough for an error
 /// message.
@@ -197,16 +198,19 @@ impl ModelEndpoint {
     /// Returns the failure for an error response. `question` is what was asked, if it was for a reply.
     pub(super) async fn error_response_failure(
         &self,
-        response: &mut Response,
+        response: &mut TextResponse,
         encoded: &EncodedRequest,
         question: Option<Question<'_>>,
     ) -> AttemptFailure {
         let status = response.status();
         let headers = response.headers().clone();
         // If the connection breaks, the connection error is quoted instead of the body.
-        let body = match read_prefix(response, MAX_ERROR_BYTES).await {
-            Ok(text) => text,
-            Err(error) => error_with_causes(&error.without_url()),
+        let body = match content_coding(response.headers()) {
+            Some(coding) => format!("compressed as {coding}"),
+            None => match read_prefix(response, MAX_ERROR_BYTES).await {
+                Ok(text) => text,
+                Err(error) => error_with_causes(&error.without_url()),
+            },
         };
         let answer = json::parse_untrusted(&body).unwrap_or_else(|_| body.clone().into());
         let stated = retry::stated_in(&answer);
@@ -249,6 +253,19 @@ impl ModelEndpoint {
             }
             _ => String::new(),
         }
+    }
+
+    /// Returns the failure for a reply that is compressed, or `None` if it is not. It would be
+    /// compressed again, and is charged.
+    pub(super) fn compression_failure(&self, response: &TextResponse) -> Option<AttemptFailure> {
+        let coding = self
+            .redactor()
+            .excerpt(&content_coding(response.headers())?);
+        let message = format!(
+            "the answer is compressed as `{coding}`, although `identity` was requested; \
+             is there a proxy before `base_url` that compresses?"
+        );
+        Some(AttemptFailure::retryable(message, RetryDecision::Never).with_unknown_usage())
     }
 
     /// Returns the failure for a connection error.
@@ -316,7 +333,7 @@ fn rejects_tools_without_effort(status: StatusCode, error: &Value, question: Que
 }
 
 /// Reads at most `limit` bytes of a body.
-async fn read_prefix(response: &mut Response, limit: usize) -> Result<String, reqwest::Error> {
+async fn read_prefix(response: &mut TextResponse, limit: usize) -> Result<String, reqwest::Error> {
     let mut bytes = Vec::new();
     while bytes.len() < limit
         && let Some(chunk) = response.chunk().await?

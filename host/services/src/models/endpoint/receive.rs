@@ -7,7 +7,6 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use bytes::Bytes;
-use reqwest::Response;
 use reqwest::header::CONTENT_TYPE;
 use serde_json::Value;
 use strata_core::record::json;
@@ -24,6 +23,7 @@ use crate::models::protocol::{Assembler, Nesting, ReplyContext, StreamProgress, 
 use crate::models::surrogate::{parse_chunk, replace_marked_surrogates};
 use crate::models::think_tags::AnswerFilter;
 use crate::models::tokens::UsageWithoutReply;
+use crate::text_response::TextResponse;
 
 /// The data that ends a stream.
 const DONE: &str = "[DONE]";
@@ -39,7 +39,7 @@ impl ModelEndpoint {
     /// observer meanwhile contains neither the key nor the model's thinking.
     pub(super) async fn receive(
         &self,
-        response: &mut Response,
+        response: &mut TextResponse,
         context: ReplyContext<'_>,
         observer: &mut StreamObserver,
     ) -> Result<Value, AttemptFailure> {
@@ -74,7 +74,7 @@ impl ModelEndpoint {
 
     async fn receive_unstreamed(
         &self,
-        response: &mut Response,
+        response: &mut TextResponse,
         beginning: Vec<u8>,
     ) -> Result<Value, AttemptFailure> {
         let bytes = self
@@ -87,7 +87,7 @@ impl ModelEndpoint {
     /// document is complete and the connection breaks or stays open.
     pub(super) async fn receive_rest(
         &self,
-        response: &mut Response,
+        response: &mut TextResponse,
         beginning: Vec<u8>,
         max_bytes: usize,
     ) -> Result<Vec<u8>, AttemptFailure> {
@@ -124,7 +124,7 @@ impl ModelEndpoint {
 
     async fn receive_stream(
         &self,
-        response: &mut Response,
+        response: &mut TextResponse,
         beginning: Vec<u8>,
         mut reader: StreamReader<'_>,
     ) -> Result<Value, AttemptFailure> {
@@ -199,7 +199,7 @@ impl Remainder {
     /// Returns the next chunk, or `None` at the end. `is_complete` is whether the reply is complete.
     async fn next_chunk(
         &mut self,
-        response: &mut Response,
+        response: &mut TextResponse,
         is_complete: bool,
     ) -> Result<Option<Bytes>, reqwest::Error> {
         if is_complete && self.end.is_none() {
@@ -319,7 +319,7 @@ impl<'a> StreamReader<'a> {
     }
 }
 
-fn is_declared_stream(response: &Response) -> bool {
+fn is_declared_stream(response: &TextResponse) -> bool {
     let kind = response
         .headers()
         .get(CONTENT_TYPE)
@@ -392,20 +392,20 @@ impl Drop for RedactedObserver<'_> {
     }
 }
 
-/// Reads a response in chunks of `size` bytes.
+/// Reads the text of a response, in pieces as they arrive.
 #[cfg(test)]
-pub(super) fn read_bytes(
+pub(super) fn read_pieces(
     remote: &ModelEndpoint,
     context: ReplyContext<'_>,
-    bytes: &[u8],
-    size: usize,
+    pieces: &[Bytes],
 ) -> Result<Value, AttemptFailure> {
-    if !begins_stream(bytes, false) {
-        return remote.parse_unstreamed(bytes);
+    let bytes = pieces.concat();
+    if !begins_stream(&bytes, false) {
+        return remote.parse_unstreamed(&bytes);
     }
     let mut observer = StreamObserver::default();
     let mut reader = StreamReader::new(remote, context, &mut observer);
-    for piece in bytes.chunks(size) {
+    for piece in pieces {
         if reader.feed(piece)? {
             break;
         }

@@ -2,6 +2,8 @@
 //! streamed in all ways in which a stream may be cut into chunks. The outcome is the same reply or a
 //! failure of the endpoint.
 
+use bytes::Bytes;
+use encoding_rs::{Encoding, GB18030, UTF_8, UTF_16BE, UTF_16LE, WINDOWS_1252};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -9,7 +11,8 @@ use super::wire::{
     Framing, LogicalReply, WireReply, all_replies, logical_replies, stream, wire_replies,
 };
 use super::*;
-use crate::models::endpoint::receive::read_bytes;
+use crate::models::endpoint::receive::read_pieces;
+use crate::text_response::TextDecoder;
 
 /// An endpoint of a provider that is never reached.
 fn endpoint_of(protocol: ProtocolName) -> ModelEndpoint {
@@ -25,6 +28,22 @@ fn endpoint_of(protocol: ProtocolName) -> ModelEndpoint {
 
 /// Reads a response in chunks of `size` bytes.
 fn read(endpoint: &ModelEndpoint, bytes: &[u8], size: usize) -> Result<ModelReply, String> {
+    read_encoded(endpoint, bytes, UTF_8, size)
+}
+
+/// Reads a response whose content type names this encoding, in chunks of `size` bytes.
+fn read_encoded(
+    endpoint: &ModelEndpoint,
+    bytes: &[u8],
+    declared: &'static Encoding,
+    size: usize,
+) -> Result<ModelReply, String> {
+    let mut decoder = TextDecoder::new(declared);
+    let mut pieces: Vec<Bytes> = bytes
+        .chunks(size)
+        .map(|piece| decoder.feed(piece).into())
+        .collect();
+    pieces.push(decoder.finish().into());
     let request = request();
     let check = ReplyCheck::for_request(&request).expect("a request without a schema");
     let question = Question {
@@ -36,7 +55,7 @@ fn read(endpoint: &ModelEndpoint, bytes: &[u8], size: usize) -> Result<ModelRepl
         pace: &RateLimiter::default(),
     };
     let context = endpoint.context(question);
-    let value = read_bytes(endpoint, context, bytes, size).map_err(|failure| failure.message)?;
+    let value = read_pieces(endpoint, context, &pieces).map_err(|failure| failure.message)?;
     let parsed = read_reply(&*endpoint.protocol, &value, context)
         .map_err(|unusable| format!("{unusable:?}"))?;
     Ok(endpoint.convert_reply(parsed, question))
@@ -105,6 +124,52 @@ fn a_streamed_reply_is_the_same_as_one_in_one_piece() {
             for size in [1, 7, usize::MAX] {
                 let found = read(endpoint, stream.as_bytes(), size);
                 assert_eq!(found, expected, "{name}: {framing:?}");
+            }
+        }
+    });
+}
+
+/// Returns a text in an encoding that can represent it. UTF-16 is written by hand, because the
+/// Encoding Standard only reads it.
+fn encode(text: &str, encoding: &'static Encoding) -> Option<Vec<u8>> {
+    let units = text.encode_utf16();
+    if encoding == UTF_16LE {
+        return Some(units.flat_map(u16::to_le_bytes).collect());
+    }
+    if encoding == UTF_16BE {
+        return Some(units.flat_map(u16::to_be_bytes).collect());
+    }
+    let (bytes, _, has_unmappable) = encoding.encode(text);
+    (!has_unmappable).then(|| bytes.into_owned())
+}
+
+#[test]
+fn a_reply_is_read_in_the_encoding_that_the_response_names() {
+    each_reply(|protocol, endpoint, logical, wire| {
+        let name = format!("{}: {}", protocol.name(), logical.name);
+        let whole = wire.whole.to_string();
+        let stream = stream(protocol, &wire.events, Framing::DOCUMENTED);
+        let expected = read(endpoint, whole.as_bytes(), usize::MAX);
+        for encoding in [UTF_8, WINDOWS_1252, GB18030, UTF_16LE, UTF_16BE] {
+            for text in [&whole, &stream] {
+                let Some(bytes) = encode(text, encoding) else {
+                    assert_eq!(encoding, WINDOWS_1252, "{name}: {text}");
+                    continue;
+                };
+                for size in [1, 7, usize::MAX] {
+                    let found = read_encoded(endpoint, &bytes, encoding, size);
+                    assert_eq!(found, expected, "{name}: {}", encoding.name());
+                }
+            }
+        }
+        for encoding in [UTF_8, UTF_16LE, UTF_16BE] {
+            for text in [&whole, &stream] {
+                let marked = encode(&format!("\u{feff}{text}"), encoding).expect("any text");
+                for size in [1, 7, usize::MAX] {
+                    // The mark says more than the content type.
+                    let found = read_encoded(endpoint, &marked, WINDOWS_1252, size);
+                    assert_eq!(found, expected, "{name}: {} with a mark", encoding.name());
+                }
             }
         }
     });

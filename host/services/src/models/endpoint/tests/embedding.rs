@@ -55,6 +55,21 @@ async fn vectors_are_requested_again_after_a_failure_in_passing() {
 }
 
 #[tokio::test]
+async fn vectors_are_read_as_the_response_says() {
+    let latin = "content-type: application/json; charset=iso-8859-1\r\n";
+    let body = VECTORS.replace("m-1", "\u{e4}");
+    let play = ServerBehavior::Respond("200 OK", latin, body);
+    let (result, ..) = embed(&[play], ProtocolName::OpenAi).await;
+    assert_eq!(result.expect("vectors").model, "\u{c3}\u{a4}");
+    let gzip = "content-encoding: gzip\r\n";
+    let play = ServerBehavior::Respond("200 OK", gzip, VECTORS.to_owned());
+    let (result, _, requests) = embed(&[play], ProtocolName::OpenAi).await;
+    let error = result.expect_err("a compressed answer");
+    assert!(error.contains("compressed as `gzip`"), "{error}");
+    assert_eq!(requests, 1);
+}
+
+#[tokio::test]
 async fn an_answer_that_cannot_be_used_is_an_error_and_counts() {
     let check = async |body: &str, reason: &str, expected_use: u64, expected_requests: usize| {
         let (result, used, requests) = embed(&[respond(body)], ProtocolName::OpenAi).await;
