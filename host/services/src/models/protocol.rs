@@ -41,6 +41,7 @@ use super::ModelRequest;
 use super::config::{ModelConfig, ModelSettings, ProtocolName, ProviderConfig};
 use super::media::MediaBytes;
 use crate::gateway::HostError;
+use crate::tool_name::NameRule;
 use assembler::ReplyBuilder;
 
 /// The maximum number of tool calls in one reply. Models write about a hundred at most.
@@ -133,6 +134,12 @@ pub(super) trait ModelProtocol: fmt::Debug + Send + Sync {
     /// accept together.
     fn check_body(&self, _body: &RequestBody) -> Result<(), HostError> {
         Ok(())
+    }
+
+    /// Returns which names of tools the provider accepts. In a reply, they become those of the request
+    /// again (`read_reply`).
+    fn tool_names(&self) -> NameRule {
+        NameRule::Common
     }
 
     /// Returns a builder for the chunks of a streamed reply.

@@ -17,13 +17,12 @@ use self::embeddings::BatchEmbedContents;
 use self::parts::PartList;
 use super::assembler::ReplyBuilder;
 use super::reply::{ParsedReply, ReplyProblem, SentToolCall, items_of, name_of, text_of};
-use super::tools::ToolNames;
 use super::{
     EmbeddingProtocol, KeyHeader, ModelProtocol, Outbound, ReplyContext, RequestBody, TransferMode,
 };
 use crate::gateway::HostError;
+use crate::models::FinishReason;
 use crate::models::tokens::{ReportedUsage, first_count};
-use crate::models::{FinishReason, ModelRequest};
 use crate::tool_name::NameRule;
 
 /// The protocol.
@@ -85,6 +84,10 @@ impl ModelProtocol for GenerateContent {
         request::body(outbound)
     }
 
+    fn tool_names(&self) -> NameRule {
+        TOOL_NAMES
+    }
+
     fn builder(&self) -> Box<dyn ReplyBuilder> {
         Box::<builder::ContentBuilder>::default()
     }
@@ -113,20 +116,7 @@ impl ModelProtocol for GenerateContent {
         for part in parts.finish() {
             read_part(&part, context, &mut parsed);
         }
-        restore_names(context.request, &mut parsed.parts);
         parsed
-    }
-}
-
-/// Gives calls the names that their tools have in the request.
-fn restore_names(request: &ModelRequest, parts: &mut [AssistantPart]) {
-    let names = ToolNames::new(request, TOOL_NAMES);
-    for part in parts {
-        if let AssistantPart::ToolCall(call) = part
-            && let Some(original) = names.original(&call.name)
-        {
-            original.clone_into(&mut call.name);
-        }
     }
 }
 

@@ -27,6 +27,7 @@ pub(super) use embeddings::OpenAiEmbeddings;
 use crate::gateway::HostError;
 use crate::models::FinishReason;
 use crate::models::tokens::{ReportedUsage, first_count};
+use crate::tool_name::NameRule;
 
 /// The protocol, in the dialect of an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,8 +45,17 @@ const OPENAI_HOST: &str = "api.openai.com";
 const RETURNED_REASONING: [&str; 2] = ["reasoning_content", "reasoning_details"];
 /// The fields in which endpoints send the text of reasoning.
 const REASONING_TEXTS: [&str; 2] = ["reasoning_content", "reasoning"];
-/// The field of a tool call in which Gemini's endpoint sends a signature that it expects back.
+/// The field in which Gemini's endpoint sends a signature that it expects back, in a tool call or in a
+/// message (<https://ai.google.dev/gemini-api/docs/thought-signatures>).
 const EXTRA_CONTENT: &str = "extra_content";
+/// The fields of a tool call that endpoints expect back with it, each an object. LiteLLM, which
+/// forwards to other providers, has a field of its own for what it translates.
+const RETURNED_WITH_CALLS: [&str; 2] = [EXTRA_CONTENT, "provider_specific_fields"];
+/// The name under which what belongs to a message is kept with what belongs to its calls.
+const MESSAGE_EXTRA: &str = "message_extra_content";
+/// The maximum size in bytes of what is returned with one call or message. Signatures have a few
+/// thousand. What is larger is not kept: it would be sent and recorded with each further request.
+const MAX_EXTRA_BYTES: usize = 256 << 10;
 
 impl ChatCompletions {
     /// Returns the dialect of the endpoint at a URL.
@@ -69,6 +79,14 @@ impl ModelProtocol for ChatCompletions {
 
     fn body(&self, outbound: &Outbound<'_>) -> Result<RequestBody, HostError> {
         request::body(*self, outbound)
+    }
+
+    /// Gemini demands a letter or `_` first, also behind endpoints that forward requests to it.
+    fn tool_names(&self) -> NameRule {
+        match self {
+            Self::OpenAi => NameRule::Common,
+            Self::Compatible => NameRule::LetterFirst,
+        }
     }
 
     fn builder(&self) -> Box<dyn ReplyBuilder> {
@@ -98,8 +116,7 @@ impl ModelProtocol for ChatCompletions {
             ..ParsedReply::default()
         };
         parsed.push_text(content.text);
-        // What the endpoint expects back with calls, by their ids.
-        let mut extras = Map::new();
+        let mut extras = ReturnedExtras::of_message(message);
         for sent in sent_tool_calls(message) {
             let function = function(sent);
             let call = SentToolCall {
@@ -108,8 +125,8 @@ impl ModelProtocol for ChatCompletions {
                 arguments: &function["arguments"],
             };
             let added = parsed.push_tool_call(context, call);
-            if let (Some(call), extra @ Value::Object(_)) = (added, &sent[EXTRA_CONTENT]) {
-                extras.insert(call.id.clone(), extra.clone());
+            if let Some(call) = added {
+                extras.add_call(&call.id, sent);
             }
         }
         let opaque = opaque_part(message, extras, reasoning, context);
@@ -130,11 +147,10 @@ fn problem(choice: &Value) -> Option<ReplyProblem> {
     (!message_of(choice).is_object()).then_some(ReplyProblem::NoMessage)
 }
 
-/// Returns what the endpoint expects back besides text and tool calls, with what it expects back
-/// with calls (`extras`), and the text of its reasoning, if there is any of it.
+/// Returns what the endpoint expects back besides text and tool calls, with the `extras`, and the text of its reasoning, if there is any of it.
 fn opaque_part(
     message: &Value,
-    extras: Map<String, Value>,
+    extras: ReturnedExtras,
     reasoning: String,
     context: ReplyContext<'_>,
 ) -> Option<AssistantPart> {
@@ -151,9 +167,7 @@ fn opaque_part(
             data.insert(field.to_owned(), sent);
         }
     }
-    if !extras.is_empty() {
-        data.insert(EXTRA_CONTENT.to_owned(), extras.into());
-    }
+    data.extend(extras.0);
     let reasoning = if context.keep_thinking {
         reasoning
     } else {
@@ -161,6 +175,37 @@ fn opaque_part(
     };
     (!data.is_empty() || !reasoning.is_empty())
         .then(|| AssistantPart::Opaque(context.opaque(data.into(), reasoning)))
+}
+
+/// What an endpoint expects back with a message and its tool calls: for each field of calls, what was
+/// in it, by the ids of the calls; and what the message had.
+#[derive(Default)]
+struct ReturnedExtras(Map<String, Value>);
+
+impl ReturnedExtras {
+    /// Returns what is expected back with a message itself.
+    fn of_message(message: &Value) -> Self {
+        let mut extras = Self::default();
+        if let Some(extra) = returned_extra(&message[EXTRA_CONTENT]) {
+            extras.0.insert(MESSAGE_EXTRA.to_owned(), extra.clone());
+        }
+        extras
+    }
+
+    /// Adds what is expected back with the call that has this id here.
+    fn add_call(&mut self, id: &str, sent: &Value) {
+        for field in RETURNED_WITH_CALLS {
+            if let Some(extra) = returned_extra(&sent[field]) {
+                self.0.entry(field).or_insert_with(|| Map::new().into())[id] = extra.clone();
+            }
+        }
+    }
+}
+
+/// Returns a field that is expected back, if it is one and not too large.
+fn returned_extra(field: &Value) -> Option<&Value> {
+    let is_kept = field.as_object().is_some_and(|map| !map.is_empty());
+    (is_kept && field.to_string().len() <= MAX_EXTRA_BYTES).then_some(field)
 }
 
 /// Removes the readable texts from a list of reasoning details, which keep their signatures.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 use strata_core::record::conversation::{AssistantPart, ToolCall};
 
+use super::tools::ToolNames;
 use super::{MAX_TOOL_CALLS, ModelProtocol, ReplyContext};
 use crate::models::FinishReason;
 use crate::models::tokens::{ReportedUsage, UsageWithoutReply};
@@ -115,6 +116,7 @@ pub(in super::super) fn read_reply(
     context: ReplyContext<'_>,
 ) -> Result<ParsedReply, UnusableReply> {
     let mut parsed = protocol.parse_reply(reply, context);
+    ToolNames::new(context.request, protocol.tool_names()).restore(&mut parsed.parts);
     let calls = parsed.tool_call_count;
     let stated = stated_error(reply).map(|error| ReplyProblem::StatedError(error.clone()));
     let problem = stated.or_else(|| parsed.problem.take()).or_else(|| {

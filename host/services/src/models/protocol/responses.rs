@@ -32,7 +32,6 @@ use crate::models::FinishReason;
 use crate::models::media::{self, MediaContent};
 use crate::models::request::parts_text;
 use crate::models::tokens::{ReportedUsage, first_count};
-use crate::tool_name::NameRule;
 
 /// The protocol.
 #[derive(Clone, Copy, Debug)]
@@ -80,7 +79,7 @@ impl ModelProtocol for Responses {
         if let Some(schema) = schema.enforced() {
             body.raw("text", text_format(schema));
         }
-        let names = ToolNames::new(request, NameRule::Common);
+        let names = ToolNames::new(request, self.tool_names());
         write_tools(outbound, &names, &mut body)?;
         if outbound.transfer == TransferMode::Streamed {
             body.field("stream", &true);

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 use strata_base::text::ordered_json::OrderedJson;
+use strata_core::record::conversation::AssistantPart;
 use strata_core::record::json;
 
 use super::body::is_blank;
@@ -163,8 +164,19 @@ impl<'a> ToolNames<'a> {
         known.unwrap_or_else(|| model_name(name, self.rule))
     }
 
+    /// Gives the calls of a reply the names that their tools have in the request.
+    pub(super) fn restore(&self, parts: &mut [AssistantPart]) {
+        for part in parts {
+            if let AssistantPart::ToolCall(call) = part
+                && let Some(original) = self.original(&call.name)
+            {
+                original.clone_into(&mut call.name);
+            }
+        }
+    }
+
     /// Returns the name of the tool that is sent under a name.
-    pub(super) fn original(&self, sent: &str) -> Option<&'a str> {
+    fn original(&self, sent: &str) -> Option<&'a str> {
         let mut names = self.sent.iter();
         names.find_map(|(original, name)| (name == sent).then_some(*original))
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::tool_calls::ToolCallBuilder;
-use super::{content_text, index_of, message_of, reasoning_text, refusal_text};
+use super::{EXTRA_CONTENT, content_text, index_of, message_of, reasoning_text, refusal_text};
 use crate::models::protocol::assembler::{ReplyBuilder, StreamProgress};
 use crate::models::protocol::reply::{items_of, stated_error, take_field};
 use crate::models::protocol::usage::UsageReports;
@@ -31,6 +31,8 @@ struct Choice {
     calls: ToolCallBuilder,
     /// The call in its deprecated form. Some endpoints send each call in both.
     legacy_call: ToolCallBuilder,
+    /// What the endpoint expects back with the message. The last chunk that has it counts.
+    extra: Value,
     finish_reason: Value,
     /// Whether a chunk had an empty finish reason. It becomes the finish reason of the choice if no
     /// other follows.
@@ -118,6 +120,10 @@ impl Choice {
         self.returns_reasoning |= message["reasoning_content"].is_string();
         self.details.push(&message["reasoning_details"]);
         self.calls.push(&message["tool_calls"]);
+        if message[EXTRA_CONTENT].is_object() {
+            self.extra = message[EXTRA_CONTENT].clone();
+            replace_marked_surrogates(&mut self.extra);
+        }
         if message["function_call"].is_object() {
             self.legacy_call
                 .push(&json!([{ "index": 0, "function": message["function_call"] }]));
@@ -181,6 +187,7 @@ impl Choice {
             reasoning: self.reasoning.finish(),
             "reasoning_details": self.details.finish(),
             "tool_calls": calls,
+            EXTRA_CONTENT: self.extra,
         });
         json!({ "index": index, "message": message, "finish_reason": finish_reason, "error": self.error })
     }

@@ -5,7 +5,9 @@ use std::borrow::Cow;
 use serde_json::{Map, Value, json};
 use strata_core::record::conversation::{Media, MediaSource, Part, ToolChoice};
 
-use super::{ChatCompletions, EXTRA_CONTENT, RETURNED_REASONING};
+use super::{
+    ChatCompletions, EXTRA_CONTENT, MESSAGE_EXTRA, RETURNED_REASONING, RETURNED_WITH_CALLS,
+};
 use crate::gateway::HostError;
 use crate::models::media::MediaContent;
 use crate::models::protocol::body::write_text_message;
@@ -17,9 +19,8 @@ use crate::models::protocol::tools::{
     Enforcement, IMAGE_TYPES, ReplySchema, SCHEMA_NAME, SchemaText, SentTool, ToolNames,
     arguments_object, sent_tools,
 };
-use crate::models::protocol::{Outbound, RequestBody, TransferMode};
+use crate::models::protocol::{ModelProtocol, Outbound, RequestBody, TransferMode};
 use crate::models::request::parts_text;
-use crate::tool_name::NameRule;
 
 /// The rules of OpenAI's own endpoint, as far as they are the strictest. See
 /// <https://platform.openai.com/docs/api-reference/chat/create>.
@@ -62,7 +63,7 @@ pub(super) fn body(
     if let Some(schema) = schema.enforced() {
         body.raw("response_format", response_format(dialect, schema));
     }
-    let names = ToolNames::new(request, NameRule::Common);
+    let names = ToolNames::new(request, dialect.tool_names());
     write_tools(dialect, outbound, &names, &mut body)?;
     if outbound.transfer == TransferMode::Streamed {
         body.field("stream", &true);
@@ -263,26 +264,27 @@ fn write_reply(parts: &[SentPart<'_>], list: &mut ListWriter<'_>) {
         for name in RETURNED_REASONING {
             message.optional(name, returned.get(name));
         }
+        message.optional(EXTRA_CONTENT, returned.get(MESSAGE_EXTRA));
         if calls.is_empty() {
             return;
         }
         message.list("tool_calls", |list| {
             for call in calls {
-                write_call(call, returned.get(EXTRA_CONTENT), list);
+                write_call(call, &returned, list);
             }
         });
     });
 }
 
-/// Writes a call. `extras` contains what the endpoint expects back with calls, by their ids.
-fn write_call(call: &SentCall<'_>, extras: Option<&Value>, list: &mut ListWriter<'_>) {
+/// Writes a call. `returned` contains what the endpoint expects back with calls, by their ids.
+fn write_call(call: &SentCall<'_>, returned: &Map<String, Value>, list: &mut ListWriter<'_>) {
     list.object(|item| {
         item.field("id", &call.id);
         item.field("type", "function");
-        item.optional(
-            EXTRA_CONTENT,
-            extras.and_then(|extras| extras.get(&call.made.id)),
-        );
+        for field in RETURNED_WITH_CALLS {
+            let extras = returned.get(field);
+            item.optional(field, extras.and_then(|extras| extras.get(&call.made.id)));
+        }
         item.object("function", |function| {
             function.field("name", &call.name);
             function.field("arguments", &arguments_object(&call.made.arguments));

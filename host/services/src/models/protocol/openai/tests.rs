@@ -519,7 +519,9 @@ fn what_an_endpoint_expects_back_is_returned_to_it_alone() {
         "reasoning_content": "hm",
         "reasoning_details": details,
         "tool_calls": [{ "id": "c1", "function": { "name": "add", "arguments": "{}" },
-            "extra_content": { "google": { "thought_signature": "c2ln" } } }],
+            "extra_content": { "google": { "thought_signature": "c2ln" } },
+            "provider_specific_fields": { "thought_signature": "bGl0" } }],
+        "extra_content": { "google": { "thought_signature": "bXNn" } },
     });
     let answer = read(&reply_of(message, json!("tool_calls"))).expect("an answer");
     let request = ModelRequest::new(vec![
@@ -546,10 +548,38 @@ fn what_an_endpoint_expects_back_is_returned_to_it_alone() {
     assert_eq!(own["reasoning_details"], details);
     let extra = json!({ "google": { "thought_signature": "c2ln" } });
     assert_eq!(own["tool_calls"][0]["extra_content"], extra);
+    let extra = json!({ "thought_signature": "bGl0" });
+    assert_eq!(own["tool_calls"][0]["provider_specific_fields"], extra);
+    let extra = json!({ "google": { "thought_signature": "bXNn" } });
+    assert_eq!(own["extra_content"], extra);
     for (origin, model) in [("openai", "other"), ("openai a.example", "m")] {
         let message = sent(origin, model)["messages"][1].clone();
         let fields: Vec<&String> = message.as_object().expect("a message").keys().collect();
         assert_eq!(fields, ["content", "role", "tool_calls"]);
-        assert!(message["tool_calls"][0]["extra_content"].is_null());
+        let call = message["tool_calls"][0].as_object().expect("a call");
+        let fields: Vec<&String> = call.keys().collect();
+        assert_eq!(fields, ["function", "id", "type"]);
     }
+}
+
+#[test]
+fn what_is_returned_with_a_call_is_bounded() {
+    let opaque_with = |extra: Value| {
+        let call = json!({ "id": "c1", "extra_content": extra,
+            "function": { "name": "add", "arguments": "{}" } });
+        let message = json!({ "tool_calls": [call] });
+        let parsed = read(&reply_of(message, json!("tool_calls"))).expect("an answer");
+        let is_opaque = |part: &AssistantPart| matches!(part, AssistantPart::Opaque(_));
+        parsed.parts.iter().filter(|part| is_opaque(part)).count()
+    };
+    assert_eq!(
+        opaque_with(json!({ "x": "y".repeat(MAX_EXTRA_BYTES - 8) })),
+        1
+    );
+    assert_eq!(
+        opaque_with(json!({ "x": "y".repeat(MAX_EXTRA_BYTES - 7) })),
+        0
+    );
+    assert_eq!(opaque_with(json!({})), 0);
+    assert_eq!(opaque_with(json!("text")), 0);
 }

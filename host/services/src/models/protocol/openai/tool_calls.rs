@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 use strata_core::record::json;
 
-use super::{EXTRA_CONTENT, function};
+use super::{RETURNED_WITH_CALLS, function};
 use crate::models::protocol::MAX_TOOL_CALLS;
 use crate::models::protocol::nesting::Nesting;
 use crate::models::surrogate::{JoinedText, replace_marked_surrogates};
@@ -42,8 +42,8 @@ struct PartialToolCall {
     nesting: Nesting,
     /// The arguments, once they are complete and had to be compared with a chunk.
     document: Option<Value>,
-    /// What the endpoint expects back with the call.
-    extra: Value,
+    /// What the endpoint expects back with the call, by field.
+    extras: BTreeMap<&'static str, Value>,
 }
 
 /// What a chunk of a call is to a call that has begun.
@@ -191,8 +191,10 @@ impl PartialToolCall {
                 known.push_str(as_text(value));
             }
         }
-        if piece[EXTRA_CONTENT].is_object() {
-            self.extra = piece[EXTRA_CONTENT].clone();
+        for field in RETURNED_WITH_CALLS {
+            if piece[field].is_object() {
+                self.extras.insert(field, piece[field].clone());
+            }
         }
         if role != ChunkRole::Repeats {
             let arguments = arguments_text(&function["arguments"]);
@@ -204,7 +206,10 @@ impl PartialToolCall {
 
     fn finish(self) -> Value {
         let function = json!({ "name": self.name, "arguments": self.arguments.finish() });
-        let mut call = json!({ "id": self.id, "function": function, EXTRA_CONTENT: self.extra });
+        let mut call = json!({ "id": self.id, "function": function });
+        for (field, extra) in self.extras {
+            call[field] = extra;
+        }
         replace_marked_surrogates(&mut call);
         call
     }

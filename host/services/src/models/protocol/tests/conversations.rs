@@ -11,6 +11,7 @@ use super::provider_rules::{
     check_chat_completions, check_generate_content, check_messages, check_responses,
 };
 use super::*;
+use crate::models::protocol::tools::ToolNames;
 use crate::models::user_message;
 
 /// Returns texts as models and people write them, among them those that providers refuse.
@@ -353,6 +354,61 @@ fn a_call_of_another_model_gets_a_placeholder_where_signatures_are_required() {
     check("models/gemini-flash-latest", true);
     check("gemini-2.5-pro", false);
     check("models/gemini-2.0-flash", false);
+}
+
+#[test]
+fn the_calls_of_a_reply_have_the_names_of_the_request() {
+    let names = ["a b", "2fa", "plain"];
+    let request = ModelRequest {
+        tools: names.iter().map(|name| tool(name)).collect(),
+        ..ModelRequest::new(vec![user_message("go")])
+    };
+    let check = |name: ProtocolName, base: &str, expected: [&str; 3]| {
+        let base = Url::parse(base).expect("an address");
+        let protocol = protocol(name, &base);
+        let sent = ToolNames::new(&request, protocol.tool_names());
+        let sent = names.map(|name| sent.sent(name));
+        assert_eq!(sent, expected, "{base}");
+        let call = |sent: &String| match name {
+            ProtocolName::Gemini => json!({ "functionCall": { "name": sent, "args": {} } }),
+            ProtocolName::Anthropic => {
+                json!({ "type": "tool_use", "id": sent, "name": sent, "input": {} })
+            }
+            ProtocolName::OpenAi | ProtocolName::Responses => {
+                json!({ "type": "function_call", "call_id": sent, "id": sent, "name": sent,
+                "arguments": "{}", "function": { "name": sent, "arguments": "{}" } })
+            }
+        };
+        let calls: Vec<Value> = sent.iter().map(call).collect();
+        let reply = json!({
+            "choices": [{ "message": { "tool_calls": calls }, "finish_reason": "tool_calls" }],
+            "candidates": [{ "content": { "parts": calls }, "finishReason": "STOP" }],
+            "content": calls, "stop_reason": "tool_use", "role": "assistant", "type": "message",
+            "output": calls, "status": "completed", "object": "response",
+        });
+        let context = ReplyContext {
+            model: "m",
+            request: &request,
+            origin: &Origin(name.name().to_owned()),
+            keep_thinking: true,
+        };
+        let read = read_reply(&*protocol, &reply, context).expect("a reply");
+        let found: Vec<&str> = strata_core::record::conversation::tool_calls(&read.parts)
+            .map(|call| call.name.as_str())
+            .collect();
+        assert_eq!(found, names, "{base}");
+    };
+    let common = ["a_b", "2fa", "plain"];
+    let letter_first = ["a_b", "_2fa", "plain"];
+    for name in [ProtocolName::Responses, ProtocolName::Anthropic] {
+        check(name, name.default_base_url(), common);
+    }
+    check(ProtocolName::OpenAi, "https://api.openai.com/v1", common);
+    let gemini = "https://generativelanguage.googleapis.com/v1beta/openai";
+    check(ProtocolName::OpenAi, gemini, letter_first);
+    check(ProtocolName::OpenAi, "https://a.example/v1", letter_first);
+    let own = ProtocolName::Gemini;
+    check(own, own.default_base_url(), letter_first);
 }
 
 #[test]

@@ -186,3 +186,27 @@ fn a_complete_message_behind_its_pieces_is_not_taken_twice() {
         assert_eq!(calls(&answer).len(), 1, "{answer:?}");
     }
 }
+
+#[test]
+fn what_an_endpoint_expects_back_is_kept_from_chunks() {
+    let mut call = call_piece(json!(0), "c1", "add", "{}");
+    call["extra_content"] = json!({ "google": { "thought_signature": "c2ln" } });
+    let mut repeated = call_piece(json!(0), "", "", "");
+    repeated["provider_specific_fields"] = json!({ "thought_signature": "bGl0" });
+    let parsed = assembled(&[
+        json!({ "tool_calls": [call] }),
+        json!({ "tool_calls": [repeated] }),
+        json!({ "content": "", "extra_content": { "google": { "thought_signature": "bXNn" } } }),
+    ]);
+    let Some(AssistantPart::Opaque(part)) = parsed.parts.last() else {
+        panic!("nothing is returned: {:?}", parsed.parts);
+    };
+    assert_eq!(
+        part.data.value(),
+        json!({
+            "extra_content": { "c1": { "google": { "thought_signature": "c2ln" } } },
+            "provider_specific_fields": { "c1": { "thought_signature": "bGl0" } },
+            "message_extra_content": { "google": { "thought_signature": "bXNn" } },
+        })
+    );
+}
