@@ -37,7 +37,7 @@ impl AuthoredModels {
     pub(super) fn config(&self) -> Option<ModelsConfig> {
         (!self.configs.is_empty()).then(|| ModelsConfig {
             models: self.configs.clone(),
-            record: None,
+            ..ModelsConfig::default()
         })
     }
 

@@ -190,6 +190,21 @@ fn a_policy_has_to_allow_the_addresses_of_whole_and_of_streamed_replies() {
 }
 
 #[test]
+fn each_policy_bounds_where_requests_to_models_go() {
+    let team = bounded(
+        r#"[allow.llm]
+        models = ["*"]
+        endpoints = [{ host = "127.0.0.1:8080" }]"#,
+    );
+    let bounds = team.unwrap().llm.unwrap().bounds;
+    assert_eq!(bounds.len(), 1);
+    assert_eq!(bounds[0].endpoints.len(), 1);
+    // A policy that does not say what may be granted bounds no address.
+    let team = bounded("[limits]\nmemory = \"1GiB\"").unwrap();
+    assert_eq!(team.llm.unwrap().bounds, []);
+}
+
+#[test]
 fn a_role_whose_model_is_removed_asks_no_other() {
     let team = bounded(
         r#"[allow.llm]

@@ -16,6 +16,7 @@ pub use super::record::RecordError;
 
 use super::protocol::{self, TransferMode};
 use crate::endpoint::{self, InvalidAddress};
+use crate::plugin::http::{GrantedParts, HttpGrant, HttpRefusal, check_grants};
 
 /// The name of the model in `[llm]`, which answers requests that name none.
 pub const DEFAULT_MODEL: &str = "default";
@@ -39,6 +40,30 @@ pub struct ModelsConfig {
     pub models: BTreeMap<String, ModelConfig>,
     /// The file in which exchanges are recorded. The provider `recorded` can serve them again.
     pub record: Option<PathBuf>,
+    /// The addresses to which requests may be sent. All of these bounds apply.
+    pub bounds: Vec<EndpointBound>,
+}
+
+/// The addresses to which requests to models may be sent, with the keys, according to a policy. The
+/// address depends on what is asked for (a reply, a streamed one, vectors) and may depend on the model's
+/// id, which a request may name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EndpointBound {
+    /// The policy, for messages.
+    pub policy: String,
+    /// The addresses and keys.
+    pub endpoints: Vec<HttpGrant>,
+}
+
+impl EndpointBound {
+    /// Returns whether a request may be sent to an address with these keys.
+    pub fn check(&self, url: &Url, secrets: &[String]) -> Result<(), HttpRefusal> {
+        let parts = GrantedParts {
+            secrets,
+            headers: &[],
+        };
+        check_grants(&self.endpoints, "POST", url, parts)
+    }
 }
 
 impl ModelsConfig {
@@ -46,7 +71,7 @@ impl ModelsConfig {
     pub fn with_default(model: ModelConfig) -> Self {
         Self {
             models: BTreeMap::from([(DEFAULT_MODEL.to_owned(), model)]),
-            record: None,
+            ..Self::default()
         }
     }
 

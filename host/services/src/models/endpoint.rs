@@ -34,7 +34,9 @@ use self::key::{ApiKey, KeyRedactor};
 use self::optional_field::{OmittedFields, OptionalField, RefusedFields};
 use self::retry::{Retries, RetryDecision};
 use super::charge::CallAccount;
-use super::config::{ConfigError, Endpoint, ModelSettings, ProtocolName, table_name};
+use super::config::{
+    ConfigError, Endpoint, EndpointBound, ModelSettings, ProtocolName, table_name,
+};
 use super::media::MediaBytes;
 use super::protocol::{
     ModelProtocol, Origin, Outbound, ParsedReply, ReplyContext, TransferMode, protocol, read_reply,
@@ -46,7 +48,7 @@ use super::tokens::{UsageWithoutReply, estimate_input, estimate_output};
 use super::{FinishReason, ModelReply, ModelRequest};
 use crate::client;
 use crate::endpoint::{self, InvalidAddress};
-use crate::gateway::HostError;
+use crate::gateway::{HostError, HostErrorKind};
 use crate::plugin::http::display_url;
 use crate::text_response::TextResponse;
 use crate::variables::Variables;
@@ -80,6 +82,8 @@ pub(super) struct ModelEndpoint {
     /// streamed replies.
     streaming_disabled: AtomicBool,
     refused_fields: RefusedFields,
+    /// The addresses to which requests may be sent. All of these apply.
+    bounds: Vec<EndpointBound>,
 }
 
 /// What an endpoint is asked.
@@ -144,7 +148,13 @@ impl ModelEndpoint {
             end_timeout: END_TIMEOUT,
             streaming_disabled: AtomicBool::new(false),
             refused_fields: RefusedFields::default(),
+            bounds: Vec::new(),
         })
+    }
+
+    /// Sets bounds of the addresses to which requests are sent.
+    pub(super) fn set_bounds(&mut self, bounds: &[EndpointBound]) {
+        self.bounds = bounds.to_vec();
     }
 
     /// Sends a request, with as many retries as the endpoint's `retries` allow. The reply matches the
@@ -215,12 +225,29 @@ impl ModelEndpoint {
         body.customize(&settings.options, &settings.without);
         self.protocol.check_body(&body)?;
         let protocol = self.protocol_name;
+        let url = self.protocol.url(&self.base, question.model, transfer);
+        self.check_address(&url)?;
         Ok(EncodedRequest {
-            url: self.protocol.url(&self.base, question.model, transfer),
+            url,
             transfer,
             body: body.finish(),
             optional: optional_field::optional_fields(protocol, request, settings, omitted),
         })
+    }
+
+    /// Fails if a policy does not allow to send requests to this address.
+    fn check_address(&self, url: &Url) -> Result<(), HostError> {
+        let secrets: Vec<String> = self.key.iter().map(|key| key.variable().into()).collect();
+        let refuses = |bound: &&EndpointBound| bound.check(url, &secrets).is_err();
+        let Some(bound) = self.bounds.iter().find(refuses) else {
+            return Ok(());
+        };
+        let (table, shown, policy) = (&self.table, display_url(url), &bound.policy);
+        let message = format!(
+            "the model of `[{table}]` cannot be asked at `{shown}`: that is not among the `endpoints` in \
+             `allow.llm` ({policy})"
+        );
+        Err(HostError::new(HostErrorKind::Denied, message))
     }
 
     /// Sends a request once. Charges the reply, if it can be used.

@@ -19,8 +19,8 @@ use tokio::sync::Semaphore;
 
 use super::charge::CallAccount;
 use super::config::{
-    ConfigError, ModelConfig, ModelNames, ModelSettings, ModelTarget, ModelsConfig, Price,
-    ProviderConfig, table_name,
+    ConfigError, EndpointBound, ModelConfig, ModelNames, ModelSettings, ModelTarget, ModelsConfig,
+    Price, ProviderConfig, table_name,
 };
 use super::endpoint::{HttpClients, ModelEndpoint, Outlook, Question, RequestFailure};
 use super::error_text::invalid;
@@ -187,7 +187,8 @@ impl Models {
             }
             models.insert(
                 name.clone(),
-                Model::new(name, model, variables, read_replies, &mut clients)?,
+                Model::new(name, model, variables, read_replies, &mut clients)?
+                    .bounded_by(&config.bounds),
             );
         }
         Ok(Self {
@@ -359,6 +360,14 @@ impl Model {
             provider,
             pace: RateLimiter::per_minute(config.requests_per_minute),
         })
+    }
+
+    /// Returns the model with bounds of the addresses to which its requests are sent.
+    fn bounded_by(mut self, bounds: &[EndpointBound]) -> Self {
+        if let Provider::Endpoint(endpoint) = &mut self.provider {
+            endpoint.set_bounds(bounds);
+        }
+        self
     }
 
     fn expected(&self, request: &ModelRequest) -> TokenUsage {

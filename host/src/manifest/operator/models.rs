@@ -2,7 +2,7 @@
 //! besides requests, and what they cost.
 
 use strata_services::models::config::{
-    Endpoint, ModelConfig, ModelSettings, Price, ProviderConfig, table_name,
+    Endpoint, EndpointBound, ModelConfig, ModelSettings, Price, ProviderConfig, table_name,
 };
 use strata_services::plugin::http::{GrantedParts, HttpRefusal, check_grants};
 
@@ -86,6 +86,15 @@ pub(super) fn restrict_models(definition: &mut Definition, operator: &OperatorPo
             model.price = Some(price);
         }
     }
+    // Where a request goes is known only when it is made: vectors have addresses of their own, and
+    // requests can name other ids.
+    llm.bounds.push(EndpointBound {
+        policy: policy.clone(),
+        endpoints: bounds
+            .llm
+            .as_ref()
+            .map_or_else(Vec::new, |bound| bound.endpoints().to_vec()),
+    });
     if llm.models.is_empty() {
         definition.llm = None;
     }

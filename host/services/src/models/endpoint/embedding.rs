@@ -28,8 +28,10 @@ pub(in super::super) async fn embed(
 ) -> Result<Embeddings, RequestFailure> {
     let protocol = endpoint.protocol.embeddings();
     let protocol = protocol.ok_or_else(|| unsupported_error(endpoint.protocol_name.name()))?;
+    let url = protocol.url(&endpoint.base, model);
+    endpoint.check_address(&url)?;
     let encoded = EncodedRequest {
-        url: protocol.url(&endpoint.base, model),
+        url,
         transfer: TransferMode::Unstreamed,
         body: protocol.body(model, request).to_string(),
         optional: Vec::new(),

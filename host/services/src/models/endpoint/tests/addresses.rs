@@ -1,6 +1,8 @@
 //! Tests of base addresses of endpoints.
 
 use super::*;
+use crate::models::EmbedRequest;
+use crate::plugin::http::{HostPattern, HttpGrant, authority};
 
 /// Returns the address to which unstreamed requests to the model `m` are sent.
 fn address(protocol_name: ProtocolName, base: &str) -> Result<Url, ConfigError> {
@@ -12,6 +14,73 @@ fn address(protocol_name: ProtocolName, base: &str) -> Result<Url, ConfigError> 
         timeout: Endpoint::DEFAULT_TIMEOUT,
     })?;
     Ok(protocol(protocol_name, &base).url(&base, "m", TransferMode::Unstreamed))
+}
+
+#[tokio::test]
+async fn every_address_to_which_a_request_goes_is_compared_with_the_policies() {
+    let check = async |path: &str, id: &str, asks: bool, embeds: bool| {
+        let server = ModelServer::new([respond_with_text("hello")]);
+        let endpoint = Endpoint {
+            protocol: ProtocolName::Gemini,
+            base_url: server.endpoint().base_url.replace("/v1", ""),
+            ..server.endpoint()
+        };
+        let host = Url::parse(&endpoint.base_url).expect("an address");
+        let allows = |path: &str| EndpointBound {
+            policy: "policy.toml".to_owned(),
+            endpoints: vec![HttpGrant {
+                host: HostPattern::parse(&authority(&host)).expect("a host"),
+                methods: vec!["POST".to_owned()],
+                path: path.to_owned(),
+                secrets: Vec::new(),
+                headers: Vec::new(),
+            }],
+        };
+        let mut provider = provider_of(&endpoint).expect("a usable endpoint");
+        provider.set_bounds(&[allows("*"), allows(path)]);
+        let request = request();
+        let check = ReplyCheck::for_request(&request).expect("a request without a schema");
+        let question = Question {
+            model: id,
+            request: &request,
+            settings: &ModelSettings::default(),
+            blobs: &Blobs::new(),
+            check: &check,
+            pace: &RateLimiter::default(),
+        };
+        let mut observer = StreamObserver::default();
+        let mut account = CallAccount::new(&mut observer);
+        let is_denied = |failure: RequestFailure| {
+            let HostError { kind, message, .. } = failure.error;
+            assert!(kind != HostErrorKind::Denied || message.contains("(policy.toml)"));
+            kind == HostErrorKind::Denied
+        };
+        let asked = provider.complete(question, &mut account).await;
+        assert_eq!(
+            !asked.map_err(is_denied).is_err_and(|denied| denied),
+            asks,
+            "{path} {id}"
+        );
+        let texts = EmbedRequest {
+            model: None,
+            texts: vec!["one".to_owned()],
+            dimensions: None,
+        };
+        let pace = RateLimiter::default();
+        let embedded = embed(&provider, id, &texts, &pace, &mut account).await;
+        assert_eq!(
+            !embedded.map_err(is_denied).is_err_and(|denied| denied),
+            embeds,
+            "{path} {id}"
+        );
+        assert_eq!(server.seen().len(), usize::from(asks) + usize::from(embeds));
+    };
+    check("*", "m", true, true).await;
+    check("/v1beta/models/*", "m", true, true).await;
+    check("/v1beta/models/*:generateContent", "m", true, false).await;
+    check("/v1beta/models/*:batchEmbedContents", "m", false, true).await;
+    check("/v1beta/models/m:*", "m", true, true).await;
+    check("/v1beta/models/m:*", "other", false, false).await;
 }
 
 #[test]
