@@ -172,12 +172,13 @@ pub struct DeadLetter {
 
 impl RoleState {
     /// Puts messages released by a join into the mailbox, except those that are there already: a
-    /// role receives a message once, however many paths lead to it.
+    /// role receives a message once, however many paths lead to it. Returns how many were put there.
     pub(crate) fn deliver_once(
         &mut self,
         released: impl Iterator<Item = MessageRef> + Clone,
         deliver: DeliveryMode,
-    ) {
+    ) -> usize {
+        let before = self.mailbox.len();
         let mut new: BTreeSet<MessageRef> = released.clone().collect();
         for mail in &self.mailbox {
             new.remove(&mail.message);
@@ -187,6 +188,7 @@ impl RoleState {
                 self.mailbox.push(Mail { message, deliver });
             }
         }
+        self.mailbox.len() - before
     }
 
     /// Takes the messages of the next activation: either one that is handled alone, or all before

@@ -13,8 +13,21 @@ use crate::record::work::CallResult;
 
 /// What an item with several fields takes besides its texts: a message, a turn, a tool call.
 pub(crate) const ITEM_BYTES: u64 = 32;
+/// What a reference to a message takes: in a mailbox, a memory, the queue of a join, the news of an
+/// activation. A message is kept once, but a team can deliver it to all its roles, in every step.
+pub(crate) const REFERENCE_BYTES: u64 = 16;
 /// What a text takes besides its bytes: in a list, as a key or as a value.
 const TEXT_BYTES: u64 = 8;
+
+/// Returns the size of so many references to messages.
+pub(crate) fn references_bytes(count: usize) -> u64 {
+    count as u64 * REFERENCE_BYTES
+}
+
+/// Returns the size of a message for names that nobody has, or that are outside.
+pub(crate) fn addressed_bytes<'a>(names: impl IntoIterator<Item = &'a String>) -> u64 {
+    REFERENCE_BYTES + texts(names)
+}
 
 /// Returns the size of a text in a list, as a key or as a value.
 pub(crate) fn text(text: &str) -> u64 {

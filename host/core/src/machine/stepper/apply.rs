@@ -160,7 +160,7 @@ impl Stepper {
             parts: parts.clone(),
             ..Message::from_user(routed.id.clone(), idea.clone(), IDEA_LABEL.into())
         });
-        deliver(&mut self.state.env, message, routed);
+        deliver(&mut self.state, message, routed);
         self.state.set_checkpoint(checkpoint.clone(), None);
         Ok(())
     }
@@ -265,7 +265,7 @@ impl Stepper {
         self.state.ensure_routed_from_outside(routed)?;
         self.state.env.external_message_count += 1;
         let message = self.state.env.add_message(message.clone());
-        deliver(&mut self.state.env, message, routed);
+        deliver(&mut self.state, message, routed);
         Ok(())
     }
 
@@ -286,6 +286,7 @@ impl Stepper {
             let state = &mut self.state.env.roles[id.index()];
             if state.activation.is_none() {
                 let news = state.take_mail(role.deliver);
+                self.state.kept.remove_references(news.len());
                 state.latest = news.last().copied();
                 state.activation = Some(Activation::new(*step, news, role));
             }

@@ -185,8 +185,10 @@ pub(super) fn merge_activations(
         });
         let news: Vec<MessageRef> = news.collect();
         let memory = &mut state.env.roles[id.index()].memory;
+        let before = memory.len();
         memory.extend(news);
         memory.extend(activation.outputs());
+        state.kept.add_references(memory.len() - before);
         apply_writes(state, id, &activation);
         commit_files(&mut state.env, id, &activation);
     }
@@ -202,7 +204,7 @@ pub(super) fn deliver_all(
     mut fired: &[Firing],
 ) {
     for (at, ((_, outgoing), routed)) in published.iter().zip(routed).enumerate() {
-        deliver(&mut state.env, outgoing.message, routed);
+        deliver(state, outgoing.message, routed);
         let arrived;
         (arrived, arrivals) =
             arrivals.split_at(arrivals.partition_point(|arrival| arrival.published_index <= at));
@@ -216,7 +218,9 @@ pub(super) fn deliver_all(
 }
 
 /// Adds a message to the history, the mailboxes, the dead letters and the outbox.
-pub(super) fn deliver(env: &mut Environment, message: MessageRef, routed: &RoutingResult) {
+pub(super) fn deliver(state: &mut TeamState, message: MessageRef, routed: &RoutingResult) {
+    state.kept.add_delivery(routed);
+    let env = &mut state.env;
     if env.message(message).route != routed.remaining_route {
         env.messages.update(message.0 as usize, |stored| {
             Arc::make_mut(stored).route = routed.remaining_route.clone();
@@ -260,7 +264,8 @@ pub(super) fn apply_handed_over(
     )?;
     match failed {
         None => {
-            state.env.outbox.remove(0);
+            let outbound = state.env.outbox.remove(0);
+            state.kept.remove_outbound(&outbound);
         }
         Some(why) => state.env.outbox[0].failed = Some(why.clone()),
     }

@@ -90,7 +90,7 @@ pub(super) fn apply_joins(state: &mut TeamState, arrivals: &[Arrival], firings: 
         team,
         env,
         address_book,
-        ..
+        kept,
     } = state;
     for Arrival {
         join,
@@ -100,7 +100,7 @@ pub(super) fn apply_joins(state: &mut TeamState, arrivals: &[Arrival], firings: 
     } in arrivals
     {
         if let Some(source) = address_book.source_index(*join, *from) {
-            env.joins[join.index()].enqueue(source, *message);
+            kept.add_references(env.joins[join.index()].enqueue(source, *message));
         }
     }
     for Firing {
@@ -114,16 +114,17 @@ pub(super) fn apply_joins(state: &mut TeamState, arrivals: &[Arrival], firings: 
         let join = team.join(*id);
         for (from, message) in messages {
             if let Some(source) = address_book.source_index(*id, *from) {
-                env.joins[id.index()].dequeue(source);
+                kept.remove_references(env.joins[id.index()].dequeue(source));
             }
             let next = into.and_then(|next| Some((next, address_book.source_index(next, *from)?)));
             if let Some((next, source)) = next {
-                env.joins[next.index()].enqueue_once(source, *message);
+                kept.add_references(env.joins[next.index()].enqueue_once(source, *message));
             }
         }
         let released = messages.iter().map(|(_, message)| *message);
         for role in to {
-            env.roles[role.index()].deliver_once(released.clone(), join.deliver);
+            let role = &mut env.roles[role.index()];
+            kept.add_references(role.deliver_once(released.clone(), join.deliver));
         }
     }
 }

@@ -80,27 +80,29 @@ impl JoinState {
             .map(|(source, _)| *source)
     }
 
-    /// Appends a message to the queue of a source.
-    pub(crate) fn enqueue(&mut self, source: usize, message: MessageRef) {
-        if let Some(queue) = self.queues.get_mut(source) {
-            queue.push_back(message);
-        }
+    /// Appends a message to the queue of a source. Returns how many were added.
+    pub(crate) fn enqueue(&mut self, source: usize, message: MessageRef) -> usize {
+        let Some(queue) = self.queues.get_mut(source) else {
+            return 0;
+        };
+        queue.push_back(message);
+        1
     }
 
     /// Appends a message released by another join, unless it waits here already; it may have
-    /// arrived by both paths.
-    pub(crate) fn enqueue_once(&mut self, source: usize, message: MessageRef) {
-        let queue = self.queues.get_mut(source);
-        if let Some(queue) = queue.filter(|queue| !queue.contains(&message)) {
-            queue.push_back(message);
+    /// arrived by both paths. Returns how many were added.
+    pub(crate) fn enqueue_once(&mut self, source: usize, message: MessageRef) -> usize {
+        let queue = self.queues.get(source);
+        match queue.is_some_and(|queue| !queue.contains(&message)) {
+            true => self.enqueue(source, message),
+            false => 0,
         }
     }
 
-    /// Removes the oldest message of a source.
-    pub(crate) fn dequeue(&mut self, source: usize) {
-        if let Some(queue) = self.queues.get_mut(source) {
-            queue.pop_front();
-        }
+    /// Removes the oldest message of a source. Returns how many were removed.
+    pub(crate) fn dequeue(&mut self, source: usize) -> usize {
+        let queue = self.queues.get_mut(source);
+        usize::from(queue.and_then(VecDeque::pop_front).is_some())
     }
 }
 
