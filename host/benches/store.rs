@@ -80,6 +80,7 @@ fn team() -> Arc<Team> {
         budget: None,
         scoped_budgets: Default::default(),
         state_bytes: strata_core::team::DEFAULT_STATE_BYTES,
+        lowered: Default::default(),
     };
     Arc::new(Team {
         name: "bench".into(),

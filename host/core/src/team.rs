@@ -8,6 +8,7 @@ pub mod tools;
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -62,6 +63,27 @@ pub struct Policy {
     pub scoped_budgets: ScopedBudgets,
     /// How many bytes of memory the messages, the values of scopes and the results of a run may take.
     pub state_bytes: u64,
+    /// The limits that an operator has lowered.
+    pub lowered: LoweredLimits,
+}
+
+/// The limits of a team that an operator has lowered, with a note about each for the fault of what
+/// reaches it: raising the limit in the team does not help then.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LoweredLimits {
+    /// About `Policy::state_bytes`.
+    pub state_bytes: Option<String>,
+    /// About `Policy::max_steps`.
+    pub max_steps: Option<String>,
+    /// About `ToolLoop::max_turns`, by role.
+    pub max_turns: BTreeMap<RoleId, String>,
+}
+
+impl LoweredLimits {
+    /// Returns a note as it follows the name of a limit: in parentheses, or nothing if there is none.
+    pub(crate) fn remark(note: Option<&String>) -> String {
+        note.map(|note| format!(" ({note})")).unwrap_or_default()
+    }
 }
 
 /// The default of `Policy::state_bytes`: enough for a million short messages, and small enough that a

@@ -70,6 +70,7 @@ pub(super) fn check_team(authored: &AuthoredTeam, problems: &Problems) -> Checke
                 max_steps: authored.run.max_steps,
                 max_parallel: authored.run.max_parallel.unwrap_or(DEFAULT_PARALLEL),
                 state_bytes: authored.run.state_bytes.unwrap_or(DEFAULT_STATE_BYTES),
+                lowered: Default::default(),
                 budget: authored.header.budget_limits.usd,
                 scoped_budgets: budget_scopes(authored),
             },

@@ -127,11 +127,16 @@ fn cap_scope(reached: &CapReached) -> CapScope {
 
 /// Returns the arguments that raise the step limit. Steps before a resume count, too.
 pub fn raise_step_limit(stepper: &Stepper) -> SuggestedArguments {
+    let more = format!("more than {}, in all", stepper.env().step);
+    let comment = match &stepper.team().policy.lowered.max_steps {
+        Some(note) => format!("{more}; {note}"),
+        None => more,
+    };
     SuggestedArguments {
         arguments: vec![
             CommandArgument::word("--max-steps"),
             CommandArgument::placeholder("N"),
         ],
-        comment: Some(format!("more than {}, in all", stepper.env().step)),
+        comment: Some(comment),
     }
 }

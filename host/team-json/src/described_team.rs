@@ -48,6 +48,7 @@ pub fn described_team(bytes: &[u8]) -> Result<Team, ImportError> {
             budget: None,
             scoped_budgets: ScopedBudgets::default(),
             state_bytes: DEFAULT_STATE_BYTES,
+            lowered: Default::default(),
         },
     })
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use strata_core::record::money::Usd;
-use strata_core::team::React;
+use strata_core::team::{LoweredLimits, React};
 use strata_host::manifest::operator::OperatorPolicy;
 use strata_host::manifest::schema::{self, FileKind};
 use strata_host::manifest::{Definition, Diagnostics};
@@ -248,6 +248,20 @@ fn a_bound_holds_wherever_a_team_can_set_the_limit() {
     let policy = &team.team.policy;
     assert_eq!((policy.max_parallel, policy.max_steps), (2, Some(6)));
     assert_eq!(policy.state_bytes, 9);
+    // A fault that comes from a lowered limit names the policy.
+    let LoweredLimits {
+        state_bytes,
+        max_steps,
+        max_turns,
+    } = &policy.lowered;
+    assert_eq!(max_turns.len(), 2);
+    let notes = [state_bytes, max_steps].into_iter().flatten();
+    let notes: Vec<&String> = notes.chain(max_turns.values()).collect();
+    assert_eq!(notes.len(), 4);
+    for note in notes {
+        assert!(note.starts_with("its operator allows no more, "), "{note}");
+        assert!(note.contains("policy.toml:"), "{note}");
+    }
     let told = team.describe_reductions().join("\n");
     for expected in [
         "`Worker.Act`: `limits.memory` is 7 B, not 900 MiB",
@@ -278,6 +292,8 @@ fn a_submitted_team_has_bounds_that_its_author_did_not_choose() {
     // Each action may take 256 MiB, and all together 1 GiB.
     assert_eq!(team.team.policy.max_parallel, 4);
     assert_eq!(team.team.policy.state_bytes, 128 << 20);
+    let note = team.team.policy.lowered.state_bytes.as_deref();
+    assert!(note.is_some_and(|note| note.contains("for submitted teams")));
     // What a policy bounds is up to the policy, whether it allows more or less.
     let mut team = lavish_team(dir.path());
     let operator = policy(

@@ -94,6 +94,7 @@ pub fn team() -> Arc<Team> {
             budget: Some(Usd::from_dollars(0.5)),
             scoped_budgets: Default::default(),
             state_bytes: strata_core::team::DEFAULT_STATE_BYTES,
+            lowered: Default::default(),
         },
         roles,
     })

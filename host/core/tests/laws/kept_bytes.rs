@@ -83,6 +83,20 @@ fn a_result_that_is_too_much_for_the_run_is_a_fault_and_a_higher_limit_helps() {
 }
 
 #[test]
+fn the_fault_of_a_limit_that_an_operator_has_lowered_says_so() {
+    let mut team = endless_team(100);
+    team.policy.lowered.state_bytes = Some("its operator allows no more, p.toml:1".into());
+    let mut run = ManualRun::start(team);
+    run.act(Ok(says(&"x".repeat(4000))));
+    let activation = run.env().role(RoleId(0)).activation.clone();
+    let Some(Phase::Failed(fault)) = activation.map(|activation| activation.phase) else {
+        panic!("it did not fail");
+    };
+    let expected = " MiB (its operator allows no more, p.toml:1)";
+    assert!(fault.message.ends_with(expected), "{}", fault.message);
+}
+
+#[test]
 fn a_message_counts_for_each_role_that_receives_it() {
     // The size of a reference in `kept_bytes`.
     const REFERENCE_BYTES: u64 = 16;

@@ -86,6 +86,7 @@ pub fn team(roles: Vec<Role>) -> Team {
             budget: None,
             scoped_budgets: Default::default(),
             state_bytes: strata_core::team::DEFAULT_STATE_BYTES,
+            lowered: Default::default(),
         },
     }
 }
@@ -392,6 +393,7 @@ fn any_policy() -> impl Strategy<Value = Policy> {
             budget,
             scoped_budgets: budgets,
             state_bytes: strata_core::team::DEFAULT_STATE_BYTES,
+            lowered: Default::default(),
         },
     )
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use strata_base::text::units::format_size;
+use strata_core::record::id::RoleId;
 use strata_core::record::turn::ToolRef;
 use strata_core::team::tools::Tool;
 use strata_core::team::{DEFAULT_STATE_BYTES, React};
@@ -372,7 +373,7 @@ fn restrict_retries(definition: &mut Definition, bound: &Bound) {
 
 /// Lowers how much one activation of a role does.
 fn restrict_loops(definition: &mut Definition, limit: TeamLimit, bound: &Bound) {
-    for role in &mut definition.team.roles {
+    for (index, role) in definition.team.roles.iter_mut().enumerate() {
         let (had, default) = match (limit, &mut role.react) {
             (TeamLimit::MaxReactLoop, React::Choose { max_loop, .. }) => (max_loop, 1),
             (TeamLimit::MaxTurns, React::Tools(tools)) => (&mut tools.max_turns, DEFAULT_MAX_TURNS),
@@ -385,17 +386,26 @@ fn restrict_loops(definition: &mut Definition, limit: TeamLimit, bound: &Bound) 
             subject: &format!("for `{}`", role.name),
         };
         let format = |value: u64| value.to_string();
+        let before = *had;
         *had = bound.lower(
             limit.key(),
             format,
             &value,
             &mut definition.policy_reductions,
         ) as u32;
+        // The other two limits are no reason for a fault.
+        if *had < before && limit == TeamLimit::MaxTurns {
+            let lowered = &mut definition.team.policy.lowered;
+            lowered
+                .max_turns
+                .insert(RoleId(index as u16), bound.advice());
+        }
     }
 }
 
 fn restrict_steps(definition: &mut Definition, bound: &Bound) {
-    let steps = &mut definition.team.policy.max_steps;
+    let policy = &mut definition.team.policy;
+    let steps = &mut policy.max_steps;
     let value = LimitedValue {
         had: steps.unwrap_or(u64::MAX),
         default: u64::MAX,
@@ -408,6 +418,9 @@ fn restrict_steps(definition: &mut Definition, bound: &Bound) {
         &value,
         &mut definition.policy_reductions,
     ));
+    if *steps < Some(value.had) {
+        policy.lowered.max_steps = Some(bound.advice());
+    }
 }
 
 fn restrict_parallelism(definition: &mut Definition, bound: &Bound) {
@@ -433,12 +446,16 @@ fn restrict_state(definition: &mut Definition, bound: &Bound) {
         default: DEFAULT_STATE_BYTES,
         subject: "",
     };
-    definition.team.policy.state_bytes = bound.lower(
+    let policy = &mut definition.team.policy;
+    policy.state_bytes = bound.lower(
         "state",
         format_size,
         &value,
         &mut definition.policy_reductions,
     );
+    if policy.state_bytes < value.had {
+        policy.lowered.state_bytes = Some(bound.advice());
+    }
 }
 
 /// Lowers how many actions are executed at once, so that their memory is within the bound.

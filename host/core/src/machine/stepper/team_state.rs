@@ -17,7 +17,7 @@ use crate::record::work::{ActivationKey, CallKey, Work};
 use crate::state::activation::{Activation, OpenCallMut, Phase};
 use crate::state::environment::Environment;
 use crate::state::environment::routing::AddressBook;
-use crate::team::Team;
+use crate::team::{LoweredLimits, Team};
 
 /// An event that cannot have happened in this state. The journal is damaged, or there is a bug.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -61,9 +61,10 @@ impl TeamState {
         }
         let mebibytes = |bytes: u64| bytes.div_ceil(1 << 20);
         let message = format!(
-            "the messages, scopes and results of the run would take {} MiB, and `state` in `[run]` allows {} MiB",
+            "the messages, scopes and results of the run would take {} MiB, and `state` in `[run]` allows {} MiB{}",
             mebibytes(bytes),
-            mebibytes(most)
+            mebibytes(most),
+            LoweredLimits::remark(self.team.policy.lowered.state_bytes.as_ref())
         );
         Err(Fault::new(FaultKind::Memory, message))
     }

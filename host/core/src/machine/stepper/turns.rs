@@ -50,7 +50,7 @@ use crate::state::activation::{
 };
 use crate::state::environment::Environment;
 use crate::state::environment::activations::called_key;
-use crate::team::Team;
+use crate::team::{LoweredLimits, Team};
 
 /// Returns the event that opens the request for the next tool call of a role that a human has
 /// to approve.
@@ -73,9 +73,11 @@ pub(super) fn turn_limit_event(team: &Team, call: CallKey, open: OpenCall<'_>) -
     if turn < max {
         return None;
     }
+    let lowered = team.policy.lowered.max_turns.get(&call.role);
     let message = format!(
-        "no answer after {turn} {}; raise `max_turns` to go on",
-        if turn == 1 { "turn" } else { "turns" }
+        "no answer after {turn} {}; raise `max_turns` to go on{}",
+        if turn == 1 { "turn" } else { "turns" },
+        LoweredLimits::remark(lowered)
     );
     Some(Event::Attempt(
         call,
