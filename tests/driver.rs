@@ -181,6 +181,7 @@ fn team(roles: Vec<Role>) -> Arc<Team> {
             budget: None,
             scoped_budgets: Default::default(),
             state_bytes: strata_core::team::DEFAULT_STATE_BYTES,
+            lowered: Default::default(),
         },
     })
 }
