@@ -376,11 +376,61 @@ fn a_path_that_a_shell_would_expand_is_refused_wherever_it_is_given_and_nothing_
         &["check", "team.toml", "--policy", "${CONFIG}/policy.toml"],
         &["report", "store", "-o", "~/page.html"],
         &["dev", "team.toml", "--storage=~/store"],
+        &["inspect", "~/store"],
+        &["inspect", "~/store@main-1"],
+        &["events", "$HOME/store@main"],
+        &["files", "~/store@main-3", "--to", "before"],
+        &["files", "store@main-3", "--to", "~/before"],
+        &["report", "~/store@main-3"],
+        &["diff", "store@main", "~/store@main.1"],
+        &["diff", "stores/*", "store"],
+        &["checkpoints", "~/store"],
+        &["fork", "~/store", "--at", "main-1"],
+        &["fork", "store", "--at", "main-1", "--to", "~/branch"],
+        &["prune", "~/store"],
+        &["replay", "~/store"],
+        &["send", "~/store", "--cause", "X", "text"],
+        &["send", "store", "--cause", "X", "--file", "~/x.png", "text"],
+        &["answer", "~/store", "a=1"],
+        &["resume", "~/store"],
+        &["resume", "store", "~/team.toml"],
+        &["submit", "~/team.toml", "--database", "postgres://h/d"],
+        &["run", "team.toml", "--component", "A.One=~/fixed.wasm"],
+        &["run", "team.toml", "--component=A.One=$HOME/a=b.wasm"],
+        &["run", "team.toml", "--record", "~/replies.toml"],
+        &["run", "team.toml", "--file", "~/notes.txt"],
+        &["try", "~/greet.py"],
+        &["try", "greet.py", "--file", "~/notes.txt"],
+        &["describe", "~/greet"],
+        &["describe", "--shelf", "~/skills"],
+        &["skill", "add", "~/greet"],
+        &["skill", "list", "--shelf", "$HOME/skills"],
+        &["build", "~/greet"],
+        &["man", "~/man1"],
+        &["doctor", "--storage", "~/store"],
+        &["lock", "~/team.toml"],
+        &["graph", "~/team.toml"],
+        &["worker", "--database", "postgres://h/d", "--workspaces=~/w"],
     ] {
         let ended = place.host(args).expect(2);
         let told = &ended.stderr;
         assert!(told.contains("no shell reads the path"), "{args:?}: {told}");
-        assert!(told.contains("write `./"), "{args:?}: {told}");
+        assert!(told.contains("write `"), "{args:?}: {told}");
+    }
+    for (variable, args) in [
+        ("STRATA_POLICY", &["check", "team.toml"][..]),
+        ("STRATA_POLICY", &["run", "team.toml", "--storage", "s"]),
+        ("STRATA_SHELF", &["skill", "list"]),
+    ] {
+        let ended = place
+            .command(args)
+            .env(variable, "~/x")
+            .output()
+            .expect("the program starts");
+        let told = String::from_utf8_lossy(&ended.stderr);
+        assert!(!ended.status.success(), "{variable} {args:?}");
+        assert!(told.contains("no shell reads the path `~/x`"), "{told}");
+        assert!(told.contains(&format!("`${variable}`")), "{told}");
     }
     for made in ["~", "$HOME", "s"] {
         assert!(!place.path(made).exists(), "{made}");

@@ -17,6 +17,7 @@ use strata_base::files::open;
 use strata_base::files::user;
 use strata_base::text::display_path::absolute_path;
 use strata_base::text::shell::shell_word;
+use strata_base::text::unexpanded_path::UnexpandedPath;
 use strata_core::record::id::Digest;
 
 use files::ShelfWriter;
@@ -34,6 +35,9 @@ pub enum SkillError {
         "there is no place for skills: neither XDG_DATA_HOME nor HOME names a directory; choose one with `{SHELF_VARIABLE}`"
     )]
     NoPlace,
+    /// The path of the shelf was written for a shell.
+    #[error("`${SHELF_VARIABLE}` names no shelf: {0}: {hint}", hint = .0.hint())]
+    Unexpanded(UnexpandedPath),
     /// A file cannot be read or written.
     #[error("cannot use `{}`: {source}", path.display())]
     File {
@@ -158,7 +162,10 @@ impl Shelf {
     /// Returns the user's shelf, or the one that the environment variable names.
     pub fn for_user() -> Result<Self, SkillError> {
         if let Some(chosen) = std::env::var_os(SHELF_VARIABLE).filter(|dir| !dir.is_empty()) {
-            return Ok(Self::in_directory(Path::new(&chosen)));
+            return match UnexpandedPath::find(&chosen.to_string_lossy()) {
+                Some(unexpanded) => Err(SkillError::Unexpanded(unexpanded)),
+                None => Ok(Self::in_directory(Path::new(&chosen))),
+            };
         }
         Ok(Self::in_directory(
             &user::data_dir()

@@ -12,6 +12,7 @@ use std::path::PathBuf;
 
 use clap::builder::{PathBufValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use strata_host::ComponentReplacement;
 use strata_host::storage::{StorageLocation, resolve_link};
 use strata_host::unexpanded_path::UnexpandedPath;
 
@@ -42,13 +43,30 @@ fn saved_path() -> impl TypedValueParser<Value = StorageLocation> {
 
 /// Parses a path, or the URL of a database. Fails if a shell would have replaced something in it.
 pub(super) fn expanded_path() -> impl TypedValueParser<Value = PathBuf> {
-    PathBufValueParser::new().try_map(|path| {
-        let text = path.to_str().filter(|text| !text.contains("://"));
-        match text.and_then(UnexpandedPath::find) {
-            Some(unexpanded) => Err(format!("{unexpanded}: {}", unexpanded.hint())),
-            None => Ok(path),
-        }
-    })
+    PathBufValueParser::new().try_map(|path| check_expanded(&path.to_string_lossy()).map(|()| path))
+}
+
+/// Parses a text that begins with a path, or is the URL of a database. Fails if a shell would have
+/// replaced something in it.
+pub(super) fn parse_expanded(text: &str) -> Result<String, String> {
+    check_expanded(text).map(|()| text.to_owned())
+}
+
+/// Parses `SLOT=FILE`. Both may contain `=`. Fails if a shell would have replaced something in what may
+/// be the file.
+pub(super) fn parse_replacement(text: &str) -> Result<ComponentReplacement, String> {
+    for (at, _) in text.match_indices('=') {
+        check_expanded(&text[at + 1..])?;
+    }
+    Ok(ComponentReplacement::from(text))
+}
+
+fn check_expanded(path: &str) -> Result<(), String> {
+    let is_url = path.contains("://");
+    match UnexpandedPath::find(path).filter(|_| !is_url) {
+        Some(unexpanded) => Err(format!("{unexpanded}: {}", unexpanded.hint())),
+        None => Ok(()),
+    }
 }
 
 #[derive(Subcommand)]
@@ -78,7 +96,7 @@ pub(super) enum Command {
     )]
     Events {
         /// The storage directory, its team.json or the URL of a run in a database, optionally followed by @LINEAGE.
-        #[arg(value_name = "PATH[@LINEAGE]")]
+        #[arg(value_name = "PATH[@LINEAGE]", value_parser = parse_expanded)]
         path: String,
         /// Use the events that led to the newest state of this lineage instead of the current one.
         #[arg(long, value_name = "NAME")]
@@ -317,7 +335,7 @@ pub(super) struct DescribeArgs {
 )]
 pub(super) struct InspectArgs {
     /// The storage directory, its team.json or the URL of a run in a database, optionally followed by @CHECKPOINT or @LINEAGE.
-    #[arg(value_name = "PATH[@ID]")]
+    #[arg(value_name = "PATH[@ID]", value_parser = parse_expanded)]
     pub(super) path: String,
     /// Print JSON.
     #[arg(long)]
@@ -377,7 +395,7 @@ pub(super) struct DevArgs {
 )]
 pub(super) struct FilesArgs {
     /// The storage directory, its team.json or the URL of a run in a database, optionally followed by @CHECKPOINT or @LINEAGE.
-    #[arg(value_name = "PATH[@ID]")]
+    #[arg(value_name = "PATH[@ID]", value_parser = parse_expanded)]
     pub(super) path: String,
     /// Extract the files into this directory, which is created. Other files in it are left alone.
     #[arg(long, value_name = "DIR")]
@@ -396,7 +414,7 @@ pub(super) struct FilesArgs {
 )]
 pub(super) struct ReportArgs {
     /// The storage directory, its team.json or the URL of a run in a database, optionally followed by @CHECKPOINT or @LINEAGE.
-    #[arg(value_name = "PATH[@ID]")]
+    #[arg(value_name = "PATH[@ID]", value_parser = parse_expanded)]
     pub(super) path: String,
     /// The file to write; stdout by default.
     #[arg(short, long, value_name = "FILE")]

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC};
 use strata_base::text::suggest::suggest;
+use strata_base::text::unexpanded_path::UnexpandedPath;
 use url::Url;
 
 use super::error::StoreError;
@@ -182,7 +183,7 @@ impl DatabaseUrl {
                 "user" => parsed.user = Some(value.into_owned()),
                 "password" => parsed.password = Some(value.into_owned()),
                 "sslmode" => encryption = Some(encryption_of(&value).map_err(refuse)?),
-                "sslrootcert" => parsed.root_certificates = Some(value.as_ref().into()),
+                "sslrootcert" => parsed.root_certificates = Some(ca_path(&value).map_err(refuse)?),
                 "prepare" => {
                     parsed.can_prepare = match &*value {
                         "on" => true,
@@ -253,6 +254,15 @@ pub(crate) fn check_run_name(name: &str) -> Result<String, String> {
              {MAX_NAME_BYTES} bytes at most",
             name.escape_debug()
         )),
+    }
+}
+
+/// Returns the path of a file with root certificates. Fails if a shell would have replaced something in
+/// it.
+fn ca_path(path: &str) -> Result<PathBuf, String> {
+    match UnexpandedPath::find(path) {
+        Some(unexpanded) => Err(format!("{unexpanded}: {}", unexpanded.hint())),
+        None => Ok(path.into()),
     }
 }
 
@@ -382,5 +392,7 @@ mod tests {
         check("postgres://db/d?run=", "cannot be the name");
         check("postgres://db/d?sslmode=prefer", "the modes are");
         check("postgres://db/d?prepare=never", "neither on nor off");
+        let home = "no shell reads the path `~/ca.pem`";
+        check("postgres://db/d?sslrootcert=~/ca.pem", home);
     }
 }

@@ -38,10 +38,10 @@ pub(crate) struct ForkArgs {
 )]
 pub(crate) struct DiffArgs {
     /// One side: a storage directory or its team.json, optionally followed by @CHECKPOINT or @LINEAGE.
-    #[arg(value_name = "PATH[@ID]")]
+    #[arg(value_name = "PATH[@ID]", value_parser = super::parse_expanded)]
     pub(crate) one: String,
     /// The other.
-    #[arg(value_name = "PATH[@ID]")]
+    #[arg(value_name = "PATH[@ID]", value_parser = super::parse_expanded)]
     pub(crate) other: String,
     /// Print JSON.
     #[arg(long)]

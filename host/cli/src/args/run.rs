@@ -10,7 +10,7 @@ use strata_host::driver::WhenIdle;
 use strata_host::launch::DoubtDecision;
 use strata_host::storage::StorageLocation;
 
-use super::saved_path;
+use super::{parse_expanded, parse_replacement, saved_path};
 use crate::metrics;
 
 #[derive(Args)]
@@ -60,7 +60,7 @@ pub(crate) struct ResumeArgs {
 /// Parses the name of a team file.
 fn parse_team_file(text: &str) -> Result<String, String> {
     match text.ends_with(".toml") {
-        true => Ok(text.to_owned()),
+        true => parse_expanded(text),
         false => Err(
             "this is no team file, whose name ends in `.toml`; a resume uses the saved idea".into(),
         ),
@@ -94,7 +94,7 @@ pub(crate) struct RunOptions {
     #[arg(long, value_enum, default_value = "auto")]
     pub(crate) calls: CallReuseArg,
     /// Use another component for an action (or for `ROLE.think`).
-    #[arg(long, value_name = "ROLE.ACTION=FILE", allow_hyphen_values = true)]
+    #[arg(long, value_name = "ROLE.ACTION=FILE", allow_hyphen_values = true, value_parser = parse_replacement)]
     pub(crate) component: Vec<ComponentReplacement>,
     /// Answer a question of the saved team before resuming it, as `answer` does.
     #[arg(long, value_name = "REQUEST=JSON", requires = "recover_path")]

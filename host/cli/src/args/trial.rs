@@ -17,6 +17,7 @@ use clap::Args;
 )]
 pub(crate) struct TryArgs {
     /// A component, a directory with the source of one, a script, or a skill (`name@1.0.0`).
+    #[arg(value_parser = super::parse_expanded)]
     pub(crate) component: String,
     /// The text of the message that it receives.
     #[arg(default_value = "")]

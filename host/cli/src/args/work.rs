@@ -8,7 +8,7 @@ use strata_core::record::money::Usd;
 use strata_host::ComponentReplacement;
 use strata_host::storage::{CapScope, MAX_CAP_DOLLARS, RunDatabase, StorageLocation};
 
-use super::saved_path;
+use super::{parse_replacement, saved_path};
 
 /// Parses the URL of a database.
 fn parse_database(text: &str) -> Result<RunDatabase, String> {
@@ -91,7 +91,7 @@ pub(crate) struct SubmitArgs {
     #[arg(long, value_name = "PATH")]
     pub(crate) file: Vec<PathBuf>,
     /// Use another component for an action (or for `ROLE.think`).
-    #[arg(long, value_name = "ROLE.ACTION=FILE", allow_hyphen_values = true)]
+    #[arg(long, value_name = "ROLE.ACTION=FILE", allow_hyphen_values = true, value_parser = parse_replacement)]
     pub(crate) component: Vec<ComponentReplacement>,
     /// Wait until the run ends or needs a person, and print its output. The exit code is that of `run`.
     #[arg(long)]

@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use strata_base::files::user;
+use strata_base::text::unexpanded_path::UnexpandedPath;
 
 use super::OperatorPolicy;
-use crate::manifest::Diagnostics;
+use crate::manifest::{Diagnostic, Diagnostics};
 
 /// The policy for every user of this machine.
 const MACHINE_POLICY: &str = "/etc/strata-host/policy.toml";
@@ -25,7 +26,7 @@ const POLICY_VARIABLE: &str = "STRATA_POLICY";
 pub fn in_force(named: Option<&Path>) -> Result<Vec<OperatorPolicy>, Diagnostics> {
     let by_variable = policy_from_environment().into_iter().map(|file| {
         // The path is not on the command line, so the message tells where it comes from.
-        OperatorPolicy::read(&file).map_err(|problems| {
+        read_expanded(&file).map_err(|problems| {
             problems.with_note(&format!("`${POLICY_VARIABLE}` names this policy"))
         })
     });
@@ -35,6 +36,18 @@ pub fn in_force(named: Option<&Path>) -> Result<Vec<OperatorPolicy>, Diagnostics
         .chain(by_variable)
         .chain(named.map(OperatorPolicy::read))
         .collect()
+}
+
+/// Reads a policy. Fails if a shell would have replaced something in its path: not all programs that
+/// set variables are shells.
+fn read_expanded(file: &Path) -> Result<OperatorPolicy, Diagnostics> {
+    match UnexpandedPath::find(&file.to_string_lossy()) {
+        Some(unexpanded) => {
+            let problem = Diagnostic::new(unexpanded.to_string());
+            Err(problem.hint(unexpanded.hint()).into())
+        }
+        None => OperatorPolicy::read(file),
+    }
 }
 
 /// Returns the files of the policies that are in force.
