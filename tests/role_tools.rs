@@ -204,6 +204,50 @@ fn a_fault_of_a_called_role_is_its_own_and_team_json_alone_is_enough_to_go_on() 
 }
 
 #[test]
+fn a_call_that_a_role_works_on_in_a_state_of_somebody_else_needs_the_approval_of_its_tool() {
+    let failing = DESK.replace(
+        "{ say = \"rounded",
+        "{ fail = \"trap\", attempts = [1] }, { say = \"rounded",
+    );
+    let place = desk(&failing);
+    let second = ", { name = \"Clerk\", arguments = { message = \"second figure\" } }";
+    place.write("replies.toml", REPLIES.replace(second, ""));
+    place.run().expect(3);
+    let tool = "[[role.tool]]\nrole = \"Clerk\"\n";
+    let approved = failing.replace(tool, &format!("{tool}approve = true\n"));
+    place.write("new.toml", approved);
+    place.write("moved/team.json", place.read("store/team.json"));
+    let resume = |storage: &str, code: i32| {
+        let args = ["run", "new.toml", "--recover_path", storage];
+        let args = [&args[..], &["--events", "-"]].concat();
+        place.host(&args).expect(code).events()
+    };
+    let lines = resume("moved", 4);
+    let asked = stream::of_kind(&lines, "request-opened");
+    assert_eq!(asked[0]["role"], "Head");
+    assert_eq!(stream::of_kind(&lines, "action-started").len(), 0);
+    let request = stream::text(&asked[0]["request"]);
+    let answer = format!("{request}={{\"approve\":true}}");
+    place.host(&["answer", "moved", &answer]).expect(0);
+    // Everything that the roles did for the call is done again.
+    let lines = resume("moved", 0);
+    let started = stream::of_kind(&lines, "action-started");
+    let actions: Vec<&str> = started
+        .iter()
+        .map(|one| stream::text(&one["action"]))
+        .collect();
+    assert!(actions.contains(&"add"), "{actions:?}");
+    // In the state that this host wrote itself, the call goes on.
+    let lines = resume("store", 0);
+    assert_eq!(stream::of_kind(&lines, "request-opened").len(), 0);
+    let started = stream::of_kind(&lines, "action-started");
+    assert_eq!(
+        (&started[0]["action"], &started[0]["attempt"]),
+        (&json!("round"), &json!(2))
+    );
+}
+
+#[test]
 fn results_of_roles_are_cut_at_the_limit_of_the_team() {
     let place = desk(&DESK.replace("[llm]\n", "[limits]\nresult = \"8B\"\n[llm]\n"));
     let cut = "match = \"^rounded \\n.cut: these are the first 8 bytes of 19 bytes.$\"";

@@ -54,7 +54,7 @@ pub(crate) use reply::{RequestResolution, check_replies, expired_requests};
 pub use run_state::{Halt, RunState, StopSignal, WhenIdle};
 use run_state::{LoopState, stop_requested};
 pub use services::HostServices;
-pub(crate) use turns::revised_calls;
+pub(crate) use turns::{RevisedCalls, revised_calls};
 
 /// Runs a team.
 pub struct Driver {

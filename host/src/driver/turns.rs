@@ -32,7 +32,7 @@ use super::model_attempt::{ask_model, reply_within};
 use reply::{MESSAGE, ReplyRules, needs_time, plan_reply};
 use request::{TurnContext, turn_request};
 
-pub(crate) use revision::revised_calls;
+pub(crate) use revision::{RevisedCalls, revised_calls};
 
 /// The turns of a team.
 pub(super) struct Turns {

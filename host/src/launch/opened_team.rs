@@ -18,7 +18,9 @@ use strata_storage::{
 use super::beside::run_beside;
 use super::saved::{definition_in_team_json, import_team_json};
 use super::{Components, LaunchError, saved_definition};
-use crate::driver::{DriverError, HumanReply, Journal, RequestResolution, check_replies};
+use crate::driver::{
+    DriverError, HumanReply, Journal, RequestResolution, RevisedCalls, check_replies,
+};
 use crate::manifest::Definition;
 use crate::trust::storage_mark::{self, MarkError};
 
@@ -204,6 +206,14 @@ impl OpenedTeam {
         stepper.apply(&event)?;
         let changes = stepper.env() != self.stepper.env();
         Ok(changes.then_some(ConsentWithdrawal { event, stepper }))
+    }
+
+    /// Returns which open tool calls are decided again.
+    pub(super) fn revised_calls(&self) -> RevisedCalls {
+        match self.author {
+            StateAuthor::Own => RevisedCalls::NotBegun,
+            StateAuthor::Unknown(_) => RevisedCalls::All,
+        }
     }
 
     /// Opens a journal that continues at the end of the records, according to the resume plan. A

@@ -28,7 +28,7 @@ use super::{
 };
 use crate::driver::{
     Driver, DriverError, HostServices, HumanReply, Journal, LineListener, RequestResolution,
-    WhenIdle, expired_requests, revised_calls,
+    RevisedCalls, WhenIdle, expired_requests, revised_calls,
 };
 use crate::manifest::{Definition, Overrides, is_confined};
 
@@ -276,6 +276,7 @@ pub(super) fn continue_team(
     let may_lack_media = opened.may_lack_media();
     let total_spent = opened.plan.total_spent();
     let asked_elsewhere = opened.plan.asked_elsewhere();
+    let revised = opened.revised_calls();
     let (journal, location) = opened.into_journal()?;
     let mut journal = journal.with_listener(on_line);
     let is_new = resume.team.is_some() || !resume.overrides.components.is_empty();
@@ -295,7 +296,8 @@ pub(super) fn continue_team(
         first_event(journal.stepper(), &location, components.digests())
     };
     journal.stage(event)?;
-    stage_changes(&mut journal, changes.into_iter().chain(settled), &services)?;
+    let changes = changes.into_iter().chain(settled);
+    stage_changes(&mut journal, changes, &services, revised)?;
     journal.flush_blocking()?;
     // Only now, since it has to be durable that what people decided elsewhere does not count.
     mark_state_as_own(&location);
@@ -359,11 +361,12 @@ fn stage_changes(
     journal: &mut Journal,
     changes: impl Iterator<Item = Event>,
     services: &HostServices,
+    revised: RevisedCalls,
 ) -> Result<(), DriverError> {
     for event in changes {
         journal.stage(event)?;
     }
-    for event in revised_calls(journal.stepper(), &services.tool_roles, now_ms()) {
+    for event in revised_calls(journal.stepper(), &services.tool_roles, revised, now_ms()) {
         journal.stage(event)?;
     }
     Ok(())

@@ -3,7 +3,7 @@
 use strata_core::machine::effect::{Effect, Invocation};
 use strata_core::machine::stepper::Stepper;
 use strata_core::record::conversation::{AssistantPart, ToolCall};
-use strata_core::record::event::{AttemptEvent, CallStarted, Event, Status};
+use strata_core::record::event::{AttemptEvent, CallRevised, CallStarted, Event, Status};
 use strata_core::record::fault::{Fault, FaultKind};
 use strata_core::record::host_call::{CallPolicy, RecordedCallUse};
 use strata_core::record::id::RoleId;
@@ -13,7 +13,7 @@ use strata_core::record::request::HumanAnswer;
 use strata_core::record::role_call::MAX_ROLE_CALLS;
 use strata_core::record::rules::Reducer;
 use strata_core::record::turn::{
-    Approval, CallDecision, CallEffect, CallPlan, CallTarget, ToolRef, TurnOutcome,
+    Approval, CallDecision, CallEffect, CallPlan, CallRevision, CallTarget, ToolRef, TurnOutcome,
 };
 use strata_core::record::work::{ActivationKey, CallKey, CallResult, Work};
 use strata_core::state::activation::ToolOutcome;
@@ -328,6 +328,35 @@ fn a_call_of_a_role_can_need_approval() {
     run.record(event.expect("an open request"));
     run.resume(assistant(), CallPolicy::Auto);
     assert_eq!(news(&run.call()), ["kindly"]);
+}
+
+#[test]
+fn a_call_that_a_role_works_on_can_be_taken_back_and_a_human_is_asked_first() {
+    let mut run = ManualRun::start(assistant());
+    run.turn(|_| calls(&[(B, "one")]));
+    let one = run.call();
+    assert_eq!(news(&one), ["one"]);
+    run.end_call(&one, Ok(says("x ok")));
+    run.resume(assistant(), CallPolicy::Auto);
+    let work = Work::ToolCall {
+        turn: 0,
+        call: 0,
+        tool: ToolRef::Role(B),
+    };
+    let call = CallKey::in_activation(ActivationKey::of_mail(A), work);
+    let revision = CallRevision::AskFirst(Approval::default());
+    let revised = AttemptEvent::CallRevised(CallRevised { revision });
+    run.record(Event::Attempt(call, revised));
+    assert!(run.env().activations().all(|(key, _)| key.role == A));
+    assert_eq!(run.halt(), Status::Waiting);
+    let request = run.open_request(A);
+    let yes = HumanAnswer::Given(Json::parse(r#"{ "approve": true }"#).expect("JSON"));
+    let event = run.stepper.request_answered_event(&request, yes, None);
+    run.record(event.expect("an open request"));
+    run.resume(assistant(), CallPolicy::Auto);
+    // The role begins again.
+    let again = run.call();
+    assert_eq!((news(&again), again.work), (vec!["one"], one.work));
 }
 
 #[test]

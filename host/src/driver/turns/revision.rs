@@ -1,6 +1,7 @@
 //! The check of open tool calls when a run is resumed. The tools of a role may have changed since its
 //! model called them: the arguments have to follow the schema that a tool has now, and a human has to
-//! approve the calls of a tool that needs approval now.
+//! approve the calls of a tool that needs approval now. In a state that somebody else may have written,
+//! this applies to calls that a role works on, too: it says nothing whether they were approved.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,13 +9,22 @@ use std::sync::Arc;
 use strata_core::machine::stepper::Stepper;
 use strata_core::record::event::{AttemptEvent, CallRevised, Event};
 use strata_core::record::id::RoleId;
-use strata_core::record::turn::{Approval, CallRevision};
-use strata_core::record::work::{CallKey, Work};
+use strata_core::record::turn::{Approval, CallRevision, ToolRef};
+use strata_core::record::work::{ActivationKey, CallKey, Work};
 use strata_core::state::activation::{Activation, Consent, TurnCall};
 use strata_core::team::tools::ToolLoop;
 use strata_services::tools::{ApprovalRule, RoleTool, ToolRole};
 
 use super::reply::{approval, check_arguments, input_schema};
+
+/// Which open tool calls are decided again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RevisedCalls {
+    /// Those on which no role works yet.
+    NotBegun,
+    /// All of them. A call on which a role works is taken back if it is not to be made like that.
+    All,
+}
 
 /// Returns the events of the open tool calls that are not to be made as it was decided before.
 /// `roles` are the roles that work with tools, as they are now; `now_ms` is the time from which the
@@ -22,9 +32,12 @@ use super::reply::{approval, check_arguments, input_schema};
 pub(crate) fn revised_calls(
     stepper: &Stepper,
     roles: &BTreeMap<RoleId, Arc<ToolRole>>,
+    scope: RevisedCalls,
     now_ms: i64,
 ) -> Vec<Event> {
     let mut events = Vec::new();
+    // Calls within what is taken back no longer exist.
+    let mut taken_back: Vec<ActivationKey> = Vec::new();
     for (key, activation) in stepper.env().activations() {
         let tools = stepper.team().role(key.role).tool_loop();
         let (Some(tools), Some(settings)) = (tools, roles.get(&key.role)) else {
@@ -34,10 +47,15 @@ pub(crate) fn revised_calls(
             tools,
             settings,
             activation,
+            scope,
             now_ms,
         };
+        if taken_back.iter().any(|called| key.continues(called)) {
+            continue;
+        }
         for (work, call) in activation.unsettled_tool_calls() {
             if let Some(revision) = revising.revision(work, call) {
+                taken_back.extend(called_activation(key, work));
                 let call = CallKey::in_activation(key, work);
                 let revised = AttemptEvent::CallRevised(CallRevised { revision });
                 events.push(Event::Attempt(call, revised));
@@ -47,11 +65,24 @@ pub(crate) fn revised_calls(
     events
 }
 
+/// Returns the activation that a tool call leads to, if it calls a role.
+fn called_activation(caller: ActivationKey, work: Work) -> Option<ActivationKey> {
+    match work {
+        Work::ToolCall {
+            turn,
+            call,
+            tool: ToolRef::Role(role),
+        } => caller.called(role, turn, call),
+        _ => None,
+    }
+}
+
 /// What the calls of an activation are checked against.
 struct Revising<'a> {
     tools: &'a ToolLoop,
     settings: &'a ToolRole,
     activation: &'a Activation,
+    scope: RevisedCalls,
     now_ms: i64,
 }
 
@@ -66,7 +97,8 @@ impl Revising<'_> {
         else {
             return None;
         };
-        if !call.can_be_revised() {
+        let is_taken_back = self.scope == RevisedCalls::All && call.is_worked_on();
+        if !call.can_be_revised() && !is_taken_back {
             return None;
         }
         let mut tools = self.tools.tools.iter().zip(&self.settings.tools);
@@ -82,7 +114,7 @@ impl Revising<'_> {
             }
             (Consent::Needed(asked), rule) => {
                 let now = self.approval_now(asked, rule, known);
-                (now != *asked).then_some(CallRevision::AskFirst(now))
+                (is_taken_back || now != *asked).then_some(CallRevision::AskFirst(now))
             }
             (Consent::NotNeeded, None) | (Consent::Given, _) => None,
         }

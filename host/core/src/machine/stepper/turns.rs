@@ -314,7 +314,9 @@ pub(super) fn apply_approval(
     }
 }
 
-/// Applies a later decision about a tool call that has not ended, because its tool has changed.
+/// Applies a later decision about a tool call that has not ended, because its tool has changed, or
+/// because somebody else may have written what was decided about it. A call that a role works on is
+/// taken back.
 pub(super) fn apply_call_revised(
     state: &mut TeamState,
     call: CallKey,
@@ -322,17 +324,25 @@ pub(super) fn apply_call_revised(
 ) -> ApplyResult {
     state.ensure_started()?;
     state.ensure_running()?;
+    let made = state
+        .activation_mut(call.activation())?
+        .tool_call_mut(call.work)
+        .filter(|made| made.can_be_revised() || made.is_worked_on())
+        .ok_or_else(|| IllegalEvent("a decision about a call that cannot change".into()))?;
+    ensure(
+        matches!(revision, CallRevision::Reject(_)) || made.consent != Consent::Given,
+        "a question whether an approved call may be made",
+    )?;
+    if made.is_worked_on() {
+        made.phase = Phase::Ready;
+        discard_called_role(state, call);
+    }
     let revised = state
         .activation_mut(call.activation())?
         .tool_call_mut(call.work)
-        .filter(|revised| revised.can_be_revised())
-        .ok_or_else(|| IllegalEvent("a decision about a call that cannot change".into()))?;
+        .ok_or_else(|| IllegalEvent("a decision about no tool call".into()))?;
     match revision {
         CallRevision::AskFirst(approval) => {
-            ensure(
-                revised.consent != Consent::Given,
-                "a question whether an approved call may be made",
-            )?;
             revised.ask_first(approval.clone());
             Ok(())
         }
@@ -340,6 +350,15 @@ pub(super) fn apply_call_revised(
             revised.reject(reason.clone());
             advance(state, call.activation())
         }
+    }
+}
+
+/// Discards what the role that a tool call leads to has done for it, with what roles that it called
+/// have done.
+fn discard_called_role(state: &mut TeamState, call: CallKey) {
+    let root = &mut state.env.roles[call.activation().root().index()];
+    if let Some(called) = called_key(call.activation(), call.work) {
+        root.called.retain(|key, _| !key.continues(&called));
     }
 }
 

@@ -237,6 +237,11 @@ impl TurnCall {
         self.outcome.is_none() && (waits || self.phase.is_ready())
     }
 
+    /// Returns whether the role that it calls works on it.
+    pub fn is_worked_on(&self) -> bool {
+        self.outcome.is_none() && self.phase == Phase::CallingRole
+    }
+
     fn needs_consent(&self) -> bool {
         matches!(self.consent, Consent::Needed(_))
     }
