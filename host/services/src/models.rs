@@ -18,6 +18,7 @@ mod rate_limit;
 mod record;
 mod registry;
 mod reply_check;
+mod reply_json;
 mod request;
 mod request_size;
 pub mod scripted;

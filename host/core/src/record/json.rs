@@ -18,6 +18,7 @@ pub struct Json(Arc<String>);
 /// How many bytes more than its text a document may occupy.
 const MAX_UNUSED_BYTES: usize = 1024;
 
+mod big_integers;
 mod keys;
 pub mod lenient;
 pub mod size_budget;
@@ -81,15 +82,42 @@ pub fn parse_decision(text: &str) -> Result<Value, JsonError> {
     }
 }
 
+/// Parses as `parse_untrusted` does, but returns the object of each field with one of these names as
+/// its text if it contains integers that a value would round.
+pub fn parse_with_exact_fields(text: &str, names: &[&str]) -> Result<Value, JsonError> {
+    let mut value = parse_untrusted(text)?;
+    if let Some(marked) = big_integers::mark(text, || value.to_string())
+        && let Ok(with_marks) = parse_untrusted(&marked.text)
+    {
+        marked.keep_exact_fields(&mut value, &with_marks, names);
+    }
+    Ok(value)
+}
+
 impl Json {
-    /// Parses as `read` does and returns the normalised document.
+    /// Parses as `parse_untrusted` does and returns the normalised document. Integers of any size are
+    /// kept exactly.
     pub fn parse(text: &str) -> Result<Self, JsonError> {
-        parse_untrusted(text).map(Self::from)
+        let document = Self::from(parse_untrusted(text)?);
+        Ok(document.with_exact_integers(text))
     }
 
     /// Parses as `parse_decision` does and returns the normalised document.
     pub fn parse_decision(text: &str) -> Result<Self, JsonError> {
-        parse_decision(text).map(Self::from)
+        let document = Self::from(parse_decision(text)?);
+        Ok(document.with_exact_integers(text))
+    }
+
+    /// Returns the document with its integers as they are in the text that it was parsed from.
+    fn with_exact_integers(self, text: &str) -> Self {
+        let Some(marked) = big_integers::mark(text, || self.0.to_string()) else {
+            return self;
+        };
+        match parse_untrusted(&marked.text) {
+            Ok(value) => Self::from_text(marked.restore(Self::from(value).as_str())),
+            // The marks take more memory than the numbers.
+            Err(_) => self,
+        }
     }
 
     /// Returns `null`.
@@ -139,7 +167,18 @@ impl Json {
         self
     }
 
-    /// Returns the document as a value.
+    /// Returns the value of a field. Returns `None` if there is none, or if this is no object.
+    pub fn field(&self, name: &str) -> Option<Self> {
+        let rounded = self.value().get(name)?.clone();
+        let exact = || {
+            let marked = big_integers::mark(&self.0, || self.0.to_string())?;
+            let with_marks = parse_untrusted(&marked.text).ok()?;
+            Some(marked.restore(&with_marks.get(name)?.to_string()))
+        };
+        Some(exact().map_or_else(|| Self::from(rounded), Self::from_text))
+    }
+
+    /// Returns the document as a value. Integers that do not fit into 64 bits are rounded.
     pub fn value(&self) -> Value {
         // Text from a damaged store can be anything; it is then returned as a string.
         serde_json::from_str(&self.0).unwrap_or_else(|_| Value::String(self.0.to_string()))
@@ -180,6 +219,36 @@ mod tests {
         check(r#""\u0041\/""#, r#""A/""#);
         check("18446744073709551615", "18446744073709551615");
         check("1.50", "1.5");
+    }
+
+    #[test]
+    fn integers_of_any_size_are_kept_exactly() {
+        let kept = |text: &str| check(text, text);
+        kept("123456789012345678901234567890");
+        kept("-9223372036854775809");
+        kept("[18446744073709551616,-123456789012345678901,18446744073709551615]");
+        kept(r##"{"#":"#0","a":[123456789012345678901,"123456789012345678901"]}"##);
+        check(
+            r##"{ "b": 123456789012345678901, "a": "\u0023\u00230", "c": {"x": -123456789012345678901} }"##,
+            r###"{"a":"##0","b":123456789012345678901,"c":{"x":-123456789012345678901}}"###,
+        );
+        check(r#"{"a":123456789012345678901,"a":1}"#, r#"{"a":1}"#);
+        let document = Json::parse(r#"{"a":{"n":123456789012345678901},"b":[1]}"#).unwrap();
+        assert_eq!(
+            document.field("a").unwrap().as_str(),
+            r#"{"n":123456789012345678901}"#
+        );
+        assert_eq!(document.field("b").unwrap().as_str(), "[1]");
+        assert_eq!(document.field("c"), None);
+        let text = r#"{"args":{"n":1},"parts":[{"args":{"n":[123456789012345678901]}}],"n":123456789012345678901}"#;
+        let read = parse_with_exact_fields(text, &["args"]).unwrap();
+        assert_eq!(read["args"]["n"], 1);
+        assert_eq!(read["parts"][0]["args"], r#"{"n":[123456789012345678901]}"#);
+        assert!(read["n"].is_f64());
+        // Other numbers are those of the parser.
+        check("123456789012345678901.0", "1.2345678901234568e20");
+        check("1234567890123456789012e1", "1.2345678901234568e22");
+        kept(r#"["\\\"",123456789012345678901]"#);
     }
 
     #[test]

@@ -179,11 +179,11 @@ impl HumanAnswer {
             let reason = "nobody approved it in time";
             return Some(ApprovalVerdict::Declined(reason.into()));
         };
-        let Value::Object(mut fields) = value.value() else {
+        let Value::Object(fields) = value.value() else {
             return None;
         };
         if fields.get("approve")?.as_bool()? {
-            let edited = fields.remove("arguments").map(Json::from);
+            let edited = value.field("arguments");
             return Some(ApprovalVerdict::Approved(edited));
         }
         let reason = match (fields.get("reason").and_then(Value::as_str), self) {

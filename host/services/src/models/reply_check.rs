@@ -59,13 +59,13 @@ impl ReplyCheck {
             .data
             .as_deref()
             .unwrap_or_else(|| strip_code_fence(&text));
-        let data = match json::parse_untrusted(json) {
+        let data = match Json::parse(json) {
             Ok(data) => data,
             // A model that calls a tool answers in a later reply.
             Err(_) if reply.tool_calls().next().is_some() => return Ok(reply),
             Err(error) => return Err(self.not_json(&reply, &text, &error)),
         };
-        if let Err(why) = schema.check(&data) {
+        if let Err(why) = schema.check(&data.value()) {
             if reply.tool_calls().next().is_some() {
                 return Ok(reply);
             }
@@ -73,7 +73,7 @@ impl ReplyCheck {
             let message = format!("the reply does not match the schema: {why}: `{quoted}`");
             return Err(self.mismatch(&reply, message));
         }
-        reply.data = Some(data.to_string());
+        reply.data = Some(data.as_str().to_owned());
         Ok(reply)
     }
 
@@ -110,12 +110,12 @@ fn compile(text: &str) -> Result<CompiledSchema, HostError> {
 
 /// Reads an answer that has to follow a schema. The error says what is wrong with it.
 pub fn read_answer(schema: &CompiledSchema, text: &str) -> Result<Json, String> {
-    let document = json::parse_untrusted(strip_code_fence(text))
+    let document = Json::parse(strip_code_fence(text))
         .map_err(|error| format!("it is {error}, and it has to follow the JSON Schema"))?;
     schema
-        .check(&document)
+        .check(&document.value())
         .map_err(|why| shorten_reason(&format!("it does not follow the JSON Schema: {why}")))?;
-    Ok(Json::from(document))
+    Ok(document)
 }
 
 /// Returns the beginning of what is wrong, which may quote what a model wrote.

@@ -3,8 +3,9 @@
 //! one surrogate.
 
 use serde_json::Value;
-use strata_core::record::json;
 use strata_core::record::json::{JsonError, lenient};
+
+use super::reply_json::parse_reply;
 
 /// Marks a surrogate that follows. It is a noncharacter, which no valid text contains.
 const MARK: char = '\u{fdd0}';
@@ -15,7 +16,7 @@ const HIGH: std::ops::RangeInclusive<u16> = 0xd800..=0xdbff;
 
 /// Parses a chunk of a reply. Unpaired surrogates are kept in marked form; `JoinedText` joins them.
 pub(super) fn parse_chunk(text: &str) -> Result<Value, JsonError> {
-    json::parse_untrusted(&lenient::replace_unpaired(text, mark_surrogate))
+    parse_reply(&lenient::replace_unpaired(text, mark_surrogate))
 }
 
 /// Returns the marked form of a surrogate.

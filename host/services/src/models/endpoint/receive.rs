@@ -9,7 +9,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use reqwest::header::CONTENT_TYPE;
 use serde_json::Value;
-use strata_core::record::json;
 use strata_core::record::json::JsonError;
 use tokio::time::{Sleep, sleep};
 
@@ -20,6 +19,7 @@ use super::sse::{SseEvent, SseParser};
 use super::{MAX_REPLY_BYTES, ModelEndpoint};
 use crate::models::StreamObserver;
 use crate::models::protocol::{Assembler, Nesting, ReplyContext, StreamProgress, read_reply};
+use crate::models::reply_json::parse_reply;
 use crate::models::surrogate::{parse_chunk, replace_marked_surrogates};
 use crate::models::think_tags::AnswerFilter;
 use crate::models::tokens::UsageWithoutReply;
@@ -119,7 +119,7 @@ impl ModelEndpoint {
                 RetryDecision::Backoff,
             ));
         }
-        json::parse_untrusted(&text).map_err(|error| self.unreadable_failure(&text, &error))
+        parse_reply(&text).map_err(|error| self.unreadable_failure(&text, &error))
     }
 
     async fn receive_stream(

@@ -115,6 +115,31 @@ fn the_same_reply_is_read_from_each_provider() {
 }
 
 #[test]
+fn arguments_have_the_integers_that_the_model_wrote() {
+    const LARGE: &str = "-123456789012345678901234567890";
+    let enlarge = |text: &str| {
+        let text = text.replace("a\":1", &format!("a\":{LARGE}"));
+        text.replace("a\\\":1", &format!("a\\\":{LARGE}"))
+    };
+    each_documented_reply(|protocol, endpoint, logical, wire| {
+        if logical.calls.is_empty() {
+            return;
+        }
+        let stream = stream(protocol, &wire.events, Framing::ALL[0]);
+        for sent in [wire.whole.to_string(), stream] {
+            let reply = read(endpoint, enlarge(&sent).as_bytes(), 7);
+            let reply = reply.unwrap_or_else(|error| panic!("{}: {error}", protocol.name()));
+            let arguments = reply
+                .tool_calls()
+                .next()
+                .map(|call| call.arguments.as_str());
+            let expected = enlarge(logical.calls[0].arguments);
+            assert_eq!(arguments, Some(expected.as_str()), "{}", protocol.name());
+        }
+    });
+}
+
+#[test]
 fn a_streamed_reply_is_the_same_as_one_in_one_piece() {
     each_reply(|protocol, endpoint, logical, wire| {
         let expected = read(endpoint, wire.whole.to_string().as_bytes(), usize::MAX);

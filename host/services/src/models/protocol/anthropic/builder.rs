@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
+use strata_core::record::json::Json;
 
 use crate::models::protocol::assembler::{ReplyBuilder, StreamProgress};
 use crate::models::protocol::reply::{take_field, text_of};
@@ -226,5 +227,13 @@ impl StreamedBlock {
 /// Returns the arguments of a tool call as they would have come in one piece, or as text if they are
 /// not JSON.
 fn parse_input(text: String) -> Value {
-    strata_core::record::json::parse_untrusted(&text).unwrap_or_else(|_| text.into())
+    let Ok(document) = Json::parse(&text) else {
+        return text.into();
+    };
+    let value = document.value();
+    match value.to_string() == document.as_str() {
+        true => value,
+        // It contains integers that a value would round.
+        false => document.as_str().into(),
+    }
 }
