@@ -347,3 +347,60 @@ fn archives_and_links_of_a_granted_directory_work_as_usual() {
     }
     assert_eq!(fs::read(place.path("dir/run-5")).unwrap(), b"five");
 }
+
+#[test]
+fn nothing_is_changed_that_a_link_in_a_writable_directory_leads_to() {
+    let place = team_with_files("work.py");
+    fs::write(place.path("dir/file"), "own").unwrap();
+    fs::create_dir_all(place.path("dir/old/empty")).unwrap();
+    fs::write(place.path("dir/old/a"), "old").unwrap();
+    symlink("old", place.path("dir/link")).unwrap();
+    symlink("file", place.path("dir/latest")).unwrap();
+    let changes = [
+        "os.remove('/dir/link/a')",
+        "os.rmdir('/dir/link/empty')",
+        "os.mkdir('/dir/link/new')",
+        "os.rename('/dir/link/a', '/dir/a')",
+        "os.rename('/dir/file', '/dir/link/file')",
+        "os.replace('/dir/file', '/dir/link/a')",
+        "os.link('/dir/link/a', '/dir/a')",
+        "os.link('/dir/file', '/dir/link/file')",
+        "os.symlink('a', '/dir/link/b')",
+        "os.utime('/dir/link/a', (1, 1))",
+        "os.utime('/dir/latest', (1, 1))",
+        "os.truncate('/dir/link/a', 0)",
+        "open('/dir/link/a', 'w')",
+        "open('/dir/link/a', 'a')",
+        "os.remove('a', dir_fd=os.open('/dir/link', os.O_RDONLY | os.O_DIRECTORY))",
+    ];
+    let mut script = "import os\n".to_owned();
+    for change in changes {
+        script +=
+            &format!("try:\n    {change}\n    print({change:?})\nexcept OSError:\n    pass\n");
+    }
+    place.write("work.py", format!("{script}print('none')\n"));
+    let ended = run_again(&place);
+    let errors = String::from_utf8_lossy(&ended.stderr);
+    assert_eq!(
+        String::from_utf8_lossy(&ended.stdout).trim_end(),
+        "none",
+        "{errors}"
+    );
+    assert_eq!(fs::read(place.path("dir/old/a")).unwrap(), b"old");
+    assert_eq!(fs::read(place.path("dir/file")).unwrap(), b"own");
+
+    // Where no link leads, all of this is allowed.
+    let order = "import os\n\
+        os.mkdir('/dir/old/x')\nos.rename('/dir/old/x', '/dir/old/y')\nos.rmdir('/dir/old/y')\n\
+        os.utime('/dir/old/a', (1, 1))\nos.link('/dir/old/a', '/dir/old/b')\nos.remove('/dir/old/a')\n\
+        os.remove('b', dir_fd=os.open('/dir/old', os.O_RDONLY | os.O_DIRECTORY))\nprint('end')\n";
+    place.write("work.py", order);
+    let ended = run_again(&place);
+    let errors = String::from_utf8_lossy(&ended.stderr);
+    assert_eq!(
+        String::from_utf8_lossy(&ended.stdout).trim_end(),
+        "end",
+        "{errors}"
+    );
+    assert!(!place.path("dir/old/a").exists());
+}

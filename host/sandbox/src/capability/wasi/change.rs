@@ -1,5 +1,6 @@
-//! How guests that use WASI change files and directories: as in wasmtime-wasi, but if it is refused, the
-//! reason is noted, so that a fault can advise what to grant.
+//! How guests that use WASI change files and directories: as in wasmtime-wasi, but nothing is changed
+//! that a symbolic link leads to, and if a change is refused, the reason is noted, so that a fault can
+//! advise what to grant.
 
 use wasmtime::component::{Linker, Resource};
 use wasmtime_wasi::FsPerms;
@@ -10,6 +11,7 @@ use wasmtime_wasi::p2::bindings::filesystem::types::{
 };
 
 use super::super::super::ctx::Ctx;
+use super::open::{LastName, leads_through_link};
 use super::{FILESYSTEM_TYPES, GuestStore, guest_result};
 
 /// The parameters of functions that change what a path of a directory names.
@@ -57,6 +59,9 @@ fn add_path_functions(linker: &mut Linker<Ctx>) -> wasmtime::Result<()> {
         |mut store: GuestStore<'_>, (directory, path): PathParams| {
             Box::new(async move {
                 let ctx = store.data_mut();
+                if let Some(refused) = refuse_link(ctx, &directory, &path).await? {
+                    return Ok((Err(refused),));
+                }
                 let created = ctx.filesystem().create_directory_at(directory, path).await;
                 Ok((changed(ctx, created)?,))
             })
@@ -67,6 +72,9 @@ fn add_path_functions(linker: &mut Linker<Ctx>) -> wasmtime::Result<()> {
         |mut store: GuestStore<'_>, (directory, path): PathParams| {
             Box::new(async move {
                 let ctx = store.data_mut();
+                if let Some(refused) = refuse_link(ctx, &directory, &path).await? {
+                    return Ok((Err(refused),));
+                }
                 let removed = ctx.filesystem().remove_directory_at(directory, path).await;
                 Ok((changed(ctx, removed)?,))
             })
@@ -77,6 +85,9 @@ fn add_path_functions(linker: &mut Linker<Ctx>) -> wasmtime::Result<()> {
         |mut store: GuestStore<'_>, (directory, path): PathParams| {
             Box::new(async move {
                 let ctx = store.data_mut();
+                if let Some(refused) = refuse_link(ctx, &directory, &path).await? {
+                    return Ok((Err(refused),));
+                }
                 let removed = ctx.filesystem().unlink_file_at(directory, path).await;
                 Ok((changed(ctx, removed)?,))
             })
@@ -87,6 +98,13 @@ fn add_path_functions(linker: &mut Linker<Ctx>) -> wasmtime::Result<()> {
         |mut store: GuestStore<'_>, (directory, flags, path, read, written): SetTimesAtParams| {
             Box::new(async move {
                 let ctx = store.data_mut();
+                let last = match flags.contains(PathFlags::SYMLINK_FOLLOW) {
+                    true => LastName::Followed,
+                    false => LastName::NotFollowed,
+                };
+                if let Some(refused) = refuse_followed(ctx, &directory, &path, last).await? {
+                    return Ok((Err(refused),));
+                }
                 let mut files = ctx.filesystem();
                 let set = files.set_times_at(directory, flags, path, read, written);
                 let set = set.await;
@@ -103,6 +121,11 @@ fn add_link_functions(linker: &mut Linker<Ctx>) -> wasmtime::Result<()> {
         |mut store: GuestStore<'_>, (from, old_path, to, new_path): RenameParams| {
             Box::new(async move {
                 let ctx = store.data_mut();
+                for (directory, path) in [(&from, &old_path), (&to, &new_path)] {
+                    if let Some(refused) = refuse_link(ctx, directory, path).await? {
+                        return Ok((Err(refused),));
+                    }
+                }
                 let mut files = ctx.filesystem();
                 let renamed = files.rename_at(from, old_path, to, new_path).await;
                 Ok((changed(ctx, renamed)?,))
@@ -115,6 +138,11 @@ fn add_link_functions(linker: &mut Linker<Ctx>) -> wasmtime::Result<()> {
             Box::new(async move {
                 let ctx = store.data_mut();
                 let is_writable = is_writable(ctx, &from)? && is_writable(ctx, &to)?;
+                for (directory, path) in [(&from, &old_path), (&to, &new_path)] {
+                    if let Some(refused) = refuse_link(ctx, directory, path).await? {
+                        return Ok((Err(refused),));
+                    }
+                }
                 let mut files = ctx.filesystem();
                 let linked = files.link_at(from, flags, old_path, to, new_path).await;
                 Ok((link_result(ctx, linked, is_writable)?,))
@@ -127,6 +155,9 @@ fn add_link_functions(linker: &mut Linker<Ctx>) -> wasmtime::Result<()> {
             Box::new(async move {
                 let ctx = store.data_mut();
                 let is_writable = is_writable(ctx, &directory)?;
+                if let Some(refused) = refuse_link(ctx, &directory, &path).await? {
+                    return Ok((Err(refused),));
+                }
                 let linked = ctx.filesystem().symlink_at(directory, content, path).await;
                 Ok((link_result(ctx, linked, is_writable)?,))
             })
@@ -202,6 +233,31 @@ fn link_result(
         ctx.note_refusal(None);
     }
     Ok(linked)
+}
+
+/// Returns the error of changing what a path names if a symbolic link leads to it. The last name of
+/// the path is that of the link itself, if it is one.
+async fn refuse_link(
+    ctx: &mut Ctx,
+    directory: &Resource<Descriptor>,
+    path: &str,
+) -> wasmtime::Result<Option<ErrorCode>> {
+    refuse_followed(ctx, directory, path, LastName::NotFollowed).await
+}
+
+/// Returns the error of changing something at a path on which a symbolic link is followed. In a
+/// directory that is granted for reading, the change is refused for that reason instead.
+async fn refuse_followed(
+    ctx: &mut Ctx,
+    directory: &Resource<Descriptor>,
+    path: &str,
+    last: LastName,
+) -> wasmtime::Result<Option<ErrorCode>> {
+    if !is_writable(ctx, directory)? || !leads_through_link(ctx, directory, path, last).await {
+        return Ok(None);
+    }
+    ctx.note_refusal(None);
+    Ok(Some(ErrorCode::Loop))
 }
 
 /// Whether a descriptor belongs to a directory that is granted for writing.

@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use strata_core::record::fault::FaultCause;
 use wasmtime::component::{Linker, Resource};
+use wasmtime_wasi::FsPerms;
 use wasmtime_wasi::filesystem::{Descriptor, WasiFilesystemView};
 use wasmtime_wasi::p2::bindings::filesystem::types::{
     DescriptorFlags, DescriptorType, ErrorCode, HostDescriptor, OpenFlags, PathFlags,
@@ -86,10 +87,25 @@ impl OpenAtFlags {
     }
 }
 
-/// Returns whether there is a symbolic link in a path. Links are followed only for reading.
-async fn leads_through_link(ctx: &mut Ctx, directory: &Resource<Descriptor>, path: &str) -> bool {
+/// What an operation does if the last name of its path is a symbolic link.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum LastName {
+    /// It follows the link.
+    Followed,
+    /// It is about the link.
+    NotFollowed,
+}
+
+/// Returns whether a symbolic link is followed on a path. Links are followed only for reading.
+pub(super) async fn leads_through_link(
+    ctx: &mut Ctx,
+    directory: &Resource<Descriptor>,
+    path: &str,
+    last: LastName,
+) -> bool {
     let ends = path.match_indices('/').map(|(end, _)| end);
-    for end in ends.chain([path.len()]) {
+    let whole = (last == LastName::Followed).then_some(path.len());
+    for end in ends.chain(whole) {
         let at = Resource::new_borrow(directory.rep());
         let above = path[..end].to_owned();
         let mut files = ctx.filesystem();
@@ -115,7 +131,7 @@ async fn open_at(
         return Ok(Err(ErrorCode::InsufficientMemory));
     }
     ctx.note_refusal(None);
-    if how.writes() && leads_through_link(ctx, &above, &path).await {
+    if how.writes() && leads_through_link(ctx, &above, &path, LastName::Followed).await {
         return Ok(Err(ErrorCode::Loop));
     }
     // Opening a pipe waits for its other end and cannot be cancelled.
@@ -150,6 +166,14 @@ async fn open_at(
         ctx.note_refusal(Some(FaultCause::StorageDirectory));
         return Ok(Err(ErrorCode::NotPermitted));
     }
+    let is_directory = matches!(wasi.table.get(&opened)?, Descriptor::Dir(_));
+    if is_directory && leads_through_link(ctx, &above, &path, LastName::Followed).await {
+        // What is reached through a link is not changed, also not relative to this directory.
+        if let Descriptor::Dir(linked) = ctx.capabilities.wasi().table.get_mut(&opened)? {
+            linked.perms = FsPerms::ReadOnly;
+        }
+    }
+    let wasi = ctx.capabilities.wasi();
     if let (Descriptor::Dir(above), opened) = (wasi.table.get(&above)?, wasi.table.get(&opened)?) {
         wasi.open_files.add(&above.dir, &path, file_of(opened));
     }
