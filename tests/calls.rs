@@ -120,6 +120,65 @@ fn a_kill_while_a_call_is_under_way_leaves_one_that_is_made_again_or_is_in_doubt
     }
 }
 
+/// Returns what the paid calls in the record cost together.
+fn cost_of_calls(place: &Workspace) -> f64 {
+    let lines = place.recorded();
+    let calls = stream::of_kind(&lines, "host-call").into_iter();
+    calls.map(|line| line["cost"].as_f64().unwrap()).sum()
+}
+
+/// Returns the amount before a text, e.g. 2.5 for `$2.5 of it`.
+fn amount_before(shown: &str, text: &str) -> f64 {
+    let before = shown.split(text).next().unwrap();
+    let amount = before.rsplit('$').next().unwrap();
+    let amount = amount.trim().replace(',', "");
+    amount
+        .parse()
+        .unwrap_or_else(|_| panic!("`{amount}` in {shown}"))
+}
+
+#[test]
+fn what_was_charged_for_an_answer_that_a_kill_lost_is_a_line_of_its_own_and_all_figures_add_up() {
+    let web = Web::new();
+    let steps = r#"steps = [{ llm = "first" }, { llm = "q" }, { say = "got {reads}" }]"#;
+    let place = team(&web, "once", "probe.wasm", steps);
+    // The first request is not answered before the kill.
+    let process = place.start(&["run", "team.toml", "--storage", "store"]);
+    web.wait(1);
+    process.kill();
+    let ended = place.resume().expect(0);
+    let budget = place.team_json()["strata"]["budget"].clone();
+    let (spent, lost) = (total(&place), budget["by"]["A/p"]["lost"].as_f64().unwrap());
+    assert!(lost > 0.0, "{budget}");
+    assert!(
+        (spent - cost_of_calls(&place) - lost).abs() < 1e-9,
+        "{budget}"
+    );
+    let by = budget["by"].as_object().unwrap();
+    let sum: f64 = by.values().map(|part| part["usd"].as_f64().unwrap()).sum();
+    assert!((sum - spent).abs() < 1e-9, "{budget}");
+
+    // The end of the run, `inspect` and the report say the same.
+    assert_eq!(amount_before(&ended.stderr, " is an estimate: "), lost);
+    let inspect = place.host(&["inspect", "store"]).expect(0).stdout;
+    let line = inspect
+        .lines()
+        .find(|line| line.starts_with("lost "))
+        .unwrap();
+    assert_eq!(amount_before(line, " of it: "), lost);
+    let action = place
+        .host(&["inspect", "store", "--action", "A.p"])
+        .expect(0)
+        .stdout;
+    assert!(action.contains(line), "{action}");
+    let page = place.host(&["report", "store"]).expect(0).stdout;
+    let row = page
+        .split("Answers lost, as estimated")
+        .nth(1)
+        .expect("a row of its own");
+    assert_eq!(amount_before(row, "</td><td></td>"), lost);
+}
+
 #[test]
 fn a_kill_after_a_call_leaves_its_answer_which_is_served_and_not_paid_again() {
     for (call, seen) in KINDS {
