@@ -3,6 +3,7 @@
 //! One module per operation. The loop that executes a run is in `driver`; the commands that call
 //! these functions are in the package `strata-cli`.
 
+mod action_log;
 mod attached_files;
 mod beside;
 mod bundle;
@@ -62,6 +63,7 @@ use crate::manifest::{Definition, Diagnostics, OverrideError};
 use crate::metrics::Metrics;
 use crate::trust::lock::LockError;
 
+pub use action_log::last_log;
 pub use attached_files::AttachedFileError;
 pub use claimed::{ClaimedOutcome, ClaimedResume, RefusedSubmission, resume_claimed};
 pub use compare::{ComparedState, Comparison, compare, parse_saved_state};

@@ -5,11 +5,10 @@
 //! the reference page `events.md` and the JSON Schema. Which public events a recorded event becomes
 //! is decided in `translate`.
 
+mod model_use;
 mod translate;
 mod warning;
 mod written_file;
-
-use std::collections::BTreeMap;
 
 use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
 use serde::{Serialize, Serializer};
@@ -18,11 +17,10 @@ use strata_base::clock::rfc3339;
 use strata_core::record::conversation::TokenUsage;
 use strata_core::record::event::Status;
 use strata_core::record::fault::{FaultCause, FaultKind};
-use strata_core::record::host_call::{
-    AnswerSource, FinishReason, HostCallKind, ModelUse, TriedModel,
-};
+use strata_core::record::host_call::{AnswerSource, HostCallKind};
 use strata_core::record::work::Task;
 
+pub use model_use::ModelUseFields;
 pub use translate::{EventTranslator, action_name, count_lines, is_routed};
 pub use warning::may_be_warning;
 pub use written_file::{WrittenContent, WrittenFile};
@@ -87,44 +85,6 @@ impl ActionRef {
     /// Returns `ROLE.ACTION`.
     pub fn qualified_name(&self) -> String {
         format!("{}.{}", self.role, self.action)
-    }
-}
-
-/// The models that a call asked, and what they used.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct ModelUseFields {
-    /// the name of the model that answered, or that was asked last; only for `llm`
-    pub model: String,
-    /// the id of the model that the reply names, or the configured one
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub answered: Option<String>,
-    /// how a model's reply ended: `stop`, `length` (it was truncated), `tool-calls`, `refusal`
-    /// (also if it was filtered), `other`
-    #[serde(
-        skip_serializing_if = "Option::is_none",
-        serialize_with = "serialize_finish"
-    )]
-    #[schemars(with = "Option<String>")]
-    pub finish: Option<FinishReason>,
-    /// the tokens that were used: `input` (everything that was sent), `output`, `cache_read` and
-    /// `cache_write` (parts of `input`), `reasoning` (a part of `output`)
-    #[schemars(with = "BTreeMap<String, u64>")]
-    pub tokens: TokenUsage,
-    /// the models that were asked before and did not answer, each with the `reason`
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(with = "Vec<BTreeMap<String, String>>")]
-    pub tried: Vec<TriedModel>,
-}
-
-impl From<&ModelUse> for ModelUseFields {
-    fn from(used: &ModelUse) -> Self {
-        Self {
-            model: used.name.clone(),
-            answered: used.answered.clone(),
-            finish: used.finish,
-            tokens: used.usage,
-            tried: used.tried.clone(),
-        }
     }
 }
 
@@ -488,6 +448,25 @@ pub enum PublicEvent {
         /// the files, each with `path`, `change` (`written`, `made`, `removed`), `bytes` and `digest`
         files: Vec<WrittenFile>,
     },
+    /// An action has logged something, or written it to its standard streams, and has a result. What
+    /// became its result is not repeated.
+    ActionLogged {
+        #[serde(flatten)]
+        #[allow(missing_docs, reason = "its fields are documented")]
+        action: ActionRef,
+        /// the last lines
+        lines: Vec<String>,
+        /// how many lines came before these
+        left_out: u64,
+    },
+    /// An action looked for paths that it may not see, was told that nothing is there, and went on.
+    LookupsDenied {
+        #[serde(flatten)]
+        #[allow(missing_docs, reason = "its fields are documented")]
+        action: ActionRef,
+        /// the paths, the first few
+        paths: Vec<String>,
+    },
     /// A file that somebody else put where an action wrote is kept under another name.
     FileKept {
         /// the path that the action wrote
@@ -573,13 +552,6 @@ fn serialize_source<S: Serializer>(
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(source.name())
-}
-
-fn serialize_finish<S: Serializer>(
-    finish: &Option<FinishReason>,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    finish.map(FinishReason::name).serialize(serializer)
 }
 
 #[cfg(test)]

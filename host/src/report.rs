@@ -195,6 +195,12 @@ pub struct AttemptEntry {
     pub message: Option<String>,
     /// The cost of its host calls.
     pub cost: Usd,
+    /// The last lines that it logged, if it succeeded.
+    pub log: Excerpt,
+    /// How many lines it logged before these.
+    pub log_left_out: u64,
+    /// The paths that it looked for and may not see.
+    pub denied_lookups: Vec<String>,
 }
 
 /// How an attempt ended.

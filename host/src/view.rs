@@ -37,7 +37,7 @@ use strata_core::record::turn::ToolRef;
 use strata_core::record::work::Work;
 use strata_core::team::{Role, THINK, TURN};
 
-pub use action::{ActionFault, ActionView, last_output};
+pub use action::{ActionFault, ActionLog, ActionView, last_output};
 pub use activity::{RoleActivity, WorkKind, WorkState};
 pub use answer_form::AnswerField;
 pub use budget::{ExhaustedBudget, raise_budget, raise_step_limit};

@@ -3,6 +3,8 @@
 
 mod advice;
 mod command;
+mod denied_lookup;
 
 pub use advice::{ResumeTrigger, describe_advice};
 pub use command::{commented_arguments, commented_command, shell_arguments, shell_command};
+pub use denied_lookup::describe_denied_lookup;

@@ -12,7 +12,7 @@ use std::path::Path;
 use strata_core::record::event::Status;
 use strata_core::record::id::CheckpointId;
 use strata_core::record::money::Usd;
-use strata_host::launch::{SavedTeam, load_saved, parse_saved_state};
+use strata_host::launch::{SavedTeam, load_saved, parse_saved_state, last_log};
 use strata_host::storage::{StateSelector, StorageLocation, resolve_link};
 use strata_host::team_json;
 use strata_host::view::{
@@ -80,8 +80,14 @@ pub(super) fn inspect(args: &InspectArgs, printer: &Printer) -> Result<u8, Comma
             calls::print_calls_json(&location, args.action.as_deref(), printer)?
         }
         (None, _, true) => calls::show(&location, args.action.as_deref(), printer)?,
-        (None, Some(action), false) if json => action.print_json(path, printer),
-        (None, Some(action), false) => action.show(holder, path, printer),
+        (None, Some(action), false) => {
+            let log = last_log(&location, &at, &saved, action.slot())?;
+            let view = action.view(holder, path, log);
+            match json {
+                true => action.print_json(&view, printer),
+                false => action::show_action(&view, printer),
+            }
+        }
         (None, None, false) if json => print_team_json(&saved, DocumentText::EscapedJson, printer)?,
         (None, None, false) => {
             show_summary(&RunSummary::from_saved(&saved, path, &at, holder), printer);

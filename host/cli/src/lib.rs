@@ -102,7 +102,7 @@ pub fn main() -> ExitCode {
             return to_exit_code(done, printer);
         }
     };
-    let exporting = init_log(cli.verbose, printer);
+    let exporting = init_log(&cli, printer);
     let _ = raise_open_file_limit();
     let done = run_command(cli, printer);
     exporting.finish();
@@ -189,10 +189,20 @@ fn to_exit_code(done: Result<u8, CommandFailure>, printer: &Printer) -> ExitCode
     }
 }
 
-fn init_log(verbose: u8, printer: &Printer) -> SpanExport {
+fn init_log(cli: &Cli, printer: &Printer) -> SpanExport {
+    // Who tries an action wants to see what it prints while it runs.
+    let shows_guests = match &cli.command {
+        Command::Dev(_) => true,
+        Command::Try(args) => !args.quiet,
+        _ => false,
+    };
     // Spans are for collectors; on stderr, lines suffice.
-    let default =
-        ["warn", "strata_host=debug,info,strata=off", "trace"][usize::from(verbose.min(2))];
+    let default = match cli.verbose {
+        0 if shows_guests => "warn,guest=info",
+        0 => "warn",
+        1 => "strata_host=debug,info,strata=off",
+        _ => "trace",
+    };
     let filter = EnvFilter::try_from_env("STRATA_LOG").unwrap_or_else(|_| EnvFilter::new(default));
     let writer = printer.clone();
     let log = tracing_subscriber::fmt::layer()

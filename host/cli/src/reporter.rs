@@ -7,6 +7,7 @@ use strata_core::record::fault::FaultKind;
 use strata_core::record::message::IDEA_LABEL;
 use strata_core::team::TURN;
 use strata_host::public_event::{ActionRef, EventLine, PublicEvent};
+use strata_host::wording::describe_denied_lookup;
 use unicode_width::UnicodeWidthStr;
 
 use super::live_view::{LiveView, MIN_NAME_COLUMNS};
@@ -88,6 +89,15 @@ impl Reporter {
                     self.warn(format_args!(
                         "{} no longer makes a write that it made before: {write}",
                         action.qualified_name()
+                    ));
+                }
+            }
+            PublicEvent::LookupsDenied { action, paths } => {
+                for path in paths {
+                    self.warn(format_args!(
+                        "{} {}",
+                        action.qualified_name(),
+                        describe_denied_lookup(path)
                     ));
                 }
             }

@@ -18,8 +18,8 @@ use super::component::{LinkedComponent, LoadedScript};
 use super::ctx::Ctx;
 use super::media::bytes_from_guest;
 use super::{
-    AttemptOutput, EntryPoint, ResourceUsage, ReturnValue, SandboxCall, SandboxOutcome, convert,
-    fault, foreign_component,
+    AttemptNotes, AttemptOutput, EntryPoint, ResourceUsage, ReturnValue, SandboxCall,
+    SandboxOutcome, convert, fault, foreign_component,
 };
 
 /// Runs an attempt. It ends within its limits whatever the guest does. `script` is what the
@@ -121,7 +121,15 @@ fn attempt_outcome(result: Result<AttemptOutput, Fault>, ctx: &Ctx) -> SandboxOu
         peak_memory_bytes: ctx.memory.peak(),
         host_calls: ctx.calls(),
     };
-    SandboxOutcome { result, usage }
+    let notes = AttemptNotes {
+        logged: ctx.log().recorded(),
+        denied_lookups: ctx.denied_lookups.paths().to_vec(),
+    };
+    SandboxOutcome {
+        result,
+        usage,
+        notes,
+    }
 }
 
 /// Creates a store with all limits set.

@@ -230,6 +230,7 @@ fn check_embed_request(request: &EmbedRequest) -> Result<(), String> {
 impl wit_files::Host for Ctx {
     async fn read(&mut self, path: String) -> HostResult<Vec<u8>> {
         self.count_calls("files.read", 1)?;
+        self.note_lookup(&path);
         // A file larger than the guest's memory could not be returned to it.
         let limit = self.limits.memory_bytes;
         let read = self.capabilities.files.read(path, limit);
@@ -262,6 +263,7 @@ impl wit_files::Host for Ctx {
 
     async fn list(&mut self, path: String) -> HostResult<Vec<String>> {
         self.count_calls("files.list", 1)?;
+        self.note_lookup(&path);
         let list = self.capabilities.files.list(path);
         let list = self.meter.by_deadline("files.list", list).await?;
         let names = list.iter().flatten().map(|name| convert::item_bytes(name));

@@ -22,6 +22,7 @@ use super::bindings::{clock, environment, log, memory, random, script, types};
 use super::capability::Capabilities;
 use super::capability::wasi::{WasiSetup, WasiState};
 use super::debug_info::DebugInfo;
+use super::denied_lookups::DeniedLookups;
 use super::engine::TickGuard;
 use super::limits::memory::MemoryLimiter;
 use super::limits::{AbortReason, Meter};
@@ -60,6 +61,8 @@ pub(super) struct Ctx {
     log: Arc<Mutex<GuestLog>>,
     effects: Effects,
     calls: u32,
+    /// The paths that it looked for and may not see.
+    pub(super) denied_lookups: DeniedLookups,
     /// Why the last host call was refused, if it was.
     last_refusal: Option<FaultCause>,
     exchanged_bytes: u64,
@@ -113,6 +116,7 @@ impl Ctx {
             log,
             effects: Effects::Forbidden,
             calls: 0,
+            denied_lookups: DeniedLookups::default(),
             last_refusal: None,
             exchanged_bytes: 0,
             output_bytes: 0,
@@ -145,6 +149,18 @@ impl Ctx {
             hidden: files.hidden_storage(),
         });
         self.capabilities.add_wasi(wasi);
+    }
+
+    /// Notes a path that the guest looked for and did not find, if it is outside of the granted
+    /// directories.
+    pub(super) fn note_lookup(&mut self, path: &str) {
+        if self.capabilities.files.is_outside(path) {
+            let path = match path.trim_end_matches('/') {
+                "" => path,
+                name => name,
+            };
+            self.denied_lookups.add(path);
+        }
     }
 
     pub(super) fn log(&self) -> MutexGuard<'_, GuestLog> {

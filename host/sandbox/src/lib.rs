@@ -11,6 +11,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use strata_base::files::blob::Blobs;
+use strata_core::record::event::Logged;
 use strata_core::record::fault::Fault;
 use strata_core::record::file::{FileChange, PathContent};
 use strata_core::record::id::Digest;
@@ -43,6 +44,7 @@ mod component;
 mod convert;
 mod ctx;
 mod debug_info;
+mod denied_lookups;
 mod engine;
 mod fault;
 mod foreign_component;
@@ -207,6 +209,17 @@ pub struct SandboxOutcome {
     pub result: Result<AttemptOutput, Fault>,
     /// The resources it used.
     pub usage: ResourceUsage,
+    /// What people may want to know of it.
+    pub notes: AttemptNotes,
+}
+
+/// What people may want to know of an attempt besides its result. Nothing depends on it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AttemptNotes {
+    /// What it logged or wrote to its standard streams; `None` if nothing. A fault has these lines, too.
+    pub logged: Option<Logged>,
+    /// The paths outside of the granted directories that it looked for, without duplicates.
+    pub denied_lookups: Vec<String>,
 }
 
 /// The results of a successful attempt.

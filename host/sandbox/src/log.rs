@@ -1,19 +1,23 @@
 //! The guest's output for the operator: log lines and standard streams. It is forwarded at once, up
-//! to a limit; the last lines are kept for faults.
+//! to a limit; the last lines are kept, for the fault or for the record of a success.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use strata_base::text::units::format_bytes;
+use strata_core::record::event::Logged;
 use tracing::Span;
 
 use strata_services::plugin::{Limit, LimitReached, Plugin};
 
-/// How many lines a fault shows: enough for a panic's message and what led to it.
+/// How many lines are kept: enough for a panic's message and what led to it.
 const TAIL_LINES: usize = 20;
-/// The maximum length of a line in a fault.
+/// The maximum length of a line that is kept.
 const MAX_LINE_BYTES: usize = 4 << 10;
+/// How many bytes of lines are recorded about a success, which all readers of the journal load: a
+/// screen of text.
+const RECORDED_BYTES: usize = 16 << 10;
 
 /// The severity of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +37,8 @@ pub(super) struct GuestLog {
     plugin: Option<Arc<Plugin>>,
     bytes_left: u64,
     is_cut: bool,
+    /// How many lines were logged.
+    lines: u64,
     tail: VecDeque<String>,
 }
 
@@ -54,6 +60,7 @@ impl GuestLog {
             plugin: None,
             bytes_left: limit,
             is_cut: false,
+            lines: 0,
             tail: VecDeque::new(),
         }
     }
@@ -72,7 +79,22 @@ impl GuestLog {
         note.into_iter().chain(self.tail.iter().cloned()).collect()
     }
 
+    /// Returns what is recorded if the attempt succeeds: as many of the last lines as are kept. Returns
+    /// `None` if nothing was logged.
+    pub(super) fn recorded(&self) -> Option<Logged> {
+        let mut bytes = 0;
+        let fits = |line: &&String| {
+            bytes += line.len();
+            bytes <= RECORDED_BYTES
+        };
+        let mut lines: Vec<String> = self.tail.iter().rev().take_while(fits).cloned().collect();
+        lines.reverse();
+        let left_out = self.lines - lines.len() as u64;
+        (!lines.is_empty()).then_some(Logged { lines, left_out })
+    }
+
     fn write_line(&mut self, level: LogLevel, line: &str) {
+        self.lines += 1;
         if self.tail.len() == TAIL_LINES {
             self.tail.pop_front();
         }
@@ -237,6 +259,31 @@ mod tests {
         });
         let at = ["one", "two", "three"].map(|line| text().find(line).unwrap());
         assert!(at.is_sorted(), "{}", text());
+    }
+
+    #[test]
+    fn the_last_lines_are_recorded_with_how_many_came_before() {
+        let mut log = GuestLog::for_describe(1 << 20);
+        assert_eq!(log.recorded(), None);
+        log.write(LogLevel::Info, "one\ntwo\n");
+        let logged = log.recorded().unwrap();
+        assert_eq!(
+            (logged.lines, logged.left_out),
+            (vec!["one".into(), "two".into()], 0)
+        );
+        for n in 0..30 {
+            log.write(LogLevel::Warn, &format!("line {n}"));
+        }
+        let logged = log.recorded().unwrap();
+        assert_eq!((logged.lines.len(), logged.left_out), (TAIL_LINES, 12));
+        assert_eq!(logged.lines.last().unwrap(), "line 29");
+        log.write(LogLevel::Info, &"x".repeat(MAX_LINE_BYTES));
+        for letter in ["a", "b", "c"] {
+            log.write(LogLevel::Info, &letter.repeat(MAX_LINE_BYTES));
+        }
+        let logged = log.recorded().unwrap();
+        assert_eq!(logged.lines.len(), RECORDED_BYTES / MAX_LINE_BYTES);
+        assert_eq!(logged.left_out, 32);
     }
 
     #[test]

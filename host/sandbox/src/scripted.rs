@@ -11,8 +11,8 @@ use strata_core::team::THINK;
 use strata_services::gateway::Gateway;
 
 use super::{
-    AttemptFuture, AttemptOutput, EntryPoint, ResourceUsage, ReturnValue, Sandbox, SandboxCall,
-    SandboxOutcome,
+    AttemptFuture, AttemptNotes, AttemptOutput, EntryPoint, ResourceUsage, ReturnValue, Sandbox,
+    SandboxCall, SandboxOutcome,
 };
 
 /// Plays one attempt.
@@ -93,8 +93,11 @@ impl Sandbox for ScriptedSandbox {
 
 /// Returns the end of an attempt that used no resources.
 pub fn outcome_without_usage(result: Result<AttemptOutput, Fault>) -> SandboxOutcome {
-    let usage = ResourceUsage::default();
-    SandboxOutcome { result, usage }
+    SandboxOutcome {
+        result,
+        usage: ResourceUsage::default(),
+        notes: AttemptNotes::default(),
+    }
 }
 
 /// Returns the result of a successful attempt without effects.

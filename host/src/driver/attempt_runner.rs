@@ -16,7 +16,8 @@ use strata_core::record::turn::ToolRef;
 use strata_core::record::work::{CallResult, Work};
 use strata_core::team::{Candidate, Role};
 use strata_sandbox::{
-    AttemptOutput, EntryPoint, FileView, ReturnValue, Sandbox, SandboxCall, ToolCallInput,
+    AttemptNotes, AttemptOutput, EntryPoint, FileView, ReturnValue, Sandbox, SandboxCall,
+    SandboxOutcome, ToolCallInput,
 };
 use strata_services::gateway::{AttemptId, Gateway, PendingGuestRequest};
 use strata_services::models::action_choice;
@@ -57,6 +58,7 @@ pub(crate) struct AttemptEnd {
     pub(crate) result: Result<CallResult, Fault>,
     /// What it wrote to files, if it succeeded.
     pub(crate) files: WrittenFiles,
+    pub(crate) notes: AttemptNotes,
 }
 
 /// The changes that an attempt made to files.
@@ -69,7 +71,7 @@ pub(crate) struct WrittenFiles {
 }
 
 /// An attempt that was not polled yet.
-type AttemptResultFuture = BoxFuture<'static, Result<AttemptSuccess, Fault>>;
+type AttemptResultFuture = BoxFuture<'static, (Result<AttemptSuccess, Fault>, AttemptNotes)>;
 
 /// The result of an attempt that succeeded.
 struct AttemptSuccess {
@@ -78,7 +80,10 @@ struct AttemptSuccess {
 }
 
 impl AttemptEnd {
-    fn new(attempt: AttemptId, result: Result<AttemptSuccess, Fault>) -> Self {
+    fn new(
+        attempt: AttemptId,
+        (result, notes): (Result<AttemptSuccess, Fault>, AttemptNotes),
+    ) -> Self {
         let (result, files) = match result {
             Ok(AttemptSuccess { finished, files }) => (Ok(finished), files),
             Err(fault) => (Err(fault), WrittenFiles::default()),
@@ -87,7 +92,13 @@ impl AttemptEnd {
             attempt,
             result,
             files,
+            notes,
         }
+    }
+
+    /// Returns the end of an attempt that failed without running a component.
+    fn failed(attempt: AttemptId, fault: Fault) -> Self {
+        Self::new(attempt, (Err(fault), AttemptNotes::default()))
     }
 }
 
@@ -148,7 +159,7 @@ impl AttemptRunner {
         let (Some(plugin), Some(digest)) = (plugin, &call.digest) else {
             let message = "the host was given no component for this call";
             let fault = Fault::new(FaultKind::Host, message);
-            return Box::pin(async move { Err(fault) });
+            return Box::pin(async move { (Err(fault), AttemptNotes::default()) });
         };
         let call = SandboxCall {
             digest: digest.clone(),
@@ -163,7 +174,10 @@ impl AttemptRunner {
             view,
         };
         let running = self.sandbox.call(call, gateway);
-        Box::pin(async move { running.await.result.map(attempt_success) })
+        Box::pin(async move {
+            let SandboxOutcome { result, notes, .. } = running.await;
+            (result.map(attempt_success), notes)
+        })
     }
 
     /// Returns an attempt that the host makes itself: the choice of an action or a turn by a model, or
@@ -197,10 +211,11 @@ impl AttemptRunner {
             }
         };
         Box::pin(async move {
-            Ok(AttemptSuccess {
-                finished: attempt.await?,
+            let success = attempt.await.map(|finished| AttemptSuccess {
+                finished,
                 files: WrittenFiles::default(),
-            })
+            });
+            (success, AttemptNotes::default())
         })
     }
 
@@ -288,7 +303,7 @@ impl PreparedAttempt {
                     .try_into_panic()
                     .map_or_else(|error| error, |panic| std::panic::resume_unwind(panic));
                 let message = format!("the host gave the action up: {error}");
-                AttemptEnd::new(id, Err(Fault::new(FaultKind::Host, message)))
+                AttemptEnd::failed(id, Fault::new(FaultKind::Host, message))
             })
         });
         Self { end, ..self }

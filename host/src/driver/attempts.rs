@@ -11,10 +11,13 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use strata_base::files::blob::Blobs;
 use strata_core::machine::effect::Invocation;
 use strata_core::machine::stepper::Stepper;
-use strata_core::record::event::{AttemptEvent, Event, FilesWritten, WritesUnclaimed};
-use strata_core::record::fault::{Fault, FaultKind};
+use strata_core::record::event::{
+    AttemptEvent, Event, FilesWritten, Logged, LookupsDenied, WritesUnclaimed,
+};
+use strata_core::record::fault::{Fault, FaultCause, FaultKind};
+use strata_core::record::host_call::Grant;
 use strata_core::record::work::{ActivationKey, CallKey, CallResult};
-use strata_sandbox::{FileView, HeldLines, hold_lines};
+use strata_sandbox::{AttemptNotes, FileView, HeldLines, hold_lines};
 use strata_services::gateway::AttemptId;
 use strata_services::plugin::Plugin;
 
@@ -45,6 +48,7 @@ struct RunningAttempt {
     result: Option<Result<CallResult, Fault>>,
     /// What it wrote to files, if it succeeded.
     files: WrittenFiles,
+    notes: AttemptNotes,
 }
 
 /// Something that happened to an attempt.
@@ -131,6 +135,7 @@ impl Attempts {
             plugin,
             result: None,
             files: WrittenFiles::default(),
+            notes: AttemptNotes::default(),
         };
         self.running.insert(id.call, attempt);
         self.signals
@@ -202,6 +207,7 @@ impl Attempts {
         };
         attempt.result = Some(end.result);
         attempt.files = end.files;
+        attempt.notes = end.notes;
         true
     }
 
@@ -241,13 +247,21 @@ impl Attempts {
         let result = attempt.result.unwrap_or_else(|| Err(stopped()));
         let end = stepper.call_ended_event(key, result)?;
         let (mut blobs, mut before) = (Blobs::new(), Vec::new());
+        let AttemptNotes {
+            logged,
+            denied_lookups: paths,
+        } = attempt.notes;
+        if !paths.is_empty() && !says_not_granted(&end) {
+            let denied = AttemptEvent::LookupsDenied(LookupsDenied { paths });
+            before.push(Event::Attempt(key, denied));
+        }
         match &end {
             Event::Attempt(_, AttemptEvent::CallFailed(failed)) => {
                 if let Some(pause) = failed.retry_ms {
                     self.begin_retry_pause(key, Duration::from_millis(u64::from(pause)));
                 }
             }
-            Event::Attempt(_, AttemptEvent::CallFinished(_)) => {
+            Event::Attempt(_, AttemptEvent::CallFinished(finished)) => {
                 let mut record = |event| before.push(Event::Attempt(key, event));
                 if !unclaimed.is_empty() {
                     let writes = unclaimed;
@@ -257,6 +271,10 @@ impl Attempts {
                 let files = attempt.files.changes;
                 if !files.is_empty() {
                     record(AttemptEvent::FilesWritten(FilesWritten { files }));
+                }
+                if let Some(logged) = logged.filter(|logged| !is_shown_by(&finished.result, logged))
+                {
+                    record(AttemptEvent::Logged(logged));
                 }
             }
             _ => {}
@@ -270,6 +288,27 @@ impl Attempts {
             AttemptSignal::RetryDue(key)
         }));
     }
+}
+
+/// Returns whether an attempt ends with a fault that says which path it may not see.
+fn says_not_granted(end: &Event) -> bool {
+    match end {
+        Event::Attempt(_, AttemptEvent::CallFailed(failed)) => {
+            failed.fault.cause == FaultCause::NotGranted(Grant::Dirs)
+        }
+        _ => false,
+    }
+}
+
+/// Returns whether a result ends with what was logged. What a script prints is its result if it
+/// returns nothing, and need not be kept twice.
+fn is_shown_by(result: &CallResult, logged: &Logged) -> bool {
+    let CallResult::Returned { output, .. } = result else {
+        return false;
+    };
+    let (shown, printed) = (output.content.trim_end(), logged.lines.join("\n"));
+    let before = shown.strip_suffix(printed.trim_end());
+    before.is_some_and(|before| before.is_empty() || before.ends_with('\n'))
 }
 
 #[cfg(test)]

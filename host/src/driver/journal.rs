@@ -421,6 +421,8 @@ fn attempt_needs_full_durability(event: &AttemptEvent) -> bool {
             *source == AnswerSource::Live && call.kind.leaves_host()
         }
         AttemptEvent::WritesUnclaimed(_)
+        | AttemptEvent::Logged(_)
+        | AttemptEvent::LookupsDenied(_)
         | AttemptEvent::CallStarted(_)
         | AttemptEvent::RetryDue => false,
     }

@@ -3,15 +3,17 @@
 use strata_core::record::event::{AttemptEvent, Event, RoutingResult};
 
 /// Returns whether a recorded event may become a line that an operator has to know of even if nothing
-/// else is shown: one about a message that does not arrive, or about a write that was not repeated or
-/// may be repeated.
+/// else is shown: one about a message that does not arrive, about a write that was not repeated or may
+/// be repeated, or about a path that an action may not see.
 pub fn may_be_warning(event: &Event) -> bool {
     match event {
         // What reaches nobody is a warning only for the idea.
         Event::RunStarted(_) | Event::HandOverFailed(_) => true,
         Event::MessageSent(sent) => is_lost(&sent.routed),
         Event::StepCommitted(committed) => committed.routed.iter().any(is_lost),
-        Event::Attempt(_, AttemptEvent::WritesUnclaimed(_)) => true,
+        Event::Attempt(_, AttemptEvent::WritesUnclaimed(_) | AttemptEvent::LookupsDenied(_)) => {
+            true
+        }
         Event::Attempt(_, AttemptEvent::CallStarted(started)) => !started.forgotten.is_empty(),
         _ => false,
     }
@@ -29,7 +31,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use strata_core::record::event::{
-        CallStarted, FailedCondition, HandOverFailed, StepCommitted, WritesUnclaimed,
+        CallStarted, FailedCondition, HandOverFailed, LookupsDenied, StepCommitted, WritesUnclaimed,
     };
     use strata_core::record::host_call::RecordedCallUse;
     use strata_core::record::id::{ActionId, Digest, MessageId, RoleId};
@@ -99,6 +101,9 @@ mod tests {
         };
         let writes = vec![(0, "POST a".to_owned())];
         let unclaimed = AttemptEvent::WritesUnclaimed(WritesUnclaimed { writes });
+        let denied = AttemptEvent::LookupsDenied(LookupsDenied {
+            paths: vec!["/data".to_owned()],
+        });
         let (id, why) = (MessageId::from("m-1"), "gone".to_owned());
         let mut undecided = routed(&[], None);
         undecided.failed_conditions.push(FailedCondition {
@@ -109,6 +114,7 @@ mod tests {
             (began(&[]), false),
             (began(&["POST a"]), true),
             (Event::Attempt(call, unclaimed), true),
+            (Event::Attempt(call, denied), true),
             (committed(routed(&[], None)), false),
             (committed(routed(&["nobody"], None)), true),
             (committed(routed(&[], Some("too many hops"))), true),
@@ -126,6 +132,7 @@ mod tests {
                         | PublicEvent::MessageNotHandedOver { .. }
                         | PublicEvent::WritesUnclaimed { .. }
                         | PublicEvent::WritesForgotten { .. }
+                        | PublicEvent::LookupsDenied { .. }
                 )
             };
             assert_eq!(lines.iter().any(is_warning), expected, "{lines:?}");

@@ -34,6 +34,7 @@ impl Report {
         }
         for attempt in self.attempts.iter_mut().rev() {
             budget.shorten_to_fit(&mut attempt.text);
+            budget.shorten_to_fit(&mut attempt.log);
         }
         for message in self.messages.iter_mut().rev() {
             budget.shorten_to_fit(&mut message.text);

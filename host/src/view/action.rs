@@ -50,6 +50,17 @@ pub struct ActionView {
     pub calls_command: Option<SuggestedCommand>,
     /// Its last output; `None` for `think`, which has no output.
     pub output: Option<RunOutput>,
+    /// What it logged when it succeeded last, unless that is its output.
+    pub log: Option<ActionLog>,
+}
+
+/// What an action logged, or wrote to its standard streams.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ActionLog {
+    /// The last lines.
+    pub lines: Vec<String>,
+    /// How many lines came before these.
+    pub left_out: u64,
 }
 
 /// The fault of an action, or its interruption by the operator.
@@ -70,8 +81,8 @@ pub struct ActionFault {
 }
 
 impl ActionView {
-    /// Returns the action in a slot of the state that is saved at `path`. `is_cut_off` says whether
-    /// the state is that of a host that ended without saving the end of the run.
+    /// Returns the action in a slot of the state that is saved at `path`, without its log. `is_cut_off`
+    /// says whether the state is that of a host that ended without saving the end of the run.
     pub fn from_slot(stepper: &Stepper, slot: Slot, path: &Path, is_cut_off: bool) -> Self {
         let (team, env) = (stepper.team(), stepper.env());
         let role = team.role(slot.role);
@@ -105,7 +116,13 @@ impl ActionView {
             recorded_calls,
             calls_command,
             output: last_output(stepper, slot).map(RunOutput::from_message),
+            log: None,
         }
+    }
+
+    /// Returns the view with the log of the action.
+    pub fn with_log(self, log: Option<ActionLog>) -> Self {
+        Self { log, ..self }
     }
 }
 

@@ -122,6 +122,29 @@ fn a_fault_shows_what_the_guest_logged_last() {
 }
 
 #[test]
+fn what_a_guest_logs_and_prints_is_noted_if_it_succeeds() {
+    let items = r#"(data (i32.const 4096) "first\nsecond")"#;
+    let guest = guest::with(
+        items,
+        "(call $log (i32.const 1) (i32.const 4096) (i32.const 12))",
+    );
+    let logged = run_within(limits(), &guest).notes.logged.expect("a log");
+    assert_eq!(
+        (logged.lines, logged.left_out),
+        (vec!["first".into(), "second".into()], 0)
+    );
+
+    let print =
+        "(call $wasi_write (call $wasi_stdout) (i32.const 640) (i32.const 5) (i32.const 2048))";
+    let ended = run_within(limits(), &guest::wasi(print));
+    assert!(ended.result.is_ok(), "{:?}", ended.result);
+    assert_eq!(ended.notes.logged.expect("a log").lines, ["guest"]);
+
+    let silent = run_within(limits(), &guest::running(""));
+    assert_eq!(silent.notes.logged, None);
+}
+
+#[test]
 fn a_guests_own_failures_keep_their_kind_and_message() {
     let check = |kind: u32, length: u32, expected: (FaultKind, Retryability, &str)| {
         let fail = format!("(call $fail (i32.const {kind}) (i32.const 640) (i32.const {length}))");

@@ -11,7 +11,7 @@ use strata_core::record::rules::Thinker;
 use strata_core::team::React;
 use strata_host::suggest::suggest;
 use strata_host::team_json;
-use strata_host::view::{ActionFault, ActionView, HolderState, last_output};
+use strata_host::view::{ActionFault, ActionView, HolderState, last_output, ActionLog};
 use strata_host::wording::shell_command;
 
 use super::{describe_activity, pluralize};
@@ -78,18 +78,23 @@ impl<'a> InspectedAction<'a> {
         })
     }
 
-    /// Shows it as text.
-    pub(super) fn show(&self, holder: HolderState, path: &Path, printer: &Printer) {
+    pub(super) fn slot(&self) -> Slot {
+        self.slot
+    }
+
+    /// Returns its view, with what it logged.
+    pub(super) fn view(
+        &self,
+        holder: HolderState,
+        path: &Path,
+        log: Option<ActionLog>,
+    ) -> ActionView {
         let is_cut_off = holder.is_cut_off(self.stepper);
-        show_action(
-            &ActionView::from_slot(self.stepper, self.slot, path, is_cut_off),
-            printer,
-        );
+        ActionView::from_slot(self.stepper, self.slot, path, is_cut_off).with_log(log)
     }
 
     /// Prints it as JSON. The output has the form in which `team.json` holds messages.
-    pub(super) fn print_json(&self, path: &Path, printer: &Printer) {
-        let action = ActionView::from_slot(self.stepper, self.slot, path, false);
+    pub(super) fn print_json(&self, action: &ActionView, printer: &Printer) {
         let fault = action.fault.as_ref().map(|fault| {
             json!({
                 "kind": fault.kind.name(), "cause": fault.cause.name(), "message": fault.message,
@@ -101,13 +106,14 @@ impl<'a> InspectedAction<'a> {
         let document = json!({
             "role": action.role, "action": action.action, "digest": action.digest,
             "attempts": action.attempts, "spent": action.spent.to_dollars(), "lost": action.lost.to_dollars(),
-            "tokens": action.tokens, "calls": action.calls, "fault": fault, "output": output,
+            "tokens": action.tokens, "calls": action.calls, "fault": fault, "output": output, "log": action.log,
         });
         printer.print_json(&document.to_string());
     }
 }
 
-fn show_action(action: &ActionView, printer: &Printer) {
+/// Shows an action as text.
+pub(super) fn show_action(action: &ActionView, printer: &Printer) {
     printer.print_line(&format!("action      {}.{}", action.role, action.action));
     let component = match &action.digest {
         Some(digest) => digest.as_str(),
@@ -148,6 +154,16 @@ fn show_action(action: &ActionView, printer: &Printer) {
         printer.print_line("");
         printer.print_line(&format!("last output ({})", output.id));
         printer.print_text(&output.content);
+    }
+    if let Some(log) = &action.log {
+        printer.print_line("");
+        printer.print_line(&match log.left_out {
+            0 => "logged then".to_owned(),
+            more => format!("logged then, after {}", pluralize(more, "other line")),
+        });
+        for line in &log.lines {
+            printer.print_text(line);
+        }
     }
 }
 

@@ -85,8 +85,10 @@ fn attempt_changes(event: &AttemptEvent) -> &'static [Forgery] {
         }
         AttemptEvent::RequestOpened(_) => &[other_work, other_role, other_request],
         AttemptEvent::RequestAnswered(_) => &[other_work, other_role, other_request, other_answer],
-        // Simulated runs write no files.
-        AttemptEvent::FilesWritten(_) => &[],
+        // Simulated runs write no files, log nothing and look for no paths.
+        AttemptEvent::FilesWritten(_)
+        | AttemptEvent::Logged(_)
+        | AttemptEvent::LookupsDenied(_) => &[],
     }
 }
 

@@ -8,8 +8,8 @@ use strata_core::machine::stepper::Stepper;
 use strata_core::record::event::{
     AttemptEvent, CallFailed, CallFinished, CallStarted, CallSuspended, CapReached,
     ComponentChanged, Event, FilesPlaced, FilesWritten, Forked, HandOverFailed, HandedOver,
-    JoinRelease, JoinReleased, MessageSent, RequestAnswered, RequestOpened, RoutingResult,
-    RunEnded, RunResumed, RunStarted, StepCommitted, StepConflicted, StepStarted,
+    JoinRelease, JoinReleased, Logged, LookupsDenied, MessageSent, RequestAnswered, RequestOpened,
+    RoutingResult, RunEnded, RunResumed, RunStarted, StepCommitted, StepConflicted, StepStarted,
 };
 use strata_core::record::id::{ActionId, JoinId, RoleId};
 use strata_core::record::work::{CallKey, CallResult, Task, Work};
@@ -126,6 +126,8 @@ fn mutate_call_event(call: &mut CallKey, event: &mut AttemptEvent, rng: &mut Rng
             _ => mutate_call(call, &mut 0, rng),
         },
         AttemptEvent::FilesWritten(FilesWritten { files }) => files.reverse(),
+        AttemptEvent::Logged(Logged { lines, .. }) => lines.clear(),
+        AttemptEvent::LookupsDenied(LookupsDenied { paths }) => paths.clear(),
     }
 }
 

@@ -51,6 +51,15 @@ pub(super) fn visit_attempt(call: CallKey, event: &AttemptEvent, visitor: &mut V
             action: names.action_ref(call),
             files: written.files.iter().map(written_file).collect(),
         }),
+        AttemptEvent::Logged(logged) => visitor(&|names| PublicEvent::ActionLogged {
+            action: names.action_ref(call),
+            lines: logged.lines.clone(),
+            left_out: logged.left_out,
+        }),
+        AttemptEvent::LookupsDenied(denied) => visitor(&|names| PublicEvent::LookupsDenied {
+            action: names.action_ref(call),
+            paths: denied.paths.clone(),
+        }),
         AttemptEvent::HostCallBegun(_)
         | AttemptEvent::HostCalled(_)
         | AttemptEvent::DoubtSettled(_)

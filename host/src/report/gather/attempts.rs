@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use strata_base::clock::rfc3339;
+use strata_base::text::excerpt::excerpt;
 use strata_core::machine::stepper::{Stepper, conflict_message};
 use strata_core::record::event::{
     AttemptEvent, CallFailed, CallFinished, CallStarted, ConflictingWriter, Event, HostCalled,
@@ -126,6 +127,18 @@ impl AttemptTracker {
             AttemptEvent::CallSuspended(_) => {
                 self.end_attempt(call, AttemptOutcome::Suspended, Excerpt::default(), at);
             }
+            AttemptEvent::Logged(logged) => {
+                if let Some(attempt) = self.open.get_mut(&call) {
+                    attempt.log = Excerpt::from_text(&logged.lines.join("\n"), TEXT_CHARS);
+                    attempt.log_left_out = logged.left_out;
+                }
+            }
+            AttemptEvent::LookupsDenied(denied) => {
+                if let Some(attempt) = self.open.get_mut(&call) {
+                    let paths = denied.paths.iter().take(MAX_LINES);
+                    attempt.denied_lookups = paths.map(|path| excerpt(path, SHORT_CHARS)).collect();
+                }
+            }
             AttemptEvent::RequestOpened(RequestOpened { request }) => {
                 self.request(stepper, call, &request.question, at);
             }
@@ -222,6 +235,9 @@ impl AttemptTracker {
             text: Excerpt::default(),
             message: None,
             cost: Usd::ZERO,
+            log: Excerpt::default(),
+            log_left_out: 0,
+            denied_lookups: Vec::new(),
         }
     }
 

@@ -9,9 +9,9 @@ use strata_core::record::event::{
     AttemptEvent, CallFailed, CallFinished, CallRevised, CallStarted, CallSuspended, CapReached,
     ComponentChanged, ConflictingWriter, ConsentWithdrawn, DoubtSettled, Event, FailedCondition,
     FilesPlaced, FilesWritten, Forked, HandOverFailed, HandedOver, HostCallBegun, HostCalled,
-    JoinRelease, JoinReleased, MessageSent, MoneyReserved, RequestAnswered, RequestOpened,
-    RoutingResult, RunEnded, RunResumed, RunStarted, Status, StepCommitted, StepConflicted,
-    StepStarted, WritesUnclaimed,
+    JoinRelease, JoinReleased, Logged, LookupsDenied, MessageSent, MoneyReserved, RequestAnswered,
+    RequestOpened, RoutingResult, RunEnded, RunResumed, RunStarted, Status, StepCommitted,
+    StepConflicted, StepStarted, WritesUnclaimed,
 };
 use strata_core::record::fault::{Fault, FaultCause, FaultHandling, FaultKind, Retryability};
 use strata_core::record::file::{FileChange, PathContent};
@@ -446,6 +446,13 @@ fn writes() -> Vec<Event> {
                 default: None,
                 expires_ms: Some(1_700_000_000_000),
             }),
+        }),
+        AttemptEvent::Logged(Logged {
+            lines: vec!["line".into()],
+            left_out: 300,
+        }),
+        AttemptEvent::LookupsDenied(LookupsDenied {
+            paths: vec!["/data".into()],
         }),
     ];
     events.map(|event| of_call(ACT, event)).into()

@@ -1,6 +1,7 @@
 //! Calls and their attempts: how they start, and what their ends do. What a turn, a tool call, a host
 //! call or a question to a human adds to that is in the modules of these names.
 
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::files::apply_files_written;
@@ -14,7 +15,7 @@ use super::turns::{
     apply_call_revised, apply_role_returned, apply_turn_limit, begin_role_call, begin_turn,
     end_tool_call, end_tool_call_with, ensure_valid_reply,
 };
-use crate::record::event::{AttemptEvent, CallFailed, CallStarted};
+use crate::record::event::{AttemptEvent, CallFailed, CallStarted, Logged, LookupsDenied};
 use crate::record::fault::{FaultHandling, FaultKind};
 use crate::record::host_call::RecordedCallUse;
 use crate::record::message::Draft;
@@ -58,7 +59,18 @@ pub(super) fn apply_attempt_event(
         AttemptEvent::RequestAnswered(answered) => apply_request_answered(state, call, answered),
         AttemptEvent::CallRevised(revised) => apply_call_revised(state, call, &revised.revision),
         AttemptEvent::FilesWritten(written) => apply_files_written(state, call, &written.files),
+        AttemptEvent::Logged(Logged { lines: noted, .. })
+        | AttemptEvent::LookupsDenied(LookupsDenied { paths: noted }) => {
+            ensure_noted(state, call, noted)
+        }
     }
+}
+
+/// Fails unless this may be noted about a running attempt. It is kept in the journal only: nothing
+/// depends on it.
+fn ensure_noted(state: &mut TeamState, call: CallKey, noted: &[String]) -> ApplyResult {
+    ensure(!noted.is_empty(), "a note about nothing")?;
+    state.running_call_mut(call).map(|_| ())
 }
 
 fn apply_retry_due(state: &mut TeamState, call: CallKey) -> ApplyResult {

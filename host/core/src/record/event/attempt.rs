@@ -46,6 +46,10 @@ pub enum AttemptEvent {
     FilesWritten(FilesWritten),
     /// What is to become of an open tool call was decided again.
     CallRevised(CallRevised),
+    /// What an attempt that succeeds has logged.
+    Logged(Logged),
+    /// An attempt looked for paths that it may not see.
+    LookupsDenied(LookupsDenied),
 }
 
 /// An attempt started.
@@ -174,4 +178,22 @@ pub struct FilesWritten {
 pub struct CallRevised {
     /// The decision.
     pub revision: CallRevision,
+}
+
+/// What an attempt that succeeds has logged or written to its standard streams. The event of its
+/// success follows at once. What an attempt logged that fails is part of its fault.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Logged {
+    /// The last lines.
+    pub lines: Vec<String>,
+    /// How many lines came before these.
+    pub left_out: u64,
+}
+
+/// An attempt looked for paths outside of the granted directories. It was told that nothing is
+/// there, and went on. The event of its end follows at once.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LookupsDenied {
+    /// The paths, in the order in which it looked for them first.
+    pub paths: Vec<String>,
 }

@@ -119,6 +119,17 @@ impl AttemptFiles {
         Ok(target)
     }
 
+    /// Returns whether a path lies in no granted directory. A relative path is taken for one from the
+    /// root, which is where guests begin.
+    pub(crate) fn is_outside(&self, path: &str) -> bool {
+        let Some(inside) = normalize(Path::new(path.trim_start_matches('/'))) else {
+            return true;
+        };
+        let path = Path::new("/").join(inside);
+        let is_above = |granted: &GrantedDirectory| path.starts_with(&granted.grant.guest);
+        !self.grants.iter().any(is_above)
+    }
+
     /// Resolves a path with the grant that has the longest matching guest path.
     pub(super) fn resolve(&self, path: String) -> FileResult<GuestPath> {
         let excerpt = || path.chars().take(64).collect::<String>();

@@ -15,6 +15,7 @@ use super::super::status::Appearance;
 use super::super::text::{data_beside, labelled, text};
 use super::super::time::{format_clock, format_duration, format_money, format_number, pluralize};
 use super::stream::AttemptRun;
+use crate::wording::describe_denied_lookup;
 
 /// How many characters of a digest are shown: enough to tell requests apart.
 const DIGEST_CHARS: usize = 12;
@@ -32,8 +33,27 @@ pub(super) fn attempt_row(report: &Report, run: &AttemptRun<'_>) -> Markup {
                 (attempt_figures(attempt))
             }
             (outcome(report, run))
+            (notes(attempt))
             (host_calls(&run.calls))
         }
+    }
+}
+
+/// Returns what an attempt logged, and what it looked for and may not see.
+pub(super) fn notes(attempt: &AttemptEntry) -> Markup {
+    let label = match attempt.log_left_out {
+        0 => "logged".into(),
+        more => {
+            let more = usize::try_from(more).unwrap_or(usize::MAX);
+            format!(
+                "logged, after {}",
+                pluralize(more, "other line", "other lines")
+            )
+        }
+    };
+    html! {
+        @for path in &attempt.denied_lookups { p.note { (describe_denied_lookup(path)) "." } }
+        @if !attempt.log.shown.is_empty() { (labelled(&label, &attempt.log)) }
     }
 }
 

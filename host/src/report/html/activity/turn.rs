@@ -7,7 +7,9 @@ use super::super::super::{Report, ToolCallEntryOutcome};
 use super::super::status::Appearance;
 use super::super::text::{gap_row, labelled, text};
 use super::super::time::{format_duration, format_money, format_number};
-use super::entry::{attempt_figures, attempt_row, host_calls, message_body, outcome, recipients};
+use super::entry::{
+    attempt_figures, attempt_row, host_calls, message_body, notes, outcome, recipients,
+};
 use super::stream::{ToolRun, TurnRun};
 
 /// Returns a reply of a model.
@@ -76,6 +78,7 @@ fn tool_row(report: &Report, tool: &ToolRun<'_>) -> Markup {
             }
             @if let Some(run) = last {
                 @if call.outcome != ToolCallEntryOutcome::Returned { (outcome(report, run)) }
+                (notes(run.attempt))
                 (host_calls(&run.calls))
             } @else if call.outcome == ToolCallEntryOutcome::FaultReturned {
                 (text(&call.text))
