@@ -4,6 +4,7 @@
 
 mod describing;
 mod limits;
+mod notes;
 mod programs;
 mod repeated_calls;
 

@@ -9,7 +9,8 @@ data, or `{error: {message, file, line, column}}` if the script has a syntax err
 the data is what `description` says of the script.
 
 `script` translates and loads scripts, `modules` the modules of a directory, `code_block` finds scripts in what a model
-wrote, `library` prepares the modules that they may use, and `lines` reports which of their lines run.
+wrote, `library` prepares the modules that they may use, `lines` reports which of their lines run, and `lookups` which
+paths they do not find.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Any
 import code_block
 import library
 import lines
+import lookups
 import modules
 from description import describe
 from script import load, rehearse_loading, translate
@@ -35,6 +37,7 @@ def load_export(kind: str, cx: Any) -> tuple[Export, Any]:
 
     Raises Failure if the script has no such export.
     """
+    lookups.begin()
     config = cx.config["config"]
     script = cx.config["script"] or script_in_message(cx)
     cx.config = config

@@ -7,6 +7,8 @@ use instead.
 """
 
 # ruff: noqa: F401
+# Some of the modules below keep functions of `os` that this one replaces.
+import lookups
 import abc, argparse, ast, base64, binascii, bisect, calendar, cmath, codecs, collections.abc, contextlib, contextvars
 import copy, csv, dataclasses, datetime, decimal, difflib, enum, errno, fnmatch, fractions, functools, gc, glob, hashlib
 import heapq, hmac, html.entities, inspect, io, itertools, json, keyword, locale, logging, math, numbers, operator, os.path

@@ -84,6 +84,7 @@ pub const PYTHON: Kit = Kit {
         "interpreter/description.py",
         "interpreter/library.py",
         "interpreter/lines.py",
+        "interpreter/lookups.py",
         "interpreter/modules.py",
         "interpreter/printed.py",
         "interpreter/program.py",
