@@ -246,8 +246,10 @@ mod tests {
         assert_eq!(read["parts"][0]["args"], r#"{"n":[123456789012345678901]}"#);
         assert!(read["n"].is_f64());
         // Other numbers are those of the parser.
-        check("123456789012345678901.0", "1.2345678901234568e20");
-        check("1234567890123456789012e1", "1.2345678901234568e22");
+        for text in ["123456789012345678901.0", "1234567890123456789012e1"] {
+            let parsed: Value = serde_json::from_str(text).unwrap();
+            check(text, &parsed.to_string());
+        }
         kept(r#"["\\\"",123456789012345678901]"#);
     }
 

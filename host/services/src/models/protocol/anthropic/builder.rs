@@ -231,9 +231,9 @@ fn parse_input(text: String) -> Value {
         return text.into();
     };
     let value = document.value();
-    match value.to_string() == document.as_str() {
-        true => value,
-        // It contains integers that a value would round.
-        false => document.as_str().into(),
+    if Json::from(value.clone()) == document {
+        return value;
     }
+    // It contains integers that a value would round.
+    document.as_str().into()
 }
