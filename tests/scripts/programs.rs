@@ -404,3 +404,12 @@ fn nothing_is_changed_that_a_link_in_a_writable_directory_leads_to() {
     );
     assert!(!place.path("dir/old/a").exists());
 }
+
+#[test]
+fn a_script_in_python_gets_integers_of_any_size_as_arguments() {
+    let place = team("work.py");
+    place.write("work.py", "return str(cx.arguments['n'] + 1)\n");
+    let arguments = r#"{"n": 123456789012345678901234567890}"#;
+    let tried = place.host(&["try", "work.py", "--arguments", arguments]);
+    assert_eq!(tried.expect(0).stdout, "123456789012345678901234567891\n");
+}
