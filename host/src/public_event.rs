@@ -459,7 +459,7 @@ pub enum PublicEvent {
         /// how many lines came before these
         left_out: u64,
     },
-    /// An action looked for paths that it may not see, was told that nothing is there, and went on.
+    /// An action looked for paths that it may not see. Functions of WASI say that nothing is there.
     LookupsDenied {
         #[serde(flatten)]
         #[allow(missing_docs, reason = "its fields are documented")]

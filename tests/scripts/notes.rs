@@ -41,7 +41,7 @@ fn check_log(file: &str, script: &str) {
     // As it is printed, also if it becomes the result.
     let tried = place.host(&["try", file]).expect(0);
     assert!(
-        tried.stderr.contains("one") && tried.stdout.contains("result"),
+        tried.stderr.contains("Try | one\nTry | two\n") && tried.stdout.contains("result"),
         "{}",
         tried.stderr
     );

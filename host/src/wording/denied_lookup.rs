@@ -4,8 +4,7 @@ use std::path::{Path, PathBuf};
 
 /// Returns what an action did, without its name, and the grant that would let it see the path.
 pub fn describe_denied_lookup(path: &str) -> String {
-    let what =
-        format!("looked for `{path}`, which is not granted, and was told that nothing is there");
+    let what = format!("looked for `{path}`, which is not granted");
     match granted_directory(path) {
         Some((host, guest)) => {
             format!("{what}; add to its `allow`: dirs = [{{ host = {host:?}, guest = {guest:?} }}]")

@@ -123,24 +123,22 @@ fn a_fault_shows_what_the_guest_logged_last() {
 
 #[test]
 fn what_a_guest_logs_and_prints_is_noted_if_it_succeeds() {
+    const OK: &str = "(call $ok (i32.const 640) (i32.const 5))";
     let items = r#"(data (i32.const 4096) "first\nsecond")"#;
-    let guest = guest::with(
-        items,
-        "(call $log (i32.const 1) (i32.const 4096) (i32.const 12))",
-    );
-    let logged = run_within(limits(), &guest).notes.logged.expect("a log");
-    assert_eq!(
-        (logged.lines, logged.left_out),
-        (vec!["first".into(), "second".into()], 0)
-    );
+    let log = "(call $log (i32.const 1) (i32.const 4096) (i32.const 12))";
+    let ended = run_within(limits(), &guest::with(items, &format!("{log} {OK}")));
+    assert!(ended.result.is_ok(), "{:?}", ended.result);
+    let logged = ended.notes.logged.expect("a log");
+    assert_eq!(logged.lines, ["first", "second"]);
+    assert_eq!(logged.left_out, 0);
 
     let print =
         "(call $wasi_write (call $wasi_stdout) (i32.const 640) (i32.const 5) (i32.const 2048))";
-    let ended = run_within(limits(), &guest::wasi(print));
+    let ended = run_within(limits(), &guest::wasi(&format!("{print} {OK}")));
     assert!(ended.result.is_ok(), "{:?}", ended.result);
     assert_eq!(ended.notes.logged.expect("a log").lines, ["guest"]);
 
-    let silent = run_within(limits(), &guest::running(""));
+    let silent = run_within(limits(), &guest::running(OK));
     assert_eq!(silent.notes.logged, None);
 }
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use strata_core::machine::effect::Effect;
-use strata_core::record::event::{AttemptEvent, CallFailed, Event, Status};
+use strata_core::record::event::{AttemptEvent, CallFailed, Event, Logged, LookupsDenied, Status};
 use strata_core::record::fault::{Fault, FaultKind};
 use strata_core::record::host_call::CallPolicy;
 use strata_core::record::id::{ActionId, RoleId};
@@ -31,6 +31,36 @@ fn no_more_calls_run_at_once_than_the_policy_allows() {
         assert_eq!(run.go(), Effect::Wait, "{most} are under way");
         run.end(RoleId(0), Ok(says("A ok")));
         assert_eq!(run.call().role, RoleId(most as u16));
+    }
+}
+
+#[test]
+fn what_is_noted_about_a_running_attempt_changes_nothing() {
+    let mut run = ManualRun::start(team(vec![role("A", &[IDEA_LABEL], &["a", "b"])]));
+    let call = run.call();
+    let lines = |lines: &[&str]| {
+        let lines = lines.iter().map(|line| (*line).to_owned()).collect();
+        AttemptEvent::Logged(Logged { lines, left_out: 3 })
+    };
+    let paths = vec!["/data".to_owned()];
+    let notes = [
+        AttemptEvent::LookupsDenied(LookupsDenied { paths }),
+        lines(&["one", "two"]),
+    ];
+    let before = run.env().clone();
+    for note in &notes {
+        run.record(Event::Attempt(call.key(), note.clone()));
+    }
+    assert_eq!(run.env(), &before);
+    assert!(
+        run.stepper
+            .apply(&Event::Attempt(call.key(), lines(&[])))
+            .is_err()
+    );
+    run.end(call.role, Ok(says("a ok")));
+    for note in notes {
+        let late = Event::Attempt(call.key(), note);
+        assert!(run.stepper.apply(&late).is_err(), "{late:?}");
     }
 }
 

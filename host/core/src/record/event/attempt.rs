@@ -190,8 +190,8 @@ pub struct Logged {
     pub left_out: u64,
 }
 
-/// An attempt looked for paths outside of the granted directories. It was told that nothing is
-/// there, and went on. The event of its end follows at once.
+/// An attempt looked for paths outside of the granted directories, and was not told that it may not see
+/// them, or went on. The event of its end follows at once.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LookupsDenied {
     /// The paths, in the order in which it looked for them first.
