@@ -24,6 +24,7 @@ mod fault_report;
 mod files;
 mod fork;
 mod graph;
+mod guest_lines;
 mod help;
 mod inspect;
 mod joins;
@@ -63,7 +64,9 @@ use strata_host::shell::{shell_path, shell_word};
 use strata_host::telemetry::SpanExport;
 use strata_host::view::resume_arguments;
 use strata_host::wording::shell_arguments;
+use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer};
 
@@ -72,6 +75,7 @@ use args::{
     InspectArgs, LockArgs, PruneArgs, ReplayArgs, ReportArgs, RunArgs, SavedArgs, SendArgs,
 };
 use failure::{CommandFailure, exit_code};
+use guest_lines::GuestLines;
 use printer::{LogWriter, Printer};
 
 /// Why a part of what was spent is an estimate.
@@ -198,26 +202,44 @@ fn init_log(cli: &Cli, printer: &Printer) -> SpanExport {
     };
     // Spans are for collectors; on stderr, lines suffice.
     let default = match cli.verbose {
-        0 if shows_guests => "warn,guest=info",
         0 => "warn",
         1 => "strata_host=debug,info,strata=off",
         _ => "trace",
     };
-    let filter = EnvFilter::try_from_env("STRATA_LOG").unwrap_or_else(|_| EnvFilter::new(default));
+    let own = EnvFilter::try_from_env("STRATA_LOG").ok();
+    let guests = (shows_guests && cli.verbose == 0 && own.is_none()).then(|| guest_log(printer));
+    let others = if guests.is_some() {
+        "warn,guest=off"
+    } else {
+        default
+    };
     let writer = printer.clone();
     let log = tracing_subscriber::fmt::layer()
         .with_writer(move || LogWriter(writer.clone()))
         .with_ansi(printer.has_colours())
-        .with_filter(filter);
+        .with_filter(own.unwrap_or_else(|| EnvFilter::new(others)));
     let exporting = SpanExport::start().unwrap_or_else(|why| {
         printer.warn(why);
         SpanExport::default()
     });
     tracing_subscriber::registry()
         .with(log)
+        .with(guests)
         .with(exporting.layer())
         .init();
     exporting
+}
+
+/// Returns what shows the lines of guests.
+fn guest_log<S>(printer: &Printer) -> impl Layer<S> + use<S>
+where
+    S: tracing::Subscriber + for<'a> LookupSpan<'a>,
+{
+    let writer = printer.clone();
+    tracing_subscriber::fmt::layer()
+        .with_writer(move || LogWriter(writer.clone()))
+        .event_format(GuestLines)
+        .with_filter(Targets::new().with_target(guest_lines::TARGET, tracing::Level::INFO))
 }
 
 /// Returns the arguments that resume the team saved at `path`, for a shell.
