@@ -21,6 +21,7 @@
 //! | `five_calls` | no call is paid for twice; prints the table of the book |
 //! | `secrets` | secrets reach only the intended service |
 //! | `embedding` | vectors for texts: what they cost, paid once, and who has none |
+//! | `builtin` | `builtin:probe`: wherever a component can be named; it is made from the present source |
 //! | `budget` | which calls a budget stops, and what counts towards it |
 //! | `killed_turns` | conversations of a model with tools, killed after each event: no turn is paid for twice |
 //! | `recovery` | what `--recover_path` accepts; finished teams; the input of a repeated attempt |
@@ -105,6 +106,7 @@ mod attended;
 mod bench;
 mod book;
 mod budget;
+mod builtin;
 mod c;
 mod calls;
 mod caps;

@@ -50,7 +50,6 @@ mod bundle;
 pub mod difference;
 pub mod doctor;
 pub mod driver;
-#[cfg(feature = "build")]
 mod embedded;
 pub mod graph;
 pub mod interface;

@@ -261,7 +261,7 @@ impl Definition {
             if let Some(chosen) = named.filter(|_| !self.component_overrides.contains_key(slot)) {
                 return Some(self.component_problem(*slot, skill::skill_problem(&chosen.wanted)?));
             }
-            if script::is_passed_script(&plugin.component) {
+            if !plugin.needs_file() {
                 return None;
             }
             let error = std::fs::metadata(&plugin.component).err()?;

@@ -316,13 +316,14 @@ pub(super) struct AnswerArgs {
 #[derive(Args)]
 #[command(
     after_help = "Examples:\n  strata-host describe                     # every interface of the host\n  \
-    strata-host describe plugins/probe       # a directory of source, which is built first\n  \
+    strata-host describe plugins/probe       # a directory of source\n  \
+    strata-host describe count_words.py      # a script\n  \
     strata-host describe write-code@1.0.0    # a skill\n  \
     strata-host describe | jq '.interfaces.llm.functions.complete.parameters'"
 )]
 pub(super) struct DescribeArgs {
-    /// A component, a directory with the source of one, or a skill (`name@1.0.0`). Without it, the interfaces of the
-    /// host and every skill.
+    /// A component, a directory with the source of one, a script, a skill (`name@1.0.0`), or a built-in component
+    /// (`builtin:probe`). Without it, the interfaces of the host and every skill.
     pub(super) component: Option<PathBuf>,
     #[command(flatten)]
     pub(super) shelf: ShelfArgs,

@@ -3,6 +3,7 @@
 //! This is plain data. `manifest` creates it, `sandbox` enforces it, and the command `check` prints
 //! it.
 
+pub mod builtin;
 pub mod http;
 mod limits;
 pub mod pattern;
@@ -25,7 +26,7 @@ pub use schema::CompiledSchema;
 #[derive(Clone, Debug)]
 pub struct Plugin {
     /// A `.wasm` file, a directory of source code that is built first, or a script, depending on
-    /// the file extension. The path is absolute.
+    /// the file extension. The path is absolute. For a built-in component, this is its name.
     pub component: PathBuf,
     /// The SHA-256 that the component must have, in lower-case hex.
     pub pin: Option<String>,
@@ -50,6 +51,12 @@ pub struct Plugin {
 }
 
 impl Plugin {
+    /// Returns whether its component is in a file or a directory, rather than in this program or in a
+    /// message.
+    pub fn needs_file(&self) -> bool {
+        !script::is_passed_script(&self.component) && !builtin::is_builtin(&self.component)
+    }
+
     /// Creates a plugin with the default limits, no configuration and no grants.
     pub fn new(component: impl Into<PathBuf>) -> Self {
         Self {

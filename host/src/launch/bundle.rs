@@ -10,7 +10,8 @@ use strata_base::files::open;
 use strata_base::text::component_replacement::ComponentReplacement;
 use strata_base::text::display_path::{absolute_path, display_path};
 use strata_core::record::id::Digest;
-use strata_services::plugin::script;
+use strata_services::plugin::{script, ComponentReplacement};
+use strata_services::plugin::builtin::BuiltinComponent;
 use strata_storage::SavedDefinition;
 
 use super::components::demanded_digest;
@@ -101,7 +102,11 @@ impl Bundle {
                 Some(_) => self.add_component(component, self.read(component)?)?,
                 None => {
                     let bytes = source.bytes().map_err(refuse)?.to_owned();
-                    self.add_component(source.file(), bytes)?
+                    // A worker may have another version of a built-in component, so it is submitted, too.
+                    let builtin = BuiltinComponent::from_path(component);
+                    let file =
+                        builtin.map_or(source.file(), |builtin| builtin.file_name().as_ref());
+                    self.add_component(file, bytes)?
                 }
             };
             let slot = definition.team.slot_name(*slot);

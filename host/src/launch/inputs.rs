@@ -11,7 +11,8 @@ use strata_base::files::open;
 use strata_base::text::component_replacement::ComponentReplacement;
 use strata_base::text::display_path::display_path;
 use strata_sandbox::resolve_links;
-use strata_services::plugin::Access;
+use strata_services::plugin::{Access, ComponentReplacement};
+use strata_services::plugin::builtin::is_builtin;
 use strata_storage::StorageLocation;
 
 use super::saved::read_saved_definition;
@@ -280,7 +281,7 @@ fn with_implicit_files(
 ) -> BTreeSet<PathBuf> {
     if let Some(definition) = definition {
         let components = definition.plugins.values().map(|plugin| &plugin.component);
-        files.extend(components.cloned());
+        files.extend(components.filter(|path| !is_builtin(path)).cloned());
         files.insert(
             ComponentLock::new(&definition.source.base)
                 .path()

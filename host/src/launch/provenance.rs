@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use strata_core::record::host_call::Grant;
 use strata_core::record::id::Slot;
 use strata_core::record::money::Usd;
+use strata_services::plugin::builtin::is_builtin;
 
 use crate::bundle::{is_saved_base, submitted_path};
 use crate::manifest::Definition;
@@ -26,7 +27,7 @@ pub struct Provenance {
 /// Where a component comes from.
 #[derive(Clone, Debug)]
 pub struct ComponentOrigin {
-    /// A `.wasm` file, a directory of source or a script.
+    /// A `.wasm` file, a directory of source, a script, or the name of a built-in component.
     pub from: PathBuf,
     /// The line of the team file that names it: `team.toml:17`.
     pub line: String,
@@ -38,9 +39,8 @@ impl ComponentOrigin {
     /// Returns whether it is a compiled component, rather than source that the host builds or
     /// interprets.
     pub fn is_compiled(&self) -> bool {
-        self.from
-            .extension()
-            .is_some_and(|extension| extension == "wasm")
+        let extension = self.from.extension();
+        is_builtin(&self.from) || extension.is_some_and(|extension| extension == "wasm")
     }
 }
 
@@ -50,7 +50,7 @@ impl Provenance {
         let source = &definition.source;
         // The files of a submitted team are named as whoever submitted it knows them.
         let is_submitted = definition.is_submitted() || is_saved_base(&source.base);
-        let known_path = |path: &Path| match is_submitted {
+        let known_path = |path: &Path| match is_submitted && !is_builtin(path) {
             true => submitted_path(path, &source.base),
             false => path.to_owned(),
         };

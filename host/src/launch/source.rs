@@ -16,6 +16,7 @@ use strata_sandbox::{
     ComponentBytes, ComponentInfo, InterpreterComponent, LoadError, Metering, ScriptFile,
     ScriptProblem, ScriptSource, WasmSandbox,
 };
+use strata_services::plugin::builtin::BuiltinComponent;
 use strata_services::plugin::script::{self, MAX_SCRIPT_BYTES, ScriptLanguage};
 use strata_services::plugin::{LimitReached, Limits, Plugin};
 
@@ -70,6 +71,9 @@ impl ComponentFinder<'_> {
         component: &Path,
         report: &mut dyn FnMut(&str),
     ) -> Result<ComponentSource, UnloadableComponent> {
+        if let Some(builtin) = BuiltinComponent::from_path(component) {
+            return self.find_builtin(builtin);
+        }
         if component.is_dir() {
             return self.find_in_directory(component, report);
         }
@@ -138,6 +142,21 @@ impl ComponentFinder<'_> {
             }
         }
         self.with_interpreter(interpreted, report)
+    }
+
+    /// Finds a component that is part of this program. Like the program, it needs no signature.
+    fn find_builtin(
+        &self,
+        builtin: BuiltinComponent,
+    ) -> Result<ComponentSource, UnloadableComponent> {
+        let file = ComponentFile::builtin(builtin, self.limit)?;
+        Ok(ComponentSource {
+            digest: file.digest().clone(),
+            script: None,
+            script_files: Vec::new(),
+            signed: Ok(()),
+            file,
+        })
     }
 
     /// Finds a component in this file.
@@ -310,18 +329,21 @@ pub fn read_component(
     path: &Path,
     report: &mut dyn FnMut(&str),
 ) -> Result<(PathBuf, Vec<u8>), String> {
-    let file = match path.is_dir() {
-        true => {
-            build::build(path, report)
-                .map_err(|error| error.to_string())?
-                .component
+    let builtin = path.to_str().map_or(Ok(None), BuiltinComponent::parse);
+    let builtin = builtin.map_err(|unknown| unknown.to_string())?;
+    let known = KnownFiles::none();
+    let finder = default_finder(&known);
+    let source = match builtin {
+        Some(builtin) => finder.find_builtin(builtin),
+        None if path.is_dir() => {
+            let built = build::build(path, report).map_err(|error| error.to_string())?;
+            finder.find_component(&built.component)
         }
-        false if script::is_script(path) => {
+        None if script::is_script(path) => {
             return Err(format!("`{}` is a script, not a component", path.display()));
         }
-        false => path.to_owned(),
+        None => finder.find_component(path),
     };
-    let source = default_finder(&KnownFiles::none()).find_component(&file);
     let source = source.map_err(|error| error.message)?;
     let bytes = source.bytes().map_err(|error| error.message)?;
     Ok((source.file().to_owned(), bytes.to_owned()))

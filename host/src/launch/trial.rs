@@ -23,6 +23,7 @@ use strata_core::team::{React, RetryPolicy};
 use strata_sandbox::{HiddenStorage, WasmSandbox};
 use strata_services::models::StreamObserverFactory;
 use strata_services::plugin::CompiledSchema;
+use strata_services::plugin::builtin::BuiltinComponent;
 use strata_services::plugin::script::is_script;
 use strata_storage::{Durability, FIRST_LINE, Lease, MemoryLease};
 
@@ -47,7 +48,8 @@ const SLOT: Slot = Slot {
 /// An action to be run without a team.
 #[derive(Clone, Debug, Default)]
 pub struct Trial {
-    /// A component, a directory with the source of one, a script, or a skill (`name@1.0.0`).
+    /// A component, a directory with the source of one, a script, a skill (`name@1.0.0`), or a built-in
+    /// component (`builtin:probe`).
     pub component: String,
     /// The function to call, of a component that does not use the host's interfaces.
     pub function: Option<String>,
@@ -163,7 +165,9 @@ fn team_file(trial: &Trial) -> Result<String, LaunchError> {
         push_lines(&mut text, "[llm]", "--llm", &trial.llm)?;
     }
     let path = Path::new(&trial.component);
-    let file_name = || path.file_stem().and_then(|stem| stem.to_str());
+    let builtin = BuiltinComponent::from_path(path).map(BuiltinComponent::file_name);
+    let named = builtin.map_or(path, Path::new);
+    let file_name = || named.file_stem().and_then(|stem| stem.to_str());
     let (key, name) = if trial.component.contains('@') && !path.exists() {
         ("skill", trial.component.split('@').next())
     } else if is_script(path) && !path.is_dir() {

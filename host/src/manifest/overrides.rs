@@ -9,6 +9,8 @@ use strata_base::text::suggest::suggest;
 use strata_base::text::units::AMOUNTS;
 use strata_core::record::id::Slot;
 use strata_core::team::Team;
+use strata_services::plugin::builtin::{BuiltinComponent, UnknownBuiltin, is_builtin};
+use strata_services::plugin::{ComponentReplacement, ReplacementReading};
 use strata_services::variables::Variables;
 
 use super::Definition;
@@ -60,6 +62,14 @@ pub enum OverrideError {
         argument: String,
         /// What may have been meant.
         hint: String,
+    },
+    /// A built-in component that this program does not have.
+    #[error("`--component {argument}`: {unknown}")]
+    Builtin {
+        /// What was given.
+        argument: String,
+        /// What is wrong with it.
+        unknown: UnknownBuiltin,
     },
     /// An action without a component for it.
     #[error("`--component {argument}` names no file; expected `{name}=FILE`")]
@@ -143,10 +153,7 @@ impl Definition {
         let slots = slots_by_name(&self.team, self.plugins.keys());
         for replacement in components {
             let (slot, file) = find_replaced_slot(&slots, replacement, from)?;
-            let file = std::path::absolute(file).map_err(|source| OverrideError::Path {
-                argument: replacement.to_string(),
-                source,
-            })?;
+            let file = component_path(file, replacement)?;
             if let Some(plugin) = self.plugins.get_mut(&slot) {
                 plugin.component = file;
                 plugin.pin = None;
@@ -171,6 +178,26 @@ impl Definition {
     }
 }
 
+/// Returns the absolute path of a component that was given, or the name of a built-in one.
+fn component_path(
+    file: &Path,
+    replacement: &ComponentReplacement,
+) -> Result<PathBuf, OverrideError> {
+    let argument = || replacement.to_string();
+    let builtin = file.to_str().map_or(Ok(None), BuiltinComponent::parse);
+    match builtin {
+        Ok(Some(builtin)) => Ok(builtin.name().into()),
+        Ok(None) => std::path::absolute(file).map_err(|source| OverrideError::Path {
+            argument: argument(),
+            source,
+        }),
+        Err(unknown) => Err(OverrideError::Builtin {
+            argument: argument(),
+            unknown,
+        }),
+    }
+}
+
 fn slots_by_name<'a>(
     team: &Team,
     slots: impl Iterator<Item = &'a Slot>,
@@ -184,7 +211,8 @@ fn slots_by_name<'a>(
 
 /// Returns the slot that a replacement is about, and the file. Of several readings, the one with the
 /// longest name of a slot of the team is meant. Paths are absolute when they are saved, so readings
-/// with an absolute path take precedence in what an earlier command line gave.
+/// with an absolute path, or the name of a built-in component, take precedence in what an earlier command
+/// line gave.
 fn find_replaced_slot<'a>(
     slots: &BTreeMap<String, Vec<Slot>>,
     replacement: &'a ComponentReplacement,
@@ -193,7 +221,7 @@ fn find_replaced_slot<'a>(
     let argument = replacement.to_string();
     let is_likely = |reading: &ReplacementReading<'_>| match from {
         OverrideOrigin::Current => true,
-        OverrideOrigin::Earlier => reading.file.is_absolute(),
+        OverrideOrigin::Earlier => reading.file.is_absolute() || is_builtin(reading.file),
     };
     let likely = replacement.readings().filter(is_likely);
     let others = replacement.readings().filter(|reading| !is_likely(reading));
@@ -257,5 +285,6 @@ mod tests {
         check("A.p=x=/p.wasm", Earlier, (1, "/p.wasm"));
         check("A.p=/x=p.wasm", Earlier, (0, "/x=p.wasm"));
         check("A.p=x=p.wasm", Earlier, (1, "p.wasm"));
+        check("A.p=x=builtin:probe", Earlier, (1, "builtin:probe"));
     }
 }

@@ -3,7 +3,6 @@
 use std::path::{Component, Path, PathBuf};
 
 use strata_base::text::display_path::absolute_path;
-use strata_services::plugin::script::is_passed_script;
 use strata_services::variables::variable_names;
 
 use super::Definition;
@@ -117,8 +116,12 @@ pub fn forbidden_uses(
         let forbidden = named.filter(|name| !allows_secret(operators, grants, name));
         uses.extend(forbidden.map(|name| OutwardUse::Secret { name }));
     }
-    let components = definition.plugins.values().map(|plugin| &plugin.component);
-    let foreign = components.filter(|file| !is_passed_script(file) && !files.holds(file));
+    let named = definition
+        .plugins
+        .values()
+        .filter(|plugin| plugin.needs_file());
+    let foreign = named.map(|plugin| &plugin.component);
+    let foreign = foreign.filter(|file| !files.holds(file));
     uses.extend(foreign.map(|file| OutwardUse::File {
         file: absolute_path(file),
     }));

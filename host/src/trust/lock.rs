@@ -14,7 +14,7 @@ use serde::Deserialize;
 use strata_base::files::open;
 use strata_base::files::replace::{Replacement, replace};
 use strata_core::record::id::Digest;
-
+use strata_services::plugin::builtin::is_builtin;
 use strata_services::plugin::script;
 
 /// The name of the lock file.
@@ -34,7 +34,7 @@ pub struct ComponentLock {
 /// The name of a component in a lock file.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LockedName {
-    /// Its path relative to the directory.
+    /// Its path relative to the directory, or the name of a built-in component.
     File(String),
     /// The name of a skill with its version: `NAME@VERSION`. Each machine has its own shelf.
     Skill(String),
@@ -191,7 +191,8 @@ impl ComponentLock {
         let base = self.base().to_owned();
         self.components.retain(|name, _| match name {
             LockedName::File(file) => {
-                script::is_passed_script(Path::new(file)) || base.join(file).exists()
+                let path = Path::new(file);
+                script::is_passed_script(path) || is_builtin(path) || base.join(file).exists()
             }
             LockedName::Skill(_) => true,
         });

@@ -16,7 +16,8 @@ use clap::Args;
     Exit codes are those of `run`: 3 if the action failed, 4 if it asks a person, 5 if its budget is used up."
 )]
 pub(crate) struct TryArgs {
-    /// A component, a directory with the source of one, a script, or a skill (`name@1.0.0`).
+    /// A component, a directory with the source of one, a script, a skill (`name@1.0.0`), or a built-in component
+    /// (`builtin:probe`).
     #[arg(value_parser = super::parse_expanded)]
     pub(crate) component: String,
     /// The text of the message that it receives.

@@ -1,7 +1,8 @@
-//! A component file whose digest is known. Its bytes are only read if somebody needs them: most
+//! A component whose digest is known. The bytes of a file are only read if somebody needs them: most
 //! components have been compiled before, and reading an interpreter takes longer than all else at
 //! the start of a run.
 
+use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,19 +13,22 @@ use strata_base::files::open;
 use strata_base::text::display_path::display_path;
 use strata_core::record::id::Digest;
 use strata_sandbox::{ComponentBytes, LoadError};
+use strata_services::plugin::builtin::BuiltinComponent;
 
 use super::UnloadableComponent;
 
-/// A component file.
+/// A component file, or a built-in component.
 pub(super) struct ComponentFile {
+    /// The path, or the name of a built-in component.
     path: PathBuf,
     /// The maximum size.
     limit: u64,
-    /// The state of the file when its digest was found.
-    state: FileState,
+    /// The state of the file when its digest was found. `None` if it is a built-in component, whose bytes
+    /// are always there.
+    state: Option<FileState>,
     digest: Digest,
     /// The bytes that have the digest, once they have been read.
-    bytes: OnceCell<Vec<u8>>,
+    bytes: OnceCell<Cow<'static, [u8]>>,
 }
 
 impl ComponentFile {
@@ -59,15 +63,36 @@ impl ComponentFile {
                 if FileState::of(&file).is_ok_and(|after| after == state) {
                     known.remember(&state, &digest);
                 }
-                (digest, OnceCell::from(bytes))
+                (digest, OnceCell::from(Cow::from(bytes)))
             }
         };
         Ok(Self {
             path: path.to_owned(),
             limit,
-            state,
+            state: Some(state),
             digest,
             bytes,
+        })
+    }
+
+    /// Returns a built-in component of at most `limit` bytes.
+    pub(super) fn builtin(
+        builtin: BuiltinComponent,
+        limit: u64,
+    ) -> Result<Self, UnloadableComponent> {
+        let path = Path::new(builtin.name());
+        let bytes = builtin.bytes();
+        let length = bytes.len() as u64;
+        if length > limit {
+            let error = LoadError::TooLarge { length, limit };
+            return Err(UnloadableComponent::from_load_error(path, &error));
+        }
+        Ok(Self {
+            path: path.to_owned(),
+            limit,
+            state: None,
+            digest: builtin.digest().clone(),
+            bytes: OnceCell::from(Cow::from(bytes)),
         })
     }
 
@@ -89,7 +114,7 @@ impl ComponentFile {
     /// taken to be that of the bytes.
     fn read_again(&self) -> Result<Vec<u8>, LoadError> {
         let file = open::regular(&self.path).map_err(LoadError::Unreadable)?;
-        let is_unchanged = || FileState::of(&file).is_ok_and(|state| state == self.state);
+        let is_unchanged = || FileState::of(&file).is_ok_and(|state| Some(state) == self.state);
         let was_unchanged = is_unchanged();
         let limit = self.limit;
         let bytes = open::read_file_bounded(&file, limit)
@@ -104,9 +129,9 @@ impl ComponentFile {
 
 impl ComponentBytes for ComponentFile {
     fn size(&self) -> u64 {
-        match self.bytes.get() {
-            Some(bytes) => bytes.len() as u64,
-            None => self.state.bytes(),
+        match (self.bytes.get(), &self.state) {
+            (None, Some(state)) => state.bytes(),
+            (bytes, _) => bytes.map_or(0, |bytes| bytes.len() as u64),
         }
     }
 
@@ -115,7 +140,7 @@ impl ComponentBytes for ComponentFile {
             return Ok(bytes);
         }
         let bytes = self.read_again()?;
-        Ok(self.bytes.get_or_init(|| bytes))
+        Ok(self.bytes.get_or_init(|| Cow::from(bytes)))
     }
 }
 

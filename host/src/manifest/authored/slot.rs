@@ -11,6 +11,7 @@ use strata_base::text::ordered_json::OrderedJson;
 use strata_base::text::unexpanded_path::UnexpandedPath;
 use strata_services::models::arguments_schema;
 use strata_services::plugin::CompiledSchema;
+use strata_services::plugin::builtin::BuiltinComponent;
 use strata_services::plugin::script;
 
 use super::limits::{self, ComponentKind, LimitsPatch};
@@ -110,7 +111,8 @@ impl<'a> ComponentKeys<'a> {
             component: table
                 .key(
                     "component",
-                    "A component, or a directory with the source of one, which is built first. Relative to this file.",
+                    "A component, or a directory with the source of one, which is built first. Relative to this file. \
+                     `builtin:probe`: the probe, which is part of the program and does what its `config` says.",
                 )
                 .value(kind::path),
             script: table
@@ -217,6 +219,24 @@ impl<'a> ComponentKeys<'a> {
             table.report_missing_one_of(&COMPONENT_KEYS);
             return None;
         };
+        let text = item.text()?;
+        match BuiltinComponent::parse(&text.value) {
+            Ok(None) => {}
+            // It is no file.
+            Ok(Some(builtin)) => {
+                return Some(Located {
+                    value: builtin.name().into(),
+                    span: text.span,
+                });
+            }
+            Err(unknown) => {
+                item.reject(
+                    format!("there is no built-in component `{}`", unknown.name),
+                    unknown.hint,
+                );
+                return None;
+            }
+        }
         let found = read_file_path(item)?;
         if item.checks_files() && script::is_script(&found.value) && !found.value.is_dir() {
             let message = format!("`{}` is a script, not a component", item.text()?.value);
