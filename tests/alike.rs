@@ -48,10 +48,17 @@ pub fn assert_same_events_as_rust(probe: &Path) {
     }
 }
 
-/// Creates a directory with a team and this probe, whose component is already compiled.
+/// Creates a directory with a team and this probe, whose component is already compiled. If the probe is a
+/// directory with its source, the team names the directory.
 fn place(team: &str, probe: &Path) -> Workspace {
-    let place = Workspace::with(team);
-    fs::copy(probe, place.path("probe.wasm")).unwrap();
+    let named = match probe.is_dir() {
+        true => probe.to_str().unwrap(),
+        false => "probe.wasm",
+    };
+    let place = Workspace::with(&team.replace("probe.wasm", named));
+    if probe.is_file() {
+        fs::copy(probe, place.path("probe.wasm")).unwrap();
+    }
     place.write("replies.toml", "[[reply]]\ntext = \"hi\"\n");
     // Compiling an interpreter takes longer than the time limit of a run.
     let checked = place.command(&["check", "team.toml"]).output().unwrap();

@@ -84,10 +84,15 @@ fn said(place: &Workspace) -> Vec<String> {
 }
 
 #[test]
-fn actions_in_javascript_and_typescript_are_built_once_and_fixed() {
+fn actions_in_javascript_and_typescript_are_run_without_a_build_and_fixed() {
     let place = team();
-    place.run().expect(0);
+    let ran = place.run().expect(0);
+    assert!(!ran.stderr.contains("building"), "{}", ran.stderr);
     assert_eq!(said(&place), [r#"{"words":2}"#, "hello: 2 at true"]);
+    let checked = place.host(&["check", "team.toml"]).expect(0).stdout;
+    let told = "source     interpreted; needs no build";
+    assert_eq!(checked.matches(told).count(), 2, "{checked}");
+    place.host(&["build", "count"]).expect(0);
     let again = place.host(&["build", "count"]).expect(0);
     assert_eq!(again.stderr, "");
     let described = place.host(&["describe", "count"]).expect(0).stdout;
@@ -291,6 +296,8 @@ fn errors_are_reported_without_advice_that_does_not_apply() {
 #[test]
 fn the_probe_in_javascript_produces_the_same_events_as_the_one_in_rust() {
     crate::alike::assert_same_events_as_rust(&crate::probe::build("plugins/probe-js"));
+    // Its source is run by the interpreter of scripts.
+    crate::alike::assert_same_events_as_rust(&crate::probe::project().join("plugins/probe-js"));
 }
 
 #[test]
@@ -369,4 +376,200 @@ fn a_team_in_javascript_is_created_run_and_tested() {
 #[test]
 fn a_team_in_typescript_is_created_run_and_tested() {
     check_new_team("ts");
+}
+
+/// Source of actions, by what it shows: the files of a directory with the entry point `action.js` or
+/// `action.ts`, and what the action returns for the message `a b`, or a part of its fault.
+type SourceCase = (
+    &'static str,
+    &'static [(&'static str, &'static str)],
+    Result<&'static str, &'static str>,
+);
+
+/// What has to be the same whether the source is built or run by the interpreter of scripts.
+const SOURCE_CASES: [SourceCase; 9] = [
+    (
+        "imports of every kind",
+        &[
+            (
+                "action.js",
+                r#"import { action } from "@strata/action";
+import fallback, { words as split, Word } from "./words.js";
+import * as all from "./all";
+export default action({ run: (cx) => [split(cx.text).length, fallback(), new Word().text, all.extra, all.renamed("c").length].join() });"#,
+            ),
+            (
+                "words.js",
+                r#"export default function () { return kind; }
+const kind = "default";
+export const words = (text) => text.split(" ");
+export class Word { text = "word" }"#,
+            ),
+            (
+                "all/index.js",
+                r#"export * from "../words.js";
+export { words as renamed } from "../words.js";
+export const { extra, list: [, second] } = { extra: 7, list: [1, 2] };"#,
+            ),
+        ],
+        Ok("2,default,word,7,1"),
+    ),
+    (
+        "functions are exported before their module runs",
+        &[
+            (
+                "action.js",
+                r#"const shout = later("x");
+import { later } from "./later.js";
+import { action } from "@strata/action";
+export default action({ run: () => shout });"#,
+            ),
+            (
+                "later.js",
+                "export { later };\nfunction later(text) { return text + \"!\"; }",
+            ),
+        ],
+        Ok("x!"),
+    ),
+    (
+        "modules of TypeScript and their types",
+        &[
+            (
+                "action.ts",
+                r#"import { action, type Output } from "@strata/action";
+import { Kind, type Named, Pair } from "./kinds";
+const named: Named = { name: "n" };
+export default action({ run: (cx): Output => ({ content: `${Kind.Two} ${named.name} ${new Pair(1, 2).sum()} ${cx.news.length as number}` }) });"#,
+            ),
+            (
+                "kinds.ts",
+                r#"export enum Kind { One = 1, Two }
+export interface Named { name: string }
+export class Pair { constructor(private a: number, private b: number) {} sum() { return this.a + this.b; } }"#,
+            ),
+        ],
+        Ok("2 n 3 1"),
+    ),
+    (
+        "promises, timers and late imports",
+        &[
+            (
+                "action.js",
+                r#"import { action } from "@strata/action";
+export default action({ async run() {
+  await new Promise((resolve) => setTimeout(resolve, 1));
+  const { value } = await import("./late.js");
+  return `late ${value}`;
+} });"#,
+            ),
+            ("late.js", "export const value = 3;"),
+        ],
+        Ok("late 3"),
+    ),
+    (
+        "no names of Node and of programs",
+        &[(
+            "action.js",
+            r#"import { action } from "@strata/action";
+const cx = 1;
+export default action({ run: () => [typeof process, typeof require, typeof module, typeof fetch, cx].join() });"#,
+        )],
+        Ok("undefined,undefined,undefined,undefined,1"),
+    ),
+    (
+        "a result without content",
+        &[(
+            "action.js",
+            "import { action } from \"@strata/action\";\nexport default action({ run() { return { data: [1] }; } });",
+        )],
+        Ok("[\n  1\n]"),
+    ),
+    (
+        "an action without the function of the SDK",
+        &[(
+            "action.js",
+            "export default { name: \"x\", run: () => \"plain\" };",
+        )],
+        Ok("plain"),
+    ),
+    (
+        "the stack of an error",
+        &[
+            (
+                "action.js",
+                "import { action } from \"@strata/action\";\nimport { fail } from \"./fail.js\";\n\nexport default action({ run: () => fail() });",
+            ),
+            (
+                "fail.js",
+                "\nexport function fail() {\n  throw new TypeError(\"no\");\n}",
+            ),
+        ],
+        Err("TypeError: no\n        at fail (fail.js:3:"),
+    ),
+    (
+        "a value of the wrong type",
+        &[(
+            "action.js",
+            "import { action } from \"@strata/action\";\nexport default action({ run: () => ({ contents: 1 }) });",
+        )],
+        Err("contents"),
+    ),
+];
+
+#[test]
+fn source_behaves_alike_whether_it_is_built_or_interpreted() {
+    for (name, files, expected) in SOURCE_CASES {
+        let place = Workspace::empty();
+        fs::create_dir_all(place.path("case/all")).unwrap();
+        place.write(
+            "case/package.json",
+            r#"{ "name": "case", "type": "module" }"#,
+        );
+        for (file, text) in files {
+            place.write(&format!("case/{file}"), text);
+        }
+        let check = |component: &str| {
+            let tried = place.host(&["try", component, "a b"]);
+            let what = format!("{name}: {component}: {}{}", tried.stdout, tried.stderr);
+            match expected {
+                Ok(expected) => {
+                    assert_eq!(tried.code, Some(0), "{what}");
+                    assert_eq!(tried.stdout.trim_end(), expected, "{what}");
+                }
+                Err(part) => {
+                    assert_eq!(tried.code, Some(3), "{what}");
+                    assert!(tried.stderr.contains(part), "{what}");
+                }
+            }
+            assert!(!tried.stderr.contains("building"), "{what}");
+        };
+        check("case");
+        place.host(&["build", "case"]).expect(0);
+        check("case/target/guest/case.wasm");
+    }
+}
+
+#[test]
+fn what_only_a_bundler_can_do_is_built_and_the_reason_is_said() {
+    let place = team();
+    let check = |package: &str, source: &str, expected: &str| {
+        place.write("count/package.json", package);
+        place.write("count/src/action.js", source);
+        let checked = place.host(&["check", "team.toml"]).expect(0).stdout;
+        let told = format!("source     built, because {expected}");
+        assert!(checked.contains(&told), "`{told}`: {checked}");
+    };
+    let package = r#"{ "name": "count", "type": "module" }"#;
+    place.write("count/src/list.json", "[1]");
+    let source = COUNT.replace("./words.js", "./list.json");
+    let source = source
+        .replace("{ words }", "list")
+        .replace("words(cx.text)", "list");
+    check(package, &source, "it imports `src/list.json`");
+    let source = format!("export let changing = 1;\n{COUNT}");
+    check(
+        package,
+        &source,
+        "`src/action.js` has exports of variables that can change",
+    );
 }

@@ -262,4 +262,6 @@ fn errors_of_loading_a_module_are_reported_with_their_positions() {
 #[test]
 fn the_probe_in_python_produces_the_same_events_as_the_one_in_rust() {
     crate::alike::assert_same_events_as_rust(&crate::probe::build("plugins/probe-python"));
+    // Its source is run by the interpreter of scripts.
+    crate::alike::assert_same_events_as_rust(&project().join("plugins/probe-python"));
 }

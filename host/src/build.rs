@@ -168,10 +168,15 @@ struct SourceLanguage {
     /// Files that identify the language. One of them is enough.
     markers: &'static [&'static str],
     build: fn(&Path, &mut dyn FnMut(&str)) -> Result<Built, BuildError>,
+    /// How its interpreter of scripts runs the source in directories, if it has one.
+    interpretation: Option<Interpretation>,
 }
 
-/// The language whose interpreter of scripts also runs the source in directories.
-const PYTHON: &str = "python";
+/// How the interpreter of scripts of a language runs the source in directories.
+struct Interpretation {
+    source_use: fn(&Path) -> Result<SourceUse, BuildError>,
+    up_to_date_component: fn(&Path) -> Result<Option<PathBuf>, BuildError>,
+}
 
 /// The languages. The first one with a marker in a directory is the language of that directory.
 static LANGUAGES: [SourceLanguage; 5] = [
@@ -179,26 +184,37 @@ static LANGUAGES: [SourceLanguage; 5] = [
         name: "rust",
         markers: &["Cargo.toml"],
         build: rust::build,
+        interpretation: None,
     },
     SourceLanguage {
-        name: PYTHON,
+        name: "python",
         markers: &["pyproject.toml", "action.py"],
         build: python::build,
+        interpretation: Some(Interpretation {
+            source_use: python::source_use,
+            up_to_date_component: python::up_to_date_component,
+        }),
     },
     SourceLanguage {
         name: "javascript",
         markers: &["package.json"],
         build: javascript::build,
+        interpretation: Some(Interpretation {
+            source_use: javascript::source_use,
+            up_to_date_component: javascript::up_to_date_component,
+        }),
     },
     SourceLanguage {
         name: "c",
         markers: &["action.c"],
         build: c::build,
+        interpretation: None,
     },
     SourceLanguage {
         name: "any other, by a recipe",
         markers: &["build.sh"],
         build: recipe::build,
+        interpretation: None,
     },
 ];
 
@@ -224,9 +240,9 @@ pub fn build(dir: &Path, report: &mut dyn FnMut(&str)) -> Result<Built, BuildErr
 /// Fails if the directory cannot be read, or its manifest is not valid.
 pub fn source_use(dir: &Path) -> Result<SourceUse, BuildError> {
     let dir = resolve(dir)?;
-    match SourceLanguage::of(&dir) {
-        Some(language) if language.name == PYTHON => python::source_use(&dir),
-        _ => Ok(SourceUse::Built { because: None }),
+    match Interpretation::of(&dir) {
+        Some(interpretation) => (interpretation.source_use)(&dir),
+        None => Ok(SourceUse::Built { because: None }),
     }
 }
 
@@ -242,7 +258,11 @@ pub fn is_built(component: &Path) -> bool {
 /// # Errors
 /// Fails if the directory cannot be read.
 pub fn up_to_date_component(dir: &Path) -> Result<Option<PathBuf>, BuildError> {
-    python::up_to_date_component(&resolve(dir)?)
+    let dir = resolve(dir)?;
+    match Interpretation::of(&dir) {
+        Some(interpretation) => (interpretation.up_to_date_component)(&dir),
+        None => Ok(None),
+    }
 }
 
 /// Returns the absolute path of the directory of an action.
@@ -263,6 +283,14 @@ impl SourceLanguage {
             markers.any(|marker| dir.join(marker).is_file())
         };
         LANGUAGES.iter().find(tells)
+    }
+}
+
+impl Interpretation {
+    /// Returns how the interpreter of the language of the source in a directory runs it, if it can run
+    /// directories.
+    fn of(dir: &Path) -> Option<&'static Self> {
+        SourceLanguage::of(dir)?.interpretation.as_ref()
     }
 }
 

@@ -3,9 +3,10 @@
 // true if the call brought the text along, so that the code may be in a fence. `translation` is absent if the script has not
 // been translated. To obtain it, the host passes the config `{ translate: { name, text } }` in an earlier call, whose output
 // has the translation as its data, or `{ error: { message, file, line, column } }` if the script has a syntax error. For the
-// config `{ describe: script }`, the data is what `describe.js` says of the script.
+// config `{ describe: script }`, the data is what `describe.js` says of the script. The source of an action in a directory
+// has `files` instead of a `text`; see `directory.js`.
 //
-// `script.js` translates and loads scripts, `code_block.js` finds them in what a model wrote, and `process.js` and
+// `script.js` translates and loads scripts, `directory.js` the modules of a directory, `code_block.js` finds them in what a model wrote, and `process.js` and
 // `modules.js` are what programs for Node use.
 
 import * as sdk from "@strata/action";
@@ -16,6 +17,7 @@ import { runAll } from "../src/timers.js";
 import { register } from "../src/trace.js";
 import { findCode } from "./code_block.js";
 import { describe } from "./describe.js";
+import * as directory from "./directory.js";
 import * as modules from "./modules.js";
 import { Exit, checkExitCode, defineGlobals, errors, printed } from "./process.js";
 import { javaScriptOf, load, locator, translate, whenSettled } from "./script.js";
@@ -28,12 +30,21 @@ const EVALUATED = "<input>";
 function loadScript(cx) {
   const { script: given, config } = cx.config;
   cx.config = config;
+  if (given?.files) return loadDirectory(given);
   const { name, text, translation } = translated(withCode(given ?? scriptInMessage(cx)));
   register(EVALUATED, locator(name, text, translation));
   defineGlobals(name);
   const resultOf = (returned, last, onlyDefines) => result({ name, onlyDefines }, returned, last);
   const environment = { importModule: modules.importModule, cx, lineReached: (line) => script.lineReached(line), resultOf };
   return orExit(() => load(translation, environment));
+}
+
+/** Returns the action of a directory. */
+function loadDirectory(given) {
+  const translation = given.translation ?? directory.translate(given);
+  const translated = { ...given, translation };
+  register(EVALUATED, directory.locator(translated));
+  return directory.load(translated, (line) => script.lineReached(line));
 }
 
 /** Returns the newest message as a script. */
@@ -122,9 +133,9 @@ const method = (name) => (cx) =>
 const runScript = method("run");
 
 /** Returns the translation of a script, or the syntax error that it has. */
-function translateScript({ name, text }) {
+function translateScript(given) {
   try {
-    return translate(name, text, modules);
+    return given.files ? directory.translate(given) : translate(given.name, given.text, modules);
   } catch (error) {
     if (error.syntaxError === undefined) throw error;
     return { error: error.syntaxError };
@@ -132,7 +143,12 @@ function translateScript({ name, text }) {
 }
 
 /** Returns what a script says of itself, or a promise of it. */
-function describeScript({ name, text, translation }) {
+function describeScript(given) {
+  const { name, text, translation } = given;
+  if (given.files) {
+    const { module } = given;
+    return describe(javaScriptOf(module, directory.entryText(given)), () => loadDirectory(given));
+  }
   defineGlobals(name);
   const nothing = () => undefined;
   const environment = { importModule: modules.importModule, cx: undefined, lineReached: nothing, resultOf: nothing };

@@ -24,6 +24,7 @@ export function describe(text, load) {
   const failed = (error) => ({ ...shown, exports: undefined, problem: String(error).split("\n")[0] });
   const complete = (action) => ({
     description: action.description ?? shown.description,
+    declared: { name: action.name, version: action.version, description: action.description },
     config_schema: write(action.configSchema, "the config schema"),
     input_schema: write(action.inputSchema, "the input schema") ?? shown.input_schema,
     output_schema: write(action.outputSchema, "the output schema"),

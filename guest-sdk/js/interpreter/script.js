@@ -4,7 +4,7 @@
 // in a notebook, the value of the last line is kept, in case the script has no other result.
 //
 // Modules and promises of the engine do not work inside a call. Imports and exports therefore become assignments, and
-// async functions become generators that `drive` runs. The line numbers do not change.
+// async functions become generators that `runGenerator` runs. The line numbers do not change.
 
 import { Failure } from "@strata/action";
 import { parse } from "acorn";
@@ -49,9 +49,9 @@ export function load({ code, onlyDefines }, { importModule, cx, lineReached, res
     lineReached(line);
   };
   const body = (0, eval)(HEAD + code + TAIL);
-  const generator = body(importModule, exported, drive, seen, reached, last, cx);
+  const generator = body(importModule, exported, runGenerator, seen, reached, last, cx);
   const first = generator.next();
-  return whenSettled(first.done ? first.value : drive(generator, first), (returned) => {
+  return whenSettled(first.done ? first.value : runGenerator(generator, first), (returned) => {
     const { default: main = module.exports, ...named } = module.exports;
     if (typeof main === "function") return { run: main };
     if (main !== module.exports) return main;
@@ -77,7 +77,7 @@ function output(value) {
  * Runs a generator that yields the values to be awaited, and returns a promise of its result. `first` is the result of
  * its first step, if that was made already.
  */
-function drive(generator, first) {
+export function runGenerator(generator, first) {
   return new Promise((resolve, reject) => {
     const take = ({ done, value }) => {
       if (done) resolve(value);
@@ -101,18 +101,8 @@ function drive(generator, first) {
  * syntax error or uses something that is not supported, with its position as `syntaxError`.
  */
 export function translate(name, source, modules) {
-  const text = javaScriptOf(name, source);
-  let tree;
-  try {
-    tree = parse(text, OPTIONS);
-  } catch (error) {
-    if (!error.loc) throw error;
-    throw refused(name, error.loc, error.message.replace(/ \(\d+:\d+\)$/, ""));
-  }
+  const { text, tree, refuse } = parsed(name, source);
   const edits = new Edits(text);
-  const refuse = (node, why) => {
-    throw refused(name, node.loc.start, why);
-  };
   keepLastValue(tree, edits);
   reportLines(tree, edits);
   replaceAsync(tree, edits, refuse);
@@ -120,6 +110,23 @@ export function translate(name, source, modules) {
   const { code, kept } = edits.apply();
   // A text, because it is needed only for errors.
   return { code, kept: JSON.stringify(kept), onlyDefines: tree.body.every(isDefinition) };
+}
+
+/**
+ * Returns the JavaScript of a script or a module, its syntax tree, and a function that refuses what is at a node. Throws a
+ * Failure with the position as `syntaxError` if it has a syntax error.
+ */
+export function parsed(name, source, options = OPTIONS) {
+  const text = javaScriptOf(name, source);
+  const refuse = (node, why) => {
+    throw refused(name, node.loc.start, why);
+  };
+  try {
+    return { text, tree: parse(text, options), refuse };
+  } catch (error) {
+    if (!error.loc) throw error;
+    throw refused(name, error.loc, error.message.replace(/ \(\d+:\d+\)$/, ""));
+  }
 }
 
 /** Returns whether a statement only defines something, so that a script of such statements does nothing. */
@@ -137,9 +144,14 @@ function keepLastValue({ body }, edits) {
 /** Returns a function that converts a position in the code of a translation to one in the script. */
 export function locator(name, source, { code, kept }) {
   return (line, column) => {
-    const changed = { code, kept: JSON.parse(kept) };
-    return `${name}:${line}:${originalColumn(javaScriptOf(name, source), changed, line, line === 1 ? column - HEAD.length : column)}`;
+    const inCode = line === 1 ? column - HEAD.length : column;
+    return `${name}:${line}:${mappedColumn(name, source, { code, kept }, line, inCode)}`;
   };
+}
+
+/** Converts a column in a line of a translation to one in the script or module with this name and source. */
+export function mappedColumn(name, source, { code, kept }, line, column) {
+  return originalColumn(javaScriptOf(name, source), { code, kept: JSON.parse(kept) }, line, column);
 }
 
 /** Returns the JavaScript of a script. Its lines are those of the script. */
@@ -207,7 +219,7 @@ function replaceModuleItem(node, edits, refuse, { isAvailable, instead }) {
 const exportOf = (exported, local) => `$export.${exported} = ${local};`;
 
 /** Replaces async functions by generators, and `await` by `yield`. */
-function replaceAsync(tree, edits, refuse) {
+export function replaceAsync(tree, edits, refuse) {
   const asyncFunction = (node) => {
     if (!node.async) return;
     if (node.generator) refuse(node, "async generators are not supported; return a promise of an array");

@@ -2,14 +2,17 @@
 //! bundle and QuickJS for WebAssembly become a component. The script that does this ships with the
 //! SDK.
 //!
-//! `package` reads `package.json`; `tools` installs the tools and the packages.
+//! `package` reads `package.json`; `tools` installs the tools and the packages; `interpreted` decides
+//! whether an action needs a build.
 
+mod interpreted;
 mod package;
 pub mod tools;
 
 use super::sdk::{INTERPRETER_WIT, JAVASCRIPT, JAVASCRIPT_TOOLS, WIT};
-use super::sources::{BuildOutput, SourceKind, fingerprint};
+use super::sources::{BuildOutput, SourceKind, component_path, fingerprint};
 use super::{BuildError, Built, component, tool, with_path};
+pub use interpreted::source_use;
 use package::NodePackage;
 use serde_json::{Value, json};
 use std::fs;
@@ -31,6 +34,27 @@ pub fn build_interpreter(dir: &Path, report: &mut dyn FnMut(&str)) -> Result<Bui
     build_source(SourceKind::Interpreter, dir, report)
 }
 
+/// Returns the component that was built from the present source in `dir`, if there is one.
+pub fn up_to_date_component(dir: &Path) -> Result<Option<PathBuf>, BuildError> {
+    let package = NodePackage::read(dir)?;
+    if !component_path(dir, &package.file_name()).is_file() {
+        return Ok(None);
+    }
+    let output = BuildOutput::lock(dir, &package.file_name())?;
+    Ok(output.up_to_date_component(&fingerprint_of(dir)?))
+}
+
+/// Returns the fingerprint of everything that a component is made from.
+fn fingerprint_of(dir: &Path) -> Result<String, BuildError> {
+    let also = [
+        &WIT.digest(),
+        &INTERPRETER_WIT.digest(),
+        &JAVASCRIPT.digest(),
+        &JAVASCRIPT_TOOLS.digest(),
+    ];
+    fingerprint(dir, &also.map(|digest| &**digest))
+}
+
 fn build_source(
     kind: SourceKind,
     dir: &Path,
@@ -38,15 +62,7 @@ fn build_source(
 ) -> Result<Built, BuildError> {
     let package = NodePackage::read(dir)?;
     let output = BuildOutput::lock(dir, &package.file_name())?;
-    let fingerprint = fingerprint(
-        dir,
-        &[
-            &WIT.digest(),
-            &INTERPRETER_WIT.digest(),
-            &JAVASCRIPT.digest(),
-            &JAVASCRIPT_TOOLS.digest(),
-        ],
-    )?;
+    let fingerprint = fingerprint_of(dir)?;
     if let Some(component) = output.up_to_date_component(&fingerprint) {
         return Ok(Built {
             component,
@@ -54,7 +70,7 @@ fn build_source(
         });
     }
     let tools = tools::ensure_tools(report)?;
-    if package.has_dependencies {
+    if !package.dependencies.is_empty() {
         tools::install_packages(dir, &package, report)?;
     }
     let sdk = JAVASCRIPT.unpack()?;

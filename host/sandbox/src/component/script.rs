@@ -1,6 +1,7 @@
 //! Scripts: an interpreter component together with the script that it runs. To all other modules
 //! they are one component with a digest of its own, so an edited script is a changed component.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -61,6 +62,8 @@ pub struct ModuleFile {
     pub path: String,
     /// The source code.
     pub text: String,
+    /// The paths of the files that its imports name, if its interpreter does not find them itself.
+    pub imports: BTreeMap<String, String>,
 }
 
 /// The component of an interpreter.
@@ -170,15 +173,22 @@ impl ScriptFile {
         interpreter: &ComponentInfo,
         described: ScriptDescription,
     ) -> ComponentInfo {
-        let (version, description) = match &self.source {
-            ScriptSource::Modules(modules) if !modules.description.is_empty() => {
-                (&modules.version, modules.description.clone())
+        let manifest = &interpreter.manifest;
+        let (name, version, description) = match &self.source {
+            ScriptSource::Modules(modules) => {
+                let declared = described.declared;
+                let from_manifest = Some(&modules.description).filter(|text| !text.is_empty());
+                (
+                    declared.name.unwrap_or_else(|| self.name.clone()),
+                    declared.version.unwrap_or_else(|| modules.version.clone()),
+                    declared.description.or_else(|| from_manifest.cloned()),
+                )
             }
-            ScriptSource::Modules(modules) => (&modules.version, described.description),
             ScriptSource::Passed | ScriptSource::Text(_) => {
-                (&interpreter.manifest.version, described.description)
+                (self.name.clone(), manifest.version.clone(), None)
             }
         };
+        let description = description.unwrap_or(described.description);
         let exports = |name: &str| {
             let exports = described.exports.as_ref();
             exports.is_none_or(|exports| exports.iter().any(|export| export == name))
@@ -196,8 +206,8 @@ impl ScriptFile {
                 planner: planner && exports("planner"),
             },
             manifest: Arc::new(ComponentManifest {
-                name: self.name.clone(),
-                version: version.clone(),
+                name,
+                version,
                 description,
                 config_schema: described.config_schema,
                 input_schema: described.input_schema,
@@ -266,7 +276,7 @@ impl ScriptFile {
             ScriptSource::Passed => None,
             ScriptSource::Text(text) => Some(json!({ "name": self.name, "text": text })),
             ScriptSource::Modules(modules) => {
-                let file = |file: &ModuleFile| json!({ "name": file.path, "text": file.text });
+                let file = |file: &ModuleFile| json!({ "name": file.path, "text": file.text, "imports": file.imports });
                 let files: Vec<Value> = modules.files.iter().map(file).collect();
                 Some(json!({ "name": self.name, "module": modules.module, "files": files }))
             }

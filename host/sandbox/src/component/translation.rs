@@ -49,6 +49,8 @@ pub(super) struct ScriptDescription {
     pub(super) input_schema: Option<String>,
     pub(super) output_schema: Option<String>,
     pub(super) needs: Vec<String>,
+    /// What the action itself declares.
+    pub(super) declared: DeclaredManifest,
     /// What it exports, as its language names it. `None` if that is not known.
     pub(super) exports: Option<Vec<String>>,
     /// Why its language cannot say more of it.
@@ -56,6 +58,16 @@ pub(super) struct ScriptDescription {
     /// Why more is not known of it.
     #[serde(skip)]
     pub(super) failure: Option<ScriptProblem>,
+}
+
+/// The parts of an action's manifest that its source may declare, and that take precedence over those in
+/// the manifest of its package.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct DeclaredManifest {
+    pub(super) name: Option<String>,
+    pub(super) version: Option<String>,
+    pub(super) description: Option<String>,
 }
 
 /// The answer of an interpreter to a script that it cannot translate.

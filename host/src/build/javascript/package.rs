@@ -9,6 +9,8 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::path::Path;
 
+/// The file that describes a package.
+pub const MANIFEST: &str = "package.json";
 /// Where the source is looked for if package.json does not name it.
 const ENTRIES: [&str; 8] = [
     "src/action.ts",
@@ -30,10 +32,12 @@ pub struct NodePackage {
     pub name: String,
     /// Its source, relative to its directory.
     pub entry: String,
-    /// Whether it depends on packages other than the SDK.
-    pub has_dependencies: bool,
-    version: String,
-    description: String,
+    /// The names of the packages that it depends on, other than the SDK.
+    pub dependencies: Vec<String>,
+    /// Its version.
+    pub version: String,
+    /// Its description; empty if it has none.
+    pub description: String,
     exports: Vec<String>,
 }
 
@@ -62,7 +66,7 @@ struct PackageJsonStrata {
 impl NodePackage {
     /// Reads package.json in `dir`.
     pub fn read(dir: &Path) -> Result<Self, BuildError> {
-        let path = dir.join("package.json");
+        let path = dir.join(MANIFEST);
         let text = with_path(&path, open::read_to_string(&path))?;
         let refused = |details: String| BuildError::Compile {
             dir: dir.to_owned(),
@@ -89,10 +93,12 @@ impl NodePackage {
         Ok(Self {
             entry: find_entry(dir, &authored).map_err(refused)?,
             name: authored.name.or(named).unwrap_or_else(|| "action".into()),
-            has_dependencies: authored
+            dependencies: authored
                 .dependencies
                 .keys()
-                .any(|name| name != "@strata/action"),
+                .filter(|name| *name != "@strata/action")
+                .cloned()
+                .collect(),
             version: authored.version,
             description: authored.description,
             exports: authored.strata.exports,

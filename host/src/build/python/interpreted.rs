@@ -4,6 +4,7 @@
 //! The decision depends only on the files, so that it is the same on every machine, and before
 //! anything is run.
 
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::Path;
 
@@ -64,6 +65,7 @@ pub fn source_use(dir: &Path) -> Result<SourceUse, BuildError> {
             path: inside.to_string_lossy().into_owned(),
             // No part of the program.
             text: text.trim_start_matches('\u{feff}').to_owned(),
+            imports: BTreeMap::new(),
         });
     }
     let manifests = [MANIFEST, REQUIREMENTS].map(|name| dir.join(name));
