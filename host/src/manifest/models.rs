@@ -4,6 +4,7 @@
 mod endpoint;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::iter;
 use std::num::NonZeroU32;
 use std::ops::Range;
 use std::path::PathBuf;
@@ -49,6 +50,13 @@ impl AuthoredModels {
     /// Returns a model that could be read.
     pub(super) fn get(&self, name: &str) -> Option<&ModelConfig> {
         self.configs.get(name)
+    }
+
+    /// Returns the name of a model and those of the models that are asked in its place if it fails. They
+    /// are sent the same requests, so what is checked of one has to be checked of all.
+    pub(super) fn with_fallbacks<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        let fallback = self.get(name).map_or(&[][..], |model| &model.fallback);
+        iter::once(name).chain(fallback.iter().map(String::as_str))
     }
 
     /// Returns whether `name` is that of a model, and reports it if it is not. If some keys could

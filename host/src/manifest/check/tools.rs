@@ -10,7 +10,7 @@ use strata_core::record::turn::{CallEffect, CallTarget, ToolRef};
 use strata_core::team::HANDOFF_PREFIX;
 use strata_core::team::tools::{CallOrder, Tool, ToolLoop};
 use strata_services::models::allows_forced_choice;
-use strata_services::models::config::DEFAULT_MODEL;
+use strata_services::models::config::{DEFAULT_MODEL, table_name};
 use strata_services::plugin::CompiledSchema;
 use strata_services::plugin::script::{self, ScriptLanguage};
 use strata_services::tool_name::{NameRule, model_names};
@@ -344,7 +344,8 @@ fn check_tool_choice(
     ToolChoice::Tool(tool.settings.model_name.clone())
 }
 
-/// Reports a choice that forces a role's model to call a tool although its options exclude that.
+/// Reports a choice that forces a role's model to call a tool although its options, or those of one of
+/// its fallbacks, exclude that.
 pub(super) fn check_forced_choice(
     role: &AuthoredRole,
     choice: &ToolChoice,
@@ -352,18 +353,27 @@ pub(super) fn check_forced_choice(
     problems: &Problems,
 ) {
     let name = role.model.as_ref().map(|model| model.value.as_str());
-    let model = models.get(name.unwrap_or(DEFAULT_MODEL));
+    let name = name.unwrap_or(DEFAULT_MODEL);
     let is_forced = matches!(choice, ToolChoice::Required | ToolChoice::Tool(_));
-    let is_allowed = model.is_none_or(allows_forced_choice);
-    if let Some(written) = role.tools.tool_choice.as_ref()
-        && is_forced
-        && !is_allowed
-    {
-        let message = "a model of `anthropic` that thinks cannot be forced to call a tool";
+    let Some(written) = role.tools.tool_choice.as_ref().filter(|_| is_forced) else {
+        return;
+    };
+    for asked in models.with_fallbacks(name) {
+        if models.get(asked).is_none_or(allows_forced_choice) {
+            continue;
+        }
+        let mut message =
+            "a model of `anthropic` that thinks cannot be forced to call a tool".to_owned();
+        if asked != name {
+            message.push_str(&format!(
+                ", and `{asked}` is a fallback of the role's model `{name}`"
+            ));
+        }
         let problem = problems.at(&written.span, message);
-        problems.add(problem.hint(
-            "write `tool_choice = \"auto\"`, or remove `thinking` from the model's `options`",
-        ));
+        problems.add(problem.hint(format!(
+            "write `tool_choice = \"auto\"`, or remove `thinking` from the `options` of `[{}]`",
+            table_name(asked)
+        )));
     }
 }
 
