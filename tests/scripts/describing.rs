@@ -110,26 +110,82 @@ fn check_warns_about_a_tool_of_which_a_model_is_told_too_little() {
     );
 }
 
+/// The source of an action in a directory, in a language.
+struct SourceDirectory {
+    manifest: (&'static str, &'static str),
+    entry: (&'static str, &'static str),
+    /// A module that the entry point imports, with `GREETING` in place of a text.
+    module: (&'static str, &'static str),
+    /// An expression that fails, and how its fault is reported.
+    failing: (&'static str, &'static str),
+    /// The file of a test, which is no part of the action.
+    test: &'static str,
+    /// The position of a syntax error after `greeting = (` or the like.
+    syntax_error: &'static str,
+}
+
+const DIRECTORIES: [SourceDirectory; 2] = [
+    SourceDirectory {
+        manifest: (
+            "pyproject.toml",
+            "[project]\nname = \"work\"\ndependencies = []\n",
+        ),
+        entry: (
+            "action.py",
+            "from strata_action import Context, action\nfrom lib.words import greeting\n\n@action\n\
+             def work(cx: Context):\n    return {'words': greeting.split(), 'product': cx.newest.data['n'] * cx.config['by']}\n",
+        ),
+        module: ("lib/words.py", "greeting = GREETING\n"),
+        failing: (
+            "'one two'.nothing",
+            "File \"lib/words.py\", line 1, in <module>",
+        ),
+        test: "test_action.py",
+        syntax_error: "lib/words.py:1:12: SyntaxError",
+    },
+    SourceDirectory {
+        manifest: (
+            "package.json",
+            "{ \"name\": \"work\", \"type\": \"module\" }\n",
+        ),
+        entry: (
+            "src/action.js",
+            "import { action } from \"@strata/action\";\nimport { greeting } from \"../lib/words.js\";\n\n\
+             export default action({ run: (cx) => ({ data: { words: greeting.split(\" \"), product: cx.newest.data.n * cx.config.by } }) });\n",
+        ),
+        module: ("lib/words.js", "export const greeting = GREETING;\n"),
+        failing: ("'one two'.no.thing", "at lib/words.js:1:"),
+        test: "tests/action.test.js",
+        syntax_error: "lib/words.js:1:27: SyntaxError",
+    },
+];
+
 #[test]
 fn source_in_a_directory_is_run_resumed_replayed_and_locked_like_a_script() {
+    for directory in DIRECTORIES {
+        check_directory(&directory);
+    }
+}
+
+fn check_directory(directory: &SourceDirectory) {
     let place = team("work.py");
     let file = fs::read_to_string(place.path("team.toml")).unwrap();
     let file = file.replace(r#"script = "work.py""#, r#"component = "work""#);
     place.write("team.toml", file);
-    fs::create_dir_all(place.path("work/lib")).unwrap();
-    place.write(
-        "work/pyproject.toml",
-        "[project]\nname = \"work\"\ndependencies = []\n",
-    );
-    let source = "from strata_action import Context, action\nfrom lib.words import greeting\n\n@action\n\
-        def work(cx: Context):\n    return {'words': greeting.split(), 'product': cx.newest.data['n'] * cx.config['by']}\n";
-    place.write("work/action.py", source);
-    place.write("work/lib/words.py", "greeting = 'one two'.nothing\n");
+    for dir in ["work/lib", "work/src", "work/tests"] {
+        fs::create_dir_all(place.path(dir)).unwrap();
+    }
+    let write = |(name, text): (&str, &str)| place.write(&format!("work/{name}"), text);
+    let (module, text) = directory.module;
+    let write_module = |greeting: &str| write((module, &text.replace("GREETING", greeting)));
+    write(directory.manifest);
+    write(directory.entry);
+    write_module(directory.failing.0);
     let failed = place.run().expect(3);
-    let told = "File \"lib/words.py\", line 1, in <module>";
+    let told = directory.failing.1;
     assert!(failed.stderr.contains(told), "{}", failed.stderr);
 
-    place.write("work/lib/words.py", "greeting = 'one two'\n");
+    write_module("'one two'");
     let resumed = place.resume().expect(0);
     let mut events = resumed.events().into_iter();
     assert!(events.any(|line| line["kind"] == "component-changed"));
@@ -146,17 +202,57 @@ fn source_in_a_directory_is_run_resumed_replayed_and_locked_like_a_script() {
     let told = "source     interpreted; needs no build";
     assert!(checked.stdout.contains(told), "{}", checked.stdout);
     // A test is no part of the action, but a module is.
-    place.write("work/test_action.py", "1 +");
+    write((directory.test, "1 +"));
     place.host(&["check", "team.toml"]).expect(0);
-    place.write("work/lib/words.py", "greeting = 'two one'\n");
+    write_module("'two one'");
     let refused = place.host(&["check", "team.toml"]).expect(2);
     let told = "the component `work` has the sha256";
     assert!(refused.stderr.contains(told), "{}", refused.stderr);
     assert!(!place.path("work/target").exists(), "nothing was built");
 
     fs::remove_file(place.path("strata.lock")).unwrap();
-    place.write("work/lib/words.py", "greeting = (\n");
+    write_module("(");
     let refused = place.host(&["check", "team.toml"]).expect(2);
-    let told = "work/lib/words.py:1:12: SyntaxError";
-    assert!(refused.stderr.contains(told), "{}", refused.stderr);
+    let told = format!("work/{}", directory.syntax_error);
+    assert!(refused.stderr.contains(&told), "{}", refused.stderr);
+}
+
+#[test]
+fn a_tool_whose_schema_allows_no_object_is_an_error_of_check() {
+    let check = |schema: &str, code: i32| {
+        let text = format!(
+            "export default {{ description: \"Adds.\", inputSchema: {schema}, run: () => \"x\" }};"
+        );
+        let place = team_with_tool("add.js", &text);
+        let checked = place.host(&["check", "team.toml"]);
+        let what = format!("{schema}: {}", checked.stderr);
+        assert_eq!(checked.code, Some(code), "{what}");
+        let parts = [
+            "`A.add` cannot be a tool: the component's schema for its arguments cannot be used: it does not allow an object",
+            "team.toml:",
+            "give the action an `input_schema`",
+        ];
+        for part in parts {
+            assert_eq!(checked.stderr.contains(part), code != 0, "`{part}`: {what}");
+        }
+    };
+    for schema in [
+        r#"{ type: "string" }"#,
+        r#"{ type: ["array", "null"] }"#,
+        r#"{ enum: ["a", 1] }"#,
+        r#"{ const: 1 }"#,
+        r#"{ allOf: [{ type: "integer" }] }"#,
+        r#"{ anyOf: [{ type: "integer" }, { $ref: "#/$defs/a" }], $defs: { a: { type: "null" } } }"#,
+        "false",
+    ] {
+        check(schema, 2);
+    }
+    for schema in [
+        r#"{ type: "object" }"#,
+        r#"{ type: ["object", "null"] }"#,
+        r#"{ properties: {} }"#,
+        "true",
+    ] {
+        check(schema, 0);
+    }
 }
