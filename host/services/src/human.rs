@@ -1,7 +1,6 @@
 //! Requests to people: validates requests and answers. The core's `stepper::human_requests` handles how a
 //! call waits for its answer, and the command line how a request is displayed.
 
-use serde::Serialize;
 use serde_json::Value;
 use strata_core::record::id::RequestId;
 use strata_core::record::json::Json;
@@ -20,7 +19,7 @@ const MAX_ANSWER_BYTES: usize = 1 << 20;
 const MAX_QUOTED_CHARS: usize = 60;
 
 /// A question that an action asks.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HumanQuestion {
     /// The question.
     pub text: String,

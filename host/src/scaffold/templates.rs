@@ -68,6 +68,5 @@ pub(super) const TEAM: &[EmbeddedFile] =
 
 /// A team with a role whose model works with tools, which are scripts.
 pub(super) const TEAM_WITH_TOOLS: &[EmbeddedFile] = embedded!["plugins/teams/template-tools":
-    "README.md", "count_words.py", "count_words.schema.json", "gitignore", "replies.toml", "run_python.schema.json",
-    "team.toml",
+    "README.md", "count_words.py", "gitignore", "replies.toml", "team.toml",
 ];

@@ -10,5 +10,6 @@ class Arguments:
 
 @action
 def count_words(cx: Context, arguments: Arguments) -> Output:
+    """Counts the words of a text."""
     words = len(arguments.text.split())
     return Output(f"{words} words", data={"words": words})
