@@ -207,6 +207,53 @@ fn errors_in_a_source_are_reported_and_the_loop_continues() {
 }
 
 #[test]
+fn an_edit_of_source_that_needs_no_build_is_picked_up() {
+    let sources = [
+        (
+            "work/action.py",
+            "from strata_action import Context, action\nfrom lib.words import word\n\n@action\ndef work(cx: Context):\n    return word\n",
+            "work/lib/words.py",
+            "word = WORD\n",
+        ),
+        (
+            "work/action.js",
+            "import { word } from \"./lib/words.js\";\nexport default { run: () => word };\n",
+            "work/lib/words.js",
+            "export const word = WORD;\n",
+        ),
+    ];
+    for (entry, source, module, text) in sources {
+        let team = two("go", "a", "").replace(
+            "component = \"probe.wasm\"\nconfig = { steps = [{  }] }",
+            "component = \"work\"",
+        );
+        let place = Workspace::with(&team);
+        if entry.ends_with("js") {
+            place.write("work/package.json", "{ \"name\": \"work\" }");
+        }
+        place.write(entry, source);
+        place.write(module, text.replace("WORD", "\"first\""));
+        // Setting up the interpreter takes longer than waiting for a line does.
+        place.command(&["check", "team.toml"]).output().unwrap();
+        let mut dev = start_dev(&place, "team.toml", &[]);
+        dev.until_line_contains("for changes; Ctrl-C");
+        place.write(module, text.replace("WORD", "(\"second\""));
+        dev.until_line_contains("changed");
+        dev.until_line_contains("fault: B action 0 `Two` attempt 1: error: SyntaxError");
+        dev.until_line_contains("for changes; Ctrl-C");
+        place.write(module, text.replace("WORD", "\"third\""));
+        let result = dev.until_line_contains("to the result of B.Two");
+        assert!(result.contains(module), "{result}");
+        dev.signal(Signal::INT);
+        dev.end();
+        let lines = place.recorded();
+        let finished = stream::of_kind(&lines, "action-finished");
+        assert_eq!(finished.last().unwrap()["output"]["content"], "third");
+        assert!(!place.path("work/target").exists(), "nothing was built");
+    }
+}
+
+#[test]
 fn replies_and_schemas_that_the_team_file_names_are_watched() {
     let llm = "[llm]\nprovider = \"scripted\"\nreplies = \"replies.toml\"\n[[role]]\nname = \"A\"";
     let asks = "config = { steps = [{ llm = \"hello\" }, { say = \"{reads}\", data = {} }] }\noutput_schema = \"out.json\"\nallow = { llm = { models = [\"*\"] } }";

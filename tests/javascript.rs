@@ -520,7 +520,6 @@ export default action({ run: () => [typeof process, typeof require, typeof modul
 fn source_behaves_alike_whether_it_is_built_or_interpreted() {
     for (name, files, expected) in SOURCE_CASES {
         let place = Workspace::empty();
-        fs::create_dir_all(place.path("case/all")).unwrap();
         place.write(
             "case/package.json",
             r#"{ "name": "case", "type": "module" }"#,

@@ -244,6 +244,82 @@ fn a_run_that_waits_has_no_owner_and_goes_on_when_it_is_answered_and_ends_once()
     worker.end().expect(0);
 }
 
+/// A team of what is no component file: source in directories, which needs no build, and a built-in
+/// component.
+const SOURCES: &str = r#"
+schema = "strata.team/1"
+[team]
+name = "sources"
+idea = "go"
+[[role]]
+name = "A"
+watch = ["UserRequirement"]
+[[role.action]]
+name = "Python"
+component = "python"
+[[role.action]]
+name = "JavaScript"
+component = "javascript"
+[[role]]
+name = "B"
+watch = ["JavaScript"]
+[[role.action]]
+name = "Builtin"
+component = "builtin:probe"
+config = { steps = [{ say = "{inputs}, built in" }] }
+"#;
+
+/// Creates a directory with the team and the source.
+fn sources() -> Workspace {
+    let place = Workspace::with(SOURCES);
+    let files = [
+        (
+            "python/action.py",
+            "from strata_action import Context, action\nfrom lib.words import word\n\n@action\ndef work(cx: Context):\n    return f'{cx.text} {word}'\n",
+        ),
+        ("python/lib/words.py", "word = 'python'\n"),
+        ("python/test_action.py", "1 +\n"),
+        ("javascript/package.json", "{ \"name\": \"js\" }\n"),
+        (
+            "javascript/src/action.ts",
+            "import { word } from \"./words\";\nexport default { run: (cx: { text: string }) => `${cx.text} ${word}` };\n",
+        ),
+        (
+            "javascript/src/words.ts",
+            "export const word: string = \"typescript\";\n",
+        ),
+    ];
+    for (name, text) in files {
+        place.write(name, text);
+    }
+    // Setting up the interpreters takes longer than a run may.
+    place.command(&["check", "team.toml"]).output().unwrap();
+    place
+}
+
+#[test]
+fn source_that_needs_no_build_and_built_in_components_are_submitted_with_a_team() {
+    let Some(pool) = Pool::new() else { return };
+    let (place, elsewhere) = (sources(), Workspace::empty());
+    for (run, locks) in [("open", false), ("locked", true)] {
+        if locks {
+            place.host(&["lock", "team.toml"]).expect(0);
+        }
+        pool.submit(&place, run, &[]).end().expect(0);
+    }
+    for directory in ["python", "javascript"] {
+        std::fs::remove_dir_all(place.path(directory)).unwrap();
+    }
+    let worker = pool.worker(&elsewhere, &[]);
+    for run in ["open", "locked"] {
+        pool.until_rest(run);
+        let events = elsewhere.host(&["events", &pool.run(run)]).expect(0);
+        let said = "go python typescript, built in";
+        assert!(events.stdout.contains(said), "{}", events.stdout);
+    }
+    stop_workers([worker]);
+}
+
 #[test]
 fn a_worker_that_is_stopped_gives_its_runs_to_others() {
     let Some(pool) = Pool::new() else { return };

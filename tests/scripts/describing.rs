@@ -242,7 +242,7 @@ fn a_tool_whose_schema_allows_no_object_is_an_error_of_check() {
         r#"{ enum: ["a", 1] }"#,
         r#"{ const: 1 }"#,
         r#"{ allOf: [{ type: "integer" }] }"#,
-        r#"{ anyOf: [{ type: "integer" }, { $ref: "#/$defs/a" }], $defs: { a: { type: "null" } } }"#,
+        r##"{ anyOf: [{ type: "integer" }, { $ref: "#/$defs/a" }], $defs: { a: { type: "null" } } }"##,
         "false",
     ] {
         check(schema, 2);
