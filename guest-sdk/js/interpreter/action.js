@@ -147,7 +147,7 @@ function describeScript(given) {
   const { name, text, translation } = given;
   if (given.files) {
     const { module } = given;
-    return describe(javaScriptOf(module, directory.entryText(given)), () => loadDirectory(given));
+    return describe(javaScriptOf(module, directory.entryText(given)), () => loadDirectory(given), true);
   }
   defineGlobals(name);
   const nothing = () => undefined;

@@ -11,16 +11,16 @@ const INTERFACES = { action: "run", planner: "plan", thinker: "choose" };
 
 /**
  * Returns the description of a script with this text, which has no types, or a promise of it. `load` runs the script and
- * returns the action that it exports, or a promise of it. It is called only if the script exports something. If it fails,
- * the description has the reason as `problem`.
+ * returns the action that it exports, or a promise of it. A script that exports nothing is a program, for which it is not
+ * called, unless this is the entry point of a directory (`isEntry`). If it fails, the description has the reason as `problem`.
  */
-export function describe(text, load) {
+export function describe(text, load, isEntry = false) {
   const comments = [];
   const tree = parse(text, { ...OPTIONS, onComment: comments });
   const exported = tree.body.filter(({ type }) => /^Export(Default|Named)/.test(type));
   const { description, inputSchema } = readComments(text, tree, exported, comments);
   const shown = { description, input_schema: write(inputSchema, "the input schema"), needs: [], exports: ["action"] };
-  if (exported.length === 0) return shown;
+  if (exported.length === 0 && !isEntry) return shown;
   const failed = (error) => ({ ...shown, exports: undefined, problem: String(error).split("\n")[0] });
   const complete = (action) => ({
     description: action.description ?? shown.description,
