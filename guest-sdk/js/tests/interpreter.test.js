@@ -14,6 +14,12 @@ const REPLACEMENTS = {
   "strata:interpreter/script@0.1.0": source("export default { lineReached() {} };"),
   "../src/trace.js": source("export const register = () => {};"),
   "./describe.js": source("export const describe = (text, load) => ({ description: text, exports: Object.keys(load()) });"),
+  "./directory.js": source(`
+    export const translate = ({ files }) => files.map(({ text }) => ({ code: text }));
+    export const load = ({ translation }) => ({ run: () => "ran " + translation.map(({ code }) => code).join("+") });
+    export const entryText = ({ files }) => files[0].text;
+    export const locator = () => undefined;
+  `),
   // Its globals are those of Node itself.
   "./process.js": source(`
     export class Exit {}
@@ -55,6 +61,14 @@ test("a script is translated in one call and run in others", async () => {
   assert.deepEqual((await run({ translate: text })).data, { code: "1" });
   assert.equal((await run({ script: text, config: null })).content, "ran 1");
   assert.equal((await run({ script: { ...text, translation: { code: "2" } }, config: null })).content, "ran 2");
+});
+
+test("a directory is translated, described and run as a whole", async () => {
+  const run = (config) => fakeHost().run(interpreter, { config });
+  const directory = { name: "a", module: "a.js", files: [{ name: "a.js", text: "1" }, { name: "b.js", text: "2" }] };
+  assert.deepEqual((await run({ translate: directory })).data, [{ code: "1" }, { code: "2" }]);
+  assert.equal((await run({ script: directory, config: null })).content, "ran 1+2");
+  assert.deepEqual((await run({ describe: directory })).data, { description: "1", exports: ["run"] });
 });
 
 test("a script is described, and its syntax error is not a failure", async () => {
