@@ -417,6 +417,7 @@ mod tests {
         let file = |path: &str, text: &str| ModuleFile {
             path: path.into(),
             text: text.into(),
+            imports: BTreeMap::new(),
         };
         let directory = ScriptFile {
             name: "greet".into(),
