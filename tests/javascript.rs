@@ -472,9 +472,9 @@ export default action({ async run() {
             "action.js",
             r#"import { action } from "@strata/action";
 const cx = 1;
-export default action({ run: () => [typeof process, typeof require, typeof module, typeof fetch, cx].join() });"#,
+export default action({ run: () => [typeof process, typeof module, typeof fetch, cx].join() });"#,
         )],
-        Ok("undefined,undefined,undefined,undefined,1"),
+        Ok("undefined,undefined,undefined,1"),
     ),
     (
         "a result without content",

@@ -156,7 +156,7 @@ const DIRECTORIES: [SourceDirectory; 2] = [
         module: ("lib/words.js", "export const greeting = GREETING;\n"),
         failing: ("'one two'.no.thing", "at lib/words.js:1:"),
         test: "tests/action.test.js",
-        syntax_error: "lib/words.js:1:27: SyntaxError",
+        syntax_error: "lib/words.js:1:26: SyntaxError",
     },
 ];
 
