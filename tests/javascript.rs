@@ -482,7 +482,7 @@ export default action({ run: () => [typeof process, typeof module, typeof fetch,
             "action.js",
             "import { action } from \"@strata/action\";\nexport default action({ run() { return { data: [1] }; } });",
         )],
-        Ok("[\n  1\n]"),
+        Ok("[1]"),
     ),
     (
         "an action without the function of the SDK",
