@@ -1,5 +1,7 @@
 //! What scripts say about themselves, and source in directories, which is run like a script.
 
+use strata_host::blob::digest_of;
+
 use super::*;
 
 #[test]
@@ -215,6 +217,44 @@ fn check_directory(directory: &SourceDirectory) {
     let refused = place.host(&["check", "team.toml"]).expect(2);
     let told = format!("work/{}", directory.syntax_error);
     assert!(refused.stderr.contains(&told), "{}", refused.stderr);
+}
+
+#[test]
+fn a_built_component_is_used_where_its_digest_is_demanded() {
+    let place = team("work.js");
+    let file = fs::read_to_string(place.path("team.toml")).unwrap();
+    let [_, directory] = DIRECTORIES;
+    for (name, text) in [directory.manifest, directory.entry, directory.module] {
+        place.write(
+            &format!("work/{name}"),
+            text.replace("GREETING", "'one two'"),
+        );
+    }
+    let team_with = |key: &str| {
+        let named = format!("component = \"work\"\n{key}");
+        place.write("team.toml", file.replace(r#"script = "work.js""#, &named));
+        place.host(&["check", "team.toml"])
+    };
+    place.command(&["build", "work"]).output().unwrap();
+    let free = team_with("").expect(0);
+    assert!(
+        free.stdout.contains("source     interpreted"),
+        "{}",
+        free.stdout
+    );
+    let digest = digest_of(&place.read("work/target/guest/work.wasm"));
+    let pin = format!("sha256 = \"{digest}\"");
+    let pinned = team_with(&pin).expect(0);
+    let told = "source     built, because that component is pinned";
+    assert!(pinned.stdout.contains(told), "{}", pinned.stdout);
+    // It is not built again for an edit, which would need the consent of whoever pinned it.
+    place.write("work/src/action.js", "export default { run: () => 1 };");
+    let refused = team_with(&pin).expect(2);
+    assert!(
+        refused.stderr.contains("the team file pins"),
+        "{}",
+        refused.stderr
+    );
 }
 
 #[test]

@@ -6,6 +6,8 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
+use strata_base::files::blob::digest_of;
+use strata_base::files::open;
 use strata_base::text::display_path::display_path;
 use strata_base::text::units::{format_duration, format_size};
 use strata_core::record::id::{Digest, Slot, SlotKind};
@@ -79,7 +81,7 @@ fn policy_row(definition: &Definition, slot: Slot, digest: Option<&Digest>) -> P
         action: action.map(|action| action.name.clone()),
         slot: team.slot_name(slot),
         component: plugin.component.clone(),
-        source: describe_source(&plugin.component),
+        source: describe_source(&plugin.component, digest),
         function: plugin.function.clone(),
         digest: digest.map(|digest| digest.0.clone()),
         limits: plugin.limits.clone(),
@@ -96,18 +98,33 @@ fn policy_row(definition: &Definition, slot: Slot, digest: Option<&Digest>) -> P
     }
 }
 
-/// Describes how the source in a directory is run. Returns `None` for a file.
-fn describe_source(component: &Path) -> Option<String> {
+/// Describes how the source in a directory is run. `digest` is that of what was loaded, if that is known.
+/// Returns `None` for a file.
+fn describe_source(component: &Path, digest: Option<&Digest>) -> Option<String> {
     if !component.is_dir() {
         return None;
     }
     Some(match build::source_use(component) {
+        Ok(SourceUse::Interpreted { .. }) if is_built_component(component, digest) => {
+            "built, because that component is pinned or locked, or components have to be signed"
+                .into()
+        }
         Ok(SourceUse::Interpreted { .. }) => "interpreted; needs no build".into(),
         Ok(SourceUse::Built {
             because: Some(because),
         }) => format!("built, because {because}"),
         Ok(SourceUse::Built { because: None }) | Err(_) => "built".into(),
     })
+}
+
+/// Returns whether a digest is that of the component which was built from the source in a directory.
+fn is_built_component(directory: &Path, digest: Option<&Digest>) -> bool {
+    let Some(digest) = digest else {
+        return false;
+    };
+    let built = build::up_to_date_component(directory).ok().flatten();
+    let bytes = built.and_then(|file| open::read(&file).ok());
+    bytes.is_some_and(|bytes| digest_of(&bytes) == *digest)
 }
 
 /// Renders the policy as text for people.
