@@ -12,7 +12,7 @@ use std::path::Path;
 use strata_core::record::event::Status;
 use strata_core::record::id::CheckpointId;
 use strata_core::record::money::Usd;
-use strata_host::launch::{SavedTeam, load_saved, parse_saved_state, last_log};
+use strata_host::launch::{SavedTeam, last_log, load_saved, parse_saved_state};
 use strata_host::storage::{StateSelector, StorageLocation, resolve_link};
 use strata_host::team_json;
 use strata_host::view::{

@@ -11,7 +11,7 @@ use strata_core::record::rules::Thinker;
 use strata_core::team::React;
 use strata_host::suggest::suggest;
 use strata_host::team_json;
-use strata_host::view::{ActionFault, ActionView, HolderState, last_output, ActionLog};
+use strata_host::view::{ActionFault, ActionLog, ActionView, HolderState, last_output};
 use strata_host::wording::shell_command;
 
 use super::{describe_activity, pluralize};
