@@ -50,6 +50,7 @@ mod bundle;
 pub mod difference;
 pub mod doctor;
 pub mod driver;
+#[cfg(feature = "build")]
 mod embedded;
 pub mod graph;
 pub mod interface;

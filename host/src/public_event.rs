@@ -14,7 +14,6 @@ use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 use strata_base::clock::rfc3339;
-use strata_core::record::conversation::TokenUsage;
 use strata_core::record::event::Status;
 use strata_core::record::fault::{FaultCause, FaultKind};
 use strata_core::record::host_call::{AnswerSource, HostCallKind};

@@ -11,7 +11,7 @@ use strata_base::text::component_replacement::ComponentReplacement;
 use strata_base::text::display_path::{absolute_path, display_path};
 use strata_core::record::id::Digest;
 use strata_services::plugin::builtin::BuiltinComponent;
-use strata_services::plugin::{ComponentReplacement, script};
+use strata_services::plugin::script;
 use strata_storage::SavedDefinition;
 
 use super::components::demanded_digest;

@@ -11,8 +11,8 @@ use strata_base::files::open;
 use strata_base::text::component_replacement::ComponentReplacement;
 use strata_base::text::display_path::display_path;
 use strata_sandbox::resolve_links;
+use strata_services::plugin::Access;
 use strata_services::plugin::builtin::is_builtin;
-use strata_services::plugin::{Access, ComponentReplacement};
 use strata_storage::StorageLocation;
 
 use super::saved::read_saved_definition;

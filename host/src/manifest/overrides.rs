@@ -10,7 +10,6 @@ use strata_base::text::units::AMOUNTS;
 use strata_core::record::id::Slot;
 use strata_core::team::Team;
 use strata_services::plugin::builtin::{BuiltinComponent, UnknownBuiltin, is_builtin};
-use strata_services::plugin::{ComponentReplacement, ReplacementReading};
 use strata_services::variables::Variables;
 
 use super::Definition;

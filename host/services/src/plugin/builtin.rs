@@ -10,7 +10,10 @@ use strata_base::files::blob::digest_of;
 use strata_base::text::suggest::suggest;
 use strata_core::record::id::Digest;
 
-use crate::embedded::PROBE_COMPONENT;
+/// The component of the probe (`plugins/probe`). It is stored with the source, so that this program can
+/// be compiled, and the probe used, where there is no compiler for WebAssembly. A test compares it with
+/// its source.
+const PROBE_COMPONENT: &[u8] = include_bytes!("../../../../plugins/probe/probe.wasm");
 
 /// The beginning of the names.
 const PREFIX: &str = "builtin:";
