@@ -12,11 +12,10 @@ use strata_base::clock::now_ms;
 use strata_base::files::caches::list_parts;
 use strata_base::text::shell::shell_path;
 use strata_base::text::units::format_bytes;
+use strata_build::inventory::{ToolchainStatus, inventory};
 use strata_sandbox::{Allocation, WasmSandbox};
 use strata_storage::{Intake, StorageLocation, measure_sync};
 
-#[cfg(feature = "build")]
-use crate::build::inventory::{ToolchainStatus, inventory};
 use crate::interface::host_interfaces;
 use crate::skills::Shelf;
 
@@ -90,7 +89,6 @@ pub fn examine(storage: &Path, database: Option<&StorageLocation>) -> Vec<Findin
         Some(database) => findings.extend(check_database(database)),
         None => findings.push(check_disk(storage)),
     }
-    #[cfg(feature = "build")]
     findings.extend(inventory().into_iter().map(toolchain_finding));
     findings
 }
@@ -321,7 +319,6 @@ fn existing_ancestor(path: &Path) -> PathBuf {
     there.unwrap_or(Path::new("/")).to_owned()
 }
 
-#[cfg(feature = "build")]
 fn toolchain_finding(tool: ToolchainStatus) -> Finding {
     match tool.found {
         Ok(found) => Finding::good(tool.language, found),

@@ -36,22 +36,14 @@
 //!
 //! | | |
 //! |---|---|
-//! | `build` | building components from source, and the templates of `new`; without it, teams name components that are built already |
 //! | `report` | a saved run as one HTML page |
 //! | `server` | listening on TCP, for metrics over HTTP |
 //! | `telemetry` | spans of runs, exported over OTLP |
 
-#[cfg(feature = "build")]
-pub mod build;
-#[cfg(not(feature = "build"))]
-#[path = "build/disabled.rs"]
-pub mod build;
 mod bundle;
 pub mod difference;
 pub mod doctor;
 pub mod driver;
-#[cfg(feature = "build")]
-mod embedded;
 pub mod graph;
 pub mod interface;
 pub mod launch;
@@ -62,10 +54,9 @@ pub mod public_event;
 pub mod replay;
 #[cfg(feature = "report")]
 pub mod report;
-#[cfg(feature = "build")]
-pub mod scaffold;
 mod serialize_name;
 pub mod skills;
+mod storage_mark;
 pub mod telemetry;
 pub mod trust;
 pub mod view;
@@ -81,6 +72,7 @@ pub use strata_base::process::{children, runtime_context};
 pub use strata_base::text::component_replacement::ComponentReplacement;
 pub use strata_base::text::{display_path, excerpt, shell, suggest, unexpanded_path, units};
 pub use strata_base::{clock, owner};
+pub use strata_build::{self as build, scaffold};
 pub use strata_core as core;
 pub use strata_core::record::event::Status;
 pub use strata_core::record::host_call::CallPolicy;

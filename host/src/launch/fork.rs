@@ -20,7 +20,7 @@ use super::saved::{load_saved, require_checkpoint};
 use super::{LaunchError, StateEdit, edit, files, saved_definition};
 use crate::driver::DriverError;
 use crate::public_event::{action_name, count_lines};
-use crate::trust::storage_mark;
+use crate::storage_mark;
 
 /// The arguments of a fork.
 ///

@@ -16,7 +16,6 @@ use strata_services::plugin::builtin::is_builtin;
 use strata_storage::StorageLocation;
 
 use super::saved::read_saved_definition;
-use crate::build;
 use crate::manifest::{Definition, referenced_files, referenced_files_in_text};
 use crate::trust::lock::ComponentLock;
 use crate::trust::signature::signature_path;
@@ -151,7 +150,7 @@ impl TeamInputs<'_> {
                 return Some(OutputConflict::Input("the team file"));
             }
             let is_source = |dir: &Path| {
-                let files = build::source_files(dir);
+                let files = strata_build::source_files(dir);
                 files.iter().any(|source| file_id(source) == Some(place))
                     && !begins_with(file, output.beginning)
             };

@@ -22,7 +22,7 @@ use crate::driver::{
     DriverError, HumanReply, Journal, RequestResolution, RevisedCalls, check_replies,
 };
 use crate::manifest::Definition;
-use crate::trust::storage_mark::{self, MarkError};
+use crate::storage_mark::{self, MarkError};
 
 /// A saved team that was read and can be resumed. Nothing was changed yet.
 pub(super) struct OpenedTeam {

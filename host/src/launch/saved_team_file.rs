@@ -13,7 +13,7 @@ use super::{LaunchError, Notice, ParseDefinition, parse_saved_definition};
 use crate::bundle::{WORKSPACES, workspace_in};
 use crate::manifest::submission::submission_uses;
 use crate::manifest::{Definition, OutwardUse, Overrides, outward_uses};
-use crate::trust::storage_mark::{self, MarkedTeam, Recognition};
+use crate::storage_mark::{self, MarkedTeam, Recognition};
 
 /// Which saved team files may be used without being named.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

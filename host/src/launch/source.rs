@@ -11,6 +11,7 @@ use strata_base::files::known_files::KnownFiles;
 use strata_base::files::open;
 use strata_base::files::user;
 use strata_base::text::display_path::display_path;
+use strata_build::SourceUse;
 use strata_core::record::id::Digest;
 use strata_sandbox::{
     ComponentBytes, ComponentInfo, InterpreterComponent, LoadError, Metering, ScriptFile,
@@ -20,7 +21,6 @@ use strata_services::plugin::builtin::BuiltinComponent;
 use strata_services::plugin::script::{self, MAX_SCRIPT_BYTES, ScriptLanguage};
 use strata_services::plugin::{LimitReached, Limits, Plugin};
 
-use crate::build::{self, SourceUse};
 use crate::trust::lock::LockedComponent;
 use crate::trust::signature::{TrustedKeys, UntrustedComponent};
 
@@ -88,7 +88,7 @@ impl ComponentFinder<'_> {
         directory: &Path,
         report: &mut dyn FnMut(&str),
     ) -> Result<ComponentSource, UnloadableComponent> {
-        let source_use = build::source_use(directory).map_err(|error| error.to_string())?;
+        let source_use = strata_build::source_use(directory).map_err(|error| error.to_string())?;
         let because = match source_use {
             SourceUse::Built { because } => because,
             SourceUse::Interpreted {
@@ -108,7 +108,7 @@ impl ComponentFinder<'_> {
             Some(because) => report(&format!("{line} ({because})")),
             None => report(line),
         };
-        let built = build::build(directory, &mut report_reason);
+        let built = strata_build::build(directory, &mut report_reason);
         let built = built.map_err(|error| error.to_string())?;
         self.find_component(&built.component)
     }
@@ -122,7 +122,7 @@ impl ComponentFinder<'_> {
         report: &mut dyn FnMut(&str),
     ) -> Result<ComponentSource, UnloadableComponent> {
         if self.demanded.is_some() || self.trusted.require_signatures() {
-            let built = build::up_to_date_component(directory);
+            let built = strata_build::up_to_date_component(directory);
             if let Some(component) = built.map_err(|error| error.to_string())? {
                 let found = self.find_component(&component)?;
                 let is_demanded = self
@@ -219,7 +219,7 @@ impl ComponentFinder<'_> {
             script,
             files,
         } = interpreted;
-        let interpreter = build::script::interpreter(language, report);
+        let interpreter = strata_build::script::interpreter(language, report);
         let interpreter = interpreter.map_err(|error| error.to_string())?;
         Ok(ComponentSource {
             file: ComponentFile::open(&interpreter.component, self.limit, self.known)?,
@@ -336,7 +336,7 @@ pub fn read_component(
     let source = match builtin {
         Some(builtin) => finder.find_builtin(builtin),
         None if path.is_dir() => {
-            let built = build::build(path, report).map_err(|error| error.to_string())?;
+            let built = strata_build::build(path, report).map_err(|error| error.to_string())?;
             finder.find_component(&built.component)
         }
         None if script::is_script(path) => {
@@ -360,7 +360,7 @@ pub fn load_script(
     report: &mut dyn FnMut(&str),
 ) -> Result<Option<ComponentInfo>, String> {
     let is_interpreted = match path.is_dir() {
-        true => !build::is_built(path),
+        true => !strata_build::is_built(path),
         false => script::is_script(path),
     };
     if !is_interpreted {

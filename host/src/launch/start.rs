@@ -21,7 +21,7 @@ use super::saved_team_file::mark_as_own;
 use super::{Components, LaunchError, Notice, Provenance, RunHandle, saved_definition};
 use crate::driver::{Driver, Journal, LineListener};
 use crate::manifest::{Definition, Overrides, is_confined, warnings};
-use crate::trust::storage_mark;
+use crate::storage_mark;
 
 /// The arguments of a new run.
 #[derive(Clone, Debug)]

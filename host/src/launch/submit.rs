@@ -13,7 +13,7 @@ use super::bundle::Bundle;
 use super::saved_team_file::mark_as_own;
 use super::{Components, LaunchError, Notice};
 use crate::manifest::{Definition, Overrides, is_confined, warnings};
-use crate::trust::storage_mark::MarkedTeam;
+use crate::storage_mark::MarkedTeam;
 
 /// The arguments of a submission.
 #[derive(Clone, Debug)]

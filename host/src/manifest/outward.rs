@@ -19,7 +19,6 @@ use super::grants::{OutwardFilter, OutwardScope};
 use super::schema::FileKind;
 use super::table::TomlTable;
 use super::{Definition, authored, grants, parse_document, read_source};
-use crate::build;
 
 /// Something outside of the storage directory that a team would use.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -120,7 +119,7 @@ pub fn is_confined(definition: &Definition) -> bool {
     let builds = definition
         .plugins
         .values()
-        .any(|plugin| build::is_built(&plugin.component));
+        .any(|plugin| strata_build::is_built(&plugin.component));
     definition.external.is_none() && definition.files.is_empty() && !has_model && !grants && !builds
 }
 
@@ -199,7 +198,7 @@ pub(super) fn uses_outside(definition: &Definition, filter: &OutwardFilter<'_>) 
     }
     for (slot, plugin) in &definition.plugins {
         let action = definition.team.slot_name(*slot);
-        if build::is_built(&plugin.component)
+        if strata_build::is_built(&plugin.component)
             && !definition
                 .component_overrides
                 .get(slot)

@@ -10,13 +10,13 @@ use strata_base::files::blob::digest_of;
 use strata_base::files::open;
 use strata_base::text::display_path::display_path;
 use strata_base::text::units::{format_duration, format_size};
+use strata_build::SourceUse;
 use strata_core::record::id::{Digest, Slot, SlotKind};
 use strata_core::team::RetryPolicy;
 use strata_services::plugin::{Grants, Limits};
 
 use super::Definition;
 use super::grants::{self, GrantLine};
-use crate::build::{self, SourceUse};
 
 /// The effective policy of one component.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -104,7 +104,7 @@ fn describe_source(component: &Path, digest: Option<&Digest>) -> Option<String> 
     if !component.is_dir() {
         return None;
     }
-    Some(match build::source_use(component) {
+    Some(match strata_build::source_use(component) {
         Ok(SourceUse::Interpreted { .. }) if is_built_component(component, digest) => {
             "built, because that component is pinned or locked, or components have to be signed"
                 .into()
@@ -122,7 +122,7 @@ fn is_built_component(directory: &Path, digest: Option<&Digest>) -> bool {
     let Some(digest) = digest else {
         return false;
     };
-    let built = build::up_to_date_component(directory).ok().flatten();
+    let built = strata_build::up_to_date_component(directory).ok().flatten();
     let bytes = built.and_then(|file| open::read(&file).ok());
     bytes.is_some_and(|bytes| digest_of(&bytes) == *digest)
 }

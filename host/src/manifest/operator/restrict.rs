@@ -6,7 +6,6 @@ use strata_core::record::money::Usd;
 
 use super::reduction::{PolicyReduction, ReductionOrigin};
 use super::{OperatorPolicy, Permission, limits, models, refusal};
-use crate::build;
 use crate::manifest::grants;
 use crate::manifest::{Definition, Diagnostics};
 
@@ -98,7 +97,7 @@ impl Definition {
         let sources = self
             .plugins
             .iter()
-            .filter(|(_, plugin)| build::is_built(&plugin.component));
+            .filter(|(_, plugin)| strata_build::is_built(&plugin.component));
         let refused = sources.map(|(slot, plugin)| {
             let dir = plugin.component.display();
             let message = format!("`{dir}` is a directory of source, and its operator does not allow to build any");

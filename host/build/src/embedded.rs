@@ -5,7 +5,7 @@
 /// literals.
 macro_rules! embedded {
     ($directory:literal: $($path:literal),+ $(,)?) => {
-        &[$(($path, include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../", $directory, "/", $path)))),+]
+        &[$(($path, include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../", $directory, "/", $path)))),+]
     };
 }
 pub(crate) use embedded;

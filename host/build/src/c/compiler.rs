@@ -4,11 +4,11 @@
 use strata_base::files::caches::CacheName;
 use strata_base::files::user;
 
-use crate::build::pypi::PypiTools;
-use crate::build::sdk::C;
-use crate::build::sources::parse_make_rule;
-use crate::build::tool::CallerEnvironment;
-use crate::build::{BuildError, cache, tool, with_path};
+use crate::pypi::PypiTools;
+use crate::sdk::C;
+use crate::sources::parse_make_rule;
+use crate::tool::CallerEnvironment;
+use crate::{BuildError, cache, tool, with_path};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -211,7 +211,7 @@ fn zig_command(tools: &Path, scratch: &Path) -> Command {
 }
 
 fn run_zig(command: &mut Command) -> Result<tool::ToolOutput, BuildError> {
-    tool::run(command).map_err(crate::build::pypi::python_missing)
+    tool::run(command).map_err(crate::pypi::python_missing)
 }
 
 fn temporary_dir() -> Result<tempfile::TempDir, BuildError> {

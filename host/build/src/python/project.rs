@@ -2,8 +2,8 @@
 
 use strata_base::files::open;
 
-use crate::build::sources::SourceKind;
-use crate::build::{BuildError, with_path};
+use crate::sources::SourceKind;
+use crate::{BuildError, with_path};
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 

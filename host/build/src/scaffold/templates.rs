@@ -1,8 +1,8 @@
 //! The templates that are embedded in the program: one entry per language, and the team. The files
 //! are in the SDKs' directories.
 
-use crate::build::sdk::{Kit, RUST};
 use crate::embedded::{EmbeddedFile, embedded};
+use crate::sdk::{Kit, RUST};
 
 /// A language in which new actions can be created.
 #[derive(Debug)]

@@ -4,7 +4,7 @@ use strata_base::files::open;
 use strata_core::record::json::lenient;
 use strata_core::record::json::lenient::NonFinite;
 
-use crate::build::{BuildError, with_path};
+use crate::{BuildError, with_path};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::path::Path;

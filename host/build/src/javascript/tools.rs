@@ -4,9 +4,9 @@
 use strata_base::files::caches::CacheName;
 
 use super::package::NodePackage;
-use crate::build::sdk::JAVASCRIPT_TOOLS;
-use crate::build::tool::CallerEnvironment;
-use crate::build::{BuildError, cache, tool, with_path};
+use crate::sdk::JAVASCRIPT_TOOLS;
+use crate::tool::CallerEnvironment;
+use crate::{BuildError, cache, tool, with_path};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};

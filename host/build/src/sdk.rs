@@ -282,7 +282,7 @@ mod tests {
         ];
         for (kit, directory) in kits {
             let root = Path::new(env!("CARGO_MANIFEST_DIR"))
-                .join("..")
+                .join("../..")
                 .join(directory);
             let mut expected = BTreeSet::new();
             shipped(&root, &root, &mut expected);

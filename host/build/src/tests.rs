@@ -7,7 +7,7 @@ use tempfile::TempDir;
 
 fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("..")
+        .join("../..")
         .canonicalize()
         .expect("the repository is there")
 }

@@ -7,8 +7,8 @@ use strata_base::files::sha256::sha256;
 use strata_core::record::id::to_hex;
 
 use super::project::{PythonProject, Requirements};
-use crate::build::pypi::{PypiTools, pip_command, run_python, setup_error};
-use crate::build::{BuildError, cache, pypi, with_path};
+use crate::pypi::{PypiTools, pip_command, run_python, setup_error};
+use crate::{BuildError, cache, pypi, with_path};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

@@ -13,8 +13,8 @@ use strata_sandbox::{ModuleFile, ScriptFile, ScriptModules, ScriptSource};
 use strata_services::plugin::script::{MAX_SCRIPT_BYTES, ScriptLanguage};
 
 use super::project::{MANIFEST, PythonProject, REQUIREMENTS, Requirements, requires_packages};
-use crate::build::sources::list_sources;
-use crate::build::{BuildError, SourceUse, with_path};
+use crate::sources::list_sources;
+use crate::{BuildError, SourceUse, with_path};
 
 /// The file extension of modules.
 const MODULE: &str = "py";

@@ -15,7 +15,7 @@ use strata_sandbox::{ModuleFile, ScriptFile, ScriptModules, ScriptSource};
 use strata_services::plugin::script::{MAX_SCRIPT_BYTES, ScriptLanguage};
 
 use super::package::{MANIFEST, NodePackage};
-use crate::build::{BuildError, SourceUse, with_path};
+use crate::{BuildError, SourceUse, with_path};
 
 /// The name with which actions import the SDK.
 const SDK_NAME: &str = "@strata/action";
