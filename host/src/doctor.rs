@@ -16,8 +16,8 @@ use strata_build::inventory::{ToolchainStatus, inventory};
 use strata_sandbox::{Allocation, WasmSandbox};
 use strata_storage::{Intake, StorageLocation, measure_sync};
 
-use crate::interface::host_interfaces;
-use crate::skills::Shelf;
+use strata_manifest::interface::host_interfaces;
+use strata_manifest::skills::Shelf;
 
 /// The result of one check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

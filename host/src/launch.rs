@@ -46,6 +46,8 @@ use strata_core::machine::stepper::Stepper;
 use strata_core::record::event::Status;
 
 use strata_base::process::wait::wait;
+use strata_manifest::trust::lock::LockError;
+use strata_manifest::{Definition, Diagnostics, OverrideError};
 use strata_sandbox::{PlaceError, SandboxError};
 use strata_services::http::HttpClientError;
 use strata_services::models::StreamObserverFactory;
@@ -59,9 +61,7 @@ use crate::driver::{
     AnswerError, AnsweredRequest, Driver, DriverError, DriverHandle, HumanReply, ReplyError,
     RunState, StopSignal, WhenIdle,
 };
-use crate::manifest::{Definition, Diagnostics, OverrideError};
 use crate::metrics::Metrics;
-use crate::trust::lock::LockError;
 
 pub use action_log::last_log;
 pub use attached_files::AttachedFileError;

@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 
 use strata_base::clock;
 use strata_core::record::event::Status;
+use strata_manifest::Overrides;
+use strata_manifest::submission::{SubmissionGrants, allows_secret};
 use strata_storage::{
     ClaimedRun, RunDatabase, RunRelease, RunSchedule, StorageLocation, StoreError, WorkerProfile,
     WorkerRegistration, require_distinct,
@@ -23,8 +25,6 @@ use tokio::task::JoinSet;
 use crate::bundle::{remove_workspace, workspace_in};
 use crate::driver::{DriverError, LineListener, StopSignal};
 use crate::launch::{ClaimedOutcome, ClaimedResume, LaunchError, Notice, resume_claimed};
-use crate::manifest::Overrides;
-use crate::manifest::submission::{SubmissionGrants, allows_secret};
 
 /// How often a worker looks for runs and for dead workers without being notified.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);

@@ -8,12 +8,12 @@ use strata_core::machine::effect::{Effect, Invocation};
 use strata_core::machine::stepper::Stepper;
 use strata_core::record::id::{Digest, Slot};
 use strata_core::state::environment::Environment;
+use strata_manifest::Definition;
 use strata_sandbox::{Directories, ScriptedSandbox};
 use strata_services::http::HttpClient;
 use strata_services::http::secret::Secrets;
 
 use super::HostServices;
-use crate::manifest::Definition;
 
 /// A role with one action, in the notation of team files.
 pub(super) const ROLE: &str = "[[role]]\nname = \"A\"\nwatch = [\"UserRequirement\"]\n\

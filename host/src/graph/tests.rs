@@ -4,8 +4,9 @@ mod formats;
 
 use std::path::Path;
 
+use strata_manifest::Definition;
+
 use super::{EdgeKind, Graph, GraphError, NodeKind};
-use crate::manifest::Definition;
 
 /// A team in which `foo` has `bar` and `baz` work side by side and `quux` wait for both.
 pub(super) const FAN_IN: &str = r#"

@@ -10,6 +10,10 @@ use strata_base::files::open;
 use strata_base::text::component_replacement::ComponentReplacement;
 use strata_base::text::display_path::{absolute_path, display_path};
 use strata_core::record::id::Digest;
+use strata_manifest::Definition;
+use strata_manifest::submission::relative_directory;
+use strata_manifest::trust::lock::{ComponentLock, LOCK_FILE, LockedName};
+use strata_manifest::trust::signature::signature_path;
 use strata_services::plugin::builtin::BuiltinComponent;
 use strata_services::plugin::script;
 use strata_storage::SavedDefinition;
@@ -18,10 +22,6 @@ use super::components::demanded_digest;
 use super::source::{ComponentFinder, ComponentSource, UnloadableComponent};
 use super::{LaunchError, Notice};
 use crate::bundle::{COMPONENTS, MAX_BYTES, MAX_FILES, TEAM, WORKSPACE, saved_path};
-use crate::manifest::Definition;
-use crate::manifest::submission::relative_directory;
-use crate::trust::lock::{ComponentLock, LOCK_FILE, LockedName};
-use crate::trust::signature::signature_path;
 
 /// The files of a team, and its team file with the paths that they have in the bundle.
 #[derive(Debug)]

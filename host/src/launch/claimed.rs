@@ -4,6 +4,8 @@
 use std::path::PathBuf;
 
 use strata_core::state::environment::Environment;
+use strata_manifest::submission::{SubmissionGrants, forbidden_uses};
+use strata_manifest::{Definition, OutwardUse, Overrides};
 use strata_sandbox::WasmSandbox;
 use strata_storage::{ClaimedRun, OpenedRun, RunDatabase, RunSchedule};
 
@@ -14,8 +16,6 @@ use super::submitted::{SubmittedTeam, restore_workspace};
 use super::{Components, LaunchError, Notice, Resume, RunHandle};
 use crate::bundle::BundleError;
 use crate::driver::{LineListener, expired_requests};
-use crate::manifest::submission::{SubmissionGrants, forbidden_uses};
-use crate::manifest::{Definition, OutwardUse, Overrides};
 
 /// The arguments of a resume of a run that a worker took.
 #[derive(Debug)]

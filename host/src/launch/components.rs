@@ -14,6 +14,12 @@ use strata_base::text::shell::shell_path;
 use strata_base::text::suggest::suggest;
 use strata_core::record::id::{ActionId, Digest, RoleId, Slot, SlotKind};
 use strata_core::team::React;
+use strata_manifest::interface::component;
+use strata_manifest::trust::lock::{ComponentLock, LockMismatch, LockedName};
+use strata_manifest::{
+    Definition, Diagnostic, Diagnostics, grantable_capabilities, is_always_available, line_to_add,
+    read_replies_file,
+};
 use strata_sandbox::{
     ComponentInfo, Directories, FunctionError, HiddenStorage, Metering, WasmSandbox, resolve_links,
 };
@@ -29,12 +35,6 @@ use super::source::{self, ComponentFinder, ComponentSource, UnloadableComponent,
 use super::{LaunchError, Notice};
 use crate::bundle::path_in_bundle;
 use crate::driver::HostServices;
-use crate::interface::component;
-use crate::manifest::{
-    Definition, Diagnostic, Diagnostics, grantable_capabilities, is_always_available, line_to_add,
-    read_replies_file,
-};
-use crate::trust::lock::{ComponentLock, LockMismatch, LockedName};
 
 /// A team's components, loaded and checked.
 pub struct Components {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use strata_storage::{SavedRun, StorageLocation, default_directories};
 
-use crate::manifest::{Definition, team_name};
+use strata_manifest::{Definition, team_name};
 
 /// Returns the directory in which a new run of a team file is saved if no storage is given.
 ///

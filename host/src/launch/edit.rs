@@ -210,9 +210,9 @@ fn editable_scopes(team: &Team) -> Vec<EditableScope> {
 #[cfg(test)]
 mod tests {
     use strata_core::record::id::RoleId;
+    use strata_manifest::Definition;
 
     use super::*;
-    use crate::manifest::Definition;
 
     const TEAM: &str = r#"
 schema = "strata.team/1"

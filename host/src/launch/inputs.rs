@@ -10,15 +10,15 @@ use std::path::{Path, PathBuf};
 use strata_base::files::open;
 use strata_base::text::component_replacement::ComponentReplacement;
 use strata_base::text::display_path::display_path;
+use strata_manifest::trust::lock::ComponentLock;
+use strata_manifest::trust::signature::signature_path;
+use strata_manifest::{Definition, referenced_files, referenced_files_in_text};
 use strata_sandbox::resolve_links;
 use strata_services::plugin::Access;
 use strata_services::plugin::builtin::is_builtin;
 use strata_storage::StorageLocation;
 
 use super::saved::read_saved_definition;
-use crate::manifest::{Definition, referenced_files, referenced_files_in_text};
-use crate::trust::lock::ComponentLock;
-use crate::trust::signature::signature_path;
 
 /// The maximum number of symbolic links that are followed to a missing file. The kernel has the
 /// same limit.

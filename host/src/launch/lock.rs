@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use strata_base::files::known_files::KnownFiles;
+use strata_manifest::operator::OperatorPolicy;
+use strata_manifest::trust::lock::{ComponentLock, LockedComponent, LockedName};
+use strata_manifest::{Definition, Diagnostics};
 use strata_services::plugin::Plugin;
 
 use super::LaunchError;
 use super::components::demanded_digest;
 use super::source::ComponentFinder;
-use crate::manifest::operator::OperatorPolicy;
-use crate::manifest::{Definition, Diagnostics};
-use crate::trust::lock::{ComponentLock, LockedComponent, LockedName};
 
 /// The result of locking.
 pub struct LockResult {

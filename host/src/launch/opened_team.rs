@@ -11,6 +11,7 @@ use strata_core::record::questions::AskedQuestions;
 use strata_core::record::shape::Shape;
 use strata_core::state::environment::Environment;
 use strata_core::team::Team;
+use strata_manifest::Definition;
 use strata_storage::{
     FIRST_LINE, Lease, OpenedRun, SavedDefinition, SavedForm, StorageLocation, StoreError,
 };
@@ -21,7 +22,6 @@ use super::{Components, LaunchError, saved_definition};
 use crate::driver::{
     DriverError, HumanReply, Journal, RequestResolution, RevisedCalls, check_replies,
 };
-use crate::manifest::Definition;
 use crate::storage_mark::{self, MarkError};
 
 /// A saved team that was read and can be resumed. Nothing was changed yet.

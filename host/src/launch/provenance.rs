@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use strata_core::record::host_call::Grant;
 use strata_core::record::id::Slot;
 use strata_core::record::money::Usd;
+use strata_manifest::Definition;
 use strata_services::plugin::builtin::is_builtin;
 
 use crate::bundle::{is_saved_base, submitted_path};
-use crate::manifest::Definition;
 
 /// Where a team comes from.
 #[derive(Clone, Debug)]

@@ -10,6 +10,7 @@ use strata_base::text::suggest::suggest;
 use strata_core::machine::stepper::Stepper;
 use strata_core::record::event::{AttemptEvent, Event, FilesWritten};
 use strata_core::record::file::PathContent;
+use strata_manifest::{Definition, Overrides};
 use strata_sandbox::{HiddenStorage, WasmSandbox};
 use strata_services::models::config::ModelsConfig;
 use strata_storage::{Reader, StorageLocation};
@@ -17,7 +18,6 @@ use strata_storage::{Reader, StorageLocation};
 use super::opened_team::check_shape;
 use super::saved_team_file::definition_from_saved;
 use super::{Components, LaunchError, Notice, SavedTeamFile};
-use crate::manifest::{Definition, Overrides};
 use crate::replay::{
     AttemptSelection, OnDifference, RecordedFiles, ReplayControl, ReplayReport, ReplaySession,
     Replayer,

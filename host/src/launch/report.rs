@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use strata_core::machine::stepper::Stepper;
+use strata_manifest::Definition;
 use strata_storage::{CheckpointRow, Reader, StateSelector, StorageLocation, StoreError};
 
 use super::LaunchError;
@@ -12,7 +13,6 @@ use super::recorded_events::RecordedEvents;
 use super::resume_plan::restore_stepper;
 use super::saved::{SavedTeam, list_checkpoints, load_saved};
 use super::{Provenance, parse_saved_definition};
-use crate::manifest::Definition;
 use crate::report::{Report, ReportBuilder, RunContext, Standing, StorageOverview};
 use crate::view::{EndedRun, HolderState};
 

@@ -11,6 +11,7 @@ use strata_core::record::message::IDEA_LABEL;
 use strata_core::record::money::Usd;
 use strata_core::record::questions::AskedQuestions;
 use strata_core::state::environment::Environment;
+use strata_manifest::{Definition, Overrides, is_confined};
 use strata_sandbox::{HiddenStorage, WasmSandbox};
 use strata_storage::{Durability, Lease, StorageLocation, StoreError};
 
@@ -30,7 +31,6 @@ use crate::driver::{
     Driver, DriverError, HostServices, HumanReply, Journal, LineListener, RequestResolution,
     RevisedCalls, WhenIdle, expired_requests, revised_calls,
 };
-use crate::manifest::{Definition, Overrides, is_confined};
 
 /// The arguments of a resume.
 #[derive(Clone, Debug)]

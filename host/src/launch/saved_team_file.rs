@@ -5,14 +5,14 @@
 use std::path::{Path, PathBuf};
 
 use strata_base::text::shell::shell_path;
+use strata_manifest::submission::submission_uses;
+use strata_manifest::{Definition, OutwardUse, Overrides, outward_uses};
 use strata_sandbox::resolve_links;
 use strata_storage::{SavedDefinition, StorageLocation};
 
 use super::submitted::SubmittedTeam;
 use super::{LaunchError, Notice, ParseDefinition, parse_saved_definition};
 use crate::bundle::{WORKSPACES, workspace_in};
-use crate::manifest::submission::submission_uses;
-use crate::manifest::{Definition, OutwardUse, Overrides, outward_uses};
 use crate::storage_mark::{self, MarkedTeam, Recognition};
 
 /// Which saved team files may be used without being named.

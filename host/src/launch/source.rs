@@ -21,8 +21,8 @@ use strata_services::plugin::builtin::BuiltinComponent;
 use strata_services::plugin::script::{self, MAX_SCRIPT_BYTES, ScriptLanguage};
 use strata_services::plugin::{LimitReached, Limits, Plugin};
 
-use crate::trust::lock::LockedComponent;
-use crate::trust::signature::{TrustedKeys, UntrustedComponent};
+use strata_manifest::trust::lock::LockedComponent;
+use strata_manifest::trust::signature::{TrustedKeys, UntrustedComponent};
 
 use component_file::ComponentFile;
 

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use strata_base::random_id::random_id;
 use strata_core::record::id::to_hex;
 use strata_core::state::environment::Environment;
+use strata_manifest::{Definition, Overrides, is_confined, warnings};
 use strata_sandbox::WasmSandbox;
 use strata_storage::{CapScope, DatabaseSet, NameOrigin, NewSubmission, RunNeeds, StorageLocation};
 
@@ -12,7 +13,6 @@ use super::attached_files::AttachedFiles;
 use super::bundle::Bundle;
 use super::saved_team_file::mark_as_own;
 use super::{Components, LaunchError, Notice};
-use crate::manifest::{Definition, Overrides, is_confined, warnings};
 use crate::storage_mark::MarkedTeam;
 
 /// The arguments of a submission.

@@ -8,6 +8,8 @@ use strata_core::machine::stepper::Stepper;
 use strata_core::record::file::PathContent;
 use strata_core::record::id::Digest;
 use strata_core::state::environment::files::Placement;
+use strata_manifest::Definition;
+use strata_manifest::submission::{SubmittedFiles, move_directories, submitted_files};
 use strata_sandbox::Directories;
 use strata_storage::{SavedDefinition, StorageLocation};
 
@@ -15,8 +17,6 @@ use super::files::load_blobs;
 use super::opened_team::OpenedTeam;
 use super::{LaunchError, ParseDefinition, parse_saved_definition};
 use crate::bundle::{BundleError, create_workspace, is_submitted, unpack, unpacked_definition};
-use crate::manifest::Definition;
-use crate::manifest::submission::{SubmittedFiles, move_directories, submitted_files};
 
 /// The team file of a submitted run, with its files.
 pub(super) struct SubmittedTeam {

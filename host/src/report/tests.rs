@@ -21,10 +21,10 @@ use strata_core::record::work::{CallKey, Work};
 use strata_core::state::environment::{Environment, Mail};
 use strata_core::team::Team;
 use strata_core::text::is_invisible;
+use strata_manifest::Definition;
 use strata_storage::{CheckpointOrigin, CheckpointRow, LineageRow, Record};
 
 use super::{ReportBuilder, RunContext, StorageOverview, html};
-use crate::manifest::Definition;
 
 /// A text that tries to break out of every context of the page.
 const HOSTILE: &str = "</script></style></pre><script>boo()</script><img src=x onerror=boo()>\" onclick=\"boo()\u{202e}\u{2028}\0.";

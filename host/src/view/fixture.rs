@@ -11,9 +11,9 @@ use strata_core::record::message::Draft;
 use strata_core::record::request::HumanRequest;
 use strata_core::record::work::CallResult;
 use strata_core::state::environment::Environment;
+use strata_manifest::Definition;
 
 use crate::launch::Provenance;
-use crate::manifest::Definition;
 
 /// What an attempt does.
 pub(super) enum FixtureAttempt {

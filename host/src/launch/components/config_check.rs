@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 use strata_base::text::suggest::suggest;
 use strata_core::record::id::{ActionId, Slot, SlotKind};
 use strata_core::team::React;
+use strata_manifest::{Definition, Diagnostics};
 use strata_sandbox::ComponentInfo;
 use strata_services::plugin::{CompiledSchema, Plugin};
 
 use crate::launch::Notice;
-use crate::manifest::{Definition, Diagnostics};
 
 /// Checks an action's `config` against the schema that its component publishes. `report` receives a
 /// warning if that is not a valid schema.

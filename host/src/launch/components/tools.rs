@@ -10,13 +10,13 @@ use serde_json::json;
 use strata_base::text::ordered_json::OrderedJson;
 use strata_core::record::id::{RoleId, Slot, SlotKind};
 use strata_core::record::turn::ToolRef;
+use strata_manifest::{Definition, Diagnostics};
 use strata_sandbox::{ComponentInfo, ScriptProblem};
 use strata_services::models::arguments_schema;
 use strata_services::plugin::{CompiledSchema, Plugin};
 use strata_services::tools::ToolRole;
 
 use crate::launch::Notice;
-use crate::manifest::{Definition, Diagnostics};
 
 /// Returns the roles that work with tools. `report` receives a warning for each component whose
 /// schema cannot be used; its arguments are not checked. Fails if a schema cannot be that of

@@ -13,7 +13,7 @@ use strata_core::team::Team;
 use strata_storage::SavedDefinition;
 use strata_team_json::{described_team, export, import, import_with_warnings, is_foreign};
 
-use crate::manifest::Definition;
+use strata_manifest::Definition;
 
 macro_rules! saved {
     ($name:literal) => {

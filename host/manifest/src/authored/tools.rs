@@ -1,0 +1,448 @@
+//! Reads the keys of roles whose model works in a loop with tools, and those of their actions. How
+//! they relate to each other is checked in `check::tools`.
+
+use std::ops::Range;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde_json::json;
+use strata_core::team::RetryPolicy;
+use strata_core::team::tools::{CallOrder, ToolFaults};
+use strata_services::plugin::CompiledSchema;
+use strata_services::tools::{ApprovalRule, HistoryUse};
+
+use super::limits::{DEFAULT_BACKOFF, MAX_RETRIES};
+use super::slot::{read_arguments_schema, read_schema};
+use crate::schema::kind;
+use crate::table::{Located, TomlItem, TomlKey, TomlTable};
+
+/// The default of `max_turns`: enough for most tasks, and soon reached by a model that repeats itself.
+pub(crate) const DEFAULT_MAX_TURNS: u32 = 20;
+/// The default of `max_calls`: five calls in each of the turns that are allowed by default.
+pub(crate) const DEFAULT_MAX_CALLS: u32 = 100;
+/// The default of `timeout` in `[role.limits]`.
+pub(crate) const DEFAULT_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// A key that only makes sense for a role whose model works with tools.
+pub(crate) struct ToolKey {
+    pub(crate) name: String,
+    pub(crate) span: Range<usize>,
+    /// Whether its value is the default, which is harmless for other roles.
+    pub(crate) is_default: bool,
+}
+
+/// How the model of a role works with tools.
+pub(crate) struct AuthoredTools {
+    /// The keys that are written.
+    pub(crate) keys: Vec<ToolKey>,
+    pub(crate) instructions: String,
+    pub(crate) max_turns: u32,
+    pub(crate) max_calls: u32,
+    pub(crate) history: HistoryUse,
+    /// A word, or the name of a tool.
+    pub(crate) tool_choice: Option<Located<String>>,
+    pub(crate) order: CallOrder,
+    pub(crate) faults: ToolFaults,
+    /// The names of the roles that it can hand over to.
+    pub(crate) handoff: Vec<Located<String>>,
+    /// The roles that it can call.
+    pub(crate) roles: Vec<AuthoredRoleTool>,
+    pub(crate) limits: TurnLimits,
+    pub(crate) output_schema: Option<(CompiledSchema, PathBuf)>,
+}
+
+/// `[role.limits]`: what bounds the model call of a turn.
+#[derive(PartialEq, Eq)]
+pub(crate) struct TurnLimits {
+    pub(crate) timeout: Duration,
+    pub(crate) retry: RetryPolicy,
+}
+
+/// `[[role.tool]]`: another role as a tool.
+pub(crate) struct AuthoredRoleTool {
+    /// The name of the role.
+    pub(crate) role: Option<Located<String>>,
+    pub(crate) approval: Option<ApprovalRule>,
+}
+
+/// What is particular to an action that is a tool.
+pub(crate) struct AuthoredToolAction {
+    /// The keys that are written.
+    pub(crate) keys: Vec<ToolKey>,
+    pub(crate) description: Option<String>,
+    pub(crate) input_schema: Option<(CompiledSchema, PathBuf)>,
+    pub(crate) approval: Option<ApprovalRule>,
+    pub(crate) faults: Option<ToolFaults>,
+    pub(crate) order: CallOrder,
+    /// Whether its result is the answer of the role.
+    pub(crate) is_final: bool,
+}
+
+/// Reads keys, and remembers those that are written.
+struct ToolKeyReader<'t, 'a> {
+    table: &'t TomlTable<'a>,
+    keys: Vec<ToolKey>,
+}
+
+impl<'t, 'a> ToolKeyReader<'t, 'a> {
+    fn new(table: &'t TomlTable<'a>) -> Self {
+        Self {
+            table,
+            keys: Vec::new(),
+        }
+    }
+
+    /// Looks up a key with `look_up`, and reads its value with `read`.
+    fn value<T>(
+        &mut self,
+        name: &'static str,
+        about: &'static str,
+        look_up: impl FnOnce(TomlKey<'t, 'a>) -> Option<TomlItem<'a>>,
+        read: impl FnOnce(&TomlItem<'a>) -> Option<T>,
+    ) -> Option<T> {
+        let item = look_up(self.table.key(name, about))?;
+        self.keys.push(ToolKey {
+            name: name.to_owned(),
+            span: item.key_span.clone(),
+            is_default: false,
+        });
+        read(&item)
+    }
+
+    /// Notes whether the key that was read last has its default.
+    fn note_default(&mut self, name: &str, is_default: bool) {
+        let last = self.keys.last_mut().filter(|key| key.name == name);
+        if let Some(key) = last {
+            key.is_default = is_default;
+        }
+    }
+
+    /// Reads a boolean.
+    fn flag(&mut self, name: &'static str, about: &'static str, default: bool) -> bool {
+        let look_up = |key: TomlKey<'t, 'a>| key.value(|| kind::boolean(default));
+        let flag = self.value(name, about, look_up, TomlItem::boolean);
+        self.note_default(name, flag == Some(default));
+        flag.unwrap_or(default)
+    }
+
+    /// Reads a positive number.
+    fn count(&mut self, name: &'static str, about: &'static str, default: u32) -> u32 {
+        let range = 1..=u64::from(u32::MAX);
+        let number = self.value(
+            name,
+            about,
+            |key| key.default(default).value(|| kind::integer(range.clone())),
+            |item| item.integer(range.clone()),
+        );
+        let number = number.map(|number| number as u32);
+        self.note_default(name, number == Some(default));
+        number.unwrap_or(default)
+    }
+
+    /// Reads one of a few words, the first of which is the default.
+    fn choice<T: Copy + PartialEq>(
+        &mut self,
+        name: &'static str,
+        about: &'static str,
+        words: &[(&'static str, T)],
+    ) -> T {
+        let (word, default) = words[0];
+        let choice = self.value(
+            name,
+            about,
+            |key| key.default(word).one_of(words),
+            |item| item.choice(words),
+        );
+        self.note_default(name, choice == Some(default));
+        choice.unwrap_or(default)
+    }
+
+    /// Reads a JSON Schema from the file that a key names.
+    fn schema(
+        &mut self,
+        name: &'static str,
+        about: &'static str,
+    ) -> Option<(CompiledSchema, PathBuf)> {
+        self.value(name, about, |key| key.value(kind::path), read_schema)
+    }
+}
+
+/// Reads the keys of a role.
+pub(super) fn read_tools(table: &TomlTable<'_>) -> AuthoredTools {
+    let mut reader = ToolKeyReader::new(table);
+    let instructions = reader.value(
+        "instructions",
+        "What its model is to do, in addition to the texts above, for `react = \"tools\"`.",
+        |key| key.value(kind::text),
+        TomlItem::text,
+    );
+    let max_turns = reader.count(
+        "max_turns",
+        "How many replies of its model one activation takes at most.",
+        DEFAULT_MAX_TURNS,
+    );
+    let max_calls = reader.count(
+        "max_calls",
+        "How many tool calls one activation makes at most; further calls are rejected.",
+        DEFAULT_MAX_CALLS,
+    );
+    let history = reader.choice(
+        "history",
+        "What its model is told of the past. `role`: the messages that the role handled before, and its answers. \
+         `none`: nothing.",
+        &[("role", HistoryUse::Role), ("none", HistoryUse::None)],
+    );
+    let tool_choice = read_tool_choice(&mut reader);
+    let is_parallel = reader.flag(
+        "parallel",
+        "Whether the calls of a turn run at the same time. Otherwise they run one after another.",
+        true,
+    );
+    let faults = reader.choice(
+        "tool_faults",
+        "What becomes of faults of tools. `return`: the model is told. `stop`: they are faults of the run. `auto`: \
+         the kind decides.",
+        &FAULT_WORDS,
+    );
+    let handoff = reader.value(
+        "handoff",
+        "Roles to which it can hand over: its model gets a tool `transfer_to_NAME` for each, which ends its work.",
+        |key| key.value(kind::unique_texts),
+        |item| Some(item.unique_strings()),
+    );
+    let roles = read_role_tools(&mut reader);
+    let limits = read_role_limits(&mut reader);
+    let output_schema = reader.schema(
+        OUTPUT_SCHEMA,
+        "A file with a JSON Schema that the final answer has to follow, for `react = \"tools\"`, or that the answer of \
+         the person has to follow, for `kind = \"human\"`.",
+    );
+    AuthoredTools {
+        keys: reader.keys,
+        instructions: instructions.map_or_else(String::new, |text| text.value),
+        max_turns,
+        max_calls,
+        history,
+        tool_choice,
+        order: match is_parallel {
+            true => CallOrder::Parallel,
+            false => CallOrder::Exclusive,
+        },
+        faults,
+        handoff: handoff.unwrap_or_default(),
+        roles: roles.unwrap_or_default(),
+        limits,
+        output_schema,
+    }
+}
+
+/// Reads the roles that a role can call.
+fn read_role_tools(reader: &mut ToolKeyReader<'_, '_>) -> Option<Vec<AuthoredRoleTool>> {
+    reader.value(
+        "tool",
+        "Other roles that its model can call as tools. Each works on the message of a call, and its output is the \
+         result.",
+        |key| key.list_item(read_role_tool),
+        |item| {
+            let tables = item.tables("`[[role.tool]]`");
+            Some(tables.iter().map(read_role_tool).collect())
+        },
+    )
+}
+
+/// The key that names the schema of what a role answers.
+pub(crate) const OUTPUT_SCHEMA: &str = "output_schema";
+
+/// The default of `tool_choice`.
+const AUTO: &str = "auto";
+
+fn read_tool_choice(reader: &mut ToolKeyReader<'_, '_>) -> Option<Located<String>> {
+    let tool_choice = reader.value(
+        "tool_choice",
+        "Whether its model has to call a tool. `auto`: it decides. `required`: in each turn. `none`: it must not. \
+         The name of a tool: that one, in the first turn.",
+        |key| key.default(AUTO).value(kind::non_empty_text),
+        TomlItem::legible_text,
+    );
+    let is_auto = tool_choice
+        .as_ref()
+        .is_some_and(|choice| choice.value == AUTO);
+    reader.note_default("tool_choice", is_auto);
+    tool_choice
+}
+
+fn read_role_limits(reader: &mut ToolKeyReader<'_, '_>) -> TurnLimits {
+    let limits = reader.value(
+        "limits",
+        "What bounds the call of the model in a turn, for `react = \"tools\"`.",
+        |key| key.table_item(read_turn_limits),
+        |item| {
+            item.table("`[role.limits]`")
+                .map(|table| read_turn_limits(&table))
+        },
+    );
+    reader.note_default("limits", limits == Some(TurnLimits::default()));
+    limits.unwrap_or_default()
+}
+
+/// What becomes of faults, as it is written.
+const FAULT_WORDS: [(&str, ToolFaults); 3] = [
+    ("auto", ToolFaults::Auto),
+    ("return", ToolFaults::Return),
+    ("stop", ToolFaults::Stop),
+];
+
+impl Default for TurnLimits {
+    fn default() -> Self {
+        Self {
+            timeout: DEFAULT_TIMEOUT,
+            retry: RetryPolicy {
+                retries: 0,
+                backoff_ms: DEFAULT_BACKOFF.as_millis() as u32,
+            },
+        }
+    }
+}
+
+fn read_turn_limits(table: &TomlTable<'_>) -> TurnLimits {
+    table.define_as("turn-limits");
+    let timeout = table
+        .key("timeout", "How long the model may take to reply.")
+        .default(kind::written_duration(DEFAULT_TIMEOUT))
+        .value(|| kind::duration(kind::SHORTEST))
+        .and_then(|item| {
+            let timeout = item.duration()?;
+            if timeout.is_zero() {
+                item.reject(
+                    "`timeout` cannot be zero",
+                    "nothing could run; leave the key out for the default",
+                );
+            }
+            Some(timeout)
+        });
+    let retries = table
+        .key(
+            "retries",
+            "How often a turn is tried again when its model did not reply; the count restarts with each resume.",
+        )
+        .default(0)
+        .integer(0..=MAX_RETRIES);
+    let backoff = table
+        .key(
+            "backoff",
+            "Wait before the first retry; it doubles each time, up to a minute or this value, whichever is longer.",
+        )
+        .default(kind::written_duration(DEFAULT_BACKOFF))
+        .duration();
+    TurnLimits {
+        timeout: timeout.unwrap_or(DEFAULT_TIMEOUT),
+        retry: RetryPolicy {
+            retries: retries.unwrap_or(0) as u32,
+            // The longest duration in `units` fits into 32 bits of milliseconds.
+            backoff_ms: backoff.unwrap_or(DEFAULT_BACKOFF).as_millis() as u32,
+        },
+    }
+}
+
+fn read_role_tool(table: &TomlTable<'_>) -> AuthoredRoleTool {
+    table.define_as("role-tool");
+    AuthoredRoleTool {
+        role: table
+            .key("role", "The name or an alias of the role.")
+            .required()
+            .name(),
+        approval: read_approve(&mut ToolKeyReader::new(table)).flatten(),
+    }
+}
+
+/// Reads whether and how the calls of a tool are approved. Returns `None` if that is not said.
+fn read_approve(reader: &mut ToolKeyReader<'_, '_>) -> Option<Option<ApprovalRule>> {
+    let table = reader.table;
+    let approval = reader.value(
+        "approve",
+        "Whether a person decides on each call of the tool: `true`, or how long is waited and what then holds.",
+        |key| key.value(|| approval_schema(table)),
+        read_approval,
+    );
+    reader.note_default("approve", approval == Some(None));
+    approval
+}
+
+/// Reads the keys of an action.
+pub(super) fn read_tool_action(table: &TomlTable<'_>) -> AuthoredToolAction {
+    let mut reader = ToolKeyReader::new(table);
+    let description = reader.value(
+        "description",
+        "What it does, for the model that calls it as a tool. Without it, what its component says of itself.",
+        |key| key.value(kind::text),
+        TomlItem::text,
+    );
+    let input_schema = reader.value(
+        "input_schema",
+        "A file with a JSON Schema that the arguments of a tool call have to follow. Without it, that of its component.",
+        |key| key.value(kind::path),
+        read_arguments_schema,
+    );
+    let approval = read_approve(&mut reader);
+    let faults = reader.value(
+        "on_fault",
+        "What becomes of its faults, in place of the `tool_faults` of the role. `return`: the model is told. `stop`: \
+         they are faults of the run.",
+        |key| key.one_of(&FAULT_WORDS[1..]),
+        |item| item.choice(&FAULT_WORDS[1..]),
+    );
+    let is_exclusive = reader.flag(
+        "exclusive",
+        "Whether it never runs at the same time as another call of the turn.",
+        false,
+    );
+    let is_final = reader.flag(
+        "final",
+        "Whether its result is the role's answer, which ends the activation.",
+        false,
+    );
+    AuthoredToolAction {
+        keys: reader.keys,
+        description: description.map(|text| text.value),
+        input_schema,
+        approval: approval.flatten(),
+        faults,
+        order: match is_exclusive {
+            true => CallOrder::Exclusive,
+            false => CallOrder::Parallel,
+        },
+        is_final,
+    }
+}
+
+fn approval_schema(table: &TomlTable<'_>) -> serde_json::Value {
+    json!({ "anyOf": [kind::boolean(false), table.describe_nested(read_approval_rule)] })
+}
+
+/// Reads whether and how calls are approved. Returns `None` if the value is not valid.
+fn read_approval(item: &TomlItem<'_>) -> Option<Option<ApprovalRule>> {
+    if item.is_table() {
+        let table = item.table("`approve`")?;
+        return Some(Some(read_approval_rule(&table)));
+    }
+    Some(item.boolean()?.then(ApprovalRule::default))
+}
+
+fn read_approval_rule(table: &TomlTable<'_>) -> ApprovalRule {
+    let expires = table
+        .key(
+            "expires",
+            "How long an answer is waited for. Without it, for ever.",
+        )
+        .duration();
+    let default = table
+        .key(
+            "default",
+            "Whether the call is approved if nobody answers in time.",
+        )
+        .boolean(false);
+    ApprovalRule {
+        expires,
+        default: table.has("default").then_some(default),
+    }
+}
