@@ -36,11 +36,14 @@ struct Rule {
 }
 
 /// The directories of the sources of the product.
-const PRODUCT: [&str; 8] = [
+const PRODUCT: [&str; 11] = [
     "host/src/",
     "host/base/src/",
+    "host/build/src/",
     "host/cli/src/",
     "host/core/src/",
+    "host/driver/src/",
+    "host/manifest/src/",
     "host/sandbox/src/",
     "host/services/src/",
     "host/storage/src/",
@@ -64,7 +67,7 @@ const RULES: &[Rule] = &[
             "to_string().starts_with(",
         ],
         // The parser of conditions has no other errors.
-        only: &["host/src/manifest/condition/check"],
+        only: &["host/manifest/src/condition/check"],
     },
     Rule {
         what: "wasmtime",
@@ -102,12 +105,11 @@ const RULES: &[Rule] = &[
             "host/storage/src",
             "host/sandbox/src/capability",
             "host/sandbox/src/engine/cache",
-            "host/src/build",
+            "host/build/src",
             "host/base/src/files/caches",
-            "host/src/scaffold",
             "host/cli/src/events_sink",
-            "host/src/skills/files",
-            "host/src/trust/storage_mark",
+            "host/manifest/src/skills/files",
+            "host/src/storage_mark",
             // The directory that the operator names.
             "host/cli/src/manual",
             "host/base/src/files/open",
@@ -122,7 +124,7 @@ const RULES: &[Rule] = &[
         only: &[
             "host/services/src",
             "host/base/src/owner",
-            "host/src/telemetry/client",
+            "host/driver/src/telemetry/client",
         ],
     },
     Rule {
@@ -180,12 +182,12 @@ const RULES: &[Rule] = &[
         only: &[
             "host/cli/src",
             "host/services/src/variables",
-            "host/src/build",
+            "host/build/src",
             // The directory of the shelf.
-            "host/src/skills",
+            "host/manifest/src/skills",
             // The directories of policies.
-            "host/src/manifest/operator/search",
-            "host/src/telemetry",
+            "host/manifest/src/operator/search",
+            "host/driver/src/telemetry",
             // The directories of the user.
             "host/base/src/files/user",
             // The directories of programs.
@@ -198,7 +200,7 @@ const RULES: &[Rule] = &[
         what: "other programs",
         marks: &["process::Command", " Command::new(", "(Command::new("],
         only: &[
-            "host/src/build",
+            "host/build/src",
             "host/base/src/process/children",
             "host/services/src/external",
         ],

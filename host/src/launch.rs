@@ -46,6 +46,11 @@ use strata_core::machine::stepper::Stepper;
 use strata_core::record::event::Status;
 
 use strata_base::process::wait::wait;
+use strata_driver::metrics::Metrics;
+use strata_driver::{
+    AnswerError, AnsweredRequest, Driver, DriverError, DriverHandle, HumanReply, ReplyError,
+    RunState, StopSignal, WhenIdle,
+};
 use strata_manifest::trust::lock::LockError;
 use strata_manifest::{Definition, Diagnostics, OverrideError};
 use strata_sandbox::{PlaceError, SandboxError};
@@ -57,11 +62,6 @@ use strata_team_json::ImportError;
 use tokio::sync::watch;
 
 use crate::bundle::BundleError;
-use crate::driver::{
-    AnswerError, AnsweredRequest, Driver, DriverError, DriverHandle, HumanReply, ReplyError,
-    RunState, StopSignal, WhenIdle,
-};
-use crate::metrics::Metrics;
 
 pub use action_log::last_log;
 pub use attached_files::AttachedFileError;

@@ -43,23 +43,16 @@
 mod bundle;
 pub mod difference;
 pub mod doctor;
-pub mod driver;
 pub mod graph;
 pub mod launch;
 pub mod live;
-pub mod metrics;
-pub mod public_event;
-pub mod replay;
 #[cfg(feature = "report")]
 pub mod report;
-mod serialize_name;
 mod storage_mark;
-pub mod telemetry;
 pub mod view;
 pub mod wording;
 pub mod worker;
 
-pub use driver::WhenIdle;
 pub use launch::{Resume, SavedTeamFile, Start};
 pub use live::{AnsweredRequest, Handle, HumanReply, LiveEnvironment, SendReceipt};
 pub use strata_base::files::{blob, caches, open};
@@ -73,6 +66,8 @@ pub use strata_core::record::event::Status;
 pub use strata_core::record::host_call::CallPolicy;
 pub use strata_core::record::id::CheckpointId;
 pub use strata_core::record::message::Message;
+pub use strata_driver::WhenIdle;
+pub use strata_driver::{self as driver, metrics, public_event, replay, telemetry};
 pub use strata_manifest::Overrides;
 pub use strata_manifest::{self as manifest, interface, skills, trust};
 pub use strata_sandbox as sandbox;

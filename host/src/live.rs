@@ -15,17 +15,17 @@ use futures_util::future::BoxFuture;
 use strata_core::machine::stepper::Stepper;
 use strata_core::record::event::Status;
 use strata_core::record::message::Message;
+use strata_driver::metrics::Metrics;
+use strata_driver::{AnswerError, DriverError, LineListener, ReplyError, WhenIdle};
 use strata_storage::StorageLocation;
 use tokio::sync::watch;
 
-use crate::driver::{AnswerError, DriverError, LineListener, ReplyError, WhenIdle};
 use crate::launch::{self, LaunchError, Notice, Resume, ResumeOutcome, RunHandle, Start};
-use crate::metrics::Metrics;
 
-pub use crate::driver::{AnsweredRequest, CommandError, HumanReply, SendReceipt};
 pub use events::LiveEvents;
 use handle::ControlHandle;
 pub use handle::Handle;
+pub use strata_driver::{AnsweredRequest, CommandError, HumanReply, SendReceipt};
 use thread::RunThread;
 
 /// A team's environment: its roles with their mailboxes, memories and state, saved where it was created.

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use strata_base::clock;
 use strata_core::record::event::Status;
+use strata_driver::{DriverError, LineListener, StopSignal};
 use strata_manifest::Overrides;
 use strata_manifest::submission::{SubmissionGrants, allows_secret};
 use strata_storage::{
@@ -23,7 +24,6 @@ use tokio::sync::{Notify, oneshot, watch};
 use tokio::task::JoinSet;
 
 use crate::bundle::{remove_workspace, workspace_in};
-use crate::driver::{DriverError, LineListener, StopSignal};
 use crate::launch::{ClaimedOutcome, ClaimedResume, LaunchError, Notice, resume_claimed};
 
 /// How often a worker looks for runs and for dead workers without being notified.

@@ -27,21 +27,33 @@ struct HostCrate {
 const HOST_CRATES: &[HostCrate] = &[
     HostCrate {
         sources: HOST,
-        exceptions: &[
-            // A table may contain tables, whose readers know the same kinds of values and hints.
-            import("manifest::authored", "manifest::models"),
-            import("manifest::names", "manifest::authored"),
-            // The schema is described by the same calls that read the tables, and errors point to it.
-            import("manifest::schema", "manifest::authored"),
-            import("manifest::schema", "manifest::diagnostic"),
-            import("manifest::schema", "manifest::operator"),
-            import("manifest::schema", "manifest::replies"),
-            import("manifest::schema", "manifest::table"),
-        ],
+        exceptions: &[],
     },
     HostCrate {
         sources: "host/base/src/",
         exceptions: &[],
+    },
+    HostCrate {
+        sources: "host/build/src/",
+        exceptions: &[],
+    },
+    HostCrate {
+        sources: "host/driver/src/",
+        exceptions: &[],
+    },
+    HostCrate {
+        sources: "host/manifest/src/",
+        exceptions: &[
+            // A table may contain tables, whose readers know the same kinds of values and hints.
+            import("authored", "models"),
+            import("names", "authored"),
+            // The schema is described by the same calls that read the tables, and errors point to it.
+            import("schema", "authored"),
+            import("schema", "diagnostic"),
+            import("schema", "operator"),
+            import("schema", "replies"),
+            import("schema", "table"),
+        ],
     },
     HostCrate {
         sources: "host/sandbox/src/",
@@ -81,15 +93,10 @@ const HOST_CRATES: &[HostCrate] = &[
 const HOST: &str = "host/src/";
 /// Its layers.
 const HOST_LAYERS: &[&[&str]] = &[
-    // What knows nothing of teams.
-    &["difference", "embedded", "serialize_name", "tool_name"],
-    &["public_event", "telemetry"],
-    &["bundle", "metrics", "trust"],
-    &["build", "interface", "scaffold", "skills"],
-    &["manifest"],
-    &["driver", "graph"],
+    &["bundle", "difference", "storage_mark"],
+    &["graph"],
     // What is loaded is shown, and what is shown is loaded.
-    &["launch", "replay", "report", "view", "wording"],
+    &["launch", "report", "view", "wording"],
     &["doctor", "live", "worker"],
 ];
 

@@ -71,7 +71,7 @@ fn page_of(command: &[&str], head: &str, examples: Vec<toml::Value>) -> String {
 fn examples() -> Vec<toml::Value> {
     let file = |name: &str| {
         let path = project()
-            .join("host/tests/manifest/good")
+            .join("host/manifest/tests/manifest/good")
             .join(name)
             .with_extension("toml");
         toml::Value::Table(fs::read_to_string(path).unwrap().parse().unwrap())

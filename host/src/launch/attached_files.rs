@@ -11,11 +11,11 @@ use strata_base::files::open;
 use strata_base::text::media_type::{MisnamedFile, marked_text, media_type, raster_image_type};
 use strata_base::text::units::format_bytes;
 use strata_core::record::conversation::{Media, MediaSource, Part};
+use strata_driver::Journal;
 use strata_sandbox::MAX_PARTS;
 use strata_services::models::{MAX_MEDIA_BYTES, describe_named_media};
 
 use super::LaunchError;
-use crate::driver::Journal;
 
 /// Why a file cannot be added to an idea or a message.
 #[derive(Debug, thiserror::Error)]

@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 
 use strata_core::state::environment::Environment;
+use strata_driver::{LineListener, expired_requests};
 use strata_manifest::submission::{SubmissionGrants, forbidden_uses};
 use strata_manifest::{Definition, OutwardUse, Overrides};
 use strata_sandbox::WasmSandbox;
@@ -15,7 +16,6 @@ use super::saved_team_file::format_uses;
 use super::submitted::{SubmittedTeam, restore_workspace};
 use super::{Components, LaunchError, Notice, Resume, RunHandle};
 use crate::bundle::BundleError;
-use crate::driver::{LineListener, expired_requests};
 
 /// The arguments of a resume of a run that a worker took.
 #[derive(Debug)]

@@ -14,6 +14,7 @@ use strata_base::text::shell::shell_path;
 use strata_base::text::suggest::suggest;
 use strata_core::record::id::{ActionId, Digest, RoleId, Slot, SlotKind};
 use strata_core::team::React;
+use strata_driver::HostServices;
 use strata_manifest::interface::component;
 use strata_manifest::trust::lock::{ComponentLock, LockMismatch, LockedName};
 use strata_manifest::{
@@ -34,7 +35,6 @@ use strata_services::tools::ToolRole;
 use super::source::{self, ComponentFinder, ComponentSource, UnloadableComponent, known_digests};
 use super::{LaunchError, Notice};
 use crate::bundle::path_in_bundle;
-use crate::driver::HostServices;
 
 /// A team's components, loaded and checked.
 pub struct Components {

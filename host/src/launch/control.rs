@@ -11,6 +11,7 @@ use strata_base::files::blob::{Blobs, digest_of};
 use strata_base::owner::{ReplyStatus, RunOperation, RunReply, RunRequest};
 use strata_base::text::units::format_bytes;
 use strata_core::record::message::Message;
+use strata_driver::{AnsweredRequest, CommandRequest, DriverHandle, Halt, HumanReply, SendReceipt};
 use strata_sandbox::MAX_PARTS;
 use strata_services::models::MAX_MEDIA_BYTES;
 use strata_storage::{
@@ -18,9 +19,6 @@ use strata_storage::{
 };
 
 use super::LaunchError;
-use crate::driver::{
-    AnsweredRequest, CommandError, CommandRequest, DriverHandle, Halt, HumanReply, SendReceipt,
-};
 
 /// The maximum size of the text of a message that a person sends, in bytes. Every role that receives
 /// it stores it in its memory, and a saved team holds it in several places.
@@ -88,22 +86,6 @@ struct TakenAnswers {
 /// The empty body of operations without arguments or result.
 #[derive(Serialize)]
 struct Nothing {}
-
-impl From<CommandError> for RunReply {
-    fn from(why: CommandError) -> Self {
-        match why {
-            CommandError::Ended => Self {
-                status: ReplyStatus::Ended,
-                body: CommandError::Ended.to_string(),
-            },
-            CommandError::Unsaved(why) => Self {
-                status: ReplyStatus::Unsaved,
-                body: why,
-            },
-            CommandError::Refused(why) => Self::refused(why),
-        }
-    }
-}
 
 /// The outcome of a request to the process that runs a team.
 pub(super) enum ControlOutcome<T> {

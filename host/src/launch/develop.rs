@@ -14,6 +14,7 @@ use strata_core::record::id::{CheckpointId, RoleId, Slot};
 use strata_core::record::work::CallKey;
 
 use strata_core::team::Role;
+use strata_driver::{LineListener, expired_requests};
 use strata_manifest::{Definition, Overrides};
 use strata_sandbox::WasmSandbox;
 use strata_storage::{Lease, ReplacePolicy, StorageLocation, checkpoint_of, read_in_batches};
@@ -21,7 +22,6 @@ use strata_storage::{Lease, ReplacePolicy, StorageLocation, checkpoint_of, read_
 use super::opened_team::{OpenedTeam, StateOrigin};
 use super::resume::{Continuation, continue_team};
 use super::{Components, LaunchError, Notice, Resume, ResumeNotes, RunHandle, Start, start};
-use crate::driver::{LineListener, expired_requests};
 
 /// The inputs of a round.
 #[derive(Clone, Debug)]

@@ -2,13 +2,13 @@
 //! pieces; and the recorded host calls.
 
 use strata_core::record::event::{AttemptEvent, Event, HostCalled};
+use strata_driver::public_event::{EventLine, EventTranslator};
 use strata_storage::{
     LockHolder, RECORDS_PER_BATCH, Reader, StateSelector, StorageLocation, StoreError,
 };
 
 use super::LaunchError;
 use super::compare::split_at_sign;
-use crate::public_event::{EventLine, EventTranslator};
 use crate::view::RecordedCallView;
 
 /// Converts the records of a saved team to public event lines. The team may run at the same time.

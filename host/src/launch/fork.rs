@@ -10,6 +10,8 @@ use strata_core::record::event::{Event, Forked};
 use strata_core::record::id::{CheckpointId, to_hex};
 use strata_core::record::spending::Account;
 use strata_core::team::Team;
+use strata_driver::DriverError;
+use strata_driver::public_event::{action_name, count_lines};
 use strata_storage::{Durability, Record, SavedRun, StateSelector, StorageLocation, StoreError};
 
 use super::opened_team::{OpenedTeam, StateOrigin};
@@ -18,8 +20,6 @@ use super::resume_plan::{
 };
 use super::saved::{load_saved, require_checkpoint};
 use super::{LaunchError, StateEdit, edit, files, saved_definition};
-use crate::driver::DriverError;
-use crate::public_event::{action_name, count_lines};
 use crate::storage_mark;
 
 /// The arguments of a fork.

@@ -11,6 +11,9 @@ use strata_core::record::questions::AskedQuestions;
 use strata_core::record::shape::Shape;
 use strata_core::state::environment::Environment;
 use strata_core::team::Team;
+use strata_driver::{
+    DriverError, HumanReply, Journal, RequestResolution, RevisedCalls, check_replies,
+};
 use strata_manifest::Definition;
 use strata_storage::{
     FIRST_LINE, Lease, OpenedRun, SavedDefinition, SavedForm, StorageLocation, StoreError,
@@ -19,9 +22,6 @@ use strata_storage::{
 use super::beside::run_beside;
 use super::saved::{definition_in_team_json, import_team_json};
 use super::{Components, LaunchError, saved_definition};
-use crate::driver::{
-    DriverError, HumanReply, Journal, RequestResolution, RevisedCalls, check_replies,
-};
 use crate::storage_mark::{self, MarkError};
 
 /// A saved team that was read and can be resumed. Nothing was changed yet.

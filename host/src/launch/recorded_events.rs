@@ -2,10 +2,10 @@
 
 use strata_core::machine::stepper::IllegalEvent;
 use strata_core::record::id::CheckpointId;
+use strata_driver::DriverError;
 use strata_storage::{CheckpointRow, EarliestState, Reader, Record, StateSelector, StoreError};
 
 use super::LaunchError;
-use crate::driver::DriverError;
 
 /// The events that lead to a saved state.
 pub(super) struct RecordedEvents {

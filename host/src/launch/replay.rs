@@ -10,6 +10,10 @@ use strata_base::text::suggest::suggest;
 use strata_core::machine::stepper::Stepper;
 use strata_core::record::event::{AttemptEvent, Event, FilesWritten};
 use strata_core::record::file::PathContent;
+use strata_driver::replay::{
+    AttemptSelection, OnDifference, RecordedFiles, ReplayControl, ReplayReport, ReplaySession,
+    Replayer,
+};
 use strata_manifest::{Definition, Overrides};
 use strata_sandbox::{HiddenStorage, WasmSandbox};
 use strata_services::models::config::ModelsConfig;
@@ -18,10 +22,6 @@ use strata_storage::{Reader, StorageLocation};
 use super::opened_team::check_shape;
 use super::saved_team_file::definition_from_saved;
 use super::{Components, LaunchError, Notice, SavedTeamFile};
-use crate::replay::{
-    AttemptSelection, OnDifference, RecordedFiles, ReplayControl, ReplayReport, ReplaySession,
-    Replayer,
-};
 
 /// The arguments of a replay.
 #[derive(Clone, Debug)]

@@ -11,6 +11,10 @@ use strata_core::record::message::IDEA_LABEL;
 use strata_core::record::money::Usd;
 use strata_core::record::questions::AskedQuestions;
 use strata_core::state::environment::Environment;
+use strata_driver::{
+    Driver, DriverError, HostServices, HumanReply, Journal, LineListener, RequestResolution,
+    RevisedCalls, WhenIdle, expired_requests, revised_calls,
+};
 use strata_manifest::{Definition, Overrides, is_confined};
 use strata_sandbox::{HiddenStorage, WasmSandbox};
 use strata_storage::{Durability, Lease, StorageLocation, StoreError};
@@ -26,10 +30,6 @@ use super::submitted::restore_workspace;
 use super::{
     Components, DoubtDecision, LaunchError, Notice, Provenance, RunHandle, SavedTeamFile, in_doubt,
     saved_definition,
-};
-use crate::driver::{
-    Driver, DriverError, HostServices, HumanReply, Journal, LineListener, RequestResolution,
-    RevisedCalls, WhenIdle, expired_requests, revised_calls,
 };
 
 /// The arguments of a resume.

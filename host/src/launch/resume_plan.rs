@@ -6,12 +6,12 @@ use strata_core::record::id::{CheckpointId, Slot};
 use strata_core::record::money::Usd;
 use strata_core::record::spending::Account;
 use strata_core::team::ScopedBudgets;
+use strata_driver::DriverError;
 use strata_storage::{CheckpointRow, LineageRow, LoadedState, StateSelector, StoreError};
 
 use super::LaunchError;
 use super::opened_team::{OpenedTeam, ResumePlan, StateOrigin};
 use super::saved::require_checkpoint;
-use crate::driver::DriverError;
 
 impl OpenedTeam {
     /// Selects the checkpoint to resume from: its lineage is continued if the checkpoint is the

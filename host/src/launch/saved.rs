@@ -12,6 +12,7 @@ use strata_core::machine::stepper::Stepper;
 use strata_core::record::id::CheckpointId;
 use strata_core::state::environment::Environment;
 use strata_core::team::Team;
+use strata_driver::DriverError;
 use strata_manifest::Definition;
 use strata_storage::{
     CheckpointRow, SavedDefinition, SavedRun, StateSelector, StorageLocation, StoreError,
@@ -20,7 +21,6 @@ use strata_storage::{
 use strata_team_json::ImportError;
 
 use super::{LaunchError, Provenance, parse_saved_definition};
-use crate::driver::DriverError;
 
 /// A saved state.
 pub struct SavedTeam {

@@ -12,6 +12,7 @@ use strata_core::record::event::Event;
 use strata_core::record::host_call::CallPolicy;
 use strata_core::record::id::{Digest, RunId, Slot, to_hex};
 use strata_core::state::environment::Environment;
+use strata_driver::{Driver, Journal, LineListener};
 use strata_manifest::{Definition, Overrides, is_confined, warnings};
 use strata_sandbox::{HiddenStorage, SandboxError, WasmSandbox};
 use strata_storage::{FIRST_LINE, KEPT_ASIDE, ReplacePolicy, StorageLocation};
@@ -20,7 +21,6 @@ use super::attached_files::AttachedFiles;
 use super::beside::{Beside, with_beside};
 use super::saved_team_file::mark_as_own;
 use super::{Components, LaunchError, Notice, Provenance, RunHandle, saved_definition};
-use crate::driver::{Driver, Journal, LineListener};
 use crate::storage_mark;
 
 /// The arguments of a new run.

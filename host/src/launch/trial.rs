@@ -20,6 +20,7 @@ use strata_core::record::work::CallResult;
 use strata_core::state::environment::Environment;
 use strata_core::team::tools::{CallOrder, Tool, ToolFaults, ToolLoop};
 use strata_core::team::{React, RetryPolicy};
+use strata_driver::{Driver, DriverError, Journal, LineListener, StopSignal};
 use strata_manifest::Definition;
 use strata_manifest::operator::OperatorPolicy;
 use strata_sandbox::{HiddenStorage, WasmSandbox};
@@ -31,7 +32,6 @@ use strata_storage::{Durability, FIRST_LINE, Lease, MemoryLease};
 
 use super::attached_files::AttachedFiles;
 use super::{Components, LaunchError, Notice, Provenance, saved_definition};
-use crate::driver::{Driver, DriverError, Journal, LineListener, StopSignal};
 
 /// The name of the team file that is made of the arguments, in messages.
 const SOURCE_NAME: &str = "arguments of `try`";

@@ -8,6 +8,7 @@ use std::time::Duration;
 use strata_base::process::wait::wait;
 use strata_base::text::shell::shell_path;
 use strata_core::record::message::Message;
+use strata_driver::{AnsweredRequest, DriverError, Halt, HumanReply, Journal, SendReceipt};
 use strata_storage::{RunSchedule, StorageLocation, StoreError};
 
 use super::attached_files::AttachedFiles;
@@ -17,7 +18,6 @@ use super::saved_team_file::mark_state_as_own;
 use super::start::first_event;
 use super::{LaunchError, control};
 use crate::bundle::is_saved_base;
-use crate::driver::{AnsweredRequest, DriverError, Halt, HumanReply, Journal, SendReceipt};
 
 /// The number of attempts if the team changes its owner in between.
 const MAX_ATTEMPTS: u32 = 10;

@@ -5,11 +5,11 @@ use std::collections::VecDeque;
 use std::fmt;
 
 use futures_util::stream::{self, Stream};
+use strata_driver::public_event::EventLine;
 use strata_storage::{StorageLocation, StoreError};
 use tokio::sync::watch;
 
 use crate::launch::{EventReader, LaunchError};
-use crate::public_event::EventLine;
 
 /// The public events of an environment, oldest first, then as they happen.
 pub struct LiveEvents {

@@ -6,10 +6,10 @@ use futures_util::future::BoxFuture;
 use strata_core::machine::stepper::Stepper;
 use strata_core::record::event::Status;
 use strata_core::record::message::Message;
+use strata_driver::{DriverHandle, RunState};
 use tokio::sync::watch;
 
 use super::{AnsweredRequest, HumanReply, LiveError, SendReceipt};
-use crate::driver::{DriverHandle, RunState};
 
 /// A handle to a `LiveEnvironment` while it runs, usable from any task or thread. It is cheap to
 /// clone, borrows nothing, and stays valid when the environment is stopped and started again.

@@ -6,11 +6,11 @@
 
 use std::thread;
 
+use strata_driver::{DriverError, StopSignal};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use super::LiveError;
-use crate::driver::{DriverError, StopSignal};
 use crate::launch::RunHandle;
 
 /// The outcome of a run. A run that an error ended is dropped and releases its storage.

@@ -16,6 +16,7 @@ use strata_core::record::event::{
 use strata_core::record::id::CheckpointId;
 use strata_core::record::request::{HumanAnswer, HumanRequest};
 use strata_core::record::work::{CallKey, Work};
+use strata_driver::public_event::action_name;
 use strata_storage::{CheckpointRow, Record};
 
 use super::bounded::{Excerpt, FirstAndNewest};
@@ -24,7 +25,6 @@ use super::{
     Report, RunContext, RunMarker, RunMarkerKind, RunOverview, StateEntry, StepEntry, state,
 };
 use crate::graph::{Graph, RenderFormat};
-use crate::public_event::action_name;
 use crate::view::ConversationTracker;
 use attempts::{AttemptTracker, EventTime};
 use messages::Deliveries;

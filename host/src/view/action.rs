@@ -67,10 +67,10 @@ pub struct ActionLog {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ActionFault {
     /// How it failed.
-    #[serde(serialize_with = "crate::serialize_name::fault_kind")]
+    #[serde(serialize_with = "strata_driver::serialize_name::fault_kind")]
     pub kind: FaultKind,
     /// Why it failed, as far as the host knows.
-    #[serde(serialize_with = "crate::serialize_name::fault_cause")]
+    #[serde(serialize_with = "strata_driver::serialize_name::fault_cause")]
     pub cause: FaultCause,
     /// What was attempted and why it failed.
     pub message: String,

@@ -25,7 +25,7 @@ pub struct CheckpointView {
     #[serde(serialize_with = "serialize_origin")]
     pub source: CheckpointOrigin,
     /// The status of the run when this was its newest checkpoint.
-    #[serde(serialize_with = "crate::serialize_name::status")]
+    #[serde(serialize_with = "strata_driver::serialize_name::status")]
     pub status: Status,
     /// The step after which, or within which, it was made.
     pub step: u64,

@@ -18,9 +18,9 @@ use strata_core::record::money::Usd;
 use strata_core::record::work::{ActivationKey, CallKey, Work};
 use strata_core::state::activation::{Activation, Phase, ToolOutcome, Turn, TurnCall};
 use strata_core::team::Team;
+use strata_driver::public_event::RoleCaller;
 
 use super::ActionFault;
-use crate::public_event::RoleCaller;
 
 /// A conversation of a role with its model.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -27,7 +27,7 @@ pub const WITHOUT_CHANGE: &str = "without changing the team file";
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RunEnding {
     /// The status with which it ended.
-    #[serde(serialize_with = "crate::serialize_name::status")]
+    #[serde(serialize_with = "strata_driver::serialize_name::status")]
     pub status: Status,
     /// The open step or, if none is open, the next one.
     pub step: u64,

@@ -42,10 +42,10 @@ pub struct FaultView {
     /// The number of the attempt, from 1.
     pub attempt: u32,
     /// How it failed.
-    #[serde(serialize_with = "crate::serialize_name::fault_kind")]
+    #[serde(serialize_with = "strata_driver::serialize_name::fault_kind")]
     pub kind: FaultKind,
     /// Why it failed, as far as the host knows.
-    #[serde(serialize_with = "crate::serialize_name::fault_cause")]
+    #[serde(serialize_with = "strata_driver::serialize_name::fault_cause")]
     pub cause: FaultCause,
     /// What was attempted and why it failed. The first line is the summary.
     pub message: String,
@@ -156,7 +156,7 @@ impl FailedToolCall {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct HostCallView {
     /// The kind of call.
-    #[serde(serialize_with = "crate::serialize_name::host_call_kind")]
+    #[serde(serialize_with = "strata_driver::serialize_name::host_call_kind")]
     pub kind: HostCallKind,
     /// Its outcome.
     #[serde(serialize_with = "super::serialize_outcome")]

@@ -6,7 +6,7 @@ use strata_core::record::file::PathContent;
 use strata_core::record::id::RoleId;
 use strata_core::record::work::Work;
 
-use crate::public_event::action_name;
+use strata_driver::public_event::action_name;
 
 /// A file or directory that an action wrote or removed. Serialised, it is an entry of
 /// `files --json`.

@@ -3,9 +3,9 @@
 use serde::Serialize;
 use strata_core::record::host_call::{CallOutcome, HostCall};
 use strata_core::record::json::Json;
+use strata_driver::public_event::{EventLine, PublicEvent};
 
 use super::response_text;
-use crate::public_event::{EventLine, PublicEvent};
 
 /// A recorded host call. It is serialised as its public event, followed by what came back.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -14,7 +14,7 @@ use super::{JoinView, RequestView, RunOutput, index_and_name};
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ResultSummary {
     /// The status with which it ended.
-    #[serde(serialize_with = "crate::serialize_name::status")]
+    #[serde(serialize_with = "strata_driver::serialize_name::status")]
     pub status: Status,
     /// The id of the run.
     pub run: String,
@@ -60,7 +60,7 @@ pub struct FaultSummary {
     /// The digest of the component, if there is one.
     pub digest: Option<String>,
     /// How it failed.
-    #[serde(serialize_with = "crate::serialize_name::fault_kind")]
+    #[serde(serialize_with = "strata_driver::serialize_name::fault_kind")]
     pub kind: FaultKind,
     /// What was attempted and why it failed.
     pub message: String,

@@ -36,7 +36,7 @@ pub struct RunSummary {
     /// The idea with which it was started.
     pub idea: String,
     /// The recorded status.
-    #[serde(serialize_with = "crate::serialize_name::status")]
+    #[serde(serialize_with = "strata_driver::serialize_name::status")]
     pub status: Status,
     /// Which process works on the state.
     pub holder: HolderState,
@@ -156,10 +156,10 @@ pub struct OpenFault {
     /// The call that failed, and what has become of it.
     pub activity: Option<RoleActivity>,
     /// How it failed.
-    #[serde(serialize_with = "crate::serialize_name::fault_kind")]
+    #[serde(serialize_with = "strata_driver::serialize_name::fault_kind")]
     pub kind: FaultKind,
     /// Why it failed, as far as the host knows.
-    #[serde(serialize_with = "crate::serialize_name::fault_cause")]
+    #[serde(serialize_with = "strata_driver::serialize_name::fault_cause")]
     pub cause: FaultCause,
     /// What was attempted and why it failed.
     pub message: String,

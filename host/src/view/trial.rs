@@ -15,7 +15,7 @@ use crate::launch::TrialRun;
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TrialResult {
     /// How it ended, spelled like the status of a run.
-    #[serde(serialize_with = "crate::serialize_name::status")]
+    #[serde(serialize_with = "strata_driver::serialize_name::status")]
     pub status: Status,
     /// The output, as `team.json` has messages; `None` if the action failed.
     pub output: Option<Value>,

@@ -277,7 +277,7 @@ fn the_good_files_hold_every_key_of_the_schema() {
     let missing: Vec<&String> = known.difference(&held).collect();
     assert!(
         missing.is_empty(),
-        "in no file of host/tests/manifest/good: {missing:?}"
+        "in no file of host/manifest/tests/manifest/good: {missing:?}"
     );
 }
 

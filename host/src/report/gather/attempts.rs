@@ -14,6 +14,7 @@ use strata_core::record::host_call::{AnswerSource, CallOutcome, HostCall, HostCa
 use strata_core::record::money::Usd;
 use strata_core::record::turn::TurnOutcome;
 use strata_core::record::work::{CallKey, CallResult, Work};
+use strata_driver::public_event::action_name;
 use strata_services::gateway::WASI_CLOCK_START;
 use strata_services::{http, models};
 
@@ -22,7 +23,6 @@ use super::super::{
     AttemptEntry, AttemptOutcome, FaultEntry, HostCallEntry, ModelSpending, Outcomes,
 };
 use super::{MAX_ATTEMPTS, MAX_RARE_ENTRIES, SHORT_CHARS, TEXT_CHARS};
-use crate::public_event::action_name;
 
 /// The maximum number of lines shown of a stack or a log.
 const MAX_LINES: usize = 100;

@@ -30,7 +30,7 @@ use super::model_attempt::choose_action;
 use super::turns::{Turns, handoff_result};
 
 /// Runs attempts.
-pub(crate) struct AttemptRunner {
+pub struct AttemptRunner {
     sandbox: Arc<dyn Sandbox>,
     turns: Turns,
     plugins: BTreeMap<Slot, Arc<Plugin>>,
@@ -44,30 +44,31 @@ pub(crate) struct AttemptRunner {
 }
 
 /// An attempt that has not begun.
-pub(crate) struct PreparedAttempt {
-    pub(crate) id: AttemptId,
+pub struct PreparedAttempt {
+    /// The attempt.
+    pub id: AttemptId,
     /// The plugin that makes it; `None` if the host itself does.
-    pub(crate) plugin: Option<Arc<Plugin>>,
+    pub plugin: Option<Arc<Plugin>>,
     /// The attempt. Dropping it ends the attempt.
-    pub(crate) end: BoxFuture<'static, AttemptEnd>,
+    pub end: BoxFuture<'static, AttemptEnd>,
 }
 
 /// The end of an attempt.
-pub(crate) struct AttemptEnd {
-    pub(crate) attempt: AttemptId,
-    pub(crate) result: Result<CallResult, Fault>,
+pub struct AttemptEnd {
+    pub attempt: AttemptId,
+    pub result: Result<CallResult, Fault>,
     /// What it wrote to files, if it succeeded.
-    pub(crate) files: WrittenFiles,
-    pub(crate) notes: AttemptNotes,
+    pub files: WrittenFiles,
+    pub notes: AttemptNotes,
 }
 
 /// The changes that an attempt made to files.
 #[derive(Default)]
-pub(crate) struct WrittenFiles {
-    pub(crate) changes: Vec<FileChange>,
+pub struct WrittenFiles {
+    pub changes: Vec<FileChange>,
     /// The new contents that the changes name, and the bytes of the images
     /// and files that the attempt created.
-    pub(crate) blobs: Blobs,
+    pub blobs: Blobs,
 }
 
 /// An attempt that was not polled yet.
@@ -104,10 +105,7 @@ impl AttemptEnd {
 
 impl AttemptRunner {
     /// Creates a runner whose guests send their requests to `requests`.
-    pub(crate) fn new(
-        services: &HostServices,
-        requests: mpsc::Sender<PendingGuestRequest>,
-    ) -> Self {
+    pub fn new(services: &HostServices, requests: mpsc::Sender<PendingGuestRequest>) -> Self {
         Self {
             sandbox: services.sandbox.clone(),
             turns: Turns::new(services.tool_roles.clone()),
@@ -121,7 +119,7 @@ impl AttemptRunner {
 
     /// Prepares an attempt in the state of the stepper, whose role sees files as `view` says. Nothing
     /// happens until its end is polled.
-    pub(crate) fn prepare(
+    pub fn prepare(
         &mut self,
         call: &Invocation,
         stepper: &Stepper,
@@ -292,7 +290,7 @@ impl AttemptRunner {
 
 impl PreparedAttempt {
     /// Spawns the attempt as a task of its own. The task is aborted when the end is dropped.
-    pub(crate) fn spawn(self) -> Self {
+    pub fn spawn(self) -> Self {
         let id = self.id;
         let task = AbortOnDrop::new(tokio::spawn(self.end));
         let end = Box::pin(async move {

@@ -24,13 +24,13 @@ use strata_services::outbound::{OutboundCall, OutboundContext, OutboundServices}
 use strata_storage::StoreError;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::driver::{
+use crate::{
     ActionFiles, AttemptRunner, HostServices, PreparedAttempt, action_budget_error,
     answer_from_environment, decode_random, decode_time, request_number,
 };
 
 /// Replays the recorded attempts of a team.
-pub(crate) struct Replayer {
+pub struct Replayer {
     stepper: Stepper,
     runner: AttemptRunner,
     /// The requests of guests.
@@ -42,7 +42,7 @@ pub(crate) struct Replayer {
 }
 
 /// The files of the recorded run.
-pub(crate) struct RecordedFiles {
+pub struct RecordedFiles {
     /// The content at each path that some action changed, before the first change.
     pub before: BTreeMap<String, PathContent>,
     /// Looks up stored contents.
@@ -50,11 +50,11 @@ pub(crate) struct RecordedFiles {
 }
 
 /// Returns the content with a digest, if it is stored.
-pub(crate) type BlobLookup = Box<dyn Fn(&Digest) -> Result<Option<Arc<[u8]>>, StoreError>>;
+pub type BlobLookup = Box<dyn Fn(&Digest) -> Result<Option<Arc<[u8]>>, StoreError>>;
 
 /// What is recorded about an attempt that is replayed.
 #[derive(Default)]
-pub(crate) struct RecordedAttempt {
+pub struct RecordedAttempt {
     /// The host calls it made.
     pub calls: Vec<HostCall>,
     /// Its changes to files.
@@ -64,7 +64,7 @@ pub(crate) struct RecordedAttempt {
 }
 
 /// The outcome of replaying an attempt.
-pub(crate) enum ReplayOutcome {
+pub enum ReplayOutcome {
     /// The attempt ended: the event that would have been recorded, and its changes to files.
     Ended(Box<Event>, Vec<FileChange>),
     /// The attempt asked a person, and no answer is recorded: the digest and the text of the
@@ -96,7 +96,7 @@ impl RecordedAttempt {
 impl Replayer {
     /// Starts in the state of the stepper. The models, the HTTP client and the external program of
     /// `services` are not reached.
-    pub(crate) fn new(
+    pub fn new(
         stepper: Stepper,
         services: HostServices,
         models: Option<ModelNames>,
@@ -117,18 +117,19 @@ impl Replayer {
         }
     }
 
-    pub(crate) fn stepper(&self) -> &Stepper {
+    /// Returns the state that the replay has reached.
+    pub fn stepper(&self) -> &Stepper {
         &self.stepper
     }
 
     /// Applies a recorded event.
-    pub(crate) fn apply(&mut self, event: &Event) -> Result<(), IllegalEvent> {
+    pub fn apply(&mut self, event: &Event) -> Result<(), IllegalEvent> {
         self.stepper.apply(event)
     }
 
     /// Replays an attempt in the state just before its recorded end. Afterwards `recorded` has the
     /// calls that the attempt did not make.
-    pub(crate) async fn run(
+    pub async fn run(
         &mut self,
         call: Invocation,
         recorded: &mut RecordedAttempt,

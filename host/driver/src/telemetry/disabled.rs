@@ -24,6 +24,6 @@ impl SpanExport {
 }
 
 /// Creates the span of a run.
-pub(crate) fn run_span(_: &RunId, make: impl FnOnce() -> Span) -> Span {
+pub fn run_span(_: &RunId, make: impl FnOnce() -> Span) -> Span {
     make()
 }

@@ -19,13 +19,19 @@ mod human_requests;
 mod incoming;
 mod journal;
 mod listener;
+pub mod metrics;
 mod model_attempt;
 mod outbox;
+pub mod public_event;
+pub mod replay;
 mod reply;
 mod run_state;
+pub mod serialize_name;
 mod services;
 mod spans;
+pub mod telemetry;
 mod turns;
+pub mod work_name;
 
 use strata_core::machine::effect::{Effect, Invocation};
 use strata_core::record::event::{Event, RunEnded, Status};
@@ -36,25 +42,25 @@ use tokio::sync::watch;
 
 use strata_sandbox::HeldLines;
 
-pub(crate) use attempt_runner::{AttemptRunner, PreparedAttempt};
+pub use attempt_runner::{AttemptRunner, PreparedAttempt};
 use attempts::GRACE_PERIOD;
-pub(crate) use command::CommandRequest;
+pub use command::CommandRequest;
 pub use command::{CommandError, DriverHandle, SendReceipt};
 use command::{CommandQueue, HaltCommand};
-pub(crate) use environment_answer::answer_from_environment;
-pub(crate) use files::ActionFiles;
+pub use environment_answer::answer_from_environment;
+pub use files::ActionFiles;
 use guests::Guests;
-pub(crate) use host_calls::{action_budget_error, decode_random, decode_time, request_number};
+pub use host_calls::{action_budget_error, decode_random, decode_time, request_number};
 use incoming::{handle_incoming, handle_signal};
 pub use journal::{DriverError, Journal};
 pub use listener::LineListener;
 use outbox::Outbox;
 pub use reply::{AnswerError, AnsweredRequest, HumanReply, ReplyError};
-pub(crate) use reply::{RequestResolution, check_replies, expired_requests};
+pub use reply::{RequestResolution, check_replies, expired_requests};
 pub use run_state::{Halt, RunState, StopSignal, WhenIdle};
 use run_state::{LoopState, stop_requested};
 pub use services::HostServices;
-pub(crate) use turns::{RevisedCalls, revised_calls};
+pub use turns::{RevisedCalls, revised_calls};
 
 /// Runs a team.
 pub struct Driver {
@@ -383,7 +389,7 @@ impl Driver {
     }
 
     /// Rejects queued commands: their callers get `CommandError::Ended`.
-    pub(crate) fn reject_queued_commands(&mut self) {
+    pub fn reject_queued_commands(&mut self) {
         self.commands.reject_all();
     }
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use strata_base::files::blob::Blobs;
-use strata_base::owner::RunReply;
+use strata_base::owner::{ReplyStatus, RunReply};
 use strata_base::process::wait::wait;
 use strata_core::machine::stepper::Stepper;
 use strata_core::record::event::{Event, MessageSent, Status};
@@ -21,9 +21,11 @@ const COMMAND_QUEUE: usize = 64;
 
 /// A request in a database that a command carries out, and the reply to it for a result.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct CommandRequest<T> {
-    pub(crate) id: MailId,
-    pub(crate) reply: fn(&T) -> RunReply,
+pub struct CommandRequest<T> {
+    /// The id of the request in the mailbox.
+    pub id: MailId,
+    /// Turns the result into the reply that is stored.
+    pub reply: fn(&T) -> RunReply,
 }
 
 impl<T> CommandRequest<T> {
@@ -143,10 +145,7 @@ impl SendReceipt {
 impl Journal {
     /// Publishes a message from outside, unless it is a repetition. The next flush makes it
     /// durable.
-    pub(crate) fn publish_external(
-        &mut self,
-        message: Message,
-    ) -> Result<SendReceipt, DriverError> {
+    pub fn publish_external(&mut self, message: Message) -> Result<SendReceipt, DriverError> {
         if let Some(id) = self.find_repetition(&message) {
             return Ok(SendReceipt {
                 id: id.0.clone(),
@@ -162,7 +161,7 @@ impl Journal {
     }
 
     /// The same for a message with images and files, whose bytes are `files`.
-    pub(crate) fn publish_external_with_files(
+    pub fn publish_external_with_files(
         &mut self,
         message: Message,
         files: Blobs,
@@ -194,6 +193,22 @@ pub enum CommandError {
     Refused(String),
 }
 
+impl From<CommandError> for RunReply {
+    fn from(why: CommandError) -> Self {
+        match why {
+            CommandError::Ended => Self {
+                status: ReplyStatus::Ended,
+                body: CommandError::Ended.to_string(),
+            },
+            CommandError::Unsaved(why) => Self {
+                status: ReplyStatus::Unsaved,
+                body: why,
+            },
+            CommandError::Refused(why) => Self::refused(why),
+        }
+    }
+}
+
 impl DriverHandle {
     fn channel() -> (Self, mpsc::Receiver<DriverCommand>) {
         let (send, receive) = mpsc::channel(COMMAND_QUEUE);
@@ -208,7 +223,7 @@ impl DriverHandle {
 
     /// The same for a message with images and files, whose bytes are `files`. `request` is the request
     /// in a database that asks for it, if there is one.
-    pub(crate) async fn send_with_files(
+    pub async fn send_with_files(
         &self,
         message: Message,
         files: Blobs,
@@ -233,7 +248,7 @@ impl DriverHandle {
     }
 
     /// The same. `request` is the request in a database that asks for it, if there is one.
-    pub(crate) async fn answer_request(
+    pub async fn answer_request(
         &self,
         replies: Vec<HumanReply>,
         request: Option<CommandRequest<Vec<AnsweredRequest>>>,
@@ -258,7 +273,7 @@ impl DriverHandle {
     }
 
     /// The same. `request` is the request in a database that asks for it, if there is one.
-    pub(crate) async fn halt_request(
+    pub async fn halt_request(
         &self,
         halt: Halt,
         request: Option<CommandRequest<()>>,

@@ -22,12 +22,12 @@ use strata_core::record::turn::ToolRef;
 use strata_core::record::work::{CallKey, Work};
 use strata_services::plugin::Plugin;
 
-use crate::driver::DriverError;
-use crate::view::index_and_name;
+use crate::DriverError;
+use crate::work_name::index_and_name;
 
 pub use compare::AttemptDifference;
 use replayer::{RecordedAttempt, ReplayOutcome};
-pub(crate) use replayer::{RecordedFiles, Replayer};
+pub use replayer::{RecordedFiles, Replayer};
 
 /// Which attempts are repeated.
 #[derive(Clone, Debug, Default)]
@@ -101,7 +101,7 @@ pub enum SkipReason {
 }
 
 /// Reads a record and repeats its attempts.
-pub(crate) struct ReplaySession {
+pub struct ReplaySession {
     rerun: Replayer,
     plugins: BTreeMap<Slot, Arc<Plugin>>,
     /// The present components.
@@ -121,13 +121,16 @@ struct OpenAttempt {
 
 /// Whether to continue.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ReplayControl {
+pub enum ReplayControl {
+    /// Go on with the next attempt.
     Continue,
+    /// End the replay.
     Stop,
 }
 
 impl ReplaySession {
-    pub(crate) fn new(
+    /// Creates a replay of the selected attempts.
+    pub fn new(
         rerun: Replayer,
         plugins: BTreeMap<Slot, Arc<Plugin>>,
         components: BTreeMap<Slot, Digest>,
@@ -147,10 +150,7 @@ impl ReplaySession {
     }
 
     /// Processes the next recorded event.
-    pub(crate) async fn handle_event(
-        &mut self,
-        event: &Event,
-    ) -> Result<ReplayControl, DriverError> {
+    pub async fn handle_event(&mut self, event: &Event) -> Result<ReplayControl, DriverError> {
         self.rerun.stepper().ensure_names_exist(event)?;
         match event {
             Event::Attempt(call, AttemptEvent::CallStarted(_)) => self.attempt_started(*call),
@@ -191,7 +191,7 @@ impl ReplaySession {
     }
 
     /// Returns the result, once there are no more events.
-    pub(crate) fn into_report(mut self) -> ReplayReport {
+    pub fn into_report(mut self) -> ReplayReport {
         self.skip_open_attempts();
         self.report
     }

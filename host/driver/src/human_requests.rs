@@ -113,7 +113,7 @@ impl HumanRequests {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::driver::fixture::{ROLE, RunningTeam};
+    use crate::fixture::{ROLE, RunningTeam};
 
     fn question(expires_s: Option<u32>) -> HumanQuestion {
         HumanQuestion {

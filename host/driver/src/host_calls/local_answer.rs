@@ -17,11 +17,11 @@ use super::{Caller, HostCalls, host_called_event};
 
 /// An answer of the host itself. The guest may see it once the event is durable.
 #[derive(Debug)]
-pub(in crate::driver) struct LocalAnswer {
+pub(crate) struct LocalAnswer {
     /// Records the call.
-    pub(in crate::driver) event: Event,
+    pub(crate) event: Event,
     /// What the guest receives.
-    pub(in crate::driver) answer: HostAnswer,
+    pub(crate) answer: HostAnswer,
 }
 
 /// Whether a question to a person was answered before.
@@ -30,7 +30,7 @@ pub(in crate::driver) struct LocalAnswer {
     clippy::large_enum_variant,
     reason = "a value exists only until its caller has matched it"
 )]
-pub(in crate::driver) enum RecordedQuestion {
+pub(crate) enum RecordedQuestion {
     /// It was.
     Answered(LocalAnswer),
     /// It was not. The attempt has asked this many questions before.
@@ -39,11 +39,7 @@ pub(in crate::driver) enum RecordedQuestion {
 
 impl HostCalls {
     /// Returns the time. `request` is the name of the request in the record.
-    pub(in crate::driver) fn read_clock(
-        &mut self,
-        attempt: AttemptId,
-        request: &str,
-    ) -> LocalAnswer {
+    pub(crate) fn read_clock(&mut self, attempt: AttemptId, request: &str) -> LocalAnswer {
         let recorded = self
             .attempt_mut(attempt)
             .take_recorded(HostCallKind::Clock, request);
@@ -64,11 +60,7 @@ impl HostCalls {
 
     /// Draws random bytes. They depend only on the seed, the number of the attempt, and how many
     /// times it has drawn before.
-    pub(in crate::driver) fn draw_random_bytes(
-        &mut self,
-        caller: Caller<'_>,
-        length: u32,
-    ) -> LocalAnswer {
+    pub(crate) fn draw_random_bytes(&mut self, caller: Caller<'_>, length: u32) -> LocalAnswer {
         let (kind, request) = (HostCallKind::Random, length.to_string());
         let calls = self.attempt_mut(caller.attempt);
         let (call, source) = match calls.take_recorded(kind, &request) {
@@ -95,11 +87,7 @@ impl HostCalls {
     }
 
     /// Counts a question to a person, and answers it if its answer is recorded.
-    pub(in crate::driver) fn ask(
-        &mut self,
-        attempt: AttemptId,
-        question: &HumanQuestion,
-    ) -> RecordedQuestion {
+    pub(crate) fn ask(&mut self, attempt: AttemptId, question: &HumanQuestion) -> RecordedQuestion {
         let calls = self.attempt_mut(attempt);
         let earlier = calls.human_questions;
         calls.human_questions += 1;
@@ -120,12 +108,12 @@ impl HostCalls {
 }
 
 /// Returns the recorded time.
-pub(crate) fn decode_time(call: &HostCall) -> f64 {
+pub fn decode_time(call: &HostCall) -> f64 {
     call.response.value().as_f64().unwrap_or_default()
 }
 
 /// Returns the recorded random bytes.
-pub(crate) fn decode_random(call: &HostCall) -> Vec<u8> {
+pub fn decode_random(call: &HostCall) -> Vec<u8> {
     let value = call.response.value();
     value.as_str().map(decode_hex).unwrap_or_default()
 }

@@ -14,7 +14,7 @@ mod otlp;
 use disabled as otlp;
 
 pub use otlp::SpanExport;
-pub(crate) use otlp::run_span;
+pub use otlp::run_span;
 
 /// The target of all spans of runs.
 pub const SPANS: &str = "strata";

@@ -165,7 +165,7 @@ impl Journal {
     }
 
     /// Returns the store for reading.
-    pub(crate) fn store_ref(&self) -> &dyn Lease {
+    pub fn store_ref(&self) -> &dyn Lease {
         self.store.as_ref()
     }
 
@@ -242,7 +242,7 @@ impl Journal {
     }
 
     /// Adds the contents of files that a staged event names.
-    pub(crate) fn stage_blobs(&mut self, blobs: Blobs) {
+    pub fn stage_blobs(&mut self, blobs: Blobs) {
         self.blobs.extend(blobs);
     }
 
@@ -435,7 +435,7 @@ mod tests {
     use strata_storage::{FIRST_LINE, MailId, MemoryLease, MemoryStorage, SavedDefinition};
 
     use super::*;
-    use crate::driver::fixture::{ROLE, RunningTeam};
+    use crate::fixture::{ROLE, RunningTeam};
 
     #[test]
     fn a_reply_is_stored_only_with_what_its_request_became() {

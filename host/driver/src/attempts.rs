@@ -316,7 +316,7 @@ mod tests {
     use tokio::sync::mpsc;
 
     use super::*;
-    use crate::driver::fixture::{ROLE, RunningTeam};
+    use crate::fixture::{ROLE, RunningTeam};
 
     /// Starts the first attempt of a team.
     fn start(team: &mut RunningTeam) -> (Attempts, AttemptId) {

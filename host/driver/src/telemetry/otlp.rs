@@ -155,7 +155,7 @@ fn concerns_runs(metadata: &Metadata<'_>) -> bool {
 }
 
 /// Creates the span of a run within the run's trace. All resumes of a run share the trace.
-pub(crate) fn run_span(run: &RunId, make: impl FnOnce() -> Span) -> Span {
+pub fn run_span(run: &RunId, make: impl FnOnce() -> Span) -> Span {
     CURRENT_TRACE.set(Some(trace_id(run)));
     let span = make();
     // The span receives its ids only when its context is requested.

@@ -14,7 +14,7 @@ use strata_services::gateway::{EnvironmentRequest, HostAnswer, HostError, HostEr
 
 /// Answers what an attempt in this activation asks about the environment. The stepper is changed only
 /// in its index of messages.
-pub(crate) fn answer_from_environment(
+pub fn answer_from_environment(
     stepper: &mut Stepper,
     activation: ActivationKey,
     request: EnvironmentRequest,

@@ -17,7 +17,7 @@ use tokio::sync::watch;
 
 use super::attempt_calls::local_record;
 use super::*;
-use crate::driver::fixture::{ROLE, RunningTeam};
+use crate::fixture::{ROLE, RunningTeam};
 
 /// A call whose answer is its digest.
 struct TestCall {

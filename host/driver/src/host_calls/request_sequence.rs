@@ -20,7 +20,7 @@ fn request_name(digest: &str, nth: u32) -> String {
 }
 
 /// Returns the number of the request with this name, if the name belongs to this digest.
-pub(crate) fn request_number(name: &str, digest: &str) -> Option<u32> {
+pub fn request_number(name: &str, digest: &str) -> Option<u32> {
     match name.strip_prefix(digest)? {
         "" => Some(0),
         rest => rest.strip_prefix(NUMBER_SEPARATOR)?.parse().ok(),

@@ -137,19 +137,19 @@ pub enum ReplyError {
 
 /// The answer to an open request.
 #[derive(Clone, Debug)]
-pub(crate) struct RequestResolution {
+pub struct RequestResolution {
     /// The role that asked.
-    pub(crate) role: RoleId,
+    pub role: RoleId,
     /// The request.
-    pub(crate) request: RequestId,
+    pub request: RequestId,
     /// The answer.
-    pub(crate) answer: HumanAnswer,
+    pub answer: HumanAnswer,
     /// The name of the person who answered, if it is known.
-    pub(crate) person: Option<String>,
+    pub person: Option<String>,
 }
 
 /// Checks answers against the open requests.
-pub(crate) fn check_replies(
+pub fn check_replies(
     env: &Environment,
     replies: &[HumanReply],
 ) -> Result<Vec<RequestResolution>, AnswerError> {
@@ -214,7 +214,7 @@ fn person_name(name: &str) -> String {
 }
 
 /// Returns the answers for all requests that have expired.
-pub(crate) fn expired_requests(env: &Environment) -> Vec<RequestResolution> {
+pub fn expired_requests(env: &Environment) -> Vec<RequestResolution> {
     let now_ms = now_ms();
     env.open_requests()
         .filter(|(_, open)| open.is_expired(now_ms))
@@ -258,7 +258,7 @@ impl Journal {
     }
 
     /// Records answers; the next flush makes them durable.
-    pub(crate) fn resolve_requests(
+    pub fn resolve_requests(
         &mut self,
         verdicts: Vec<RequestResolution>,
     ) -> Result<(), DriverError> {

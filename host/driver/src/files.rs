@@ -18,7 +18,7 @@ use super::attempts::Attempts;
 use super::{DriverError, Journal};
 
 /// The directories in which actions may write files.
-pub(crate) struct ActionFiles {
+pub struct ActionFiles {
     directories: Directories,
 }
 
@@ -31,12 +31,13 @@ struct PlacedFiles {
 }
 
 impl ActionFiles {
-    pub(crate) fn new(directories: Directories) -> Self {
+    /// Creates the files of a run that uses these directories.
+    pub fn new(directories: Directories) -> Self {
         Self { directories }
     }
 
     /// Returns how an attempt sees files if these contents differ from those on disk.
-    pub(crate) fn view(&self, files: BTreeMap<String, PathContent>) -> Arc<FileView> {
+    pub fn view(&self, files: BTreeMap<String, PathContent>) -> Arc<FileView> {
         Arc::new(FileView {
             base: self.directories.base().to_path_buf(),
             files,
@@ -175,7 +176,7 @@ mod tests {
     use strata_services::plugin::{Access, DirGrant};
 
     use super::*;
-    use crate::driver::fixture::{ROLE, RunningTeam};
+    use crate::fixture::{ROLE, RunningTeam};
 
     #[test]
     fn a_file_waits_while_an_attempt_of_another_role_could_see_it() {

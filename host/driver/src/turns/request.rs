@@ -182,7 +182,7 @@ mod tests {
     };
 
     use super::*;
-    use crate::driver::fixture::RunningTeam;
+    use crate::fixture::RunningTeam;
 
     /// A role with two tools, in the notation of team files.
     const ANALYST: &str = "[llm]\nprovider = \"openai\"\nbase_url = \"http://127.0.0.1:1/v1\"\nmodel = \"m\"\n\

@@ -82,7 +82,7 @@ pub(super) fn admit(
 }
 
 /// Returns the error for a guest whose action has used up its own budget.
-pub(crate) fn action_budget_error() -> HostError {
+pub fn action_budget_error() -> HostError {
     let message = "the action's own budget is used up; raise its `investment` or `tokens`";
     HostError::new(HostErrorKind::OutOfBudget, message).caused_by(FaultCause::OwnBudget)
 }

@@ -32,7 +32,7 @@ use super::model_attempt::{ask_model, reply_within};
 use reply::{MESSAGE, ReplyRules, needs_time, plan_reply};
 use request::{TurnContext, turn_request};
 
-pub(crate) use revision::{RevisedCalls, revised_calls};
+pub use revision::{RevisedCalls, revised_calls};
 
 /// The turns of a team.
 pub(super) struct Turns {
@@ -159,7 +159,7 @@ mod tests {
     use strata_core::state::messages::{MessagePage, MessageRef, Messages, TextSize};
 
     use super::*;
-    use crate::driver::fixture::RunningTeam;
+    use crate::fixture::RunningTeam;
 
     /// A page of one message, which counts how often it is read.
     #[derive(Debug)]

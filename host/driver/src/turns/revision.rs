@@ -19,7 +19,7 @@ use super::reply::{approval, check_arguments, input_schema};
 
 /// Which open tool calls are decided again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum RevisedCalls {
+pub enum RevisedCalls {
     /// Those on which no role works yet.
     NotBegun,
     /// All of them. A call on which a role works is taken back if it is not to be made like that.
@@ -29,7 +29,7 @@ pub(crate) enum RevisedCalls {
 /// Returns the events of the open tool calls that are not to be made as it was decided before.
 /// `roles` are the roles that work with tools, as they are now; `now_ms` is the time from which the
 /// deadlines of approvals count, in milliseconds since 1970.
-pub(crate) fn revised_calls(
+pub fn revised_calls(
     stepper: &Stepper,
     roles: &BTreeMap<RoleId, Arc<ToolRole>>,
     scope: RevisedCalls,

@@ -44,10 +44,10 @@ use budget_gate::{Admission, Grant, admit};
 use in_flight::{Abandoned, AwaitPolicy};
 use request_sequence::NumberedRequest;
 
-pub(crate) use budget_gate::action_budget_error;
+pub use budget_gate::action_budget_error;
 pub(super) use local_answer::{LocalAnswer, RecordedQuestion};
-pub(crate) use local_answer::{decode_random, decode_time};
-pub(crate) use request_sequence::request_number;
+pub use local_answer::{decode_random, decode_time};
+pub use request_sequence::request_number;
 
 /// How many digits of a request's digest are part of the key of a write: enough to distinguish the
 /// writes of one call.
