@@ -36,6 +36,7 @@
 //!
 //! | | |
 //! |---|---|
+//! | `postgres` | runs in PostgreSQL |
 //! | `report` | a saved run as one HTML page |
 //! | `server` | listening on TCP, for metrics over HTTP |
 //! | `telemetry` | spans of runs, exported over OTLP |

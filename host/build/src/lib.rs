@@ -2,8 +2,21 @@
 //! "…"` entries that name a directory.
 //!
 //! This module determines the language from the files in the directory; each language has a
-//! submodule. `component` makes a component from a core module. Components are loaded and run in
-//! `sandbox`.
+//! submodule. `component` makes a component from a core module. Components are loaded and run by
+//! `strata-sandbox`. New actions and teams come from templates ([`scaffold`]).
+//!
+//! ```no_run
+//! use std::path::Path;
+//!
+//! # fn main() -> Result<(), strata_build::BuildError> {
+//! let built = strata_build::build(Path::new("actions/write"), &mut |line| println!("{line}"))?;
+//! println!("{}", built.component.display());
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! This crate starts compilers and package managers, and writes to the directory of the source and to the user's
+//! cache. They may use the package registries; a build that needs nothing new uses no network.
 
 mod c;
 mod cache;

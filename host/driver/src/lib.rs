@@ -5,6 +5,18 @@
 //! people), the files of actions (`driver::files`) and the outbox (`driver::outbox`). A component
 //! returns what is to be recorded, and no effect leaves the host before what it depends on is
 //! durable. The stepper decides what happens next, and the sandbox what a guest may do.
+//!
+//! What happens is reported as public events ([`public_event`]), metrics ([`metrics`]) and spans ([`telemetry`]), and
+//! recorded attempts can be repeated ([`replay`]).
+//!
+//! ```
+//! use strata_driver::metrics::Metrics;
+//!
+//! let metrics = Metrics::default();
+//! assert!(metrics.to_text().contains("# TYPE"));
+//! ```
+//!
+//! This crate uses what it is given: a lease of a run, a sandbox, services. It opens no storage and reads no team file.
 
 mod attempt_runner;
 mod attempts;

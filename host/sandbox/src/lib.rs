@@ -1,8 +1,23 @@
 //! The sandbox: calls components, each attempt in a fresh store, and returns every outcome as a
 //! value.
 //!
-//! No other module uses wasmtime. Whatever an attempt requests from outside goes through its
+//! No other crate uses wasmtime. Whatever an attempt requests from outside goes through its
 //! `Gateway`.
+//!
+//! ```no_run
+//! use strata_sandbox::{Metering, WasmSandbox};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let sandbox = WasmSandbox::new()?;
+//! let component = std::fs::read("write.wasm")?;
+//! let loaded = sandbox.load(&component, Metering::default())?;
+//! println!("{}", loaded.digest.0);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! This crate touches the directories that a plugin grants, and the cache of compiled code. A guest that traps, loops
+//! or takes too much memory yields a [`Fault`] and never an error of the host.
 
 use std::collections::BTreeMap;
 use std::future::Future;

@@ -8,6 +8,22 @@
 //! (`sqlite`, `reader`), `team.json` the same state for people and other programs, and `team.lock`
 //! is there while a process works on it. Or it lies in a database file with many runs
 //! (`sqlite/shared`), in PostgreSQL (`postgres`), or in memory.
+//!
+//! ```
+//! use strata_core::state::environment::Environment;
+//! use strata_core::team::Team;
+//! use strata_storage::{FIRST_LINE, Lease, MemoryLease, SavedDefinition, StateSelector};
+//!
+//! let start = Environment::new(&Team::default());
+//! let lease = MemoryLease::new(start.clone(), SavedDefinition::default());
+//! let saved = lease.load(&StateSelector::Head)?;
+//! assert_eq!((saved.base, saved.next_line), (start, FIRST_LINE));
+//! # Ok::<(), strata_storage::StoreError>(())
+//! ```
+//!
+//! This crate touches storage directories and databases, and nothing else does. What it reads may have been written
+//! by anybody: checksums and the core's own validation decide whether it is returned. It knows neither team files
+//! nor components.
 
 mod appending;
 mod caps;
