@@ -59,6 +59,7 @@ use strata_services::models::StreamObserverFactory;
 use strata_services::models::config::ConfigError;
 use strata_storage::{Mailbox, RunSchedule, SavedDefinition, StorageLocation, StoreError};
 use strata_team_json::ImportError;
+use strata_view::{EndedRun, Provenance};
 use tokio::sync::watch;
 
 use crate::bundle::BundleError;
@@ -76,20 +77,17 @@ pub use edit::{EditScope, StateEdit};
 pub use event_reader::{EventReader, for_each_call};
 pub use files::{SavedFiles, saved_files};
 pub use fork::{CreatedFork, ForkRequest, Pending, fork};
-pub use in_doubt::{CallInDoubt, DoubtDecision, DoubtVerdict, calls_in_doubt};
+pub use in_doubt::{DoubtDecision, DoubtVerdict};
 pub use inputs::{
     ActionDirectory, OutputConflict, OutputFile, TeamInputs, WriteTime, source_files,
 };
 pub use lock::{LockResult, lock_components};
-pub use provenance::{ComponentOrigin, Provenance};
 pub use prune::{DEFAULT_KEPT_CHECKPOINTS, PruneResult, prune};
 pub use replay::{ReplayRequest, replay};
 #[cfg(feature = "report")]
 pub use report::gather_report;
 pub use resume::{Resume, ResumeNotes, ResumeOutcome, resume};
-pub use saved::{
-    SavedTeam, edited_team_file, list_checkpoints, load_saved, load_saved_with_provenance,
-};
+pub use saved::{edited_team_file, list_checkpoints, load_saved, load_saved_with_provenance};
 pub use saved_team_file::{SavedTeamFile, UnrecognizedReason, UnrecognizedTeamFile};
 pub use source::{load_script, read_component};
 pub use start::{Start, StartedRun, start};
@@ -212,6 +210,16 @@ fn format_differences(differences: &[String]) -> String {
 }
 
 impl RunHandle {
+    /// Returns what is shown about the run when it has ended. `policy` is the one that was named for it.
+    pub fn ended<'a>(&'a self, policy: Option<&'a Path>) -> EndedRun<'a> {
+        EndedRun {
+            stepper: self.stepper(),
+            provenance: self.provenance(),
+            storage: self.location().path(),
+            policy,
+        }
+    }
+
     /// Runs until the team halts or is stopped, and saves it.
     pub async fn run(&mut self, stop: &mut StopSignal) -> Result<Status, DriverError> {
         let control = self.control.take().or_else(|| self.open_control());

@@ -50,8 +50,6 @@ pub mod live;
 #[cfg(feature = "report")]
 pub mod report;
 mod storage_mark;
-pub mod view;
-pub mod wording;
 pub mod worker;
 
 pub use launch::{Resume, SavedTeamFile, Start};
@@ -77,3 +75,4 @@ pub use strata_services::{self as services, gateway, plugin, tools};
 pub use strata_storage as storage;
 pub use strata_storage::{ReplacePolicy, StorageLocation};
 pub use strata_team_json as team_json;
+pub use strata_view::{self as view, wording};

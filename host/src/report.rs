@@ -22,7 +22,7 @@ use strata_core::record::money::Usd;
 use strata_core::record::work::CallKey;
 use strata_storage::{CheckpointRow, LineageRow};
 
-use crate::view::JoinView;
+use strata_view::JoinView;
 
 pub use bounded::{Excerpt, FirstAndNewest};
 pub use conversation::{ConversationEntry, ToolCallEntry, ToolCallEntryOutcome, TurnEntry};

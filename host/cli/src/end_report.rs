@@ -32,7 +32,7 @@ impl EndReport {
     /// for it.
     pub(super) fn from_run(run: &RunHandle, policy: Option<&Path>, status: Status) -> Self {
         Self {
-            ending: EndedRun::from_handle(run, policy).ending(status),
+            ending: run.ended(policy).ending(status),
             trigger: ResumeTrigger::ByCommand,
         }
     }

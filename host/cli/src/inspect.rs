@@ -12,12 +12,12 @@ use std::path::Path;
 use strata_core::record::event::Status;
 use strata_core::record::id::CheckpointId;
 use strata_core::record::money::Usd;
-use strata_host::launch::{SavedTeam, last_log, load_saved, parse_saved_state};
+use strata_host::launch::{last_log, load_saved, parse_saved_state};
 use strata_host::storage::{StateSelector, StorageLocation, resolve_link};
 use strata_host::team_json;
 use strata_host::view::{
-    ActionCost, HolderState, JoinView, MessageView, OpenFault, RoleActivity, RunSummary, WorkKind,
-    WorkState,
+    ActionCost, HolderState, JoinView, MessageView, OpenFault, RoleActivity, RunSummary, SavedTeam,
+    WorkKind, WorkState,
 };
 use strata_host::wording::{commented_command, shell_command};
 

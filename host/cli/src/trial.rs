@@ -32,7 +32,7 @@ pub(super) fn run(args: &TryArgs, verbose: u8, printer: &Printer) -> Result<u8, 
         }
         signals.set_run_started();
         let status = run.run(&mut signals.stop.clone()).await?;
-        let result = TrialResult::from_run(&run, status);
+        let result = TrialResult::new(run.stepper(), run.provenance(), status);
         show(args, &result, printer);
         Ok(match status {
             Status::Interrupted => signals.code(),

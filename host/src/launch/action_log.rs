@@ -8,8 +8,9 @@ use strata_storage::{StateSelector, StorageLocation, StoreError};
 
 use super::LaunchError;
 use super::recorded_events::RecordedEvents;
-use super::saved::{SavedTeam, list_checkpoints};
-use crate::view::ActionLog;
+use super::saved::list_checkpoints;
+use strata_view::ActionLog;
+use strata_view::SavedTeam;
 
 /// Returns what the action in a slot logged when it succeeded last before `saved`, the state `at`.
 /// Returns `None` if it logged nothing, or if the events are not saved, as with a `team.json` alone.

@@ -10,8 +10,9 @@ use strata_core::record::lineage::last_common_checkpoint;
 use strata_storage::{CheckpointRow, StateSelector, StorageLocation, resolve_link};
 
 use super::LaunchError;
-use super::saved::{SavedTeam, lineage_names, list_checkpoints, load_saved};
+use super::saved::{lineage_names, list_checkpoints, load_saved};
 use crate::difference::{StateDifference, compare_states};
+use strata_view::SavedTeam;
 
 /// A saved state, as one side of a comparison.
 pub struct ComparedState {

@@ -5,8 +5,9 @@ use strata_storage::{StateSelector, StorageLocation, StoreError};
 
 use super::LaunchError;
 use super::recorded_events::RecordedEvents;
-use super::saved::{SavedTeam, list_checkpoints};
-use crate::view::{ConversationTracker, ConversationView};
+use super::saved::list_checkpoints;
+use strata_view::SavedTeam;
+use strata_view::{ConversationTracker, ConversationView};
 
 /// Passes every conversation that led to `saved`, the state `at`, to `show`, oldest first. Those that
 /// are open come last. A `team.json` alone has only these.

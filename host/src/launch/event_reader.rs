@@ -9,7 +9,7 @@ use strata_storage::{
 
 use super::LaunchError;
 use super::compare::split_at_sign;
-use crate::view::RecordedCallView;
+use strata_view::RecordedCallView;
 
 /// Converts the records of a saved team to public event lines. The team may run at the same time.
 pub struct EventReader {

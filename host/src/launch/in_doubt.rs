@@ -12,19 +12,9 @@ use strata_core::record::json;
 use strata_core::record::work::CallKey;
 use strata_services::http::{HttpResponse, parse_operator_response};
 
-use super::LaunchError;
+use strata_view::{CallInDoubt, calls_in_doubt};
 
-/// A call in doubt.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CallInDoubt {
-    /// The name that the operator uses: `ROLE.ACTION`, followed by `:2` and so on if the action has
-    /// several.
-    pub id: String,
-    /// The call, for example `POST https://example.com/orders`.
-    pub description: String,
-    call: CallKey,
-    index: usize,
-}
+use super::LaunchError;
 
 /// What the operator decides about calls in doubt.
 ///
@@ -173,38 +163,6 @@ impl fmt::Display for DoubtVerdict {
             Self::Response(response) => f.write_str(response.to_json().as_str()),
         }
     }
-}
-
-/// Returns the calls in doubt.
-pub fn calls_in_doubt(stepper: &Stepper) -> Vec<CallInDoubt> {
-    let mut doubts: Vec<CallInDoubt> = Vec::new();
-    for (call, index, begun) in stepper.env().writes_in_doubt(stepper.team()) {
-        let name = action_name_of(stepper, call);
-        // Calls of one action may be open in several activations, and several times in one.
-        let nth = 1 + doubts
-            .iter()
-            .filter(|doubt| action_name_of(stepper, doubt.call) == name)
-            .count();
-        let id = if nth == 1 {
-            name
-        } else {
-            format!("{name}:{nth}")
-        };
-        doubts.push(CallInDoubt {
-            id,
-            description: begun.intent.description.clone(),
-            call,
-            index,
-        });
-    }
-    doubts
-}
-
-/// Returns `ROLE.ACTION` for a call.
-fn action_name_of(stepper: &Stepper, call: CallKey) -> String {
-    let role = stepper.team().role(call.role);
-    let slot = component_slot(role, call.role, call.work);
-    slot.map_or_else(|| role.name.clone(), |slot| stepper.team().slot_name(slot))
 }
 
 /// Decides the calls in doubt of a run that is resumed. The events are returned in an order in which

@@ -9,12 +9,14 @@ use strata_storage::{CheckpointRow, Reader, StateSelector, StorageLocation, Stor
 
 use super::LaunchError;
 use super::compare::{checkpoint_chain, parse_saved_state};
+use super::parse_saved_definition;
+use super::provenance::provenance_of;
 use super::recorded_events::RecordedEvents;
 use super::resume_plan::restore_stepper;
-use super::saved::{SavedTeam, list_checkpoints, load_saved};
-use super::{Provenance, parse_saved_definition};
+use super::saved::{list_checkpoints, load_saved};
 use crate::report::{Report, ReportBuilder, RunContext, Standing, StorageOverview};
-use crate::view::{EndedRun, HolderState};
+use strata_view::SavedTeam;
+use strata_view::{EndedRun, HolderState};
 
 /// The maximum number of states of other lineages that are loaded. The newest are chosen; each has
 /// to be read separately.
@@ -81,7 +83,7 @@ fn run_context(
     let standing = (*at == StateSelector::Head).then(|| {
         let run = EndedRun {
             stepper,
-            provenance: &Provenance::from_definition(&definition),
+            provenance: &provenance_of(&definition),
             storage: location.path(),
             policy: None,
         };

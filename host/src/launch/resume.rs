@@ -22,13 +22,14 @@ use strata_storage::{Durability, Lease, StorageLocation, StoreError};
 use super::attached_files::restore_media;
 use super::beside::run_beside;
 use super::opened_team::{OpenedTeam, ReadSavedDefinition, ResumePlan, StateAuthor, StateOrigin};
+use super::provenance::provenance_of;
 use super::saved_team_file::{
     definition_from_saved, mark_as_own, mark_state_as_own, warn_if_moved,
 };
 use super::start::first_event;
 use super::submitted::restore_workspace;
 use super::{
-    Components, DoubtDecision, LaunchError, Notice, Provenance, RunHandle, SavedTeamFile, in_doubt,
+    Components, DoubtDecision, LaunchError, Notice, RunHandle, SavedTeamFile, in_doubt,
     saved_definition,
 };
 
@@ -262,7 +263,7 @@ pub(super) fn continue_team(
     let budget = budget_after_resume(definition, resume, env);
     let mut notes = opened.notes();
     let saved = saved_definition(definition);
-    let provenance = Provenance::from_definition(definition);
+    let provenance = provenance_of(definition);
     let (is_confined, is_submitted) = (is_confined(definition), definition.is_submitted());
     let mut settled = Vec::new();
     if begun {

@@ -20,16 +20,10 @@ use strata_storage::{
 };
 use strata_team_json::ImportError;
 
-use super::{LaunchError, Provenance, parse_saved_definition};
+use strata_view::{Provenance, SavedTeam};
 
-/// A saved state.
-pub struct SavedTeam {
-    /// The team and the state.
-    pub stepper: Stepper,
-    /// The team file that it uses. Its text is empty if there is none: MetaGPT saves teams without
-    /// one.
-    pub definition: SavedDefinition,
-}
+use super::provenance::provenance_of;
+use super::{LaunchError, parse_saved_definition};
 
 /// Reads a saved state with where its team and its components come from.
 pub fn load_saved_with_provenance(
@@ -38,7 +32,7 @@ pub fn load_saved_with_provenance(
 ) -> Result<(SavedTeam, Provenance), LaunchError> {
     let saved = load_saved(location, at)?;
     let definition = parse_saved_definition(&saved.definition, Definition::parse_without_files)?;
-    Ok((saved, Provenance::from_definition(&definition)))
+    Ok((saved, provenance_of(&definition)))
 }
 
 /// Reads a saved state: the newest one, or that of a checkpoint.

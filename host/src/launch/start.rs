@@ -19,8 +19,9 @@ use strata_storage::{FIRST_LINE, KEPT_ASIDE, ReplacePolicy, StorageLocation};
 
 use super::attached_files::AttachedFiles;
 use super::beside::{Beside, with_beside};
+use super::provenance::provenance_of;
 use super::saved_team_file::mark_as_own;
-use super::{Components, LaunchError, Notice, Provenance, RunHandle, saved_definition};
+use super::{Components, LaunchError, Notice, RunHandle, saved_definition};
 use crate::storage_mark;
 
 /// The arguments of a new run.
@@ -117,7 +118,7 @@ fn start_in<F: FnOnce() -> Result<WasmSandbox, SandboxError>>(
         report(Notice::Warning(&doubt));
     }
 
-    let provenance = Provenance::from_definition(&definition);
+    let provenance = provenance_of(&definition);
     let (durability, keep) = (definition.run.durability, definition.run.checkpoints_kept);
     let before = storage_mark::known_definitions(&start.storage);
     let vacant = prepared?.vacate(start.replace)?;

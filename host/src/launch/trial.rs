@@ -30,8 +30,11 @@ use strata_services::plugin::builtin::BuiltinComponent;
 use strata_services::plugin::script::is_script;
 use strata_storage::{Durability, FIRST_LINE, Lease, MemoryLease};
 
+use strata_view::Provenance;
+
 use super::attached_files::AttachedFiles;
-use super::{Components, LaunchError, Notice, Provenance, saved_definition};
+use super::provenance::provenance_of;
+use super::{Components, LaunchError, Notice, saved_definition};
 
 /// The name of the team file that is made of the arguments, in messages.
 const SOURCE_NAME: &str = "arguments of `try`";
@@ -128,10 +131,7 @@ pub fn prepare_trial(
         definition.team.roles[0].react = tool_loop(&definition.team.roles[0].actions[0].name);
     }
     let services = components.services(&definition, sandbox, HiddenStorage::default())?;
-    let (saved, provenance) = (
-        saved_definition(&definition),
-        Provenance::from_definition(&definition),
-    );
+    let (saved, provenance) = (saved_definition(&definition), provenance_of(&definition));
     let mut env = Environment::new(&definition.team);
     env.idea_parts = files.parts;
     let mut lease = MemoryLease::new(env.clone(), saved);

@@ -4,7 +4,7 @@ use strata_core::record::money::Usd;
 use strata_core::record::work::ActivationKey;
 
 use super::bounded::{Excerpt, FirstAndNewest};
-use crate::view::{ActionFault, ConversationView, ToolCallOutcome, ToolCallView, TurnView};
+use strata_view::{ActionFault, ConversationView, ToolCallOutcome, ToolCallView, TurnView};
 
 /// The maximum number of turns shown of a conversation.
 const MAX_TURNS: usize = 200;

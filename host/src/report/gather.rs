@@ -25,9 +25,9 @@ use super::{
     Report, RunContext, RunMarker, RunMarkerKind, RunOverview, StateEntry, StepEntry, state,
 };
 use crate::graph::{Graph, RenderFormat};
-use crate::view::ConversationTracker;
 use attempts::{AttemptTracker, EventTime};
 use messages::Deliveries;
+use strata_view::ConversationTracker;
 
 /// The maximum number of steps shown.
 const MAX_STEPS: usize = 3_000;

@@ -10,7 +10,7 @@ use strata_core::record::work::CallKey;
 use strata_services::tools::ToolRole;
 
 use super::{AttemptEntry, StorageOverview};
-use crate::view::{HolderState, RunEnding};
+use strata_view::{HolderState, RunEnding};
 
 /// What is known of a run besides its state and its events.
 #[derive(Default)]

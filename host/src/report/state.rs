@@ -6,7 +6,7 @@ use strata_core::record::work::ActivationKey;
 use strata_core::state::environment::scope::Scope;
 
 use super::{Excerpt, RoleStateEntry, StateEntry};
-use crate::view::{JoinView, RoleActivity, WorkState};
+use strata_view::{JoinView, RoleActivity, WorkState};
 
 /// The maximum number of roles shown per state.
 const MAX_ROLES: usize = 60;

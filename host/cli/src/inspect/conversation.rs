@@ -3,9 +3,10 @@
 
 use strata_core::record::money::Usd;
 use strata_core::team::Team;
-use strata_host::launch::{SavedTeam, for_each_conversation};
+use strata_host::launch::for_each_conversation;
 use strata_host::storage::{StateSelector, StorageLocation};
 use strata_host::suggest::did_you_mean;
+use strata_host::view::SavedTeam;
 use strata_host::view::{ActionFault, ConversationView, ToolCallOutcome, ToolCallView, TurnView};
 
 use crate::{CommandFailure, Printer, pluralize, preview, shell_path, shell_word};

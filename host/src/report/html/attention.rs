@@ -9,7 +9,7 @@ use super::faults::open_fault;
 use super::status::Appearance;
 use super::text::{commands, labelled, whole_text};
 use super::time::{format_time, pluralize};
-use crate::view::{
+use strata_view::{
     ExhaustedBudget, HolderState, JoinView, RequestView, RunEnding, SuggestedCommand,
 };
 

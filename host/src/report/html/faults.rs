@@ -6,8 +6,8 @@ use super::super::AttemptOutcome;
 use super::super::{Excerpt, FaultEntry};
 use super::status::Appearance;
 use super::text::{labelled, lines, omitted_characters, with_code};
-use crate::view::{FaultView, HostCallView};
-use crate::wording::{ResumeTrigger, describe_advice};
+use strata_view::wording::{ResumeTrigger, describe_advice};
+use strata_view::{FaultView, HostCallView};
 
 /// The maximum number of characters of a message, and of a line of a stack or a log.
 const MESSAGE_CHARS: usize = 6_000;

@@ -6,8 +6,8 @@ use strata_base::text::excerpt::excerpt;
 use super::super::{Excerpt, FirstAndNewest};
 use super::json;
 use super::time::{format_number, pluralize};
-use crate::view::SuggestedCommand;
-use crate::wording::shell_command;
+use strata_view::SuggestedCommand;
+use strata_view::wording::shell_command;
 
 /// Longer texts are folded.
 const FOLD_CHARS: usize = 220;

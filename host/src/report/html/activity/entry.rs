@@ -15,7 +15,7 @@ use super::super::status::Appearance;
 use super::super::text::{data_beside, labelled, text};
 use super::super::time::{format_clock, format_duration, format_money, format_number, pluralize};
 use super::stream::AttemptRun;
-use crate::wording::describe_denied_lookup;
+use strata_view::wording::describe_denied_lookup;
 
 /// How many characters of a digest are shown: enough to tell requests apart.
 const DIGEST_CHARS: usize = 12;

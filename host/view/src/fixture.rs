@@ -13,7 +13,7 @@ use strata_core::record::work::CallResult;
 use strata_core::state::environment::Environment;
 use strata_manifest::Definition;
 
-use crate::launch::Provenance;
+use crate::provenance::Provenance;
 
 /// What an attempt does.
 pub(super) enum FixtureAttempt {
@@ -41,7 +41,7 @@ impl RunFixture {
         let text = format!("schema = \"strata.team/1\"\n[team]\nname = \"team\"\n{roles}");
         let definition = Definition::parse_without_files(&text, "team.toml", Path::new("/teams"))
             .unwrap_or_else(|error| panic!("{error}"));
-        let provenance = Provenance::from_definition(&definition);
+        let provenance = Provenance::new(&definition, Path::to_owned);
         let team = Arc::new(definition.team);
         let mut stepper = Stepper::new(team.clone(), Environment::new(&team));
         let started = stepper.run_started_event("run".into(), "idea".into(), Default::default());

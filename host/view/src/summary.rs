@@ -21,7 +21,7 @@ use super::{
     CommandArgument, DoubtView, FileChangeView, HolderState, JoinView, OpenRequests, RoleActivity,
     RunOutput, SuggestedCommand,
 };
-use crate::launch::SavedTeam;
+use crate::saved_team::SavedTeam;
 
 /// The maximum number of characters of a message. `inspect --message` shows all of it.
 const MESSAGE_CHARS: usize = 400;
@@ -413,8 +413,8 @@ mod tests {
     use strata_storage::SavedDefinition;
 
     use super::*;
-    use crate::view::fixture::{FixtureAttempt, RunFixture};
-    use crate::view::{WorkKind, WorkState};
+    use crate::fixture::{FixtureAttempt, RunFixture};
+    use crate::{WorkKind, WorkState};
 
     #[test]
     fn a_summary_has_the_roles_the_cost_the_faults_and_how_to_continue() {

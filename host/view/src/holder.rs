@@ -13,7 +13,7 @@ use super::{
     AFTER_CHANGE, CommandArgument, DoubtView, SuggestedCommand, WITHOUT_CHANGE, raise_budget,
     raise_step_limit, resume_arguments,
 };
-use crate::launch::SavedTeam;
+use crate::saved_team::SavedTeam;
 
 /// Which process holds a saved state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

@@ -16,7 +16,8 @@ use super::{
     CommandArgument, ExhaustedBudget, FaultAdvice, FaultView, JoinView, OpenRequests,
     SuggestedCommand, index_and_name, raise_step_limit, resume_arguments,
 };
-use crate::launch::{Provenance, RunHandle, calls_in_doubt};
+use crate::doubt::calls_in_doubt;
+use crate::provenance::Provenance;
 
 /// What the commands of a failed run are for, as comments.
 pub const AFTER_CHANGE: &str = "after changing the team file";
@@ -142,16 +143,6 @@ pub struct EndedRun<'a> {
 }
 
 impl<'a> EndedRun<'a> {
-    /// Returns a run that was started or resumed, with the policy that was named for it.
-    pub fn from_handle(run: &'a RunHandle, policy: Option<&'a Path>) -> Self {
-        Self {
-            stepper: run.stepper(),
-            provenance: run.provenance(),
-            storage: run.location().path(),
-            policy,
-        }
-    }
-
     /// Returns how it ended. `status` may differ from the recorded one, for example if the operator
     /// stopped it while it waited for a person.
     pub fn ending(self, status: Status) -> RunEnding {

@@ -12,6 +12,7 @@ mod budget;
 mod checkpoint;
 mod command;
 mod conversation;
+mod doubt;
 mod ending;
 mod fault;
 mod files;
@@ -20,11 +21,14 @@ mod fixture;
 mod holder;
 mod joins;
 mod message;
+mod provenance;
 mod recorded_call;
 mod requests;
 mod result;
+mod saved_team;
 mod summary;
 mod trial;
+pub mod wording;
 
 use std::path::Path;
 
@@ -44,6 +48,7 @@ pub use command::{CommandArgument, SuggestedArguments, SuggestedCommand, resume_
 pub use conversation::{
     ConversationTracker, ConversationView, NewsView, ToolCallOutcome, ToolCallView, TurnView,
 };
+pub use doubt::{CallInDoubt, calls_in_doubt};
 pub use ending::{
     AFTER_CHANGE, DoubtView, EndedRun, RunEnding, RunOutput, UndeliveredMessage, WITHOUT_CHANGE,
 };
@@ -54,9 +59,11 @@ pub use files::{FileChangeKind, FileChangeView};
 pub use holder::HolderState;
 pub use joins::{JoinSource, JoinView};
 pub use message::{MessageView, UnknownMessage};
+pub use provenance::{ComponentOrigin, Provenance};
 pub use recorded_call::RecordedCallView;
 pub use requests::{OpenRequests, RequestView};
 pub use result::{FaultSummary, IncompleteJoin, ResultSummary};
+pub use saved_team::SavedTeam;
 pub use summary::{
     ActionCost, MailView, OpenFault, OutboundMail, RoleSummary, RunCost, RunSummary,
 };

@@ -16,7 +16,7 @@ use strata_services::models::ModelReply;
 use strata_services::plugin::script;
 
 use super::index_and_name;
-use crate::launch::{ComponentOrigin, Provenance};
+use crate::provenance::{ComponentOrigin, Provenance};
 
 /// Prefixes of the frames in which Rust panics. They do not help to find the cause.
 const PANIC_FRAMES: [&str; 4] = [

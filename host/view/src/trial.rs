@@ -9,7 +9,7 @@ use strata_core::record::id::RoleId;
 use strata_core::record::money::Usd;
 
 use super::FaultView;
-use crate::launch::TrialRun;
+use crate::provenance::Provenance;
 
 /// The result of an action that was run without a team. Serialised, it is what `try --json` prints.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -34,8 +34,7 @@ pub struct TrialResult {
 
 impl TrialResult {
     /// Returns the result of a trial that ended with this status.
-    pub fn from_run(run: &TrialRun, status: Status) -> Self {
-        let stepper = run.stepper();
+    pub fn new(stepper: &Stepper, provenance: &Provenance, status: Status) -> Self {
         let (team, env) = (stepper.team(), stepper.env());
         let mut messages = Vec::new();
         for message in env.history.iter().map(|id| env.message(*id)) {
@@ -49,7 +48,7 @@ impl TrialResult {
         let scope = &env.role(RoleId(0)).scope;
         let faults = env.open_faults(team);
         let faults =
-            faults.filter_map(|(call, ..)| FaultView::from_call(stepper, call, run.provenance()));
+            faults.filter_map(|(call, ..)| FaultView::from_call(stepper, call, provenance));
         let questions = env.open_requests();
         Self {
             status,

@@ -2,7 +2,7 @@
 
 use strata_base::text::display_path::relative_path;
 
-use crate::view::{CodeSource, FaultAdvice, Remedy};
+use crate::{CodeSource, FaultAdvice, Remedy};
 
 /// What continues the run after a fault.
 #[derive(Clone, Copy, PartialEq, Eq)]

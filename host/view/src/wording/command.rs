@@ -5,7 +5,7 @@ use std::path::Path;
 use strata_base::text::display_path::relative_path;
 use strata_base::text::shell::{shell_path, shell_word, single_quoted};
 
-use crate::view::{CommandArgument, SuggestedArguments, SuggestedCommand};
+use crate::{CommandArgument, SuggestedArguments, SuggestedCommand};
 
 /// Returns a command for a shell, without its comment.
 pub fn shell_command(command: &SuggestedCommand) -> String {
