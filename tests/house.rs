@@ -4,9 +4,9 @@
 
 mod comments;
 mod layers;
+mod names;
 mod objects;
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -34,21 +34,6 @@ struct Rule {
     /// The places that may use it. A place is a file without its `.rs`, and everything below it.
     only: &'static [&'static str],
 }
-
-/// The directories of the sources of the product.
-const PRODUCT: [&str; 11] = [
-    "host/src/",
-    "host/base/src/",
-    "host/build/src/",
-    "host/cli/src/",
-    "host/core/src/",
-    "host/driver/src/",
-    "host/manifest/src/",
-    "host/sandbox/src/",
-    "host/services/src/",
-    "host/storage/src/",
-    "host/team-json/src/",
-];
 
 /// The rules for the sources of the product, except for its tests.
 const RULES: &[Rule] = &[
@@ -154,7 +139,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         what: "arguments, the end of the process",
-        marks: &["env::args", "process::exit", "process::abort"],
+        marks: &["env::args", "process::exit", "process::abort("],
         only: &["host/cli/src"],
     },
     Rule {
@@ -234,26 +219,15 @@ impl Source {
 
     /// Returns whether the file is part of the program and not of its tests.
     fn is_product(&self) -> bool {
-        PRODUCT.iter().any(|place| self.name.starts_with(place)) && !self.is_test()
+        let path = self.name.strip_prefix("host/").unwrap_or_default();
+        let is_source = path.starts_with("src/") || path.contains("/src/");
+        is_source && !self.is_test()
     }
 
-    /// Returns whether the file contains a module that is declared only for tests.
+    /// Returns whether the file contains a module that is declared only for tests, or a part of one.
     fn is_test(&self) -> bool {
-        let path = Path::new(&self.name);
-        let Some(directory) = path.parent() else {
-            return false;
-        };
-        let parents = [directory.with_extension("rs"), directory.join("lib.rs")];
-        let parent = parents
-            .iter()
-            .find_map(|parent| fs::read_to_string(project().join(parent)).ok());
-        let Some(parent) = parent else {
-            return false;
-        };
-        let module = path.file_stem().unwrap_or_default().to_string_lossy();
-        module == "tests"
-            || self.name.contains("/tests/")
-            || parent.contains(&format!("#[cfg(test)]\nmod {module};"))
+        let modules = Path::new(&self.name).ancestors();
+        self.name.contains("/tests/") || modules.into_iter().any(is_test_module)
     }
 
     fn is_generated(&self) -> bool {
@@ -264,6 +238,25 @@ impl Source {
         let rest = self.name.strip_prefix(place);
         rest.is_some_and(|rest| rest == ".rs" || rest.starts_with('/'))
     }
+}
+
+/// Returns whether the module in this file, or in the directory of this name, is declared only for tests.
+fn is_test_module(path: &Path) -> bool {
+    let (Some(directory), Some(module)) = (path.parent(), path.file_stem()) else {
+        return false;
+    };
+    let module = module.to_string_lossy();
+    let parents = [directory.with_extension("rs"), directory.join("lib.rs")];
+    let declares = |parent: &PathBuf| {
+        let parent = fs::read_to_string(project().join(parent)).unwrap_or_default();
+        let only_tests = ["test", "any(test, feature = \"test-support\")"];
+        only_tests.iter().any(|condition| {
+            ["mod", "pub mod"].iter().any(|keyword| {
+                parent.contains(&format!("#[cfg({condition})]\n{keyword} {module};"))
+            })
+        })
+    };
+    module == "tests" || parents.iter().any(declares)
 }
 
 /// Returns all files below some directories of the project for which `wanted` is true.
@@ -510,102 +503,4 @@ fn no_file_contains_paths_of_a_machine() {
         broken.extend(lines.map(|(line, n)| format!("{}:{n}: {}", source.name, line.trim())));
     }
     assert_none(broken);
-}
-
-/// Words that no name of a type, a function or a module contains: metaphors, and verbs that do not
-/// say what is done.
-const BANNED_WORDS: [&str; 22] = [
-    "afford",
-    "awake",
-    "equipment",
-    "flights",
-    "hall",
-    "hearing",
-    "hush",
-    "keepers",
-    "land",
-    "makings",
-    "motion",
-    "parcel",
-    "people",
-    "purse",
-    "reins",
-    "settle",
-    "strayed",
-    "takeoff",
-    "telling",
-    "told",
-    "utils",
-    "weather",
-];
-/// How many types may have the same name.
-const MAX_TYPES_OF_A_NAME: usize = 2;
-
-/// Returns the keyword and the name of the item that a line defines.
-fn defined_item(line: &str) -> Option<(&str, &str)> {
-    let mut words = line
-        .split(|c: char| !c.is_alphanumeric() && c != '_')
-        .filter(|word| !word.is_empty());
-    let keyword = words
-        .find(|word| !["pub", "crate", "super", "in", "const", "async", "unsafe"].contains(word))?;
-    let is_item = ["struct", "enum", "trait", "type", "union", "fn", "mod"].contains(&keyword);
-    is_item.then(|| words.next().map(|name| (keyword, name)))?
-}
-
-/// Returns the words of a name in lower case: those of `take_off` and `TakeOff` are `take` and
-/// `off`.
-fn words_of(name: &str) -> Vec<String> {
-    let mut words = vec![String::new()];
-    for c in name.chars() {
-        if c == '_' || c.is_uppercase() {
-            words.push(String::new());
-        }
-        if let (true, Some(word)) = (c != '_', words.last_mut()) {
-            word.extend(c.to_lowercase());
-        }
-    }
-    words
-}
-
-#[test]
-fn names_are_words_of_the_field() {
-    let mut broken = Vec::new();
-    for source in sources().iter().filter(|source| source.is_product()) {
-        for (n, line) in source.code() {
-            let Some((_, name)) = defined_item(line) else {
-                continue;
-            };
-            let banned = words_of(name)
-                .into_iter()
-                .find(|word| BANNED_WORDS.contains(&word.as_str()));
-            if let Some(word) = banned {
-                broken.push(format!("{}:{n}: `{name}` contains `{word}`", source.name));
-            }
-        }
-    }
-    assert_none(broken);
-}
-
-#[test]
-fn a_type_name_denotes_two_types_at_most() {
-    let mut types: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for source in sources().iter().filter(|source| source.is_product()) {
-        for (_, line) in source.code() {
-            let item = defined_item(line).filter(|(keyword, _)| !["fn", "mod"].contains(keyword));
-            // Types that a trait requires have the names that the trait gives them.
-            if let Some((keyword, name)) = item
-                && !(keyword == "type" && line.starts_with(' '))
-            {
-                let files = types.entry(name.to_owned()).or_default();
-                files.insert(source.name.clone());
-            }
-        }
-    }
-    types.retain(|_, files| files.len() > MAX_TYPES_OF_A_NAME);
-    assert_none(
-        types
-            .into_iter()
-            .map(|(name, files)| format!("`{name}` is defined in {files:?}"))
-            .collect(),
-    );
 }

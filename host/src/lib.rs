@@ -37,18 +37,15 @@
 //! | | |
 //! |---|---|
 //! | `postgres` | runs in PostgreSQL |
-//! | `report` | a saved run as one HTML page |
+//! | `report` | a saved run as one HTML page, and teams as graphs |
 //! | `server` | listening on TCP, for metrics over HTTP |
 //! | `telemetry` | spans of runs, exported over OTLP |
 
 mod bundle;
 pub mod difference;
 pub mod doctor;
-pub mod graph;
 pub mod launch;
 pub mod live;
-#[cfg(feature = "report")]
-pub mod report;
 mod storage_mark;
 pub mod worker;
 
@@ -69,6 +66,10 @@ pub use strata_driver::WhenIdle;
 pub use strata_driver::{self as driver, metrics, public_event, replay, telemetry};
 pub use strata_manifest::Overrides;
 pub use strata_manifest::{self as manifest, interface, skills, trust};
+#[cfg(feature = "report")]
+pub use strata_report as report;
+#[cfg(feature = "report")]
+pub use strata_report::graph;
 pub use strata_sandbox as sandbox;
 pub use strata_services::variables::Variables;
 pub use strata_services::{self as services, gateway, plugin, tools};

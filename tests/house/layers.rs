@@ -56,6 +56,10 @@ const HOST_CRATES: &[HostCrate] = &[
         ],
     },
     HostCrate {
+        sources: "host/report/src/",
+        exceptions: &[],
+    },
+    HostCrate {
         sources: "host/sandbox/src/",
         exceptions: &[
             // The host functions are implemented for the data of the store, which contains the state
@@ -87,6 +91,10 @@ const HOST_CRATES: &[HostCrate] = &[
         sources: "host/team-json/src/",
         exceptions: &[],
     },
+    HostCrate {
+        sources: "host/view/src/",
+        exceptions: &[],
+    },
 ];
 
 /// The directory of the sources of the host's own crate.
@@ -94,9 +102,7 @@ const HOST: &str = "host/src/";
 /// Its layers.
 const HOST_LAYERS: &[&[&str]] = &[
     &["bundle", "difference", "storage_mark"],
-    &["graph"],
-    // What is loaded is shown, and what is shown is loaded.
-    &["launch", "report", "view", "wording"],
+    &["launch"],
     &["doctor", "live", "worker"],
 ];
 

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use strata_core::machine::stepper::Stepper;
 use strata_manifest::Definition;
+use strata_report::{Report, ReportBuilder, RunContext, Standing, StorageOverview};
 use strata_storage::{CheckpointRow, Reader, StateSelector, StorageLocation, StoreError};
 
 use super::LaunchError;
@@ -14,7 +15,6 @@ use super::provenance::provenance_of;
 use super::recorded_events::RecordedEvents;
 use super::resume_plan::restore_stepper;
 use super::saved::{list_checkpoints, load_saved};
-use crate::report::{Report, ReportBuilder, RunContext, Standing, StorageOverview};
 use strata_view::SavedTeam;
 use strata_view::{EndedRun, HolderState};
 

@@ -4,6 +4,16 @@
 //! Views hold facts: names, numbers, texts as they were recorded, and commands as arguments. How
 //! they are worded, shortened, coloured and quoted for a shell is decided where they are rendered.
 //! Texts of guests are not sanitised here.
+//!
+//! ```
+//! use strata_view::{CommandArgument, SuggestedCommand};
+//! use strata_view::wording::shell_command;
+//!
+//! let command = SuggestedCommand::from_subcommand("run", [CommandArgument::placeholder("TEAM.toml")]);
+//! assert_eq!(shell_command(&command), "strata-host run TEAM.toml");
+//! ```
+//!
+//! This crate reads what it is given, and touches nothing else.
 
 mod action;
 mod activity;

@@ -55,16 +55,11 @@ fn absolute_path(module: &str, path: &str) -> Vec<String> {
 /// Returns the imports of a crate, whose sources are in this directory, without those of its tests.
 /// A path refers to the innermost module on it that has a file.
 pub(super) fn imports_of(directory: &str) -> Imports {
-    let is_test = |source: &Source| {
-        module_of(source, directory)
-            .split("::")
-            .any(|m| m == "tests")
-    };
     let mut sources = files(&[directory], |path| {
         path.extension().is_some_and(|extension| extension == "rs")
             && path.file_name().is_some_and(|name| name != "lib.rs")
     });
-    sources.retain(|source| !is_test(source));
+    sources.retain(|source| !source.is_test());
     let name = |source: &Source| module_of(source, directory);
     let modules: BTreeSet<String> = sources.iter().map(name).collect();
     let mut imports = Imports::new();

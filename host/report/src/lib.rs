@@ -2,11 +2,22 @@
 //!
 //! This file holds the data of a report. It is gathered from a state and the events recorded after
 //! it (`gather`, `state`). How much of a very large run is kept is decided in `room` and `fit`; the
-//! page itself is written in `html`. Reading the storage is the duty of `launch::report`.
+//! page itself is written in `html`. A team alone is drawn by [`graph`].
+//!
+//! ```
+//! use strata_report::graph::Graph;
+//!
+//! let team = strata_core::team::Team::default();
+//! assert!(Graph::from_team(&team).to_mermaid().starts_with("flowchart"));
+//! ```
+//!
+//! This crate renders what it is given: whoever opened the storage hands over its states and events. A page refers to
+//! no other file and no server, and everything that a guest wrote is escaped.
 
 mod bounded;
 mod conversation;
 mod gather;
+pub mod graph;
 pub mod html;
 mod images;
 mod shorten;
