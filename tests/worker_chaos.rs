@@ -6,7 +6,7 @@
 //! for what a standby lacked. Without PostgreSQL, this is skipped, and says so.
 //!
 //! `STRATA_CHAOS_SECONDS` says for how long faults are injected (12 by default), `STRATA_CHAOS_RUNS` how
-//! many runs there are (8 by default), and `STRATA_CHAOS_SEED` which faults these are. `.ci/run` also
+//! many runs there are (8 by default), and `STRATA_CHAOS_SEED` which faults these are. `.ci/release`
 //! injects faults for five minutes into 200 runs.
 
 mod checks;

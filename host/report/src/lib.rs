@@ -5,10 +5,14 @@
 //! page itself is written in `html`. A team alone is drawn by [`graph`].
 //!
 //! ```
-//! use strata_report::graph::Graph;
+//! use std::collections::BTreeMap;
 //!
-//! let team = strata_core::team::Team::default();
-//! assert!(Graph::from_team(&team).to_mermaid().starts_with("flowchart"));
+//! use strata_core::team::Team;
+//! use strata_report::graph::{Graph, GraphError, RenderFormat};
+//!
+//! let graph = Graph::from_team(&Team::default(), &BTreeMap::new())?;
+//! assert!(graph.render(RenderFormat::Mermaid)?.contains("flowchart"));
+//! # Ok::<(), GraphError>(())
 //! ```
 //!
 //! This crate renders what it is given: whoever opened the storage hands over its states and events. A page refers to

@@ -12,7 +12,7 @@ use strata_core::record::json;
 use strata_core::record::work::CallKey;
 use strata_services::http::{HttpResponse, parse_operator_response};
 
-use strata_view::{CallInDoubt, calls_in_doubt};
+use strata_view::{CallInDoubt, action_name_of, calls_in_doubt};
 
 use super::LaunchError;
 

@@ -19,6 +19,7 @@ use std::path::{Path, PathBuf};
 use strata_base::files::blob::Blobs;
 use strata_core::state::environment::Environment;
 
+use super::TEAM_JSON;
 use super::error::StoreError;
 use super::lineage::DIRECTORY_RUN;
 use super::lock::{LOCK_FILE, LockHolder, StorageLock};
@@ -26,7 +27,6 @@ use super::progress::WriteProgress;
 use super::reader::RecordedRun;
 use super::sqlite::rows::SqliteReader;
 use super::sqlite::{DatabaseImage, SqliteLease};
-use super::team_json_file::TEAM_JSON;
 use super::{Durability, Lease, LocationIdentity, SavedDefinition, StateSelector, TeamJsonFile};
 
 use aside::ASIDE_PREFIX;

@@ -11,8 +11,8 @@ use strata_core::record::id::CheckpointId;
 use strata_core::record::lineage::parse_checkpoint_id;
 use strata_core::record::money::Usd;
 
+use super::TEAM_JSON;
 use super::codec::DecodeError;
-use super::team_json_file::TEAM_JSON;
 
 /// Why the storage directory cannot be used.
 #[derive(Debug, thiserror::Error)]

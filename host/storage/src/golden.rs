@@ -36,13 +36,13 @@ use strata_core::state::activation::{Addressing, Consent, Phase, ToolOutcome};
 use strata_core::state::environment::Environment;
 use strata_core::state::environment::routing::OwnMessages;
 
+use super::TEAM_JSON;
 use super::conformance::{loaded_state, replay};
 use super::directory::names::DATABASE;
 use super::lock::LOCK_FILE;
 use super::mailbox::RunSocket;
 use super::script::pseudorandom;
 use super::script::{definition, normalized, scripted_run, team};
-use super::team_json_file::TEAM_JSON;
 use super::{
     Durability, Lease, LockHolder, Reader, Record, RecordedRun, ReplacePolicy, SqliteReader,
     StateSelector, StorageDirectory, StorageLock, codec,

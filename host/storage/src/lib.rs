@@ -125,6 +125,9 @@ pub use work::{
     SubmittedRun, Tended, WorkerProfile, WorkerRegistration,
 };
 
+/// The name of the file with the state for people.
+const TEAM_JSON: &str = "team.json";
+
 /// The number of the first public event line of a run.
 pub const FIRST_LINE: u64 = 1;
 

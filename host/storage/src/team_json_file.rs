@@ -13,10 +13,7 @@ use strata_core::machine::stepper::Stepper;
 use strata_team_json::{MAX_BYTES, min_bytes, write};
 
 use crate::error::StoreError;
-use crate::{Durability, Lease, WriteContent, file};
-
-/// The name of the file.
-pub(crate) const TEAM_JSON: &str = "team.json";
+use crate::{Durability, Lease, TEAM_JSON, WriteContent, file};
 
 /// The name of the note about the file.
 const NOTE: &str = "team.json";

@@ -1,6 +1,6 @@
 //! Writes in doubt: calls of which nobody knows whether they were carried out.
 
-use strata_core::machine::stepper::Stepper;
+use strata_core::machine::stepper::{Stepper, component_slot};
 use strata_core::record::work::CallKey;
 
 /// A call in doubt.
@@ -11,8 +11,10 @@ pub struct CallInDoubt {
     pub id: String,
     /// The call, for example `POST https://example.com/orders`.
     pub description: String,
-    call: CallKey,
-    index: usize,
+    /// The call of the action.
+    pub call: CallKey,
+    /// Its number among the host calls of the action.
+    pub index: usize,
 }
 
 /// Returns the calls in doubt.
@@ -41,7 +43,7 @@ pub fn calls_in_doubt(stepper: &Stepper) -> Vec<CallInDoubt> {
 }
 
 /// Returns `ROLE.ACTION` for a call.
-fn action_name_of(stepper: &Stepper, call: CallKey) -> String {
+pub fn action_name_of(stepper: &Stepper, call: CallKey) -> String {
     let role = stepper.team().role(call.role);
     let slot = component_slot(role, call.role, call.work);
     slot.map_or_else(|| role.name.clone(), |slot| stepper.team().slot_name(slot))

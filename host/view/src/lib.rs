@@ -58,7 +58,7 @@ pub use command::{CommandArgument, SuggestedArguments, SuggestedCommand, resume_
 pub use conversation::{
     ConversationTracker, ConversationView, NewsView, ToolCallOutcome, ToolCallView, TurnView,
 };
-pub use doubt::{CallInDoubt, calls_in_doubt};
+pub use doubt::{CallInDoubt, action_name_of, calls_in_doubt};
 pub use ending::{
     AFTER_CHANGE, DoubtView, EndedRun, RunEnding, RunOutput, UndeliveredMessage, WITHOUT_CHANGE,
 };

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use serde_json::Value;
+use strata_core::machine::stepper::Stepper;
 use strata_core::record::event::Status;
 use strata_core::record::id::RoleId;
 use strata_core::record::money::Usd;

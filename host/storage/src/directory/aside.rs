@@ -8,10 +8,10 @@ use rusqlite::Connection;
 
 use super::names::{DATABASE, PROGRESS_FILE, WAL_FILE, WAL_INDEX_FILE};
 use super::{StorageDirectory, file};
+use crate::TEAM_JSON;
 use crate::error::StoreError;
 use crate::lock::{LOCK_FILE, StorageLock};
 use crate::schema;
-use crate::team_json_file::TEAM_JSON;
 
 /// The prefix of the directories into which earlier teams are moved; a number follows.
 pub(super) const ASIDE_PREFIX: &str = "old-";

@@ -82,7 +82,7 @@ pub fn resolve_link(path: &Path) -> PathBuf {
     let mut real: PathBuf = path.components().collect();
     let mut followed = 0;
     while followed < MAX_LINKS {
-        let of_file = real.file_name() == Some(OsStr::new(crate::team_json_file::TEAM_JSON));
+        let of_file = real.file_name() == Some(OsStr::new(crate::TEAM_JSON));
         let (link, file) = match (real.parent(), real.file_name()) {
             (Some(parent), Some(file)) if of_file && !parent.as_os_str().is_empty() => {
                 (parent, Some(file))

@@ -10,11 +10,11 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rustix::fs::OFlags;
 
+use crate::TEAM_JSON;
 use crate::WriteContent;
 use crate::directory::names::{DATABASE, DATABASE_SIDE_FILES};
 use crate::error::StoreError;
 use crate::lock::LOCK_FILE;
-use crate::team_json_file::TEAM_JSON;
 
 /// The size of the buffer with which files are read piecewise.
 pub(crate) const READ_BUFFER_BYTES: usize = 64 << 10;
