@@ -3,6 +3,7 @@
 //! again.
 
 mod comments;
+mod interfaces;
 mod layers;
 mod names;
 mod objects;

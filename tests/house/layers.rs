@@ -62,11 +62,9 @@ const HOST_CRATES: &[HostCrate] = &[
     HostCrate {
         sources: "host/sandbox/src/",
         exceptions: &[
-            // The host functions are implemented for the data of the store, which contains the state
-            // of each of them.
-            import("capability", "ctx"),
+            // The functions of WASI are implemented for the data of the store, which contains their
+            // state.
             import("capability::wasi", "ctx"),
-            import("media", "ctx"),
             // A loaded component can be called, and a call has a loaded component.
             import("component", "attempt"),
             import("convert", "component"),

@@ -1,7 +1,5 @@
 //! Converts between the WIT's records and the core's types. Fields are copied; only JSON, images and
-//! files are checked. Conversations with models are converted in `conversation`.
-
-pub(super) mod conversation;
+//! files are checked. Conversations with models are converted beside `interfaces::llm`.
 
 use std::sync::Arc;
 

@@ -1,24 +1,21 @@
-//! The data of a store during one attempt, and the host functions about the attempt itself:
-//! emissions, memory, log, clock, random. Those for state are in `scopes`, those that need a grant
-//! in `capability`.
+//! The data of a store during one attempt: what it may use, what it has used and done, and what the host
+//! functions in `interfaces` have in common.
 
 pub(super) mod outbound;
-mod scopes;
+mod state_writes;
 
-use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use strata_core::record::fault::FaultCause;
 use strata_core::record::host_call::Grant;
 use strata_core::record::message::Draft;
 use strata_core::record::scope_write::Write;
 use strata_services::gateway::{
-    Allowance, EnvironmentRequest, Gateway, GuestRequest, HostAnswer, HostError, HostErrorKind,
+    Allowance, Gateway, GuestRequest, HostAnswer, HostError, HostErrorKind,
 };
 use strata_services::plugin::{LimitReached, Limits};
 
-use super::bindings::{clock, environment, log, memory, random, script, types};
+use super::bindings::types;
 use super::capability::Capabilities;
 use super::capability::wasi::{WasiSetup, WasiState};
 use super::debug_info::DebugInfo;
@@ -26,17 +23,14 @@ use super::denied_lookups::DeniedLookups;
 use super::engine::TickGuard;
 use super::limits::memory::MemoryLimiter;
 use super::limits::{AbortReason, Meter};
-use super::log::{GuestLog, LogLevel};
-use super::media::{AttemptMedia, bytes_from_guest};
+use super::log::GuestLog;
+use super::media::AttemptMedia;
 use super::{EntryPoint, SandboxCall, convert};
+use state_writes::StateWrites;
 
 /// The maximum length of the name of a scope, key or label, and of a path. Longer ones make no
 /// sense, and names are copied often.
 pub(super) const MAX_NAME_BYTES: usize = 4 << 10;
-/// How many messages `memory` returns at most; the WIT documents this.
-const MAX_MESSAGES: u32 = 1000;
-/// How many random bytes are returned at most; the WIT documents this.
-const MAX_RANDOM_BYTES: u32 = 65536;
 
 /// The result of a host function that can refuse. The outer error ends the attempt.
 pub(super) type HostResult<T> = wasmtime::Result<Result<T, types::HostError>>;
@@ -67,12 +61,9 @@ pub(super) struct Ctx {
     last_refusal: Option<FaultCause>,
     exchanged_bytes: u64,
     output_bytes: u64,
-    emissions: Vec<Draft>,
-    writes: Vec<Write>,
-    known_scopes: BTreeSet<String>,
-    /// The keys that the attempt has written, by scope and key, with the value it last read and its
-    /// writes since. Without this map each read would cost as much as all writes before it.
-    written_keys: HashMap<(String, String), scopes::KeyHistory>,
+    /// The messages that it has published.
+    pub(super) emissions: Vec<Draft>,
+    pub(super) state_writes: StateWrites,
     /// The debug information for the backtraces of its faults.
     pub(super) sources: Arc<DebugInfo>,
     /// The line that an interpreter reported last, counted from 1.
@@ -121,9 +112,7 @@ impl Ctx {
             exchanged_bytes: 0,
             output_bytes: 0,
             emissions: Vec::new(),
-            writes: Vec::new(),
-            known_scopes: BTreeSet::new(),
-            written_keys: HashMap::new(),
+            state_writes: StateWrites::default(),
             sources: Arc::default(),
             script_line: None,
             tick_guard: None,
@@ -170,7 +159,7 @@ impl Ctx {
     /// Takes the emissions and writes of the attempt.
     pub(super) fn take_effects(&mut self) -> (Vec<Draft>, Vec<Write>) {
         let emissions = std::mem::take(&mut self.emissions);
-        (emissions, std::mem::take(&mut self.writes))
+        (emissions, self.state_writes.take())
     }
 
     /// Counts calls of a host function.
@@ -326,148 +315,4 @@ pub(super) fn check_name(what: &str, name: &str) -> Result<(), types::HostError>
     Err(invalid(format!(
         "the {what} is {length} bytes long; at most {MAX_NAME_BYTES} are taken"
     )))
-}
-
-impl types::Host for Ctx {}
-
-impl environment::Host for Ctx {
-    fn emit(&mut self, emission: environment::Emission) -> HostResult<()> {
-        self.count_calls("environment.emit", 1)?;
-        if let Err(refusal) = self.check_effects_allowed() {
-            return Ok(Err(refusal));
-        }
-        self.count_bytes("environment.emit", convert::emission_input_bytes(&emission))?;
-        let media_bytes = bytes_from_guest(&emission.parts);
-        let draft = match convert::emission(emission, &mut self.media) {
-            Ok(draft) => draft,
-            Err(error) => return Ok(Err(invalid(format!("cannot emit: {error}")))),
-        };
-        let bytes = convert::emission_bytes(&draft) + media_bytes;
-        self.count_output("`environment.emit`", bytes)?;
-        self.emissions.push(draft);
-        Ok(Ok(()))
-    }
-}
-
-impl memory::Host for Ctx {
-    async fn recent(&mut self, bounds: memory::Bounds) -> wasmtime::Result<Vec<types::Message>> {
-        self.recall_messages("memory.recent", bounds, None).await
-    }
-
-    async fn by_label(
-        &mut self,
-        label: String,
-        bounds: memory::Bounds,
-    ) -> wasmtime::Result<Vec<types::Message>> {
-        self.recall_messages("memory.by-label", bounds, Some(label))
-            .await
-    }
-}
-
-impl Ctx {
-    async fn recall_messages(
-        &mut self,
-        function: &'static str,
-        bounds: memory::Bounds,
-        label: Option<String>,
-    ) -> wasmtime::Result<Vec<types::Message>> {
-        self.count_calls(function, 1)?;
-        if label
-            .as_ref()
-            .is_some_and(|label| label.len() > MAX_NAME_BYTES)
-        {
-            return Ok(Vec::new());
-        }
-        let request = EnvironmentRequest::Recent {
-            limit: bounds.messages.min(MAX_MESSAGES),
-            max_bytes: bounds.bytes,
-            label,
-        };
-        match self
-            .request(function, GuestRequest::Environment(request))
-            .await?
-        {
-            None => Ok(Vec::new()),
-            Some(HostAnswer::Messages(messages)) => {
-                for message in &messages {
-                    self.media.add_received(message);
-                }
-                Ok(convert::messages(&messages))
-            }
-            Some(other) => unexpected_answer(function, &other),
-        }
-    }
-}
-
-impl log::Host for Ctx {
-    // Not counted as a host call: the log has its own limit, and reaching that is no fault.
-    fn write(&mut self, level: log::Level, message: String) -> wasmtime::Result<()> {
-        let level = match level {
-            log::Level::Debug => LogLevel::Debug,
-            log::Level::Info => LogLevel::Info,
-            log::Level::Warn => LogLevel::Warn,
-            log::Level::Error => LogLevel::Error,
-        };
-        self.log().write(level, &message);
-        Ok(())
-    }
-}
-
-impl script::Host for Ctx {
-    // Neither counted nor recorded: it costs the host an assignment, and changes nothing but the text of a fault.
-    fn line_reached(&mut self, line: u32) -> wasmtime::Result<()> {
-        self.script_line = Some(line);
-        Ok(())
-    }
-
-    // Neither counted nor recorded: it changes nothing but what people are told.
-    fn path_missing(&mut self, path: String) -> wasmtime::Result<()> {
-        self.note_lookup(&path);
-        Ok(())
-    }
-}
-
-impl clock::Host for Ctx {
-    async fn unix_time_ms(&mut self) -> wasmtime::Result<f64> {
-        const NAME: &str = "clock.unix-time-ms";
-        self.count_calls(NAME, 1)?;
-        match self.request(NAME, GuestRequest::CurrentTime).await? {
-            None => Ok(0.0),
-            Some(HostAnswer::Time(time)) => Ok(time),
-            Some(other) => unexpected_answer(NAME, &other),
-        }
-    }
-
-    async fn sleep(&mut self, duration_ms: u32) -> wasmtime::Result<()> {
-        const NAME: &str = "clock.sleep";
-        self.count_calls(NAME, 1)?;
-        let duration = Duration::from_millis(duration_ms.into());
-        Ok(self
-            .meter
-            .by_deadline(NAME, tokio::time::sleep(duration))
-            .await?)
-    }
-}
-
-impl random::Host for Ctx {
-    async fn bytes(&mut self, length: u32) -> HostResult<Vec<u8>> {
-        const NAME: &str = "random.bytes";
-        self.count_calls(NAME, 1)?;
-        if length > MAX_RANDOM_BYTES {
-            let message = format!(
-                "asked for {length} random bytes; at most {MAX_RANDOM_BYTES} are given at once"
-            );
-            return Ok(Err(invalid(message)));
-        }
-        match self.request(NAME, GuestRequest::Random { length }).await? {
-            None => Ok(Err(unavailable_in_describe(NAME))),
-            Some(HostAnswer::Bytes(bytes)) => Ok(bytes.map_err(convert::host_error)),
-            Some(other) => unexpected_answer(NAME, &other),
-        }
-    }
-}
-
-/// Returns the start of a name of any length.
-fn truncate_name(name: &str) -> &str {
-    &name[..name.floor_char_boundary(64)]
 }

@@ -64,7 +64,7 @@ mod engine;
 mod fault;
 mod foreign_component;
 pub mod host_wit;
-mod human;
+mod interfaces;
 mod limits;
 mod log;
 mod media;

@@ -2,17 +2,16 @@
 //! and those that it created.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use strata_base::files::blob::{Blobs, digest_of};
 use strata_core::record::conversation::{Media, MediaSource, Part};
 use strata_core::record::id::Digest;
 use strata_core::record::message::{Draft, Message, stored_parts};
-use strata_services::gateway::{GuestRequest, HostAnswer, HostError, HostErrorKind};
 use url::Url;
 
 use super::SandboxCall;
-use super::bindings::{media, types};
-use super::ctx::{Ctx, HostResult, unavailable_in_describe, unexpected_answer};
+use super::bindings::types;
 
 /// The maximum length of a media type; RFC 6838 allows 127 characters for each of its halves.
 const MAX_MEDIA_TYPE_BYTES: usize = 255;
@@ -84,6 +83,17 @@ impl AttemptMedia {
         self.created_among(drafts.flat_map(|draft| stored_parts(&draft.parts)))
     }
 
+    /// Returns the digest and the number of bytes of one that the attempt may refer to.
+    pub(super) fn known(&self, digest: &str) -> Option<(Digest, u64)> {
+        let (digest, size) = self.sizes.get_key_value(&Digest::from(digest))?;
+        Some((digest.clone(), *size))
+    }
+
+    /// Returns the bytes of one that the attempt created.
+    pub(super) fn created(&self, digest: &Digest) -> Option<Arc<[u8]>> {
+        self.created.get(digest).cloned()
+    }
+
     /// Returns the bytes of those among `digests` that the attempt created.
     pub(super) fn created_among<'a>(&self, digests: impl Iterator<Item = &'a Digest>) -> Blobs {
         let created = |digest: &Digest| Some((digest.clone(), self.created.get(digest)?.clone()));
@@ -140,11 +150,8 @@ impl AttemptMedia {
     }
 
     fn find(&self, digest: &str) -> Result<MediaSource, InvalidMedia> {
-        match self.sizes.get_key_value(&Digest::from(digest)) {
-            Some((digest, size)) => Ok(MediaSource::Blob {
-                digest: digest.clone(),
-                size: *size,
-            }),
+        match self.known(digest) {
+            Some((digest, size)) => Ok(MediaSource::Blob { digest, size }),
             None => Err(InvalidMedia::UnknownBlob(shown(digest))),
         }
     }
@@ -206,52 +213,9 @@ fn is_media_type(text: &str) -> bool {
             .is_some_and(|(kind, subtype)| is_name(kind) && is_name(subtype))
 }
 
-fn shown(text: &str) -> String {
+/// Returns the start of a refused value.
+pub(super) fn shown(text: &str) -> String {
     text.chars().take(MAX_SHOWN_CHARS).collect()
-}
-
-impl media::Host for Ctx {
-    async fn load(&mut self, digest: String) -> HostResult<Vec<u8>> {
-        const NAME: &str = "media.load";
-        self.count_calls(NAME, 1)?;
-        let found = self
-            .media
-            .sizes
-            .get_key_value(&Digest::from(digest.as_str()));
-        let Some((digest, size)) = found.map(|(digest, size)| (digest.clone(), *size)) else {
-            let unknown = InvalidMedia::UnknownBlob(shown(&digest)).to_string();
-            return Ok(Err(
-                self.refuse(HostError::new(HostErrorKind::NotFound, unknown))
-            ));
-        };
-        // Bytes that are larger than the guest's memory could not be returned to it.
-        if size > self.limits.memory_bytes {
-            let message = format!("`{digest}` has {size} bytes, more than `limits.memory` allows");
-            return Ok(Err(
-                self.refuse(HostError::new(HostErrorKind::Invalid, message))
-            ));
-        }
-        let bytes = match self.media.created.get(&digest).cloned() {
-            Some(created) => Some(created),
-            None => match self
-                .request(NAME, GuestRequest::StoredFile(digest.clone()))
-                .await?
-            {
-                None => return Ok(Err(unavailable_in_describe(NAME))),
-                Some(HostAnswer::File(bytes)) => bytes,
-                Some(other) => unexpected_answer(NAME, &other),
-            },
-        };
-        let Some(bytes) = bytes else {
-            let message =
-                format!("the bytes of `{digest}` were not brought along when the team was moved");
-            return Ok(Err(
-                self.refuse(HostError::new(HostErrorKind::NotFound, message))
-            ));
-        };
-        self.count_bytes(NAME, bytes.len() as u64)?;
-        Ok(Ok(bytes.to_vec()))
-    }
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ use wasmtime_wasi::filesystem::WasiFilesystemCtxView;
 use wasmtime_wasi::p2::bindings::filesystem::preopens::Host as _;
 use wasmtime_wasi::p2::bindings::filesystem::types::ErrorCode;
 use wasmtime_wasi::p2::{FsResult, OutputStream, Pollable, StreamResult};
-use wasmtime_wasi::{FsPerms, WasiCtx, WasiCtxBuilder, WasiCtxView, async_trait};
+use wasmtime_wasi::{FsPerms, WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView, async_trait};
 
 use clock::GuestClock;
 use listing::OpenListings;
@@ -180,6 +180,12 @@ impl WasiState {
             ctx: &mut self.ctx,
             table: &mut self.table,
         }
+    }
+}
+
+impl WasiView for Ctx {
+    fn ctx(&mut self) -> WasiCtxView<'_> {
+        self.capabilities.wasi().view()
     }
 }
 

@@ -19,7 +19,7 @@ const MAX_SHOWN_CHARS: usize = 80;
 
 /// Why a request is not accepted from a guest.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum InvalidRequest {
+pub(super) enum InvalidRequest {
     /// A text that has to be JSON is not.
     #[error("{what} is {why}")]
     Json {
@@ -50,7 +50,7 @@ pub(crate) enum InvalidRequest {
 }
 
 /// Returns how many bytes of images and files a guest passes with a request.
-pub(crate) fn media_bytes(request: &llm::Request) -> u64 {
+pub(super) fn media_bytes(request: &llm::Request) -> u64 {
     request.messages.iter().map(message_media_bytes).sum()
 }
 
@@ -73,7 +73,7 @@ fn message_media_bytes(message: &llm::ChatMessage) -> u64 {
 }
 
 /// Converts a request from a guest.
-pub(crate) fn request(
+pub(super) fn request(
     request: llm::Request,
     media: &mut AttemptMedia,
 ) -> Result<ModelRequest, InvalidRequest> {
@@ -241,7 +241,7 @@ fn shown(name: &str) -> String {
 }
 
 /// Converts a reply for a guest, which may refer to its images and files from then on.
-pub(crate) fn reply(reply: ModelReply, media: &mut AttemptMedia) -> llm::Reply {
+pub(super) fn reply(reply: ModelReply, media: &mut AttemptMedia) -> llm::Reply {
     for part in &reply.parts {
         if let AssistantPart::Media(received) = part {
             media.add_media(received);
@@ -297,7 +297,7 @@ fn finish_reason(finish: FinishReason) -> llm::FinishReason {
 }
 
 /// Converts a request for vectors from a guest.
-pub(crate) fn embed_request(request: llm::EmbedRequest) -> EmbedRequest {
+pub(super) fn embed_request(request: llm::EmbedRequest) -> EmbedRequest {
     EmbedRequest {
         model: request.model,
         texts: request.texts,
@@ -306,7 +306,7 @@ pub(crate) fn embed_request(request: llm::EmbedRequest) -> EmbedRequest {
 }
 
 /// Converts vectors for a guest.
-pub(crate) fn embeddings(embeddings: Embeddings) -> llm::Embeddings {
+pub(super) fn embeddings(embeddings: Embeddings) -> llm::Embeddings {
     llm::Embeddings {
         vectors: embeddings.vectors,
         model: embeddings.model,

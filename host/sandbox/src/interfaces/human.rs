@@ -1,12 +1,12 @@
-//! The host function that asks a person. It needs no grant; `services::human` validates questions.
+//! `human`: the host function that asks a person. It needs no grant; `services::human` validates questions.
 
 use strata_core::record::request::HumanAnswer;
 use strata_services::gateway::{GuestRequest, HostAnswer, HostError, HostErrorKind};
 use strata_services::human::HumanQuestion;
 
-use super::bindings::human;
-use super::convert;
-use super::ctx::{Ctx, HostResult, invalid, unavailable_in_describe, unexpected_answer};
+use crate::bindings::human;
+use crate::convert;
+use crate::ctx::{Ctx, HostResult, invalid, unavailable_in_describe, unexpected_answer};
 
 impl human::Host for Ctx {
     async fn ask(&mut self, question: human::Question) -> HostResult<human::Answer> {

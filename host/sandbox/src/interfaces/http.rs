@@ -1,4 +1,4 @@
-//! The host functions for HTTP requests, which are checked against the grants first.
+//! `http`: the host functions for HTTP requests, which are checked against the grants first.
 //! `services::http` makes the requests and follows redirects.
 
 use reqwest::Url;
@@ -12,10 +12,10 @@ use strata_services::http::{
 use strata_services::plugin::http::header::normalize;
 use strata_services::plugin::http::{GrantedParts, check_grants};
 
-use super::super::bindings::{http as wit, types};
-use super::super::ctx::outbound::call_outside;
-use super::super::ctx::{Ctx, HostResult, invalid};
 use super::MAX_BATCH;
+use crate::bindings::{http, types};
+use crate::ctx::outbound::call_outside;
+use crate::ctx::{Ctx, HostResult, invalid};
 
 /// The maximum length of an idempotency key. Services accept 64 to 255 characters.
 const MAX_KEY_BYTES: usize = 255;
@@ -30,8 +30,8 @@ fn invalid_request(what: &str) -> types::HostError {
 }
 
 /// Validates and converts a request.
-fn parse_request(request: wit::Request) -> HttpCallResult<HttpRequest> {
-    let wit::Request {
+fn parse_request(request: http::Request) -> HttpCallResult<HttpRequest> {
+    let http::Request {
         method,
         url,
         headers,
@@ -121,7 +121,7 @@ fn is_valid_key(key: &str) -> bool {
 }
 
 /// Validates the headers. Returns the idempotency key separately if one of them has it.
-fn read_headers(wit_headers: Vec<wit::Header>) -> HttpCallResult<(Vec<Header>, Option<String>)> {
+fn read_headers(wit_headers: Vec<http::Header>) -> HttpCallResult<(Vec<Header>, Option<String>)> {
     let wrong = |what: String| Err(invalid_request(&what));
     let length: usize = wit_headers
         .iter()
@@ -134,7 +134,7 @@ fn read_headers(wit_headers: Vec<wit::Header>) -> HttpCallResult<(Vec<Header>, O
     }
     let mut headers = Vec::new();
     let mut key = None;
-    for wit::Header { name, value } in wit_headers {
+    for http::Header { name, value } in wit_headers {
         let name = name.to_ascii_lowercase();
         if HeaderName::from_bytes(name.as_bytes()).is_err() {
             return wrong(format!(
@@ -157,13 +157,13 @@ fn read_headers(wit_headers: Vec<wit::Header>) -> HttpCallResult<(Vec<Header>, O
     Ok((headers, key))
 }
 
-fn to_wit_response(response: HttpResponse) -> wit::Response {
-    let header = |header: Header| wit::Header {
+fn to_wit_response(response: HttpResponse) -> http::Response {
+    let header = |header: Header| http::Header {
         name: header.name,
         value: header.value,
     };
     let headers = response.headers.into_iter().map(header).collect();
-    wit::Response {
+    http::Response {
         status: response.status,
         headers,
         body: response.body,
@@ -171,7 +171,7 @@ fn to_wit_response(response: HttpResponse) -> wit::Response {
 }
 
 /// Validates a request and checks that it is granted.
-fn authorize_request(ctx: &mut Ctx, request: wit::Request) -> HttpCallResult<HttpRequest> {
+fn authorize_request(ctx: &mut Ctx, request: http::Request) -> HttpCallResult<HttpRequest> {
     let request = parse_request(request)?;
     let headers: Vec<&str> = request
         .headers
@@ -197,8 +197,8 @@ fn authorize_request(ctx: &mut Ctx, request: wit::Request) -> HttpCallResult<Htt
 async fn fetch_all(
     ctx: &mut Ctx,
     function: &'static str,
-    requests: Vec<wit::Request>,
-) -> wasmtime::Result<Vec<HttpCallResult<wit::Response>>> {
+    requests: Vec<http::Request>,
+) -> wasmtime::Result<Vec<HttpCallResult<http::Response>>> {
     let mut checked = Vec::new();
     for request in requests {
         checked.push(authorize_request(ctx, request));
@@ -210,8 +210,8 @@ async fn fetch_all(
         .collect())
 }
 
-impl wit::Host for Ctx {
-    async fn fetch(&mut self, request: wit::Request) -> HostResult<wit::Response> {
+impl http::Host for Ctx {
+    async fn fetch(&mut self, request: http::Request) -> HostResult<http::Response> {
         self.count_calls("http.fetch", 1)?;
         let mut responses = fetch_all(self, "http.fetch", vec![request]).await?;
         Ok(responses.pop().expect("one request has one response"))
@@ -219,8 +219,8 @@ impl wit::Host for Ctx {
 
     async fn fetch_many(
         &mut self,
-        requests: Vec<wit::Request>,
-    ) -> wasmtime::Result<Vec<HttpCallResult<wit::Response>>> {
+        requests: Vec<http::Request>,
+    ) -> wasmtime::Result<Vec<HttpCallResult<http::Response>>> {
         // Each request counts as a call, so that calling for many at once does not evade the limit.
         let count = u32::try_from(requests.len()).unwrap_or(u32::MAX).max(1);
         self.count_calls("http.fetch-many", count)?;
