@@ -67,7 +67,6 @@ const HOST_CRATES: &[HostCrate] = &[
             import("capability::wasi", "ctx"),
             // A loaded component can be called, and a call has a loaded component.
             import("component", "attempt"),
-            import("convert", "component"),
         ],
     },
     HostCrate {

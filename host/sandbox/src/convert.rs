@@ -10,8 +10,7 @@ use strata_core::record::work::Task;
 use strata_core::team::{Candidate, RoleProfile};
 use strata_services::gateway::{HostError, HostErrorKind, ITEM_BYTES, part_bytes};
 
-use super::bindings::{environment, handler, thinker, types};
-use super::component::ComponentManifest;
+use super::bindings::{environment, thinker, types};
 use super::media::{AttemptMedia, InvalidMedia, bytes_from_guest, part_to_guest};
 use super::{EntryPoint, SandboxCall};
 
@@ -241,17 +240,5 @@ pub(super) fn host_error(error: HostError) -> types::HostError {
     types::HostError {
         kind,
         message: error.message,
-    }
-}
-
-pub(super) fn manifest(manifest: handler::Manifest) -> ComponentManifest {
-    ComponentManifest {
-        name: manifest.name,
-        version: manifest.version,
-        description: manifest.description,
-        config_schema: manifest.config_schema,
-        input_schema: manifest.input_schema,
-        output_schema: manifest.output_schema,
-        needs: manifest.needs,
     }
 }

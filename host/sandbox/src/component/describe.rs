@@ -12,8 +12,9 @@ use strata_services::plugin::Limits;
 use super::load_error::error_chain;
 use super::{ComponentManifest, LinkedComponent, LoadError};
 use crate::attempt::new_store;
+use crate::bindings::handler;
 use crate::ctx::Ctx;
-use crate::{SandboxError, convert, fault};
+use crate::{SandboxError, fault};
 
 /// As much as the default for actions.
 const MAX_MEMORY_BYTES: u64 = 64 << 20;
@@ -111,7 +112,7 @@ async fn describe(ready: &LinkedComponent, limits: Limits) -> Result<ComponentMa
             .call_async(&mut store, ())
             .await
             .map_err(DescribeFailure::Failed)?;
-        Ok(convert::manifest(manifest))
+        Ok(convert_manifest(manifest))
     };
     let result = meter
         .measure(tokio::time::timeout_at(meter.deadline(), described))
@@ -137,6 +138,18 @@ async fn describe(ready: &LinkedComponent, limits: Limits) -> Result<ComponentMa
 enum DescribeFailure {
     Types(wasmtime::Error),
     Failed(wasmtime::Error),
+}
+
+fn convert_manifest(manifest: handler::Manifest) -> ComponentManifest {
+    ComponentManifest {
+        name: manifest.name,
+        version: manifest.version,
+        description: manifest.description,
+        config_schema: manifest.config_schema,
+        input_schema: manifest.input_schema,
+        output_schema: manifest.output_schema,
+        needs: manifest.needs,
+    }
 }
 
 fn check_manifest_size(manifest: ComponentManifest) -> Result<ComponentManifest, LoadError> {
