@@ -62,9 +62,6 @@ const HOST_CRATES: &[HostCrate] = &[
     HostCrate {
         sources: "host/sandbox/src/",
         exceptions: &[
-            // The functions of WASI are implemented for the data of the store, which contains their
-            // state.
-            import("capability::wasi", "ctx"),
             // A loaded component can be called, and a call has a loaded component.
             import("component", "attempt"),
         ],

@@ -14,6 +14,7 @@ use strata_services::plugin::CompiledSchema;
 use wasmtime::Store;
 
 use super::bindings::types;
+use super::capability::wasi;
 use super::component::{LinkedComponent, LoadedScript};
 use super::ctx::Ctx;
 use super::media::bytes_from_guest;
@@ -44,7 +45,7 @@ pub(super) async fn run(
             Ok(Err(why)) => return attempt_outcome(Err(fault::from_files_fault(why, &ctx)), &ctx),
             Err(_) => return attempt_outcome(Err(fault::staging_timeout(&ctx)), &ctx),
         }
-        ctx.add_wasi(&call.seed);
+        wasi::add_to_attempt(&mut ctx, &call.seed);
     }
     // Pinned in place: a future that is moved into another becomes part of it, and would be copied
     // by each function on the way.

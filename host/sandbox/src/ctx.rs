@@ -17,7 +17,6 @@ use strata_services::plugin::{LimitReached, Limits};
 
 use super::bindings::types;
 use super::capability::Capabilities;
-use super::capability::wasi::{WasiSetup, WasiState};
 use super::debug_info::DebugInfo;
 use super::denied_lookups::DeniedLookups;
 use super::engine::TickGuard;
@@ -52,7 +51,7 @@ pub(super) struct Ctx {
     pub(super) limits: Limits,
     /// `None` while a component describes itself or prepares an attempt: there is no driver then.
     gateway: Option<Gateway>,
-    log: Arc<Mutex<GuestLog>>,
+    pub(super) log: Arc<Mutex<GuestLog>>,
     effects: Effects,
     calls: u32,
     /// The paths that it looked for and may not see.
@@ -122,22 +121,6 @@ impl Ctx {
     /// Returns how many host functions the guest has called.
     pub(super) fn calls(&self) -> u32 {
         self.calls
-    }
-
-    /// Adds WASI, for components that import it, once files were staged. Its randomness is derived from
-    /// `seed`.
-    pub(super) fn add_wasi(&mut self, seed: &str) {
-        let files = &self.capabilities.files;
-        let wasi = WasiState::new(WasiSetup {
-            env: &self.capabilities.grants().env,
-            dirs: &files.granted_dirs(),
-            variables: &self.capabilities.variables(),
-            seed,
-            log: &self.log,
-            open_files: files.open_files(),
-            hidden: files.hidden_storage(),
-        });
-        self.capabilities.add_wasi(wasi);
     }
 
     /// Notes a path that the guest looked for and did not find, if it is outside of the granted

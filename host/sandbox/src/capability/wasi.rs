@@ -64,22 +64,38 @@ pub(in super::super) fn add_to_linker(linker: &mut Linker<Ctx>) -> wasmtime::Res
     listing::add_to_linker(linker)
 }
 
+/// Adds WASI to an attempt whose component imports it, once its files were staged. Its random numbers are
+/// derived from `seed`.
+pub(in super::super) fn add_to_attempt(ctx: &mut Ctx, seed: &str) {
+    let files = &ctx.capabilities.files;
+    let wasi = WasiState::new(WasiSetup {
+        env: &ctx.capabilities.grants().env,
+        dirs: &files.granted_dirs(),
+        variables: &ctx.capabilities.variables(),
+        seed,
+        log: &ctx.log,
+        open_files: files.open_files(),
+        hidden: files.hidden_storage(),
+    });
+    ctx.capabilities.add_wasi(wasi);
+}
+
 /// What the WASI state of an attempt is created from.
-pub(in super::super) struct WasiSetup<'a> {
+struct WasiSetup<'a> {
     /// The variables that may be read.
-    pub(in super::super) env: &'a [String],
+    env: &'a [String],
     /// The granted directories, where their files are for this attempt.
-    pub(in super::super) dirs: &'a [DirGrant],
+    dirs: &'a [DirGrant],
     /// Where the values of granted variables are looked up.
-    pub(in super::super) variables: &'a Variables,
+    variables: &'a Variables,
     /// The random numbers are derived from it.
-    pub(in super::super) seed: &'a str,
+    seed: &'a str,
     /// Receives the standard streams.
-    pub(in super::super) log: &'a Arc<Mutex<GuestLog>>,
+    log: &'a Arc<Mutex<GuestLog>>,
     /// Receives the files that the guest opens.
-    pub(in super::super) open_files: OpenFiles,
+    open_files: OpenFiles,
     /// The files of the host, which are not opened.
-    pub(in super::super) hidden: HiddenStorage,
+    hidden: HiddenStorage,
 }
 
 /// The WASI state of one attempt.
@@ -96,7 +112,7 @@ pub(in super::super) struct WasiState {
 
 impl WasiState {
     /// Creates the state of an attempt.
-    pub(in super::super) fn new(setup: WasiSetup<'_>) -> Self {
+    fn new(setup: WasiSetup<'_>) -> Self {
         let WasiSetup {
             env,
             dirs,

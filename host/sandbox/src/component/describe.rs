@@ -13,6 +13,7 @@ use super::load_error::error_chain;
 use super::{ComponentManifest, LinkedComponent, LoadError};
 use crate::attempt::new_store;
 use crate::bindings::handler;
+use crate::capability::wasi;
 use crate::ctx::Ctx;
 use crate::{SandboxError, fault};
 
@@ -83,7 +84,7 @@ async fn describe(ready: &LinkedComponent, limits: Limits) -> Result<ComponentMa
     };
     let mut ctx = Ctx::for_describe(limits);
     if ready.uses_wasi() {
-        ctx.add_wasi("describe");
+        wasi::add_to_attempt(&mut ctx, "describe");
     }
     let mut store = new_store(ready, ctx);
     let meter = std::sync::Arc::clone(&store.data().meter);

@@ -19,6 +19,7 @@ use strata_services::plugin::{Limits, Plugin};
 use super::describe::run_alone;
 use super::{LinkedComponent, LoadError, ScriptFile, ScriptProblem};
 use crate::attempt::{self, GuestOutput, new_store};
+use crate::capability::wasi;
 use crate::ctx::Ctx;
 use crate::engine::cache::CompileCache;
 use crate::{SandboxCall, fault};
@@ -237,7 +238,7 @@ async fn answer(
     );
     let mut ctx = Ctx::for_describe(limits);
     if interpreter.uses_wasi() {
-        ctx.add_wasi(PREPARING);
+        wasi::add_to_attempt(&mut ctx, PREPARING);
     }
     let meter = Arc::clone(&ctx.meter);
     let mut store = new_store(interpreter, ctx);
