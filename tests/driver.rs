@@ -29,7 +29,7 @@ use strata_host::sandbox::{
     output_without_effects,
 };
 use strata_host::services::http::HttpClient;
-use strata_host::services::http::secret::Secrets;
+use strata_host::services::http::secrets::Secrets;
 use strata_host::storage::{
     Append, Appending, BuildState, Durability, Epoch, FIRST_LINE, Lease, MemoryLease, OtherWork,
     Pruned, Record, RecordedRun, SavedDefinition, StoreError,

@@ -11,7 +11,7 @@ use strata_core::state::environment::Environment;
 use strata_manifest::Definition;
 use strata_sandbox::{Directories, ScriptedSandbox};
 use strata_services::http::HttpClient;
-use strata_services::http::secret::Secrets;
+use strata_services::http::secrets::Secrets;
 
 use super::HostServices;
 

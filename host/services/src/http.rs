@@ -1,7 +1,7 @@
 //! HTTP: the types of requests and responses, and the client that guests use.
 //!
 //! `plugin::http` decides what is granted. Here, `address` decides which IP addresses a name may
-//! resolve to, `connections` makes and keeps connections, `client` performs exchanges, `secret` inserts and removes secrets, and `record`
+//! resolve to, `connections` makes and keeps connections, `client` performs exchanges, `secrets` inserts and removes secrets, and `record`
 //! defines the format of records. `services::redaction` finds secrets in responses. The driver decides
 //! whether an exchange is replayed.
 
@@ -12,7 +12,7 @@ mod client;
 mod connections;
 mod outbound;
 mod record;
-pub mod secret;
+pub mod secrets;
 
 pub use client::{FailedExchange, HttpClient, RequestSent};
 pub use connections::{HostLookup, HttpClientError};

@@ -26,7 +26,7 @@ use strata_sandbox::{
 };
 use strata_services::external::{ExternalConnection, ExternalEndpoint};
 use strata_services::http::HttpClient;
-use strata_services::http::secret::Secrets;
+use strata_services::http::secrets::Secrets;
 use strata_services::models::Models;
 use strata_services::models::config::ConfigError;
 use strata_services::plugin::{Limits, Plugin};

@@ -1,7 +1,7 @@
 //! `secrets`: the host function for secrets that are granted, whose values a guest never sees.
 
 use strata_core::record::host_call::Grant;
-use strata_services::http::secret::placeholder;
+use strata_services::http::secrets::placeholder;
 
 use crate::bindings::secrets;
 use crate::ctx::{Ctx, HostResult, check_name};

@@ -16,7 +16,7 @@ use super::connections::{
     CONNECTION, ConnectionProgress, ConnectionUse, Connections, ForbiddenAddress, HostLookup,
     HttpClientError,
 };
-use super::secret::{self, Secrets};
+use super::secrets::{self, Secrets};
 use super::{
     DEFAULT_TIMEOUT_MS, Header, HttpRequest, HttpResponse, KEY_HEADER, MAX_BODY_BYTES,
     MAX_HEADERS_BYTES, MAX_TIMEOUT_MS, MAX_URL_BYTES, address,
@@ -304,7 +304,7 @@ impl HttpClient {
     fn headers(&self, hop: &HttpHop<'_>) -> Result<HeaderMap, FailedExchange> {
         let (mut headers, mut length) = (HeaderMap::new(), 0);
         for Header { name, value } in &hop.request.headers {
-            let secret = secret::contains_placeholder(value.as_bytes(), &hop.request.secrets);
+            let secret = secrets::contains_placeholder(value.as_bytes(), &hop.request.secrets);
             let is_credential = CREDENTIAL_HEADERS.contains(&normalize(name).as_str());
             if !hop.is_same_origin && (secret || is_credential) {
                 continue;
@@ -436,7 +436,7 @@ fn redirect_target<'a>(
         && request
             .body
             .as_ref()
-            .is_some_and(|body| secret::contains_placeholder(body, &request.secrets))
+            .is_some_and(|body| secrets::contains_placeholder(body, &request.secrets))
     {
         return Err(denied(format!(
             "to `{}`, where the secret in the request's body must not go",

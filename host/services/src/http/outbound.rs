@@ -125,7 +125,7 @@ mod tests {
 
     use super::*;
     use crate::gateway::{HostError, HostErrorKind};
-    use crate::http::secret::Secrets;
+    use crate::http::secrets::Secrets;
     use crate::outbound::read_answers;
 
     fn call(method: &str, key: Option<&str>) -> HttpCall {

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use reqwest::Url;
 
 use self::server::{HttpServerBehavior, HttpTestServer, redirects, respond_with};
-use super::secret::{Secrets, placeholder};
+use super::secrets::{Secrets, placeholder};
 use super::{
     FailedExchange, Header, HostLookup, HttpClient, HttpRequest, HttpResponse, MAX_BODY_BYTES,
     MAX_HEADERS_BYTES, RequestSent,

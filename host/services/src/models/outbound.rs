@@ -249,7 +249,7 @@ mod tests {
 
     use super::*;
     use crate::http::HttpClient;
-    use crate::http::secret::Secrets;
+    use crate::http::secrets::Secrets;
     use crate::models::{EmbedRequest, ModelCaller};
     use crate::outbound::OutboundServices;
 
