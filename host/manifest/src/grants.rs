@@ -5,9 +5,11 @@
 //!
 //! If an intersection cannot be expressed as a grant, nothing is granted.
 
-mod directory;
+mod dirs;
+mod env;
 mod http;
 mod llm;
+mod secrets;
 pub(super) mod variables;
 
 use std::ops::Range;
@@ -18,17 +20,17 @@ use strata_sandbox::host_wit::host_interface_names;
 use strata_services::plugin::Grants;
 use strata_services::plugin::http::HttpGrant;
 
-use self::directory::DirBound;
+use self::dirs::DirBound;
 pub(super) use self::llm::LlmBound;
 use super::table::{Located, TomlTable};
 
 /// The kinds of grants, in the order in which they are shown.
 const KINDS: [&dyn GrantKind; 5] = [
     &llm::LlmKind,
-    &directory::DirsKind,
-    &variables::EnvKind,
+    &dirs::DirsKind,
+    &env::EnvKind,
     &http::HttpKind,
-    &variables::SecretsKind,
+    &secrets::SecretsKind,
 ];
 
 /// A kind of grant.
@@ -258,7 +260,7 @@ mod tests {
         let nothing = Grants::default();
         assert_eq!(
             line_to_add(&nothing, "files"),
-            Some(directory::DirsKind.example())
+            Some(dirs::DirsKind.example())
         );
         assert_eq!(line_to_add(&nothing, "clock"), None);
     }

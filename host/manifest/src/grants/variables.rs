@@ -1,122 +1,15 @@
-//! `allow.env` and `allow.secrets`: names of environment variables that a component may read, and of
-//! secrets, which are variables too, that it may refer to.
+//! Names of environment variables and of secrets, which are variables, too: how they are read, checked,
+//! bounded and shown.
 
-use strata_core::record::host_call::Grant;
-use strata_services::plugin::{Grants, pattern};
+use strata_services::plugin::pattern;
 
-use super::{AuthoredGrants, GrantBounds, GrantKind, GrantLine, OutwardFilter};
+use super::GrantLine;
 use crate::names::check_legible;
 use crate::schema::kind;
 use crate::table::{Located, TomlTable};
 
-/// `allow.env`.
-pub(super) struct EnvKind;
-
-impl GrantKind for EnvKind {
-    fn grant(&self) -> Grant {
-        Grant::Env
-    }
-
-    fn example(&self) -> &'static str {
-        "env = [\"LANG\"]"
-    }
-
-    fn read(&self, allow: &TomlTable<'_>, authored: &mut AuthoredGrants) {
-        authored.grants.env = read(
-            allow,
-            self.grant().key(),
-            "Environment variables that may be read.",
-        );
-    }
-
-    fn read_bound(&self, allow: &TomlTable<'_>, bounds: &mut GrantBounds) {
-        bounds.env = read(
-            allow,
-            self.grant().key(),
-            "Environment variables; `*` stands for any run of characters.",
-        );
-    }
-
-    fn intersect(&self, had: &Grants, bounds: &GrantBounds, left: &mut Grants) {
-        left.env = intersect(&had.env, &bounds.env);
-    }
-
-    fn is_reduced(&self, had: &Grants, left: &Grants) -> bool {
-        had.env != left.env
-    }
-
-    fn lines(&self, grants: &Grants) -> Vec<GrantLine> {
-        line("see", "env", &grants.env).into_iter().collect()
-    }
-
-    fn outward_uses(&self, grants: &Grants, _: &OutwardFilter<'_>) -> Vec<String> {
-        let names = grants.env.iter();
-        names
-            .map(|name| format!("read the variable `{name}`"))
-            .collect()
-    }
-}
-
-/// `allow.secrets`.
-pub(super) struct SecretsKind;
-
-impl GrantKind for SecretsKind {
-    fn grant(&self) -> Grant {
-        Grant::Secrets
-    }
-
-    fn example(&self) -> &'static str {
-        "secrets = [\"TOKEN\"]"
-    }
-
-    fn read(&self, allow: &TomlTable<'_>, authored: &mut AuthoredGrants) {
-        let names = read_located(
-            allow,
-            self.grant().key(),
-            "Secrets that may be named without being sent anywhere.",
-        );
-        authored.grants.secrets = names.iter().map(|name| name.value.clone()).collect();
-        // A problem with a secret points to this list if it is named here and for a server.
-        authored.secrets.splice(0..0, names);
-    }
-
-    fn read_bound(&self, allow: &TomlTable<'_>, bounds: &mut GrantBounds) {
-        bounds.secrets = read(
-            allow,
-            self.grant().key(),
-            "Secrets; `*` stands for any run of characters.",
-        );
-    }
-
-    fn intersect(&self, had: &Grants, bounds: &GrantBounds, left: &mut Grants) {
-        left.secrets = intersect(&had.secrets, &bounds.secrets);
-    }
-
-    fn is_reduced(&self, had: &Grants, left: &Grants) -> bool {
-        had.secrets != left.secrets
-    }
-
-    /// Those that may be sent to some server are granted, too.
-    fn is_granted(&self, grants: &Grants) -> bool {
-        grants.secrets().next().is_some()
-    }
-
-    fn lines(&self, grants: &Grants) -> Vec<GrantLine> {
-        line("name", "secrets", &grants.secrets)
-            .into_iter()
-            .collect()
-    }
-
-    fn outward_uses(&self, grants: &Grants, _: &OutwardFilter<'_>) -> Vec<String> {
-        let names = grants.secrets.iter();
-        names
-            .map(|name| format!("use the secret `{name}`"))
-            .collect()
-    }
-}
-
 /// Reads a list of names.
-fn read(table: &TomlTable<'_>, key: &'static str, about: &'static str) -> Vec<String> {
+pub(super) fn read(table: &TomlTable<'_>, key: &'static str, about: &'static str) -> Vec<String> {
     read_located(table, key, about)
         .into_iter()
         .map(|name| name.value)
@@ -163,7 +56,8 @@ pub(super) fn intersect(names: &[String], allowed: &[String]) -> Vec<String> {
         .collect()
 }
 
-fn line(verb: &'static str, what: &str, names: &[String]) -> Option<GrantLine> {
+/// Returns a line that shows names, if there are any.
+pub(super) fn line(verb: &'static str, what: &str, names: &[String]) -> Option<GrantLine> {
     (!names.is_empty()).then(|| GrantLine {
         verb,
         object: format!("{what} {}", names.join(", ")),
