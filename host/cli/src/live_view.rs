@@ -53,7 +53,7 @@ struct RunningKey {
     action: String,
     /// The turn and the position of the call in it, if it is a tool call.
     tool_call: Option<[u32; 2]>,
-    /// The same of the tool call that the role answers, if it does not handle mail.
+    /// The turn and the position of the tool call that the role answers, if it does not handle mail.
     via: Option<[u32; 2]>,
 }
 

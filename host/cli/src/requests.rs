@@ -73,7 +73,7 @@ pub(super) fn describe_terms(request: &RequestView) -> Vec<String> {
     lines
 }
 
-/// The same without the choices.
+/// Describes the valid answers other than choices, and the expiry, one line each.
 pub(super) fn other_terms(request: &RequestView) -> Vec<String> {
     let mut lines = Vec::new();
     if request.arguments.is_some() {

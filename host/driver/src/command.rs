@@ -160,7 +160,8 @@ impl Journal {
         Ok(sent.expect("what was sent is told"))
     }
 
-    /// The same for a message with images and files, whose bytes are `files`.
+    /// Publishes a message with images and files, whose bytes are `files`, from outside, unless it is
+    /// a repetition. The next flush makes it durable.
     pub fn publish_external_with_files(
         &mut self,
         message: Message,
@@ -221,8 +222,8 @@ impl DriverHandle {
         self.send_with_files(message, Blobs::new(), None).await
     }
 
-    /// The same for a message with images and files, whose bytes are `files`. `request` is the request
-    /// in a database that asks for it, if there is one.
+    /// Publishes a message with images and files, whose bytes are `files`, as `send` does one without.
+    /// `request` is the request in a database that asks for it, if there is one.
     pub async fn send_with_files(
         &self,
         message: Message,
@@ -247,7 +248,8 @@ impl DriverHandle {
         self.answer_request(replies, None).await
     }
 
-    /// The same. `request` is the request in a database that asks for it, if there is one.
+    /// Records people's answers as `answer` does. `request` is the request in a database that asks for
+    /// it, if there is one.
     pub async fn answer_request(
         &self,
         replies: Vec<HumanReply>,
@@ -272,7 +274,8 @@ impl DriverHandle {
         self.halt_request(halt, None).await
     }
 
-    /// The same. `request` is the request in a database that asks for it, if there is one.
+    /// Ends the run in an orderly way, and returns when that is recorded. `request` is the request in a
+    /// database that asks for it, if there is one.
     pub async fn halt_request(
         &self,
         halt: Halt,

@@ -80,7 +80,7 @@ pub(super) struct Caller<'a> {
     pub(super) attempt: AttemptId,
     /// The number of the attempt, counted from 1.
     pub(super) number: u32,
-    /// The same for all attempts at this call.
+    /// The key by which a service recognizes a repetition. All attempts at this call have one key.
     pub(super) idempotency_key: &'a str,
     /// The seed of its random numbers.
     pub(super) seed: &'a str,
@@ -208,7 +208,7 @@ impl HostCalls {
         }
     }
 
-    /// Does the same for all attempts.
+    /// Abandons the calls that can be made again, of all attempts. They can make no further calls.
     pub(super) fn abandon_all_discardable(&mut self) {
         for calls in self.attempts.values_mut() {
             calls.in_flight.abandon_discardable();

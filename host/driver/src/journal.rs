@@ -273,13 +273,13 @@ impl Journal {
         Ok(())
     }
 
-    /// Does the same without maintaining the store, which the caller does when attempts that may run
-    /// meanwhile were started.
+    /// Makes staged events durable and emits their public lines, without maintaining the store, which
+    /// the caller does when attempts that may run meanwhile were started.
     pub(super) async fn flush_events(&mut self) -> Result<(), DriverError> {
         self.flush_beside(None::<fn()>).await
     }
 
-    /// Does the same. Calls `meanwhile` once while the disk or a server is working, if it does so by
+    /// Makes staged events durable and emits their public lines. Calls `meanwhile` once while the disk or a server is working, if it does so by
     /// itself. What `meanwhile` does must have no effect outside before this has returned.
     pub(super) async fn flush_beside(
         &mut self,
@@ -325,7 +325,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Does the same and blocks this thread meanwhile.
+    /// Makes staged events durable as `flush` does, and blocks this thread meanwhile.
     pub fn flush_blocking(&mut self) -> Result<(), DriverError> {
         wait(self.flush())
     }

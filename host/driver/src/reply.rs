@@ -238,7 +238,7 @@ impl Journal {
         Ok(answered)
     }
 
-    /// Does the same; the next flush makes them durable.
+    /// Records answers: all of them, or none. The next flush makes them durable.
     pub(super) fn stage_replies(
         &mut self,
         replies: &[HumanReply],

@@ -238,7 +238,8 @@ impl Gateway {
         self.request_within(ask, Allowance::unlimited()).await
     }
 
-    /// Does the same with a limit on the size of the answer.
+    /// Sends a request and waits for the answer, whose size is limited by `allowance`. Returns `None`
+    /// if the driver is gone, which means that the attempt is about to be dropped.
     pub async fn request_within(
         &self,
         ask: GuestRequest,

@@ -17,7 +17,7 @@ const NAME_DIGITS: usize = 8;
 pub enum NameRule {
     /// Letters, digits, `_` and `-`. All providers accept most of these names.
     Common,
-    /// The same, beginning with a letter or `_`.
+    /// Letters, digits, `_` and `-`, beginning with a letter or `_`.
     LetterFirst,
 }
 

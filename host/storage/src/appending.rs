@@ -77,7 +77,7 @@ impl Appending<'_> {
         self.finish_beside(|| ()).await
     }
 
-    /// Does the same and blocks this thread meanwhile.
+    /// Blocks this thread until the append has ended.
     pub fn finish_blocking(self) -> Result<(), StoreError> {
         wait(self.finish())
     }

@@ -27,7 +27,7 @@ use message_size::MessageSize;
 /// old ones stay readable.
 const POSTCARD: u8 = 1;
 
-/// The same encoding, compressed: its length in four bytes, then a block of LZ4.
+/// The format of events and states in postcard, compressed: the length in four bytes, then a block of LZ4.
 const COMPRESSED: u8 = 2;
 /// The number of bytes before the block.
 const HEADER_BYTES: usize = 5;

@@ -19,7 +19,7 @@ use super::{Record, next_line};
 #[derive(Debug)]
 pub(crate) struct CurrentLineage {
     line: StoredLineage,
-    /// The same as it is stored in its row.
+    /// The lineage as it is stored in its row.
     row: StoredLineage,
     /// The newest snapshot on its path.
     snapshot: SnapshotInfo,

@@ -411,8 +411,8 @@ pub trait Lease: Send {
     /// and those where the run waits for a person, are kept, too. The events stay recorded.
     fn keep_checkpoints(&mut self, keep: u32) -> Result<(), StoreError>;
 
-    /// Does the same in all lineages, and drops the events that no remaining checkpoint needs.
-    /// Either all of this happens, or nothing.
+    /// Forgets checkpoints as `keep_checkpoints` does, but in all lineages, and drops the events that
+    /// no remaining checkpoint needs. Either all of this happens, or nothing.
     fn prune(&mut self, keep: u32, build_state: &mut BuildState<'_>) -> Result<Pruned, StoreError>;
 
     /// Returns at most `limit` events, oldest first, after skipping the first `from`. They are

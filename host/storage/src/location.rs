@@ -277,8 +277,8 @@ impl StorageLocation {
         self.open_with(OwnerWait::Watch)
     }
 
-    /// Does the same, but fails at once if another process may hold a lease and has been heard of
-    /// lately.
+    /// Takes a lease of the run that is saved here. Fails with `StoreError::Locked` at once if another
+    /// process may hold one and has been heard of lately.
     pub fn open_if_free(&self) -> Result<OpenedRun, StoreError> {
         self.open_with(OwnerWait::Brief)
     }

@@ -138,7 +138,7 @@ impl SqliteLease {
         Ok(result)
     }
 
-    /// The same, for a change that is no event and must not be lost.
+    /// Commits a change that is no event and must not be lost.
     fn commit_change(
         &mut self,
         work: impl FnOnce(&Connection) -> rusqlite::Result<()>,
@@ -152,8 +152,8 @@ impl SqliteLease {
         self.connection.sync_log()
     }
 
-    /// The same, but the commit only has to survive the end of the process: if it is not an event,
-    /// it may be lost with the power.
+    /// Runs `work` in a transaction whose commit only has to survive the end of the process: if it is
+    /// not an event, it may be lost with the power.
     fn commit<T>(
         &self,
         work: impl FnOnce(&Connection) -> rusqlite::Result<T>,

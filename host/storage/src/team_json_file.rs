@@ -107,7 +107,8 @@ impl TeamJsonFile {
         self.write_limited(lease, MAX_BYTES, fill, durability)
     }
 
-    /// The same with another limit.
+    /// Atomically replaces the file as `write` does, and removes it instead if it would exceed `limit`
+    /// bytes.
     pub(crate) fn write_limited(
         &self,
         lease: &mut dyn Lease,

@@ -45,7 +45,8 @@ pub fn import(team: &Team, bytes: &[u8]) -> Result<Environment, ImportError> {
     import_with_warnings(team, bytes).map(|imported| imported.env)
 }
 
-/// The same, but also returns warnings about the file.
+/// Reads the state of a team, and returns it with warnings about the file. Fails if it does not fit
+/// the team.
 pub fn import_with_warnings(team: &Team, bytes: &[u8]) -> Result<ImportedState, ImportError> {
     let document = parse::parse_saved(bytes)?;
     let whole = LocatedValue::root(&document);

@@ -142,7 +142,7 @@ fn apply_entry(entry: RoleJson<'_>, shape: &mut RoleShape) {
     }
 }
 
-/// The same for a role of MetaGPT. Actions and labels are compared by the team's names for them,
+/// Applies what the entry of a role of MetaGPT shows to the role's shape. Actions and labels are compared by the team's names for them,
 /// and empty lists are ignored. With a single action, MetaGPT never asks which is next, so the mode
 /// is ignored. For a role that a person plays, MetaGPT saves actions and a mode as for any other.
 fn apply_foreign_entry(

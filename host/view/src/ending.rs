@@ -21,7 +21,7 @@ use crate::provenance::Provenance;
 
 /// What the commands of a failed run are for, as comments.
 pub const AFTER_CHANGE: &str = "after changing the team file";
-/// The same for the command that changes nothing.
+/// The comment of a command that continues a failed run with the team file as it is.
 pub const WITHOUT_CHANGE: &str = "without changing the team file";
 
 /// The ending of a run.

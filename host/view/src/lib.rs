@@ -109,7 +109,7 @@ fn serialize_json<S: Serializer>(json: &Option<Json>, serializer: S) -> Result<S
     json.as_ref().map(Json::value).serialize(serializer)
 }
 
-/// The same, for a document that is always there.
+/// Serialises a document that is always there as the value that it holds.
 fn serialize_document<S: Serializer>(json: &Json, serializer: S) -> Result<S::Ok, S::Error> {
     json.value().serialize(serializer)
 }

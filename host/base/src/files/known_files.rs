@@ -99,7 +99,8 @@ impl KnownFiles {
         self.remember_at(clock::now_ms(), state, finding);
     }
 
-    /// Does the same at this time.
+    /// Remembers what was found out about a file that was in this state at `now_ms`, if a change from
+    /// then on would be visible in its state.
     pub fn remember_at<T: Serialize>(&self, now_ms: i64, state: &FileState, finding: T) {
         if state.is_settled(now_ms) {
             // The next run reads the file again.

@@ -39,7 +39,8 @@ pub fn read_bounded(path: &Path, limit: u64) -> io::Result<Result<Vec<u8>, u64>>
     read_file_bounded(&regular(path)?, limit)
 }
 
-/// Does the same with an open file, from where it was read to.
+/// Returns the bytes of an open file from its current position, or its length as the inner error if it
+/// is longer than `limit` bytes. The length is compared before anything is read.
 pub fn read_file_bounded(file: &File, limit: u64) -> io::Result<Result<Vec<u8>, u64>> {
     let length = file.metadata()?.len();
     if length > limit {

@@ -45,7 +45,7 @@ pub struct Invocation {
     pub call_reuse: RecordedCallUse,
     /// The recorded host calls that are served before new ones are made.
     pub recorded_calls: Vec<HostCall>,
-    /// The same for all attempts at this call.
+    /// The key by which a service recognizes a repetition. All attempts at this call have one key.
     pub idempotency_key: String,
     /// The seed of its random numbers. It is the same in every lineage, so that a call that is
     /// repeated after going back draws the same numbers.

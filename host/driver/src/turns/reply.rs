@@ -35,7 +35,7 @@ const MAX_LISTED_TOOLS: usize = 50;
 pub(super) struct ReplyRules<'a> {
     /// The tools, as the core knows them.
     pub(super) tools: &'a ToolLoop,
-    /// The same tools, as the model knows them.
+    /// The tools, as the model knows them.
     pub(super) settings: &'a ToolRole,
 }
 

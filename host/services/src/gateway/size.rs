@@ -11,8 +11,8 @@ use crate::{http, human};
 
 /// What an item of a list counts besides its text, so that many empty items are not free.
 pub const ITEM_BYTES: usize = 16;
-/// The same for items with many fields: messages, and the turns, tools and tool calls of a
-/// conversation.
+/// What an item with many fields counts besides its text: a message, or a turn, a tool or a tool call
+/// of a conversation.
 const MESSAGE_BYTES: usize = 128;
 /// The size of a number.
 const NUMBER_BYTES: usize = 8;

@@ -219,7 +219,7 @@ pub(super) fn change(
     }
 }
 
-/// Does the same once. What is not repeated may add rows.
+/// Runs `work` once in a transaction, on the conditions of `change`. What is not repeated may add rows.
 pub(super) fn change_once(
     connection: &Connection,
     right: &AppendRight,

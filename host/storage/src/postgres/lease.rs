@@ -122,7 +122,7 @@ impl PostgresLease {
         change(self.connection(), &self.right(), durability, work)
     }
 
-    /// Does the same on another thread, and does it again after what the database lost has been stored again.
+    /// Runs `work` in a transaction on another thread, unless there is a newer lease, and runs it again after what the database lost has been stored again.
     async fn change_elsewhere(
         &mut self,
         durability: Durability,

@@ -62,7 +62,8 @@ enum AppendOutcome {
     /// The newest event is not the one that was appended last, or a file is missing, and the server had to keep
     /// that event or one before it.
     Lost,
-    /// The same, but the server had to keep no more.
+    /// The newest event is not the one that was appended last, or a file is missing, but the server had to keep
+    /// nothing of what is gone.
     RolledBack,
 }
 
