@@ -158,6 +158,37 @@ const RULES: &[Rule] = &[
         only: &["host/cli/src/printer", "host/cli/src/lib"],
     },
     Rule {
+        // An error has `Advice`, and the command line knows the command that carries it out.
+        what: "a command to type",
+        marks: &[
+            "`strata-host ",
+            "\"strata-host build",
+            "\"strata-host check",
+            "\"strata-host database",
+            "\"strata-host doctor",
+            "\"strata-host inspect",
+            "\"strata-host lock",
+            "\"strata-host new",
+            "\"strata-host resume",
+            "\"strata-host run",
+            "\"strata-host shelf",
+            "\"strata-host skill",
+            "\"strata-host submit",
+            "\"strata-host worker",
+            "try `--",
+            "with `--to`",
+            "with `--name`",
+            "with `--storage`",
+        ],
+        only: &[
+            "host/cli/src",
+            // The head of the lock file that is written.
+            "host/src/trust/lock",
+            // The description of a key in the schema, which is a page of the reference.
+            "host/src/manifest/authored/slot",
+        ],
+    },
+    Rule {
         what: "arguments",
         marks: &["clap::"],
         only: &["host/cli/src"],

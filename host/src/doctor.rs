@@ -7,7 +7,8 @@
 
 use std::path::{Path, PathBuf};
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
+use strata_base::advice::{Advice, Hint};
 use strata_base::clock::now_ms;
 use strata_base::files::caches::list_parts;
 use strata_base::text::shell::shell_path;
@@ -29,8 +30,11 @@ pub struct Finding {
     /// What was found, in one line.
     pub found: String,
     /// What to do about it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub advice: Option<String>,
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        serialize_with = "serialize_hint"
+    )]
+    pub advice: Option<Hint>,
 }
 
 /// The severity of a finding.
@@ -55,7 +59,7 @@ impl Finding {
         }
     }
 
-    fn doubtful(about: &'static str, found: impl Into<String>, advice: impl Into<String>) -> Self {
+    fn doubtful(about: &'static str, found: impl Into<String>, advice: impl Into<Hint>) -> Self {
         Self {
             state: FindingState::Doubtful,
             advice: Some(advice.into()),
@@ -63,12 +67,17 @@ impl Finding {
         }
     }
 
-    fn bad(about: &'static str, found: impl Into<String>, advice: impl Into<String>) -> Self {
+    fn bad(about: &'static str, found: impl Into<String>, advice: impl Into<Hint>) -> Self {
         Self {
             state: FindingState::Bad,
             ..Self::doubtful(about, found, advice)
         }
     }
+}
+
+/// Serializes a hint as its text.
+fn serialize_hint<S: Serializer>(hint: &Option<Hint>, serializer: S) -> Result<S::Ok, S::Error> {
+    hint.as_ref().map(Hint::to_string).serialize(serializer)
 }
 
 /// Runs all checks. `storage` is the directory in which teams would be saved, and `database` the
@@ -154,12 +163,11 @@ fn check_caches() -> Option<Finding> {
         .filter(|part| part.bytes > 0)
         .map(|part| format!("{} {}", part.name, format_bytes(part.bytes)))
         .collect();
-    let found = format!(
-        "{} in all ({}); `strata-host clean` removes them",
-        format_bytes(all),
-        parts.join(", ")
-    );
-    (!parts.is_empty()).then(|| Finding::good("caches", found))
+    let found = format!("{} in all ({})", format_bytes(all), parts.join(", "));
+    (!parts.is_empty()).then(|| Finding {
+        advice: Some(Advice::CleanCaches.into()),
+        ..Finding::good("caches", found)
+    })
 }
 
 fn check_shelf() -> Finding {
@@ -185,11 +193,7 @@ fn check_shelf() -> Finding {
         .map(|error| error.to_string())
         .collect();
     if !damaged.is_empty() {
-        return Finding::doubtful(
-            "skills",
-            damaged.join("; "),
-            "`strata-host skill add COMPONENT` mends them",
-        );
+        return Finding::doubtful("skills", damaged.join("; "), Advice::AddSkillAgain);
     }
     Finding::good(
         "skills",
@@ -199,8 +203,7 @@ fn check_shelf() -> Finding {
 
 fn check_disk(storage: &Path) -> Finding {
     if let Some(error) = StorageLocation::new(storage).obstacle() {
-        let advice = "choose another directory with `--storage`";
-        return Finding::bad("disk", error.to_string(), advice);
+        return Finding::bad("disk", error.to_string(), Advice::ChooseStorage);
     }
     let dir = existing_ancestor(storage);
     match measure_sync(&dir) {
@@ -213,11 +216,7 @@ fn check_disk(storage: &Path) -> Finding {
         }
         Err(error) => {
             let found = format!("cannot write to `{}`: {error}", dir.display());
-            Finding::bad(
-                "disk",
-                found,
-                "choose another directory with `--storage`, or free some room",
-            )
+            Finding::bad("disk", found, Advice::ChooseStorageOrFreeSpace)
         }
     }
 }

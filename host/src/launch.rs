@@ -45,6 +45,7 @@ use std::sync::Arc;
 use strata_core::machine::stepper::Stepper;
 use strata_core::record::event::Status;
 
+use strata_base::advice::Advice;
 use strata_base::process::wait::wait;
 use strata_driver::metrics::Metrics;
 use strata_driver::{
@@ -104,6 +105,8 @@ pub enum Notice<'a> {
     Busy(&'a str),
     /// Something to be checked. It should be displayed even in quiet modes.
     Warning(&'a str),
+    /// Something to be checked, with what can be done about it.
+    AdvisedWarning(&'a str, &'a Advice),
 }
 
 /// A team that is ready to run, is running, or has run.
@@ -137,6 +140,14 @@ pub enum LaunchError {
     /// An argument is missing or not valid.
     #[error("{0}")]
     InvalidInput(String),
+    /// What is there does not allow what was asked for, and there is something to do about it.
+    #[error("{message}")]
+    Unsuitable {
+        /// What is wrong.
+        message: String,
+        /// What the user can do about it.
+        advice: Advice,
+    },
     /// A file cannot be added to the idea or to a message.
     #[error(transparent)]
     AttachedFile(#[from] AttachedFileError),
@@ -196,6 +207,17 @@ pub enum LaunchError {
 }
 
 impl LaunchError {
+    /// Returns what the user can do about it, if a command of the program helps. The advice for a
+    /// problem of a team file is among the hints of its diagnostics.
+    pub fn advice(&self) -> Option<Advice> {
+        match self {
+            Self::Unsuitable { advice, .. } => Some(advice.clone()),
+            Self::Lock(error) => error.advice(),
+            Self::Store(error) => error.advice(),
+            _ => None,
+        }
+    }
+
     fn missing_idea() -> Self {
         let what = "no idea given; add one after the team file or set `[team] idea = \"…\"`";
         Self::InvalidInput(what.into())

@@ -308,6 +308,7 @@ fn log(notice: Notice<'_>) {
     match notice {
         Notice::Note(text) | Notice::Busy(text) => tracing::info!("{text}"),
         Notice::Warning(text) => tracing::warn!("{text}"),
+        Notice::AdvisedWarning(text, advice) => tracing::warn!("{text}; {advice}"),
     }
 }
 

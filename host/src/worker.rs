@@ -393,7 +393,9 @@ impl RunAttempt {
             grants: self.settings.grants,
         };
         let report = &mut |notice: Notice<'_>| {
-            if let Notice::Note(text) | Notice::Warning(text) = notice {
+            if let Notice::Note(text) | Notice::Warning(text) | Notice::AdvisedWarning(text, _) =
+                notice
+            {
                 (self.report)(WorkerReport::Notice(&self.location, text.to_owned()));
             }
         };

@@ -5,6 +5,7 @@
 //! | [`files`] | opening and replacing files, digests, what is remembered about files, the user's directories and caches |
 //! | [`text`] | how texts, paths, numbers and media types are read and shown |
 //! | [`process`] | child processes, the boot of the machine, and waiting for futures |
+//! | [`advice`] | what a user can do about an error, as a value |
 //! | [`clock`], [`random_id`] | the wall clock and random numbers; nothing else reads them for a run |
 //! | [`owner`] | HTTP between the process that owns a run and those that ask it for something |
 //!
@@ -19,6 +20,7 @@
 //! It touches files, processes, the clock and local sockets. It does not know what a team, a run's
 //! storage or a component is. Its errors are those of the operating system, or its own types.
 
+pub mod advice;
 pub mod clock;
 pub mod files;
 #[cfg(any(test, feature = "test-support"))]

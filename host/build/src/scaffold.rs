@@ -168,11 +168,14 @@ pub fn create_team_with_tools(parent: &Path, name: &str) -> Result<PathBuf, Scaf
     })
 }
 
+/// The name of the program in the files that are written.
+const PROGRAM: &str = "strata-host";
+
 fn action_files(name: &str, language: &TemplateLanguage) -> Vec<NewFile> {
     let mut files = instantiate(language.template, name);
     let readme = README
         .replace("{{language}}", language.name)
-        .replace("{{test}}", language.test);
+        .replace("{{test}}", &language.test_command(PROGRAM));
     files.extend(instantiate(&[("README.md", readme.as_bytes())], name));
     if let Some((dir, kit)) = &language.vendored_sdk {
         files.extend(

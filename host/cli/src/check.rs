@@ -17,7 +17,10 @@ pub(super) fn check(args: &CheckArgs, printer: &Printer) -> Result<u8, CommandFa
     let mut warning_count = 0_u64;
     let mut progress = ProgressDisplay::start(printer);
     let components = Components::load(&definition, &sandbox, &mut |notice| {
-        warning_count += u64::from(matches!(notice, Notice::Warning(_)));
+        warning_count += u64::from(matches!(
+            notice,
+            Notice::Warning(_) | Notice::AdvisedWarning(..)
+        ));
         progress.show_notice(notice);
     });
     drop(progress);
@@ -31,7 +34,7 @@ pub(super) fn check(args: &CheckArgs, printer: &Printer) -> Result<u8, CommandFa
     // `doubts` are also reported by a run at its start, `unheard` only when they occur.
     for doubt in warnings(&definition)
         .iter()
-        .chain(&unwatched_idea(&definition))
+        .chain(&unwatched_idea(&definition).map(|warning| warning + " (`strata-host send`)"))
         .chain(&undescribed)
     {
         warning_count += 1;

@@ -139,4 +139,5 @@ fn load_failure(file: &Path, error: &LoadError) -> CommandFailure {
         "cannot load the component `{}`: {error}",
         file.display()
     ))
+    .advised(error.advice())
 }

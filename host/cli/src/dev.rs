@@ -247,12 +247,15 @@ fn permits_builds(args: &DevArgs) -> bool {
 
 /// Returns whether editing the team's files may resolve an error.
 fn may_be_fixed_by_edit(error: &LaunchError) -> bool {
-    use LaunchError::{Answer, Definition, InvalidInput, Lock, Mismatch, Model, Override};
+    use LaunchError::{
+        Answer, Definition, InvalidInput, Lock, Mismatch, Model, Override, Unsuitable,
+    };
     matches!(
         error,
         Definition(_)
             | Override(_)
             | InvalidInput(_)
+            | Unsuitable { .. }
             | Answer(_)
             | Model(_)
             | Lock(_)

@@ -1,13 +1,18 @@
 //! `doctor`: shows whether this machine has what teams need. The exit code is 0 if nothing is
 //! missing that every team needs.
 
+use strata_host::Hint;
 use strata_host::doctor::{Finding, FindingState, examine};
 
+use super::advice::describe_advice;
 use super::args::DoctorArgs;
 use super::{CommandFailure, Printer};
 
 pub(super) fn doctor(args: &DoctorArgs, printer: &Printer) -> Result<u8, CommandFailure> {
-    let findings = examine(&args.storage, args.database.as_ref());
+    let mut findings = examine(&args.storage, args.database.as_ref());
+    for finding in &mut findings {
+        describe_finding(finding);
+    }
     if args.json {
         printer.print_document(&findings)?;
     } else {
@@ -20,6 +25,22 @@ pub(super) fn doctor(args: &DoctorArgs, printer: &Printer) -> Result<u8, Command
             .iter()
             .any(|finding| finding.state == FindingState::Bad),
     ))
+}
+
+/// Replaces advice by its text. What can be done although everything is in order belongs to what was
+/// found.
+fn describe_finding(finding: &mut Finding) {
+    let Some(Hint::Advice(advice)) = &finding.advice else {
+        return;
+    };
+    let text = describe_advice(advice);
+    finding.advice = match finding.state {
+        FindingState::Good => {
+            finding.found = format!("{}; {text}", finding.found);
+            None
+        }
+        FindingState::Doubtful | FindingState::Bad => Some(text.into()),
+    };
 }
 
 fn show_finding(finding: &Finding, printer: &Printer) {

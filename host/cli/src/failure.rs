@@ -4,12 +4,14 @@ use std::fmt::Display;
 use std::path::Path;
 
 use strata_core::record::event::Status;
+use strata_host::Advice;
 use strata_host::driver::DriverError;
 use strata_host::launch::{LaunchError, UnrecognizedReason};
 use strata_host::manifest::{Diagnostics, similar_path};
 use strata_host::skills::SkillError;
 use strata_host::storage::StoreError;
 
+use super::advice::describe_advice;
 use super::printer::{FAILURE, Printer};
 use super::shell_path;
 
@@ -74,6 +76,16 @@ impl CommandFailure {
         }
     }
 
+    /// Adds what the user can do about it to the message. Problems of a file have their own hints.
+    pub(super) fn advised(self, advice: Option<Advice>) -> Self {
+        match (self.message, advice) {
+            (FailureMessage::Text(text), Some(advice)) => {
+                Self::new(self.code, format!("{text}; {}", describe_advice(&advice)))
+            }
+            (message, _) => Self { message, ..self },
+        }
+    }
+
     /// Writes it to stderr.
     pub(super) fn print(&self, printer: &Printer) {
         match &self.message {
@@ -97,10 +109,11 @@ impl From<Diagnostics> for CommandFailure {
 
 impl From<SkillError> for CommandFailure {
     fn from(error: SkillError) -> Self {
-        match error {
+        let failure = match error {
             SkillError::File { .. } => Self::internal(error.to_string()),
             _ => Self::usage(error.to_string()),
-        }
+        };
+        failure.advised(error.advice())
     }
 }
 
@@ -137,23 +150,13 @@ impl From<LaunchError> for CommandFailure {
             LaunchError::Sandbox(_) | LaunchError::Http(_) | LaunchError::Place(_) => {
                 Self::internal(error.to_string())
             }
-            _ => Self::usage(error.to_string()),
+            _ => Self::usage(error.to_string()).advised(error.advice()),
         }
     }
 }
 
 impl From<StoreError> for CommandFailure {
     fn from(error: StoreError) -> Self {
-        if let StoreError::Unfinished { path, file } = &error {
-            let of = file
-                .as_ref()
-                .map_or_else(String::new, |name| format!(" (of `{name}`)"));
-            let (path, word) = (path.display(), shell_path(path));
-            return Self::usage(format!(
-                "`{path}` holds an unfinished team{of}; resume it with `strata-host run --recover_path {word}`, start anew \
-                 with `--force`, which moves it aside, or save this run elsewhere with `--storage DIR`"
-            ));
-        }
         let code = match &error {
             StoreError::Locked { .. } | StoreError::Fenced { .. } => IN_USE,
             StoreError::Lost { .. } | StoreError::Restored { .. } => LOST,
@@ -169,7 +172,7 @@ impl From<StoreError> for CommandFailure {
             }
             _ => None,
         };
-        Self::new(code, format!("{error}{}", hint.unwrap_or_default()))
+        Self::new(code, format!("{error}{}", hint.unwrap_or_default())).advised(error.advice())
     }
 }
 

@@ -14,7 +14,8 @@ pub(super) fn graph(args: &GraphArgs, printer: &Printer) -> Result<u8, CommandFa
     };
     let graph = Graph::from_team(&definition.team, &definition.tool_roles)
         .and_then(|graph| graph.render(format));
-    let text = graph.map_err(|error| CommandFailure::usage(error.to_string()))?;
+    let text =
+        graph.map_err(|error| CommandFailure::usage(error.to_string()).advised(error.advice()))?;
     printer.print(text.trim_end());
     Ok(0)
 }

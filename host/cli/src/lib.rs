@@ -4,6 +4,7 @@
 //!
 //! Data is written to stdout, everything else to stderr.
 
+mod advice;
 mod answer;
 mod args;
 mod build;

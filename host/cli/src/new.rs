@@ -45,7 +45,7 @@ pub(super) fn new(args: &NewArgs, printer: &Printer) -> Result<u8, CommandFailur
     let here = Path::new("");
     let refused = |error: ScaffoldError| CommandFailure::usage(error.to_string());
     let name = &args.name;
-    let test = language.test;
+    let test = language.test_command("strata-host");
     match args.thing {
         Thing::Action if args.tools => {
             return Err(CommandFailure::usage(

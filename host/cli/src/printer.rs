@@ -16,6 +16,7 @@ use strata_host::launch::Notice;
 use strata_host::manifest::{Diagnostics, Paint};
 
 use super::CommandFailure;
+use super::advice::describe_advice;
 use super::sanitize::{sanitize, sanitize_json, sanitize_keeping_colours, sanitize_line};
 pub(super) use document::DocumentText;
 use document::DocumentWriter;
@@ -206,6 +207,9 @@ impl Printer {
         match notice {
             Notice::Note(text) | Notice::Busy(text) => self.note(text),
             Notice::Warning(text) => self.warn(text),
+            Notice::AdvisedWarning(text, advice) => {
+                self.warn(&format!("{text}; {}", describe_advice(advice)));
+            }
         }
     }
 
@@ -230,7 +234,7 @@ impl Printer {
 
     /// Renders problems of a file for stderr.
     pub(super) fn render(&self, problems: &Diagnostics) -> String {
-        problems.render(self.streams.paint)
+        problems.render_with(self.streams.paint, &describe_advice)
     }
 
     /// Returns whether stderr shows colours.

@@ -59,7 +59,9 @@ impl ProgressDisplay {
 
     /// Shows a notice. If the printer is quiet, only warnings are shown.
     pub(super) fn show_notice(&mut self, notice: Notice<'_>) {
-        if self.printer.is_quiet() && !matches!(notice, Notice::Warning(_)) {
+        if self.printer.is_quiet()
+            && !matches!(notice, Notice::Warning(_) | Notice::AdvisedWarning(..))
+        {
             return;
         }
         if let Notice::Busy(what) = notice {

@@ -27,9 +27,9 @@ pub(super) fn read_address(
         }) => {
             let message = format!("`{shown}` cannot be called: {problem}");
             if shown == text.value {
-                item.reject(message, &hint)
+                item.reject(message, hint.as_str())
             } else {
-                item.reject_secret(message, &hint)
+                item.reject_secret(message, hint.as_str())
             }
             None
         }

@@ -12,6 +12,8 @@ use annotate_snippets::{
     AnnotationKind, Group, Level, Origin, Renderer, Snippet, normalize_untrusted_str,
 };
 
+use strata_base::advice::{Advice, Hint};
+
 use super::schema::FileKind;
 
 /// How many problems are shown at once. A file with more is best corrected from the top.
@@ -75,7 +77,7 @@ impl SourceText {
 pub struct Diagnostic {
     message: String,
     location: Option<DiagnosticSpan>,
-    hint: Option<String>,
+    hints: Vec<Hint>,
 }
 
 #[derive(Clone, Debug)]
@@ -103,7 +105,7 @@ impl Diagnostic {
         Self {
             message: message.into(),
             location: None,
-            hint: None,
+            hints: Vec::new(),
         }
     }
 
@@ -128,20 +130,20 @@ impl Diagnostic {
         Some((source.position(span.start), span.clone()))
     }
 
-    /// Returns the hint: how to correct the problem, if that is known.
-    pub fn advice(&self) -> Option<&str> {
-        self.hint.as_deref()
+    /// Returns the hints: how to correct the problem, as far as that is known.
+    pub fn hints(&self) -> &[Hint] {
+        &self.hints
     }
 
     /// Adds a hint: how to correct the problem.
-    pub fn hint(mut self, hint: impl Into<String>) -> Self {
-        self.hint = Some(hint.into());
+    pub fn hint(mut self, hint: impl Into<Hint>) -> Self {
+        self.hints.push(hint.into());
         self
     }
 
-    /// Sets or removes the hint.
-    pub(super) fn with_optional_hint(mut self, hint: Option<String>) -> Self {
-        self.hint = hint;
+    /// Adds a hint, if there is one.
+    pub fn with_optional_hint(mut self, hint: Option<impl Into<Hint>>) -> Self {
+        self.hints.extend(hint.map(Into::into));
         self
     }
 
@@ -158,13 +160,17 @@ impl Diagnostic {
         &self.message
     }
 
-    fn render(&self, renderer: &Renderer) -> String {
+    fn render(&self, renderer: &Renderer, describe: &dyn Fn(&Advice) -> String) -> String {
         let mut group = Group::with_title(Level::ERROR.primary_title(self.message.as_str()));
         if let Some(place) = &self.location {
             group = place.add_to(group);
         }
-        if let Some(hint) = &self.hint {
-            group = group.element(Level::HELP.message(normalize_untrusted_str(hint)));
+        for hint in &self.hints {
+            let text = match hint {
+                Hint::Text(text) => normalize_untrusted_str(text),
+                Hint::Advice(advice) => normalize_untrusted_str(&describe(advice)),
+            };
+            group = group.element(Level::HELP.message(text));
         }
         renderer.render(&[group])
     }
@@ -233,8 +239,14 @@ impl Diagnostics {
     }
 
     /// Renders all problems for people, each with `file:line:column`, the underlined text and a
-    /// hint.
+    /// hint. Advice is rendered without commands.
     pub fn render(&self, paint: Paint) -> String {
+        self.render_with(paint, &Advice::to_string)
+    }
+
+    /// Renders all problems for people, with `describe` for advice. A program describes it with its
+    /// commands.
+    pub fn render_with(&self, paint: Paint, describe: &dyn Fn(&Advice) -> String) -> String {
         let renderer = match paint {
             Paint::Plain => Renderer::plain(),
             Paint::Colour => Renderer::styled(),
@@ -243,7 +255,7 @@ impl Diagnostics {
             .0
             .iter()
             .take(MAX_SHOWN)
-            .map(|problem| problem.render(&renderer))
+            .map(|problem| problem.render(&renderer, describe))
             .collect();
         let mut text = shown.join("\n\n");
         if let Some(more) = self.0.len().checked_sub(MAX_SHOWN).filter(|n| *n > 0) {

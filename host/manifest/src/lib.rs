@@ -51,6 +51,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use strata_base::advice::Hint;
 use strata_base::files::durability::Durability;
 use strata_base::text::display_path::display_path;
 use strata_core::record::id::{RoleId, Slot, SlotKind};
@@ -275,7 +276,9 @@ impl Definition {
                 .get(slot)
                 .and_then(|place| place.skill.as_ref());
             if let Some(chosen) = named.filter(|_| !self.component_overrides.contains_key(slot)) {
-                return Some(self.component_problem(*slot, skill::skill_problem(&chosen.wanted)?));
+                let error = skill::skill_problem(&chosen.wanted)?;
+                let problem = self.component_diagnostic(*slot, error.to_string());
+                return Some(problem.with_optional_hint(error.advice()).into());
             }
             if !plugin.needs_file() {
                 return None;
@@ -384,13 +387,23 @@ impl Definition {
 
     /// Returns a problem with a component, located where the component is named.
     pub fn component_problem(&self, slot: Slot, message: impl Into<String>) -> Diagnostics {
+        self.component_diagnostic(slot, message).into()
+    }
+
+    /// Returns a problem with a component to which hints can be added, located where the component
+    /// is named.
+    pub fn component_diagnostic(&self, slot: Slot, message: impl Into<String>) -> Diagnostic {
         self.problem_at(slot, message.into(), |place| place.component.clone())
-            .into()
     }
 
     /// Returns the refusal of a component that must not be used, located where the component is
     /// named, with a hint.
-    pub fn component_refusal(&self, slot: Slot, message: String, hint: String) -> Diagnostics {
+    pub fn component_refusal(
+        &self,
+        slot: Slot,
+        message: String,
+        hint: impl Into<Hint>,
+    ) -> Diagnostics {
         self.problem_at(slot, message, |place| place.component.clone())
             .hint(hint)
             .into()

@@ -6,8 +6,10 @@
 
 use std::path::PathBuf;
 
+use strata_base::advice::Advice;
+
 use super::table::{Located, TomlItem};
-use crate::skills::{Shelf, Skill, SkillSpec};
+use crate::skills::{Shelf, Skill, SkillError, SkillSpec};
 
 /// The result of looking up a skill.
 pub(super) struct ResolvedSkill {
@@ -33,10 +35,7 @@ pub(super) fn resolve_skill(item: &TomlItem<'_>) -> Option<ResolvedSkill> {
     let wanted: SkillSpec = match text.value.parse() {
         Ok(wanted) => wanted,
         Err(error) => {
-            item.reject(
-                error.to_string(),
-                "`strata-host skill list` shows what there is",
-            );
+            item.reject(error.to_string(), Advice::ListSkills);
             return None;
         }
     };
@@ -64,7 +63,7 @@ pub(super) fn resolve_skill(item: &TomlItem<'_>) -> Option<ResolvedSkill> {
 }
 
 /// Returns why a skill cannot be used: it is missing or damaged. Returns `None` if it can be used.
-pub(super) fn skill_problem(wanted: &SkillSpec) -> Option<String> {
+pub(super) fn skill_problem(wanted: &SkillSpec) -> Option<SkillError> {
     let usable = Shelf::for_user().and_then(|shelf| shelf.component(&shelf.find(wanted)?));
-    usable.err().map(|error| error.to_string())
+    usable.err()
 }

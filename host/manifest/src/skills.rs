@@ -12,11 +12,11 @@ use std::path::{Path, PathBuf};
 
 use semver::Version;
 use serde::{Deserialize, Serialize};
+use strata_base::advice::Advice;
 use strata_base::files::blob::digest_of;
 use strata_base::files::open;
 use strata_base::files::user;
 use strata_base::text::display_path::absolute_path;
-use strata_base::text::shell::shell_word;
 use strata_base::text::unexpanded_path::UnexpandedPath;
 use strata_core::record::id::Digest;
 
@@ -58,20 +58,19 @@ pub enum SkillError {
     #[error("the component cannot be a skill: {0}")]
     Unfit(String),
     /// There is no such skill.
-    #[error("there is no skill `{wanted}` on the shelf `{}`; {hint}", shelf.display())]
+    #[error("there is no skill `{wanted}` on the shelf `{}`{}", shelf.display(), format_suggestion(suggestion.as_deref()))]
     Unknown {
         /// The requested skill.
         wanted: String,
         /// The shelf that was searched.
         shelf: PathBuf,
-        /// A suggestion.
-        hint: String,
+        /// The skills that may be meant.
+        suggestion: Option<String>,
     },
     /// Another component has this name and version.
     #[error(
         "`{name}` is on the shelf already, with another component: its sha256 is `{existing}`, that of the new one \
-         `{new}`; give the new one another version, or remove the old one: `strata-host skill remove {}`",
-        shell_word(name)
+         `{new}`"
     )]
     Taken {
         /// The name and version.
@@ -89,6 +88,23 @@ pub enum SkillError {
         /// The file.
         path: PathBuf,
     },
+}
+
+impl SkillError {
+    /// Returns what the user can do about it, if a command of the program helps.
+    pub fn advice(&self) -> Option<Advice> {
+        match self {
+            Self::Unknown {
+                suggestion: None, ..
+            } => Some(Advice::AddSkill),
+            Self::Taken { name, .. } => Some(Advice::ReplaceSkill { name: name.clone() }),
+            _ => None,
+        }
+    }
+}
+
+fn format_suggestion(suggestion: Option<&str>) -> String {
+    suggestion.map_or_else(String::new, |known| format!("; {known}"))
 }
 
 /// A component on the shelf.
@@ -299,7 +315,7 @@ impl Shelf {
         newest.cloned().ok_or_else(|| SkillError::Unknown {
             wanted: wanted.to_string(),
             shelf: self.dir.clone(),
-            hint: wanted.suggestion(&skills),
+            suggestion: wanted.suggestion(&skills),
         })
     }
 

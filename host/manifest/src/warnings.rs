@@ -81,7 +81,7 @@ pub fn unwatched_idea(definition: &Definition) -> Option<String> {
     (!hears && definition.external.is_none()).then(|| {
         format!(
             "no role watches `{IDEA_LABEL}`, so nobody takes up the idea: nothing runs before a message of another \
-             label is sent (`strata-host send`)"
+             label is sent"
         )
     })
 }

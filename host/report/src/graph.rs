@@ -16,6 +16,7 @@ mod text;
 use std::collections::BTreeMap;
 use std::fmt;
 
+use strata_base::advice::Advice;
 use strata_core::record::id::RoleId;
 use strata_core::team::Team;
 
@@ -138,9 +139,7 @@ pub enum GraphError {
         team: String,
     },
     /// It is too large for automatic layout.
-    #[error(
-        "cannot lay out the team `{team}`: it has {size} nodes and edges, at most {most}; try `--format dot`"
-    )]
+    #[error("cannot lay out the team `{team}`: it has {size} nodes and edges, at most {most}")]
     TooLarge {
         /// The team's name.
         team: String,
@@ -150,13 +149,23 @@ pub enum GraphError {
         most: usize,
     },
     /// The layout failed.
-    #[error("cannot lay out the team `{team}`: {reason}; try `--format dot`")]
+    #[error("cannot lay out the team `{team}`: {reason}")]
     Layout {
         /// The team's name.
         team: String,
         /// Why.
         reason: String,
     },
+}
+
+impl GraphError {
+    /// Returns what the user can do about it, if a command of the program helps.
+    pub fn advice(&self) -> Option<Advice> {
+        match self {
+            Self::TooLarge { .. } | Self::Layout { .. } => Some(Advice::WriteDot),
+            Self::TooManyEdges { .. } => None,
+        }
+    }
 }
 
 impl Graph {

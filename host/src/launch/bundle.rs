@@ -89,7 +89,11 @@ impl Bundle {
             };
             let source = finder.find(component, busy);
             let refuse = |why: UnloadableComponent| {
-                LaunchError::InvalidInput(why.message_with_advice(plugin))
+                let message = why.message_for(plugin);
+                match why.advice {
+                    Some(advice) => LaunchError::Unsuitable { message, advice },
+                    None => LaunchError::InvalidInput(message),
+                }
             };
             let source = source.map_err(refuse)?;
             let entry = source.lock_entry();

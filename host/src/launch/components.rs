@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use strata_base::advice::{Advice, Hint};
 use strata_base::files::known_files::KnownFiles;
-use strata_base::text::shell::shell_path;
 use strata_base::text::suggest::suggest;
 use strata_core::record::id::{ActionId, Digest, RoleId, Slot, SlotKind};
 use strata_core::team::React;
@@ -51,7 +51,10 @@ impl Components {
     ) -> Result<Self, Diagnostics> {
         definition.check_ready()?;
         let lock = ComponentLock::read_in(&definition.source.base);
-        let lock = lock.map_err(|error| Diagnostics::from(Diagnostic::new(error.to_string())))?;
+        let lock = lock.map_err(|error| {
+            let problem = Diagnostic::new(error.to_string());
+            Diagnostics::from(problem.with_optional_hint(error.advice()))
+        })?;
         let mut loading = ComponentLoader {
             definition,
             sandbox,
@@ -62,7 +65,7 @@ impl Components {
         };
         let mut loaded = BTreeMap::new();
         let mut problems: Vec<(Slot, Diagnostics)> = Vec::new();
-        let mut unloadable: BTreeMap<String, Vec<Slot>> = BTreeMap::new();
+        let mut unloadable: BTreeMap<UnloadableReason, Vec<Slot>> = BTreeMap::new();
         for (slot, plugin) in &definition.plugins {
             match loading.load(*slot, plugin, report) {
                 Ok(component) => {
@@ -242,7 +245,14 @@ enum LoadProblem {
     /// It cannot be used in this slot.
     InSlot(Diagnostics),
     /// It cannot be loaded at all.
-    Unloadable(String),
+    Unloadable(UnloadableReason),
+}
+
+/// Why a component cannot be loaded at all.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct UnloadableReason {
+    message: String,
+    advice: Option<Advice>,
 }
 
 impl From<Diagnostics> for LoadProblem {
@@ -253,7 +263,7 @@ impl From<Diagnostics> for LoadProblem {
 
 /// Returns the problem of a component that cannot be loaded. It is reported once for all its slots,
 /// because the output of a compiler is long.
-fn unloadable_in(definition: &Definition, why: String, slots: &[Slot]) -> Diagnostics {
+fn unloadable_in(definition: &Definition, why: UnloadableReason, slots: &[Slot]) -> Diagnostics {
     let name = |slot: &Slot| {
         format!(
             "`{}` ({})",
@@ -261,17 +271,18 @@ fn unloadable_in(definition: &Definition, why: String, slots: &[Slot]) -> Diagno
             definition.location(*slot)
         )
     };
-    match slots {
-        [only] => definition.component_problem(*only, why),
-        [first, others @ ..] => {
+    let problem = match slots.first() {
+        Some(first) => definition.component_diagnostic(*first, why.message),
+        None => Diagnostic::new(why.message),
+    };
+    let problem = problem.with_optional_hint(why.advice);
+    match slots.get(1..) {
+        None | Some([]) => problem.into(),
+        Some(others) => {
             let others: Vec<String> = others.iter().map(name).collect();
-            definition.component_refusal(
-                *first,
-                why,
-                format!("the same applies to {}", others.join(", ")),
-            )
+            let hint = format!("the same applies to {}", others.join(", "));
+            problem.hint(hint).into()
         }
-        [] => Diagnostic::new(why).into(),
     }
 }
 
@@ -313,8 +324,12 @@ impl ComponentLoader<'_> {
         report: &mut dyn FnMut(Notice<'_>),
     ) -> Result<ComponentInfo, LoadProblem> {
         let (definition, sandbox, path) = (self.definition, self.sandbox, &plugin.component);
-        let refuse =
-            |why: &UnloadableComponent| LoadProblem::Unloadable(why.message_with_advice(plugin));
+        let refuse = |why: &UnloadableComponent| {
+            LoadProblem::Unloadable(UnloadableReason {
+                message: why.message_for(plugin),
+                advice: why.advice.clone(),
+            })
+        };
         let demanded = demanded_digest(definition, slot, plugin, self.lock.as_ref());
         let finder = ComponentFinder {
             limit: plugin.limits.component_bytes,
@@ -425,17 +440,14 @@ fn check_trust(
     if let Some(mismatch) =
         lock.and_then(|lock| lock.check(&locked.name, source.lock_entry()).err())
     {
-        let team = shell_path(Path::new(&definition.source.name));
-        let lock = format!("lock it: `strata-host lock {team}`");
+        let team_file = PathBuf::from(&definition.source.name);
         let hint = match mismatch {
             _ if locked.is_submitted => {
                 "it is not the one that was submitted; submit the team again".into()
             }
-            LockMismatch::Changed { .. } => {
-                format!("put the locked one back, or, if it is meant, {lock}")
-            }
+            LockMismatch::Changed { .. } => Hint::Advice(Advice::RestoreOrLock { team_file }),
             // No component was ever locked under this name.
-            LockMismatch::Unlocked { .. } => format!("if it is meant, {lock}"),
+            LockMismatch::Unlocked { .. } => Hint::Advice(Advice::LockComponent { team_file }),
         };
         return Err(definition.component_refusal(slot, mismatch.to_string(), hint));
     }

@@ -58,7 +58,8 @@ pub fn lock_components(
         let source = match finder.find(&plugin.component, report) {
             Ok(source) => source,
             Err(why) => {
-                problems.push(definition.component_problem(*slot, why.message_with_advice(plugin)));
+                let problem = definition.component_diagnostic(*slot, why.message_for(plugin));
+                problems.push(problem.with_optional_hint(why.advice).into());
                 continue;
             }
         };

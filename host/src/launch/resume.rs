@@ -199,9 +199,9 @@ pub fn resume(
     let (sandbox, opened) = run_beside(WasmSandbox::new, || OpenedTeam::open(&resume));
     let mut opened = opened?;
     if resume.team.is_none()
-        && let Some(line) = warn_if_moved(&opened.definition, &opened.location)
+        && let Some((line, advice)) = warn_if_moved(&opened.definition, &opened.location)
     {
-        report(Notice::Warning(&line));
+        report(Notice::AdvisedWarning(&line, &advice));
     }
     if let Some(checkpoint) = &resume.checkpoint {
         opened.select_checkpoint(checkpoint)?;

@@ -7,7 +7,7 @@ mod metagpt_tests;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use strata_base::text::shell::shell_path;
+use strata_base::advice::Advice;
 use strata_core::machine::stepper::Stepper;
 use strata_core::record::id::CheckpointId;
 use strata_core::state::environment::Environment;
@@ -140,11 +140,13 @@ pub(super) fn definition_in_team_json(
     match strata_team_json::saved_definition(bytes) {
         Ok(Some(definition)) => Ok(definition),
         Ok(None) => {
-            let (file, place) = (path.display(), shell_path(location.operand()));
-            let hint = format!("give it: `strata-host run TEAM.toml --recover_path {place}`");
-            Err(LaunchError::InvalidInput(format!(
-                "`{file}` does not hold the team file it goes by; {hint}"
-            )))
+            let file = path.display();
+            Err(LaunchError::Unsuitable {
+                message: format!("`{file}` does not hold the team file it goes by"),
+                advice: Advice::GiveTeamFile {
+                    storage: location.operand().to_owned(),
+                },
+            })
         }
         Err(source) => Err(LaunchError::Import { path, source }),
     }

@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use strata_base::text::shell::shell_path;
+use strata_base::advice::Advice;
 use strata_manifest::submission::submission_uses;
 use strata_manifest::{Definition, OutwardUse, Overrides, outward_uses};
 use strata_sandbox::resolve_links;
@@ -158,7 +158,11 @@ pub(super) fn mark_state_as_own(storage: &StorageLocation) {
 
 /// Returns a warning if the storage is near another team file of the same name than the one it
 /// uses: it was copied or moved, and the files that its team file names are still in the old place.
-pub(super) fn warn_if_moved(definition: &Definition, location: &StorageLocation) -> Option<String> {
+/// The advice is to use the other one.
+pub(super) fn warn_if_moved(
+    definition: &Definition,
+    location: &StorageLocation,
+) -> Option<(String, Advice)> {
     /// The maximum number of directory levels between the storage and a team file that belongs to
     /// it.
     const MAX_LEVELS: usize = 4;
@@ -179,11 +183,12 @@ pub(super) fn warn_if_moved(definition: &Definition, location: &StorageLocation)
             Some(_) => location.operand(),
             None => &storage,
         };
-        let (team, place) = (shell_path(&beside), shell_path(place));
-        let (own, beside) = (own.display(), beside.display());
-        format!(
-            "the team goes by `{own}` and the files beside that; to go by `{beside}`: `strata-host run {team} \
-             --recover_path {place}`"
-        )
+        let own = own.display();
+        let warning = format!("the team goes by `{own}` and the files beside that");
+        let advice = Advice::UseTeamFile {
+            storage: place.to_owned(),
+            team_file: beside,
+        };
+        (warning, advice)
     })
 }

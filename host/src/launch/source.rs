@@ -6,6 +6,7 @@ mod component_file;
 
 use std::path::{Path, PathBuf};
 
+use strata_base::advice::Advice;
 use strata_base::files::caches::CacheName;
 use strata_base::files::known_files::KnownFiles;
 use strata_base::files::open;
@@ -135,10 +136,12 @@ impl ComponentFinder<'_> {
             }
             if self.trusted.require_signatures() {
                 let shown = display_path(directory);
-                return Err(UnloadableComponent::from(format!(
-                    "`{shown}` is a directory of source, and components must be signed; build it with \
-                     `strata-host build`, and sign the component"
-                )));
+                return Err(UnloadableComponent {
+                    advice: Some(Advice::BuildAndSign),
+                    ..UnloadableComponent::from(format!(
+                        "`{shown}` is a directory of source, and components must be signed"
+                    ))
+                });
             }
         }
         self.with_interpreter(interpreted, report)
@@ -410,6 +413,8 @@ pub(super) struct UnloadableComponent {
     message: String,
     /// The limit that was exceeded.
     reached: Option<LimitReached>,
+    /// What the user can do about it.
+    pub(super) advice: Option<Advice>,
 }
 
 impl UnloadableComponent {
@@ -421,11 +426,12 @@ impl UnloadableComponent {
         Self {
             message,
             reached: error.limit_reached(),
+            advice: error.advice(),
         }
     }
 
-    /// Returns the message with advice for the plugin.
-    pub(super) fn message_with_advice(&self, plugin: &Plugin) -> String {
+    /// Returns the message. If a limit was exceeded, it says how the plugin's is raised.
+    pub(super) fn message_for(&self, plugin: &Plugin) -> String {
         match self.reached {
             Some(reached) => format!("{}; {}", self.message, plugin.advice.for_limit(reached)),
             None => self.message.clone(),
@@ -438,6 +444,7 @@ impl From<String> for UnloadableComponent {
         Self {
             message,
             reached: None,
+            advice: None,
         }
     }
 }

@@ -5,8 +5,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use strata_base::advice::Advice;
 use strata_base::process::wait::wait;
-use strata_base::text::shell::shell_path;
 use strata_core::record::message::Message;
 use strata_driver::{AnsweredRequest, DriverError, Halt, HumanReply, Journal, SendReceipt};
 use strata_storage::{RunSchedule, StorageLocation, StoreError};
@@ -95,12 +95,12 @@ pub fn send(
         let has_begun = opened.has_begun();
         let is_submitted = is_saved_base(&opened.definition.source.base);
         if !has_begun && !is_submitted {
-            let path = shell_path(location.path());
-            let what =
-                format!("the run in `{location}` was killed before it began; resume it first");
-            return Err(LaunchError::InvalidInput(format!(
-                "{what}: `strata-host run --recover_path {path}`"
-            )));
+            return Err(LaunchError::Unsuitable {
+                message: format!("the run in `{location}` was killed before it began"),
+                advice: Advice::ResumeFirst {
+                    storage: location.path().to_owned(),
+                },
+            });
         }
         let (mut journal, _) = opened.into_journal()?;
         if !has_begun {

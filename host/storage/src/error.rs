@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use rusqlite::ErrorCode;
-use strata_base::text::shell::shell_path;
+use strata_base::advice::Advice;
 use strata_base::text::suggest::{closest, suggest};
 use strata_core::record::id::CheckpointId;
 use strata_core::record::lineage::parse_checkpoint_id;
@@ -177,13 +177,7 @@ pub enum StoreError {
         what: String,
     },
     /// A fresh run would replace a team that is not finished.
-    #[error(
-        "`{}` holds an unfinished team{}; resume it with `strata-host run --recover_path {}`, or start anew with \
-         `--force`, which moves it aside",
-        path.display(),
-        of_file(file.as_deref()),
-        shell_path(path)
-    )]
+    #[error("`{}` holds an unfinished team{}", path.display(), of_file(file.as_deref()))]
     Unfinished {
         /// The directory.
         path: PathBuf,
@@ -192,13 +186,13 @@ pub enum StoreError {
         file: Option<String>,
     },
     /// A fork would replace a team.
-    #[error("`{}` holds a team; a fork is kept in a place of its own, name another with `--to`", path.display())]
+    #[error("`{}` holds a team", path.display())]
     Occupied {
         /// The directory.
         path: PathBuf,
     },
     /// A submitted run would have the name of another.
-    #[error("`{}` has a run of the name `{name}` already; give this one another name with `--name`", path.display())]
+    #[error("`{}` has a run of the name `{name}` already", path.display())]
     NameTaken {
         /// The database.
         path: PathBuf,
@@ -206,10 +200,7 @@ pub enum StoreError {
         name: String,
     },
     /// No runs may be added to a database.
-    #[error(
-        "`{}` is closed for new runs; name another database, or open it with `strata-host database open URL`",
-        path.display()
-    )]
+    #[error("`{}` is closed for new runs", path.display())]
     Closed {
         /// The URL.
         path: PathBuf,
@@ -240,8 +231,7 @@ pub enum StoreError {
     },
     /// Two databases have the same incarnation.
     #[error(
-        "`{}` and `{}` are the same database, or one is a copy of the other; name one of them, or make the copy a \
-         database of its own with `strata-host database fence URL`",
+        "`{}` and `{}` are the same database, or one is a copy of the other",
         one.display(),
         other.display()
     )]
@@ -371,6 +361,20 @@ fn is_before(one: &str, other: &str) -> bool {
 }
 
 impl StoreError {
+    /// Returns what the user can do about it, if a command of the program helps.
+    pub fn advice(&self) -> Option<Advice> {
+        match self {
+            Self::Unfinished { path, .. } => Some(Advice::ResumeOrReplace {
+                storage: path.clone(),
+            }),
+            Self::Occupied { .. } => Some(Advice::ChooseForkStorage),
+            Self::NameTaken { .. } => Some(Advice::ChooseRunName),
+            Self::Closed { .. } => Some(Advice::OpenDatabase),
+            Self::SameDatabase { .. } => Some(Advice::FenceDatabase),
+            _ => None,
+        }
+    }
+
     /// Returns whether the path itself is wrong: a component of it is a file, is a link that leads
     /// nowhere, or is too long.
     pub fn is_of_path(&self) -> bool {
@@ -535,7 +539,7 @@ fn has_no_inodes(path: &Path) -> bool {
 }
 
 /// Names a team file.
-pub fn of_file(name: Option<&str>) -> String {
+fn of_file(name: Option<&str>) -> String {
     name.map_or_else(String::new, |name| format!(" (of `{name}`)"))
 }
 
@@ -556,13 +560,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_command_that_resumes_a_team_can_be_copied_whatever_its_path_is() {
+    fn a_storage_with_an_unfinished_team_is_advised_to_be_resumed_or_replaced() {
         let error = StoreError::Unfinished {
-            path: "the team's".into(),
-            file: None,
+            path: "store".into(),
+            file: Some("team.toml".into()),
         };
-        let expected = r"resume it with `strata-host run --recover_path 'the team'\''s'`";
-        assert!(error.to_string().contains(expected), "{error}");
+        let expected = "`store` holds an unfinished team (of `team.toml`)";
+        assert_eq!(error.to_string(), expected);
+        let storage = "store".into();
+        assert_eq!(error.advice(), Some(Advice::ResumeOrReplace { storage }));
     }
 
     #[test]

@@ -59,7 +59,7 @@ fn what_is_no_action_says_what_it_is() {
     );
     check(
         &component("(module)"),
-        "a core WebAssembly module, not a component; `strata-host build`",
+        "a core WebAssembly module, not a component",
     );
     check(b"\0asm", "has the version ``");
     check(b"\0asm\x0a\0\x01\0", "has the version `0a000100`");

@@ -7,7 +7,8 @@ use strata_core::record::money::Usd;
 use strata_core::state::budget::BudgetScope;
 use strata_storage::CapScope;
 
-use super::{CommandArgument, SuggestedArguments};
+use super::{CommandArgument, SuggestedArguments, SuggestedCommand};
+use crate::wording::shell_command;
 
 /// A budget that is exhausted.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -92,12 +93,20 @@ pub fn raise_budget(stepper: &Stepper, ceiling: Option<&(Usd, String)>) -> Sugge
         comment,
     };
     if let Some(reached) = &env.cap_reached {
+        let raise = SuggestedCommand::from_subcommand(
+            "database",
+            [
+                CommandArgument::word("cap"),
+                CommandArgument::placeholder("URL"),
+                CommandArgument::word("--scope"),
+                CommandArgument::word(&cap_scope(reached).to_string()),
+                CommandArgument::word("--set"),
+                CommandArgument::placeholder("USD"),
+            ],
+        );
         return SuggestedArguments {
             arguments: Vec::new(),
-            comment: Some(format!(
-                "after `strata-host database cap URL --scope {} --set USD`",
-                cap_scope(reached)
-            )),
+            comment: Some(format!("after `{}`", shell_command(&raise))),
         };
     }
     if let Some(BudgetScope::Role(_)) = stepper.exhausted_budgets().next() {

@@ -9,14 +9,23 @@ use crate::sdk::{Kit, RUST};
 pub struct TemplateLanguage {
     /// The name, as in `--lang`.
     pub name: &'static str,
-    /// The command that runs the tests, in the action's directory.
-    pub test: &'static str,
+    /// The command that runs the tests, in the action's directory. `{{program}}` stands for the
+    /// name of this program.
+    test: &'static str,
     /// The files. `{{name}}` and `{{module}}` are replaced by the action's name; `gitignore`
     /// becomes `.gitignore`.
     pub(super) template: &'static [EmbeddedFile],
     /// An SDK that is copied into the action's directory, with the name of its subdirectory,
     /// because the language's tools must find it by themselves.
     pub(super) vendored_sdk: Option<(&'static str, Kit)>,
+}
+
+impl TemplateLanguage {
+    /// Returns the command that runs the tests, in the action's directory, with this name for the
+    /// program.
+    pub fn test_command(&self, program: &str) -> String {
+        self.test.replace("{{program}}", program)
+    }
 }
 
 /// The languages. The first is the default.
@@ -31,7 +40,7 @@ pub const LANGUAGES: &[TemplateLanguage] = &[
     },
     TemplateLanguage {
         name: "python",
-        test: "PYTHONPATH=\"$(strata-host sdk python)\" python3 -m unittest",
+        test: "PYTHONPATH=\"$({{program}} sdk python)\" python3 -m unittest",
         template: embedded!["guest-sdk/python/template":
             "action.py", "gitignore", "pyproject.toml", "test_action.py",
         ],
@@ -40,7 +49,7 @@ pub const LANGUAGES: &[TemplateLanguage] = &[
     TemplateLanguage {
         name: "js",
         // The build links the SDK to where node finds it.
-        test: "strata-host build && npm test",
+        test: "{{program}} build && npm test",
         template: embedded!["guest-sdk/js/template/js":
             "gitignore", "package.json", "src/action.js", "tests/respond.test.js",
         ],
@@ -48,7 +57,7 @@ pub const LANGUAGES: &[TemplateLanguage] = &[
     },
     TemplateLanguage {
         name: "ts",
-        test: "strata-host build && npm test",
+        test: "{{program}} build && npm test",
         template: embedded!["guest-sdk/js/template/ts":
             "gitignore", "package.json", "src/action.ts", "tests/respond.test.ts", "tsconfig.json",
         ],

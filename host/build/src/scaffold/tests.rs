@@ -41,7 +41,8 @@ fn an_action_carries_its_name() {
         );
         let commands = readme.split("```").nth(1).expect("its commands");
         assert!(
-            commands.contains(language.test) && commands.contains("\nstrata-host build\n"),
+            commands.contains(&language.test_command("strata-host"))
+                && commands.contains("\nstrata-host build\n"),
             "{readme}"
         );
         let texts: Vec<String> = found

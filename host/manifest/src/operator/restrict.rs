@@ -1,5 +1,6 @@
 //! Restricts a team by its operators' policies, and records what they reduced or removed.
 
+use strata_base::advice::Advice;
 use strata_core::record::host_call::Grant;
 use strata_core::record::id::Slot;
 use strata_core::record::money::Usd;
@@ -100,12 +101,11 @@ impl Definition {
             .filter(|(_, plugin)| strata_build::is_built(&plugin.component));
         let refused = sources.map(|(slot, plugin)| {
             let dir = plugin.component.display();
-            let message = format!("`{dir}` is a directory of source, and its operator does not allow to build any");
-            let name = &operator.source.name;
-            let hint = format!(
-                "name a component that `strata-host build` made of it, or set `build = true` in `[allow]` of `{name}`"
+            let message = format!(
+                "`{dir}` is a directory of source, and its operator does not allow to build any"
             );
-            self.component_refusal(*slot, message, hint)
+            let policy = operator.source.name.clone();
+            self.component_refusal(*slot, message, Advice::BuildOrAllow { policy })
         });
         refused.reduce(Diagnostics::and).map_or(Ok(()), Err)
     }

@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::path::Path;
 
+use strata_base::advice::Hint;
 use tempfile::NamedTempFile;
 
 use super::{ScriptedAnswer, read_replies_file};
@@ -54,7 +55,11 @@ fn mistakes_in_the_file_show_their_place() {
         let text = format!(
             "{}; {}",
             first.message(),
-            first.advice().unwrap_or_default()
+            first
+                .hints()
+                .first()
+                .map(Hint::to_string)
+                .unwrap_or_default()
         );
         assert!(text.contains(expected), "{text}");
     };

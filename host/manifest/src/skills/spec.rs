@@ -37,8 +37,8 @@ impl SkillVersions {
 }
 
 impl SkillSpec {
-    /// Returns a suggestion if there is no such skill.
-    pub(super) fn suggestion(&self, skills: &[Skill]) -> String {
+    /// Returns the skills that may be meant if there is no such skill.
+    pub(super) fn suggestion(&self, skills: &[Skill]) -> Option<String> {
         let versions = skills
             .iter()
             .filter(|skill| skill.manifest.name == self.name);
@@ -46,12 +46,11 @@ impl SkillSpec {
             .map(|skill| format!("`{}`", skill.name()))
             .collect();
         if !versions.is_empty() {
-            return format!("there is {}", versions.join(", "));
+            return Some(format!("there is {}", versions.join(", ")));
         }
         let names: Vec<String> = skills.iter().map(Skill::name).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        let add = "add one with `strata-host skill add COMPONENT`";
-        suggest(&self.to_string(), &names).unwrap_or_else(|| add.into())
+        suggest(&self.to_string(), &names)
     }
 }
 

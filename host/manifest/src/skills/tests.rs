@@ -69,15 +69,11 @@ fn what_is_added_is_found_with_its_manifest() {
     );
     let refused = shelf
         .add(b"two", &manifest("write-code", "1.0.0"))
-        .unwrap_err()
-        .to_string();
-    let parts = [
-        skill.digest.0.as_str(),
-        &digest_of(b"two").0,
-        "another version",
-        "skill remove",
-    ];
-    for part in parts {
+        .unwrap_err();
+    let name = "write-code@1.0.0".to_owned();
+    assert_eq!(refused.advice(), Some(Advice::ReplaceSkill { name }));
+    let refused = refused.to_string();
+    for part in [skill.digest.0.as_str(), &digest_of(b"two").0] {
         assert!(refused.contains(part), "{refused}");
     }
     assert_eq!(shelf.component(&skill).unwrap(), b"one");
@@ -164,7 +160,7 @@ fn what_is_not_there_is_told_with_what_may_have_been_meant() {
         let error = find(&shelf, wanted).expect_err(wanted);
         assert!(error.contains(expected), "{error}");
     };
-    check("write-code@1.0.0", "skill add");
+    check("write-code@1.0.0", "there is no skill `write-code@1.0.0`");
     shelf.add(b"one", &manifest("write-code", "1.0.0")).unwrap();
     check("write-cod@1.0.0", "did you mean `write-code@1.0.0`?");
     check("write-code@3.0.0", "there is `write-code@1.0.0`");

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde_json::Value;
+use strata_base::advice::Hint;
 use strata_base::text::suggest::closest;
 use strata_base::text::units;
 use toml::Spanned;
@@ -96,13 +97,13 @@ impl<'a> TomlItem<'a> {
     }
 
     /// Reports a problem with the value.
-    pub(crate) fn reject(&self, message: impl Into<String>, hint: impl Into<String>) {
+    pub(crate) fn reject(&self, message: impl Into<String>, hint: impl Into<Hint>) {
         let problem = self.problems.at(&self.span(), message);
         self.problems.add(problem.hint(hint));
     }
 
     /// Reports a problem with the value without showing it, since it may be a secret.
-    pub(crate) fn reject_secret(&self, message: impl Into<String>, hint: impl Into<String>) {
+    pub(crate) fn reject_secret(&self, message: impl Into<String>, hint: impl Into<Hint>) {
         self.problems.mark_secret(self.span());
         self.reject(message, hint);
     }

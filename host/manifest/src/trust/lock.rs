@@ -11,6 +11,7 @@ use std::io::{self, Read, Write as _};
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
+use strata_base::advice::Advice;
 use strata_base::files::open;
 use strata_base::files::replace::{Replacement, replace};
 use strata_core::record::id::Digest;
@@ -82,7 +83,7 @@ pub enum LockMismatch {
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
     /// It is not a lock file.
-    #[error("cannot read the lock `{}`: {why}; put it right, or remove it and write it anew with `strata-host lock`", path.display())]
+    #[error("cannot read the lock `{}`: {why}", path.display())]
     Invalid {
         /// The file.
         path: PathBuf,
@@ -99,6 +100,16 @@ pub enum LockError {
         /// Why it failed.
         source: io::Error,
     },
+}
+
+impl LockError {
+    /// Returns what the user can do about it, if a command of the program helps.
+    pub fn advice(&self) -> Option<Advice> {
+        match self {
+            Self::Invalid { .. } => Some(Advice::RewriteLock),
+            Self::Io { .. } => None,
+        }
+    }
 }
 
 /// The contents of a lock file.

@@ -189,9 +189,10 @@ fn a_team_in_which_all_hear_all_is_refused_and_a_large_one_is_written_as_text_on
     assert!(
         error
             .to_string()
-            .contains("it has 2001 nodes and edges, at most 1500; try `--format dot`"),
+            .contains("it has 2001 nodes and edges, at most 1500"),
         "{error}"
     );
+    assert_eq!(error.advice(), Some(Advice::WriteDot));
 }
 
 /// Returns the edges that a run changed or added, with how often each was taken.

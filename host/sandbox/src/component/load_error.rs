@@ -3,6 +3,7 @@
 use std::io;
 use std::time::Duration;
 
+use strata_base::advice::Advice;
 use strata_base::text::units::format_bytes;
 use strata_core::record::id::to_hex;
 use strata_services::plugin::{Limit, LimitReached};
@@ -33,9 +34,7 @@ pub enum LoadError {
         start: String,
     },
     /// The bytes are WebAssembly, but not a component.
-    #[error(
-        "this is a core WebAssembly module, not a component; `strata-host build` makes components"
-    )]
+    #[error("this is a core WebAssembly module, not a component")]
     CoreModule,
     /// The component has an unsupported binary version.
     #[error(
@@ -50,7 +49,7 @@ pub enum LoadError {
     Invalid(String),
     /// The component is not an action.
     #[error(
-        "the component does not export `{HANDLER}`, so it is not an action (it exports {exports}); `function = \"…\"` beside `component` calls one of its functions, and `strata-host new action` shows how an action begins"
+        "the component does not export `{HANDLER}`, so it is not an action (it exports {exports}); `function = \"…\"` beside `component` calls one of its functions"
     )]
     NoHandler {
         /// The names of its exports.
@@ -157,6 +156,15 @@ pub enum LoadError {
 }
 
 impl LoadError {
+    /// Returns what the user can do about it, if a command of the program helps.
+    pub fn advice(&self) -> Option<Advice> {
+        match self {
+            Self::CoreModule => Some(Advice::BuildComponent),
+            Self::NoHandler { .. } => Some(Advice::SeeNewAction),
+            _ => None,
+        }
+    }
+
     /// Returns the limit that was reached, if that is the reason.
     pub fn limit_reached(&self) -> Option<LimitReached> {
         match self {
