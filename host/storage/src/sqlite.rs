@@ -3,11 +3,10 @@
 //!
 //! Here, `create` makes a database; `append` appends events; `write` writes rows, and `lineage_row` writes that of the
 //! current lineage; `wal_file` syncs the write-ahead log, and `wal_checkpoint` moves it into
-//! the database; `commit_locks` has a commit take fewer locks; `snapshot` saves states, and `prune` removes what is not needed.
+//! the database; `snapshot` saves states, and `prune` removes what is not needed.
 
 mod append;
 pub(super) mod blob;
-mod commit_locks;
 mod consistent_read;
 mod create;
 mod file_state;

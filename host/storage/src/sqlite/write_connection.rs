@@ -11,7 +11,7 @@ use super::rows::{SqliteReader, SqliteRows, check_pages};
 use super::wal_checkpoint::{WalMove, WalMover, ensure_log_started, log_pages};
 use super::wal_file::WalFile;
 use super::write::begin_log;
-use super::{commit_locks, prune, wal_checkpoint};
+use super::{prune, wal_checkpoint};
 use crate::directory::names::SideFile;
 use crate::error::StoreError;
 use crate::lineage::StoredLineage;
@@ -74,11 +74,7 @@ impl WriteConnection {
         schema::require_own_database(path)?;
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let fail = |e| StoreError::sqlite(path, "open", e);
-        let conn = match commit_locks::file_system() {
-            Some(name) => Connection::open_with_flags_and_vfs(path, flags, name),
-            None => Connection::open_with_flags(path, flags),
-        };
-        let conn = conn.map_err(fail)?;
+        let conn = Connection::open_with_flags(path, flags).map_err(fail)?;
         // The log is left unchanged if the database is refused.
         let has_log = std::fs::metadata(SideFile::Wal.beside(path)).is_ok_and(|log| log.len() > 0);
         conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, has_log)
@@ -138,15 +134,13 @@ impl WriteConnection {
             run("COMMIT").map_err(TransactionError::Commit)?;
             Ok(Some(result))
         };
-        commit_locks::with_fewer_locks(|| {
-            let result = all();
-            if !conn.is_autocommit() {
-                // If the rollback fails, the transaction ends with the connection; none of it
-                // becomes visible.
-                let _ = conn.execute_batch("ROLLBACK");
-            }
-            result
-        })
+        let result = all();
+        if !conn.is_autocommit() {
+            // If the rollback fails, the transaction ends with the connection; none of it becomes
+            // visible.
+            let _ = conn.execute_batch("ROLLBACK");
+        }
+        result
     }
 
     /// Whether the directory was synced, so that a sync of the log is all that events need.
@@ -238,5 +232,107 @@ impl WriteConnection {
         self.conn()
             .pragma_update(None, "max_page_count", max)
             .unwrap();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+
+    use rusqlite::Connection;
+
+    use crate::damage::saved;
+    use crate::directory::names::DATABASE;
+    use crate::{Durability, Lease, Record};
+
+    /// How many times the run appends while others use its database.
+    const ROUNDS: usize = 300;
+
+    /// Opens a database as another program does.
+    fn open(directory: &std::path::Path) -> Connection {
+        let conn = Connection::open(directory.join(DATABASE)).unwrap();
+        conn.busy_timeout(std::time::Duration::from_secs(60))
+            .unwrap();
+        conn
+    }
+
+    /// Does something in each round that it is in time for, until the last one has begun.
+    fn once_a_round(rounds: &AtomicUsize, mut work: impl FnMut(usize)) {
+        let mut done = 0;
+        while done < ROUNDS {
+            let round = rounds.load(SeqCst);
+            if round == done {
+                std::thread::yield_now();
+                continue;
+            }
+            work(round);
+            done = round;
+        }
+    }
+
+    /// Counts events twice in a transaction, during which nothing may change.
+    fn count_twice(conn: &Connection) -> i64 {
+        let count = || {
+            let sql = "SELECT count(*), sum(length(body)) FROM event";
+            let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get::<_, i64>(1)?));
+            conn.query_row(sql, [], read).unwrap()
+        };
+        conn.execute_batch("BEGIN").unwrap();
+        let first = count();
+        std::thread::yield_now();
+        assert_eq!(count(), first);
+        conn.execute_batch("COMMIT").unwrap();
+        first.0
+    }
+
+    #[test]
+    fn other_programs_read_and_move_the_log_and_write_while_a_run_commits() {
+        let (_temp, directory, records, _) = saved(60);
+        let mut store = directory.open().unwrap().lease;
+        let more: Vec<Record> = records[..5].to_vec();
+        store.append(&more, Durability::Process).unwrap();
+        let before = count_twice(&open(directory.path()));
+        let rounds = AtomicUsize::new(0);
+        let (path, rounds) = (directory.path(), &rounds);
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                let (conn, mut seen) = (open(path), 0);
+                once_a_round(rounds, |_| {
+                    let now = count_twice(&conn);
+                    assert!(now >= seen);
+                    seen = now;
+                });
+            });
+            scope.spawn(move || {
+                let conn = open(path);
+                once_a_round(rounds, |round| {
+                    let how = ["PASSIVE", "FULL", "RESTART", "TRUNCATE"][round % 4];
+                    let sql = format!("PRAGMA wal_checkpoint({how})");
+                    conn.query_row(&sql, [], |_| Ok(())).unwrap();
+                });
+            });
+            scope.spawn(move || {
+                let conn = open(path);
+                once_a_round(rounds, |_| {
+                    let sql = "INSERT OR REPLACE INTO note VALUES (1, 'another program', 'wrote')";
+                    conn.execute(sql, []).unwrap();
+                });
+            });
+            for round in 1..=ROUNDS {
+                let appended = store.append(&more, Durability::Process);
+                // The others end whatever happens.
+                let ends = round == ROUNDS || appended.is_err();
+                rounds.store(if ends { ROUNDS } else { round }, SeqCst);
+                appended.unwrap();
+            }
+        });
+        let conn = open(path);
+        let check = |sql: &str| {
+            conn.query_row(sql, [], |row| row.get::<_, String>(0))
+                .unwrap()
+        };
+        assert_eq!(check("PRAGMA integrity_check"), "ok");
+        assert_eq!(check("SELECT text FROM note"), "wrote");
+        assert_eq!(count_twice(&conn), before + (more.len() * ROUNDS) as i64);
     }
 }
