@@ -4,6 +4,7 @@ mod formats;
 
 use std::path::Path;
 
+use strata_base::advice::Advice;
 use strata_manifest::Definition;
 
 use super::{EdgeKind, Graph, GraphError, NodeKind};
