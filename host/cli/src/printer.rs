@@ -208,7 +208,7 @@ impl Printer {
             Notice::Note(text) | Notice::Busy(text) => self.note(text),
             Notice::Warning(text) => self.warn(text),
             Notice::AdvisedWarning(text, advice) => {
-                self.warn(&format!("{text}; {}", describe_advice(advice)));
+                self.warn(format!("{text}; {}", describe_advice(advice)));
             }
         }
     }
