@@ -72,6 +72,7 @@
 //! | `granted` | granted directories that contain the storage, that are links, or that are nested |
 //! | `hostile` | saved teams that are lost, old, or prepared by an attacker |
 //! | `graph` | teams drawn on stdout |
+//! | `guides` | the pages for contributors: their commands name packages, tests and files that exist |
 //! | `c` | actions in C, from `new` to a fixed run; one in Zig, by a build script |
 //! | `python` | actions in Python, from `new` to a fixed run |
 //! | `dev` | `dev`: what changes while it watches, and from where it continues |
@@ -135,6 +136,7 @@ mod five_calls;
 mod foreign_component;
 mod granted;
 mod graph;
+mod guides;
 mod hostile;
 mod house;
 mod inspecting;

@@ -520,6 +520,7 @@ fn no_file_contains_paths_of_a_machine() {
                 ".ci",
                 "Cargo.toml",
                 "ARCHITECTURE.md",
+                "CONTRIBUTING.md",
                 "README.md",
                 "CHANGELOG.md",
             ],

@@ -5,10 +5,11 @@ use std::collections::BTreeSet;
 use super::{SOURCES, Source, assert_none, files, sources};
 
 /// Where names may occur besides the sources.
-const OTHER_PLACES: [&str; 7] = [
+const OTHER_PLACES: [&str; 8] = [
     ".ci",
     "ARCHITECTURE.md",
     "CHANGELOG.md",
+    "CONTRIBUTING.md",
     "Cargo.toml",
     "README.md",
     "bench",
