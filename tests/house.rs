@@ -183,9 +183,9 @@ const RULES: &[Rule] = &[
         only: &[
             "host/cli/src",
             // The head of the lock file that is written.
-            "host/src/trust/lock",
+            "host/manifest/src/trust/lock",
             // The description of a key in the schema, which is a page of the reference.
-            "host/src/manifest/authored/slot",
+            "host/manifest/src/authored/slot",
         ],
     },
     Rule {
