@@ -24,7 +24,7 @@ fn host(place: &Workspace, args: &[&str]) -> Ended {
     // With the most detailed log.
     command.env(
         "STRATA_LOG",
-        "warn,strata_host=trace,reqwest=trace,hyper=trace,hyper_util=trace",
+        "warn,strata_=trace,reqwest=trace,hyper=trace,hyper_util=trace",
     );
     command.env("TOKEN", SECRET);
     Process::spawn(command).end()

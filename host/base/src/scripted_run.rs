@@ -162,12 +162,12 @@ impl<'a> ScriptedRun<'a> {
             .stepper
             .run_resumed_event(Some(Usd::from_dollars(100.0)), calls);
         self.apply(event);
-        self.settle_doubt();
+        self.decide_doubt();
         true
     }
 
     /// Settles a doubtful host call, if there is one.
-    fn settle_doubt(&mut self) {
+    fn decide_doubt(&mut self) {
         let doubt = self
             .stepper
             .env()

@@ -204,7 +204,7 @@ fn init_log(cli: &Cli, printer: &Printer) -> SpanExport {
     // Spans are for collectors; on stderr, lines suffice.
     let default = match cli.verbose {
         0 => "warn",
-        1 => "strata_host=debug,info,strata=off",
+        1 => "strata_=debug,info,strata=off",
         _ => "trace",
     };
     let own = EnvFilter::try_from_env("STRATA_LOG").ok();

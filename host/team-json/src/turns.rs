@@ -247,7 +247,8 @@ pub(super) mod tests {
     use strata_core::team::{React, RetryPolicy, Team};
 
     use super::*;
-    use crate::{SavedDefinition, export, import};
+    use crate as team_json;
+    use crate::SavedDefinition;
 
     /// Returns the team of the script, in which the first role works with tools.
     pub(crate) fn team_with_tools() -> Arc<Team> {
@@ -393,8 +394,8 @@ pub(super) mod tests {
             .map(|call| call.outcome.is_none())
             .collect();
         assert_eq!(open, [false, false, true, true, false]);
-        let text = export(&team, &env, &SavedDefinition::example());
-        let read = import(&team, text.as_bytes()).unwrap();
+        let text = team_json::export(&team, &env, &SavedDefinition::example());
+        let read = team_json::import(&team, text.as_bytes()).unwrap();
         assert_eq!(normalized(&read), normalized(&env));
     }
 
@@ -402,12 +403,12 @@ pub(super) mod tests {
     fn an_invalid_value_of_a_conversation_is_named_with_its_place() {
         let team = team_with_tools();
         let env = state_with_open_turn(&team);
-        let text = export(&team, &env, &SavedDefinition::example());
+        let text = team_json::export(&team, &env, &SavedDefinition::example());
         let check = |pointer: &str, value: Value, expected: &str| {
             let mut file: Value = serde_json::from_str(&text).unwrap();
             let pointer = format!("/strata/open/A/turns/0{pointer}");
             *file.pointer_mut(&pointer).expect(&pointer) = value;
-            let read = import(&team, file.to_string().as_bytes());
+            let read = team_json::import(&team, file.to_string().as_bytes());
             let error = read.unwrap_err().to_string();
             let named = error.contains(&format!("`{pointer}` "));
             assert!(named && error.contains(expected), "{error}");

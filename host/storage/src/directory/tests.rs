@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use rustix::fs::{FileType, Mode};
+use strata_base::advice::Advice;
 use strata_base::files::blob::Blobs;
 use strata_core::record::event::{Event, Status};
 use strata_core::state::environment::Environment;
@@ -89,12 +90,11 @@ fn a_fresh_run_never_replaces_an_unfinished_team_unless_told_to() {
     assert_ne!(end.status, Status::Done);
     std::fs::write(directory.path().join("notes.txt"), "mine").unwrap();
     let before = std::fs::read(directory.team_json()).unwrap();
-    let error = replace(&directory, ReplacePolicy::Never)
-        .unwrap_err()
-        .to_string();
+    let error = replace(&directory, ReplacePolicy::Never).unwrap_err();
+    let advice = error.advice();
     assert!(
-        error.contains("--recover_path") && error.contains("--force"),
-        "{error}"
+        matches!(advice, Some(Advice::ResumeOrReplace { .. })),
+        "{error}: {advice:?}"
     );
     read_all(&directory, &records, &end).unwrap();
     assert_eq!(std::fs::read(directory.team_json()).unwrap(), before);
