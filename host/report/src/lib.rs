@@ -5,14 +5,26 @@
 //! page itself is written in `html`. A team alone is drawn by [`graph`].
 //!
 //! ```
-//! use std::collections::BTreeMap;
+//! use strata_manifest::Definition;
+//! use strata_report::graph::{Graph, RenderFormat};
 //!
-//! use strata_core::team::Team;
-//! use strata_report::graph::{Graph, GraphError, RenderFormat};
-//!
-//! let graph = Graph::from_team(&Team::default(), &BTreeMap::new())?;
-//! assert!(graph.render(RenderFormat::Mermaid)?.contains("flowchart"));
-//! # Ok::<(), GraphError>(())
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let text = r#"
+//! schema = "strata.team/1"
+//! [team]
+//! name = "greeters"
+//! [[role]]
+//! name = "Greeter"
+//! watch = ["UserRequirement"]
+//! [[role.action]]
+//! name = "Greet"
+//! component = "greet.wasm"
+//! "#;
+//! let team = Definition::parse_without_files(text, "team.toml", "/teams".as_ref())?;
+//! let graph = Graph::from_team(&team.team, &team.tool_roles)?;
+//! assert!(graph.render(RenderFormat::Mermaid)?.contains("Greeter"));
+//! # Ok(())
+//! # }
 //! ```
 //!
 //! This crate renders what it is given: whoever opened the storage hands over its states and events. A page refers to

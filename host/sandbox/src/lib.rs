@@ -6,11 +6,12 @@
 //!
 //! ```no_run
 //! use strata_sandbox::{Metering, WasmSandbox};
+//! use strata_services::plugin::Limits;
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let sandbox = WasmSandbox::new()?;
 //! let component = std::fs::read("write.wasm")?;
-//! let loaded = sandbox.load(&component, Metering::default())?;
+//! let loaded = sandbox.load(&component, Metering::for_limits(&Limits::default()))?;
 //! println!("{}", loaded.digest.0);
 //! # Ok(())
 //! # }

@@ -10,14 +10,10 @@
 //! (`sqlite/shared`), in PostgreSQL (`postgres`), or in memory.
 //!
 //! ```
-//! use strata_core::state::environment::Environment;
-//! use strata_core::team::Team;
-//! use strata_storage::{FIRST_LINE, Lease, MemoryLease, SavedDefinition, StateSelector};
+//! use strata_storage::StorageLocation;
 //!
-//! let start = Environment::new(&Team::default());
-//! let lease = MemoryLease::new(start.clone(), SavedDefinition::default());
-//! let saved = lease.load(&StateSelector::Head)?;
-//! assert_eq!((saved.base, saved.next_line), (start, FIRST_LINE));
+//! let location = StorageLocation::new("workspace/storage/team");
+//! assert!(location.list(20)?.is_empty(), "nothing is saved there");
 //! # Ok::<(), strata_storage::StoreError>(())
 //! ```
 //!
