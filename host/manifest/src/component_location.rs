@@ -7,11 +7,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use strata_base::text::component_replacement::ComponentReplacement;
-use strata_core::record::id::Slot;
 use strata_services::plugin::Limit;
 
-use super::Definition;
-use super::diagnostic::{Diagnostic, Diagnostics, SourceText};
+use super::diagnostic::{Diagnostic, SourceText};
 use super::skill::SkillReference;
 use super::table::Located;
 
@@ -73,37 +71,5 @@ impl ComponentOverride {
 
     pub(super) fn problem(&self, message: String) -> Diagnostic {
         Diagnostic::at(&self.source, 0..self.source.text.len(), message)
-    }
-}
-
-impl Definition {
-    /// Returns a problem with a component's configuration, located where the configuration is
-    /// written.
-    pub fn config_problem(
-        &self,
-        slot: Slot,
-        message: impl Into<String>,
-        hint: Option<String>,
-    ) -> Diagnostics {
-        let config =
-            |place: &ComponentLocation| place.config.clone().unwrap_or(place.entry.clone());
-        self.problem_at(slot, message.into(), config)
-            .with_optional_hint(hint)
-            .into()
-    }
-
-    /// Returns a problem with the function that is called in a component, located where the
-    /// function is named.
-    pub fn function_problem(
-        &self,
-        slot: Slot,
-        message: impl Into<String>,
-        hint: Option<String>,
-    ) -> Diagnostics {
-        let function =
-            |place: &ComponentLocation| place.function.clone().unwrap_or(place.component.clone());
-        self.problem_at(slot, message.into(), function)
-            .with_optional_hint(hint)
-            .into()
     }
 }

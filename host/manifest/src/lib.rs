@@ -429,6 +429,36 @@ impl Definition {
         self.problem_at(slot, message.into(), pin).into()
     }
 
+    /// Returns a problem with a component's configuration, located where the configuration is
+    /// written.
+    pub fn config_problem(
+        &self,
+        slot: Slot,
+        message: impl Into<String>,
+        hint: Option<String>,
+    ) -> Diagnostics {
+        let config =
+            |place: &ComponentLocation| place.config.clone().unwrap_or(place.entry.clone());
+        self.problem_at(slot, message.into(), config)
+            .with_optional_hint(hint)
+            .into()
+    }
+
+    /// Returns a problem with the function that is called in a component, located where the
+    /// function is named.
+    pub fn function_problem(
+        &self,
+        slot: Slot,
+        message: impl Into<String>,
+        hint: Option<String>,
+    ) -> Diagnostics {
+        let function =
+            |place: &ComponentLocation| place.function.clone().unwrap_or(place.component.clone());
+        self.problem_at(slot, message.into(), function)
+            .with_optional_hint(hint)
+            .into()
+    }
+
     /// Returns a problem with a grant that a component needs and does not have, with the line that
     /// would grant it.
     pub fn missing_grant(&self, slot: Slot, message: impl Into<String>, line: &str) -> Diagnostics {
