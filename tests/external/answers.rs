@@ -99,7 +99,7 @@ fn an_accepted_message_is_not_posted_again_whatever_the_answer() {
             b"<html>thanks</html>",
             "not a JSON document",
         ),
-        ("200 OK", None, b"\xff\xff", "not a JSON document"),
+        ("200 OK", None, b"\xff\xff", "not valid UTF-8"),
         (
             "200 OK",
             Some(100),
