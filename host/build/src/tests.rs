@@ -3,6 +3,7 @@
 use super::*;
 use std::fs;
 use std::thread;
+use strata_sandbox::ScriptSource;
 use tempfile::TempDir;
 
 fn repository() -> PathBuf {
@@ -14,6 +15,26 @@ fn repository() -> PathBuf {
 
 fn quiet_build(dir: &Path) -> Result<Built, BuildError> {
     build(dir, &mut |_| {})
+}
+
+/// Returns how a directory with these files is run: the paths of the modules, or why it is built.
+pub(crate) fn read_modules(files: &[(&str, &str)]) -> Result<Vec<String>, String> {
+    let parent = tempfile::tempdir().expect("a directory");
+    let dir = parent.path().join("greet");
+    for (name, text) in files {
+        let path = dir.join(name);
+        fs::create_dir_all(path.parent().expect("a parent")).expect("a directory");
+        fs::write(path, text).expect("a file");
+    }
+    match source_use(&dir).expect("it can be read") {
+        SourceUse::Interpreted { script, .. } => match script.source {
+            ScriptSource::Modules(modules) => {
+                Ok(modules.files.into_iter().map(|file| file.path).collect())
+            }
+            other => panic!("{other:?}"),
+        },
+        SourceUse::Built { because } => Err(because.expect("a reason")),
+    }
 }
 
 /// A package outside of any workspace. `manifest` goes below its `[package]` table.

@@ -219,36 +219,14 @@ fn has_cycle(modules: &BTreeMap<String, ModuleFile>) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
-    use super::*;
-
-    /// Returns how a directory with these files is run: the paths of the modules, or why it is built.
-    fn read(files: &[(&str, &str)]) -> Result<Vec<String>, String> {
-        let parent = tempfile::tempdir().expect("a directory");
-        let dir = parent.path().join("greet");
-        for (name, text) in files {
-            let path = dir.join(name);
-            fs::create_dir_all(path.parent().expect("a parent")).expect("a directory");
-            fs::write(path, text).expect("a file");
-        }
-        match source_use(&dir).expect("it can be read") {
-            SourceUse::Interpreted { script, .. } => match script.source {
-                ScriptSource::Modules(modules) => {
-                    Ok(modules.files.into_iter().map(|file| file.path).collect())
-                }
-                other => panic!("{other:?}"),
-            },
-            SourceUse::Built { because } => Err(because.expect("a reason")),
-        }
-    }
+    use crate::tests::read_modules;
 
     /// Checks a directory with an entry point in JavaScript, and these other files.
     #[track_caller]
     fn check(entry: &str, others: &[(&str, &str)], expected: Result<&[&str], &str>) {
         let own = [("package.json", "{}"), ("src/action.js", entry)];
         let files: Vec<_> = own.iter().chain(others).copied().collect();
-        let found = read(&files);
+        let found = read_modules(&files);
         let found: Result<Vec<&str>, &str> = match &found {
             Ok(paths) => Ok(paths.iter().map(String::as_str).collect()),
             Err(why) => Err(why),
@@ -323,6 +301,9 @@ mod tests {
         check("", &[("tsconfig.json", settings)], Err("sets `paths`"));
         let package = r#"{ "dependencies": { "slugify": "1" } }"#;
         let own = [("package.json", package), ("action.js", "")];
-        assert_eq!(read(&own), Err("it needs packages (`slugify`)".into()));
+        assert_eq!(
+            read_modules(&own),
+            Err("it needs packages (`slugify`)".into())
+        );
     }
 }

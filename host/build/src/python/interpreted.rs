@@ -129,36 +129,14 @@ fn is_test_module(stem: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
-    use super::*;
-
-    /// Returns how a directory with these files is run: the paths of the modules, or why it is built.
-    fn read(files: &[(&str, &str)]) -> Result<Vec<String>, String> {
-        let parent = tempfile::tempdir().expect("a directory");
-        let dir = parent.path().join("greet");
-        for (name, text) in files {
-            let path = dir.join(name);
-            fs::create_dir_all(path.parent().expect("a parent")).expect("a directory");
-            fs::write(path, text).expect("a file");
-        }
-        match source_use(&dir).expect("it can be read") {
-            SourceUse::Interpreted { script, .. } => match script.source {
-                ScriptSource::Modules(modules) => {
-                    Ok(modules.files.into_iter().map(|file| file.path).collect())
-                }
-                other => panic!("{other:?}"),
-            },
-            SourceUse::Built { because } => Err(because.expect("a reason")),
-        }
-    }
+    use crate::tests::read_modules;
 
     #[test]
     fn source_without_packages_is_interpreted_and_what_modules_may_read_demands_a_build() {
         let action = ("action.py", "import words");
         let check = |files: &[(&str, &str)], expected: Result<&[&str], &str>| {
             let files: Vec<_> = [action].iter().chain(files).copied().collect();
-            let found = read(&files);
+            let found = read_modules(&files);
             match expected {
                 Ok(expected) => assert_eq!(
                     found.as_deref(),
