@@ -39,6 +39,8 @@ use join::JoinState;
 use routing::OwnMessages;
 use scope::{Scope, ScopeKey, apply_changes};
 
+pub use activations::called_key;
+
 /// The whole changing state of a team.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Environment {

@@ -9,9 +9,10 @@ use std::sync::Arc;
 use strata_core::machine::stepper::Stepper;
 use strata_core::record::event::{AttemptEvent, CallRevised, Event};
 use strata_core::record::id::RoleId;
-use strata_core::record::turn::{Approval, CallRevision, ToolRef};
+use strata_core::record::turn::{Approval, CallRevision};
 use strata_core::record::work::{ActivationKey, CallKey, Work};
 use strata_core::state::activation::{Activation, Consent, TurnCall};
+use strata_core::state::environment::called_key;
 use strata_core::team::tools::ToolLoop;
 use strata_services::tools::{ApprovalRule, RoleTool, ToolRole};
 
@@ -55,7 +56,7 @@ pub fn revised_calls(
         }
         for (work, call) in activation.unsettled_tool_calls() {
             if let Some(revision) = revising.revision(work, call) {
-                taken_back.extend(called_activation(key, work));
+                taken_back.extend(called_key(key, work));
                 let call = CallKey::in_activation(key, work);
                 let revised = AttemptEvent::CallRevised(CallRevised { revision });
                 events.push(Event::Attempt(call, revised));
@@ -63,18 +64,6 @@ pub fn revised_calls(
         }
     }
     events
-}
-
-/// Returns the activation that a tool call leads to, if it calls a role.
-fn called_activation(caller: ActivationKey, work: Work) -> Option<ActivationKey> {
-    match work {
-        Work::ToolCall {
-            turn,
-            call,
-            tool: ToolRef::Role(role),
-        } => caller.called(role, turn, call),
-        _ => None,
-    }
 }
 
 /// What the calls of an activation are checked against.

@@ -216,7 +216,7 @@ impl Environment {
 
 /// Returns the key of the activation that a tool call of an activation leads to; `None` if it does
 /// not call a role.
-pub(crate) fn called_key(caller: ActivationKey, work: Work) -> Option<ActivationKey> {
+pub fn called_key(caller: ActivationKey, work: Work) -> Option<ActivationKey> {
     match work {
         Work::ToolCall {
             turn,
