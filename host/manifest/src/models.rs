@@ -14,6 +14,7 @@ use serde_json::{Map, Value, json};
 use strata_base::text::display_path::display_path;
 use strata_base::text::suggest::suggest;
 use strata_core::record::money::Usd;
+use strata_services::models::check_settings;
 use strata_services::models::config::{
     DEFAULT_MODEL, ModelConfig, ModelSettings, ModelsConfig, Price, ProtocolName, ProviderConfig,
     RESERVED_OPTIONS, is_reserved_option,
@@ -188,7 +189,13 @@ fn read_model(table: &TomlTable<'_>) -> AuthoredModel {
             "The file with the replies; required for `scripted` and `recorded`.",
         )
         .value(kind::path);
-    let settings = read_settings(table);
+    let options = table
+        .key(
+            "options",
+            "Merged into the body of each request, last.",
+        )
+        .value(|| json!({ "type": "object", "propertyNames": { "not": { "enum": RESERVED_OPTIONS } } }));
+    let settings = read_settings(table, options.as_ref());
     let fallback = table
         .key(
             "fallback",
@@ -207,6 +214,9 @@ fn read_model(table: &TomlTable<'_>) -> AuthoredModel {
     // An invalid provider is reported already. Which keys belong to it is unknown, so all are
     // accepted.
     let provider = provider.and_then(|provider| keys.read(provider, table));
+    if let (Some(provider), Some(options)) = (&provider, &options) {
+        reject_excluded_options(provider, &settings, options);
+    }
     AuthoredModel {
         config: provider.map(|provider| ModelConfig {
             model: name.map(|name| name.value),
@@ -370,7 +380,7 @@ fn read_replies(item: &TomlItem<'_>) -> Option<PathBuf> {
     Some(replies)
 }
 
-fn read_settings(table: &TomlTable<'_>) -> ModelSettings {
+fn read_settings(table: &TomlTable<'_>, options: Option<&TomlItem<'_>>) -> ModelSettings {
     let effort = table
         .key(
             "effort",
@@ -397,12 +407,6 @@ fn read_settings(table: &TomlTable<'_>) -> ModelSettings {
             "Whether the text of reasoning is recorded. Signatures always are.",
         )
         .boolean(true);
-    let options = table
-        .key(
-            "options",
-            "Merged into the body of each request, last.",
-        )
-        .value(|| json!({ "type": "object", "propertyNames": { "not": { "enum": RESERVED_OPTIONS } } }));
     let without = table
         .key("without", "What is removed from the body of each request.")
         .unique_texts();
@@ -417,9 +421,21 @@ fn read_settings(table: &TomlTable<'_>) -> ModelSettings {
         effort,
         max_tokens: max_tokens.map(|tokens| tokens as u32),
         keep_thinking,
-        options: options.map(|item| read_options(&item)).unwrap_or_default(),
+        options: options.map(read_options).unwrap_or_default(),
         without: without.into_iter().map(|key| key.value).collect(),
         join_news,
+    }
+}
+
+/// Reports options with which the provider refuses each request.
+fn reject_excluded_options(
+    provider: &ProviderConfig,
+    settings: &ModelSettings,
+    options: &TomlItem<'_>,
+) {
+    if let Err(excluded) = check_settings(provider, settings) {
+        let message = format!("the provider refuses these options: {}", excluded.problem);
+        options.reject(message, excluded.hint);
     }
 }
 

@@ -190,6 +190,29 @@ pub fn allows_forced_choice(config: &ModelConfig) -> bool {
     }
 }
 
+/// Options of a model that its provider does not accept together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExcludedOption {
+    /// What the options contain, and what excludes it.
+    pub problem: String,
+    /// What to set instead.
+    pub hint: String,
+}
+
+/// Fails if each request to a model with these settings would be refused, because its options
+/// exclude each other.
+pub fn check_settings(
+    provider: &ProviderConfig,
+    settings: &ModelSettings,
+) -> Result<(), ExcludedOption> {
+    match provider {
+        ProviderConfig::Endpoint(endpoint) if endpoint.protocol == ProtocolName::Anthropic => {
+            anthropic::check_settings(settings)
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Returns an address with these segments appended to its path.
 fn append_path(base: &Url, segments: &[&str]) -> Url {
     let mut url = base.clone();

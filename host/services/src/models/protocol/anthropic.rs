@@ -12,7 +12,7 @@ use reqwest::Url;
 use serde_json::Value;
 use strata_core::record::conversation::AssistantPart;
 
-pub(super) use self::thinking::allows_forced_choice;
+pub(super) use self::thinking::{allows_forced_choice, check_settings};
 use super::assembler::ReplyBuilder;
 use super::reply::{ParsedReply, ReplyProblem, SentToolCall, items_of, name_of, text_of};
 use super::{

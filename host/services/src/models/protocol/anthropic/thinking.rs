@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use crate::gateway::HostError;
 use crate::models::config::ModelSettings;
 use crate::models::error_text::invalid;
-use crate::models::protocol::RequestBody;
+use crate::models::protocol::{ExcludedOption, RequestBody};
 
 /// The option.
 const THINKING: &str = "thinking";
@@ -27,45 +27,68 @@ pub(in super::super) fn allows_forced_choice(settings: &ModelSettings) -> bool {
     !is_on(&body.value(THINKING)) || forced_choice(&body).is_none()
 }
 
+/// What a body with thinking contains although thinking excludes it.
+struct Exclusion {
+    /// What it contains.
+    problem: String,
+    /// What to set instead.
+    hint: &'static str,
+}
+
 /// Fails if a request turns thinking on and contains what is not allowed then.
 pub(super) fn check_body(body: &RequestBody) -> Result<(), HostError> {
+    let Some(Exclusion { problem, hint }) = find_exclusion(body) else {
+        return Ok(());
+    };
+    Err(invalid(format!(
+        "cannot ask a model of `anthropic`: {problem} together with `thinking`; {hint}, or remove `thinking` from the \
+         model's `options`"
+    )))
+}
+
+/// Returns what these settings contain although thinking, which they turn on, excludes it, whatever the request.
+pub(in super::super) fn check_settings(settings: &ModelSettings) -> Result<(), ExcludedOption> {
+    let mut body = RequestBody::default();
+    if let Some(tokens) = settings.max_tokens {
+        body.field("max_tokens", &tokens);
+    }
+    body.customize(&settings.options, &settings.without);
+    match find_exclusion(&body) {
+        Some(Exclusion { problem, hint }) => Err(ExcludedOption {
+            problem: format!("{problem} together with `thinking`"),
+            hint: format!("{hint}, or remove `thinking`"),
+        }),
+        None => Ok(()),
+    }
+}
+
+fn find_exclusion(body: &RequestBody) -> Option<Exclusion> {
     let thinking = body.value(THINKING);
     if !is_on(&thinking) {
-        return Ok(());
+        return None;
     }
-    let fail = |problem: &str, hint: &str| {
-        Err(invalid(format!(
-            "cannot ask a model of `anthropic`: {problem} together with `thinking`; {hint}, or remove `thinking` from \
-             the model's `options`"
-        )))
-    };
-    let choice = body.value("tool_choice");
-    if let Some(kind) = choice["type"]
-        .as_str()
-        .filter(|kind| FORCING.contains(kind))
-    {
-        return fail(
-            &format!("it cannot be forced to call a tool (`tool_choice` is `{kind}`)"),
+    let found = |problem: String, hint| Some(Exclusion { problem, hint });
+    if let Some(kind) = forced_choice(body) {
+        return found(
+            format!("it cannot be forced to call a tool (`tool_choice` is `{kind}`)"),
             "let it choose (`tool_choice = \"auto\"`)",
         );
     }
     let temperature = body.value("temperature").as_f64();
     if let Some(temperature) = temperature.filter(|temperature| *temperature != 1.0) {
-        return fail(
-            &format!("the temperature cannot be {temperature}"),
+        return found(
+            format!("the temperature cannot be {temperature}"),
             "set none, or 1",
         );
     }
     let (limit, budget) = (body.value("max_tokens"), &thinking["budget_tokens"]);
-    if let (Some(limit), Some(budget)) = (limit.as_u64(), budget.as_u64())
-        && limit <= budget
-    {
-        return fail(
-            &format!("`max_tokens` cannot be {limit} with `budget_tokens = {budget}`"),
+    match (limit.as_u64(), budget.as_u64()) {
+        (Some(limit), Some(budget)) if limit <= budget => found(
+            format!("`max_tokens` cannot be {limit} with `budget_tokens = {budget}`"),
             "set a limit that is larger than what is reserved for thinking",
-        );
+        ),
+        _ => None,
     }
-    Ok(())
 }
 
 fn is_on(thinking: &Value) -> bool {
