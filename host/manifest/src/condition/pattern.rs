@@ -5,14 +5,10 @@
 //! its NFA, provided that the number of its states times the length of the text fits into the
 //! budget.
 
-use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-
-use cel::ExecutionError;
 use regex::Regex;
 use regex_automata::Input;
 use regex_automata::hybrid::dfa::{Cache, DFA};
+use strata_core::team::condition::WorkBudget;
 
 /// The fixed cost of a match.
 const MATCH_COST: u64 = 256;
@@ -56,72 +52,34 @@ impl Pattern {
             states,
         })
     }
-}
 
-/// Matches the patterns of one evaluation. The unit of cost is one byte of text that a DFA reads.
-pub(super) struct PatternMatcher {
-    patterns: Arc<BTreeMap<String, Pattern>>,
-    budget: u64,
-    /// The part of the budget that is not spent.
-    left: AtomicU64,
-    caches: Mutex<BTreeMap<String, Cache>>,
-}
-
-impl PatternMatcher {
-    /// Creates a matcher for these patterns with a budget.
-    pub(super) fn with_budget(budget: u64, patterns: &Arc<BTreeMap<String, Pattern>>) -> Self {
-        Self {
-            patterns: Arc::clone(patterns),
-            budget,
-            left: AtomicU64::new(budget),
-            caches: Mutex::default(),
-        }
-    }
-
-    /// Returns how much of the budget has been spent.
-    pub(super) fn spent(&self) -> u64 {
-        self.budget - self.left.load(Ordering::Relaxed)
-    }
-
-    /// Returns whether the pattern occurs in the text. Fails if the budget does not suffice to find
-    /// out.
-    pub(super) fn matches(&self, text: &str, pattern: &str) -> Result<bool, ExecutionError> {
-        let fail = |why: &str| ExecutionError::function_error("matches", why);
-        let Some(compiled) = self.patterns.get(pattern) else {
-            return Err(fail("the pattern is not a literal"));
-        };
+    /// Returns whether the pattern occurs in a text, or `None` if the budget does not suffice to find out.
+    /// `cache` is kept for the next match of this pattern. The unit of cost is one byte of text that a DFA reads.
+    pub(super) fn occurs_in(
+        &self,
+        text: &str,
+        cache: &mut Option<Cache>,
+        budget: &mut WorkBudget,
+    ) -> Option<bool> {
         let length = text.len() as u64;
-        let too_long = || fail("to look for the pattern takes too long");
-        self.spend(MATCH_COST.saturating_add(length))
-            .ok_or_else(too_long)?;
-        if let Some(automaton) = &compiled.automaton {
-            let mut caches = self.caches.lock().unwrap_or_else(PoisonError::into_inner);
-            let cache = caches
-                .entry(pattern.to_owned())
-                .or_insert_with(|| automaton.create_cache());
+        budget.spend(MATCH_COST.saturating_add(length))?;
+        if let Some(automaton) = &self.automaton {
+            let cache = cache.get_or_insert_with(|| automaton.create_cache());
             if let Ok(found) = automaton.try_search_fwd(cache, &Input::new(text).earliest(true)) {
-                return Ok(found.is_some());
+                return Some(found.is_some());
             }
         }
-        let cost = compiled
+        let cost = self
             .states
             .saturating_mul(length)
             .saturating_mul(STATE_COST);
-        self.spend(cost).ok_or_else(too_long)?;
-        Ok(compiled.regex.is_match(text))
-    }
-
-    fn spend(&self, cost: u64) -> Option<()> {
-        let left = self.left.load(Ordering::Relaxed).checked_sub(cost)?;
-        self.left.store(left, Ordering::Relaxed);
-        Some(())
+        budget.spend(cost)?;
+        Some(self.regex.is_match(text))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use strata_core::team::condition::WorkBudget;
-
     use super::*;
 
     #[test]
@@ -147,16 +105,13 @@ mod tests {
             r"\Bb",
             "[^a]b|ü",
         ] {
-            let compiled = Arc::new(BTreeMap::from([(
-                pattern.to_owned(),
-                Pattern::compile(pattern).expect("a pattern"),
-            )]));
-            let matching = PatternMatcher::with_budget(WorkBudget::PER_SENDER, &compiled);
+            let compiled = Pattern::compile(pattern).expect("a pattern");
+            let (mut cache, mut budget) = (None, WorkBudget::default());
             let regex = Regex::new(pattern).expect("a pattern");
             for text in texts {
                 assert_eq!(
-                    matching.matches(text, pattern),
-                    Ok(regex.is_match(text)),
+                    compiled.occurs_in(text, &mut cache, &mut budget),
+                    Some(regex.is_match(text)),
                     "{pattern} in {text:?}"
                 );
             }
@@ -166,19 +121,12 @@ mod tests {
     #[test]
     fn what_is_looked_for_costs_no_more_than_the_budget() {
         let check = |pattern: &str, text: &str, times: usize| {
-            let compiled = Arc::new(BTreeMap::from([(
-                pattern.to_owned(),
-                Pattern::compile(pattern).expect("a pattern"),
-            )]));
-            let matching = PatternMatcher::with_budget(WorkBudget::PER_SENDER, &compiled);
-            let begin = std::time::Instant::now();
-            let failed = (0..times).any(|_| matching.matches(text, pattern).is_err());
-            assert!(
-                begin.elapsed().as_secs() < 20,
-                "{pattern}: {:?}",
-                begin.elapsed()
-            );
-            failed
+            let compiled = Pattern::compile(pattern).expect("a pattern");
+            let (mut cache, mut budget) = (None, WorkBudget::default());
+            (0..times).any(|_| {
+                let found = compiled.occurs_in(text, &mut cache, &mut budget);
+                found.is_none()
+            })
         };
         assert!(!check(r"^\w{1,64}$", "tag", 2_000));
         assert!(check("x", "yyy", 2 << 20));

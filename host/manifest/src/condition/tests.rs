@@ -1,5 +1,7 @@
 //! Tests of conditions: what they accept, what they cost, and how they fail.
 
+mod conformance;
+
 use strata_core::record::id::MessageId;
 use strata_core::record::json::Json;
 use strata_core::record::message::Instruct;
@@ -50,6 +52,17 @@ fn a_condition_judges_what_is_there() {
     check("string(data) == 'x' || data == null", "absent", true);
     check("data == 'x'", r#""x""#, true);
     check(".content == 'Yes, sir'", "absent", true);
+    check(
+        "[1, 2].all(x, [1, 2].exists(y, x + y == 3))",
+        "absent",
+        true,
+    );
+    check(
+        "[2].all(data, data == 2 && .data.n == 1)",
+        r#"{"n":1}"#,
+        true,
+    );
+    check("data.exists(k, data[k] == 3)", r#"{"a":2,"b":3}"#, true);
 }
 
 #[test]
@@ -119,7 +132,7 @@ fn a_bad_condition_is_refused_with_its_reason() {
     check("'x' in 'xy'", "is a text");
     check("content.matches('(')", "pattern is wrong");
     check("content.matches(cause_by)", "needs a pattern");
-    check("[1].all(x, [1].all(y, x == y))", "nests macros");
+    check("content == b'x'", "contains bytes");
     check("x == 1 && [1].all(x, x == 1)", "there is no `x`");
     check(&"(".repeat(300), "nested too deeply");
     check(
@@ -186,7 +199,11 @@ fn a_macro_that_looks_at_much_for_each_of_many_items_is_not_evaluated() {
         much,
         false,
     );
-    check("data.l.exists(x, data.l == [x])", 1 << 15, 0, false);
+    // Each comparison costs as much as the lists are long.
+    check("data.l.exists(x, data.l != data.l)", 1 << 12, 0, false);
+    check("data.l.all(x, data.l.all(y, x == y))", 1 << 12, 0, false);
+    // Lists of different lengths are not compared.
+    check("data.l.exists(x, data.l == [x])", 1 << 15, 0, true);
     // Each item by itself costs as much as the list is long.
     check(
         "data.l.exists(x, x == 2) && content.startsWith('x')",
@@ -304,8 +321,10 @@ fn what_is_read_and_looked_at_without_a_macro_counts_as_well() {
         &message(&format!("\"{}\"", "0".repeat(1 << 20))),
         4,
     );
-    // A table takes as long as many bytes, however few it has.
-    let tables = format!("[{}]", vec!["{}"; 1 << 16].join(","));
-    check("cause_by == data", &message(&tables), 1);
+    // An object or an array takes as long as many bytes, however few it has.
+    for container in ["{}", "[]"] {
+        let containers = format!("[{}]", vec![container; 1 << 16].join(","));
+        check("cause_by == data", &message(&containers), 1);
+    }
     check("cause_by == 'x'", &long, 1 << 12);
 }
