@@ -6,6 +6,7 @@
 //! |---|---|
 //! | `crash` | `kill -9` after every event of a run and of its resumes |
 //! | `random_teams` | random teams with faults and kills, compared with the same teams without them |
+//! | `installed` | what packages install beside the program: examples, components that were built before |
 //! | `driver` | the driver with a store that fails: how often it saves, what it does if it cannot |
 //! | `shared_database` | runs in one database file, and teams of one process that share it |
 //! | `signals` | Ctrl-C, SIGTERM, the lock and its owner |
@@ -140,6 +141,7 @@ mod guides;
 mod hostile;
 mod house;
 mod inspecting;
+mod installed;
 mod javascript;
 mod joins;
 mod killed_turns;

@@ -11,9 +11,11 @@ use serde::{Serialize, Serializer};
 use strata_base::advice::{Advice, Hint};
 use strata_base::clock::now_ms;
 use strata_base::files::caches::list_parts;
+use strata_base::files::installation::{Installation, installation};
 use strata_base::text::shell::shell_path;
 use strata_base::text::units::format_bytes;
 use strata_build::inventory::{ToolchainStatus, inventory};
+use strata_build::prebuilt::describe_installation;
 use strata_sandbox::{Allocation, WasmSandbox};
 use strata_storage::{Intake, StorageLocation, measure_sync};
 
@@ -91,6 +93,7 @@ pub fn examine(storage: &Path, database: Option<&StorageLocation>) -> Vec<Findin
             host_interfaces::package_name()
         ),
     )];
+    findings.push(check_installation());
     findings.extend(check_sandbox());
     findings.extend(check_caches());
     findings.push(check_shelf());
@@ -100,6 +103,23 @@ pub fn examine(storage: &Path, database: Option<&StorageLocation>) -> Vec<Findin
     }
     findings.extend(inventory().into_iter().map(toolchain_finding));
     findings
+}
+
+/// Says what is installed with the program.
+fn check_installation() -> Finding {
+    const ABOUT: &str = "installed";
+    match describe_installation() {
+        Ok(found) => Finding::good(ABOUT, found),
+        Err(problem) => {
+            let advice = match installation() {
+                Installation::Packaged { package, .. } => package.how_to_reinstall(),
+                Installation::ProgramOnly | Installation::OtherVersions { .. } => {
+                    "install this version as a whole; until then, interpreters of scripts are built at their first use"
+                }
+            };
+            Finding::doubtful(ABOUT, problem, advice)
+        }
+    }
 }
 
 fn check_sandbox() -> Vec<Finding> {

@@ -13,6 +13,7 @@ use std::path::PathBuf;
 use clap::builder::{PathBufValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use strata_host::ComponentReplacement;
+use strata_host::plugin::script::ScriptLanguage;
 use strata_host::storage::{StorageLocation, resolve_link};
 use strata_host::unexpanded_path::UnexpandedPath;
 
@@ -34,6 +35,14 @@ pub(super) struct Cli {
     /// More log output on stderr, and models' replies line by line as they come; `-vv` for everything.
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub(super) verbose: u8,
+}
+
+/// Parses the name of a language that has an interpreter of scripts.
+fn parse_script_language(name: &str) -> Result<ScriptLanguage, String> {
+    let mut languages = ScriptLanguage::ALL.into_iter();
+    languages
+        .find(|language| language.name().eq_ignore_ascii_case(name))
+        .ok_or_else(|| "it is `javascript` or `python`".into())
 }
 
 /// Parses the location of a saved team. A link such as `workspace/storage/team` is replaced by its target.
@@ -187,6 +196,9 @@ pub(super) enum Command {
     },
     /// Create a small action or team that builds and runs as it is.
     New(NewArgs),
+    /// Make the files that are installed with the program, for those who package it.
+    #[command(hide = true)]
+    Prebuild(PrebuildArgs),
     /// Print where the SDK of a language is, for tests, editors and other build tools.
     #[command(after_help = "Examples:\n  strata-host sdk wit")]
     Sdk {
@@ -420,6 +432,19 @@ pub(super) struct ReportArgs {
     /// The file to write; stdout by default.
     #[arg(short, long, value_name = "FILE")]
     pub(super) output: Option<PathBuf>,
+}
+
+#[derive(Args)]
+pub(super) struct PrebuildArgs {
+    /// The directory for the files, which is created.
+    #[arg(long, value_name = "DIR")]
+    pub(super) to: PathBuf,
+    /// A language whose interpreter of scripts is included: `javascript` or `python`.
+    #[arg(long, value_name = "LANG", value_parser = parse_script_language)]
+    pub(super) interpreter: Vec<ScriptLanguage>,
+    /// Directories with the sources of actions.
+    #[arg(value_name = "ACTION")]
+    pub(super) actions: Vec<PathBuf>,
 }
 
 #[derive(Args)]

@@ -86,6 +86,14 @@ impl CommandFailure {
         }
     }
 
+    /// Returns the problems of a file, if that is what is wrong.
+    pub(super) fn problems(&self) -> Option<&Diagnostics> {
+        match &self.message {
+            FailureMessage::Problems(problems) => Some(problems),
+            FailureMessage::Text(_) => None,
+        }
+    }
+
     /// Writes it to stderr.
     pub(super) fn print(&self, printer: &Printer) {
         match &self.message {

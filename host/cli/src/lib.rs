@@ -34,6 +34,7 @@ mod lock;
 mod manual;
 mod metrics;
 mod new;
+mod prebuild;
 mod printer;
 mod progress;
 mod prompt;
@@ -158,6 +159,7 @@ fn run_command(cli: Cli, printer: &Printer) -> Result<u8, CommandFailure> {
         Command::Man { dir } => manual::pages(&dir, printer),
         Command::New(args) => new::new(&args, printer),
         Command::Sdk { name } => new::sdk(&name, printer),
+        Command::Prebuild(args) => prebuild::run(&args, printer),
     }
 }
 
