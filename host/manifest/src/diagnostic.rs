@@ -279,7 +279,10 @@ impl Diagnostics {
 
     /// Returns all problems for a program, such as an editor, with `describe` for advice.
     pub fn list(&self, describe: &dyn Fn(&Advice) -> String) -> Vec<ProblemReport> {
-        self.0.iter().map(|problem| problem.report(describe)).collect()
+        self.0
+            .iter()
+            .map(|problem| problem.report(describe))
+            .collect()
     }
 
     /// Renders all problems for people, each with `file:line:column`, the underlined text and a

@@ -52,7 +52,9 @@ impl Package {
     /// Returns how to install the package again, which replaces what is damaged.
     pub fn how_to_reinstall(self) -> &'static str {
         match self {
-            Self::Wheel => "install the wheel again: `pip install --force-reinstall strata-host`, or `uv tool install --reinstall strata-host`",
+            Self::Wheel => {
+                "install the wheel again: `pip install --force-reinstall strata-host`, or `uv tool install --reinstall strata-host`"
+            }
             Self::Npm => "install the package again: `npm install --force strata-host`",
             Self::Archive => "unpack the archive again, with all its files",
             Self::Image => "pull the image again",
@@ -93,7 +95,9 @@ pub fn installation() -> &'static Installation {
 impl Installation {
     /// Returns what is installed with the program at this path.
     pub fn of(program: &Path) -> Self {
-        let program = program.canonicalize().unwrap_or_else(|_| program.to_owned());
+        let program = program
+            .canonicalize()
+            .unwrap_or_else(|_| program.to_owned());
         let Some(directory) = program.parent() else {
             return Self::ProgramOnly;
         };
