@@ -79,14 +79,12 @@ fn compile_portable(component: &Path) -> Result<(tempfile::TempDir, PathBuf), Pr
     let dir = tempfile::tempdir().map_err(at(&std::env::temp_dir()))?;
     let bytes = fs::read(component).map_err(at(component))?;
     let loaded = WasmSandbox::portable(dir.path())?.load(&bytes, Metering::Plain);
-    loaded.map_err(|source| PrebuildError::Load {
+    let loaded = loaded.map_err(|source| PrebuildError::Load {
         component: component.to_owned(),
         source,
     })?;
-    let not_written = || io::Error::other("its code was not written");
-    let code = fs::read_dir(dir.path())
-        .and_then(|mut entries| entries.next().unwrap_or_else(|| Err(not_written())))
-        .map_err(at(dir.path()))?
-        .path();
+    let code = dir
+        .path()
+        .join(WasmSandbox::portable_code_name(&loaded.digest));
     Ok((dir, code))
 }

@@ -17,7 +17,7 @@ use wasmtime::Engine;
 use wasmtime::component::Component;
 
 use super::debug_info::DebugInfo;
-use super::engine::cache::{CacheEntry, CompileCache};
+use super::engine::cache::{CacheEntry, CompileCache, portable_key};
 use super::engine::{Allocation, CacheHealth, Engines, Metering, SandboxUse};
 use super::foreign_component::FunctionError;
 use super::{AttemptFuture, Sandbox, SandboxCall, SandboxError, attempt};
@@ -183,6 +183,11 @@ impl WasmSandbox {
     /// it is installed with the program. The code runs on every processor of this architecture.
     pub fn portable(dir: &Path) -> Result<Self, SandboxError> {
         Self::with_cache(CompileCache::portable(dir), SandboxUse::Portable)
+    }
+
+    /// Returns the name of the file with the code of a component that [`portable`](Self::portable) writes.
+    pub fn portable_code_name(digest: &Digest) -> String {
+        portable_key(digest)
     }
 
     /// Returns whether compiled code of a component is cached or installed, so that loading it takes no time.

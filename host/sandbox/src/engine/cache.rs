@@ -298,7 +298,7 @@ impl CacheEntry {
 }
 
 /// Returns the name of the code that runs on every processor of this architecture.
-fn portable_key(digest: &Digest) -> String {
+pub(crate) fn portable_key(digest: &Digest) -> String {
     format!("{digest}-portable")
 }
 
