@@ -46,6 +46,7 @@ pub mod difference;
 pub mod doctor;
 pub mod launch;
 pub mod live;
+pub mod operate;
 pub mod prebuild;
 mod storage_mark;
 pub mod worker;

@@ -2,6 +2,7 @@
 //! in a file of its own, one level up.
 
 mod lineages;
+mod operate;
 mod replay;
 mod run;
 mod skill;
@@ -20,6 +21,7 @@ use strata_host::unexpanded_path::UnexpandedPath;
 use super::new::NewArgs;
 
 pub(super) use lineages::{DiffArgs, ForkArgs, PruneArgs};
+pub(super) use operate::RunsArgs;
 pub(super) use replay::ReplayArgs;
 pub(super) use run::{ResumeArgs, RunArgs, RunOptions};
 pub(super) use skill::{ShelfArgs, SkillCommand};
@@ -146,6 +148,8 @@ pub(super) enum Command {
     Pause(HaltArgs),
     /// Resume a saved team, as `run --recover_path` does; if it was submitted, let a worker do it.
     Resume(ResumeArgs),
+    /// List runs, the one that changed last first: name, team, state, status, step, money, open requests and faults.
+    Runs(RunsArgs),
     /// Manage a database of runs as a whole.
     #[command(subcommand)]
     Database(DatabaseCommand),

@@ -22,7 +22,7 @@ use strata_host::view::{
 use strata_host::wording::{commented_command, shell_command};
 
 use action::InspectedAction;
-use table::TextTable;
+pub(super) use table::TextTable;
 
 use super::LOST_ANSWERS;
 use super::edit_notices::warn_if_edited;

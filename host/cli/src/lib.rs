@@ -47,6 +47,7 @@ mod requests;
 mod result;
 mod resume;
 mod run;
+mod runs;
 mod sanitize;
 mod send;
 mod signals;
@@ -147,6 +148,7 @@ fn run_command(cli: Cli, printer: &Printer) -> Result<u8, CommandFailure> {
         Command::Cancel(args) => submit::halt(&args, Halt::Cancel, printer),
         Command::Pause(args) => submit::halt(&args, Halt::Pause, printer),
         Command::Resume(args) => resume::resume(args, cli.verbose, printer),
+        Command::Runs(args) => runs::runs(&args, printer),
         Command::Database(command) => database::database(command, printer),
         Command::Graph(args) => graph::graph(&args, printer),
         Command::Build { dir } => build::build(&dir, printer),

@@ -73,6 +73,7 @@ pub fn submit(
     let database = selected.database;
     database.submit(&NewSubmission {
         name: &name,
+        team: &definition.team.name,
         base: &env,
         definition: &bundle.definition,
         blobs: &files.blobs,

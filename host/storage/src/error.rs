@@ -108,6 +108,20 @@ pub enum StoreError {
         /// The latest version that is understood.
         known: i64,
     },
+    /// The tables of a database are those of an earlier program.
+    #[error(
+        "`{}` has tables of version {found}, this program has version {known}; first bring them to it, once, with: \
+         strata-host database migrate URL",
+        path.display()
+    )]
+    Outdated {
+        /// The URL.
+        path: PathBuf,
+        /// Their version.
+        found: i64,
+        /// The version of this program.
+        known: i64,
+    },
     /// A file is damaged.
     #[error("`{}` is damaged: {what}; {}", path.display(), remedy(path))]
     Corrupt {
@@ -311,6 +325,13 @@ pub enum StoreError {
         /// Why it failed.
         source: rusqlite::Error,
     },
+}
+
+impl StoreError {
+    /// Returns the error for a directory that cannot be read.
+    pub fn unreadable(path: &Path, source: io::Error) -> Self {
+        Self::io(path, "read", source)
+    }
 }
 
 /// Lists the names of runs, as the rest of a sentence.

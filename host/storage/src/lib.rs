@@ -39,6 +39,7 @@ mod mailbox;
 mod memory;
 #[cfg(not(feature = "postgres"))]
 mod no_database;
+mod overview;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod prune_plan;
@@ -102,10 +103,11 @@ use directory::lock::StorageLock;
 use directory::{StorageDirectory, file, lock, progress};
 pub use error::StoreError;
 pub use lease_status::{Heartbeat, LEASE_TIME, LeaseStatus};
-pub use listing::ListedRun;
+pub use listing::{ListedOwner, ListedRun, QueuedRun, RunFilter, RunListing};
 pub use location::{OpenedRun, PreparedRun, SavedForm, SavedRun, StorageLocation, VacantLocation};
 pub use mailbox::{IncomingRequest, MailId, MailReply, Mailbox, RequestHandler, RequestOutcome};
 pub use memory::{MemoryLease, MemoryStorage};
+pub use overview::{AppendedState, LifecycleState, RunOverview};
 pub use reader::{EarliestState, Reader, RecordedRun};
 pub use reader::{RECORDS_PER_BATCH, read_in_batches};
 #[cfg(test)]

@@ -19,7 +19,8 @@ use super::error::StoreError;
 use super::lineage::NamedRun;
 use super::{
     ClaimedRun, DatabaseReport, DatabaseSettings, Epoch, FencedDatabase, Intake, NewSubmission,
-    Reader, RunRelease, SavedDefinition, SubmissionState, Tended, WorkerProfile,
+    Reader, RunFilter, RunListing, RunRelease, SavedDefinition, SubmissionState, Tended,
+    WorkerProfile,
 };
 use super::{LockHolder, MemoryLease, ReplacePolicy, RequestHandler, RequestOutcome};
 
@@ -138,6 +139,13 @@ impl RunSubmission {
 }
 
 pub(super) fn list_runs(url: &DatabaseUrl, _: usize) -> Result<Vec<NamedRun>, StoreError> {
+    unsupported(url)
+}
+
+pub(super) fn list_overviews(
+    url: &DatabaseUrl,
+    _: &RunFilter,
+) -> Result<Vec<RunListing>, StoreError> {
     unsupported(url)
 }
 

@@ -23,10 +23,12 @@ mod connection;
 mod examine;
 mod heartbeat;
 mod lease;
+mod list;
 mod mail;
 mod mail_text;
 mod new_run;
 mod notifications;
+mod overview;
 mod owner;
 mod per_database;
 mod recent;
@@ -53,6 +55,7 @@ pub(super) use connection::TestUser;
 pub(super) use examine::examine;
 #[cfg(test)]
 pub(super) use lease::PostgresLease;
+pub(super) use list::list_overviews;
 #[cfg(test)]
 pub(super) use mail::send_request;
 pub(super) use mail::{DatabaseMailbox, receive_requests, request_owner};

@@ -77,6 +77,8 @@ pub struct RunNeeds {
 pub struct NewSubmission<'a> {
     /// The name of the run.
     pub name: &'a str,
+    /// The name of its team.
+    pub team: &'a str,
     /// The state that it starts from.
     pub base: &'a Environment,
     /// Its team file.

@@ -35,6 +35,7 @@ mod provenance;
 mod recorded_call;
 mod requests;
 mod result;
+mod run_row;
 mod saved_team;
 mod summary;
 mod trial;
@@ -73,6 +74,7 @@ pub use provenance::{ComponentOrigin, Provenance};
 pub use recorded_call::RecordedCallView;
 pub use requests::{OpenRequests, RequestView};
 pub use result::{FaultSummary, IncompleteJoin, ResultSummary};
+pub use run_row::{OwnerView, RunRow};
 pub use saved_team::SavedTeam;
 pub use summary::{
     ActionCost, MailView, OpenFault, OutboundMail, RoleSummary, RunCost, RunSummary,

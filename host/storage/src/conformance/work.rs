@@ -37,6 +37,7 @@ fn submit_with_secrets(url: &DatabaseUrl, label: &str, secrets: &[&str]) {
     };
     let submission = NewSubmission {
         name: url.run.as_ref().unwrap(),
+        team: "team",
         base: &Environment::new(&team()),
         definition: &definition(),
         blobs: &Blobs::new(),

@@ -46,6 +46,7 @@ pub(crate) fn submit(url: &DatabaseUrl, submission: &NewSubmission<'_>) -> Resul
         base: submission.base,
         definition: submission.definition,
         blobs: submission.blobs,
+        team: submission.team,
         submission: Some(submission),
     };
     match new.insert(&connection) {
@@ -290,7 +291,7 @@ impl DatabaseWorker {
         room: usize,
     ) -> Result<Vec<ClaimedRun>, StoreError> {
         let sql = format!(
-            "UPDATE strata.run r SET owner = $1, epoch = r.epoch + 1, format = $5 \
+            "UPDATE strata.run r SET owner = $1, owned_at = clock_timestamp(), epoch = r.epoch + 1, format = $5 \
                    FROM (SELECT id, is_requested FROM strata.run r \
                          WHERE schedule = 1 AND owner IS NULL AND labels <@ $2 AND format <= $5 AND {condition} \
                          ORDER BY scheduled_at LIMIT $4 FOR UPDATE SKIP LOCKED) due \
