@@ -17,7 +17,7 @@ use strata_base::text::units::format_bytes;
 use strata_build::inventory::{ToolchainStatus, inventory};
 use strata_build::prebuilt::describe_installation;
 use strata_sandbox::{Allocation, WasmSandbox};
-use strata_storage::{Intake, StorageLocation, measure_sync};
+use strata_storage::{DatabaseRights, Intake, StorageLocation, measure_sync};
 
 use strata_manifest::interface::host_interfaces;
 use strata_manifest::skills::Shelf;
@@ -271,7 +271,16 @@ fn check_database(location: &StorageLocation) -> Vec<Finding> {
             settings.incarnation
         );
     }
-    let mut findings = vec![if report.version < MIN_VERSION {
+    found += match report.rights {
+        Some(DatabaseRights::Administer) => "; this user may read, run and administer",
+        Some(DatabaseRights::Run) => "; this user may read and run",
+        Some(DatabaseRights::Read) | None => "",
+    };
+    let mut findings = vec![if report.rights == Some(DatabaseRights::Read) {
+        found += "; this user may only read";
+        let advice = "to run teams: `GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA strata` to this user";
+        Finding::bad(ABOUT, found, advice)
+    } else if report.version < MIN_VERSION {
         let advice = format!("use version {MIN_VERSION} or later");
         Finding::doubtful(ABOUT, found, advice)
     } else {

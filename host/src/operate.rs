@@ -2,6 +2,12 @@
 //!
 //! What is stored of runs is read and changed in `storage`; commands and servers call the functions here.
 
+mod follow;
 mod list;
+mod patience;
+mod wait;
 
-pub use list::{FoundRun, list_runs};
+pub use follow::{FollowUntil, follow_events};
+pub use list::{FoundRun, find_run, list_runs};
+pub use patience::Patience;
+pub use wait::{RestCause, RunAtRest, WaitFor, Waited, wait_for_runs};

@@ -46,6 +46,9 @@ pub(super) fn describe_advice(advice: &Advice) -> String {
         Advice::OpenDatabase => {
             "name another database, or open it with `strata-host database open URL`".into()
         }
+        Advice::MigrateDatabase => {
+            "bring its tables to the version of this program with `strata-host database migrate URL`".into()
+        }
         Advice::FenceDatabase => {
             "name one of them, or make the copy a database of its own with `strata-host database fence URL`"
                 .into()

@@ -21,7 +21,7 @@ use strata_host::unexpanded_path::UnexpandedPath;
 use super::new::NewArgs;
 
 pub(super) use lineages::{DiffArgs, ForkArgs, PruneArgs};
-pub(super) use operate::RunsArgs;
+pub(super) use operate::{RunsArgs, WaitArgs, WorkersArgs, WorkersCommand};
 pub(super) use replay::ReplayArgs;
 pub(super) use run::{ResumeArgs, RunArgs, RunOptions};
 pub(super) use skill::{ShelfArgs, SkillCommand};
@@ -112,9 +112,12 @@ pub(super) enum Command {
         /// Use the events that led to the newest state of this lineage instead of the current one.
         #[arg(long, value_name = "NAME")]
         lineage: Option<String>,
-        /// Keep printing new events until the run ends.
+        /// Keep printing new events until the run ends, also while it waits for workers or people.
         #[arg(short, long)]
         follow: bool,
+        /// With `--follow`: stop as soon as no process works on the run.
+        #[arg(long, requires = "follow")]
+        until_rest: bool,
     },
     /// List the files that actions wrote, as of a saved state, or extract them into a directory.
     Files(FilesArgs),
@@ -148,6 +151,10 @@ pub(super) enum Command {
     Pause(HaltArgs),
     /// Resume a saved team, as `run --recover_path` does; if it was submitted, let a worker do it.
     Resume(ResumeArgs),
+    /// Wait until runs have ended or need a person. The exit code is that of `run`; of several runs, the greatest.
+    Wait(WaitArgs),
+    /// List workers, or tell one to end.
+    Workers(WorkersArgs),
     /// List runs, the one that changed last first: name, team, state, status, step, money, open requests and faults.
     Runs(RunsArgs),
     /// Manage a database of runs as a whole.

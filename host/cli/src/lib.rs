@@ -54,8 +54,10 @@ mod signals;
 mod skill;
 mod submit;
 mod trial;
+mod wait;
 mod watch;
 mod worker;
+mod workers;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -63,6 +65,7 @@ use std::process::ExitCode;
 use strata_host::children;
 use strata_host::driver::Halt;
 use strata_host::excerpt::excerpt;
+use strata_host::operate::FollowUntil;
 use strata_host::shell::{shell_path, shell_word};
 use strata_host::telemetry::SpanExport;
 use strata_host::view::resume_arguments;
@@ -134,7 +137,15 @@ fn run_command(cli: Cli, printer: &Printer) -> Result<u8, CommandFailure> {
             path,
             lineage,
             follow,
-        } => events::events(&path, lineage.as_deref(), follow, printer),
+            until_rest,
+        } => {
+            let until = match until_rest {
+                true => FollowUntil::Rest,
+                false => FollowUntil::End,
+            };
+            let until = follow.then_some(until);
+            events::events(&path, lineage.as_deref(), until, printer)
+        }
         Command::Files(args) => files::files(&args, printer),
         Command::Fork(args) => fork::fork(&args, printer),
         Command::Diff(args) => diff::diff(&args, printer),
@@ -148,6 +159,8 @@ fn run_command(cli: Cli, printer: &Printer) -> Result<u8, CommandFailure> {
         Command::Cancel(args) => submit::halt(&args, Halt::Cancel, printer),
         Command::Pause(args) => submit::halt(&args, Halt::Pause, printer),
         Command::Resume(args) => resume::resume(args, cli.verbose, printer),
+        Command::Wait(args) => wait::wait(&args, printer),
+        Command::Workers(args) => workers::workers(&args, printer),
         Command::Runs(args) => runs::runs(&args, printer),
         Command::Database(command) => database::database(command, printer),
         Command::Graph(args) => graph::graph(&args, printer),

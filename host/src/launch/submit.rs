@@ -7,7 +7,9 @@ use strata_core::record::id::to_hex;
 use strata_core::state::environment::Environment;
 use strata_manifest::{Definition, Overrides, is_confined, warnings};
 use strata_sandbox::WasmSandbox;
-use strata_storage::{CapScope, DatabaseSet, NameOrigin, NewSubmission, RunNeeds, StorageLocation};
+use strata_storage::{
+    CapScope, DatabaseSet, NameOrigin, NewSubmission, RunNeeds, StorageLocation, check_run_name,
+};
 
 use super::attached_files::AttachedFiles;
 use super::bundle::Bundle;
@@ -42,6 +44,9 @@ pub fn submit(
     submission: &Submission,
     report: &mut dyn FnMut(Notice<'_>),
 ) -> Result<StorageLocation, LaunchError> {
+    if let Some(name) = &submission.name {
+        check_run_name(name).map_err(LaunchError::InvalidInput)?;
+    }
     let mut definition = Definition::read(&submission.team)?;
     definition.apply_overrides(&submission.overrides)?;
     let idea = submission.idea.clone().or_else(|| definition.idea.clone());

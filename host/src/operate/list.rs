@@ -44,6 +44,15 @@ pub fn list_runs(
     Ok(found)
 }
 
+/// Returns what is listed of the run at a location; `None` if there is none.
+///
+/// # Errors
+/// Fails if the location cannot be read.
+pub fn find_run(location: &StorageLocation) -> Result<Option<FoundRun>, LaunchError> {
+    let listed = location.list_overviews(&RunFilter::default())?;
+    listed.into_iter().next().map(complete).transpose()
+}
+
 /// Returns the storage directories in a directory that is none itself, or else the place.
 fn storage_directories(place: &StorageLocation) -> Result<Vec<StorageLocation>, StoreError> {
     let [directory] = &place.local_paths()[..] else {

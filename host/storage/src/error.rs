@@ -110,8 +110,7 @@ pub enum StoreError {
     },
     /// The tables of a database are those of an earlier program.
     #[error(
-        "`{}` has tables of version {found}, this program has version {known}; first bring them to it, once, with: \
-         strata-host database migrate URL",
+        "`{}` has tables of version {found}, this program has version {known}",
         path.display()
     )]
     Outdated {
@@ -153,6 +152,8 @@ pub enum StoreError {
         action: &'static str,
         /// Whether the file system is out of inodes rather than out of space.
         inodes: bool,
+        /// About how many bytes were to be written; 0 if that is not known.
+        needed: u64,
     },
     /// Another process holds the lock of the directory.
     #[error("`{}` is in use by {}; wait for it to end or stop it", path.display(), describe_holder(*pid))]
@@ -328,6 +329,24 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// Returns the same error for a change of about so many bytes.
+    pub(crate) fn needing(self, bytes: u64) -> Self {
+        match self {
+            Self::Full {
+                path,
+                action,
+                inodes,
+                ..
+            } => Self::Full {
+                path,
+                action,
+                inodes,
+                needed: bytes,
+            },
+            other => other,
+        }
+    }
+
     /// Returns the error for a directory that cannot be read.
     pub fn unreadable(path: &Path, source: io::Error) -> Self {
         Self::io(path, "read", source)
@@ -391,6 +410,7 @@ impl StoreError {
             Self::Occupied { .. } => Some(Advice::ChooseForkStorage),
             Self::NameTaken { .. } => Some(Advice::ChooseRunName),
             Self::Closed { .. } => Some(Advice::OpenDatabase),
+            Self::Outdated { .. } => Some(Advice::MigrateDatabase),
             Self::SameDatabase { .. } => Some(Advice::FenceDatabase),
             _ => None,
         }
@@ -428,6 +448,7 @@ impl StoreError {
                     path,
                     action,
                     inodes,
+                    needed: 0,
                 }
             }
             io::ErrorKind::NotADirectory if let Some(error) = Self::no_directory(&path, action) => {
@@ -499,6 +520,7 @@ impl StoreError {
                 path,
                 action,
                 inodes: false,
+                needed: 0,
             },
             Some(_) => Self::Database {
                 path,

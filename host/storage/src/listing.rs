@@ -10,7 +10,7 @@ use super::lineage::DIRECTORY_RUN;
 use super::location::{Place, SavedRun, StorageLocation};
 #[cfg(not(feature = "postgres"))]
 use super::no_database as database;
-use super::overview::{LifecycleState, RunOverview, is_end};
+use super::overview::{LifecycleState, RunOverview, has_ended};
 #[cfg(feature = "postgres")]
 use super::postgres as database;
 use super::sqlite::shared;
@@ -59,7 +59,7 @@ impl RunListing {
             self.state,
             LifecycleState::Resting | LifecycleState::Detached
         );
-        if is_open && is_end(overview.status) {
+        if is_open && has_ended(overview.status) {
             self.state = LifecycleState::Ended;
         }
         self.overview = Some(overview);

@@ -18,9 +18,9 @@ use super::database_url::DatabaseUrl;
 use super::error::StoreError;
 use super::lineage::NamedRun;
 use super::{
-    ClaimedRun, DatabaseReport, DatabaseSettings, Epoch, FencedDatabase, Intake, NewSubmission,
-    Reader, RunFilter, RunListing, RunRelease, SavedDefinition, SubmissionState, Tended,
-    WorkerProfile,
+    ClaimedRun, DatabaseReport, DatabaseSettings, Epoch, FencedDatabase, Intake, ListedWorker,
+    NewSubmission, Reader, RunFilter, RunListing, RunRelease, SavedDefinition, SubmissionState,
+    Tended, WorkerProfile,
 };
 use super::{LockHolder, MemoryLease, ReplacePolicy, RequestHandler, RequestOutcome};
 
@@ -146,6 +146,18 @@ pub(super) fn list_overviews(
     url: &DatabaseUrl,
     _: &RunFilter,
 ) -> Result<Vec<RunListing>, StoreError> {
+    unsupported(url)
+}
+
+pub(super) fn list_workers(url: &DatabaseUrl) -> Result<Vec<ListedWorker>, StoreError> {
+    unsupported(url)
+}
+
+pub(super) fn drain_worker(url: &DatabaseUrl, _: &str) -> Result<bool, StoreError> {
+    unsupported(url)
+}
+
+pub(super) fn try_write(url: &DatabaseUrl, _: &ClaimedRun, _: u64) -> Result<(), StoreError> {
     unsupported(url)
 }
 

@@ -86,7 +86,7 @@ pub(crate) enum EndTime {
 impl EndTime {
     /// Returns when a run ended that has this status after these events.
     pub(crate) fn after(records: &[Record], status: Status) -> Self {
-        if !is_end(status) {
+        if !has_ended(status) {
             return Self::None;
         }
         let ended = |record: &&Record| matches!(record.event, Event::RunEnded(_));
@@ -98,7 +98,7 @@ impl EndTime {
 }
 
 /// Whether a run with this status goes on only if somebody asks for it.
-pub(crate) fn is_end(status: Status) -> bool {
+pub fn has_ended(status: Status) -> bool {
     match status {
         Status::Running | Status::Waiting | Status::Interrupted | Status::Paused => false,
         Status::Done
@@ -158,7 +158,7 @@ impl LifecycleState {
 
     /// Returns the state of a run outside of a server.
     pub fn of_local(is_owned: bool, status: Status) -> Self {
-        match (is_owned, is_end(status)) {
+        match (is_owned, has_ended(status)) {
             (true, _) => Self::Running,
             (false, true) => Self::Ended,
             (false, false) => Self::Resting,
@@ -176,7 +176,7 @@ impl LifecycleState {
         match schedule {
             _ if is_owned => Self::Running,
             _ if has_problem => Self::Refused,
-            None if is_end(status) => Self::Ended,
+            None if has_ended(status) => Self::Ended,
             None => Self::Detached,
             Some(RunSchedule::Now) => Self::Queued,
             Some(RunSchedule::Later(_)) => Self::Resting,

@@ -21,6 +21,7 @@ mod clean_up;
 mod connect;
 mod connection;
 mod examine;
+mod failures;
 mod heartbeat;
 mod lease;
 mod list;
@@ -43,6 +44,7 @@ mod silence;
 mod tls;
 mod watch;
 mod work;
+mod workers;
 mod write;
 mod writer;
 
@@ -53,6 +55,7 @@ pub(super) use clean_up::{clean_up, leave_behind};
 #[cfg(test)]
 pub(super) use connection::TestUser;
 pub(super) use examine::examine;
+pub(super) use failures::try_write;
 #[cfg(test)]
 pub(super) use lease::PostgresLease;
 pub(super) use list::list_overviews;
@@ -74,3 +77,4 @@ pub(super) use schema::MIGRATIONS;
 pub(super) use work::{
     DatabaseWorker, RunSubmission, acknowledge_request, open_claimed, request_work, submit,
 };
+pub(super) use workers::{drain_worker, list_workers};

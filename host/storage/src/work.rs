@@ -61,6 +61,25 @@ pub struct WorkerProfile {
     pub labels: Vec<String>,
     /// The names of the secrets that it has.
     pub secrets: Vec<String>,
+    /// How many runs it runs at a time.
+    pub room: usize,
+}
+
+/// A worker that is registered in a database.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListedWorker {
+    /// Its id.
+    pub id: String,
+    /// What it says about itself.
+    pub profile: WorkerProfile,
+    /// The version of its program.
+    pub version: String,
+    /// How many runs it owns.
+    pub runs: u64,
+    /// How long ago its heartbeat rose last, in milliseconds, by the server's clock.
+    pub beat_age_ms: i64,
+    /// Whether it was told to take no more runs and to end.
+    pub is_draining: bool,
 }
 
 /// What a worker needs to run a submitted team.
@@ -106,6 +125,8 @@ pub struct ClaimedRun {
     pub name: String,
     /// Whether somebody asked for it since it was last taken.
     pub is_requested: bool,
+    /// How many bytes its storage could not take when the run failed last; 0 if that is not why, or not known.
+    pub needed_bytes: u64,
     pub(super) key: i64,
     pub(super) epoch: i64,
     pub(super) owner: Arc<str>,
@@ -136,6 +157,17 @@ pub struct RunRelease {
     pub problem: Option<String>,
     /// Whether somebody's request to take it up has yet to be met.
     pub keeps_request: bool,
+    /// The failure after which it is tried again, later each time.
+    pub failure: Option<RunFailure>,
+}
+
+/// A failure of what a run needs of its storage.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunFailure {
+    /// What happened.
+    pub what: String,
+    /// About how many bytes could not be written; 0 if that is not why, or not known.
+    pub needed_bytes: u64,
 }
 
 impl RunRelease {
@@ -145,6 +177,24 @@ impl RunRelease {
             schedule: Some(RunSchedule::OnRequest),
             problem: Some(problem),
             keeps_request: false,
+            failure: None,
+        }
+    }
+
+    /// Returns the release of a run that failed because of its storage and is tried again.
+    pub fn failed(error: &StoreError) -> Self {
+        let needed_bytes = match error {
+            StoreError::Full { needed, .. } => *needed,
+            _ => 0,
+        };
+        Self {
+            schedule: None,
+            problem: None,
+            keeps_request: true,
+            failure: Some(RunFailure {
+                what: error.to_string(),
+                needed_bytes,
+            }),
         }
     }
 }
@@ -268,6 +318,16 @@ impl RunDatabase {
         database::change_cap(&self.url, scope, change)
     }
 
+    /// Returns the workers that are registered.
+    pub fn workers(&self) -> Result<Vec<ListedWorker>, StoreError> {
+        database::list_workers(&self.url)
+    }
+
+    /// Tells a worker to take no more runs and to end. Returns whether there is one with this id.
+    pub fn drain_worker(&self, id: &str) -> Result<bool, StoreError> {
+        database::drain_worker(&self.url, id)
+    }
+
     /// Declares that the database was restored from a backup: nobody owns a run any more, owners of the
     /// time before can change nothing, and workers of that time stop.
     pub fn fence(&self) -> Result<FencedDatabase, StoreError> {
@@ -305,6 +365,11 @@ impl RunDatabase {
         Ok(Box::new(database::open_claimed(&url, run)?))
     }
 
+    /// Fails unless the database takes a write of this size for a run. Nothing is kept of it.
+    pub fn try_write(&self, run: &ClaimedRun, bytes: u64) -> Result<(), StoreError> {
+        database::try_write(&self.url, run, bytes)
+    }
+
     /// Notes that a request to take up a run was met: the run has been resumed.
     pub fn acknowledge_request(&self, run: &ClaimedRun) -> Result<(), StoreError> {
         database::acknowledge_request(&self.url, run)
@@ -318,6 +383,8 @@ pub struct Tended {
     pub dead: usize,
     /// Whether there are runs that are due and have no owner, perhaps none that this worker can take.
     pub may_claim: bool,
+    /// Whether this worker was told to take no more runs and to end.
+    pub is_draining: bool,
 }
 
 /// A worker's entry in a database. The worker counts as dead when this was dropped, or when its

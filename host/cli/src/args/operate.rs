@@ -1,11 +1,14 @@
 //! The arguments of the commands about several runs.
 
-use clap::Args;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
 use strata_core::record::event::Status;
 use strata_host::clock::now_ms;
-use strata_host::storage::{LifecycleState, RunFilter, StorageLocation};
+use strata_host::storage::{LifecycleState, RunDatabase, RunFilter, StorageLocation};
 
 use super::saved_path;
+use super::work::parse_database;
 
 /// Where runs are looked for if no place is given.
 const DEFAULT_PLACE: &str = "workspace/storage";
@@ -49,6 +52,67 @@ impl RunsArgs {
             ..self.filter.to_filter()
         }
     }
+}
+
+#[derive(Args)]
+#[command(
+    after_help = "Examples:\n  strata-host wait 'postgres://host/teams?run=nightly'\n  \
+    strata-host wait one two --any --timeout 15m\n\n\
+    The exit code is 124 if the time is over first."
+)]
+pub(crate) struct WaitArgs {
+    /// Storage directories, directories that contain some, or URLs of databases or of runs in them.
+    #[arg(value_name = "PLACE", required = true, value_parser = saved_path())]
+    pub(crate) places: Vec<StorageLocation>,
+    /// Wait for the first of them only.
+    #[arg(long)]
+    pub(crate) any: bool,
+    /// Wait at most so long: `90s`, `15m`, `24h` or `7d`.
+    #[arg(long, value_name = "TIME", value_parser = parse_timeout)]
+    pub(crate) timeout: Option<Duration>,
+    /// Print one JSON object a line for each run that rests.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Print nothing but errors, faults and warnings.
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+}
+
+fn parse_timeout(text: &str) -> Result<Duration, String> {
+    parse_span(text).map(|span| Duration::from_millis(span.unsigned_abs()))
+}
+
+#[derive(Args)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "Examples:\n  strata-host workers postgres://host/teams\n  \
+    strata-host workers drain postgres://host/teams 1f0e9d8c7b6a5948"
+)]
+pub(crate) struct WorkersArgs {
+    #[command(subcommand)]
+    pub(crate) command: Option<WorkersCommand>,
+    /// The database.
+    #[arg(value_name = "URL", value_parser = parse_database)]
+    pub(crate) database: Option<RunDatabase>,
+    /// Print one JSON object a line.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum WorkersCommand {
+    /// Tell a worker to take no more runs and to end, as SIGTERM does.
+    #[command(
+        after_help = "Examples:\n  strata-host workers drain postgres://host/teams 1f0e9d8c7b6a5948"
+    )]
+    Drain {
+        /// The database.
+        #[arg(value_name = "URL", value_parser = parse_database)]
+        database: RunDatabase,
+        /// The id of the worker, which `workers` prints.
+        #[arg(value_name = "ID")]
+        id: String,
+    },
 }
 
 /// Which of several runs are meant.

@@ -11,7 +11,7 @@ use strata_host::storage::{CapScope, MAX_CAP_DOLLARS, RunDatabase, StorageLocati
 use super::{parse_replacement, saved_path};
 
 /// Parses the URL of a database.
-fn parse_database(text: &str) -> Result<RunDatabase, String> {
+pub(super) fn parse_database(text: &str) -> Result<RunDatabase, String> {
     RunDatabase::parse(text).map_err(|error| error.to_string())
 }
 

@@ -127,6 +127,7 @@ fn only_a_run_whose_secret_no_worker_has_is_taken_to_be_refused() {
         schedule: Some(RunSchedule::Now),
         problem: None,
         keeps_request: false,
+        failure: None,
     };
     worker.release(&refused[0], &release).unwrap();
     let again = worker.claim_forbidden(9, &is_forbidden).unwrap();
@@ -149,6 +150,7 @@ fn a_run_whose_claim_was_never_answered_is_available_again() {
         schedule: Some(RunSchedule::Now),
         problem: None,
         keeps_request: false,
+        failure: None,
     };
     worker.release(&first, &release).unwrap();
 

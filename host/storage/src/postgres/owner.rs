@@ -15,6 +15,7 @@ use strata_base::random_id::random_name;
 use tokio_postgres::types::Type;
 
 use super::connection::Connection;
+use super::failures::taking_from_dead;
 use super::heartbeat::OwnerHeartbeat;
 use super::schema::{RECORD_FORMAT, has_current_tables, require_known_format};
 use super::silence::Silence;
@@ -273,9 +274,8 @@ fn set_owner(
             if connection.execute(sql, &dead)? == 0 {
                 return Ok(None);
             }
-            let sql = "UPDATE strata.run SET owner = NULL, epoch = epoch + 1 \
-                       WHERE owner = $1 AND id <> $2";
-            connection.execute(sql, &[(&owner.name, Type::TEXT), (&run, Type::INT8)])?;
+            let sql = taking_from_dead("r.owner = $1 AND r.id <> $2");
+            connection.execute(&sql, &[(&owner.name, Type::TEXT), (&run, Type::INT8)])?;
         }
         let sql = "UPDATE strata.run SET owner = $2, owned_at = clock_timestamp(), epoch = epoch + 1, format = greatest(format, $5) \
                    WHERE id = $1 AND epoch = $3 AND owner IS NOT DISTINCT FROM $4 RETURNING epoch, scope";

@@ -228,10 +228,12 @@ pub(crate) const MIGRATIONS: [&str; VERSION as usize] = ["
     CREATE INDEX overview_status ON strata.overview (status);
     INSERT INTO strata.overview (run) SELECT id FROM strata.run;
 
-    -- Since when a run has its owner, how often in a row it failed because of its storage or its worker, and what
-    -- whoever submitted it noted with it to find it by.
+    -- Since when a run has its owner. How often in a row it failed at the step `failed_step` because of its storage or its
+    -- worker, and how many bytes the storage could not take then. What whoever submitted it noted with it to find it by.
     ALTER TABLE strata.run ADD COLUMN owned_at timestamptz;
     ALTER TABLE strata.run ADD COLUMN failures bigint NOT NULL DEFAULT 0;
+    ALTER TABLE strata.run ADD COLUMN failed_step bigint;
+    ALTER TABLE strata.run ADD COLUMN needed_bytes bigint NOT NULL DEFAULT 0;
     ALTER TABLE strata.run ADD COLUMN tags jsonb NOT NULL DEFAULT '{}';
 
     -- How many runs a worker runs at a time, and whether it was told to take no more and to end.
