@@ -56,6 +56,7 @@
 //! | `replay` | recorded attempts that are repeated and compared |
 //! | `trial` | one action without a team: what it returns, what it may touch, that nothing is left of it |
 //! | `trust` | components that are locked or signed |
+//! | `agent_skills` | skills of roles with tools, and guards: scripts, changes, locks, kills after each event |
 //! | `skills` | components on the shelf, and teams that use them |
 //! | `documents` | JSON from outside that is too large, too deep or contradictory |
 //! | `describing` | `describe`, `schema`, `completions`, `man`, `doctor`, `--help` |
@@ -101,6 +102,7 @@
 
 #![allow(clippy::unwrap_used, reason = "all of this is tests")]
 
+mod agent_skills;
 mod alike;
 mod analyst;
 mod attached;

@@ -32,6 +32,7 @@ mod resume;
 mod resume_plan;
 mod saved;
 mod saved_team_file;
+mod skill_lock;
 mod source;
 mod start;
 mod submit;

@@ -183,7 +183,7 @@ pub(super) enum Command {
         file: DescribedFile,
     },
     /// Manage the shelf: components that teams refer to by name and version, `skill = "name@version"`.
-    #[command(subcommand)]
+    #[command(subcommand, name = "shelf", alias = "skill")]
     Skill(SkillCommand),
     /// Check this machine for what teams need: toolchains, the cache, the shelf, the disk.
     Doctor(DoctorArgs),

@@ -362,6 +362,8 @@ impl Role {
             SlotKind::Think => THINK,
             SlotKind::Action(action) => &self.action(action).name,
             SlotKind::Turn => TURN,
+            SlotKind::Guard(moment) => moment.name(),
+            SlotKind::SkillScript(language) => language.component_name(),
         }
     }
 
@@ -371,6 +373,7 @@ impl Role {
         match (defined, tool) {
             (Some(tool), _) => &tool.name,
             (None, ToolRef::Action(action)) => &self.action(action).name,
+            (None, ToolRef::Host(tool)) => tool.name(),
             (None, ToolRef::Handoff(_) | ToolRef::Role(_)) => "",
         }
     }

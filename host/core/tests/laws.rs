@@ -34,6 +34,8 @@ mod teams;
 mod attempts;
 #[path = "laws/budgets.rs"]
 mod budgets;
+#[path = "laws/call_limits.rs"]
+mod call_limits;
 #[path = "laws/conditions.rs"]
 mod conditions;
 #[path = "laws/consent.rs"]

@@ -16,6 +16,7 @@ use strata_core::record::event::{
 };
 use strata_core::record::fault::{Fault, FaultCause, FaultKind};
 use strata_core::record::host_call::Grant;
+use strata_core::record::turn::SkillDigest;
 use strata_core::record::work::{ActivationKey, CallKey, CallResult};
 use strata_sandbox::{AttemptNotes, FileView, HeldLines, hold_lines};
 use strata_services::gateway::AttemptId;
@@ -48,6 +49,8 @@ struct RunningAttempt {
     result: Option<Result<CallResult, Fault>>,
     /// What it wrote to files, if it succeeded.
     files: WrittenFiles,
+    /// The skill whose text it gave to the model.
+    loaded_skill: Option<SkillDigest>,
     notes: AttemptNotes,
 }
 
@@ -135,6 +138,7 @@ impl Attempts {
             plugin,
             result: None,
             files: WrittenFiles::default(),
+            loaded_skill: None,
             notes: AttemptNotes::default(),
         };
         self.running.insert(id.call, attempt);
@@ -207,6 +211,7 @@ impl Attempts {
         };
         attempt.result = Some(end.result);
         attempt.files = end.files;
+        attempt.loaded_skill = end.loaded_skill;
         attempt.notes = end.notes;
         true
     }
@@ -266,6 +271,9 @@ impl Attempts {
                 if !unclaimed.is_empty() {
                     let writes = unclaimed;
                     record(AttemptEvent::WritesUnclaimed(WritesUnclaimed { writes }));
+                }
+                if let Some(loaded) = attempt.loaded_skill {
+                    record(AttemptEvent::SkillLoaded(loaded));
                 }
                 blobs = attempt.files.blobs;
                 let files = attempt.files.changes;

@@ -233,6 +233,7 @@ impl Guests {
         let PendingGuestRequest {
             attempt: id,
             request,
+            plugin,
             allowance,
             reply,
         } = request;
@@ -271,7 +272,7 @@ impl Guests {
                         journal.stepper().team().role(id.call.role),
                         id.call.work,
                     ),
-                    plugin: self.attempts.plugin(id),
+                    plugin: plugin.as_ref().or_else(|| self.attempts.plugin(id)),
                     blobs: load_media(&request, journal)?,
                 };
                 let calls = request.into_calls(&context);

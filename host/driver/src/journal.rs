@@ -428,6 +428,7 @@ fn attempt_needs_full_durability(event: &AttemptEvent) -> bool {
         AttemptEvent::WritesUnclaimed(_)
         | AttemptEvent::Logged(_)
         | AttemptEvent::LookupsDenied(_)
+        | AttemptEvent::SkillLoaded(_)
         | AttemptEvent::CallStarted(_)
         | AttemptEvent::RetryDue => false,
     }

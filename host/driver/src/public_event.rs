@@ -458,6 +458,16 @@ pub enum PublicEvent {
         /// how many lines came before these
         left_out: u64,
     },
+    /// A model was given the text of a skill.
+    SkillLoaded {
+        #[serde(flatten)]
+        #[allow(missing_docs, reason = "its fields are documented")]
+        action: ActionRef,
+        /// the name of the skill
+        skill: String,
+        /// the SHA-256 of all its files
+        digest: String,
+    },
     /// An action looked for paths that it may not see. Functions of WASI say that nothing is there.
     LookupsDenied {
         #[serde(flatten)]

@@ -5,10 +5,15 @@
 //! does, so the budget, retries, fallbacks and the record apply to it. When a turn is due, and which
 //! calls of a reply can start, is decided by the core.
 
+mod deferral;
+pub(super) mod guard;
+pub(super) mod host_tool;
 mod outcome;
 mod reply;
 mod request;
 mod revision;
+mod skill_program;
+pub(super) mod skills;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,6 +34,7 @@ use strata_services::models::ModelRequest;
 use strata_services::tools::{HistoryUse, ToolRole};
 
 use super::model_attempt::{ask_model, reply_within};
+use guard::Guard;
 use reply::{MESSAGE, ReplyRules, needs_time, plan_reply};
 use request::{TurnContext, turn_request};
 
@@ -45,6 +51,9 @@ struct PreparedTurn {
     team: Arc<Team>,
     role: RoleId,
     settings: Arc<ToolRole>,
+    number: u32,
+    /// Decides about the calls of the reply.
+    guard: Option<Guard>,
 }
 
 impl Turns {
@@ -58,14 +67,14 @@ impl Turns {
         self.roles.get(&role).map(|role| role.role_result_bytes)
     }
 
-    /// Returns an attempt at a turn. `result_bytes` returns how much the model is told of a result
+    /// Returns an attempt at a turn. The guard decides about its calls; `result_bytes` returns how much the model is told of a result
     /// of a tool.
     pub(super) fn attempt(
         &self,
         call: &Invocation,
         stepper: &Stepper,
         gateway: Gateway,
-        result_bytes: impl Fn(ToolRef) -> u64,
+        (guard, result_bytes): (Option<Guard>, impl Fn(ToolRef) -> u64),
     ) -> BoxFuture<'static, Result<CallResult, Fault>> {
         let (team, env) = (stepper.team(), stepper.env());
         let key = call.key().activation();
@@ -87,6 +96,8 @@ impl Turns {
             team: team.clone(),
             role: call.role,
             settings: settings.clone(),
+            number: activation.turns.len() as u32,
+            guard,
         };
         Box::pin(turn.take(gateway))
     }
@@ -99,6 +110,10 @@ impl PreparedTurn {
             let message = "the role does not work with tools";
             return Err(Fault::new(FaultKind::Host, message));
         };
+        let skills = match self.number {
+            0 => skills::digests(&self.settings),
+            _ => Vec::new(),
+        };
         let rules = ReplyRules {
             tools,
             settings: &self.settings,
@@ -110,7 +125,12 @@ impl PreparedTurn {
         } else {
             0
         };
-        plan_reply(rules, reply, now_ms).map(CallResult::Replied)
+        let mut reply = plan_reply(rules, reply, now_ms)?;
+        reply.skills = skills;
+        if let Some(guard) = &self.guard {
+            guard.decide_calls(rules, self.number, &mut reply).await?;
+        }
+        Ok(CallResult::Replied(reply))
     }
 }
 

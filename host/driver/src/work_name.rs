@@ -15,7 +15,7 @@ pub fn index_and_name(role: &Role, work: Option<Work>) -> (Option<u16>, &str) {
         Some(Work::ToolCall { tool, .. }) => {
             let index = match tool {
                 ToolRef::Action(action) => Some(action.0),
-                ToolRef::Handoff(_) | ToolRef::Role(_) => None,
+                ToolRef::Handoff(_) | ToolRef::Role(_) | ToolRef::Host(_) => None,
             };
             (index, role.tool_name(tool))
         }

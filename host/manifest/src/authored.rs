@@ -4,6 +4,7 @@
 pub(super) mod edge;
 pub(super) mod limits;
 pub(super) mod role;
+mod skills;
 pub(super) mod slot;
 pub(super) mod tools;
 

@@ -7,8 +7,9 @@ mod tools;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
+use std::path::Path;
 
-use strata_core::record::id::{ActionId, RoleId, Slot, SlotKind};
+use strata_core::record::id::{ActionId, RoleId, SkillLanguage, Slot, SlotKind};
 use strata_core::record::json::Json;
 use strata_core::record::message::IDEA_LABEL;
 use strata_core::record::request::AnswerForm;
@@ -46,6 +47,8 @@ pub(super) struct CheckedTeam {
     pub(super) tool_roles: BTreeMap<RoleId, ToolRole>,
     /// For each role, the span of its `react`, or of the role where that is absent.
     pub(super) react_spans: Vec<Range<usize>>,
+    /// What is unusual about the skills of roles.
+    pub(super) skill_warnings: Vec<String>,
 }
 
 /// Checks a team file, and builds the team it describes.
@@ -79,6 +82,7 @@ pub(super) fn check_team(authored: &AuthoredTeam, problems: &Problems) -> Checke
         locations: BTreeMap::new(),
         tool_roles: BTreeMap::new(),
         react_spans: Vec::new(),
+        skill_warnings: Vec::new(),
     };
     let mut called: Vec<Vec<CalledRole>> = Vec::with_capacity(authored.roles.len());
     for (role, id) in authored.roles.iter().zip(0..) {
@@ -200,6 +204,24 @@ impl CheckedTeam {
             };
             self.add_slot(slot, &think.value, defaults, problems);
         }
+        let skills = &role.tools.skills;
+        self.skill_warnings.extend_from_slice(&skills.warnings);
+        for language in &skills.languages {
+            let slot = Slot {
+                role: id,
+                kind: SlotKind::SkillScript(*language),
+            };
+            let span = skills.span.as_ref().unwrap_or(&role.span);
+            let interpreter = skill_interpreter(*language, span, role, &problems.source.base);
+            self.add_slot(slot, &interpreter, defaults, problems);
+        }
+        for (moment, guard) in &role.tools.guards {
+            let slot = Slot {
+                role: id,
+                kind: SlotKind::Guard(*moment),
+            };
+            self.add_slot(slot, &guard.value, defaults, problems);
+        }
         for (action, index) in role.actions.iter().zip(0..) {
             let slot = Slot {
                 role: id,
@@ -263,6 +285,35 @@ impl CheckedTeam {
             secrets: slot.allow.secrets.clone(),
         };
         self.locations.insert(at, location);
+    }
+}
+
+/// Returns what runs the scripts of a role's skills that are in this language: the code that a call
+/// brings along, which the driver makes of the script.
+fn skill_interpreter(
+    language: SkillLanguage,
+    span: &Range<usize>,
+    role: &AuthoredRole,
+    base: &Path,
+) -> slot::AuthoredSlot {
+    let script = match language {
+        SkillLanguage::Python => "<arguments.code>.py",
+        SkillLanguage::JavaScript => "<arguments.code>.js",
+    };
+    slot::AuthoredSlot {
+        span: span.clone(),
+        component: Some(Located {
+            value: base.join(script),
+            span: span.clone(),
+        }),
+        pin: None,
+        skill: None,
+        function: None,
+        config: serde_json::Value::Null,
+        config_span: None,
+        output_schema: None,
+        limits: LimitsPatch::default(),
+        allow: role.tools.skill_rules.allow.clone(),
     }
 }
 

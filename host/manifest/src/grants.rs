@@ -72,7 +72,7 @@ trait GrantKind {
 }
 
 /// `[role.action.allow]`.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct AuthoredGrants {
     pub(super) span: Option<Range<usize>>,
     pub(super) grants: Grants,

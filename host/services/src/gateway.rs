@@ -22,6 +22,7 @@ use strata_core::record::work::{CallKey, Work};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::human;
+use crate::plugin::Plugin;
 pub use allowance::Allowance;
 pub use outbound_request::OutboundRequest;
 pub use size::{
@@ -213,6 +214,8 @@ pub struct PendingGuestRequest {
     pub attempt: AttemptId,
     /// What it asks for.
     pub request: GuestRequest,
+    /// The plugin that asks, if it is not the one that makes the attempt.
+    pub plugin: Option<Arc<Plugin>>,
     /// The maximum size of an answer that comes from outside the host.
     pub allowance: Allowance,
     /// Receives the answer. It is closed if the guest is gone.
@@ -223,13 +226,27 @@ pub struct PendingGuestRequest {
 #[derive(Clone, Debug)]
 pub struct Gateway {
     attempt: AttemptId,
+    plugin: Option<Arc<Plugin>>,
     requests: mpsc::Sender<PendingGuestRequest>,
 }
 
 impl Gateway {
     /// Creates the gateway of an attempt.
     pub fn new(attempt: AttemptId, requests: mpsc::Sender<PendingGuestRequest>) -> Self {
-        Self { attempt, requests }
+        Self {
+            attempt,
+            plugin: None,
+            requests,
+        }
+    }
+
+    /// Returns a gateway for another component that works for the same attempt. Its requests are
+    /// recorded there, and its own grants apply to them.
+    pub fn for_plugin(&self, plugin: Arc<Plugin>) -> Self {
+        Self {
+            plugin: Some(plugin),
+            ..self.clone()
+        }
     }
 
     /// Sends a request and waits for the answer. Returns `None` if the driver is gone, which means
@@ -249,6 +266,7 @@ impl Gateway {
         let question = PendingGuestRequest {
             attempt: self.attempt,
             request: ask,
+            plugin: self.plugin.clone(),
             allowance,
             reply,
         };

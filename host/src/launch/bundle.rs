@@ -19,6 +19,7 @@ use strata_services::plugin::script;
 use strata_storage::SavedDefinition;
 
 use super::components::demanded_digest;
+use super::skill_lock::skill_entries;
 use super::source::{ComponentFinder, ComponentSource, UnloadableComponent};
 use super::{LaunchError, Notice};
 use crate::bundle::{COMPONENTS, MAX_BYTES, MAX_FILES, TEAM, WORKSPACE, saved_path};
@@ -117,6 +118,9 @@ impl Bundle {
             let replacement = ComponentReplacement::new(slot, saved_path(&path));
             self.definition.components.push(replacement);
             lock.set(LockedName::of_submitted(&path), entry);
+        }
+        for (name, entry) in skill_entries(definition)? {
+            lock.set(name, entry);
         }
         // Whoever runs the team can then run no other components.
         match present {

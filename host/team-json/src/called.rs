@@ -98,8 +98,8 @@ mod tests {
     use strata_core::record::message::Draft;
     use strata_core::record::money::Usd;
     use strata_core::record::turn::{
-        CallDecision, CallEffect, CallPlan, CallTarget, ReplyMessage, ToolRef, TurnOutcome,
-        TurnReply,
+        CallDecision, CallEffect, CallForm, CallPlan, CallTarget, ReplyMessage, ToolRef,
+        TurnOutcome, TurnReply,
     };
     use strata_core::record::work::{CallResult, Work};
     use strata_core::state::environment::Environment;
@@ -145,6 +145,7 @@ mod tests {
         let plan = |id| CallPlan {
             id: "id".into(),
             tool: "tool".into(),
+            form: CallForm::Direct,
             decision: CallDecision::Make(target(id)),
         };
         CallResult::Replied(TurnReply {
@@ -153,6 +154,7 @@ mod tests {
             cost: Usd::ZERO,
             message: ReplyMessage::Parts(CALLED.map(call).to_vec()),
             outcome: TurnOutcome::Calls(CALLED.map(plan).to_vec()),
+            skills: Vec::new(),
         })
     }
 

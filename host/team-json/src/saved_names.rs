@@ -1,7 +1,7 @@
 //! The names that are written into the file.
 
-use strata_core::record::id::{ActionId, RoleId, Slot, SlotKind};
-use strata_core::record::turn::ToolRef;
+use strata_core::record::id::{ActionId, GuardMoment, RoleId, SkillLanguage, Slot, SlotKind};
+use strata_core::record::turn::{HostTool, ToolRef};
 use strata_core::record::work::Work;
 use strata_core::team::{React, Role, THINK, TURN, Team, saved_action_name, saved_part_name};
 
@@ -35,11 +35,13 @@ pub(super) fn saved_name(team: &Team, slot: Slot) -> String {
     let role = team.role(slot.role);
     match slot.kind {
         SlotKind::Action(action) => saved_action_name(&role.name, &role.action(action).name),
-        SlotKind::Think | SlotKind::Turn => saved_part_name(
-            &role.name,
-            role.component_name(slot.kind),
-            role.actions.iter().map(|action| action.name.as_str()),
-        ),
+        SlotKind::Think | SlotKind::Turn | SlotKind::Guard(_) | SlotKind::SkillScript(_) => {
+            saved_part_name(
+                &role.name,
+                role.component_name(slot.kind),
+                role.actions.iter().map(|action| action.name.as_str()),
+            )
+        }
     }
 }
 
@@ -53,7 +55,7 @@ pub(super) fn action_of_work(role: &Role, work: Option<Work>) -> (i64, &str) {
         Some(Work::ToolCall { tool, .. }) => {
             let index = match tool {
                 ToolRef::Action(action) => i64::from(action.0),
-                ToolRef::Handoff(_) | ToolRef::Role(_) => -1,
+                ToolRef::Handoff(_) | ToolRef::Role(_) | ToolRef::Host(_) => -1,
             };
             (index, role.tool_name(tool))
         }
@@ -62,8 +64,8 @@ pub(super) fn action_of_work(role: &Role, work: Option<Work>) -> (i64, &str) {
 }
 
 /// Returns the name of a call: `think/ROUND`, `plan`, `answer`, `act/INDEX`, `act/INDEX/TASK`,
-/// `turn/TURN`, or `tool/TURN/CALL/INDEX`, where `>ROLE` in place of the index hands over and
-/// `@ROLE` calls a role.
+/// `turn/TURN`, or `tool/TURN/CALL/INDEX`, where `>ROLE` in place of the index hands over,
+/// `@ROLE` calls a role, and a name is that of a tool of the host.
 pub(super) fn work_name(work: Work) -> String {
     match work {
         Work::Think { round } => format!("think/{round}"),
@@ -82,6 +84,7 @@ pub(super) fn work_name(work: Work) -> String {
             ToolRef::Action(ActionId(index)) => format!("tool/{turn}/{call}/{index}"),
             ToolRef::Handoff(RoleId(to)) => format!("tool/{turn}/{call}/>{to}"),
             ToolRef::Role(RoleId(to)) => format!("tool/{turn}/{call}/@{to}"),
+            ToolRef::Host(tool) => format!("tool/{turn}/{call}/{}", tool.saved_name()),
         },
     }
 }
@@ -118,10 +121,11 @@ pub(super) fn parse_work(role: &Role, tasks: usize, name: &str) -> Option<Work> 
     parts.next().is_none().then_some(work)
 }
 
-/// Parses the name of a tool: the index of an action, or `>` or `@` and the index of a role. Returns
-/// `None` if the role has no such tool.
+/// Parses the name of a tool: the index of an action, `>` or `@` and the index of a role, or the name
+/// of a tool of the host. Returns `None` if the role has no such tool.
 fn parse_tool(role: &Role, name: &str) -> Option<ToolRef> {
     let tool = match (name.strip_prefix('>'), name.strip_prefix('@')) {
+        _ if let Some(tool) = HostTool::from_saved_name(name) => ToolRef::Host(tool),
         (Some(to), _) => ToolRef::Handoff(RoleId(to.parse().ok()?)),
         (None, Some(to)) => ToolRef::Role(RoleId(to.parse().ok()?)),
         (None, None) => ToolRef::Action(ActionId(name.parse().ok()?)),
@@ -142,6 +146,8 @@ pub(super) fn component_slots(team: &Team) -> impl Iterator<Item = Slot> {
             (0..team.role(role).actions.len()).map(|i| SlotKind::Action(ActionId(i as u16)));
         actions
             .chain([SlotKind::Think])
+            .chain(GuardMoment::ALL.map(SlotKind::Guard))
+            .chain(SkillLanguage::ALL.map(SlotKind::SkillScript))
             .map(move |part| Slot { role, kind: part })
     })
 }

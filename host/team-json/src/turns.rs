@@ -4,10 +4,11 @@
 use std::borrow::Cow;
 
 use strata_core::record::fault::Fault;
+use strata_core::record::id::Digest;
 use strata_core::record::json::Json;
 use strata_core::record::message::{Draft, Hop};
 use strata_core::record::scope_write::Write;
-use strata_core::record::turn::{CallEffect, CallTarget, ToolRef};
+use strata_core::record::turn::{CallEffect, CallForm, CallTarget, SkillDigest, ToolRef};
 use strata_core::record::work::Work;
 use strata_core::state::activation::{
     Activation, Consent, Phase, ToolOutcome, ToolReturn, Turn, TurnCall,
@@ -48,6 +49,11 @@ pub(super) fn write<'a>(env: &'a Environment, activation: &'a Activation) -> Vec
                 .collect(),
             calls,
             misfit: turn.misfit.as_deref().map(Cow::Borrowed),
+            skills: turn
+                .skills
+                .iter()
+                .map(|skill| (skill.skill.clone(), skill.digest.0.clone()))
+                .collect(),
         });
     }
     turns
@@ -60,6 +66,7 @@ fn write_call<'a>(
 ) -> TurnCallJson<'a> {
     let mut saved = TurnCallJson {
         tool: Cow::Borrowed(&call.tool),
+        by_call_tool: call.form == CallForm::ByCallTool,
         work: work.map(|work| Cow::Owned(work_name(work))),
         ends: call.target.is_some_and(|to| to.effect == CallEffect::Ends),
         approval: match &call.consent {
@@ -145,6 +152,14 @@ pub(super) fn read(
             message: reply.map(|part| part.0.into_owned()).collect(),
             calls,
             misfit: turn.misfit.map(Cow::into_owned),
+            skills: turn
+                .skills
+                .into_iter()
+                .map(|(skill, digest)| SkillDigest {
+                    skill,
+                    digest: Digest(digest),
+                })
+                .collect(),
         });
     }
     Ok(turns)
@@ -186,6 +201,10 @@ fn read_call(
     };
     Ok(TurnCall {
         tool: saved.tool.into_owned(),
+        form: match saved.by_call_tool {
+            true => CallForm::ByCallTool,
+            false => CallForm::Direct,
+        },
         target: tool.map(|tool| CallTarget { tool, effect }),
         consent: match saved.approval {
             Some(approval) => Consent::Needed(approval.into()),
@@ -264,10 +283,12 @@ pub(super) mod tests {
             target: target(ToolRef::Action(ActionId(index))),
             faults: None,
             order: CallOrder::Parallel,
+            max_calls: None,
         });
         role.react = React::Tools(Box::new(ToolLoop {
             max_turns: 9,
             max_calls: 9,
+            repeat: None,
             order: CallOrder::Parallel,
             faults: ToolFaults::Auto,
             retry,
@@ -304,6 +325,7 @@ pub(super) mod tests {
         let plan = |decision| CallPlan {
             id: "id".into(),
             tool: "tool".into(),
+            form: CallForm::ByCallTool,
             decision,
         };
         CallResult::Replied(TurnReply {
@@ -312,6 +334,10 @@ pub(super) mod tests {
             cost: Usd::ZERO,
             message: ReplyMessage::Parts(message),
             outcome: TurnOutcome::Calls(decisions.into_iter().map(plan).collect()),
+            skills: vec![SkillDigest {
+                skill: "pdf".into(),
+                digest: Digest::from("d"),
+            }],
         })
     }
 

@@ -3,6 +3,7 @@
 use crate::misbehaviour;
 use crate::steps::{Config, ItineraryHop, Operation, PlannedTask};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use strata_action::environment::{Emission, emit};
 use strata_action::{
@@ -61,6 +62,16 @@ pub fn run_steps(config: &Config, scene: &CallContext<'_>) -> Result<StepResults
         }
     }
     Ok(deeds)
+}
+
+/// Returns what a guard answers about the tool call in these arguments.
+fn guard_answer(
+    answers: &BTreeMap<String, String>,
+    arguments: Option<&str>,
+) -> Result<String, Failure> {
+    let call: Value = serde_json::from_str(arguments.unwrap_or("null"))?;
+    let answer = call["tool"].as_str().and_then(|tool| answers.get(tool));
+    Ok(answer.map_or_else(|| "allow".to_owned(), String::clone))
 }
 
 /// Returns the recipients that a step names: none if it has no `to`, and nobody if its `to` is empty.
@@ -142,6 +153,10 @@ impl StepResults {
             Operation::Http { .. } => self.reads.push(fetch(deed)?),
             Operation::GetEnv { getenv } => self.reads.push(env::var(getenv)?.unwrap_or_default()),
             Operation::Secret { secret } => self.reads.push(secrets::named(secret)?.to_string()),
+            Operation::Guard { guard } => {
+                let answer = guard_answer(guard, scene.arguments)?;
+                self.output = Some(Output::new(answer));
+            }
             Operation::Choose { choose } => self.choices = Some(choose.clone()),
             Operation::Plan { plan } => self.plan = Some(plan.clone()),
             Operation::Fail { .. } => {}

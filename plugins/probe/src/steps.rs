@@ -4,6 +4,7 @@ use crate::misbehaviour::Misbehaviour;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// The probe's `config`.
@@ -104,6 +105,9 @@ pub enum Operation {
     Fail { fail: Misbehaviour },
     /// As a thinker: the choices, by round.
     Choose { choose: Vec<i32> },
+    /// As a guard of tool calls: the answers by the tools' names: `allow`, `deny: REASON` or `ask`. Tools
+    /// that are not named are allowed.
+    Guard { guard: BTreeMap<String, String> },
     /// As a planner: the tasks.
     Plan { plan: Vec<PlannedTask> },
     /// Reads the instance's counter after adding 1.

@@ -5,6 +5,7 @@
 //! what they need of these: most need only the team with its environment (`team_state`).
 
 mod apply;
+mod call_limits;
 mod calls;
 mod commit;
 mod conflict;
@@ -36,7 +37,7 @@ use crate::record::id::{Digest, RoleId, Slot};
 use crate::record::message::Message;
 use crate::record::rules::Thinker;
 use crate::record::spending::Amount;
-use crate::record::turn::ToolRef;
+use crate::record::turn::{HostTool, ToolRef};
 use crate::record::work::{ActivationKey, CallKey, Work};
 use crate::state::activation::{Activation, CallProgress, OpenCall};
 use crate::state::budget::{BudgetScope, charged_slot};
@@ -476,7 +477,10 @@ pub fn component_slot(role: &Role, id: RoleId, work: Work) -> Option<Slot> {
     );
     let by_none = match work {
         Work::Answer | Work::Turn { .. } => true,
-        Work::ToolCall { tool, .. } => !matches!(tool, ToolRef::Action(_)),
+        Work::ToolCall { tool, .. } => !matches!(
+            tool,
+            ToolRef::Action(_) | ToolRef::Host(HostTool::RunSkillScript(_))
+        ),
         Work::Think { .. } => by_model,
         Work::Plan | Work::Act { .. } => false,
     };

@@ -88,7 +88,8 @@ fn attempt_changes(event: &AttemptEvent) -> &'static [Forgery] {
         // Simulated runs write no files, log nothing and look for no paths.
         AttemptEvent::FilesWritten(_)
         | AttemptEvent::Logged(_)
-        | AttemptEvent::LookupsDenied(_) => &[],
+        | AttemptEvent::LookupsDenied(_)
+        | AttemptEvent::SkillLoaded(_) => &[],
     }
 }
 

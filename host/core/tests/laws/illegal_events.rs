@@ -128,6 +128,7 @@ fn mutate_call_event(call: &mut CallKey, event: &mut AttemptEvent, rng: &mut Rng
         AttemptEvent::FilesWritten(FilesWritten { files }) => files.reverse(),
         AttemptEvent::Logged(Logged { lines, .. }) => lines.clear(),
         AttemptEvent::LookupsDenied(LookupsDenied { paths }) => paths.clear(),
+        AttemptEvent::SkillLoaded(loaded) => loaded.skill.clear(),
     }
 }
 

@@ -13,7 +13,8 @@ use strata_core::record::request::HumanAnswer;
 use strata_core::record::role_call::MAX_ROLE_CALLS;
 use strata_core::record::rules::Reducer;
 use strata_core::record::turn::{
-    Approval, CallDecision, CallEffect, CallPlan, CallRevision, CallTarget, ToolRef, TurnOutcome,
+    Approval, CallDecision, CallEffect, CallForm, CallPlan, CallRevision, CallTarget, ToolRef,
+    TurnOutcome,
 };
 use strata_core::record::work::{ActivationKey, CallKey, CallResult, Work};
 use strata_core::state::activation::ToolOutcome;
@@ -77,6 +78,7 @@ fn plan_calls(
         plans.push(CallPlan {
             id: String::new(),
             tool,
+            form: CallForm::Direct,
             decision,
         });
     }

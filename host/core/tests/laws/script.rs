@@ -14,7 +14,7 @@ use strata_core::record::money::Usd;
 use strata_core::record::request::HumanRequest;
 use strata_core::record::scope_write::{ROLE_SCOPE, ScopeChange, Write};
 use strata_core::record::turn::{
-    Approval, CallDecision, CallPlan, ReplyMessage, ToolRef, TurnOutcome, TurnReply,
+    Approval, CallDecision, CallForm, CallPlan, ReplyMessage, ToolRef, TurnOutcome, TurnReply,
 };
 use strata_core::record::work::{CallResult, Task, Work};
 use strata_core::state::activation::ToolOutcome;
@@ -151,6 +151,7 @@ impl Script {
             plans.push(CallPlan {
                 id: String::new(),
                 tool: tool.name.clone(),
+                form: CallForm::Direct,
                 decision,
             });
         }
@@ -167,6 +168,7 @@ impl Script {
             cost: Usd::ZERO,
             message: ReplyMessage::Parts(message),
             outcome,
+            skills: Vec::new(),
         }
     }
 

@@ -17,8 +17,8 @@ use strata_core::record::money::Usd;
 use strata_core::record::request::HumanAnswer;
 use strata_core::record::scope_write::{ROLE_SCOPE, ScopeChange, Write};
 use strata_core::record::turn::{
-    Approval, CallDecision, CallEffect, CallPlan, CallTarget, ReplyMessage, ToolRef, TurnOutcome,
-    TurnReply,
+    Approval, CallDecision, CallEffect, CallForm, CallPlan, CallTarget, ReplyMessage, ToolRef,
+    TurnOutcome, TurnReply,
 };
 use strata_core::record::work::{ActivationKey, CallResult, Work};
 use strata_core::state::activation::ToolOutcome;
@@ -38,7 +38,7 @@ const A: RoleId = RoleId(0);
 
 pub fn tool(name: &str, tool: ToolRef) -> Tool {
     let effect = match tool {
-        ToolRef::Action(_) | ToolRef::Role(_) => CallEffect::Continues,
+        ToolRef::Action(_) | ToolRef::Role(_) | ToolRef::Host(_) => CallEffect::Continues,
         ToolRef::Handoff(_) => CallEffect::Ends,
     };
     Tool {
@@ -46,6 +46,7 @@ pub fn tool(name: &str, tool: ToolRef) -> Tool {
         target: CallTarget { tool, effect },
         faults: None,
         order: CallOrder::Parallel,
+        max_calls: None,
     }
 }
 
@@ -53,6 +54,7 @@ pub fn tool_loop(tools: Vec<Tool>) -> ToolLoop {
     ToolLoop {
         max_turns: 20,
         max_calls: 100,
+        repeat: None,
         order: CallOrder::Parallel,
         faults: ToolFaults::Auto,
         retry: RetryPolicy {
@@ -97,6 +99,7 @@ pub fn calls(run: &ManualRun, names: &[&str]) -> CallResult {
         plans.push(CallPlan {
             id: String::new(),
             tool: name.into(),
+            form: CallForm::Direct,
             decision,
         });
     }
@@ -110,6 +113,7 @@ pub fn replied(message: Vec<AssistantPart>, outcome: TurnOutcome) -> CallResult 
         cost: Usd::ZERO,
         message: ReplyMessage::Parts(message),
         outcome,
+        skills: Vec::new(),
     })
 }
 

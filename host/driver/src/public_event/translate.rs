@@ -167,6 +167,10 @@ impl EventNames {
                 ..
             } => (-1, self.role_name(to)),
             Work::ToolCall {
+                tool: ToolRef::Host(tool),
+                ..
+            } => (-1, tool.name().to_owned()),
+            Work::ToolCall {
                 tool: ToolRef::Action(action),
                 ..
             } => (
@@ -208,6 +212,8 @@ impl EventNames {
         let action = match slot.kind {
             SlotKind::Think => THINK.to_owned(),
             SlotKind::Turn => TURN.to_owned(),
+            SlotKind::Guard(moment) => moment.name().to_owned(),
+            SlotKind::SkillScript(language) => language.component_name().to_owned(),
             SlotKind::Action(action) => self.action_of_role(slot.role, action.index()),
         };
         (self.role_name(slot.role), action)

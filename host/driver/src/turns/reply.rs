@@ -4,6 +4,8 @@
 //! Nothing that a model writes is trusted: names, arguments and answers are compared with what the
 //! team file says, and the model is told what does not fit.
 
+use std::borrow::Cow;
+
 use serde_json::{Value, json};
 use strata_base::text::excerpt::excerpt;
 use strata_base::text::units::format_bytes;
@@ -15,13 +17,17 @@ use strata_core::record::json::{self, Json};
 use strata_core::record::message::Draft;
 use strata_core::record::money::Usd;
 use strata_core::record::turn::{
-    Approval, CallDecision, CallPlan, ReplyMessage, ToolRef, TurnOutcome, TurnReply,
+    Approval, CallDecision, CallForm, CallPlan, CallTarget, HostTool, ReplyMessage, ToolRef,
+    TurnOutcome, TurnReply,
 };
 use strata_core::team::tools::{Tool, ToolLoop};
 use strata_core::text::is_invisible;
 
 use strata_services::models::{ModelReply, read_answer, shorten_reason};
-use strata_services::tools::{ApprovalRule, RoleTool, ToolRole};
+use strata_services::skills::script_language;
+use strata_services::tools::{ApprovalRule, Exposure, RoleTool, ToolRole};
+
+use super::deferral;
 
 /// The maximum size of the arguments of a call, in bytes.
 const MAX_ARGUMENT_BYTES: usize = 1 << 20;
@@ -70,14 +76,16 @@ pub(super) fn plan_reply(
         cost: Usd::ZERO,
         message: ReplyMessage::Parts(reply.parts),
         outcome,
+        skills: Vec::new(),
     })
 }
 
 /// Returns whether the time is needed to plan the calls of a reply.
 pub(super) fn needs_time(rules: ReplyRules<'_>, reply: &ModelReply) -> bool {
     tool_calls(&reply.parts).any(|call| {
-        find_tool(rules, &call.name)
-            .and_then(|(_, tool)| tool.approval)
+        named_call(rules, call)
+            .ok()
+            .and_then(|called| called.settings.approval)
             .is_some_and(|rule| rule.expires.is_some())
     })
 }
@@ -119,42 +127,116 @@ fn answer(settings: &ToolRole, reply: &ModelReply) -> Result<TurnOutcome, Fault>
     }
 }
 
-fn find_tool<'a>(rules: ReplyRules<'a>, name: &str) -> Option<(&'a Tool, &'a RoleTool)> {
+/// Returns what a call with these arguments is made to. The component that runs a script of a skill
+/// depends on the language of the script.
+fn target_of_call(tool: &Tool, arguments: &str) -> CallTarget {
+    let ToolRef::Host(HostTool::RunSkillScript(other)) = tool.target.tool else {
+        return tool.target;
+    };
+    let script = Json::parse(arguments)
+        .ok()
+        .and_then(|given| given.field("script"));
+    let script = script.map(|script| script.value());
+    let language = script
+        .as_ref()
+        .and_then(Value::as_str)
+        .and_then(script_language);
+    CallTarget {
+        tool: ToolRef::Host(HostTool::RunSkillScript(language.unwrap_or(other))),
+        ..tool.target
+    }
+}
+
+/// A call of a tool that exists.
+pub(super) struct NamedCall<'a> {
+    pub(super) tool: &'a Tool,
+    pub(super) settings: &'a RoleTool,
+    pub(super) form: CallForm,
+    /// The arguments of the tool, as text.
+    pub(super) arguments: Cow<'a, str>,
+}
+
+/// A call of something that does not exist.
+pub(super) struct UnknownCall {
+    pub(super) name: String,
+    pub(super) form: CallForm,
+    pub(super) reason: String,
+}
+
+/// Returns which tool a call is made to, and with which arguments.
+fn named_call<'a>(rules: ReplyRules<'a>, call: &'a ToolCall) -> Result<NamedCall<'a>, UnknownCall> {
     let mut tools = rules.tools.tools.iter().zip(&rules.settings.tools);
-    tools.find(|(_, tool)| tool.model_name == name)
+    let found =
+        tools.find(|(_, tool)| tool.model_name == call.name && tool.exposure != Exposure::Withheld);
+    match found {
+        Some((tool, _)) if tool.target.tool == ToolRef::Host(HostTool::CallTool) => {
+            deferral::inner_call(rules, call)
+        }
+        Some((tool, settings)) => Ok(NamedCall {
+            tool,
+            settings,
+            form: CallForm::Direct,
+            arguments: Cow::Borrowed(&call.arguments),
+        }),
+        None => {
+            let name = shown_name(&call.name);
+            Err(UnknownCall {
+                form: CallForm::Direct,
+                reason: unknown_tool(rules.settings, &name),
+                name,
+            })
+        }
+    }
+}
+
+/// Returns the name of an unknown tool as it is recorded.
+pub(super) fn shown_name(name: &str) -> String {
+    excerpt(&name.replace(is_invisible, " "), MAX_NAME_CHARS)
 }
 
 /// Returns what is to become of a call.
 fn plan_call(rules: ReplyRules<'_>, call: &ToolCall, now_ms: i64) -> CallPlan {
-    let Some((tool, known)) = find_tool(rules, &call.name) else {
-        let name = excerpt(&call.name.replace(is_invisible, " "), MAX_NAME_CHARS);
-        return CallPlan {
-            id: call.id.clone(),
-            decision: CallDecision::Reject(unknown_tool(rules.settings, &name)),
-            tool: name,
-        };
+    let NamedCall {
+        tool,
+        settings: known,
+        form,
+        arguments,
+    } = match named_call(rules, call) {
+        Ok(called) => called,
+        Err(UnknownCall { name, form, reason }) => {
+            return CallPlan {
+                id: call.id.clone(),
+                tool: name,
+                form,
+                decision: CallDecision::Reject(reason),
+            };
+        }
     };
     let checked = match rules.settings.tool_choice {
         ToolChoice::None => Err("no tool may be called".into()),
-        _ => check_arguments(tool, known, &call.arguments),
+        _ => check_arguments(tool, known, &arguments),
     };
     let decision = match checked {
         Err(reason) => CallDecision::Reject(reason),
-        Ok(()) => match known.approval {
-            None => CallDecision::Make(tool.target),
-            Some(rule) => CallDecision::AskFirst(tool.target, approval(rule, known, now_ms)),
-        },
+        Ok(()) => {
+            let target = target_of_call(tool, &arguments);
+            match known.approval {
+                None => CallDecision::Make(target),
+                Some(rule) => CallDecision::AskFirst(target, approval(rule, known, now_ms)),
+            }
+        }
     };
     CallPlan {
         id: call.id.clone(),
         tool: tool.name.clone(),
+        form,
         decision,
     }
 }
 
 fn unknown_tool(settings: &ToolRole, name: &str) -> String {
     let mut known = Vec::new();
-    for tool in settings.tools.iter().take(MAX_LISTED_TOOLS) {
+    for tool in settings.sent_tools().take(MAX_LISTED_TOOLS) {
         known.push(format!("`{}`", tool.model_name));
     }
     if known.is_empty() {
@@ -225,11 +307,11 @@ mod tests {
     use strata_core::record::conversation::TokenUsage;
     use strata_core::record::host_call::FinishReason;
     use strata_core::record::id::{ActionId, RoleId};
-    use strata_core::record::turn::{CallEffect, CallTarget};
+    use strata_core::record::turn::CallEffect;
     use strata_core::team::RetryPolicy;
     use strata_core::team::tools::{CallOrder, ToolFaults};
     use strata_services::plugin::CompiledSchema;
-    use strata_services::tools::{HistoryUse, ModelTimeout};
+    use strata_services::tools::{Deferral, HistoryUse, ModelTimeout};
 
     use super::*;
 
@@ -253,6 +335,7 @@ mod tests {
                 tools: ToolLoop {
                     max_turns: 9,
                     max_calls: 9,
+                    repeat: None,
                     order: CallOrder::Parallel,
                     faults: ToolFaults::Auto,
                     retry: RetryPolicy {
@@ -269,6 +352,7 @@ mod tests {
                     timeout: ModelTimeout::new(Duration::from_secs(1)),
                     role_result_bytes: 1000,
                     tools: Vec::new(),
+                    skills: Vec::new(),
                 },
             };
             let rule = ApprovalRule {
@@ -295,12 +379,15 @@ mod tests {
                 target: CallTarget { tool, effect },
                 faults: None,
                 order: CallOrder::Parallel,
+                max_calls: None,
             });
             self.settings.tools.push(RoleTool {
                 model_name: name.replace(' ', "_"),
                 description: None,
                 input_schema,
                 approval,
+                deferral: Deferral::Never,
+                exposure: Exposure::Sent,
             });
         }
 

@@ -66,7 +66,7 @@ pub(super) fn turn_request(
     }
     ModelRequest {
         system: system_text(context.role, context.settings),
-        tools: context.settings.tools.iter().map(definition).collect(),
+        tools: context.settings.sent_tools().map(definition).collect(),
         tool_choice: tool_choice(context),
         ..ModelRequest::new(messages)
     }
@@ -86,6 +86,12 @@ fn system_text(role: &Role, settings: &ToolRole) -> String {
             "\n\nYour final answer is a JSON document that follows this JSON Schema, and nothing else:\n{}",
             schema.ordered()
         );
+    }
+    if !settings.skills.is_empty() {
+        text.push_str("\n\nSkills, which `load_skill` loads when one fits the task:");
+        for skill in &settings.skills {
+            let _ = write!(text, "\n{}", skill.line());
+        }
     }
     text
 }
@@ -177,6 +183,7 @@ mod tests {
     use strata_core::record::host_call::FinishReason;
     use strata_core::record::message::Draft;
     use strata_core::record::money::Usd;
+    use strata_core::record::turn::CallForm;
     use strata_core::state::activation::{
         CallProgress, Consent, Phase, ToolOutcome, ToolReturn, TurnCall,
     };
@@ -274,6 +281,7 @@ mod tests {
                 }));
                 calls.push(TurnCall {
                     tool: "look up".into(),
+                    form: CallForm::Direct,
                     target: None,
                     consent: Consent::NotNeeded,
                     edited_arguments: None,
@@ -290,6 +298,7 @@ mod tests {
                 message,
                 calls,
                 misfit,
+                skills: Vec::new(),
             }
         }
     }

@@ -82,7 +82,7 @@ pub(super) fn read_roles(root: &TomlTable<'_>) -> Vec<AuthoredRole> {
 }
 
 /// The keys that a human role cannot have.
-const AGENT_ONLY_KEYS: [&str; 15] = [
+const AGENT_ONLY_KEYS: [&str; 20] = [
     "action",
     "think",
     "react",
@@ -91,6 +91,11 @@ const AGENT_ONLY_KEYS: [&str; 15] = [
     "instructions",
     "max_turns",
     "max_calls",
+    "repeat",
+    "skills",
+    "skill",
+    "before",
+    "after",
     "history",
     "tool_choice",
     "parallel",

@@ -130,7 +130,7 @@ impl<'a> ComponentKeys<'a> {
                 .key(
                     "skill",
                     "A component on this machine's shelf: `name@1.2.3`, or the newest of `name@^1.2`. See \
-                     `strata-host skill`.",
+                     `strata-host shelf`.",
                 )
                 .matching("^[0-9A-Za-z][0-9A-Za-z._-]*@[\\^~]?\\s*[0-9]"),
             pin: table

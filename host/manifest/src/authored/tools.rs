@@ -6,13 +6,17 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_json::json;
+use strata_core::record::id::GuardMoment;
 use strata_core::team::RetryPolicy;
 use strata_core::team::tools::{CallOrder, ToolFaults};
 use strata_services::plugin::CompiledSchema;
-use strata_services::tools::{ApprovalRule, HistoryUse};
+use strata_services::tools::{ApprovalRule, Deferral, HistoryUse};
 
-use super::limits::{DEFAULT_BACKOFF, MAX_RETRIES};
-use super::slot::{read_arguments_schema, read_schema};
+use super::limits::{ComponentKind, DEFAULT_BACKOFF, MAX_RETRIES};
+use super::skills::{
+    AuthoredSkillRules, AuthoredSkills, read_skill_rules, read_skills, skills_schema,
+};
+use super::slot::{self, AuthoredSlot, read_arguments_schema, read_schema};
 use crate::schema::kind;
 use crate::table::{Located, TomlItem, TomlKey, TomlTable};
 
@@ -38,6 +42,11 @@ pub(crate) struct AuthoredTools {
     pub(crate) instructions: String,
     pub(crate) max_turns: u32,
     pub(crate) max_calls: u32,
+    pub(crate) repeat: Option<u32>,
+    /// The components that are asked about tool calls.
+    pub(crate) guards: Vec<(GuardMoment, Located<AuthoredSlot>)>,
+    pub(crate) skills: AuthoredSkills,
+    pub(crate) skill_rules: AuthoredSkillRules,
     pub(crate) history: HistoryUse,
     /// A word, or the name of a tool.
     pub(crate) tool_choice: Option<Located<String>>,
@@ -63,6 +72,8 @@ pub(crate) struct AuthoredRoleTool {
     /// The name of the role.
     pub(crate) role: Option<Located<String>>,
     pub(crate) approval: Option<ApprovalRule>,
+    pub(crate) max_calls: Option<u32>,
+    pub(crate) deferral: Deferral,
 }
 
 /// What is particular to an action that is a tool.
@@ -74,6 +85,7 @@ pub(crate) struct AuthoredToolAction {
     pub(crate) approval: Option<ApprovalRule>,
     pub(crate) faults: Option<ToolFaults>,
     pub(crate) order: CallOrder,
+    pub(crate) max_calls: Option<u32>,
     /// Whether its result is the answer of the role.
     pub(crate) is_final: bool,
 }
@@ -139,6 +151,18 @@ impl<'t, 'a> ToolKeyReader<'t, 'a> {
         number.unwrap_or(default)
     }
 
+    /// Reads a positive number that has no default.
+    fn limit(&mut self, name: &'static str, about: &'static str) -> Option<u32> {
+        let range = 1..=u64::from(u32::MAX);
+        let number = self.value(
+            name,
+            about,
+            |key| key.value(|| kind::integer(range.clone())),
+            |item| item.integer(range.clone()),
+        );
+        number.map(|number| number as u32)
+    }
+
     /// Reads one of a few words, the first of which is the default.
     fn choice<T: Copy + PartialEq>(
         &mut self,
@@ -186,6 +210,11 @@ pub(super) fn read_tools(table: &TomlTable<'_>) -> AuthoredTools {
         "How many tool calls one activation makes at most; further calls are rejected.",
         DEFAULT_MAX_CALLS,
     );
+    let repeat = reader.limit(
+        "repeat",
+        "How many calls in a row may be equal and have the same result. The next one is rejected; if the model repeats \
+         it once more, its turn fails. Without it, there is no such limit.",
+    );
     let history = reader.choice(
         "history",
         "What its model is told of the past. `role`: the messages that the role handled before, and its answers. \
@@ -211,6 +240,20 @@ pub(super) fn read_tools(table: &TomlTable<'_>) -> AuthoredTools {
         |item| Some(item.unique_strings()),
     );
     let roles = read_role_tools(&mut reader);
+    let guards = read_guards(&mut reader);
+    let skills = reader.value(
+        "skills",
+        "Directories with a `SKILL.md` in the Agent Skills format, relative to this file; the last part may contain \
+         `*`. Its model is told their names and descriptions, and loads them when it needs them.",
+        |key| key.value(skills_schema),
+        |item| Some(read_skills(item)),
+    );
+    let skill_rules = reader.value(
+        "skill",
+        "What holds for the use of its skills.",
+        |key| key.table_item(read_skill_rules),
+        |item| Some(read_skill_rules(&item.table("`[role.skill]`")?)),
+    );
     let limits = read_role_limits(&mut reader);
     let output_schema = reader.schema(
         OUTPUT_SCHEMA,
@@ -222,6 +265,10 @@ pub(super) fn read_tools(table: &TomlTable<'_>) -> AuthoredTools {
         instructions: instructions.map_or_else(String::new, |text| text.value),
         max_turns,
         max_calls,
+        repeat,
+        guards,
+        skills: skills.unwrap_or_default(),
+        skill_rules: skill_rules.unwrap_or_default(),
         history,
         tool_choice,
         order: match is_parallel {
@@ -248,6 +295,42 @@ fn read_role_tools(reader: &mut ToolKeyReader<'_, '_>) -> Option<Vec<AuthoredRol
             Some(tables.iter().map(read_role_tool).collect())
         },
     )
+}
+
+/// Reads the components that are asked about tool calls.
+fn read_guards(reader: &mut ToolKeyReader<'_, '_>) -> Vec<(GuardMoment, Located<AuthoredSlot>)> {
+    let mut guards = Vec::new();
+    for moment in GuardMoment::ALL {
+        let about = match moment {
+            GuardMoment::Before => {
+                "A component that is asked before each tool call. It receives `{ tool, arguments }` as arguments, and \
+                 answers `allow`, `deny: REASON` or `ask`, which asks a person."
+            }
+            GuardMoment::After => {
+                "A component that receives the result of each tool call as its message. Its answer is what the model is \
+                 told."
+            }
+        };
+        let guard = reader.value(
+            moment.name(),
+            about,
+            |key| key.table_item(read_guard),
+            |item| {
+                let table = item.table(&format!("`{}`", moment.name()))?;
+                Some(Located {
+                    value: read_guard(&table),
+                    span: item.key_span.clone(),
+                })
+            },
+        );
+        guards.extend(guard.map(|guard| (moment, guard)));
+    }
+    guards
+}
+
+fn read_guard(table: &TomlTable<'_>) -> AuthoredSlot {
+    table.define_as("guard");
+    slot::read_slot(table, ComponentKind::Thinker)
 }
 
 /// The key that names the schema of what a role answers.
@@ -352,8 +435,45 @@ fn read_role_tool(table: &TomlTable<'_>) -> AuthoredRoleTool {
             .required()
             .name(),
         approval: read_approve(&mut ToolKeyReader::new(table)).flatten(),
+        max_calls: read_own_max_calls(&mut ToolKeyReader::new(table)),
+        deferral: read_deferral(table),
     }
 }
+
+/// Reads how many calls of a tool one activation makes.
+fn read_own_max_calls(reader: &mut ToolKeyReader<'_, '_>) -> Option<u32> {
+    reader.limit(
+        "max_calls",
+        "How many calls of it one activation makes at most; further calls are rejected. Without it, only the \
+         `max_calls` of the role applies.",
+    )
+}
+
+/// Reads whether a tool is sent.
+fn read_deferral(table: &TomlTable<'_>) -> Deferral {
+    let item = table
+        .key(
+            "defer",
+            "Whether the tool is left out of requests: the model finds it with `find_tools` and calls it with \
+             `call_tool`. `\"auto\"`: if the role's tools are more than 12,000 tokens.",
+        )
+        .default(false)
+        .value(|| json!({ "enum": [false, true, DEFER_WHEN_MANY] }));
+    let Some(item) = item else {
+        return Deferral::Never;
+    };
+    if item.is_text() {
+        let words = [(DEFER_WHEN_MANY, Deferral::WhenMany)];
+        return item.choice(&words).unwrap_or_default();
+    }
+    match item.boolean() {
+        Some(true) => Deferral::Always,
+        _ => Deferral::Never,
+    }
+}
+
+/// The value of `defer` that leaves a tool out if there are many.
+const DEFER_WHEN_MANY: &str = "auto";
 
 /// Reads whether and how the calls of a tool are approved. Returns `None` if that is not said.
 fn read_approve(reader: &mut ToolKeyReader<'_, '_>) -> Option<Option<ApprovalRule>> {
@@ -396,6 +516,7 @@ pub(super) fn read_tool_action(table: &TomlTable<'_>) -> AuthoredToolAction {
         "Whether it never runs at the same time as another call of the turn.",
         false,
     );
+    let max_calls = read_own_max_calls(&mut reader);
     let is_final = reader.flag(
         "final",
         "Whether its result is the role's answer, which ends the activation.",
@@ -411,6 +532,7 @@ pub(super) fn read_tool_action(table: &TomlTable<'_>) -> AuthoredToolAction {
             true => CallOrder::Exclusive,
             false => CallOrder::Parallel,
         },
+        max_calls,
         is_final,
     }
 }

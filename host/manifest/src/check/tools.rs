@@ -1,6 +1,8 @@
 //! Checks roles whose model works in a loop with tools, and builds what the core and the driver need
 //! of them.
 
+mod host_tools;
+
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
@@ -14,7 +16,7 @@ use strata_services::models::config::{DEFAULT_MODEL, table_name};
 use strata_services::plugin::CompiledSchema;
 use strata_services::plugin::script::{self, ScriptLanguage};
 use strata_services::tool_name::{NameRule, model_names};
-use strata_services::tools::{ModelTimeout, RoleTool, ToolRole};
+use strata_services::tools::{Deferral, Exposure, ModelTimeout, RoleTool, ToolRole};
 
 use crate::authored::limits::LimitsPatch;
 use crate::authored::role::{AuthoredAction, AuthoredRole};
@@ -63,6 +65,8 @@ pub(super) fn check_tools(
     reject_name_of_role(role, problems);
     let mut tools = action_tools(role);
     tools.extend(role_tools(&role.tools, roles, names, problems));
+    tools.extend(host_tools::skill_tools(&role.tools));
+    tools.extend(host_tools::search_tools(&tools, &role.span));
     tools.extend(handoff_tools(&role.tools, names, problems));
     reject_equal_names(&tools, problems);
     name_for_model(&mut tools);
@@ -79,10 +83,11 @@ pub(super) fn check_tools(
         .map(|tool| (tool.core, tool.settings))
         .unzip();
     let authored = &role.tools;
-    CheckedTools {
+    let mut checked = CheckedTools {
         tool_loop: ToolLoop {
             max_turns: authored.max_turns,
             max_calls: authored.max_calls,
+            repeat: authored.repeat,
             order: authored.order,
             faults: authored.faults,
             retry: authored.limits.retry,
@@ -99,9 +104,12 @@ pub(super) fn check_tools(
             timeout: ModelTimeout::new(authored.limits.timeout),
             role_result_bytes: limits.limits().result_bytes,
             tools: settings,
+            skills: authored.skills.skills.clone(),
         },
         called,
-    }
+    };
+    checked.settings.settle_exposure();
+    checked
 }
 
 /// A tool as the core and as the model know it, and where it is named.
@@ -130,6 +138,7 @@ fn action_tools(role: &AuthoredRole) -> Vec<CheckedTool> {
                 },
                 faults: action.tool.faults,
                 order: action.tool.order,
+                max_calls: action.tool.max_calls,
             },
             settings: RoleTool {
                 // Depends on the other tools: see `name_for_model`.
@@ -142,6 +151,8 @@ fn action_tools(role: &AuthoredRole) -> Vec<CheckedTool> {
                     .map(|(schema, _)| schema.clone())
                     .or_else(|| script_arguments(action)),
                 approval: action.tool.approval,
+                deferral: Deferral::Never,
+                exposure: Exposure::Sent,
             },
             span: span.clone(),
         });
@@ -183,6 +194,8 @@ fn role_tools(
                 description: Some(describe_called_role(&name, roles.get(id.index()))),
                 input_schema: CompiledSchema::compile(&role_arguments()).ok(),
                 approval: tool.approval,
+                deferral: tool.deferral,
+                exposure: Exposure::Sent,
             },
             core: Tool {
                 name,
@@ -192,6 +205,7 @@ fn role_tools(
                 },
                 faults: None,
                 order: CallOrder::Parallel,
+                max_calls: tool.max_calls,
             },
             span: to.span.clone(),
         });
@@ -247,6 +261,8 @@ fn handoff_tools(
                 )),
                 input_schema: None,
                 approval: None,
+                deferral: Deferral::Never,
+                exposure: Exposure::Sent,
             },
             core: Tool {
                 name,
@@ -256,6 +272,7 @@ fn handoff_tools(
                 },
                 faults: None,
                 order: CallOrder::Parallel,
+                max_calls: None,
             },
             span: to.span.clone(),
         });

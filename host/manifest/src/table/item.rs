@@ -14,7 +14,7 @@ use toml::Spanned;
 use toml::de::DeValue;
 
 use super::{Located, TomlTable};
-use crate::diagnostic::Problems;
+use crate::diagnostic::{Diagnostic, Problems};
 use crate::json;
 use crate::names::check_legible;
 use crate::schema::table_index::table_index;
@@ -79,6 +79,11 @@ impl<'a> TomlItem<'a> {
     /// Returns the directory that relative paths are relative to.
     pub(crate) fn base_dir(&self) -> &Path {
         &self.problems.source.base
+    }
+
+    /// Adds a problem that is elsewhere, in a file that the value names.
+    pub(crate) fn add_problem(&self, problem: Diagnostic) {
+        self.problems.add(problem);
     }
 
     /// Records a file that the value names.
@@ -201,7 +206,7 @@ impl<'a> TomlItem<'a> {
         }
     }
 
-    fn elements(&self, expected: &str) -> impl Iterator<Item = TomlItem<'a>> {
+    pub(crate) fn elements(&self, expected: &str) -> impl Iterator<Item = TomlItem<'a>> {
         let array = self.value.get_ref().as_array();
         if array.is_none() {
             self.report_type(expected);

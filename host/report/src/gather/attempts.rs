@@ -133,6 +133,11 @@ impl AttemptTracker {
                     attempt.log_left_out = logged.left_out;
                 }
             }
+            AttemptEvent::SkillLoaded(loaded) => {
+                if let Some(attempt) = self.open.get_mut(&call) {
+                    attempt.loaded_skill = excerpt(&loaded.skill, SHORT_CHARS);
+                }
+            }
             AttemptEvent::LookupsDenied(denied) => {
                 if let Some(attempt) = self.open.get_mut(&call) {
                     let paths = denied.paths.iter().take(MAX_LINES);
@@ -238,6 +243,7 @@ impl AttemptTracker {
             log: Excerpt::default(),
             log_left_out: 0,
             denied_lookups: Vec::new(),
+            loaded_skill: String::new(),
         }
     }
 

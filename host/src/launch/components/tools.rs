@@ -10,6 +10,7 @@ use serde_json::json;
 use strata_base::text::ordered_json::OrderedJson;
 use strata_core::record::id::{RoleId, Slot, SlotKind};
 use strata_core::record::turn::ToolRef;
+use strata_manifest::trust::lock::ComponentLock;
 use strata_manifest::{Definition, Diagnostics};
 use strata_sandbox::{ComponentInfo, ScriptProblem};
 use strata_services::models::arguments_schema;
@@ -17,6 +18,7 @@ use strata_services::plugin::{CompiledSchema, Plugin};
 use strata_services::tools::ToolRole;
 
 use crate::launch::Notice;
+use crate::launch::skill_lock::locked_digest;
 
 /// Returns the roles that work with tools. `report` receives a warning for each component whose
 /// schema cannot be used; its arguments are not checked. Fails if a schema cannot be that of
@@ -24,6 +26,7 @@ use crate::launch::Notice;
 pub(super) fn describe_tools(
     definition: &Definition,
     loaded: &BTreeMap<Slot, ComponentInfo>,
+    lock: Option<&ComponentLock>,
     report: &mut dyn FnMut(Notice<'_>),
 ) -> Result<BTreeMap<RoleId, Arc<ToolRole>>, Diagnostics> {
     let mut roles = BTreeMap::new();
@@ -66,6 +69,10 @@ pub(super) fn describe_tools(
                 ))),
             }
         }
+        for skill in &mut role.skills {
+            skill.pin = locked_digest(definition, skill, lock);
+        }
+        role.settle_exposure();
         roles.insert(*id, Arc::new(role));
     }
     match problems.into_iter().reduce(Diagnostics::and) {

@@ -29,8 +29,8 @@ use strata_core::record::rules::Rules;
 use strata_core::record::scope_write::{ScopeChange, Write};
 use strata_core::record::spending::{Account, Amount, Reservation, Spending};
 use strata_core::record::turn::{
-    Approval, CallDecision, CallEffect, CallPlan, CallRevision, CallTarget, ReplyMessage, ToolRef,
-    TurnOutcome, TurnReply,
+    Approval, CallDecision, CallEffect, CallForm, CallPlan, CallRevision, CallTarget, ReplyMessage,
+    SkillDigest, ToolRef, TurnOutcome, TurnReply,
 };
 use strata_core::record::work::{ActivationKey, CallKey, CallResult, Task, Work};
 
@@ -343,6 +343,7 @@ fn reply() -> TurnReply {
     let plan = |tool: &str, decision| CallPlan {
         id: "id".into(),
         tool: tool.into(),
+        form: CallForm::ByCallTool,
         decision,
     };
     TurnReply {
@@ -362,6 +363,10 @@ fn reply() -> TurnReply {
             plan("asked", CallDecision::AskFirst(target, approval)),
             plan("rejected", CallDecision::Reject("reason".into())),
         ]),
+        skills: vec![SkillDigest {
+            skill: "skill".into(),
+            digest: Digest::from("digest"),
+        }],
     }
 }
 
@@ -453,6 +458,10 @@ fn writes() -> Vec<Event> {
         }),
         AttemptEvent::LookupsDenied(LookupsDenied {
             paths: vec!["/data".into()],
+        }),
+        AttemptEvent::SkillLoaded(SkillDigest {
+            skill: "skill".into(),
+            digest: Digest::from("digest"),
         }),
     ];
     events.map(|event| of_call(ACT, event)).into()

@@ -63,6 +63,9 @@ pub(super) fn apply_attempt_event(
         | AttemptEvent::LookupsDenied(LookupsDenied { paths: noted }) => {
             ensure_noted(state, call, noted)
         }
+        AttemptEvent::SkillLoaded(loaded) => {
+            ensure_noted(state, call, core::slice::from_ref(&loaded.skill))
+        }
     }
 }
 

@@ -6,8 +6,8 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use super::call_limits::limit_calls;
 use super::calls::unassignable_task;
-use super::tool_calls::limit_calls;
 use super::{Stepper, fork, human_requests};
 use crate::machine::effect::Invocation;
 use crate::record::edit::Edit;
@@ -216,13 +216,17 @@ impl Stepper {
         }
         let role = self.state.team.role(call.role);
         let attempt = open.progress.attempts;
-        let limited = result.map(|finished| match finished {
+        let limited = result.and_then(|finished| match finished {
             CallResult::Replied(mut reply) => {
-                attribute_reply(&mut reply, &open.progress.recorded_calls);
-                limit_calls(role, call.activation(), open.activation, &mut reply);
-                CallResult::Replied(reply)
+                let recorded = &open.progress.recorded_calls;
+                attribute_reply(&mut reply, recorded);
+                let message = reply.message.clone();
+                let parts = message.resolve(recorded).unwrap_or_default();
+                let key = call.activation();
+                limit_calls(role, key, open.activation, &parts, &mut reply)?;
+                Ok(CallResult::Replied(reply))
             }
-            other => other,
+            other => Ok(other),
         });
         let within_bounds = limited.and_then(|finished| {
             let finished = validate_result(role, finished)?;
@@ -285,15 +289,19 @@ fn mention_defective_reply(mut fault: Fault, calls: &[HostCall]) -> Fault {
 /// Sets the model and the cost of a reply to those of the host call that it came from, and refers to
 /// the answer of that call, which is recorded already.
 fn attribute_reply(reply: &mut TurnReply, calls: &[HostCall]) {
-    let Some(call) = last_model_call(calls) else {
+    let Some(last) = last_model_call(calls) else {
         return;
     };
+    // A guard may have asked a model, too, after the role's model had replied.
+    let is_own = |call: &&HostCall| {
+        call.reply_parts().map(ReplyMessage::Parts).as_ref() == Some(&reply.message)
+    };
+    let call = calls.iter().rev().find(is_own).unwrap_or(last);
     if let Some(used) = &call.model {
         reply.model = used.name.clone();
     }
     reply.cost = call.cost;
-    let recorded = call.reply_parts().map(ReplyMessage::Parts);
-    if recorded.as_ref() == Some(&reply.message) {
+    if is_own(&last) {
         reply.message = ReplyMessage::OfLastCall;
     }
 }

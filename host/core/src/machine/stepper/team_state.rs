@@ -127,6 +127,10 @@ impl TeamState {
                 self.ensure_role_exists(call.role)?;
                 self.ensure_role_exists(to)
             }
+            Work::ToolCall {
+                tool: ToolRef::Host(_),
+                ..
+            } => self.ensure_role_exists(call.role),
             Work::Think { .. } | Work::Plan | Work::Answer | Work::Turn { .. } => {
                 self.ensure_role_exists(call.role)
             }
@@ -153,7 +157,9 @@ impl TeamState {
     pub(super) fn ensure_slot_exists(&self, slot: Slot) -> ApplyResult {
         self.ensure_role_exists(slot.role)?;
         let exists = match slot.kind {
-            SlotKind::Think | SlotKind::Turn => true,
+            SlotKind::Think | SlotKind::Turn | SlotKind::Guard(_) | SlotKind::SkillScript(_) => {
+                true
+            }
             SlotKind::Action(action) => action.index() < self.team.role(slot.role).actions.len(),
         };
         ensure(exists, "a place of an action that the role does not have")

@@ -1,13 +1,10 @@
-//! Which tool calls of a reply are made, and which of them can start.
+//! Which tool calls can start. How many calls are made at all is limited in `call_limits`.
 
-use alloc::format;
-use alloc::string::String;
 use alloc::vec::Vec;
 
-use crate::record::turn::{CallDecision, CallEffect, CallPlan, ToolRef, TurnOutcome, TurnReply};
+use crate::record::turn::{CallEffect, ToolRef};
 use crate::record::work::{ActivationKey, Work};
 use crate::state::activation::{Activation, Phase};
-use crate::team::Role;
 use crate::team::tools::ToolLoop;
 
 /// Returns the tool calls of an activation that can be started now. A call that must run alone waits
@@ -54,48 +51,11 @@ pub(super) fn startable_tool_calls<'a>(
         })
 }
 
-/// Rejects the calls of a reply that are beyond the limit, those of roles that led to the call, and
-/// those that would end the activation although another one does.
-pub(super) fn limit_calls(
-    role: &Role,
-    key: ActivationKey,
-    activation: &Activation,
-    reply: &mut TurnReply,
-) {
-    let (Some(tools), TurnOutcome::Calls(plans)) = (role.tool_loop(), &mut reply.outcome) else {
-        return;
-    };
-    let max = tools.max_calls;
-    let mut made = activation.tool_calls().count();
-    let mut ending: Option<String> = None;
-    for CallPlan { tool, decision, .. } in plans {
-        let (CallDecision::Make(target) | CallDecision::AskFirst(target, _)) = decision else {
-            continue;
-        };
-        let reason = if !can_be_called(key, target.tool) {
-            format!(
-                "`{tool}` cannot be called here: calls of roles led here from it, or are too many"
-            )
-        } else if made >= max as usize {
-            format!("no more than {max} tool calls may be made, and they were made")
-        } else if let (CallEffect::Ends, Some(first)) = (target.effect, &ending) {
-            format!("`{first}` is called in the same turn, and only one call can end the work")
-        } else {
-            made += 1;
-            if target.effect == CallEffect::Ends {
-                ending = Some(tool.clone());
-            }
-            continue;
-        };
-        *decision = CallDecision::Reject(reason);
-    }
-}
-
 /// Returns whether an activation can call a tool. A role cannot be called by itself, whatever other
 /// roles are between.
 pub(super) fn can_be_called(caller: ActivationKey, tool: ToolRef) -> bool {
     match tool {
         ToolRef::Role(to) => !caller.involves(to) && caller.called(to, 0, 0).is_some(),
-        ToolRef::Action(_) | ToolRef::Handoff(_) => true,
+        ToolRef::Action(_) | ToolRef::Handoff(_) | ToolRef::Host(_) => true,
     }
 }

@@ -42,7 +42,7 @@ use crate::record::message::Draft;
 use crate::record::request::{ApprovalVerdict, HumanAnswer, HumanRequest, ProposedCall};
 use crate::record::scope_write::Write;
 use crate::record::turn::{
-    CallDecision, CallRevision, CallTarget, ToolRef, TurnOutcome, TurnReply,
+    CallDecision, CallRevision, CallTarget, HostTool, ToolRef, TurnOutcome, TurnReply,
 };
 use crate::record::work::{ActivationKey, CallKey, CallResult, Work};
 use crate::state::activation::{
@@ -132,6 +132,7 @@ pub(super) fn ensure_valid_reply(
         ToolRef::Action(action) => action.index() < team.role(key.role).actions.len(),
         ToolRef::Handoff(to) => to.index() < team.roles.len(),
         ToolRef::Role(to) => to.index() < team.roles.len() && can_be_called(key, target.tool),
+        ToolRef::Host(tool) => tool != HostTool::CallTool,
     };
     let exist = plans.iter().all(|plan| match &plan.decision {
         CallDecision::Make(target) | CallDecision::AskFirst(target, _) => known(target),

@@ -12,7 +12,7 @@ use crate::record::host_call::{AnswerSource, DoubtResolution, HostCall, Intent, 
 use crate::record::id::{CheckpointId, Digest, RequestId};
 use crate::record::request::{HumanAnswer, HumanRequest};
 use crate::record::spending::Reservation;
-use crate::record::turn::CallRevision;
+use crate::record::turn::{CallRevision, SkillDigest};
 use crate::record::work::CallResult;
 
 /// What happened to a call of an activation.
@@ -50,6 +50,8 @@ pub enum AttemptEvent {
     Logged(Logged),
     /// An attempt looked for paths that it may not see.
     LookupsDenied(LookupsDenied),
+    /// An attempt has given the text of a skill to the model.
+    SkillLoaded(SkillDigest),
 }
 
 /// An attempt started.

@@ -93,6 +93,7 @@ mod tests {
     use super::*;
     use crate::record::host_call::FinishReason;
     use crate::record::money::Usd;
+    use crate::record::turn::CallForm;
     use crate::state::activation::{CallProgress, Consent, Phase, ToolOutcome, TurnCall};
 
     fn turn() -> Turn {
@@ -103,6 +104,7 @@ mod tests {
             message: Vec::new(),
             calls: alloc::vec![TurnCall {
                 tool: "t".into(),
+                form: CallForm::Direct,
                 target: None,
                 consent: Consent::NotNeeded,
                 edited_arguments: None,
@@ -112,6 +114,7 @@ mod tests {
                 outcome: None,
             }],
             misfit: None,
+            skills: Vec::new(),
         }
     }
 

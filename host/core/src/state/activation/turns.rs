@@ -20,7 +20,8 @@ use crate::record::message::{Draft, stored_parts};
 use crate::record::money::Usd;
 use crate::record::scope_write::Write;
 use crate::record::turn::{
-    Approval, CallDecision, CallEffect, CallPlan, CallTarget, ToolRef, TurnOutcome, TurnReply,
+    Approval, CallDecision, CallEffect, CallForm, CallPlan, CallTarget, HostTool, SkillDigest,
+    ToolRef, TurnOutcome, TurnReply,
 };
 use crate::record::work::Work;
 use crate::state::messages::MessageRef;
@@ -40,6 +41,8 @@ pub struct Turn {
     pub calls: Vec<TurnCall>,
     /// Why the answer in the reply was not accepted; the model is told.
     pub misfit: Option<String>,
+    /// The role's skills as they were when it was the first turn. Empty in later turns.
+    pub skills: Vec<SkillDigest>,
 }
 
 /// A tool call of a turn.
@@ -47,6 +50,8 @@ pub struct Turn {
 pub struct TurnCall {
     /// The name of the tool.
     pub tool: String,
+    /// How the model called it.
+    pub form: CallForm,
     /// What it is made to; `None` if it was rejected.
     pub target: Option<CallTarget>,
     /// Whether a human has to approve it before it is made.
@@ -113,6 +118,7 @@ impl Turn {
             message: parts,
             calls,
             misfit,
+            skills: reply.skills.clone(),
         }
     }
 
@@ -124,10 +130,10 @@ impl Turn {
     /// Returns the arguments of a call: those that a human set, or else those of the model. Returns
     /// `None` if the model's are not JSON.
     pub fn arguments(&self, call: usize) -> Option<Json> {
-        let edited = self.calls.get(call)?.edited_arguments.clone();
-        edited.or_else(|| {
+        let made = self.calls.get(call)?;
+        made.edited_arguments.clone().or_else(|| {
             let asked = tool_calls(&self.message).nth(call)?;
-            Json::parse(&asked.arguments).ok()
+            made.form.arguments(&asked.arguments)
         })
     }
 
@@ -170,6 +176,7 @@ impl TurnCall {
         };
         Self {
             tool: plan.tool.clone(),
+            form: plan.form,
             target,
             consent,
             edited_arguments: None,
@@ -208,7 +215,7 @@ impl TurnCall {
     pub fn called_role(&self) -> Option<RoleId> {
         match self.target?.tool {
             ToolRef::Role(role) => Some(role),
-            ToolRef::Action(_) | ToolRef::Handoff(_) => None,
+            ToolRef::Action(_) | ToolRef::Handoff(_) | ToolRef::Host(_) => None,
         }
     }
 
@@ -353,6 +360,29 @@ impl Activation {
     /// Returns the turns that are complete, up to the first that is not.
     pub(crate) fn complete_turns(&self) -> impl Iterator<Item = &Turn> {
         self.turns[..self.turns.complete_len()].iter()
+    }
+
+    /// Returns the digest that a skill had when the activation began.
+    pub fn skill_digest(&self, skill: &str) -> Option<&Digest> {
+        let first = self.turns.first()?;
+        let found = first.skills.iter().find(|known| known.skill == skill)?;
+        Some(&found.digest)
+    }
+
+    /// Returns whether the text of a skill is part of the conversation before this turn.
+    pub fn has_loaded_skill(&self, skill: &str, turn: u32) -> bool {
+        let earlier = self.turns.iter().take(turn as usize);
+        let mut calls =
+            earlier.flat_map(|turn| turn.calls.iter().enumerate().map(move |call| (turn, call)));
+        calls.any(|(turn, (index, call))| {
+            let loads = call
+                .target
+                .is_some_and(|to| to.tool == ToolRef::Host(HostTool::LoadSkill));
+            loads
+                && matches!(call.outcome, Some(ToolOutcome::Returned(_)))
+                && turn.arguments(index).and_then(|given| given.field("name"))
+                    == Some(Json::from(serde_json::Value::from(skill)))
+        })
     }
 
     /// Returns the outputs of its finished calls, in order.

@@ -61,7 +61,9 @@ fn has_all_actions(env: &Environment) -> bool {
     let roles = env.shape.roles.len();
     let role = |id: RoleId| env.shape.roles.get(id.index());
     let has = |slot: &Slot| match slot.kind {
-        SlotKind::Think | SlotKind::Turn => role(slot.role).is_some(),
+        SlotKind::Think | SlotKind::Turn | SlotKind::Guard(_) | SlotKind::SkillScript(_) => {
+            role(slot.role).is_some()
+        }
         SlotKind::Action(action) => {
             role(slot.role).is_some_and(|role| action.index() < role.actions.len())
         }
@@ -134,6 +136,10 @@ fn exists_in(work: Work, role: &RoleShape, roles: usize) -> bool {
             tool: ToolRef::Handoff(to) | ToolRef::Role(to),
             ..
         } => to.index() < roles,
+        Work::ToolCall {
+            tool: ToolRef::Host(_),
+            ..
+        } => true,
         Work::Plan | Work::Think { .. } | Work::Answer | Work::Turn { .. } => true,
     }
 }

@@ -60,6 +60,11 @@ pub(super) fn visit_attempt(call: CallKey, event: &AttemptEvent, visitor: &mut V
             action: names.action_ref(call),
             paths: denied.paths.clone(),
         }),
+        AttemptEvent::SkillLoaded(loaded) => visitor(&|names| PublicEvent::SkillLoaded {
+            action: names.action_ref(call),
+            skill: loaded.skill.clone(),
+            digest: loaded.digest.0.clone(),
+        }),
         AttemptEvent::HostCallBegun(_)
         | AttemptEvent::HostCalled(_)
         | AttemptEvent::DoubtSettled(_)
