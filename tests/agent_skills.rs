@@ -86,7 +86,10 @@ fn a_conversation_with_skills_and_guards_killed_after_any_event_is_continued() {
         ["seen: 2 rows, 2 columns\na: 3"]
     );
     assert!(outputs(&lines, "load_skill")[0].starts_with("seen: # Reports"));
-    assert_eq!(of_kind(&lines, "tool-rejected")[0]["reason"], "too dangerous");
+    assert_eq!(
+        of_kind(&lines, "tool-rejected")[0]["reason"],
+        "too dangerous"
+    );
     let expected = essence_of_lineage(calm.team_json());
     for count in 1..lines.len() {
         let place = team(REPLIES);
@@ -106,21 +109,59 @@ fn a_conversation_with_skills_and_guards_killed_after_any_event_is_continued() {
         assert_eq!(outputs(&all, "run_skill_script").len(), 1, "{what}");
     }
     calm.host(&["replay", "--verify", "store"]).expect(0);
-    let shown = calm.host(&["inspect", "store", "--conversation", "A"]).expect(0);
+    let shown = calm
+        .host(&["inspect", "store", "--conversation", "A"])
+        .expect(0);
     assert!(shown.stdout.contains("load_skill"), "{}", shown.stdout);
 }
 
 #[test]
 fn scripts_of_skills_run_or_name_the_module_that_is_missing() {
     let cases = [
-        ("changelog", "scripts/group.py", "[]", "fix: b\\nadd: a\\n", "## add\n- a\n## fix\n- b"),
-        ("log-triage", "scripts/top.py", "[\"1\"]", "ERROR 1\\nERROR 2\\n", "2 ERROR N"),
-        ("units", "scripts/convert.js", "[\"10\", \"mi\"]", "", "16.09 km"),
+        (
+            "changelog",
+            "scripts/group.py",
+            "[]",
+            "fix: b\\nadd: a\\n",
+            "## add\n- a\n## fix\n- b",
+        ),
+        (
+            "log-triage",
+            "scripts/top.py",
+            "[\"1\"]",
+            "ERROR 1\\nERROR 2\\n",
+            "2 ERROR N",
+        ),
+        (
+            "units",
+            "scripts/convert.js",
+            "[\"10\", \"mi\"]",
+            "",
+            "16.09 km",
+        ),
         ("pdf", "scripts/pages.py", "[\"a.pdf\"]", "", "pypdf"),
         ("xlsx", "scripts/sheets.py", "[\"a.xlsx\"]", "", "openpyxl"),
-        ("webapp-testing", "scripts/open.py", "[\"http://a\"]", "", "playwright"),
-        ("webapp-testing", "scripts/serve.sh", "[]", "", "cannot be run"),
-        ("docx", "scripts/text.py", "[\"/skill/none.docx\"]", "", "none.docx"),
+        (
+            "webapp-testing",
+            "scripts/open.py",
+            "[\"http://a\"]",
+            "",
+            "playwright",
+        ),
+        (
+            "webapp-testing",
+            "scripts/serve.sh",
+            "[]",
+            "",
+            "cannot be run",
+        ),
+        (
+            "docx",
+            "scripts/text.py",
+            "[\"/skill/none.docx\"]",
+            "",
+            "none.docx",
+        ),
     ];
     let call = |(skill, script, arguments, stdin, _): &(&str, &str, &str, &str, &str)| {
         format!(
@@ -140,9 +181,14 @@ fn scripts_of_skills_run_or_name_the_module_that_is_missing() {
             let kind = line["kind"].as_str().unwrap();
             line["tool_call"] == number && ["action-finished", "action-failed"].contains(&kind)
         });
-        let ended = ended.unwrap_or_else(|| panic!("{skill}/{script}: no end")).to_string();
+        let ended = ended
+            .unwrap_or_else(|| panic!("{skill}/{script}: no end"))
+            .to_string();
         let expected = Value::from(*expected).to_string();
-        assert!(ended.contains(expected.trim_matches('"')), "{skill}/{script}: {ended}");
+        assert!(
+            ended.contains(expected.trim_matches('"')),
+            "{skill}/{script}: {ended}"
+        );
     }
 }
 
@@ -183,7 +229,11 @@ fn the_lock_pins_skills() {
     place.host(&["check", "team.toml"]).expect(0);
     place.write("skills/units/more.md", "more");
     let refused = place.host(&["check", "team.toml"]).expect(2);
-    assert!(refused.stderr.contains("skills/units"), "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("skills/units"),
+        "{}",
+        refused.stderr
+    );
     place.host(&["lock", "team.toml"]).expect(0);
     place.host(&["check", "team.toml"]).expect(0);
 }

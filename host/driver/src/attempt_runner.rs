@@ -180,8 +180,13 @@ impl AttemptRunner {
         view: Arc<FileView>,
     ) -> AttemptResultFuture {
         let (Some(plugin), Some(digest)) = (plugin, &call.digest) else {
-            let message = "the host was given no component for this call";
-            let fault = Fault::new(FaultKind::Host, message);
+            let fault = match (script, skill_language(call.work)) {
+                (Some(script), Some(language)) => script.without_interpreter(language),
+                _ => {
+                    let message = "the host was given no component for this call";
+                    Fault::new(FaultKind::Host, message)
+                }
+            };
             return Box::pin(async move { (Err(fault), AttemptNotes::default()) });
         };
         let work = call.work;
@@ -275,13 +280,8 @@ impl AttemptRunner {
             kind: SlotKind::Guard(moment),
         };
         let plugin = self.plugins.get(&slot)?.clone();
-        Guard::new(
-            (self.sandbox.clone(), plugin),
-            moment,
-            call,
-            stepper,
-            context,
-        )
+        let made_by = (self.sandbox.clone(), plugin);
+        Some(Guard::new(made_by, moment, call, stepper, context))
     }
 
     /// Returns how much a model is told of the result of a tool, in bytes.

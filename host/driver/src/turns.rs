@@ -8,6 +8,7 @@
 mod deferral;
 pub(super) mod guard;
 pub(super) mod host_tool;
+mod named_call;
 mod outcome;
 mod reply;
 mod request;
@@ -35,7 +36,8 @@ use strata_services::tools::{HistoryUse, ToolRole};
 
 use super::model_attempt::{ask_model, reply_within};
 use guard::Guard;
-use reply::{MESSAGE, ReplyRules, needs_time, plan_reply};
+use named_call::ReplyRules;
+use reply::{MESSAGE, needs_time, plan_reply};
 use request::{TurnContext, turn_request};
 
 pub use revision::{RevisedCalls, revised_calls};

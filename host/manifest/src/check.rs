@@ -7,9 +7,8 @@ mod tools;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
-use std::path::Path;
 
-use strata_core::record::id::{ActionId, RoleId, SkillLanguage, Slot, SlotKind};
+use strata_core::record::id::{ActionId, RoleId, Slot, SlotKind};
 use strata_core::record::json::Json;
 use strata_core::record::message::IDEA_LABEL;
 use strata_core::record::request::AnswerForm;
@@ -212,7 +211,8 @@ impl CheckedTeam {
                 kind: SlotKind::SkillScript(*language),
             };
             let span = skills.span.as_ref().unwrap_or(&role.span);
-            let interpreter = skill_interpreter(*language, span, role, &problems.source.base);
+            let base = &problems.source.base;
+            let interpreter = role.tools.skill_rules.interpreter(*language, span, base);
             self.add_slot(slot, &interpreter, defaults, problems);
         }
         for (moment, guard) in &role.tools.guards {
@@ -285,35 +285,6 @@ impl CheckedTeam {
             secrets: slot.allow.secrets.clone(),
         };
         self.locations.insert(at, location);
-    }
-}
-
-/// Returns what runs the scripts of a role's skills that are in this language: the code that a call
-/// brings along, which the driver makes of the script.
-fn skill_interpreter(
-    language: SkillLanguage,
-    span: &Range<usize>,
-    role: &AuthoredRole,
-    base: &Path,
-) -> slot::AuthoredSlot {
-    let script = match language {
-        SkillLanguage::Python => "<arguments.code>.py",
-        SkillLanguage::JavaScript => "<arguments.code>.js",
-    };
-    slot::AuthoredSlot {
-        span: span.clone(),
-        component: Some(Located {
-            value: base.join(script),
-            span: span.clone(),
-        }),
-        pin: None,
-        skill: None,
-        function: None,
-        config: serde_json::Value::Null,
-        config_span: None,
-        output_schema: None,
-        limits: LimitsPatch::default(),
-        allow: role.tools.skill_rules.allow.clone(),
     }
 }
 

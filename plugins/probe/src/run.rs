@@ -65,13 +65,13 @@ pub fn run_steps(config: &Config, scene: &CallContext<'_>) -> Result<StepResults
 }
 
 /// Returns what a guard answers about the tool call in these arguments.
-fn guard_answer(
+fn guard_output(
     answers: &BTreeMap<String, String>,
     arguments: Option<&str>,
-) -> Result<String, Failure> {
+) -> Result<Output<Value>, Failure> {
     let call: Value = serde_json::from_str(arguments.unwrap_or("null"))?;
     let answer = call["tool"].as_str().and_then(|tool| answers.get(tool));
-    Ok(answer.map_or_else(|| "allow".to_owned(), String::clone))
+    Ok(Output::new(answer.map_or("allow", String::as_str)))
 }
 
 /// Returns the recipients that a step names: none if it has no `to`, and nobody if its `to` is empty.
@@ -144,7 +144,7 @@ impl StepResults {
                 self.reads.push(format!("{:.0}", clock::unix_time_ms()))
             }
             Operation::Count { count } if *count => self.reads.push(count_calls().to_string()),
-            Operation::Now { .. } | Operation::Count { .. } => {}
+            Operation::Now { .. } | Operation::Count { .. } | Operation::Fail { .. } => {}
             Operation::Random { random: length } => self.reads.push(hex(&random::bytes(*length)?)),
             Operation::Sleep { sleep } => clock::sleep(*sleep),
             Operation::Read { read } => self.reads.push(files::read_text(read)?),
@@ -153,13 +153,9 @@ impl StepResults {
             Operation::Http { .. } => self.reads.push(fetch(deed)?),
             Operation::GetEnv { getenv } => self.reads.push(env::var(getenv)?.unwrap_or_default()),
             Operation::Secret { secret } => self.reads.push(secrets::named(secret)?.to_string()),
-            Operation::Guard { guard } => {
-                let answer = guard_answer(guard, scene.arguments)?;
-                self.output = Some(Output::new(answer));
-            }
+            Operation::Guard { guard } => self.output = Some(guard_output(guard, scene.arguments)?),
             Operation::Choose { choose } => self.choices = Some(choose.clone()),
             Operation::Plan { plan } => self.plan = Some(plan.clone()),
-            Operation::Fail { .. } => {}
             Operation::Ask { .. } => self.reads.push(format_value(ask_person(deed)?)),
         }
         Ok(())

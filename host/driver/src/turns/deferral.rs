@@ -1,18 +1,13 @@
-//! Tools that are not sent: how a model finds them and calls them.
+//! Tools that are not sent: how a model finds them. How it calls them is in `named_call`.
 //!
 //! The list of tools in a request stays the same while they are found and called, so that providers
 //! can take it from their caches.
 
-use std::borrow::Cow;
 use std::cmp::Reverse;
 
 use serde_json::{Value, json};
-use strata_core::record::conversation::ToolCall;
-use strata_core::record::json::{self, Json};
-use strata_core::record::turn::{CallForm, INNER_ARGUMENTS, ToolRef};
+use strata_core::record::json::Json;
 use strata_services::tools::{Exposure, RoleTool, ToolRole};
-
-use super::reply::{NamedCall, ReplyRules, UnknownCall, shown_name};
 
 /// How many tools a search returns at most: enough to choose from, without filling the conversation.
 const MAX_FOUND_TOOLS: usize = 5;
@@ -102,41 +97,135 @@ fn words(text: &str) -> impl Iterator<Item = String> {
     words.into_iter()
 }
 
-/// Returns the call of a tool that a call of `call_tool` stands for.
-pub(super) fn inner_call<'a>(
-    rules: ReplyRules<'a>,
-    call: &ToolCall,
-) -> Result<NamedCall<'a>, UnknownCall> {
-    let form = CallForm::ByCallTool;
-    let unnamed = |reason: String| UnknownCall {
-        name: shown_name(&call.name),
-        form,
-        reason,
-    };
-    let sent = json::parse_untrusted(&call.arguments)
-        .map_err(|error| unnamed(format!("the arguments are {error}")))?;
-    let Some(name) = sent["name"].as_str() else {
-        return Err(unnamed("`name` is not the name of a tool".into()));
-    };
-    let mut tools = rules.tools.tools.iter().zip(&rules.settings.tools);
-    let found = tools.find(|(tool, settings)| {
-        let can_be_called = !matches!(tool.target.tool, ToolRef::Host(_))
-            && settings.exposure != Exposure::Withheld;
-        can_be_called && settings.model_name == name
-    });
-    let Some((tool, settings)) = found else {
-        let name = shown_name(name);
-        let reason = format!("there is no tool `{name}`; search with `find_tools`");
-        return Err(UnknownCall { name, form, reason });
-    };
-    let arguments = sent
-        .get(INNER_ARGUMENTS)
-        .cloned()
-        .unwrap_or_else(|| json!({}));
-    Ok(NamedCall {
-        tool,
-        settings,
-        form,
-        arguments: Cow::Owned(arguments.to_string()),
-    })
+#[cfg(test)]
+mod tests {
+    use std::fmt::Write as _;
+
+    use strata_core::state::activation::Turn;
+    use strata_services::models::ModelRequest;
+
+    use strata_core::record::conversation::ToolCall;
+
+    use super::super::named_call::{ReplyRules, inner_call};
+    use super::super::request::{TurnContext, turn_request};
+    use super::*;
+    use crate::fixture::RunningTeam;
+
+    /// Starts a team with this many roles that can be called, as tools with this `defer`.
+    fn team(count: usize, defer: &str) -> RunningTeam {
+        let mut text =
+            "[llm]\nprovider = \"openai\"\nbase_url = \"http://127.0.0.1:1/v1\"\nmodel = \"m\"\n\
+                        [[role]]\nname = \"A\"\nwatch = [\"UserRequirement\"]\nreact = \"tools\"\n"
+                .to_owned();
+        for index in 0..count {
+            let _ = writeln!(
+                text,
+                "[[role.tool]]\nrole = \"Role{index}\"\ndefer = {defer}"
+            );
+        }
+        for index in 0..count {
+            let _ = writeln!(
+                text,
+                "[[role]]\nname = \"Role{index}\"\ndesc = \"handles invoices of region {index}\"\n\
+                 [[role.action]]\nname = \"r\"\ncomponent = \"r.wasm\""
+            );
+        }
+        RunningTeam::start(&text)
+    }
+
+    fn request(team: &RunningTeam) -> ModelRequest {
+        let id = team.invocations[0].role;
+        let turns: &[Turn] = &[];
+        let context = TurnContext {
+            role: team.stepper.team().role(id),
+            settings: &team.services.tool_roles[&id],
+            memory: &[],
+            news: &team.invocations[0].news,
+            turns,
+        };
+        turn_request(&context, |_| 100)
+    }
+
+    fn size(team: &RunningTeam) -> usize {
+        let tools = request(team).tools;
+        let tools = tools.iter();
+        tools
+            .map(|tool| tool.name.len() + tool.description.len() + tool.parameters.len())
+            .sum()
+    }
+
+    #[test]
+    fn five_hundred_deferred_tools_cost_a_request_as_much_as_ten() {
+        assert_eq!(size(&team(500, "true")), size(&team(10, "true")));
+        assert!(size(&team(11, "false")) > size(&team(10, "false")));
+    }
+
+    #[test]
+    fn tools_are_deferred_by_themselves_only_if_they_are_many() {
+        let names = |team: &RunningTeam| {
+            let tools = request(team).tools;
+            tools
+                .into_iter()
+                .map(|tool| tool.name)
+                .collect::<Vec<String>>()
+        };
+        assert_eq!(names(&team(2, "\"auto\"")), ["Role0", "Role1"]);
+        assert_eq!(names(&team(500, "\"auto\"")), ["find_tools", "call_tool"]);
+    }
+
+    #[test]
+    fn tools_are_found_by_words_in_their_names_and_descriptions() {
+        let team = team(20, "true");
+        let settings = &team.services.tool_roles[&team.invocations[0].role];
+        let check = |query: &str, expected: &[&str]| {
+            let Value::Array(found) = found_tools(settings, query).value() else {
+                panic!("a list");
+            };
+            let names: Vec<&str> = found
+                .iter()
+                .filter_map(|tool| tool["name"].as_str())
+                .collect();
+            assert_eq!(names, expected, "{query}");
+        };
+        check("role7", &["Role7"]);
+        check("Role 7", &["Role7", "Role0", "Role1", "Role2", "Role3"]);
+        check(
+            "which region is 13?",
+            &["Role13", "Role0", "Role1", "Role2", "Role3"],
+        );
+        check("invoice", &["Role0", "Role1", "Role2", "Role3", "Role4"]);
+        check("weather", &[]);
+        check("", &[]);
+    }
+
+    #[test]
+    fn a_call_of_a_tool_that_was_found_is_planned_as_one_of_that_tool() {
+        let team = team(2, "true");
+        let id = team.invocations[0].role;
+        let rules = ReplyRules {
+            tools: team.stepper.team().role(id).tool_loop().expect("tools"),
+            settings: &team.services.tool_roles[&id],
+        };
+        let check = |arguments: &str, expected: Result<(&str, &str), &str>| {
+            let call = ToolCall {
+                id: "c".into(),
+                name: "call_tool".into(),
+                arguments: arguments.into(),
+            };
+            let called = inner_call(rules, &call);
+            let called = called
+                .as_ref()
+                .map(|call| (&*call.tool.name, &*call.arguments));
+            assert_eq!(called.map_err(|call| &*call.name), expected, "{arguments}");
+        };
+        check(
+            r#"{"name": "Role1", "arguments": {"message": "a"}}"#,
+            Ok(("Role1", r#"{"message":"a"}"#)),
+        );
+        check(r#"{"name": "Role1"}"#, Ok(("Role1", "{}")));
+        check(r#"{"name": "Role9"}"#, Err("Role9"));
+        check(r#"{"name": "call_tool"}"#, Err("call_tool"));
+        check(r#"{"name": 7}"#, Err("call_tool"));
+        check("[", Err("call_tool"));
+    }
 }

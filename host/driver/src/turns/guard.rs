@@ -13,7 +13,7 @@ use serde_json::json;
 use strata_core::machine::effect::Invocation;
 use strata_core::machine::stepper::Stepper;
 use strata_core::record::conversation::tool_calls;
-use strata_core::record::fault::{Fault, FaultKind};
+use strata_core::record::fault::{Fault, FaultKind, Retryability};
 use strata_core::record::id::{Digest, GuardMoment, Slot, SlotKind};
 use strata_core::record::json::Json;
 use strata_core::record::message::{Draft, Message};
@@ -27,13 +27,15 @@ use strata_services::gateway::Gateway;
 use strata_services::models::{read_answer, shorten_reason};
 use strata_services::plugin::{CompiledSchema, Plugin};
 
-use super::reply::{ReplyRules, input_schema};
+use super::named_call::ReplyRules;
+use super::reply::input_schema;
 
 /// How a guard is called within an attempt.
 pub(in super::super) struct Guard {
-    pub(in super::super) sandbox: Arc<dyn Sandbox>,
-    pub(in super::super) plugin: Arc<Plugin>,
-    pub(in super::super) digest: Digest,
+    sandbox: Arc<dyn Sandbox>,
+    plugin: Arc<Plugin>,
+    /// The component; `None` if the run does not know it, so that each call fails.
+    digest: Option<Digest>,
     moment: GuardMoment,
     role: RoleProfile,
     attempt: u32,
@@ -68,14 +70,14 @@ impl Guard {
         call: &Invocation,
         stepper: &Stepper,
         (gateway, view): (&Gateway, Arc<FileView>),
-    ) -> Option<Self> {
+    ) -> Self {
         let slot = Slot {
             role: call.role,
             kind: SlotKind::Guard(moment),
         };
-        Some(Self {
+        Self {
             sandbox,
-            digest: stepper.env().components.get(&slot)?.clone(),
+            digest: stepper.env().components.get(&slot).cloned(),
             moment,
             role: stepper.team().role(call.role).to_profile(),
             attempt: call.attempt,
@@ -85,7 +87,7 @@ impl Guard {
             view,
             gateway: gateway.for_plugin(plugin.clone()),
             plugin,
-        })
+        }
     }
 
     /// Asks the guard about the calls of a reply, one after another, and changes what becomes of them.
@@ -222,9 +224,13 @@ impl Guard {
             turn,
             call,
         } = guarded;
+        let Some(digest) = self.digest.clone() else {
+            let why = "the host was given no component for it";
+            return Err(self.fault(FaultKind::Host, why));
+        };
         let input = json!({ "tool": tool, "arguments": arguments.value() });
         let sandbox_call = SandboxCall {
-            digest: self.digest.clone(),
+            digest,
             plugin: self.plugin.clone(),
             attempt: self.attempt,
             idempotency_key: format!("{}/{call}", self.idempotency_key),
@@ -268,8 +274,108 @@ impl Guard {
         let name = self.moment.name();
         let message = format!("the guard `{name}` failed: {kind}: {message}");
         Fault {
-            retryability: strata_core::record::fault::Retryability::Final,
+            retryability: Retryability::Final,
             ..Fault::new(FaultKind::Host, message)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use strata_core::record::conversation::{AssistantPart, ToolCall};
+    use strata_core::record::host_call::FinishReason;
+    use strata_core::record::money::Usd;
+    use strata_core::record::turn::{CallForm, CallPlan};
+    use strata_sandbox::{AttemptOutput, ScriptedSandbox, output_without_effects};
+    use tokio::sync::mpsc;
+
+    use super::*;
+    use crate::fixture::RunningTeam;
+    use strata_services::gateway::AttemptId;
+
+    const TEAM: &str = "[llm]\nprovider = \"openai\"\nbase_url = \"http://127.0.0.1:1/v1\"\nmodel = \"m\"\n\
+                        [[role]]\nname = \"A\"\nwatch = [\"UserRequirement\"]\nreact = \"tools\"\n\
+                        before = { component = \"guard.wasm\" }\n\
+                        [[role.action]]\nname = \"look\"\ncomponent = \"x.wasm\"\n";
+
+    /// Asks a guard that answers like this about a call of `look`, and returns what becomes of it.
+    async fn decided(answer: Result<AttemptOutput, Fault>) -> Result<CallDecision, Fault> {
+        let team = RunningTeam::start(TEAM);
+        let call = &team.invocations[0];
+        let sandbox = ScriptedSandbox::new().with_outcomes("A", "before", vec![answer]);
+        let slot = Slot {
+            role: call.role,
+            kind: SlotKind::Guard(GuardMoment::Before),
+        };
+        let plugin = team.services.plugins[&slot].clone();
+        let id = AttemptId {
+            call: call.key(),
+            serial: 0,
+        };
+        let gateway = Gateway::new(id, mpsc::channel(1).0);
+        let made_by = (Arc::new(sandbox) as Arc<dyn Sandbox>, plugin);
+        let context = (&gateway, Arc::default());
+        let guard = Guard::new(made_by, GuardMoment::Before, call, &team.stepper, context);
+        let tools = team
+            .stepper
+            .team()
+            .role(call.role)
+            .tool_loop()
+            .expect("tools");
+        let rules = ReplyRules {
+            tools,
+            settings: &team.services.tool_roles[&call.role],
+        };
+        let mut reply = TurnReply {
+            model: "m".into(),
+            finish: FinishReason::ToolCalls,
+            cost: Usd::ZERO,
+            message: ReplyMessage::Parts(vec![AssistantPart::ToolCall(ToolCall {
+                id: "c".into(),
+                name: "look".into(),
+                arguments: "{}".into(),
+            })]),
+            outcome: TurnOutcome::Calls(vec![CallPlan {
+                id: "c".into(),
+                tool: "look".into(),
+                form: CallForm::Direct,
+                decision: CallDecision::Make(tools.tools[0].target),
+            }]),
+            skills: Vec::new(),
+        };
+        guard.decide_calls(rules, 0, &mut reply).await?;
+        match reply.outcome {
+            TurnOutcome::Calls(mut plans) => Ok(plans.remove(0).decision),
+            other => panic!("no calls: {other:?}"),
+        }
+    }
+
+    fn says(text: &str) -> Result<AttemptOutput, Fault> {
+        Ok(output_without_effects(ReturnValue::Output(Draft {
+            content: text.into(),
+            ..Draft::default()
+        })))
+    }
+
+    #[tokio::test]
+    async fn a_guard_allows_denies_or_asks_and_anything_else_is_a_fault() {
+        let made = decided(says("allow")).await;
+        assert!(matches!(made, Ok(CallDecision::Make(_))), "{made:?}");
+        let asked = decided(says("ask\n")).await;
+        assert!(matches!(asked, Ok(CallDecision::AskFirst(..))), "{asked:?}");
+        let denied = decided(says("deny: not: this")).await;
+        assert_eq!(denied, Ok(CallDecision::Reject("not: this".into())));
+        for answer in ["", "yes", "allow: everything", "{\"decision\": \"allow\"}"] {
+            let fault = decided(says(answer)).await.expect_err(answer);
+            assert_eq!(fault.kind, FaultKind::Host, "{answer}");
+        }
+        let trap = Fault::new(FaultKind::Trap, "unreachable");
+        let fault = decided(Err(trap)).await.expect_err("a trap");
+        assert_eq!(fault.kind, FaultKind::Host);
+        assert!(
+            fault.message.contains("the guard `before` failed: trap"),
+            "{fault:?}"
+        );
+        assert_eq!(fault.retryability, Retryability::Final);
     }
 }

@@ -4,10 +4,7 @@
 //! Nothing that a model writes is trusted: names, arguments and answers are compared with what the
 //! team file says, and the model is told what does not fit.
 
-use std::borrow::Cow;
-
 use serde_json::{Value, json};
-use strata_base::text::excerpt::excerpt;
 use strata_base::text::units::format_bytes;
 use strata_core::record::conversation::{
     AssistantPart, Part, ToolCall, ToolChoice, reply_text, tool_calls,
@@ -17,33 +14,19 @@ use strata_core::record::json::{self, Json};
 use strata_core::record::message::Draft;
 use strata_core::record::money::Usd;
 use strata_core::record::turn::{
-    Approval, CallDecision, CallForm, CallPlan, CallTarget, HostTool, ReplyMessage, ToolRef,
-    TurnOutcome, TurnReply,
+    Approval, CallDecision, CallPlan, CallTarget, HostTool, ReplyMessage, ToolRef, TurnOutcome,
+    TurnReply,
 };
-use strata_core::team::tools::{Tool, ToolLoop};
-use strata_core::text::is_invisible;
+use strata_core::team::tools::Tool;
 
 use strata_services::models::{ModelReply, read_answer, shorten_reason};
 use strata_services::skills::script_language;
-use strata_services::tools::{ApprovalRule, Exposure, RoleTool, ToolRole};
+use strata_services::tools::{ApprovalRule, RoleTool, ToolRole};
 
-use super::deferral;
+use super::named_call::{NamedCall, ReplyRules, UnknownCall, named_call};
 
 /// The maximum size of the arguments of a call, in bytes.
 const MAX_ARGUMENT_BYTES: usize = 1 << 20;
-/// How much of the name of an unknown tool is kept, in characters.
-const MAX_NAME_CHARS: usize = 200;
-/// How many tools the model is reminded of when it calls one that does not exist.
-const MAX_LISTED_TOOLS: usize = 50;
-
-/// What replies are checked against.
-#[derive(Clone, Copy)]
-pub(super) struct ReplyRules<'a> {
-    /// The tools, as the core knows them.
-    pub(super) tools: &'a ToolLoop,
-    /// The tools, as the model knows them.
-    pub(super) settings: &'a ToolRole,
-}
 
 /// Returns what follows from a reply, or the fault if it is incomplete or empty. `now_ms` is the
 /// time from which the deadlines of approvals count, in milliseconds since 1970. The model and the
@@ -147,53 +130,6 @@ fn target_of_call(tool: &Tool, arguments: &str) -> CallTarget {
     }
 }
 
-/// A call of a tool that exists.
-pub(super) struct NamedCall<'a> {
-    pub(super) tool: &'a Tool,
-    pub(super) settings: &'a RoleTool,
-    pub(super) form: CallForm,
-    /// The arguments of the tool, as text.
-    pub(super) arguments: Cow<'a, str>,
-}
-
-/// A call of something that does not exist.
-pub(super) struct UnknownCall {
-    pub(super) name: String,
-    pub(super) form: CallForm,
-    pub(super) reason: String,
-}
-
-/// Returns which tool a call is made to, and with which arguments.
-fn named_call<'a>(rules: ReplyRules<'a>, call: &'a ToolCall) -> Result<NamedCall<'a>, UnknownCall> {
-    let mut tools = rules.tools.tools.iter().zip(&rules.settings.tools);
-    let found =
-        tools.find(|(_, tool)| tool.model_name == call.name && tool.exposure != Exposure::Withheld);
-    match found {
-        Some((tool, _)) if tool.target.tool == ToolRef::Host(HostTool::CallTool) => {
-            deferral::inner_call(rules, call)
-        }
-        Some((tool, settings)) => Ok(NamedCall {
-            tool,
-            settings,
-            form: CallForm::Direct,
-            arguments: Cow::Borrowed(&call.arguments),
-        }),
-        None => {
-            let name = shown_name(&call.name);
-            Err(UnknownCall {
-                form: CallForm::Direct,
-                reason: unknown_tool(rules.settings, &name),
-                name,
-            })
-        }
-    }
-}
-
-/// Returns the name of an unknown tool as it is recorded.
-pub(super) fn shown_name(name: &str) -> String {
-    excerpt(&name.replace(is_invisible, " "), MAX_NAME_CHARS)
-}
-
 /// Returns what is to become of a call.
 fn plan_call(rules: ReplyRules<'_>, call: &ToolCall, now_ms: i64) -> CallPlan {
     let NamedCall {
@@ -232,17 +168,6 @@ fn plan_call(rules: ReplyRules<'_>, call: &ToolCall, now_ms: i64) -> CallPlan {
         form,
         decision,
     }
-}
-
-fn unknown_tool(settings: &ToolRole, name: &str) -> String {
-    let mut known = Vec::new();
-    for tool in settings.sent_tools().take(MAX_LISTED_TOOLS) {
-        known.push(format!("`{}`", tool.model_name));
-    }
-    if known.is_empty() {
-        return format!("there is no tool `{name}`, and no other");
-    }
-    format!("there is no tool `{name}`; there are {}", known.join(", "))
 }
 
 /// Fails, with a reason for the model, if a call must not be made with these arguments.
@@ -309,9 +234,9 @@ mod tests {
     use strata_core::record::id::{ActionId, RoleId};
     use strata_core::record::turn::CallEffect;
     use strata_core::team::RetryPolicy;
-    use strata_core::team::tools::{CallOrder, ToolFaults};
+    use strata_core::team::tools::{CallOrder, ToolFaults, ToolLoop};
     use strata_services::plugin::CompiledSchema;
-    use strata_services::tools::{Deferral, HistoryUse, ModelTimeout};
+    use strata_services::tools::{Deferral, Exposure, HistoryUse, ModelTimeout};
 
     use super::*;
 

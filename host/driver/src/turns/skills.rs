@@ -147,6 +147,18 @@ impl SkillCall {
         }
     }
 
+    /// Returns the fault of a call for which there is no interpreter: no skill had a script in this
+    /// language when the host loaded the team.
+    pub(in super::super) fn without_interpreter(&self, language: SkillLanguage) -> Fault {
+        match self.script(language, &Plugin::new("")) {
+            Err(fault) => fault,
+            Ok(_) => {
+                let message = "no skill had such a script when the run was started or resumed";
+                Fault::new(FaultKind::Error, message)
+            }
+        }
+    }
+
     /// Returns the plugin and the arguments with which the interpreter of a language runs a script.
     pub(in super::super) fn script(
         &self,

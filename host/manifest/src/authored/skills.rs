@@ -7,6 +7,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use serde_json::{Value, json};
 use strata_base::files::open;
 use strata_base::text::display_path::display_path;
 use strata_core::record::id::SkillLanguage;
@@ -16,7 +17,8 @@ use strata_services::skills::files::{MAX_BYTES, SkillFiles};
 use strata_services::skills::front_matter::{self, SkillText};
 use strata_services::skills::{SKILL_FILE, SKILL_MOUNT, Skill, script_language};
 
-use super::slot::read_path;
+use super::limits::LimitsPatch;
+use super::slot::{AuthoredSlot, reject_unexpanded};
 use crate::diagnostic::{Diagnostic, SourceText};
 use crate::grants::{self, AuthoredGrants};
 use crate::schema::kind;
@@ -45,6 +47,38 @@ pub(crate) struct AuthoredSkillRules {
     pub(crate) approve: Vec<Located<String>>,
     /// What scripts may access.
     pub(crate) allow: AuthoredGrants,
+}
+
+impl AuthoredSkillRules {
+    /// Returns what runs the scripts of the skills that are in this language: the code that a call brings
+    /// along, which the driver makes of the script. `span` is that of the key that names the skills, and
+    /// `base` the directory of the team file.
+    pub(crate) fn interpreter(
+        &self,
+        language: SkillLanguage,
+        span: &Range<usize>,
+        base: &Path,
+    ) -> AuthoredSlot {
+        let script = match language {
+            SkillLanguage::Python => "<arguments.code>.py",
+            SkillLanguage::JavaScript => "<arguments.code>.js",
+        };
+        AuthoredSlot {
+            span: span.clone(),
+            component: Some(Located {
+                value: base.join(script),
+                span: span.clone(),
+            }),
+            pin: None,
+            skill: None,
+            function: None,
+            config: Value::Null,
+            config_span: None,
+            output_schema: None,
+            limits: LimitsPatch::default(),
+            allow: self.allow.clone(),
+        }
+    }
 }
 
 /// Reads the directories that `skills` names.
@@ -91,7 +125,7 @@ pub(super) fn read_skills(item: &TomlItem<'_>) -> AuthoredSkills {
 
 /// Returns the directories that a pattern names. Reports a pattern that names none.
 fn directories(written: &TomlItem<'_>) -> Vec<PathBuf> {
-    let Some(Located { value: path, .. }) = read_path(written) else {
+    let Some(path) = pattern_path(written) else {
         return Vec::new();
     };
     let last = path
@@ -134,6 +168,22 @@ fn directories(written: &TomlItem<'_>) -> Vec<PathBuf> {
         );
     }
     found
+}
+
+/// Reads a path in which `*` stands for any characters, and makes it absolute.
+fn pattern_path(written: &TomlItem<'_>) -> Option<PathBuf> {
+    let text = written.text()?.value;
+    if text.is_empty() || text.contains('\0') {
+        written.reject(
+            "this is not a path",
+            "write the path of a skill, such as `skills/pdf`",
+        );
+        return None;
+    }
+    if reject_unexpanded(written, &text.replace('*', "x")) {
+        return None;
+    }
+    Some(written.base_dir().join(text))
 }
 
 /// Reads a skill, and reports what is wrong with it.
@@ -239,8 +289,11 @@ pub(super) fn read_skill_rules(table: &TomlTable<'_>) -> AuthoredSkillRules {
     table.define_as("skill-rules");
     let names = HostTool::OF_SKILLS.map(HostTool::name);
     let approve = table
-        .key("approve", "The tools for skills whose calls a person approves.")
-        .value(|| serde_json::json!({ "type": "array", "items": { "enum": names }, "uniqueItems": true }));
+        .key(
+            "approve",
+            "The tools for skills whose calls a person approves.",
+        )
+        .value(|| json!({ "type": "array", "items": { "enum": names }, "uniqueItems": true }));
     let approve = approve.map(|item| {
         let mut written = item.unique_strings();
         written.retain(|name| {
@@ -286,6 +339,6 @@ pub(super) fn read_skill_rules(table: &TomlTable<'_>) -> AuthoredSkillRules {
 }
 
 /// The schema of `skills`.
-pub(super) fn skills_schema() -> serde_json::Value {
+pub(super) fn skills_schema() -> Value {
     kind::unique_texts()
 }

@@ -210,11 +210,7 @@ pub(super) fn read_tools(table: &TomlTable<'_>) -> AuthoredTools {
         "How many tool calls one activation makes at most; further calls are rejected.",
         DEFAULT_MAX_CALLS,
     );
-    let repeat = reader.limit(
-        "repeat",
-        "How many calls in a row may be equal and have the same result. The next one is rejected; if the model repeats \
-         it once more, its turn fails. Without it, there is no such limit.",
-    );
+    let repeat = read_repeat(&mut reader);
     let history = reader.choice(
         "history",
         "What its model is told of the past. `role`: the messages that the role handled before, and its answers. \
@@ -241,19 +237,8 @@ pub(super) fn read_tools(table: &TomlTable<'_>) -> AuthoredTools {
     );
     let roles = read_role_tools(&mut reader);
     let guards = read_guards(&mut reader);
-    let skills = reader.value(
-        "skills",
-        "Directories with a `SKILL.md` in the Agent Skills format, relative to this file; the last part may contain \
-         `*`. Its model is told their names and descriptions, and loads them when it needs them.",
-        |key| key.value(skills_schema),
-        |item| Some(read_skills(item)),
-    );
-    let skill_rules = reader.value(
-        "skill",
-        "What holds for the use of its skills.",
-        |key| key.table_item(read_skill_rules),
-        |item| Some(read_skill_rules(&item.table("`[role.skill]`")?)),
-    );
+    let skills = read_role_skills(&mut reader);
+    let skill_rules = read_role_skill_rules(&mut reader);
     let limits = read_role_limits(&mut reader);
     let output_schema = reader.schema(
         OUTPUT_SCHEMA,
@@ -294,6 +279,36 @@ fn read_role_tools(reader: &mut ToolKeyReader<'_, '_>) -> Option<Vec<AuthoredRol
             let tables = item.tables("`[[role.tool]]`");
             Some(tables.iter().map(read_role_tool).collect())
         },
+    )
+}
+
+/// Reads how often a call may be repeated.
+fn read_repeat(reader: &mut ToolKeyReader<'_, '_>) -> Option<u32> {
+    reader.limit(
+        "repeat",
+        "How many calls in a row may be equal and have the same result. The next one is rejected; if the model repeats \
+         it once more, its turn fails. Without it, there is no such limit.",
+    )
+}
+
+/// Reads which directories are skills.
+fn read_role_skills(reader: &mut ToolKeyReader<'_, '_>) -> Option<AuthoredSkills> {
+    reader.value(
+        "skills",
+        "Directories with a `SKILL.md` in the Agent Skills format, relative to this file; the last part may contain \
+         `*`. Its model is told their names and descriptions, and loads them when it needs them.",
+        |key| key.value(skills_schema),
+        |item| Some(read_skills(item)),
+    )
+}
+
+/// Reads what holds for the use of skills.
+fn read_role_skill_rules(reader: &mut ToolKeyReader<'_, '_>) -> Option<AuthoredSkillRules> {
+    reader.value(
+        "skill",
+        "What holds for the use of its skills.",
+        |key| key.table_item(read_skill_rules),
+        |item| Some(read_skill_rules(&item.table("`[role.skill]`")?)),
     )
 }
 

@@ -1,6 +1,7 @@
 //! Checks roles whose model works in a loop with tools, and builds what the core and the driver need
 //! of them.
 
+mod checked_tool;
 mod host_tools;
 
 use std::collections::BTreeMap;
@@ -17,6 +18,8 @@ use strata_services::plugin::CompiledSchema;
 use strata_services::plugin::script::{self, ScriptLanguage};
 use strata_services::tool_name::{NameRule, model_names};
 use strata_services::tools::{Deferral, Exposure, ModelTimeout, RoleTool, ToolRole};
+
+use checked_tool::CheckedTool;
 
 use crate::authored::limits::LimitsPatch;
 use crate::authored::role::{AuthoredAction, AuthoredRole};
@@ -110,13 +113,6 @@ pub(super) fn check_tools(
     };
     checked.settings.settle_exposure();
     checked
-}
-
-/// A tool as the core and as the model know it, and where it is named.
-struct CheckedTool {
-    core: Tool,
-    settings: RoleTool,
-    span: std::ops::Range<usize>,
 }
 
 fn action_tools(role: &AuthoredRole) -> Vec<CheckedTool> {

@@ -8,7 +8,7 @@ use strata_core::team::tools::{CallOrder, Tool};
 use strata_services::plugin::CompiledSchema;
 use strata_services::tools::{ApprovalRule, Deferral, Exposure, RoleTool};
 
-use super::CheckedTool;
+use super::checked_tool::CheckedTool;
 use crate::authored::tools::AuthoredTools;
 
 /// Returns the tools that search and call tools which are not sent, if any of `tools` may be one.
