@@ -129,6 +129,7 @@ fn submit_template(database: &RunDatabase) {
     base.idea = "hello".into();
     let submitted = database.submit(&NewSubmission {
         name: "run-0",
+        team: "greeter",
         base: &base,
         definition: &SavedDefinition {
             name: "team.toml".into(),
@@ -164,6 +165,7 @@ fn multiply(url: &str, runs: u64) {
         "INSERT INTO strata.definition (run, name, base, text, components, sum) \
          SELECT r.id, d.name, base, text, components, sum FROM strata.run r, strata.definition d WHERE r.name <> 'run-0'"
             .into(),
+        "INSERT INTO strata.overview (run, status) SELECT id, 'running' FROM strata.run WHERE name <> 'run-0'".into(),
         "VACUUM ANALYZE".into(),
         "CREATE EXTENSION pg_stat_statements".into(),
     ] {

@@ -126,6 +126,7 @@ fn submit(pool: &Pool, n: usize, attempt: &Attempt) {
     let database = RunDatabase::parse(&pool.url).unwrap();
     let submitted = database.submit(&NewSubmission {
         name: &pool.name(&n.to_string()),
+        team: "attempt",
         base: &env,
         definition: &definition,
         blobs: &contents,
