@@ -17,8 +17,8 @@ use strata_core::state::environment::Environment;
 use strata_host::blob::Blobs;
 use strata_host::manifest::Definition;
 use strata_host::storage::{
-    ClaimedRun, NewSubmission, RunDatabase, RunNeeds, RunRelease, RunSchedule, SavedDefinition,
-    WorkerProfile, WorkerRegistration,
+    ClaimedRun, Handover, NewSubmission, RunDatabase, RunNeeds, RunRelease, RunSchedule,
+    SavedDefinition, WorkerProfile, WorkerRegistration,
 };
 use tokio::sync::Notify;
 
@@ -142,6 +142,8 @@ fn submit_template(database: &RunDatabase) {
         contents: &Blobs::new(),
         scope: None,
         needs: &RunNeeds::default(),
+        tags: &BTreeMap::new(),
+        handover: Handover::Queued,
     });
     submitted.unwrap();
 }

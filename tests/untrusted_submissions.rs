@@ -12,7 +12,9 @@ use strata_core::state::environment::files::Placement;
 use strata_host::ComponentReplacement;
 use strata_host::blob::{Blobs, digest_of};
 use strata_host::manifest::Definition;
-use strata_host::storage::{NewSubmission, RunDatabase, RunNeeds, RunSchedule, SavedDefinition};
+use strata_host::storage::{
+    Handover, NewSubmission, RunDatabase, RunNeeds, RunSchedule, SavedDefinition,
+};
 
 use crate::probe;
 use crate::process::Signal;
@@ -134,6 +136,8 @@ fn submit(pool: &Pool, n: usize, attempt: &Attempt) {
         contents: &contents,
         scope: None,
         needs: &needs,
+        tags: &BTreeMap::new(),
+        handover: Handover::Queued,
     });
     submitted.unwrap_or_else(|error| panic!("{}: {error}", attempt.name));
 }

@@ -252,6 +252,21 @@ pub(crate) fn remove_workspace(workspace: &Path) -> io::Result<()> {
     }
 }
 
+/// Copies the files of an unpacked bundle, with what is in its workspace beside the team file.
+pub(crate) fn copy_bundle(from: &Path, to: &Path) -> Result<(), BundleError> {
+    let all = |_: &str| false;
+    for (part, target) in [(COMPONENTS, COMPONENTS), (TEAM, TEAM), (WORKSPACE, TEAM)] {
+        let target = to.join(target);
+        let copied = fs::create_dir_all(&target)
+            .and_then(|()| copy_files(&from.join(part), Path::new(""), &target, &all));
+        copied.map_err(|source| BundleError::Unwritable {
+            path: target,
+            source,
+        })?;
+    }
+    Ok(())
+}
+
 fn copy_files(
     from: &Path,
     inside: &Path,

@@ -2,11 +2,13 @@
 //!
 //! What is stored of runs is read and changed in `storage`; commands and servers call the functions here.
 
+mod bulk;
 mod follow;
 mod list;
 mod patience;
 mod wait;
 
+pub use bulk::{DeleteRuns, delete_run, select_runs};
 pub use follow::{FollowUntil, follow_events};
 pub use list::{FoundRun, find_run, list_runs};
 pub use patience::Patience;

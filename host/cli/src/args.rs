@@ -21,12 +21,12 @@ use strata_host::unexpanded_path::UnexpandedPath;
 use super::new::NewArgs;
 
 pub(super) use lineages::{DiffArgs, ForkArgs, PruneArgs};
-pub(super) use operate::{RunsArgs, WaitArgs, WorkersArgs, WorkersCommand};
+pub(super) use operate::{RunsArgs, SelectionArgs, WaitArgs, WorkersArgs, WorkersCommand};
 pub(super) use replay::ReplayArgs;
 pub(super) use run::{ResumeArgs, RunArgs, RunOptions};
 pub(super) use skill::{ShelfArgs, SkillCommand};
 pub(super) use trial::TryArgs;
-pub(super) use work::{CapArgs, DatabaseCommand, HaltArgs, SubmitArgs, WorkerArgs};
+pub(super) use work::{CapArgs, DatabaseCommand, DeleteArgs, HaltArgs, SubmitArgs, WorkerArgs};
 
 /// Runs teams of agents whose every action is a sandboxed WebAssembly component.
 #[derive(Parser)]
@@ -144,6 +144,8 @@ pub(super) enum Command {
         after_help = "Examples:\n  strata-host cancel store\n  strata-host cancel 'postgres://host/teams?run=nightly'"
     )]
     Cancel(HaltArgs),
+    /// Delete runs that have ended, with all that is stored of them.
+    Delete(DeleteArgs),
     /// Suspend a run, wherever it runs, until it is resumed.
     #[command(
         after_help = "Examples:\n  strata-host pause store\n  strata-host pause 'postgres://host/teams?run=nightly'"

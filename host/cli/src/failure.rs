@@ -94,6 +94,14 @@ impl CommandFailure {
         }
     }
 
+    /// Returns what is wrong as a text on its own.
+    pub(super) fn to_text(&self) -> String {
+        match &self.message {
+            FailureMessage::Text(text) => text.trim_end().to_owned(),
+            FailureMessage::Problems(problems) => problems.to_string(),
+        }
+    }
+
     /// Writes it to stderr.
     pub(super) fn print(&self, printer: &Printer) {
         match &self.message {

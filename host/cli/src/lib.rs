@@ -8,6 +8,7 @@ mod advice;
 mod answer;
 mod args;
 mod build;
+mod bulk;
 mod check;
 mod checkpoints;
 mod clean;
@@ -156,8 +157,9 @@ fn run_command(cli: Cli, printer: &Printer) -> Result<u8, CommandFailure> {
         Command::Answer(args) => answer::answer(&args, printer),
         Command::Submit(args) => submit::submit(args, printer),
         Command::Worker(args) => worker::worker(args, printer),
-        Command::Cancel(args) => submit::halt(&args, Halt::Cancel, printer),
-        Command::Pause(args) => submit::halt(&args, Halt::Pause, printer),
+        Command::Delete(args) => bulk::delete(&args, printer),
+        Command::Cancel(args) => bulk::halt(&args, Halt::Cancel, printer),
+        Command::Pause(args) => bulk::halt(&args, Halt::Pause, printer),
         Command::Resume(args) => resume::resume(args, cli.verbose, printer),
         Command::Wait(args) => wait::wait(&args, printer),
         Command::Workers(args) => workers::workers(&args, printer),

@@ -1,15 +1,13 @@
-//! `submit`, `cancel` and `pause`: put a team into a database, from which a worker takes it, and end its
-//! run.
+//! `submit`: puts a team into a database, from which a worker takes it.
 
 use std::path::PathBuf;
 
-use strata_host::driver::Halt;
-use strata_host::launch::{Notice, Submission, halt as end_run, submit as put};
+use strata_host::launch::{Notice, Submission, submit as put};
 use strata_host::manifest::Overrides;
 use strata_host::manifest::operator::in_force;
 use strata_host::storage::{DatabaseSet, StorageLocation, SubmissionState};
 
-use super::args::{HaltArgs, SubmitArgs};
+use super::args::SubmitArgs;
 use super::printer::Verbosity;
 use super::progress::ProgressDisplay;
 use super::run::{DEFAULT_TEAM, PositionalArgs};
@@ -36,6 +34,7 @@ pub(super) fn submit(args: SubmitArgs, printer: &Printer) -> Result<u8, CommandF
         databases: DatabaseSet::new(args.database),
         name: args.name,
         labels: args.needs,
+        tags: args.label.into_iter().collect(),
         scope: args.scope,
     };
     let location = {
@@ -100,11 +99,4 @@ fn quote_list(names: &[String]) -> String {
         .map(|name| format!("`{}`", sanitize(name)))
         .collect();
     quoted.join(", ")
-}
-
-/// Ends a run for good or for a while.
-pub(super) fn halt(args: &HaltArgs, halt: Halt, printer: &Printer) -> Result<u8, CommandFailure> {
-    end_run(&args.path, halt)?;
-    printer.note(format_args!("`{}` is {}", args.path, halt.status().name()));
-    Ok(0)
 }

@@ -55,7 +55,9 @@ impl Bundle {
         for file in definition.read_files() {
             bundle.add_file_of_team(file, &source.base)?;
         }
-        for plugin in definition.plugins.values() {
+        // Those of a submitted team are in a workspace, and were submitted with it.
+        let plugins = definition.plugins.values();
+        for plugin in plugins.filter(|_| !definition.is_submitted()) {
             for grant in &plugin.grants.dirs {
                 match relative_directory(&grant.host, &source.base) {
                     Some(rest) => bundle.add_directory(&grant.host, &rest, report)?,

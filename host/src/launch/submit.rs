@@ -1,5 +1,6 @@
 //! Submits a team to a database, from which a worker takes it.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use strata_base::random_id::random_id;
@@ -8,7 +9,8 @@ use strata_core::state::environment::Environment;
 use strata_manifest::{Definition, Overrides, is_confined, warnings};
 use strata_sandbox::WasmSandbox;
 use strata_storage::{
-    CapScope, DatabaseSet, NameOrigin, NewSubmission, RunNeeds, StorageLocation, check_run_name,
+    CapScope, DatabaseSet, Handover, NameOrigin, NewSubmission, RunNeeds, StorageLocation,
+    check_run_name,
 };
 
 use super::attached_files::AttachedFiles;
@@ -34,6 +36,8 @@ pub struct Submission {
     pub name: Option<String>,
     /// The labels that a worker needs to take it.
     pub labels: Vec<String>,
+    /// What is noted with it to find it by.
+    pub tags: BTreeMap<String, String>,
     /// The cap that applies to it besides that of all runs.
     pub scope: Option<CapScope>,
 }
@@ -85,6 +89,8 @@ pub fn submit(
         files: &bundle.files,
         contents: &bundle.contents,
         needs: &needs,
+        tags: &submission.tags,
+        handover: Handover::Queued,
         scope: submission.scope.as_ref(),
     })?;
     let location = database.location(&name);

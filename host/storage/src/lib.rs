@@ -120,8 +120,9 @@ pub use strata_base::files::durability::Durability;
 pub use strata_team_json::SavedDefinition;
 pub use team_json_file::TeamJsonFile;
 pub use work::{
-    ClaimedRun, ListedWorker, NewSubmission, RunDatabase, RunFailure, RunNeeds, RunRelease,
-    RunSchedule, SubmissionState, SubmittedRun, Tended, WorkerProfile, WorkerRegistration,
+    ClaimedRun, Handover, ListedWorker, NewSubmission, RunDatabase, RunFailure, RunNeeds,
+    RunRelease, RunSchedule, SubmissionChange, SubmissionState, SubmittedRun, Tended,
+    WorkerProfile, WorkerRegistration,
 };
 
 /// The name of the file with the state for people.

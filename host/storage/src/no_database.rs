@@ -19,8 +19,8 @@ use super::error::StoreError;
 use super::lineage::NamedRun;
 use super::{
     ClaimedRun, DatabaseReport, DatabaseSettings, Epoch, FencedDatabase, Intake, ListedWorker,
-    NewSubmission, Reader, RunFilter, RunListing, RunRelease, SavedDefinition, SubmissionState,
-    Tended, WorkerProfile,
+    NewSubmission, Reader, RunFilter, RunListing, RunRelease, SavedDefinition, SubmissionChange,
+    SubmissionState, Tended, WorkerProfile,
 };
 use super::{LockHolder, MemoryLease, ReplacePolicy, RequestHandler, RequestOutcome};
 
@@ -154,6 +154,14 @@ pub(super) fn list_workers(url: &DatabaseUrl) -> Result<Vec<ListedWorker>, Store
 }
 
 pub(super) fn drain_worker(url: &DatabaseUrl, _: &str) -> Result<bool, StoreError> {
+    unsupported(url)
+}
+
+pub(super) fn change_submission(url: &DatabaseUrl, _: &SubmissionChange) -> Result<(), StoreError> {
+    unsupported(url)
+}
+
+pub(super) fn delete_run(url: &DatabaseUrl) -> Result<(), StoreError> {
     unsupported(url)
 }
 

@@ -17,6 +17,7 @@ mod append;
 mod append_statement;
 mod caps;
 mod change;
+mod change_run;
 mod clean_up;
 mod connect;
 mod connection;
@@ -50,6 +51,7 @@ mod writer;
 
 pub(super) use administer::{fence, has_run, prepare, set_intake};
 pub(super) use caps::{change_cap, read_caps};
+pub(super) use change_run::{change_submission, delete_run};
 #[cfg(test)]
 pub(super) use clean_up::{clean_up, leave_behind};
 #[cfg(test)]

@@ -91,7 +91,16 @@ pub struct RunNeeds {
     pub secrets: Vec<String>,
 }
 
-/// A run that is put into a database for a worker to take.
+/// Whether workers take a run that is put into a database with its files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Handover {
+    /// They do.
+    Queued,
+    /// They never do: whoever put it there continues it.
+    Detached,
+}
+
+/// A run that is put into a database with its files.
 #[derive(Debug)]
 pub struct NewSubmission<'a> {
     /// The name of the run.
@@ -110,6 +119,10 @@ pub struct NewSubmission<'a> {
     pub contents: &'a Blobs,
     /// What a worker needs for it.
     pub needs: &'a RunNeeds,
+    /// What is noted with it to find it by.
+    pub tags: &'a BTreeMap<String, String>,
+    /// Whether workers take it.
+    pub handover: Handover,
     /// The cap that applies to it besides that of all runs.
     pub scope: Option<&'a CapScope>,
 }
@@ -197,6 +210,23 @@ impl RunRelease {
             }),
         }
     }
+}
+
+/// A change of a submitted run that nobody owns.
+#[derive(Clone, Debug, Default)]
+pub struct SubmissionChange {
+    /// Its new team file; `None` if that and its files stay as they are.
+    pub definition: Option<SavedDefinition>,
+    /// The files of the new team, by path.
+    pub files: BTreeMap<String, Digest>,
+    /// The bytes of those files that may not be stored yet.
+    pub contents: Blobs,
+    /// The names of the secrets that the new team needs.
+    pub secrets: Vec<String>,
+    /// A note to replace: its name and its text.
+    pub note: Option<(String, String)>,
+    /// Whether workers are asked to take the run.
+    pub resumes: bool,
 }
 
 /// What is known of a submitted run without reading its records.

@@ -115,6 +115,30 @@ pub(crate) enum WorkersCommand {
     },
 }
 
+/// The runs with which something is done.
+#[derive(Args)]
+pub(crate) struct SelectionArgs {
+    /// Storage directories or URLs of runs in a database; with a filter, also directories that contain some, or URLs of
+    /// databases.
+    #[arg(value_name = "PLACE", required = true, value_parser = saved_path())]
+    pub(crate) places: Vec<StorageLocation>,
+    #[command(flatten)]
+    pub(crate) filter: FilterArgs,
+    /// Say what would be done with which runs, and do nothing.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Print one JSON object a line for each run.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+impl SelectionArgs {
+    /// Whether a result is printed for each run, even if it is only one.
+    pub(crate) fn is_plural(&self) -> bool {
+        self.places.len() != 1 || !self.filter.to_filter().is_open() || self.dry_run || self.json
+    }
+}
+
 /// Which of several runs are meant.
 #[derive(Args, Clone, Default)]
 pub(crate) struct FilterArgs {

@@ -44,6 +44,8 @@ fn submit_with_secrets(url: &DatabaseUrl, label: &str, secrets: &[&str]) {
         files: &BTreeMap::new(),
         contents: &Blobs::new(),
         needs: &needs,
+        tags: &BTreeMap::new(),
+        handover: crate::Handover::Queued,
         scope: None,
     };
     submit(url, &submission).unwrap();

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use strata_base::files::blob::Blobs;
 use strata_base::random_id::random_name;
 use strata_core::record::id::Digest;
 use tokio::sync::Notify;
@@ -39,7 +40,7 @@ const COMPARE_INTERVAL: Duration = Duration::from_secs(30);
 pub(crate) fn submit(url: &DatabaseUrl, submission: &NewSubmission<'_>) -> Result<(), StoreError> {
     let connection = Connection::open(url)?;
     migrate(&connection)?;
-    insert_missing_files(&connection, submission)?;
+    insert_missing_files(&connection, submission.contents)?;
     let taken = || StoreError::NameTaken {
         path: connection.path().into(),
         name: submission.name.into(),
@@ -60,19 +61,16 @@ pub(crate) fn submit(url: &DatabaseUrl, submission: &NewSubmission<'_>) -> Resul
     notify_workers(&connection)
 }
 
-fn insert_missing_files(
+/// Stores the bytes of files that are not stored yet.
+pub(super) fn insert_missing_files(
     connection: &Connection,
-    submission: &NewSubmission<'_>,
+    contents: &Blobs,
 ) -> Result<(), StoreError> {
-    let digests: Vec<&str> = submission
-        .contents
-        .keys()
-        .map(|digest| digest.0.as_str())
-        .collect();
+    let digests: Vec<&str> = contents.keys().map(|digest| digest.0.as_str()).collect();
     let sql = "SELECT digest FROM strata.file WHERE digest = ANY($1)";
     let rows = connection.query(sql, &[(&digests, Type::TEXT_ARRAY)])?;
     let known: BTreeSet<String> = rows.iter().map(|row| row.get(0)).collect();
-    for (digest, body) in submission.contents {
+    for (digest, body) in contents {
         if known.contains(&digest.0) {
             continue;
         }
@@ -163,7 +161,9 @@ pub(crate) fn request_work(url: &DatabaseUrl) -> Result<(), StoreError> {
 /// Notes that a request to take up a run was met.
 pub(crate) fn acknowledge_request(url: &DatabaseUrl, run: &ClaimedRun) -> Result<(), StoreError> {
     let connection = Connection::open(url)?;
-    let sql = "UPDATE strata.run SET is_requested = false WHERE id = $1 AND epoch = $2";
+    // What was stored about how to resume it has been done.
+    let sql = "WITH met AS (UPDATE strata.run SET is_requested = false WHERE id = $1 AND epoch = $2 RETURNING id) \
+               DELETE FROM strata.note WHERE run IN (SELECT id FROM met) AND name = 'resume'";
     connection.execute(sql, &[(&run.key, Type::INT8), (&run.epoch, Type::INT8)])?;
     Ok(())
 }
