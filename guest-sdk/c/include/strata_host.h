@@ -120,6 +120,11 @@ strata_messages strata_memory_recent(strata_bounds bounds);
 // Returns the newest messages with this label, oldest first.
 strata_messages strata_memory_by_label(strata_str label, strata_bounds bounds);
 
+// Replaces the oldest `up_to` messages of the conversation in which this action is a tool call, in what the model is
+// sent, by a text. It takes effect with the next request to the model, if the action succeeds. The first news and the
+// newest reply with its results stay. A reply and the results of its calls are replaced together or not at all.
+strata_error strata_memory_replace(uint32_t up_to, strata_str summary);
+
 // Write a line, formatted as by printf, to the log of the action, which the operator reads.
 void strata_log_debug(const char *format, ...) STRATA_PRINTF(1, 2);
 void strata_log_info(const char *format, ...) STRATA_PRINTF(1, 2);

@@ -63,12 +63,13 @@ void strata_test_state(const char *scope, const char *key, const char *json);
 // Adds a message to the memory of the role.
 void strata_test_remember(strata_message message);
 
-// Return what the action did: the prompt, question, HTTP request, emission or log line with this index, from 0. `ptr`
-// is null if there are not so many.
+// Return what the action did: the prompt, question, HTTP request, emission, replacement (the number of messages, a space
+// and the text) or log line with this index, from 0. `ptr` is null if there are not so many.
 strata_str strata_test_prompt(size_t index);
 strata_str strata_test_question(size_t index);
 strata_str strata_test_fetched(size_t index);
 strata_str strata_test_emitted(size_t index);
+strata_str strata_test_replaced(size_t index);
 strata_str strata_test_logged(size_t index);
 
 // Returns the current value of a key, as JSON. `ptr` is null if there is none.

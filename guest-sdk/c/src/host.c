@@ -134,6 +134,11 @@ strata_messages strata_memory_by_label(strata_str label, strata_bounds bounds) {
   return (strata_messages){ found.ptr, found.len };
 }
 
+strata_error strata_memory_replace(uint32_t up_to, strata_str summary) {
+  strata_action_types_host_error_t error;
+  return OUTCOME(strata_action_memory_replace(up_to, &summary, &error));
+}
+
 #define LOG(name, level)                              \
   void strata_log_##name(const char *format, ...) {   \
     va_list arguments;                                \

@@ -156,6 +156,10 @@ strata_str strata_test_emitted(size_t index) {
   return table_value(&strata_test_host.emitted, index);
 }
 
+strata_str strata_test_replaced(size_t index) {
+  return table_value(&strata_test_host.replaced, index);
+}
+
 strata_str strata_test_logged(size_t index) {
   return table_value(&strata_test_host.logged, index);
 }

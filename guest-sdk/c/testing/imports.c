@@ -128,6 +128,15 @@ void strata_action_memory_by_label(strata_str *label, strata_bounds *bounds,
   find_messages(label, *bounds, found);
 }
 
+bool strata_action_memory_replace(uint32_t up_to, strata_str *summary, host_error *error) {
+  if (up_to == 0 || summary->len == 0) {
+    strata_str message = strata_format("replacing messages: there is nothing to replace, or no text");
+    return fail(error, STRATA_ACTION_TYPES_HOST_ERROR_KIND_INVALID, message);
+  }
+  table_add(&strata_test_host.replaced, (entry){ .value = strata_format("%u %.*s", (unsigned)up_to, STR_ARG(*summary)) });
+  return true;
+}
+
 bool strata_action_media_load(strata_str *digest, strata_action_list_u8_t *bytes, host_error *error) {
   entry *found = table_find(&strata_test_host.blobs, none, *digest);
   if (!found) {

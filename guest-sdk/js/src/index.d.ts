@@ -279,6 +279,12 @@ export const memory: {
   recent(limit: number, maxBytes?: number): Message[];
   /** Returns the newest messages with this label, oldest first. The bounds are those of `recent`. */
   labelled(causeBy: string, limit: number, maxBytes?: number): Message[];
+  /**
+   * Replaces the oldest `upTo` messages of the conversation in which this action is a tool call, in what the model is
+   * sent, by a text. Takes effect with the next request to the model, if the action succeeds. The first news and the
+   * newest reply with its results stay, and a reply and the results of its calls are replaced together or not at all.
+   */
+  replace(upTo: number, summary: string): void;
 };
 
 /** The log of the action, which the operator reads. `console` writes to it as well. */

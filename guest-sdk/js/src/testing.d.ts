@@ -90,6 +90,8 @@ export interface FakeHost {
   questions: string[];
   /** The emitted messages. */
   emitted: (Sent & { causeBy: string | null })[];
+  /** The calls of `memory.replace`. */
+  replaced: { upTo: number; summary: string }[];
   /** The log. */
   logged: { level: "debug" | "info" | "warn" | "error"; text: string }[];
   /** The contents of the scopes. */

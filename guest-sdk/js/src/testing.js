@@ -29,6 +29,7 @@ class FakeHost {
   requests = [];
   questions = [];
   emitted = [];
+  replaced = [];
   logged = [];
   sleptMs = 0;
 
@@ -83,6 +84,12 @@ class FakeHost {
       memory: {
         recent: (bounds) => newest(this.given.memory, bounds),
         byLabel: (label, bounds) => newest(this.given.memory.filter(({ causeBy }) => causeBy === label), bounds),
+        replace: (upTo, summary) => {
+          if (upTo === 0 || summary.trim() === "") {
+            throw new HostError("invalid", "replacing messages: there is nothing to replace, or no text");
+          }
+          this.replaced.push({ upTo, summary });
+        },
       },
       media: {
         load: (digest) => {
@@ -226,7 +233,7 @@ function denied(what, it = "it") {
 }
 
 /** Returns the interfaces for a thinker, which must not have effects. */
-function withoutEffects({ environment, state, files, ...rest }) {
+function withoutEffects({ environment, state, memory, files, ...rest }) {
   const refuse = () => {
     throw new HostError("invalid", "nothing can be emitted or written here: a choice changes nothing");
   };
@@ -234,6 +241,7 @@ function withoutEffects({ environment, state, files, ...rest }) {
     ...rest,
     environment: { ...environment, emit: refuse },
     state: { ...state, set: refuse, delete: refuse },
+    memory: { ...memory, replace: refuse },
     files: { ...files, write: refuse, remove: refuse },
   };
 }

@@ -189,6 +189,7 @@ const CALLS = {
   "media.load": [["digest", string]],
   "memory.byLabel": [["causeBy", string], ["bounds", BOUNDS]],
   "memory.recent": [["bounds", BOUNDS]],
+  "memory.replace": [["upTo", count], ["summary", string]],
   "random.bytes": [["length", count]],
   "secrets.placeholder": [["name", string]],
   "state.delete": [["scope", string], ["key", string]],

@@ -271,6 +271,7 @@ CALLS: dict[str, tuple[str, dict[str, Check]]] = {
     "media_load": ("media.load", {"digest": string}),
     "memory_by_label": ("memory.by_label", {"label": string, "limit": _count, "max_bytes": _count}),
     "memory_recent": ("memory.recent", {"limit": _count, "max_bytes": _count}),
+    "memory_replace": ("memory.replace", {"up_to": _count, "summary": string}),
     "random_bytes": ("random.bytes", {"length": _count}),
     "secrets_placeholder": ("secrets.named", {"name": string}),
     "state_delete": ("state", {"scope": string, "key": string}),

@@ -106,6 +106,9 @@ class Host:
     def memory_by_label(self, label: str, limit: int, max_bytes: int) -> list[Any]:
         return [message(each) for each in memory.by_label(label, memory.Bounds(limit, max_bytes))]
 
+    def memory_replace(self, up_to: int, summary: str) -> None:
+        _call(memory.replace, up_to, summary)
+
     def media_load(self, digest: str) -> bytes:
         return _call(media.load, digest)
 

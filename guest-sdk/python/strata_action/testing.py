@@ -91,6 +91,8 @@ class Host:
         """The questions to people."""
         self.emitted: list[Emission] = []
         """The messages that were published with `environment.emit`."""
+        self.replaced: list[tuple[int, str]] = []
+        """The calls of `memory.replace`: `up_to` and the text."""
         self.log: list[tuple[str, str]] = []
         """The log: a level and a message per entry."""
         self.slept = 0.0
@@ -191,6 +193,12 @@ class Host:
 
     def memory_by_label(self, label: str, limit: int, max_bytes: int) -> list[Message]:
         return _newest([message for message in self.memory if message.cause_by == label], limit, max_bytes)
+
+    def memory_replace(self, up_to: int, summary: str) -> None:
+        self._reject_in_choice()
+        if up_to == 0 or not summary.strip():
+            raise Invalid("replacing messages: there is nothing to replace, or no text")
+        self.replaced.append((up_to, summary))
 
     def media_load(self, digest: str) -> bytes:
         if digest not in self.blobs:

@@ -58,6 +58,7 @@ pub struct Host {
     secrets: BTreeSet<String>,
     variables: BTreeMap<String, String>,
     emitted: Vec<Emission>,
+    replaced: Vec<(u32, String)>,
     log: Vec<(Level, String)>,
     memory: Vec<Message>,
     now_ms: f64,
@@ -92,6 +93,7 @@ impl Host {
             secrets: BTreeSet::new(),
             variables: BTreeMap::new(),
             emitted: Vec::new(),
+            replaced: Vec::new(),
             log: Vec::new(),
             memory: Vec::new(),
             now_ms: 0.0,
@@ -312,6 +314,11 @@ impl Host {
     /// Returns the messages that were published in addition to outputs, oldest first.
     pub fn emitted(&self) -> &[Emission] {
         &self.emitted
+    }
+
+    /// Returns the calls of `memory::replace`: how many messages, and the text.
+    pub fn replaced(&self) -> &[(u32, String)] {
+        &self.replaced
     }
 
     /// Returns the log lines, oldest first.

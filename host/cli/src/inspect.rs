@@ -322,6 +322,7 @@ fn describe_activity(activity: Option<&RoleActivity>) -> String {
         WorkKind::Choice { round } => format!("choice {round}"),
         WorkKind::Answer => "the answer to its mail".into(),
         WorkKind::Turn => "a turn of its model".into(),
+        WorkKind::Summary => "a summary of its conversation".into(),
         WorkKind::Planning => format!("planning with 0 `{action}`"),
         WorkKind::Action => format!("action {} `{action}`", index.unwrap_or_default()),
     };

@@ -11,6 +11,7 @@ pub mod host_call;
 pub mod id;
 pub mod json;
 pub mod lineage;
+pub mod memory;
 pub mod message;
 pub mod money;
 pub mod questions;

@@ -267,6 +267,9 @@ pub const HANDOFF_PREFIX: &str = "transfer_to_";
 /// The name under which the costs of a tools role's model appear.
 pub const TURN: &str = "turn";
 
+/// The name of what writes the summaries of a tools role.
+pub const SUMMARY: &str = "summary";
+
 /// Returns the name under which an action is saved.
 pub fn saved_action_name(role: &str, action: &str) -> String {
     alloc::format!("{role}/{action}")
@@ -364,6 +367,7 @@ impl Role {
             SlotKind::Turn => TURN,
             SlotKind::Guard(moment) => moment.name(),
             SlotKind::SkillScript(language) => language.component_name(),
+            SlotKind::Summary => SUMMARY,
         }
     }
 

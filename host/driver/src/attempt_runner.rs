@@ -12,9 +12,10 @@ use strata_core::machine::stepper::{Stepper, component_slot};
 use strata_core::record::fault::{Fault, FaultKind};
 use strata_core::record::file::FileChange;
 use strata_core::record::id::{ActionId, GuardMoment, RoleId, SkillLanguage, Slot, SlotKind};
+use strata_core::record::memory::MemoryRequest;
 use strata_core::record::turn::{HostTool, SkillDigest, ToolRef};
 use strata_core::record::work::{CallResult, Work};
-use strata_core::team::{Candidate, Role};
+use strata_core::team::{Candidate, Role, SUMMARY};
 use strata_sandbox::{
     AttemptNotes, AttemptOutput, EntryPoint, FileView, ReturnValue, Sandbox, SandboxCall,
     SandboxOutcome, ToolCallInput,
@@ -30,7 +31,7 @@ use super::model_attempt::choose_action;
 use super::turns::guard::Guard;
 use super::turns::host_tool::HostToolResult;
 use super::turns::skills::SkillCall;
-use super::turns::{Turns, handoff_result};
+use super::turns::{Turns, component_summary, handoff_result};
 use super::work_name::index_and_name;
 
 /// Runs attempts.
@@ -75,6 +76,8 @@ pub struct WrittenFiles {
     /// The new contents that the changes name, and the bytes of the images
     /// and files that the attempt created.
     pub blobs: Blobs,
+    /// What it asks to replace in the conversation of its role.
+    pub memory: Option<MemoryRequest>,
 }
 
 /// An attempt that was not polled yet.
@@ -143,6 +146,10 @@ impl AttemptRunner {
         let slot = component_slot(role, call.role, call.work);
         let plugin = slot.and_then(|slot| self.plugins.get(&slot).cloned());
         let result = match slot {
+            Some(_) if matches!(call.work, Work::Summary { .. }) => {
+                let summary = plugin.clone();
+                self.component_summary(call, stepper, summary, gateway.clone(), view.clone())
+            }
             Some(_) => {
                 let script = skill_language(call.work).and_then(|language| {
                     let tool = HostTool::RunSkillScript(language);
@@ -220,6 +227,46 @@ impl AttemptRunner {
         })
     }
 
+    /// Returns an attempt of a component at a summary. Its only news is the text of what it is to
+    /// summarise.
+    fn component_summary(
+        &self,
+        call: &Invocation,
+        stepper: &Stepper,
+        plugin: Option<Arc<Plugin>>,
+        gateway: Gateway,
+        view: Arc<FileView>,
+    ) -> AttemptResultFuture {
+        let result_bytes = |tool: ToolRef| self.result_bytes(call.role, tool);
+        let prepared = self.turns.component_summary(call, stepper, result_bytes);
+        let Some((planned, news)) = prepared else {
+            let fault = Fault::new(FaultKind::Host, "no summary is due");
+            return Box::pin(async move { (Err(fault), AttemptNotes::default()) });
+        };
+        let role = stepper.team().role(call.role);
+        let call = Invocation {
+            news: vec![news],
+            ..call.clone()
+        };
+        let running = self.component_attempt(&call, role, (plugin, None), gateway, view);
+        Box::pin(async move {
+            let (result, notes) = running.await;
+            let summary = result.map(|success| match success.finished {
+                // Its messages, writes and files have no effect.
+                CallResult::Returned { output, .. } => AttemptSuccess {
+                    finished: component_summary(&planned, output),
+                    files: WrittenFiles::default(),
+                    loaded_skill: None,
+                },
+                finished => AttemptSuccess {
+                    finished,
+                    ..success
+                },
+            });
+            (summary, notes)
+        })
+    }
+
     /// Returns an attempt that the host makes itself: the choice of an action or a turn by a model, or
     /// a call that hands over to another role.
     fn host_attempt(
@@ -241,6 +288,11 @@ impl AttemptRunner {
                 tool: ToolRef::Host(tool),
                 ..
             } => return host_tool_attempt(self.turns.host_tool(tool, call, stepper)),
+            Work::Summary { .. } => {
+                let result_bytes = |tool: ToolRef| self.result_bytes(call.role, tool);
+                self.turns
+                    .summary_attempt(call, stepper, gateway, result_bytes)
+            }
             Work::ToolCall { .. } => {
                 let result = handoff_result(call);
                 Box::pin(async move { Ok(result) })
@@ -308,6 +360,12 @@ impl AttemptRunner {
             },
             Work::Answer => unreachable!("no component answers for a person"),
             Work::Turn { .. } => unreachable!("no component replies for a model"),
+            Work::Summary { .. } => EntryPoint::Run {
+                action: SUMMARY.to_owned(),
+                index: 0,
+                task: None,
+                tool_call: None,
+            },
             Work::ToolCall {
                 turn,
                 call: position,
@@ -477,6 +535,7 @@ fn attempt_success(returned: AttemptOutput) -> AttemptSuccess {
         writes,
         files,
         blobs,
+        memory,
     } = returned;
     let finished = match value {
         ReturnValue::Output(output) => CallResult::Returned {
@@ -496,6 +555,7 @@ fn attempt_success(returned: AttemptOutput) -> AttemptSuccess {
         files: WrittenFiles {
             changes: files,
             blobs,
+            memory,
         },
         loaded_skill: None,
     }

@@ -280,6 +280,9 @@ impl Attempts {
                 if !files.is_empty() {
                     record(AttemptEvent::FilesWritten(FilesWritten { files }));
                 }
+                if let Some(request) = attempt.files.memory {
+                    record(AttemptEvent::MemoryRequested(request));
+                }
                 if let Some(logged) = logged.filter(|logged| !is_shown_by(&finished.result, logged))
                 {
                     record(AttemptEvent::Logged(logged));

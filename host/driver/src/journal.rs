@@ -429,6 +429,7 @@ fn attempt_needs_full_durability(event: &AttemptEvent) -> bool {
         | AttemptEvent::Logged(_)
         | AttemptEvent::LookupsDenied(_)
         | AttemptEvent::SkillLoaded(_)
+        | AttemptEvent::MemoryRequested(_)
         | AttemptEvent::CallStarted(_)
         | AttemptEvent::RetryDue => false,
     }

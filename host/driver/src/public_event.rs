@@ -248,6 +248,33 @@ pub enum PublicEvent {
         #[serde(skip_serializing_if = "Option::is_none")]
         via: Option<RoleCaller>,
     },
+    /// Old messages of a conversation are replaced in what the model of a role is sent.
+    MemorySummarised {
+        /// the role
+        role: String,
+        /// the number of the turn that is requested next, counted from 0
+        turn: u32,
+        /// the positions of the first and the last message that is replaced, counted from 0 in the whole
+        /// conversation; absent if none is
+        #[serde(skip_serializing_if = "Option::is_none")]
+        messages: Option<[u32; 2]>,
+        /// the estimated size of the request `before` and `after`, in tokens
+        tokens: ReplacedTokens,
+        /// what replaces them: `cleared` (results of tools become a line each), `summary` (of a model),
+        /// `component` (a summary of a component), `action` (a text of an action)
+        how: &'static str,
+        /// the name of the model that wrote the summary; absent if none did
+        #[serde(skip_serializing_if = "Option::is_none")]
+        model: Option<String>,
+        /// the cost in USD
+        cost: f64,
+        /// why there is no summary although one was due; absent otherwise
+        #[serde(skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+        /// the tool call that the role works for; absent if it handles mail
+        #[serde(skip_serializing_if = "Option::is_none")]
+        via: Option<RoleCaller>,
+    },
     /// A call that a model asked for is not made, or, after a resume with another schema, not made again.
     /// The model is told the reason.
     ToolRejected {
@@ -531,6 +558,15 @@ pub struct ActionOutput {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Vec<Value>>")]
     pub tasks: Option<Vec<Task>>,
+}
+
+/// The estimated sizes of a request before and after a part of its conversation was replaced.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct ReplacedTokens {
+    /// The number of tokens before.
+    pub before: u64,
+    /// The number of tokens after.
+    pub after: u64,
 }
 
 /// A tool that a model calls.

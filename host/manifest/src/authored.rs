@@ -3,6 +3,7 @@
 
 pub(super) mod edge;
 pub(super) mod limits;
+pub(super) mod memory;
 pub(super) mod role;
 mod skills;
 pub(super) mod slot;

@@ -89,6 +89,10 @@ pub(super) fn check_team(authored: &AuthoredTeam, problems: &Problems) -> Checke
         if let Some(model) = role.model.as_ref().filter(|_| role.human.is_none()) {
             authored.models.check(model, problems);
         }
+        let summariser = role.tools.memory.as_ref();
+        if let Some(model) = summariser.and_then(|memory| memory.model.as_ref()) {
+            authored.models.check(model, problems);
+        }
         let mut built = build_role(role, &authored.limits, &authored.models);
         if role.human.is_none() && react_mode(role) == ReactMode::Tools {
             let (roles, limits) = (&authored.roles, &authored.limits);
@@ -221,6 +225,14 @@ impl CheckedTeam {
                 kind: SlotKind::Guard(*moment),
             };
             self.add_slot(slot, &guard.value, defaults, problems);
+        }
+        let memory = role.tools.memory.as_ref();
+        if let Some(summariser) = memory.and_then(|memory| memory.component.as_ref()) {
+            let slot = Slot {
+                role: id,
+                kind: SlotKind::Summary,
+            };
+            self.add_slot(slot, &summariser.value, defaults, problems);
         }
         for (action, index) in role.actions.iter().zip(0..) {
             let slot = Slot {

@@ -471,6 +471,7 @@ impl Definition {
             SlotKind::Guard(GuardMoment::Before) => "`allow` of `before`",
             SlotKind::Guard(GuardMoment::After) => "`allow` of `after`",
             SlotKind::SkillScript(_) => "`[role.skill.allow]`",
+            SlotKind::Summary => "`allow` of `summarise`",
             SlotKind::Action(_) => "`[role.action.allow]`",
         };
         self.problem_at(slot, message.into(), allow)

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use strata_core::record::conversation::ToolChoice;
 use strata_core::record::turn::HostTool;
+use strata_core::state::memory_plan::MemoryBounds;
 
 use crate::plugin::CompiledSchema;
 use crate::skills::Skill;
@@ -33,6 +34,19 @@ pub struct ToolRole {
     pub tools: Vec<RoleTool>,
     /// The skills that the model can load, by name.
     pub skills: Vec<Skill>,
+    /// What bounds its conversations; `None` if all of them is sent.
+    pub memory: Option<RoleMemory>,
+}
+
+/// What bounds the conversations of a role, and how its model is asked for summaries.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RoleMemory {
+    /// The bounds.
+    pub bounds: MemoryBounds,
+    /// The model that writes summaries: its name, or the provider's id. `None` selects the role's.
+    pub model: Option<String>,
+    /// What it is told in addition.
+    pub instructions: String,
 }
 
 /// How long the model of a role may take to reply.

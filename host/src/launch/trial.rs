@@ -19,7 +19,7 @@ use strata_core::record::turn::{
 };
 use strata_core::record::work::CallResult;
 use strata_core::state::environment::Environment;
-use strata_core::team::tools::{CallOrder, Tool, ToolFaults, ToolLoop};
+use strata_core::team::tools::{CallOrder, Summariser, Tool, ToolFaults, ToolLoop};
 use strata_core::team::{React, RetryPolicy};
 use strata_driver::{Driver, DriverError, Journal, LineListener, StopSignal};
 use strata_manifest::Definition;
@@ -255,6 +255,7 @@ fn tool_loop(action: &str) -> React {
             retries: 0,
             backoff_ms: 0,
         },
+        summariser: Summariser::Model,
         tools: vec![Tool {
             name: action.to_owned(),
             target: TARGET,

@@ -3,7 +3,9 @@
 use strata_core::record::id::{ActionId, GuardMoment, RoleId, SkillLanguage, Slot, SlotKind};
 use strata_core::record::turn::{HostTool, ToolRef};
 use strata_core::record::work::Work;
-use strata_core::team::{React, Role, THINK, TURN, Team, saved_action_name, saved_part_name};
+use strata_core::team::{
+    React, Role, SUMMARY, THINK, TURN, Team, saved_action_name, saved_part_name,
+};
 
 use super::located_value::LocatedValue;
 use super::{ANSWER, ImportError};
@@ -35,13 +37,15 @@ pub(super) fn saved_name(team: &Team, slot: Slot) -> String {
     let role = team.role(slot.role);
     match slot.kind {
         SlotKind::Action(action) => saved_action_name(&role.name, &role.action(action).name),
-        SlotKind::Think | SlotKind::Turn | SlotKind::Guard(_) | SlotKind::SkillScript(_) => {
-            saved_part_name(
-                &role.name,
-                role.component_name(slot.kind),
-                role.actions.iter().map(|action| action.name.as_str()),
-            )
-        }
+        SlotKind::Think
+        | SlotKind::Turn
+        | SlotKind::Guard(_)
+        | SlotKind::SkillScript(_)
+        | SlotKind::Summary => saved_part_name(
+            &role.name,
+            role.component_name(slot.kind),
+            role.actions.iter().map(|action| action.name.as_str()),
+        ),
     }
 }
 
@@ -52,6 +56,7 @@ pub(super) fn action_of_work(role: &Role, work: Option<Work>) -> (i64, &str) {
         Some(Work::Plan) => (0, &role.actions[0].name),
         Some(Work::Answer) => (-1, ANSWER),
         Some(Work::Turn { .. }) => (-1, TURN),
+        Some(Work::Summary { .. }) => (-1, SUMMARY),
         Some(Work::ToolCall { tool, .. }) => {
             let index = match tool {
                 ToolRef::Action(action) => i64::from(action.0),
@@ -64,8 +69,8 @@ pub(super) fn action_of_work(role: &Role, work: Option<Work>) -> (i64, &str) {
 }
 
 /// Returns the name of a call: `think/ROUND`, `plan`, `answer`, `act/INDEX`, `act/INDEX/TASK`,
-/// `turn/TURN`, or `tool/TURN/CALL/INDEX`, where `>ROLE` in place of the index hands over,
-/// `@ROLE` calls a role, and a name is that of a tool of the host.
+/// `turn/TURN`, `summary/TURN`, or `tool/TURN/CALL/INDEX`, where `>ROLE` in place of the index hands
+/// over, `@ROLE` calls a role, and a name is that of a tool of the host.
 pub(super) fn work_name(work: Work) -> String {
     match work {
         Work::Think { round } => format!("think/{round}"),
@@ -80,6 +85,7 @@ pub(super) fn work_name(work: Work) -> String {
             task: Some(task),
         } => format!("act/{index}/{task}"),
         Work::Turn { turn } => format!("turn/{turn}"),
+        Work::Summary { turn } => format!("summary/{turn}"),
         Work::ToolCall { turn, call, tool } => match tool {
             ToolRef::Action(ActionId(index)) => format!("tool/{turn}/{call}/{index}"),
             ToolRef::Handoff(RoleId(to)) => format!("tool/{turn}/{call}/>{to}"),
@@ -99,6 +105,9 @@ pub(super) fn parse_work(role: &Role, tasks: usize, name: &str) -> Option<Work> 
         },
         "answer" if role.react == React::Human => Work::Answer,
         "turn" if role.tool_loop().is_some() => Work::Turn {
+            turn: parts.next()?.parse().ok()?,
+        },
+        "summary" if role.tool_loop().is_some() => Work::Summary {
             turn: parts.next()?.parse().ok()?,
         },
         "tool" => {
@@ -145,7 +154,7 @@ pub(super) fn component_slots(team: &Team) -> impl Iterator<Item = Slot> {
         let actions =
             (0..team.role(role).actions.len()).map(|i| SlotKind::Action(ActionId(i as u16)));
         actions
-            .chain([SlotKind::Think])
+            .chain([SlotKind::Think, SlotKind::Summary])
             .chain(GuardMoment::ALL.map(SlotKind::Guard))
             .chain(SkillLanguage::ALL.map(SlotKind::SkillScript))
             .map(move |part| Slot { role, kind: part })

@@ -262,7 +262,7 @@ pub(super) mod tests {
     };
     use strata_core::record::work::CallResult;
     use strata_core::state::environment::Environment;
-    use strata_core::team::tools::{CallOrder, Tool, ToolFaults, ToolLoop};
+    use strata_core::team::tools::{CallOrder, Summariser, Tool, ToolFaults, ToolLoop};
     use strata_core::team::{React, RetryPolicy, Team};
 
     use super::*;
@@ -292,6 +292,7 @@ pub(super) mod tests {
             order: CallOrder::Parallel,
             faults: ToolFaults::Auto,
             retry,
+            summariser: Summariser::Model,
             tools: tools.collect(),
         }));
         Arc::new(team)

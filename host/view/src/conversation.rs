@@ -13,6 +13,7 @@ use strata_core::record::conversation::{AssistantPart, reply_text, tool_calls};
 use strata_core::record::event::{AttemptEvent, Event};
 use strata_core::record::host_call::{AnswerSource, FinishReason};
 use strata_core::record::json::Json;
+use strata_core::record::memory::MemoryReplacement;
 use strata_core::record::message::Message;
 use strata_core::record::money::Usd;
 use strata_core::record::work::{ActivationKey, CallKey, Work};
@@ -39,13 +40,56 @@ pub struct ConversationView {
     pub news: Vec<NewsView>,
     /// The replies of the model, oldest first.
     pub turns: Vec<TurnView>,
+    /// What was replaced in what the model was sent, oldest first.
+    pub replacements: Vec<ReplacementView>,
     /// The fault of the next turn, if it failed.
     pub fault: Option<ActionFault>,
     /// The content of the output, if the conversation has come to an end.
     pub output: Option<String>,
-    /// The cost of all turns and tool calls, in US dollars.
+    /// The cost of all turns, summaries and tool calls, in US dollars.
     #[serde(serialize_with = "super::serialize_usd")]
     pub cost: Usd,
+}
+
+/// A replacement of the oldest messages of a conversation in what the model is sent.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ReplacementView {
+    /// The turn that was requested next.
+    pub turn: u32,
+    /// The positions of the first and the last message that was replaced, from 0 in the whole
+    /// conversation.
+    pub messages: Option<(u32, u32)>,
+    /// The name of the method, as in the event.
+    pub how: &'static str,
+    /// The text that replaced them; `None` if results of tools became a line each.
+    pub summary: Option<String>,
+    /// The name of the model that wrote it.
+    pub model: Option<String>,
+    /// Its cost in US dollars.
+    #[serde(serialize_with = "super::serialize_usd")]
+    pub cost: Usd,
+    /// The estimated size of the request before, in tokens.
+    pub tokens_before: u64,
+    /// The estimated size of the request after, in tokens.
+    pub tokens_after: u64,
+    /// Why there is no summary although one was due.
+    pub failure: Option<String>,
+}
+
+impl ReplacementView {
+    fn from_record(replacement: &MemoryReplacement) -> Self {
+        Self {
+            turn: replacement.turn,
+            messages: replacement.messages,
+            how: replacement.how.name(),
+            summary: replacement.summary.clone(),
+            model: replacement.model.clone(),
+            cost: replacement.cost,
+            tokens_before: replacement.tokens_before,
+            tokens_after: replacement.tokens_after,
+            failure: replacement.failure.clone(),
+        }
+    }
 }
 
 /// A message that a role handles.
@@ -238,6 +282,9 @@ impl ConversationTracker {
         for message in &activation.news {
             news.push(NewsView::from_message(env.message(*message)));
         }
+        let replacements = activation.memory.replacements.iter();
+        let replacements: Vec<ReplacementView> =
+            replacements.map(ReplacementView::from_record).collect();
         let output = activation.done.last();
         ConversationView {
             activation: key,
@@ -245,8 +292,10 @@ impl ConversationTracker {
             via: caller(team, key),
             step: activation.opened_in_step,
             news,
-            cost: turns.iter().map(TurnView::total_cost).sum(),
+            cost: turns.iter().map(TurnView::total_cost).sum::<Usd>()
+                + replacements.iter().map(|replaced| replaced.cost).sum(),
             turns,
+            replacements,
             fault: turn_fault(activation),
             output: output.map(|done| env.message(done.output.message).content.clone()),
         }

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use strata_action::environment::{Emission, emit};
 use strata_action::{
-    Failure, Hop, Message, Output, Part, clock, env, files, http, human, llm, random, secrets,
-    state,
+    Failure, Hop, Message, Output, Part, clock, env, files, http, human, llm, memory, random,
+    secrets, state,
 };
 
 /// The call for which steps are executed.
@@ -139,6 +139,7 @@ impl StepResults {
                 let vectors = request.send()?.vectors;
                 self.reads.push(serde_json::to_string(&vectors)?);
             }
+            Operation::Memory { memory, up_to } => memory::replace(*up_to, memory)?,
             Operation::Image { image } => self.images.push(read_image(image)?),
             Operation::Now { now } if *now => {
                 self.reads.push(format!("{:.0}", clock::unix_time_ms()))

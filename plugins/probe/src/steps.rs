@@ -84,6 +84,8 @@ pub enum Operation {
         model: Option<String>,
         dimensions: Option<u32>,
     },
+    /// Replaces the oldest messages of the conversation by a text.
+    Memory { memory: String, up_to: u32 },
     /// Adds an image to the next `llm`.
     Image { image: String },
     /// Reads the clock.

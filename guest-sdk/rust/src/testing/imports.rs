@@ -115,9 +115,9 @@ pub mod state {
 }
 
 pub mod memory {
-    use super::with_host;
-    use crate::Message;
+    use super::{check_may_change, invalid, with_host};
     use crate::memory::Bounds;
+    use crate::{HostError, Message};
 
     pub fn recent(bounds: Bounds) -> Vec<Message> {
         newest(bounds, |_| true)
@@ -125,6 +125,16 @@ pub mod memory {
 
     pub fn by_label(label: &str, bounds: Bounds) -> Vec<Message> {
         newest(bounds, |message| message.cause_by == label)
+    }
+
+    pub fn replace(up_to: u32, summary: &str) -> Result<(), HostError> {
+        check_may_change()?;
+        if up_to == 0 || summary.trim().is_empty() {
+            let message = "replacing messages: there is nothing to replace, or no text";
+            return Err(invalid(message.into()));
+        }
+        with_host(|host| host.replaced.push((up_to, summary.to_owned())));
+        Ok(())
     }
 
     fn newest(bounds: Bounds, wanted: impl Fn(&Message) -> bool) -> Vec<Message> {

@@ -7,7 +7,9 @@ use strata_host::launch::for_each_conversation;
 use strata_host::storage::{StateSelector, StorageLocation};
 use strata_host::suggest::did_you_mean;
 use strata_host::view::SavedTeam;
-use strata_host::view::{ActionFault, ConversationView, ToolCallOutcome, ToolCallView, TurnView};
+use strata_host::view::{
+    ActionFault, ConversationView, ReplacementView, ToolCallOutcome, ToolCallView, TurnView,
+};
 
 use crate::{CommandFailure, Printer, pluralize, preview, shell_path, shell_word};
 
@@ -108,13 +110,43 @@ fn show_conversation(conversation: &ConversationView, printer: &Printer) {
         printer.print_line(&format!("{from} [{}]", news.cause_by));
         print_indented(&news.content, 1, printer);
     }
+    let mut replacements = conversation.replacements.iter().peekable();
     for turn in &conversation.turns {
+        while let Some(replaced) = replacements.next_if(|replaced| replaced.turn <= turn.turn) {
+            show_replacement(replaced, printer);
+        }
         show_turn(turn, printer);
+    }
+    for replaced in replacements {
+        show_replacement(replaced, printer);
     }
     if let Some(fault) = &conversation.fault {
         printer.print_line("");
         printer.print_line(&format!("turn {}  FAILED", conversation.turns.len()));
         print_indented(&format!("{}: {}", fault.kind, fault.message), 1, printer);
+    }
+}
+
+/// Shows which messages are no longer sent from here on, and what is sent in their place.
+fn show_replacement(replaced: &ReplacementView, printer: &Printer) {
+    let messages = match replaced.messages {
+        Some((from, to)) => format!("messages {from} to {to} replaced"),
+        None => "no message replaced".to_owned(),
+    };
+    printer.print_line("");
+    printer.print_line(&format!(
+        "before turn {}  {messages}: {}, about {} tokens instead of {}{}",
+        replaced.turn,
+        replaced.how,
+        replaced.tokens_after,
+        replaced.tokens_before,
+        describe_cost(replaced.cost)
+    ));
+    if let Some(summary) = &replaced.summary {
+        print_indented(summary, 1, printer);
+    }
+    if let Some(failure) = &replaced.failure {
+        print_indented(&format!("no summary: {failure}"), 1, printer);
     }
 }
 

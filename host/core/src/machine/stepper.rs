@@ -17,6 +17,7 @@ mod host_calls;
 mod human_requests;
 mod joins;
 mod kept_bytes;
+mod memory;
 mod memory_index;
 mod ready_index;
 mod request_opening;
@@ -45,6 +46,7 @@ use crate::state::environment::Environment;
 use crate::state::environment::activations::called_key;
 use crate::state::environment::routing::AddressBook;
 use crate::state::kept_bytes::message_bytes;
+use crate::team::tools::Summariser;
 use crate::team::{OnFault, React, Role, Team};
 
 use commit::step_committed_event;
@@ -466,6 +468,11 @@ pub fn step_of_fault(team: &Team, env: &Environment, activation: &Activation) ->
     }
 }
 
+fn is_summarised_by_component(role: &Role) -> bool {
+    let tools = role.tool_loop();
+    tools.is_some_and(|tools| tools.summariser == Summariser::Component)
+}
+
 /// Returns the slot of the component that makes a call; `None` if the host itself or a human does.
 pub fn component_slot(role: &Role, id: RoleId, work: Work) -> Option<Slot> {
     let by_model = matches!(
@@ -477,6 +484,7 @@ pub fn component_slot(role: &Role, id: RoleId, work: Work) -> Option<Slot> {
     );
     let by_none = match work {
         Work::Answer | Work::Turn { .. } => true,
+        Work::Summary { .. } => !is_summarised_by_component(role),
         Work::ToolCall { tool, .. } => !matches!(
             tool,
             ToolRef::Action(_) | ToolRef::Host(HostTool::RunSkillScript(_))

@@ -159,11 +159,13 @@ pub enum FaultCause {
     DirectoryOverflow,
     /// The host could not create temporary files.
     TemporaryFiles,
+    /// The conversation with a model is longer than the model or `summarise_at` allows.
+    ContextTooLong,
 }
 
 impl FaultCause {
     /// All causes, in the order of the variants.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 24] = [
         Self::Unspecified,
         Self::Declared,
         Self::CpuLimit,
@@ -187,6 +189,7 @@ impl FaultCause {
         Self::Keeping,
         Self::DirectoryOverflow,
         Self::TemporaryFiles,
+        Self::ContextTooLong,
     ];
 
     /// Returns the name used in events and in `team.json`.
@@ -211,6 +214,7 @@ impl FaultCause {
             Self::Keeping => "keeping",
             Self::DirectoryOverflow => "directory-overflow",
             Self::TemporaryFiles => "temporary-files",
+            Self::ContextTooLong => "context-too-long",
         }
     }
 

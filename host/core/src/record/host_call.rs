@@ -49,6 +49,17 @@ impl HostCall {
         let reply: RecordedReply = serde_json::from_str(self.response.as_str()).ok()?;
         Some(reply.parts)
     }
+
+    /// Returns how many tokens the request of a recorded reply had, as its provider counted them, or
+    /// `None` if it did not or the response is no such reply.
+    pub fn reply_input_tokens(&self) -> Option<u64> {
+        #[derive(Deserialize)]
+        struct RecordedUsage {
+            usage: TokenUsage,
+        }
+        let reply: RecordedUsage = serde_json::from_str(self.response.as_str()).ok()?;
+        Some(reply.usage.input).filter(|tokens| *tokens > 0)
+    }
 }
 
 /// The models that a call asked, and what they used.

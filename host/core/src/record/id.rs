@@ -61,6 +61,8 @@ pub enum SlotKind {
     Guard(GuardMoment),
     /// It runs the scripts of a tools role's skills that are in this language.
     SkillScript(SkillLanguage),
+    /// It writes the summaries of a tools role. What a model costs that does is charged here, too.
+    Summary,
 }
 
 /// When a guard is asked about a tool call.

@@ -139,6 +139,17 @@ impl CallForm {
     }
 }
 
+impl ToolRef {
+    /// Returns whether its results stay in the conversation when the turns are replaced in which they
+    /// were returned.
+    pub fn keeps_results(self) -> bool {
+        match self {
+            Self::Host(HostTool::LoadSkill) => true,
+            Self::Action(_) | Self::Handoff(_) | Self::Role(_) | Self::Host(_) => false,
+        }
+    }
+}
+
 /// A reply of the model of a role.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TurnReply {

@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
 use crate::record::id::{ActionId, RoleId};
+use crate::record::memory::{MemoryReplacement, PlannedReplacement};
 use crate::record::message::Draft;
 use crate::record::role_call::{RoleCall, RoleCallPath};
 use crate::record::scope_write::Write;
@@ -44,6 +45,11 @@ pub enum Work {
         call: u32,
         /// The tool.
         tool: ToolRef,
+    },
+    /// What is replaced in the conversation of a tools role is summarised.
+    Summary {
+        /// The turn that is requested next.
+        turn: u32,
     },
 }
 
@@ -180,4 +186,8 @@ pub enum CallResult {
     },
     /// A reply of the model of a tools role.
     Replied(TurnReply),
+    /// The next turn needs a summary of a part of the conversation.
+    SummaryDue(PlannedReplacement),
+    /// A part of the conversation is replaced in what the model is sent.
+    Replaced(MemoryReplacement),
 }

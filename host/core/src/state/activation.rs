@@ -3,6 +3,7 @@
 
 mod conversation;
 mod host_calls;
+mod memory;
 mod turns;
 
 use alloc::borrow::Cow;
@@ -15,6 +16,7 @@ use crate::record::fault::Fault;
 use crate::record::file::FileChange;
 use crate::record::host_call::{ExternalWrite, HostCall};
 use crate::record::id::ActionId;
+use crate::record::memory::MemoryRequest;
 use crate::record::request::HumanRequest;
 use crate::record::rules::Thinker;
 use crate::record::scope_write::Write;
@@ -24,6 +26,7 @@ use crate::state::messages::MessageRef;
 use crate::team::{React, Role};
 
 pub use conversation::Conversation;
+pub use memory::ConversationMemory;
 pub use turns::{Consent, ToolOutcome, ToolReturn, Turn, TurnCall};
 
 /// A role working on the mail it took.
@@ -55,6 +58,8 @@ pub struct Activation {
     pub reverted: Vec<RevertedCall>,
     /// The replies of the role's model and what became of them.
     pub turns: Conversation,
+    /// What of the conversation is replaced in what the model is sent.
+    pub memory: ConversationMemory,
 }
 
 /// A finished call that has to be made again, or may have to be. Its earlier attempts count.
@@ -123,6 +128,8 @@ pub struct CallProgress {
     pub external_writes: Vec<ExternalWrite>,
     /// The changes it made to files, once it succeeded.
     pub files: Vec<FileChange>,
+    /// What it asked to replace in the conversation of its role, once it succeeded.
+    pub memory: Option<MemoryRequest>,
 }
 
 /// The phase of the call that an activation is at.
@@ -228,6 +235,7 @@ impl Activation {
             phase: Phase::Ready,
             reverted: Vec::new(),
             turns: Conversation::default(),
+            memory: ConversationMemory::default(),
         };
         activation.proceed(role);
         activation
@@ -398,6 +406,7 @@ impl Activation {
             position: place,
             progress: CallProgress {
                 files: Vec::new(),
+                memory: None,
                 keeps_calls: keep,
                 ..call.progress
             },
@@ -455,6 +464,7 @@ impl Activation {
             Work::Plan => alloc::format!("{base}/0"),
             Work::Answer => alloc::format!("{base}/answer"),
             Work::Turn { turn } => alloc::format!("{base}/turn/{turn}"),
+            Work::Summary { turn } => alloc::format!("{base}/summary/{turn}"),
             Work::ToolCall { turn, call, .. } => alloc::format!("{base}/{turn}/{call}"),
             Work::Act {
                 action,

@@ -43,6 +43,7 @@ pub fn charged_slot(id: RoleId, work: Work) -> Slot {
             ..
         } => SlotKind::SkillScript(language),
         Work::Turn { .. } | Work::ToolCall { .. } => SlotKind::Turn,
+        Work::Summary { .. } => SlotKind::Summary,
     };
     Slot {
         role: id,

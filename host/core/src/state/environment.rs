@@ -128,6 +128,19 @@ pub struct RoleState {
     pub called: BTreeMap<ActivationKey, Activation>,
     /// The newest message it took from its mailbox.
     pub latest: Option<MessageRef>,
+    /// The summary with which the next conversation of a tools role begins.
+    pub summary: Option<RoleSummary>,
+}
+
+/// The last summary of the conversations of a role, with what it stands for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RoleSummary {
+    /// The first news of the activation in which it was written.
+    pub first_news: MessageRef,
+    /// The text.
+    pub text: String,
+    /// How many messages of the role's memory it and the first news stand for.
+    pub memory_count: u32,
 }
 
 /// A message in a mailbox.
@@ -369,6 +382,31 @@ impl Environment {
         committed.chain(self.uncommitted_memory(key))
     }
 
+    /// Returns what the conversation of an activation begins with: the last summary, with the first
+    /// news of its activation, and the messages in the memory since then, oldest first.
+    pub fn remembered_conversation(
+        &self,
+        key: ActivationKey,
+    ) -> (Option<(MessageRef, &str)>, Vec<MessageRef>) {
+        let role = self.role(key.role);
+        let committed = role.summary.as_ref();
+        let mut start = committed.map(|summary| (summary.first_news, summary.text.as_str()));
+        let count = committed.map_or(0, |summary| summary.memory_count as usize);
+        let mut messages = role.memory.get(count..).unwrap_or_default().to_vec();
+        for activation in self.visible_predecessors(key) {
+            let cut = activation.memory.range().cut.news as usize;
+            let summary = activation.memory.summary().zip(activation.news.first());
+            if let Some((text, first)) = summary {
+                start = Some((*first, text));
+                messages.clear();
+            }
+            messages.extend(activation.remembered().skip(cut));
+        }
+        let own = self.activation(key).into_iter();
+        messages.extend(own.flat_map(Activation::outputs));
+        (start, messages)
+    }
+
     /// Returns the messages that a role has received and not finished handling: those of its open
     /// activation, then those in its mailbox.
     pub fn unfinished_mail(&self, id: RoleId) -> impl Iterator<Item = MessageRef> {
@@ -534,7 +572,16 @@ impl Environment {
             for mail in &mut role.mailbox {
                 visit(&mut mail.message);
             }
-            for message in role.memory.iter_mut().chain(&mut role.latest) {
+            let summary = role
+                .summary
+                .iter_mut()
+                .map(|summary| &mut summary.first_news);
+            for message in role
+                .memory
+                .iter_mut()
+                .chain(&mut role.latest)
+                .chain(summary)
+            {
                 visit(message);
             }
         }

@@ -25,6 +25,8 @@ pub struct ToolLoop {
     pub faults: ToolFaults,
     /// How often a failed request to the model is repeated.
     pub retry: RetryPolicy,
+    /// What writes the summaries of its conversations.
+    pub summariser: Summariser,
     /// The tools, in the order in which the model is told about them.
     pub tools: Vec<Tool>,
 }
@@ -42,6 +44,16 @@ pub struct Tool {
     pub order: CallOrder,
     /// How many calls of it one activation may make; `None` for no limit of its own.
     pub max_calls: Option<u32>,
+}
+
+/// What writes the summaries of the conversations of a role.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Summariser {
+    /// A model.
+    #[default]
+    Model,
+    /// A component.
+    Component,
 }
 
 /// Whether calls may be made at the same time.

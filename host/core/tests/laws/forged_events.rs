@@ -85,11 +85,12 @@ fn attempt_changes(event: &AttemptEvent) -> &'static [Forgery] {
         }
         AttemptEvent::RequestOpened(_) => &[other_work, other_role, other_request],
         AttemptEvent::RequestAnswered(_) => &[other_work, other_role, other_request, other_answer],
-        // Simulated runs write no files, log nothing and look for no paths.
+        // Simulated runs write no files, log nothing, look for no paths and replace nothing.
         AttemptEvent::FilesWritten(_)
         | AttemptEvent::Logged(_)
         | AttemptEvent::LookupsDenied(_)
-        | AttemptEvent::SkillLoaded(_) => &[],
+        | AttemptEvent::SkillLoaded(_)
+        | AttemptEvent::MemoryRequested(_) => &[],
     }
 }
 

@@ -24,7 +24,7 @@ use strata_core::record::work::{ActivationKey, CallResult, Work};
 use strata_core::state::activation::ToolOutcome;
 use strata_core::state::environment::Environment;
 use strata_core::state::environment::validation::validate;
-use strata_core::team::tools::{CallOrder, Tool, ToolFaults, ToolLoop};
+use strata_core::team::tools::{CallOrder, Summariser, Tool, ToolFaults, ToolLoop};
 use strata_core::team::{React, RetryPolicy, Role, Team};
 
 use crate::lifecycle::{FaultSchedule, ResumeChange, SimulatedRun};
@@ -61,6 +61,7 @@ pub fn tool_loop(tools: Vec<Tool>) -> ToolLoop {
             retries: 0,
             backoff_ms: 0,
         },
+        summariser: Summariser::Model,
         tools,
     }
 }

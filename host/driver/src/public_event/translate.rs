@@ -16,7 +16,7 @@ use strata_core::record::id::{Digest, JoinId, MessageId, RoleId, Slot, SlotKind}
 use strata_core::record::shape::Shape;
 use strata_core::record::turn::ToolRef;
 use strata_core::record::work::{CallKey, Work};
-use strata_core::team::{HANDOFF_PREFIX, Role, THINK, TURN};
+use strata_core::team::{HANDOFF_PREFIX, Role, SUMMARY, THINK, TURN};
 
 use super::{ActionRef, EventLine, PublicEvent, RoleCaller};
 
@@ -31,6 +31,7 @@ pub fn action_name(role: &Role, work: Work) -> &str {
         Work::Think { .. } => THINK,
         Work::Answer => "answer",
         Work::Turn { .. } => TURN,
+        Work::Summary { .. } => SUMMARY,
         Work::ToolCall { tool, .. } => role.tool_name(tool),
         Work::Plan => role.actions.first().map_or("", |action| &action.name),
         Work::Act { action, .. } => &role.action(action).name,
@@ -158,6 +159,7 @@ impl EventNames {
             Work::Think { .. } => (-1, THINK.to_owned()),
             Work::Answer => (-1, "answer".to_owned()),
             Work::Turn { .. } => (-1, TURN.to_owned()),
+            Work::Summary { .. } => (-1, SUMMARY.to_owned()),
             Work::ToolCall {
                 tool: ToolRef::Handoff(to),
                 ..
@@ -214,6 +216,7 @@ impl EventNames {
             SlotKind::Turn => TURN.to_owned(),
             SlotKind::Guard(moment) => moment.name().to_owned(),
             SlotKind::SkillScript(language) => language.component_name().to_owned(),
+            SlotKind::Summary => SUMMARY.to_owned(),
             SlotKind::Action(action) => self.action_of_role(slot.role, action.index()),
         };
         (self.role_name(slot.role), action)
@@ -469,9 +472,12 @@ fn conflict_event(names: &EventNames, writer: &ConflictingWriter, message: Strin
 }
 
 /// Returns whether some work has an event of its own in place of those of actions: a choice of the
-/// next action, or a turn.
+/// next action, a turn, or a summary.
 fn has_own_event(work: Work) -> bool {
-    matches!(work, Work::Think { .. } | Work::Turn { .. })
+    matches!(
+        work,
+        Work::Think { .. } | Work::Turn { .. } | Work::Summary { .. }
+    )
 }
 
 #[cfg(test)]

@@ -194,6 +194,10 @@ fn compare_results(one: &CallResult, other: &CallResult) -> Option<DifferencePar
                     )
                 })
             }),
+        (CallResult::SummaryDue(one), CallResult::SummaryDue(other)) => (one != other)
+            .then(|| text_difference("what is summarised", &debug_text(one), &debug_text(other))),
+        (CallResult::Replaced(one), CallResult::Replaced(other)) => (one != other)
+            .then(|| text_difference("what is replaced", &debug_text(one), &debug_text(other))),
         (one, other) => Some(text_difference(
             "what is returned",
             &debug_text(one),

@@ -101,13 +101,12 @@ fn words(text: &str) -> impl Iterator<Item = String> {
 mod tests {
     use std::fmt::Write as _;
 
-    use strata_core::state::activation::Turn;
     use strata_services::models::ModelRequest;
 
     use strata_core::record::conversation::ToolCall;
 
     use super::super::named_call::{ReplyRules, inner_call};
-    use super::super::request::{TurnContext, turn_request};
+    use super::super::request::request_frame;
     use super::*;
     use crate::fixture::RunningTeam;
 
@@ -135,15 +134,8 @@ mod tests {
 
     fn request(team: &RunningTeam) -> ModelRequest {
         let id = team.invocations[0].role;
-        let turns: &[Turn] = &[];
-        let context = TurnContext {
-            role: team.stepper.team().role(id),
-            settings: &team.services.tool_roles[&id],
-            memory: &[],
-            news: &team.invocations[0].news,
-            turns,
-        };
-        turn_request(&context, |_| 100)
+        let role = team.stepper.team().role(id);
+        request_frame(role, &team.services.tool_roles[&id], true)
     }
 
     fn size(team: &RunningTeam) -> usize {

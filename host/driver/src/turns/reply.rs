@@ -234,7 +234,7 @@ mod tests {
     use strata_core::record::id::{ActionId, RoleId};
     use strata_core::record::turn::CallEffect;
     use strata_core::team::RetryPolicy;
-    use strata_core::team::tools::{CallOrder, ToolFaults, ToolLoop};
+    use strata_core::team::tools::{CallOrder, Summariser, ToolFaults, ToolLoop};
     use strata_services::plugin::CompiledSchema;
     use strata_services::tools::{Deferral, Exposure, HistoryUse, ModelTimeout};
 
@@ -267,6 +267,7 @@ mod tests {
                         retries: 0,
                         backoff_ms: 0,
                     },
+                    summariser: Summariser::Model,
                     tools: Vec::new(),
                 },
                 settings: ToolRole {
@@ -276,6 +277,7 @@ mod tests {
                     output_schema: None,
                     timeout: ModelTimeout::new(Duration::from_secs(1)),
                     role_result_bytes: 1000,
+                    memory: None,
                     tools: Vec::new(),
                     skills: Vec::new(),
                 },

@@ -82,7 +82,7 @@ pub(super) fn read_roles(root: &TomlTable<'_>) -> Vec<AuthoredRole> {
 }
 
 /// The keys that a human role cannot have.
-const AGENT_ONLY_KEYS: [&str; 20] = [
+const AGENT_ONLY_KEYS: [&str; 21] = [
     "action",
     "think",
     "react",
@@ -103,6 +103,7 @@ const AGENT_ONLY_KEYS: [&str; 20] = [
     "handoff",
     "tool",
     "limits",
+    "memory",
 ];
 
 /// What the keys of the budget of a role or an action are for.

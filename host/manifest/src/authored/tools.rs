@@ -13,6 +13,7 @@ use strata_services::plugin::CompiledSchema;
 use strata_services::tools::{ApprovalRule, Deferral, HistoryUse};
 
 use super::limits::{ComponentKind, DEFAULT_BACKOFF, MAX_RETRIES};
+use super::memory::{AuthoredMemory, read_memory};
 use super::skills::{
     AuthoredSkillRules, AuthoredSkills, read_skill_rules, read_skills, skills_schema,
 };
@@ -57,6 +58,7 @@ pub(crate) struct AuthoredTools {
     /// The roles that it can call.
     pub(crate) roles: Vec<AuthoredRoleTool>,
     pub(crate) limits: TurnLimits,
+    pub(crate) memory: Option<AuthoredMemory>,
     pub(crate) output_schema: Option<(CompiledSchema, PathBuf)>,
 }
 
@@ -240,6 +242,12 @@ pub(super) fn read_tools(table: &TomlTable<'_>) -> AuthoredTools {
     let skills = read_role_skills(&mut reader);
     let skill_rules = read_role_skill_rules(&mut reader);
     let limits = read_role_limits(&mut reader);
+    let memory = reader.value(
+        "memory",
+        "What bounds its conversations, for `react = \"tools\"`. Without this table, all of them is sent.",
+        |key| key.table_item(read_memory),
+        |item| item.table("`[role.memory]`").map(|table| read_memory(&table)),
+    );
     let output_schema = reader.schema(
         OUTPUT_SCHEMA,
         "A file with a JSON Schema that the final answer has to follow, for `react = \"tools\"`, or that the answer of \
@@ -264,6 +272,7 @@ pub(super) fn read_tools(table: &TomlTable<'_>) -> AuthoredTools {
         handoff: handoff.unwrap_or_default(),
         roles: roles.unwrap_or_default(),
         limits,
+        memory,
         output_schema,
     }
 }

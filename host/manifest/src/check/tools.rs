@@ -11,13 +11,13 @@ use strata_core::record::conversation::ToolChoice;
 use strata_core::record::id::ActionId;
 use strata_core::record::turn::{CallEffect, CallTarget, ToolRef};
 use strata_core::team::HANDOFF_PREFIX;
-use strata_core::team::tools::{CallOrder, Tool, ToolLoop};
+use strata_core::team::tools::{CallOrder, Summariser, Tool, ToolLoop};
 use strata_services::models::allows_forced_choice;
 use strata_services::models::config::{DEFAULT_MODEL, table_name};
 use strata_services::plugin::CompiledSchema;
 use strata_services::plugin::script::{self, ScriptLanguage};
 use strata_services::tool_name::{NameRule, model_names};
-use strata_services::tools::{Deferral, Exposure, ModelTimeout, RoleTool, ToolRole};
+use strata_services::tools::{Deferral, Exposure, ModelTimeout, RoleMemory, RoleTool, ToolRole};
 
 use checked_tool::CheckedTool;
 
@@ -94,6 +94,10 @@ pub(super) fn check_tools(
             order: authored.order,
             faults: authored.faults,
             retry: authored.limits.retry,
+            summariser: match summarised_by_component(authored) {
+                true => Summariser::Component,
+                false => Summariser::Model,
+            },
             tools: core,
         },
         settings: ToolRole {
@@ -108,11 +112,21 @@ pub(super) fn check_tools(
             role_result_bytes: limits.limits().result_bytes,
             tools: settings,
             skills: authored.skills.skills.clone(),
+            memory: authored.memory.as_ref().map(|memory| RoleMemory {
+                bounds: memory.bounds,
+                model: memory.model.as_ref().map(|model| model.value.clone()),
+                instructions: memory.instructions.clone(),
+            }),
         },
         called,
     };
     checked.settings.settle_exposure();
     checked
+}
+
+fn summarised_by_component(tools: &AuthoredTools) -> bool {
+    let memory = tools.memory.as_ref();
+    memory.is_some_and(|memory| memory.component.is_some())
 }
 
 fn action_tools(role: &AuthoredRole) -> Vec<CheckedTool> {

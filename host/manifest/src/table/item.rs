@@ -295,6 +295,29 @@ impl<'a> TomlItem<'a> {
         }
     }
 
+    /// Reads a number of tokens.
+    pub(crate) fn token_count(&self, range: RangeInclusive<u64>) -> Option<u64> {
+        let count = match self.value.get_ref() {
+            DeValue::Integer(_) => return self.integer(range),
+            DeValue::String(text) => {
+                self.parse_quantity(text, "number of tokens", units::parse_token_count)?
+            }
+            _ => {
+                self.report_type("a number of tokens: `\"100k\"`");
+                return None;
+            }
+        };
+        if !range.contains(&count) {
+            let (least, most) = (range.start(), range.end());
+            self.reject(
+                format!("`{}` cannot be {count}", self.key),
+                format!("a number from {least} to {most}"),
+            );
+            return None;
+        }
+        Some(count)
+    }
+
     /// Reads a duration.
     pub(crate) fn duration(&self) -> Option<Duration> {
         match self.value.get_ref() {

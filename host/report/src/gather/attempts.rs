@@ -201,7 +201,10 @@ impl AttemptTracker {
             AttemptEvent::CallFinished(CallFinished { result, .. }) => match result {
                 CallResult::Returned { .. } => !matches!(call.work, Work::ToolCall { .. }),
                 CallResult::Replied(reply) => matches!(reply.outcome, TurnOutcome::Answer(_)),
-                CallResult::Chosen(_) | CallResult::Planned { .. } => false,
+                CallResult::Chosen(_)
+                | CallResult::Planned { .. }
+                | CallResult::SummaryDue(_)
+                | CallResult::Replaced(_) => false,
             },
             AttemptEvent::RequestAnswered(_) => call.work == Work::Answer,
             _ => false,
@@ -405,6 +408,11 @@ fn describe_result(result: &CallResult) -> String {
             TurnOutcome::Answer(answer) => answer.content.clone(),
             TurnOutcome::Misfit(reason) => format!("an answer that does not fit: {reason}"),
         },
+        CallResult::SummaryDue(_) => "the conversation has to be summarised first".into(),
+        CallResult::Replaced(replacement) => replacement.summary.clone().unwrap_or_else(|| {
+            let (before, after) = (replacement.tokens_before, replacement.tokens_after);
+            format!("results were cleared: about {after} tokens instead of {before}")
+        }),
     }
 }
 

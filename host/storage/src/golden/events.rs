@@ -21,6 +21,10 @@ use strata_core::record::host_call::{
 };
 use strata_core::record::id::{ActionId, Digest, JoinId, RoleId, Slot, SlotKind};
 use strata_core::record::json::Json;
+use strata_core::record::memory::{
+    Cut, MemoryReplacement, MemoryRequest, PlannedReplacement, PlannedTokens, ReplacedRange,
+    ResultPosition,
+};
 use strata_core::record::message::{Draft, Hop, Instruct, Message};
 use strata_core::record::money::Usd;
 use strata_core::record::questions::AskedQuestions;
@@ -316,10 +320,41 @@ fn attempts_ended() -> Vec<Event> {
                 ..reply()
             }),
         ),
+        finished(
+            Work::Turn { turn: 8 },
+            CallResult::SummaryDue(planned_replacement()),
+        ),
+        finished(
+            Work::Summary { turn: 8 },
+            CallResult::Replaced(MemoryReplacement {
+                summary: Some("summary".into()),
+                model: Some("cheap".into()),
+                ..planned_replacement().without_summary("why not".into())
+            }),
+        ),
         of_call(TOOL_CALL, AttemptEvent::CallFailed(failed)),
         of_called_role(AttemptEvent::RetryDue),
         of_call(ACT, AttemptEvent::RetryDue),
     ]
+}
+
+fn planned_replacement() -> PlannedReplacement {
+    PlannedReplacement {
+        turn: 8,
+        range: ReplacedRange {
+            cut: Cut { news: 2, turns: 5 },
+            cleared: ResultPosition { turn: 6, call: 1 },
+        },
+        cut_before: Cut { news: 2, turns: 3 },
+        messages: (1, 300),
+        cleared_messages: Some((301, 302)),
+        tokens: PlannedTokens {
+            before: 100_000,
+            cleared: 90_000,
+            kept: 40_000,
+            replaced: 50_000,
+        },
+    }
 }
 
 /// Returns an event about a call of a role that others called.
@@ -462,6 +497,10 @@ fn writes() -> Vec<Event> {
         AttemptEvent::SkillLoaded(SkillDigest {
             skill: "skill".into(),
             digest: Digest::from("digest"),
+        }),
+        AttemptEvent::MemoryRequested(MemoryRequest {
+            up_to: 300,
+            summary: "summary".into(),
         }),
     ];
     events.map(|event| of_call(ACT, event)).into()

@@ -7,6 +7,9 @@ use alloc::vec::Vec;
 use super::files::apply_files_written;
 use super::host_calls::apply_host_call_event;
 use super::human_requests::{apply_request_answered, apply_request_opened};
+use super::memory::{
+    apply_memory_requested, apply_replacement, ensure_fits_conversation, plan_summary,
+};
 use super::ready_index::ReadyIndex;
 use super::results::keep_result;
 use super::team_state::{ApplyResult, TeamState, ensure};
@@ -19,7 +22,7 @@ use crate::record::event::{AttemptEvent, CallFailed, CallStarted, Logged, Lookup
 use crate::record::fault::{FaultHandling, FaultKind};
 use crate::record::host_call::RecordedCallUse;
 use crate::record::message::Draft;
-use crate::record::work::{CallKey, CallResult, Task, Work};
+use crate::record::work::{ActivationKey, CallKey, CallResult, Task, Work};
 use crate::state::activation::{Phase, ToolOutcome, TurnCall};
 use crate::state::environment::activations::called_key;
 use crate::team::Role;
@@ -66,6 +69,7 @@ pub(super) fn apply_attempt_event(
         AttemptEvent::SkillLoaded(loaded) => {
             ensure_noted(state, call, core::slice::from_ref(&loaded.skill))
         }
+        AttemptEvent::MemoryRequested(request) => apply_memory_requested(state, call, request),
     }
 }
 
@@ -138,6 +142,10 @@ fn apply_call_finished(state: &mut TeamState, call: CallKey, result: &CallResult
             ensure_valid_reply(state, call, reply)?;
             matches!(work, Work::Turn { .. })
         }
+        CallResult::SummaryDue(_) | CallResult::Replaced(_) => {
+            ensure_fits_conversation(state, call, result)?;
+            true
+        }
     };
     ensure(fits, "a result of another kind of call")?;
     state.env.charge_reservations(&state.team, call);
@@ -169,9 +177,16 @@ fn apply_call_finished(state: &mut TeamState, call: CallKey, result: &CallResult
             writes,
         } => keep_result(state, call, output, emissions, writes)?,
         CallResult::Replied(reply) => return begin_turn(state, call, reply),
+        CallResult::SummaryDue(planned) => return plan_summary(state, call, planned),
+        CallResult::Replaced(replacement) => return apply_replacement(state, call, replacement),
     }
+    advance_to_next(state, key)
+}
+
+/// Moves an activation on to its next call.
+pub(super) fn advance_to_next(state: &mut TeamState, key: ActivationKey) -> ApplyResult {
     let team = state.team.clone();
-    state.activation_mut(key)?.proceed(team.role(id));
+    state.activation_mut(key)?.proceed(team.role(key.role));
     Ok(())
 }
 

@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 
 use super::call_limits::limit_calls;
 use super::calls::unassignable_task;
-use super::{Stepper, fork, human_requests};
+use super::{Stepper, fork, human_requests, memory};
 use crate::machine::effect::Invocation;
 use crate::record::edit::Edit;
 use crate::record::event::{
@@ -17,6 +17,7 @@ use crate::record::event::{
 use crate::record::fault::{Fault, FaultHandling, FaultKind, Retryability};
 use crate::record::host_call::{CallOutcome, CallPolicy, HostCall, RecordedCallUse, WriteResult};
 use crate::record::id::{Digest, MessageId, RequestId, RunId, Slot};
+use crate::record::memory::PlannedReplacement;
 use crate::record::message::{IDEA_LABEL, IDEMPOTENCY_KEY, Message, TO_ALL};
 use crate::record::money::Usd;
 use crate::record::questions::AskedQuestions;
@@ -228,6 +229,12 @@ impl Stepper {
             }
             other => Ok(other),
         });
+        let limited = match (call.work, &open.activation.memory.planned) {
+            (Work::Summary { .. }, Some(planned)) => {
+                self.conclude_summary(call, planned, limited, open.progress)
+            }
+            _ => limited,
+        };
         let within_bounds = limited.and_then(|finished| {
             let finished = validate_result(role, finished)?;
             self.state.check_kept_bytes(result_bytes(&finished))?;
@@ -263,6 +270,26 @@ impl Stepper {
                 retry_ms,
             }),
         ))
+    }
+
+    /// Returns the result of an attempt at a summary. A failure that is retried, or that leaves a
+    /// write in doubt, stays one.
+    fn conclude_summary(
+        &self,
+        call: CallKey,
+        planned: &PlannedReplacement,
+        result: Result<CallResult, Fault>,
+        progress: &CallProgress,
+    ) -> Result<CallResult, Fault> {
+        let retry = retry_policy(self.state.team.role(call.role), call.work);
+        let is_open = result.as_ref().err().is_some_and(|fault| {
+            progress.leaves_writes_in_doubt()
+                || retry_pause_ms(fault, retry, progress.failures).is_some()
+        });
+        match is_open {
+            true => result,
+            false => memory::conclude_summary(planned, result, &progress.recorded_calls),
+        }
     }
 }
 
@@ -349,7 +376,7 @@ pub fn retry_policy(role: &Role, work: Work) -> RetryPolicy {
             tool: ToolRef::Action(action),
             ..
         } => role.action(action).retry,
-        Work::Turn { .. } => role
+        Work::Turn { .. } | Work::Summary { .. } => role
             .tool_loop()
             .map_or(RetryPolicy::NEVER, |tools| tools.retry),
         Work::ToolCall { .. } => RetryPolicy::NEVER,

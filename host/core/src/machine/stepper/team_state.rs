@@ -130,10 +130,12 @@ impl TeamState {
             Work::ToolCall {
                 tool: ToolRef::Host(_),
                 ..
-            } => self.ensure_role_exists(call.role),
-            Work::Think { .. } | Work::Plan | Work::Answer | Work::Turn { .. } => {
-                self.ensure_role_exists(call.role)
             }
+            | Work::Think { .. }
+            | Work::Plan
+            | Work::Answer
+            | Work::Turn { .. }
+            | Work::Summary { .. } => self.ensure_role_exists(call.role),
         }
     }
 
@@ -157,9 +159,11 @@ impl TeamState {
     pub(super) fn ensure_slot_exists(&self, slot: Slot) -> ApplyResult {
         self.ensure_role_exists(slot.role)?;
         let exists = match slot.kind {
-            SlotKind::Think | SlotKind::Turn | SlotKind::Guard(_) | SlotKind::SkillScript(_) => {
-                true
-            }
+            SlotKind::Think
+            | SlotKind::Turn
+            | SlotKind::Guard(_)
+            | SlotKind::SkillScript(_)
+            | SlotKind::Summary => true,
             SlotKind::Action(action) => action.index() < self.team.role(slot.role).actions.len(),
         };
         ensure(exists, "a place of an action that the role does not have")

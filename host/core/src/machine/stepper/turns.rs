@@ -14,6 +14,7 @@
 //!   for each call that the model asks for. The host decides what depends on schemas: whether the
 //!   tool exists, whether the arguments fit, how a human is asked. `call_ended_event` rejects calls
 //!   beyond the limit, and further calls that would end the activation.
+//! - `Work::Summary`: see `memory`.
 //! - `Work::ToolCall` of an action: run its component with `Invocation::arguments`.
 //! - `Work::ToolCall` of a role: nothing; `role_calls` decides all of it.
 //! - `Work::ToolCall` of a handoff: end the attempt at once; the content of its output is the
@@ -36,6 +37,7 @@ use super::tool_calls::can_be_called;
 use crate::record::conversation::{AssistantPart, reply_text, tool_calls};
 use crate::record::event::{AttemptEvent, CallFailed, CallFinished, Event};
 use crate::record::fault::{Fault, FaultHandling, FaultKind};
+use crate::record::host_call::HostCall;
 use crate::record::id::{RequestId, RoleId};
 use crate::record::json::Json;
 use crate::record::message::Draft;
@@ -43,6 +45,7 @@ use crate::record::request::{ApprovalVerdict, HumanAnswer, HumanRequest, Propose
 use crate::record::scope_write::Write;
 use crate::record::turn::{
     CallDecision, CallRevision, CallTarget, HostTool, ToolRef, TurnOutcome, TurnReply,
+    last_model_call,
 };
 use crate::record::work::{ActivationKey, CallKey, CallResult, Work};
 use crate::state::activation::{
@@ -156,7 +159,11 @@ fn reply_parts<'a>(
 /// Applies a reply of the model: its calls are open, or the activation has its output.
 pub(super) fn begin_turn(state: &mut TeamState, call: CallKey, reply: &TurnReply) -> ApplyResult {
     let parts = reply_parts(state, call, reply)?.into_owned();
+    let open = state.env.open_call(&state.team, call);
+    let recorded = open.and_then(|open| last_model_call(&open.progress.recorded_calls));
+    let input_tokens = recorded.and_then(HostCall::reply_input_tokens);
     let activation = state.activation_mut(call.activation())?;
+    activation.memory.last_input_tokens = input_tokens.unwrap_or(0);
     activation.turns.push(Turn::from_reply(reply, parts));
     if let TurnOutcome::Answer(answer) = &reply.outcome {
         keep_result(state, call, answer, &[], &[])?;

@@ -10,6 +10,7 @@ use crate::record::fault::{Fault, FaultHandling};
 use crate::record::file::FileChange;
 use crate::record::host_call::{AnswerSource, DoubtResolution, HostCall, Intent, RecordedCallUse};
 use crate::record::id::{CheckpointId, Digest, RequestId};
+use crate::record::memory::MemoryRequest;
 use crate::record::request::{HumanAnswer, HumanRequest};
 use crate::record::spending::Reservation;
 use crate::record::turn::{CallRevision, SkillDigest};
@@ -52,6 +53,8 @@ pub enum AttemptEvent {
     LookupsDenied(LookupsDenied),
     /// An attempt has given the text of a skill to the model.
     SkillLoaded(SkillDigest),
+    /// An attempt that succeeds asks to replace a part of the conversation of its role.
+    MemoryRequested(MemoryRequest),
 }
 
 /// An attempt started.

@@ -255,10 +255,15 @@ impl TurnCall {
 }
 
 impl Activation {
-    /// Returns the next turn, unless tool calls are open or the activation has its output.
+    /// Returns the next turn, or the summary that it needs, unless tool calls are open or the activation has its output.
     pub(super) fn next_turn(&self) -> Option<Work> {
-        (self.done.is_empty() && !self.has_open_tool_calls()).then_some(Work::Turn {
-            turn: self.turns.len() as u32,
+        if !self.done.is_empty() || self.has_open_tool_calls() {
+            return None;
+        }
+        let turn = self.turns.len() as u32;
+        Some(match self.memory.planned {
+            Some(_) => Work::Summary { turn },
+            None => Work::Turn { turn },
         })
     }
 
@@ -347,6 +352,7 @@ impl Activation {
                 self.done.clear();
             }
             files.append(&mut call.progress.files);
+            call.progress.memory = None;
             call.progress.keeps_calls = fault.kind.keeps_recorded_calls();
             call.phase = Phase::Failed(fault.clone());
             call.outcome = None;

@@ -61,9 +61,11 @@ fn has_all_actions(env: &Environment) -> bool {
     let roles = env.shape.roles.len();
     let role = |id: RoleId| env.shape.roles.get(id.index());
     let has = |slot: &Slot| match slot.kind {
-        SlotKind::Think | SlotKind::Turn | SlotKind::Guard(_) | SlotKind::SkillScript(_) => {
-            role(slot.role).is_some()
-        }
+        SlotKind::Think
+        | SlotKind::Turn
+        | SlotKind::Guard(_)
+        | SlotKind::SkillScript(_)
+        | SlotKind::Summary => role(slot.role).is_some(),
         SlotKind::Action(action) => {
             role(slot.role).is_some_and(|role| action.index() < role.actions.len())
         }
@@ -139,7 +141,11 @@ fn exists_in(work: Work, role: &RoleShape, roles: usize) -> bool {
         Work::ToolCall {
             tool: ToolRef::Host(_),
             ..
-        } => true,
-        Work::Plan | Work::Think { .. } | Work::Answer | Work::Turn { .. } => true,
+        }
+        | Work::Plan
+        | Work::Think { .. }
+        | Work::Answer
+        | Work::Turn { .. }
+        | Work::Summary { .. } => true,
     }
 }

@@ -9,6 +9,7 @@ use strata_core::record::event::{
 use strata_core::record::fault::Fault;
 use strata_core::record::file::{FileChange, PathContent};
 use strata_core::record::host_call::{AnswerSource, HostCall, HostCallKind};
+use strata_core::record::memory::MemoryReplacement;
 use strata_core::record::message::Draft;
 use strata_core::record::request::HumanRequest;
 use strata_core::record::turn::{CallDecision, CallPlan, CallRevision, TurnOutcome, TurnReply};
@@ -17,7 +18,7 @@ use strata_services::gateway::WASI_CLOCK_START;
 
 use super::{EventNames, Visitor, has_own_event};
 use crate::public_event::{
-    ActionOutput, ActionRef, CalledTool, PublicEvent, WrittenContent, WrittenFile,
+    ActionOutput, ActionRef, CalledTool, PublicEvent, ReplacedTokens, WrittenContent, WrittenFile,
 };
 
 pub(super) fn visit_placed(placed: &FilesPlaced, visitor: &mut Visitor<'_>) {
@@ -43,6 +44,15 @@ pub(super) fn visit_attempt(call: CallKey, event: &AttemptEvent, visitor: &mut V
             result: CallResult::Replied(reply),
             ..
         }) => visit_turn(call, reply, visitor),
+        AttemptEvent::CallFinished(CallFinished {
+            result: CallResult::Replaced(replacement),
+            ..
+        }) => visitor(&|names| replaced_event(names, call, replacement)),
+        // What is replaced follows.
+        AttemptEvent::CallFinished(CallFinished {
+            result: CallResult::SummaryDue(_),
+            ..
+        }) => {}
         AttemptEvent::CallFinished(finished) => {
             visitor(&|names| finished_event(names, call, finished));
         }
@@ -76,7 +86,9 @@ pub(super) fn visit_attempt(call: CallKey, event: &AttemptEvent, visitor: &mut V
             visitor(&|names| request_answered_event(names, call, answered));
         }
         AttemptEvent::CallRevised(revised) => visit_revision(call, &revised.revision, visitor),
-        AttemptEvent::RetryDue | AttemptEvent::MoneyReserved(_) => {}
+        AttemptEvent::RetryDue
+        | AttemptEvent::MoneyReserved(_)
+        | AttemptEvent::MemoryRequested(_) => {}
     }
 }
 
@@ -180,7 +192,9 @@ fn finished_event(names: &EventNames, call: CallKey, finished: &CallFinished) ->
             }
         }
         CallResult::Returned { output, .. } => action_output(output),
-        CallResult::Replied(_) => ActionOutput::default(),
+        CallResult::Replied(_) | CallResult::SummaryDue(_) | CallResult::Replaced(_) => {
+            ActionOutput::default()
+        }
     };
     let digest = names.running.get(&call).cloned().flatten();
     PublicEvent::ActionFinished {
@@ -188,6 +202,28 @@ fn finished_event(names: &EventNames, call: CallKey, finished: &CallFinished) ->
         attempt: finished.attempt,
         digest: digest.map(|digest| digest.0),
         output,
+    }
+}
+
+/// Returns the event of a replacement in a conversation.
+fn replaced_event(
+    names: &EventNames,
+    call: CallKey,
+    replacement: &MemoryReplacement,
+) -> PublicEvent {
+    PublicEvent::MemorySummarised {
+        role: names.role_name(call.role),
+        turn: replacement.turn,
+        messages: replacement.messages.map(|(from, to)| [from, to]),
+        tokens: ReplacedTokens {
+            before: replacement.tokens_before,
+            after: replacement.tokens_after,
+        },
+        how: replacement.how.name(),
+        model: replacement.model.clone(),
+        cost: replacement.cost.to_dollars(),
+        reason: replacement.failure.clone(),
+        via: names.caller(call),
     }
 }
 
