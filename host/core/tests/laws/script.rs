@@ -431,7 +431,7 @@ fn writes(rng: &mut Rng, scopes: &[&str], call: &Invocation, seen: u64) -> Vec<W
 /// Returns all drafts of a finished call.
 pub fn drafts(result: &CallResult) -> Vec<&Draft> {
     match result {
-        CallResult::Chosen(_) => Vec::new(),
+        CallResult::Chosen(_) | CallResult::SummaryDue(_) | CallResult::Replaced(_) => Vec::new(),
         CallResult::Planned { emissions, .. } => emissions.iter().collect(),
         CallResult::Returned {
             output, emissions, ..
