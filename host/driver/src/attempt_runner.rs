@@ -481,8 +481,8 @@ fn host_tool_attempt(
         let success = attempt.await.map(|result| AttemptSuccess {
             finished: result.finished,
             files: WrittenFiles {
-                changes: Vec::new(),
                 blobs: result.blobs,
+                ..WrittenFiles::default()
             },
             loaded_skill: result.loaded,
         });
