@@ -200,26 +200,22 @@ turn = 0
 tool_calls = [{ name = "load_skill", arguments = { name = "brand" } }]
 [[reply]]
 turn = 1
-tool_calls = [{ name = "wipe2", arguments = {} }, { name = "read_skill_file", arguments = { skill = "brand", path = "assets/logo.png" } }]
+tool_calls = [{ name = "read_skill_file", arguments = { skill = "brand", path = "SKILL.md" } }]
 [[reply]]
 turn = 2
 text = "done"
 "#;
     let place = team(replies);
-    let mut process = place.start_run(&[]);
-    while let Some(line) = process.next() {
-        if line["kind"] == "turn" && line["turn"] == 0 {
-            break;
-        }
-    }
-    process.kill();
-    place.write("skills/brand/assets/more.txt", "more");
+    let approval = "[role.skill]\napprove = [\"read_skill_file\"]\n[[role.action]]";
+    place.write("team.toml", TEAM.replace("[[role.action]]", approval));
+    place.run().expect(4);
+    place.write("skills/brand/more.md", "more");
+    let answer = r#"ask-0-0-1-0={"approve": true}"#;
+    place.host(&["answer", "store", answer]).expect(0);
     let lines = place.resume().expect(0).events();
     let failed = of_kind(&lines, "action-failed");
-    assert!(!failed.is_empty());
-    for line in failed {
-        assert!(line.to_string().contains("has changed"), "{line}");
-    }
+    assert_eq!(failed.len(), 1, "{failed:?}");
+    assert!(failed[0].to_string().contains("has changed"), "{failed:?}");
 }
 
 #[test]
