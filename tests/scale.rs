@@ -98,6 +98,7 @@ impl SimulatedWorker {
                 schedule: None,
                 problem: None,
                 keeps_request: true,
+                failure: None,
             };
             self.registration.release(&run, &release).unwrap();
             tally.rested.fetch_add(1, Ordering::Relaxed);

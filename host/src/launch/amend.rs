@@ -8,7 +8,7 @@ use strata_core::record::host_call::CallPolicy;
 use strata_core::record::id::CheckpointId;
 use strata_manifest::{Definition, Overrides, is_confined};
 use strata_sandbox::WasmSandbox;
-use strata_storage::{RecordedRun, StateSelector, StorageLocation, SubmissionChange};
+use strata_storage::{StateSelector, StorageLocation, SubmissionChange};
 
 use super::bundle::Bundle;
 use super::opened_team::check_shape;
