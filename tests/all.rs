@@ -24,6 +24,7 @@
 //! | `embedding` | vectors for texts: what they cost, paid once, and who has none |
 //! | `builtin` | `builtin:probe`: wherever a component can be named; it is made from the present source |
 //! | `budget` | which calls a budget stops, and what counts towards it |
+//! | `killed_nested` | a script that calls tools is killed after each event |
 //! | `killed_turns` | conversations of a model with tools, killed after each event: no turn is paid for twice |
 //! | `recovery` | what `--recover_path` accepts; finished teams; the input of a repeated attempt |
 //! | `external` | messages that leave the team, and the answers |
@@ -91,6 +92,7 @@
 //! | `book` | the documentation: its files are written, its commands run, its outputs compared |
 //! | `snake` | the snake team that ships with the product |
 //! | `analyst` | the team that ships with the product and has a model that works with tools |
+//! | `orders` | the team that ships with the product and in which a script calls tools |
 //! | `polyglot` | the team with one role per language that ships with the product |
 //! | `map_reduce` | the word-counting team that ships with the product |
 //! | `werewolf` | the werewolf game that ships with the product |
@@ -146,6 +148,7 @@ mod inspecting;
 mod installed;
 mod javascript;
 mod joins;
+mod killed_nested;
 mod killed_turns;
 mod lineages;
 mod live;
@@ -155,6 +158,7 @@ mod machine;
 mod map_reduce;
 mod metagpt;
 mod observing;
+mod orders;
 mod output;
 mod owner_socket;
 mod policy;

@@ -1,6 +1,6 @@
 // The WIT package as C, written by `bindgen`; do not edit.
 //
-// wit fingerprint: e5df4afe643f72c2
+// wit fingerprint: 348b016fb6fe865b
 #include "bindings.h"
 #include <stdlib.h>
 

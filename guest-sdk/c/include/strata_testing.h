@@ -48,6 +48,10 @@ void strata_test_http_error(strata_kind kind, const char *message);
 // Adds the answer of a person, as JSON. With a null pointer, the question expires.
 void strata_test_answer(const char *json);
 
+// Grant a tool, and set what all calls of it return, as JSON; or the error that they return.
+void strata_test_tool(const char *name, const char *json);
+void strata_test_tool_error(const char *name, const char *message);
+
 // Grant a secret; an environment variable; reading the directory of a file; writing in a directory.
 void strata_test_secret(const char *name);
 void strata_test_variable(const char *name, const char *value);

@@ -106,6 +106,15 @@ void strata_test_answer(const char *json) {
   table_add(&strata_test_host.answers, (entry){ .value = strata_from(json) });
 }
 
+void strata_test_tool(const char *name, const char *json) {
+  table_add(&strata_test_host.tools, (entry){ .key = strata_from(name), .value = strata_from(json) });
+}
+
+void strata_test_tool_error(const char *name, const char *message) {
+  table_add(&strata_test_host.tools,
+            (entry){ .key = strata_from(name), .value = strata_from(message), .kind = STRATA_FAILED });
+}
+
 void strata_test_secret(const char *name) {
   table_add(&strata_test_host.secrets, (entry){ .key = strata_from(name) });
 }

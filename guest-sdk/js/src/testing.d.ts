@@ -34,6 +34,8 @@ export interface Given {
   writable?: string[];
   /** The names of the granted secrets. */
   secrets?: string[];
+  /** The granted tools, as functions of their arguments. An error is a thrown `HostError` of the kind `failed`. */
+  tools?: Record<string, (args: any) => unknown>;
   /** The granted environment variables. An undefined one is granted but not set. */
   env?: Record<string, string | undefined>;
   /** The memory of the role, oldest message first. */

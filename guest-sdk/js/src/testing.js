@@ -28,6 +28,7 @@ class FakeHost {
   prompts = [];
   requests = [];
   questions = [];
+  toolCalls = [];
   emitted = [];
   replaced = [];
   logged = [];
@@ -39,8 +40,8 @@ class FakeHost {
     Object.assign(this, { replies: replies && [...replies], responses: responses && [...responses] });
     Object.assign(this, { answers: [...answers], files: new Map(Object.entries(files)), now });
     this.state = { role: {}, ...structuredClone(state) };
-    const { writable = [], secrets = [], env = {}, memory = [], blobs = {}, embeddings = [] } = given;
-    this.given = { writable, secrets, env, memory: memory.map(message), blobs, embeddings: [...embeddings] };
+    const { writable = [], secrets = [], tools = {}, env = {}, memory = [], blobs = {}, embeddings = [] } = given;
+    this.given = { writable, secrets, tools, env, memory: memory.map(message), blobs, embeddings: [...embeddings] };
   }
 
   async run(action, call = {}) {
@@ -104,6 +105,11 @@ class FakeHost {
           this.now += durationMs;
           this.sleptMs += durationMs;
         },
+      },
+      tools: {
+        list: () => Object.keys(this.given.tools).map((name) => ({ name, description: "", inputSchema: '{"type":"object"}' })),
+        call: (made) => this.#callTool(made),
+        callMany: (calls) => calls.map((made) => result(() => this.#callTool(made))),
       },
       random: { bytes: (length) => this.#random(length) },
       llm: {
@@ -184,6 +190,13 @@ class FakeHost {
       throw new HostError("invalid", `cannot return ${length} random bytes; the maximum is ${MAX_RANDOM_BYTES}`);
     }
     return Uint8Array.from({ length }, () => this.#draw() * 256);
+  }
+
+  #callTool({ name, arguments: text }) {
+    if (!Object.hasOwn(this.given.tools, name)) throw denied(`tool \`${name}\``);
+    const given = JSON.parse(text);
+    this.toolCalls.push([name, given]);
+    return JSON.stringify(this.given.tools[name](given) ?? null);
   }
 
   #checkSecret(name) {

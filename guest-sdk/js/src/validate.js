@@ -166,6 +166,7 @@ const QUESTION = record({
   expiresS: option(seconds),
   default: option(string),
 });
+const TOOL_CALL = record({ name: string, arguments: string });
 const BODY = { content: string, data: option(string), parts: list(IMAGE_OR_FILE), to: list(string), route: list(HOP) };
 const EMISSION = record({ ...BODY, causeBy: option(string) });
 
@@ -196,6 +197,9 @@ const CALLS = {
   "state.get": [["scope", string], ["key", string]],
   "state.keys": [["scope", string]],
   "state.set": [["scope", string], ["key", string], ["value", string]],
+  "tools.call": [["", TOOL_CALL]],
+  "tools.callMany": [["calls", list(TOOL_CALL)]],
+  "tools.list": [],
 };
 /** The public names of host functions, where they differ. */
 const PUBLIC_NAMES = {

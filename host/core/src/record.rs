@@ -14,6 +14,7 @@ pub mod lineage;
 pub mod memory;
 pub mod message;
 pub mod money;
+pub mod nested_path;
 pub mod questions;
 pub mod request;
 pub mod role_call;

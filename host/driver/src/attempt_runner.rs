@@ -14,7 +14,7 @@ use strata_core::record::file::FileChange;
 use strata_core::record::id::{ActionId, GuardMoment, RoleId, SkillLanguage, Slot, SlotKind};
 use strata_core::record::memory::MemoryRequest;
 use strata_core::record::turn::{HostTool, SkillDigest, ToolRef};
-use strata_core::record::work::{CallResult, Work};
+use strata_core::record::work::{CallKey, CallResult, Work};
 use strata_core::team::{Candidate, Role, SUMMARY};
 use strata_sandbox::{
     AttemptNotes, AttemptOutput, EntryPoint, FileView, ReturnValue, Sandbox, SandboxCall,
@@ -23,7 +23,7 @@ use strata_sandbox::{
 use strata_services::gateway::{AttemptId, Gateway, PendingGuestRequest};
 use strata_services::models::action_choice;
 use strata_services::plugin::{CompiledSchema, Limits, Plugin};
-use strata_services::tools::ModelTimeout;
+use strata_services::tools::{ModelTimeout, ToolRole};
 use tokio::sync::mpsc;
 
 use super::HostServices;
@@ -38,6 +38,7 @@ use super::work_name::index_and_name;
 pub struct AttemptRunner {
     sandbox: Arc<dyn Sandbox>,
     turns: Turns,
+    tool_roles: BTreeMap<RoleId, Arc<ToolRole>>,
     plugins: BTreeMap<Slot, Arc<Plugin>>,
     /// The descriptions that the components give of themselves.
     descriptions: BTreeMap<Slot, String>,
@@ -120,12 +121,24 @@ impl AttemptRunner {
         Self {
             sandbox: services.sandbox.clone(),
             turns: Turns::new(services.tool_roles.clone()),
+            tool_roles: services.tool_roles.clone(),
             plugins: services.plugins.clone(),
             descriptions: services.descriptions.clone(),
             choice_timeout: services.choice_timeout.clone(),
             requests,
             prepared: 0,
         }
+    }
+
+    /// Returns the roles whose models work with tools.
+    pub(crate) fn tool_roles(&self) -> &BTreeMap<RoleId, Arc<ToolRole>> {
+        &self.tool_roles
+    }
+
+    /// Returns the plugin that makes a call of a role, if one does.
+    pub(crate) fn plugin(&self, role: &Role, call: CallKey) -> Option<&Arc<Plugin>> {
+        self.plugins
+            .get(&component_slot(role, call.role, call.work)?)
     }
 
     /// Prepares an attempt in the state of the stepper, whose role sees files as `view` says. Nothing
@@ -370,6 +383,7 @@ impl AttemptRunner {
                 turn,
                 call: position,
                 tool,
+                ..
             } => match tool {
                 ToolRef::Action(action) => EntryPoint::Run {
                     action: name(action),

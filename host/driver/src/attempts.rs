@@ -16,11 +16,14 @@ use strata_core::record::event::{
 };
 use strata_core::record::fault::{Fault, FaultCause, FaultKind};
 use strata_core::record::host_call::Grant;
+use strata_core::record::id::RoleId;
 use strata_core::record::turn::SkillDigest;
 use strata_core::record::work::{ActivationKey, CallKey, CallResult};
+use strata_core::state::activation::is_made_in;
 use strata_sandbox::{AttemptNotes, FileView, HeldLines, hold_lines};
 use strata_services::gateway::AttemptId;
 use strata_services::plugin::Plugin;
+use strata_services::tools::ToolRole;
 
 use super::attempt_runner::{AttemptEnd, AttemptRunner, PreparedAttempt, WrittenFiles};
 use super::host_calls::Caller;
@@ -117,6 +120,20 @@ impl Attempts {
         self.running
             .iter()
             .filter_map(|(key, attempt)| Some((key.activation(), attempt.plugin.as_deref()?)))
+    }
+
+    /// Returns the roles whose models work with tools.
+    pub(super) fn tool_roles(&self) -> &BTreeMap<RoleId, Arc<ToolRole>> {
+        self.runner.tool_roles()
+    }
+
+    /// Returns the attempts at a call and at the calls within it, the innermost first.
+    pub(super) fn calls_within(&self, outer: CallKey) -> Vec<CallKey> {
+        let within = self.running.keys().rev().filter(|call| {
+            call.activation() == outer.activation()
+                && (call.work == outer.work || is_made_in(call.work, outer.work))
+        });
+        within.copied().collect()
     }
 
     /// Prepares an attempt; `add` starts it.

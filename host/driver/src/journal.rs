@@ -430,6 +430,7 @@ fn attempt_needs_full_durability(event: &AttemptEvent) -> bool {
         | AttemptEvent::LookupsDenied(_)
         | AttemptEvent::SkillLoaded(_)
         | AttemptEvent::MemoryRequested(_)
+        | AttemptEvent::NestedCallMade(_)
         | AttemptEvent::CallStarted(_)
         | AttemptEvent::RetryDue => false,
     }

@@ -6,6 +6,7 @@
 //! is decided in `translate`.
 
 mod model_use;
+mod nested_number;
 mod translate;
 mod warning;
 mod written_file;
@@ -20,6 +21,7 @@ use strata_core::record::host_call::{AnswerSource, HostCallKind};
 use strata_core::record::work::Task;
 
 pub use model_use::ModelUseFields;
+pub use nested_number::NestedNumber;
 pub use translate::{EventTranslator, action_name, count_lines, is_routed};
 pub use warning::may_be_warning;
 pub use written_file::{WrittenContent, WrittenFile};
@@ -64,6 +66,10 @@ pub struct ActionRef {
     /// the position of the call in that turn, counted from 0
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_call: Option<u32>,
+    /// the number of the call within that call, counted from 0, if code made it; in deeper nesting, the
+    /// numbers from the outermost to this one
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nested: Option<NestedNumber>,
     /// the tool call that the role works for; absent if it handles mail
     #[serde(skip_serializing_if = "Option::is_none")]
     pub via: Option<RoleCaller>,
@@ -78,6 +84,10 @@ pub struct RoleCaller {
     pub turn: u32,
     /// the position of the call in the turn, counted from 0
     pub tool_call: u32,
+    /// the number of the call within that call, counted from 0, if code made it; in deeper nesting, the
+    /// numbers from the outermost to this one
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nested: Option<NestedNumber>,
 }
 
 impl ActionRef {
@@ -286,6 +296,10 @@ pub enum PublicEvent {
         tool: String,
         /// the position of the call in the turn, counted from 0
         tool_call: u32,
+        /// the number of the call within that call, counted from 0, if code made it; in deeper nesting, the
+        /// numbers from the outermost to this one
+        #[serde(skip_serializing_if = "Option::is_none")]
+        nested: Option<NestedNumber>,
         /// why
         reason: String,
         /// the tool call that the role works for; absent if it handles mail

@@ -52,6 +52,7 @@ use summary::{PreparedSummary, summary_news, too_long};
 
 pub(super) use summary::component_summary;
 
+pub(crate) use reply::decide_call;
 pub use revision::{RevisedCalls, revised_calls};
 
 /// The turns of a team.

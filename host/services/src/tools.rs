@@ -91,6 +91,18 @@ pub struct RoleTool {
     pub deferral: Deferral,
     /// How the model gets to know it, as `ToolRole::settle_exposure` decided.
     pub exposure: Exposure,
+    /// Who is offered it.
+    pub offer: ToolOffer,
+}
+
+/// Who is offered a tool.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ToolOffer {
+    /// The model, and code to which it is granted.
+    #[default]
+    Model,
+    /// Only code to which it is granted.
+    CodeOnly,
 }
 
 /// Whether a tool is left out of requests, so that the model has to search for it.
@@ -171,7 +183,7 @@ impl ToolRole {
     pub fn sent_tools(&self) -> impl Iterator<Item = &RoleTool> {
         self.tools
             .iter()
-            .filter(|tool| tool.exposure == Exposure::Sent)
+            .filter(|tool| tool.exposure == Exposure::Sent && tool.offer == ToolOffer::Model)
     }
 }
 

@@ -41,6 +41,7 @@ pub(super) fn write_path<'a>(team: &'a Team, via: &RoleCallPath) -> Vec<RoleCall
         role: Cow::Borrowed(&*team.role(call.role).name),
         turn: call.turn,
         tool_call: call.call,
+        nested: call.nested,
     };
     via.calls().iter().map(call).collect()
 }
@@ -63,6 +64,7 @@ pub(super) fn read(
                 role: role_named(team, Some(&call.role), &path.item(index))?,
                 turn: call.turn,
                 call: call.tool_call,
+                nested: call.nested,
             };
             via = via
                 .with(call)

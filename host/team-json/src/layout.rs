@@ -35,7 +35,7 @@ pub(super) use message::{
 };
 pub(super) use part::{PartJson, ReplyPartJson};
 pub(super) use request::RequestJson;
-pub(super) use turn::{ReturnJson, TurnCallJson, TurnJson};
+pub(super) use turn::{NestedCallJson, ReturnJson, TurnCallJson, TurnJson};
 
 /// Fields of other programs. They are written back to where they were read.
 pub(super) type ForeignFields = BTreeMap<String, Value>;

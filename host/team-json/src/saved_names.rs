@@ -1,6 +1,7 @@
 //! The names that are written into the file.
 
 use strata_core::record::id::{ActionId, GuardMoment, RoleId, SkillLanguage, Slot, SlotKind};
+use strata_core::record::nested_path::NestedPath;
 use strata_core::record::turn::{HostTool, ToolRef};
 use strata_core::record::work::Work;
 use strata_core::team::{
@@ -70,7 +71,8 @@ pub(super) fn action_of_work(role: &Role, work: Option<Work>) -> (i64, &str) {
 
 /// Returns the name of a call: `think/ROUND`, `plan`, `answer`, `act/INDEX`, `act/INDEX/TASK`,
 /// `turn/TURN`, `summary/TURN`, or `tool/TURN/CALL/INDEX`, where `>ROLE` in place of the index hands
-/// over, `@ROLE` calls a role, and a name is that of a tool of the host.
+/// over, `@ROLE` calls a role, and a name is that of a tool of the host. The numbers of nested calls
+/// follow: `tool/TURN/CALL/INDEX/0/2`.
 pub(super) fn work_name(work: Work) -> String {
     match work {
         Work::Think { round } => format!("think/{round}"),
@@ -86,11 +88,16 @@ pub(super) fn work_name(work: Work) -> String {
         } => format!("act/{index}/{task}"),
         Work::Turn { turn } => format!("turn/{turn}"),
         Work::Summary { turn } => format!("summary/{turn}"),
-        Work::ToolCall { turn, call, tool } => match tool {
-            ToolRef::Action(ActionId(index)) => format!("tool/{turn}/{call}/{index}"),
-            ToolRef::Handoff(RoleId(to)) => format!("tool/{turn}/{call}/>{to}"),
-            ToolRef::Role(RoleId(to)) => format!("tool/{turn}/{call}/@{to}"),
-            ToolRef::Host(tool) => format!("tool/{turn}/{call}/{}", tool.saved_name()),
+        Work::ToolCall {
+            turn,
+            call,
+            nested,
+            tool,
+        } => match tool {
+            ToolRef::Action(ActionId(index)) => format!("tool/{turn}/{call}/{index}{nested}"),
+            ToolRef::Handoff(RoleId(to)) => format!("tool/{turn}/{call}/>{to}{nested}"),
+            ToolRef::Role(RoleId(to)) => format!("tool/{turn}/{call}/@{to}{nested}"),
+            ToolRef::Host(tool) => format!("tool/{turn}/{call}/{}{nested}", tool.saved_name()),
         },
     }
 }
@@ -113,7 +120,16 @@ pub(super) fn parse_work(role: &Role, tasks: usize, name: &str) -> Option<Work> 
         "tool" => {
             let (turn, call) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
             let tool = parse_tool(role, parts.next()?)?;
-            Work::ToolCall { turn, call, tool }
+            let mut nested = NestedPath::EMPTY;
+            for number in parts.by_ref() {
+                nested = nested.with(number.parse().ok()?)?;
+            }
+            Work::ToolCall {
+                turn,
+                call,
+                nested,
+                tool,
+            }
         }
         "act" => {
             let action = parts.next()?.parse().ok().map(ActionId)?;

@@ -19,7 +19,7 @@ use strata_core::record::money::Usd;
 use strata_core::record::work::{ActivationKey, CallKey, Work};
 use strata_core::state::activation::{Activation, Phase, ToolOutcome, Turn, TurnCall};
 use strata_core::team::Team;
-use strata_driver::public_event::RoleCaller;
+use strata_driver::public_event::{NestedNumber, RoleCaller};
 
 use super::ActionFault;
 
@@ -316,7 +316,7 @@ impl ConversationTracker {
             AttemptEvent::HostCalled(called) if called.source == AnswerSource::Live => {
                 *record.costs.entry(at).or_default() += called.call.cost;
             }
-            AttemptEvent::CallFailed(failed) => {
+            AttemptEvent::CallFailed(failed) if call.work.nested().is_none() => {
                 let faults = record.faults.entry(at).or_default();
                 faults.push(ActionFault::from_fault(&failed.fault));
             }
@@ -387,6 +387,7 @@ fn caller(team: &Team, key: ActivationKey) -> Option<RoleCaller> {
         role: team.role(call.role).name.clone(),
         turn: call.turn,
         tool_call: call.call,
+        nested: NestedNumber::from_path(call.nested),
     })
 }
 

@@ -365,6 +365,8 @@ impl FailedAction<'_> {
             }
             FaultCause::TemporaryFiles => Remedy::FreeTemporarySpace,
             FaultCause::ContextTooLong => Remedy::ShortenConversation,
+            // The message names the tool that failed.
+            FaultCause::NestedCall => return None,
             FaultCause::Declared
                 if fault.kind == FaultKind::Error
                     && fault.retryability == Retryability::Retryable =>

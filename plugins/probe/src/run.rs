@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use strata_action::environment::{Emission, emit};
 use strata_action::{
     Failure, Hop, Message, Output, Part, clock, env, files, http, human, llm, memory, random,
-    secrets, state,
+    secrets, state, tools,
 };
 
 /// The call for which steps are executed.
@@ -152,6 +152,9 @@ impl StepResults {
             Operation::Write { write, text } => files::write(write, text)?,
             Operation::Remove { remove } => files::remove(remove)?,
             Operation::Http { .. } => self.reads.push(fetch(deed)?),
+            Operation::Tool { tool, arguments } => {
+                self.reads.push(format_value(tools::call(tool, arguments)?));
+            }
             Operation::GetEnv { getenv } => self.reads.push(env::var(getenv)?.unwrap_or_default()),
             Operation::Secret { secret } => self.reads.push(secrets::named(secret)?.to_string()),
             Operation::Guard { guard } => self.output = Some(guard_output(guard, scene.arguments)?),

@@ -135,6 +135,12 @@ pub enum Operation {
         expires: Option<Duration>,
         default: Option<Value>,
     },
+    /// Calls a tool of the role. Its result joins the values read.
+    Tool {
+        tool: String,
+        #[serde(default = "no_arguments")]
+        arguments: Value,
+    },
     /// Reads an environment variable.
     GetEnv { getenv: String },
     /// Names a secret. The value read is its placeholder.
@@ -194,6 +200,10 @@ impl<'de> Deserialize<'de> for Step {
             ))),
         }
     }
+}
+
+fn no_arguments() -> Value {
+    Value::Object(Map::new())
 }
 
 fn default_method() -> String {

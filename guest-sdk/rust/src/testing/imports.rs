@@ -359,3 +359,47 @@ pub mod files {
         with_host(|host| host.directories.list(path))
     }
 }
+
+pub mod tools {
+    use super::{denied, with_host};
+    use crate::tools::{Tool, ToolCall};
+    use crate::{HostError, HostErrorKind};
+
+    pub fn list() -> Result<Vec<Tool>, HostError> {
+        with_host(|host| {
+            let mut names: Vec<&String> = host.tools.iter().map(|(name, _)| name).collect();
+            names.sort();
+            names.dedup();
+            if names.is_empty() {
+                return Err(denied("no tool is granted".to_owned()));
+            }
+            let tools = names.into_iter().map(|name| Tool {
+                name: name.clone(),
+                description: String::new(),
+                input_schema: "{\"type\":\"object\"}".to_owned(),
+            });
+            Ok(tools.collect())
+        })
+    }
+
+    pub fn call(call: &ToolCall) -> Result<String, HostError> {
+        with_host(|host| {
+            let granted = host.tools.iter_mut().find(|(name, _)| *name == call.name);
+            let Some((_, results)) = granted else {
+                let name = &call.name;
+                return Err(denied(format!("the tool `{name}` is not granted")));
+            };
+            host.tool_calls.push(call.clone());
+            results.pop_front().unwrap_or_else(|| {
+                Err(HostError {
+                    kind: HostErrorKind::Failed,
+                    message: format!("the test has no result of `{}` left", call.name),
+                })
+            })
+        })
+    }
+
+    pub fn call_many(calls: &[ToolCall]) -> Vec<Result<String, HostError>> {
+        calls.iter().map(call).collect()
+    }
+}

@@ -19,6 +19,7 @@ mod joins;
 mod kept_bytes;
 mod memory;
 mod memory_index;
+mod nested_calls;
 mod ready_index;
 mod request_opening;
 mod results;
@@ -60,6 +61,8 @@ pub use human_requests::may_have_had_request;
 use joins::join_released_event;
 use kept_bytes::KeptBytes;
 use memory_index::MemoryIndex;
+pub use nested_calls::MAX_NESTED_CALLS;
+use nested_calls::stalled_attempt_event;
 use ready_index::{ReadyIndex, RoleStatus};
 use role_calls::{idempotency_prefix, is_role_busy};
 pub use team_state::IllegalEvent;
@@ -261,6 +264,9 @@ impl Stepper {
         if self.ready_index.has_calls_in_progress() {
             return Effect::Wait;
         }
+        if let Some(event) = stalled_attempt_event(&self.state) {
+            return Effect::Record(event);
+        }
         // A fault takes precedence over a used-up budget, because it must be fixed whatever is
         // paid.
         if self.ready_index.has_failed_calls() && self.state.team.policy.on_fault == OnFault::Stop {
@@ -404,13 +410,7 @@ impl Stepper {
                 false => idempotency_key(&key_prefix),
             },
             seed,
-            arguments: match work {
-                Work::ToolCall { turn, call, .. } => activation
-                    .turns
-                    .get(turn as usize)
-                    .and_then(|turn| turn.arguments(call as usize)),
-                _ => None,
-            },
+            arguments: activation.arguments(work),
             news: self.state.env.resolve(&activation.news),
             outputs: activation
                 .done

@@ -204,6 +204,8 @@ impl Environment {
             let turns = activation.turns.reopen_all();
             for call in turns.flat_map(|turn| &mut turn.calls) {
                 call.progress.reservations.clear();
+                call.progress
+                    .for_each_nested_mut(&mut |call| call.progress.reservations.clear());
             }
         });
         raise_to_maximum(&mut self.ledger, &account.ledger);

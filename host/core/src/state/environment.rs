@@ -30,7 +30,7 @@ use crate::record::scope_write::{ROLE_SCOPE, ScopeChange, Write};
 use crate::record::shape::{DeliveryMode, Shape};
 use crate::record::spending::Spending;
 use crate::record::work::ActivationKey;
-use crate::state::activation::{Activation, ToolOutcome};
+use crate::state::activation::{Activation, ToolOutcome, TurnCall};
 use crate::state::messages::{MessageRef, Messages};
 use crate::team::Team;
 
@@ -595,11 +595,15 @@ fn visit_message_refs(activation: &mut Activation, visit: &mut dyn FnMut(&mut Me
     }
     let turns = activation.turns.reopen_all();
     for call in turns.flat_map(|turn| &mut turn.calls) {
-        if let Some(ToolOutcome::Returned(returned)) = &mut call.outcome {
-            for outgoing in &mut returned.emissions {
-                visit(&mut outgoing.message);
+        let mut of_call = |call: &mut TurnCall| {
+            if let Some(ToolOutcome::Returned(returned)) = &mut call.outcome {
+                for outgoing in &mut returned.emissions {
+                    visit(&mut outgoing.message);
+                }
             }
-        }
+        };
+        call.progress.for_each_nested_mut(&mut of_call);
+        of_call(call);
     }
     for done in &mut activation.done {
         visit(&mut done.output.message);

@@ -11,7 +11,7 @@ use crate::record::message::{Draft, Hop, Message};
 use crate::record::scope_write::{ScopeChange, Write};
 use crate::record::turn::{ReplyMessage, TurnOutcome, TurnReply};
 use crate::record::work::CallResult;
-use crate::state::activation::{ToolOutcome, Turn};
+use crate::state::activation::{ToolOutcome, Turn, TurnCall};
 
 /// What an item with several fields takes besides its texts: a message, a turn, a tool call.
 pub(crate) const ITEM_BYTES: u64 = 32;
@@ -144,12 +144,16 @@ pub(crate) fn turn_bytes(turn: &Turn) -> u64 {
         ToolOutcome::Failed(fault) => text(&fault.message),
         ToolOutcome::Rejected(reason) | ToolOutcome::Declined(reason) => text(reason),
     };
-    let calls = turn
-        .calls
-        .iter()
-        .map(|call| ITEM_BYTES + call.outcome.iter().map(outcome).sum::<u64>());
+    let of_models = turn.calls.iter();
+    let calls = of_models
+        .flat_map(TurnCall::with_nested)
+        .map(|(_, call)| ITEM_BYTES + call.outcome.iter().map(outcome).sum::<u64>());
+    let all = turn.calls.iter().flat_map(TurnCall::with_nested);
+    let arguments = all
+        .flat_map(|(_, call)| &call.progress.nested)
+        .map(|nested| text(nested.arguments.as_str()));
     let parts = turn.message.iter().map(assistant_part_bytes);
-    ITEM_BYTES + parts.sum::<u64>() + calls.sum::<u64>()
+    ITEM_BYTES + parts.sum::<u64>() + calls.sum::<u64>() + arguments.sum::<u64>()
 }
 
 /// Returns the size of a replacement in a conversation.

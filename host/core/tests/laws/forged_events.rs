@@ -85,12 +85,14 @@ fn attempt_changes(event: &AttemptEvent) -> &'static [Forgery] {
         }
         AttemptEvent::RequestOpened(_) => &[other_work, other_role, other_request],
         AttemptEvent::RequestAnswered(_) => &[other_work, other_role, other_request, other_answer],
-        // Simulated runs write no files, log nothing, look for no paths and replace nothing.
+        // Simulated runs write no files, log nothing, look for no paths, replace nothing, and have no code
+        // that calls tools.
         AttemptEvent::FilesWritten(_)
         | AttemptEvent::Logged(_)
         | AttemptEvent::LookupsDenied(_)
         | AttemptEvent::SkillLoaded(_)
-        | AttemptEvent::MemoryRequested(_) => &[],
+        | AttemptEvent::MemoryRequested(_)
+        | AttemptEvent::NestedCallMade(_) => &[],
     }
 }
 

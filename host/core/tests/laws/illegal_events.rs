@@ -102,6 +102,7 @@ fn mutate_call_event(call: &mut CallKey, event: &mut AttemptEvent, rng: &mut Rng
         | AttemptEvent::MoneyReserved(_)
         | AttemptEvent::CallRevised(_)
         | AttemptEvent::MemoryRequested(_)
+        | AttemptEvent::NestedCallMade(_)
         | AttemptEvent::RetryDue => mutate_call(call, &mut 0, rng),
         AttemptEvent::CallFinished(CallFinished { attempt, result }) => match rng.below(3) {
             0 => *result = CallResult::Chosen(*rng.pick(&[-2, 0, 7])),

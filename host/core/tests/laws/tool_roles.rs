@@ -14,6 +14,7 @@ use strata_core::record::id::{ActionId, RoleId};
 use strata_core::record::json::Json;
 use strata_core::record::message::{Draft, IDEA_LABEL};
 use strata_core::record::money::Usd;
+use strata_core::record::nested_path::NestedPath;
 use strata_core::record::request::HumanAnswer;
 use strata_core::record::scope_write::{ROLE_SCOPE, ScopeChange, Write};
 use strata_core::record::turn::{
@@ -260,7 +261,13 @@ fn a_role_may_make_its_calls_one_after_another_and_a_tool_may_run_alone() {
 
 fn tool_call(turn: u32, call: u32, action: u16) -> Work {
     let tool = ToolRef::Action(ActionId(action));
-    Work::ToolCall { turn, call, tool }
+    let nested = NestedPath::EMPTY;
+    Work::ToolCall {
+        turn,
+        call,
+        nested,
+        tool,
+    }
 }
 
 #[test]

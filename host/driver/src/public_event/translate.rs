@@ -18,7 +18,7 @@ use strata_core::record::turn::ToolRef;
 use strata_core::record::work::{CallKey, Work};
 use strata_core::team::{HANDOFF_PREFIX, Role, SUMMARY, THINK, TURN};
 
-use super::{ActionRef, EventLine, PublicEvent, RoleCaller};
+use super::{ActionRef, EventLine, NestedNumber, PublicEvent, RoleCaller};
 
 /// The name of a role, an action or a join that the team does not have. Records are translated as
 /// they are found, and some may not fit the state.
@@ -185,9 +185,11 @@ impl EventNames {
                 self.action_of_role(role, action.index()),
             ),
         };
-        let (turn, tool_call) = match work {
-            Work::ToolCall { turn, call, .. } => (Some(turn), Some(call)),
-            _ => (None, None),
+        let (turn, tool_call, nested) = match work {
+            Work::ToolCall {
+                turn, call, nested, ..
+            } => (Some(turn), Some(call), NestedNumber::from_path(nested)),
+            _ => (None, None, None),
         };
         ActionRef {
             step: self.step,
@@ -196,6 +198,7 @@ impl EventNames {
             action,
             turn,
             tool_call,
+            nested,
             via: self.caller(call),
         }
     }
@@ -207,6 +210,7 @@ impl EventNames {
             role: self.role_name(caller.role),
             turn: caller.turn,
             tool_call: caller.call,
+            nested: NestedNumber::from_path(caller.nested),
         })
     }
 
@@ -489,6 +493,8 @@ mod tests {
     use strata_core::record::shape::RoleShape;
     use strata_core::record::work::ActivationKey;
 
+    use strata_core::record::nested_path::NestedPath;
+
     use super::*;
 
     /// Returns a translator of the events of a team of two roles with an action each.
@@ -542,7 +548,7 @@ mod tests {
 
     #[test]
     fn events_of_a_called_role_name_the_call() {
-        let called = ActivationKey::of_mail(RoleId(0)).called(RoleId(1), 5, 2);
+        let called = ActivationKey::of_mail(RoleId(0)).called(RoleId(1), 5, 2, NestedPath::EMPTY);
         let call = CallKey::in_activation(called.expect("a short path"), ACT);
         let lines = translator().translate(&Event::Attempt(call, started()), 1, 0);
         assert_eq!(lines.len(), 2);

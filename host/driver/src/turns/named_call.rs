@@ -9,7 +9,7 @@ use strata_core::record::json;
 use strata_core::record::turn::{CallForm, HostTool, INNER_ARGUMENTS, ToolRef};
 use strata_core::team::tools::{Tool, ToolLoop};
 use strata_core::text::is_invisible;
-use strata_services::tools::{Exposure, RoleTool, ToolRole};
+use strata_services::tools::{Exposure, RoleTool, ToolOffer, ToolRole};
 
 /// How much of the name of an unknown tool is kept, in characters.
 const MAX_NAME_CHARS: usize = 200;
@@ -47,8 +47,7 @@ pub(super) fn named_call<'a>(
     call: &'a ToolCall,
 ) -> Result<NamedCall<'a>, UnknownCall> {
     let mut tools = rules.tools.tools.iter().zip(&rules.settings.tools);
-    let found =
-        tools.find(|(_, tool)| tool.model_name == call.name && tool.exposure != Exposure::Withheld);
+    let found = tools.find(|(_, tool)| tool.model_name == call.name && can_be_named(tool));
     match found {
         Some((tool, _)) if tool.target.tool == ToolRef::Host(HostTool::CallTool) => {
             inner_call(rules, call)
@@ -68,6 +67,11 @@ pub(super) fn named_call<'a>(
             })
         }
     }
+}
+
+/// Returns whether the model can name a tool.
+fn can_be_named(tool: &RoleTool) -> bool {
+    tool.exposure != Exposure::Withheld && tool.offer == ToolOffer::Model
 }
 
 /// Returns the name of an unknown tool as it is recorded.
@@ -93,8 +97,7 @@ pub(super) fn inner_call<'a>(
     };
     let mut tools = rules.tools.tools.iter().zip(&rules.settings.tools);
     let found = tools.find(|(tool, settings)| {
-        let can_be_called = !matches!(tool.target.tool, ToolRef::Host(_))
-            && settings.exposure != Exposure::Withheld;
+        let can_be_called = !matches!(tool.target.tool, ToolRef::Host(_)) && can_be_named(settings);
         can_be_called && settings.model_name == name
     });
     let Some((tool, settings)) = found else {

@@ -148,18 +148,11 @@ fn plan_call(rules: ReplyRules<'_>, call: &ToolCall, now_ms: i64) -> CallPlan {
             };
         }
     };
-    let checked = match rules.settings.tool_choice {
-        ToolChoice::None => Err("no tool may be called".into()),
-        _ => check_arguments(tool, known, &arguments),
-    };
-    let decision = match checked {
-        Err(reason) => CallDecision::Reject(reason),
-        Ok(()) => {
+    let decision = match rules.settings.tool_choice {
+        ToolChoice::None => CallDecision::Reject("no tool may be called".into()),
+        _ => {
             let target = target_of_call(tool, &arguments);
-            match known.approval {
-                None => CallDecision::Make(target),
-                Some(rule) => CallDecision::AskFirst(target, approval(rule, known, now_ms)),
-            }
+            decide_call(tool, known, target, &arguments, now_ms)
         }
     };
     CallPlan {
@@ -167,6 +160,23 @@ fn plan_call(rules: ReplyRules<'_>, call: &ToolCall, now_ms: i64) -> CallPlan {
         tool: tool.name.clone(),
         form,
         decision,
+    }
+}
+
+/// Returns what is to become of a call of a tool with these arguments. `target` is what it is made to.
+pub(crate) fn decide_call(
+    tool: &Tool,
+    known: &RoleTool,
+    target: CallTarget,
+    arguments: &str,
+    now_ms: i64,
+) -> CallDecision {
+    if let Err(reason) = check_arguments(tool, known, arguments) {
+        return CallDecision::Reject(reason);
+    }
+    match known.approval {
+        None => CallDecision::Make(target),
+        Some(rule) => CallDecision::AskFirst(target, approval(rule, known, now_ms)),
     }
 }
 
@@ -236,7 +246,7 @@ mod tests {
     use strata_core::team::RetryPolicy;
     use strata_core::team::tools::{CallOrder, Summariser, ToolFaults, ToolLoop};
     use strata_services::plugin::CompiledSchema;
-    use strata_services::tools::{Deferral, Exposure, HistoryUse, ModelTimeout};
+    use strata_services::tools::{Deferral, Exposure, HistoryUse, ModelTimeout, ToolOffer};
 
     use super::*;
 
@@ -315,6 +325,7 @@ mod tests {
                 approval,
                 deferral: Deferral::Never,
                 exposure: Exposure::Sent,
+                offer: ToolOffer::Model,
             });
         }
 

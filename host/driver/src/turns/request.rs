@@ -63,7 +63,7 @@ fn system_text(role: &Role, settings: &ToolRole) -> String {
 fn tool_choice(settings: &ToolRole, is_first: bool) -> ToolChoice {
     match &settings.tool_choice {
         // Providers refuse any choice without tools.
-        _ if settings.tools.is_empty() => ToolChoice::Auto,
+        _ if settings.sent_tools().next().is_none() => ToolChoice::Auto,
         ToolChoice::Tool(_) if !is_first => ToolChoice::Auto,
         choice => choice.clone(),
     }

@@ -120,6 +120,9 @@ fn read_role(table: &TomlTable<'_>) -> AuthoredRole {
         text.map(|text| text.value).unwrap_or_default()
     };
     describe_rules(table);
+    let mut tools = tools::read_tools(table);
+    let mut actions = read_actions(table);
+    actions.append(&mut tools.code);
     AuthoredRole {
         span: table.span.clone(),
         name: table
@@ -156,8 +159,8 @@ fn read_role(table: &TomlTable<'_>) -> AuthoredRole {
         react: read_react(table),
         max_react_loop: read_max_react_loop(table),
         think: read_think(table),
-        tools: tools::read_tools(table),
-        actions: read_actions(table),
+        tools,
+        actions,
         choices: table
             .key(
                 "choices",

@@ -12,8 +12,10 @@ use strata_core::team::tools::{CallOrder, ToolFaults};
 use strata_services::plugin::CompiledSchema;
 use strata_services::tools::{ApprovalRule, Deferral, HistoryUse};
 
+use super::code_tool::read_code_tool;
 use super::limits::{ComponentKind, DEFAULT_BACKOFF, MAX_RETRIES};
 use super::memory::{AuthoredMemory, read_memory};
+use super::role::AuthoredAction;
 use super::skills::{
     AuthoredSkillRules, AuthoredSkills, read_skill_rules, read_skills, skills_schema,
 };
@@ -27,6 +29,8 @@ pub(crate) const DEFAULT_MAX_TURNS: u32 = 20;
 pub(crate) const DEFAULT_MAX_CALLS: u32 = 100;
 /// The default of `timeout` in `[role.limits]`.
 pub(crate) const DEFAULT_TIMEOUT: Duration = Duration::from_secs(120);
+
+pub(crate) use strata_services::tools::ToolOffer;
 
 /// A key that only makes sense for a role whose model works with tools.
 pub(crate) struct ToolKey {
@@ -57,6 +61,8 @@ pub(crate) struct AuthoredTools {
     pub(crate) handoff: Vec<Located<String>>,
     /// The roles that it can call.
     pub(crate) roles: Vec<AuthoredRoleTool>,
+    /// The tools that run code. They follow the actions of the role.
+    pub(crate) code: Vec<AuthoredAction>,
     pub(crate) limits: TurnLimits,
     pub(crate) memory: Option<AuthoredMemory>,
     pub(crate) output_schema: Option<(CompiledSchema, PathBuf)>,
@@ -90,6 +96,8 @@ pub(crate) struct AuthoredToolAction {
     pub(crate) max_calls: Option<u32>,
     /// Whether its result is the answer of the role.
     pub(crate) is_final: bool,
+    /// Who is offered the tools that it may call.
+    pub(crate) granted_tools: ToolOffer,
 }
 
 /// Reads keys, and remembers those that are written.
@@ -237,7 +245,7 @@ pub(super) fn read_tools(table: &TomlTable<'_>) -> AuthoredTools {
         |key| key.value(kind::unique_texts),
         |item| Some(item.unique_strings()),
     );
-    let roles = read_role_tools(&mut reader);
+    let (roles, code) = read_role_tools(&mut reader).unwrap_or_default();
     let guards = read_guards(&mut reader);
     let skills = read_role_skills(&mut reader);
     let skill_rules = read_role_skill_rules(&mut reader);
@@ -270,23 +278,33 @@ pub(super) fn read_tools(table: &TomlTable<'_>) -> AuthoredTools {
         },
         faults,
         handoff: handoff.unwrap_or_default(),
-        roles: roles.unwrap_or_default(),
+        roles,
+        code,
         limits,
         memory,
         output_schema,
     }
 }
 
-/// Reads the roles that a role can call.
-fn read_role_tools(reader: &mut ToolKeyReader<'_, '_>) -> Option<Vec<AuthoredRoleTool>> {
+/// Reads the roles that a role can call, and its tools that run code.
+fn read_role_tools(
+    reader: &mut ToolKeyReader<'_, '_>,
+) -> Option<(Vec<AuthoredRoleTool>, Vec<AuthoredAction>)> {
     reader.value(
         "tool",
-        "Other roles that its model can call as tools. Each works on the message of a call, and its output is the \
-         result.",
+        "Further tools of its model: other roles, each of which works on the message of a call and whose output is the \
+         result, and tools that run code.",
         |key| key.list_item(read_role_tool),
         |item| {
-            let tables = item.tables("`[[role.tool]]`");
-            Some(tables.iter().map(read_role_tool).collect())
+            let (mut roles, mut code) = (Vec::new(), Vec::new());
+            for table in &item.tables("`[[role.tool]]`") {
+                match read_role_tool(table) {
+                    Some(OtherTool::Role(tool)) => roles.push(tool),
+                    Some(OtherTool::Code(tool)) => code.push(*tool),
+                    None => {}
+                }
+            }
+            Some((roles, code))
         },
     )
 }
@@ -393,7 +411,7 @@ fn read_role_limits(reader: &mut ToolKeyReader<'_, '_>) -> TurnLimits {
 }
 
 /// What becomes of faults, as it is written.
-const FAULT_WORDS: [(&str, ToolFaults); 3] = [
+pub(super) const FAULT_WORDS: [(&str, ToolFaults); 3] = [
     ("auto", ToolFaults::Auto),
     ("return", ToolFaults::Return),
     ("stop", ToolFaults::Stop),
@@ -451,16 +469,48 @@ fn read_turn_limits(table: &TomlTable<'_>) -> TurnLimits {
     }
 }
 
-fn read_role_tool(table: &TomlTable<'_>) -> AuthoredRoleTool {
+/// A tool that is no action of the role.
+enum OtherTool {
+    Role(AuthoredRoleTool),
+    Code(Box<AuthoredAction>),
+}
+
+fn read_role_tool(table: &TomlTable<'_>) -> Option<OtherTool> {
     table.define_as("role-tool");
-    AuthoredRoleTool {
-        role: table
-            .key("role", "The name or an alias of the role.")
-            .required()
-            .name(),
-        approval: read_approve(&mut ToolKeyReader::new(table)).flatten(),
-        max_calls: read_own_max_calls(&mut ToolKeyReader::new(table)),
-        deferral: read_deferral(table),
+    table.rule(
+        "oneOf",
+        || json!([{ "required": ["role"] }, { "required": ["code"] }]),
+    );
+    let role = table
+        .key("role", "The name or an alias of the role.")
+        .name();
+    let approval = read_approve(&mut ToolKeyReader::new(table)).flatten();
+    let max_calls = read_own_max_calls(&mut ToolKeyReader::new(table));
+    let deferral = read_deferral(table);
+    let code = read_code_tool(table, approval, max_calls);
+    match (role, code) {
+        (Some(role), Some(_)) => {
+            let message = "a tool is another role or runs code";
+            let problem = table.problems.at(&role.span, message);
+            table.problems.add(problem.hint("remove `role` or `code`"));
+            None
+        }
+        (None, Some(code)) => Some(OtherTool::Code(Box::new(code))),
+        (Some(role), None) => {
+            let role = Some(role);
+            Some(OtherTool::Role(AuthoredRoleTool {
+                role,
+                approval,
+                max_calls,
+                deferral,
+            }))
+        }
+        (None, None) => {
+            if !table.has("role") && !table.has("code") {
+                table.report_missing_one_of(&["role", "code"]);
+            }
+            None
+        }
     }
 }
 
@@ -558,6 +608,7 @@ pub(super) fn read_tool_action(table: &TomlTable<'_>) -> AuthoredToolAction {
         },
         max_calls,
         is_final,
+        granted_tools: ToolOffer::Model,
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod checked_tool;
 mod host_tools;
+mod tool_grants;
 
 use std::collections::BTreeMap;
 
@@ -17,9 +18,12 @@ use strata_services::models::config::{DEFAULT_MODEL, table_name};
 use strata_services::plugin::CompiledSchema;
 use strata_services::plugin::script::{self, ScriptLanguage};
 use strata_services::tool_name::{NameRule, model_names};
-use strata_services::tools::{Deferral, Exposure, ModelTimeout, RoleMemory, RoleTool, ToolRole};
+use strata_services::tools::{
+    Deferral, Exposure, ModelTimeout, RoleMemory, RoleTool, ToolOffer, ToolRole,
+};
 
 use checked_tool::CheckedTool;
+use tool_grants::{check_tool_grants, reject_tool_grants};
 
 use crate::authored::limits::LimitsPatch;
 use crate::authored::role::{AuthoredAction, AuthoredRole};
@@ -54,6 +58,10 @@ pub(super) fn reject_tool_keys(role: &AuthoredRole, problems: &Problems) {
         let problem = problems.at(&key.span, message);
         problems.add(problem.hint("remove it, or change the role's `react`"));
     }
+    let slots = role.actions.iter().map(|action| &action.slot);
+    for slot in slots {
+        reject_tool_grants(&slot.allow, problems);
+    }
 }
 
 /// Checks a role whose model works with tools. `limits` are those of the team. What is built is
@@ -73,6 +81,7 @@ pub(super) fn check_tools(
     tools.extend(handoff_tools(&role.tools, names, problems));
     reject_equal_names(&tools, problems);
     name_for_model(&mut tools);
+    check_tool_grants(role, &mut tools, problems);
     let tool_choice = check_tool_choice(&role.tools, &tools, problems);
     let mut called = Vec::new();
     for tool in &tools {
@@ -163,6 +172,7 @@ fn action_tools(role: &AuthoredRole) -> Vec<CheckedTool> {
                 approval: action.tool.approval,
                 deferral: Deferral::Never,
                 exposure: Exposure::Sent,
+                offer: ToolOffer::Model,
             },
             span: span.clone(),
         });
@@ -206,6 +216,7 @@ fn role_tools(
                 approval: tool.approval,
                 deferral: tool.deferral,
                 exposure: Exposure::Sent,
+                offer: ToolOffer::Model,
             },
             core: Tool {
                 name,
@@ -273,6 +284,7 @@ fn handoff_tools(
                 approval: None,
                 deferral: Deferral::Never,
                 exposure: Exposure::Sent,
+                offer: ToolOffer::Model,
             },
             core: Tool {
                 name,

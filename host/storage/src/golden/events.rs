@@ -9,9 +9,9 @@ use strata_core::record::event::{
     AttemptEvent, CallFailed, CallFinished, CallRevised, CallStarted, CallSuspended, CapReached,
     ComponentChanged, ConflictingWriter, ConsentWithdrawn, DoubtSettled, Event, FailedCondition,
     FilesPlaced, FilesWritten, Forked, HandOverFailed, HandedOver, HostCallBegun, HostCalled,
-    JoinRelease, JoinReleased, Logged, LookupsDenied, MessageSent, MoneyReserved, RequestAnswered,
-    RequestOpened, RoutingResult, RunEnded, RunResumed, RunStarted, Status, StepCommitted,
-    StepConflicted, StepStarted, WritesUnclaimed,
+    JoinRelease, JoinReleased, Logged, LookupsDenied, MessageSent, MoneyReserved, NestedCallMade,
+    NestedCallPlan, RequestAnswered, RequestOpened, RoutingResult, RunEnded, RunResumed,
+    RunStarted, Status, StepCommitted, StepConflicted, StepStarted, WritesUnclaimed,
 };
 use strata_core::record::fault::{Fault, FaultCause, FaultHandling, FaultKind, Retryability};
 use strata_core::record::file::{FileChange, PathContent};
@@ -27,6 +27,7 @@ use strata_core::record::memory::{
 };
 use strata_core::record::message::{Draft, Hop, Instruct, Message};
 use strata_core::record::money::Usd;
+use strata_core::record::nested_path::NestedPath;
 use strata_core::record::questions::AskedQuestions;
 use strata_core::record::request::{HumanAnswer, HumanRequest, ProposedCall, QuestionDigest};
 use strata_core::record::rules::Rules;
@@ -49,6 +50,7 @@ const ACT: Work = Work::Act {
 const TOOL_CALL: Work = Work::ToolCall {
     turn: 7,
     call: 8,
+    nested: NestedPath::EMPTY,
     tool: ToolRef::Handoff(RoleId(9)),
 };
 
@@ -359,8 +361,8 @@ fn planned_replacement() -> PlannedReplacement {
 
 /// Returns an event about a call of a role that others called.
 fn of_called_role(event: AttemptEvent) -> Event {
-    let called = ActivationKey::of_mail(RoleId(1)).called(RoleId(2), 3, 4);
-    let called = called.and_then(|called| called.called(RoleId(5), 6, 7));
+    let called = ActivationKey::of_mail(RoleId(1)).called(RoleId(2), 3, 4, NestedPath::EMPTY);
+    let called = called.and_then(|called| called.called(RoleId(5), 6, 7, NestedPath::EMPTY));
     let key = called.expect("a short path");
     Event::Attempt(CallKey::in_activation(key, ACT), event)
 }
@@ -503,7 +505,18 @@ fn writes() -> Vec<Event> {
             summary: "summary".into(),
         }),
     ];
-    events.map(|event| of_call(ACT, event)).into()
+    let mut events: Vec<Event> = events.map(|event| of_call(ACT, event)).into();
+    let made = NestedCallMade {
+        number: 3,
+        plan: Some(NestedCallPlan {
+            request: "digest".into(),
+            tool: "search".into(),
+            arguments: json(r#"{"q":"x"}"#),
+            decision: CallDecision::Reject("no such tool".into()),
+        }),
+    };
+    events.push(of_call(TOOL_CALL, AttemptEvent::NestedCallMade(made)));
+    events
 }
 
 fn steps_ended() -> Vec<Event> {

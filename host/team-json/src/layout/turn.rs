@@ -67,6 +67,21 @@ pub(in super::super) struct TurnCallJson<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub declined: Option<Cow<'a, str>>,
     pub tried: AttemptsJson<'a>,
+    /// The calls that it made.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub nested: Vec<NestedCallJson<'a>>,
+}
+
+/// A call that code made within a tool call.
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(in super::super) struct NestedCallJson<'a> {
+    /// The digest of the tool and the arguments.
+    pub request: Cow<'a, str>,
+    pub arguments: JsonDocument<'a>,
+    /// The last attempt that made it.
+    pub made_by: u32,
+    pub call: TurnCallJson<'a>,
 }
 
 /// How a person is asked to approve a call.

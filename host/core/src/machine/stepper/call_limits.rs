@@ -37,7 +37,7 @@ pub(super) fn limit_calls(
         tools,
         key,
         made: activation
-            .tool_calls()
+            .all_tool_calls()
             .filter_map(|(_, call)| call.target)
             .map(|to| to.tool.definition())
             .collect(),

@@ -8,11 +8,12 @@ use alloc::vec::Vec;
 
 use super::call_limits::limit_calls;
 use super::calls::unassignable_task;
-use super::{Stepper, fork, human_requests, memory};
+use super::{Stepper, fork, human_requests, memory, nested_calls};
 use crate::machine::effect::Invocation;
 use crate::record::edit::Edit;
 use crate::record::event::{
-    AttemptEvent, CallFailed, CallFinished, CallStarted, Event, MessageSent, RunResumed, RunStarted,
+    AttemptEvent, CallFailed, CallFinished, CallStarted, Event, MessageSent, NestedCallPlan,
+    RunResumed, RunStarted,
 };
 use crate::record::fault::{Fault, FaultHandling, FaultKind, Retryability};
 use crate::record::host_call::{CallOutcome, CallPolicy, HostCall, RecordedCallUse, WriteResult};
@@ -159,13 +160,24 @@ impl Stepper {
             .env
             .open_call(&self.state.team, call.key())
             .filter(|_| call.call_reuse == RecordedCallUse::Fresh);
-        let begun = open.map_or(&[][..], |open| &open.progress.external_writes);
+        let begun = open.map_or(Vec::new(), |open| open.progress.all_external_writes());
         let recorded = begun
-            .iter()
+            .into_iter()
             .filter(|begun| begun.result == WriteResult::Recorded);
         recorded
             .map(|begun| begun.intent.description.clone())
             .collect()
+    }
+
+    /// Returns why an open call cannot make a call within it, if it cannot.
+    pub fn nesting_refusal(&self, call: CallKey) -> Option<String> {
+        nested_calls::nesting_refusal(call)
+    }
+
+    /// Returns the event that the current attempt of a call makes a call within it for the first time, or
+    /// `None` if it is not running. A call beyond a limit is rejected.
+    pub fn nested_call_made_event(&self, outer: CallKey, plan: NestedCallPlan) -> Option<Event> {
+        nested_calls::nested_call_made_event(&self.state, outer, plan)
     }
 
     /// Returns the id of the first request that an open call makes after `before` others.
@@ -303,7 +315,7 @@ fn mention_defective_reply(mut fault: Fault, calls: &[HostCall]) -> Fault {
     let flaw = answered
         .filter_map(|call| call.finish_reason()?.defect())
         .next();
-    if let Some(flaw) = flaw.filter(|_| !fault.kind.keeps_recorded_calls()) {
+    if let Some(flaw) = flaw.filter(|_| !fault.keeps_recorded_calls()) {
         let summary = fault.message.lines().next().map_or(0, str::len);
         fault.message.insert_str(
             summary,

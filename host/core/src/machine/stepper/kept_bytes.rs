@@ -9,6 +9,7 @@ use alloc::vec::Vec;
 use crate::record::event::{AttemptEvent, Event, RoutingResult};
 use crate::record::id::RoleId;
 use crate::record::json::Json;
+use crate::record::work::Work;
 use crate::state::activation::Activation;
 use crate::state::environment::scope::Scope;
 use crate::state::environment::{Environment, OutboxMessage};
@@ -110,9 +111,16 @@ impl KeptBytes {
                 call,
                 AttemptEvent::CallFinished(_)
                 | AttemptEvent::CallFailed(_)
+                | AttemptEvent::NestedCallMade(_)
                 | AttemptEvent::CallRevised(_)
                 | AttemptEvent::RequestAnswered(_),
             ) => self.count_activations(env, call.activation().root()),
+            // Nested calls of earlier attempts may have been forgotten.
+            Event::Attempt(call, AttemptEvent::CallStarted(started))
+                if started.attempt > 1 && matches!(call.work, Work::ToolCall { .. }) =>
+            {
+                self.count_activations(env, call.activation().root());
+            }
             Event::StepStarted(started) => {
                 for id in &started.roles {
                     self.count_activations(env, *id);

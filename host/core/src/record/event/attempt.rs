@@ -10,10 +10,11 @@ use crate::record::fault::{Fault, FaultHandling};
 use crate::record::file::FileChange;
 use crate::record::host_call::{AnswerSource, DoubtResolution, HostCall, Intent, RecordedCallUse};
 use crate::record::id::{CheckpointId, Digest, RequestId};
+use crate::record::json::Json;
 use crate::record::memory::MemoryRequest;
 use crate::record::request::{HumanAnswer, HumanRequest};
 use crate::record::spending::Reservation;
-use crate::record::turn::{CallRevision, SkillDigest};
+use crate::record::turn::{CallDecision, CallRevision, SkillDigest};
 use crate::record::work::CallResult;
 
 /// What happened to a call of an activation.
@@ -55,6 +56,8 @@ pub enum AttemptEvent {
     SkillLoaded(SkillDigest),
     /// An attempt that succeeds asks to replace a part of the conversation of its role.
     MemoryRequested(MemoryRequest),
+    /// An attempt at a tool call calls a tool.
+    NestedCallMade(NestedCallMade),
 }
 
 /// An attempt started.
@@ -201,4 +204,27 @@ pub struct Logged {
 pub struct LookupsDenied {
     /// The paths, in the order in which it looked for them first.
     pub paths: Vec<String>,
+}
+
+/// An attempt at a tool call calls a tool. The call that it makes is an attempt of its own.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NestedCallMade {
+    /// The number of the call within the outer one, starting at 0.
+    pub number: u16,
+    /// What is to become of it; `None` if an earlier attempt made the same call, which is continued, or
+    /// whose result is served again.
+    pub plan: Option<NestedCallPlan>,
+}
+
+/// What is to become of a call that code makes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NestedCallPlan {
+    /// A digest of the tool and the arguments, by which later attempts recognise the call.
+    pub request: String,
+    /// The name of the tool in the team; if there is no such tool, the name that the code used.
+    pub tool: String,
+    /// The arguments.
+    pub arguments: Json,
+    /// The decision.
+    pub decision: CallDecision,
 }

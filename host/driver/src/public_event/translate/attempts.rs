@@ -4,7 +4,7 @@
 use strata_base::clock::rfc3339;
 use strata_core::record::event::{
     AttemptEvent, CallFailed, CallFinished, CallStarted, FilesPlaced, HostCallBegun,
-    RequestAnswered,
+    NestedCallMade, RequestAnswered,
 };
 use strata_core::record::fault::Fault;
 use strata_core::record::file::{FileChange, PathContent};
@@ -18,7 +18,8 @@ use strata_services::gateway::WASI_CLOCK_START;
 
 use super::{EventNames, Visitor, has_own_event};
 use crate::public_event::{
-    ActionOutput, ActionRef, CalledTool, PublicEvent, ReplacedTokens, WrittenContent, WrittenFile,
+    ActionOutput, ActionRef, CalledTool, NestedNumber, PublicEvent, ReplacedTokens, WrittenContent,
+    WrittenFile,
 };
 
 pub(super) fn visit_placed(placed: &FilesPlaced, visitor: &mut Visitor<'_>) {
@@ -86,6 +87,7 @@ pub(super) fn visit_attempt(call: CallKey, event: &AttemptEvent, visitor: &mut V
             visitor(&|names| request_answered_event(names, call, answered));
         }
         AttemptEvent::CallRevised(revised) => visit_revision(call, &revised.revision, visitor),
+        AttemptEvent::NestedCallMade(made) => visit_nested(call, made, visitor),
         AttemptEvent::RetryDue
         | AttemptEvent::MoneyReserved(_)
         | AttemptEvent::MemoryRequested(_) => {}
@@ -260,10 +262,38 @@ fn visit_turn(call: CallKey, reply: &TurnReply, visitor: &mut Visitor<'_>) {
                 turn: number,
                 tool: plan.tool.clone(),
                 tool_call,
+                nested: None,
                 reason: reason.clone(),
                 via: names.caller(call),
             });
         }
+    }
+}
+
+/// Visits the event of a call that code asks for and that is not made.
+fn visit_nested(call: CallKey, made: &NestedCallMade, visitor: &mut Visitor<'_>) {
+    let Work::ToolCall {
+        turn,
+        call: tool_call,
+        nested,
+        ..
+    } = call.work
+    else {
+        return;
+    };
+    let (Some(plan), Some(path)) = (&made.plan, nested.with(made.number)) else {
+        return;
+    };
+    if let CallDecision::Reject(reason) = &plan.decision {
+        visitor(&|names| PublicEvent::ToolRejected {
+            role: names.role_name(call.role),
+            turn,
+            tool: plan.tool.clone(),
+            tool_call,
+            nested: NestedNumber::from_path(path),
+            reason: reason.clone(),
+            via: names.caller(call),
+        });
     }
 }
 
@@ -275,6 +305,7 @@ fn visit_revision(call: CallKey, revision: &CallRevision, visitor: &mut Visitor<
         Work::ToolCall {
             turn,
             call: tool_call,
+            nested,
             ..
         },
     ) = (revision, call.work)
@@ -286,6 +317,7 @@ fn visit_revision(call: CallKey, revision: &CallRevision, visitor: &mut Visitor<
         turn,
         tool: names.action_ref(call).action,
         tool_call,
+        nested: NestedNumber::from_path(nested),
         reason: reason.clone(),
         via: names.caller(call),
     });

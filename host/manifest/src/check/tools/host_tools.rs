@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use strata_core::record::turn::{CallEffect, CallTarget, HostTool, INNER_ARGUMENTS, ToolRef};
 use strata_core::team::tools::{CallOrder, Tool};
 use strata_services::plugin::CompiledSchema;
-use strata_services::tools::{ApprovalRule, Deferral, Exposure, RoleTool};
+use strata_services::tools::{ApprovalRule, Deferral, Exposure, RoleTool, ToolOffer};
 
 use super::checked_tool::CheckedTool;
 use crate::authored::tools::AuthoredTools;
@@ -142,6 +142,7 @@ fn host_tool(tool: HostTool, about: &str, schema: &Value, role: &Range<usize>) -
             approval: None,
             deferral: Deferral::Never,
             exposure: Exposure::Sent,
+            offer: ToolOffer::Model,
         },
         span: role.clone(),
     }
