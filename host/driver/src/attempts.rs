@@ -18,7 +18,7 @@ use strata_core::record::fault::{Fault, FaultCause, FaultKind};
 use strata_core::record::host_call::Grant;
 use strata_core::record::id::RoleId;
 use strata_core::record::turn::SkillDigest;
-use strata_core::record::work::{ActivationKey, CallKey, CallResult};
+use strata_core::record::work::{ActivationKey, CallKey, CallResult, Work};
 use strata_core::state::activation::is_made_in;
 use strata_sandbox::{AttemptNotes, FileView, HeldLines, hold_lines};
 use strata_services::gateway::AttemptId;
@@ -129,11 +129,26 @@ impl Attempts {
 
     /// Returns the attempts at a call and at the calls within it, the innermost first.
     pub(super) fn calls_within(&self, outer: CallKey) -> Vec<CallKey> {
+        if !matches!(outer.work, Work::ToolCall { .. }) {
+            return vec![outer];
+        }
         let within = self.running.keys().rev().filter(|call| {
             call.activation() == outer.activation()
                 && (call.work == outer.work || is_made_in(call.work, outer.work))
         });
         within.copied().collect()
+    }
+
+    /// Returns a call and the calls that it was made in, the innermost first.
+    pub(super) fn calls_around(&self, inner: CallKey) -> Vec<CallKey> {
+        if inner.work.nested().is_none() {
+            return vec![inner];
+        }
+        let around = self.running.keys().rev().filter(|call| {
+            call.activation() == inner.activation()
+                && (call.work == inner.work || is_made_in(inner.work, call.work))
+        });
+        around.copied().collect()
     }
 
     /// Prepares an attempt; `add` starts it.

@@ -7,7 +7,7 @@ use strata_core::machine::effect::Invocation;
 use strata_core::machine::stepper::Stepper;
 use strata_core::record::event::{AttemptEvent, CallSuspended, Event};
 use strata_core::record::host_call::{ExternalWrite, RecordedCallUse, WriteResult};
-use strata_core::record::work::CallKey;
+use strata_core::record::work::{CallKey, Work};
 use strata_services::gateway::{
     AttemptId, GUEST_REQUEST_QUEUE, GuestRequest, HostAnswer, OutboundRequest, PendingGuestRequest,
     ToolRequest, WASI_CLOCK_START,
@@ -170,7 +170,9 @@ impl Guests {
         for within in self.attempts.calls_within(call) {
             self.conclude_one(within, journal)?;
         }
-        self.forget_closed(journal.stepper());
+        if matches!(call.work, Work::ToolCall { .. }) {
+            self.forget_closed(journal.stepper());
+        }
         Ok(())
     }
 
@@ -294,11 +296,11 @@ impl Guests {
         returned: ReturnedCall,
         journal: &mut Journal,
     ) -> Result<(), DriverError> {
-        let Some((_, event)) = self.calls.complete(returned) else {
+        let Some((id, event)) = self.calls.complete(returned) else {
             return Ok(());
         };
         journal.stage(event)?;
-        for call in self.attempts.calls().collect::<Vec<_>>() {
+        for call in self.attempts.calls_around(id.call) {
             if self.attempts.has_ended(call) && !self.must_await(call) {
                 // The attempt was kept open for this call.
                 self.conclude(call, journal)?;
