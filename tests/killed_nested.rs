@@ -116,10 +116,26 @@ fn assert_ended_once(events: &[Value]) {
     assert_eq!(ended.len(), 6);
 }
 
-/// Kills the run after its event `n`, and continues it to its end.
-fn check(n: usize) {
+/// Which process of the run is killed.
+#[derive(Clone, Copy, Debug)]
+enum Killed {
+    First,
+    /// The one that goes on after the answer of the person.
+    Answered,
+}
+
+/// Kills a process of the run after its event `n`, and continues the run to its end.
+fn check(killed: Killed, n: usize) {
     let desk = Desk::new();
-    let mut process = desk.workspace.start_run(&[]);
+    let mut process = match killed {
+        Killed::First => desk.workspace.start_run(&[]),
+        Killed::Answered => {
+            assert_eq!(desk.workspace.run().code, Some(4));
+            let resume = ["run", "--recover_path", "store", "--answer", ANSWER];
+            desk.workspace
+                .start(&[&resume[..], &["--events", "-"]].concat())
+        }
+    };
     for _ in 0..n {
         if process.next().is_none() {
             break;
@@ -161,6 +177,11 @@ fn a_script_killed_after_any_event_repeats_no_nested_call_that_ended() {
     let desk = Desk::new();
     let count = desk.workspace.run().code;
     assert_eq!(count, Some(4));
-    let events = desk.workspace.recorded().len();
-    in_parallel(events, |n| check(n + 1));
+    let first = desk.workspace.recorded().len();
+    assert_eq!(desk.resume(&["--answer", ANSWER]), Some(0));
+    let all = desk.workspace.recorded().len();
+    in_parallel(all, |n| match n < first {
+        true => check(Killed::First, n + 1),
+        false => check(Killed::Answered, n + 1 - first),
+    });
 }

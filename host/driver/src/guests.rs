@@ -5,7 +5,7 @@
 use strata_base::files::blob::Blobs;
 use strata_core::machine::effect::Invocation;
 use strata_core::machine::stepper::Stepper;
-use strata_core::record::event::{AttemptEvent, CallSuspended, Event};
+use strata_core::record::event::{AttemptEvent, CallSuspended, Event, SuspendReason};
 use strata_core::record::host_call::{ExternalWrite, RecordedCallUse, WriteResult};
 use strata_core::record::work::{CallKey, Work};
 use strata_services::gateway::{
@@ -464,7 +464,10 @@ impl Guests {
         let Some(attempt) = self.forget(call) else {
             return Ok(());
         };
-        let suspended = AttemptEvent::CallSuspended(CallSuspended { attempt });
+        let suspended = AttemptEvent::CallSuspended(CallSuspended {
+            attempt,
+            reason: SuspendReason::Budget,
+        });
         journal.stage(Event::Attempt(call, suspended))
     }
 }

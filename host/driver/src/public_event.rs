@@ -433,7 +433,7 @@ pub enum PublicEvent {
         action: ActionRef,
         /// the number of the attempt, counted from 1 over all resumes
         attempt: u32,
-        /// `out-of-budget`
+        /// `out-of-budget`; `tool-call` for code that waits for a tool, which waits for a person or a role
         reason: &'static str,
     },
     /// An action has a result, which is durable.

@@ -233,7 +233,7 @@ fn other_attempt(event: &mut Event) {
     match event {
         Event::Attempt(_, AttemptEvent::CallStarted(CallStarted { attempt, .. }))
         | Event::Attempt(_, AttemptEvent::CallFinished(CallFinished { attempt, .. }))
-        | Event::Attempt(_, AttemptEvent::CallSuspended(CallSuspended { attempt }))
+        | Event::Attempt(_, AttemptEvent::CallSuspended(CallSuspended { attempt, .. }))
         | Event::Attempt(_, AttemptEvent::CallFailed(CallFailed { attempt, .. })) => *attempt += 1,
         other => panic!("{other:?} is no call"),
     }

@@ -93,7 +93,7 @@ fn mutated(event: &Event, rng: &mut Rng) -> Event {
 fn mutate_call_event(call: &mut CallKey, event: &mut AttemptEvent, rng: &mut Rng) {
     match event {
         AttemptEvent::CallStarted(CallStarted { attempt, .. })
-        | AttemptEvent::CallSuspended(CallSuspended { attempt })
+        | AttemptEvent::CallSuspended(CallSuspended { attempt, .. })
         | AttemptEvent::CallFailed(CallFailed { attempt, .. }) => mutate_call(call, attempt, rng),
         AttemptEvent::HostCalled(_)
         | AttemptEvent::HostCallBegun(_)

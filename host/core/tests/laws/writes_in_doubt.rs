@@ -393,6 +393,7 @@ fn an_attempt_that_ends_to_wait_leaves_its_lost_write_in_doubt() {
         CallKey::new(A, call.work),
         AttemptEvent::CallSuspended(CallSuspended {
             attempt: call.attempt,
+            reason: SuspendReason::Budget,
         }),
     ));
     assert_eq!(

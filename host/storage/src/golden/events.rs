@@ -11,7 +11,7 @@ use strata_core::record::event::{
     FilesPlaced, FilesWritten, Forked, HandOverFailed, HandedOver, HostCallBegun, HostCalled,
     JoinRelease, JoinReleased, Logged, LookupsDenied, MessageSent, MoneyReserved, NestedCallMade,
     NestedCallPlan, RequestAnswered, RequestOpened, RoutingResult, RunEnded, RunResumed,
-    RunStarted, Status, StepCommitted, StepConflicted, StepStarted, WritesUnclaimed,
+    RunStarted, Status, StepCommitted, StepConflicted, StepStarted, SuspendReason, WritesUnclaimed,
 };
 use strata_core::record::fault::{Fault, FaultCause, FaultHandling, FaultKind, Retryability};
 use strata_core::record::file::{FileChange, PathContent};
@@ -464,7 +464,10 @@ fn writes() -> Vec<Event> {
                 amount,
             },
         }),
-        AttemptEvent::CallSuspended(CallSuspended { attempt: 7 }),
+        AttemptEvent::CallSuspended(CallSuspended {
+            attempt: 7,
+            reason: SuspendReason::NestedCall,
+        }),
         AttemptEvent::DoubtSettled(DoubtSettled {
             index: 2,
             description: "what".into(),

@@ -14,7 +14,7 @@ use super::team_state::{ApplyResult, IllegalEvent, TeamState, ensure};
 use super::tool_calls::can_be_called;
 use super::turns::is_known_tool;
 use crate::record::event::{
-    AttemptEvent, CallFailed, CallSuspended, Event, NestedCallMade, NestedCallPlan,
+    AttemptEvent, CallFailed, CallSuspended, Event, NestedCallMade, NestedCallPlan, SuspendReason,
 };
 use crate::record::fault::{Fault, FaultCause, FaultHandling, Retryability};
 use crate::record::id::RoleId;
@@ -170,7 +170,11 @@ fn end_of_waiting(state: &TeamState, call: CallKey) -> Option<Event> {
         _ => None,
     });
     let Some((number, tool, fault)) = failed else {
-        let suspended = AttemptEvent::CallSuspended(CallSuspended { attempt });
+        let reason = match open.progress.waits_for_nested() {
+            true => SuspendReason::NestedCall,
+            false => SuspendReason::Budget,
+        };
+        let suspended = AttemptEvent::CallSuspended(CallSuspended { attempt, reason });
         return Some(Event::Attempt(call, suspended));
     };
     let outer = open

@@ -38,7 +38,7 @@ pub enum AttemptEvent {
     HostCallBegun(HostCallBegun),
     /// Money and tokens are reserved for a host call that an attempt is about to make.
     MoneyReserved(MoneyReserved),
-    /// An attempt ended because a budget no longer allows one of its host calls.
+    /// An attempt ended because it cannot go on for now.
     CallSuspended(CallSuspended),
     /// The operator decided what becomes of a host call in doubt.
     DoubtSettled(DoubtSettled),
@@ -146,12 +146,32 @@ pub struct MoneyReserved {
     pub reserved: Reservation,
 }
 
-/// An attempt wants to make a host call that a budget no longer allows. The attempt ends and is
-/// made again when the budget has been raised.
+/// An attempt cannot go on for now. It ends, and is made again when it can.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallSuspended {
     /// The number of the attempt, starting at 1.
     pub attempt: u32,
+    /// What it would have to wait for.
+    pub reason: SuspendReason,
+}
+
+/// What a suspended attempt would have to wait for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SuspendReason {
+    /// A host call that a budget no longer allows.
+    Budget,
+    /// A call of a tool, which waits for a human or for a role.
+    NestedCall,
+}
+
+impl SuspendReason {
+    /// Returns the name used in the public events.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Budget => "out-of-budget",
+            Self::NestedCall => "tool-call",
+        }
+    }
 }
 
 /// The operator decided what becomes of a host call in doubt.

@@ -38,7 +38,7 @@ pub(super) fn visit_attempt(call: CallKey, event: &AttemptEvent, visitor: &mut V
             visitor(&|names| PublicEvent::ActionSuspended {
                 action: names.action_ref(call),
                 attempt: suspended.attempt,
-                reason: "out-of-budget",
+                reason: suspended.reason.name(),
             });
         }
         AttemptEvent::CallFinished(CallFinished {
