@@ -3,7 +3,7 @@
 use strata_core::machine::effect::Invocation;
 use strata_core::record::event::{
     AttemptEvent, CallStarted, CallSuspended, ComponentChanged, DoubtSettled, Event, HostCallBegun,
-    HostCalled, Status, WritesUnclaimed,
+    HostCalled, Status, SuspendReason, WritesUnclaimed,
 };
 use strata_core::record::fault::{Fault, FaultKind, Retryability};
 use strata_core::record::host_call::{
