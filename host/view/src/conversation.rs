@@ -153,6 +153,29 @@ pub struct ToolCallView {
     pub outcome: ToolCallOutcome,
     /// The faults of earlier attempts, oldest first.
     pub earlier_faults: Vec<ActionFault>,
+    /// The calls of tools that its code made, in order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub nested: Vec<NestedCallView>,
+}
+
+/// A call of a tool that code made within a tool call.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct NestedCallView {
+    /// Its number within the outer call, from 0.
+    pub number: u16,
+    /// The name of the tool.
+    pub tool: String,
+    /// The arguments: those that a human set, or else those of the code.
+    pub arguments: String,
+    /// The name of the person who approved or declined it, if one did and the name is known.
+    pub decided_by: Option<String>,
+    /// How many attempts were made.
+    pub attempts: u32,
+    /// What became of it.
+    pub outcome: ToolCallOutcome,
+    /// The calls of tools that its code made, in order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub nested: Vec<Self>,
 }
 
 /// What became of a tool call.
@@ -346,6 +369,7 @@ impl ConversationRecord {
                 cost: self.costs.get(&at).copied().unwrap_or_default(),
                 outcome,
                 earlier_faults,
+                nested: nested_calls(call),
             });
         }
         TurnView {
@@ -378,6 +402,21 @@ impl NewsView {
             content: message.content.clone(),
         }
     }
+}
+
+/// Returns the calls that code made within a call.
+fn nested_calls(call: &TurnCall) -> Vec<NestedCallView> {
+    let numbered = (0..).zip(&call.progress.nested);
+    let views = numbered.map(|(number, nested)| NestedCallView {
+        number,
+        tool: nested.call.tool.clone(),
+        arguments: nested.arguments().as_str().to_owned(),
+        decided_by: nested.call.decided_by.clone(),
+        attempts: nested.call.progress.attempts,
+        outcome: outcome_of(&nested.call),
+        nested: nested_calls(&nested.call),
+    });
+    views.collect()
 }
 
 /// Returns the tool call that an activation answers, if it does not handle mail.

@@ -57,8 +57,8 @@ pub use budget::{ExhaustedBudget, raise_budget, raise_step_limit};
 pub use checkpoint::CheckpointView;
 pub use command::{CommandArgument, SuggestedArguments, SuggestedCommand, resume_arguments};
 pub use conversation::{
-    ConversationTracker, ConversationView, NewsView, ReplacementView, ToolCallOutcome,
-    ToolCallView, TurnView,
+    ConversationTracker, ConversationView, NestedCallView, NewsView, ReplacementView,
+    ToolCallOutcome, ToolCallView, TurnView,
 };
 pub use doubt::{CallInDoubt, action_name_of, calls_in_doubt};
 pub use ending::{
