@@ -1,6 +1,6 @@
 // The WIT package as C, written by `bindgen`; do not edit.
 //
-// wit fingerprint: 348b016fb6fe865b
+// wit fingerprint: 149cf2e2c5511321
 #include "bindings.h"
 #include <stdlib.h>
 
