@@ -384,7 +384,7 @@ pub mod tools {
 
     pub fn call(call: &ToolCall) -> Result<String, HostError> {
         with_host(|host| {
-            let granted = host.tools.iter_mut().find(|(name, _)| *name == call.name);
+            let granted = host.tools.iter_mut().find(|(name, _)| **name == call.name);
             let Some((_, results)) = granted else {
                 let name = &call.name;
                 return Err(denied(format!("the tool `{name}` is not granted")));
