@@ -267,6 +267,15 @@ pub(crate) fn copy_bundle(from: &Path, to: &Path) -> Result<(), BundleError> {
     Ok(())
 }
 
+/// Removes a copied file that is about to be replaced. A file that remains is found by what replaces it.
+pub(crate) fn remove_copied_file(path: &Path) {
+    if let Err(error) = fs::remove_file(path)
+        && !user::is_not_found(&error)
+    {
+        tracing::debug!("cannot remove `{}`: {error}", path.display());
+    }
+}
+
 fn copy_files(
     from: &Path,
     inside: &Path,

@@ -271,13 +271,8 @@ fn check_database(location: &StorageLocation) -> Vec<Finding> {
             settings.incarnation
         );
     }
-    found += match report.rights {
-        Some(DatabaseRights::Administer) => "; this user may read, run and administer",
-        Some(DatabaseRights::Run) => "; this user may read and run",
-        Some(DatabaseRights::Read) | None => "",
-    };
+    found += describe_rights(report.rights);
     let mut findings = vec![if report.rights == Some(DatabaseRights::Read) {
-        found += "; this user may only read";
         let advice = "to run teams: `GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA strata` to this user";
         Finding::bad(ABOUT, found, advice)
     } else if report.version < MIN_VERSION {
@@ -317,6 +312,16 @@ fn check_database(location: &StorageLocation) -> Vec<Finding> {
     }
     findings.extend(check_clock(report.server_time_ms, now_ms()));
     findings
+}
+
+/// Returns what this user may do in a database, as the end of a sentence about it.
+fn describe_rights(rights: Option<DatabaseRights>) -> &'static str {
+    match rights {
+        Some(DatabaseRights::Administer) => "; this user may read, run and administer",
+        Some(DatabaseRights::Run) => "; this user may read and run",
+        Some(DatabaseRights::Read) => "; this user may only read",
+        None => "",
+    }
 }
 
 /// Says so if the clock of a database's server and that of this machine differ. Nobody's runs depend on it,

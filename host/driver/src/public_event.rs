@@ -5,6 +5,7 @@
 //! the reference page `events.md` and the JSON Schema. Which public events a recorded event becomes
 //! is decided in `translate`.
 
+mod action_output;
 mod model_use;
 mod nested_number;
 mod translate;
@@ -18,8 +19,8 @@ use strata_base::clock::rfc3339;
 use strata_core::record::event::Status;
 use strata_core::record::fault::{FaultCause, FaultKind};
 use strata_core::record::host_call::{AnswerSource, HostCallKind};
-use strata_core::record::work::Task;
 
+pub use action_output::{ActionOutput, ReplacedTokens};
 pub use model_use::ModelUseFields;
 pub use nested_number::NestedNumber;
 pub use translate::{EventTranslator, action_name, count_lines, is_routed};
@@ -555,32 +556,6 @@ pub enum PublicEvent {
         #[serde(skip_serializing_if = "Option::is_none")]
         checkpoint: Option<String>,
     },
-}
-
-/// The result of an action.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
-pub struct ActionOutput {
-    /// the text
-    pub content: String,
-    /// structured content
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub data: Option<Value>,
-    /// the recipients that the action named
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub to: Vec<String>,
-    /// the tasks of a plan, each with `text` and `action`
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<Vec<Value>>")]
-    pub tasks: Option<Vec<Task>>,
-}
-
-/// The estimated sizes of a request before and after a part of its conversation was replaced.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct ReplacedTokens {
-    /// The number of tokens before.
-    pub before: u64,
-    /// The number of tokens after.
-    pub after: u64,
 }
 
 /// A tool that a model calls.

@@ -89,7 +89,7 @@ pub struct RoleTool {
     pub approval: Option<ApprovalRule>,
     /// Whether the team file says that it is found by search instead of being sent.
     pub deferral: Deferral,
-    /// How the model gets to know it, as `ToolRole::settle_exposure` decided.
+    /// How the model gets to know it, as `ToolRole::choose_exposure` decided.
     pub exposure: Exposure,
     /// Who is offered it.
     pub offer: ToolOffer,
@@ -149,7 +149,7 @@ impl RoleTool {
 impl ToolRole {
     /// Decides which tools are sent and which are searched for. To be called again when descriptions
     /// or schemas have become known.
-    pub fn settle_exposure(&mut self) {
+    pub fn choose_exposure(&mut self) {
         let is_deferred = |tool: &&RoleTool| tool.deferral != Deferral::Never;
         if !self.tools.iter().any(|tool| is_deferred(&tool)) {
             return;

@@ -18,7 +18,8 @@ use super::files::load_blobs;
 use super::opened_team::OpenedTeam;
 use super::{LaunchError, ParseDefinition, parse_saved_definition};
 use crate::bundle::{
-    BundleError, TEAM, copy_bundle, create_workspace, is_submitted, unpack, unpacked_definition,
+    BundleError, TEAM, copy_bundle, create_workspace, is_submitted, remove_copied_file, unpack,
+    unpacked_definition,
 };
 
 /// The directory beside a copy of a submitted run with the files of its team.
@@ -130,7 +131,7 @@ pub(super) fn unpack_beside(
         if Path::new(path).is_absolute() || bytes.is_none() {
             continue;
         }
-        let _ = std::fs::remove_file(root.join(TEAM).join(path));
+        remove_copied_file(&root.join(TEAM).join(path));
         let placement = Placement {
             path: path.to_owned(),
             expected: PathContent::Absent,

@@ -5,6 +5,7 @@ mod conversation;
 mod host_calls;
 mod memory;
 mod nested;
+mod tool_outcome;
 mod turns;
 
 use alloc::borrow::Cow;
@@ -29,7 +30,8 @@ use crate::team::{React, Role};
 pub use conversation::Conversation;
 pub use memory::ConversationMemory;
 pub use nested::{NestedCall, is_made_in};
-pub use turns::{Consent, ToolOutcome, ToolReturn, Turn, TurnCall};
+pub use tool_outcome::{Consent, ToolOutcome, ToolReturn};
+pub use turns::{Turn, TurnCall};
 
 /// A role working on the mail it took.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -4,6 +4,7 @@
 pub(crate) mod activations;
 pub mod files;
 pub mod join;
+mod message_refs;
 pub mod routing;
 pub mod scope;
 pub mod validation;
@@ -30,12 +31,13 @@ use crate::record::scope_write::{ROLE_SCOPE, ScopeChange, Write};
 use crate::record::shape::{DeliveryMode, Shape};
 use crate::record::spending::Spending;
 use crate::record::work::ActivationKey;
-use crate::state::activation::{Activation, ToolOutcome, TurnCall};
+use crate::state::activation::Activation;
 use crate::state::messages::{MessageRef, Messages};
 use crate::team::Team;
 
 use files::FileRecords;
 use join::JoinState;
+use message_refs::visit_message_refs;
 use routing::OwnMessages;
 use scope::{Scope, ScopeKey, apply_changes};
 
@@ -586,29 +588,5 @@ impl Environment {
             }
         }
         self.for_each_activation_mut(&mut |_, activation| visit_message_refs(activation, visit));
-    }
-}
-
-fn visit_message_refs(activation: &mut Activation, visit: &mut dyn FnMut(&mut MessageRef)) {
-    for message in &mut activation.news {
-        visit(message);
-    }
-    let turns = activation.turns.reopen_all();
-    for call in turns.flat_map(|turn| &mut turn.calls) {
-        let mut of_call = |call: &mut TurnCall| {
-            if let Some(ToolOutcome::Returned(returned)) = &mut call.outcome {
-                for outgoing in &mut returned.emissions {
-                    visit(&mut outgoing.message);
-                }
-            }
-        };
-        call.progress.for_each_nested_mut(&mut of_call);
-        of_call(call);
-    }
-    for done in &mut activation.done {
-        visit(&mut done.output.message);
-        for outgoing in &mut done.emissions {
-            visit(&mut outgoing.message);
-        }
     }
 }

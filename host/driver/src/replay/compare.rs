@@ -101,16 +101,12 @@ pub(super) fn compare_attempt(
         },
         _ => Some(end_difference(recorded, again)),
     };
-    let call = || {
-        unmade.first().map(|unmade| {
-            (
-                "a host call".into(),
-                describe_call(unmade),
-                "not made".into(),
-            )
-        })
-    };
-    ended.or_else(call)
+    ended.or_else(|| unmade.first().map(missing_call))
+}
+
+/// Returns the difference that a recorded call was not made again.
+fn missing_call(call: &HostCall) -> DifferenceParts {
+    ("a host call".into(), describe_call(call), "not made".into())
 }
 
 fn describe_call(call: &HostCall) -> String {

@@ -1,6 +1,8 @@
 //! Reads `[[role.tool]]` with `code`: a tool that runs code which the model writes. It is an action like any
 //! other, whose component is the interpreter of scripts and whose code is an argument.
 
+use std::ops::Range;
+
 use serde_json::Value;
 use strata_core::team::BudgetLimits;
 use strata_core::team::tools::CallOrder;
@@ -91,19 +93,9 @@ pub(super) fn read_code_tool(
             span: span.clone(),
         }),
         slot: AuthoredSlot {
-            span: table.span.clone(),
-            component: Some(Located {
-                value: table.problems.source.base.join(passed_script(chosen)),
-                span,
-            }),
-            pin: None,
-            skill: None,
-            function: None,
-            config: Value::Null,
-            config_span: None,
-            output_schema: None,
             limits: limits.unwrap_or_default(),
             allow,
+            ..interpreter_slot(table, chosen, span)
         },
         tool: AuthoredToolAction {
             keys: Vec::new(),
@@ -121,4 +113,28 @@ pub(super) fn read_code_tool(
         },
         budget_limits: BudgetLimits::default(),
     })
+}
+
+/// Returns the slot of the interpreter that runs the code. It has no limits and no grants yet.
+fn interpreter_slot(
+    table: &TomlTable<'_>,
+    language: ScriptLanguage,
+    span: Range<usize>,
+) -> AuthoredSlot {
+    let script = passed_script(language);
+    AuthoredSlot {
+        span: table.span.clone(),
+        component: Some(Located {
+            value: table.problems.source.base.join(script),
+            span,
+        }),
+        pin: None,
+        skill: None,
+        function: None,
+        config: Value::Null,
+        config_span: None,
+        output_schema: None,
+        limits: Default::default(),
+        allow: Default::default(),
+    }
 }

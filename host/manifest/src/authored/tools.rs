@@ -1,6 +1,9 @@
 //! Reads the keys of roles whose model works in a loop with tools, and those of their actions. How
 //! they relate to each other is checked in `check::tools`.
 
+mod guards;
+mod turn_limits;
+
 use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,14 +15,15 @@ use strata_core::team::tools::{CallOrder, ToolFaults};
 use strata_services::plugin::CompiledSchema;
 use strata_services::tools::{ApprovalRule, Deferral, HistoryUse};
 
+use self::guards::read_guards;
+use self::turn_limits::read_role_limits;
 use super::code_tool::read_code_tool;
-use super::limits::{ComponentKind, DEFAULT_BACKOFF, MAX_RETRIES};
 use super::memory::{AuthoredMemory, read_memory};
 use super::role::AuthoredAction;
 use super::skills::{
     AuthoredSkillRules, AuthoredSkills, read_skill_rules, read_skills, skills_schema,
 };
-use super::slot::{self, AuthoredSlot, read_arguments_schema, read_schema};
+use super::slot::{AuthoredSlot, read_arguments_schema, read_schema};
 use crate::schema::kind;
 use crate::table::{Located, TomlItem, TomlKey, TomlTable};
 
@@ -239,23 +243,13 @@ pub(super) fn read_tools(table: &TomlTable<'_>) -> AuthoredTools {
          the kind decides.",
         &FAULT_WORDS,
     );
-    let handoff = reader.value(
-        "handoff",
-        "Roles to which it can hand over: its model gets a tool `transfer_to_NAME` for each, which ends its work.",
-        |key| key.value(kind::unique_texts),
-        |item| Some(item.unique_strings()),
-    );
+    let handoff = read_handoff(&mut reader);
     let (roles, code) = read_role_tools(&mut reader).unwrap_or_default();
     let guards = read_guards(&mut reader);
     let skills = read_role_skills(&mut reader);
     let skill_rules = read_role_skill_rules(&mut reader);
     let limits = read_role_limits(&mut reader);
-    let memory = reader.value(
-        "memory",
-        "What bounds its conversations, for `react = \"tools\"`. Without this table, all of them is sent.",
-        |key| key.table_item(read_memory),
-        |item| item.table("`[role.memory]`").map(|table| read_memory(&table)),
-    );
+    let memory = read_role_memory(&mut reader);
     let output_schema = reader.schema(
         OUTPUT_SCHEMA,
         "A file with a JSON Schema that the final answer has to follow, for `react = \"tools\"`, or that the answer of \
@@ -284,6 +278,25 @@ pub(super) fn read_tools(table: &TomlTable<'_>) -> AuthoredTools {
         memory,
         output_schema,
     }
+}
+
+/// Reads the roles to which a role can hand over.
+fn read_handoff(reader: &mut ToolKeyReader<'_, '_>) -> Option<Vec<Located<String>>> {
+    reader.value(
+        "handoff",
+        "Roles to which it can hand over: its model gets a tool `transfer_to_NAME` for each, which ends its work.",
+        |key| key.value(kind::unique_texts),
+        |item| Some(item.unique_strings()),
+    )
+}
+
+fn read_role_memory(reader: &mut ToolKeyReader<'_, '_>) -> Option<AuthoredMemory> {
+    reader.value(
+        "memory",
+        "What bounds its conversations, for `react = \"tools\"`. Without this table, all of them is sent.",
+        |key| key.table_item(read_memory),
+        |item| item.table("`[role.memory]`").map(|table| read_memory(&table)),
+    )
 }
 
 /// Reads the roles that a role can call, and its tools that run code.
@@ -339,42 +352,6 @@ fn read_role_skill_rules(reader: &mut ToolKeyReader<'_, '_>) -> Option<AuthoredS
     )
 }
 
-/// Reads the components that are asked about tool calls.
-fn read_guards(reader: &mut ToolKeyReader<'_, '_>) -> Vec<(GuardMoment, Located<AuthoredSlot>)> {
-    let mut guards = Vec::new();
-    for moment in GuardMoment::ALL {
-        let about = match moment {
-            GuardMoment::Before => {
-                "A component that is asked before each tool call. It receives `{ tool, arguments }` as arguments, and \
-                 answers `allow`, `deny: REASON` or `ask`, which asks a person."
-            }
-            GuardMoment::After => {
-                "A component that receives the result of each tool call as its message. Its answer is what the model is \
-                 told."
-            }
-        };
-        let guard = reader.value(
-            moment.name(),
-            about,
-            |key| key.table_item(read_guard),
-            |item| {
-                let table = item.table(&format!("`{}`", moment.name()))?;
-                Some(Located {
-                    value: read_guard(&table),
-                    span: item.key_span.clone(),
-                })
-            },
-        );
-        guards.extend(guard.map(|guard| (moment, guard)));
-    }
-    guards
-}
-
-fn read_guard(table: &TomlTable<'_>) -> AuthoredSlot {
-    table.define_as("guard");
-    slot::read_slot(table, ComponentKind::Thinker)
-}
-
 /// The key that names the schema of what a role answers.
 pub(crate) const OUTPUT_SCHEMA: &str = "output_schema";
 
@@ -396,78 +373,12 @@ fn read_tool_choice(reader: &mut ToolKeyReader<'_, '_>) -> Option<Located<String
     tool_choice
 }
 
-fn read_role_limits(reader: &mut ToolKeyReader<'_, '_>) -> TurnLimits {
-    let limits = reader.value(
-        "limits",
-        "What bounds the call of the model in a turn, for `react = \"tools\"`.",
-        |key| key.table_item(read_turn_limits),
-        |item| {
-            item.table("`[role.limits]`")
-                .map(|table| read_turn_limits(&table))
-        },
-    );
-    reader.note_default("limits", limits == Some(TurnLimits::default()));
-    limits.unwrap_or_default()
-}
-
 /// What becomes of faults, as it is written.
 pub(super) const FAULT_WORDS: [(&str, ToolFaults); 3] = [
     ("auto", ToolFaults::Auto),
     ("return", ToolFaults::Return),
     ("stop", ToolFaults::Stop),
 ];
-
-impl Default for TurnLimits {
-    fn default() -> Self {
-        Self {
-            timeout: DEFAULT_TIMEOUT,
-            retry: RetryPolicy {
-                retries: 0,
-                backoff_ms: DEFAULT_BACKOFF.as_millis() as u32,
-            },
-        }
-    }
-}
-
-fn read_turn_limits(table: &TomlTable<'_>) -> TurnLimits {
-    table.define_as("turn-limits");
-    let timeout = table
-        .key("timeout", "How long the model may take to reply.")
-        .default(kind::written_duration(DEFAULT_TIMEOUT))
-        .value(|| kind::duration(kind::SHORTEST))
-        .and_then(|item| {
-            let timeout = item.duration()?;
-            if timeout.is_zero() {
-                item.reject(
-                    "`timeout` cannot be zero",
-                    "nothing could run; leave the key out for the default",
-                );
-            }
-            Some(timeout)
-        });
-    let retries = table
-        .key(
-            "retries",
-            "How often a turn is tried again when its model did not reply; the count restarts with each resume.",
-        )
-        .default(0)
-        .integer(0..=MAX_RETRIES);
-    let backoff = table
-        .key(
-            "backoff",
-            "Wait before the first retry; it doubles each time, up to a minute or this value, whichever is longer.",
-        )
-        .default(kind::written_duration(DEFAULT_BACKOFF))
-        .duration();
-    TurnLimits {
-        timeout: timeout.unwrap_or(DEFAULT_TIMEOUT),
-        retry: RetryPolicy {
-            retries: retries.unwrap_or(0) as u32,
-            // The longest duration in `units` fits into 32 bits of milliseconds.
-            backoff_ms: backoff.unwrap_or(DEFAULT_BACKOFF).as_millis() as u32,
-        },
-    }
-}
 
 /// A tool that is no action of the role.
 enum OtherTool {

@@ -129,7 +129,7 @@ pub(super) fn check_tools(
         },
         called,
     };
-    checked.settings.settle_exposure();
+    checked.settings.choose_exposure();
     checked
 }
 

@@ -16,7 +16,7 @@ impl tools::Host for Ctx {
     async fn list(&mut self) -> HostResult<Vec<tools::Tool>> {
         const NAME: &str = "tools.list";
         self.count_calls(NAME, 1)?;
-        if let Err(refusal) = self.check_tools_granted() {
+        if let Err(refusal) = check_tools_granted(self) {
             return Ok(Err(refusal));
         }
         match self.request(NAME, GuestRequest::ListTools).await? {
@@ -36,7 +36,7 @@ impl tools::Host for Ctx {
     async fn call(&mut self, call: tools::ToolCall) -> HostResult<String> {
         const NAME: &str = "tools.call";
         self.count_calls(NAME, 1)?;
-        let results = self.call_tools(NAME, vec![call]).await?;
+        let results = call_tools(self, NAME, vec![call]).await?;
         let result = results.into_iter().next();
         Ok(result.unwrap_or_else(|| Err(unavailable_in_describe(NAME))))
     }
@@ -54,66 +54,64 @@ impl tools::Host for Ctx {
             ));
             return Ok(vec![Err(refusal); calls.len()]);
         }
-        self.call_tools(NAME, calls).await
+        call_tools(self, NAME, calls).await
     }
 }
 
-impl Ctx {
-    fn check_tools_granted(&mut self) -> Result<(), HostError> {
-        self.check_effects_allowed()?;
-        if self.capabilities.grants().tools.is_empty() {
-            let message = "no tool is granted; add `tools = [\"NAME\"]` to `[role.action.allow]`";
-            return Err(self.deny(Grant::Tools, message));
-        }
-        Ok(())
+fn check_tools_granted(ctx: &mut Ctx) -> Result<(), HostError> {
+    ctx.check_effects_allowed()?;
+    if ctx.capabilities.grants().tools.is_empty() {
+        let message = "no tool is granted; add `tools = [\"NAME\"]` to `[role.action.allow]`";
+        return Err(ctx.deny(Grant::Tools, message));
     }
+    Ok(())
+}
 
-    /// Makes calls, all at once. Which tools are granted is decided where they are known.
-    async fn call_tools(
-        &mut self,
-        function: &'static str,
-        calls: Vec<tools::ToolCall>,
-    ) -> wasmtime::Result<Vec<Result<String, HostError>>> {
-        let mut requests = Vec::new();
-        let mut refusals = Vec::new();
-        for call in calls {
-            let request = self.check_tools_granted().and_then(|()| read_call(call));
-            match request {
-                Ok(request) => {
-                    requests.push(request);
-                    refusals.push(None);
-                }
-                Err(refusal) => refusals.push(Some(refusal)),
+/// Makes calls, all at once. Which tools are granted is decided where they are known.
+async fn call_tools(
+    ctx: &mut Ctx,
+    function: &'static str,
+    calls: Vec<tools::ToolCall>,
+) -> wasmtime::Result<Vec<Result<String, HostError>>> {
+    let mut requests = Vec::new();
+    let mut refusals = Vec::new();
+    for call in calls {
+        let request = check_tools_granted(ctx).and_then(|()| read_call(call));
+        match request {
+            Ok(request) => {
+                requests.push(request);
+                refusals.push(None);
             }
+            Err(refusal) => refusals.push(Some(refusal)),
         }
-        let mut answers = Vec::new();
-        if !requests.is_empty() {
-            answers = match self
-                .request(function, GuestRequest::CallTools(requests))
-                .await?
-            {
-                None => Vec::new(),
-                Some(HostAnswer::Outbound(answers)) => answers,
-                Some(other) => unexpected_answer(function, &other),
-            };
-        }
-        let bytes = |value: &Json| value.as_str().len();
-        let received = answers
-            .iter()
-            .map(|answer| ok_bytes_or_message(answer, bytes));
-        self.count_bytes(function, received.sum::<usize>() as u64)?;
-        let mut answers = answers.into_iter();
-        let results = refusals.into_iter().map(|refusal| match refusal {
-            Some(refusal) => Err(refusal),
-            None => match answers.next() {
-                Some(answer) => answer
-                    .map(|value| value.as_str().to_owned())
-                    .map_err(convert::host_error),
-                None => Err(unavailable_in_describe(function)),
-            },
-        });
-        Ok(results.collect())
     }
+    let mut answers = Vec::new();
+    if !requests.is_empty() {
+        answers = match ctx
+            .request(function, GuestRequest::CallTools(requests))
+            .await?
+        {
+            None => Vec::new(),
+            Some(HostAnswer::Outbound(answers)) => answers,
+            Some(other) => unexpected_answer(function, &other),
+        };
+    }
+    let bytes = |value: &Json| value.as_str().len();
+    let received = answers
+        .iter()
+        .map(|answer| ok_bytes_or_message(answer, bytes));
+    ctx.count_bytes(function, received.sum::<usize>() as u64)?;
+    let mut answers = answers.into_iter();
+    let results = refusals.into_iter().map(|refusal| match refusal {
+        Some(refusal) => Err(refusal),
+        None => match answers.next() {
+            Some(answer) => answer
+                .map(|value| value.as_str().to_owned())
+                .map_err(convert::host_error),
+            None => Err(unavailable_in_describe(function)),
+        },
+    });
+    Ok(results.collect())
 }
 
 fn read_call(call: tools::ToolCall) -> Result<ToolRequest, HostError> {

@@ -156,7 +156,7 @@ pub fn is_valid_name(name: &str) -> bool {
 }
 
 /// A line of front matter of the form `key: value`.
-struct Entry<'a> {
+struct FrontMatterEntry<'a> {
     indent: usize,
     /// The position of the value in bytes.
     start: usize,
@@ -164,7 +164,7 @@ struct Entry<'a> {
 }
 
 /// Splits a line `key: value`. Returns `None` for any other line.
-fn entry(line: &str) -> Option<Entry<'_>> {
+fn entry(line: &str) -> Option<FrontMatterEntry<'_>> {
     let indent = line.len() - line.trim_start_matches(' ').len();
     let (key, rest) = line[indent..].split_once(':')?;
     let is_key = !key.is_empty()
@@ -176,7 +176,7 @@ fn entry(line: &str) -> Option<Entry<'_>> {
     }
     let value = rest.trim();
     let start = line.len() - rest.trim_start().len();
-    Some(Entry {
+    Some(FrontMatterEntry {
         indent,
         start,
         value,
@@ -256,7 +256,7 @@ fn quote_values(lines: &mut [String], warnings: &mut Vec<String>) {
     while at < lines.len() {
         let line = lines[at].clone();
         at += 1;
-        let Some(Entry {
+        let Some(FrontMatterEntry {
             indent,
             start,
             value,

@@ -75,7 +75,7 @@ pub(super) fn describe_tools(
         for skill in &mut role.skills {
             skill.pin = locked_digest(definition, skill, lock);
         }
-        role.settle_exposure();
+        role.choose_exposure();
         roles.insert(*id, Arc::new(role));
     }
     match problems.into_iter().reduce(Diagnostics::and) {

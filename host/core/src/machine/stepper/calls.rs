@@ -13,7 +13,7 @@ use super::memory::{
 use super::nested_calls::apply_nested_call_made;
 use super::ready_index::ReadyIndex;
 use super::results::keep_result;
-use super::team_state::{ApplyResult, TeamState, ensure};
+use super::team_state::{ApplyResult, TeamState, advance_to_next, ensure};
 use super::tool_calls::can_be_called;
 use super::turns::{
     apply_call_revised, apply_role_returned, apply_turn_limit, begin_role_call, begin_turn,
@@ -23,7 +23,7 @@ use crate::record::event::{AttemptEvent, CallFailed, CallStarted, Logged, Lookup
 use crate::record::fault::{FaultHandling, FaultKind};
 use crate::record::host_call::RecordedCallUse;
 use crate::record::message::Draft;
-use crate::record::work::{ActivationKey, CallKey, CallResult, Task, Work};
+use crate::record::work::{CallKey, CallResult, Task, Work};
 use crate::state::activation::{Phase, ToolOutcome, TurnCall};
 use crate::state::environment::activations::called_key;
 use crate::team::Role;
@@ -188,13 +188,6 @@ fn apply_call_finished(state: &mut TeamState, call: CallKey, result: &CallResult
         CallResult::Replaced(replacement) => return apply_replacement(state, call, replacement),
     }
     advance_to_next(state, key)
-}
-
-/// Moves an activation on to its next call.
-pub(super) fn advance_to_next(state: &mut TeamState, key: ActivationKey) -> ApplyResult {
-    let team = state.team.clone();
-    state.activation_mut(key)?.proceed(team.role(key.role));
-    Ok(())
 }
 
 fn apply_call_suspended(state: &mut TeamState, call: CallKey) -> ApplyResult {

@@ -8,8 +8,7 @@
 
 use alloc::format;
 
-use super::calls::advance_to_next;
-use super::team_state::{ApplyResult, TeamState, ensure};
+use super::team_state::{ApplyResult, TeamState, advance_to_next, ensure};
 use crate::record::fault::{Fault, FaultKind};
 use crate::record::host_call::{CallOutcome, HostCall};
 use crate::record::id::RoleId;

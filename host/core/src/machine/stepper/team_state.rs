@@ -254,3 +254,10 @@ impl TeamState {
         self.env.checkpoint_count += 1;
     }
 }
+
+/// Moves an activation on to its next call.
+pub(super) fn advance_to_next(state: &mut TeamState, key: ActivationKey) -> ApplyResult {
+    let team = state.team.clone();
+    state.activation_mut(key)?.proceed(team.role(key.role));
+    Ok(())
+}

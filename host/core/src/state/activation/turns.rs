@@ -9,14 +9,17 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Activation, CallProgress, OpenCall, OpenCallMut, Phase, UncommittedMessage};
+use super::{
+    Activation, CallProgress, Consent, OpenCall, OpenCallMut, Phase, ToolOutcome, ToolReturn,
+    UncommittedMessage,
+};
 use crate::record::conversation::{AssistantPart, stored_media, tool_calls};
 use crate::record::fault::Fault;
 use crate::record::file::FileChange;
 use crate::record::host_call::FinishReason;
 use crate::record::id::{Digest, RoleId};
 use crate::record::json::Json;
-use crate::record::message::{Draft, stored_parts};
+use crate::record::message::stored_parts;
 use crate::record::money::Usd;
 use crate::record::nested_path::NestedPath;
 use crate::record::scope_write::Write;
@@ -67,41 +70,6 @@ pub struct TurnCall {
     pub phase: Phase,
     /// What became of it, once it has ended.
     pub outcome: Option<ToolOutcome>,
-}
-
-/// Whether a human has to approve a tool call before it is made.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Consent {
-    /// It needs no approval.
-    NotNeeded,
-    /// A human has to be asked like this, or is being asked.
-    Needed(Approval),
-    /// It was approved.
-    Given,
-}
-
-/// What became of a tool call.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum ToolOutcome {
-    /// It returned a result.
-    Returned(ToolReturn),
-    /// It failed, and the model is told.
-    Failed(Fault),
-    /// It was not made for this reason, and the model is told.
-    Rejected(String),
-    /// A human did not approve it for this reason, and the model is told.
-    Declined(String),
-}
-
-/// What a tool call returned.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ToolReturn {
-    /// The result.
-    pub output: Draft,
-    /// The messages it published.
-    pub emissions: Vec<UncommittedMessage>,
-    /// Its writes to scopes.
-    pub writes: Vec<Write>,
 }
 
 impl Turn {
