@@ -367,7 +367,7 @@ pub mod tools {
 
     pub fn list() -> Result<Vec<Tool>, HostError> {
         with_host(|host| {
-            let mut names: Vec<&String> = host.tools.iter().map(|(name, _)| name).collect();
+            let mut names: Vec<&String> = host.tools.keys().collect();
             names.sort();
             names.dedup();
             if names.is_empty() {

@@ -260,7 +260,7 @@ impl Disturbed<'_> {
                 Effect::Halt(Status::Done) => return Status::Done,
                 Effect::Halt(Status::Waiting) => self.answer(),
                 Effect::Halt(_) => self.restart(),
-                Effect::Wait if roll % 7 == 0 => self.restart(),
+                Effect::Wait if roll.is_multiple_of(7) => self.restart(),
                 Effect::Wait => self.advance(roll),
             }
         }

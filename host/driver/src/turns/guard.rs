@@ -262,7 +262,7 @@ impl Guard {
             Err(fault) => Err(Fault {
                 backtrace: fault.backtrace.clone(),
                 log: fault.log.clone(),
-                cause: fault.cause.clone(),
+                cause: fault.cause,
                 ..self.fault(fault.kind, &fault.message)
             }),
         }

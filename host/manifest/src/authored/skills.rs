@@ -152,7 +152,7 @@ fn directories(written: &TomlItem<'_>) -> Vec<PathBuf> {
     for entry in fs::read_dir(&parent).into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
         let is_skill = entry.path().join(SKILL_FILE).is_file();
-        if is_skill && pattern::matches_any(&[last.clone()], &name) {
+        if is_skill && pattern::matches_any(std::slice::from_ref(&last), &name) {
             found.push(entry.path());
         }
     }

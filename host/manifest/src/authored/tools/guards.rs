@@ -28,7 +28,7 @@ pub(super) fn read_guards(
             about,
             |key| key.table_item(read_guard),
             |item| {
-                let table = item.table(&format!("`{}`", moment.name()))?;
+                let table = item.table(format!("`{}`", moment.name()))?;
                 Some(Located {
                     value: read_guard(&table),
                     span: item.key_span.clone(),
