@@ -118,7 +118,7 @@ mod tests {
         check(
             "sqlite:/a b/%3f@é.db?run=a.b",
             "/a b/?@é.db",
-            Some("a b"),
+            Some("a.b"),
             "sqlite:/a%20b/%3F%40%C3%A9.db?run=a.b",
         );
         check("sqlite:../runs.db", "../runs.db", None, "sqlite:../runs.db");
