@@ -1,6 +1,6 @@
 // The WIT package as C, written by `bindgen`; do not edit.
 //
-// wit fingerprint: e5df4afe643f72c2
+// wit fingerprint: c4e23ae168e4b15d
 #include "bindings.h"
 #include <stdlib.h>
 

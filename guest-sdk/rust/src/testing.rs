@@ -33,6 +33,7 @@ use crate::http;
 use crate::human::{Answer, Question, Source};
 use crate::llm::{AssistantPart, ChatMessage, EmbedRequest, Embeddings, Reply, Request};
 use crate::log::Level;
+use crate::mcp;
 use crate::{
     Action, Choice, Failure, HostError, HostErrorKind, Message, Output, Planner, Task, Thinker,
 };
@@ -55,6 +56,9 @@ pub struct Host {
     questions: Vec<Question>,
     http: Option<VecDeque<Result<http::Response, HostError>>>,
     fetched: Vec<http::Request>,
+    tools: Option<VecDeque<Result<mcp::ToolResult, HostError>>>,
+    /// Server, tool and arguments.
+    called_tools: Vec<(String, String, String)>,
     secrets: BTreeSet<String>,
     variables: BTreeMap<String, String>,
     emitted: Vec<Emission>,
@@ -89,6 +93,8 @@ impl Host {
             answers: VecDeque::new(),
             questions: Vec::new(),
             http: None,
+            tools: None,
+            called_tools: Vec::new(),
             fetched: Vec::new(),
             secrets: BTreeSet::new(),
             variables: BTreeMap::new(),
@@ -194,6 +200,31 @@ impl Host {
             message: message.into(),
         };
         self.http.get_or_insert_default().push_back(Err(error));
+        self
+    }
+
+    /// Grants all tools of MCP servers and adds a result with this text. Results are used in order; when none is
+    /// left, calls fail.
+    #[must_use]
+    pub fn tool_result(mut self, text: impl Into<String>) -> Self {
+        let result = mcp::ToolResult {
+            text: text.into(),
+            data: None,
+            content: "[]".into(),
+            is_error: false,
+        };
+        self.tools.get_or_insert_default().push_back(Ok(result));
+        self
+    }
+
+    /// Grants all tools of MCP servers and adds an error instead of a result.
+    #[must_use]
+    pub fn tool_error(mut self, kind: HostErrorKind, message: impl Into<String>) -> Self {
+        let error = HostError {
+            kind,
+            message: message.into(),
+        };
+        self.tools.get_or_insert_default().push_back(Err(error));
         self
     }
 
@@ -304,6 +335,11 @@ impl Host {
     /// Returns the questions to people, oldest first.
     pub fn questions(&self) -> &[Question] {
         &self.questions
+    }
+
+    /// Returns the calls of tools, oldest first: server, tool and arguments.
+    pub fn called_tools(&self) -> &[(String, String, String)] {
+        &self.called_tools
     }
 
     /// Returns the http requests, oldest first, with placeholders instead of secrets.

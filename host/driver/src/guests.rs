@@ -5,8 +5,9 @@
 use strata_base::files::blob::Blobs;
 use strata_core::machine::effect::Invocation;
 use strata_core::machine::stepper::Stepper;
-use strata_core::record::event::{AttemptEvent, CallSuspended, Event};
+use strata_core::record::event::{AttemptEvent, CallRevised, CallSuspended, Event, ToolsListed};
 use strata_core::record::host_call::{ExternalWrite, RecordedCallUse, WriteResult};
+use strata_core::record::turn::CallRevision;
 use strata_core::record::work::CallKey;
 use strata_services::gateway::{
     AttemptId, GUEST_REQUEST_QUEUE, GuestRequest, HostAnswer, OutboundRequest, PendingGuestRequest,
@@ -21,9 +22,11 @@ use super::attempt_runner::{AttemptEnd, AttemptRunner};
 use super::attempts::{AttemptSignal, Attempts, GRACE_PERIOD};
 use super::files::ActionFiles;
 use super::host_calls::{
-    AdmissionDecision, GuestBatch, HostCalls, LocalAnswer, RecordedQuestion, ReturnedCall,
+    AdmissionDecision, CallSignal, CompletedCall, GuestBatch, HostCalls, LocalAnswer,
+    PreparedOutcome, RecordedQuestion, ReturnedCall,
 };
 use super::human_requests::{HumanRequests, RequestExpiry};
+use super::tool_listings::{FinishedListing, ToolListings};
 use super::{DriverError, HostServices, Journal};
 
 /// The running guests.
@@ -33,6 +36,7 @@ pub(super) struct Guests {
     pub(super) questions: HumanRequests,
     /// The requests of guests that have not been answered yet.
     pub(super) queue: mpsc::Receiver<PendingGuestRequest>,
+    pub(super) listings: ToolListings,
     services: OutboundServices,
 }
 
@@ -44,6 +48,7 @@ impl Guests {
             calls: HostCalls::default(),
             questions: HumanRequests::default(),
             queue,
+            listings: ToolListings::default(),
             services: OutboundServices {
                 http: services.http.clone(),
                 models: services.models.clone(),
@@ -51,6 +56,7 @@ impl Guests {
                     .models
                     .as_ref()
                     .map(|models| models.names().clone()),
+                mcp: services.mcp.clone(),
             },
         }
     }
@@ -60,6 +66,7 @@ impl Guests {
         self.attempts.clear();
         self.calls.clear();
         self.questions.clear();
+        self.listings.clear();
     }
 
     /// Returns whether these attempts run on this thread when they are started: a single one does, which
@@ -88,7 +95,9 @@ impl Guests {
             }
             let recorded = std::mem::take(&mut invocation.recorded_calls);
             let unanswered = unanswered_writes(stepper, &invocation);
-            self.calls.begin_attempt(id, recorded, unanswered);
+            let open = stepper.env().open_call(stepper.team(), id.call);
+            let asked = open.and_then(|open| open.progress.asking.clone());
+            self.calls.begin_attempt(id, recorded, unanswered, asked);
             self.attempts.add(invocation, prepared);
         }
     }
@@ -179,6 +188,7 @@ impl Guests {
     pub(super) fn abort(&mut self) {
         self.attempts.abort();
         self.questions.clear();
+        self.listings.clear();
         self.calls.abandon_all_discardable();
         if self.calls.must_await_any() {
             tracing::warn!(
@@ -193,10 +203,26 @@ impl Guests {
         returned: ReturnedCall,
         journal: &mut Journal,
     ) -> Result<(), DriverError> {
-        let Some((AttemptId { call, .. }, event)) = self.calls.complete(returned) else {
+        let Some((AttemptId { call, .. }, completed)) = self.calls.complete(returned) else {
             return Ok(());
         };
-        journal.stage(event)?;
+        match completed {
+            CompletedCall::Recorded(event) => journal.stage(event)?,
+            // An attempt that has ended asks nobody: the next one does.
+            CompletedCall::Asks { .. } if self.attempts.has_ended(call) => {}
+            CompletedCall::Asks {
+                call: asking,
+                before,
+            } => {
+                let asks = journal.stepper().call_asks_event(call, asking, before);
+                if let Some(asks) = asks {
+                    journal.stage(asks)?;
+                    self.attempts.suspend(call);
+                    self.calls.end_attempt(call, &[]);
+                }
+                return self.make_calls(journal).await;
+            }
+        }
         if self.attempts.has_ended(call) && !self.calls.must_await(call) {
             // The attempt was kept open for this call.
             self.conclude(call, journal)?;
@@ -265,6 +291,12 @@ impl Guests {
                     return self.open_request(id.call, &question, earlier, journal);
                 }
             },
+            GuestRequest::ListTools { grants, taken } => {
+                let servers = self.services.mcp.clone().unwrap_or_default();
+                let listing = self.calls.in_runtime(servers.list(grants, taken));
+                self.listings.add(id, listing, reply);
+                return Ok(());
+            }
             GuestRequest::Outbound(request) => {
                 let context = OutboundContext {
                     services: &self.services,
@@ -299,6 +331,77 @@ impl Guests {
             journal.stage(event)?;
         }
         self.make_calls(journal).await
+    }
+
+    /// Records a call that has returned, or goes on with one of which it is known now whether it is a
+    /// write.
+    pub(super) async fn handle_call(
+        &mut self,
+        signal: CallSignal,
+        journal: &mut Journal,
+    ) -> Result<(), DriverError> {
+        let prepared = match signal {
+            CallSignal::Returned(returned) => return self.record_returned(returned, journal).await,
+            CallSignal::Prepared(prepared) => prepared,
+        };
+        for notice in &prepared.notices {
+            journal.stage(notice.clone().into())?;
+        }
+        match self.calls.go_on(prepared) {
+            PreparedOutcome::Made(begun) => {
+                if let Some(begun) = begun {
+                    journal.stage(begun)?;
+                }
+                self.make_calls(journal).await?;
+            }
+            PreparedOutcome::Rejected(call, reason) => {
+                let revision = CallRevision::Reject(reason);
+                let revised = AttemptEvent::CallRevised(CallRevised { revision });
+                journal.stage(Event::Attempt(call, revised))?;
+                self.attempts.suspend(call);
+                self.calls.end_attempt(call, &[]);
+            }
+            PreparedOutcome::Abandoned => {}
+        }
+        Ok(())
+    }
+
+    /// Records the lists of tools that the first turn of an activation waits for.
+    pub(super) fn handle_listing(
+        &mut self,
+        listed: FinishedListing,
+        journal: &mut Journal,
+    ) -> Result<(), DriverError> {
+        let FinishedListing {
+            attempt,
+            lists,
+            notices,
+            reply,
+        } = listed;
+        for notice in notices {
+            journal.stage(notice.into())?;
+        }
+        if !self.attempts.is_running(attempt) || reply.is_closed() {
+            return Ok(());
+        }
+        if let Ok(lists) = &lists {
+            let lists = lists.clone();
+            let listed = AttemptEvent::ToolsListed(ToolsListed { lists });
+            journal.stage(Event::Attempt(attempt.call, listed))?;
+        }
+        // It is no error if nobody waits any more.
+        let _ = reply.send(HostAnswer::ToolLists(lists));
+        Ok(())
+    }
+
+    /// Ends the MCP servers of the run.
+    pub(super) async fn close_servers(&mut self) {
+        if let Some(servers) = &self.services.mcp {
+            let servers = servers.clone();
+            self.calls
+                .in_runtime(Box::pin(async move { servers.close().await }))
+                .await;
+        }
     }
 
     /// Asks a person, which ends the attempt. Dropping the reply channel, as the caller does, ends

@@ -9,6 +9,7 @@ mod dirs;
 mod env;
 mod http;
 mod llm;
+pub(super) mod mcp;
 mod secrets;
 pub(super) mod variables;
 
@@ -22,15 +23,17 @@ use strata_services::plugin::http::HttpGrant;
 
 use self::dirs::DirBound;
 pub(super) use self::llm::LlmBound;
+use self::mcp::McpBound;
 use super::table::{Located, TomlTable};
 
 /// The kinds of grants, in the order in which they are shown.
-const KINDS: [&dyn GrantKind; 5] = [
+const KINDS: [&dyn GrantKind; 6] = [
     &llm::LlmKind,
     &dirs::DirsKind,
     &env::EnvKind,
     &http::HttpKind,
     &secrets::SecretsKind,
+    &mcp::McpKind,
 ];
 
 /// A kind of grant.
@@ -78,6 +81,8 @@ pub(super) struct AuthoredGrants {
     pub(super) grants: Grants,
     /// The names of secrets, where they are written.
     pub(super) secrets: Vec<Located<String>>,
+    /// The names of MCP servers, where they are written.
+    pub(super) servers: Vec<Located<String>>,
 }
 
 /// What an operator allows. The default is nothing.
@@ -95,6 +100,8 @@ pub(super) struct GrantBounds {
     http: Vec<HttpGrant>,
     /// Names of secrets; `*` matches any characters.
     secrets: Vec<String>,
+    /// MCP servers.
+    pub(super) mcp: Vec<McpBound>,
 }
 
 impl GrantBounds {

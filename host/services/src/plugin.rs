@@ -87,6 +87,8 @@ pub struct Grants {
     pub http: Vec<HttpGrant>,
     /// Secrets that may be used, by name. `http` has the hosts to which they may be sent.
     pub secrets: Vec<String>,
+    /// Tools of MCP servers.
+    pub mcp: Vec<McpGrant>,
 }
 
 impl Grants {
@@ -139,6 +141,22 @@ impl LlmGrant {
     fn allows_id(&self, id: &str) -> bool {
         let mut policies = self.ids.iter();
         policies.all(|patterns| pattern::matches_any(patterns, id))
+    }
+}
+
+/// A grant of tools of an MCP server.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct McpGrant {
+    /// The name of the server.
+    pub server: String,
+    /// Patterns of the names of tools; `*` matches any characters.
+    pub tools: Vec<String>,
+}
+
+impl McpGrant {
+    /// Returns whether a tool is granted.
+    pub fn allows(&self, server: &str, tool: &str) -> bool {
+        self.server == server && pattern::matches_any(&self.tools, tool)
     }
 }
 

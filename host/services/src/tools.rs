@@ -11,6 +11,7 @@ use strata_core::record::conversation::ToolChoice;
 use strata_core::record::turn::HostTool;
 use strata_core::state::memory_plan::MemoryBounds;
 
+use crate::mcp::GrantedTools;
 use crate::plugin::CompiledSchema;
 use crate::skills::Skill;
 
@@ -36,6 +37,8 @@ pub struct ToolRole {
     pub skills: Vec<Skill>,
     /// What bounds its conversations; `None` if all of them is sent.
     pub memory: Option<RoleMemory>,
+    /// The MCP servers whose tools it is granted, in the order of the team file.
+    pub servers: Vec<GrantedTools>,
 }
 
 /// What bounds the conversations of a role, and how its model is asked for summaries.

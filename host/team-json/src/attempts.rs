@@ -46,6 +46,8 @@ impl<'a> From<&'a CallProgress> for AttemptsJson<'a> {
             reservations,
             files,
             memory,
+            // The call is made again, and its receiver asks again.
+            asking: _,
         } = progress;
         Self {
             attempts: *attempts,
@@ -73,6 +75,7 @@ impl From<AttemptsJson<'_>> for CallProgress {
             reservations: tried.reserved.into_iter().map(Reservation::from).collect(),
             files: tried.files.into_iter().map(Into::into).collect(),
             memory: tried.memory.map(Cow::into_owned),
+            asking: None,
         }
     }
 }

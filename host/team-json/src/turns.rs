@@ -114,6 +114,7 @@ fn write_return<'a>(env: &'a Environment, returned: &'a ToolReturn) -> ReturnJso
         route: route.iter().map(Into::into).collect(),
         emissions: write_emissions(env, &returned.emissions),
         writes: returned.writes.iter().map(ScopeWriteJson::from).collect(),
+        is_error: returned.is_error,
     }
 }
 
@@ -238,6 +239,7 @@ fn read_return(
         },
         emissions: read_emissions(saved.emissions, &place.child("emissions"), messages)?,
         writes: saved.writes.into_iter().map(Write::from).collect(),
+        is_error: saved.is_error,
     })
 }
 

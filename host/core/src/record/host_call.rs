@@ -195,16 +195,19 @@ pub enum HostCallKind {
     Http,
     /// A request to a human.
     Human,
+    /// A tool of an MCP server.
+    Mcp,
 }
 
 impl HostCallKind {
     /// All kinds.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Llm,
         Self::Clock,
         Self::Random,
         Self::Http,
         Self::Human,
+        Self::Mcp,
     ];
 
     /// The name used in events.
@@ -215,6 +218,7 @@ impl HostCallKind {
             Self::Random => "random",
             Self::Http => "http",
             Self::Human => "human",
+            Self::Mcp => "mcp",
         }
     }
 
@@ -222,7 +226,7 @@ impl HostCallKind {
     /// same again, so it must not be lost.
     pub fn leaves_host(self) -> bool {
         match self {
-            Self::Llm | Self::Http => true,
+            Self::Llm | Self::Http | Self::Mcp => true,
             Self::Clock | Self::Random | Self::Human => false,
         }
     }
@@ -241,11 +245,20 @@ pub enum Grant {
     Env,
     /// Secrets.
     Secrets,
+    /// Tools of MCP servers.
+    Mcp,
 }
 
 impl Grant {
     /// All grants.
-    pub const ALL: [Self; 5] = [Self::Llm, Self::Http, Self::Dirs, Self::Env, Self::Secrets];
+    pub const ALL: [Self; 6] = [
+        Self::Llm,
+        Self::Http,
+        Self::Dirs,
+        Self::Env,
+        Self::Secrets,
+        Self::Mcp,
+    ];
 
     /// Returns its key in `allow`.
     pub fn key(self) -> &'static str {
@@ -255,6 +268,7 @@ impl Grant {
             Self::Dirs => "dirs",
             Self::Env => "env",
             Self::Secrets => "secrets",
+            Self::Mcp => "mcp",
         }
     }
 
@@ -266,6 +280,7 @@ impl Grant {
             Self::Dirs => "dirs-not-granted",
             Self::Env => "env-not-granted",
             Self::Secrets => "secrets-not-granted",
+            Self::Mcp => "mcp-not-granted",
         }
     }
 }

@@ -38,7 +38,9 @@ const A: RoleId = RoleId(0);
 
 pub fn tool(name: &str, tool: ToolRef) -> Tool {
     let effect = match tool {
-        ToolRef::Action(_) | ToolRef::Role(_) | ToolRef::Host(_) => CallEffect::Continues,
+        ToolRef::Action(_) | ToolRef::Role(_) | ToolRef::Host(_) | ToolRef::Server { .. } => {
+            CallEffect::Continues
+        }
         ToolRef::Handoff(_) => CallEffect::Ends,
     };
     Tool {

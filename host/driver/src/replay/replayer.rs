@@ -112,6 +112,7 @@ impl Replayer {
                 http: services.http,
                 models: None,
                 model_names: models,
+                mcp: None,
             },
             files,
         }
@@ -222,6 +223,13 @@ impl Replayer {
                 None => return Ok(Some(ReplayOutcome::FileMissing)),
                 bytes => HostAnswer::File(bytes),
             },
+            // The state contains the lists of an attempt that is recorded.
+            GuestRequest::ListTools { .. } => {
+                return Ok(Some(ReplayOutcome::Diverged {
+                    kind: HostCallKind::Mcp,
+                    request: "tools/list".into(),
+                }));
+            }
             GuestRequest::Environment(request) => {
                 answer_from_environment(&mut self.stepper, call.activation(), request)
             }

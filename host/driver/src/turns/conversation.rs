@@ -535,6 +535,7 @@ mod tests {
                     },
                     emissions: Vec::new(),
                     writes: Vec::new(),
+                    is_error: false,
                 })),
             }],
             misfit: None,

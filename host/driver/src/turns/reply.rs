@@ -280,6 +280,7 @@ mod tests {
                     memory: None,
                     tools: Vec::new(),
                     skills: Vec::new(),
+                    servers: Vec::new(),
                 },
             };
             let rule = ApprovalRule {

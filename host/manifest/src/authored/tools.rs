@@ -55,8 +55,8 @@ pub(crate) struct AuthoredTools {
     pub(crate) faults: ToolFaults,
     /// The names of the roles that it can hand over to.
     pub(crate) handoff: Vec<Located<String>>,
-    /// The roles that it can call.
-    pub(crate) roles: Vec<AuthoredRoleTool>,
+    /// The roles that it can call, and the servers whose tools it can call.
+    pub(crate) others: Vec<AuthoredOtherTool>,
     pub(crate) limits: TurnLimits,
     pub(crate) memory: Option<AuthoredMemory>,
     pub(crate) output_schema: Option<(CompiledSchema, PathBuf)>,
@@ -69,13 +69,30 @@ pub(crate) struct TurnLimits {
     pub(crate) retry: RetryPolicy,
 }
 
-/// `[[role.tool]]`: another role as a tool.
-pub(crate) struct AuthoredRoleTool {
-    /// The name of the role.
-    pub(crate) role: Option<Located<String>>,
-    pub(crate) approval: Option<ApprovalRule>,
+/// `[[role.tool]]`.
+pub(crate) struct AuthoredOtherTool {
+    pub(crate) kind: AuthoredToolKind,
     pub(crate) max_calls: Option<u32>,
     pub(crate) deferral: Deferral,
+}
+
+/// What `[[role.tool]]` names.
+pub(crate) enum AuthoredToolKind {
+    /// Another role as a tool.
+    Role {
+        /// The name of the role.
+        role: Located<String>,
+        approval: Option<ApprovalRule>,
+    },
+    /// Tools of an MCP server.
+    Server {
+        /// The name of the server.
+        server: Located<String>,
+        /// Patterns of the names of its tools.
+        tools: Vec<String>,
+        /// Patterns of the names of those whose calls a person approves.
+        approve: Vec<String>,
+    },
 }
 
 /// What is particular to an action that is a tool.
@@ -237,7 +254,7 @@ pub(super) fn read_tools(table: &TomlTable<'_>) -> AuthoredTools {
         |key| key.value(kind::unique_texts),
         |item| Some(item.unique_strings()),
     );
-    let roles = read_role_tools(&mut reader);
+    let others = read_other_tools(&mut reader);
     let guards = read_guards(&mut reader);
     let skills = read_role_skills(&mut reader);
     let skill_rules = read_role_skill_rules(&mut reader);
@@ -270,23 +287,23 @@ pub(super) fn read_tools(table: &TomlTable<'_>) -> AuthoredTools {
         },
         faults,
         handoff: handoff.unwrap_or_default(),
-        roles: roles.unwrap_or_default(),
+        others: others.unwrap_or_default(),
         limits,
         memory,
         output_schema,
     }
 }
 
-/// Reads the roles that a role can call.
-fn read_role_tools(reader: &mut ToolKeyReader<'_, '_>) -> Option<Vec<AuthoredRoleTool>> {
+/// Reads the roles and the tools of servers that a role can call.
+fn read_other_tools(reader: &mut ToolKeyReader<'_, '_>) -> Option<Vec<AuthoredOtherTool>> {
     reader.value(
         "tool",
-        "Other roles that its model can call as tools. Each works on the message of a call, and its output is the \
-         result.",
-        |key| key.list_item(read_role_tool),
+        "Further tools of its model: another role, which works on the message of a call and whose output is the result, \
+         or tools of an MCP server.",
+        |key| key.list_item(read_other_tool),
         |item| {
             let tables = item.tables("`[[role.tool]]`");
-            Some(tables.iter().map(read_role_tool).collect())
+            Some(tables.iter().filter_map(read_other_tool).collect())
         },
     )
 }
@@ -451,18 +468,92 @@ fn read_turn_limits(table: &TomlTable<'_>) -> TurnLimits {
     }
 }
 
-fn read_role_tool(table: &TomlTable<'_>) -> AuthoredRoleTool {
+fn read_other_tool(table: &TomlTable<'_>) -> Option<AuthoredOtherTool> {
     table.define_as("role-tool");
-    AuthoredRoleTool {
-        role: table
-            .key("role", "The name or an alias of the role.")
-            .required()
-            .name(),
-        approval: read_approve(&mut ToolKeyReader::new(table)).flatten(),
-        max_calls: read_own_max_calls(&mut ToolKeyReader::new(table)),
-        deferral: read_deferral(table),
-    }
+    table.rule("oneOf", || {
+        let of_server = json!({ "required": ["mcp", "tools"] });
+        json!([{ "required": ["role"], "properties": { "tools": false } }, of_server])
+    });
+    let role = table
+        .key("role", "The name or an alias of the role.")
+        .name();
+    let server = table
+        .key(
+            "mcp",
+            "The name of an MCP server, in `[mcp.NAME]`. Naming it here grants its tools to the role.",
+        )
+        .name();
+    let tools = table
+        .key(
+            "tools",
+            "For a server: its tools, by their names there; `*` stands for any run of characters.",
+        )
+        .value(kind::non_empty_texts);
+    let max_calls = read_own_max_calls(&mut ToolKeyReader::new(table));
+    let deferral = read_deferral(table);
+    let kind = match (role, server) {
+        (Some(role), None) => {
+            if let Some(tools) = &tools {
+                tools.reject(
+                    "`tools` are those of a server",
+                    "remove it, or name the server in `mcp`",
+                );
+            }
+            let approval = read_approve(&mut ToolKeyReader::new(table)).flatten();
+            AuthoredToolKind::Role { role, approval }
+        }
+        (None, Some(server)) => AuthoredToolKind::Server {
+            tools: read_server_tools(table, tools.as_ref()),
+            approve: read_approved_tools(table),
+            server,
+        },
+        (Some(role), Some(_)) => {
+            let problem = table
+                .problems
+                .at(&role.span, "a tool is another role or one of a server");
+            table.problems.add(problem.hint("remove `role` or `mcp`"));
+            read_approve(&mut ToolKeyReader::new(table));
+            return None;
+        }
+        (None, None) => {
+            table.report_missing_one_of(&["role", "mcp"]);
+            read_approve(&mut ToolKeyReader::new(table));
+            return None;
+        }
+    };
+    Some(AuthoredOtherTool {
+        kind,
+        max_calls,
+        deferral,
+    })
 }
+
+/// Reads which tools of a server are granted.
+fn read_server_tools(table: &TomlTable<'_>, tools: Option<&TomlItem<'_>>) -> Vec<String> {
+    let Some(item) = tools else {
+        table.report_missing_one_of(&["tools"]);
+        return Vec::new();
+    };
+    if item.is_empty_list() {
+        item.reject("`tools` grants no tool", "`[\"*\"]` grants all");
+    }
+    let tools = item.unique_strings().into_iter();
+    tools.map(|tool| tool.value).collect()
+}
+
+/// Reads which tools of a server need approval.
+fn read_approved_tools(table: &TomlTable<'_>) -> Vec<String> {
+    let item = table
+        .key("approve", APPROVE)
+        .value(|| approval_schema(table));
+    let patterns = item.map(|item| item.unique_strings()).unwrap_or_default();
+    patterns.into_iter().map(|tool| tool.value).collect()
+}
+
+/// What `approve` is for.
+const APPROVE: &str = "Whether a person decides on each call of the tool: `true`, or how long is waited and what then \
+                       holds. For tools of a server: the names of those, as the server has them; `*` stands for any run \
+                       of characters.";
 
 /// Reads how many calls of a tool one activation makes.
 fn read_own_max_calls(reader: &mut ToolKeyReader<'_, '_>) -> Option<u32> {
@@ -504,7 +595,7 @@ fn read_approve(reader: &mut ToolKeyReader<'_, '_>) -> Option<Option<ApprovalRul
     let table = reader.table;
     let approval = reader.value(
         "approve",
-        "Whether a person decides on each call of the tool: `true`, or how long is waited and what then holds.",
+        APPROVE,
         |key| key.value(|| approval_schema(table)),
         read_approval,
     );
@@ -562,7 +653,8 @@ pub(super) fn read_tool_action(table: &TomlTable<'_>) -> AuthoredToolAction {
 }
 
 fn approval_schema(table: &TomlTable<'_>) -> serde_json::Value {
-    json!({ "anyOf": [kind::boolean(false), table.describe_nested(read_approval_rule)] })
+    let rule = table.describe_nested(read_approval_rule);
+    json!({ "anyOf": [kind::boolean(false), rule, kind::unique_texts()] })
 }
 
 /// Reads whether and how calls are approved. Returns `None` if the value is not valid.

@@ -23,7 +23,11 @@ impl GuestRequest {
         let bytes = match self {
             Self::Environment(request) => request.bytes(),
             // Files are counted by the code that reads them for the guest.
-            Self::CurrentTime | Self::ClockStart | Self::StoredFile(_) => 0,
+            Self::CurrentTime
+            | Self::ClockStart
+            | Self::StoredFile(_)
+            // No guest asks for them.
+            | Self::ListTools { .. } => 0,
             Self::Random { .. } => NUMBER_BYTES,
             Self::AskHuman(question) => question_bytes(question),
             Self::Outbound(request) => request.bytes(),
@@ -62,7 +66,7 @@ impl HostAnswer {
                 }
                 request::HumanAnswer::Expired => 0,
             },
-            Self::Outbound(_) | Self::File(_) => 0,
+            Self::Outbound(_) | Self::File(_) | Self::ToolLists(_) => 0,
         };
         bytes as u64
     }

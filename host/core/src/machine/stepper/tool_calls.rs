@@ -56,6 +56,8 @@ pub(super) fn startable_tool_calls<'a>(
 pub(super) fn can_be_called(caller: ActivationKey, tool: ToolRef) -> bool {
     match tool {
         ToolRef::Role(to) => !caller.involves(to) && caller.called(to, 0, 0).is_some(),
-        ToolRef::Action(_) | ToolRef::Handoff(_) | ToolRef::Host(_) => true,
+        ToolRef::Action(_) | ToolRef::Handoff(_) | ToolRef::Host(_) | ToolRef::Server { .. } => {
+            true
+        }
     }
 }

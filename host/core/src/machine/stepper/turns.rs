@@ -136,6 +136,10 @@ pub(super) fn ensure_valid_reply(
         ToolRef::Handoff(to) => to.index() < team.roles.len(),
         ToolRef::Role(to) => to.index() < team.roles.len() && can_be_called(key, target.tool),
         ToolRef::Host(tool) => tool != HostTool::CallTool,
+        ToolRef::Server { .. } => {
+            let activation = state.env.activation(key);
+            activation.is_some_and(|activation| activation.server_tool(target.tool).is_some())
+        }
     };
     let exist = plans.iter().all(|plan| match &plan.decision {
         CallDecision::Make(target) | CallDecision::AskFirst(target, _) => known(target),
@@ -196,6 +200,22 @@ pub(super) fn end_tool_call_with(
         output: output.clone(),
         emissions: messages,
         writes: writes.to_vec(),
+        is_error: false,
+    };
+    end_tool_call(state, call, ToolOutcome::Returned(returned))
+}
+
+/// Ends a tool call with a result that says that the call failed.
+pub(super) fn end_tool_call_with_error(
+    state: &mut TeamState,
+    call: CallKey,
+    output: &Draft,
+) -> ApplyResult {
+    let returned = ToolReturn {
+        output: output.clone(),
+        emissions: Vec::new(),
+        writes: Vec::new(),
+        is_error: true,
     };
     end_tool_call(state, call, ToolOutcome::Returned(returned))
 }
@@ -335,7 +355,10 @@ pub(super) fn apply_call_revised(
     let made = state
         .activation_mut(call.activation())?
         .tool_call_mut(call.work)
-        .filter(|made| made.can_be_revised() || made.is_worked_on())
+        .filter(|made| {
+            let is_given_up = made.is_attempted() && matches!(revision, CallRevision::Reject(_));
+            made.can_be_revised() || made.is_worked_on() || is_given_up
+        })
         .ok_or_else(|| IllegalEvent("a decision about a call that cannot change".into()))?;
     ensure(
         matches!(revision, CallRevision::Reject(_)) || made.consent != Consent::Given,
@@ -429,6 +452,7 @@ pub(super) fn approval_request(
                 .arguments(index as usize)?,
             input_schema: approval.input_schema.clone(),
         }),
+        asked_by: None,
     })
 }
 

@@ -81,6 +81,8 @@ impl CallProgress {
     /// Records the answer of a call.
     pub(crate) fn record_answer(&mut self, call: &HostCall) {
         self.recorded_calls.push(call.clone());
+        self.asking
+            .take_if(|asking| (asking.kind, &asking.request) == (call.kind, &call.request));
         let Some(at) = self
             .external_writes
             .iter()

@@ -101,6 +101,8 @@ pub struct ToolReturn {
     pub emissions: Vec<UncommittedMessage>,
     /// Its writes to scopes.
     pub writes: Vec<Write>,
+    /// Whether the result says that the call failed.
+    pub is_error: bool,
 }
 
 impl Turn {
@@ -215,7 +217,10 @@ impl TurnCall {
     pub fn called_role(&self) -> Option<RoleId> {
         match self.target?.tool {
             ToolRef::Role(role) => Some(role),
-            ToolRef::Action(_) | ToolRef::Handoff(_) | ToolRef::Host(_) => None,
+            ToolRef::Action(_)
+            | ToolRef::Handoff(_)
+            | ToolRef::Host(_)
+            | ToolRef::Server { .. } => None,
         }
     }
 
@@ -242,6 +247,11 @@ impl TurnCall {
     pub fn can_be_revised(&self) -> bool {
         let waits = matches!(self.phase, Phase::WaitingForHuman(_));
         self.outcome.is_none() && (waits || self.phase.is_ready())
+    }
+
+    /// Returns whether an attempt at it is in progress.
+    pub(crate) fn is_attempted(&self) -> bool {
+        self.outcome.is_none() && self.phase == Phase::Running
     }
 
     /// Returns whether the role that it calls works on it.
