@@ -32,6 +32,7 @@ mod joins;
 mod live_view;
 mod lock;
 mod manual;
+mod mcp;
 mod metrics;
 mod new;
 mod prebuild;
@@ -156,6 +157,7 @@ fn run_command(cli: Cli, printer: &Printer) -> Result<u8, CommandFailure> {
         Command::Answer(args) => answer::answer(&args, printer),
         Command::Submit(args) => submit::submit(args, printer),
         Command::Worker(args) => worker::worker(args, printer),
+        Command::Mcp(args) => mcp::mcp(args, printer),
         Command::Cancel(args) => submit::halt(&args, Halt::Cancel, printer),
         Command::Pause(args) => submit::halt(&args, Halt::Pause, printer),
         Command::Resume(args) => resume::resume(args, cli.verbose, printer),
