@@ -119,7 +119,10 @@ impl PrebuiltComponents {
     pub fn interpreter(&self, sources: &Digest) -> Result<Option<PathBuf>, BuildError> {
         let mut interpreters = self.index.interpreters.iter();
         match interpreters.find(|interpreter| interpreter.sources == sources.0) {
-            Some(interpreter) => self.unpack(interpreter).map(Some),
+            Some(interpreter) => self
+                .unpack(interpreter)
+                .map(Some)
+                .map_err(describe_unusable_cache),
             None => Ok(None),
         }
     }
@@ -194,6 +197,20 @@ impl PrebuiltComponents {
         let all = interpreters.chain(actions);
         all.filter_map(|(name, is_complete)| (!is_complete).then_some(name))
             .collect()
+    }
+}
+
+/// Says what to do if the cache cannot be written.
+fn describe_unusable_cache(error: BuildError) -> BuildError {
+    match error {
+        BuildError::File { path, source } => BuildError::Cache {
+            dir: path,
+            why: format!(
+                "{source}; interpreters of scripts are unpacked there once, which takes 100 MB: make room, or set \
+                 `XDG_CACHE_HOME` to a directory that can be written"
+            ),
+        },
+        other => other,
     }
 }
 
