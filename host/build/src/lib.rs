@@ -285,6 +285,11 @@ pub fn build(dir: &Path, report: &mut dyn FnMut(&str)) -> Result<Built, BuildErr
     })
 }
 
+/// Returns whether cargo is installed, without which no action in Rust can be built.
+pub fn is_cargo_installed() -> bool {
+    cargo::is_installed()
+}
+
 /// Returns how the source in a directory is run if a team file names the directory.
 ///
 /// # Errors

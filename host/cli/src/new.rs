@@ -4,7 +4,7 @@ use std::path::Path;
 
 use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueEnum};
-use strata_host::build::Kit;
+use strata_host::build::{Kit, is_cargo_installed};
 use strata_host::manifest::schema::{self, FileKind};
 use strata_host::scaffold::example::create_example;
 use strata_host::scaffold::{self, EditorSchemas, LANGUAGES, ScaffoldError, TemplateLanguage};
@@ -26,9 +26,9 @@ pub(super) struct NewArgs {
     /// the example.
     #[arg(required_unless_present = "example")]
     name: Option<String>,
-    /// The language of the action.
-    #[arg(long, value_parser = language_parser(), default_value = LANGUAGES[0].name)]
-    lang: String,
+    /// The language of the action. By default rust where cargo is installed, and otherwise python, which needs no build.
+    #[arg(long, value_parser = language_parser())]
+    lang: Option<String>,
     /// Create a team with a role whose model works with tools.
     #[arg(long, conflicts_with = "lang")]
     tools: bool,
@@ -57,9 +57,14 @@ enum TeamTemplate<'a> {
 }
 
 pub(super) fn new(args: &NewArgs, printer: &Printer) -> Result<u8, CommandFailure> {
-    let language = LANGUAGES
-        .iter()
-        .find(|language| language.name == args.lang)
+    let language = match &args.lang {
+        Some(name) => name.as_str(),
+        None if is_cargo_installed() => "rust",
+        None => "python",
+    };
+    let mut languages = LANGUAGES.iter();
+    let language = languages
+        .find(|known| known.name == language)
         .expect("clap takes no other");
     let name = args.name.as_ref().or(args.example.as_ref());
     let name = name.expect("clap requires one of them");

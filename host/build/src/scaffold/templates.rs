@@ -28,7 +28,7 @@ impl TemplateLanguage {
     }
 }
 
-/// The languages. The first is the default.
+/// The languages.
 pub const LANGUAGES: &[TemplateLanguage] = &[
     TemplateLanguage {
         name: "rust",
