@@ -181,7 +181,7 @@ impl<'a> Evaluator<'a, '_> {
                 return Err(EvaluationError::no_overload("{}", &[&key]));
             }
             for [other, _] in &built {
-                if other.compare(&key) == Ok(Some(Ordering::Equal)) {
+                if self.equal(other, &key)? {
                     let message = "a key is repeated in a map".to_owned();
                     return Err(EvaluationError::Invalid(message));
                 }
@@ -328,17 +328,22 @@ impl<'a> Evaluator<'a, '_> {
         }
     }
 
-    /// Returns the value of a key, which costs as much as there are keys to compare.
+    /// Returns the value of a key.
     fn look_up(
         &mut self,
         map: &Map<'a>,
-        key: &Value<'_>,
+        key: &Value<'a>,
     ) -> Result<Option<Value<'a>>, EvaluationError> {
+        if let Map::Built(entries) = map {
+            for [other, value] in entries.iter() {
+                if self.equal(other, key)? {
+                    return Ok(Some(value.clone()));
+                }
+            }
+            return Ok(None);
+        }
         if let Value::Text(text) = key {
             self.read(text.as_str().len())?;
-        }
-        if let Map::Built(entries) = map {
-            self.spend(entries.len() as u64 * NODE_COST)?;
         }
         Ok(map.get(key))
     }

@@ -202,6 +202,13 @@ fn a_macro_that_looks_at_much_for_each_of_many_items_is_not_evaluated() {
     // Each comparison costs as much as the lists are long.
     check("data.l.exists(x, data.l != data.l)", 1 << 12, 0, false);
     check("data.l.all(x, data.l.all(y, x == y))", 1 << 12, 0, false);
+    // So does each comparison of keys, although the condition fails for each item.
+    check(
+        "data.l.all(x, {content: 1, content: 2} == {})",
+        many,
+        much,
+        false,
+    );
     // Lists of different lengths are not compared.
     check("data.l.exists(x, data.l == [x])", 1 << 15, 0, true);
     // Each item by itself costs as much as the list is long.
@@ -219,6 +226,25 @@ fn a_macro_that_looks_at_much_for_each_of_many_items_is_not_evaluated() {
         much,
         true,
     );
+}
+
+#[test]
+fn comparing_the_keys_of_a_map_counts_as_well() {
+    let items = vec!["1"; 1 << 12].join(",");
+    let message = Message {
+        content: "x".repeat(1 << 22),
+        ..message(&format!("{{\"l\":[{items}]}}"))
+    };
+    for source in [
+        "data.l.all(x, {content: 1, content: 2} == {})",
+        "data.l.all(x, content in {content: 1})",
+    ] {
+        let judged = compile(source)
+            .unwrap()
+            .evaluate(&message, &mut WorkBudget::default());
+        let reason = judged.unwrap_err();
+        assert!(reason.contains("takes too long"), "{source}: {reason}");
+    }
 }
 
 #[test]
