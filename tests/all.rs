@@ -6,6 +6,7 @@
 //! |---|---|
 //! | `crash` | `kill -9` after every event of a run and of its resumes |
 //! | `random_teams` | random teams with faults and kills, compared with the same teams without them |
+//! | `installed` | what packages install beside the program: examples, components that were built before |
 //! | `driver` | the driver with a store that fails: how often it saves, what it does if it cannot |
 //! | `shared_database` | runs in one database file, and teams of one process that share it |
 //! | `signals` | Ctrl-C, SIGTERM, the lock and its owner |
@@ -23,6 +24,7 @@
 //! | `embedding` | vectors for texts: what they cost, paid once, and who has none |
 //! | `builtin` | `builtin:probe`: wherever a component can be named; it is made from the present source |
 //! | `budget` | which calls a budget stops, and what counts towards it |
+//! | `killed_nested` | a script that calls tools is killed after each event |
 //! | `killed_turns` | conversations of a model with tools, killed after each event: no turn is paid for twice |
 //! | `recovery` | what `--recover_path` accepts; finished teams; the input of a repeated attempt |
 //! | `external` | messages that leave the team, and the answers |
@@ -55,6 +57,7 @@
 //! | `replay` | recorded attempts that are repeated and compared |
 //! | `trial` | one action without a team: what it returns, what it may touch, that nothing is left of it |
 //! | `trust` | components that are locked or signed |
+//! | `agent_skills` | skills of roles with tools, and guards: scripts, changes, locks, kills after each event |
 //! | `skills` | components on the shelf, and teams that use them |
 //! | `documents` | JSON from outside that is too large, too deep or contradictory |
 //! | `describing` | `describe`, `schema`, `completions`, `man`, `doctor`, `--help` |
@@ -89,6 +92,7 @@
 //! | `book` | the documentation: its files are written, its commands run, its outputs compared |
 //! | `snake` | the snake team that ships with the product |
 //! | `analyst` | the team that ships with the product and has a model that works with tools |
+//! | `orders` | the team that ships with the product and in which a script calls tools |
 //! | `polyglot` | the team with one role per language that ships with the product |
 //! | `map_reduce` | the word-counting team that ships with the product |
 //! | `werewolf` | the werewolf game that ships with the product |
@@ -100,6 +104,7 @@
 
 #![allow(clippy::unwrap_used, reason = "all of this is tests")]
 
+mod agent_skills;
 mod alike;
 mod analyst;
 mod attached;
@@ -140,8 +145,10 @@ mod guides;
 mod hostile;
 mod house;
 mod inspecting;
+mod installed;
 mod javascript;
 mod joins;
+mod killed_nested;
 mod killed_turns;
 mod lineages;
 mod live;
@@ -151,6 +158,7 @@ mod machine;
 mod map_reduce;
 mod metagpt;
 mod observing;
+mod orders;
 mod output;
 mod owner_socket;
 mod policy;

@@ -101,7 +101,7 @@ fn bash_completes_arguments_of_commands() {
     };
     assert_eq!(completed("strata-host", "ru"), "run");
     assert_eq!(completed("strata-host run", "--recover"), "--recover_path");
-    assert!(completed("strata-host skill", "").contains("list"));
+    assert!(completed("strata-host shelf", "").contains("list"));
 }
 
 #[test]

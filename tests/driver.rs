@@ -71,6 +71,7 @@ impl Lease for WatchedStore {
                 path: "team.db".into(),
                 action: "write",
                 inodes: false,
+                needed: 0,
             });
         }
         ledger.records.extend_from_slice(records);
@@ -102,6 +103,7 @@ impl Lease for WatchedStore {
                 path: "team.db".into(),
                 action: "write",
                 inodes: false,
+                needed: 0,
             });
         }
         self.store.save_snapshot(env)

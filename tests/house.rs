@@ -131,6 +131,8 @@ const RULES: &[Rule] = &[
             "host/storage/src/postgres",
             // For the date of a `Retry-After` in a response without a `Date`.
             "host/services/src/client",
+            // How long commands wait for runs, and for a database that is away.
+            "host/src/operate",
         ],
     },
     Rule {

@@ -17,8 +17,8 @@ use strata_core::state::environment::Environment;
 use strata_host::blob::Blobs;
 use strata_host::manifest::Definition;
 use strata_host::storage::{
-    ClaimedRun, NewSubmission, RunDatabase, RunNeeds, RunRelease, RunSchedule, SavedDefinition,
-    WorkerProfile, WorkerRegistration,
+    ClaimedRun, Handover, NewSubmission, RunDatabase, RunNeeds, RunRelease, RunSchedule,
+    SavedDefinition, WorkerProfile, WorkerRegistration,
 };
 use tokio::sync::Notify;
 
@@ -98,6 +98,7 @@ impl SimulatedWorker {
                 schedule: None,
                 problem: None,
                 keeps_request: true,
+                failure: None,
             };
             self.registration.release(&run, &release).unwrap();
             tally.rested.fetch_add(1, Ordering::Relaxed);
@@ -129,6 +130,7 @@ fn submit_template(database: &RunDatabase) {
     base.idea = "hello".into();
     let submitted = database.submit(&NewSubmission {
         name: "run-0",
+        team: "greeter",
         base: &base,
         definition: &SavedDefinition {
             name: "team.toml".into(),
@@ -141,6 +143,8 @@ fn submit_template(database: &RunDatabase) {
         contents: &Blobs::new(),
         scope: None,
         needs: &RunNeeds::default(),
+        tags: &BTreeMap::new(),
+        handover: Handover::Queued,
     });
     submitted.unwrap();
 }
@@ -164,6 +168,7 @@ fn multiply(url: &str, runs: u64) {
         "INSERT INTO strata.definition (run, name, base, text, components, sum) \
          SELECT r.id, d.name, base, text, components, sum FROM strata.run r, strata.definition d WHERE r.name <> 'run-0'"
             .into(),
+        "INSERT INTO strata.overview (run, status) SELECT id, 'running' FROM strata.run WHERE name <> 'run-0'".into(),
         "VACUUM ANALYZE".into(),
         "CREATE EXTENSION pg_stat_statements".into(),
     ] {

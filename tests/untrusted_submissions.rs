@@ -12,7 +12,9 @@ use strata_core::state::environment::files::Placement;
 use strata_host::ComponentReplacement;
 use strata_host::blob::{Blobs, digest_of};
 use strata_host::manifest::Definition;
-use strata_host::storage::{NewSubmission, RunDatabase, RunNeeds, RunSchedule, SavedDefinition};
+use strata_host::storage::{
+    Handover, NewSubmission, RunDatabase, RunNeeds, RunSchedule, SavedDefinition,
+};
 
 use crate::probe;
 use crate::process::Signal;
@@ -126,6 +128,7 @@ fn submit(pool: &Pool, n: usize, attempt: &Attempt) {
     let database = RunDatabase::parse(&pool.url).unwrap();
     let submitted = database.submit(&NewSubmission {
         name: &pool.name(&n.to_string()),
+        team: "attempt",
         base: &env,
         definition: &definition,
         blobs: &contents,
@@ -133,6 +136,8 @@ fn submit(pool: &Pool, n: usize, attempt: &Attempt) {
         contents: &contents,
         scope: None,
         needs: &needs,
+        tags: &BTreeMap::new(),
+        handover: Handover::Queued,
     });
     submitted.unwrap_or_else(|error| panic!("{}: {error}", attempt.name));
 }

@@ -252,6 +252,30 @@ pub(crate) fn remove_workspace(workspace: &Path) -> io::Result<()> {
     }
 }
 
+/// Copies the files of an unpacked bundle, with what is in its workspace beside the team file.
+pub(crate) fn copy_bundle(from: &Path, to: &Path) -> Result<(), BundleError> {
+    let all = |_: &str| false;
+    for (part, target) in [(COMPONENTS, COMPONENTS), (TEAM, TEAM), (WORKSPACE, TEAM)] {
+        let target = to.join(target);
+        let copied = fs::create_dir_all(&target)
+            .and_then(|()| copy_files(&from.join(part), Path::new(""), &target, &all));
+        copied.map_err(|source| BundleError::Unwritable {
+            path: target,
+            source,
+        })?;
+    }
+    Ok(())
+}
+
+/// Removes a copied file that is about to be replaced. A file that remains is found by what replaces it.
+pub(crate) fn remove_copied_file(path: &Path) {
+    if let Err(error) = fs::remove_file(path)
+        && !user::is_not_found(&error)
+    {
+        tracing::debug!("cannot remove `{}`: {error}", path.display());
+    }
+}
+
 fn copy_files(
     from: &Path,
     inside: &Path,

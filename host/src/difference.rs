@@ -341,6 +341,7 @@ fn describe_activation(stepper: &Stepper, id: RoleId, activation: &Activation) -
         Some(Work::Plan) => "plan".into(),
         Some(Work::Answer) => "a person".into(),
         Some(Work::Turn { turn }) => format!("turn {turn}"),
+        Some(Work::Summary { turn }) => format!("the summary before turn {turn}"),
         Some(Work::ToolCall { tool, .. }) => format!("tool `{}`", role.tool_name(tool)),
         Some(Work::Act { action, .. }) => {
             format!("action {} `{}`", action.0, role.action(action).name)

@@ -11,11 +11,13 @@ use serde::{Serialize, Serializer};
 use strata_base::advice::{Advice, Hint};
 use strata_base::clock::now_ms;
 use strata_base::files::caches::list_parts;
+use strata_base::files::installation::{Installation, installation};
 use strata_base::text::shell::shell_path;
 use strata_base::text::units::format_bytes;
 use strata_build::inventory::{ToolchainStatus, inventory};
+use strata_build::prebuilt::describe_installation;
 use strata_sandbox::{Allocation, WasmSandbox};
-use strata_storage::{Intake, StorageLocation, measure_sync};
+use strata_storage::{DatabaseRights, Intake, StorageLocation, measure_sync};
 
 use strata_manifest::interface::host_interfaces;
 use strata_manifest::skills::Shelf;
@@ -91,6 +93,7 @@ pub fn examine(storage: &Path, database: Option<&StorageLocation>) -> Vec<Findin
             host_interfaces::package_name()
         ),
     )];
+    findings.push(check_installation());
     findings.extend(check_sandbox());
     findings.extend(check_caches());
     findings.push(check_shelf());
@@ -100,6 +103,23 @@ pub fn examine(storage: &Path, database: Option<&StorageLocation>) -> Vec<Findin
     }
     findings.extend(inventory().into_iter().map(toolchain_finding));
     findings
+}
+
+/// Says what is installed with the program.
+fn check_installation() -> Finding {
+    const ABOUT: &str = "installed";
+    match describe_installation() {
+        Ok(found) => Finding::good(ABOUT, found),
+        Err(problem) => {
+            let advice = match installation() {
+                Installation::Packaged { package, .. } => package.how_to_reinstall(),
+                Installation::ProgramOnly | Installation::OtherVersions { .. } => {
+                    "install this version as a whole; until then, interpreters of scripts are built at their first use"
+                }
+            };
+            Finding::doubtful(ABOUT, problem, advice)
+        }
+    }
 }
 
 fn check_sandbox() -> Vec<Finding> {
@@ -251,7 +271,11 @@ fn check_database(location: &StorageLocation) -> Vec<Finding> {
             settings.incarnation
         );
     }
-    let mut findings = vec![if report.version < MIN_VERSION {
+    found += describe_rights(report.rights);
+    let mut findings = vec![if report.rights == Some(DatabaseRights::Read) {
+        let advice = "to run teams: `GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA strata` to this user";
+        Finding::bad(ABOUT, found, advice)
+    } else if report.version < MIN_VERSION {
         let advice = format!("use version {MIN_VERSION} or later");
         Finding::doubtful(ABOUT, found, advice)
     } else {
@@ -288,6 +312,16 @@ fn check_database(location: &StorageLocation) -> Vec<Finding> {
     }
     findings.extend(check_clock(report.server_time_ms, now_ms()));
     findings
+}
+
+/// Returns what this user may do in a database, as the end of a sentence about it.
+fn describe_rights(rights: Option<DatabaseRights>) -> &'static str {
+    match rights {
+        Some(DatabaseRights::Administer) => "; this user may read, run and administer",
+        Some(DatabaseRights::Run) => "; this user may read and run",
+        Some(DatabaseRights::Read) => "; this user may only read",
+        None => "",
+    }
 }
 
 /// Says so if the clock of a database's server and that of this machine differ. Nobody's runs depend on it,

@@ -4,6 +4,7 @@
 //! these functions are in the package `strata-cli`.
 
 mod action_log;
+mod amend;
 mod attached_files;
 mod beside;
 mod bundle;
@@ -32,6 +33,7 @@ mod resume;
 mod resume_plan;
 mod saved;
 mod saved_team_file;
+mod skill_lock;
 mod source;
 mod start;
 mod submit;
@@ -66,6 +68,7 @@ use tokio::sync::watch;
 use crate::bundle::BundleError;
 
 pub use action_log::last_log;
+pub use amend::{QueuedResume, is_submitted_run, resume_in_queue};
 pub use attached_files::AttachedFileError;
 pub use claimed::{ClaimedOutcome, ClaimedResume, RefusedSubmission, resume_claimed};
 pub use compare::{ComparedState, Comparison, compare, parse_saved_state};

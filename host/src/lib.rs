@@ -46,13 +46,15 @@ pub mod difference;
 pub mod doctor;
 pub mod launch;
 pub mod live;
+pub mod operate;
+pub mod prebuild;
 mod storage_mark;
 pub mod worker;
 
 pub use launch::{Resume, SavedTeamFile, Start};
 pub use live::{AnsweredRequest, Handle, HumanReply, LiveEnvironment, SendReceipt};
 pub use strata_base::advice::{Advice, Hint};
-pub use strata_base::files::{blob, caches, open};
+pub use strata_base::files::{blob, caches, installation, open};
 pub use strata_base::process::{children, runtime_context};
 pub use strata_base::text::component_replacement::ComponentReplacement;
 pub use strata_base::text::{display_path, excerpt, shell, suggest, unexpanded_path, units};

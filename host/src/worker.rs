@@ -16,7 +16,7 @@ use strata_driver::{DriverError, LineListener, StopSignal};
 use strata_manifest::Overrides;
 use strata_manifest::submission::{SubmissionGrants, allows_secret};
 use strata_storage::{
-    ClaimedRun, RunDatabase, RunRelease, RunSchedule, StorageLocation, StoreError, WorkerProfile,
+    ClaimedRun, RunDatabase, RunRelease, StorageLocation, StoreError, WorkerProfile,
     WorkerRegistration, require_distinct,
 };
 use tokio::runtime::Handle;
@@ -30,8 +30,6 @@ use crate::launch::{ClaimedOutcome, ClaimedResume, LaunchError, Notice, resume_c
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// How often it looks for runs whose secrets no worker has, which somebody has to refuse.
 const REFUSE_INTERVAL: Duration = Duration::from_secs(5);
-/// After how long a run is tried again whose storage could not be used, in milliseconds.
-const RETRY_MS: i64 = 5_000;
 
 /// How a worker works.
 #[derive(Clone, Debug)]
@@ -55,6 +53,8 @@ pub struct WorkerSettings {
 /// What a worker reports.
 #[derive(Debug)]
 pub enum WorkerReport<'a> {
+    /// It takes runs from a database from now on.
+    Attached(&'a RunDatabase),
     /// It took a run.
     Taken(&'a StorageLocation),
     /// A run ended or rests, with this status.
@@ -85,7 +85,7 @@ pub type ReportWork = Arc<dyn Fn(WorkerReport<'_>) + Send + Sync>;
 /// several threads.
 ///
 /// # Errors
-/// Fails if a database cannot be used at the start. Later, the worker waits until it can be used again. Fails
+/// Fails if a database refuses the worker. While one cannot be reached, the worker waits for it. Fails
 /// with `StoreError::Restored` if one was restored in the meantime.
 pub async fn work(
     settings: WorkerSettings,
@@ -99,10 +99,13 @@ pub async fn work(
         running: Vec::new(),
         postponed: Vec::new(),
         stop_runs: watch::Sender::new(false),
+        is_draining: false,
         settings: Arc::new(settings),
         report,
     };
-    worker.attach(&notified)?;
+    if !worker.attach(&mut stop, &notified).await? {
+        return Ok(());
+    }
     let ended = worker.work_until_stopped(&mut stop, &notified).await;
     worker.drain().await;
     ended
@@ -124,6 +127,8 @@ struct Worker {
     /// database went back to an earlier state. Both threads would use the same workspace.
     postponed: Vec<Claim>,
     stop_runs: watch::Sender<bool>,
+    /// Whether an operator told it in a database to take no more runs and to end.
+    is_draining: bool,
     settings: Arc<WorkerSettings>,
     report: ReportWork,
 }
@@ -151,10 +156,30 @@ struct EndedClaim {
 }
 
 impl Worker {
-    /// Registers this process in all databases.
-    fn attach(&mut self, notified: &Arc<Notify>) -> Result<(), StoreError> {
+    /// Registers this process in all databases, and waits for those that cannot be reached. Returns whether it was not
+    /// told to stop meanwhile.
+    async fn attach(
+        &mut self,
+        stop: &mut StopSignal,
+        notified: &Arc<Notify>,
+    ) -> Result<bool, StoreError> {
         for database in &self.settings.databases {
-            let registration = database.register(&self.settings.profile, notified)?;
+            let mut is_reported = false;
+            let registration = loop {
+                match database.register(&self.settings.profile, notified) {
+                    Err(error @ StoreError::Unreachable { .. }) => {
+                        if !std::mem::replace(&mut is_reported, true) {
+                            (self.report)(WorkerReport::Unavailable(database, &error));
+                        }
+                    }
+                    registered => break registered?,
+                }
+                tokio::select! {
+                    Ok(_) = stop.wait_for(|stop| *stop) => return Ok(false),
+                    () = tokio::time::sleep(LOOK_INTERVAL) => {}
+                }
+            };
+            (self.report)(WorkerReport::Attached(database));
             self.attached.push(AttachedDatabase {
                 registration,
                 is_available: true,
@@ -164,7 +189,8 @@ impl Worker {
         let attached = self.attached.iter();
         let settings = attached.map(|attached| attached.registration.settings().clone());
         let named: Vec<_> = self.settings.databases.iter().zip(settings).collect();
-        require_distinct(&named)
+        require_distinct(&named)?;
+        Ok(true)
     }
 
     /// Takes runs and runs them. Fails if a database was restored in the meantime.
@@ -176,6 +202,9 @@ impl Worker {
         loop {
             for n in 0..self.attached.len() {
                 self.look(n, notified)?;
+            }
+            if self.is_draining {
+                return Ok(());
             }
             tokio::select! {
                 biased;
@@ -256,6 +285,10 @@ impl Worker {
             (self.report)(WorkerReport::TakenForDead(database));
         }
         let tended = attached.registration.tend()?;
+        if tended.is_draining {
+            self.is_draining = true;
+            return Ok(Vec::new());
+        }
         if tended.dead > 0 {
             (self.report)(WorkerReport::TookOver(tended.dead));
         }
@@ -368,11 +401,7 @@ impl RunAttempt {
                     StoreError::Lost { .. } | StoreError::Corrupt { .. } => {
                         RunRelease::refused(error.to_string())
                     }
-                    _ => RunRelease {
-                        schedule: Some(RunSchedule::Later(Some(clock::now_ms() + RETRY_MS))),
-                        problem: None,
-                        keeps_request: true,
-                    },
+                    _ => RunRelease::failed(&error),
                 }
             }
             Err(error) => {
@@ -385,6 +414,10 @@ impl RunAttempt {
 
     fn resume_and_run(&mut self, workspace: PathBuf) -> Result<RunRelease, LaunchError> {
         let database = &self.settings.databases[self.database];
+        // Nothing is paid for whose result could not be stored.
+        if self.run.needed_bytes > 0 {
+            database.try_write(&self.run, self.run.needed_bytes)?;
+        }
         let resume = ClaimedResume {
             database,
             run: &self.run,
@@ -407,6 +440,7 @@ impl RunAttempt {
                     schedule: Some(schedule),
                     problem: None,
                     keeps_request: false,
+                    failure: None,
                 });
             }
         };
@@ -420,6 +454,7 @@ impl RunAttempt {
             schedule: None,
             problem: None,
             keeps_request: true,
+            failure: None,
         })
     }
 }

@@ -127,6 +127,10 @@ static strata_error state_step(const strata_json *step, step_results *results, b
   strata_str scope = strata_json_text(strata_json_get(step, "scope"), STR("role"));
   if (has(step, "set")) return strata_state_set(scope, text_of(step, "set"), strata_json_get(step, "value"));
   if (has(step, "delete")) return strata_state_delete(scope, text_of(step, "delete"));
+  if (has(step, "memory")) {
+    uint32_t up_to = (uint32_t)strata_json_number(strata_json_get(step, "up_to"), 0);
+    return strata_memory_replace(up_to, text_of(step, "memory"));
+  }
   if (has(step, "get")) {
     strata_json *value;
     STRATA_TRY(strata_state_get(scope, text_of(step, "get"), &value));

@@ -10,7 +10,7 @@ from typing import Any
 import misbehaviour
 from strata_action import (
     Context, Failure, Hop, Image, Message, Output, Situation, Task, action, clock, env, environment, files, http, human, llm,
-    planner, random, secrets, state, thinker, typed,
+    memory, planner, random, secrets, state, thinker, typed,
 )
 
 IMAGES = {"jpg": "image/jpeg", "jpeg": "image/jpeg", "gif": "image/gif", "webp": "image/webp"}
@@ -23,6 +23,7 @@ STEPS = {
     "get": {"scope"},
     "delete": {"scope"},
     "llm": {"model", "schema"},
+    "memory": {"up_to"},
     "image": set(),
     "now": set(),
     "random": set(),
@@ -73,6 +74,9 @@ class Results:
 
     def delete(self, step: dict[str, Any]) -> None:
         del scope(step)[step["delete"]]
+
+    def memory(self, step: dict[str, Any]) -> None:
+        memory.replace(step["up_to"], step["memory"])
 
     def llm(self, step: dict[str, Any]) -> None:
         images, self.images = self.images, []

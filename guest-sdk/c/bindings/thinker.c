@@ -1,6 +1,6 @@
 // The WIT package as C, written by `bindgen`; do not edit.
 //
-// wit fingerprint: 186243ed50dda8ac
+// wit fingerprint: 149cf2e2c5511321
 #include "bindings.h"
 #include <stdlib.h>
 

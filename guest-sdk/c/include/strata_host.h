@@ -25,6 +25,8 @@ typedef enum {
   STRATA_OUT_OF_BUDGET,
   // The time limit of a question passed without an answer.
   STRATA_EXPIRED,
+  // The tool that the action called reported an error, or the call was rejected.
+  STRATA_FAILED,
 } strata_kind;
 
 // The outcome of a function that can fail.
@@ -120,6 +122,11 @@ strata_messages strata_memory_recent(strata_bounds bounds);
 // Returns the newest messages with this label, oldest first.
 strata_messages strata_memory_by_label(strata_str label, strata_bounds bounds);
 
+// Replaces the oldest `up_to` messages of the conversation in which this action is a tool call, in what the model is
+// sent, by a text. It takes effect with the next request to the model, if the action succeeds. The first news and the
+// newest reply with its results stay. A reply and the results of its calls are replaced together or not at all.
+strata_error strata_memory_replace(uint32_t up_to, strata_str summary);
+
 // Write a line, formatted as by printf, to the log of the action, which the operator reads.
 void strata_log_debug(const char *format, ...) STRATA_PRINTF(1, 2);
 void strata_log_info(const char *format, ...) STRATA_PRINTF(1, 2);
@@ -157,6 +164,30 @@ strata_error strata_env(strata_str name, strata_str *value);
 
 // Sets `*placeholder` to the placeholder of a secret, which the host replaces by the value when it sends a request.
 strata_error strata_secret(strata_str name, strata_str *placeholder);
+
+typedef strata_action_tools_tool_t strata_granted_tool;
+typedef strata_action_tools_list_tool_t strata_granted_tools;
+
+// Sets `*tools` to the tools that `allow.tools` grants, in the order of the team file.
+strata_error strata_tools_list(strata_granted_tools *tools);
+
+// Calls a tool of the role, and sets `*result` to the data of its result, or else to its text. `arguments` may be null.
+// The call is an attempt of its own, and is recorded: a repeated attempt of the action is served what has ended if it
+// makes the same calls. Returns `STRATA_FAILED` if the tool reports an error or the call is rejected.
+strata_error strata_tools_call(strata_str name, const strata_json *arguments, strata_json **result);
+
+// A call of a tool, for `strata_tools_call_many`.
+typedef struct {
+  strata_str name;
+  // May be null.
+  const strata_json *arguments;
+  // The result, if `error.kind` is `STRATA_OK`.
+  strata_json *result;
+  strata_error error;
+} strata_tools_request;
+
+// Makes `count` calls at the same time, at most 64, and sets the result or the error of each.
+void strata_tools_call_many(strata_tools_request *calls, size_t count);
 
 // A question to a person. All fields except `text` are optional.
 typedef struct {

@@ -48,6 +48,10 @@ void strata_test_http_error(strata_kind kind, const char *message);
 // Adds the answer of a person, as JSON. With a null pointer, the question expires.
 void strata_test_answer(const char *json);
 
+// Grant a tool, and set what all calls of it return, as JSON; or the error that they return.
+void strata_test_tool(const char *name, const char *json);
+void strata_test_tool_error(const char *name, const char *message);
+
 // Grant a secret; an environment variable; reading the directory of a file; writing in a directory.
 void strata_test_secret(const char *name);
 void strata_test_variable(const char *name, const char *value);
@@ -63,12 +67,13 @@ void strata_test_state(const char *scope, const char *key, const char *json);
 // Adds a message to the memory of the role.
 void strata_test_remember(strata_message message);
 
-// Return what the action did: the prompt, question, HTTP request, emission or log line with this index, from 0. `ptr`
-// is null if there are not so many.
+// Return what the action did: the prompt, question, HTTP request, emission, replacement (the number of messages, a space
+// and the text) or log line with this index, from 0. `ptr` is null if there are not so many.
 strata_str strata_test_prompt(size_t index);
 strata_str strata_test_question(size_t index);
 strata_str strata_test_fetched(size_t index);
 strata_str strata_test_emitted(size_t index);
+strata_str strata_test_replaced(size_t index);
 strata_str strata_test_logged(size_t index);
 
 // Returns the current value of a key, as JSON. `ptr` is null if there is none.

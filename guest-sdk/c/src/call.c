@@ -31,6 +31,7 @@ strata_action_types_failure_t strata_failure_of(strata_error error) {
     [STRATA_UPSTREAM] = STRATA_ACTION_TYPES_FAILURE_KIND_HOST,
     [STRATA_OUT_OF_BUDGET] = STRATA_ACTION_TYPES_FAILURE_KIND_HOST,
     [STRATA_EXPIRED] = STRATA_ACTION_TYPES_FAILURE_KIND_ERROR,
+    [STRATA_FAILED] = STRATA_ACTION_TYPES_FAILURE_KIND_ERROR,
   };
   return (strata_action_types_failure_t){ kinds[error.kind], strata_utf8(error.message) };
 }

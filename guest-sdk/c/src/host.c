@@ -17,6 +17,7 @@ strata_error strata_from_host(const strata_action_types_host_error_t *error) {
     [STRATA_ACTION_TYPES_HOST_ERROR_KIND_UPSTREAM] = STRATA_UPSTREAM,
     [STRATA_ACTION_TYPES_HOST_ERROR_KIND_OUT_OF_BUDGET] = STRATA_OUT_OF_BUDGET,
     [STRATA_ACTION_TYPES_HOST_ERROR_KIND_EXPIRED] = STRATA_EXPIRED,
+    [STRATA_ACTION_TYPES_HOST_ERROR_KIND_FAILED] = STRATA_FAILED,
   };
   return (strata_error){ kinds[error->kind], error->message };
 }
@@ -134,6 +135,11 @@ strata_messages strata_memory_by_label(strata_str label, strata_bounds bounds) {
   return (strata_messages){ found.ptr, found.len };
 }
 
+strata_error strata_memory_replace(uint32_t up_to, strata_str summary) {
+  strata_action_types_host_error_t error;
+  return OUTCOME(strata_action_memory_replace(up_to, &summary, &error));
+}
+
 #define LOG(name, level)                              \
   void strata_log_##name(const char *format, ...) {   \
     va_list arguments;                                \
@@ -200,6 +206,46 @@ strata_error strata_secret(strata_str name, strata_str *placeholder) {
   strata_action_types_host_error_t error;
   *placeholder = (strata_str){ 0, 0 };
   return OUTCOME(strata_action_secrets_placeholder(&name, placeholder, &error));
+}
+
+strata_error strata_tools_list(strata_granted_tools *tools) {
+  strata_action_types_host_error_t error;
+  *tools = (strata_granted_tools){ 0, 0 };
+  return OUTCOME(strata_action_tools_list(tools, &error));
+}
+
+static strata_action_tools_tool_call_t tool_call(strata_str name, const strata_json *arguments) {
+  return (strata_action_tools_tool_call_t){ name, arguments ? strata_json_write(arguments) : STR("{}") };
+}
+
+static strata_json *tool_result(strata_str text) {
+  return strata_parse_or_null((strata_action_types_option_json_t){ true, text });
+}
+
+strata_error strata_tools_call(strata_str name, const strata_json *arguments, strata_json **result) {
+  strata_action_types_host_error_t error;
+  strata_action_tools_tool_call_t call = tool_call(name, arguments);
+  strata_str text;
+  *result = strata_json_new_null();
+  STRATA_TRY(OUTCOME(strata_action_tools_call(&call, &text, &error)));
+  *result = tool_result(text);
+  return STRATA_SUCCESS;
+}
+
+void strata_tools_call_many(strata_tools_request *calls, size_t count) {
+  strata_action_tools_list_tool_call_t made = { strata_alloc(count * sizeof *made.ptr), count };
+  strata_action_tools_list_result_json_host_error_t results;
+  for (size_t i = 0; i < count; i++) made.ptr[i] = tool_call(calls[i].name, calls[i].arguments);
+  strata_action_tools_call_many(&made, &results);
+  for (size_t i = 0; i < count; i++) {
+    calls[i].result = strata_json_new_null();
+    if (results.ptr[i].is_err) {
+      calls[i].error = strata_from_host(&results.ptr[i].val.err);
+    } else {
+      calls[i].error = STRATA_SUCCESS;
+      calls[i].result = tool_result(results.ptr[i].val.ok);
+    }
+  }
 }
 
 strata_error strata_ask(const strata_question *question, strata_json **answer) {

@@ -106,6 +106,15 @@ void strata_test_answer(const char *json) {
   table_add(&strata_test_host.answers, (entry){ .value = strata_from(json) });
 }
 
+void strata_test_tool(const char *name, const char *json) {
+  table_add(&strata_test_host.tools, (entry){ .key = strata_from(name), .value = strata_from(json) });
+}
+
+void strata_test_tool_error(const char *name, const char *message) {
+  table_add(&strata_test_host.tools,
+            (entry){ .key = strata_from(name), .value = strata_from(message), .kind = STRATA_FAILED });
+}
+
 void strata_test_secret(const char *name) {
   table_add(&strata_test_host.secrets, (entry){ .key = strata_from(name) });
 }
@@ -154,6 +163,10 @@ strata_str strata_test_fetched(size_t index) {
 
 strata_str strata_test_emitted(size_t index) {
   return table_value(&strata_test_host.emitted, index);
+}
+
+strata_str strata_test_replaced(size_t index) {
+  return table_value(&strata_test_host.replaced, index);
 }
 
 strata_str strata_test_logged(size_t index) {

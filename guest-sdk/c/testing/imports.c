@@ -31,6 +31,7 @@ static bool fail_with_entry(host_error *error, const entry *served) {
     [STRATA_UPSTREAM] = STRATA_ACTION_TYPES_HOST_ERROR_KIND_UPSTREAM,
     [STRATA_OUT_OF_BUDGET] = STRATA_ACTION_TYPES_HOST_ERROR_KIND_OUT_OF_BUDGET,
     [STRATA_EXPIRED] = STRATA_ACTION_TYPES_HOST_ERROR_KIND_EXPIRED,
+    [STRATA_FAILED] = STRATA_ACTION_TYPES_HOST_ERROR_KIND_FAILED,
   };
   return fail(error, kinds[served->kind], served->value);
 }
@@ -126,6 +127,15 @@ void strata_action_memory_recent(strata_bounds *bounds, strata_action_memory_lis
 void strata_action_memory_by_label(strata_str *label, strata_bounds *bounds,
                                    strata_action_memory_list_message_t *found) {
   find_messages(label, *bounds, found);
+}
+
+bool strata_action_memory_replace(uint32_t up_to, strata_str *summary, host_error *error) {
+  if (up_to == 0 || summary->len == 0) {
+    strata_str message = strata_format("replacing messages: there is nothing to replace, or no text");
+    return fail(error, STRATA_ACTION_TYPES_HOST_ERROR_KIND_INVALID, message);
+  }
+  table_add(&strata_test_host.replaced, (entry){ .value = strata_format("%u %.*s", (unsigned)up_to, STR_ARG(*summary)) });
+  return true;
 }
 
 bool strata_action_media_load(strata_str *digest, strata_action_list_u8_t *bytes, host_error *error) {
@@ -364,6 +374,37 @@ bool strata_action_secrets_placeholder(strata_str *name, strata_str *placeholder
   if (!table_find(&strata_test_host.secrets, none, *name)) return denied(error, "naming the secret", *name);
   *placeholder = strata_format("{{secret:%.*s}}", STR_ARG(*name));
   return true;
+}
+
+bool strata_action_tools_list(strata_action_tools_list_tool_t *tools, host_error *error) {
+  table *granted = &strata_test_host.tools;
+  if (!granted->len) return denied(error, "listing tools", STR(""));
+  *tools = (strata_action_tools_list_tool_t){ strata_alloc(granted->len * sizeof *tools->ptr), granted->len };
+  for (size_t i = 0; i < granted->len; i++) {
+    tools->ptr[i] = (strata_action_tools_tool_t){ granted->ptr[i].key, STR(""), STR("{\"type\":\"object\"}") };
+  }
+  return true;
+}
+
+bool strata_action_tools_call(strata_action_tools_tool_call_t *call, strata_str *result, host_error *error) {
+  entry *found = table_find(&strata_test_host.tools, none, call->name);
+  if (!found) return denied(error, "calling the tool", call->name);
+  if (found->kind != STRATA_OK) return fail(error, STRATA_ACTION_TYPES_HOST_ERROR_KIND_FAILED, found->value);
+  *result = found->value;
+  return true;
+}
+
+void strata_action_tools_call_many(strata_action_tools_list_tool_call_t *calls,
+                                   strata_action_tools_list_result_json_host_error_t *results) {
+  *results = (strata_action_tools_list_result_json_host_error_t){
+    strata_alloc(calls->len * sizeof *results->ptr), calls->len };
+  for (size_t i = 0; i < calls->len; i++) {
+    strata_str result;
+    host_error error;
+    results->ptr[i].is_err = !strata_action_tools_call(&calls->ptr[i], &result, &error);
+    if (results->ptr[i].is_err) results->ptr[i].val.err = error;
+    else results->ptr[i].val.ok = result;
+  }
 }
 
 bool strata_action_env_get(strata_str *name, strata_action_option_string_t *value, host_error *error) {

@@ -24,8 +24,8 @@ typedef struct {
 
 // The host of the current test.
 typedef struct {
-  table replies, embeddings, blobs, responses, answers, secrets, variables, files, writable, scopes, state;
-  table prompts, questions, fetched, emitted, logged;
+  table replies, embeddings, blobs, responses, answers, secrets, tools, variables, files, writable, scopes, state;
+  table prompts, questions, fetched, emitted, replaced, logged;
   strata_messages memory;
   double slept_ms;
   uint32_t random;

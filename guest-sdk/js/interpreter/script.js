@@ -6,7 +6,7 @@
 // Modules and promises of the engine do not work inside a call. Imports and exports therefore become assignments, and
 // async functions become generators that `runGenerator` runs. The line numbers do not change.
 
-import { Failure } from "@strata/action";
+import { Failure, tools } from "@strata/action";
 import { parse } from "acorn";
 import { simple } from "acorn-walk";
 import { Edits, originalColumn } from "./edits.js";
@@ -41,7 +41,7 @@ export function load({ code, onlyDefines }, { importModule, cx, lineReached, res
   const exported = {};
   const module = { exports: exported };
   // As globals, because a script may declare variables with these names.
-  Object.assign(globalThis, { exports: exported, module, require: Object.assign((name) => importModule(name), { main: module }) });
+  Object.assign(globalThis, { tools, exports: exported, module, require: Object.assign((name) => importModule(name), { main: module }) });
   const last = {};
   const seen = [];
   const reached = (line) => {

@@ -15,12 +15,13 @@ import memory from "strata:action/memory@0.2.0";
 import random from "strata:action/random@0.2.0";
 import secrets from "strata:action/secrets@0.2.0";
 import state from "strata:action/state@0.2.0";
+import tools from "strata:action/tools@0.2.0";
 import { install } from "./host.js";
 import { settle } from "./promises.js";
 import { serve } from "./serve.js";
 import { trace } from "./trace.js";
 
-const host = { clock, env, environment, files, http, human, llm, log, media, memory, random, secrets, state };
+const host = { clock, env, environment, files, http, human, llm, log, media, memory, random, secrets, state, tools };
 
 /** Returns the exports of a component. `about` is described in `serve.js`. */
 export function component(action, about) {

@@ -52,6 +52,7 @@ const bounds = (messages, bytes = ANY_SIZE) => ({ messages, bytes });
 export const memory = {
   recent: (limit, maxBytes) => call("memory", "recent", bounds(limit, maxBytes)).map(message),
   labelled: (causeBy, limit, maxBytes) => call("memory", "byLabel", causeBy, bounds(limit, maxBytes)).map(message),
+  replace: (upTo, summary) => call("memory", "replace", upTo, summary),
 };
 
 const line = (level) => (text) => call("log", "write", level, String(text));

@@ -14,7 +14,7 @@ export class Failure extends Error {
 
 /** The error of a host function. */
 export class HostError extends Error {
-  /** @param {"denied"|"invalid"|"not-found"|"upstream"|"out-of-budget"|"expired"} kind @param {string} message */
+  /** @param {"denied"|"invalid"|"not-found"|"upstream"|"out-of-budget"|"expired"|"failed"} kind @param {string} message */
   constructor(kind, message) {
     super(message);
     this.name = "HostError";

@@ -237,9 +237,10 @@ export class HostError extends Error {
 }
 /**
  * The kind of an error of the host: `denied` (not granted), `invalid` (the request is not valid), `not-found`,
- * `upstream` (the service failed), `out-of-budget` or `expired` (a question was not answered in time).
+ * `upstream` (the service failed), `out-of-budget`, `expired` (a question was not answered in time) or `failed` (a tool
+ * reported an error).
  */
-export type HostErrorKind = "denied" | "invalid" | "not-found" | "upstream" | "out-of-budget" | "expired";
+export type HostErrorKind = "denied" | "invalid" | "not-found" | "upstream" | "out-of-budget" | "expired" | "failed";
 
 /**
  * Publishes a message when the step is committed. It is discarded if this attempt fails. `causeBy` is the label, by
@@ -279,6 +280,12 @@ export const memory: {
   recent(limit: number, maxBytes?: number): Message[];
   /** Returns the newest messages with this label, oldest first. The bounds are those of `recent`. */
   labelled(causeBy: string, limit: number, maxBytes?: number): Message[];
+  /**
+   * Replaces the oldest `upTo` messages of the conversation in which this action is a tool call, in what the model is
+   * sent, by a text. Takes effect with the next request to the model, if the action succeeds. The first news and the
+   * newest reply with its results stay, and a reply and the results of its calls are replaced together or not at all.
+   */
+  replace(upTo: number, summary: string): void;
 };
 
 /** The log of the action, which the operator reads. `console` writes to it as well. */
@@ -539,6 +546,36 @@ export const secrets: {
    * @throws HostError `denied` if neither `allow.secrets` nor `allow.http` names it.
    */
   named(name: string): Secret;
+};
+
+/** A tool that is granted. */
+export interface Tool {
+  /** The name. */
+  name: string;
+  /** What it does; empty if that is not known. */
+  description: string;
+  /** The JSON Schema of its arguments. */
+  inputSchema: unknown;
+}
+/**
+ * Tools of the acting role, which `allow.tools` grants. Each call is an attempt of its own, and is recorded: a repeated
+ * attempt of the action is served what has ended if it makes the same calls.
+ */
+export const tools: {
+  /** Returns the tools that are granted, in the order of the team file. */
+  list(): Tool[];
+  /**
+   * Calls a tool, and returns the data of its result, or else its text.
+   *
+   * @throws HostError `failed` if the tool reports an error or the call is rejected; `denied` if it is not granted.
+   */
+  call(name: string, args?: object): any;
+  /**
+   * Makes several calls, at most 64, at the same time. Returns the results in the order of the calls.
+   *
+   * @throws HostError of the first call that failed, once all have ended.
+   */
+  callMany(calls: Iterable<[name: string, args?: object]>): any[];
 };
 
 /** The options of an HTTP request. */

@@ -7,3 +7,4 @@ export { http, secrets } from "./http.js";
 export { human } from "./human.js";
 export { codeBlock, codeBlocks, llm } from "./llm.js";
 export { file, image, media } from "./media.js";
+export { tools } from "./tools.js";

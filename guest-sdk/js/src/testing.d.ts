@@ -34,6 +34,8 @@ export interface Given {
   writable?: string[];
   /** The names of the granted secrets. */
   secrets?: string[];
+  /** The granted tools, as functions of their arguments. An error is a thrown `HostError` of the kind `failed`. */
+  tools?: Record<string, (args: any) => unknown>;
   /** The granted environment variables. An undefined one is granted but not set. */
   env?: Record<string, string | undefined>;
   /** The memory of the role, oldest message first. */
@@ -90,6 +92,8 @@ export interface FakeHost {
   questions: string[];
   /** The emitted messages. */
   emitted: (Sent & { causeBy: string | null })[];
+  /** The calls of `memory.replace`. */
+  replaced: { upTo: number; summary: string }[];
   /** The log. */
   logged: { level: "debug" | "info" | "warn" | "error"; text: string }[];
   /** The contents of the scopes. */

@@ -28,7 +28,9 @@ class FakeHost {
   prompts = [];
   requests = [];
   questions = [];
+  toolCalls = [];
   emitted = [];
+  replaced = [];
   logged = [];
   sleptMs = 0;
 
@@ -38,8 +40,8 @@ class FakeHost {
     Object.assign(this, { replies: replies && [...replies], responses: responses && [...responses] });
     Object.assign(this, { answers: [...answers], files: new Map(Object.entries(files)), now });
     this.state = { role: {}, ...structuredClone(state) };
-    const { writable = [], secrets = [], env = {}, memory = [], blobs = {}, embeddings = [] } = given;
-    this.given = { writable, secrets, env, memory: memory.map(message), blobs, embeddings: [...embeddings] };
+    const { writable = [], secrets = [], tools = {}, env = {}, memory = [], blobs = {}, embeddings = [] } = given;
+    this.given = { writable, secrets, tools, env, memory: memory.map(message), blobs, embeddings: [...embeddings] };
   }
 
   async run(action, call = {}) {
@@ -83,6 +85,12 @@ class FakeHost {
       memory: {
         recent: (bounds) => newest(this.given.memory, bounds),
         byLabel: (label, bounds) => newest(this.given.memory.filter(({ causeBy }) => causeBy === label), bounds),
+        replace: (upTo, summary) => {
+          if (upTo === 0 || summary.trim() === "") {
+            throw new HostError("invalid", "replacing messages: there is nothing to replace, or no text");
+          }
+          this.replaced.push({ upTo, summary });
+        },
       },
       media: {
         load: (digest) => {
@@ -97,6 +105,11 @@ class FakeHost {
           this.now += durationMs;
           this.sleptMs += durationMs;
         },
+      },
+      tools: {
+        list: () => Object.keys(this.given.tools).map((name) => ({ name, description: "", inputSchema: '{"type":"object"}' })),
+        call: (made) => this.#callTool(made),
+        callMany: (calls) => calls.map((made) => result(() => this.#callTool(made))),
       },
       random: { bytes: (length) => this.#random(length) },
       llm: {
@@ -179,6 +192,13 @@ class FakeHost {
     return Uint8Array.from({ length }, () => this.#draw() * 256);
   }
 
+  #callTool({ name, arguments: text }) {
+    if (!Object.hasOwn(this.given.tools, name)) throw denied(`tool \`${name}\``);
+    const given = JSON.parse(text);
+    this.toolCalls.push([name, given]);
+    return JSON.stringify(this.given.tools[name](given) ?? null);
+  }
+
   #checkSecret(name) {
     if (!this.given.secrets.includes(name)) throw denied(`secret \`${name}\``);
   }
@@ -226,7 +246,7 @@ function denied(what, it = "it") {
 }
 
 /** Returns the interfaces for a thinker, which must not have effects. */
-function withoutEffects({ environment, state, files, ...rest }) {
+function withoutEffects({ environment, state, memory, files, ...rest }) {
   const refuse = () => {
     throw new HostError("invalid", "nothing can be emitted or written here: a choice changes nothing");
   };
@@ -234,6 +254,7 @@ function withoutEffects({ environment, state, files, ...rest }) {
     ...rest,
     environment: { ...environment, emit: refuse },
     state: { ...state, set: refuse, delete: refuse },
+    memory: { ...memory, replace: refuse },
     files: { ...files, write: refuse, remove: refuse },
   };
 }

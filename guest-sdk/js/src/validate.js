@@ -166,6 +166,7 @@ const QUESTION = record({
   expiresS: option(seconds),
   default: option(string),
 });
+const TOOL_CALL = record({ name: string, arguments: string });
 const BODY = { content: string, data: option(string), parts: list(IMAGE_OR_FILE), to: list(string), route: list(HOP) };
 const EMISSION = record({ ...BODY, causeBy: option(string) });
 
@@ -189,12 +190,16 @@ const CALLS = {
   "media.load": [["digest", string]],
   "memory.byLabel": [["causeBy", string], ["bounds", BOUNDS]],
   "memory.recent": [["bounds", BOUNDS]],
+  "memory.replace": [["upTo", count], ["summary", string]],
   "random.bytes": [["length", count]],
   "secrets.placeholder": [["name", string]],
   "state.delete": [["scope", string], ["key", string]],
   "state.get": [["scope", string], ["key", string]],
   "state.keys": [["scope", string]],
   "state.set": [["scope", string], ["key", string], ["value", string]],
+  "tools.call": [["", TOOL_CALL]],
+  "tools.callMany": [["calls", list(TOOL_CALL)]],
+  "tools.list": [],
 };
 /** The public names of host functions, where they differ. */
 const PUBLIC_NAMES = {

@@ -22,7 +22,7 @@ from typing import Any
 import printed
 import program
 from program import RETURN, VALUE, Returned
-from strata_action import Failure, exports, faults, typed
+from strata_action import Failure, exports, faults, tools, typed
 from strata_snapshot import rehearse
 
 MODULE = "__main__"
@@ -87,7 +87,7 @@ def load(
     if watch is not None:
         watch(code)
     module = sys.modules[MODULE] = ModuleType(MODULE)
-    module.__dict__.update({"__file__": name, "cx": cx, RETURN: Returned, VALUE: None})
+    module.__dict__.update({"__file__": name, "cx": cx, "tools": tools, RETURN: Returned, VALUE: None})
     sys.argv = [name]
     exports.registered.clear()
     with printed.collect() as collected:

@@ -230,6 +230,12 @@ _http_request = _instance(
     idempotency_key=optional(string),
 )
 
+
+def _tool_call(value: Any, name: str) -> tuple[str, str]:
+    tool, arguments = value
+    return string(tool, f"{name}: the name of a tool"), string(arguments, f"{name}: the arguments")
+
+
 CALLS: dict[str, tuple[str, dict[str, Check]]] = {
     "ask": (
         "human.ask",
@@ -271,11 +277,15 @@ CALLS: dict[str, tuple[str, dict[str, Check]]] = {
     "media_load": ("media.load", {"digest": string}),
     "memory_by_label": ("memory.by_label", {"label": string, "limit": _count, "max_bytes": _count}),
     "memory_recent": ("memory.recent", {"limit": _count, "max_bytes": _count}),
+    "memory_replace": ("memory.replace", {"up_to": _count, "summary": string}),
     "random_bytes": ("random.bytes", {"length": _count}),
     "secrets_placeholder": ("secrets.named", {"name": string}),
     "state_delete": ("state", {"scope": string, "key": string}),
     "state_get": ("state", {"scope": string, "key": string}),
     "state_keys": ("state", {"scope": string}),
+    "tools_call": ("tools.call", {"name": string, "arguments": string}),
+    "tools_call_many": ("tools.call_many", {"calls": _list(_tool_call)}),
+    "tools_list": ("tools.list", {}),
     "state_set": ("state", {"scope": string, "key": string, "value": string}),
 }
 """The methods of a host: the public function that calls each, and the checks of its arguments in order."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from componentize_py_types import Err
 from wit_world.imports import (
-    clock, env, environment, files, http, human, llm, log, media, memory, random, secrets, state, types as wit,
+    clock, env, environment, files, http, human, llm, log, media, memory, random, secrets, state, tools, types as wit,
 )
 
 from . import http as sdk_http, llm as sdk_llm, message as sdk, typed
@@ -106,6 +106,9 @@ class Host:
     def memory_by_label(self, label: str, limit: int, max_bytes: int) -> list[Any]:
         return [message(each) for each in memory.by_label(label, memory.Bounds(limit, max_bytes))]
 
+    def memory_replace(self, up_to: int, summary: str) -> None:
+        _call(memory.replace, up_to, summary)
+
     def media_load(self, digest: str) -> bytes:
         return _call(media.load, digest)
 
@@ -138,6 +141,16 @@ class Host:
 
     def secrets_placeholder(self, name: str) -> str:
         return _call(secrets.placeholder, name)
+
+    def tools_list(self) -> list[tuple[str, str, str]]:
+        return [(tool.name, tool.description, tool.input_schema) for tool in _call(tools.list)]
+
+    def tools_call(self, name: str, arguments: str) -> str:
+        return _call(tools.call, tools.ToolCall(name, arguments))
+
+    def tools_call_many(self, calls: list[tuple[str, str]]) -> list[Any]:
+        made = [tools.ToolCall(name, arguments) for name, arguments in calls]
+        return _each(tools.call_many(made), lambda result: result)
 
     def ask(self, text: str, schema: str | None, choices: list[str], expires: int | None, default: str | None) -> Any:
         answer = _call(human.ask, human.Question(text, schema, choices, expires, default))

@@ -64,5 +64,11 @@ class Expired(HostError):
     kind = "expired"
 
 
-HOST_ERRORS = {error.kind: error for error in (Denied, Invalid, NotFound, Upstream, OutOfBudget, Expired)}
+class Failed(HostError):
+    """The tool that the action called reported an error, or the call was rejected."""
+
+    kind = "failed"
+
+
+HOST_ERRORS = {error.kind: error for error in (Denied, Invalid, NotFound, Upstream, OutOfBudget, Expired, Failed)}
 """The subclasses of `HostError` by their `kind`."""

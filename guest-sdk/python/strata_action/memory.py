@@ -20,3 +20,13 @@ def recent(limit: int, max_bytes: int = MAX_BYTES) -> list[Message]:
 def by_label(label: str, limit: int, max_bytes: int = MAX_BYTES) -> list[Message]:
     """Return the newest messages whose `cause_by` is `label`, oldest first. The bounds are those of `recent`."""
     return current().memory_by_label(label, limit, max_bytes)
+
+
+def replace(up_to: int, summary: str) -> None:
+    """Replace the oldest `up_to` messages of the conversation in which this action is a tool call by a text.
+
+    This changes what the model is sent from its next request on, if the action succeeds. The first news and the newest
+    reply with its results stay, and a reply and the results of its calls are replaced together or not at all. Raises
+    `Invalid` if this is no tool call, `up_to` is 0, or the text is empty or has more than 64 KiB.
+    """
+    current().memory_replace(up_to, summary)

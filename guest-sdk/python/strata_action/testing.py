@@ -66,6 +66,8 @@ class Host:
     """The granted environment variables."""
     secrets: Iterable[str] = ()
     """The names of the granted secrets."""
+    tools: dict[str, Callable[..., Any]] = field(default_factory=dict)
+    """The granted tools, as functions of their arguments. An error is a raised `Failed`."""
     memory: list[Message] = field(default_factory=list)
     """The memory of the role, oldest message first."""
     blobs: dict[str, bytes] = field(default_factory=dict)
@@ -84,6 +86,7 @@ class Host:
         self._random = random.Random(self.seed)
         self._chooses = False
         self.requests: list[Any] = []
+        self.tool_calls: list[Any] = []
         """The requests to models, as `llm.Request`."""
         self.fetched: list[Request] = []
         """The HTTP requests."""
@@ -91,6 +94,8 @@ class Host:
         """The questions to people."""
         self.emitted: list[Emission] = []
         """The messages that were published with `environment.emit`."""
+        self.replaced: list[tuple[int, str]] = []
+        """The calls of `memory.replace`: `up_to` and the text."""
         self.log: list[tuple[str, str]] = []
         """The log: a level and a message per entry."""
         self.slept = 0.0
@@ -192,6 +197,12 @@ class Host:
     def memory_by_label(self, label: str, limit: int, max_bytes: int) -> list[Message]:
         return _newest([message for message in self.memory if message.cause_by == label], limit, max_bytes)
 
+    def memory_replace(self, up_to: int, summary: str) -> None:
+        self._reject_in_choice()
+        if up_to == 0 or not summary.strip():
+            raise Invalid("replacing messages: there is nothing to replace, or no text")
+        self.replaced.append((up_to, summary))
+
     def media_load(self, digest: str) -> bytes:
         if digest not in self.blobs:
             raise NotFound(f"loading `{digest}`: no part with this digest was received")
@@ -250,6 +261,27 @@ class Host:
         if name not in self.secrets:
             raise Denied(f"naming the secret `{name}`: it is not granted; add it to `allow.secrets`")
         return f"{{{{secret:{name}}}}}"
+
+    def tools_list(self) -> list[tuple[str, str, str]]:
+        if not self.tools:
+            raise Denied("no tool is granted; add it to `allow.tools`")
+        return [(name, "", '{"type": "object"}') for name in self.tools]
+
+    def tools_call(self, name: str, arguments: str) -> str:
+        if name not in self.tools:
+            raise Denied(f"calling the tool `{name}`: it is not granted; add it to `allow.tools`")
+        given = json.loads(arguments)
+        self.tool_calls.append((name, given))
+        return json.dumps(self.tools[name](**given))
+
+    def tools_call_many(self, calls: list[tuple[str, str]]) -> list[Any]:
+        results: list[Any] = []
+        for name, arguments in calls:
+            try:
+                results.append(self.tools_call(name, arguments))
+            except HostError as error:
+                results.append(error)
+        return results
 
     def ask(self, text: str, schema: str | None, choices: list[str], expires: int | None, default: str | None) -> Any:
         wanted = None if schema is None else json.loads(schema)

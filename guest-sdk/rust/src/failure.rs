@@ -33,9 +33,10 @@ impl From<HostError> for Failure {
         let kind = match error.kind {
             HostErrorKind::Denied => FailureKind::Denied,
             HostErrorKind::Upstream | HostErrorKind::OutOfBudget => FailureKind::Host,
-            HostErrorKind::Invalid | HostErrorKind::NotFound | HostErrorKind::Expired => {
-                FailureKind::Error
-            }
+            HostErrorKind::Invalid
+            | HostErrorKind::NotFound
+            | HostErrorKind::Expired
+            | HostErrorKind::Failed => FailureKind::Error,
         };
         Self {
             kind,

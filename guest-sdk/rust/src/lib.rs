@@ -31,7 +31,7 @@
 //!
 //! An author implements [`Action`], [`Thinker`] and [`Planner`], whose functions get a [`Context`]
 //! or a [`Situation`]. They can call the functions of [`llm`], [`http`], [`state`], [`memory`],
-//! [`media`], [`environment`], [`files`], [`human`], [`secrets`], [`mod@env`], [`clock`],
+//! [`media`], [`environment`], [`files`], [`human`], [`tools`], [`secrets`], [`mod@env`], [`clock`],
 //! [`random`] and [`log`]. The name, version and description of an action are those of its crate.
 
 mod action;
@@ -63,6 +63,7 @@ pub mod secrets;
 pub mod state;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod testing;
+pub mod tools;
 
 pub use action::{Action, Choice, Output, Planner, Thinker};
 pub use bindings::strata::action::types::{
@@ -75,7 +76,7 @@ pub use context::{Candidate, Context, Situation};
 mod host {
     pub use crate::bindings::strata::action::{
         clock, env, environment, files, http, human, llm, log, media, memory, random, secrets,
-        state,
+        state, tools,
     };
 }
 #[cfg(not(target_arch = "wasm32"))]

@@ -9,7 +9,7 @@
 //! # });
 //! ```
 
-use crate::{Message, host};
+use crate::{HostError, Message, host};
 
 pub use crate::bindings::strata::action::memory::Bounds;
 
@@ -22,6 +22,17 @@ pub fn recent(bounds: impl Into<Bounds>) -> Vec<Message> {
 /// Returns the newest messages with this label within the bounds, the oldest of them first.
 pub fn labelled(cause_by: &str, bounds: impl Into<Bounds>) -> Vec<Message> {
     host::memory::by_label(cause_by, bounds.into())
+}
+
+/// Replaces the oldest `up_to` messages of the conversation in which this action is a tool call, in what
+/// the model is sent, by a text. Takes effect with the next request to the model, if the action
+/// succeeds. The first news and the newest reply with its results stay, and a reply and the results
+/// of its calls are replaced together or not at all.
+///
+/// Fails with `invalid` if this is no tool call, `up_to` is 0, or the text is empty or has more than 64
+/// KiB.
+pub fn replace(up_to: u32, summary: &str) -> Result<(), HostError> {
+    host::memory::replace(up_to, summary)
 }
 
 /// Creates bounds of this many messages, whatever their size.

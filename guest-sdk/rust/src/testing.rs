@@ -33,6 +33,7 @@ use crate::http;
 use crate::human::{Answer, Question, Source};
 use crate::llm::{AssistantPart, ChatMessage, EmbedRequest, Embeddings, Reply, Request};
 use crate::log::Level;
+use crate::tools::ToolCall;
 use crate::{
     Action, Choice, Failure, HostError, HostErrorKind, Message, Output, Planner, Task, Thinker,
 };
@@ -56,8 +57,11 @@ pub struct Host {
     http: Option<VecDeque<Result<http::Response, HostError>>>,
     fetched: Vec<http::Request>,
     secrets: BTreeSet<String>,
+    tools: BTreeMap<String, VecDeque<Result<String, HostError>>>,
+    tool_calls: Vec<ToolCall>,
     variables: BTreeMap<String, String>,
     emitted: Vec<Emission>,
+    replaced: Vec<(u32, String)>,
     log: Vec<(Level, String)>,
     memory: Vec<Message>,
     now_ms: f64,
@@ -90,8 +94,11 @@ impl Host {
             http: None,
             fetched: Vec::new(),
             secrets: BTreeSet::new(),
+            tools: BTreeMap::new(),
+            tool_calls: Vec::new(),
             variables: BTreeMap::new(),
             emitted: Vec::new(),
+            replaced: Vec::new(),
             log: Vec::new(),
             memory: Vec::new(),
             now_ms: 0.0,
@@ -192,6 +199,32 @@ impl Host {
             message: message.into(),
         };
         self.http.get_or_insert_default().push_back(Err(error));
+        self
+    }
+
+    /// Grants a tool and adds a result. Results of a tool are used in order.
+    ///
+    /// # Panics
+    /// Panics if it cannot be serialised as JSON.
+    #[must_use]
+    pub fn tool(mut self, name: impl Into<String>, result: impl Serialize) -> Self {
+        let result = serde_json::to_string(&result).expect("a test's result is JSON");
+        let results = self.tools.entry(name.into()).or_default();
+        results.push_back(Ok(result));
+        self
+    }
+
+    /// Grants a tool and adds an error instead of a result.
+    #[must_use]
+    pub fn tool_error(mut self, name: impl Into<String>, message: impl Into<String>) -> Self {
+        let error = HostError {
+            kind: HostErrorKind::Failed,
+            message: message.into(),
+        };
+        self.tools
+            .entry(name.into())
+            .or_default()
+            .push_back(Err(error));
         self
     }
 
@@ -299,6 +332,11 @@ impl Host {
         &self.embed_requests
     }
 
+    /// Returns the calls of tools, oldest first.
+    pub fn tool_calls(&self) -> &[ToolCall] {
+        &self.tool_calls
+    }
+
     /// Returns the questions to people, oldest first.
     pub fn questions(&self) -> &[Question] {
         &self.questions
@@ -312,6 +350,11 @@ impl Host {
     /// Returns the messages that were published in addition to outputs, oldest first.
     pub fn emitted(&self) -> &[Emission] {
         &self.emitted
+    }
+
+    /// Returns the calls of `memory::replace`: how many messages, and the text.
+    pub fn replaced(&self) -> &[(u32, String)] {
+        &self.replaced
     }
 
     /// Returns the log lines, oldest first.

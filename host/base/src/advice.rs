@@ -70,6 +70,8 @@ pub enum Advice {
     ChooseRunName,
     /// The database is closed: name another one, or open it.
     OpenDatabase,
+    /// The tables of a database are those of an earlier program: bring them to the version of this one.
+    MigrateDatabase,
     /// A copy has the identity of its original: name one of the two, or give the copy its own.
     FenceDatabase,
     /// Remove what is in the caches.
@@ -112,6 +114,7 @@ impl fmt::Display for Advice {
             Self::ChooseForkStorage => "a fork is kept in a place of its own, name another",
             Self::ChooseRunName => "give this one another name",
             Self::OpenDatabase => "name another database, or open it",
+            Self::MigrateDatabase => "bring its tables to the version of this program",
             Self::FenceDatabase => "name one of them, or make the copy a database of its own",
             Self::CleanCaches => "they can be removed",
             Self::ChooseStorage => "choose another directory",

@@ -18,6 +18,12 @@ pub fn rfc3339(time_ms: i64) -> String {
         .map_or_else(|_| time_ms.to_string(), |time| format!("{time:.3}"))
 }
 
+/// Returns the time that a text in RFC 3339 names, in milliseconds since 1970.
+pub fn parse_rfc3339(text: &str) -> Option<i64> {
+    let time: jiff::Timestamp = text.parse().ok()?;
+    Some(time.as_millisecond())
+}
+
 /// Returns the current instant, to measure a duration from.
 pub fn stopwatch() -> Instant {
     Instant::now()

@@ -3,6 +3,7 @@
 pub mod blob;
 pub mod caches;
 pub mod durability;
+pub mod installation;
 pub mod known_files;
 pub mod open;
 pub mod replace;

@@ -47,7 +47,11 @@ fn create_once_at(
         with_path(&dir, fs::remove_dir_all(&dir))?;
     }
     with_path(&dir, fs::create_dir_all(&dir))?;
-    make(&dir)?;
+    if let Err(error) = make(&dir) {
+        // What was made is of no use, and may fill the disk.
+        let _ = fs::remove_dir_all(&dir);
+        return Err(error);
+    }
     with_path(
         &ready,
         fs::write(&ready, dir.as_os_str().as_encoded_bytes()),
@@ -96,7 +100,7 @@ pub fn lock(path: &Path) -> Result<File, BuildError> {
 
 /// Returns the directory of a part. Its contents are executed, so nobody else may be able to write
 /// to the directory of this program.
-fn directory_of(part: CacheName) -> Result<PathBuf, BuildError> {
+pub fn directory_of(part: CacheName) -> Result<PathBuf, BuildError> {
     let user_cache = user::cache_dir().ok_or(BuildError::NoCache)?;
     let root = user_cache.join(PROGRAM_DIRECTORY);
     match user::create_private_dir(&root) {

@@ -265,6 +265,13 @@ fn cargo_command(dir: &Path) -> Command {
     command
 }
 
+/// Returns whether cargo runs.
+pub fn is_installed() -> bool {
+    let mut command = cargo_command(Path::new("."));
+    command.arg("--version").stdin(Stdio::null());
+    command.output().is_ok_and(|output| output.status.success())
+}
+
 fn cargo_home() -> Option<PathBuf> {
     let set = std::env::var_os("CARGO_HOME").map(PathBuf::from);
     set.or_else(|| Some(user::home_dir()?.join(".cargo")))

@@ -21,7 +21,7 @@ const LANGUAGES: [(&str, &[&[&str]], &str); 4] = [
     (
         "rust",
         &[&["cargo", "--version"]],
-        "actions in rust need it: install rust, e.g. from https://rustup.rs",
+        "actions in rust need it: install rust: `curl --proto =https --tlsv1.2 -sSf https://sh.rustup.rs | sh`",
     ),
     (
         "python",
@@ -29,7 +29,7 @@ const LANGUAGES: [(&str, &[&[&str]], &str); 4] = [
             &["python3", "--version"],
             &["python3", "-c", "import ensurepip, venv"],
         ],
-        "actions in python need it: install python 3 with `venv`, e.g. `apt install python3-venv`",
+        "actions in python that are built need it: install python 3 with `venv`, e.g. `apt install python3-venv`",
     ),
     (
         "c",
@@ -43,7 +43,7 @@ const LANGUAGES: [(&str, &[&[&str]], &str); 4] = [
     (
         "javascript",
         &[&["node", "--version"], &["npm", "--version"]],
-        "actions in javascript and typescript need it: install node with npm, e.g. from https://nodejs.org",
+        "actions in javascript and typescript with packages need it: install node with npm, e.g. `apt install nodejs npm`",
     ),
 ];
 

@@ -26,6 +26,7 @@ mod core_module;
 mod embedded;
 pub mod inventory;
 mod javascript;
+pub mod prebuilt;
 mod pypi;
 mod python;
 mod recipe;
@@ -43,10 +44,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
+use strata_base::files::installation::{Installation, installation};
 use strata_services::plugin::script::ScriptLanguage;
 
 use strata_sandbox::ScriptFile;
 
+use prebuilt::PrebuiltComponents;
 pub use sdk::Kit;
 
 /// How the source in a directory is run.
@@ -167,6 +170,14 @@ pub enum BuildError {
         /// What is wrong with it, and what to do.
         details: String,
     },
+    /// What was installed with the program cannot be unpacked.
+    #[error("unpacking `{}`, which was installed with strata-host: {source}; {}", path.display(), how_to_reinstall())]
+    Installed {
+        /// The installed file.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
     /// A file could not be read or written.
     #[error("building: accessing `{}`: {source}", path.display())]
     File {
@@ -183,6 +194,8 @@ struct SourceLanguage {
     /// Files that identify the language. One of them is enough.
     markers: &'static [&'static str],
     build: fn(&Path, &mut dyn FnMut(&str)) -> Result<Built, BuildError>,
+    /// Returns whether everything that compiles it is installed, so that nothing is downloaded for that.
+    is_set_up: fn() -> bool,
     /// How its interpreter of scripts runs the source in directories, if it has one.
     interpretation: Option<Interpretation>,
 }
@@ -199,12 +212,14 @@ static LANGUAGES: [SourceLanguage; 5] = [
         name: "rust",
         markers: &["Cargo.toml"],
         build: rust::build,
+        is_set_up: rust::is_set_up,
         interpretation: None,
     },
     SourceLanguage {
         name: "python",
         markers: &["pyproject.toml", "action.py"],
         build: python::build,
+        is_set_up: || true,
         interpretation: Some(Interpretation {
             source_use: python::source_use,
             up_to_date_component: python::up_to_date_component,
@@ -214,6 +229,7 @@ static LANGUAGES: [SourceLanguage; 5] = [
         name: "javascript",
         markers: &["package.json"],
         build: javascript::build,
+        is_set_up: || true,
         interpretation: Some(Interpretation {
             source_use: javascript::source_use,
             up_to_date_component: javascript::up_to_date_component,
@@ -223,12 +239,14 @@ static LANGUAGES: [SourceLanguage; 5] = [
         name: "c",
         markers: &["action.c"],
         build: c::build,
+        is_set_up: || true,
         interpretation: None,
     },
     SourceLanguage {
         name: "any other, by a recipe",
         markers: &["build.sh"],
         build: recipe::build,
+        is_set_up: || true,
         interpretation: None,
     },
 ];
@@ -243,10 +261,28 @@ static LANGUAGES: [SourceLanguage; 5] = [
 /// compiled to a component.
 pub fn build(dir: &Path, report: &mut dyn FnMut(&str)) -> Result<Built, BuildError> {
     let dir = resolve(dir)?;
-    match SourceLanguage::of(&dir) {
-        Some(language) => (language.build)(&dir, report),
-        None => Err(BuildError::UnknownLanguage { dir }),
+    let Some(language) = SourceLanguage::of(&dir) else {
+        return Err(BuildError::UnknownLanguage { dir });
+    };
+    let installed = PrebuiltComponents::installed();
+    let Some(component) = installed.and_then(|installed| installed.action(&dir)) else {
+        return (language.build)(&dir, report);
+    };
+    // The same source was built before, so if it fails now, that is because of the machine.
+    if (language.is_set_up)()
+        && let Ok(built) = (language.build)(&dir, report)
+    {
+        return Ok(built);
     }
+    let name = dir.file_name().unwrap_or_default().to_string_lossy();
+    report(&format!(
+        "using the component of {name} that is installed with strata-host: its source is unchanged, and the tools \
+         that build it are not here"
+    ));
+    Ok(Built {
+        component,
+        fresh: true,
+    })
 }
 
 /// Returns how the source in a directory is run if a team file names the directory.
@@ -321,6 +357,14 @@ pub fn external_inputs(dir: &Path) -> Vec<PathBuf> {
         rust::external_inputs(dir)
     } else {
         sources::external_inputs(dir)
+    }
+}
+
+/// Returns how to install the program again with everything that belongs to it.
+fn how_to_reinstall() -> &'static str {
+    match installation() {
+        Installation::Packaged { package, .. } => package.how_to_reinstall(),
+        Installation::ProgramOnly | Installation::OtherVersions { .. } => "install it again",
     }
 }
 

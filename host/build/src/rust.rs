@@ -36,6 +36,11 @@ pub fn build(dir: &Path, report: &mut dyn FnMut(&str)) -> Result<Built, BuildErr
     })
 }
 
+/// Returns whether cargo and a compiler for guests are installed.
+pub fn is_set_up() -> bool {
+    super::cargo::is_installed() && toolchain::find_installed().is_some()
+}
+
 /// Returns the files outside of its directory that a package was built from, such as other packages
 /// of its workspace. Returns none before the first build.
 pub fn external_inputs(dir: &Path) -> Vec<PathBuf> {

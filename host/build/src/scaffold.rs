@@ -4,6 +4,7 @@
 //! The result builds and runs without changes. The templates are listed in `templates`, one entry
 //! per language. The messages for the user are in the command.
 
+pub mod example;
 mod templates;
 #[cfg(test)]
 mod tests;
@@ -108,6 +109,14 @@ pub enum ScaffoldError {
         /// The directory.
         dir: PathBuf,
     },
+    /// No example team has this name.
+    #[error("making the example `{name}`: {}", describe_examples(known))]
+    UnknownExample {
+        /// The name.
+        name: String,
+        /// The examples that are installed.
+        known: Vec<String>,
+    },
     /// A file could not be written.
     #[error("making `{}`: {source}", path.display())]
     File {
@@ -117,6 +126,9 @@ pub enum ScaffoldError {
         source: io::Error,
     },
 }
+
+/// The directory of the schemas in a new team. The templates refer to it.
+const SCHEMA_DIR: &str = "schemas";
 
 /// The README of a new action, for all languages.
 const README: &str = include_str!("scaffold/action.md");
@@ -146,9 +158,11 @@ pub fn create_team(
     parent: &Path,
     name: &str,
     language: &TemplateLanguage,
+    schemas: &EditorSchemas,
 ) -> Result<PathBuf, ScaffoldError> {
     write_directory(parent, name, |name| {
         let mut files = instantiate(templates::TEAM, name);
+        files.extend(schemas.files());
         let of_action = action_files(TEAM_ACTION_DIR, language).into_iter();
         files.extend(
             of_action.map(|(path, content)| (format!("{TEAM_ACTION_DIR}/{path}"), content)),
@@ -162,10 +176,46 @@ pub fn create_team(
 ///
 /// # Errors
 /// Fails in the same cases as [`create_action`].
-pub fn create_team_with_tools(parent: &Path, name: &str) -> Result<PathBuf, ScaffoldError> {
+pub fn create_team_with_tools(
+    parent: &Path,
+    name: &str,
+    schemas: &EditorSchemas,
+) -> Result<PathBuf, ScaffoldError> {
     write_directory(parent, name, |name| {
-        instantiate(templates::TEAM_WITH_TOOLS, name)
+        let mut files = instantiate(templates::TEAM_WITH_TOOLS, name);
+        files.extend(schemas.files());
+        files
     })
+}
+
+/// The JSON Schemas of a team's files, for editors. The files name them in their first lines.
+#[derive(Clone, Debug, Default)]
+pub struct EditorSchemas {
+    /// That of `team.toml`.
+    pub team: String,
+    /// That of `replies.toml`.
+    pub replies: String,
+}
+
+impl EditorSchemas {
+    fn files(&self) -> [NewFile; 2] {
+        [("team", &self.team), ("replies", &self.replies)].map(|(name, text)| {
+            let path = format!("{SCHEMA_DIR}/{name}.schema.json");
+            (path, text.clone().into_bytes())
+        })
+    }
+}
+
+/// Says which examples there are.
+fn describe_examples(known: &[String]) -> String {
+    match known {
+        [] => "no examples are installed with this program; they are in the project's repository, in `plugins/teams`"
+            .into(),
+        known => {
+            let known: Vec<String> = known.iter().map(|name| format!("`{name}`")).collect();
+            format!("there are {}", known.join(", "))
+        }
+    }
 }
 
 /// The name of the program in the files that are written.

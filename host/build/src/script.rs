@@ -1,5 +1,5 @@
 //! The interpreters of scripts. An interpreter is an ordinary action that ships with the SDK of the
-//! language as source and is built once per machine.
+//! language as source. It is installed with the program or, where it is not, built once per machine.
 //!
 //! Which files are scripts is decided in `plugin::script`.
 
@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use strata_core::record::id::Digest;
 use strata_services::plugin::script::ScriptLanguage;
 
+use super::prebuilt::PrebuiltComponents;
 use super::sdk::{
     INTERPRETER_WIT, JAVASCRIPT, JAVASCRIPT_TOOLS, Kit, PYTHON, WIT, combined_digest,
 };
@@ -53,7 +54,7 @@ impl InterpreterRecipe {
     }
 }
 
-/// Returns the interpreter of a language, and builds it if necessary. `report` is called with
+/// Returns the interpreter of a language: the installed one, or one that is built if necessary. `report` is called with
 /// progress messages.
 ///
 /// # Errors
@@ -63,11 +64,20 @@ pub fn interpreter(
     report: &mut dyn FnMut(&str),
 ) -> Result<BuiltInterpreter, BuildError> {
     let recipe = InterpreterRecipe::of_language(language);
+    let source_digest = Digest(combined_digest(recipe.inputs));
+    if let Some(installed) = PrebuiltComponents::installed()
+        && let Some(component) = installed.interpreter(&source_digest)?
+    {
+        return Ok(BuiltInterpreter {
+            component,
+            source_digest,
+        });
+    }
     let dir = recipe.sdk.unpack()?.join(INTERPRETER_DIR);
     let dir = with_path(&dir, dir.canonicalize())?;
     let component = (recipe.build)(&dir, report)?.component;
     Ok(BuiltInterpreter {
         component,
-        source_digest: Digest(combined_digest(recipe.inputs)),
+        source_digest,
     })
 }

@@ -115,6 +115,7 @@ pub const PYTHON: Kit = Kit {
         "strata_action/secrets.py",
         "strata_action/state.py",
         "strata_action/testing.py",
+        "strata_action/tools.py",
         "strata_action/typed.py",
         "strata_action/wasm.py",
         "strata_library.py",
@@ -127,7 +128,7 @@ pub const PYTHON: Kit = Kit {
 pub const JAVASCRIPT: Kit = Kit {
     name: "js",
     files: embedded!["guest-sdk/js":
-        "README.md", "interpreter/action.js", "interpreter/assert.js", "interpreter/code_block.js", "interpreter/describe.js", "interpreter/directory.js", "interpreter/edits.js", "interpreter/jsdoc.js", "interpreter/lines.js", "interpreter/modules.js", "interpreter/package.json", "interpreter/path.js", "interpreter/process.js", "interpreter/script.js", "interpreter/typescript.js", "interpreter/web.js", "package.json", "src/action.js", "src/component.js", "src/console.js", "src/encodings.js", "src/environment.js", "src/errors.js", "src/globals.d.ts", "src/globals.js", "src/host.js", "src/http.js", "src/human.js", "src/index.d.ts", "src/index.js", "src/json.js", "src/llm.js", "src/media.js", "src/promises.js", "src/serve.js", "src/testing.d.ts", "src/testing.js", "src/text.js", "src/timers.js", "src/trace.js", "src/validate.js"],
+        "README.md", "interpreter/action.js", "interpreter/assert.js", "interpreter/code_block.js", "interpreter/describe.js", "interpreter/directory.js", "interpreter/edits.js", "interpreter/jsdoc.js", "interpreter/lines.js", "interpreter/modules.js", "interpreter/package.json", "interpreter/path.js", "interpreter/process.js", "interpreter/script.js", "interpreter/typescript.js", "interpreter/web.js", "package.json", "src/action.js", "src/component.js", "src/console.js", "src/encodings.js", "src/environment.js", "src/errors.js", "src/globals.d.ts", "src/globals.js", "src/host.js", "src/http.js", "src/human.js", "src/index.d.ts", "src/index.js", "src/json.js", "src/llm.js", "src/media.js", "src/promises.js", "src/serve.js", "src/testing.d.ts", "src/testing.js", "src/text.js", "src/timers.js", "src/tools.js", "src/trace.js", "src/validate.js"],
 };
 
 /// The script that makes components from JavaScript, and the list of the tools that it uses.
@@ -170,6 +171,7 @@ pub const RUST: Kit = Kit {
         "src/testing/call.rs",
         "src/testing/files.rs",
         "src/testing/imports.rs",
+        "src/tools.rs",
     ],
 };
 

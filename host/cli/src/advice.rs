@@ -26,13 +26,13 @@ pub(super) fn describe_advice(advice: &Advice) -> String {
         Advice::RewriteLock => {
             "put it right, or remove it and write it anew with `strata-host lock`".into()
         }
-        Advice::ListSkills => "`strata-host skill list` shows what there is".into(),
-        Advice::AddSkill => "add one with `strata-host skill add COMPONENT`".into(),
-        Advice::AddSkillAgain => "`strata-host skill add COMPONENT` mends them".into(),
+        Advice::ListSkills => "`strata-host shelf list` shows what there is".into(),
+        Advice::AddSkill => "add one with `strata-host shelf add COMPONENT`".into(),
+        Advice::AddSkillAgain => "`strata-host shelf add COMPONENT` mends them".into(),
         Advice::ReplaceSkill { name } => {
             let name = shell_word(name);
             format!(
-                "give the new one another version, or remove the old one: `strata-host skill remove {name}`"
+                "give the new one another version, or remove the old one: `strata-host shelf remove {name}`"
             )
         }
         Advice::GiveTeamFile { storage }
@@ -45,6 +45,9 @@ pub(super) fn describe_advice(advice: &Advice) -> String {
         Advice::ChooseRunName => "give this one another name with `--name`".into(),
         Advice::OpenDatabase => {
             "name another database, or open it with `strata-host database open URL`".into()
+        }
+        Advice::MigrateDatabase => {
+            "bring its tables to the version of this program with `strata-host database migrate URL`".into()
         }
         Advice::FenceDatabase => {
             "name one of them, or make the copy a database of its own with `strata-host database fence URL`"

@@ -2,6 +2,7 @@
 //! in a file of its own, one level up.
 
 mod lineages;
+mod operate;
 mod replay;
 mod run;
 mod skill;
@@ -13,17 +14,19 @@ use std::path::PathBuf;
 use clap::builder::{PathBufValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use strata_host::ComponentReplacement;
+use strata_host::plugin::script::ScriptLanguage;
 use strata_host::storage::{StorageLocation, resolve_link};
 use strata_host::unexpanded_path::UnexpandedPath;
 
 use super::new::NewArgs;
 
 pub(super) use lineages::{DiffArgs, ForkArgs, PruneArgs};
+pub(super) use operate::{RunsArgs, SelectionArgs, WaitArgs, WorkersArgs, WorkersCommand};
 pub(super) use replay::ReplayArgs;
 pub(super) use run::{ResumeArgs, RunArgs, RunOptions};
 pub(super) use skill::{ShelfArgs, SkillCommand};
 pub(super) use trial::TryArgs;
-pub(super) use work::{CapArgs, DatabaseCommand, HaltArgs, SubmitArgs, WorkerArgs};
+pub(super) use work::{CapArgs, DatabaseCommand, DeleteArgs, HaltArgs, SubmitArgs, WorkerArgs};
 
 /// Runs teams of agents whose every action is a sandboxed WebAssembly component.
 #[derive(Parser)]
@@ -34,6 +37,14 @@ pub(super) struct Cli {
     /// More log output on stderr, and models' replies line by line as they come; `-vv` for everything.
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub(super) verbose: u8,
+}
+
+/// Parses the name of a language that has an interpreter of scripts.
+fn parse_script_language(name: &str) -> Result<ScriptLanguage, String> {
+    let mut languages = ScriptLanguage::ALL.into_iter();
+    languages
+        .find(|language| language.name().eq_ignore_ascii_case(name))
+        .ok_or_else(|| "it is `javascript` or `python`".into())
 }
 
 /// Parses the location of a saved team. A link such as `workspace/storage/team` is replaced by its target.
@@ -101,9 +112,12 @@ pub(super) enum Command {
         /// Use the events that led to the newest state of this lineage instead of the current one.
         #[arg(long, value_name = "NAME")]
         lineage: Option<String>,
-        /// Keep printing new events until the run ends.
+        /// Keep printing new events until the run ends, also while it waits for workers or people.
         #[arg(short, long)]
         follow: bool,
+        /// With `--follow`: stop as soon as no process works on the run.
+        #[arg(long, requires = "follow")]
+        until_rest: bool,
     },
     /// List the files that actions wrote, as of a saved state, or extract them into a directory.
     Files(FilesArgs),
@@ -130,6 +144,8 @@ pub(super) enum Command {
         after_help = "Examples:\n  strata-host cancel store\n  strata-host cancel 'postgres://host/teams?run=nightly'"
     )]
     Cancel(HaltArgs),
+    /// Delete runs that have ended, with all that is stored of them.
+    Delete(DeleteArgs),
     /// Suspend a run, wherever it runs, until it is resumed.
     #[command(
         after_help = "Examples:\n  strata-host pause store\n  strata-host pause 'postgres://host/teams?run=nightly'"
@@ -137,6 +153,12 @@ pub(super) enum Command {
     Pause(HaltArgs),
     /// Resume a saved team, as `run --recover_path` does; if it was submitted, let a worker do it.
     Resume(ResumeArgs),
+    /// Wait until runs have ended or need a person. The exit code is that of `run`; of several runs, the greatest.
+    Wait(WaitArgs),
+    /// List workers, or tell one to end.
+    Workers(WorkersArgs),
+    /// List runs, the one that changed last first: name, team, state, status, step, money, open requests and faults.
+    Runs(RunsArgs),
     /// Manage a database of runs as a whole.
     #[command(subcommand)]
     Database(DatabaseCommand),
@@ -163,7 +185,7 @@ pub(super) enum Command {
         file: DescribedFile,
     },
     /// Manage the shelf: components that teams refer to by name and version, `skill = "name@version"`.
-    #[command(subcommand)]
+    #[command(subcommand, name = "shelf", alias = "skill")]
     Skill(SkillCommand),
     /// Check this machine for what teams need: toolchains, the cache, the shelf, the disk.
     Doctor(DoctorArgs),
@@ -187,6 +209,9 @@ pub(super) enum Command {
     },
     /// Create a small action or team that builds and runs as it is.
     New(NewArgs),
+    /// Make the files that are installed with the program, for those who package it.
+    #[command(hide = true)]
+    Prebuild(PrebuildArgs),
     /// Print where the SDK of a language is, for tests, editors and other build tools.
     #[command(after_help = "Examples:\n  strata-host sdk wit")]
     Sdk {
@@ -420,6 +445,19 @@ pub(super) struct ReportArgs {
     /// The file to write; stdout by default.
     #[arg(short, long, value_name = "FILE")]
     pub(super) output: Option<PathBuf>,
+}
+
+#[derive(Args)]
+pub(super) struct PrebuildArgs {
+    /// The directory for the files, which is created.
+    #[arg(long, value_name = "DIR")]
+    pub(super) to: PathBuf,
+    /// A language whose interpreter of scripts is included: `javascript` or `python`.
+    #[arg(long, value_name = "LANG", value_parser = parse_script_language)]
+    pub(super) interpreter: Vec<ScriptLanguage>,
+    /// Directories with the sources of actions.
+    #[arg(value_name = "ACTION")]
+    pub(super) actions: Vec<PathBuf>,
 }
 
 #[derive(Args)]

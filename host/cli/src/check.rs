@@ -6,10 +6,25 @@ use strata_host::manifest::operator::in_force;
 use strata_host::manifest::{Definition, policy, unwatched_idea, warnings};
 use strata_host::sandbox::{HiddenStorage, WasmSandbox};
 
+use serde_json::json;
+
+use super::advice::describe_advice;
 use super::{CheckArgs, CommandFailure, Printer, pluralize};
 use crate::progress::ProgressDisplay;
 
+/// Runs `check`. With `--json`, problems of a file are written to stdout, too, for editors.
 pub(super) fn check(args: &CheckArgs, printer: &Printer) -> Result<u8, CommandFailure> {
+    let checked = check_team(args, printer);
+    if args.json
+        && let Err(failure) = &checked
+        && let Some(problems) = failure.problems()
+    {
+        printer.print_document(&json!({ "problems": problems.list(&describe_advice) }))?;
+    }
+    checked
+}
+
+fn check_team(args: &CheckArgs, printer: &Printer) -> Result<u8, CommandFailure> {
     let mut definition = Definition::read(&args.team)?;
     definition.apply_policies(&in_force(args.policy.as_deref())?)?;
     let sandbox =

@@ -1,21 +1,16 @@
 //! `events`: prints the recorded events from the beginning, and with `--follow` those that are
 //! added.
 
-use std::thread::sleep;
-use std::time::Duration;
-
 use strata_host::launch::EventReader;
-use strata_host::storage::LockHolder;
+use strata_host::operate::{FollowUntil, follow_events};
+use strata_host::public_event::EventLine;
 
 use super::{CommandFailure, Printer};
-
-/// The interval at which new events are looked for.
-const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 pub(super) fn events(
     at: &str,
     lineage: Option<&str>,
-    follow: bool,
+    follow: Option<FollowUntil>,
     printer: &Printer,
 ) -> Result<u8, CommandFailure> {
     let mut telling = match lineage {
@@ -28,21 +23,20 @@ pub(super) fn events(
             "{dropped} of {all} recorded events were pruned and are not told"
         ));
     }
-    loop {
-        // The holder is determined before reading: a process that releases the storage has recorded
-        // all of its events.
-        let goes_on = follow && telling.holder()? != LockHolder::Nobody;
-        // Reading stops once the reader of stdout has gone away.
-        while !printer.is_stdout_closed()
-            && let Some(lines) = telling.next_lines()?
-        {
-            for line in &lines {
-                printer.print_json(&line.to_json());
+    // Reading stops once the reader of stdout has gone away.
+    let mut print = |line: &EventLine| {
+        printer.print_json(&line.to_json());
+        !printer.is_stdout_closed()
+    };
+    match follow {
+        Some(until) => follow_events(&mut telling, until, &mut print)?,
+        None => {
+            while !printer.is_stdout_closed()
+                && let Some(lines) = telling.next_lines()?
+            {
+                lines.iter().all(&mut print);
             }
         }
-        if !goes_on || printer.is_stdout_closed() {
-            return Ok(0);
-        }
-        sleep(POLL_INTERVAL);
     }
+    Ok(0)
 }

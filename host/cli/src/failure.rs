@@ -86,6 +86,22 @@ impl CommandFailure {
         }
     }
 
+    /// Returns the problems of a file, if that is what is wrong.
+    pub(super) fn problems(&self) -> Option<&Diagnostics> {
+        match &self.message {
+            FailureMessage::Problems(problems) => Some(problems),
+            FailureMessage::Text(_) => None,
+        }
+    }
+
+    /// Returns what is wrong as a text on its own.
+    pub(super) fn to_text(&self) -> String {
+        match &self.message {
+            FailureMessage::Text(text) => text.trim_end().to_owned(),
+            FailureMessage::Problems(problems) => problems.to_string(),
+        }
+    }
+
     /// Writes it to stderr.
     pub(super) fn print(&self, printer: &Printer) {
         match &self.message {

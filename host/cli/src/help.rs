@@ -5,6 +5,8 @@ use std::ffi::OsStr;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, FromArgMatches};
+use strata_host::build::prebuilt::describe_installation;
+use strata_host::installation::VERSION;
 use strata_host::suggest::closest;
 
 use super::args::{Cli, expanded_path};
@@ -131,9 +133,18 @@ fn with_similar_command(mut error: clap::Error, command: &clap::Command) -> clap
     error
 }
 
+/// Returns the version, and how the program was installed.
+fn long_version() -> String {
+    let installed = match describe_installation() {
+        Ok(installed) => format!("installed: {installed}"),
+        Err(problem) => format!("incomplete: {problem}"),
+    };
+    format!("{VERSION}\n{installed}")
+}
+
 /// Parses the arguments of the process.
 pub(super) fn parse() -> Result<Cli, clap::Error> {
-    let mut command = command();
+    let mut command = command().long_version(long_version());
     let matches = command
         .try_get_matches_from_mut(std::env::args_os())
         .map_err(|error| with_similar_command(suggest_quotes(error), &command))?;

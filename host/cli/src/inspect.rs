@@ -5,6 +5,7 @@ mod action;
 mod calls;
 mod conversation;
 mod message;
+mod standing;
 mod table;
 
 use std::path::Path;
@@ -22,7 +23,8 @@ use strata_host::view::{
 use strata_host::wording::{commented_command, shell_command};
 
 use action::InspectedAction;
-use table::TextTable;
+use standing::{OpenObject, RunStanding, standing};
+pub(super) use table::TextTable;
 
 use super::LOST_ANSWERS;
 use super::edit_notices::warn_if_edited;
@@ -88,9 +90,13 @@ pub(super) fn inspect(args: &InspectArgs, printer: &Printer) -> Result<u8, Comma
                 false => action::show_action(&view, printer),
             }
         }
-        (None, None, false) if json => print_team_json(&saved, DocumentText::EscapedJson, printer)?,
+        (None, None, false) if json => {
+            let run = standing(&location, &at)?;
+            print_state_with_run(&saved, run.as_ref(), printer)?;
+        }
         (None, None, false) => {
-            show_summary(&RunSummary::from_saved(&saved, path, &at, holder), printer);
+            let summary = RunSummary::from_saved(&saved, path, &at, holder);
+            show_summary(&summary, standing(&location, &at)?.as_ref(), printer);
         }
     }
     Ok(0)
@@ -105,6 +111,23 @@ fn print_team_json(
     let (team, env) = (saved.stepper.team(), saved.stepper.env());
     printer.print_pieces(text, |out| {
         team_json::write(team, env, &saved.definition, out)
+    })
+}
+
+/// Prints the state as the document that `team.json` contains, with where the run is in its life under `run`.
+fn print_state_with_run(
+    saved: &SavedTeam,
+    run: Option<&RunStanding>,
+    printer: &Printer,
+) -> Result<(), CommandFailure> {
+    let (team, env) = (saved.stepper.team(), saved.stepper.env());
+    printer.print_pieces(DocumentText::EscapedJson, |out| {
+        let Some(run) = run else {
+            return team_json::write(team, env, &saved.definition, out);
+        };
+        let mut open = OpenObject::new(out);
+        team_json::write(team, env, &saved.definition, &mut open)?;
+        open.close_with("run", run)
     })
 }
 
@@ -135,8 +158,8 @@ fn select_state(args: &InspectArgs) -> Result<(StorageLocation, StateSelector), 
     }
 }
 
-fn show_summary(summary: &RunSummary, printer: &Printer) {
-    show_overview(summary, printer);
+fn show_summary(summary: &RunSummary, standing: Option<&RunStanding>, printer: &Printer) {
+    show_overview(summary, standing, printer);
     printer.print_line("");
     show_roles(summary, printer);
     section(
@@ -175,14 +198,22 @@ fn show_summary(summary: &RunSummary, printer: &Printer) {
 }
 
 /// Shows the lines about the run as a whole.
-fn show_overview(summary: &RunSummary, printer: &Printer) {
+fn show_overview(summary: &RunSummary, standing: Option<&RunStanding>, printer: &Printer) {
     let checkpoint = summary.checkpoint.as_deref().unwrap_or("none");
     printer.print_line(&format!("run         {} ({})", summary.run, summary.team));
     printer.print_line(&format!(
         "idea        {}",
         preview(&summary.idea, PREVIEW_CHARS)
     ));
-    printer.print_line(&format!("status      {}", describe_status(summary)));
+    let is_queued = standing.is_some_and(RunStanding::is_in_queue);
+    let status = match standing.and_then(|standing| standing.row.status) {
+        Some(status) if is_queued => status.to_owned(),
+        _ => describe_status(summary),
+    };
+    printer.print_line(&format!("status      {status}"));
+    if let Some(standing) = standing {
+        standing.show(printer);
+    }
     let open = if summary.is_step_open { "open" } else { "next" };
     printer.print_line(&format!(
         "step        {} ({open}), checkpoint {checkpoint} of lineage {}",
@@ -291,6 +322,7 @@ fn describe_activity(activity: Option<&RoleActivity>) -> String {
         WorkKind::Choice { round } => format!("choice {round}"),
         WorkKind::Answer => "the answer to its mail".into(),
         WorkKind::Turn => "a turn of its model".into(),
+        WorkKind::Summary => "a summary of its conversation".into(),
         WorkKind::Planning => format!("planning with 0 `{action}`"),
         WorkKind::Action => format!("action {} `{action}`", index.unwrap_or_default()),
     };

@@ -8,6 +8,7 @@ mod advice;
 mod answer;
 mod args;
 mod build;
+mod bulk;
 mod check;
 mod checkpoints;
 mod clean;
@@ -34,6 +35,7 @@ mod lock;
 mod manual;
 mod metrics;
 mod new;
+mod prebuild;
 mod printer;
 mod progress;
 mod prompt;
@@ -46,14 +48,17 @@ mod requests;
 mod result;
 mod resume;
 mod run;
+mod runs;
 mod sanitize;
 mod send;
 mod signals;
 mod skill;
 mod submit;
 mod trial;
+mod wait;
 mod watch;
 mod worker;
+mod workers;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -61,6 +66,7 @@ use std::process::ExitCode;
 use strata_host::children;
 use strata_host::driver::Halt;
 use strata_host::excerpt::excerpt;
+use strata_host::operate::FollowUntil;
 use strata_host::shell::{shell_path, shell_word};
 use strata_host::telemetry::SpanExport;
 use strata_host::view::resume_arguments;
@@ -132,7 +138,15 @@ fn run_command(cli: Cli, printer: &Printer) -> Result<u8, CommandFailure> {
             path,
             lineage,
             follow,
-        } => events::events(&path, lineage.as_deref(), follow, printer),
+            until_rest,
+        } => {
+            let until = match until_rest {
+                true => FollowUntil::Rest,
+                false => FollowUntil::End,
+            };
+            let until = follow.then_some(until);
+            events::events(&path, lineage.as_deref(), until, printer)
+        }
         Command::Files(args) => files::files(&args, printer),
         Command::Fork(args) => fork::fork(&args, printer),
         Command::Diff(args) => diff::diff(&args, printer),
@@ -143,9 +157,13 @@ fn run_command(cli: Cli, printer: &Printer) -> Result<u8, CommandFailure> {
         Command::Answer(args) => answer::answer(&args, printer),
         Command::Submit(args) => submit::submit(args, printer),
         Command::Worker(args) => worker::worker(args, printer),
-        Command::Cancel(args) => submit::halt(&args, Halt::Cancel, printer),
-        Command::Pause(args) => submit::halt(&args, Halt::Pause, printer),
+        Command::Delete(args) => bulk::delete(&args, printer),
+        Command::Cancel(args) => bulk::halt(&args, Halt::Cancel, printer),
+        Command::Pause(args) => bulk::halt(&args, Halt::Pause, printer),
         Command::Resume(args) => resume::resume(args, cli.verbose, printer),
+        Command::Wait(args) => wait::wait(&args, printer),
+        Command::Workers(args) => workers::workers(&args, printer),
+        Command::Runs(args) => runs::runs(&args, printer),
         Command::Database(command) => database::database(command, printer),
         Command::Graph(args) => graph::graph(&args, printer),
         Command::Build { dir } => build::build(&dir, printer),
@@ -158,6 +176,7 @@ fn run_command(cli: Cli, printer: &Printer) -> Result<u8, CommandFailure> {
         Command::Man { dir } => manual::pages(&dir, printer),
         Command::New(args) => new::new(&args, printer),
         Command::Sdk { name } => new::sdk(&name, printer),
+        Command::Prebuild(args) => prebuild::run(&args, printer),
     }
 }
 

@@ -5,7 +5,9 @@ use std::path::Path;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueEnum};
 use strata_host::build::Kit;
-use strata_host::scaffold::{self, LANGUAGES, ScaffoldError};
+use strata_host::manifest::schema::{self, FileKind};
+use strata_host::scaffold::example::create_example;
+use strata_host::scaffold::{self, EditorSchemas, LANGUAGES, ScaffoldError, TemplateLanguage};
 
 use super::{CommandFailure, Printer};
 
@@ -13,20 +15,27 @@ use super::{CommandFailure, Printer};
 #[command(
     after_help = "Examples:\n  strata-host new team press && strata-host run press/team.toml\n  \
     strata-host new team helper --tools\n  \
+    strata-host new team --example snake\n  \
     strata-host new action greet-people --lang python"
 )]
 pub(super) struct NewArgs {
     /// What to create.
     #[arg(value_enum)]
     thing: Thing,
-    /// Its name, and that of its directory, which is made here: lower-case letters, digits and dashes.
-    name: String,
+    /// Its name, and that of its directory, which is made here: lower-case letters, digits and dashes. By default that of
+    /// the example.
+    #[arg(required_unless_present = "example")]
+    name: Option<String>,
     /// The language of the action.
     #[arg(long, value_parser = language_parser(), default_value = LANGUAGES[0].name)]
     lang: String,
     /// Create a team with a role whose model works with tools.
     #[arg(long, conflicts_with = "lang")]
     tools: bool,
+    /// Copy an example team, with the components that it uses: `snake`, `analyst`, `werewolf`, `map-reduce`, `polyglot`,
+    /// `scripts` or `five-calls`. The examples come with a package of the program.
+    #[arg(long, value_name = "EXAMPLE", conflicts_with_all = ["lang", "tools"])]
+    example: Option<String>,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -37,30 +46,37 @@ enum Thing {
     Team,
 }
 
+/// What a new team is made from.
+enum TeamTemplate<'a> {
+    /// The template with an action in this language.
+    Action(&'a TemplateLanguage),
+    /// The template whose role works with tools.
+    Tools,
+    /// An example.
+    Example(&'a str),
+}
+
 pub(super) fn new(args: &NewArgs, printer: &Printer) -> Result<u8, CommandFailure> {
     let language = LANGUAGES
         .iter()
         .find(|language| language.name == args.lang)
         .expect("clap takes no other");
-    let here = Path::new("");
-    let refused = |error: ScaffoldError| CommandFailure::usage(error.to_string());
-    let name = &args.name;
-    let test = language.test_command("strata-host");
+    let name = args.name.as_ref().or(args.example.as_ref());
+    let name = name.expect("clap requires one of them");
     match args.thing {
         Thing::Action if args.tools => {
             return Err(CommandFailure::usage(
                 "an action has no tools; write `new team NAME --tools`",
             ));
         }
-        Thing::Team if args.tools => {
-            scaffold::create_team_with_tools(here, name).map_err(refused)?;
-            printer.note(format_args!(
-                "made the team `{name}`, with a role whose model works with tools; next:\n  cd {name}\n  \
-                 strata-host run team.toml"
+        Thing::Action if args.example.is_some() => {
+            return Err(CommandFailure::usage(
+                "examples are teams; write `new team --example NAME`",
             ));
         }
         Thing::Action => {
-            scaffold::create_action(here, name, language).map_err(refused)?;
+            scaffold::create_action(HERE.as_ref(), name, language).map_err(refused)?;
+            let test = language.test_command("strata-host");
             printer.note(format_args!(
                 "made the action `{name}` in {}; next:\n  cd {name}\n  {test}\n  strata-host build\n\
                  A team uses it by `component = \"…/{name}\"`, with `config = {{ instruction = \"…\" }}` and \
@@ -69,15 +85,53 @@ pub(super) fn new(args: &NewArgs, printer: &Printer) -> Result<u8, CommandFailur
             ));
         }
         Thing::Team => {
-            scaffold::create_team(here, name, language).map_err(refused)?;
-            printer.note(format_args!(
-                "made the team `{name}`, with an action in {}; next:\n  cd {name}\n  strata-host run team.toml",
-                language.name
-            ));
+            let template = match &args.example {
+                Some(example) => TeamTemplate::Example(example),
+                None if args.tools => TeamTemplate::Tools,
+                None => TeamTemplate::Action(language),
+            };
+            new_team(name, template, printer)?;
         }
     }
     printer.print(name);
     Ok(0)
+}
+
+/// Where new directories are made.
+const HERE: &str = "";
+
+fn refused(error: ScaffoldError) -> CommandFailure {
+    CommandFailure::usage(error.to_string())
+}
+
+fn new_team(
+    name: &str,
+    template: TeamTemplate<'_>,
+    printer: &Printer,
+) -> Result<(), CommandFailure> {
+    let here = Path::new(HERE);
+    let schemas = || EditorSchemas {
+        team: format!("{:#}\n", schema::document(FileKind::Team)),
+        replies: format!("{:#}\n", schema::document(FileKind::Replies)),
+    };
+    let made = match template {
+        TeamTemplate::Example(example) => {
+            create_example(here, name, example).map_err(refused)?;
+            format!("the team `{name}`, the example `{example}` with its components")
+        }
+        TeamTemplate::Tools => {
+            scaffold::create_team_with_tools(here, name, &schemas()).map_err(refused)?;
+            format!("the team `{name}`, with a role whose model works with tools")
+        }
+        TeamTemplate::Action(language) => {
+            scaffold::create_team(here, name, language, &schemas()).map_err(refused)?;
+            format!("the team `{name}`, with an action in {}", language.name)
+        }
+    };
+    printer.note(format_args!(
+        "made {made}; next:\n  cd {name}\n  strata-host run team.toml"
+    ));
+    Ok(())
 }
 
 pub(super) fn sdk(name: &str, printer: &Printer) -> Result<u8, CommandFailure> {

@@ -200,6 +200,7 @@ impl Reporter {
             action: TURN.to_owned(),
             turn: None,
             tool_call: None,
+            nested: None,
             via: None,
         }
     }

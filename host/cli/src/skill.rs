@@ -56,7 +56,7 @@ fn report_removed(removed: &RemovedSkill, printer: &Printer) {
         let meanwhile =
             "until then all components stay, since a damaged skill may need any of them";
         printer.note(format_args!(
-            "{meanwhile}; what cannot be added again can be removed: `strata-host skill remove NAME`"
+            "{meanwhile}; what cannot be added again can be removed: `strata-host shelf remove NAME`"
         ));
     }
 }

@@ -1,31 +1,19 @@
-//! `submit`, `cancel` and `pause`: put a team into a database, from which a worker takes it, and end its
-//! run.
+//! `submit`: puts a team into a database, from which a worker takes it.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
-use strata_host::driver::Halt;
-use strata_host::launch::{
-    Notice, Submission, halt as end_run, load_saved_with_provenance, submit as put,
-};
+use strata_host::launch::{Notice, Submission, submit as put};
 use strata_host::manifest::Overrides;
 use strata_host::manifest::operator::in_force;
-use strata_host::storage::{
-    DatabaseSet, RunSchedule, StateSelector, StorageLocation, SubmissionState,
-};
-use strata_host::view::{EndedRun, RunOutput};
+use strata_host::storage::{DatabaseSet, StorageLocation, SubmissionState};
 
-use super::args::{HaltArgs, SubmitArgs};
-use super::end_report::EndReport;
+use super::args::SubmitArgs;
 use super::printer::Verbosity;
 use super::progress::ProgressDisplay;
-use super::result::show_output;
 use super::run::{DEFAULT_TEAM, PositionalArgs};
 use super::sanitize::sanitize;
-use super::{CommandFailure, Printer, exit_code};
-
-/// How often it is looked at whether a run has ended.
-const WAIT_INTERVAL: Duration = Duration::from_millis(250);
+use super::wait::wait_for_end;
+use super::{CommandFailure, Printer};
 
 pub(super) fn submit(args: SubmitArgs, printer: &Printer) -> Result<u8, CommandFailure> {
     let verbosity = match args.quiet {
@@ -46,6 +34,7 @@ pub(super) fn submit(args: SubmitArgs, printer: &Printer) -> Result<u8, CommandF
         databases: DatabaseSet::new(args.database),
         name: args.name,
         labels: args.needs,
+        tags: args.label.into_iter().collect(),
         scope: args.scope,
     };
     let location = {
@@ -110,45 +99,4 @@ fn quote_list(names: &[String]) -> String {
         .map(|name| format!("`{}`", sanitize(name)))
         .collect();
     quoted.join(", ")
-}
-
-/// Waits until a run ends or needs a person, and reports that like `run`.
-fn wait_for_end(location: &StorageLocation, printer: &Printer) -> Result<u8, CommandFailure> {
-    let Some(submission) = location.open_submission()? else {
-        return Err(CommandFailure::internal("the run is not in a database"));
-    };
-    loop {
-        let state = submission.state()?;
-        if let Some(problem) = state.problem {
-            return Err(CommandFailure::usage(format!(
-                "`{location}` could not be run: {problem}"
-            )));
-        }
-        if state.is_owned || state.schedule == Some(RunSchedule::Now) {
-            std::thread::sleep(WAIT_INTERVAL);
-            continue;
-        }
-        let (saved, provenance) = load_saved_with_provenance(location, &StateSelector::Head)?;
-        let status = saved.stepper.env().status;
-        let ended = EndedRun {
-            stepper: &saved.stepper,
-            provenance: &provenance,
-            storage: location.path(),
-            policy: None,
-        };
-        EndReport::from_saved(ended, status).write(printer);
-        if let Some(output) = RunOutput::from_stepper(&saved.stepper)
-            && exit_code(status) == 0
-        {
-            show_output(&output.content, printer);
-        }
-        return Ok(exit_code(status));
-    }
-}
-
-/// Ends a run for good or for a while.
-pub(super) fn halt(args: &HaltArgs, halt: Halt, printer: &Printer) -> Result<u8, CommandFailure> {
-    end_run(&args.path, halt)?;
-    printer.note(format_args!("`{}` is {}", args.path, halt.status().name()));
-    Ok(0)
 }

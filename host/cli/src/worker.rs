@@ -34,6 +34,7 @@ pub(super) fn worker(args: WorkerArgs, printer: &Printer) -> Result<u8, CommandF
             host: machine_name(),
             labels: args.label,
             secrets: allowed_secrets(&operators, grants),
+            room: args.room,
         },
         workspaces: args.workspaces,
         overrides: Overrides {
@@ -51,24 +52,17 @@ pub(super) fn worker(args: WorkerArgs, printer: &Printer) -> Result<u8, CommandF
     block_on_run(|_| async move {
         let signals = Signals::subscribe()?;
         signals.set_runs_started(settings.drain);
-        let databases: Vec<String> = settings.databases.iter().map(ToString::to_string).collect();
-        if !printer.is_quiet() {
-            printer.note(format_args!(
-                "taking runs from {}, at most {} at a time",
-                databases.join(", "),
-                settings.room
-            ));
-        }
         let report = {
             let printer = printer.clone();
-            Arc::new(move |report: WorkerReport<'_>| show_report(&report, &printer))
+            let room = settings.room;
+            Arc::new(move |report: WorkerReport<'_>| show_report(&report, room, &printer))
         };
         work(settings, signals.stop.clone(), report).await?;
         Ok(0)
     })
 }
 
-fn show_report(report: &WorkerReport<'_>, printer: &Printer) {
+fn show_report(report: &WorkerReport<'_>, room: usize, printer: &Printer) {
     match report {
         WorkerReport::Refused(run, why) => {
             printer.warn(format_args!("`{run}` is not run: {}", sanitize_lines(why)));
@@ -81,6 +75,9 @@ fn show_report(report: &WorkerReport<'_>, printer: &Printer) {
             "`{database}` cannot be used, and is tried again: {error}"
         )),
         _ if printer.is_quiet() => {}
+        WorkerReport::Attached(database) => printer.note(format_args!(
+            "taking runs from {database}, at most {room} at a time"
+        )),
         WorkerReport::Taken(run) => printer.note(format_args!("`{run}` is taken")),
         WorkerReport::Ended(run, Status::Waiting) => {
             printer.note(format_args!("`{run}` rests: it waits for a person"));

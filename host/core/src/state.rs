@@ -5,4 +5,5 @@ pub mod activation;
 pub mod budget;
 pub mod environment;
 pub mod kept_bytes;
+pub mod memory_plan;
 pub mod messages;

@@ -267,6 +267,9 @@ pub const HANDOFF_PREFIX: &str = "transfer_to_";
 /// The name under which the costs of a tools role's model appear.
 pub const TURN: &str = "turn";
 
+/// The name of what writes the summaries of a tools role.
+pub const SUMMARY: &str = "summary";
+
 /// Returns the name under which an action is saved.
 pub fn saved_action_name(role: &str, action: &str) -> String {
     alloc::format!("{role}/{action}")
@@ -362,6 +365,9 @@ impl Role {
             SlotKind::Think => THINK,
             SlotKind::Action(action) => &self.action(action).name,
             SlotKind::Turn => TURN,
+            SlotKind::Guard(moment) => moment.name(),
+            SlotKind::SkillScript(language) => language.component_name(),
+            SlotKind::Summary => SUMMARY,
         }
     }
 
@@ -371,6 +377,7 @@ impl Role {
         match (defined, tool) {
             (Some(tool), _) => &tool.name,
             (None, ToolRef::Action(action)) => &self.action(action).name,
+            (None, ToolRef::Host(tool)) => tool.name(),
             (None, ToolRef::Handoff(_) | ToolRef::Role(_)) => "",
         }
     }

@@ -9,7 +9,8 @@
 //! and privacy (`order`), who receives what (`routing`), the cost of conditions (`conditions`),
 //! joins (`joins`), shared state (`scopes`), requests to humans (`human_requests`), how runs end
 //! (`termination`), crashes and resumes (`recovery`), going back (`lineages`), roles that work with
-//! tools (`tool_roles`), and everything at once (`simulation`).
+//! tools (`tool_roles`), whose code calls tools (`nested_calls`), what of a conversation is replaced
+//! (`memory_plan`), and everything at once (`simulation`).
 //!
 //! Examples: the react modes (`react_modes`), roles as tools (`role_calls`), joins (`fan_in`), files (`files`), budgets
 //! (`budgets`), attempts (`attempts`), calls in doubt (`writes_in_doubt`), errors of the past
@@ -34,6 +35,8 @@ mod teams;
 mod attempts;
 #[path = "laws/budgets.rs"]
 mod budgets;
+#[path = "laws/call_limits.rs"]
+mod call_limits;
 #[path = "laws/conditions.rs"]
 mod conditions;
 #[path = "laws/consent.rs"]
@@ -52,6 +55,10 @@ mod joins;
 mod kept_bytes;
 #[path = "laws/lineages.rs"]
 mod lineages;
+#[path = "laws/memory_plan.rs"]
+mod memory_plan;
+#[path = "laws/nested_calls.rs"]
+mod nested_calls;
 #[path = "laws/order.rs"]
 mod order;
 #[path = "laws/react_modes.rs"]

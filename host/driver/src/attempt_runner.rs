@@ -11,28 +11,34 @@ use strata_core::machine::effect::Invocation;
 use strata_core::machine::stepper::{Stepper, component_slot};
 use strata_core::record::fault::{Fault, FaultKind};
 use strata_core::record::file::FileChange;
-use strata_core::record::id::{ActionId, RoleId, Slot, SlotKind};
-use strata_core::record::turn::ToolRef;
-use strata_core::record::work::{CallResult, Work};
-use strata_core::team::{Candidate, Role};
+use strata_core::record::id::{ActionId, GuardMoment, RoleId, SkillLanguage, Slot, SlotKind};
+use strata_core::record::memory::MemoryRequest;
+use strata_core::record::turn::{HostTool, SkillDigest, ToolRef};
+use strata_core::record::work::{CallKey, CallResult, Work};
+use strata_core::team::{Candidate, Role, SUMMARY};
 use strata_sandbox::{
     AttemptNotes, AttemptOutput, EntryPoint, FileView, ReturnValue, Sandbox, SandboxCall,
     SandboxOutcome, ToolCallInput,
 };
 use strata_services::gateway::{AttemptId, Gateway, PendingGuestRequest};
 use strata_services::models::action_choice;
-use strata_services::plugin::{Limits, Plugin};
-use strata_services::tools::ModelTimeout;
+use strata_services::plugin::{CompiledSchema, Limits, Plugin};
+use strata_services::tools::{ModelTimeout, ToolRole};
 use tokio::sync::mpsc;
 
 use super::HostServices;
 use super::model_attempt::choose_action;
-use super::turns::{Turns, handoff_result};
+use super::turns::guard::Guard;
+use super::turns::host_tool::HostToolResult;
+use super::turns::skills::SkillCall;
+use super::turns::{Turns, component_summary, handoff_result};
+use super::work_name::index_and_name;
 
 /// Runs attempts.
 pub struct AttemptRunner {
     sandbox: Arc<dyn Sandbox>,
     turns: Turns,
+    tool_roles: BTreeMap<RoleId, Arc<ToolRole>>,
     plugins: BTreeMap<Slot, Arc<Plugin>>,
     /// The descriptions that the components give of themselves.
     descriptions: BTreeMap<Slot, String>,
@@ -59,6 +65,8 @@ pub struct AttemptEnd {
     pub result: Result<CallResult, Fault>,
     /// What it wrote to files, if it succeeded.
     pub files: WrittenFiles,
+    /// The skill whose text it gave to the model.
+    pub loaded_skill: Option<SkillDigest>,
     pub notes: AttemptNotes,
 }
 
@@ -69,6 +77,8 @@ pub struct WrittenFiles {
     /// The new contents that the changes name, and the bytes of the images
     /// and files that the attempt created.
     pub blobs: Blobs,
+    /// What it asks to replace in the conversation of its role.
+    pub memory: Option<MemoryRequest>,
 }
 
 /// An attempt that was not polled yet.
@@ -78,6 +88,7 @@ type AttemptResultFuture = BoxFuture<'static, (Result<AttemptSuccess, Fault>, At
 struct AttemptSuccess {
     finished: CallResult,
     files: WrittenFiles,
+    loaded_skill: Option<SkillDigest>,
 }
 
 impl AttemptEnd {
@@ -85,14 +96,15 @@ impl AttemptEnd {
         attempt: AttemptId,
         (result, notes): (Result<AttemptSuccess, Fault>, AttemptNotes),
     ) -> Self {
-        let (result, files) = match result {
-            Ok(AttemptSuccess { finished, files }) => (Ok(finished), files),
-            Err(fault) => (Err(fault), WrittenFiles::default()),
+        let (result, files, loaded_skill) = match result {
+            Ok(success) => (Ok(success.finished), success.files, success.loaded_skill),
+            Err(fault) => (Err(fault), WrittenFiles::default(), None),
         };
         Self {
             attempt,
             result,
             files,
+            loaded_skill,
             notes,
         }
     }
@@ -109,12 +121,24 @@ impl AttemptRunner {
         Self {
             sandbox: services.sandbox.clone(),
             turns: Turns::new(services.tool_roles.clone()),
+            tool_roles: services.tool_roles.clone(),
             plugins: services.plugins.clone(),
             descriptions: services.descriptions.clone(),
             choice_timeout: services.choice_timeout.clone(),
             requests,
             prepared: 0,
         }
+    }
+
+    /// Returns the roles whose models work with tools.
+    pub(crate) fn tool_roles(&self) -> &BTreeMap<RoleId, Arc<ToolRole>> {
+        &self.tool_roles
+    }
+
+    /// Returns the plugin that makes a call of a role, if one does.
+    pub(crate) fn plugin(&self, role: &Role, call: CallKey) -> Option<&Arc<Plugin>> {
+        self.plugins
+            .get(&component_slot(role, call.role, call.work)?)
     }
 
     /// Prepares an attempt in the state of the stepper, whose role sees files as `view` says. Nothing
@@ -135,8 +159,29 @@ impl AttemptRunner {
         let slot = component_slot(role, call.role, call.work);
         let plugin = slot.and_then(|slot| self.plugins.get(&slot).cloned());
         let result = match slot {
-            Some(_) => self.component_attempt(call, role, plugin.clone(), gateway, view),
-            None => self.host_attempt(call, stepper, gateway),
+            Some(_) if matches!(call.work, Work::Summary { .. }) => {
+                let summary = plugin.clone();
+                self.component_summary(call, stepper, summary, gateway.clone(), view.clone())
+            }
+            Some(_) => {
+                let script = skill_language(call.work).and_then(|language| {
+                    let tool = HostTool::RunSkillScript(language);
+                    self.turns.skill_script(tool, call, stepper)
+                });
+                let made_by = (plugin.clone(), script);
+                self.component_attempt(call, role, made_by, gateway.clone(), view.clone())
+            }
+            None => self.host_attempt(call, stepper, gateway.clone(), view.clone()),
+        };
+        let result = match self.guard(GuardMoment::After, call, stepper, (&gateway, view)) {
+            Some(guard) if returns_to_model(call.work) => {
+                let tool = index_and_name(role, Some(call.work)).1.to_owned();
+                let schema = plugin
+                    .as_ref()
+                    .and_then(|plugin| plugin.answer_schema.clone());
+                reviewed(result, guard, (tool, call.clone()), schema)
+            }
+            _ => result,
         };
         PreparedAttempt {
             id,
@@ -150,15 +195,21 @@ impl AttemptRunner {
         &self,
         call: &Invocation,
         role: &Role,
-        plugin: Option<Arc<Plugin>>,
+        (plugin, script): (Option<Arc<Plugin>>, Option<SkillCall>),
         gateway: Gateway,
         view: Arc<FileView>,
     ) -> AttemptResultFuture {
         let (Some(plugin), Some(digest)) = (plugin, &call.digest) else {
-            let message = "the host was given no component for this call";
-            let fault = Fault::new(FaultKind::Host, message);
+            let fault = match (script, skill_language(call.work)) {
+                (Some(script), Some(language)) => script.without_interpreter(language),
+                _ => {
+                    let message = "the host was given no component for this call";
+                    Fault::new(FaultKind::Host, message)
+                }
+            };
             return Box::pin(async move { (Err(fault), AttemptNotes::default()) });
         };
+        let work = call.work;
         let call = SandboxCall {
             digest: digest.clone(),
             plugin,
@@ -171,10 +222,61 @@ impl AttemptRunner {
             outputs: call.outputs.clone(),
             view,
         };
+        if let (Some(script), Some(language)) = (script, skill_language(work)) {
+            let sandbox = self.sandbox.clone();
+            return Box::pin(async move {
+                let call = match with_script(&script, language, call) {
+                    Ok(call) => call,
+                    Err(fault) => return (Err(fault), AttemptNotes::default()),
+                };
+                let SandboxOutcome { result, notes, .. } = sandbox.call(call, gateway).await;
+                (result.map(attempt_success), notes)
+            });
+        }
         let running = self.sandbox.call(call, gateway);
         Box::pin(async move {
             let SandboxOutcome { result, notes, .. } = running.await;
             (result.map(attempt_success), notes)
+        })
+    }
+
+    /// Returns an attempt of a component at a summary. Its only news is the text of what it is to
+    /// summarise.
+    fn component_summary(
+        &self,
+        call: &Invocation,
+        stepper: &Stepper,
+        plugin: Option<Arc<Plugin>>,
+        gateway: Gateway,
+        view: Arc<FileView>,
+    ) -> AttemptResultFuture {
+        let result_bytes = |tool: ToolRef| self.result_bytes(call.role, tool);
+        let prepared = self.turns.component_summary(call, stepper, result_bytes);
+        let Some((planned, news)) = prepared else {
+            let fault = Fault::new(FaultKind::Host, "no summary is due");
+            return Box::pin(async move { (Err(fault), AttemptNotes::default()) });
+        };
+        let role = stepper.team().role(call.role);
+        let call = Invocation {
+            news: vec![news],
+            ..call.clone()
+        };
+        let running = self.component_attempt(&call, role, (plugin, None), gateway, view);
+        Box::pin(async move {
+            let (result, notes) = running.await;
+            let summary = result.map(|success| match success.finished {
+                // Its messages, writes and files have no effect.
+                CallResult::Returned { output, .. } => AttemptSuccess {
+                    finished: component_summary(&planned, output),
+                    files: WrittenFiles::default(),
+                    loaded_skill: None,
+                },
+                finished => AttemptSuccess {
+                    finished,
+                    ..success
+                },
+            });
+            (summary, notes)
         })
     }
 
@@ -185,12 +287,24 @@ impl AttemptRunner {
         call: &Invocation,
         stepper: &Stepper,
         gateway: Gateway,
+        view: Arc<FileView>,
     ) -> AttemptResultFuture {
         let role = stepper.team().role(call.role);
         let attempt: BoxFuture<'static, Result<CallResult, Fault>> = match call.work {
             Work::Turn { .. } => {
                 let result_bytes = |tool: ToolRef| self.result_bytes(call.role, tool);
-                self.turns.attempt(call, stepper, gateway, result_bytes)
+                let guard = self.guard(GuardMoment::Before, call, stepper, (&gateway, view));
+                let attempt = (guard, result_bytes);
+                self.turns.attempt(call, stepper, gateway, attempt)
+            }
+            Work::ToolCall {
+                tool: ToolRef::Host(tool),
+                ..
+            } => return host_tool_attempt(self.turns.host_tool(tool, call, stepper)),
+            Work::Summary { .. } => {
+                let result_bytes = |tool: ToolRef| self.result_bytes(call.role, tool);
+                self.turns
+                    .summary_attempt(call, stepper, gateway, result_bytes)
             }
             Work::ToolCall { .. } => {
                 let result = handoff_result(call);
@@ -212,9 +326,27 @@ impl AttemptRunner {
             let success = attempt.await.map(|finished| AttemptSuccess {
                 finished,
                 files: WrittenFiles::default(),
+                loaded_skill: None,
             });
             (success, AttemptNotes::default())
         })
+    }
+
+    /// Returns a guard of the role of a call, if it has this one.
+    fn guard(
+        &self,
+        moment: GuardMoment,
+        call: &Invocation,
+        stepper: &Stepper,
+        context: (&Gateway, Arc<FileView>),
+    ) -> Option<Guard> {
+        let slot = Slot {
+            role: call.role,
+            kind: SlotKind::Guard(moment),
+        };
+        let plugin = self.plugins.get(&slot)?.clone();
+        let made_by = (self.sandbox.clone(), plugin);
+        Some(Guard::new(made_by, moment, call, stepper, context))
     }
 
     /// Returns how much a model is told of the result of a tool, in bytes.
@@ -227,7 +359,7 @@ impl AttemptRunner {
             }
             // A call that hands over ends the activation.
             ToolRef::Handoff(_) => None,
-            ToolRef::Role(_) => self.turns.role_result_bytes(role),
+            ToolRef::Role(_) | ToolRef::Host(_) => self.turns.role_result_bytes(role),
         };
         limit.unwrap_or_else(|| Limits::default().result_bytes)
     }
@@ -241,10 +373,17 @@ impl AttemptRunner {
             },
             Work::Answer => unreachable!("no component answers for a person"),
             Work::Turn { .. } => unreachable!("no component replies for a model"),
+            Work::Summary { .. } => EntryPoint::Run {
+                action: SUMMARY.to_owned(),
+                index: 0,
+                task: None,
+                tool_call: None,
+            },
             Work::ToolCall {
                 turn,
                 call: position,
                 tool,
+                ..
             } => match tool {
                 ToolRef::Action(action) => EntryPoint::Run {
                     action: name(action),
@@ -257,6 +396,17 @@ impl AttemptRunner {
                     }),
                 },
                 ToolRef::Handoff(_) => unreachable!("no component hands over"),
+                // The driver completes the arguments with the script.
+                ToolRef::Host(tool) => EntryPoint::Run {
+                    action: tool.name().to_owned(),
+                    index: 0,
+                    task: None,
+                    tool_call: call.arguments.clone().map(|arguments| ToolCallInput {
+                        arguments,
+                        turn,
+                        call: position,
+                    }),
+                },
                 ToolRef::Role(_) => unreachable!("no attempt is made at a call of a role"),
             },
             Work::Plan => EntryPoint::Plan {
@@ -308,6 +458,90 @@ impl PreparedAttempt {
     }
 }
 
+/// Returns the language of the script of a skill that a call runs. Returns `None` for other calls.
+fn skill_language(work: Work) -> Option<SkillLanguage> {
+    match work {
+        Work::ToolCall {
+            tool: ToolRef::Host(HostTool::RunSkillScript(language)),
+            ..
+        } => Some(language),
+        _ => None,
+    }
+}
+
+/// Returns the call of the interpreter that runs a script of a skill.
+fn with_script(
+    script: &SkillCall,
+    language: SkillLanguage,
+    mut call: SandboxCall,
+) -> Result<SandboxCall, Fault> {
+    let (plugin, code) = script.script(language, &call.plugin)?;
+    call.plugin = Arc::new(plugin);
+    if let EntryPoint::Run {
+        tool_call: Some(tool_call),
+        ..
+    } = &mut call.entry
+    {
+        tool_call.arguments = code;
+    }
+    Ok(call)
+}
+
+/// Returns an attempt at a call that the host carries out.
+fn host_tool_attempt(
+    attempt: BoxFuture<'static, Result<HostToolResult, Fault>>,
+) -> AttemptResultFuture {
+    Box::pin(async move {
+        let success = attempt.await.map(|result| AttemptSuccess {
+            finished: result.finished,
+            files: WrittenFiles {
+                blobs: result.blobs,
+                ..WrittenFiles::default()
+            },
+            loaded_skill: result.loaded,
+        });
+        (success, AttemptNotes::default())
+    })
+}
+
+/// Returns whether a model is told the result of a call.
+fn returns_to_model(work: Work) -> bool {
+    match work {
+        Work::ToolCall { tool, .. } => !matches!(tool, ToolRef::Handoff(_)),
+        _ => false,
+    }
+}
+
+/// Returns an attempt whose result a guard sees, too.
+fn reviewed(
+    attempt: AttemptResultFuture,
+    guard: Guard,
+    (tool, call): (String, Invocation),
+    answer_schema: Option<CompiledSchema>,
+) -> AttemptResultFuture {
+    Box::pin(async move {
+        let (result, notes) = attempt.await;
+        let success = match result {
+            Ok(success) => success,
+            Err(fault) => return (Err(fault), notes),
+        };
+        let AttemptSuccess {
+            finished,
+            files,
+            loaded_skill,
+        } = success;
+        let reviewed = guard.review(tool, call, finished, answer_schema).await;
+        (
+            reviewed.map(|finished| AttemptSuccess {
+                finished,
+                files,
+                loaded_skill,
+            }),
+            notes,
+        )
+    })
+}
+
 fn attempt_success(returned: AttemptOutput) -> AttemptSuccess {
     let AttemptOutput {
         value,
@@ -315,6 +549,7 @@ fn attempt_success(returned: AttemptOutput) -> AttemptSuccess {
         writes,
         files,
         blobs,
+        memory,
     } = returned;
     let finished = match value {
         ReturnValue::Output(output) => CallResult::Returned {
@@ -334,6 +569,8 @@ fn attempt_success(returned: AttemptOutput) -> AttemptSuccess {
         files: WrittenFiles {
             changes: files,
             blobs,
+            memory,
         },
+        loaded_skill: None,
     }
 }

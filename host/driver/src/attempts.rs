@@ -16,10 +16,14 @@ use strata_core::record::event::{
 };
 use strata_core::record::fault::{Fault, FaultCause, FaultKind};
 use strata_core::record::host_call::Grant;
-use strata_core::record::work::{ActivationKey, CallKey, CallResult};
+use strata_core::record::id::RoleId;
+use strata_core::record::turn::SkillDigest;
+use strata_core::record::work::{ActivationKey, CallKey, CallResult, Work};
+use strata_core::state::activation::is_made_in;
 use strata_sandbox::{AttemptNotes, FileView, HeldLines, hold_lines};
 use strata_services::gateway::AttemptId;
 use strata_services::plugin::Plugin;
+use strata_services::tools::ToolRole;
 
 use super::attempt_runner::{AttemptEnd, AttemptRunner, PreparedAttempt, WrittenFiles};
 use super::host_calls::Caller;
@@ -48,6 +52,8 @@ struct RunningAttempt {
     result: Option<Result<CallResult, Fault>>,
     /// What it wrote to files, if it succeeded.
     files: WrittenFiles,
+    /// The skill whose text it gave to the model.
+    loaded_skill: Option<SkillDigest>,
     notes: AttemptNotes,
 }
 
@@ -116,6 +122,35 @@ impl Attempts {
             .filter_map(|(key, attempt)| Some((key.activation(), attempt.plugin.as_deref()?)))
     }
 
+    /// Returns the roles whose models work with tools.
+    pub(super) fn tool_roles(&self) -> &BTreeMap<RoleId, Arc<ToolRole>> {
+        self.runner.tool_roles()
+    }
+
+    /// Returns the attempts at a call and at the calls within it, the innermost first.
+    pub(super) fn calls_within(&self, outer: CallKey) -> Vec<CallKey> {
+        if !matches!(outer.work, Work::ToolCall { .. }) {
+            return vec![outer];
+        }
+        let within = self.running.keys().rev().filter(|call| {
+            call.activation() == outer.activation()
+                && (call.work == outer.work || is_made_in(call.work, outer.work))
+        });
+        within.copied().collect()
+    }
+
+    /// Returns a call and the calls that it was made in, the innermost first.
+    pub(super) fn calls_around(&self, inner: CallKey) -> Vec<CallKey> {
+        if inner.work.nested().is_none() {
+            return vec![inner];
+        }
+        let around = self.running.keys().rev().filter(|call| {
+            call.activation() == inner.activation()
+                && (call.work == inner.work || is_made_in(inner.work, call.work))
+        });
+        around.copied().collect()
+    }
+
     /// Prepares an attempt; `add` starts it.
     pub(super) fn prepare(
         &mut self,
@@ -135,6 +170,7 @@ impl Attempts {
             plugin,
             result: None,
             files: WrittenFiles::default(),
+            loaded_skill: None,
             notes: AttemptNotes::default(),
         };
         self.running.insert(id.call, attempt);
@@ -207,6 +243,7 @@ impl Attempts {
         };
         attempt.result = Some(end.result);
         attempt.files = end.files;
+        attempt.loaded_skill = end.loaded_skill;
         attempt.notes = end.notes;
         true
     }
@@ -267,10 +304,16 @@ impl Attempts {
                     let writes = unclaimed;
                     record(AttemptEvent::WritesUnclaimed(WritesUnclaimed { writes }));
                 }
+                if let Some(loaded) = attempt.loaded_skill {
+                    record(AttemptEvent::SkillLoaded(loaded));
+                }
                 blobs = attempt.files.blobs;
                 let files = attempt.files.changes;
                 if !files.is_empty() {
                     record(AttemptEvent::FilesWritten(FilesWritten { files }));
+                }
+                if let Some(request) = attempt.files.memory {
+                    record(AttemptEvent::MemoryRequested(request));
                 }
                 if let Some(logged) = logged.filter(|logged| !is_shown_by(&finished.result, logged))
                 {

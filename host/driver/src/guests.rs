@@ -5,17 +5,17 @@
 use strata_base::files::blob::Blobs;
 use strata_core::machine::effect::Invocation;
 use strata_core::machine::stepper::Stepper;
-use strata_core::record::event::{AttemptEvent, CallSuspended, Event};
+use strata_core::record::event::{AttemptEvent, CallSuspended, Event, SuspendReason};
 use strata_core::record::host_call::{ExternalWrite, RecordedCallUse, WriteResult};
-use strata_core::record::work::CallKey;
+use strata_core::record::work::{CallKey, Work};
 use strata_services::gateway::{
     AttemptId, GUEST_REQUEST_QUEUE, GuestRequest, HostAnswer, OutboundRequest, PendingGuestRequest,
-    WASI_CLOCK_START,
+    ToolRequest, WASI_CLOCK_START,
 };
 use strata_services::human::HumanQuestion;
 use strata_services::models::ModelCaller;
 use strata_services::outbound::{OutboundContext, OutboundServices};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
 use super::attempt_runner::{AttemptEnd, AttemptRunner};
 use super::attempts::{AttemptSignal, Attempts, GRACE_PERIOD};
@@ -24,6 +24,7 @@ use super::host_calls::{
     AdmissionDecision, GuestBatch, HostCalls, LocalAnswer, RecordedQuestion, ReturnedCall,
 };
 use super::human_requests::{HumanRequests, RequestExpiry};
+use super::nested_calls::{NestedCalls, ToolAccess};
 use super::{DriverError, HostServices, Journal};
 
 /// The running guests.
@@ -31,6 +32,7 @@ pub(super) struct Guests {
     pub(super) attempts: Attempts,
     pub(super) calls: HostCalls,
     pub(super) questions: HumanRequests,
+    nested: NestedCalls,
     /// The requests of guests that have not been answered yet.
     pub(super) queue: mpsc::Receiver<PendingGuestRequest>,
     services: OutboundServices,
@@ -43,6 +45,7 @@ impl Guests {
             attempts: Attempts::new(AttemptRunner::new(services, requests)),
             calls: HostCalls::default(),
             questions: HumanRequests::default(),
+            nested: NestedCalls::default(),
             queue,
             services: OutboundServices {
                 http: services.http.clone(),
@@ -60,6 +63,7 @@ impl Guests {
         self.attempts.clear();
         self.calls.clear();
         self.questions.clear();
+        self.nested.clear();
     }
 
     /// Returns whether these attempts run on this thread when they are started: a single one does, which
@@ -124,8 +128,10 @@ impl Guests {
             // It asked a person, or was suspended.
             return Ok(());
         }
-        self.calls.abandon_discardable(id.call);
-        if !self.calls.must_await(id.call) {
+        for within in self.attempts.calls_within(id.call) {
+            self.calls.abandon_discardable(within);
+        }
+        if !self.must_await(id.call) {
             return self.conclude(id.call, journal);
         }
         tracing::warn!(
@@ -151,8 +157,103 @@ impl Guests {
         Ok(())
     }
 
-    /// Records the end of an attempt. Its calls in flight are abandoned.
+    /// Returns whether an attempt, or one that it waits for, has calls in flight whose answers must not
+    /// be lost.
+    fn must_await(&self, call: CallKey) -> bool {
+        let within = self.attempts.calls_within(call);
+        within.into_iter().any(|call| self.calls.must_await(call))
+    }
+
+    /// Records the end of an attempt, and of those that it waits for. Their calls in flight are
+    /// abandoned.
     fn conclude(&mut self, call: CallKey, journal: &mut Journal) -> Result<(), DriverError> {
+        for within in self.attempts.calls_within(call) {
+            self.conclude_one(within, journal)?;
+        }
+        if matches!(call.work, Work::ToolCall { .. }) {
+            self.forget_closed(journal.stepper());
+        }
+        Ok(())
+    }
+
+    /// Forgets the attempts at calls that are not open any more, because the code that led to them has
+    /// ended without them.
+    fn forget_closed(&mut self, stepper: &Stepper) {
+        for call in self.attempts.calls().collect::<Vec<_>>() {
+            if stepper.env().open_call(stepper.team(), call).is_none() {
+                self.forget(call);
+            }
+        }
+    }
+
+    /// Forgets an attempt. Dropping its reply channels ends the guest, and its result is ignored.
+    fn forget(&mut self, call: CallKey) -> Option<u32> {
+        self.calls.end_attempt(call, &[]);
+        self.nested.end_attempt(call);
+        self.attempts.suspend(call)
+    }
+
+    /// Forgets the attempt that an event of the core ends, if it ends one: the calls that the attempt
+    /// waits for cannot go on.
+    pub(super) fn end_blocked(&mut self, event: &Event) {
+        if let Event::Attempt(call, AttemptEvent::CallSuspended(_) | AttemptEvent::CallFailed(_)) =
+            event
+        {
+            self.forget(*call);
+        }
+    }
+
+    /// Answers the attempts whose calls of tools have all ended.
+    pub(super) async fn answer_tool_calls(
+        &mut self,
+        journal: &mut Journal,
+    ) -> Result<(), DriverError> {
+        let mut answers = Vec::new();
+        while let Some(mut answer) = self.nested.next_answer(journal.stepper()) {
+            for event in std::mem::take(&mut answer.events) {
+                journal.stage(event)?;
+            }
+            answers.push(answer);
+        }
+        if !answers.is_empty() {
+            journal.flush().await?;
+        }
+        for answer in answers {
+            answer.send();
+        }
+        Ok(())
+    }
+
+    /// Makes calls of tools for an attempt, which then waits for them.
+    fn call_tools(
+        &mut self,
+        id: AttemptId,
+        requests: &[ToolRequest],
+        reply: oneshot::Sender<HostAnswer>,
+        journal: &mut Journal,
+    ) -> Result<(), DriverError> {
+        let mut calls = Vec::new();
+        for request in requests {
+            let stepper = journal.stepper();
+            let plugin = self.attempts.plugin(id).map(|plugin| &**plugin);
+            let roles = self.attempts.tool_roles();
+            let access = ToolAccess::new(stepper.team(), roles, plugin, id.call);
+            let made = match access.make(stepper, request) {
+                Ok((event, call)) => {
+                    let name = self.calls.name_tool_call(id, call.digest());
+                    journal.stage(event)?;
+                    Ok(call.named(name))
+                }
+                Err(refusal) => Err(refusal),
+            };
+            calls.push(made);
+        }
+        self.nested.wait(id, calls, reply);
+        Ok(())
+    }
+
+    fn conclude_one(&mut self, call: CallKey, journal: &mut Journal) -> Result<(), DriverError> {
+        self.nested.end_attempt(call);
         let begun = begun_writes(journal.stepper(), call);
         let unclaimed = self.calls.end_attempt(call, begun);
         let conclusion = self.attempts.conclude(call, journal.stepper(), unclaimed);
@@ -168,7 +269,9 @@ impl Guests {
 
     /// Records the ends of all attempts.
     pub(super) fn conclude_all(&mut self, journal: &mut Journal) -> Result<(), DriverError> {
-        for call in self.attempts.calls().collect::<Vec<_>>() {
+        // Those that others wait for come first.
+        let calls: Vec<CallKey> = self.attempts.calls().collect();
+        for call in calls.into_iter().rev() {
             self.conclude(call, journal)?;
         }
         Ok(())
@@ -193,13 +296,15 @@ impl Guests {
         returned: ReturnedCall,
         journal: &mut Journal,
     ) -> Result<(), DriverError> {
-        let Some((AttemptId { call, .. }, event)) = self.calls.complete(returned) else {
+        let Some((id, event)) = self.calls.complete(returned) else {
             return Ok(());
         };
         journal.stage(event)?;
-        if self.attempts.has_ended(call) && !self.calls.must_await(call) {
-            // The attempt was kept open for this call.
-            self.conclude(call, journal)?;
+        for call in self.attempts.calls_around(id.call) {
+            if self.attempts.has_ended(call) && !self.must_await(call) {
+                // The attempt was kept open for this call.
+                self.conclude(call, journal)?;
+            }
         }
         // Staging the event released the unused part of the reservation, so waiting calls may fit
         // now.
@@ -233,6 +338,7 @@ impl Guests {
         let PendingGuestRequest {
             attempt: id,
             request,
+            plugin,
             allowance,
             reply,
         } = request;
@@ -264,6 +370,15 @@ impl Guests {
                     return self.open_request(id.call, &question, earlier, journal);
                 }
             },
+            GuestRequest::ListTools => {
+                let team = journal.stepper().team();
+                let plugin = self.attempts.plugin(id).map(|plugin| &**plugin);
+                let roles = self.attempts.tool_roles();
+                HostAnswer::Tools(ToolAccess::new(team, roles, plugin, id.call).descriptions())
+            }
+            GuestRequest::CallTools(requests) => {
+                return self.call_tools(id, &requests, reply, journal);
+            }
             GuestRequest::Outbound(request) => {
                 let context = OutboundContext {
                     services: &self.services,
@@ -271,7 +386,7 @@ impl Guests {
                         journal.stepper().team().role(id.call.role),
                         id.call.work,
                     ),
-                    plugin: self.attempts.plugin(id),
+                    plugin: plugin.as_ref().or_else(|| self.attempts.plugin(id)),
                     blobs: load_media(&request, journal)?,
                 };
                 let calls = request.into_calls(&context);
@@ -314,8 +429,7 @@ impl Guests {
             return Ok(());
         };
         journal.stage(event)?;
-        self.attempts.suspend(call);
-        self.calls.end_attempt(call, &[]);
+        self.forget(call);
         Ok(())
     }
 
@@ -347,11 +461,13 @@ impl Guests {
     /// answered from the record. Dropping the reply channel ends the guest, and its result is
     /// ignored.
     fn suspend(&mut self, call: CallKey, journal: &mut Journal) -> Result<(), DriverError> {
-        let Some(attempt) = self.attempts.suspend(call) else {
+        let Some(attempt) = self.forget(call) else {
             return Ok(());
         };
-        self.calls.end_attempt(call, &[]);
-        let suspended = AttemptEvent::CallSuspended(CallSuspended { attempt });
+        let suspended = AttemptEvent::CallSuspended(CallSuspended {
+            attempt,
+            reason: SuspendReason::Budget,
+        });
         journal.stage(Event::Attempt(call, suspended))
     }
 }

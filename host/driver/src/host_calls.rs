@@ -232,6 +232,12 @@ impl HostCalls {
         self.attempts.entry(attempt.call).or_insert_with(new)
     }
 
+    /// Returns the name in the record of the next call of a tool with this digest.
+    pub(super) fn name_tool_call(&mut self, attempt: AttemptId, digest: &str) -> String {
+        let calls = self.attempt_mut(attempt);
+        calls.number_request(HostCallKind::Tool, digest, false).name
+    }
+
     /// Takes over a batch: serves what is recorded, and prepares the other calls. Returns the events
     /// to record before `send_ready`.
     pub(super) fn submit(

@@ -19,7 +19,8 @@ use strata_core::state::environment::Environment;
 use strata_sandbox::PlaceError;
 use strata_services::gateway::{EnvironmentRequest, HostAnswer};
 use strata_storage::{
-    Append, Durability, Lease, LeaseStatus, MailReply, OtherWork, Record, StoreError, TeamJsonFile,
+    Append, AppendedState, Durability, Lease, LeaseStatus, MailReply, OtherWork, Record,
+    StoreError, TeamJsonFile,
 };
 
 use super::LineListener;
@@ -343,6 +344,10 @@ impl Journal {
         let append = Append {
             records: &self.staged,
             replies: &replies,
+            state: Some(AppendedState {
+                team: self.stepper.team(),
+                env: self.stepper.env(),
+            }),
             durability,
             other_work: match meanwhile {
                 Some(_) => OtherWork::Some,
@@ -423,6 +428,9 @@ fn attempt_needs_full_durability(event: &AttemptEvent) -> bool {
         AttemptEvent::WritesUnclaimed(_)
         | AttemptEvent::Logged(_)
         | AttemptEvent::LookupsDenied(_)
+        | AttemptEvent::SkillLoaded(_)
+        | AttemptEvent::MemoryRequested(_)
+        | AttemptEvent::NestedCallMade(_)
         | AttemptEvent::CallStarted(_)
         | AttemptEvent::RetryDue => false,
     }

@@ -33,6 +33,7 @@ mod journal;
 mod listener;
 pub mod metrics;
 mod model_attempt;
+mod nested_calls;
 mod outbox;
 pub mod public_event;
 pub mod replay;
@@ -199,6 +200,7 @@ impl Driver {
         loop {
             let (invocations, state) = self.apply_effects(stop).await?;
             self.start(invocations).await?;
+            self.guests.answer_tool_calls(&mut self.journal).await?;
             let run_state = match state {
                 LoopState::Busy => RunState::Busy,
                 LoopState::Idle(status) => RunState::Idle(status),
@@ -282,6 +284,7 @@ impl Driver {
                 },
                 Effect::Record(event) => {
                     self.guests.questions.watch_opened(&event);
+                    self.guests.end_blocked(&event);
                     self.journal.stage(event)?;
                 }
                 Effect::Call(call) => {

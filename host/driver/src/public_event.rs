@@ -5,7 +5,9 @@
 //! the reference page `events.md` and the JSON Schema. Which public events a recorded event becomes
 //! is decided in `translate`.
 
+mod action_output;
 mod model_use;
+mod nested_number;
 mod translate;
 mod warning;
 mod written_file;
@@ -17,9 +19,10 @@ use strata_base::clock::rfc3339;
 use strata_core::record::event::Status;
 use strata_core::record::fault::{FaultCause, FaultKind};
 use strata_core::record::host_call::{AnswerSource, HostCallKind};
-use strata_core::record::work::Task;
 
+pub use action_output::{ActionOutput, ReplacedTokens};
 pub use model_use::ModelUseFields;
+pub use nested_number::NestedNumber;
 pub use translate::{EventTranslator, action_name, count_lines, is_routed};
 pub use warning::may_be_warning;
 pub use written_file::{WrittenContent, WrittenFile};
@@ -64,6 +67,10 @@ pub struct ActionRef {
     /// the position of the call in that turn, counted from 0
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_call: Option<u32>,
+    /// the number of the call within that call, counted from 0, if code made it; in deeper nesting, the
+    /// numbers from the outermost to this one
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nested: Option<NestedNumber>,
     /// the tool call that the role works for; absent if it handles mail
     #[serde(skip_serializing_if = "Option::is_none")]
     pub via: Option<RoleCaller>,
@@ -78,6 +85,10 @@ pub struct RoleCaller {
     pub turn: u32,
     /// the position of the call in the turn, counted from 0
     pub tool_call: u32,
+    /// the number of the call within that call, counted from 0, if code made it; in deeper nesting, the
+    /// numbers from the outermost to this one
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nested: Option<NestedNumber>,
 }
 
 impl ActionRef {
@@ -248,6 +259,33 @@ pub enum PublicEvent {
         #[serde(skip_serializing_if = "Option::is_none")]
         via: Option<RoleCaller>,
     },
+    /// Old messages of a conversation are replaced in what the model of a role is sent.
+    MemorySummarised {
+        /// the role
+        role: String,
+        /// the number of the turn that is requested next, counted from 0
+        turn: u32,
+        /// the positions of the first and the last message that is replaced, counted from 0 in the whole
+        /// conversation; absent if none is
+        #[serde(skip_serializing_if = "Option::is_none")]
+        messages: Option<[u32; 2]>,
+        /// the estimated size of the request `before` and `after`, in tokens
+        tokens: ReplacedTokens,
+        /// what replaces them: `cleared` (results of tools become a line each), `summary` (of a model),
+        /// `component` (a summary of a component), `action` (a text of an action)
+        how: &'static str,
+        /// the name of the model that wrote the summary; absent if none did
+        #[serde(skip_serializing_if = "Option::is_none")]
+        model: Option<String>,
+        /// the cost in USD
+        cost: f64,
+        /// why there is no summary although one was due; absent otherwise
+        #[serde(skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+        /// the tool call that the role works for; absent if it handles mail
+        #[serde(skip_serializing_if = "Option::is_none")]
+        via: Option<RoleCaller>,
+    },
     /// A call that a model asked for is not made, or, after a resume with another schema, not made again.
     /// The model is told the reason.
     ToolRejected {
@@ -259,6 +297,10 @@ pub enum PublicEvent {
         tool: String,
         /// the position of the call in the turn, counted from 0
         tool_call: u32,
+        /// the number of the call within that call, counted from 0, if code made it; in deeper nesting, the
+        /// numbers from the outermost to this one
+        #[serde(skip_serializing_if = "Option::is_none")]
+        nested: Option<NestedNumber>,
         /// why
         reason: String,
         /// the tool call that the role works for; absent if it handles mail
@@ -392,7 +434,7 @@ pub enum PublicEvent {
         action: ActionRef,
         /// the number of the attempt, counted from 1 over all resumes
         attempt: u32,
-        /// `out-of-budget`
+        /// `out-of-budget`; `tool-call` for code that waits for a tool, which waits for a person or a role
         reason: &'static str,
     },
     /// An action has a result, which is durable.
@@ -458,6 +500,16 @@ pub enum PublicEvent {
         /// how many lines came before these
         left_out: u64,
     },
+    /// A model was given the text of a skill.
+    SkillLoaded {
+        #[serde(flatten)]
+        #[allow(missing_docs, reason = "its fields are documented")]
+        action: ActionRef,
+        /// the name of the skill
+        skill: String,
+        /// the SHA-256 of all its files
+        digest: String,
+    },
     /// An action looked for paths that it may not see. Functions of WASI say that nothing is there.
     LookupsDenied {
         #[serde(flatten)]
@@ -504,23 +556,6 @@ pub enum PublicEvent {
         #[serde(skip_serializing_if = "Option::is_none")]
         checkpoint: Option<String>,
     },
-}
-
-/// The result of an action.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
-pub struct ActionOutput {
-    /// the text
-    pub content: String,
-    /// structured content
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub data: Option<Value>,
-    /// the recipients that the action named
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub to: Vec<String>,
-    /// the tasks of a plan, each with `text` and `action`
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<Vec<Value>>")]
-    pub tasks: Option<Vec<Task>>,
 }
 
 /// A tool that a model calls.

@@ -5,10 +5,18 @@
 //! does, so the budget, retries, fallbacks and the record apply to it. When a turn is due, and which
 //! calls of a reply can start, is decided by the core.
 
+mod conversation;
+mod deferral;
+pub(super) mod guard;
+pub(super) mod host_tool;
+mod named_call;
 mod outcome;
 mod reply;
 mod request;
 mod revision;
+mod skill_program;
+pub(super) mod skills;
+mod summary;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,21 +25,34 @@ use futures_util::future::BoxFuture;
 use serde_json::Value;
 use strata_core::machine::effect::Invocation;
 use strata_core::machine::stepper::Stepper;
-use strata_core::record::fault::{Fault, FaultKind};
+use strata_core::record::fault::{Fault, FaultCause, FaultKind};
 use strata_core::record::id::RoleId;
+use strata_core::record::memory::{
+    MemoryReplacement, MemoryRequest, PlannedReplacement, ReplacementMethod, WrittenSummary,
+};
 use strata_core::record::message::{Draft, Message};
+use strata_core::record::money::Usd;
 use strata_core::record::turn::ToolRef;
 use strata_core::record::work::{ActivationKey, CallResult};
+use strata_core::state::activation::{Activation, ConversationMemory};
 use strata_core::state::environment::Environment;
-use strata_core::team::Team;
+use strata_core::state::memory_plan::{ConversationSize, MemoryDecision, ReplacementReason};
+use strata_core::team::{Role, Team};
 use strata_services::gateway::{Gateway, GuestRequest, HostAnswer};
-use strata_services::models::ModelRequest;
-use strata_services::tools::{HistoryUse, ToolRole};
+use strata_services::models::{IfTooLong, ModelRequest};
+use strata_services::tools::{HistoryUse, RoleMemory, ToolRole};
 
 use super::model_attempt::{ask_model, reply_within};
-use reply::{MESSAGE, ReplyRules, needs_time, plan_reply};
-use request::{TurnContext, turn_request};
+use conversation::{ConversationSource, History, text_tokens};
+use guard::Guard;
+use named_call::ReplyRules;
+use reply::{MESSAGE, needs_time, plan_reply};
+use request::request_frame;
+use summary::{PreparedSummary, summary_news, too_long};
 
+pub(super) use summary::component_summary;
+
+pub(crate) use reply::decide_call;
 pub use revision::{RevisedCalls, revised_calls};
 
 /// The turns of a team.
@@ -42,9 +63,23 @@ pub(super) struct Turns {
 /// A turn that can be made.
 struct PreparedTurn {
     request: ModelRequest,
+    length: LengthRule,
     team: Arc<Team>,
     role: RoleId,
     settings: Arc<ToolRole>,
+    number: u32,
+    /// Decides about the calls of the reply.
+    guard: Option<Guard>,
+}
+
+/// What follows if a provider refuses a request as too long.
+struct LengthRule {
+    /// What is replaced then, if something can be.
+    refused: Option<PlannedReplacement>,
+    /// The estimated size of the request.
+    tokens: u64,
+    /// The largest parts of the request in words, if the conversation is bounded.
+    largest: Option<String>,
 }
 
 impl Turns {
@@ -58,68 +93,280 @@ impl Turns {
         self.roles.get(&role).map(|role| role.role_result_bytes)
     }
 
-    /// Returns an attempt at a turn. `result_bytes` returns how much the model is told of a result
+    /// Returns an attempt at a turn. The guard decides about its calls; `result_bytes` returns how much the model is told of a result
     /// of a tool.
     pub(super) fn attempt(
         &self,
         call: &Invocation,
         stepper: &Stepper,
         gateway: Gateway,
-        result_bytes: impl Fn(ToolRef) -> u64,
+        (guard, result_bytes): (Option<Guard>, impl Fn(ToolRef) -> u64),
     ) -> BoxFuture<'static, Result<CallResult, Fault>> {
-        let (team, env) = (stepper.team(), stepper.env());
-        let key = call.key().activation();
-        let activation = env.activation(key);
-        let (Some(settings), Some(activation)) = (self.roles.get(&call.role), activation) else {
-            let message = "the host was given no settings for this role";
-            let fault = Fault::new(FaultKind::Host, message);
-            return Box::pin(async move { Err(fault) });
+        let Some(open) = self.open_conversation(call, stepper) else {
+            return no_settings();
         };
-        let context = TurnContext {
-            role: team.role(call.role),
+        let (activation, settings) = (open.activation, open.settings);
+        let mut request = request_frame(open.role, settings, activation.turns.is_empty());
+        let sent = open.source(call).sent(result_bytes);
+        let turn = activation.turns.len() as u32;
+        let size = sent.size(turn, &activation.memory, &request);
+        let checked = check_size(
             settings,
-            memory: &sent_memory(settings, env, key),
-            news: &call.news,
-            turns: &activation.turns,
+            &activation.memory,
+            activation.memory_request(),
+            &size,
+        );
+        let length = LengthRule {
+            refused: match checked {
+                SizeCheck::Replace(result) => return Box::pin(async move { Ok(result) }),
+                SizeCheck::TooLong { limit } => {
+                    let fault = too_long(size.tokens, Some(limit), &sent.largest_parts(&request));
+                    return Box::pin(async move { Err(fault) });
+                }
+                SizeCheck::Fits { if_refused } => if_refused,
+            },
+            tokens: size.tokens,
+            largest: settings
+                .memory
+                .as_ref()
+                .map(|_| sent.largest_parts(&request)),
         };
+        request.messages = sent.into_messages();
         let turn = PreparedTurn {
-            request: turn_request(&context, result_bytes),
-            team: team.clone(),
+            request,
+            length,
+            team: stepper.team().clone(),
             role: call.role,
             settings: settings.clone(),
+            number: activation.turns.len() as u32,
+            guard,
         };
         Box::pin(turn.take(gateway))
     }
+
+    /// Returns an attempt at a summary that a model writes.
+    pub(super) fn summary_attempt(
+        &self,
+        call: &Invocation,
+        stepper: &Stepper,
+        gateway: Gateway,
+        result_bytes: impl Fn(ToolRef) -> u64,
+    ) -> BoxFuture<'static, Result<CallResult, Fault>> {
+        let Some(open) = self.open_conversation(call, stepper) else {
+            return no_settings();
+        };
+        let planned = open.activation.memory.planned.clone();
+        let (Some(planned), Some(memory)) = (planned, &open.settings.memory) else {
+            return no_settings();
+        };
+        let summary = PreparedSummary {
+            transcript: open.source(call).transcript(
+                planned.cut_before,
+                planned.range.cut,
+                result_bytes,
+            ),
+            planned,
+            settings: open.settings.clone(),
+            memory: memory.clone(),
+        };
+        Box::pin(summary.write(gateway))
+    }
+
+    /// Returns what a component gets that writes a summary, and the plan of it.
+    pub(super) fn component_summary(
+        &self,
+        call: &Invocation,
+        stepper: &Stepper,
+        result_bytes: impl Fn(ToolRef) -> u64,
+    ) -> Option<(PlannedReplacement, Arc<Message>)> {
+        let open = self.open_conversation(call, stepper)?;
+        let planned = open.activation.memory.planned.clone()?;
+        let (before, cut) = (planned.cut_before, planned.range.cut);
+        let transcript = open.source(call).transcript(before, cut, result_bytes);
+        Some((planned, summary_news(&open.role.name, transcript)))
+    }
+
+    /// Returns the conversation of the activation that makes a call.
+    fn open_conversation<'a>(
+        &'a self,
+        call: &Invocation,
+        stepper: &'a Stepper,
+    ) -> Option<OpenConversation<'a>> {
+        let key = call.key().activation();
+        let settings = self.roles.get(&call.role)?;
+        Some(OpenConversation {
+            role: stepper.team().role(call.role),
+            settings,
+            activation: stepper.env().activation(key)?,
+            history: sent_history(settings, stepper.env(), key),
+        })
+    }
+}
+
+/// The open conversation of an activation.
+struct OpenConversation<'a> {
+    role: &'a Role,
+    settings: &'a Arc<ToolRole>,
+    activation: &'a Activation,
+    history: History,
+}
+
+impl OpenConversation<'_> {
+    fn source<'a>(&'a self, call: &'a Invocation) -> ConversationSource<'a> {
+        ConversationSource {
+            role: self.role,
+            history: &self.history,
+            news: &call.news,
+            turns: &self.activation.turns,
+            memory: &self.activation.memory,
+        }
+    }
+}
+
+fn no_settings() -> BoxFuture<'static, Result<CallResult, Fault>> {
+    let message = "the host was given no settings for this role";
+    let fault = Fault::new(FaultKind::Host, message);
+    Box::pin(async move { Err(fault) })
 }
 
 impl PreparedTurn {
     /// Asks the model, and checks its reply.
-    async fn take(self, gateway: Gateway) -> Result<CallResult, Fault> {
+    async fn take(mut self, gateway: Gateway) -> Result<CallResult, Fault> {
         let Some(tools) = self.team.role(self.role).tool_loop() else {
             let message = "the role does not work with tools";
             return Err(Fault::new(FaultKind::Host, message));
+        };
+        let skills = match self.number {
+            0 => skills::digests(&self.settings),
+            _ => Vec::new(),
         };
         let rules = ReplyRules {
             tools,
             settings: &self.settings,
         };
+        if self.length.refused.is_some() {
+            self.request.if_too_long = IfTooLong::Fail;
+        }
         let asking = ask_model(&gateway, self.request);
-        let reply = reply_within(asking, &self.settings.timeout, "reply").await?;
+        let reply = match reply_within(asking, &self.settings.timeout, "reply").await {
+            Err(fault) if fault.cause == FaultCause::ContextTooLong => {
+                return self.length.after_refusal(fault);
+            }
+            reply => reply?,
+        };
         let now_ms = if needs_time(rules, &reply) {
             current_time(&gateway).await?
         } else {
             0
         };
-        plan_reply(rules, reply, now_ms).map(CallResult::Replied)
+        let mut reply = plan_reply(rules, reply, now_ms)?;
+        reply.skills = skills;
+        if let Some(guard) = &self.guard {
+            guard.decide_calls(rules, self.number, &mut reply).await?;
+        }
+        Ok(CallResult::Replied(reply))
     }
 }
 
-/// Returns the messages of a role's memory that its model is sent, oldest first. Others are not read
-/// from the storage.
-fn sent_memory(settings: &ToolRole, env: &Environment, key: ActivationKey) -> Vec<Arc<Message>> {
-    match settings.history {
-        HistoryUse::Role => env.resolve(&env.memory(key).collect::<Vec<_>>()),
-        HistoryUse::None => Vec::new(),
+impl LengthRule {
+    /// Returns what follows after all models that were asked refused the request as too long.
+    fn after_refusal(self, fault: Fault) -> Result<CallResult, Fault> {
+        match (self.refused, self.largest) {
+            (Some(planned), _) => Ok(CallResult::SummaryDue(planned)),
+            (None, Some(largest)) => {
+                let described = too_long(self.tokens, None, &largest);
+                let message = format!("{}\n{}", described.message, fault.message);
+                Err(Fault {
+                    message,
+                    ..described
+                })
+            }
+            (None, None) => Err(fault),
+        }
+    }
+}
+
+/// What the size of a request leads to.
+enum SizeCheck {
+    /// It is sent. If a provider refuses it as too long, this is replaced.
+    Fits {
+        if_refused: Option<PlannedReplacement>,
+    },
+    /// Something is replaced before.
+    Replace(CallResult),
+    /// It is too long, and nothing more can be replaced.
+    TooLong { limit: u64 },
+}
+
+/// Decides whether a request is sent. Something is replaced for a turn at most once.
+fn check_size(
+    settings: &ToolRole,
+    memory: &ConversationMemory,
+    request: Option<&MemoryRequest>,
+    size: &ConversationSize,
+) -> SizeCheck {
+    let is_new = !memory.was_replaced_for(size.turn);
+    if let Some(request) = request.filter(|_| is_new)
+        && let Some(replacement) = requested_replacement(size, request)
+    {
+        return SizeCheck::Replace(CallResult::Replaced(replacement));
+    }
+    let Some(RoleMemory { bounds, .. }) = &settings.memory else {
+        return SizeCheck::Fits { if_refused: None };
+    };
+    if is_new {
+        match size.plan(bounds, ReplacementReason::Bounds) {
+            MemoryDecision::Nothing => {}
+            MemoryDecision::Clear(planned) => {
+                return SizeCheck::Replace(CallResult::Replaced(planned.only_cleared()));
+            }
+            MemoryDecision::Summarise(planned) => {
+                return SizeCheck::Replace(CallResult::SummaryDue(planned));
+            }
+        }
+    }
+    if size.tokens > bounds.tokens {
+        return SizeCheck::TooLong {
+            limit: bounds.tokens,
+        };
+    }
+    let if_refused = match size.plan(bounds, ReplacementReason::Refused) {
+        MemoryDecision::Summarise(planned) if is_new => Some(planned),
+        _ => None,
+    };
+    SizeCheck::Fits { if_refused }
+}
+
+/// Returns the replacement that an action asks for, or `None` if it is not possible or its text is not
+/// shorter than what it would replace.
+fn requested_replacement(
+    size: &ConversationSize,
+    request: &MemoryRequest,
+) -> Option<MemoryReplacement> {
+    let planned = size.plan_request(request.up_to)?;
+    let replacement = planned.complete(WrittenSummary {
+        text: request.summary.clone(),
+        tokens: text_tokens(request.summary.len() as u64),
+        how: ReplacementMethod::Action,
+        model: None,
+        cost: Usd::ZERO,
+    });
+    (replacement.how == ReplacementMethod::Action).then_some(replacement)
+}
+
+/// Returns what a role's model is told of the past. Messages that are not sent are not read from the
+/// storage: those that a summary stands for, and all of them once the conversation has a summary of
+/// its own.
+fn sent_history(settings: &ToolRole, env: &Environment, key: ActivationKey) -> History {
+    let activation = env.activation(key);
+    let is_replaced = activation.is_some_and(|activation| activation.memory.summary().is_some());
+    if settings.history == HistoryUse::None || is_replaced {
+        return History::default();
+    }
+    let (summary, messages) = env.remembered_conversation(key);
+    History {
+        summary: summary.map(|(news, text)| (env.message(news).clone(), text.to_owned())),
+        messages: env.resolve(&messages),
     }
 }
 
@@ -203,9 +450,9 @@ mod tests {
         env.messages = Messages::new([page.clone() as Arc<dyn MessagePage>], Vec::new());
         env.roles[call.role.index()].memory.push(MessageRef(0));
         let settings = &team.services.tool_roles[&call.role];
-        let sent = sent_memory(settings, &env, call.activation());
+        let sent = sent_history(settings, &env, call.activation());
         assert_eq!(
-            (sent.len(), page.reads.load(Ordering::Relaxed)),
+            (sent.messages.len(), page.reads.load(Ordering::Relaxed)),
             (read, read)
         );
     }

@@ -2,7 +2,7 @@
 
 use strata_core::record::turn::ToolRef;
 use strata_core::record::work::Work;
-use strata_core::team::{Role, THINK, TURN};
+use strata_core::team::{Role, SUMMARY, THINK, TURN};
 
 /// Returns the index of an action in its role and its name. The choice of an action (`think`) and
 /// the answer of a person (`answer`) are not actions and have no index.
@@ -12,10 +12,11 @@ pub fn index_and_name(role: &Role, work: Option<Work>) -> (Option<u16>, &str) {
         Some(Work::Plan) => (Some(0), &role.actions[0].name),
         Some(Work::Answer) => (None, "answer"),
         Some(Work::Turn { .. }) => (None, TURN),
+        Some(Work::Summary { .. }) => (None, SUMMARY),
         Some(Work::ToolCall { tool, .. }) => {
             let index = match tool {
                 ToolRef::Action(action) => Some(action.0),
-                ToolRef::Handoff(_) | ToolRef::Role(_) => None,
+                ToolRef::Handoff(_) | ToolRef::Role(_) | ToolRef::Host(_) => None,
             };
             (index, role.tool_name(tool))
         }

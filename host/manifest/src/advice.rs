@@ -24,6 +24,9 @@ pub(super) fn limit_advice(source: &SourceText, limited: &LimitContext<'_>) -> L
     let (table, span) = match (&limited.patch.span, limited.part) {
         (Some(span), SlotKind::Action(_)) => (LimitTable::Action, span),
         (Some(span), SlotKind::Think | SlotKind::Turn) => (LimitTable::Think, span),
+        (Some(span), SlotKind::Guard(_) | SlotKind::SkillScript(_) | SlotKind::Summary) => {
+            (LimitTable::Own, span)
+        }
         (None, _) => (LimitTable::Component, limited.entry),
     };
     let mut advice = LimitAdvice::for_unset(UnsetLimits {

@@ -1,9 +1,12 @@
 //! The contents of a team file as they are written: every key is read, typed and given its default.
 //! How the parts relate to each other (names, targets, modes) is checked in `check`.
 
+mod code_tool;
 pub(super) mod edge;
 pub(super) mod limits;
+pub(super) mod memory;
 pub(super) mod role;
+mod skills;
 pub(super) mod slot;
 pub(super) mod tools;
 

@@ -46,6 +46,8 @@ pub(super) struct CheckedTeam {
     pub(super) tool_roles: BTreeMap<RoleId, ToolRole>,
     /// For each role, the span of its `react`, or of the role where that is absent.
     pub(super) react_spans: Vec<Range<usize>>,
+    /// What is unusual about the skills of roles.
+    pub(super) skill_warnings: Vec<String>,
 }
 
 /// Checks a team file, and builds the team it describes.
@@ -79,11 +81,16 @@ pub(super) fn check_team(authored: &AuthoredTeam, problems: &Problems) -> Checke
         locations: BTreeMap::new(),
         tool_roles: BTreeMap::new(),
         react_spans: Vec::new(),
+        skill_warnings: Vec::new(),
     };
     let mut called: Vec<Vec<CalledRole>> = Vec::with_capacity(authored.roles.len());
     for (role, id) in authored.roles.iter().zip(0..) {
         check_role(role, problems);
         if let Some(model) = role.model.as_ref().filter(|_| role.human.is_none()) {
+            authored.models.check(model, problems);
+        }
+        let summariser = role.tools.memory.as_ref();
+        if let Some(model) = summariser.and_then(|memory| memory.model.as_ref()) {
             authored.models.check(model, problems);
         }
         let mut built = build_role(role, &authored.limits, &authored.models);
@@ -199,6 +206,33 @@ impl CheckedTeam {
                 kind: SlotKind::Think,
             };
             self.add_slot(slot, &think.value, defaults, problems);
+        }
+        let skills = &role.tools.skills;
+        self.skill_warnings.extend_from_slice(&skills.warnings);
+        for language in &skills.languages {
+            let slot = Slot {
+                role: id,
+                kind: SlotKind::SkillScript(*language),
+            };
+            let span = skills.span.as_ref().unwrap_or(&role.span);
+            let base = &problems.source.base;
+            let interpreter = role.tools.skill_rules.interpreter(*language, span, base);
+            self.add_slot(slot, &interpreter, defaults, problems);
+        }
+        for (moment, guard) in &role.tools.guards {
+            let slot = Slot {
+                role: id,
+                kind: SlotKind::Guard(*moment),
+            };
+            self.add_slot(slot, &guard.value, defaults, problems);
+        }
+        let memory = role.tools.memory.as_ref();
+        if let Some(summariser) = memory.and_then(|memory| memory.component.as_ref()) {
+            let slot = Slot {
+                role: id,
+                kind: SlotKind::Summary,
+            };
+            self.add_slot(slot, &summariser.value, defaults, problems);
         }
         for (action, index) in role.actions.iter().zip(0..) {
             let slot = Slot {

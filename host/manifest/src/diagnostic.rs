@@ -12,6 +12,7 @@ use annotate_snippets::{
     AnnotationKind, Group, Level, Origin, Renderer, Snippet, normalize_untrusted_str,
 };
 
+use serde::Serialize;
 use strata_base::advice::{Advice, Hint};
 
 use super::schema::FileKind;
@@ -90,6 +91,23 @@ struct DiagnosticSpan {
     shows_lines: bool,
 }
 
+/// A problem as a program reads it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ProblemReport {
+    /// What is wrong.
+    pub message: String,
+    /// The name of the file; `None` if the problem has no position.
+    pub file: Option<String>,
+    /// The line, from 1.
+    pub line: Option<usize>,
+    /// The column, from 1, in characters.
+    pub column: Option<usize>,
+    /// The number of characters that it is about, which may be on several lines.
+    pub length: Option<usize>,
+    /// How to correct it, if that is known.
+    pub hint: Option<String>,
+}
+
 /// Whether rendered problems carry terminal colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Paint {
@@ -158,6 +176,27 @@ impl Diagnostic {
     /// Returns what is wrong, in one line.
     pub fn message(&self) -> &str {
         &self.message
+    }
+
+    fn report(&self, describe: &dyn Fn(&Advice) -> String) -> ProblemReport {
+        let position = self.location.as_ref().map(|place| {
+            let (line, column) = place.source.position(place.span.start);
+            let length = place.source.text[place.span.clone()].chars().count();
+            (place.source.name.clone(), line, column, length)
+        });
+        let hints = self.hints.iter().map(|hint| match hint {
+            Hint::Text(text) => text.clone(),
+            Hint::Advice(advice) => describe(advice),
+        });
+        let hints: Vec<String> = hints.collect();
+        ProblemReport {
+            message: self.message.clone(),
+            line: position.as_ref().map(|(_, line, _, _)| *line),
+            column: position.as_ref().map(|(_, _, column, _)| *column),
+            length: position.as_ref().map(|(_, _, _, length)| *length),
+            file: position.map(|(file, ..)| file),
+            hint: (!hints.is_empty()).then(|| hints.join("; ")),
+        }
     }
 
     fn render(&self, renderer: &Renderer, describe: &dyn Fn(&Advice) -> String) -> String {
@@ -236,6 +275,14 @@ impl Diagnostics {
             first.message.push_str(&format!(" ({what})"));
         }
         self
+    }
+
+    /// Returns all problems for a program, such as an editor, with `describe` for advice.
+    pub fn list(&self, describe: &dyn Fn(&Advice) -> String) -> Vec<ProblemReport> {
+        self.0
+            .iter()
+            .map(|problem| problem.report(describe))
+            .collect()
     }
 
     /// Renders all problems for people, each with `file:line:column`, the underlined text and a

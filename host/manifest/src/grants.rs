@@ -10,6 +10,7 @@ mod env;
 mod http;
 mod llm;
 mod secrets;
+mod tools;
 pub(super) mod variables;
 
 use std::ops::Range;
@@ -25,12 +26,13 @@ pub(super) use self::llm::LlmBound;
 use super::table::{Located, TomlTable};
 
 /// The kinds of grants, in the order in which they are shown.
-const KINDS: [&dyn GrantKind; 5] = [
+const KINDS: [&dyn GrantKind; 6] = [
     &llm::LlmKind,
     &dirs::DirsKind,
     &env::EnvKind,
     &http::HttpKind,
     &secrets::SecretsKind,
+    &tools::ToolsKind,
 ];
 
 /// A kind of grant.
@@ -72,12 +74,14 @@ trait GrantKind {
 }
 
 /// `[role.action.allow]`.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct AuthoredGrants {
     pub(super) span: Option<Range<usize>>,
     pub(super) grants: Grants,
     /// The names of secrets, where they are written.
     pub(super) secrets: Vec<Located<String>>,
+    /// The names of tools, where they are written.
+    pub(super) tools: Vec<Located<String>>,
 }
 
 /// What an operator allows. The default is nothing.
@@ -241,10 +245,14 @@ mod tests {
         assert_eq!(listed, Grant::ALL);
         for kind in KINDS {
             let example = kind.example();
+            // The second action is the tool that the example of `tools` grants.
             let text = format!(
-                "schema = \"strata.team/1\"\n[team]\nname = \"t\"\n[[role]]\nname = \"A\"\n\
+                "schema = \"strata.team/1\"\n[team]\nname = \"t\"\n\
+                 [llm]\nprovider = \"openai\"\nmodel = \"m\"\nbase_url = \"http://127.0.0.1:1/v1\"\n\
+                 [[role]]\nname = \"A\"\nreact = \"tools\"\n\
                  [[role.action]]\nname = \"p\"\ncomponent = \"p.wasm\"\n\
-                 [role.action.allow]\n{example}\n"
+                 [role.action.allow]\n{example}\n\
+                 [[role.action]]\nname = \"NAME\"\ncomponent = \"p.wasm\"\n"
             );
             let definition = Definition::parse_without_files(&text, "team.toml", Path::new("/"))
                 .unwrap_or_else(|error| panic!("{example}: {error}"));

@@ -54,7 +54,7 @@ use std::sync::Arc;
 use strata_base::advice::Hint;
 use strata_base::files::durability::Durability;
 use strata_base::text::display_path::display_path;
-use strata_core::record::id::{RoleId, Slot, SlotKind};
+use strata_core::record::id::{GuardMoment, RoleId, Slot, SlotKind};
 use strata_core::record::money::Usd;
 use strata_core::record::rules::Thinker;
 use strata_core::team::{React, Team};
@@ -114,6 +114,8 @@ pub struct Definition {
     pub declares_budget: bool,
     locations: BTreeMap<Slot, ComponentLocation>,
     react_spans: Vec<Range<usize>>,
+    /// What is unusual about the skills of roles.
+    skill_warnings: Vec<String>,
     /// The span of `[env.external]`.
     external_span: Option<Range<usize>>,
     component_overrides: BTreeMap<Slot, ComponentOverride>,
@@ -228,6 +230,7 @@ impl Definition {
             declares_budget: authored.header.declares_budget,
             locations: checked.locations,
             react_spans: checked.react_spans,
+            skill_warnings: checked.skill_warnings,
             component_overrides: BTreeMap::new(),
             workspace: None,
             files,
@@ -465,6 +468,10 @@ impl Definition {
         let allow = |place: &ComponentLocation| place.allow.clone().unwrap_or(place.entry.clone());
         let table = match slot.kind {
             SlotKind::Think | SlotKind::Turn => "`allow` of `think`",
+            SlotKind::Guard(GuardMoment::Before) => "`allow` of `before`",
+            SlotKind::Guard(GuardMoment::After) => "`allow` of `after`",
+            SlotKind::SkillScript(_) => "`[role.skill.allow]`",
+            SlotKind::Summary => "`allow` of `summarise`",
             SlotKind::Action(_) => "`[role.action.allow]`",
         };
         self.problem_at(slot, message.into(), allow)

@@ -67,7 +67,11 @@ fn policy_row(definition: &Definition, slot: Slot, digest: Option<&Digest>) -> P
     let plugin = &definition.plugins[&slot];
     let role = team.role(slot.role);
     let action = match slot.kind {
-        SlotKind::Think | SlotKind::Turn => None,
+        SlotKind::Think
+        | SlotKind::Turn
+        | SlotKind::Guard(_)
+        | SlotKind::SkillScript(_)
+        | SlotKind::Summary => None,
         SlotKind::Action(id) => Some(role.action(id)),
     };
     // What a role thinks with is not retried by itself.

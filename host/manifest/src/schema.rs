@@ -77,6 +77,12 @@ pub fn document(file: FileKind) -> Value {
     let mut schema = root.schema().unwrap_or_default();
     let mut definitions = Map::new();
     extract_definitions(&mut schema, &mut definitions);
+    schema["$id"] = format!(
+        "urn:strata-host:{}:{}",
+        env!("CARGO_PKG_VERSION"),
+        file.word()
+    )
+    .into();
     schema["$defs"] = definitions.into();
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema".into();
     schema["title"] = title.into();

@@ -37,7 +37,8 @@ pub fn warnings(definition: &Definition) -> Vec<String> {
     let doubts = doubts
         .chain(mistyped_labels(team))
         .chain(missing_external_program(definition))
-        .chain(unpriced_models(definition));
+        .chain(unpriced_models(definition))
+        .chain(definition.skill_warnings.iter().cloned());
     doubts
         .chain(
             definition

@@ -228,6 +228,8 @@ pub struct AttemptEntry {
     pub log_left_out: u64,
     /// The paths that it looked for and may not see.
     pub denied_lookups: Vec<String>,
+    /// The skill whose text it gave to the model; empty if it gave none.
+    pub loaded_skill: String,
 }
 
 /// How an attempt ended.

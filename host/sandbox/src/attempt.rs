@@ -251,6 +251,7 @@ fn validate_output(
         writes,
         files: Vec::new(),
         blobs,
+        memory: ctx.memory_request.take(),
     })
 }
 

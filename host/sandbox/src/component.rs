@@ -17,7 +17,7 @@ use wasmtime::Engine;
 use wasmtime::component::Component;
 
 use super::debug_info::DebugInfo;
-use super::engine::cache::CompileCache;
+use super::engine::cache::{CacheEntry, CompileCache, portable_key};
 use super::engine::{Allocation, CacheHealth, Engines, Metering, SandboxUse};
 use super::foreign_component::FunctionError;
 use super::{AttemptFuture, Sandbox, SandboxCall, SandboxError, attempt};
@@ -179,13 +179,24 @@ impl WasmSandbox {
         Self::with_cache(CompileCache::disabled(), SandboxUse::Teams)
     }
 
-    /// Returns whether compiled code of a component is cached, so that loading it takes no time.
+    /// Sets up an engine that writes the code of each component that is loaded into a directory, from where
+    /// it is installed with the program. The code runs on every processor of this architecture.
+    pub fn portable(dir: &Path) -> Result<Self, SandboxError> {
+        Self::with_cache(CompileCache::portable(dir), SandboxUse::Portable)
+    }
+
+    /// Returns the name of the file with the code of a component that [`portable`](Self::portable) writes.
+    pub fn portable_code_name(digest: &Digest) -> String {
+        portable_key(digest)
+    }
+
+    /// Returns whether compiled code of a component is cached or installed, so that loading it takes no time.
     pub fn is_compiled(&self, digest: &Digest, metering: Metering) -> bool {
         let engine = self.inner.engines.get(metering);
         engine.is_ok_and(|engine| {
-            self.inner
-                .cache
-                .contains(&self.inner.cache.key(digest, engine))
+            let cache = &self.inner.cache;
+            let is_installed = metering == Metering::Plain && cache.has_installed(digest);
+            is_installed || cache.contains(&cache.key(digest, engine))
         })
     }
 
@@ -334,7 +345,14 @@ impl WasmSandbox {
         let ticker = self.inner.engines.ticker();
         let key = self.inner.cache.key(digest, engine);
         let load_from_cache = || -> Result<Option<LoadedComponent>, LoadError> {
-            let Some((component, description)) = self.load_cached(engine, &key) else {
+            let cached = Self::load_cached(engine, self.inner.cache.get(&key));
+            let cached = cached.or_else(|| match metering {
+                Metering::Plain => {
+                    Self::load_cached(engine, self.inner.cache.get_installed(digest))
+                }
+                Metering::Fuel => None,
+            });
+            let Some((component, description)) = cached else {
                 return Ok(None);
             };
             let debug_info = match description.has_debug_info {
@@ -383,8 +401,11 @@ impl WasmSandbox {
     }
 
     /// Returns the cached component. Any defect of the cached data counts as its absence.
-    fn load_cached(&self, engine: &Engine, key: &str) -> Option<(Component, CachedDescription)> {
-        let entry = self.inner.cache.get(key)?;
+    fn load_cached(
+        engine: &Engine,
+        entry: Option<CacheEntry>,
+    ) -> Option<(Component, CachedDescription)> {
+        let entry = entry?;
         let description = serde_json::from_slice(entry.manifest()).ok()?;
         Some((entry.component(engine)?, description))
     }

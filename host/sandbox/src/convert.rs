@@ -236,6 +236,7 @@ pub(super) fn host_error(error: HostError) -> types::HostError {
         HostErrorKind::Upstream | HostErrorKind::BeyondLimit => types::HostErrorKind::Upstream,
         HostErrorKind::OutOfBudget => types::HostErrorKind::OutOfBudget,
         HostErrorKind::Expired => types::HostErrorKind::Expired,
+        HostErrorKind::Failed => types::HostErrorKind::Failed,
     };
     types::HostError {
         kind,

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use strata_core::record::fault::FaultCause;
 use strata_core::record::host_call::Grant;
+use strata_core::record::memory::MemoryRequest;
 use strata_core::record::message::Draft;
 use strata_core::record::scope_write::Write;
 use strata_services::gateway::{
@@ -63,12 +64,25 @@ pub(super) struct Ctx {
     /// The messages that it has published.
     pub(super) emissions: Vec<Draft>,
     pub(super) state_writes: StateWrites,
+    /// Whether the attempt belongs to a conversation.
+    pub(super) conversation: Conversation,
+    /// What it asks to replace in that conversation.
+    pub(super) memory_request: Option<MemoryRequest>,
     /// The debug information for the backtraces of its faults.
     pub(super) sources: Arc<DebugInfo>,
     /// The line that an interpreter reported last, counted from 1.
     pub(super) script_line: Option<u32>,
     /// Has the guest interrupted at each tick, so that its limits are checked.
     pub(super) tick_guard: Option<TickGuard>,
+}
+
+/// Whether an attempt belongs to a conversation of its role with a model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Conversation {
+    /// It is a tool call of the model.
+    Open,
+    /// It is not.
+    Absent,
 }
 
 impl Ctx {
@@ -85,6 +99,12 @@ impl Ctx {
             media: AttemptMedia::received_by(call),
             gateway: Some(gateway),
             effects,
+            conversation: match call.entry {
+                EntryPoint::Run {
+                    tool_call: Some(_), ..
+                } => Conversation::Open,
+                _ => Conversation::Absent,
+            },
             ..Self::with_limits(limits.clone(), log)
         }
     }
@@ -112,6 +132,8 @@ impl Ctx {
             output_bytes: 0,
             emissions: Vec::new(),
             state_writes: StateWrites::default(),
+            conversation: Conversation::Absent,
+            memory_request: None,
             sources: Arc::default(),
             script_line: None,
             tick_guard: None,

@@ -77,6 +77,8 @@ pub(super) enum SandboxUse {
     Teams,
     /// A few calls, one after another.
     OneShot,
+    /// Compiling for every processor of this architecture, and not only for this one.
+    Portable,
 }
 
 impl SandboxUse {
@@ -84,7 +86,7 @@ impl SandboxUse {
     pub(super) fn max_attempts(self) -> u32 {
         match self {
             Self::Teams => MAX_ATTEMPTS,
-            Self::OneShot => 1,
+            Self::OneShot | Self::Portable => 1,
         }
     }
 }
@@ -153,6 +155,13 @@ impl Engines {
 /// Creates an engine with a pool of instances, or without one if there is not enough address space.
 fn new_engine(metering: Metering, work: SandboxUse) -> Result<(Engine, Allocation), SandboxError> {
     let mut config = config(metering);
+    if work == SandboxUse::Portable {
+        // With a named target, the features of this machine's processor are not used.
+        let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
+        config.target(&target).map_err(|error| {
+            SandboxError::Machine(format!("cannot compile for `{target}`: {error:#}"))
+        })?;
+    }
     config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool(work)));
     if let Ok(pooled) = Engine::new(&config) {
         return Ok((

@@ -19,6 +19,7 @@ mod random;
 mod script;
 mod secrets;
 mod state;
+mod tools;
 
 /// The maximum number of requests of one `complete-many` or `fetch-many` call.
 const MAX_BATCH: usize = 64;

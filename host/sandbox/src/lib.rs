@@ -32,6 +32,7 @@ use strata_core::record::fault::Fault;
 use strata_core::record::file::{FileChange, PathContent};
 use strata_core::record::id::Digest;
 use strata_core::record::json::Json;
+use strata_core::record::memory::MemoryRequest;
 use strata_core::record::message::{Draft, Message};
 use strata_core::record::scope_write::Write;
 use strata_core::record::work::Task;
@@ -252,6 +253,8 @@ pub struct AttemptOutput {
     /// The contents of those files, before and after, and the bytes of the images and files that it
     /// created for its messages.
     pub blobs: Blobs,
+    /// What it asks to replace in the conversation of its role.
+    pub memory: Option<MemoryRequest>,
 }
 
 /// The return value of one of a component's functions.

@@ -108,6 +108,7 @@ pub fn output_without_effects(value: ReturnValue) -> AttemptOutput {
         writes: Vec::new(),
         files: Vec::new(),
         blobs: Blobs::new(),
+        memory: None,
     }
 }
 

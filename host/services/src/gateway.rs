@@ -8,6 +8,7 @@
 mod allowance;
 mod outbound_request;
 mod size;
+mod tool_request;
 
 use std::sync::Arc;
 
@@ -22,11 +23,13 @@ use strata_core::record::work::{CallKey, Work};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::human;
+use crate::plugin::Plugin;
 pub use allowance::Allowance;
 pub use outbound_request::OutboundRequest;
 pub use size::{
     ITEM_BYTES, embeddings_bytes, ok_bytes_or_message, part_bytes, reply_bytes, response_bytes,
 };
+pub use tool_request::{ToolDescription, ToolRequest};
 
 /// How many requests may be queued for the driver. A guest waits for an answer before its next
 /// request, so this is the number of guests that need not wait to send, not a limit on what is
@@ -65,6 +68,8 @@ pub enum HostErrorKind {
     OutOfBudget,
     /// Nobody answered in time.
     Expired,
+    /// A tool failed, or the call of it was rejected.
+    Failed,
     /// The answer is larger than the guest may receive. It is recorded but never returned to the
     /// guest: the attempt ends.
     BeyondLimit,
@@ -112,6 +117,10 @@ pub enum GuestRequest {
     /// Stored bytes: the content of a file that differs from the one on disk, or of an image or a
     /// file in a message.
     StoredFile(Digest),
+    /// The tools that are granted to the guest.
+    ListTools,
+    /// Calls of tools, all at once. Each is an attempt of its own, and the guest waits for all of them.
+    CallTools(Vec<ToolRequest>),
 }
 
 /// A request that reads the team's environment. It is not recorded, since the environment is the
@@ -163,7 +172,9 @@ pub enum HostAnswer {
     Bytes(Result<Vec<u8>, HostError>),
     /// To `AskHuman`.
     Human(request::HumanAnswer),
-    /// To `Outbound`, in the order of the requests, as they are recorded.
+    /// To `ListTools`.
+    Tools(Vec<ToolDescription>),
+    /// To `Outbound` and `CallTools`, in the order of the requests, as they are recorded.
     Outbound(Vec<Result<Json, HostError>>),
     /// To `StoredFile`; `None` if the content is not stored.
     File(Option<Arc<[u8]>>),
@@ -181,7 +192,9 @@ impl HostAnswer {
                 .iter()
                 .filter_map(|result| result.as_ref().err())
                 .next_back(),
-            Self::Messages(_) | Self::Time(_) | Self::Human(_) | Self::File(_) => None,
+            Self::Messages(_) | Self::Time(_) | Self::Human(_) | Self::File(_) | Self::Tools(_) => {
+                None
+            }
         }
     }
 }
@@ -213,6 +226,8 @@ pub struct PendingGuestRequest {
     pub attempt: AttemptId,
     /// What it asks for.
     pub request: GuestRequest,
+    /// The plugin that asks, if it is not the one that makes the attempt.
+    pub plugin: Option<Arc<Plugin>>,
     /// The maximum size of an answer that comes from outside the host.
     pub allowance: Allowance,
     /// Receives the answer. It is closed if the guest is gone.
@@ -223,13 +238,27 @@ pub struct PendingGuestRequest {
 #[derive(Clone, Debug)]
 pub struct Gateway {
     attempt: AttemptId,
+    plugin: Option<Arc<Plugin>>,
     requests: mpsc::Sender<PendingGuestRequest>,
 }
 
 impl Gateway {
     /// Creates the gateway of an attempt.
     pub fn new(attempt: AttemptId, requests: mpsc::Sender<PendingGuestRequest>) -> Self {
-        Self { attempt, requests }
+        Self {
+            attempt,
+            plugin: None,
+            requests,
+        }
+    }
+
+    /// Returns a gateway for another component that works for the same attempt. Its requests are
+    /// recorded there, and its own grants apply to them.
+    pub fn for_plugin(&self, plugin: Arc<Plugin>) -> Self {
+        Self {
+            plugin: Some(plugin),
+            ..self.clone()
+        }
     }
 
     /// Sends a request and waits for the answer. Returns `None` if the driver is gone, which means
@@ -249,6 +278,7 @@ impl Gateway {
         let question = PendingGuestRequest {
             attempt: self.attempt,
             request: ask,
+            plugin: self.plugin.clone(),
             allowance,
             reply,
         };

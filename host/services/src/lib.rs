@@ -26,6 +26,7 @@ pub mod models;
 pub mod outbound;
 pub mod plugin;
 mod redaction;
+pub mod skills;
 mod text_response;
 pub mod tool_name;
 pub mod tools;

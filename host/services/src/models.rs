@@ -37,7 +37,7 @@ pub use registry::{
     CompletedCall, CompletedEmbedding, FailedCall, ModelCall, ModelCaller, Models, ReadReplies,
 };
 pub use reply_check::{read_answer, shorten_reason};
-pub use request::{ModelBatch, ModelReply, ModelRequest, ToolDefinition, user_message};
+pub use request::{IfTooLong, ModelBatch, ModelReply, ModelRequest, ToolDefinition, user_message};
 pub use request_size::{MAX_MEDIA_BYTES, check_media};
 pub use strata_core::record::host_call::FinishReason;
 pub use stream_observer::{

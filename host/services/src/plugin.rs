@@ -87,6 +87,8 @@ pub struct Grants {
     pub http: Vec<HttpGrant>,
     /// Secrets that may be used, by name. `http` has the hosts to which they may be sent.
     pub secrets: Vec<String>,
+    /// Tools of the role that may be called, by name; `*` matches any characters.
+    pub tools: Vec<String>,
 }
 
 impl Grants {

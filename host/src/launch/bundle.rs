@@ -19,6 +19,7 @@ use strata_services::plugin::script;
 use strata_storage::SavedDefinition;
 
 use super::components::demanded_digest;
+use super::skill_lock::skill_entries;
 use super::source::{ComponentFinder, ComponentSource, UnloadableComponent};
 use super::{LaunchError, Notice};
 use crate::bundle::{COMPONENTS, MAX_BYTES, MAX_FILES, TEAM, WORKSPACE, saved_path};
@@ -54,7 +55,9 @@ impl Bundle {
         for file in definition.read_files() {
             bundle.add_file_of_team(file, &source.base)?;
         }
-        for plugin in definition.plugins.values() {
+        // Those of a submitted team are in a workspace, and were submitted with it.
+        let plugins = definition.plugins.values();
+        for plugin in plugins.filter(|_| !definition.is_submitted()) {
             for grant in &plugin.grants.dirs {
                 match relative_directory(&grant.host, &source.base) {
                     Some(rest) => bundle.add_directory(&grant.host, &rest, report)?,
@@ -117,6 +120,9 @@ impl Bundle {
             let replacement = ComponentReplacement::new(slot, saved_path(&path));
             self.definition.components.push(replacement);
             lock.set(LockedName::of_submitted(&path), entry);
+        }
+        for (name, entry) in skill_entries(definition)? {
+            lock.set(name, entry);
         }
         // Whoever runs the team can then run no other components.
         match present {

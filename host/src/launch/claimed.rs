@@ -10,6 +10,7 @@ use strata_manifest::{Definition, OutwardUse, Overrides};
 use strata_sandbox::WasmSandbox;
 use strata_storage::{ClaimedRun, OpenedRun, RunDatabase, RunSchedule};
 
+use super::amend::StoredResume;
 use super::opened_team::OpenedTeam;
 use super::resume::{Continuation, continue_team};
 use super::saved_team_file::format_uses;
@@ -61,31 +62,42 @@ pub fn resume_claimed(
     on_line: LineListener,
 ) -> Result<ClaimedOutcome, LaunchError> {
     let location = resume.database.location(&resume.run.name);
+    let stored = match resume.run.is_requested {
+        true => StoredResume::read(&location)?,
+        false => StoredResume::default(),
+    };
+    let mut overrides = resume.overrides.clone();
+    stored.change(&mut overrides);
     let lease = resume.database.open_claimed(resume.run)?;
     let opened = OpenedRun {
         lease,
         team_json_differs: false,
     };
-    let opened = OpenedTeam::open_records(&location, opened, |saved| {
+    let mut opened = OpenedTeam::open_records(&location, opened, |saved| {
         let team = SubmittedTeam::unpack(&location, &saved()?, resume.workspace.clone())?;
         let team = team.ok_or_else(BundleError::not_submitted)?;
-        submitted_definition(&team, resume)
+        submitted_definition(&team, resume, &overrides)
     })?;
     let env = opened.stepper.env();
     let schedule = RunSchedule::after(env.status, first_expiry(env));
     let is_due = resume.run.is_requested || schedule != RunSchedule::OnRequest;
-    if env.is_finished() || !is_due {
+    let is_elsewhere = stored.names_checkpoint();
+    if (env.is_finished() && !is_elsewhere) || !is_due {
         return Ok(ClaimedOutcome::Resting(schedule));
     }
-    let verdicts = expired_requests(env);
+    let mut changed = Resume::new(location, overrides);
+    stored.apply(&mut changed);
+    if let Some(checkpoint) = &changed.checkpoint {
+        opened.select_checkpoint(checkpoint)?;
+    }
+    let verdicts = expired_requests(opened.stepper.env());
     restore_workspace(&opened)?;
     let sandbox = WasmSandbox::new()?;
     let components = Components::load(&opened.definition, &sandbox, report)?;
-    let unchanged = Resume::new(location, resume.overrides.clone());
     let continuation = Continuation {
         components,
         sandbox,
-        resume: &unchanged,
+        resume: &changed,
         verdicts,
     };
     let (run, _) = continue_team(opened, continuation, report, on_line)?;
@@ -104,6 +116,7 @@ pub(super) fn first_expiry(env: &Environment) -> Option<i64> {
 fn submitted_definition(
     team: &SubmittedTeam,
     resume: &ClaimedResume<'_>,
+    overrides: &Overrides,
 ) -> Result<Definition, LaunchError> {
     let alone = team.parse(Definition::parse_without_files)?;
     let uses = forbidden_uses(
@@ -116,7 +129,7 @@ fn submitted_definition(
         return Err(Box::new(RefusedSubmission { uses }).into());
     }
     let mut definition = team.parse(Definition::parse)?;
-    definition.apply_overrides(&resume.overrides)?;
+    definition.apply_overrides(overrides)?;
     definition.apply_submission_bounds(&resume.overrides.operators);
     Ok(definition)
 }

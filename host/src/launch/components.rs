@@ -1,6 +1,7 @@
 //! Loads a team's components: builds those given as source, loads them, and compares what they need
 //! with what the team grants. No component is run.
 
+mod code_tools;
 mod config_check;
 mod tools;
 
@@ -32,6 +33,7 @@ use strata_services::models::config::ConfigError;
 use strata_services::plugin::{Limits, Plugin};
 use strata_services::tools::ToolRole;
 
+use super::skill_lock;
 use super::source::{self, ComponentFinder, ComponentSource, UnloadableComponent, known_digests};
 use super::{LaunchError, Notice};
 use crate::bundle::path_in_bundle;
@@ -55,6 +57,7 @@ impl Components {
             let problem = Diagnostic::new(error.to_string());
             Diagnostics::from(problem.with_optional_hint(error.advice()))
         })?;
+        skill_lock::check_skills(definition, lock.as_ref())?;
         let mut loading = ComponentLoader {
             definition,
             sandbox,
@@ -88,7 +91,12 @@ impl Components {
         {
             Some(problems) => Err(problems),
             None => Ok(Self {
-                tool_roles: tools::describe_tools(definition, &loaded, report)?,
+                tool_roles: tools::describe_tools(
+                    definition,
+                    &loaded,
+                    loading.lock.as_ref(),
+                    report,
+                )?,
                 loaded,
             }),
         }

@@ -14,6 +14,8 @@ use strata_view::RecordedCallView;
 /// Converts the records of a saved team to public event lines. The team may run at the same time.
 pub struct EventReader {
     location: StorageLocation,
+    /// The lineage that is read, if it is not the current one.
+    lineage: Option<String>,
     reader: Box<dyn Reader>,
     translator: EventTranslator,
     /// The position of the last record that was returned.
@@ -39,6 +41,7 @@ impl EventReader {
         let translator = event_translator(reader.as_ref())?;
         Ok(Self {
             location: location.clone(),
+            lineage: lineage.map(str::to_owned),
             reader,
             translator,
             position: 0,
@@ -64,6 +67,21 @@ impl EventReader {
     /// Returns how many events were pruned, and the total number.
     pub fn pruned_events(&self) -> Result<(u64, u64), StoreError> {
         self.reader.dropped()
+    }
+
+    /// Returns where the run is kept.
+    pub fn location(&self) -> &StorageLocation {
+        &self.location
+    }
+
+    /// Opens the run again, and continues where it was.
+    pub fn reopen(&mut self) -> Result<(), StoreError> {
+        let mut reader = self.location.read()?;
+        if let Some(name) = &self.lineage {
+            reader.switch_lineage(name)?;
+        }
+        self.reader = reader;
+        Ok(())
     }
 
     /// Returns which process is recording more, if any.

@@ -1,6 +1,9 @@
 //! Forks: creates a new lineage that begins at a checkpoint, in the same storage or in another. The existing lineages do not change.
 
+use std::collections::BTreeMap;
+
 use strata_base::clock;
+use strata_base::files::blob::Blobs;
 use strata_base::files::sha256::sha256;
 use strata_base::random_id::random_id;
 use strata_base::text::display_path::absolute_path;
@@ -12,14 +15,20 @@ use strata_core::record::spending::Account;
 use strata_core::team::Team;
 use strata_driver::DriverError;
 use strata_driver::public_event::{action_name, count_lines};
-use strata_storage::{Durability, Record, SavedRun, StateSelector, StorageLocation, StoreError};
+use strata_manifest::Definition;
+use strata_storage::{
+    Durability, Handover, NewSubmission, Record, RunNeeds, SavedDefinition, SavedRun,
+    StateSelector, StorageLocation, StoreError,
+};
 
 use super::opened_team::{OpenedTeam, StateOrigin};
 use super::resume_plan::{
     account_at_stop, next_lineage_name, restore_stepper, total_account, with_questions_of,
 };
 use super::saved::{load_saved, require_checkpoint};
-use super::{LaunchError, StateEdit, edit, files, saved_definition};
+use super::submitted::unpack_beside;
+use super::{LaunchError, StateEdit, edit, files, parse_saved_definition, saved_definition};
+use crate::bundle::{BundleError, is_submitted};
 use crate::storage_mark;
 
 /// The arguments of a fork.
@@ -113,8 +122,18 @@ fn fork_elsewhere(fork: &ForkRequest, to: &StorageLocation) -> Result<CreatedFor
     let event = fork_event(&stepper, fork, name, edits, account)?;
     let event = with_questions_of(&head.stepper, event);
     stepper.apply(&event).map_err(DriverError::from)?;
-    let text = strata_team_json::export(stepper.team(), stepper.env(), &origin.definition);
-    match files::load_blobs(&fork.storage, &stepper)? {
+    let blobs = files::load_blobs(&fork.storage, &stepper)?;
+    let mut definition = origin.definition;
+    if is_submitted(&definition) {
+        if to.is_in_database() {
+            place_submitted(fork, to, &stepper, &definition, &blobs)?;
+            storage_mark::mark_copy(known, to);
+            return created_fork(event, &stepper, to);
+        }
+        definition = unpack_beside(&fork.storage, &definition, to, &stepper)?;
+    }
+    let text = strata_team_json::export(stepper.team(), stepper.env(), &definition);
+    match blobs {
         blobs
             if to.accepts_team_json()
                 && blobs.is_empty()
@@ -124,10 +143,46 @@ fn fork_elsewhere(fork: &ForkRequest, to: &StorageLocation) -> Result<CreatedFor
         }
         // File contents, which `team.json` cannot hold, are written into a database, and so is a
         // state that is too large to be read from `team.json`.
-        blobs => to.place_run(&text, stepper.env(), &origin.definition, &blobs)?,
+        blobs => to.place_run(&text, stepper.env(), &definition, &blobs)?,
     }
     storage_mark::mark_copy(known, to);
     created_fork(event, &stepper, to)
+}
+
+/// Saves the fork of a submitted run in a database, with the files of its team. Workers do not take it.
+fn place_submitted(
+    fork: &ForkRequest,
+    to: &StorageLocation,
+    stepper: &Stepper,
+    definition: &SavedDefinition,
+    blobs: &Blobs,
+) -> Result<(), LaunchError> {
+    let submission = fork.storage.open_submission()?;
+    let submission = submission.ok_or_else(BundleError::not_submitted)?;
+    let files = submission.files()?;
+    let mut contents = Blobs::new();
+    for digest in files.values() {
+        contents.insert(digest.clone(), submission.bytes(digest)?.into());
+    }
+    let secrets =
+        parse_saved_definition(definition, Definition::parse_without_files)?.secret_names();
+    to.place_submission(&NewSubmission {
+        name: to.run_name().unwrap_or_default(),
+        team: &stepper.team().name,
+        base: stepper.env(),
+        definition,
+        blobs,
+        files: &files,
+        contents: &contents,
+        needs: &RunNeeds {
+            labels: Vec::new(),
+            secrets,
+        },
+        tags: &BTreeMap::new(),
+        handover: Handover::Detached,
+        scope: None,
+    })?;
+    Ok(())
 }
 
 /// Returns a lineage name that no other fork has. It is derived from the contents, the destination,

@@ -11,6 +11,7 @@ use strata_services::plugin::Plugin;
 
 use super::LaunchError;
 use super::components::demanded_digest;
+use super::skill_lock::skill_entries;
 use super::source::ComponentFinder;
 
 /// The result of locking.
@@ -77,13 +78,21 @@ pub fn lock_components(
             _ => {}
         }
     }
+    let skills = skill_entries(&definition)?;
+    let components = seen.len() + skills.len();
+    for (name, now) in skills {
+        match lock.set(name.clone(), now.clone()) {
+            Some(before) if before != now => changed.push((name.to_string(), before, now)),
+            _ => {}
+        }
+    }
     if let Some(problems) = problems.into_iter().reduce(Diagnostics::and) {
         return Err(problems.into());
     }
     lock.write()?;
     Ok(LockResult {
         path: lock.path().to_owned(),
-        components: seen.len(),
+        components,
         changed,
     })
 }

@@ -19,6 +19,7 @@ use strata_manifest::{Definition, Overrides, is_confined};
 use strata_sandbox::{HiddenStorage, WasmSandbox};
 use strata_storage::{Durability, Lease, StorageLocation, StoreError};
 
+use super::amend::{amend_before_resume, is_submitted_run};
 use super::attached_files::restore_media;
 use super::beside::run_beside;
 use super::opened_team::{OpenedTeam, ReadSavedDefinition, ResumePlan, StateAuthor, StateOrigin};
@@ -192,10 +193,16 @@ fn write_team_json(
 /// Resumes what is saved. `report` receives the slow operations that begin; `on_line` receives
 /// every public event line.
 pub fn resume(
-    resume: Resume,
+    mut resume: Resume,
     report: &mut dyn FnMut(Notice<'_>),
     on_line: LineListener,
 ) -> Result<ResumeOutcome, LaunchError> {
+    let changes_team = resume.team.is_some() || !resume.overrides.components.is_empty();
+    if changes_team && is_submitted_run(&resume.storage)? {
+        amend_before_resume(&resume, report)?;
+        resume.team = None;
+        resume.overrides.components.clear();
+    }
     let (sandbox, opened) = run_beside(WasmSandbox::new, || OpenedTeam::open(&resume));
     let mut opened = opened?;
     if resume.team.is_none()

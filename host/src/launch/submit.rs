@@ -1,5 +1,6 @@
 //! Submits a team to a database, from which a worker takes it.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use strata_base::random_id::random_id;
@@ -7,7 +8,10 @@ use strata_core::record::id::to_hex;
 use strata_core::state::environment::Environment;
 use strata_manifest::{Definition, Overrides, is_confined, warnings};
 use strata_sandbox::WasmSandbox;
-use strata_storage::{CapScope, DatabaseSet, NameOrigin, NewSubmission, RunNeeds, StorageLocation};
+use strata_storage::{
+    CapScope, DatabaseSet, Handover, NameOrigin, NewSubmission, RunNeeds, StorageLocation,
+    check_run_name,
+};
 
 use super::attached_files::AttachedFiles;
 use super::bundle::Bundle;
@@ -32,6 +36,8 @@ pub struct Submission {
     pub name: Option<String>,
     /// The labels that a worker needs to take it.
     pub labels: Vec<String>,
+    /// What is noted with it to find it by.
+    pub tags: BTreeMap<String, String>,
     /// The cap that applies to it besides that of all runs.
     pub scope: Option<CapScope>,
 }
@@ -42,6 +48,9 @@ pub fn submit(
     submission: &Submission,
     report: &mut dyn FnMut(Notice<'_>),
 ) -> Result<StorageLocation, LaunchError> {
+    if let Some(name) = &submission.name {
+        check_run_name(name).map_err(LaunchError::InvalidInput)?;
+    }
     let mut definition = Definition::read(&submission.team)?;
     definition.apply_overrides(&submission.overrides)?;
     let idea = submission.idea.clone().or_else(|| definition.idea.clone());
@@ -73,12 +82,15 @@ pub fn submit(
     let database = selected.database;
     database.submit(&NewSubmission {
         name: &name,
+        team: &definition.team.name,
         base: &env,
         definition: &bundle.definition,
         blobs: &files.blobs,
         files: &bundle.files,
         contents: &bundle.contents,
         needs: &needs,
+        tags: &submission.tags,
+        handover: Handover::Queued,
         scope: submission.scope.as_ref(),
     })?;
     let location = database.location(&name);

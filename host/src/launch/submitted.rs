@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use strata_base::text::display_path::absolute_path;
 use strata_core::machine::stepper::Stepper;
 use strata_core::record::file::PathContent;
 use strata_core::record::id::Digest;
@@ -16,7 +17,13 @@ use strata_storage::{SavedDefinition, StorageLocation};
 use super::files::load_blobs;
 use super::opened_team::OpenedTeam;
 use super::{LaunchError, ParseDefinition, parse_saved_definition};
-use crate::bundle::{BundleError, create_workspace, is_submitted, unpack, unpacked_definition};
+use crate::bundle::{
+    BundleError, TEAM, copy_bundle, create_workspace, is_submitted, remove_copied_file, unpack,
+    unpacked_definition,
+};
+
+/// The directory beside a copy of a submitted run with the files of its team.
+const FILES: &str = "files";
 
 /// The team file of a submitted run, with its files.
 pub(super) struct SubmittedTeam {
@@ -98,6 +105,43 @@ pub(super) fn restore_workspace(opened: &OpenedTeam) -> Result<(), LaunchError> 
         })?;
     }
     Ok(())
+}
+
+/// Unpacks the files of a submitted run beside where a copy of it is saved, and returns the team file that uses them
+/// there. What is in its workspace lies beside the team file, as it did for whoever submitted it.
+pub(super) fn unpack_beside(
+    storage: &StorageLocation,
+    saved: &SavedDefinition,
+    to: &StorageLocation,
+    stepper: &Stepper,
+) -> Result<SavedDefinition, LaunchError> {
+    let [directory] = &to.local_paths()[..] else {
+        return Err(LaunchError::InvalidInput(format!(
+            "`{to}` cannot hold the files of a submitted team; copy it into a directory or a database server"
+        )));
+    };
+    let unpacked = SubmittedTeam::unpack(storage, saved, PathBuf::new())?;
+    let unpacked = unpacked.ok_or_else(BundleError::not_submitted)?;
+    let root = absolute_path(directory).join(FILES);
+    copy_bundle(&unpacked.files.root, &root)?;
+    let blobs = load_blobs(storage, stepper)?;
+    let directories = Directories::single(&root.join(TEAM));
+    for (path, content) in placed_files(stepper) {
+        let bytes = content.digest().and_then(|digest| blobs.get(digest));
+        if Path::new(path).is_absolute() || bytes.is_none() {
+            continue;
+        }
+        remove_copied_file(&root.join(TEAM).join(path));
+        let placement = Placement {
+            path: path.to_owned(),
+            expected: PathContent::Absent,
+            content: content.clone(),
+        };
+        directories.place(&placement, bytes.map(|bytes| &bytes[..]), |digest| {
+            blobs.contains_key(digest)
+        })?;
+    }
+    Ok(unpacked_definition(saved, &root))
 }
 
 /// Returns what the run believes to be at each path, before pending placements are carried out.

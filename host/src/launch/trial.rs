@@ -14,11 +14,12 @@ use strata_core::record::id::{ActionId, RoleId, Slot, SlotKind};
 use strata_core::record::json::Json;
 use strata_core::record::money::Usd;
 use strata_core::record::turn::{
-    CallDecision, CallEffect, CallPlan, CallTarget, ReplyMessage, ToolRef, TurnOutcome, TurnReply,
+    CallDecision, CallEffect, CallForm, CallPlan, CallTarget, ReplyMessage, ToolRef, TurnOutcome,
+    TurnReply,
 };
 use strata_core::record::work::CallResult;
 use strata_core::state::environment::Environment;
-use strata_core::team::tools::{CallOrder, Tool, ToolFaults, ToolLoop};
+use strata_core::team::tools::{CallOrder, Summariser, Tool, ToolFaults, ToolLoop};
 use strata_core::team::{React, RetryPolicy};
 use strata_driver::{Driver, DriverError, Journal, LineListener, StopSignal};
 use strata_manifest::Definition;
@@ -247,17 +248,20 @@ fn tool_loop(action: &str) -> React {
     React::Tools(Box::new(ToolLoop {
         max_turns: 1,
         max_calls: 1,
+        repeat: None,
         order: CallOrder::Parallel,
         faults: ToolFaults::Stop,
         retry: RetryPolicy {
             retries: 0,
             backoff_ms: 0,
         },
+        summariser: Summariser::Model,
         tools: vec![Tool {
             name: action.to_owned(),
             target: TARGET,
             faults: None,
             order: CallOrder::Parallel,
+            max_calls: None,
         }],
     }))
 }
@@ -295,8 +299,10 @@ fn stage_tool_call(journal: &mut Journal, arguments: &Json) -> Result<(), Driver
             outcome: TurnOutcome::Calls(vec![CallPlan {
                 id: CALL_ID.into(),
                 tool,
+                form: CallForm::Direct,
                 decision: CallDecision::Make(TARGET),
             }]),
+            skills: Vec::new(),
         };
         let stepper = journal.stepper();
         let ended = stepper.call_ended_event(call.key(), Ok(CallResult::Replied(reply)));

@@ -8,8 +8,9 @@ use std::time::Duration;
 use strata_base::advice::Advice;
 use strata_base::process::wait::wait;
 use strata_core::record::message::Message;
+use strata_core::state::environment::Environment;
 use strata_driver::{AnsweredRequest, DriverError, Halt, HumanReply, Journal, SendReceipt};
-use strata_storage::{RunSchedule, StorageLocation, StoreError};
+use strata_storage::{RunSchedule, StorageLocation, StoreError, has_ended};
 
 use super::attached_files::AttachedFiles;
 use super::control::ControlOutcome;
@@ -128,14 +129,7 @@ pub fn send(
 /// Fails if the team is done.
 pub fn halt(location: &StorageLocation, halt: Halt) -> Result<(), LaunchError> {
     let end = |opened: OpenedTeam| {
-        if opened.stepper.env().is_finished() {
-            let what = match halt {
-                Halt::Cancel => "end",
-                Halt::Pause => "suspend",
-            };
-            let text = format!("the team is done, so there is nothing to {what}");
-            return Err(LaunchError::InvalidInput(text));
-        }
+        require_haltable(opened.stepper.env(), halt)?;
         let has_begun = opened.has_begun();
         let (mut journal, _) = opened.into_journal()?;
         // Only a run that is going on can end.
@@ -152,6 +146,25 @@ pub fn halt(location: &StorageLocation, halt: Halt) -> Result<(), LaunchError> {
         Ok(())
     };
     via_owner(location, end, || control::send_halt(location, halt))
+}
+
+/// Fails if there is nothing to end or to suspend.
+fn require_haltable(env: &Environment, halt: Halt) -> Result<(), LaunchError> {
+    let refuse = |text: String| Err(LaunchError::InvalidInput(text));
+    match halt {
+        Halt::Cancel if env.is_finished() => {
+            refuse("the team is done, so there is nothing to end".into())
+        }
+        Halt::Pause if env.is_finished() => {
+            refuse("the team is done, so there is nothing to suspend".into())
+        }
+        // Suspending it would replace what it ended with.
+        Halt::Pause if has_ended(env.status) => refuse(format!(
+            "the run has ended ({}), so there is nothing to suspend",
+            env.status.name()
+        )),
+        Halt::Cancel | Halt::Pause => Ok(()),
+    }
 }
 
 /// Stages the beginning of a run that was submitted, or killed, before it began. Its team is not run, so

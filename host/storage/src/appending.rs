@@ -4,7 +4,7 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use strata_base::process::wait::wait;
 
-use super::{Durability, MailReply, Record, StoreError};
+use super::{AppendedState, Durability, MailReply, Record, StoreError};
 
 /// What is appended to a run.
 #[derive(Clone, Copy, Debug)]
@@ -14,6 +14,9 @@ pub struct Append<'a> {
     /// The replies to requests that became these events. A storage in which requests are kept stores
     /// them together with the events; for others, this has no meaning.
     pub replies: &'a [MailReply],
+    /// The state after these events, from which a storage with a list of runs keeps that. Without it, the list does
+    /// not know the run any more until the next append.
+    pub state: Option<AppendedState<'a>>,
     /// What the events have to survive.
     pub durability: Durability,
     /// What else the owner has to do. It is done with `Appending::finish_beside`.
@@ -35,6 +38,7 @@ impl<'a> Append<'a> {
         Self {
             records,
             replies: &[],
+            state: None,
             durability,
             other_work: OtherWork::None,
         }

@@ -7,6 +7,8 @@ mod listing;
 #[cfg(feature = "postgres")]
 mod mail;
 #[cfg(feature = "postgres")]
+mod overviews;
+#[cfg(feature = "postgres")]
 #[path = "../../../tests/postgres_server.rs"]
 pub(super) mod postgres_server;
 mod random_scripts;
@@ -36,7 +38,7 @@ use super::sqlite_url::SqliteUrl;
 use super::{
     Append, CheckpointOrigin, CheckpointRow, Durability, FIRST_LINE, Lease, LoadedState,
     MemoryLease, MemoryStorage, OtherWork, Record, ReplacePolicy, SavedDefinition, StateSelector,
-    StorageDirectory, StoreError, checkpoint_of,
+    StorageDirectory, StorageLocation, StoreError, checkpoint_of,
 };
 
 /// A kind of storage, with a run that is open.
@@ -46,6 +48,10 @@ trait TestStorage {
     fn reopen(&mut self);
     /// Takes a second lease while the first is still held.
     fn take_over(&mut self) -> Box<dyn Lease>;
+    /// Where the run is kept, if runs are listed there without reading their states.
+    fn location(&self) -> Option<StorageLocation> {
+        None
+    }
 }
 
 struct MemoryStorageUnderTest {
@@ -144,6 +150,10 @@ impl SharedStorage {
 }
 
 impl TestStorage for SharedStorage {
+    fn location(&self) -> Option<StorageLocation> {
+        Some(StorageLocation::new(self.url.to_path()))
+    }
+
     fn lease(&mut self) -> &mut dyn Lease {
         self.lease.as_mut().unwrap()
     }
@@ -195,6 +205,10 @@ impl DatabaseStorage {
 
 #[cfg(feature = "postgres")]
 impl TestStorage for DatabaseStorage {
+    fn location(&self) -> Option<StorageLocation> {
+        Some(StorageLocation::new(self.url.to_path()))
+    }
+
     fn lease(&mut self) -> &mut dyn Lease {
         self.lease.as_mut().unwrap()
     }

@@ -288,6 +288,7 @@ mod tests {
             path: "database".into(),
             action: "write",
             inodes: false,
+            needed: 0,
         };
         assert!(current.note_snapshot(&new, Err(full)).is_err());
         assert!(!current.is_snapshot_due());

@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC};
+use strata_base::text::excerpt::excerpt;
 use strata_base::text::suggest::suggest;
 use strata_base::text::unexpanded_path::UnexpandedPath;
 use url::Url;
@@ -34,8 +35,10 @@ pub(crate) const ENCODED_IN_URLS: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'_')
     .remove(b'.')
     .remove(b'~');
-/// The maximum length of a run's name in bytes. It is part of file names and of other URLs.
-const MAX_NAME_BYTES: usize = 200;
+/// The maximum length of a run's name. It is part of file names and of other URLs.
+const MAX_NAME_CHARS: usize = 200;
+/// How much is shown of what cannot be one.
+const MAX_SHOWN_CHARS: usize = 40;
 
 /// A database, and the run in it.
 #[derive(Clone, PartialEq, Eq)]
@@ -244,15 +247,20 @@ fn with_host(text: &str) -> String {
     }
 }
 
-/// Returns a name for a run, if it may be one.
-pub(crate) fn check_run_name(name: &str) -> Result<String, String> {
-    let is_allowed = |c: char| c.is_alphanumeric() || "._- ".contains(c);
-    match name.chars().all(is_allowed) && !name.trim().is_empty() && name.len() <= MAX_NAME_BYTES {
+/// Returns a name for a run, if it may be one: it is part of URLs and paths, and typed into shells.
+///
+/// # Errors
+/// Fails with a text that says what a name may be.
+pub fn check_run_name(name: &str) -> Result<String, String> {
+    let is_allowed = |c: char| c.is_alphanumeric() || "._-".contains(c);
+    let length = name.chars().count();
+    let is_only_dots = name.chars().all(|c| c == '.');
+    match name.chars().all(is_allowed) && !is_only_dots && length <= MAX_NAME_CHARS {
         true => Ok(name.into()),
         false => Err(format!(
-            "`{}` cannot be the name of a run: letters, digits, `.`, `_`, `-` and spaces can be in one, \
-             {MAX_NAME_BYTES} bytes at most",
-            name.escape_debug()
+            "`{}` cannot be the name of a run: 1 to {MAX_NAME_CHARS} letters, digits, `.`, `_` and `-` can be one, and \
+             not only dots",
+            excerpt(name, MAX_SHOWN_CHARS).escape_debug()
         )),
     }
 }
@@ -340,8 +348,8 @@ mod tests {
             "postgres://anna@db.example.com/teams?run=one",
         );
         check(
-            "postgresql://localhost:5433/teams?run=a%20b&prepare=off",
-            "postgres://localhost:5433/teams?run=a%20b&prepare=off",
+            "postgresql://localhost:5433/teams?run=a.b&prepare=off",
+            "postgres://localhost:5433/teams?run=a.b&prepare=off",
         );
         check(
             "postgres:///teams?host=/var/run/postgresql&run=one&password=s3cret",

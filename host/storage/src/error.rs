@@ -1,18 +1,18 @@
 //! The errors of the storage directory. Each variant is a case that an operator can meet, and its
 //! message says what to do about it.
 
+mod hints;
+
 use std::io;
 use std::path::{Path, PathBuf};
 
 use rusqlite::ErrorCode;
 use strata_base::advice::Advice;
-use strata_base::text::suggest::{closest, suggest};
-use strata_core::record::id::CheckpointId;
-use strata_core::record::lineage::parse_checkpoint_id;
 use strata_core::record::money::Usd;
 
 use super::TEAM_JSON;
 use super::codec::DecodeError;
+use hints::{checkpoint_hint, describe_holder, lineage_hint, list_names, run_hint};
 
 /// Why the storage directory cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -108,6 +108,19 @@ pub enum StoreError {
         /// The latest version that is understood.
         known: i64,
     },
+    /// The tables of a database are those of an earlier program.
+    #[error(
+        "`{}` has tables of version {found}, this program has version {known}",
+        path.display()
+    )]
+    Outdated {
+        /// The URL.
+        path: PathBuf,
+        /// Their version.
+        found: i64,
+        /// The version of this program.
+        known: i64,
+    },
     /// A file is damaged.
     #[error("`{}` is damaged: {what}; {}", path.display(), remedy(path))]
     Corrupt {
@@ -139,6 +152,8 @@ pub enum StoreError {
         action: &'static str,
         /// Whether the file system is out of inodes rather than out of space.
         inodes: bool,
+        /// About how many bytes were to be written; 0 if that is not known.
+        needed: u64,
     },
     /// Another process holds the lock of the directory.
     #[error("`{}` is in use by {}; wait for it to end or stop it", path.display(), describe_holder(*pid))]
@@ -313,51 +328,29 @@ pub enum StoreError {
     },
 }
 
-/// Lists the names of runs, as the rest of a sentence.
-fn list_names(known: &[String]) -> String {
-    match known {
-        [] => "; there is none in it yet".into(),
-        known => format!("; in it are: {}", known.join(", ")),
-    }
-}
-
-fn run_hint(wanted: &str, known: &[String]) -> String {
-    match closest(wanted, known.iter().map(String::as_str)) {
-        Some(meant) => format!("; did you mean `{meant}`?"),
-        None => list_names(known),
-    }
-}
-
-fn describe_holder(pid: Option<u32>) -> String {
-    pid.map_or_else(|| "another process".into(), |pid| format!("process {pid}"))
-}
-
-fn checkpoint_hint(wanted: &str, known: &[String]) -> String {
-    let Some(newest) = known.last() else {
-        return "; the run has none yet".into();
-    };
-    let all = format!("the newest is `{newest}`, and `checkpoints` lists all");
-    match closest(wanted, known.iter().map(String::as_str)) {
-        _ if is_before(wanted, newest) => {
-            format!(" any more: it was pruned, or left out of a copy; {all}")
+impl StoreError {
+    /// Returns the same error for a change of about so many bytes.
+    pub(crate) fn needing(self, bytes: u64) -> Self {
+        match self {
+            Self::Full {
+                path,
+                action,
+                inodes,
+                ..
+            } => Self::Full {
+                path,
+                action,
+                inodes,
+                needed: bytes,
+            },
+            other => other,
         }
-        Some(meant) => format!("; did you mean `{meant}`? {all}"),
-        None => format!("; {all}"),
     }
-}
 
-fn lineage_hint(wanted: &str, known: &[String]) -> String {
-    let known: Vec<&str> = known.iter().map(String::as_str).collect();
-    suggest(wanted, &known).map_or_else(
-        || "; `checkpoints` lists them".into(),
-        |hint| format!("; {hint}"),
-    )
-}
-
-/// Whether `one` was made before `other` in the same lineage. Their ids contain a counter.
-fn is_before(one: &str, other: &str) -> bool {
-    let (one, other) = (CheckpointId::from(one), CheckpointId::from(other));
-    matches!((parse_checkpoint_id(&one), parse_checkpoint_id(&other)), (Some((name, one)), Some((of, other))) if name == of && one < other)
+    /// Returns the error for a directory that cannot be read.
+    pub fn unreadable(path: &Path, source: io::Error) -> Self {
+        Self::io(path, "read", source)
+    }
 }
 
 impl StoreError {
@@ -370,6 +363,7 @@ impl StoreError {
             Self::Occupied { .. } => Some(Advice::ChooseForkStorage),
             Self::NameTaken { .. } => Some(Advice::ChooseRunName),
             Self::Closed { .. } => Some(Advice::OpenDatabase),
+            Self::Outdated { .. } => Some(Advice::MigrateDatabase),
             Self::SameDatabase { .. } => Some(Advice::FenceDatabase),
             _ => None,
         }
@@ -407,6 +401,7 @@ impl StoreError {
                     path,
                     action,
                     inodes,
+                    needed: 0,
                 }
             }
             io::ErrorKind::NotADirectory if let Some(error) = Self::no_directory(&path, action) => {
@@ -478,6 +473,7 @@ impl StoreError {
                 path,
                 action,
                 inodes: false,
+                needed: 0,
             },
             Some(_) => Self::Database {
                 path,

@@ -39,6 +39,7 @@ mod mailbox;
 mod memory;
 #[cfg(not(feature = "postgres"))]
 mod no_database;
+mod overview;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod prune_plan;
@@ -92,6 +93,7 @@ pub use database_set::{
     DatabaseSet, DatabaseSettings, FencedDatabase, Intake, NameOrigin, SelectedDatabase,
     require_distinct,
 };
+pub use database_url::check_run_name;
 pub use directory::KEPT_ASIDE;
 pub use directory::ReplacePolicy;
 pub use directory::default_location::{default_directories, resolve_link};
@@ -102,10 +104,11 @@ use directory::lock::StorageLock;
 use directory::{StorageDirectory, file, lock, progress};
 pub use error::StoreError;
 pub use lease_status::{Heartbeat, LEASE_TIME, LeaseStatus};
-pub use listing::ListedRun;
+pub use listing::{ListedOwner, ListedRun, QueuedRun, RunFilter, RunListing};
 pub use location::{OpenedRun, PreparedRun, SavedForm, SavedRun, StorageLocation, VacantLocation};
 pub use mailbox::{IncomingRequest, MailId, MailReply, Mailbox, RequestHandler, RequestOutcome};
 pub use memory::{MemoryLease, MemoryStorage};
+pub use overview::{AppendedState, LifecycleState, RunOverview, has_ended};
 pub use reader::{EarliestState, Reader, RecordedRun};
 pub use reader::{RECORDS_PER_BATCH, read_in_batches};
 #[cfg(test)]
@@ -117,8 +120,9 @@ pub use strata_base::files::durability::Durability;
 pub use strata_team_json::SavedDefinition;
 pub use team_json_file::TeamJsonFile;
 pub use work::{
-    ClaimedRun, NewSubmission, RunDatabase, RunNeeds, RunRelease, RunSchedule, SubmissionState,
-    SubmittedRun, Tended, WorkerProfile, WorkerRegistration,
+    ClaimedRun, Handover, ListedWorker, NewSubmission, RunDatabase, RunFailure, RunNeeds,
+    RunRelease, RunSchedule, SubmissionChange, SubmissionState, SubmittedRun, Tended,
+    WorkerProfile, WorkerRegistration,
 };
 
 /// The name of the file with the state for people.
@@ -293,6 +297,8 @@ pub struct DatabaseReport {
     pub synchronous_commit: String,
     /// Whether the tables exist or can be created.
     pub can_create_tables: bool,
+    /// What this user may do, if the tables exist.
+    pub rights: Option<DatabaseRights>,
     /// For how many seconds the oldest transaction has been open.
     pub longest_transaction_s: i64,
     /// What time it is by the server's clock, in milliseconds since 1970.
@@ -301,6 +307,17 @@ pub struct DatabaseReport {
     pub runs: i64,
     /// What is set for it, if it has the tables.
     pub settings: Option<DatabaseSettings>,
+}
+
+/// What a user may do with the runs of a database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DatabaseRights {
+    /// Read some or all of them.
+    Read,
+    /// Add, run and change them.
+    Run,
+    /// All of that, and bring the tables to another version.
+    Administer,
 }
 
 /// Applies the events of a loaded state to its base, and returns the result. Fails with a

@@ -28,8 +28,8 @@ use super::sqlite::rows::SqliteReader;
 use super::sqlite::shared;
 use super::sqlite_url::SqliteUrl;
 use super::{
-    DatabaseReport, Epoch, Lease, LocationIdentity, SavedDefinition, SubmissionState, SubmittedRun,
-    TeamJsonFile,
+    DatabaseReport, Epoch, Lease, LocationIdentity, NewSubmission, SavedDefinition,
+    SubmissionChange, SubmissionState, SubmittedRun, TeamJsonFile,
 };
 pub use creation::{PreparedRun, VacantLocation};
 use database::OwnerWait;
@@ -503,6 +503,39 @@ impl StorageLocation {
         match self.place()? {
             Place::Directory(_) | Place::Shared(_) => Ok(()),
             Place::Database(url) => database::request_work(url),
+        }
+    }
+
+    /// Saves a run with the files of its team here, in a server, where no run may be saved yet.
+    pub fn place_submission(&self, submission: &NewSubmission<'_>) -> Result<(), StoreError> {
+        match self.place()? {
+            Place::Directory(_) | Place::Shared(_) => Err(self.without_server("put a team into")),
+            Place::Database(url) => database::submit(url, submission),
+        }
+    }
+
+    /// Returns the error for what only a server can do.
+    fn without_server(&self, action: &'static str) -> StoreError {
+        StoreError::io(&self.path, action, io::Error::other("it is no server"))
+    }
+
+    /// Changes a submitted run that nobody owns. Does nothing if it is not kept in a server.
+    ///
+    /// # Errors
+    /// Fails with `StoreError::Locked` if a process owns it. Then nothing is changed.
+    pub fn change_submission(&self, change: &SubmissionChange) -> Result<(), StoreError> {
+        match self.place()? {
+            Place::Directory(_) | Place::Shared(_) => Ok(()),
+            Place::Database(url) => database::change_submission(url, change),
+        }
+    }
+
+    /// Deletes the run. Fails with `StoreError::Locked` if a process owns it, and for one in a file with others.
+    pub fn delete_run(&self) -> Result<(), StoreError> {
+        match self.place()? {
+            Place::Directory(_) => self.existing_directory()?.delete_team(),
+            Place::Shared(_) => Err(self.without_server("delete a single run in")),
+            Place::Database(url) => database::delete_run(url),
         }
     }
 

@@ -18,8 +18,9 @@ use super::database_url::DatabaseUrl;
 use super::error::StoreError;
 use super::lineage::NamedRun;
 use super::{
-    ClaimedRun, DatabaseReport, DatabaseSettings, Epoch, FencedDatabase, Intake, NewSubmission,
-    Reader, RunRelease, SavedDefinition, SubmissionState, Tended, WorkerProfile,
+    ClaimedRun, DatabaseReport, DatabaseSettings, Epoch, FencedDatabase, Intake, ListedWorker,
+    NewSubmission, Reader, RunFilter, RunListing, RunRelease, SavedDefinition, SubmissionChange,
+    SubmissionState, Tended, WorkerProfile,
 };
 use super::{LockHolder, MemoryLease, ReplacePolicy, RequestHandler, RequestOutcome};
 
@@ -138,6 +139,33 @@ impl RunSubmission {
 }
 
 pub(super) fn list_runs(url: &DatabaseUrl, _: usize) -> Result<Vec<NamedRun>, StoreError> {
+    unsupported(url)
+}
+
+pub(super) fn list_overviews(
+    url: &DatabaseUrl,
+    _: &RunFilter,
+) -> Result<Vec<RunListing>, StoreError> {
+    unsupported(url)
+}
+
+pub(super) fn list_workers(url: &DatabaseUrl) -> Result<Vec<ListedWorker>, StoreError> {
+    unsupported(url)
+}
+
+pub(super) fn drain_worker(url: &DatabaseUrl, _: &str) -> Result<bool, StoreError> {
+    unsupported(url)
+}
+
+pub(super) fn change_submission(url: &DatabaseUrl, _: &SubmissionChange) -> Result<(), StoreError> {
+    unsupported(url)
+}
+
+pub(super) fn delete_run(url: &DatabaseUrl) -> Result<(), StoreError> {
+    unsupported(url)
+}
+
+pub(super) fn try_write(url: &DatabaseUrl, _: &ClaimedRun, _: u64) -> Result<(), StoreError> {
     unsupported(url)
 }
 

@@ -17,16 +17,20 @@ mod append;
 mod append_statement;
 mod caps;
 mod change;
+mod change_run;
 mod clean_up;
 mod connect;
 mod connection;
 mod examine;
+mod failures;
 mod heartbeat;
 mod lease;
+mod list;
 mod mail;
 mod mail_text;
 mod new_run;
 mod notifications;
+mod overview;
 mod owner;
 mod per_database;
 mod recent;
@@ -41,18 +45,22 @@ mod silence;
 mod tls;
 mod watch;
 mod work;
+mod workers;
 mod write;
 mod writer;
 
 pub(super) use administer::{fence, has_run, prepare, set_intake};
 pub(super) use caps::{change_cap, read_caps};
+pub(super) use change_run::{change_submission, delete_run};
 #[cfg(test)]
 pub(super) use clean_up::{clean_up, leave_behind};
 #[cfg(test)]
 pub(super) use connection::TestUser;
 pub(super) use examine::examine;
+pub(super) use failures::try_write;
 #[cfg(test)]
 pub(super) use lease::PostgresLease;
+pub(super) use list::list_overviews;
 #[cfg(test)]
 pub(super) use mail::send_request;
 pub(super) use mail::{DatabaseMailbox, receive_requests, request_owner};
@@ -71,3 +79,4 @@ pub(super) use schema::MIGRATIONS;
 pub(super) use work::{
     DatabaseWorker, RunSubmission, acknowledge_request, open_claimed, request_work, submit,
 };
+pub(super) use workers::{drain_worker, list_workers};

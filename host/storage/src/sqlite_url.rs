@@ -116,10 +116,10 @@ mod tests {
             "sqlite:runs.db?run=one",
         );
         check(
-            "sqlite:/a b/%3f@é.db?run=a%20b",
+            "sqlite:/a b/%3f@é.db?run=a.b",
             "/a b/?@é.db",
-            Some("a b"),
-            "sqlite:/a%20b/%3F%40%C3%A9.db?run=a%20b",
+            Some("a.b"),
+            "sqlite:/a%20b/%3F%40%C3%A9.db?run=a.b",
         );
         check("sqlite:../runs.db", "../runs.db", None, "sqlite:../runs.db");
     }

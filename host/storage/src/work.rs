@@ -61,6 +61,25 @@ pub struct WorkerProfile {
     pub labels: Vec<String>,
     /// The names of the secrets that it has.
     pub secrets: Vec<String>,
+    /// How many runs it runs at a time.
+    pub room: usize,
+}
+
+/// A worker that is registered in a database.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListedWorker {
+    /// Its id.
+    pub id: String,
+    /// What it says about itself.
+    pub profile: WorkerProfile,
+    /// The version of its program.
+    pub version: String,
+    /// How many runs it owns.
+    pub runs: u64,
+    /// How long ago its heartbeat rose last, in milliseconds, by the server's clock.
+    pub beat_age_ms: i64,
+    /// Whether it was told to take no more runs and to end.
+    pub is_draining: bool,
 }
 
 /// What a worker needs to run a submitted team.
@@ -72,11 +91,22 @@ pub struct RunNeeds {
     pub secrets: Vec<String>,
 }
 
-/// A run that is put into a database for a worker to take.
+/// Whether workers take a run that is put into a database with its files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Handover {
+    /// They do.
+    Queued,
+    /// They never do: whoever put it there continues it.
+    Detached,
+}
+
+/// A run that is put into a database with its files.
 #[derive(Debug)]
 pub struct NewSubmission<'a> {
     /// The name of the run.
     pub name: &'a str,
+    /// The name of its team.
+    pub team: &'a str,
     /// The state that it starts from.
     pub base: &'a Environment,
     /// Its team file.
@@ -89,6 +119,10 @@ pub struct NewSubmission<'a> {
     pub contents: &'a Blobs,
     /// What a worker needs for it.
     pub needs: &'a RunNeeds,
+    /// What is noted with it to find it by.
+    pub tags: &'a BTreeMap<String, String>,
+    /// Whether workers take it.
+    pub handover: Handover,
     /// The cap that applies to it besides that of all runs.
     pub scope: Option<&'a CapScope>,
 }
@@ -104,6 +138,8 @@ pub struct ClaimedRun {
     pub name: String,
     /// Whether somebody asked for it since it was last taken.
     pub is_requested: bool,
+    /// How many bytes its storage could not take when the run failed last; 0 if that is not why, or not known.
+    pub needed_bytes: u64,
     pub(super) key: i64,
     pub(super) epoch: i64,
     pub(super) owner: Arc<str>,
@@ -134,6 +170,17 @@ pub struct RunRelease {
     pub problem: Option<String>,
     /// Whether somebody's request to take it up has yet to be met.
     pub keeps_request: bool,
+    /// The failure after which it is tried again, later each time.
+    pub failure: Option<RunFailure>,
+}
+
+/// A failure of what a run needs of its storage.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunFailure {
+    /// What happened.
+    pub what: String,
+    /// About how many bytes could not be written; 0 if that is not why, or not known.
+    pub needed_bytes: u64,
 }
 
 impl RunRelease {
@@ -143,8 +190,43 @@ impl RunRelease {
             schedule: Some(RunSchedule::OnRequest),
             problem: Some(problem),
             keeps_request: false,
+            failure: None,
         }
     }
+
+    /// Returns the release of a run that failed because of its storage and is tried again.
+    pub fn failed(error: &StoreError) -> Self {
+        let needed_bytes = match error {
+            StoreError::Full { needed, .. } => *needed,
+            _ => 0,
+        };
+        Self {
+            schedule: None,
+            problem: None,
+            keeps_request: true,
+            failure: Some(RunFailure {
+                what: error.to_string(),
+                needed_bytes,
+            }),
+        }
+    }
+}
+
+/// A change of a submitted run that nobody owns.
+#[derive(Clone, Debug, Default)]
+pub struct SubmissionChange {
+    /// Its new team file; `None` if that and its files stay as they are.
+    pub definition: Option<SavedDefinition>,
+    /// The files of the new team, by path.
+    pub files: BTreeMap<String, Digest>,
+    /// The bytes of those files that may not be stored yet.
+    pub contents: Blobs,
+    /// The names of the secrets that the new team needs.
+    pub secrets: Vec<String>,
+    /// A note to replace: its name and its text.
+    pub note: Option<(String, String)>,
+    /// Whether workers are asked to take the run.
+    pub resumes: bool,
 }
 
 /// What is known of a submitted run without reading its records.
@@ -266,6 +348,16 @@ impl RunDatabase {
         database::change_cap(&self.url, scope, change)
     }
 
+    /// Returns the workers that are registered.
+    pub fn workers(&self) -> Result<Vec<ListedWorker>, StoreError> {
+        database::list_workers(&self.url)
+    }
+
+    /// Tells a worker to take no more runs and to end. Returns whether there is one with this id.
+    pub fn drain_worker(&self, id: &str) -> Result<bool, StoreError> {
+        database::drain_worker(&self.url, id)
+    }
+
     /// Declares that the database was restored from a backup: nobody owns a run any more, owners of the
     /// time before can change nothing, and workers of that time stop.
     pub fn fence(&self) -> Result<FencedDatabase, StoreError> {
@@ -303,6 +395,11 @@ impl RunDatabase {
         Ok(Box::new(database::open_claimed(&url, run)?))
     }
 
+    /// Fails unless the database takes a write of this size for a run. Nothing is kept of it.
+    pub fn try_write(&self, run: &ClaimedRun, bytes: u64) -> Result<(), StoreError> {
+        database::try_write(&self.url, run, bytes)
+    }
+
     /// Notes that a request to take up a run was met: the run has been resumed.
     pub fn acknowledge_request(&self, run: &ClaimedRun) -> Result<(), StoreError> {
         database::acknowledge_request(&self.url, run)
@@ -316,6 +413,8 @@ pub struct Tended {
     pub dead: usize,
     /// Whether there are runs that are due and have no owner, perhaps none that this worker can take.
     pub may_claim: bool,
+    /// Whether this worker was told to take no more runs and to end.
+    pub is_draining: bool,
 }
 
 /// A worker's entry in a database. The worker counts as dead when this was dropped, or when its

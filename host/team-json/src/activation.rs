@@ -6,9 +6,11 @@ use std::borrow::Cow;
 use strata_core::record::fault::Fault;
 use strata_core::record::scope_write::Write;
 use strata_core::record::work::{Task, Work};
-use strata_core::state::activation::{Activation, FinishedCall, Phase, RevertedCall};
+use strata_core::state::activation::{
+    Activation, ConversationMemory, FinishedCall, Phase, RevertedCall,
+};
 use strata_core::state::environment::Environment;
-use strata_core::team::{Role, TURN};
+use strata_core::team::{Role, SUMMARY, TURN};
 
 use super::field::{Keyword, MessageLink};
 use super::layout::{
@@ -49,6 +51,8 @@ pub(super) fn write<'a>(env: &'a Environment, activation: &'a Activation) -> Act
         tried: (&activation.current_call).into(),
         undone: activation.reverted.iter().map(undone).collect(),
         turns: turns::write(env, activation),
+        memory: (activation.memory != ConversationMemory::default())
+            .then_some(Cow::Borrowed(&activation.memory)),
         ..ActivationJson::default()
     }
 }
@@ -86,6 +90,7 @@ pub(super) fn read(
         current_call: saved.tried.into(),
         reverted: read_undone_calls(role, saved.undone, &place.child("undone"), messages)?,
         turns: turns::read(role, saved.turns, &place.child("turns"), messages)?.into(),
+        memory: saved.memory.map(Cow::into_owned).unwrap_or_default(),
         phase: Phase::Ready,
     };
     restore_phase(&mut activation, role, phase);
@@ -110,7 +115,8 @@ pub(super) fn take_fault<'a>(
 ) -> Option<FaultJson<'a>> {
     let is_of_role = |fault: &FaultJson<'_>| {
         // Those of tool calls are with the calls, and those of called roles with their activations.
-        let is_of_tool_call = role.tool_loop().is_some() && fault.action.as_deref() != Some(TURN);
+        let is_of_host = matches!(fault.action.as_deref(), Some(TURN | SUMMARY));
+        let is_of_tool_call = role.tool_loop().is_some() && !is_of_host;
         fault.role.as_deref() == Some(&*role.name) && !is_of_tool_call && fault.via.is_empty()
     };
     let found: Vec<FaultJson<'a>> = faults.extract_if(.., |fault| is_of_role(fault)).collect();

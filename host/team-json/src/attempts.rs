@@ -10,6 +10,7 @@ use strata_core::record::host_call::{
     CallOutcome, ExternalWrite, FinishReason, HostCall, HostCallKind, Intent, LostAnswerPolicy,
     ModelUse, TriedModel, WriteResult,
 };
+use strata_core::record::memory::MemoryRequest;
 use strata_core::record::spending::{Amount, Reservation};
 use strata_core::state::activation::CallProgress;
 
@@ -29,6 +30,8 @@ pub(super) struct AttemptsJson<'a> {
     reserved: Vec<ReservationJson<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     files: Vec<FileChangeJson<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    memory: Option<Cow<'a, MemoryRequest>>,
 }
 
 impl<'a> From<&'a CallProgress> for AttemptsJson<'a> {
@@ -42,6 +45,9 @@ impl<'a> From<&'a CallProgress> for AttemptsJson<'a> {
             external_writes,
             reservations,
             files,
+            memory,
+            // They are with the tool call.
+            nested: _,
         } = progress;
         Self {
             attempts: *attempts,
@@ -52,6 +58,7 @@ impl<'a> From<&'a CallProgress> for AttemptsJson<'a> {
             begun: external_writes.iter().map(IntentJson::from).collect(),
             reserved: reservations.iter().map(ReservationJson::from).collect(),
             files: files.iter().map(FileChangeJson::from).collect(),
+            memory: memory.as_ref().map(Cow::Borrowed),
         }
     }
 }
@@ -67,6 +74,8 @@ impl From<AttemptsJson<'_>> for CallProgress {
             external_writes: tried.begun.into_iter().map(ExternalWrite::from).collect(),
             reservations: tried.reserved.into_iter().map(Reservation::from).collect(),
             files: tried.files.into_iter().map(Into::into).collect(),
+            memory: tried.memory.map(Cow::into_owned),
+            nested: Vec::new(),
         }
     }
 }

@@ -41,6 +41,7 @@ pub(super) fn write_path<'a>(team: &'a Team, via: &RoleCallPath) -> Vec<RoleCall
         role: Cow::Borrowed(&*team.role(call.role).name),
         turn: call.turn,
         tool_call: call.call,
+        nested: call.nested,
     };
     via.calls().iter().map(call).collect()
 }
@@ -63,6 +64,7 @@ pub(super) fn read(
                 role: role_named(team, Some(&call.role), &path.item(index))?,
                 turn: call.turn,
                 call: call.tool_call,
+                nested: call.nested,
             };
             via = via
                 .with(call)
@@ -98,8 +100,8 @@ mod tests {
     use strata_core::record::message::Draft;
     use strata_core::record::money::Usd;
     use strata_core::record::turn::{
-        CallDecision, CallEffect, CallPlan, CallTarget, ReplyMessage, ToolRef, TurnOutcome,
-        TurnReply,
+        CallDecision, CallEffect, CallForm, CallPlan, CallTarget, ReplyMessage, ToolRef,
+        TurnOutcome, TurnReply,
     };
     use strata_core::record::work::{CallResult, Work};
     use strata_core::state::environment::Environment;
@@ -145,6 +147,7 @@ mod tests {
         let plan = |id| CallPlan {
             id: "id".into(),
             tool: "tool".into(),
+            form: CallForm::Direct,
             decision: CallDecision::Make(target(id)),
         };
         CallResult::Replied(TurnReply {
@@ -153,6 +156,7 @@ mod tests {
             cost: Usd::ZERO,
             message: ReplyMessage::Parts(CALLED.map(call).to_vec()),
             outcome: TurnOutcome::Calls(CALLED.map(plan).to_vec()),
+            skills: Vec::new(),
         })
     }
 

@@ -26,7 +26,7 @@ use super::formatter::{OneLine, TeamJsonFormatter};
 use super::layout::{
     ActionJson, ActivationJson, DeadLetterJson, DefinitionJson, EnvJson, FaultJson, ForeignFields,
     MemoryJson, MessageJson, MessageListJson, MessagesByIdJson, OutboundJson, RoleContextJson,
-    RoleJson, ScopeJson, ScopesJson, StrataJson, TeamJson,
+    RoleJson, RoleSummaryJson, ScopeJson, ScopesJson, StrataJson, TeamJson,
 };
 use super::located_value::child_pointer;
 use super::saved_names::{action_of_work, react_mode, saved_name, state_of_action};
@@ -286,6 +286,7 @@ impl<'a> Exporter<'a> {
                 .object_by_role(|id| Some(self.each_delivered(id)).filter(|ids| !ids.is_empty())),
             again: self
                 .object_by_role(|id| Some(self.arrived_again(id)).filter(|ids| !ids.is_empty())),
+            summaries: self.object_by_role(|id| self.summary_json(id)),
             joins: joins::write(self.team, env),
             requests: requests::write(self.team, env),
             questions: questions::write(&env.questions),
@@ -302,6 +303,15 @@ impl<'a> Exporter<'a> {
             messages: self.messages_by_id().into(),
             more: self.foreign_fields("/strata"),
         }
+    }
+
+    fn summary_json(&self, id: RoleId) -> Option<RoleSummaryJson<'_>> {
+        let summary = self.env.role(id).summary.as_ref()?;
+        Some(RoleSummaryJson {
+            first_news: self.link(summary.first_news),
+            text: Cow::Borrowed(&summary.text),
+            messages: summary.memory_count,
+        })
     }
 
     fn scopes(&self) -> ScopesJson<'_> {

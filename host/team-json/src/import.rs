@@ -231,6 +231,7 @@ fn read_parts(
         buffers: saved.buffers.take().map(OrderedObject::into_map),
         each: std::mem::take(&mut saved.each).into_map(),
         again: std::mem::take(&mut saved.again).into_map(),
+        summaries: std::mem::take(&mut saved.summaries).into_map(),
     };
     let mut roles = Vec::with_capacity(entries.len());
     for (id, entry) in team.role_ids().zip(entries) {

@@ -35,7 +35,7 @@ pub(super) use message::{
 };
 pub(super) use part::{PartJson, ReplyPartJson};
 pub(super) use request::RequestJson;
-pub(super) use turn::{ReturnJson, TurnCallJson, TurnJson};
+pub(super) use turn::{NestedCallJson, ReturnJson, TurnCallJson, TurnJson};
 
 /// Fields of other programs. They are written back to where they were read.
 pub(super) type ForeignFields = BTreeMap<String, Value>;
@@ -139,6 +139,9 @@ pub(super) struct StrataJson<'a> {
     /// The messages that a role works on and that have arrived again since.
     #[serde(skip_serializing_if = "OrderedObject::is_empty")]
     pub again: OrderedObject<'a, Vec<MessageLink<'a>>>,
+    /// The last summaries of the conversations of roles.
+    #[serde(skip_serializing_if = "OrderedObject::is_empty")]
+    pub summaries: OrderedObject<'a, RoleSummaryJson<'a>>,
     pub joins: OrderedObject<'a, JoinJson<'a>>,
     pub requests: Vec<RequestJson<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -158,6 +161,17 @@ pub(super) struct StrataJson<'a> {
     pub messages: NotDecoded<MessagesByIdJson<'a>>,
     #[serde(flatten, skip_deserializing)]
     pub more: ForeignFields,
+}
+
+/// The last summary of the conversations of a role.
+#[derive(Serialize, Deserialize)]
+pub(super) struct RoleSummaryJson<'a> {
+    pub first_news: MessageLink<'a>,
+    #[serde(default)]
+    pub text: Cow<'a, str>,
+    /// How many messages of the role's memory it stands for.
+    #[serde(default)]
+    pub messages: u32,
 }
 
 /// The messages that wait in a join.

@@ -44,6 +44,7 @@ fn list_entry<'a>(
         step: step.into(),
         turn,
         tool_call,
+        nested: call.work.nested().unwrap_or_default(),
         via: called::write_path(team, &call.via),
         ..request.into()
     }

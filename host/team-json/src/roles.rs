@@ -8,13 +8,15 @@ use serde_json::Value;
 
 use strata_core::record::id::RoleId;
 use strata_core::record::shape::{DeliveryMode, HUMAN_MODE, RoleShape, Shape};
-use strata_core::state::environment::{Mail, RoleState};
+use strata_core::state::environment::{Mail, RoleState, RoleSummary};
 use strata_core::state::messages::MessageRef;
 use strata_core::team::{React, Role, Team};
 
 use super::field::MessageLink;
 use super::file_parts::FileParts;
-use super::layout::{ActivationJson, FaultJson, RequestJson, RoleContextJson, RoleJson};
+use super::layout::{
+    ActivationJson, FaultJson, RequestJson, RoleContextJson, RoleJson, RoleSummaryJson,
+};
 use super::located_value::{LocatedValue, child_pointer};
 use super::messages::ImportedMessages;
 use super::metagpt;
@@ -218,6 +220,7 @@ pub(super) struct SavedRoles<'a> {
     pub buffers: Option<BTreeMap<Cow<'a, str>, Vec<MessageLink<'a>>>>,
     pub each: BTreeMap<Cow<'a, str>, Vec<MessageLink<'a>>>,
     pub again: BTreeMap<Cow<'a, str>, Vec<MessageLink<'a>>>,
+    pub summaries: BTreeMap<Cow<'a, str>, RoleSummaryJson<'a>>,
 }
 
 /// Reads the state of a role with this entry.
@@ -239,6 +242,17 @@ pub(super) fn read(
         state.latest = Some(messages.resolve(&latest)?);
     }
     state.mailbox = read_mailbox(role, saved, messages)?;
+    if let Some(summary) = saved.summaries.remove(&*role.name) {
+        let place = saved.strata.child("summaries");
+        let place = place.child(&role.name);
+        let links = [summary.first_news];
+        let news = messages.read_links(&links, &place.child("first_news"))?;
+        state.summary = news.first().map(|first_news| RoleSummary {
+            first_news: *first_news,
+            text: summary.text.into_owned(),
+            memory_count: summary.messages,
+        });
+    }
     let activations = saved.strata.child("open");
     let place = activations.child(&role.name);
     let mut called = Vec::new();

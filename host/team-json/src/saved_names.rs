@@ -1,9 +1,12 @@
 //! The names that are written into the file.
 
-use strata_core::record::id::{ActionId, RoleId, Slot, SlotKind};
-use strata_core::record::turn::ToolRef;
+use strata_core::record::id::{ActionId, GuardMoment, RoleId, SkillLanguage, Slot, SlotKind};
+use strata_core::record::nested_path::NestedPath;
+use strata_core::record::turn::{HostTool, ToolRef};
 use strata_core::record::work::Work;
-use strata_core::team::{React, Role, THINK, TURN, Team, saved_action_name, saved_part_name};
+use strata_core::team::{
+    React, Role, SUMMARY, THINK, TURN, Team, saved_action_name, saved_part_name,
+};
 
 use super::located_value::LocatedValue;
 use super::{ANSWER, ImportError};
@@ -35,7 +38,11 @@ pub(super) fn saved_name(team: &Team, slot: Slot) -> String {
     let role = team.role(slot.role);
     match slot.kind {
         SlotKind::Action(action) => saved_action_name(&role.name, &role.action(action).name),
-        SlotKind::Think | SlotKind::Turn => saved_part_name(
+        SlotKind::Think
+        | SlotKind::Turn
+        | SlotKind::Guard(_)
+        | SlotKind::SkillScript(_)
+        | SlotKind::Summary => saved_part_name(
             &role.name,
             role.component_name(slot.kind),
             role.actions.iter().map(|action| action.name.as_str()),
@@ -50,10 +57,11 @@ pub(super) fn action_of_work(role: &Role, work: Option<Work>) -> (i64, &str) {
         Some(Work::Plan) => (0, &role.actions[0].name),
         Some(Work::Answer) => (-1, ANSWER),
         Some(Work::Turn { .. }) => (-1, TURN),
+        Some(Work::Summary { .. }) => (-1, SUMMARY),
         Some(Work::ToolCall { tool, .. }) => {
             let index = match tool {
                 ToolRef::Action(action) => i64::from(action.0),
-                ToolRef::Handoff(_) | ToolRef::Role(_) => -1,
+                ToolRef::Handoff(_) | ToolRef::Role(_) | ToolRef::Host(_) => -1,
             };
             (index, role.tool_name(tool))
         }
@@ -62,8 +70,9 @@ pub(super) fn action_of_work(role: &Role, work: Option<Work>) -> (i64, &str) {
 }
 
 /// Returns the name of a call: `think/ROUND`, `plan`, `answer`, `act/INDEX`, `act/INDEX/TASK`,
-/// `turn/TURN`, or `tool/TURN/CALL/INDEX`, where `>ROLE` in place of the index hands over and
-/// `@ROLE` calls a role.
+/// `turn/TURN`, `summary/TURN`, or `tool/TURN/CALL/INDEX`, where `>ROLE` in place of the index hands
+/// over, `@ROLE` calls a role, and a name is that of a tool of the host. The numbers of nested calls
+/// follow: `tool/TURN/CALL/INDEX/0/2`.
 pub(super) fn work_name(work: Work) -> String {
     match work {
         Work::Think { round } => format!("think/{round}"),
@@ -78,10 +87,17 @@ pub(super) fn work_name(work: Work) -> String {
             task: Some(task),
         } => format!("act/{index}/{task}"),
         Work::Turn { turn } => format!("turn/{turn}"),
-        Work::ToolCall { turn, call, tool } => match tool {
-            ToolRef::Action(ActionId(index)) => format!("tool/{turn}/{call}/{index}"),
-            ToolRef::Handoff(RoleId(to)) => format!("tool/{turn}/{call}/>{to}"),
-            ToolRef::Role(RoleId(to)) => format!("tool/{turn}/{call}/@{to}"),
+        Work::Summary { turn } => format!("summary/{turn}"),
+        Work::ToolCall {
+            turn,
+            call,
+            nested,
+            tool,
+        } => match tool {
+            ToolRef::Action(ActionId(index)) => format!("tool/{turn}/{call}/{index}{nested}"),
+            ToolRef::Handoff(RoleId(to)) => format!("tool/{turn}/{call}/>{to}{nested}"),
+            ToolRef::Role(RoleId(to)) => format!("tool/{turn}/{call}/@{to}{nested}"),
+            ToolRef::Host(tool) => format!("tool/{turn}/{call}/{}{nested}", tool.saved_name()),
         },
     }
 }
@@ -98,10 +114,22 @@ pub(super) fn parse_work(role: &Role, tasks: usize, name: &str) -> Option<Work> 
         "turn" if role.tool_loop().is_some() => Work::Turn {
             turn: parts.next()?.parse().ok()?,
         },
+        "summary" if role.tool_loop().is_some() => Work::Summary {
+            turn: parts.next()?.parse().ok()?,
+        },
         "tool" => {
             let (turn, call) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
             let tool = parse_tool(role, parts.next()?)?;
-            Work::ToolCall { turn, call, tool }
+            let mut nested = NestedPath::EMPTY;
+            for number in parts.by_ref() {
+                nested = nested.with(number.parse().ok()?)?;
+            }
+            Work::ToolCall {
+                turn,
+                call,
+                nested,
+                tool,
+            }
         }
         "act" => {
             let action = parts.next()?.parse().ok().map(ActionId)?;
@@ -118,10 +146,11 @@ pub(super) fn parse_work(role: &Role, tasks: usize, name: &str) -> Option<Work> 
     parts.next().is_none().then_some(work)
 }
 
-/// Parses the name of a tool: the index of an action, or `>` or `@` and the index of a role. Returns
-/// `None` if the role has no such tool.
+/// Parses the name of a tool: the index of an action, `>` or `@` and the index of a role, or the name
+/// of a tool of the host. Returns `None` if the role has no such tool.
 fn parse_tool(role: &Role, name: &str) -> Option<ToolRef> {
     let tool = match (name.strip_prefix('>'), name.strip_prefix('@')) {
+        _ if let Some(tool) = HostTool::from_saved_name(name) => ToolRef::Host(tool),
         (Some(to), _) => ToolRef::Handoff(RoleId(to.parse().ok()?)),
         (None, Some(to)) => ToolRef::Role(RoleId(to.parse().ok()?)),
         (None, None) => ToolRef::Action(ActionId(name.parse().ok()?)),
@@ -141,7 +170,9 @@ pub(super) fn component_slots(team: &Team) -> impl Iterator<Item = Slot> {
         let actions =
             (0..team.role(role).actions.len()).map(|i| SlotKind::Action(ActionId(i as u16)));
         actions
-            .chain([SlotKind::Think])
+            .chain([SlotKind::Think, SlotKind::Summary])
+            .chain(GuardMoment::ALL.map(SlotKind::Guard))
+            .chain(SkillLanguage::ALL.map(SlotKind::SkillScript))
             .map(move |part| Slot { role, kind: part })
     })
 }

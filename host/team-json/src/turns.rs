@@ -4,21 +4,23 @@
 use std::borrow::Cow;
 
 use strata_core::record::fault::Fault;
+use strata_core::record::id::Digest;
 use strata_core::record::json::Json;
 use strata_core::record::message::{Draft, Hop};
+use strata_core::record::nested_path::NestedPath;
 use strata_core::record::scope_write::Write;
-use strata_core::record::turn::{CallEffect, CallTarget, ToolRef};
+use strata_core::record::turn::{CallEffect, CallForm, CallTarget, SkillDigest, ToolRef};
 use strata_core::record::work::Work;
 use strata_core::state::activation::{
-    Activation, Consent, Phase, ToolOutcome, ToolReturn, Turn, TurnCall,
+    Activation, CallProgress, Consent, NestedCall, Phase, ToolOutcome, ToolReturn, Turn, TurnCall,
 };
 use strata_core::state::environment::Environment;
 use strata_core::team::Role;
 
 use super::field::{Dollars, JsonDocument, Keyword};
 use super::layout::{
-    FaultJson, PartJson, PhaseName, ReplyPartJson, RequestJson, ReturnJson, ScopeWriteJson,
-    TurnCallJson, TurnJson,
+    FaultJson, NestedCallJson, PartJson, PhaseName, ReplyPartJson, RequestJson, ReturnJson,
+    ScopeWriteJson, TurnCallJson, TurnJson,
 };
 use super::located_value::{ImportResult, LocatedValue};
 use super::messages::ImportedMessages;
@@ -31,12 +33,12 @@ pub(super) fn write<'a>(env: &'a Environment, activation: &'a Activation) -> Vec
     for (turn, number) in activation.turns.iter().zip(0..) {
         let mut calls = Vec::with_capacity(turn.calls.len());
         for (call, index) in turn.calls.iter().zip(0..) {
-            let work = call.target.map(|target| Work::ToolCall {
+            let place = CallPlace {
                 turn: number,
                 call: index,
-                tool: target.tool,
-            });
-            calls.push(write_call(env, call, work));
+                nested: NestedPath::EMPTY,
+            };
+            calls.push(write_call(env, call, place));
         }
         let reply = turn.message.iter();
         turns.push(TurnJson {
@@ -48,18 +50,47 @@ pub(super) fn write<'a>(env: &'a Environment, activation: &'a Activation) -> Vec
                 .collect(),
             calls,
             misfit: turn.misfit.as_deref().map(Cow::Borrowed),
+            skills: turn
+                .skills
+                .iter()
+                .map(|skill| (skill.skill.clone(), skill.digest.0.clone()))
+                .collect(),
         });
     }
     turns
 }
 
-fn write_call<'a>(
-    env: &'a Environment,
-    call: &'a TurnCall,
-    work: Option<Work>,
-) -> TurnCallJson<'a> {
+/// Where a tool call is in the conversation.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct CallPlace {
+    turn: u32,
+    call: u32,
+    nested: NestedPath,
+}
+
+impl CallPlace {
+    /// Returns the place of a call within this one, or `None` if it would be too deep.
+    fn within(self, number: u16) -> Option<Self> {
+        let nested = self.nested.with(number)?;
+        Some(Self { nested, ..self })
+    }
+
+    fn work(self, tool: ToolRef) -> Work {
+        let Self { turn, call, nested } = self;
+        Work::ToolCall {
+            turn,
+            call,
+            nested,
+            tool,
+        }
+    }
+}
+
+fn write_call<'a>(env: &'a Environment, call: &'a TurnCall, place: CallPlace) -> TurnCallJson<'a> {
+    let work = call.target.map(|target| place.work(target.tool));
     let mut saved = TurnCallJson {
         tool: Cow::Borrowed(&call.tool),
+        by_call_tool: call.form == CallForm::ByCallTool,
         work: work.map(|work| Cow::Owned(work_name(work))),
         ends: call.target.is_some_and(|to| to.effect == CallEffect::Ends),
         approval: match &call.consent {
@@ -83,6 +114,16 @@ fn write_call<'a>(
         Some(ToolOutcome::Failed(fault)) => saved.failed = Some(fault.into()),
         Some(ToolOutcome::Rejected(reason)) => saved.rejected = Some(Cow::Borrowed(reason)),
         Some(ToolOutcome::Declined(reason)) => saved.declined = Some(Cow::Borrowed(reason)),
+    }
+    for (number, nested) in (0..).zip(&call.progress.nested) {
+        if let Some(place) = place.within(number) {
+            saved.nested.push(NestedCallJson {
+                request: Cow::Borrowed(&nested.request),
+                arguments: JsonDocument::of(&nested.arguments),
+                made_by: nested.made_by,
+                call: write_call(env, &nested.call, place),
+            });
+        }
     }
     saved
 }
@@ -123,19 +164,13 @@ pub(super) fn read(
         let list = place.child("calls");
         let mut calls = Vec::with_capacity(turn.calls.len());
         for (call, index) in turn.calls.into_iter().zip(0..) {
+            let expected = CallPlace {
+                turn: number,
+                call: index,
+                nested: NestedPath::EMPTY,
+            };
             let place = list.item(index as usize);
-            let work = match call.work.as_deref() {
-                Some(name) => Some(parse_work(role, 0, name).ok_or_else(|| unknown_work(&place))?),
-                None => None,
-            };
-            let tool = match work {
-                Some(Work::ToolCall { turn, call, tool }) if (turn, call) == (number, index) => {
-                    Some(tool)
-                }
-                Some(_) => return Err(place.invalid("is another tool call than its place says")),
-                None => None,
-            };
-            calls.push(read_call(call, tool, &place, messages)?);
+            calls.push(read_call(role, call, expected, &place, messages)?);
         }
         let reply = turn.reply.into_iter();
         turns.push(Turn {
@@ -145,18 +180,73 @@ pub(super) fn read(
             message: reply.map(|part| part.0.into_owned()).collect(),
             calls,
             misfit: turn.misfit.map(Cow::into_owned),
+            skills: turn
+                .skills
+                .into_iter()
+                .map(|(skill, digest)| SkillDigest {
+                    skill,
+                    digest: Digest(digest),
+                })
+                .collect(),
         });
     }
     Ok(turns)
 }
 
-/// Reads a tool call, which is made to this tool unless it was rejected.
+/// Reads the tool that a call is made to; `None` if the call was rejected.
+fn read_tool(
+    role: &Role,
+    work: Option<&str>,
+    expected: CallPlace,
+    place: &LocatedValue<'_>,
+) -> ImportResult<Option<ToolRef>> {
+    let Some(name) = work else { return Ok(None) };
+    match parse_work(role, 0, name).ok_or_else(|| unknown_work(place))? {
+        work @ Work::ToolCall { tool, .. } if work == expected.work(tool) => Ok(Some(tool)),
+        _ => Err(place.invalid("is another tool call than its place says")),
+    }
+}
+
+/// Reads the calls that were made within a tool call.
+fn read_nested(
+    role: &Role,
+    saved: Vec<NestedCallJson<'_>>,
+    outer: CallPlace,
+    list: &LocatedValue<'_>,
+    messages: &mut ImportedMessages<'_>,
+) -> ImportResult<Vec<NestedCall>> {
+    let mut calls = Vec::with_capacity(saved.len());
+    for (index, saved) in saved.into_iter().enumerate() {
+        let place = list.item(index);
+        let number = u16::try_from(index).ok();
+        let expected = number.and_then(|number| outer.within(number));
+        let expected = expected.ok_or_else(|| place.invalid("is one nested call too many"))?;
+        calls.push(NestedCall {
+            request: saved.request.into_owned(),
+            arguments: saved.arguments.into_json(),
+            made_by: saved.made_by,
+            call: read_call(role, saved.call, expected, &place.child("call"), messages)?,
+        });
+    }
+    Ok(calls)
+}
+
+/// Reads a tool call, which is at this place of the conversation.
 fn read_call(
+    role: &Role,
     saved: TurnCallJson<'_>,
-    tool: Option<ToolRef>,
+    expected: CallPlace,
     place: &LocatedValue<'_>,
     messages: &mut ImportedMessages<'_>,
 ) -> ImportResult<TurnCall> {
+    let tool = read_tool(role, saved.work.as_deref(), expected, place)?;
+    let nested = read_nested(
+        role,
+        saved.nested,
+        expected,
+        &place.child("nested"),
+        messages,
+    )?;
     let returned = match saved.returned {
         Some(returned) => Some(read_return(returned, &place.child("returned"), messages)?),
         None => None,
@@ -181,11 +271,16 @@ fn read_call(
     };
     let phase = match saved.phase.0.with(saved.fault.map(Fault::from), request) {
         _ if outcome.is_some() => Phase::Complete,
-        Phase::Complete | Phase::CallingTools => Phase::Ready,
+        Phase::Complete => Phase::Ready,
+        Phase::CallingTools if nested.is_empty() => Phase::Ready,
         phase => phase,
     };
     Ok(TurnCall {
         tool: saved.tool.into_owned(),
+        form: match saved.by_call_tool {
+            true => CallForm::ByCallTool,
+            false => CallForm::Direct,
+        },
         target: tool.map(|tool| CallTarget { tool, effect }),
         consent: match saved.approval {
             Some(approval) => Consent::Needed(approval.into()),
@@ -194,7 +289,10 @@ fn read_call(
         },
         edited_arguments: saved.arguments.map(JsonDocument::into_json),
         decided_by: saved.decided_by.map(Cow::into_owned),
-        progress: saved.tried.into(),
+        progress: CallProgress {
+            nested,
+            ..saved.tried.into()
+        },
         phase,
         outcome,
     })
@@ -243,7 +341,7 @@ pub(super) mod tests {
     };
     use strata_core::record::work::CallResult;
     use strata_core::state::environment::Environment;
-    use strata_core::team::tools::{CallOrder, Tool, ToolFaults, ToolLoop};
+    use strata_core::team::tools::{CallOrder, Summariser, Tool, ToolFaults, ToolLoop};
     use strata_core::team::{React, RetryPolicy, Team};
 
     use super::*;
@@ -264,13 +362,16 @@ pub(super) mod tests {
             target: target(ToolRef::Action(ActionId(index))),
             faults: None,
             order: CallOrder::Parallel,
+            max_calls: None,
         });
         role.react = React::Tools(Box::new(ToolLoop {
             max_turns: 9,
             max_calls: 9,
+            repeat: None,
             order: CallOrder::Parallel,
             faults: ToolFaults::Auto,
             retry,
+            summariser: Summariser::Model,
             tools: tools.collect(),
         }));
         Arc::new(team)
@@ -304,6 +405,7 @@ pub(super) mod tests {
         let plan = |decision| CallPlan {
             id: "id".into(),
             tool: "tool".into(),
+            form: CallForm::ByCallTool,
             decision,
         };
         CallResult::Replied(TurnReply {
@@ -312,6 +414,10 @@ pub(super) mod tests {
             cost: Usd::ZERO,
             message: ReplyMessage::Parts(message),
             outcome: TurnOutcome::Calls(decisions.into_iter().map(plan).collect()),
+            skills: vec![SkillDigest {
+                skill: "pdf".into(),
+                digest: Digest::from("d"),
+            }],
         })
     }
 

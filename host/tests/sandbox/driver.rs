@@ -109,6 +109,11 @@ fn answer(ask: GuestRequest) -> HostAnswer {
         GuestRequest::Random { length } => HostAnswer::Bytes(Ok(vec![b'r'; length as usize])),
         GuestRequest::AskHuman(question) => HostAnswer::Human(human_answer(&question)),
         GuestRequest::Outbound(request) => HostAnswer::Outbound(answer_from_outside(&request)),
+        GuestRequest::ListTools => HostAnswer::Tools(Vec::new()),
+        GuestRequest::CallTools(calls) => {
+            let results = calls.into_iter().map(|call| Ok(call.arguments));
+            HostAnswer::Outbound(results.collect())
+        }
     }
 }
 

@@ -25,6 +25,7 @@ const PRELUDE: &str = r#"
         (func $fetch (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32)))
     (import "strata:action/secrets@0.2.0" "placeholder" (func $placeholder (param i32 i32 i32)))
     (import "strata:action/env@0.2.0" "get" (func $variable (param i32 i32 i32)))
+    (import "strata:action/tools@0.2.0" "list" (func $tools (param i32)))
 
     (global $heap (mut i32) (i32.const 16384))
     (func (export "cabi_realloc") (param i32 i32 i32 i32) (result i32)

@@ -184,6 +184,10 @@ fn every_grant_is_missed_by_a_guest_that_lacks_it() {
             "env" => http::variable("PATH"),
             "http" => http::asking(&http::TestHttpRequest::default()),
             "secrets" => http::placeholder("TOKEN"),
+            "tools" => guest::with(
+                "",
+                "(call $tools (i32.const 2048)) (call $told (i32.const 0))",
+            ),
             "human" => {
                 assert!(
                     human::text_or_fault(run_within(limits(), &human::asking("", None))).is_ok(),

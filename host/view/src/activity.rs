@@ -54,6 +54,8 @@ pub enum WorkKind {
     Action,
     /// Its model replies.
     Turn,
+    /// What is replaced in the conversation of its model is summarised.
+    Summary,
 }
 
 /// What has become of some work.
@@ -117,6 +119,7 @@ impl RoleActivity {
             Work::Plan => WorkKind::Planning,
             Work::Act { .. } | Work::ToolCall { .. } => WorkKind::Action,
             Work::Turn { .. } => WorkKind::Turn,
+            Work::Summary { .. } => WorkKind::Summary,
         };
         let state = match open.phase {
             Phase::Ready | Phase::ReadyAfterFault(_) => WorkState::Next,

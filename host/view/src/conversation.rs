@@ -13,12 +13,13 @@ use strata_core::record::conversation::{AssistantPart, reply_text, tool_calls};
 use strata_core::record::event::{AttemptEvent, Event};
 use strata_core::record::host_call::{AnswerSource, FinishReason};
 use strata_core::record::json::Json;
+use strata_core::record::memory::MemoryReplacement;
 use strata_core::record::message::Message;
 use strata_core::record::money::Usd;
 use strata_core::record::work::{ActivationKey, CallKey, Work};
 use strata_core::state::activation::{Activation, Phase, ToolOutcome, Turn, TurnCall};
 use strata_core::team::Team;
-use strata_driver::public_event::RoleCaller;
+use strata_driver::public_event::{NestedNumber, RoleCaller};
 
 use super::ActionFault;
 
@@ -39,13 +40,56 @@ pub struct ConversationView {
     pub news: Vec<NewsView>,
     /// The replies of the model, oldest first.
     pub turns: Vec<TurnView>,
+    /// What was replaced in what the model was sent, oldest first.
+    pub replacements: Vec<ReplacementView>,
     /// The fault of the next turn, if it failed.
     pub fault: Option<ActionFault>,
     /// The content of the output, if the conversation has come to an end.
     pub output: Option<String>,
-    /// The cost of all turns and tool calls, in US dollars.
+    /// The cost of all turns, summaries and tool calls, in US dollars.
     #[serde(serialize_with = "super::serialize_usd")]
     pub cost: Usd,
+}
+
+/// A replacement of the oldest messages of a conversation in what the model is sent.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ReplacementView {
+    /// The turn that was requested next.
+    pub turn: u32,
+    /// The positions of the first and the last message that was replaced, from 0 in the whole
+    /// conversation.
+    pub messages: Option<(u32, u32)>,
+    /// The name of the method, as in the event.
+    pub how: &'static str,
+    /// The text that replaced them; `None` if results of tools became a line each.
+    pub summary: Option<String>,
+    /// The name of the model that wrote it.
+    pub model: Option<String>,
+    /// Its cost in US dollars.
+    #[serde(serialize_with = "super::serialize_usd")]
+    pub cost: Usd,
+    /// The estimated size of the request before, in tokens.
+    pub tokens_before: u64,
+    /// The estimated size of the request after, in tokens.
+    pub tokens_after: u64,
+    /// Why there is no summary although one was due.
+    pub failure: Option<String>,
+}
+
+impl ReplacementView {
+    fn from_record(replacement: &MemoryReplacement) -> Self {
+        Self {
+            turn: replacement.turn,
+            messages: replacement.messages,
+            how: replacement.how.name(),
+            summary: replacement.summary.clone(),
+            model: replacement.model.clone(),
+            cost: replacement.cost,
+            tokens_before: replacement.tokens_before,
+            tokens_after: replacement.tokens_after,
+            failure: replacement.failure.clone(),
+        }
+    }
 }
 
 /// A message that a role handles.
@@ -109,6 +153,29 @@ pub struct ToolCallView {
     pub outcome: ToolCallOutcome,
     /// The faults of earlier attempts, oldest first.
     pub earlier_faults: Vec<ActionFault>,
+    /// The calls of tools that its code made, in order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub nested: Vec<NestedCallView>,
+}
+
+/// A call of a tool that code made within a tool call.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct NestedCallView {
+    /// Its number within the outer call, from 0.
+    pub number: u16,
+    /// The name of the tool.
+    pub tool: String,
+    /// The arguments: those that a human set, or else those of the code.
+    pub arguments: String,
+    /// The name of the person who approved or declined it, if one did and the name is known.
+    pub decided_by: Option<String>,
+    /// How many attempts were made.
+    pub attempts: u32,
+    /// What became of it.
+    pub outcome: ToolCallOutcome,
+    /// The calls of tools that its code made, in order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub nested: Vec<Self>,
 }
 
 /// What became of a tool call.
@@ -238,6 +305,9 @@ impl ConversationTracker {
         for message in &activation.news {
             news.push(NewsView::from_message(env.message(*message)));
         }
+        let replacements = activation.memory.replacements.iter();
+        let replacements: Vec<ReplacementView> =
+            replacements.map(ReplacementView::from_record).collect();
         let output = activation.done.last();
         ConversationView {
             activation: key,
@@ -245,8 +315,10 @@ impl ConversationTracker {
             via: caller(team, key),
             step: activation.opened_in_step,
             news,
-            cost: turns.iter().map(TurnView::total_cost).sum(),
+            cost: turns.iter().map(TurnView::total_cost).sum::<Usd>()
+                + replacements.iter().map(|replaced| replaced.cost).sum(),
             turns,
+            replacements,
             fault: turn_fault(activation),
             output: output.map(|done| env.message(done.output.message).content.clone()),
         }
@@ -267,7 +339,7 @@ impl ConversationTracker {
             AttemptEvent::HostCalled(called) if called.source == AnswerSource::Live => {
                 *record.costs.entry(at).or_default() += called.call.cost;
             }
-            AttemptEvent::CallFailed(failed) => {
+            AttemptEvent::CallFailed(failed) if call.work.nested().is_none() => {
                 let faults = record.faults.entry(at).or_default();
                 faults.push(ActionFault::from_fault(&failed.fault));
             }
@@ -297,6 +369,7 @@ impl ConversationRecord {
                 cost: self.costs.get(&at).copied().unwrap_or_default(),
                 outcome,
                 earlier_faults,
+                nested: nested_calls(call),
             });
         }
         TurnView {
@@ -331,6 +404,21 @@ impl NewsView {
     }
 }
 
+/// Returns the calls that code made within a call.
+fn nested_calls(call: &TurnCall) -> Vec<NestedCallView> {
+    let numbered = (0..).zip(&call.progress.nested);
+    let views = numbered.map(|(number, nested)| NestedCallView {
+        number,
+        tool: nested.call.tool.clone(),
+        arguments: nested.arguments().as_str().to_owned(),
+        decided_by: nested.call.decided_by.clone(),
+        attempts: nested.call.progress.attempts,
+        outcome: outcome_of(&nested.call),
+        nested: nested_calls(&nested.call),
+    });
+    views.collect()
+}
+
 /// Returns the tool call that an activation answers, if it does not handle mail.
 fn caller(team: &Team, key: ActivationKey) -> Option<RoleCaller> {
     let call = key.via.last()?;
@@ -338,6 +426,7 @@ fn caller(team: &Team, key: ActivationKey) -> Option<RoleCaller> {
         role: team.role(call.role).name.clone(),
         turn: call.turn,
         tool_call: call.call,
+        nested: NestedNumber::from_path(call.nested),
     })
 }
 

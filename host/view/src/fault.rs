@@ -260,6 +260,8 @@ pub enum Remedy {
     ChangeDirectoryGrant,
     /// Make room in the directory for temporary files, or set `TMPDIR` to another one.
     FreeTemporarySpace,
+    /// Shorten what the model is sent, or allow more.
+    ShortenConversation,
     /// Try again: the action declared that this may help.
     Retry {
         /// How often it is retried automatically: `limits.retries`.
@@ -362,6 +364,9 @@ impl FailedAction<'_> {
                 Remedy::ChangeDirectoryGrant
             }
             FaultCause::TemporaryFiles => Remedy::FreeTemporarySpace,
+            FaultCause::ContextTooLong => Remedy::ShortenConversation,
+            // The message names the tool that failed.
+            FaultCause::NestedCall => return None,
             FaultCause::Declared
                 if fault.kind == FaultKind::Error
                     && fault.retryability == Retryability::Retryable =>

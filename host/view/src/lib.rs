@@ -35,6 +35,7 @@ mod provenance;
 mod recorded_call;
 mod requests;
 mod result;
+mod run_row;
 mod saved_team;
 mod summary;
 mod trial;
@@ -56,7 +57,8 @@ pub use budget::{ExhaustedBudget, raise_budget, raise_step_limit};
 pub use checkpoint::CheckpointView;
 pub use command::{CommandArgument, SuggestedArguments, SuggestedCommand, resume_arguments};
 pub use conversation::{
-    ConversationTracker, ConversationView, NewsView, ToolCallOutcome, ToolCallView, TurnView,
+    ConversationTracker, ConversationView, NestedCallView, NewsView, ReplacementView,
+    ToolCallOutcome, ToolCallView, TurnView,
 };
 pub use doubt::{CallInDoubt, action_name_of, calls_in_doubt};
 pub use ending::{
@@ -73,6 +75,7 @@ pub use provenance::{ComponentOrigin, Provenance};
 pub use recorded_call::RecordedCallView;
 pub use requests::{OpenRequests, RequestView};
 pub use result::{FaultSummary, IncompleteJoin, ResultSummary};
+pub use run_row::{OwnerView, RunRow};
 pub use saved_team::SavedTeam;
 pub use summary::{
     ActionCost, MailView, OpenFault, OutboundMail, RoleSummary, RunCost, RunSummary,

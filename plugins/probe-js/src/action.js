@@ -1,7 +1,7 @@
 // The probe in JavaScript: an action that executes the steps in its config. `misbehaviour.js` contains the ways in
 // which it can misbehave.
 
-import { action, clock, emit, env, Failure, files, http, human, image, llm, random, secrets, state } from "@strata/action";
+import { action, clock, emit, env, Failure, files, http, human, image, llm, memory, random, secrets, state } from "@strata/action";
 import { misbehave } from "./misbehaviour.js";
 
 let calls = 0;
@@ -14,6 +14,7 @@ const STEPS = {
   emit: ({ emit: content, data, to, cause }) => emit({ content, data, to, causeBy: cause }),
   set: ({ set, value, scope = "role" }) => state.scope(scope).set(set, value),
   get: ({ get, scope = "role" }, results) => results.read(state.scope(scope).get(get)),
+  memory: ({ memory: text, up_to: upTo }) => memory.replace(upTo, text),
   delete: ({ delete: key, scope = "role" }) => state.scope(scope).delete(key),
   llm: ({ llm: prompt, model, schema }, results) => {
     const { text, data } = llm.ask({ prompt: [prompt, ...results.takeImages()], model, outputSchema: schema });

@@ -3,11 +3,12 @@
 use crate::misbehaviour;
 use crate::steps::{Config, ItineraryHop, Operation, PlannedTask};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use strata_action::environment::{Emission, emit};
 use strata_action::{
-    Failure, Hop, Message, Output, Part, clock, env, files, http, human, llm, random, secrets,
-    state,
+    Failure, Hop, Message, Output, Part, clock, env, files, http, human, llm, memory, random,
+    secrets, state, tools,
 };
 
 /// The call for which steps are executed.
@@ -61,6 +62,16 @@ pub fn run_steps(config: &Config, scene: &CallContext<'_>) -> Result<StepResults
         }
     }
     Ok(deeds)
+}
+
+/// Returns what a guard answers about the tool call in these arguments.
+fn guard_output(
+    answers: &BTreeMap<String, String>,
+    arguments: Option<&str>,
+) -> Result<Output<Value>, Failure> {
+    let call: Value = serde_json::from_str(arguments.unwrap_or("null"))?;
+    let answer = call["tool"].as_str().and_then(|tool| answers.get(tool));
+    Ok(Output::new(answer.map_or("allow", String::as_str)))
 }
 
 /// Returns the recipients that a step names: none if it has no `to`, and nobody if its `to` is empty.
@@ -128,23 +139,27 @@ impl StepResults {
                 let vectors = request.send()?.vectors;
                 self.reads.push(serde_json::to_string(&vectors)?);
             }
+            Operation::Memory { memory, up_to } => memory::replace(*up_to, memory)?,
             Operation::Image { image } => self.images.push(read_image(image)?),
             Operation::Now { now } if *now => {
                 self.reads.push(format!("{:.0}", clock::unix_time_ms()))
             }
             Operation::Count { count } if *count => self.reads.push(count_calls().to_string()),
-            Operation::Now { .. } | Operation::Count { .. } => {}
+            Operation::Now { .. } | Operation::Count { .. } | Operation::Fail { .. } => {}
             Operation::Random { random: length } => self.reads.push(hex(&random::bytes(*length)?)),
             Operation::Sleep { sleep } => clock::sleep(*sleep),
             Operation::Read { read } => self.reads.push(files::read_text(read)?),
             Operation::Write { write, text } => files::write(write, text)?,
             Operation::Remove { remove } => files::remove(remove)?,
             Operation::Http { .. } => self.reads.push(fetch(deed)?),
+            Operation::Tool { tool, arguments } => {
+                self.reads.push(format_value(tools::call(tool, arguments)?));
+            }
             Operation::GetEnv { getenv } => self.reads.push(env::var(getenv)?.unwrap_or_default()),
             Operation::Secret { secret } => self.reads.push(secrets::named(secret)?.to_string()),
+            Operation::Guard { guard } => self.output = Some(guard_output(guard, scene.arguments)?),
             Operation::Choose { choose } => self.choices = Some(choose.clone()),
             Operation::Plan { plan } => self.plan = Some(plan.clone()),
-            Operation::Fail { .. } => {}
             Operation::Ask { .. } => self.reads.push(format_value(ask_person(deed)?)),
         }
         Ok(())

@@ -4,6 +4,7 @@ use crate::misbehaviour::Misbehaviour;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// The probe's `config`.
@@ -83,6 +84,8 @@ pub enum Operation {
         model: Option<String>,
         dimensions: Option<u32>,
     },
+    /// Replaces the oldest messages of the conversation by a text.
+    Memory { memory: String, up_to: u32 },
     /// Adds an image to the next `llm`.
     Image { image: String },
     /// Reads the clock.
@@ -104,6 +107,9 @@ pub enum Operation {
     Fail { fail: Misbehaviour },
     /// As a thinker: the choices, by round.
     Choose { choose: Vec<i32> },
+    /// As a guard of tool calls: the answers by the tools' names: `allow`, `deny: REASON` or `ask`. Tools
+    /// that are not named are allowed.
+    Guard { guard: BTreeMap<String, String> },
     /// As a planner: the tasks.
     Plan { plan: Vec<PlannedTask> },
     /// Reads the instance's counter after adding 1.
@@ -128,6 +134,12 @@ pub enum Operation {
         #[serde(default, deserialize_with = "optional_duration")]
         expires: Option<Duration>,
         default: Option<Value>,
+    },
+    /// Calls a tool of the role. Its result joins the values read.
+    Tool {
+        tool: String,
+        #[serde(default = "no_arguments")]
+        arguments: Value,
     },
     /// Reads an environment variable.
     GetEnv { getenv: String },
@@ -188,6 +200,10 @@ impl<'de> Deserialize<'de> for Step {
             ))),
         }
     }
+}
+
+fn no_arguments() -> Value {
+    Value::Object(Map::new())
 }
 
 fn default_method() -> String {

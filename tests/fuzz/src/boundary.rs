@@ -147,5 +147,10 @@ fn answer(ask: GuestRequest) -> HostAnswer {
             let failed = HostError::new(HostErrorKind::Upstream, "nobody is there");
             HostAnswer::Outbound(vec![Err(failed); request.count()])
         }
+        GuestRequest::ListTools => HostAnswer::Tools(Vec::new()),
+        GuestRequest::CallTools(calls) => {
+            let failed = HostError::new(HostErrorKind::Denied, "the tool is not granted");
+            HostAnswer::Outbound(vec![Err(failed); calls.len()])
+        }
     }
 }

@@ -115,9 +115,9 @@ pub mod state {
 }
 
 pub mod memory {
-    use super::with_host;
-    use crate::Message;
+    use super::{check_may_change, invalid, with_host};
     use crate::memory::Bounds;
+    use crate::{HostError, Message};
 
     pub fn recent(bounds: Bounds) -> Vec<Message> {
         newest(bounds, |_| true)
@@ -125,6 +125,16 @@ pub mod memory {
 
     pub fn by_label(label: &str, bounds: Bounds) -> Vec<Message> {
         newest(bounds, |message| message.cause_by == label)
+    }
+
+    pub fn replace(up_to: u32, summary: &str) -> Result<(), HostError> {
+        check_may_change()?;
+        if up_to == 0 || summary.trim().is_empty() {
+            let message = "replacing messages: there is nothing to replace, or no text";
+            return Err(invalid(message.into()));
+        }
+        with_host(|host| host.replaced.push((up_to, summary.to_owned())));
+        Ok(())
     }
 
     fn newest(bounds: Bounds, wanted: impl Fn(&Message) -> bool) -> Vec<Message> {
@@ -347,5 +357,49 @@ pub mod files {
 
     pub fn list(path: &str) -> Result<Vec<String>, HostError> {
         with_host(|host| host.directories.list(path))
+    }
+}
+
+pub mod tools {
+    use super::{denied, with_host};
+    use crate::tools::{Tool, ToolCall};
+    use crate::{HostError, HostErrorKind};
+
+    pub fn list() -> Result<Vec<Tool>, HostError> {
+        with_host(|host| {
+            let mut names: Vec<&String> = host.tools.keys().collect();
+            names.sort();
+            names.dedup();
+            if names.is_empty() {
+                return Err(denied("no tool is granted".to_owned()));
+            }
+            let tools = names.into_iter().map(|name| Tool {
+                name: name.clone(),
+                description: String::new(),
+                input_schema: "{\"type\":\"object\"}".to_owned(),
+            });
+            Ok(tools.collect())
+        })
+    }
+
+    pub fn call(call: &ToolCall) -> Result<String, HostError> {
+        with_host(|host| {
+            let granted = host.tools.iter_mut().find(|(name, _)| **name == call.name);
+            let Some((_, results)) = granted else {
+                let name = &call.name;
+                return Err(denied(format!("the tool `{name}` is not granted")));
+            };
+            host.tool_calls.push(call.clone());
+            results.pop_front().unwrap_or_else(|| {
+                Err(HostError {
+                    kind: HostErrorKind::Failed,
+                    message: format!("the test has no result of `{}` left", call.name),
+                })
+            })
+        })
+    }
+
+    pub fn call_many(calls: &[ToolCall]) -> Vec<Result<String, HostError>> {
+        calls.iter().map(call).collect()
     }
 }

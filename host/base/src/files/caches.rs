@@ -29,6 +29,8 @@ pub enum CacheName {
     Bundles,
     /// The SDKs of this program and of earlier ones.
     Sdk,
+    /// What was installed with this program and with earlier ones, unpacked.
+    Installed,
     /// Tools and packages of Python actions.
     Python,
     /// Tools of JavaScript actions.
@@ -39,12 +41,16 @@ pub enum CacheName {
     Rust,
 }
 
+/// The directory of compiled code in the part `installed`.
+pub const INSTALLED_CODE: &str = "code";
+
 impl CacheName {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::Compiled,
         Self::Digests,
         Self::Bundles,
         Self::Sdk,
+        Self::Installed,
         Self::Python,
         Self::JavaScript,
         Self::C,
@@ -59,6 +65,7 @@ impl CacheName {
             Self::Digests => "digests",
             Self::Bundles => "bundles",
             Self::Sdk => "sdk",
+            Self::Installed => "installed",
             Self::Python => "python",
             Self::JavaScript => "javascript",
             Self::C => "c",
@@ -82,6 +89,7 @@ impl CacheName {
             Self::Digests => "the digests of component files",
             Self::Bundles => "the files of submitted teams",
             Self::Sdk => "the SDKs of this program and of earlier ones",
+            Self::Installed => "interpreters that were installed with this program, unpacked",
             Self::Python => "tools and packages of Python actions",
             Self::JavaScript => "tools of JavaScript actions",
             Self::C => "the library of C actions",

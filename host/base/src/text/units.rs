@@ -24,6 +24,14 @@ const SIZES: [(&str, u64); 9] = [
     ("", 1),
 ];
 
+const TOKEN_COUNTS: [(&str, u64); 5] = [
+    ("k", 1_000),
+    ("K", 1_000),
+    ("m", 1_000_000),
+    ("M", 1_000_000),
+    ("", 1),
+];
+
 const DURATIONS: [(&str, u64); 4] = [
     ("ms", 1_000_000),
     ("h", 3_600_000_000_000),
@@ -71,6 +79,14 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
         .ok_or_else(|| "expected a number that fits 64 bits: `64MiB`".into())
 }
 
+/// Parses a number of tokens, such as `100k`, `1.5M` or `4096`. Fails with a hint.
+pub fn parse_token_count(text: &str) -> Result<u64, String> {
+    let (number, unit) = split_unit(text);
+    let factor = TOKEN_COUNTS.iter().find(|(name, _)| *name == unit);
+    let count = factor.and_then(|(_, factor)| parse_scaled(number, *factor));
+    count.ok_or_else(|| "a number of tokens is a number, or one with k or M: `100k`".into())
+}
+
 /// Parses a duration, such as `500ms`, `1.5s`, `2m` or `1h`. Fails with a hint.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
     let (number, unit) = split_unit(text);
@@ -97,6 +113,11 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
 /// Returns a regular expression that matches sizes.
 pub fn size_pattern() -> String {
     quantity_pattern(&SIZES.map(|(unit, _)| unit))
+}
+
+/// Returns a regular expression that matches numbers of tokens.
+pub fn token_count_pattern() -> String {
+    quantity_pattern(&TOKEN_COUNTS.map(|(unit, _)| unit))
 }
 
 /// Returns a regular expression that matches durations.

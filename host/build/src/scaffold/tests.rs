@@ -66,14 +66,25 @@ fn an_action_carries_its_name() {
 
 #[test]
 fn a_team_holds_the_action_that_it_names() {
+    let schemas = EditorSchemas {
+        team: "{}".into(),
+        replies: "{}".into(),
+    };
     for language in LANGUAGES {
         let parent = tempfile::tempdir().expect("a directory");
-        let dir = create_team(parent.path(), "press", language).expect("it is made");
+        let dir = create_team(parent.path(), "press", language, &schemas).expect("it is made");
         let text = fs::read_to_string(dir.join("team.toml")).expect("a team file");
         assert!(text.contains("name = \"press\""));
         assert!(text.contains(&format!("component = \"{TEAM_ACTION_DIR}\"")));
         assert!(dir.join(TEAM_ACTION_DIR).is_dir());
-        assert!(dir.join("replies.toml").is_file());
+        for file in ["team", "replies"] {
+            let text = fs::read_to_string(dir.join(file).with_extension("toml")).expect("a file");
+            let schema = text
+                .lines()
+                .next()
+                .and_then(|line| line.strip_prefix("#:schema "));
+            assert!(dir.join(schema.expect("it names one")).is_file());
+        }
     }
 }
 
@@ -112,7 +123,13 @@ fn nothing_is_overwritten_and_nothing_half_made_is_left() {
     fs::write(parent.path().join("b"), "mine").expect("a file");
     std::os::unix::fs::symlink("nowhere", parent.path().join("c")).expect("a link");
     for name in ["a", "b", "c"] {
-        let error = create_team(parent.path(), name, &LANGUAGES[0]).expect_err(name);
+        let error = create_team(
+            parent.path(),
+            name,
+            &LANGUAGES[0],
+            &EditorSchemas::default(),
+        )
+        .expect_err(name);
         assert!(matches!(error, ScaffoldError::Exists { .. }), "{error}");
     }
     let absent = parent.path().join("absent");

@@ -44,7 +44,8 @@ pub(crate) struct RunArgs {
     after_help = "Examples:\n  strata-host resume workspace/storage/team\n  \
     strata-host resume store team.toml --component Engineer.WriteCode=fixed.wasm\n  \
     strata-host resume 'postgres://host/teams?run=nightly'\n\n\
-    A run that was submitted is continued by a worker, to which none of the options apply."
+    A run that was submitted is continued by a worker, with a team file, --component, --investment, --max-steps, \
+    --checkpoint, --in-doubt and --calls, which are stored with it."
 )]
 pub(crate) struct ResumeArgs {
     /// The storage directory, its team.json or the URL of a run in a database.

@@ -16,8 +16,8 @@ pub(crate) struct ShelfArgs {
 pub(crate) enum SkillCommand {
     /// Put components on the shelf, under the names and versions that their manifests state.
     #[command(
-        after_help = "Examples:\n  strata-host skill add plugins/write-code\n  \
-        strata-host skill add *.wasm --shelf skills\n\n\
+        after_help = "Examples:\n  strata-host shelf add plugins/write-code\n  \
+        strata-host shelf add *.wasm --shelf skills\n\n\
         Then, in a team file:\n  [[role.action]]\n  name = \"WriteCode\"\n  skill = \"write-code@1.0.0\""
     )]
     Add {
@@ -29,7 +29,7 @@ pub(crate) enum SkillCommand {
     },
     /// List what is on the shelf.
     #[command(
-        after_help = "Examples:\n  strata-host skill list\n  strata-host skill list --json | jq '.[].name'"
+        after_help = "Examples:\n  strata-host shelf list\n  strata-host shelf list --json | jq '.[].name'"
     )]
     List {
         /// Print JSON, schemas included.
@@ -39,7 +39,7 @@ pub(crate) enum SkillCommand {
         shelf: ShelfArgs,
     },
     /// List the skills whose name or description contains every word.
-    #[command(after_help = "Examples:\n  strata-host skill search review code")]
+    #[command(after_help = "Examples:\n  strata-host shelf search review code")]
     Search {
         /// The words to look for, in any case.
         #[arg(required = true, value_name = "WORD")]
@@ -52,8 +52,8 @@ pub(crate) enum SkillCommand {
     },
     /// Show one skill: its own description, and where its component is.
     #[command(
-        after_help = "Examples:\n  strata-host skill show write-code@1.0.0\n  \
-        strata-host skill show write-code@^1 --json    # the newest of these"
+        after_help = "Examples:\n  strata-host shelf show write-code@1.0.0\n  \
+        strata-host shelf show write-code@^1 --json    # the newest of these"
     )]
     Show {
         /// The skill.
@@ -66,7 +66,7 @@ pub(crate) enum SkillCommand {
         shelf: ShelfArgs,
     },
     /// Remove a skill from the shelf.
-    #[command(after_help = "Examples:\n  strata-host skill remove write-code@1.0.0")]
+    #[command(after_help = "Examples:\n  strata-host shelf remove write-code@1.0.0")]
     Remove {
         /// The skill.
         #[arg(value_name = "NAME@VERSION")]

@@ -6,12 +6,13 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use strata_core::record::money::Usd;
 use strata_host::ComponentReplacement;
-use strata_host::storage::{CapScope, MAX_CAP_DOLLARS, RunDatabase, StorageLocation};
+use strata_host::storage::{CapScope, MAX_CAP_DOLLARS, RunDatabase};
 
-use super::{parse_replacement, saved_path};
+use super::operate::{SelectionArgs, parse_label};
+use super::parse_replacement;
 
 /// Parses the URL of a database.
-fn parse_database(text: &str) -> Result<RunDatabase, String> {
+pub(super) fn parse_database(text: &str) -> Result<RunDatabase, String> {
     RunDatabase::parse(text).map_err(|error| error.to_string())
 }
 
@@ -84,6 +85,9 @@ pub(crate) struct SubmitArgs {
     /// Let only workers take it that have this label.
     #[arg(long, value_name = "LABEL")]
     pub(crate) needs: Vec<String>,
+    /// Note this with it, so that `runs --label` finds it.
+    #[arg(long, value_name = "KEY=VALUE", value_parser = parse_label)]
+    pub(crate) label: Vec<(String, String)>,
     /// Count what it costs against the cap of this name, too: `strata-host database cap URL --scope NAME`.
     #[arg(long, value_name = "NAME", value_parser = CapScope::parse_named)]
     pub(crate) scope: Option<CapScope>,
@@ -175,7 +179,19 @@ pub(crate) struct CapArgs {
 
 #[derive(Args)]
 pub(crate) struct HaltArgs {
-    /// The storage directory, its team.json or the URL of a run in a database.
-    #[arg(value_parser = saved_path())]
-    pub(crate) path: StorageLocation,
+    #[command(flatten)]
+    pub(crate) selection: SelectionArgs,
+}
+
+#[derive(Args)]
+#[command(
+    after_help = "Examples:\n  strata-host delete 'postgres://host/teams?run=nightly'\n  \
+    strata-host delete postgres://host/teams --status done --until 30d --dry-run"
+)]
+pub(crate) struct DeleteArgs {
+    #[command(flatten)]
+    pub(crate) selection: SelectionArgs,
+    /// Delete runs that have not ended, too: they are cancelled first.
+    #[arg(long)]
+    pub(crate) force: bool,
 }

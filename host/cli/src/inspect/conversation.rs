@@ -7,7 +7,10 @@ use strata_host::launch::for_each_conversation;
 use strata_host::storage::{StateSelector, StorageLocation};
 use strata_host::suggest::did_you_mean;
 use strata_host::view::SavedTeam;
-use strata_host::view::{ActionFault, ConversationView, ToolCallOutcome, ToolCallView, TurnView};
+use strata_host::view::{
+    ActionFault, ConversationView, NestedCallView, ReplacementView, ToolCallOutcome, ToolCallView,
+    TurnView,
+};
 
 use crate::{CommandFailure, Printer, pluralize, preview, shell_path, shell_word};
 
@@ -108,13 +111,43 @@ fn show_conversation(conversation: &ConversationView, printer: &Printer) {
         printer.print_line(&format!("{from} [{}]", news.cause_by));
         print_indented(&news.content, 1, printer);
     }
+    let mut replacements = conversation.replacements.iter().peekable();
     for turn in &conversation.turns {
+        while let Some(replaced) = replacements.next_if(|replaced| replaced.turn <= turn.turn) {
+            show_replacement(replaced, printer);
+        }
         show_turn(turn, printer);
+    }
+    for replaced in replacements {
+        show_replacement(replaced, printer);
     }
     if let Some(fault) = &conversation.fault {
         printer.print_line("");
         printer.print_line(&format!("turn {}  FAILED", conversation.turns.len()));
         print_indented(&format!("{}: {}", fault.kind, fault.message), 1, printer);
+    }
+}
+
+/// Shows which messages are no longer sent from here on, and what is sent in their place.
+fn show_replacement(replaced: &ReplacementView, printer: &Printer) {
+    let messages = match replaced.messages {
+        Some((from, to)) => format!("messages {from} to {to} replaced"),
+        None => "no message replaced".to_owned(),
+    };
+    printer.print_line("");
+    printer.print_line(&format!(
+        "before turn {}  {messages}: {}, about {} tokens instead of {}{}",
+        replaced.turn,
+        replaced.how,
+        replaced.tokens_after,
+        replaced.tokens_before,
+        describe_cost(replaced.cost)
+    ));
+    if let Some(summary) = &replaced.summary {
+        print_indented(summary, 1, printer);
+    }
+    if let Some(failure) = &replaced.failure {
+        print_indented(&format!("no summary: {failure}"), 1, printer);
     }
 }
 
@@ -170,31 +203,47 @@ fn show_tool_call(call: &ToolCallView, printer: &Printer) {
         );
         print_indented(&text, 2, printer);
     }
-    match &call.outcome {
-        ToolCallOutcome::Returned { .. } => {
-            print_indented(call.outcome.result().unwrap_or_default(), 2, printer);
-        }
-        ToolCallOutcome::FaultReturned { fault } => {
-            show_fault("failed, and the model was told", fault, printer);
-        }
-        ToolCallOutcome::Failed { fault } => show_fault("FAILED", fault, printer),
-        ToolCallOutcome::Rejected { reason } => {
-            print_indented(&format!("rejected: {reason}"), 2, printer);
-        }
-        ToolCallOutcome::Declined { reason } => {
-            print_indented(&format!("declined by {person}: {reason}"), 2, printer);
-        }
-        ToolCallOutcome::WaitsForHuman => print_indented("waits for a person", 2, printer),
-        ToolCallOutcome::Running => print_indented("running", 2, printer),
-        ToolCallOutcome::Pending => print_indented("not made yet", 2, printer),
+    show_nested_calls(&call.nested, 2, printer);
+    show_outcome(&call.outcome, person, 2, printer);
+}
+
+/// Prints the calls that code made, each followed by those within it and by what became of it.
+fn show_nested_calls(calls: &[NestedCallView], levels: usize, printer: &Printer) {
+    for call in calls {
+        let attempts = match call.attempts {
+            0 | 1 => String::new(),
+            attempts => format!(" (attempts {attempts})"),
+        };
+        let arguments = preview(&call.arguments, PREVIEW_CHARS);
+        let text = format!("call {}: {}{attempts} {arguments}", call.number, call.tool);
+        print_indented(&text, levels, printer);
+        show_nested_calls(&call.nested, levels + 1, printer);
+        let person = call.decided_by.as_deref().unwrap_or("a person");
+        show_outcome(&call.outcome, person, levels + 1, printer);
     }
 }
 
-fn show_fault(what: &str, fault: &ActionFault, printer: &Printer) {
+fn show_outcome(outcome: &ToolCallOutcome, person: &str, levels: usize, printer: &Printer) {
+    let print = |text: &str| print_indented(text, levels, printer);
+    match outcome {
+        ToolCallOutcome::Returned { .. } => print(outcome.result().unwrap_or_default()),
+        ToolCallOutcome::FaultReturned { fault } => {
+            show_fault("failed, and the model was told", fault, levels, printer);
+        }
+        ToolCallOutcome::Failed { fault } => show_fault("FAILED", fault, levels, printer),
+        ToolCallOutcome::Rejected { reason } => print(&format!("rejected: {reason}")),
+        ToolCallOutcome::Declined { reason } => print(&format!("declined by {person}: {reason}")),
+        ToolCallOutcome::WaitsForHuman => print("waits for a person"),
+        ToolCallOutcome::Running => print("running"),
+        ToolCallOutcome::Pending => print("not made yet"),
+    }
+}
+
+fn show_fault(what: &str, fault: &ActionFault, levels: usize, printer: &Printer) {
     let text = format!("{what}: {}: {}", fault.kind, fault.message);
-    print_indented(&text, 2, printer);
+    print_indented(&text, levels, printer);
     for frame in fault.backtrace.iter().take(MAX_FRAMES) {
-        print_indented(frame, 3, printer);
+        print_indented(frame, levels + 1, printer);
     }
 }
 

@@ -7,10 +7,10 @@ use crate::Printer;
 use crate::sanitize::sanitize_line;
 
 /// A table without borders.
-pub(super) struct TextTable(comfy_table::Table);
+pub(crate) struct TextTable(comfy_table::Table);
 
 impl TextTable {
-    pub(super) fn new(head: &[&str], printer: &Printer) -> Self {
+    pub(crate) fn new(head: &[&str], printer: &Printer) -> Self {
         let mut table = comfy_table::Table::new();
         table.load_preset(presets::NOTHING).set_header(head);
         if let Some(width) = printer.table_width() {
@@ -24,17 +24,17 @@ impl TextTable {
         Self(table)
     }
 
-    pub(super) fn add_row<const N: usize>(&mut self, cells: [String; N]) {
+    pub(crate) fn add_row<const N: usize>(&mut self, cells: [String; N]) {
         self.0.add_row(cells.map(|cell| sanitize_line(&cell)));
     }
 
     /// Returns whether the table has no rows.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.0.row_count() == 0
     }
 
     /// Prints the table to stdout.
-    pub(super) fn print(&self, printer: &Printer) {
+    pub(crate) fn print(&self, printer: &Printer) {
         for line in self.0.lines() {
             printer.print_line(line.trim_end());
         }

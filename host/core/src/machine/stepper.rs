@@ -5,6 +5,7 @@
 //! what they need of these: most need only the team with its environment (`team_state`).
 
 mod apply;
+mod call_limits;
 mod calls;
 mod commit;
 mod conflict;
@@ -16,7 +17,9 @@ mod host_calls;
 mod human_requests;
 mod joins;
 mod kept_bytes;
+mod memory;
 mod memory_index;
+mod nested_calls;
 mod ready_index;
 mod request_opening;
 mod results;
@@ -36,7 +39,7 @@ use crate::record::id::{Digest, RoleId, Slot};
 use crate::record::message::Message;
 use crate::record::rules::Thinker;
 use crate::record::spending::Amount;
-use crate::record::turn::ToolRef;
+use crate::record::turn::{HostTool, ToolRef};
 use crate::record::work::{ActivationKey, CallKey, Work};
 use crate::state::activation::{Activation, CallProgress, OpenCall};
 use crate::state::budget::{BudgetScope, charged_slot};
@@ -44,6 +47,7 @@ use crate::state::environment::Environment;
 use crate::state::environment::activations::called_key;
 use crate::state::environment::routing::AddressBook;
 use crate::state::kept_bytes::message_bytes;
+use crate::team::tools::Summariser;
 use crate::team::{OnFault, React, Role, Team};
 
 use commit::step_committed_event;
@@ -57,6 +61,8 @@ pub use human_requests::may_have_had_request;
 use joins::join_released_event;
 use kept_bytes::KeptBytes;
 use memory_index::MemoryIndex;
+pub use nested_calls::MAX_NESTED_CALLS;
+use nested_calls::stalled_attempt_event;
 use ready_index::{ReadyIndex, RoleStatus};
 use role_calls::{idempotency_prefix, is_role_busy};
 pub use team_state::IllegalEvent;
@@ -258,6 +264,9 @@ impl Stepper {
         if self.ready_index.has_calls_in_progress() {
             return Effect::Wait;
         }
+        if let Some(event) = stalled_attempt_event(&self.state) {
+            return Effect::Record(event);
+        }
         // A fault takes precedence over a used-up budget, because it must be fixed whatever is
         // paid.
         if self.ready_index.has_failed_calls() && self.state.team.policy.on_fault == OnFault::Stop {
@@ -401,13 +410,7 @@ impl Stepper {
                 false => idempotency_key(&key_prefix),
             },
             seed,
-            arguments: match work {
-                Work::ToolCall { turn, call, .. } => activation
-                    .turns
-                    .get(turn as usize)
-                    .and_then(|turn| turn.arguments(call as usize)),
-                _ => None,
-            },
+            arguments: activation.arguments(work),
             news: self.state.env.resolve(&activation.news),
             outputs: activation
                 .done
@@ -465,6 +468,11 @@ pub fn step_of_fault(team: &Team, env: &Environment, activation: &Activation) ->
     }
 }
 
+fn is_summarised_by_component(role: &Role) -> bool {
+    let tools = role.tool_loop();
+    tools.is_some_and(|tools| tools.summariser == Summariser::Component)
+}
+
 /// Returns the slot of the component that makes a call; `None` if the host itself or a human does.
 pub fn component_slot(role: &Role, id: RoleId, work: Work) -> Option<Slot> {
     let by_model = matches!(
@@ -476,7 +484,11 @@ pub fn component_slot(role: &Role, id: RoleId, work: Work) -> Option<Slot> {
     );
     let by_none = match work {
         Work::Answer | Work::Turn { .. } => true,
-        Work::ToolCall { tool, .. } => !matches!(tool, ToolRef::Action(_)),
+        Work::Summary { .. } => !is_summarised_by_component(role),
+        Work::ToolCall { tool, .. } => !matches!(
+            tool,
+            ToolRef::Action(_) | ToolRef::Host(HostTool::RunSkillScript(_))
+        ),
         Work::Think { .. } => by_model,
         Work::Plan | Work::Act { .. } => false,
     };

@@ -22,8 +22,8 @@ use crate::record::work::CallKey;
 
 pub use attempt::{
     AttemptEvent, CallFailed, CallFinished, CallRevised, CallStarted, CallSuspended, DoubtSettled,
-    FilesWritten, HostCallBegun, HostCalled, Logged, LookupsDenied, MoneyReserved, RequestAnswered,
-    RequestOpened, WritesUnclaimed,
+    FilesWritten, HostCallBegun, HostCalled, Logged, LookupsDenied, MoneyReserved, NestedCallMade,
+    NestedCallPlan, RequestAnswered, RequestOpened, SuspendReason, WritesUnclaimed,
 };
 pub use delivery::{
     FailedCondition, FilesPlaced, HandOverFailed, HandedOver, JoinRelease, JoinReleased,

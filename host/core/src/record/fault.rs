@@ -159,11 +159,15 @@ pub enum FaultCause {
     DirectoryOverflow,
     /// The host could not create temporary files.
     TemporaryFiles,
+    /// The conversation with a model is longer than the model or `summarise_at` allows.
+    ContextTooLong,
+    /// A tool that the attempt called failed, and its failure is a fault of the run.
+    NestedCall,
 }
 
 impl FaultCause {
     /// All causes, in the order of the variants.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 26] = [
         Self::Unspecified,
         Self::Declared,
         Self::CpuLimit,
@@ -175,6 +179,7 @@ impl FaultCause {
         Self::NotGranted(Grant::Dirs),
         Self::NotGranted(Grant::Env),
         Self::NotGranted(Grant::Secrets),
+        Self::NotGranted(Grant::Tools),
         Self::Service,
         Self::NoModel,
         Self::NoScriptedReply,
@@ -187,6 +192,8 @@ impl FaultCause {
         Self::Keeping,
         Self::DirectoryOverflow,
         Self::TemporaryFiles,
+        Self::ContextTooLong,
+        Self::NestedCall,
     ];
 
     /// Returns the name used in events and in `team.json`.
@@ -211,6 +218,8 @@ impl FaultCause {
             Self::Keeping => "keeping",
             Self::DirectoryOverflow => "directory-overflow",
             Self::TemporaryFiles => "temporary-files",
+            Self::ContextTooLong => "context-too-long",
+            Self::NestedCall => "nested-call",
         }
     }
 
@@ -258,6 +267,13 @@ pub struct Fault {
 }
 
 impl Fault {
+    /// Returns whether the next attempt with an unchanged component is served the recorded host
+    /// calls first.
+    pub fn keeps_recorded_calls(&self) -> bool {
+        // The component did not cause it: a call of a tool failed like any other host call.
+        self.cause == FaultCause::NestedCall || self.kind.keeps_recorded_calls()
+    }
+
     /// Returns a fault without a backtrace, a log or a specified cause. Timeouts and failed host
     /// calls are retryable.
     pub fn new(kind: FaultKind, message: impl Into<String>) -> Self {

@@ -49,6 +49,17 @@ impl HostCall {
         let reply: RecordedReply = serde_json::from_str(self.response.as_str()).ok()?;
         Some(reply.parts)
     }
+
+    /// Returns how many tokens the request of a recorded reply had, as its provider counted them, or
+    /// `None` if it did not or the response is no such reply.
+    pub fn reply_input_tokens(&self) -> Option<u64> {
+        #[derive(Deserialize)]
+        struct RecordedUsage {
+            usage: TokenUsage,
+        }
+        let reply: RecordedUsage = serde_json::from_str(self.response.as_str()).ok()?;
+        Some(reply.usage.input).filter(|tokens| *tokens > 0)
+    }
 }
 
 /// The models that a call asked, and what they used.
@@ -184,16 +195,19 @@ pub enum HostCallKind {
     Http,
     /// A request to a human.
     Human,
+    /// A tool of the role. The call is an attempt of its own, with host calls of its own.
+    Tool,
 }
 
 impl HostCallKind {
     /// All kinds.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Llm,
         Self::Clock,
         Self::Random,
         Self::Http,
         Self::Human,
+        Self::Tool,
     ];
 
     /// The name used in events.
@@ -204,6 +218,7 @@ impl HostCallKind {
             Self::Random => "random",
             Self::Http => "http",
             Self::Human => "human",
+            Self::Tool => "tool",
         }
     }
 
@@ -212,7 +227,7 @@ impl HostCallKind {
     pub fn leaves_host(self) -> bool {
         match self {
             Self::Llm | Self::Http => true,
-            Self::Clock | Self::Random | Self::Human => false,
+            Self::Clock | Self::Random | Self::Human | Self::Tool => false,
         }
     }
 }
@@ -230,11 +245,20 @@ pub enum Grant {
     Env,
     /// Secrets.
     Secrets,
+    /// Tools of the role.
+    Tools,
 }
 
 impl Grant {
     /// All grants.
-    pub const ALL: [Self; 5] = [Self::Llm, Self::Http, Self::Dirs, Self::Env, Self::Secrets];
+    pub const ALL: [Self; 6] = [
+        Self::Llm,
+        Self::Http,
+        Self::Dirs,
+        Self::Env,
+        Self::Secrets,
+        Self::Tools,
+    ];
 
     /// Returns its key in `allow`.
     pub fn key(self) -> &'static str {
@@ -244,6 +268,7 @@ impl Grant {
             Self::Dirs => "dirs",
             Self::Env => "env",
             Self::Secrets => "secrets",
+            Self::Tools => "tools",
         }
     }
 
@@ -255,6 +280,7 @@ impl Grant {
             Self::Dirs => "dirs-not-granted",
             Self::Env => "env-not-granted",
             Self::Secrets => "secrets-not-granted",
+            Self::Tools => "tools-not-granted",
         }
     }
 }

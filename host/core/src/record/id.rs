@@ -57,6 +57,56 @@ pub enum SlotKind {
     Action(ActionId),
     /// It is no component: what the model of a tools role costs is charged here.
     Turn,
+    /// It decides about tool calls of a tools role, or sees their results.
+    Guard(GuardMoment),
+    /// It runs the scripts of a tools role's skills that are in this language.
+    SkillScript(SkillLanguage),
+    /// It writes the summaries of a tools role. What a model costs that does is charged here, too.
+    Summary,
+}
+
+/// When a guard is asked about a tool call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum GuardMoment {
+    /// Before it is made.
+    Before,
+    /// When it has returned a result.
+    After,
+}
+
+impl GuardMoment {
+    /// Both, in order.
+    pub const ALL: [Self; 2] = [Self::Before, Self::After];
+
+    /// Returns the word for it in team files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Before => "before",
+            Self::After => "after",
+        }
+    }
+}
+
+/// A language of scripts that skills can contain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum SkillLanguage {
+    /// Python.
+    Python,
+    /// JavaScript.
+    JavaScript,
+}
+
+impl SkillLanguage {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Python, Self::JavaScript];
+
+    /// Returns the name of the component that runs its scripts.
+    pub fn component_name(self) -> &'static str {
+        match self {
+            Self::Python => "run_skill_script.py",
+            Self::JavaScript => "run_skill_script.js",
+        }
+    }
 }
 
 /// Returns bytes in lower-case hexadecimal, the notation of digests.

@@ -9,6 +9,7 @@ use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::record::id::RoleId;
+use crate::record::nested_path::NestedPath;
 
 /// How many calls of roles may lead to an activation. A path is part of the key of every call, so
 /// its size is fixed; teams in which roles call each other are rarely deeper than three.
@@ -23,6 +24,8 @@ pub struct RoleCall {
     pub turn: u32,
     /// The index of the call in the reply.
     pub call: u32,
+    /// The calls of code that lead from that call to the one of the role.
+    pub nested: NestedPath,
 }
 
 /// The calls that led to an activation, the first one first. It is empty for an activation that
@@ -40,6 +43,7 @@ impl RoleCallPath {
             role: RoleId(0),
             turn: 0,
             call: 0,
+            nested: NestedPath::EMPTY,
         }; MAX_ROLE_CALLS],
         len: 0,
     };
@@ -124,6 +128,7 @@ mod tests {
                 role: RoleId(1),
                 turn: *turn,
                 call: 0,
+                nested: NestedPath::EMPTY,
             };
             path.with(call).expect("a short path")
         })

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::record::conversation::AssistantPart;
 use crate::record::host_call::{CallOutcome, FinishReason, HostCall};
-use crate::record::id::{ActionId, RoleId};
+use crate::record::id::{ActionId, Digest, RoleId, SkillLanguage};
 use crate::record::json::Json;
 use crate::record::message::Draft;
 use crate::record::money::Usd;
@@ -27,6 +27,127 @@ pub enum ToolRef {
     Handoff(RoleId),
     /// An activation of another role.
     Role(RoleId),
+    /// Something that the host itself does.
+    Host(HostTool),
+}
+
+/// A tool that the host offers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum HostTool {
+    /// It searches the tools that the model was not told about.
+    FindTools,
+    /// It calls one of these. A call of it is planned as a call of the other tool, so no call has
+    /// this as its target.
+    CallTool,
+    /// It returns the text of a skill.
+    LoadSkill,
+    /// It returns a file of a skill.
+    ReadSkillFile,
+    /// It runs a script of a skill, which is in this language. The component for the language makes
+    /// the call.
+    RunSkillScript(SkillLanguage),
+}
+
+impl HostTool {
+    /// All of them.
+    pub const ALL: [Self; 6] = [
+        Self::FindTools,
+        Self::CallTool,
+        Self::LoadSkill,
+        Self::ReadSkillFile,
+        Self::RunSkillScript(SkillLanguage::Python),
+        Self::RunSkillScript(SkillLanguage::JavaScript),
+    ];
+    /// Those that a role with skills has.
+    pub const OF_SKILLS: [Self; 3] = [
+        Self::LoadSkill,
+        Self::ReadSkillFile,
+        Self::RunSkillScript(SkillLanguage::Python),
+    ];
+
+    /// Returns its name, by which models and events know it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::FindTools => "find_tools",
+            Self::CallTool => "call_tool",
+            Self::LoadSkill => "load_skill",
+            Self::ReadSkillFile => "read_skill_file",
+            Self::RunSkillScript(_) => "run_skill_script",
+        }
+    }
+
+    /// Returns the name by which it is saved, which also says the language of a script.
+    pub fn saved_name(self) -> &'static str {
+        match self {
+            Self::RunSkillScript(language) => language.component_name(),
+            tool => tool.name(),
+        }
+    }
+
+    /// Returns the tool that is saved by this name.
+    pub fn from_saved_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|tool| tool.saved_name() == name)
+    }
+}
+
+impl ToolRef {
+    /// Returns the tool by which it is defined. The scripts of all languages are run by one tool.
+    pub fn definition(self) -> Self {
+        match self {
+            Self::Host(HostTool::RunSkillScript(_)) => {
+                Self::Host(HostTool::RunSkillScript(SkillLanguage::Python))
+            }
+            tool => tool,
+        }
+    }
+}
+
+/// The digest of a skill at the first turn of an activation. Its files are used as they were then.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SkillDigest {
+    /// The name of the skill.
+    pub skill: String,
+    /// The digest of all its files.
+    pub digest: Digest,
+}
+
+/// The argument of `call_tool` with the arguments of the tool that is called.
+pub const INNER_ARGUMENTS: &str = "arguments";
+
+/// How a model called a tool.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum CallForm {
+    /// By its name.
+    #[default]
+    Direct,
+    /// By `call_tool`, so the arguments are in its argument `arguments`.
+    ByCallTool,
+}
+
+impl CallForm {
+    /// Returns the arguments of the tool, given the text that the model sent. Returns `None` if that
+    /// is not JSON.
+    pub fn arguments(self, text: &str) -> Option<Json> {
+        let sent = Json::parse(text).ok()?;
+        match self {
+            Self::Direct => Some(sent),
+            Self::ByCallTool => Some(
+                sent.field(INNER_ARGUMENTS)
+                    .unwrap_or_else(|| Json::from(serde_json::json!({}))),
+            ),
+        }
+    }
+}
+
+impl ToolRef {
+    /// Returns whether its results stay in the conversation when the turns are replaced in which they
+    /// were returned.
+    pub fn keeps_results(self) -> bool {
+        match self {
+            Self::Host(HostTool::LoadSkill) => true,
+            Self::Action(_) | Self::Handoff(_) | Self::Role(_) | Self::Host(_) => false,
+        }
+    }
 }
 
 /// A reply of the model of a role.
@@ -42,6 +163,8 @@ pub struct TurnReply {
     pub message: ReplyMessage,
     /// What follows from it.
     pub outcome: TurnOutcome,
+    /// The role's skills. Empty but for the first turn of an activation.
+    pub skills: Vec<SkillDigest>,
 }
 
 /// The parts of a reply.
@@ -89,6 +212,8 @@ pub struct CallPlan {
     pub id: String,
     /// The name of the tool in the team; if there is no such tool, the name that the model used.
     pub tool: String,
+    /// How the model called it.
+    pub form: CallForm,
     /// The decision.
     pub decision: CallDecision,
 }

@@ -7,7 +7,9 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
 use crate::record::id::{ActionId, RoleId};
+use crate::record::memory::{MemoryReplacement, PlannedReplacement};
 use crate::record::message::Draft;
+use crate::record::nested_path::NestedPath;
 use crate::record::role_call::{RoleCall, RoleCallPath};
 use crate::record::scope_write::Write;
 use crate::record::turn::{ToolRef, TurnReply};
@@ -36,15 +38,32 @@ pub enum Work {
         /// How many replies it gave before.
         turn: u32,
     },
-    /// A tool that the model called runs.
+    /// A tool runs that the model called, or that code called which the model called.
     ToolCall {
         /// The number of the reply, starting at 0.
         turn: u32,
         /// The index of the call in the reply.
         call: u32,
+        /// The calls of code that lead from the model's call to this one.
+        nested: NestedPath,
         /// The tool.
         tool: ToolRef,
     },
+    /// What is replaced in the conversation of a tools role is summarised.
+    Summary {
+        /// The turn that is requested next.
+        turn: u32,
+    },
+}
+
+impl Work {
+    /// Returns the calls of code that lead from a model's call to this one, if there are any.
+    pub fn nested(&self) -> Option<NestedPath> {
+        match self {
+            Self::ToolCall { nested, .. } => Some(*nested).filter(|path| !path.is_empty()),
+            _ => None,
+        }
+    }
 }
 
 /// One activation of a team among all that are open at the same time: that of a role which handles
@@ -73,11 +92,12 @@ impl ActivationKey {
 
     /// Returns the key of the activation of `role` that a tool call of this one leads to, or `None`
     /// if there would be too many calls.
-    pub fn called(&self, role: RoleId, turn: u32, call: u32) -> Option<Self> {
+    pub fn called(&self, role: RoleId, turn: u32, call: u32, nested: NestedPath) -> Option<Self> {
         let via = self.via.with(RoleCall {
             role: self.role,
             turn,
             call,
+            nested,
         })?;
         Some(Self { role, via })
     }
@@ -180,4 +200,8 @@ pub enum CallResult {
     },
     /// A reply of the model of a tools role.
     Replied(TurnReply),
+    /// The next turn needs a summary of a part of the conversation.
+    SummaryDue(PlannedReplacement),
+    /// A part of the conversation is replaced in what the model is sent.
+    Replaced(MemoryReplacement),
 }

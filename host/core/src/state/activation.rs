@@ -3,6 +3,9 @@
 
 mod conversation;
 mod host_calls;
+mod memory;
+mod nested;
+mod tool_outcome;
 mod turns;
 
 use alloc::borrow::Cow;
@@ -15,6 +18,7 @@ use crate::record::fault::Fault;
 use crate::record::file::FileChange;
 use crate::record::host_call::{ExternalWrite, HostCall};
 use crate::record::id::ActionId;
+use crate::record::memory::MemoryRequest;
 use crate::record::request::HumanRequest;
 use crate::record::rules::Thinker;
 use crate::record::scope_write::Write;
@@ -24,7 +28,10 @@ use crate::state::messages::MessageRef;
 use crate::team::{React, Role};
 
 pub use conversation::Conversation;
-pub use turns::{Consent, ToolOutcome, ToolReturn, Turn, TurnCall};
+pub use memory::ConversationMemory;
+pub use nested::{NestedCall, is_made_in};
+pub use tool_outcome::{Consent, ToolOutcome, ToolReturn};
+pub use turns::{Turn, TurnCall};
 
 /// A role working on the mail it took.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -55,6 +62,8 @@ pub struct Activation {
     pub reverted: Vec<RevertedCall>,
     /// The replies of the role's model and what became of them.
     pub turns: Conversation,
+    /// What of the conversation is replaced in what the model is sent.
+    pub memory: ConversationMemory,
 }
 
 /// A finished call that has to be made again, or may have to be. Its earlier attempts count.
@@ -123,6 +132,10 @@ pub struct CallProgress {
     pub external_writes: Vec<ExternalWrite>,
     /// The changes it made to files, once it succeeded.
     pub files: Vec<FileChange>,
+    /// What it asked to replace in the conversation of its role, once it succeeded.
+    pub memory: Option<MemoryRequest>,
+    /// The tools that it called. The number of a call is its index.
+    pub nested: Vec<NestedCall>,
 }
 
 /// The phase of the call that an activation is at.
@@ -142,7 +155,8 @@ pub enum Phase {
     WaitingForHuman(HumanRequest),
     /// It failed before the run was resumed, and can be started again.
     ReadyAfterFault(Fault),
-    /// Tool calls of the activation are open. Each has a phase of its own.
+    /// Tool calls of the activation are open. Each has a phase of its own. A tool call is in this phase
+    /// if its attempt has ended because a call that it made waits for a human or for a role.
     CallingTools,
     /// A tool call waits for the activation of the role that it calls.
     CallingRole,
@@ -171,6 +185,9 @@ pub(crate) struct OpenCallMut<'a> {
 impl OpenCallMut<'_> {
     /// Continues after a stop or a crash.
     fn resume(self) {
+        if *self.phase == Phase::CallingTools && self.progress.waits_for_nested() {
+            return;
+        }
         if *self.phase == Phase::Running {
             // The process was killed; the attempt ends like one that was interrupted.
             self.progress.keeps_calls = true;
@@ -228,6 +245,7 @@ impl Activation {
             phase: Phase::Ready,
             reverted: Vec::new(),
             turns: Conversation::default(),
+            memory: ConversationMemory::default(),
         };
         activation.proceed(role);
         activation
@@ -343,14 +361,11 @@ impl Activation {
     /// Continues after a stop or a crash. Activations of called roles are resumed by themselves.
     pub(crate) fn resume(&mut self, role: &Role) {
         for call in self.turns.reopen_all().flat_map(|turn| &mut turn.calls) {
-            call.progress.failures = 0;
-            if call.outcome.is_none() && call.phase != Phase::CallingRole {
-                OpenCallMut {
-                    progress: &mut call.progress,
-                    phase: &mut call.phase,
-                }
-                .resume();
+            if call.outcome.is_none() {
+                // What a call waits for is known once those within it were resumed.
+                call.progress.for_each_nested_mut(&mut TurnCall::resume);
             }
+            call.resume();
         }
         self.current_call.failures = 0;
         if matches!(self.phase, Phase::Complete | Phase::CallingTools) {
@@ -391,13 +406,14 @@ impl Activation {
     pub fn revert_to(&mut self, done: usize, fault: Fault) {
         // All of these calls are reverted without a failure of their own, including those after the
         // one that conflicts.
-        let keep = fault.kind.keeps_recorded_calls();
+        let keep = fault.keeps_recorded_calls();
         let undone = self.done.drain(done..).zip(done as u32..);
         let undone = undone.map(|(call, place)| RevertedCall {
             work: call.work,
             position: place,
             progress: CallProgress {
                 files: Vec::new(),
+                memory: None,
                 keeps_calls: keep,
                 ..call.progress
             },
@@ -455,7 +471,10 @@ impl Activation {
             Work::Plan => alloc::format!("{base}/0"),
             Work::Answer => alloc::format!("{base}/answer"),
             Work::Turn { turn } => alloc::format!("{base}/turn/{turn}"),
-            Work::ToolCall { turn, call, .. } => alloc::format!("{base}/{turn}/{call}"),
+            Work::Summary { turn } => alloc::format!("{base}/summary/{turn}"),
+            Work::ToolCall {
+                turn, call, nested, ..
+            } => alloc::format!("{base}/{turn}/{call}{nested}"),
             Work::Act {
                 action,
                 task: Some(task),

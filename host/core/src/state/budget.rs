@@ -7,7 +7,7 @@
 use crate::record::id::{ActionId, RoleId, Slot, SlotKind};
 use crate::record::money::Usd;
 use crate::record::spending::{Account, Amount, Reservation, Spending, raise_to_maximum};
-use crate::record::turn::ToolRef;
+use crate::record::turn::{HostTool, ToolRef};
 use crate::record::work::{CallKey, Work};
 use crate::state::environment::Environment;
 use crate::team::{BudgetLimits, Team};
@@ -38,7 +38,12 @@ pub fn charged_slot(id: RoleId, work: Work) -> Slot {
             tool: ToolRef::Action(action),
             ..
         } => SlotKind::Action(action),
+        Work::ToolCall {
+            tool: ToolRef::Host(HostTool::RunSkillScript(language)),
+            ..
+        } => SlotKind::SkillScript(language),
         Work::Turn { .. } | Work::ToolCall { .. } => SlotKind::Turn,
+        Work::Summary { .. } => SlotKind::Summary,
     };
     Slot {
         role: id,
@@ -199,6 +204,8 @@ impl Environment {
             let turns = activation.turns.reopen_all();
             for call in turns.flat_map(|turn| &mut turn.calls) {
                 call.progress.reservations.clear();
+                call.progress
+                    .for_each_nested_mut(&mut |call| call.progress.reservations.clear());
             }
         });
         raise_to_maximum(&mut self.ledger, &account.ledger);

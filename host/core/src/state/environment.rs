@@ -4,6 +4,7 @@
 pub(crate) mod activations;
 pub mod files;
 pub mod join;
+mod message_refs;
 pub mod routing;
 pub mod scope;
 pub mod validation;
@@ -30,12 +31,13 @@ use crate::record::scope_write::{ROLE_SCOPE, ScopeChange, Write};
 use crate::record::shape::{DeliveryMode, Shape};
 use crate::record::spending::Spending;
 use crate::record::work::ActivationKey;
-use crate::state::activation::{Activation, ToolOutcome};
+use crate::state::activation::Activation;
 use crate::state::messages::{MessageRef, Messages};
 use crate::team::Team;
 
 use files::FileRecords;
 use join::JoinState;
+use message_refs::visit_message_refs;
 use routing::OwnMessages;
 use scope::{Scope, ScopeKey, apply_changes};
 
@@ -128,6 +130,19 @@ pub struct RoleState {
     pub called: BTreeMap<ActivationKey, Activation>,
     /// The newest message it took from its mailbox.
     pub latest: Option<MessageRef>,
+    /// The summary with which the next conversation of a tools role begins.
+    pub summary: Option<RoleSummary>,
+}
+
+/// The last summary of the conversations of a role, with what it stands for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RoleSummary {
+    /// The first news of the activation in which it was written.
+    pub first_news: MessageRef,
+    /// The text.
+    pub text: String,
+    /// How many messages of the role's memory it and the first news stand for.
+    pub memory_count: u32,
 }
 
 /// A message in a mailbox.
@@ -369,6 +384,31 @@ impl Environment {
         committed.chain(self.uncommitted_memory(key))
     }
 
+    /// Returns what the conversation of an activation begins with: the last summary, with the first
+    /// news of its activation, and the messages in the memory since then, oldest first.
+    pub fn remembered_conversation(
+        &self,
+        key: ActivationKey,
+    ) -> (Option<(MessageRef, &str)>, Vec<MessageRef>) {
+        let role = self.role(key.role);
+        let committed = role.summary.as_ref();
+        let mut start = committed.map(|summary| (summary.first_news, summary.text.as_str()));
+        let count = committed.map_or(0, |summary| summary.memory_count as usize);
+        let mut messages = role.memory.get(count..).unwrap_or_default().to_vec();
+        for activation in self.visible_predecessors(key) {
+            let cut = activation.memory.range().cut.news as usize;
+            let summary = activation.memory.summary().zip(activation.news.first());
+            if let Some((text, first)) = summary {
+                start = Some((*first, text));
+                messages.clear();
+            }
+            messages.extend(activation.remembered().skip(cut));
+        }
+        let own = self.activation(key).into_iter();
+        messages.extend(own.flat_map(Activation::outputs));
+        (start, messages)
+    }
+
     /// Returns the messages that a role has received and not finished handling: those of its open
     /// activation, then those in its mailbox.
     pub fn unfinished_mail(&self, id: RoleId) -> impl Iterator<Item = MessageRef> {
@@ -534,30 +574,19 @@ impl Environment {
             for mail in &mut role.mailbox {
                 visit(&mut mail.message);
             }
-            for message in role.memory.iter_mut().chain(&mut role.latest) {
+            let summary = role
+                .summary
+                .iter_mut()
+                .map(|summary| &mut summary.first_news);
+            for message in role
+                .memory
+                .iter_mut()
+                .chain(&mut role.latest)
+                .chain(summary)
+            {
                 visit(message);
             }
         }
         self.for_each_activation_mut(&mut |_, activation| visit_message_refs(activation, visit));
-    }
-}
-
-fn visit_message_refs(activation: &mut Activation, visit: &mut dyn FnMut(&mut MessageRef)) {
-    for message in &mut activation.news {
-        visit(message);
-    }
-    let turns = activation.turns.reopen_all();
-    for call in turns.flat_map(|turn| &mut turn.calls) {
-        if let Some(ToolOutcome::Returned(returned)) = &mut call.outcome {
-            for outgoing in &mut returned.emissions {
-                visit(&mut outgoing.message);
-            }
-        }
-    }
-    for done in &mut activation.done {
-        visit(&mut done.output.message);
-        for outgoing in &mut done.emissions {
-            visit(&mut outgoing.message);
-        }
     }
 }

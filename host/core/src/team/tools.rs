@@ -16,12 +16,17 @@ pub struct ToolLoop {
     pub max_turns: u32,
     /// How many tool calls one activation may make. Further calls are rejected.
     pub max_calls: u32,
+    /// How many calls in a row may be equal and have equal results. The next one is rejected, and the
+    /// activation fails with the one after it. `None` for no limit.
+    pub repeat: Option<u32>,
     /// In which order the calls of a turn are made.
     pub order: CallOrder,
     /// What becomes of faults of tool calls.
     pub faults: ToolFaults,
     /// How often a failed request to the model is repeated.
     pub retry: RetryPolicy,
+    /// What writes the summaries of its conversations.
+    pub summariser: Summariser,
     /// The tools, in the order in which the model is told about them.
     pub tools: Vec<Tool>,
 }
@@ -37,6 +42,18 @@ pub struct Tool {
     pub faults: Option<ToolFaults>,
     /// Whether it may run at the same time as other calls of a turn.
     pub order: CallOrder,
+    /// How many calls of it one activation may make; `None` for no limit of its own.
+    pub max_calls: Option<u32>,
+}
+
+/// What writes the summaries of the conversations of a role.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Summariser {
+    /// A model.
+    #[default]
+    Model,
+    /// A component.
+    Component,
 }
 
 /// Whether calls may be made at the same time.
@@ -62,6 +79,7 @@ pub enum ToolFaults {
 impl ToolLoop {
     /// Returns the definition of a tool.
     pub fn tool(&self, tool: ToolRef) -> Option<&Tool> {
+        let tool = tool.definition();
         self.tools.iter().find(|known| known.target.tool == tool)
     }
 

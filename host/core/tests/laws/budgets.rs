@@ -5,6 +5,7 @@ use strata_core::machine::effect::{Effect, Invocation};
 use strata_core::record::conversation::TokenUsage;
 use strata_core::record::event::{
     AttemptEvent, CallSuspended, CapReached, Event, HostCalled, MoneyReserved, RunResumed, Status,
+    SuspendReason,
 };
 use strata_core::record::fault::{Fault, FaultKind};
 use strata_core::record::host_call::{
@@ -60,6 +61,7 @@ fn suspend(run: &mut ManualRun, call: &Invocation) {
         call.key(),
         AttemptEvent::CallSuspended(CallSuspended {
             attempt: call.attempt,
+            reason: SuspendReason::Budget,
         }),
     ));
 }

@@ -85,10 +85,14 @@ fn attempt_changes(event: &AttemptEvent) -> &'static [Forgery] {
         }
         AttemptEvent::RequestOpened(_) => &[other_work, other_role, other_request],
         AttemptEvent::RequestAnswered(_) => &[other_work, other_role, other_request, other_answer],
-        // Simulated runs write no files, log nothing and look for no paths.
+        // Simulated runs write no files, log nothing, look for no paths, replace nothing, and have no code
+        // that calls tools.
         AttemptEvent::FilesWritten(_)
         | AttemptEvent::Logged(_)
-        | AttemptEvent::LookupsDenied(_) => &[],
+        | AttemptEvent::LookupsDenied(_)
+        | AttemptEvent::SkillLoaded(_)
+        | AttemptEvent::MemoryRequested(_)
+        | AttemptEvent::NestedCallMade(_) => &[],
     }
 }
 
@@ -229,7 +233,7 @@ fn other_attempt(event: &mut Event) {
     match event {
         Event::Attempt(_, AttemptEvent::CallStarted(CallStarted { attempt, .. }))
         | Event::Attempt(_, AttemptEvent::CallFinished(CallFinished { attempt, .. }))
-        | Event::Attempt(_, AttemptEvent::CallSuspended(CallSuspended { attempt }))
+        | Event::Attempt(_, AttemptEvent::CallSuspended(CallSuspended { attempt, .. }))
         | Event::Attempt(_, AttemptEvent::CallFailed(CallFailed { attempt, .. })) => *attempt += 1,
         other => panic!("{other:?} is no call"),
     }

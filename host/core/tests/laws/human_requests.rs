@@ -540,11 +540,12 @@ fn a_request_may_have_been_asked_in_a_step_and_by_a_role_that_there_are() {
     assert!(may(&id.0), "it was, in this very step");
     assert!(may("ask-0-1-0-0"));
     assert!(may("ask-0-1-0-0-0"), "of a tool call");
+    assert!(may("ask-0-1-0-0-0-0"), "of a call that code made");
     for other in [
         "ask-1-0-0-0",
         "ask-0-2-0-0",
         "ask-0-0-0",
-        "ask-0-0-0-0-0-0",
+        "ask-1-0-0-0-0-0",
         "ask-0-0-x-0",
         "0-0-0-0",
         "ask-",

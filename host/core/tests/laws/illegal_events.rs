@@ -93,7 +93,7 @@ fn mutated(event: &Event, rng: &mut Rng) -> Event {
 fn mutate_call_event(call: &mut CallKey, event: &mut AttemptEvent, rng: &mut Rng) {
     match event {
         AttemptEvent::CallStarted(CallStarted { attempt, .. })
-        | AttemptEvent::CallSuspended(CallSuspended { attempt })
+        | AttemptEvent::CallSuspended(CallSuspended { attempt, .. })
         | AttemptEvent::CallFailed(CallFailed { attempt, .. }) => mutate_call(call, attempt, rng),
         AttemptEvent::HostCalled(_)
         | AttemptEvent::HostCallBegun(_)
@@ -101,6 +101,8 @@ fn mutate_call_event(call: &mut CallKey, event: &mut AttemptEvent, rng: &mut Rng
         | AttemptEvent::DoubtSettled(_)
         | AttemptEvent::MoneyReserved(_)
         | AttemptEvent::CallRevised(_)
+        | AttemptEvent::MemoryRequested(_)
+        | AttemptEvent::NestedCallMade(_)
         | AttemptEvent::RetryDue => mutate_call(call, &mut 0, rng),
         AttemptEvent::CallFinished(CallFinished { attempt, result }) => match rng.below(3) {
             0 => *result = CallResult::Chosen(*rng.pick(&[-2, 0, 7])),
@@ -128,6 +130,7 @@ fn mutate_call_event(call: &mut CallKey, event: &mut AttemptEvent, rng: &mut Rng
         AttemptEvent::FilesWritten(FilesWritten { files }) => files.reverse(),
         AttemptEvent::Logged(Logged { lines, .. }) => lines.clear(),
         AttemptEvent::LookupsDenied(LookupsDenied { paths }) => paths.clear(),
+        AttemptEvent::SkillLoaded(loaded) => loaded.skill.clear(),
     }
 }
 

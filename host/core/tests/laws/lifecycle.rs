@@ -12,7 +12,7 @@ use strata_core::machine::effect::{Effect, Invocation};
 use strata_core::machine::stepper::Stepper;
 use strata_core::record::event::{
     AttemptEvent, CallSuspended, ComponentChanged, Event, HandOverFailed, HandedOver, HostCalled,
-    MoneyReserved, Status,
+    MoneyReserved, Status, SuspendReason,
 };
 use strata_core::record::fault::{Fault, FaultKind};
 use strata_core::record::host_call::{AnswerSource, CallPolicy};
@@ -284,6 +284,7 @@ impl SimulatedRun {
                         call.key(),
                         AttemptEvent::CallSuspended(CallSuspended {
                             attempt: call.attempt,
+                            reason: SuspendReason::Budget,
                         }),
                     ));
                     return false;

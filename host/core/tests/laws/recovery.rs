@@ -109,7 +109,9 @@ fn retry(team: &Team, role: RoleId, work: Work) -> RetryPolicy {
         },
         Work::Plan => team.role(role).actions[0].retry,
         Work::Act { action, .. } => team.role(role).action(action).retry,
-        Work::Turn { .. } | Work::ToolCall { .. } => unreachable!("these teams have no tools"),
+        Work::Turn { .. } | Work::Summary { .. } | Work::ToolCall { .. } => {
+            unreachable!("these teams have no tools")
+        }
     }
 }
 

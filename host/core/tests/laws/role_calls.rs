@@ -9,11 +9,13 @@ use strata_core::record::host_call::{CallPolicy, RecordedCallUse};
 use strata_core::record::id::RoleId;
 use strata_core::record::json::Json;
 use strata_core::record::message::IDEA_LABEL;
+use strata_core::record::nested_path::NestedPath;
 use strata_core::record::request::HumanAnswer;
 use strata_core::record::role_call::MAX_ROLE_CALLS;
 use strata_core::record::rules::Reducer;
 use strata_core::record::turn::{
-    Approval, CallDecision, CallEffect, CallPlan, CallRevision, CallTarget, ToolRef, TurnOutcome,
+    Approval, CallDecision, CallEffect, CallForm, CallPlan, CallRevision, CallTarget, ToolRef,
+    TurnOutcome,
 };
 use strata_core::record::work::{ActivationKey, CallKey, CallResult, Work};
 use strata_core::state::activation::ToolOutcome;
@@ -77,6 +79,7 @@ fn plan_calls(
         plans.push(CallPlan {
             id: String::new(),
             tool,
+            form: CallForm::Direct,
             decision,
         });
     }
@@ -341,6 +344,7 @@ fn a_call_that_a_role_works_on_can_be_taken_back_and_a_human_is_asked_first() {
     let work = Work::ToolCall {
         turn: 0,
         call: 0,
+        nested: NestedPath::EMPTY,
         tool: ToolRef::Role(B),
     };
     let call = CallKey::in_activation(ActivationKey::of_mail(A), work);
@@ -465,7 +469,9 @@ fn a_role_is_not_called_while_it_works_on_the_call() {
 
     // Nothing but a forged record contains the start of such a call.
     let mut env = run.env().clone();
-    let called = ActivationKey::of_mail(A).called(B, 0, 0).expect("short");
+    let called = ActivationKey::of_mail(A)
+        .called(B, 0, 0, NestedPath::EMPTY)
+        .expect("short");
     let state = env.roles[0].called.get_mut(&called).expect("an activation");
     let mut turns = state.turns.to_vec();
     let call = &mut turns[0].calls[0];
@@ -479,6 +485,7 @@ fn a_role_is_not_called_while_it_works_on_the_call() {
     let work = Work::ToolCall {
         turn: 0,
         call: 0,
+        nested: NestedPath::EMPTY,
         tool: ToolRef::Role(A),
     };
     let before = forged.env().clone();
@@ -505,12 +512,16 @@ fn a_saved_state_with_work_that_no_role_called_is_invalid() {
         change(&mut changed);
         assert!(validate(changed).is_err());
     };
-    let called = ActivationKey::of_mail(A).called(B, 0, 0).expect("short");
+    let called = ActivationKey::of_mail(A)
+        .called(B, 0, 0, NestedPath::EMPTY)
+        .expect("short");
     check(&|env| env.roles[0].called.clear());
     check(&|env| env.roles[0].activation = None);
     check(&|env| {
         let state = env.roles[0].called.remove(&called).expect("open");
-        let other = ActivationKey::of_mail(A).called(B, 0, 1).expect("short");
+        let other = ActivationKey::of_mail(A)
+            .called(B, 0, 1, NestedPath::EMPTY)
+            .expect("short");
         env.roles[0].called.insert(other, state);
     });
     check(&|env| {
@@ -519,9 +530,9 @@ fn a_saved_state_with_work_that_no_role_called_is_invalid() {
     });
     let mut deep = Some(ActivationKey::of_mail(A));
     for _ in 0..MAX_ROLE_CALLS {
-        deep = deep.and_then(|key| key.called(B, 0, 0));
+        deep = deep.and_then(|key| key.called(B, 0, 0, NestedPath::EMPTY));
     }
-    assert!(deep.is_some_and(|key| key.called(B, 0, 0).is_none()));
+    assert!(deep.is_some_and(|key| key.called(B, 0, 0, NestedPath::EMPTY).is_none()));
 }
 
 #[test]

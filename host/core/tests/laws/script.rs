@@ -9,12 +9,15 @@ use strata_core::record::fault::{Fault, FaultKind, Retryability};
 use strata_core::record::host_call::{CallOutcome, FinishReason, HostCall, HostCallKind, ModelUse};
 use strata_core::record::id::RequestId;
 use strata_core::record::json::Json;
+use strata_core::record::memory::{
+    Cut, PlannedReplacement, PlannedTokens, ReplacedRange, ReplacementMethod, WrittenSummary,
+};
 use strata_core::record::message::{Draft, Hop, Message};
 use strata_core::record::money::Usd;
 use strata_core::record::request::HumanRequest;
 use strata_core::record::scope_write::{ROLE_SCOPE, ScopeChange, Write};
 use strata_core::record::turn::{
-    Approval, CallDecision, CallPlan, ReplyMessage, ToolRef, TurnOutcome, TurnReply,
+    Approval, CallDecision, CallForm, CallPlan, ReplyMessage, ToolRef, TurnOutcome, TurnReply,
 };
 use strata_core::record::work::{CallResult, Task, Work};
 use strata_core::state::activation::ToolOutcome;
@@ -151,6 +154,7 @@ impl Script {
             plans.push(CallPlan {
                 id: String::new(),
                 tool: tool.name.clone(),
+                form: CallForm::Direct,
                 decision,
             });
         }
@@ -167,6 +171,7 @@ impl Script {
             cost: Usd::ZERO,
             message: ReplyMessage::Parts(message),
             outcome,
+            skills: Vec::new(),
         }
     }
 
@@ -178,7 +183,8 @@ impl Script {
         } else {
             0
         };
-        if call.attempt > bad {
+        // Which attempt writes a summary must not decide what it says.
+        if call.attempt > bad || matches!(call.work, Work::Summary { .. }) {
             return None;
         }
         let mut rng = Rng::new(self.seed, &format!("{} {}", call.attempt, call.seed));
@@ -225,7 +231,11 @@ impl Script {
                 emissions: self.emissions(&mut rng, call, seen),
                 writes: writes(&mut rng, &scopes, call, seen),
             },
-            Work::Turn { .. } => CallResult::Replied(self.reply(&mut rng, role, call, seen)),
+            Work::Turn { turn } => match self.replacement(stepper, call, turn) {
+                Some(replacement) => replacement,
+                None => CallResult::Replied(self.reply(&mut rng, role, call, seen)),
+            },
+            Work::Summary { .. } => self.summary(stepper, call, seen),
             Work::ToolCall {
                 tool: ToolRef::Handoff(_),
                 ..
@@ -245,6 +255,53 @@ impl Script {
         }
     }
 
+    /// Returns the replacement of all turns but the newest, or that a summary of them is due. Not every
+    /// turn has one.
+    fn replacement(&self, stepper: &Stepper, call: &Invocation, turn: u32) -> Option<CallResult> {
+        let mut rng = Rng::new(self.seed, &format!("memory {}", call.seed));
+        let activation = stepper.env().activation(call.key().activation())?;
+        if turn < 2 || activation.memory.was_replaced_for(turn) || rng.chance(50) {
+            return None;
+        }
+        let range = activation.memory.range();
+        let planned = PlannedReplacement {
+            turn,
+            range: ReplacedRange {
+                cut: Cut {
+                    news: activation.news.len() as u32,
+                    turns: turn - 1,
+                },
+                ..range
+            },
+            cut_before: range.cut,
+            messages: (1, turn),
+            cleared_messages: None,
+            tokens: PlannedTokens {
+                before: 100,
+                cleared: 100,
+                kept: 10,
+                replaced: 90,
+            },
+        };
+        Some(match rng.chance(30) {
+            true => CallResult::Replaced(planned.only_cleared()),
+            false => CallResult::SummaryDue(planned),
+        })
+    }
+
+    fn summary(&self, stepper: &Stepper, call: &Invocation, seen: u64) -> CallResult {
+        let activation = stepper.env().activation(call.key().activation());
+        let planned = activation.and_then(|activation| activation.memory.planned.as_ref());
+        let written = WrittenSummary {
+            text: format!("{seen:x}"),
+            tokens: 5,
+            how: ReplacementMethod::Summary,
+            model: None,
+            cost: Usd::ZERO,
+        };
+        CallResult::Replaced(planned.expect("a planned summary").complete(written))
+    }
+
     /// Returns everything that a call can see, as text.
     fn visible_state(&self, stepper: &Stepper, call: &Invocation) -> String {
         let text = |message: &Message| {
@@ -260,6 +317,7 @@ impl Script {
         let (team, env) = (stepper.team(), stepper.env());
         let activation = call.key().activation();
         if let (Work::Turn { .. }, Some(activation)) = (call.work, env.activation(activation)) {
+            visible_state += &format!("{:?};", activation.memory.summary());
             for (work, tool_call) in activation.tool_calls() {
                 let told = match &tool_call.outcome {
                     Some(ToolOutcome::Returned(returned)) => returned.output.content.as_str(),
@@ -373,7 +431,7 @@ fn writes(rng: &mut Rng, scopes: &[&str], call: &Invocation, seen: u64) -> Vec<W
 /// Returns all drafts of a finished call.
 pub fn drafts(result: &CallResult) -> Vec<&Draft> {
     match result {
-        CallResult::Chosen(_) => Vec::new(),
+        CallResult::Chosen(_) | CallResult::SummaryDue(_) | CallResult::Replaced(_) => Vec::new(),
         CallResult::Planned { emissions, .. } => emissions.iter().collect(),
         CallResult::Returned {
             output, emissions, ..

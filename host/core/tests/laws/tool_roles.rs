@@ -14,17 +14,18 @@ use strata_core::record::id::{ActionId, RoleId};
 use strata_core::record::json::Json;
 use strata_core::record::message::{Draft, IDEA_LABEL};
 use strata_core::record::money::Usd;
+use strata_core::record::nested_path::NestedPath;
 use strata_core::record::request::HumanAnswer;
 use strata_core::record::scope_write::{ROLE_SCOPE, ScopeChange, Write};
 use strata_core::record::turn::{
-    Approval, CallDecision, CallEffect, CallPlan, CallTarget, ReplyMessage, ToolRef, TurnOutcome,
-    TurnReply,
+    Approval, CallDecision, CallEffect, CallForm, CallPlan, CallTarget, ReplyMessage, ToolRef,
+    TurnOutcome, TurnReply,
 };
 use strata_core::record::work::{ActivationKey, CallResult, Work};
 use strata_core::state::activation::ToolOutcome;
 use strata_core::state::environment::Environment;
 use strata_core::state::environment::validation::validate;
-use strata_core::team::tools::{CallOrder, Tool, ToolFaults, ToolLoop};
+use strata_core::team::tools::{CallOrder, Summariser, Tool, ToolFaults, ToolLoop};
 use strata_core::team::{React, RetryPolicy, Role, Team};
 
 use crate::lifecycle::{FaultSchedule, ResumeChange, SimulatedRun};
@@ -38,7 +39,7 @@ const A: RoleId = RoleId(0);
 
 pub fn tool(name: &str, tool: ToolRef) -> Tool {
     let effect = match tool {
-        ToolRef::Action(_) | ToolRef::Role(_) => CallEffect::Continues,
+        ToolRef::Action(_) | ToolRef::Role(_) | ToolRef::Host(_) => CallEffect::Continues,
         ToolRef::Handoff(_) => CallEffect::Ends,
     };
     Tool {
@@ -46,6 +47,7 @@ pub fn tool(name: &str, tool: ToolRef) -> Tool {
         target: CallTarget { tool, effect },
         faults: None,
         order: CallOrder::Parallel,
+        max_calls: None,
     }
 }
 
@@ -53,12 +55,14 @@ pub fn tool_loop(tools: Vec<Tool>) -> ToolLoop {
     ToolLoop {
         max_turns: 20,
         max_calls: 100,
+        repeat: None,
         order: CallOrder::Parallel,
         faults: ToolFaults::Auto,
         retry: RetryPolicy {
             retries: 0,
             backoff_ms: 0,
         },
+        summariser: Summariser::Model,
         tools,
     }
 }
@@ -97,6 +101,7 @@ pub fn calls(run: &ManualRun, names: &[&str]) -> CallResult {
         plans.push(CallPlan {
             id: String::new(),
             tool: name.into(),
+            form: CallForm::Direct,
             decision,
         });
     }
@@ -110,6 +115,7 @@ pub fn replied(message: Vec<AssistantPart>, outcome: TurnOutcome) -> CallResult 
         cost: Usd::ZERO,
         message: ReplyMessage::Parts(message),
         outcome,
+        skills: Vec::new(),
     })
 }
 
@@ -255,7 +261,13 @@ fn a_role_may_make_its_calls_one_after_another_and_a_tool_may_run_alone() {
 
 fn tool_call(turn: u32, call: u32, action: u16) -> Work {
     let tool = ToolRef::Action(ActionId(action));
-    Work::ToolCall { turn, call, tool }
+    let nested = NestedPath::EMPTY;
+    Work::ToolCall {
+        turn,
+        call,
+        nested,
+        tool,
+    }
 }
 
 #[test]
@@ -544,6 +556,8 @@ proptest! {
         for event in &run.log {
             match event {
                 Event::StepStarted(started) => step = started.step,
+                // A turn whose conversation is replaced first is requested afterwards.
+                Event::Attempt(_, AttemptEvent::CallFinished(finished)) if matches!(finished.result, CallResult::SummaryDue(_) | CallResult::Replaced(_)) => {}
                 Event::Attempt(call, AttemptEvent::CallFinished(_)) if matches!(call.work, Work::Turn { .. } | Work::ToolCall { .. }) => {
                     prop_assert!(finished.insert((step, *call)), "{call:?} finished twice in step {step}");
                 }

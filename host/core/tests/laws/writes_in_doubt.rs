@@ -3,7 +3,7 @@
 use strata_core::machine::effect::Invocation;
 use strata_core::record::event::{
     AttemptEvent, CallStarted, CallSuspended, ComponentChanged, DoubtSettled, Event, HostCallBegun,
-    HostCalled, Status, WritesUnclaimed,
+    HostCalled, Status, SuspendReason, WritesUnclaimed,
 };
 use strata_core::record::fault::{Fault, FaultKind, Retryability};
 use strata_core::record::host_call::{
@@ -393,6 +393,7 @@ fn an_attempt_that_ends_to_wait_leaves_its_lost_write_in_doubt() {
         CallKey::new(A, call.work),
         AttemptEvent::CallSuspended(CallSuspended {
             attempt: call.attempt,
+            reason: SuspendReason::Budget,
         }),
     ));
     assert_eq!(

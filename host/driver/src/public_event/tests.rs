@@ -22,6 +22,7 @@ fn a_line_begins_with_its_number_time_and_kind() {
         action: "a".to_owned(),
         turn: None,
         tool_call: None,
+        nested: None,
         via: None,
     };
     check(

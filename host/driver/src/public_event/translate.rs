@@ -16,9 +16,9 @@ use strata_core::record::id::{Digest, JoinId, MessageId, RoleId, Slot, SlotKind}
 use strata_core::record::shape::Shape;
 use strata_core::record::turn::ToolRef;
 use strata_core::record::work::{CallKey, Work};
-use strata_core::team::{HANDOFF_PREFIX, Role, THINK, TURN};
+use strata_core::team::{HANDOFF_PREFIX, Role, SUMMARY, THINK, TURN};
 
-use super::{ActionRef, EventLine, PublicEvent, RoleCaller};
+use super::{ActionRef, EventLine, NestedNumber, PublicEvent, RoleCaller};
 
 /// The name of a role, an action or a join that the team does not have. Records are translated as
 /// they are found, and some may not fit the state.
@@ -31,6 +31,7 @@ pub fn action_name(role: &Role, work: Work) -> &str {
         Work::Think { .. } => THINK,
         Work::Answer => "answer",
         Work::Turn { .. } => TURN,
+        Work::Summary { .. } => SUMMARY,
         Work::ToolCall { tool, .. } => role.tool_name(tool),
         Work::Plan => role.actions.first().map_or("", |action| &action.name),
         Work::Act { action, .. } => &role.action(action).name,
@@ -158,6 +159,7 @@ impl EventNames {
             Work::Think { .. } => (-1, THINK.to_owned()),
             Work::Answer => (-1, "answer".to_owned()),
             Work::Turn { .. } => (-1, TURN.to_owned()),
+            Work::Summary { .. } => (-1, SUMMARY.to_owned()),
             Work::ToolCall {
                 tool: ToolRef::Handoff(to),
                 ..
@@ -166,6 +168,10 @@ impl EventNames {
                 tool: ToolRef::Role(to),
                 ..
             } => (-1, self.role_name(to)),
+            Work::ToolCall {
+                tool: ToolRef::Host(tool),
+                ..
+            } => (-1, tool.name().to_owned()),
             Work::ToolCall {
                 tool: ToolRef::Action(action),
                 ..
@@ -179,9 +185,11 @@ impl EventNames {
                 self.action_of_role(role, action.index()),
             ),
         };
-        let (turn, tool_call) = match work {
-            Work::ToolCall { turn, call, .. } => (Some(turn), Some(call)),
-            _ => (None, None),
+        let (turn, tool_call, nested) = match work {
+            Work::ToolCall {
+                turn, call, nested, ..
+            } => (Some(turn), Some(call), NestedNumber::from_path(nested)),
+            _ => (None, None, None),
         };
         ActionRef {
             step: self.step,
@@ -190,6 +198,7 @@ impl EventNames {
             action,
             turn,
             tool_call,
+            nested,
             via: self.caller(call),
         }
     }
@@ -201,6 +210,7 @@ impl EventNames {
             role: self.role_name(caller.role),
             turn: caller.turn,
             tool_call: caller.call,
+            nested: NestedNumber::from_path(caller.nested),
         })
     }
 
@@ -208,6 +218,9 @@ impl EventNames {
         let action = match slot.kind {
             SlotKind::Think => THINK.to_owned(),
             SlotKind::Turn => TURN.to_owned(),
+            SlotKind::Guard(moment) => moment.name().to_owned(),
+            SlotKind::SkillScript(language) => language.component_name().to_owned(),
+            SlotKind::Summary => SUMMARY.to_owned(),
             SlotKind::Action(action) => self.action_of_role(slot.role, action.index()),
         };
         (self.role_name(slot.role), action)
@@ -463,9 +476,12 @@ fn conflict_event(names: &EventNames, writer: &ConflictingWriter, message: Strin
 }
 
 /// Returns whether some work has an event of its own in place of those of actions: a choice of the
-/// next action, or a turn.
+/// next action, a turn, or a summary.
 fn has_own_event(work: Work) -> bool {
-    matches!(work, Work::Think { .. } | Work::Turn { .. })
+    matches!(
+        work,
+        Work::Think { .. } | Work::Turn { .. } | Work::Summary { .. }
+    )
 }
 
 #[cfg(test)]
@@ -476,6 +492,8 @@ mod tests {
     use strata_core::record::id::ActionId;
     use strata_core::record::shape::RoleShape;
     use strata_core::record::work::ActivationKey;
+
+    use strata_core::record::nested_path::NestedPath;
 
     use super::*;
 
@@ -530,7 +548,7 @@ mod tests {
 
     #[test]
     fn events_of_a_called_role_name_the_call() {
-        let called = ActivationKey::of_mail(RoleId(0)).called(RoleId(1), 5, 2);
+        let called = ActivationKey::of_mail(RoleId(0)).called(RoleId(1), 5, 2, NestedPath::EMPTY);
         let call = CallKey::in_activation(called.expect("a short path"), ACT);
         let lines = translator().translate(&Event::Attempt(call, started()), 1, 0);
         assert_eq!(lines.len(), 2);

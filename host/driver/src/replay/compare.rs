@@ -2,8 +2,9 @@
 
 use strata_base::text::excerpt::around_difference;
 use strata_core::record::event::{AttemptEvent, CallFailed, CallFinished, Event, RequestOpened};
+use strata_core::record::fault::FaultCause;
 use strata_core::record::file::{FileChange, PathContent};
-use strata_core::record::host_call::HostCall;
+use strata_core::record::host_call::{HostCall, HostCallKind};
 use strata_core::record::message::Draft;
 use strata_core::record::scope_write::Write;
 use strata_core::record::turn::ReplyMessage;
@@ -42,6 +43,14 @@ pub(super) fn compare_attempt(
     // If it diverged or asked a person, its end follows from its calls.
     let ended = match (recorded, again) {
         (Event::Attempt(_, AttemptEvent::CallSuspended(_)), ReplayOutcome::Diverged { .. }) => None,
+        // A call of a tool failed, and that is a fault of the run.
+        (
+            Event::Attempt(_, AttemptEvent::CallFailed(CallFailed { fault, .. })),
+            ReplayOutcome::Diverged {
+                kind: HostCallKind::Tool,
+                ..
+            },
+        ) if fault.cause == FaultCause::NestedCall => None,
         (
             Event::Attempt(_, AttemptEvent::RequestOpened(RequestOpened { request })),
             ReplayOutcome::AskedHuman { call, question },
@@ -92,16 +101,12 @@ pub(super) fn compare_attempt(
         },
         _ => Some(end_difference(recorded, again)),
     };
-    let call = || {
-        unmade.first().map(|unmade| {
-            (
-                "a host call".into(),
-                describe_call(unmade),
-                "not made".into(),
-            )
-        })
-    };
-    ended.or_else(call)
+    ended.or_else(|| unmade.first().map(missing_call))
+}
+
+/// Returns the difference that a recorded call was not made again.
+fn missing_call(call: &HostCall) -> DifferenceParts {
+    ("a host call".into(), describe_call(call), "not made".into())
 }
 
 fn describe_call(call: &HostCall) -> String {
@@ -194,6 +199,10 @@ fn compare_results(one: &CallResult, other: &CallResult) -> Option<DifferencePar
                     )
                 })
             }),
+        (CallResult::SummaryDue(one), CallResult::SummaryDue(other)) => (one != other)
+            .then(|| text_difference("what is summarised", &debug_text(one), &debug_text(other))),
+        (CallResult::Replaced(one), CallResult::Replaced(other)) => (one != other)
+            .then(|| text_difference("what is replaced", &debug_text(one), &debug_text(other))),
         (one, other) => Some(text_difference(
             "what is returned",
             &debug_text(one),

@@ -15,7 +15,7 @@ use strata_core::record::request::HumanAnswer;
 use strata_core::record::work::{ActivationKey, CallKey};
 use strata_services::gateway::{
     GUEST_REQUEST_QUEUE, GuestRequest, HostAnswer, HostError, HostErrorKind, PendingGuestRequest,
-    WASI_CLOCK_START,
+    ToolRequest, WASI_CLOCK_START,
 };
 use strata_services::human::HumanQuestion;
 use strata_services::models::config::ModelNames;
@@ -24,6 +24,7 @@ use strata_services::outbound::{OutboundCall, OutboundContext, OutboundServices}
 use strata_storage::StoreError;
 use tokio::sync::{mpsc, oneshot};
 
+use crate::nested_calls::ToolAccess;
 use crate::{
     ActionFiles, AttemptRunner, HostServices, PreparedAttempt, action_budget_error,
     answer_from_environment, decode_random, decode_time, request_number,
@@ -82,15 +83,19 @@ impl RecordedAttempt {
     /// Removes and returns the next recorded call with this digest. Equal calls are numbered in the
     /// order in which they were made, and recorded in the order of their answers.
     fn take_next(&mut self, kind: HostCallKind, digest: &str) -> Option<HostCall> {
-        let equal = self
-            .calls
-            .iter()
-            .enumerate()
-            .filter(|(_, call)| call.kind == kind);
-        let numbered =
-            equal.filter_map(|(at, call)| Some((request_number(&call.request, digest)?, at)));
-        numbered.min().map(|(_, at)| self.calls.remove(at))
+        take_numbered(&mut self.calls, kind, digest)
     }
+}
+
+/// Removes and returns the call with this digest that has the lowest number.
+fn take_numbered(calls: &mut Vec<HostCall>, kind: HostCallKind, digest: &str) -> Option<HostCall> {
+    let equal = calls
+        .iter()
+        .enumerate()
+        .filter(|(_, call)| call.kind == kind);
+    let numbered =
+        equal.filter_map(|(at, call)| Some((request_number(&call.request, digest)?, at)));
+    numbered.min().map(|(_, at)| calls.remove(at))
 }
 
 impl Replayer {
@@ -208,6 +213,10 @@ impl Replayer {
                 ));
             }
             GuestRequest::AskHuman(question) => return Ok(answer_human(reply, question, recorded)),
+            GuestRequest::ListTools => HostAnswer::Tools(self.tool_access(call).descriptions()),
+            GuestRequest::CallTools(requests) => {
+                return Ok(self.answer_tool_calls(call, &requests, reply, recorded));
+            }
             GuestRequest::Outbound(request) => {
                 let context = OutboundContext {
                     services: &self.services,
@@ -229,6 +238,45 @@ impl Replayer {
         // It is no error if the guest is gone.
         let _ = reply.send(answer);
         Ok(None)
+    }
+
+    fn tool_access(&self, call: CallKey) -> ToolAccess<'_> {
+        let team = self.stepper.team();
+        let plugin = self.runner.plugin(team.role(call.role), call);
+        let plugin = plugin.map(|plugin| &**plugin);
+        ToolAccess::new(team, self.runner.tool_roles(), plugin, call)
+    }
+
+    /// Answers calls of tools. The calls themselves are attempts, which are repeated by themselves.
+    fn answer_tool_calls(
+        &self,
+        caller: CallKey,
+        requests: &[ToolRequest],
+        reply: oneshot::Sender<HostAnswer>,
+        recorded: &mut Vec<HostCall>,
+    ) -> Option<ReplayOutcome> {
+        let mut answers = Vec::new();
+        for request in requests {
+            let digest = match self.tool_access(caller).digest(&self.stepper, request) {
+                Ok(digest) => digest,
+                Err(refusal) => {
+                    answers.push(Err(refusal));
+                    continue;
+                }
+            };
+            let kind = HostCallKind::Tool;
+            answers.push(match take_numbered(recorded, kind, &digest) {
+                Some(call) if call.outcome == CallOutcome::Answered => Ok(call.response),
+                Some(call) => Err(recorded_error(&call)),
+                None => {
+                    let request = digest;
+                    return Some(ReplayOutcome::Diverged { kind, request });
+                }
+            });
+        }
+        // It is no error if the guest is gone.
+        let _ = reply.send(HostAnswer::Outbound(answers));
+        None
     }
 
     /// Answers a batch of calls.

@@ -84,7 +84,7 @@ fn output_parts(output: &Draft, most: u64) -> Vec<Part> {
 }
 
 /// Returns the beginning of a text that is too long, with a note that it was cut.
-fn cut(mut text: String, most: u64) -> String {
+pub(super) fn cut(mut text: String, most: u64) -> String {
     let bytes = text.len();
     let most = usize::try_from(most).unwrap_or(usize::MAX);
     if bytes <= most {
@@ -110,7 +110,7 @@ mod tests {
     use strata_core::record::id::{ActionId, Digest};
     use strata_core::record::json::Json;
     use strata_core::record::money::Usd;
-    use strata_core::record::turn::{CallEffect, CallTarget};
+    use strata_core::record::turn::{CallEffect, CallForm, CallTarget};
     use strata_core::state::activation::{CallProgress, Consent, Phase, ToolReturn};
 
     use super::*;
@@ -128,6 +128,7 @@ mod tests {
             })],
             calls: vec![TurnCall {
                 tool: "x".into(),
+                form: CallForm::Direct,
                 target: Some(CallTarget {
                     tool: ToolRef::Action(ActionId(0)),
                     effect: CallEffect::Continues,
@@ -140,6 +141,7 @@ mod tests {
                 outcome: Some(outcome),
             }],
             misfit: None,
+            skills: Vec::new(),
         }
     }
 

@@ -5,7 +5,6 @@
 //! team file says, and the model is told what does not fit.
 
 use serde_json::{Value, json};
-use strata_base::text::excerpt::excerpt;
 use strata_base::text::units::format_bytes;
 use strata_core::record::conversation::{
     AssistantPart, Part, ToolCall, ToolChoice, reply_text, tool_calls,
@@ -15,29 +14,19 @@ use strata_core::record::json::{self, Json};
 use strata_core::record::message::Draft;
 use strata_core::record::money::Usd;
 use strata_core::record::turn::{
-    Approval, CallDecision, CallPlan, ReplyMessage, ToolRef, TurnOutcome, TurnReply,
+    Approval, CallDecision, CallPlan, CallTarget, HostTool, ReplyMessage, ToolRef, TurnOutcome,
+    TurnReply,
 };
-use strata_core::team::tools::{Tool, ToolLoop};
-use strata_core::text::is_invisible;
+use strata_core::team::tools::Tool;
 
 use strata_services::models::{ModelReply, read_answer, shorten_reason};
+use strata_services::skills::script_language;
 use strata_services::tools::{ApprovalRule, RoleTool, ToolRole};
+
+use super::named_call::{NamedCall, ReplyRules, UnknownCall, named_call};
 
 /// The maximum size of the arguments of a call, in bytes.
 const MAX_ARGUMENT_BYTES: usize = 1 << 20;
-/// How much of the name of an unknown tool is kept, in characters.
-const MAX_NAME_CHARS: usize = 200;
-/// How many tools the model is reminded of when it calls one that does not exist.
-const MAX_LISTED_TOOLS: usize = 50;
-
-/// What replies are checked against.
-#[derive(Clone, Copy)]
-pub(super) struct ReplyRules<'a> {
-    /// The tools, as the core knows them.
-    pub(super) tools: &'a ToolLoop,
-    /// The tools, as the model knows them.
-    pub(super) settings: &'a ToolRole,
-}
 
 /// Returns what follows from a reply, or the fault if it is incomplete or empty. `now_ms` is the
 /// time from which the deadlines of approvals count, in milliseconds since 1970. The model and the
@@ -70,14 +59,16 @@ pub(super) fn plan_reply(
         cost: Usd::ZERO,
         message: ReplyMessage::Parts(reply.parts),
         outcome,
+        skills: Vec::new(),
     })
 }
 
 /// Returns whether the time is needed to plan the calls of a reply.
 pub(super) fn needs_time(rules: ReplyRules<'_>, reply: &ModelReply) -> bool {
     tool_calls(&reply.parts).any(|call| {
-        find_tool(rules, &call.name)
-            .and_then(|(_, tool)| tool.approval)
+        named_call(rules, call)
+            .ok()
+            .and_then(|called| called.settings.approval)
             .is_some_and(|rule| rule.expires.is_some())
     })
 }
@@ -119,48 +110,74 @@ fn answer(settings: &ToolRole, reply: &ModelReply) -> Result<TurnOutcome, Fault>
     }
 }
 
-fn find_tool<'a>(rules: ReplyRules<'a>, name: &str) -> Option<(&'a Tool, &'a RoleTool)> {
-    let mut tools = rules.tools.tools.iter().zip(&rules.settings.tools);
-    tools.find(|(_, tool)| tool.model_name == name)
+/// Returns what a call with these arguments is made to. The component that runs a script of a skill
+/// depends on the language of the script.
+fn target_of_call(tool: &Tool, arguments: &str) -> CallTarget {
+    let ToolRef::Host(HostTool::RunSkillScript(other)) = tool.target.tool else {
+        return tool.target;
+    };
+    let script = Json::parse(arguments)
+        .ok()
+        .and_then(|given| given.field("script"));
+    let script = script.map(|script| script.value());
+    let language = script
+        .as_ref()
+        .and_then(Value::as_str)
+        .and_then(script_language);
+    CallTarget {
+        tool: ToolRef::Host(HostTool::RunSkillScript(language.unwrap_or(other))),
+        ..tool.target
+    }
 }
 
 /// Returns what is to become of a call.
 fn plan_call(rules: ReplyRules<'_>, call: &ToolCall, now_ms: i64) -> CallPlan {
-    let Some((tool, known)) = find_tool(rules, &call.name) else {
-        let name = excerpt(&call.name.replace(is_invisible, " "), MAX_NAME_CHARS);
-        return CallPlan {
-            id: call.id.clone(),
-            decision: CallDecision::Reject(unknown_tool(rules.settings, &name)),
-            tool: name,
-        };
+    let NamedCall {
+        tool,
+        settings: known,
+        form,
+        arguments,
+    } = match named_call(rules, call) {
+        Ok(called) => called,
+        Err(UnknownCall { name, form, reason }) => {
+            return CallPlan {
+                id: call.id.clone(),
+                tool: name,
+                form,
+                decision: CallDecision::Reject(reason),
+            };
+        }
     };
-    let checked = match rules.settings.tool_choice {
-        ToolChoice::None => Err("no tool may be called".into()),
-        _ => check_arguments(tool, known, &call.arguments),
-    };
-    let decision = match checked {
-        Err(reason) => CallDecision::Reject(reason),
-        Ok(()) => match known.approval {
-            None => CallDecision::Make(tool.target),
-            Some(rule) => CallDecision::AskFirst(tool.target, approval(rule, known, now_ms)),
-        },
+    let decision = match rules.settings.tool_choice {
+        ToolChoice::None => CallDecision::Reject("no tool may be called".into()),
+        _ => {
+            let target = target_of_call(tool, &arguments);
+            decide_call(tool, known, target, &arguments, now_ms)
+        }
     };
     CallPlan {
         id: call.id.clone(),
         tool: tool.name.clone(),
+        form,
         decision,
     }
 }
 
-fn unknown_tool(settings: &ToolRole, name: &str) -> String {
-    let mut known = Vec::new();
-    for tool in settings.tools.iter().take(MAX_LISTED_TOOLS) {
-        known.push(format!("`{}`", tool.model_name));
+/// Returns what is to become of a call of a tool with these arguments. `target` is what it is made to.
+pub(crate) fn decide_call(
+    tool: &Tool,
+    known: &RoleTool,
+    target: CallTarget,
+    arguments: &str,
+    now_ms: i64,
+) -> CallDecision {
+    if let Err(reason) = check_arguments(tool, known, arguments) {
+        return CallDecision::Reject(reason);
     }
-    if known.is_empty() {
-        return format!("there is no tool `{name}`, and no other");
+    match known.approval {
+        None => CallDecision::Make(target),
+        Some(rule) => CallDecision::AskFirst(target, approval(rule, known, now_ms)),
     }
-    format!("there is no tool `{name}`; there are {}", known.join(", "))
 }
 
 /// Fails, with a reason for the model, if a call must not be made with these arguments.
@@ -225,11 +242,11 @@ mod tests {
     use strata_core::record::conversation::TokenUsage;
     use strata_core::record::host_call::FinishReason;
     use strata_core::record::id::{ActionId, RoleId};
-    use strata_core::record::turn::{CallEffect, CallTarget};
+    use strata_core::record::turn::CallEffect;
     use strata_core::team::RetryPolicy;
-    use strata_core::team::tools::{CallOrder, ToolFaults};
+    use strata_core::team::tools::{CallOrder, Summariser, ToolFaults, ToolLoop};
     use strata_services::plugin::CompiledSchema;
-    use strata_services::tools::{HistoryUse, ModelTimeout};
+    use strata_services::tools::{Deferral, Exposure, HistoryUse, ModelTimeout, ToolOffer};
 
     use super::*;
 
@@ -253,12 +270,14 @@ mod tests {
                 tools: ToolLoop {
                     max_turns: 9,
                     max_calls: 9,
+                    repeat: None,
                     order: CallOrder::Parallel,
                     faults: ToolFaults::Auto,
                     retry: RetryPolicy {
                         retries: 0,
                         backoff_ms: 0,
                     },
+                    summariser: Summariser::Model,
                     tools: Vec::new(),
                 },
                 settings: ToolRole {
@@ -268,7 +287,9 @@ mod tests {
                     output_schema: None,
                     timeout: ModelTimeout::new(Duration::from_secs(1)),
                     role_result_bytes: 1000,
+                    memory: None,
                     tools: Vec::new(),
+                    skills: Vec::new(),
                 },
             };
             let rule = ApprovalRule {
@@ -295,12 +316,16 @@ mod tests {
                 target: CallTarget { tool, effect },
                 faults: None,
                 order: CallOrder::Parallel,
+                max_calls: None,
             });
             self.settings.tools.push(RoleTool {
                 model_name: name.replace(' ', "_"),
                 description: None,
                 input_schema,
                 approval,
+                deferral: Deferral::Never,
+                exposure: Exposure::Sent,
+                offer: ToolOffer::Model,
             });
         }
 

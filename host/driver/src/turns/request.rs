@@ -2,23 +2,19 @@
 //!
 //! A request begins with the previous one of the same activation, byte for byte, so that providers
 //! can take from their caches what they have seen before. So nothing that was sent depends on what
-//! came later.
+//! came later. Only after a part of the conversation was replaced it begins anew. The conversation is
+//! in `conversation`.
 
 use std::fmt::Write as _;
-use std::sync::Arc;
 
 use strata_base::text::excerpt::excerpt;
 use strata_core::record::conversation::{AssistantPart, ModelMessage, Part, ToolChoice};
 use strata_core::record::message::{Instruct, Message};
-use strata_core::record::turn::ToolRef;
-use strata_core::state::activation::Turn;
 use strata_core::team::Role;
 use strata_core::text::is_invisible;
 use strata_services::models::action_choice::describe_role;
-use strata_services::models::{ModelRequest, ToolDefinition, user_message};
+use strata_services::models::{ModelRequest, ToolDefinition};
 use strata_services::tools::{RoleTool, ToolRole};
-
-use super::outcome::tool_results;
 
 /// How much of the name of a sender and of a label the model is told, in characters. Names in the
 /// team are no longer than this.
@@ -27,48 +23,14 @@ const MAX_NAME_CHARS: usize = 200;
 /// The schema of the arguments of a tool that has none.
 const ANY_OBJECT: &str = r#"{"properties":{},"type":"object"}"#;
 
-/// What a turn follows from.
-pub(super) struct TurnContext<'a> {
-    /// The role.
-    pub(super) role: &'a Role,
-    /// How its model is asked.
-    pub(super) settings: &'a ToolRole,
-    /// The messages in its memory that are sent, oldest first.
-    pub(super) memory: &'a [Arc<Message>],
-    /// The messages that the activation handles, oldest first.
-    pub(super) news: &'a [Arc<Message>],
-    /// The earlier turns of the activation. All their calls have ended.
-    pub(super) turns: &'a [Turn],
-}
-
-/// Returns the request of the next turn. `result_bytes` returns how much the model is told of a
-/// result of a tool.
-pub(super) fn turn_request(
-    context: &TurnContext<'_>,
-    result_bytes: impl Fn(ToolRef) -> u64,
-) -> ModelRequest {
-    let mut messages = Vec::new();
-    for message in context.memory {
-        messages.extend(remembered_message(context.role, message));
-    }
-    for message in context.news {
-        messages.push(news_message(message));
-    }
-    for turn in context.turns {
-        messages.push(ModelMessage::Assistant(turn.message.clone()));
-        if !turn.calls.is_empty() {
-            messages.push(ModelMessage::ToolResults(tool_results(turn, &result_bytes)));
-        }
-        if let Some(reason) = &turn.misfit {
-            let text = format!("This answer is not accepted: {reason}. Answer again.");
-            messages.push(user_message(text));
-        }
-    }
+/// Returns the request of a turn without its conversation. `is_first` says whether it is the first
+/// turn of the activation.
+pub(super) fn request_frame(role: &Role, settings: &ToolRole, is_first: bool) -> ModelRequest {
     ModelRequest {
-        system: system_text(context.role, context.settings),
-        tools: context.settings.tools.iter().map(definition).collect(),
-        tool_choice: tool_choice(context),
-        ..ModelRequest::new(messages)
+        system: system_text(role, settings),
+        tools: settings.sent_tools().map(definition).collect(),
+        tool_choice: tool_choice(settings, is_first),
+        ..ModelRequest::new(Vec::new())
     }
 }
 
@@ -87,16 +49,22 @@ fn system_text(role: &Role, settings: &ToolRole) -> String {
             schema.ordered()
         );
     }
+    if !settings.skills.is_empty() {
+        text.push_str("\n\nSkills, which `load_skill` loads when one fits the task:");
+        for skill in &settings.skills {
+            let _ = write!(text, "\n{}", skill.line());
+        }
+    }
     text
 }
 
 /// Returns whether the model has to call a tool in this turn. A certain tool is called once: if it
 /// were demanded in each turn, the model could never answer.
-fn tool_choice(context: &TurnContext<'_>) -> ToolChoice {
-    match &context.settings.tool_choice {
+fn tool_choice(settings: &ToolRole, is_first: bool) -> ToolChoice {
+    match &settings.tool_choice {
         // Providers refuse any choice without tools.
-        _ if context.settings.tools.is_empty() => ToolChoice::Auto,
-        ToolChoice::Tool(_) if !context.turns.is_empty() => ToolChoice::Auto,
+        _ if settings.sent_tools().next().is_none() => ToolChoice::Auto,
+        ToolChoice::Tool(_) if !is_first => ToolChoice::Auto,
         choice => choice.clone(),
     }
 }
@@ -113,7 +81,7 @@ fn definition(tool: &RoleTool) -> ToolDefinition {
 
 /// Returns a message that the role remembers: its own as what the model said, all others as what it
 /// was told. Returns `None` if it says nothing.
-fn remembered_message(role: &Role, message: &Message) -> Option<ModelMessage> {
+pub(super) fn remembered_message(role: &Role, message: &Message) -> Option<ModelMessage> {
     if message.sent_from != role.name {
         return Some(news_message(message));
     }
@@ -132,7 +100,7 @@ fn remembered_message(role: &Role, message: &Message) -> Option<ModelMessage> {
 }
 
 /// Returns a message that the role handles, with its sender and its label.
-fn news_message(message: &Message) -> ModelMessage {
+pub(super) fn news_message(message: &Message) -> ModelMessage {
     let sender = match message.sent_from.as_str() {
         "" => "the user".to_owned(),
         name => one_line(name),
@@ -171,16 +139,21 @@ fn one_line(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use proptest::prelude::*;
     use strata_core::record::conversation::ToolCall;
     use strata_core::record::fault::{Fault, FaultKind};
     use strata_core::record::host_call::FinishReason;
     use strata_core::record::message::Draft;
     use strata_core::record::money::Usd;
+    use strata_core::record::turn::CallForm;
     use strata_core::state::activation::{
-        CallProgress, Consent, Phase, ToolOutcome, ToolReturn, TurnCall,
+        CallProgress, Consent, ConversationMemory, Phase, ToolOutcome, ToolReturn, Turn, TurnCall,
     };
+    use strata_services::models::user_message;
 
+    use super::super::conversation::{ConversationSource, History};
     use super::*;
     use crate::fixture::RunningTeam;
 
@@ -200,14 +173,22 @@ mod tests {
     /// Returns the request of the team's first role after these turns.
     fn request(team: &RunningTeam, memory: &[Arc<Message>], turns: &[Turn]) -> ModelRequest {
         let id = team.invocations[0].role;
-        let context = TurnContext {
-            role: team.stepper.team().role(id),
-            settings: &team.services.tool_roles[&id],
-            memory,
+        let role = team.stepper.team().role(id);
+        let history = History {
+            summary: None,
+            messages: memory.to_vec(),
+        };
+        let conversation = ConversationSource {
+            role,
+            history: &history,
             news: &team.invocations[0].news,
             turns,
+            memory: &ConversationMemory::default(),
         };
-        turn_request(&context, |_| 100)
+        ModelRequest {
+            messages: conversation.sent(|_| 100).into_messages(),
+            ..request_frame(role, &team.services.tool_roles[&id], turns.is_empty())
+        }
     }
 
     #[test]
@@ -274,6 +255,7 @@ mod tests {
                 }));
                 calls.push(TurnCall {
                     tool: "look up".into(),
+                    form: CallForm::Direct,
                     target: None,
                     consent: Consent::NotNeeded,
                     edited_arguments: None,
@@ -290,6 +272,7 @@ mod tests {
                 message,
                 calls,
                 misfit,
+                skills: Vec::new(),
             }
         }
     }

@@ -78,12 +78,7 @@ struct Revising<'a> {
 impl Revising<'_> {
     /// Returns what is to become of a call, or `None` if the earlier decision holds.
     fn revision(&self, work: Work, call: &TurnCall) -> Option<CallRevision> {
-        let Work::ToolCall {
-            turn,
-            call: index,
-            tool,
-        } = work
-        else {
+        let Work::ToolCall { tool, .. } = work else {
             return None;
         };
         let is_taken_back = self.scope == RevisedCalls::All && call.is_worked_on();
@@ -92,8 +87,7 @@ impl Revising<'_> {
         }
         let mut tools = self.tools.tools.iter().zip(&self.settings.tools);
         let (tool, known) = tools.find(|(known, _)| known.target.tool == tool)?;
-        let turn = self.activation.turns.get(turn as usize)?;
-        let arguments = turn.arguments(index as usize)?;
+        let arguments = self.activation.arguments(work)?;
         if let Err(reason) = check_arguments(tool, known, arguments.as_str()) {
             return Some(CallRevision::Reject(reason));
         }

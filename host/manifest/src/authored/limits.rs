@@ -39,6 +39,8 @@ pub(crate) enum ComponentKind {
     Action,
     /// The component that chooses a role's next action. It is not retried by itself.
     Thinker,
+    /// The component that writes the summaries of a role. Its attempts are retried like turns.
+    Summariser,
 }
 
 /// Reads a table of limits, and for actions also when a failed call is retried.

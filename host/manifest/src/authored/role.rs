@@ -82,7 +82,7 @@ pub(super) fn read_roles(root: &TomlTable<'_>) -> Vec<AuthoredRole> {
 }
 
 /// The keys that a human role cannot have.
-const AGENT_ONLY_KEYS: [&str; 15] = [
+const AGENT_ONLY_KEYS: [&str; 21] = [
     "action",
     "think",
     "react",
@@ -91,6 +91,11 @@ const AGENT_ONLY_KEYS: [&str; 15] = [
     "instructions",
     "max_turns",
     "max_calls",
+    "repeat",
+    "skills",
+    "skill",
+    "before",
+    "after",
     "history",
     "tool_choice",
     "parallel",
@@ -98,6 +103,7 @@ const AGENT_ONLY_KEYS: [&str; 15] = [
     "handoff",
     "tool",
     "limits",
+    "memory",
 ];
 
 /// What the keys of the budget of a role or an action are for.
@@ -114,6 +120,9 @@ fn read_role(table: &TomlTable<'_>) -> AuthoredRole {
         text.map(|text| text.value).unwrap_or_default()
     };
     describe_rules(table);
+    let mut tools = tools::read_tools(table);
+    let mut actions = read_actions(table);
+    actions.append(&mut tools.code);
     AuthoredRole {
         span: table.span.clone(),
         name: table
@@ -150,8 +159,8 @@ fn read_role(table: &TomlTable<'_>) -> AuthoredRole {
         react: read_react(table),
         max_react_loop: read_max_react_loop(table),
         think: read_think(table),
-        tools: tools::read_tools(table),
-        actions: read_actions(table),
+        tools,
+        actions,
         choices: table
             .key(
                 "choices",

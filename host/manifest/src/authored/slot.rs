@@ -63,7 +63,7 @@ pub(super) fn read_slot(table: &TomlTable<'_>, subject: ComponentKind) -> Author
                 "A file with a JSON Schema that the output's data has to follow.",
             )
             .value(kind::path),
-        ComponentKind::Thinker => None,
+        ComponentKind::Thinker | ComponentKind::Summariser => None,
     };
     let allow = table
         .key("allow", "What it may touch. Nothing else is allowed.")
@@ -91,6 +91,7 @@ struct ComponentKeys<'a> {
     skill: Option<TomlItem<'a>>,
     pin: Option<TomlItem<'a>>,
     function: Option<TomlItem<'a>>,
+    subject: ComponentKind,
 }
 
 /// A component, as these keys name it.
@@ -130,7 +131,7 @@ impl<'a> ComponentKeys<'a> {
                 .key(
                     "skill",
                     "A component on this machine's shelf: `name@1.2.3`, or the newest of `name@^1.2`. See \
-                     `strata-host skill`.",
+                     `strata-host shelf`.",
                 )
                 .matching("^[0-9A-Za-z][0-9A-Za-z._-]*@[\\^~]?\\s*[0-9]"),
             pin: table
@@ -144,14 +145,18 @@ impl<'a> ComponentKeys<'a> {
                          `name`, or `package:name/interface@version#name`.",
                     )
                     .value(kind::non_empty_text),
-                ComponentKind::Thinker => None,
+                ComponentKind::Thinker | ComponentKind::Summariser => None,
             },
+            subject,
         };
-        table.rule("oneOf", || {
-            COMPONENT_KEYS
-                .map(|key| json!({ "required": [key] }))
-                .into()
-        });
+        // A model may write summaries instead.
+        if subject != ComponentKind::Summariser {
+            table.rule("oneOf", || {
+                COMPONENT_KEYS
+                    .map(|key| json!({ "required": [key] }))
+                    .into()
+            });
+        }
         if subject == ComponentKind::Action {
             table.rule("dependentRequired", || json!({ "function": ["component"] }));
         }
@@ -216,7 +221,9 @@ impl<'a> ComponentKeys<'a> {
             return read_script(script);
         }
         let Some(item) = &self.component else {
-            table.report_missing_one_of(&COMPONENT_KEYS);
+            if self.subject != ComponentKind::Summariser {
+                table.report_missing_one_of(&COMPONENT_KEYS);
+            }
             return None;
         };
         let text = item.text()?;

@@ -1,18 +1,29 @@
 //! Reads the keys of roles whose model works in a loop with tools, and those of their actions. How
 //! they relate to each other is checked in `check::tools`.
 
+mod guards;
+mod turn_limits;
+
 use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_json::json;
+use strata_core::record::id::GuardMoment;
 use strata_core::team::RetryPolicy;
 use strata_core::team::tools::{CallOrder, ToolFaults};
 use strata_services::plugin::CompiledSchema;
-use strata_services::tools::{ApprovalRule, HistoryUse};
+use strata_services::tools::{ApprovalRule, Deferral, HistoryUse};
 
-use super::limits::{DEFAULT_BACKOFF, MAX_RETRIES};
-use super::slot::{read_arguments_schema, read_schema};
+use self::guards::read_guards;
+use self::turn_limits::read_role_limits;
+use super::code_tool::read_code_tool;
+use super::memory::{AuthoredMemory, read_memory};
+use super::role::AuthoredAction;
+use super::skills::{
+    AuthoredSkillRules, AuthoredSkills, read_skill_rules, read_skills, skills_schema,
+};
+use super::slot::{AuthoredSlot, read_arguments_schema, read_schema};
 use crate::schema::kind;
 use crate::table::{Located, TomlItem, TomlKey, TomlTable};
 
@@ -22,6 +33,8 @@ pub(crate) const DEFAULT_MAX_TURNS: u32 = 20;
 pub(crate) const DEFAULT_MAX_CALLS: u32 = 100;
 /// The default of `timeout` in `[role.limits]`.
 pub(crate) const DEFAULT_TIMEOUT: Duration = Duration::from_secs(120);
+
+pub(crate) use strata_services::tools::ToolOffer;
 
 /// A key that only makes sense for a role whose model works with tools.
 pub(crate) struct ToolKey {
@@ -38,6 +51,11 @@ pub(crate) struct AuthoredTools {
     pub(crate) instructions: String,
     pub(crate) max_turns: u32,
     pub(crate) max_calls: u32,
+    pub(crate) repeat: Option<u32>,
+    /// The components that are asked about tool calls.
+    pub(crate) guards: Vec<(GuardMoment, Located<AuthoredSlot>)>,
+    pub(crate) skills: AuthoredSkills,
+    pub(crate) skill_rules: AuthoredSkillRules,
     pub(crate) history: HistoryUse,
     /// A word, or the name of a tool.
     pub(crate) tool_choice: Option<Located<String>>,
@@ -47,7 +65,10 @@ pub(crate) struct AuthoredTools {
     pub(crate) handoff: Vec<Located<String>>,
     /// The roles that it can call.
     pub(crate) roles: Vec<AuthoredRoleTool>,
+    /// The tools that run code. They follow the actions of the role.
+    pub(crate) code: Vec<AuthoredAction>,
     pub(crate) limits: TurnLimits,
+    pub(crate) memory: Option<AuthoredMemory>,
     pub(crate) output_schema: Option<(CompiledSchema, PathBuf)>,
 }
 
@@ -63,6 +84,8 @@ pub(crate) struct AuthoredRoleTool {
     /// The name of the role.
     pub(crate) role: Option<Located<String>>,
     pub(crate) approval: Option<ApprovalRule>,
+    pub(crate) max_calls: Option<u32>,
+    pub(crate) deferral: Deferral,
 }
 
 /// What is particular to an action that is a tool.
@@ -74,8 +97,11 @@ pub(crate) struct AuthoredToolAction {
     pub(crate) approval: Option<ApprovalRule>,
     pub(crate) faults: Option<ToolFaults>,
     pub(crate) order: CallOrder,
+    pub(crate) max_calls: Option<u32>,
     /// Whether its result is the answer of the role.
     pub(crate) is_final: bool,
+    /// Who is offered the tools that it may call.
+    pub(crate) granted_tools: ToolOffer,
 }
 
 /// Reads keys, and remembers those that are written.
@@ -139,6 +165,18 @@ impl<'t, 'a> ToolKeyReader<'t, 'a> {
         number.unwrap_or(default)
     }
 
+    /// Reads a positive number that has no default.
+    fn limit(&mut self, name: &'static str, about: &'static str) -> Option<u32> {
+        let range = 1..=u64::from(u32::MAX);
+        let number = self.value(
+            name,
+            about,
+            |key| key.value(|| kind::integer(range.clone())),
+            |item| item.integer(range.clone()),
+        );
+        number.map(|number| number as u32)
+    }
+
     /// Reads one of a few words, the first of which is the default.
     fn choice<T: Copy + PartialEq>(
         &mut self,
@@ -186,6 +224,7 @@ pub(super) fn read_tools(table: &TomlTable<'_>) -> AuthoredTools {
         "How many tool calls one activation makes at most; further calls are rejected.",
         DEFAULT_MAX_CALLS,
     );
+    let repeat = read_repeat(&mut reader);
     let history = reader.choice(
         "history",
         "What its model is told of the past. `role`: the messages that the role handled before, and its answers. \
@@ -204,14 +243,13 @@ pub(super) fn read_tools(table: &TomlTable<'_>) -> AuthoredTools {
          the kind decides.",
         &FAULT_WORDS,
     );
-    let handoff = reader.value(
-        "handoff",
-        "Roles to which it can hand over: its model gets a tool `transfer_to_NAME` for each, which ends its work.",
-        |key| key.value(kind::unique_texts),
-        |item| Some(item.unique_strings()),
-    );
-    let roles = read_role_tools(&mut reader);
+    let handoff = read_handoff(&mut reader);
+    let (roles, code) = read_role_tools(&mut reader).unwrap_or_default();
+    let guards = read_guards(&mut reader);
+    let skills = read_role_skills(&mut reader);
+    let skill_rules = read_role_skill_rules(&mut reader);
     let limits = read_role_limits(&mut reader);
+    let memory = read_role_memory(&mut reader);
     let output_schema = reader.schema(
         OUTPUT_SCHEMA,
         "A file with a JSON Schema that the final answer has to follow, for `react = \"tools\"`, or that the answer of \
@@ -222,6 +260,10 @@ pub(super) fn read_tools(table: &TomlTable<'_>) -> AuthoredTools {
         instructions: instructions.map_or_else(String::new, |text| text.value),
         max_turns,
         max_calls,
+        repeat,
+        guards,
+        skills: skills.unwrap_or_default(),
+        skill_rules: skill_rules.unwrap_or_default(),
         history,
         tool_choice,
         order: match is_parallel {
@@ -230,23 +272,83 @@ pub(super) fn read_tools(table: &TomlTable<'_>) -> AuthoredTools {
         },
         faults,
         handoff: handoff.unwrap_or_default(),
-        roles: roles.unwrap_or_default(),
+        roles,
+        code,
         limits,
+        memory,
         output_schema,
     }
 }
 
-/// Reads the roles that a role can call.
-fn read_role_tools(reader: &mut ToolKeyReader<'_, '_>) -> Option<Vec<AuthoredRoleTool>> {
+/// Reads the roles to which a role can hand over.
+fn read_handoff(reader: &mut ToolKeyReader<'_, '_>) -> Option<Vec<Located<String>>> {
+    reader.value(
+        "handoff",
+        "Roles to which it can hand over: its model gets a tool `transfer_to_NAME` for each, which ends its work.",
+        |key| key.value(kind::unique_texts),
+        |item| Some(item.unique_strings()),
+    )
+}
+
+fn read_role_memory(reader: &mut ToolKeyReader<'_, '_>) -> Option<AuthoredMemory> {
+    reader.value(
+        "memory",
+        "What bounds its conversations, for `react = \"tools\"`. Without this table, all of them is sent.",
+        |key| key.table_item(read_memory),
+        |item| item.table("`[role.memory]`").map(|table| read_memory(&table)),
+    )
+}
+
+/// Reads the roles that a role can call, and its tools that run code.
+fn read_role_tools(
+    reader: &mut ToolKeyReader<'_, '_>,
+) -> Option<(Vec<AuthoredRoleTool>, Vec<AuthoredAction>)> {
     reader.value(
         "tool",
-        "Other roles that its model can call as tools. Each works on the message of a call, and its output is the \
-         result.",
+        "Further tools of its model: other roles, each of which works on the message of a call and whose output is the \
+         result, and tools that run code.",
         |key| key.list_item(read_role_tool),
         |item| {
-            let tables = item.tables("`[[role.tool]]`");
-            Some(tables.iter().map(read_role_tool).collect())
+            let (mut roles, mut code) = (Vec::new(), Vec::new());
+            for table in &item.tables("`[[role.tool]]`") {
+                match read_role_tool(table) {
+                    Some(OtherTool::Role(tool)) => roles.push(tool),
+                    Some(OtherTool::Code(tool)) => code.push(*tool),
+                    None => {}
+                }
+            }
+            Some((roles, code))
         },
+    )
+}
+
+/// Reads how often a call may be repeated.
+fn read_repeat(reader: &mut ToolKeyReader<'_, '_>) -> Option<u32> {
+    reader.limit(
+        "repeat",
+        "How many calls in a row may be equal and have the same result. The next one is rejected; if the model repeats \
+         it once more, its turn fails. Without it, there is no such limit.",
+    )
+}
+
+/// Reads which directories are skills.
+fn read_role_skills(reader: &mut ToolKeyReader<'_, '_>) -> Option<AuthoredSkills> {
+    reader.value(
+        "skills",
+        "Directories with a `SKILL.md` in the Agent Skills format, relative to this file; the last part may contain \
+         `*`. Its model is told their names and descriptions, and loads them when it needs them.",
+        |key| key.value(skills_schema),
+        |item| Some(read_skills(item)),
+    )
+}
+
+/// Reads what holds for the use of skills.
+fn read_role_skill_rules(reader: &mut ToolKeyReader<'_, '_>) -> Option<AuthoredSkillRules> {
+    reader.value(
+        "skill",
+        "What holds for the use of its skills.",
+        |key| key.table_item(read_skill_rules),
+        |item| Some(read_skill_rules(&item.table("`[role.skill]`")?)),
     )
 }
 
@@ -271,89 +373,92 @@ fn read_tool_choice(reader: &mut ToolKeyReader<'_, '_>) -> Option<Located<String
     tool_choice
 }
 
-fn read_role_limits(reader: &mut ToolKeyReader<'_, '_>) -> TurnLimits {
-    let limits = reader.value(
-        "limits",
-        "What bounds the call of the model in a turn, for `react = \"tools\"`.",
-        |key| key.table_item(read_turn_limits),
-        |item| {
-            item.table("`[role.limits]`")
-                .map(|table| read_turn_limits(&table))
-        },
-    );
-    reader.note_default("limits", limits == Some(TurnLimits::default()));
-    limits.unwrap_or_default()
-}
-
 /// What becomes of faults, as it is written.
-const FAULT_WORDS: [(&str, ToolFaults); 3] = [
+pub(super) const FAULT_WORDS: [(&str, ToolFaults); 3] = [
     ("auto", ToolFaults::Auto),
     ("return", ToolFaults::Return),
     ("stop", ToolFaults::Stop),
 ];
 
-impl Default for TurnLimits {
-    fn default() -> Self {
-        Self {
-            timeout: DEFAULT_TIMEOUT,
-            retry: RetryPolicy {
-                retries: 0,
-                backoff_ms: DEFAULT_BACKOFF.as_millis() as u32,
-            },
+/// A tool that is no action of the role.
+enum OtherTool {
+    Role(AuthoredRoleTool),
+    Code(Box<AuthoredAction>),
+}
+
+fn read_role_tool(table: &TomlTable<'_>) -> Option<OtherTool> {
+    table.define_as("role-tool");
+    table.rule(
+        "oneOf",
+        || json!([{ "required": ["role"] }, { "required": ["code"] }]),
+    );
+    let role = table
+        .key("role", "The name or an alias of the role.")
+        .name();
+    let approval = read_approve(&mut ToolKeyReader::new(table)).flatten();
+    let max_calls = read_own_max_calls(&mut ToolKeyReader::new(table));
+    let deferral = read_deferral(table);
+    let code = read_code_tool(table, approval, max_calls);
+    match (role, code) {
+        (Some(role), Some(_)) => {
+            let message = "a tool is another role or runs code";
+            let problem = table.problems.at(&role.span, message);
+            table.problems.add(problem.hint("remove `role` or `code`"));
+            None
+        }
+        (None, Some(code)) => Some(OtherTool::Code(Box::new(code))),
+        (Some(role), None) => {
+            let role = Some(role);
+            Some(OtherTool::Role(AuthoredRoleTool {
+                role,
+                approval,
+                max_calls,
+                deferral,
+            }))
+        }
+        (None, None) => {
+            if !table.has("role") && !table.has("code") {
+                table.report_missing_one_of(&["role", "code"]);
+            }
+            None
         }
     }
 }
 
-fn read_turn_limits(table: &TomlTable<'_>) -> TurnLimits {
-    table.define_as("turn-limits");
-    let timeout = table
-        .key("timeout", "How long the model may take to reply.")
-        .default(kind::written_duration(DEFAULT_TIMEOUT))
-        .value(|| kind::duration(kind::SHORTEST))
-        .and_then(|item| {
-            let timeout = item.duration()?;
-            if timeout.is_zero() {
-                item.reject(
-                    "`timeout` cannot be zero",
-                    "nothing could run; leave the key out for the default",
-                );
-            }
-            Some(timeout)
-        });
-    let retries = table
+/// Reads how many calls of a tool one activation makes.
+fn read_own_max_calls(reader: &mut ToolKeyReader<'_, '_>) -> Option<u32> {
+    reader.limit(
+        "max_calls",
+        "How many calls of it one activation makes at most; further calls are rejected. Without it, only the \
+         `max_calls` of the role applies.",
+    )
+}
+
+/// Reads whether a tool is sent.
+fn read_deferral(table: &TomlTable<'_>) -> Deferral {
+    let item = table
         .key(
-            "retries",
-            "How often a turn is tried again when its model did not reply; the count restarts with each resume.",
+            "defer",
+            "Whether the tool is left out of requests: the model finds it with `find_tools` and calls it with \
+             `call_tool`. `\"auto\"`: if the role's tools are more than 12,000 tokens.",
         )
-        .default(0)
-        .integer(0..=MAX_RETRIES);
-    let backoff = table
-        .key(
-            "backoff",
-            "Wait before the first retry; it doubles each time, up to a minute or this value, whichever is longer.",
-        )
-        .default(kind::written_duration(DEFAULT_BACKOFF))
-        .duration();
-    TurnLimits {
-        timeout: timeout.unwrap_or(DEFAULT_TIMEOUT),
-        retry: RetryPolicy {
-            retries: retries.unwrap_or(0) as u32,
-            // The longest duration in `units` fits into 32 bits of milliseconds.
-            backoff_ms: backoff.unwrap_or(DEFAULT_BACKOFF).as_millis() as u32,
-        },
+        .default(false)
+        .value(|| json!({ "enum": [false, true, DEFER_WHEN_MANY] }));
+    let Some(item) = item else {
+        return Deferral::Never;
+    };
+    if item.is_text() {
+        let words = [(DEFER_WHEN_MANY, Deferral::WhenMany)];
+        return item.choice(&words).unwrap_or_default();
+    }
+    match item.boolean() {
+        Some(true) => Deferral::Always,
+        _ => Deferral::Never,
     }
 }
 
-fn read_role_tool(table: &TomlTable<'_>) -> AuthoredRoleTool {
-    table.define_as("role-tool");
-    AuthoredRoleTool {
-        role: table
-            .key("role", "The name or an alias of the role.")
-            .required()
-            .name(),
-        approval: read_approve(&mut ToolKeyReader::new(table)).flatten(),
-    }
-}
+/// The value of `defer` that leaves a tool out if there are many.
+const DEFER_WHEN_MANY: &str = "auto";
 
 /// Reads whether and how the calls of a tool are approved. Returns `None` if that is not said.
 fn read_approve(reader: &mut ToolKeyReader<'_, '_>) -> Option<Option<ApprovalRule>> {
@@ -396,6 +501,7 @@ pub(super) fn read_tool_action(table: &TomlTable<'_>) -> AuthoredToolAction {
         "Whether it never runs at the same time as another call of the turn.",
         false,
     );
+    let max_calls = read_own_max_calls(&mut reader);
     let is_final = reader.flag(
         "final",
         "Whether its result is the role's answer, which ends the activation.",
@@ -411,7 +517,9 @@ pub(super) fn read_tool_action(table: &TomlTable<'_>) -> AuthoredToolAction {
             true => CallOrder::Exclusive,
             false => CallOrder::Parallel,
         },
+        max_calls,
         is_final,
+        granted_tools: ToolOffer::Model,
     }
 }
 

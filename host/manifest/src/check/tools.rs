@@ -1,6 +1,10 @@
 //! Checks roles whose model works in a loop with tools, and builds what the core and the driver need
 //! of them.
 
+mod checked_tool;
+mod host_tools;
+mod tool_grants;
+
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
@@ -8,13 +12,18 @@ use strata_core::record::conversation::ToolChoice;
 use strata_core::record::id::ActionId;
 use strata_core::record::turn::{CallEffect, CallTarget, ToolRef};
 use strata_core::team::HANDOFF_PREFIX;
-use strata_core::team::tools::{CallOrder, Tool, ToolLoop};
+use strata_core::team::tools::{CallOrder, Summariser, Tool, ToolLoop};
 use strata_services::models::allows_forced_choice;
 use strata_services::models::config::{DEFAULT_MODEL, table_name};
 use strata_services::plugin::CompiledSchema;
 use strata_services::plugin::script::{self, ScriptLanguage};
 use strata_services::tool_name::{NameRule, model_names};
-use strata_services::tools::{ModelTimeout, RoleTool, ToolRole};
+use strata_services::tools::{
+    Deferral, Exposure, ModelTimeout, RoleMemory, RoleTool, ToolOffer, ToolRole,
+};
+
+use checked_tool::CheckedTool;
+use tool_grants::{check_tool_grants, reject_tool_grants};
 
 use crate::authored::limits::LimitsPatch;
 use crate::authored::role::{AuthoredAction, AuthoredRole};
@@ -49,6 +58,10 @@ pub(super) fn reject_tool_keys(role: &AuthoredRole, problems: &Problems) {
         let problem = problems.at(&key.span, message);
         problems.add(problem.hint("remove it, or change the role's `react`"));
     }
+    let slots = role.actions.iter().map(|action| &action.slot);
+    for slot in slots {
+        reject_tool_grants(&slot.allow, problems);
+    }
 }
 
 /// Checks a role whose model works with tools. `limits` are those of the team. What is built is
@@ -63,9 +76,12 @@ pub(super) fn check_tools(
     reject_name_of_role(role, problems);
     let mut tools = action_tools(role);
     tools.extend(role_tools(&role.tools, roles, names, problems));
+    tools.extend(host_tools::skill_tools(&role.tools));
+    tools.extend(host_tools::search_tools(&tools, &role.span));
     tools.extend(handoff_tools(&role.tools, names, problems));
     reject_equal_names(&tools, problems);
     name_for_model(&mut tools);
+    check_tool_grants(role, &mut tools, problems);
     let tool_choice = check_tool_choice(&role.tools, &tools, problems);
     let mut called = Vec::new();
     for tool in &tools {
@@ -79,13 +95,18 @@ pub(super) fn check_tools(
         .map(|tool| (tool.core, tool.settings))
         .unzip();
     let authored = &role.tools;
-    CheckedTools {
+    let mut checked = CheckedTools {
         tool_loop: ToolLoop {
             max_turns: authored.max_turns,
             max_calls: authored.max_calls,
+            repeat: authored.repeat,
             order: authored.order,
             faults: authored.faults,
             retry: authored.limits.retry,
+            summariser: match summarised_by_component(authored) {
+                true => Summariser::Component,
+                false => Summariser::Model,
+            },
             tools: core,
         },
         settings: ToolRole {
@@ -99,16 +120,22 @@ pub(super) fn check_tools(
             timeout: ModelTimeout::new(authored.limits.timeout),
             role_result_bytes: limits.limits().result_bytes,
             tools: settings,
+            skills: authored.skills.skills.clone(),
+            memory: authored.memory.as_ref().map(|memory| RoleMemory {
+                bounds: memory.bounds,
+                model: memory.model.as_ref().map(|model| model.value.clone()),
+                instructions: memory.instructions.clone(),
+            }),
         },
         called,
-    }
+    };
+    checked.settings.choose_exposure();
+    checked
 }
 
-/// A tool as the core and as the model know it, and where it is named.
-struct CheckedTool {
-    core: Tool,
-    settings: RoleTool,
-    span: std::ops::Range<usize>,
+fn summarised_by_component(tools: &AuthoredTools) -> bool {
+    let memory = tools.memory.as_ref();
+    memory.is_some_and(|memory| memory.component.is_some())
 }
 
 fn action_tools(role: &AuthoredRole) -> Vec<CheckedTool> {
@@ -130,6 +157,7 @@ fn action_tools(role: &AuthoredRole) -> Vec<CheckedTool> {
                 },
                 faults: action.tool.faults,
                 order: action.tool.order,
+                max_calls: action.tool.max_calls,
             },
             settings: RoleTool {
                 // Depends on the other tools: see `name_for_model`.
@@ -142,6 +170,9 @@ fn action_tools(role: &AuthoredRole) -> Vec<CheckedTool> {
                     .map(|(schema, _)| schema.clone())
                     .or_else(|| script_arguments(action)),
                 approval: action.tool.approval,
+                deferral: Deferral::Never,
+                exposure: Exposure::Sent,
+                offer: ToolOffer::Model,
             },
             span: span.clone(),
         });
@@ -183,6 +214,9 @@ fn role_tools(
                 description: Some(describe_called_role(&name, roles.get(id.index()))),
                 input_schema: CompiledSchema::compile(&role_arguments()).ok(),
                 approval: tool.approval,
+                deferral: tool.deferral,
+                exposure: Exposure::Sent,
+                offer: ToolOffer::Model,
             },
             core: Tool {
                 name,
@@ -192,6 +226,7 @@ fn role_tools(
                 },
                 faults: None,
                 order: CallOrder::Parallel,
+                max_calls: tool.max_calls,
             },
             span: to.span.clone(),
         });
@@ -247,6 +282,9 @@ fn handoff_tools(
                 )),
                 input_schema: None,
                 approval: None,
+                deferral: Deferral::Never,
+                exposure: Exposure::Sent,
+                offer: ToolOffer::Model,
             },
             core: Tool {
                 name,
@@ -256,6 +294,7 @@ fn handoff_tools(
                 },
                 faults: None,
                 order: CallOrder::Parallel,
+                max_calls: None,
             },
             span: to.span.clone(),
         });

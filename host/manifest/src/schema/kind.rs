@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use strata_base::text::units::{
-    AMOUNTS, duration_pattern, format_duration, format_size, size_pattern,
+    AMOUNTS, duration_pattern, format_duration, format_size, size_pattern, token_count_pattern,
 };
 
 /// The longest name, in characters. Longer ones would not fit on a screen.
@@ -94,6 +94,14 @@ pub(crate) fn size(least: u64) -> Value {
         { "type": "string", "pattern": format!("^{zero}{}$", size_pattern()) },
         { "type": "integer", "minimum": least },
     ], "examples": ["64MiB"] })
+}
+
+/// A number of tokens.
+pub(crate) fn token_count(range: RangeInclusive<u64>) -> Value {
+    json!({ "anyOf": [
+        { "type": "string", "pattern": format!("^{NOT_ZERO}{}$", token_count_pattern()) },
+        integer(range),
+    ], "examples": ["100k"] })
 }
 
 /// A duration. `least` is zero if it may be zero.

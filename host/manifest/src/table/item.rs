@@ -14,7 +14,7 @@ use toml::Spanned;
 use toml::de::DeValue;
 
 use super::{Located, TomlTable};
-use crate::diagnostic::Problems;
+use crate::diagnostic::{Diagnostic, Problems};
 use crate::json;
 use crate::names::check_legible;
 use crate::schema::table_index::table_index;
@@ -79,6 +79,11 @@ impl<'a> TomlItem<'a> {
     /// Returns the directory that relative paths are relative to.
     pub(crate) fn base_dir(&self) -> &Path {
         &self.problems.source.base
+    }
+
+    /// Adds a problem that is elsewhere, in a file that the value names.
+    pub(crate) fn add_problem(&self, problem: Diagnostic) {
+        self.problems.add(problem);
     }
 
     /// Records a file that the value names.
@@ -201,7 +206,7 @@ impl<'a> TomlItem<'a> {
         }
     }
 
-    fn elements(&self, expected: &str) -> impl Iterator<Item = TomlItem<'a>> {
+    pub(crate) fn elements(&self, expected: &str) -> impl Iterator<Item = TomlItem<'a>> {
         let array = self.value.get_ref().as_array();
         if array.is_none() {
             self.report_type(expected);
@@ -288,6 +293,29 @@ impl<'a> TomlItem<'a> {
                 None
             }
         }
+    }
+
+    /// Reads a number of tokens.
+    pub(crate) fn token_count(&self, range: RangeInclusive<u64>) -> Option<u64> {
+        let count = match self.value.get_ref() {
+            DeValue::Integer(_) => return self.integer(range),
+            DeValue::String(text) => {
+                self.parse_quantity(text, "number of tokens", units::parse_token_count)?
+            }
+            _ => {
+                self.report_type("a number of tokens: `\"100k\"`");
+                return None;
+            }
+        };
+        if !range.contains(&count) {
+            let (least, most) = (range.start(), range.end());
+            self.reject(
+                format!("`{}` cannot be {count}", self.key),
+                format!("a number from {least} to {most}"),
+            );
+            return None;
+        }
+        Some(count)
     }
 
     /// Reads a duration.

@@ -14,17 +14,20 @@ use strata_services::models::config::{Endpoint, ProviderConfig};
 use strata_services::plugin::{Limit, Limits};
 
 /// The keys of a team file that `[limits]` of a policy bounds in all tables, by table.
-const BOUNDED: [(&str, &[&str]); 7] = [
+const BOUNDED: [(&str, &[&str]); 10] = [
     ("action.limits", &CALL_LIMITS),
+    ("guard.limits", &CALL_LIMITS),
     ("limits", &CALL_LIMITS),
     ("llm", &["retries", "timeout"]),
     ("role", &["max_calls", "max_react_loop", "max_turns"]),
+    ("role-tool.limits", &CALL_LIMITS),
     ("run", &["max_parallel", "max_steps", "state"]),
+    ("summarise.limits", &CALL_LIMITS),
     ("think.limits", &CALL_LIMITS),
     ("turn-limits", &["retries", "timeout"]),
 ];
 
-/// The limits of a call. `think` has no `retries`.
+/// The limits of a call. Those in `WITHOUT_RETRIES` have no `retries`.
 const CALL_LIMITS: [&str; 13] = [
     "compile",
     "component",
@@ -41,12 +44,16 @@ const CALL_LIMITS: [&str; 13] = [
     "timeout",
 ];
 
+/// Tables of limits of what is repeated with the call that it belongs to.
+const WITHOUT_RETRIES: [&str; 3] = ["guard", "summarise", "think"];
+
 /// Quantities that a team file may set freely, or that other tables of a policy bound: `[budget]`
 /// bounds money and tokens, `[allow]` what is granted. Waiting takes nothing from others.
-const FREE: [&str; 20] = [
+const FREE: [&str; 27] = [
     "action.approve.expires",
     "action.investment",
     "action.limits.backoff",
+    "action.max_calls",
     "action.tokens",
     "allow.dirs.max_size",
     "allow.llm.calls",
@@ -57,8 +64,14 @@ const FREE: [&str; 20] = [
     "llm.price.input",
     "llm.price.output",
     "llm.requests_per_minute",
+    "memory.keep",
+    "memory.summarise_at",
+    "memory.summary_tokens",
     "role-tool.approve.expires",
+    "role-tool.limits.backoff",
+    "role-tool.max_calls",
     "role.investment",
+    "role.repeat",
     "role.tokens",
     "run.checkpoints",
     "team.investment",
@@ -116,7 +129,9 @@ fn every_quantity_of_a_team_file_is_bounded_by_a_policy_or_known_to_be_harmless(
     for (table, keys) in BOUNDED {
         expected.extend(keys.iter().map(|key| format!("{table}.{key}")));
     }
-    expected.remove("think.limits.retries");
+    for table in WITHOUT_RETRIES {
+        expected.remove(&format!("{table}.limits.retries"));
+    }
     assert_eq!(found, expected);
     let mut bounds = BTreeSet::new();
     add_quantities(
@@ -173,7 +188,14 @@ fn lavish_team(dir: &std::path::Path) -> Definition {
         react = "tools"
         max_turns = 900
         max_calls = 900
+        before = {{ component = "guard.wasm", limits = {limits} }} }}
+        memory = {{ summarise = {{ component = "summarise.wasm", limits = {limits} }} }} }}
         limits = {{ timeout = "9h", retries = 90 }}
+        [[role.tool]]
+        name = "run_code"
+        code = "python"
+        tools = ["find"]
+        limits = {limits}, retries = 90 }}
         [[role.action]]
         name = "find"
         component = "act.wasm"

@@ -133,6 +133,11 @@ impl AttemptTracker {
                     attempt.log_left_out = logged.left_out;
                 }
             }
+            AttemptEvent::SkillLoaded(loaded) => {
+                if let Some(attempt) = self.open.get_mut(&call) {
+                    attempt.loaded_skill = excerpt(&loaded.skill, SHORT_CHARS);
+                }
+            }
             AttemptEvent::LookupsDenied(denied) => {
                 if let Some(attempt) = self.open.get_mut(&call) {
                     let paths = denied.paths.iter().take(MAX_LINES);
@@ -196,7 +201,10 @@ impl AttemptTracker {
             AttemptEvent::CallFinished(CallFinished { result, .. }) => match result {
                 CallResult::Returned { .. } => !matches!(call.work, Work::ToolCall { .. }),
                 CallResult::Replied(reply) => matches!(reply.outcome, TurnOutcome::Answer(_)),
-                CallResult::Chosen(_) | CallResult::Planned { .. } => false,
+                CallResult::Chosen(_)
+                | CallResult::Planned { .. }
+                | CallResult::SummaryDue(_)
+                | CallResult::Replaced(_) => false,
             },
             AttemptEvent::RequestAnswered(_) => call.work == Work::Answer,
             _ => false,
@@ -238,6 +246,7 @@ impl AttemptTracker {
             log: Excerpt::default(),
             log_left_out: 0,
             denied_lookups: Vec::new(),
+            loaded_skill: String::new(),
         }
     }
 
@@ -399,6 +408,11 @@ fn describe_result(result: &CallResult) -> String {
             TurnOutcome::Answer(answer) => answer.content.clone(),
             TurnOutcome::Misfit(reason) => format!("an answer that does not fit: {reason}"),
         },
+        CallResult::SummaryDue(_) => "the conversation has to be summarised first".into(),
+        CallResult::Replaced(replacement) => replacement.summary.clone().unwrap_or_else(|| {
+            let (before, after) = (replacement.tokens_before, replacement.tokens_after);
+            format!("results were cleared: about {after} tokens instead of {before}")
+        }),
     }
 }
 

@@ -25,7 +25,7 @@ use strata_core::record::id::Digest;
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
-use strata_base::files::caches::{CacheName, LOCK_PREFIX};
+use strata_base::files::caches::{CacheName, INSTALLED_CODE, LOCK_PREFIX};
 use strata_base::files::known_files::{FileState, KnownFiles};
 use strata_base::files::user::{self, UnusableDirectory, is_private};
 use strata_base::process::boot;
@@ -52,6 +52,18 @@ pub(crate) struct CompileCache {
     dir: Option<PathBuf>,
     /// The files that were verified.
     verified: KnownFiles,
+    naming: KeyNaming,
+    /// The directory of compiled code that was installed with the program. It is only read.
+    installed: Option<PathBuf>,
+}
+
+/// Which code has the same name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum KeyNaming {
+    /// Code for engines with the same settings, on a processor with the same features.
+    ByEngine,
+    /// Code for every processor of this architecture. The engine refuses what it cannot run.
+    Portable,
 }
 
 /// What is remembered of a verified file.
@@ -80,9 +92,19 @@ pub(crate) struct CompileLock {
 impl CompileCache {
     /// Returns the cache in the user's cache directory.
     pub(crate) fn user_cache() -> Self {
-        user::cache_dir().map_or_else(Self::disabled, |base| {
-            Self::in_directory(&CacheName::Compiled.path_in(&base))
+        user::cache_dir().map_or_else(Self::disabled, |base| Self {
+            installed: Some(CacheName::Installed.path_in(&base).join(INSTALLED_CODE)),
+            ..Self::in_directory(&CacheName::Compiled.path_in(&base))
         })
+    }
+
+    /// Returns a cache in a directory whose code is to be installed with the program.
+    pub(crate) fn portable(dir: &Path) -> Self {
+        Self {
+            dir: Some(dir.to_owned()),
+            naming: KeyNaming::Portable,
+            ..Self::disabled()
+        }
     }
 
     /// Returns a disabled cache.
@@ -90,6 +112,8 @@ impl CompileCache {
         Self {
             dir: None,
             verified: KnownFiles::none(),
+            naming: KeyNaming::ByEngine,
+            installed: None,
         }
     }
 
@@ -103,6 +127,7 @@ impl CompileCache {
             Ok(()) => Self {
                 dir: Some(dir.to_owned()),
                 verified: KnownFiles::in_directory(&dir.join(VERIFIED)),
+                ..Self::disabled()
             },
             Err(_) => Self::disabled(),
         }
@@ -112,10 +137,28 @@ impl CompileCache {
     /// of the host and the file layout and on the engine's settings, so different builds of the
     /// host do not overwrite each other's files.
     pub(crate) fn key(&self, digest: &Digest, engine: &Engine) -> String {
+        if self.naming == KeyNaming::Portable {
+            return portable_key(digest);
+        }
         let mut hasher = DefaultHasher::new();
         engine.precompile_compatibility_hash().hash(&mut hasher);
         (env!("CARGO_PKG_VERSION"), LAYOUT_VERSION).hash(&mut hasher);
         format!("{digest}-{:016x}", hasher.finish())
+    }
+
+    /// Returns whether code of a component is installed with the program.
+    pub(crate) fn has_installed(&self, digest: &Digest) -> bool {
+        self.installed
+            .as_ref()
+            .is_some_and(|dir| dir.join(portable_key(digest)).exists())
+    }
+
+    /// Returns the code of a component that is installed with the program, if it is undamaged.
+    pub(crate) fn get_installed(&self, digest: &Digest) -> Option<CacheEntry> {
+        let key = portable_key(digest);
+        let path = self.installed.as_ref()?.join(&key);
+        let file = open_private(OpenOptions::new().read(true), &path).ok()?;
+        self.entry(&key, path, file)
     }
 
     /// Returns the name under which the translation of a script is cached. The digest of the script
@@ -139,6 +182,11 @@ impl CompileCache {
         let path = self.dir.as_ref()?.join(key);
         let file = open_private(OpenOptions::new().read(true).append(true), &path).ok()?;
         note_use(&file);
+        self.entry(key, path, file)
+    }
+
+    /// Returns the cached data in a file, if it is undamaged.
+    fn entry(&self, key: &str, path: PathBuf, file: File) -> Option<CacheEntry> {
         let (code_bytes, manifest) = match self.examine(key, &file) {
             Ok(found) => found,
             Err(CacheDefect::OtherLayout) => return None,
@@ -232,7 +280,8 @@ impl CacheEntry {
         // writes to the directory, which belongs to this user and is closed to all others, and the
         // checksum was verified, and the file has not changed since. It does not change while it
         // is mapped, because files are written under another name and renamed, and removed, but
-        // never modified.
+        // never modified. Installed code was written by this module, too, and unpacked in the same way
+        // into a directory of the same kind. It comes from where the program comes from.
         let mapped = unsafe { Component::deserialize_file(engine, &self.path) };
         mapped.ok().or_else(|| {
             let code = self.code().ok()?;
@@ -246,6 +295,11 @@ impl CacheEntry {
         self.file.read_exact_at(&mut code, 0)?;
         Ok(code)
     }
+}
+
+/// Returns the name of the code that runs on every processor of this architecture.
+pub(crate) fn portable_key(digest: &Digest) -> String {
+    format!("{digest}-portable")
 }
 
 /// Sets the time of last use, which only determines the order of removal.

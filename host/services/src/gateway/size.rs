@@ -5,7 +5,10 @@ use strata_core::record::json::Json;
 use strata_core::record::message::Message;
 use strata_core::record::request;
 
-use super::{EnvironmentRequest, GuestRequest, HostAnswer, HostError, HostErrorKind};
+use super::{
+    EnvironmentRequest, GuestRequest, HostAnswer, HostError, HostErrorKind, ToolDescription,
+    ToolRequest,
+};
 use crate::models::{EmbedRequest, Embeddings, ModelReply, ModelRequest, ToolDefinition};
 use crate::{http, human};
 
@@ -23,7 +26,8 @@ impl GuestRequest {
         let bytes = match self {
             Self::Environment(request) => request.bytes(),
             // Files are counted by the code that reads them for the guest.
-            Self::CurrentTime | Self::ClockStart | Self::StoredFile(_) => 0,
+            Self::CurrentTime | Self::ClockStart | Self::StoredFile(_) | Self::ListTools => 0,
+            Self::CallTools(calls) => calls.iter().map(ToolRequest::bytes).sum(),
             Self::Random { .. } => NUMBER_BYTES,
             Self::AskHuman(question) => question_bytes(question),
             Self::Outbound(request) => request.bytes(),
@@ -62,6 +66,7 @@ impl HostAnswer {
                 }
                 request::HumanAnswer::Expired => 0,
             },
+            Self::Tools(tools) => tools.iter().map(ToolDescription::bytes).sum(),
             Self::Outbound(_) | Self::File(_) => 0,
         };
         bytes as u64

@@ -301,7 +301,7 @@ mod tests {
     use strata_core::record::json::Json;
 
     use super::*;
-    use crate::models::{FinishReason, ToolDefinition};
+    use crate::models::{FinishReason, IfTooLong, ToolDefinition};
 
     fn call(id: &str, arguments: &str) -> AssistantPart {
         AssistantPart::ToolCall(ToolCall {
@@ -363,6 +363,7 @@ mod tests {
             max_tokens: Some(100),
             stop: vec!["stop".into()],
             seed: Some(7),
+            if_too_long: IfTooLong::default(),
         }
     }
 

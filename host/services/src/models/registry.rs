@@ -29,7 +29,7 @@ use super::record::{ExchangeRecorder, RecordedProvider};
 use super::reply_check::ReplyCheck;
 use super::scripted::{ScriptedEntry, ScriptedProvider};
 use super::tokens::expected_usage;
-use super::{Charge, ModelReply, ModelRequest, StreamObserver};
+use super::{Charge, IfTooLong, ModelReply, ModelRequest, StreamObserver};
 pub use embedding::CompletedEmbedding;
 
 use strata_base::files::blob::Blobs;
@@ -294,7 +294,12 @@ impl Models {
                     used.finish = Some(reply.finish);
                     return Ok(CompletedCall { reply, cost, used });
                 }
-                Err(failure) if failure.outlook == Outlook::Nowhere || chain.peek().is_none() => {
+                Err(failure)
+                    if failure.outlook == Outlook::Nowhere
+                        || chain.peek().is_none()
+                        || failure.is_length_refusal()
+                            && call.request.if_too_long == IfTooLong::Fail =>
+                {
                     used.answered = failure.answered;
                     used.finish = failure.finish;
                     let error = with_tried(failure.error, &used.tried);

@@ -50,6 +50,19 @@ pub struct ModelRequest {
     /// A seed for sampling.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<u32>,
+    /// What happens if the model refuses the request as too long. It is no part of the request.
+    #[serde(skip)]
+    pub if_too_long: IfTooLong,
+}
+
+/// What happens if a model refuses a request as too long.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum IfTooLong {
+    /// Its fallbacks are asked.
+    #[default]
+    AskFallbacks,
+    /// The request fails. The caller can make a shorter one.
+    Fail,
 }
 
 /// Requests that are made at once.
@@ -105,6 +118,7 @@ impl ModelRequest {
             max_tokens: None,
             stop: Vec::new(),
             seed: None,
+            if_too_long: IfTooLong::default(),
         }
     }
 
@@ -137,9 +151,20 @@ impl ModelRequest {
     }
 
     /// Returns an id for a tool call in the reply that has none. It contains the number of
-    /// messages, which grows with every message, so the ids in a conversation are unique.
+    /// messages, or a larger one than in any id that the host has made, because messages may have
+    /// been replaced since: so the ids in a conversation are unique.
     pub(super) fn tool_call_id(&self, index: usize) -> String {
-        format!("{HOST_ID_PREFIX}{}-{}", self.messages.len(), index + 1)
+        let calls = self.messages.iter().flat_map(|message| match message {
+            ModelMessage::Assistant(parts) => parts.as_slice(),
+            _ => &[],
+        });
+        let made = calls.filter_map(|part| match part {
+            AssistantPart::ToolCall(call) => host_made_number(&call.id),
+            _ => None,
+        });
+        let next = made.max().map_or(0, |number| number.saturating_add(1));
+        let number = next.max(self.messages.len());
+        format!("{HOST_ID_PREFIX}{number}-{}", index + 1)
     }
 }
 
@@ -149,6 +174,12 @@ const HOST_ID_PREFIX: &str = "call-";
 /// Returns whether the host made the id of a tool call, because the provider gave it none.
 pub(super) fn is_host_made_id(id: &str) -> bool {
     id.starts_with(HOST_ID_PREFIX)
+}
+
+/// Returns the number in an id that the host gave to a tool call.
+fn host_made_number(id: &str) -> Option<usize> {
+    let (number, _) = id.strip_prefix(HOST_ID_PREFIX)?.split_once('-')?;
+    number.parse().ok()
 }
 
 /// Returns a message that consists of text only.

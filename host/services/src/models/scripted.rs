@@ -19,6 +19,7 @@ use strata_core::record::id::to_hex;
 
 use super::endpoint::{RequestFailure, outlook_of_status};
 use super::error_text::excerpt;
+use super::protocol::is_context_overflow;
 use super::tokens::{estimate_input, estimate_tokens};
 use super::{FinishReason, ModelReply, ModelRequest};
 use crate::gateway::{HostError, HostErrorKind};
@@ -149,6 +150,12 @@ impl ScriptedProvider {
         );
         let error = upstream_error(format!("asking the scripted model failed: {reason}"));
         let outlook = StatusCode::from_u16(status).map(outlook_of_status);
+        let is_too_long = status == StatusCode::PAYLOAD_TOO_LARGE.as_u16()
+            || status == StatusCode::BAD_REQUEST.as_u16() && is_context_overflow(&body.into());
+        let error = match is_too_long {
+            true => error.caused_by(FaultCause::ContextTooLong),
+            false => error,
+        };
         let failure = RequestFailure::from(error);
         RequestFailure {
             reason,

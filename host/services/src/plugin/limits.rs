@@ -254,6 +254,8 @@ pub enum LimitTable {
     Action,
     /// The limits that what a role thinks with has.
     Think,
+    /// The limits that another component has, such as a guard.
+    Own,
     /// A component without limits.
     Component,
 }
@@ -314,6 +316,7 @@ impl UnsetLimits {
             LimitTable::Think => {
                 format!("add `{key} = {value}` to `limits` of `think`, {location}")
             }
+            LimitTable::Own => format!("add `{key} = {value}` to `limits`, {location}"),
             LimitTable::Component => format!("add `limits = {{ {key} = {value} }}`, {location}"),
         }
     }

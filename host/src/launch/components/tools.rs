@@ -10,13 +10,17 @@ use serde_json::json;
 use strata_base::text::ordered_json::OrderedJson;
 use strata_core::record::id::{RoleId, Slot, SlotKind};
 use strata_core::record::turn::ToolRef;
+use strata_manifest::trust::lock::ComponentLock;
 use strata_manifest::{Definition, Diagnostics};
 use strata_sandbox::{ComponentInfo, ScriptProblem};
 use strata_services::models::arguments_schema;
-use strata_services::plugin::{CompiledSchema, Plugin};
+use strata_services::plugin::script::script_argument;
+use strata_services::plugin::{CompiledSchema, Plugin, pattern};
 use strata_services::tools::ToolRole;
 
+use super::code_tools;
 use crate::launch::Notice;
+use crate::launch::skill_lock::locked_digest;
 
 /// Returns the roles that work with tools. `report` receives a warning for each component whose
 /// schema cannot be used; its arguments are not checked. Fails if a schema cannot be that of
@@ -24,6 +28,7 @@ use crate::launch::Notice;
 pub(super) fn describe_tools(
     definition: &Definition,
     loaded: &BTreeMap<Slot, ComponentInfo>,
+    lock: Option<&ComponentLock>,
     report: &mut dyn FnMut(Notice<'_>),
 ) -> Result<BTreeMap<RoleId, Arc<ToolRole>>, Diagnostics> {
     let mut roles = BTreeMap::new();
@@ -66,11 +71,48 @@ pub(super) fn describe_tools(
                 ))),
             }
         }
+        describe_code_tools(definition, *id, &mut role);
+        for skill in &mut role.skills {
+            skill.pin = locked_digest(definition, skill, lock);
+        }
+        role.choose_exposure();
         roles.insert(*id, Arc::new(role));
     }
     match problems.into_iter().reduce(Diagnostics::and) {
         Some(problems) => Err(problems),
         None => Ok(roles),
+    }
+}
+
+/// Adds the signatures of the tools that code can call to the descriptions of tools that run code.
+fn describe_code_tools(definition: &Definition, id: RoleId, role: &mut ToolRole) {
+    let tools = definition.team.role(id).tool_loop();
+    let known = tools.map_or(&[][..], |tools| &tools.tools);
+    let mut described = Vec::new();
+    for (index, tool) in known.iter().enumerate() {
+        let ToolRef::Action(action) = tool.target.tool else {
+            continue;
+        };
+        let kind = SlotKind::Action(action);
+        let plugin = definition.plugins.get(&Slot { role: id, kind });
+        let Some(plugin) = plugin.filter(|plugin| !plugin.grants.tools.is_empty()) else {
+            continue;
+        };
+        if script_argument(&plugin.component).is_none() {
+            continue;
+        }
+        let granted = known.iter().zip(&role.tools).enumerate();
+        let granted = granted.filter(|(other, (tool, _))| {
+            *other != index
+                && !matches!(tool.target.tool, ToolRef::Handoff(_) | ToolRef::Host(_))
+                && pattern::matches_any(&plugin.grants.tools, &tool.name)
+        });
+        let granted = granted.map(|(_, (tool, settings))| (tool.name.as_str(), settings));
+        let own = role.tools[index].description.as_deref();
+        described.push((index, code_tools::describe(own, &plugin.component, granted)));
+    }
+    for (index, description) in described {
+        role.tools[index].description = Some(description);
     }
 }
 

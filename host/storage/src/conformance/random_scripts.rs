@@ -10,8 +10,12 @@ use strata_core::state::environment::Environment;
 #[cfg(feature = "postgres")]
 use super::DatabaseStorage;
 use super::{FileStorage, MemoryStorageUnderTest, SharedStorage, TestStorage, fresh, loaded_state};
+use crate::reader::branch_of;
 use crate::script::{ScriptedRun, definition, pseudorandom, team};
-use crate::{Durability, Lease, Record, StateSelector, codec};
+use crate::{
+    Append, AppendedState, Durability, Lease, Record, RunFilter, RunOverview, StateSelector,
+    StoreError, codec,
+};
 
 /// How many scripts are run, and how many changes each makes.
 const SCRIPTS: u64 = 10;
@@ -33,7 +37,7 @@ enum Change {
 fn make(storage: &mut dyn TestStorage, change: &Change) {
     let lease = storage.lease();
     match change {
-        Change::Append(records, durability) => lease.append(records, *durability),
+        Change::Append(records, durability) => append_with_state(lease, records, *durability),
         Change::SaveSnapshot(env) => lease.save_snapshot(env),
         Change::SwitchLineage(name) => lease.switch_lineage(name),
         Change::KeepCheckpoints(keep) => lease.keep_checkpoints(*keep),
@@ -55,6 +59,55 @@ fn make(storage: &mut dyn TestStorage, change: &Change) {
         }
     }
     .unwrap_or_else(|error| panic!("{error}"));
+}
+
+/// Appends events as the owner of a run does, who knows the state after them.
+fn append_with_state(
+    lease: &mut dyn Lease,
+    records: &[Record],
+    durability: Durability,
+) -> Result<(), StoreError> {
+    let before = match branch_of(records) {
+        Some((_, from)) => StateSelector::Checkpoint(from.clone()),
+        None => StateSelector::Head,
+    };
+    let mut stepper = Stepper::new(team(), loaded_state(&lease.load(&before)?));
+    for record in records {
+        stepper.apply(&record.event).unwrap();
+    }
+    let append = Append {
+        state: Some(AppendedState {
+            team: stepper.team(),
+            env: stepper.env(),
+        }),
+        ..Append::new(records, durability)
+    };
+    lease.begin_append(append).finish_blocking()
+}
+
+/// Checks that what is listed of a run is what its state is. Returns whether anything is known without reading the
+/// state.
+fn check_listed(storage: &mut dyn TestStorage) -> bool {
+    let Some(location) = storage.location() else {
+        return false;
+    };
+    let listed = location.list_overviews(&RunFilter::default()).unwrap();
+    let [run] = &listed[..] else {
+        panic!("{listed:?}")
+    };
+    let env = loaded_state(&storage.lease().load(&StateSelector::Head).unwrap());
+    let expected = RunOverview::of(AppendedState {
+        team: &team(),
+        env: &env,
+    });
+    match &run.overview {
+        Some(known) => {
+            let team = known.team.clone();
+            assert_eq!(*known, RunOverview { team, ..expected });
+            true
+        }
+        None => false,
+    }
 }
 
 /// Chooses changes by the bytes that it is given.
@@ -205,11 +258,13 @@ fn runs_contain_the_same_after_each_change_wherever_they_are_kept() {
             Default::default(),
         );
         let mut change = Change::Append(records(vec![started], 1), Durability::Full);
+        let mut known = vec![0; others.len()];
         for n in 0..CHANGES {
             make(&mut memory, &change);
             let expected = content(memory.lease(), &script);
-            for storage in &mut others {
+            for (storage, known) in others.iter_mut().zip(&mut known) {
                 make(storage.as_mut(), &change);
+                *known += usize::from(check_listed(storage.as_mut()));
                 let content = content(storage.lease(), &script);
                 for (one, other) in expected.lines().zip(content.lines()) {
                     assert_eq!(
@@ -220,6 +275,10 @@ fn runs_contain_the_same_after_each_change_wherever_they_are_kept() {
                 assert!(expected == content, "script {seed}, change {n}");
             }
             change = script.next(memory.lease());
+        }
+        // Only after the switch to another lineage, a server has to read the state.
+        if let Some(known) = known.get(2) {
+            assert!(*known > CHANGES / 2, "script {seed}: {known}");
         }
     }
 }

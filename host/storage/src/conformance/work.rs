@@ -37,12 +37,15 @@ fn submit_with_secrets(url: &DatabaseUrl, label: &str, secrets: &[&str]) {
     };
     let submission = NewSubmission {
         name: url.run.as_ref().unwrap(),
+        team: "team",
         base: &Environment::new(&team()),
         definition: &definition(),
         blobs: &Blobs::new(),
         files: &BTreeMap::new(),
         contents: &Blobs::new(),
         needs: &needs,
+        tags: &BTreeMap::new(),
+        handover: crate::Handover::Queued,
         scope: None,
     };
     submit(url, &submission).unwrap();
@@ -126,6 +129,7 @@ fn only_a_run_whose_secret_no_worker_has_is_taken_to_be_refused() {
         schedule: Some(RunSchedule::Now),
         problem: None,
         keeps_request: false,
+        failure: None,
     };
     worker.release(&refused[0], &release).unwrap();
     let again = worker.claim_forbidden(9, &is_forbidden).unwrap();
@@ -148,6 +152,7 @@ fn a_run_whose_claim_was_never_answered_is_available_again() {
         schedule: Some(RunSchedule::Now),
         problem: None,
         keeps_request: false,
+        failure: None,
     };
     worker.release(&first, &release).unwrap();
 

@@ -108,6 +108,14 @@ impl StorageDirectory {
         Err(StoreError::io(&self.path, "move a team aside in", e))
     }
 }
+impl StorageDirectory {
+    /// Deletes the saved team, and the directory if nothing else is in it. Fails if a process works on it, and if the
+    /// directory holds files of others.
+    pub(crate) fn delete_team(&self) -> Result<(), StoreError> {
+        drop(StorageLock::acquire(&self.path)?);
+        remove_saved(&self.path).map_err(|error| StoreError::io(&self.path, "delete", error))
+    }
+}
 
 /// Removes a directory with what the host saves in one. Fails, and leaves it as it is, if it is in use
 /// or holds anything else.

@@ -9,9 +9,9 @@ use strata_core::record::event::{
     AttemptEvent, CallFailed, CallFinished, CallRevised, CallStarted, CallSuspended, CapReached,
     ComponentChanged, ConflictingWriter, ConsentWithdrawn, DoubtSettled, Event, FailedCondition,
     FilesPlaced, FilesWritten, Forked, HandOverFailed, HandedOver, HostCallBegun, HostCalled,
-    JoinRelease, JoinReleased, Logged, LookupsDenied, MessageSent, MoneyReserved, RequestAnswered,
-    RequestOpened, RoutingResult, RunEnded, RunResumed, RunStarted, Status, StepCommitted,
-    StepConflicted, StepStarted, WritesUnclaimed,
+    JoinRelease, JoinReleased, Logged, LookupsDenied, MessageSent, MoneyReserved, NestedCallMade,
+    NestedCallPlan, RequestAnswered, RequestOpened, RoutingResult, RunEnded, RunResumed,
+    RunStarted, Status, StepCommitted, StepConflicted, StepStarted, SuspendReason, WritesUnclaimed,
 };
 use strata_core::record::fault::{Fault, FaultCause, FaultHandling, FaultKind, Retryability};
 use strata_core::record::file::{FileChange, PathContent};
@@ -21,16 +21,21 @@ use strata_core::record::host_call::{
 };
 use strata_core::record::id::{ActionId, Digest, JoinId, RoleId, Slot, SlotKind};
 use strata_core::record::json::Json;
+use strata_core::record::memory::{
+    Cut, MemoryReplacement, MemoryRequest, PlannedReplacement, PlannedTokens, ReplacedRange,
+    ResultPosition,
+};
 use strata_core::record::message::{Draft, Hop, Instruct, Message};
 use strata_core::record::money::Usd;
+use strata_core::record::nested_path::NestedPath;
 use strata_core::record::questions::AskedQuestions;
 use strata_core::record::request::{HumanAnswer, HumanRequest, ProposedCall, QuestionDigest};
 use strata_core::record::rules::Rules;
 use strata_core::record::scope_write::{ScopeChange, Write};
 use strata_core::record::spending::{Account, Amount, Reservation, Spending};
 use strata_core::record::turn::{
-    Approval, CallDecision, CallEffect, CallPlan, CallRevision, CallTarget, ReplyMessage, ToolRef,
-    TurnOutcome, TurnReply,
+    Approval, CallDecision, CallEffect, CallForm, CallPlan, CallRevision, CallTarget, ReplyMessage,
+    SkillDigest, ToolRef, TurnOutcome, TurnReply,
 };
 use strata_core::record::work::{ActivationKey, CallKey, CallResult, Task, Work};
 
@@ -45,6 +50,7 @@ const ACT: Work = Work::Act {
 const TOOL_CALL: Work = Work::ToolCall {
     turn: 7,
     call: 8,
+    nested: NestedPath::EMPTY,
     tool: ToolRef::Handoff(RoleId(9)),
 };
 
@@ -316,16 +322,47 @@ fn attempts_ended() -> Vec<Event> {
                 ..reply()
             }),
         ),
+        finished(
+            Work::Turn { turn: 8 },
+            CallResult::SummaryDue(planned_replacement()),
+        ),
+        finished(
+            Work::Summary { turn: 8 },
+            CallResult::Replaced(MemoryReplacement {
+                summary: Some("summary".into()),
+                model: Some("cheap".into()),
+                ..planned_replacement().without_summary("why not".into())
+            }),
+        ),
         of_call(TOOL_CALL, AttemptEvent::CallFailed(failed)),
         of_called_role(AttemptEvent::RetryDue),
         of_call(ACT, AttemptEvent::RetryDue),
     ]
 }
 
+fn planned_replacement() -> PlannedReplacement {
+    PlannedReplacement {
+        turn: 8,
+        range: ReplacedRange {
+            cut: Cut { news: 2, turns: 5 },
+            cleared: ResultPosition { turn: 6, call: 1 },
+        },
+        cut_before: Cut { news: 2, turns: 3 },
+        messages: (1, 300),
+        cleared_messages: Some((301, 302)),
+        tokens: PlannedTokens {
+            before: 100_000,
+            cleared: 90_000,
+            kept: 40_000,
+            replaced: 50_000,
+        },
+    }
+}
+
 /// Returns an event about a call of a role that others called.
 fn of_called_role(event: AttemptEvent) -> Event {
-    let called = ActivationKey::of_mail(RoleId(1)).called(RoleId(2), 3, 4);
-    let called = called.and_then(|called| called.called(RoleId(5), 6, 7));
+    let called = ActivationKey::of_mail(RoleId(1)).called(RoleId(2), 3, 4, NestedPath::EMPTY);
+    let called = called.and_then(|called| called.called(RoleId(5), 6, 7, NestedPath::EMPTY));
     let key = called.expect("a short path");
     Event::Attempt(CallKey::in_activation(key, ACT), event)
 }
@@ -343,6 +380,7 @@ fn reply() -> TurnReply {
     let plan = |tool: &str, decision| CallPlan {
         id: "id".into(),
         tool: tool.into(),
+        form: CallForm::ByCallTool,
         decision,
     };
     TurnReply {
@@ -362,6 +400,10 @@ fn reply() -> TurnReply {
             plan("asked", CallDecision::AskFirst(target, approval)),
             plan("rejected", CallDecision::Reject("reason".into())),
         ]),
+        skills: vec![SkillDigest {
+            skill: "skill".into(),
+            digest: Digest::from("digest"),
+        }],
     }
 }
 
@@ -422,7 +464,10 @@ fn writes() -> Vec<Event> {
                 amount,
             },
         }),
-        AttemptEvent::CallSuspended(CallSuspended { attempt: 7 }),
+        AttemptEvent::CallSuspended(CallSuspended {
+            attempt: 7,
+            reason: SuspendReason::NestedCall,
+        }),
         AttemptEvent::DoubtSettled(DoubtSettled {
             index: 2,
             description: "what".into(),
@@ -454,8 +499,27 @@ fn writes() -> Vec<Event> {
         AttemptEvent::LookupsDenied(LookupsDenied {
             paths: vec!["/data".into()],
         }),
+        AttemptEvent::SkillLoaded(SkillDigest {
+            skill: "skill".into(),
+            digest: Digest::from("digest"),
+        }),
+        AttemptEvent::MemoryRequested(MemoryRequest {
+            up_to: 300,
+            summary: "summary".into(),
+        }),
     ];
-    events.map(|event| of_call(ACT, event)).into()
+    let mut events: Vec<Event> = events.map(|event| of_call(ACT, event)).into();
+    let made = NestedCallMade {
+        number: 3,
+        plan: Some(NestedCallPlan {
+            request: "digest".into(),
+            tool: "search".into(),
+            arguments: json(r#"{"q":"x"}"#),
+            decision: CallDecision::Reject("no such tool".into()),
+        }),
+    };
+    events.push(of_call(TOOL_CALL, AttemptEvent::NestedCallMade(made)));
+    events
 }
 
 fn steps_ended() -> Vec<Event> {

@@ -11,6 +11,7 @@ use tokio_postgres::types::Type;
 
 use super::connect::StatementError;
 use super::connection::Connection;
+use super::overview::OverviewRow;
 use super::session::Argument;
 use crate::encoded_events::{EncodedEvents, KnownEvent};
 use crate::lineage::StoredLineage;
@@ -46,6 +47,8 @@ pub(super) struct AppendRequest {
     pub kept: Option<KnownEvent>,
     /// The row of the lineage, if it is to be written with them.
     pub row: Option<StoredLineage>,
+    /// What becomes of the row from which the run is listed, if it changes.
+    pub overview: Option<OverviewRow>,
     /// The replies to requests that became these events.
     pub replies: Vec<MailReply>,
     pub durability: Durability,

@@ -12,6 +12,7 @@ use tokio_postgres::types::Type;
 
 use super::append::{AppendRequest, key_and_sum, push_row, synchronous_commit};
 use super::mail_text::encode_reply;
+use super::overview::{self, OverviewColumns};
 use super::session::Argument;
 
 /// What requests store.
@@ -33,10 +34,11 @@ impl AppendKind {
         };
         format!(
             "WITH durability AS MATERIALIZED (SELECT set_config('synchronous_commit', $1, true)),
-                  {accepted} {condition}), {appended} {others}
+                  {accepted} {condition}), {appended}, {listed} {others}
              SELECT request FROM accepted",
             accepted = accepting_requests(),
             appended = appending_events(),
+            listed = updating_overviews(),
         )
     }
 }
@@ -68,8 +70,8 @@ fn having_files() -> String {
              WHERE named.request = wanted.request
                AND (SELECT count(*) FROM strata.blob
                     WHERE blob.run = wanted.run AND blob.digest = named.digest) = 0)",
-        requests = arrays(28..=28, "bigint"),
-        digests = arrays(29..=29, "text"),
+        requests = arrays(40..=40, "bigint"),
+        digests = arrays(41..=41, "text"),
     )
 }
 
@@ -84,6 +86,15 @@ fn appending_events() -> String {
          )",
         numbers = arrays(7..=13, "bigint"),
         bodies = arrays(14..=14, "bytea"),
+    )
+}
+
+/// Writes the rows from which the runs are listed.
+fn updating_overviews() -> String {
+    let columns = [arrays(15..=23, "bigint"), arrays(24..=26, "text")].join(", ");
+    format!(
+        "listed AS ({})",
+        overview::updating(&columns, "SELECT request FROM accepted")
     )
 }
 
@@ -104,9 +115,9 @@ fn updating_others() -> String {
              WHERE mail.run = new.run AND mail.id = new.id
                AND new.request IN (SELECT request FROM accepted)
          )",
-        numbers = arrays(15..=23, "bigint"),
-        mail = arrays(24..=26, "bigint"),
-        replies = arrays(27..=27, "bytea"),
+        numbers = arrays(27..=35, "bigint"),
+        mail = arrays(36..=38, "bigint"),
+        replies = arrays(39..=39, "bytea"),
     )
 }
 
@@ -127,6 +138,8 @@ pub(super) struct AppendColumns<'a> {
     /// By event: the number of the request, and the columns of the event.
     events: [Vec<i64>; 7],
     bodies: Vec<&'a [u8]>,
+    /// By run whose row in the list changes.
+    overviews: OverviewColumns,
     /// By lineage: the number of the request, the run, the key, and the columns that change.
     rows: [Vec<i64>; 9],
     /// By reply: the number of the request to append, the run, and the key of the request that is answered.
@@ -147,6 +160,7 @@ impl<'a> AppendColumns<'a> {
             requests: Default::default(),
             events: Default::default(),
             bodies: Vec::new(),
+            overviews: OverviewColumns::default(),
             rows: Default::default(),
             answered: Default::default(),
             replies: Vec::new(),
@@ -176,6 +190,9 @@ impl<'a> AppendColumns<'a> {
                 [number, n, line, lines, time_ms, marks, sum],
             );
             self.bodies.push(&event.body);
+        }
+        if let Some(row) = &request.overview {
+            self.overviews.push(number, right.run, row);
         }
         if let Some(row) = &request.row {
             let values = [
@@ -219,6 +236,7 @@ impl<'a> AppendColumns<'a> {
         all.push((&self.owners, Type::TEXT_ARRAY));
         all.extend(self.events.iter().map(numbers));
         all.push((&self.bodies, Type::BYTEA_ARRAY));
+        all.extend(self.overviews.arguments());
         if self.kind() == AppendKind::EventsAndOthers {
             all.extend(self.rows.iter().chain(&self.answered).map(numbers));
             all.push((&self.replies, Type::BYTEA_ARRAY));

@@ -11,14 +11,15 @@ use super::append::{AppendRight, PATIENCE, RETRY_INTERVAL, key_and_sum, synchron
 use super::connect::StatementError;
 use super::connection::Connection;
 use super::mail_text::encode_reply;
-use super::{schedule, write};
+use super::overview::OverviewRow;
+use super::{overview, schedule, write};
 use crate::current_lineage::NewBranch;
 use crate::encoded_events::EncodedEvents;
 use crate::error::StoreError;
 use crate::lineage::StoredLineage;
 use crate::mailbox::MailReply;
 use crate::work::RunSchedule;
-use crate::{Durability, Record, SavedDefinition};
+use crate::{Append, Durability, SavedDefinition};
 
 /// About how much memory an event or another change takes besides its texts.
 const ROW_BYTES: u64 = 128;
@@ -30,6 +31,8 @@ pub(super) enum RunChange {
     Events {
         events: Arc<EncodedEvents>,
         replies: Vec<MailReply>,
+        /// What became of the row from which the run is listed, if it changed.
+        overview: Option<OverviewRow>,
     },
     /// A lineage was added, which begins with events.
     Branch(Arc<NewLineage>),
@@ -59,15 +62,18 @@ pub(super) struct NewLineage {
     pub current: i64,
     /// The first public line after the events.
     pub next_line: i64,
+    /// What becomes of the row from which the run is listed, if it continues with the lineage.
+    pub overview: Option<OverviewRow>,
 }
 
 impl NewLineage {
     /// Returns a lineage that branches off and begins with records, in a run that continues with `current` if not
     /// with the new one.
-    pub(super) fn beginning_with(records: &[Record], branch: &NewBranch, current: i64) -> Self {
+    pub(super) fn beginning_with(append: Append<'_>, branch: &NewBranch, current: i64) -> Self {
         let mut line = branch.line.clone();
-        let events = EncodedEvents::following(&mut line, records);
+        let events = EncodedEvents::following(&mut line, append.records);
         Self {
+            overview: branch.becomes_current.then(|| OverviewRow::after(append)),
             events,
             current: match branch.becomes_current {
                 true => line.id,
@@ -83,8 +89,13 @@ impl RunChange {
     /// Makes it, in a transaction that is open.
     pub(super) fn write(&self, connection: &Connection, run: i64) -> Result<(), StatementError> {
         match self {
-            Self::Events { events, replies } => {
+            Self::Events {
+                events,
+                replies,
+                overview,
+            } => {
                 events.insert(connection, run)?;
+                write_overview(connection, run, overview.as_ref())?;
                 for reply in replies {
                     write_reply(connection, run, reply)?;
                 }
@@ -93,12 +104,16 @@ impl RunChange {
             Self::Branch(new) => {
                 write::insert_lineage(connection, run, &new.line)?;
                 write::update_run(connection, run, new.current, new.next_line)?;
+                write_overview(connection, run, new.overview.as_ref())?;
                 new.events.insert(connection, run)
             }
             Self::Blobs(blobs) => write::insert_blobs(connection, run, blobs),
             Self::Definition(definition) => write::write_definition(connection, run, definition),
             Self::Note { name, text } => write::write_note(connection, run, name, text),
-            Self::Lineage { id, next_line } => write::update_run(connection, run, *id, *next_line),
+            Self::Lineage { id, next_line } => {
+                write::update_run(connection, run, *id, *next_line)?;
+                overview::write(connection, run, &OverviewRow::unknown())
+            }
             Self::Schedule(schedule) => schedule::write_schedule(connection, run, *schedule),
         }
     }
@@ -137,6 +152,17 @@ impl RunChange {
             Self::Branch(_) | Self::Lineage { .. } | Self::Schedule(_) => 0,
         };
         events + other as u64 + ROW_BYTES
+    }
+}
+
+fn write_overview(
+    connection: &Connection,
+    run: i64,
+    row: Option<&OverviewRow>,
+) -> Result<(), StatementError> {
+    match row {
+        Some(row) => overview::write(connection, run, row),
+        None => Ok(()),
     }
 }
 

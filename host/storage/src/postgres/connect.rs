@@ -232,7 +232,7 @@ fn explain_error(path: &Path, action: &'static str, error: &tokio_postgres::Erro
         },
         &SqlState::INSUFFICIENT_PRIVILEGE => StoreError::Refused {
             path,
-            what: format!("{what}; grant this user the right to create and change tables in it"),
+            what: format!("{what}; {}", missing_grant(&what)),
         },
         &SqlState::READ_ONLY_SQL_TRANSACTION => StoreError::Refused {
             path,
@@ -242,16 +242,35 @@ fn explain_error(path: &Path, action: &'static str, error: &tokio_postgres::Erro
             path,
             action,
             inodes: false,
+            needed: 0,
         },
         &SqlState::DATA_CORRUPTED | &SqlState::INDEX_CORRUPTED => StoreError::corrupt(&path, what),
-        code if is_disconnected(error) || code == &SqlState::TOO_MANY_CONNECTIONS => {
-            StoreError::Unreachable { path, what }
-        }
+        &SqlState::TOO_MANY_CONNECTIONS => StoreError::Unreachable {
+            path,
+            what: format!(
+                "{what}; its connections are used up: raise its `max_connections`, or put a pooler in front of it"
+            ),
+        },
+        _ if is_disconnected(error) => StoreError::Unreachable { path, what },
         code => StoreError::Io {
             path,
             action,
             source: std::io::Error::other(format!("{what} (SQLSTATE {})", code.code())),
         },
+    }
+}
+
+/// Returns what to grant to a user, for a message of the server that says what is denied.
+fn missing_grant(what: &str) -> &'static str {
+    match what {
+        what if what.contains("for schema") => {
+            "`GRANT USAGE ON SCHEMA strata` to this user, and rights on the tables in it"
+        }
+        what if what.contains("for table") || what.contains("for view") => {
+            "`GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA strata` to this user; `SELECT` suffices to read"
+        }
+        what if what.contains("must be owner") => "the user who created the tables has to do this",
+        _ => "grant this user the right to create and change tables in it",
     }
 }
 

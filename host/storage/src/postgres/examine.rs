@@ -2,15 +2,19 @@
 
 use super::administer::read_settings;
 use super::connection::Connection;
-use super::schema::{SchemaState, schema_state};
-use crate::DatabaseReport;
+use super::schema::has_current_tables;
 use crate::database_url::DatabaseUrl;
 use crate::error::StoreError;
+use crate::{DatabaseReport, DatabaseRights};
 
 /// Returns what a database has of what runs need.
 pub(crate) fn examine(url: &DatabaseUrl) -> Result<DatabaseReport, StoreError> {
     let connection = Connection::open(url)?;
-    let has_tables = schema_state(&connection)? == SchemaState::Current;
+    let has_tables = has_current_tables(&connection)?;
+    let rights = match has_tables {
+        true => Some(rights(&connection)?),
+        false => None,
+    };
     let (runs, settings) = match has_tables {
         true => {
             let counted = connection.query_optional("SELECT count(*) FROM strata.run", &[])?;
@@ -39,6 +43,23 @@ pub(crate) fn examine(url: &DatabaseUrl) -> Result<DatabaseReport, StoreError> {
         longest_transaction_s: row.get(5),
         server_time_ms: row.get(6),
         runs,
+        rights,
         settings,
+    })
+}
+
+/// Returns what this user may do with the tables, which exist.
+fn rights(connection: &Connection) -> Result<DatabaseRights, StoreError> {
+    let sql = "SELECT bool_and(has_table_privilege(c.oid, 'INSERT') AND has_table_privilege(c.oid, 'UPDATE') \
+                               AND has_table_privilege(c.oid, 'DELETE') AND has_table_privilege(c.oid, 'SELECT')), \
+                      bool_and(pg_has_role(c.relowner, 'USAGE')) \
+               FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
+               WHERE n.nspname = 'strata' AND c.relkind = 'r'";
+    let row = connection.query_optional(sql, &[])?;
+    let granted = row.map_or((None, None), |row| (row.get(0), row.get(1)));
+    Ok(match granted {
+        (_, Some(true)) => DatabaseRights::Administer,
+        (Some(true), _) => DatabaseRights::Run,
+        _ => DatabaseRights::Read,
     })
 }

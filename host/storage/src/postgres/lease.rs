@@ -14,6 +14,7 @@ use super::append::{AppendRequest, AppendRight};
 use super::change::{NewLineage, RunChange, change, change_once};
 use super::connect::{StatementError, on_another_thread};
 use super::connection::Connection;
+use super::overview::OverviewRow;
 use super::owner::Ownership;
 use super::recent::{LeaseChanges, RecentChanges};
 use super::restore::restore_changes;
@@ -52,6 +53,8 @@ pub(crate) struct PostgresLease {
     recent: LeaseChanges,
     /// Which restored copy of the database this is.
     incarnation: String,
+    /// What the row shows from which the run is listed, as far as this lease knows.
+    overview: Option<OverviewRow>,
     /// The files that were stored since the last event.
     new_files: Vec<Digest>,
     /// The last event that was appended with full durability.
@@ -85,6 +88,7 @@ impl PostgresLease {
             writers: Writers::of_database(url)?,
             recent: LeaseChanges::begin(recent, run, KnownEvent::newest_of(current.line())),
             incarnation,
+            overview: None,
             new_files: Vec::new(),
             reader,
             caps: owner.caps.join(owner.scope.clone()),
@@ -188,6 +192,7 @@ impl PostgresLease {
         self.last_bundle.set(None);
         self.stored_bytes = None;
         self.kept = newest;
+        self.overview = None;
         Ok(KnownEvent::newest_of(self.current.line()) == newest)
     }
 
@@ -237,6 +242,9 @@ impl PostgresLease {
     fn encode(&self, append: Append<'_>) -> EncodedAppend {
         let mut line = self.current.line().clone();
         let events = EncodedEvents::following(&mut line, append.records);
+        let overview = OverviewRow::after(append);
+        let is_known = |before: &OverviewRow| overview.is_like(before);
+        let is_listed = self.overview.as_ref().is_some_and(is_known);
         EncodedAppend {
             request: AppendRequest {
                 path: self.connection().path().into(),
@@ -245,6 +253,7 @@ impl PostgresLease {
                 files: self.new_files.clone(),
                 kept: self.kept,
                 row: self.current.is_row_due(&line).then(|| line.clone()),
+                overview: (!is_listed).then_some(overview),
                 replies: append.replies.to_vec(),
                 durability: append.durability,
             },
@@ -257,6 +266,9 @@ impl PostgresLease {
         let EncodedAppend { line, request } = appended;
         self.new_files.clear();
         self.note_stored(&request.events, request.durability);
+        if let Some(row) = &request.overview {
+            self.overview = Some(row.clone());
+        }
         if let Some(row) = request.row {
             self.current.note_row_written(&row);
         }
@@ -264,6 +276,7 @@ impl PostgresLease {
         self.recent.note(RunChange::Events {
             events: request.events,
             replies: request.replies,
+            overview: request.overview,
         });
     }
 
@@ -280,7 +293,7 @@ impl PostgresLease {
     /// Appends events with which a lineage begins that branches off a checkpoint.
     fn append_branch(&mut self, branch: &NewBranch, append: Append<'_>) -> Result<(), StoreError> {
         self.write_row_if_behind()?;
-        let new = NewLineage::beginning_with(append.records, branch, self.current.line().id);
+        let new = NewLineage::beginning_with(append, branch, self.current.line().id);
         let (run, new) = (self.reader.rows.run, Arc::new(new));
         let added = RunChange::Branch(Arc::clone(&new));
         // If it was added although the answer was lost, it must not be added again.
@@ -292,6 +305,9 @@ impl PostgresLease {
         )?;
         self.note_stored(&new.events, append.durability);
         self.recent.note(added);
+        if new.overview.is_some() {
+            self.overview.clone_from(&new.overview);
+        }
         match branch.becomes_current {
             true => self.continue_with(new.line.id),
             false => Ok(()),
@@ -479,6 +495,7 @@ impl Lease for PostgresLease {
         let next_line = self.reader.next_line()? as i64;
         let id = self.reader.require_lineage(lineage)?.id;
         self.make(Durability::Full, RunChange::Lineage { id, next_line })?;
+        self.overview = None;
         self.continue_with(id)
     }
 

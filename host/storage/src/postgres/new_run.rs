@@ -6,9 +6,11 @@ use strata_core::state::environment::Environment;
 use super::administer::require_open;
 use super::connect::StatementError;
 use super::connection::Connection;
-use super::{schedule, write};
+use super::overview::OverviewRow;
+use super::{overview, schedule, write};
 use crate::SavedDefinition;
 use crate::lineage::{StoredLineage, StoredRun, event_key, key_range};
+use crate::overview::RunOverview;
 use crate::snapshot::EncodedSnapshot;
 use crate::work::NewSubmission;
 
@@ -19,6 +21,8 @@ pub(super) struct NewPostgresRun<'a> {
     pub(super) base: &'a Environment,
     pub(super) definition: &'a SavedDefinition,
     pub(super) blobs: &'a Blobs,
+    /// The name of its team; empty if it is not known yet.
+    pub(super) team: &'a str,
     /// What it is if a worker is to take it.
     pub(super) submission: Option<&'a NewSubmission<'a>>,
 }
@@ -37,12 +41,14 @@ impl NewPostgresRun<'_> {
             lineage: lineage.id,
             next_line: crate::FIRST_LINE as i64,
         };
+        let listed = OverviewRow::of_new(RunOverview::of_new(self.team, self.base));
         let n = event_key(lineage.id, 0);
         let state = EncodedSnapshot::encode(self.base);
         let rows = state.rows(n, key_range(lineage.id).first, Vec::new());
         connection.transact("", || {
             require_open(connection)?;
             let run = write::insert_run(connection, &first)?;
+            overview::insert(connection, run, &listed)?;
             write::insert_lineage(connection, run, &lineage)?;
             write::insert_snapshot(connection, run, &rows)?;
             write::write_definition(connection, run, self.definition)?;

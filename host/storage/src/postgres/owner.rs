@@ -15,8 +15,9 @@ use strata_base::random_id::random_name;
 use tokio_postgres::types::Type;
 
 use super::connection::Connection;
+use super::failures::taking_from_dead;
 use super::heartbeat::OwnerHeartbeat;
-use super::schema::{RECORD_FORMAT, SchemaState, require_known_format, schema_state};
+use super::schema::{RECORD_FORMAT, has_current_tables, require_known_format};
 use super::silence::Silence;
 use crate::caps::{CapAccounts, CapScope};
 use crate::database_url::DatabaseUrl;
@@ -130,7 +131,7 @@ pub(super) fn read_owner(connection: &Connection, run: i64) -> Result<OwnedRun, 
 /// Returns which process owns a run.
 pub(crate) fn holder(url: &DatabaseUrl) -> Result<LockHolder, StoreError> {
     let connection = Connection::open(url)?;
-    if schema_state(&connection)? == SchemaState::Absent {
+    if !has_current_tables(&connection)? {
         return Ok(LockHolder::Nobody);
     }
     let run = super::run_name::find_run(&connection)?;
@@ -273,11 +274,10 @@ fn set_owner(
             if connection.execute(sql, &dead)? == 0 {
                 return Ok(None);
             }
-            let sql = "UPDATE strata.run SET owner = NULL, epoch = epoch + 1 \
-                       WHERE owner = $1 AND id <> $2";
-            connection.execute(sql, &[(&owner.name, Type::TEXT), (&run, Type::INT8)])?;
+            let sql = taking_from_dead("r.owner = $1 AND r.id <> $2");
+            connection.execute(&sql, &[(&owner.name, Type::TEXT), (&run, Type::INT8)])?;
         }
-        let sql = "UPDATE strata.run SET owner = $2, epoch = epoch + 1, format = greatest(format, $5) \
+        let sql = "UPDATE strata.run SET owner = $2, owned_at = clock_timestamp(), epoch = epoch + 1, format = greatest(format, $5) \
                    WHERE id = $1 AND epoch = $3 AND owner IS NOT DISTINCT FROM $4 RETURNING epoch, scope";
         let former = found.owner.as_ref().map(|owner| owner.name.as_str());
         let arguments = [

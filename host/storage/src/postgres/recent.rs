@@ -260,6 +260,7 @@ mod tests {
             added.push(RunChange::Events {
                 events: EncodedEvents::following(&mut line, record).into(),
                 replies: Vec::new(),
+                overview: None,
             });
         }
         added
@@ -385,6 +386,7 @@ mod tests {
         lease.note(RunChange::Events {
             events: Arc::default(),
             replies: vec![reply],
+            overview: None,
         });
         let same_number = MailId {
             sent_us: request.sent_us + 1,

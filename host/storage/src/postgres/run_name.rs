@@ -4,7 +4,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
 use super::connection::Connection;
-use super::schema::{SchemaState, schema_state};
+use super::schema::has_current_tables;
 use crate::database_url::DatabaseUrl;
 use crate::error::StoreError;
 use crate::lineage::NamedRun;
@@ -27,7 +27,7 @@ pub(crate) fn list_runs(url: &DatabaseUrl, limit: usize) -> Result<Vec<NamedRun>
 
 /// Returns the newest runs, the newest first.
 fn newest_runs(connection: &Connection, limit: i64) -> Result<Vec<NamedRun>, StoreError> {
-    if schema_state(connection)? == SchemaState::Absent {
+    if !has_current_tables(connection)? {
         return Ok(Vec::new());
     }
     let sql = "SELECT id, name FROM strata.run ORDER BY id DESC LIMIT $1";
@@ -59,7 +59,7 @@ pub(super) fn run_name(connection: &Connection) -> Result<&str, StoreError> {
 /// Returns the key of the run that a connection is for, if it exists.
 pub(super) fn run_key(connection: &Connection) -> Result<Option<i64>, StoreError> {
     let name = run_name(connection)?;
-    if schema_state(connection)? == SchemaState::Absent {
+    if !has_current_tables(connection)? {
         return Ok(None);
     }
     let sql = "SELECT id FROM strata.run WHERE name = $1";

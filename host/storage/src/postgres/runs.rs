@@ -173,6 +173,7 @@ fn create_run(
         base,
         definition,
         blobs,
+        team: "",
         submission: None,
     };
     let inserted = new.insert(&connection);

@@ -1,12 +1,15 @@
 //! When workers take up a run, as it is stored.
 
+use std::collections::BTreeMap;
+
 use strata_base::clock::now_ms;
+use strata_core::record::id::Digest;
 use tokio_postgres::types::Type;
 
 use super::connect::StatementError;
 use super::connection::Connection;
 use crate::caps::CapScope;
-use crate::work::{NewSubmission, RunSchedule};
+use crate::work::{Handover, NewSubmission, RunSchedule};
 
 /// The values of `strata.run.schedule`.
 const NEVER: i16 = 0;
@@ -44,24 +47,38 @@ pub(super) fn schedule_submission(
     run: i64,
     submission: &NewSubmission<'_>,
 ) -> Result<(), StatementError> {
-    let sql =
-        "UPDATE strata.run SET schedule = $2, labels = $3, secrets = $4, scope = $5 WHERE id = $1";
+    let sql = "UPDATE strata.run SET schedule = $2, labels = $3, secrets = $4, scope = $5, tags = $6::text::jsonb \
+               WHERE id = $1";
+    let schedule = match submission.handover {
+        Handover::Queued => NOW,
+        Handover::Detached => NEVER,
+    };
+    // A text of the server cannot contain this character.
+    let tags = serde_json::json!(submission.tags)
+        .to_string()
+        .replace("\\u0000", "\u{fffd}");
     let needs = submission.needs;
     let scope = submission.scope.map(CapScope::name);
     let arguments = [
         (&run as _, Type::INT8),
-        (&NOW as _, Type::INT2),
+        (&schedule as _, Type::INT2),
         (&needs.labels as _, Type::TEXT_ARRAY),
         (&needs.secrets as _, Type::TEXT_ARRAY),
         (&scope as _, Type::TEXT),
+        (&tags as _, Type::TEXT),
     ];
     connection.execute(sql, &arguments)?;
-    let paths: Vec<&str> = submission.files.keys().map(String::as_str).collect();
-    let digests: Vec<&str> = submission
-        .files
-        .values()
-        .map(|digest| digest.0.as_str())
-        .collect();
+    insert_files(connection, run, submission.files)
+}
+
+/// Inserts at which path a run has which file.
+pub(super) fn insert_files(
+    connection: &Connection,
+    run: i64,
+    files: &BTreeMap<String, Digest>,
+) -> Result<(), StatementError> {
+    let paths: Vec<&str> = files.keys().map(String::as_str).collect();
+    let digests: Vec<&str> = files.values().map(|digest| digest.0.as_str()).collect();
     let sql = "INSERT INTO strata.run_file (run, path, digest) \
                SELECT $1, t.* FROM unnest($2::text[], $3::text[]) t";
     let arguments = [

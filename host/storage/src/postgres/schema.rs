@@ -11,7 +11,7 @@ use super::connection::Connection;
 use crate::error::StoreError;
 
 /// The version of the schema.
-const VERSION: i64 = 1;
+const VERSION: i64 = 2;
 
 /// The format of what this program records of runs. It rises with the first event, or part of one, that earlier
 /// programs cannot read, so that they do not take runs of which such events may be recorded.
@@ -208,12 +208,70 @@ pub(crate) const MIGRATIONS: [&str; VERSION as usize] = ["
         reply bytea
     ) WITH (autovacuum_vacuum_scale_factor = 0.01);
     CREATE INDEX mail_of_run ON strata.mail (run, id);
+", "
+    -- From which runs are listed: what is shown of the state of each. It changes with the events of the run, in the same
+    -- statement. `code` is the id of the run, empty before it begins. Without a `status`, what the state is has to be
+    -- read. Money is in units of 10^-12 US dollars, times are in milliseconds since 1970 by the owner's clock.
+    CREATE TABLE strata.overview (
+        run bigint PRIMARY KEY REFERENCES strata.run,
+        code text NOT NULL DEFAULT '',
+        team text NOT NULL DEFAULT '',
+        status text,
+        step bigint NOT NULL DEFAULT 0,
+        spent bigint NOT NULL DEFAULT 0,
+        budget bigint,
+        requests bigint NOT NULL DEFAULT 0,
+        faults bigint NOT NULL DEFAULT 0,
+        changed_ms bigint,
+        ended_ms bigint
+    ) WITH (fillfactor = 50);
+    CREATE INDEX overview_status ON strata.overview (status);
+    INSERT INTO strata.overview (run) SELECT id FROM strata.run;
+
+    -- Since when a run has its owner. How often in a row it failed at the step `failed_step` because of its storage or its
+    -- worker, and how many bytes the storage could not take then. What whoever submitted it noted with it to find it by.
+    ALTER TABLE strata.run ADD COLUMN owned_at timestamptz;
+    ALTER TABLE strata.run ADD COLUMN failures bigint NOT NULL DEFAULT 0;
+    ALTER TABLE strata.run ADD COLUMN failed_step bigint;
+    ALTER TABLE strata.run ADD COLUMN needed_bytes bigint NOT NULL DEFAULT 0;
+    ALTER TABLE strata.run ADD COLUMN tags jsonb NOT NULL DEFAULT '{}';
+
+    -- How many runs a worker runs at a time, and whether it was told to take no more and to end.
+    ALTER TABLE strata.worker ADD COLUMN room bigint NOT NULL DEFAULT 0;
+    ALTER TABLE strata.worker ADD COLUMN is_draining boolean NOT NULL DEFAULT false;
+
+    -- For how long runs are kept that have ended, as it was given.
+    ALTER TABLE strata.meta ADD COLUMN retention text NOT NULL DEFAULT '';
+
+    -- The runs, as the command `runs` lists them. Its columns change only with a new major version of the program.
+    CREATE VIEW strata.runs AS
+        SELECT r.name, o.code AS id, o.team,
+               CASE WHEN w.id IS NOT NULL THEN 'running'
+                    WHEN r.problem IS NOT NULL THEN 'refused'
+                    WHEN r.schedule = 1 THEN 'queued'
+                    WHEN r.schedule = 2 THEN 'resting'
+                    WHEN o.status IN ('done', 'failed', 'out-of-budget', 'stalled', 'step-limit', 'in-doubt', 'cancelled')
+                        THEN 'ended'
+                    WHEN r.schedule = 0 THEN 'detached'
+                    ELSE 'resting' END AS state,
+               CASE WHEN o.code = '' AND r.schedule <> 0 AND o.status = 'running' THEN 'queued'
+                    ELSE o.status END AS status,
+               o.step, o.spent / 1e12 AS spent, o.budget / 1e12 AS budget, o.requests, o.faults,
+               w.id AS owner_worker, w.host AS owner_host, CASE WHEN w.id IS NOT NULL THEN r.owned_at END AS owner_since,
+               r.scope, r.tags AS labels, r.labels AS needs, r.problem,
+               r.created_at AS created,
+               coalesce(to_timestamp(o.changed_ms / 1000.0), r.created_at) AS changed,
+               to_timestamp(o.ended_ms / 1000.0) AS ended
+        FROM strata.run r JOIN strata.overview o ON o.run = r.id
+             LEFT JOIN strata.worker w ON w.id = r.owner AND clock_timestamp() - w.beat_at < interval '10 seconds';
 "];
 
 /// Whether a database has our tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SchemaState {
     Absent,
+    /// They are those of an earlier version, which `migrate` brings to the current one.
+    Outdated(i64),
     Current,
 }
 
@@ -242,10 +300,25 @@ pub(super) fn schema_state(connection: &Connection) -> Result<SchemaState, Store
             found,
             known: VERSION,
         }),
+        Some(found) if found > 0 => Ok(SchemaState::Outdated(found)),
         Some(found) => Err(StoreError::corrupt(
             connection.path(),
             format!("its schema version is {found}"),
         )),
+    }
+}
+
+/// Returns whether a database has our tables. Fails if they are those of an earlier version: whoever only reads does not
+/// change them.
+pub(super) fn has_current_tables(connection: &Connection) -> Result<bool, StoreError> {
+    match schema_state(connection)? {
+        SchemaState::Absent => Ok(false),
+        SchemaState::Current => Ok(true),
+        SchemaState::Outdated(found) => Err(StoreError::Outdated {
+            path: connection.path().into(),
+            found,
+            known: VERSION,
+        }),
     }
 }
 

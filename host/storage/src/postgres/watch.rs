@@ -15,6 +15,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
 use super::connection::Connection;
+use super::failures::taking_from_dead;
 use super::owner::ProcessIdentity;
 use super::silence::Silence;
 use crate::LEASE_TIME;
@@ -26,7 +27,8 @@ use crate::work::Tended;
 const WATCHERS: i64 = 4;
 
 /// Returns who is watched: the watchers, and by these everybody else who owns runs that workers take. Makes runs
-/// available whose time has come, if a watcher asks. If any run is available, there is one more row, without an id.
+/// available whose time has come, if a watcher asks. If any run is available, there is one more row, without an id; if the
+/// worker was told to end, one with an empty id.
 const LOOK: &str = "
     WITH watcher AS MATERIALIZED (
         SELECT id, beat, machine, process, started FROM strata.worker WHERE claims ORDER BY id LIMIT $2),
@@ -42,7 +44,9 @@ const LOOK: &str = "
       AND (w.claims OR EXISTS (SELECT FROM strata.run r WHERE r.owner = w.id AND r.schedule <> 0))
     UNION ALL
     SELECT NULL, NULL, NULL, NULL, NULL
-    WHERE EXISTS (SELECT FROM woken) OR EXISTS (SELECT FROM strata.run WHERE schedule = 1 AND owner IS NULL)";
+    WHERE EXISTS (SELECT FROM woken) OR EXISTS (SELECT FROM strata.run WHERE schedule = 1 AND owner IS NULL)
+    UNION ALL
+    SELECT '', NULL, NULL, NULL, NULL FROM strata.worker WHERE id = $1 AND is_draining";
 
 /// A process that is watched.
 struct WatchedProcess {
@@ -88,10 +92,11 @@ impl ProcessWatch {
     ) -> Result<Tended, StoreError> {
         let rows = self.look(connection, worker)?;
         let mut processes = Vec::new();
-        let mut any_available = false;
+        let (mut any_available, mut is_draining) = (false, false);
         for row in &rows {
-            match row.get(0) {
-                Some(id) => processes.push(WatchedProcess::from_row(id, row)),
+            match row.get::<_, Option<&str>>(0) {
+                Some("") => is_draining = true,
+                Some(id) => processes.push(WatchedProcess::from_row(id.to_owned(), row)),
                 None => any_available = true,
             }
         }
@@ -105,6 +110,7 @@ impl ProcessWatch {
         Ok(Tended {
             dead,
             may_claim: any_available || dead > 0,
+            is_draining,
         })
     }
 
@@ -165,8 +171,8 @@ fn take_from(connection: &Connection, process: &str, beat: i64) -> Result<bool, 
         if connection.execute(sql, &arguments)? == 0 {
             return Ok(false);
         }
-        let sql = "UPDATE strata.run SET owner = NULL, epoch = epoch + 1 WHERE owner = $1";
-        connection.execute(sql, &[(&process, Type::TEXT)])?;
+        let sql = taking_from_dead("r.owner = $1");
+        connection.execute(&sql, &[(&process, Type::TEXT)])?;
         Ok(true)
     })
 }
@@ -174,9 +180,10 @@ fn take_from(connection: &Connection, process: &str, beat: i64) -> Result<bool, 
 /// Makes runs available whose owner is missing: a worker that ended without releasing them. This reads all runs
 /// that have owners. Returns whether there were any.
 fn make_orphans_available(connection: &Connection) -> Result<bool, StoreError> {
-    let sql = "UPDATE strata.run r SET owner = NULL, epoch = epoch + 1 \
-               WHERE owner IS NOT NULL AND schedule <> 0 \
-               AND NOT EXISTS (SELECT FROM strata.worker w WHERE w.id = r.owner)";
-    let orphans = connection.repeat_if_broken(|connection| connection.execute(sql, &[]))?;
+    let sql = taking_from_dead(
+        "r.owner IS NOT NULL AND r.schedule <> 0 \
+         AND NOT EXISTS (SELECT FROM strata.worker w WHERE w.id = r.owner)",
+    );
+    let orphans = connection.repeat_if_broken(|connection| connection.execute(&sql, &[]))?;
     Ok(orphans > 0)
 }

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use strata_base::files::blob::Blobs;
 use strata_base::random_id::random_name;
 use strata_core::record::id::Digest;
 use tokio::sync::Notify;
@@ -14,6 +15,7 @@ use tokio_postgres::types::Type;
 
 use super::administer::read_settings;
 use super::connection::Connection;
+use super::failures::{MAX_FAILURES, counting_failure};
 use super::heartbeat::OwnerHeartbeat;
 use super::lease::PostgresLease;
 use super::new_run::NewPostgresRun;
@@ -26,7 +28,9 @@ use super::watch::ProcessWatch;
 use crate::caps::{CapAccounts, CapScope};
 use crate::database_url::DatabaseUrl;
 use crate::error::StoreError;
-use crate::work::{ClaimedRun, NewSubmission, RunRelease, SubmissionState, Tended, WorkerProfile};
+use crate::work::{
+    ClaimedRun, NewSubmission, RunFailure, RunRelease, SubmissionState, Tended, WorkerProfile,
+};
 use crate::{DatabaseSettings, LEASE_TIME};
 
 /// How often a worker compares which runs it owns with those that it holds.
@@ -36,7 +40,7 @@ const COMPARE_INTERVAL: Duration = Duration::from_secs(30);
 pub(crate) fn submit(url: &DatabaseUrl, submission: &NewSubmission<'_>) -> Result<(), StoreError> {
     let connection = Connection::open(url)?;
     migrate(&connection)?;
-    insert_missing_files(&connection, submission)?;
+    insert_missing_files(&connection, submission.contents)?;
     let taken = || StoreError::NameTaken {
         path: connection.path().into(),
         name: submission.name.into(),
@@ -46,6 +50,7 @@ pub(crate) fn submit(url: &DatabaseUrl, submission: &NewSubmission<'_>) -> Resul
         base: submission.base,
         definition: submission.definition,
         blobs: submission.blobs,
+        team: submission.team,
         submission: Some(submission),
     };
     match new.insert(&connection) {
@@ -56,19 +61,16 @@ pub(crate) fn submit(url: &DatabaseUrl, submission: &NewSubmission<'_>) -> Resul
     notify_workers(&connection)
 }
 
-fn insert_missing_files(
+/// Stores the bytes of files that are not stored yet.
+pub(super) fn insert_missing_files(
     connection: &Connection,
-    submission: &NewSubmission<'_>,
+    contents: &Blobs,
 ) -> Result<(), StoreError> {
-    let digests: Vec<&str> = submission
-        .contents
-        .keys()
-        .map(|digest| digest.0.as_str())
-        .collect();
+    let digests: Vec<&str> = contents.keys().map(|digest| digest.0.as_str()).collect();
     let sql = "SELECT digest FROM strata.file WHERE digest = ANY($1)";
     let rows = connection.query(sql, &[(&digests, Type::TEXT_ARRAY)])?;
     let known: BTreeSet<String> = rows.iter().map(|row| row.get(0)).collect();
-    for (digest, body) in submission.contents {
+    for (digest, body) in contents {
         if known.contains(&digest.0) {
             continue;
         }
@@ -148,7 +150,7 @@ impl RunSubmission {
 pub(crate) fn request_work(url: &DatabaseUrl) -> Result<(), StoreError> {
     let connection = Connection::open(url)?;
     let run = find_run(&connection)?;
-    let sql = "UPDATE strata.run SET schedule = $2, is_requested = true, problem = NULL, \
+    let sql = "UPDATE strata.run SET schedule = $2, is_requested = true, problem = NULL, failures = 0, failed_step = NULL, \
                    scheduled_at = clock_timestamp() WHERE id = $1 AND schedule <> 0";
     if connection.execute(sql, &[(&run, Type::INT8), (&NOW, Type::INT2)])? > 0 {
         notify_workers(&connection)?;
@@ -159,7 +161,9 @@ pub(crate) fn request_work(url: &DatabaseUrl) -> Result<(), StoreError> {
 /// Notes that a request to take up a run was met.
 pub(crate) fn acknowledge_request(url: &DatabaseUrl, run: &ClaimedRun) -> Result<(), StoreError> {
     let connection = Connection::open(url)?;
-    let sql = "UPDATE strata.run SET is_requested = false WHERE id = $1 AND epoch = $2";
+    // What was stored about how to resume it has been done.
+    let sql = "WITH met AS (UPDATE strata.run SET is_requested = false WHERE id = $1 AND epoch = $2 RETURNING id) \
+               DELETE FROM strata.note WHERE run IN (SELECT id FROM met) AND name = 'resume'";
     connection.execute(sql, &[(&run.key, Type::INT8), (&run.epoch, Type::INT8)])?;
     Ok(())
 }
@@ -207,8 +211,9 @@ impl DatabaseWorker {
         let connection = Connection::open(url)?;
         migrate(&connection)?;
         let id = random_name();
+        let room = i64::try_from(profile.room).unwrap_or(i64::MAX);
         ProcessIdentity::current().register(&connection, &id)?;
-        let sql = "UPDATE strata.worker SET claims = true, host = $2, version = $3, labels = $4, secrets = $5 \
+        let sql = "UPDATE strata.worker SET claims = true, host = $2, version = $3, labels = $4, secrets = $5, room = $6 \
                    WHERE id = $1";
         let arguments = [
             (&id as _, Type::TEXT),
@@ -216,6 +221,7 @@ impl DatabaseWorker {
             (&env!("CARGO_PKG_VERSION") as _, Type::TEXT),
             (&profile.labels as _, Type::TEXT_ARRAY),
             (&profile.secrets as _, Type::TEXT_ARRAY),
+            (&room as _, Type::INT8),
         ];
         connection.execute(sql, &arguments)?;
         Ok(Self {
@@ -290,12 +296,12 @@ impl DatabaseWorker {
         room: usize,
     ) -> Result<Vec<ClaimedRun>, StoreError> {
         let sql = format!(
-            "UPDATE strata.run r SET owner = $1, epoch = r.epoch + 1, format = $5 \
+            "UPDATE strata.run r SET owner = $1, owned_at = clock_timestamp(), epoch = r.epoch + 1, format = $5 \
                    FROM (SELECT id, is_requested FROM strata.run r \
                          WHERE schedule = 1 AND owner IS NULL AND labels <@ $2 AND format <= $5 AND {condition} \
                          ORDER BY scheduled_at LIMIT $4 FOR UPDATE SKIP LOCKED) due \
                    WHERE r.id = due.id AND EXISTS (SELECT FROM strata.worker WHERE id = $1) \
-                   RETURNING r.id, r.name, r.epoch, due.is_requested, r.scope"
+                   RETURNING r.id, r.name, r.epoch, due.is_requested, r.scope, r.needed_bytes"
         );
         let id: &str = &self.id;
         let room = i64::try_from(room).unwrap_or(i64::MAX);
@@ -319,6 +325,7 @@ impl DatabaseWorker {
             epoch: row.get(2),
             is_requested: row.get(3),
             scope: row.get::<_, Option<&str>>(4).map(CapScope::from_stored),
+            needed_bytes: row.get::<_, i64>(5).unsigned_abs(),
             owner: Arc::clone(&self.id),
             lease_status: self.heartbeat.lease_status(self.connection.path()),
             caps: self.heartbeat.caps(),
@@ -377,7 +384,11 @@ impl DatabaseWorker {
             columns.map(|columns| columns.0),
             columns.and_then(|columns| columns.1),
         );
-        let sql = "UPDATE strata.run SET owner = NULL, schedule = coalesce($3, schedule), \
+        if let Some(failure) = &release.failure {
+            return self.release_after_failure(run, failure);
+        }
+        let sql = "UPDATE strata.run SET owner = NULL, failures = 0, failed_step = NULL, needed_bytes = 0, \
+                       schedule = coalesce($3, schedule), \
                        wake_at = CASE WHEN $3 IS NULL THEN wake_at ELSE clock_timestamp() + $4::bigint * interval '1 millisecond' END, \
                        problem = coalesce($5, problem), is_requested = is_requested AND $7 \
                    WHERE id = $1 AND epoch = $2 AND owner = $6";
@@ -397,6 +408,37 @@ impl DatabaseWorker {
         let released = self
             .connection
             .repeat_if_broken(|connection| connection.execute(sql, &arguments));
+        self.may_hold_more |= released.is_err();
+        released.map(drop)
+    }
+
+    /// Gives up a run that failed because of its storage.
+    fn release_after_failure(
+        &mut self,
+        run: &ClaimedRun,
+        failure: &RunFailure,
+    ) -> Result<(), StoreError> {
+        let sql = format!(
+            "UPDATE strata.run r SET owner = NULL, needed_bytes = $4, {} \
+             FROM strata.overview o WHERE o.run = r.id AND r.id = $1 AND r.epoch = $2 AND r.owner = $3",
+            counting_failure(
+                0,
+                &format!("$5 || ' (this was tried {MAX_FAILURES} times in a row)'")
+            )
+        );
+        let owner: &str = &run.owner;
+        let needed = i64::try_from(failure.needed_bytes).unwrap_or(i64::MAX);
+        let what = failure.what.replace('\0', "\u{fffd}");
+        let arguments = [
+            (&run.key as _, Type::INT8),
+            (&run.epoch as _, Type::INT8),
+            (&owner as _, Type::TEXT),
+            (&needed as _, Type::INT8),
+            (&what as _, Type::TEXT),
+        ];
+        let released = self
+            .connection
+            .repeat_if_broken(|connection| connection.execute(&sql, &arguments));
         self.may_hold_more |= released.is_err();
         released.map(drop)
     }

@@ -208,7 +208,10 @@ impl Writer {
             } else if let Some(only) = batch.pop() {
                 match error.is_duplicate {
                     true => only.answer(AppendOutcome::Lost),
-                    false => only.fail(error.meaning),
+                    false => {
+                        let needed = only.request.events.bytes();
+                        only.fail(error.meaning.needing(needed));
+                    }
                 }
             }
         }

@@ -272,7 +272,10 @@ fn add_digests(event: &Event, found: &mut BTreeSet<Digest>) {
                     output, emissions, ..
                 } => (Some(output), &emissions[..]),
                 CallResult::Planned { emissions, .. } => (None, &emissions[..]),
-                CallResult::Chosen(_) | CallResult::Replied(_) => (None, &[][..]),
+                CallResult::Chosen(_)
+                | CallResult::Replied(_)
+                | CallResult::SummaryDue(_)
+                | CallResult::Replaced(_) => (None, &[][..]),
             };
             for draft in output.into_iter().chain(emissions) {
                 found.extend(stored_parts(&draft.parts).cloned());

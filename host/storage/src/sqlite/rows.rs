@@ -98,7 +98,7 @@ impl SqliteRows {
     }
 
     /// Returns what `read` returns for each row of a query.
-    fn query_all<T>(
+    pub(super) fn query_all<T>(
         &self,
         sql: &str,
         params: impl rusqlite::Params,

@@ -10,6 +10,7 @@ mod change;
 mod database;
 mod failure;
 mod lease;
+mod list;
 mod mail;
 mod owner_note;
 mod queue;
@@ -22,6 +23,7 @@ mod writer;
 pub(crate) use database::SharedDatabase;
 #[cfg(test)]
 pub(crate) use lease::SharedLease;
+pub(crate) use list::list_overviews;
 pub(crate) use mail::{holder, receive_requests, request_owner};
 pub(crate) use runs::{
     VacantName, is_same, is_storage_file, obstacle, open_reader, place_run, read_runs, require_run,

@@ -9,7 +9,7 @@ use strata_core::record::json::Json;
 use strata_core::record::request::HumanRequest;
 use strata_core::record::scope_write::{ScopeChange, Write};
 use strata_core::record::work::Task;
-use strata_core::state::activation::Phase;
+use strata_core::state::activation::{ConversationMemory, Phase};
 
 use super::super::attempts::AttemptsJson;
 use super::super::field::{JsonDocument, Keyword, MessageLink, NamedValue};
@@ -40,6 +40,9 @@ pub(in super::super) struct ActivationJson<'a> {
     pub undone: Vec<UndoneCallJson<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub turns: Vec<TurnJson<'a>>,
+    /// What of the conversation is replaced.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory: Option<Cow<'a, ConversationMemory>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub called: Vec<ActivationJson<'a>>,
 }

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 
 use strata_core::record::fault::{Fault, FaultCause, FaultKind, Retryability};
+use strata_core::record::nested_path::NestedPath;
 
 use super::super::field::{Keyword, NotDecoded, TextList};
 
@@ -42,6 +43,8 @@ pub(in super::super) struct RoleCallJson<'a> {
     pub role: Cow<'a, str>,
     pub turn: u32,
     pub tool_call: u32,
+    #[serde(skip_serializing_if = "NestedPath::is_empty")]
+    pub nested: NestedPath,
 }
 
 impl<'a> From<&'a Fault> for FaultJson<'a> {

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use strata_core::record::id::RequestId;
 use strata_core::record::json::Json;
+use strata_core::record::nested_path::NestedPath;
 use strata_core::record::request::{HumanRequest, ProposedCall};
 
 use super::super::field::{JsonDocument, NotDecoded, TextList, TimeText, nullable};
@@ -31,6 +32,8 @@ pub(in super::super) struct RequestJson<'a> {
     pub turn: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_call: Option<u32>,
+    #[serde(skip_serializing_if = "NestedPath::is_empty")]
+    pub nested: NestedPath,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub via: Vec<RoleCallJson<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -2,6 +2,7 @@
 //! tool calls stand in the calls, because a role may have several.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
@@ -26,6 +27,9 @@ pub(in super::super) struct TurnJson<'a> {
     pub calls: Vec<TurnCallJson<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub misfit: Option<Cow<'a, str>>,
+    /// The digests of the role's skills, by name, if it is the first turn.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub skills: BTreeMap<String, String>,
 }
 
 /// A tool call of a turn. What became of it is in one of the fields from `returned` to `declined`.
@@ -33,6 +37,9 @@ pub(in super::super) struct TurnJson<'a> {
 #[serde(default)]
 pub(in super::super) struct TurnCallJson<'a> {
     pub tool: Cow<'a, str>,
+    /// Whether the model called it by `call_tool`.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub by_call_tool: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub work: Option<Cow<'a, str>>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -60,6 +67,21 @@ pub(in super::super) struct TurnCallJson<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub declined: Option<Cow<'a, str>>,
     pub tried: AttemptsJson<'a>,
+    /// The calls that it made.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub nested: Vec<NestedCallJson<'a>>,
+}
+
+/// A call that code made within a tool call.
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(in super::super) struct NestedCallJson<'a> {
+    /// The digest of the tool and the arguments.
+    pub request: Cow<'a, str>,
+    pub arguments: JsonDocument<'a>,
+    /// The last attempt that made it.
+    pub made_by: u32,
+    pub call: TurnCallJson<'a>,
 }
 
 /// How a person is asked to approve a call.

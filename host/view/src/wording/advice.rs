@@ -55,6 +55,11 @@ pub fn describe_advice(advice: &FaultAdvice, trigger: ResumeTrigger) -> Option<S
         Remedy::ChangeDirectoryGrant => {
             format!("what {name} does in its directories is bounded: see `allow.dirs`{place}")
         }
+        Remedy::ShortenConversation => {
+            "bound the conversation with `[role.memory]`, raise its `summarise_at` if the model takes more, or lower \
+             `result` in the `limits` of the tools that return much"
+                .into()
+        }
         Remedy::FreeTemporarySpace => {
             "make room in the directory for temporary files, or set `TMPDIR` to another".into()
         }

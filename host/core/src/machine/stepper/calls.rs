@@ -7,9 +7,13 @@ use alloc::vec::Vec;
 use super::files::apply_files_written;
 use super::host_calls::apply_host_call_event;
 use super::human_requests::{apply_request_answered, apply_request_opened};
+use super::memory::{
+    apply_memory_requested, apply_replacement, ensure_fits_conversation, plan_summary,
+};
+use super::nested_calls::apply_nested_call_made;
 use super::ready_index::ReadyIndex;
 use super::results::keep_result;
-use super::team_state::{ApplyResult, TeamState, ensure};
+use super::team_state::{ApplyResult, TeamState, advance_to_next, ensure};
 use super::tool_calls::can_be_called;
 use super::turns::{
     apply_call_revised, apply_role_returned, apply_turn_limit, begin_role_call, begin_turn,
@@ -63,6 +67,11 @@ pub(super) fn apply_attempt_event(
         | AttemptEvent::LookupsDenied(LookupsDenied { paths: noted }) => {
             ensure_noted(state, call, noted)
         }
+        AttemptEvent::SkillLoaded(loaded) => {
+            ensure_noted(state, call, core::slice::from_ref(&loaded.skill))
+        }
+        AttemptEvent::MemoryRequested(request) => apply_memory_requested(state, call, request),
+        AttemptEvent::NestedCallMade(made) => apply_nested_call_made(state, call, made),
     }
 }
 
@@ -88,12 +97,16 @@ fn apply_call_started(state: &mut TeamState, call: CallKey, started: &CallStarte
     let (attempt, call_reuse) = (started.attempt, started.call_reuse);
     state.ensure_running()?;
     ensure(state.env.is_step_open, "a call outside of a step")?;
+    let activation = state.activation_mut(call.activation())?;
     ensure(
-        state
-            .activation_mut(call.activation())?
+        activation
             .tool_call(call.work)
             .is_none_or(TurnCall::is_ready),
         "a call that is not approved",
+    )?;
+    ensure(
+        activation.is_awaited(call.work),
+        "a call of code that does not wait for it",
     )?;
     if let Work::ToolCall { tool, .. } = call.work {
         let can_be_called = can_be_called(call.activation(), tool);
@@ -110,6 +123,7 @@ fn apply_call_started(state: &mut TeamState, call: CallKey, started: &CallStarte
     if call_reuse == RecordedCallUse::Fresh {
         open.progress.recorded_calls.clear();
         open.progress.external_writes.clear();
+        open.progress.nested.clear();
     }
     *open.phase = Phase::Running;
     begin_role_call(state, call)
@@ -134,6 +148,10 @@ fn apply_call_finished(state: &mut TeamState, call: CallKey, result: &CallResult
         CallResult::Replied(reply) => {
             ensure_valid_reply(state, call, reply)?;
             matches!(work, Work::Turn { .. })
+        }
+        CallResult::SummaryDue(_) | CallResult::Replaced(_) => {
+            ensure_fits_conversation(state, call, result)?;
+            true
         }
     };
     ensure(fits, "a result of another kind of call")?;
@@ -166,17 +184,21 @@ fn apply_call_finished(state: &mut TeamState, call: CallKey, result: &CallResult
             writes,
         } => keep_result(state, call, output, emissions, writes)?,
         CallResult::Replied(reply) => return begin_turn(state, call, reply),
+        CallResult::SummaryDue(planned) => return plan_summary(state, call, planned),
+        CallResult::Replaced(replacement) => return apply_replacement(state, call, replacement),
     }
-    let team = state.team.clone();
-    state.activation_mut(key)?.proceed(team.role(id));
-    Ok(())
+    advance_to_next(state, key)
 }
 
 fn apply_call_suspended(state: &mut TeamState, call: CallKey) -> ApplyResult {
     state.env.charge_reservations(&state.team, call);
     let open = state.open_call_mut(call)?;
     (open.progress.keeps_calls, open.progress.was_suspended) = (true, true);
-    *open.phase = open.progress.ready_or_in_doubt();
+    *open.phase = if open.progress.waits_for_nested() {
+        Phase::CallingTools
+    } else {
+        open.progress.ready_or_in_doubt()
+    };
     Ok(())
 }
 
@@ -201,7 +223,7 @@ fn apply_call_failed(state: &mut TeamState, call: CallKey, failed: &CallFailed) 
     state.env.charge_reservations(&state.team, call);
     let open = state.running_call_mut(call)?;
     open.progress.failures += 1;
-    open.progress.keeps_calls = fault.kind.keeps_recorded_calls();
+    open.progress.keeps_calls = fault.keeps_recorded_calls();
     *open.phase = match retry_ms {
         Some(_) => Phase::BackingOff,
         None => Phase::Failed(fault.as_reported(call.work).into_owned()),

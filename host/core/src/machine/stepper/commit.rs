@@ -8,6 +8,7 @@ use alloc::vec::Vec;
 
 use super::files::commit_files;
 use super::joins::{apply_joins, arrivals, fired_by, release_records};
+use super::memory::keep_summary;
 use super::memory_index::MemoryIndex;
 use super::ready_index::{ReadyIndex, RoleStatus};
 use super::team_state::{ApplyResult, TeamState, ensure};
@@ -189,6 +190,7 @@ pub(super) fn merge_activations(
         memory.extend(news);
         memory.extend(activation.outputs());
         state.kept.add_references(memory.len() - before);
+        keep_summary(&mut state.env, id, &activation, before);
         apply_writes(state, id, &activation);
         commit_files(&mut state.env, id, &activation);
     }

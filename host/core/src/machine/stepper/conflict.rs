@@ -160,10 +160,17 @@ impl WrittenKey<'_> {
     fn is_by_tool_call(self, call: &TurnCall) -> bool {
         match &call.outcome {
             Some(ToolOutcome::Returned(returned)) => {
-                self.is_among(&returned.writes, &call.progress)
+                self.is_among(&returned.writes, &call.progress) || self.is_in_nested_file(call)
             }
             _ => false,
         }
+    }
+
+    /// Returns whether a call within a tool call wrote the file.
+    fn is_in_nested_file(self, call: &TurnCall) -> bool {
+        let nested = call.with_nested();
+        let mut files = nested.iter().flat_map(|(_, call)| &call.progress.files);
+        self.scope == FILES_SCOPE && files.any(|change| concerns_path(change, self.key))
     }
 
     fn is_among(self, writes: &[Write], progress: &CallProgress) -> bool {

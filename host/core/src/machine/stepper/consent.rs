@@ -114,6 +114,7 @@ fn withdraw(activation: &mut Activation) {
         .reopen_all()
         .flat_map(|turn| &mut turn.calls)
     {
+        call.progress.for_each_nested_mut(&mut withdraw_from_call);
         withdraw_from_call(call);
     }
 }

@@ -6,17 +6,19 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use super::call_limits::limit_calls;
 use super::calls::unassignable_task;
-use super::tool_calls::limit_calls;
-use super::{Stepper, fork, human_requests};
+use super::{Stepper, fork, human_requests, memory, nested_calls};
 use crate::machine::effect::Invocation;
 use crate::record::edit::Edit;
 use crate::record::event::{
-    AttemptEvent, CallFailed, CallFinished, CallStarted, Event, MessageSent, RunResumed, RunStarted,
+    AttemptEvent, CallFailed, CallFinished, CallStarted, Event, MessageSent, NestedCallPlan,
+    RunResumed, RunStarted,
 };
 use crate::record::fault::{Fault, FaultHandling, FaultKind, Retryability};
 use crate::record::host_call::{CallOutcome, CallPolicy, HostCall, RecordedCallUse, WriteResult};
 use crate::record::id::{Digest, MessageId, RequestId, RunId, Slot};
+use crate::record::memory::PlannedReplacement;
 use crate::record::message::{IDEA_LABEL, IDEMPOTENCY_KEY, Message, TO_ALL};
 use crate::record::money::Usd;
 use crate::record::questions::AskedQuestions;
@@ -158,13 +160,24 @@ impl Stepper {
             .env
             .open_call(&self.state.team, call.key())
             .filter(|_| call.call_reuse == RecordedCallUse::Fresh);
-        let begun = open.map_or(&[][..], |open| &open.progress.external_writes);
+        let begun = open.map_or(Vec::new(), |open| open.progress.all_external_writes());
         let recorded = begun
-            .iter()
+            .into_iter()
             .filter(|begun| begun.result == WriteResult::Recorded);
         recorded
             .map(|begun| begun.intent.description.clone())
             .collect()
+    }
+
+    /// Returns why an open call cannot make a call within it, if it cannot.
+    pub fn nesting_refusal(&self, call: CallKey) -> Option<String> {
+        nested_calls::nesting_refusal(call)
+    }
+
+    /// Returns the event that the current attempt of a call makes a call within it for the first time, or
+    /// `None` if it is not running. A call beyond a limit is rejected.
+    pub fn nested_call_made_event(&self, outer: CallKey, plan: NestedCallPlan) -> Option<Event> {
+        nested_calls::nested_call_made_event(&self.state, outer, plan)
     }
 
     /// Returns the id of the first request that an open call makes after `before` others.
@@ -216,14 +229,24 @@ impl Stepper {
         }
         let role = self.state.team.role(call.role);
         let attempt = open.progress.attempts;
-        let limited = result.map(|finished| match finished {
+        let limited = result.and_then(|finished| match finished {
             CallResult::Replied(mut reply) => {
-                attribute_reply(&mut reply, &open.progress.recorded_calls);
-                limit_calls(role, call.activation(), open.activation, &mut reply);
-                CallResult::Replied(reply)
+                let recorded = &open.progress.recorded_calls;
+                attribute_reply(&mut reply, recorded);
+                let message = reply.message.clone();
+                let parts = message.resolve(recorded).unwrap_or_default();
+                let key = call.activation();
+                limit_calls(role, key, open.activation, &parts, &mut reply)?;
+                Ok(CallResult::Replied(reply))
             }
-            other => other,
+            other => Ok(other),
         });
+        let limited = match (call.work, &open.activation.memory.planned) {
+            (Work::Summary { .. }, Some(planned)) => {
+                self.conclude_summary(call, planned, limited, open.progress)
+            }
+            _ => limited,
+        };
         let within_bounds = limited.and_then(|finished| {
             let finished = validate_result(role, finished)?;
             self.state.check_kept_bytes(result_bytes(&finished))?;
@@ -260,6 +283,26 @@ impl Stepper {
             }),
         ))
     }
+
+    /// Returns the result of an attempt at a summary. A failure that is retried, or that leaves a
+    /// write in doubt, stays one.
+    fn conclude_summary(
+        &self,
+        call: CallKey,
+        planned: &PlannedReplacement,
+        result: Result<CallResult, Fault>,
+        progress: &CallProgress,
+    ) -> Result<CallResult, Fault> {
+        let retry = retry_policy(self.state.team.role(call.role), call.work);
+        let is_open = result.as_ref().err().is_some_and(|fault| {
+            progress.leaves_writes_in_doubt()
+                || retry_pause_ms(fault, retry, progress.failures).is_some()
+        });
+        match is_open {
+            true => result,
+            false => memory::conclude_summary(planned, result, &progress.recorded_calls),
+        }
+    }
 }
 
 /// Adds to a failure that the component caused itself that a reply of a model was truncated or
@@ -272,7 +315,7 @@ fn mention_defective_reply(mut fault: Fault, calls: &[HostCall]) -> Fault {
     let flaw = answered
         .filter_map(|call| call.finish_reason()?.defect())
         .next();
-    if let Some(flaw) = flaw.filter(|_| !fault.kind.keeps_recorded_calls()) {
+    if let Some(flaw) = flaw.filter(|_| !fault.keeps_recorded_calls()) {
         let summary = fault.message.lines().next().map_or(0, str::len);
         fault.message.insert_str(
             summary,
@@ -285,15 +328,19 @@ fn mention_defective_reply(mut fault: Fault, calls: &[HostCall]) -> Fault {
 /// Sets the model and the cost of a reply to those of the host call that it came from, and refers to
 /// the answer of that call, which is recorded already.
 fn attribute_reply(reply: &mut TurnReply, calls: &[HostCall]) {
-    let Some(call) = last_model_call(calls) else {
+    let Some(last) = last_model_call(calls) else {
         return;
     };
+    // A guard may have asked a model, too, after the role's model had replied.
+    let is_own = |call: &&HostCall| {
+        call.reply_parts().map(ReplyMessage::Parts).as_ref() == Some(&reply.message)
+    };
+    let call = calls.iter().rev().find(is_own).unwrap_or(last);
     if let Some(used) = &call.model {
         reply.model = used.name.clone();
     }
     reply.cost = call.cost;
-    let recorded = call.reply_parts().map(ReplyMessage::Parts);
-    if recorded.as_ref() == Some(&reply.message) {
+    if is_own(&last) {
         reply.message = ReplyMessage::OfLastCall;
     }
 }
@@ -341,7 +388,7 @@ pub fn retry_policy(role: &Role, work: Work) -> RetryPolicy {
             tool: ToolRef::Action(action),
             ..
         } => role.action(action).retry,
-        Work::Turn { .. } => role
+        Work::Turn { .. } | Work::Summary { .. } => role
             .tool_loop()
             .map_or(RetryPolicy::NEVER, |tools| tools.retry),
         Work::ToolCall { .. } => RetryPolicy::NEVER,

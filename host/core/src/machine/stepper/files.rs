@@ -27,6 +27,10 @@ pub(super) fn apply_files_written(
         "changes of files that are not in order",
     )?;
     state.running_call_mut(call)?.progress.files = files.to_vec();
+    if call.work.nested().is_some() {
+        // They take effect if the call succeeds that this one was made in.
+        return Ok(());
+    }
     let activation = state.activation_mut(call.activation())?;
     // A later call of the turn wins, also if it ended sooner.
     let changed_later: Vec<String> = activation
@@ -38,6 +42,33 @@ pub(super) fn apply_files_written(
         if !changed_later.contains(&change.path) {
             state.env.files.record_change(change);
         }
+    }
+    Ok(())
+}
+
+/// Records the file changes of the calls within a tool call of a model, which succeeds. Those of the
+/// call itself are recorded already, and win.
+pub(super) fn record_nested_files(state: &mut TeamState, call: CallKey) -> ApplyResult {
+    if call.work.nested().is_some() {
+        return Ok(());
+    }
+    let activation = state.activation_mut(call.activation())?;
+    let Some(ending) = activation.tool_call(call.work) else {
+        return Ok(());
+    };
+    let later = activation
+        .file_changes()
+        .filter(|(work, _)| activation.is_of_incomplete_turn(*work) && *work > call.work)
+        .map(|(_, change)| change);
+    let winning: Vec<&FileChange> = later.chain(&ending.progress.files).collect();
+    let mut changes = Vec::new();
+    for (_, change) in ending.nested_files(call.work) {
+        if winning.iter().all(|other| other.path != change.path) {
+            changes.push(change.clone());
+        }
+    }
+    for change in &changes {
+        state.env.files.record_change(change);
     }
     Ok(())
 }

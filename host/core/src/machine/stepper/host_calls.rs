@@ -3,6 +3,7 @@
 
 use alloc::string::String;
 
+use super::nested_calls::release_outer_calls;
 use super::team_state::{ApplyResult, TeamState, ensure};
 use crate::record::event::{AttemptEvent, DoubtSettled, HostCalled, MoneyReserved};
 use crate::record::host_call::{
@@ -117,7 +118,7 @@ fn apply_doubt_settled(
     if !current.leaves_writes_in_doubt() {
         *open.phase = Phase::Ready;
     }
-    Ok(())
+    release_outer_calls(state, call)
 }
 
 /// Forgets external writes of earlier attempts that the attempt which succeeds did not repeat.

@@ -9,10 +9,13 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use super::nested_calls::{blocked_attempt_event, wake_outer_calls};
 use super::ready_index::ReadyIndex;
 use super::request_opening::opening_event;
 use super::results::keep_result;
-use super::role_calls::{opening_step, request_id_prefix, role_returned_event};
+use super::role_calls::{
+    opening_step, request_id_prefix, role_returned_event, tool_call_request_name,
+};
 use super::team_state::{ApplyResult, IllegalEvent, TeamState, ensure};
 use super::turns::{apply_approval, approval_request_event};
 use crate::record::event::{AttemptEvent, Event, RequestAnswered};
@@ -85,12 +88,14 @@ pub(super) fn request_answered_event(
     ))
 }
 
-/// Returns the next event that nothing outside has to happen for: the opening of a request, or
-/// the end of a tool call because the role that it called is done.
+/// Returns the next event that nothing outside has to happen for: the opening of a request, the end
+/// of a tool call because the role that it called is done, or of an attempt because the calls that it
+/// waits for cannot go on.
 pub(super) fn due_event(state: &TeamState, ready_index: &ReadyIndex) -> Option<Event> {
     let root = ready_index.first_event_due()?;
     request_opening_event(state, root)
         .or_else(|| role_returned_event(&state.team, &state.env, root))
+        .or_else(|| blocked_attempt_event(state, root))
 }
 
 /// Returns the event that opens the next request, within the activation of a role, that is not
@@ -240,6 +245,7 @@ pub(super) fn apply_request_answered(
     )?;
     if open.proposed.is_some() {
         apply_approval(state, call, answer, person.as_deref())?;
+        wake_outer_calls(state, call)?;
         state.set_checkpoint(checkpoint.clone(), parent.clone());
         return Ok(());
     }
@@ -271,6 +277,7 @@ pub(super) fn apply_request_answered(
             waiting.progress.recorded_calls.push(record);
             waiting.progress.was_suspended = true;
             *waiting.phase = waiting.progress.ready_or_in_doubt();
+            wake_outer_calls(state, call)?;
         }
     }
     state.set_checkpoint(checkpoint.clone(), parent.clone());
@@ -299,11 +306,8 @@ fn request_id_in(
     before: u32,
 ) -> RequestId {
     let prefix = request_id_prefix(env, call.activation());
-    if let Work::ToolCall {
-        turn, call: index, ..
-    } = call.work
-    {
-        return RequestId(format!("{prefix}-{turn}-{index}-{before}"));
+    if let Some(name) = tool_call_request_name(call.work) {
+        return RequestId(format!("{prefix}-{name}-{before}"));
     }
     let place =
         usize::from(activation.skipped_actions) + activation.done.len() + activation.choices.len();
@@ -333,8 +337,7 @@ pub fn may_have_had_request(env: &Environment, id: &str) -> bool {
     let Some(numbers) = parts else {
         return false;
     };
-    // A call of a role adds the turn, the call and the role.
-    let is_complete = numbers.len() >= 4 && matches!(numbers.len() % 3, 1 | 2);
+    let is_complete = numbers.len() >= 4;
     let exists = |(step, role): (u64, u64)| step <= env.step && role < env.roles.len() as u64;
     is_complete && exists((numbers[0], numbers[1]))
 }

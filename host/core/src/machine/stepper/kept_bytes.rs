@@ -9,12 +9,12 @@ use alloc::vec::Vec;
 use crate::record::event::{AttemptEvent, Event, RoutingResult};
 use crate::record::id::RoleId;
 use crate::record::json::Json;
-use crate::state::activation::{Activation, ToolOutcome, Turn};
+use crate::record::work::Work;
+use crate::state::activation::Activation;
 use crate::state::environment::scope::Scope;
 use crate::state::environment::{Environment, OutboxMessage};
 use crate::state::kept_bytes::{
-    ITEM_BYTES, addressed_bytes, assistant_part_bytes, draft_bytes, references_bytes,
-    scope_value_bytes, text, writes_bytes,
+    addressed_bytes, references_bytes, scope_value_bytes, text, writes_bytes,
 };
 
 /// How much a run keeps besides its messages, which count themselves.
@@ -111,9 +111,16 @@ impl KeptBytes {
                 call,
                 AttemptEvent::CallFinished(_)
                 | AttemptEvent::CallFailed(_)
+                | AttemptEvent::NestedCallMade(_)
                 | AttemptEvent::CallRevised(_)
                 | AttemptEvent::RequestAnswered(_),
             ) => self.count_activations(env, call.activation().root()),
+            // Nested calls of earlier attempts may have been forgotten.
+            Event::Attempt(call, AttemptEvent::CallStarted(started))
+                if started.attempt > 1 && matches!(call.work, Work::ToolCall { .. }) =>
+            {
+                self.count_activations(env, call.activation().root());
+            }
             Event::StepStarted(started) => {
                 for id in &started.roles {
                     self.count_activations(env, *id);
@@ -162,22 +169,8 @@ fn activation_bytes(activation: &Activation) -> u64 {
         .done
         .iter()
         .map(|done| writes_bytes(&done.writes));
-    let turns = activation.turns.iter().map(turn_bytes);
-    tasks.sum::<u64>() + done.sum::<u64>() + turns.sum::<u64>()
-}
-
-fn turn_bytes(turn: &Turn) -> u64 {
-    let outcome = |outcome: &ToolOutcome| match outcome {
-        ToolOutcome::Returned(returned) => {
-            draft_bytes(&returned.output) + writes_bytes(&returned.writes)
-        }
-        ToolOutcome::Failed(fault) => text(&fault.message),
-        ToolOutcome::Rejected(reason) | ToolOutcome::Declined(reason) => text(reason),
-    };
-    let calls = turn
-        .calls
-        .iter()
-        .map(|call| ITEM_BYTES + call.outcome.iter().map(outcome).sum::<u64>());
-    let parts = turn.message.iter().map(assistant_part_bytes);
-    ITEM_BYTES + parts.sum::<u64>() + calls.sum::<u64>()
+    tasks.sum::<u64>()
+        + done.sum::<u64>()
+        + activation.turns.kept_bytes()
+        + activation.memory.kept_bytes
 }

@@ -7,6 +7,7 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
+use super::nested_calls::has_blocked_attempt;
 use super::tool_calls::startable_tool_calls;
 use crate::record::event::{Event, JoinReleased, MessageSent, RunStarted, StepCommitted};
 use crate::record::id::RoleId;
@@ -109,10 +110,17 @@ impl OpenWork {
                 self.can_start |= !is_human;
             }
             Phase::CallingTools => {
-                for (_, call) in activation.unsettled_tool_calls() {
-                    self.event_due |= call.needs_request();
-                    self.calls.add(&call.phase);
+                for (work, call) in activation.unsettled_tool_calls() {
+                    self.event_due |= call.needs_request() && activation.is_awaited(work);
+                    // An attempt that waits for calls does nothing else, and the fault of a nested
+                    // call becomes that of the call it was made in.
+                    let is_nested_fault =
+                        work.nested().is_some() && matches!(call.phase, Phase::Failed(_));
+                    if !call.awaits_nested() && !is_nested_fault {
+                        self.calls.add(&call.phase);
+                    }
                 }
+                self.event_due |= has_blocked_attempt(activation);
                 let starts = |tools| startable_tool_calls(tools, activation).next().is_some();
                 self.can_start |= role.tool_loop().is_some_and(starts);
             }

@@ -71,7 +71,9 @@ pub(super) fn make_message(
         Work::Act { action, .. } => &role.action(action).name,
         Work::Plan | Work::Think { .. } => &role.actions[0].name,
         // The actions of a tools role are no labels.
-        Work::Answer | Work::Turn { .. } | Work::ToolCall { .. } => &role.name,
+        Work::Answer | Work::Turn { .. } | Work::Summary { .. } | Work::ToolCall { .. } => {
+            &role.name
+        }
     };
     let addressed = if draft.to.is_empty() {
         Addressing::ByEnvironment

@@ -17,7 +17,9 @@ use crate::record::event::{AttemptEvent, CallFinished, Event};
 use crate::record::id::RoleId;
 use crate::record::json::Json;
 use crate::record::message::Draft;
-use crate::record::work::{ActivationKey, CallKey, CallResult};
+use crate::record::nested_path::NestedPath;
+use crate::record::role_call::RoleCall;
+use crate::record::work::{ActivationKey, CallKey, CallResult, Work};
 use crate::state::activation::{Activation, Phase, escape_in_key, idempotency_base};
 use crate::state::environment::Environment;
 use crate::state::environment::activations::called_key;
@@ -94,9 +96,37 @@ pub(super) fn message_argument(arguments: &Json) -> String {
 pub(super) fn message_id_prefix(env: &Environment, key: ActivationKey) -> String {
     let mut prefix = format!("{}-{}", opening_step(env, key), key.root().0);
     for call in key.via.calls() {
-        prefix += &format!("-{}.{}", call.turn, call.call);
+        let RoleCall {
+            turn, call, nested, ..
+        } = *call;
+        prefix += &format!("-{}", tool_call_message_name(turn, call, nested));
     }
     prefix
+}
+
+/// Returns the part of the ids of messages that stands for a tool call.
+pub(super) fn tool_call_message_name(turn: u32, call: u32, nested: NestedPath) -> String {
+    let mut name = format!("{turn}.{call}");
+    // Another separator than that of the number of an emission.
+    for number in nested.numbers() {
+        name += &format!("_{number}");
+    }
+    name
+}
+
+/// Returns the part of the ids of requests that stands for a tool call; `None` for other calls.
+pub(super) fn tool_call_request_name(work: Work) -> Option<String> {
+    let Work::ToolCall {
+        turn, call, nested, ..
+    } = work
+    else {
+        return None;
+    };
+    let mut name = format!("{turn}-{call}");
+    for number in nested.numbers() {
+        name += &format!("-{number}");
+    }
+    Some(name)
 }
 
 /// Returns the beginning of the idempotency keys of an activation: `run/step/role`, followed, for
@@ -110,7 +140,10 @@ pub(super) fn idempotency_prefix(
     let name = |id: RoleId| &team.role(id).name;
     let mut prefix = idempotency_base(run, opening_step(env, key), name(key.root()));
     for (call, to) in key.steps() {
-        prefix += &format!("/{}/{}/{}", call.turn, call.call, escape_in_key(name(to)));
+        let RoleCall {
+            turn, call, nested, ..
+        } = call;
+        prefix += &format!("/{turn}/{call}{nested}/{}", escape_in_key(name(to)));
     }
     prefix
 }
@@ -119,7 +152,11 @@ pub(super) fn idempotency_prefix(
 pub(super) fn request_id_prefix(env: &Environment, key: ActivationKey) -> String {
     let mut prefix = format!("ask-{}-{}", opening_step(env, key), key.root().0);
     for (call, to) in key.steps() {
-        prefix += &format!("-{}-{}-{}", call.turn, call.call, to.0);
+        prefix += &format!("-{}-{}", call.turn, call.call);
+        for number in call.nested.numbers() {
+            prefix += &format!("-{number}");
+        }
+        prefix += &format!("-{}", to.0);
     }
     prefix
 }

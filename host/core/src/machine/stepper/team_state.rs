@@ -127,9 +127,15 @@ impl TeamState {
                 self.ensure_role_exists(call.role)?;
                 self.ensure_role_exists(to)
             }
-            Work::Think { .. } | Work::Plan | Work::Answer | Work::Turn { .. } => {
-                self.ensure_role_exists(call.role)
+            Work::ToolCall {
+                tool: ToolRef::Host(_),
+                ..
             }
+            | Work::Think { .. }
+            | Work::Plan
+            | Work::Answer
+            | Work::Turn { .. }
+            | Work::Summary { .. } => self.ensure_role_exists(call.role),
         }
     }
 
@@ -153,7 +159,11 @@ impl TeamState {
     pub(super) fn ensure_slot_exists(&self, slot: Slot) -> ApplyResult {
         self.ensure_role_exists(slot.role)?;
         let exists = match slot.kind {
-            SlotKind::Think | SlotKind::Turn => true,
+            SlotKind::Think
+            | SlotKind::Turn
+            | SlotKind::Guard(_)
+            | SlotKind::SkillScript(_)
+            | SlotKind::Summary => true,
             SlotKind::Action(action) => action.index() < self.team.role(slot.role).actions.len(),
         };
         ensure(exists, "a place of an action that the role does not have")
@@ -243,4 +253,11 @@ impl TeamState {
         self.env.parent = parent;
         self.env.checkpoint_count += 1;
     }
+}
+
+/// Moves an activation on to its next call.
+pub(super) fn advance_to_next(state: &mut TeamState, key: ActivationKey) -> ApplyResult {
+    let team = state.team.clone();
+    state.activation_mut(key)?.proceed(team.role(key.role));
+    Ok(())
 }

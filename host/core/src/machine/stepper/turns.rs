@@ -14,6 +14,7 @@
 //!   for each call that the model asks for. The host decides what depends on schemas: whether the
 //!   tool exists, whether the arguments fit, how a human is asked. `call_ended_event` rejects calls
 //!   beyond the limit, and further calls that would end the activation.
+//! - `Work::Summary`: see `memory`.
 //! - `Work::ToolCall` of an action: run its component with `Invocation::arguments`.
 //! - `Work::ToolCall` of a role: nothing; `role_calls` decides all of it.
 //! - `Work::ToolCall` of a handoff: end the attempt at once; the content of its output is the
@@ -28,25 +29,32 @@ use alloc::vec::Vec;
 
 use serde_json::json;
 
+use super::files::record_nested_files;
+use super::nested_calls::wake_outer_calls;
 use super::request_opening::opening_event;
 use super::results::{keep_result, make_message, published_emissions};
-use super::role_calls::{end_of_role_call, message_argument, message_id_prefix, request_id_prefix};
+use super::role_calls::{
+    end_of_role_call, message_argument, message_id_prefix, request_id_prefix,
+    tool_call_message_name, tool_call_request_name,
+};
 use super::team_state::{ApplyResult, IllegalEvent, TeamState, ensure};
 use super::tool_calls::can_be_called;
 use crate::record::conversation::{AssistantPart, reply_text, tool_calls};
 use crate::record::event::{AttemptEvent, CallFailed, CallFinished, Event};
 use crate::record::fault::{Fault, FaultHandling, FaultKind};
+use crate::record::host_call::HostCall;
 use crate::record::id::{RequestId, RoleId};
 use crate::record::json::Json;
 use crate::record::message::Draft;
 use crate::record::request::{ApprovalVerdict, HumanAnswer, HumanRequest, ProposedCall};
 use crate::record::scope_write::Write;
 use crate::record::turn::{
-    CallDecision, CallRevision, CallTarget, ToolRef, TurnOutcome, TurnReply,
+    CallDecision, CallRevision, CallTarget, HostTool, ToolRef, TurnOutcome, TurnReply,
+    last_model_call,
 };
 use crate::record::work::{ActivationKey, CallKey, CallResult, Work};
 use crate::state::activation::{
-    Activation, Consent, OpenCall, Phase, ToolOutcome, ToolReturn, Turn,
+    Activation, Consent, OpenCall, Phase, ToolOutcome, ToolReturn, Turn, TurnCall, is_made_in,
 };
 use crate::state::environment::Environment;
 use crate::state::environment::activations::called_key;
@@ -58,7 +66,7 @@ pub(super) fn approval_request_event(state: &TeamState, key: ActivationKey) -> O
     let activation = state.env.activation(key)?;
     let (work, _) = activation
         .unsettled_tool_calls()
-        .find(|(_, call)| call.needs_request())?;
+        .find(|(work, call)| call.needs_request() && activation.is_awaited(*work))?;
     let call = CallKey::in_activation(key, work);
     let request = approval_request(&state.team, &state.env, call)?;
     Some(opening_event(&state.env, call, request))
@@ -113,6 +121,16 @@ pub(super) fn apply_turn_limit(
     Ok(())
 }
 
+/// Returns whether an activation can call what a call is made to.
+pub(super) fn is_known_tool(team: &Team, key: ActivationKey, target: &CallTarget) -> bool {
+    match target.tool {
+        ToolRef::Action(action) => action.index() < team.role(key.role).actions.len(),
+        ToolRef::Handoff(to) => to.index() < team.roles.len(),
+        ToolRef::Role(to) => to.index() < team.roles.len() && can_be_called(key, target.tool),
+        ToolRef::Host(tool) => tool != HostTool::CallTool,
+    }
+}
+
 /// Fails unless a reply is recorded, and its plans fit its calls and name tools that exist.
 pub(super) fn ensure_valid_reply(
     state: &TeamState,
@@ -128,11 +146,7 @@ pub(super) fn ensure_valid_reply(
         !plans.is_empty() && plans.len() == tool_calls(&parts).count(),
         "plans for other calls than those of the reply",
     )?;
-    let known = |target: &CallTarget| match target.tool {
-        ToolRef::Action(action) => action.index() < team.role(key.role).actions.len(),
-        ToolRef::Handoff(to) => to.index() < team.roles.len(),
-        ToolRef::Role(to) => to.index() < team.roles.len() && can_be_called(key, target.tool),
-    };
+    let known = |target: &CallTarget| is_known_tool(team, key, target);
     let exist = plans.iter().all(|plan| match &plan.decision {
         CallDecision::Make(target) | CallDecision::AskFirst(target, _) => known(target),
         CallDecision::Reject(_) => true,
@@ -155,7 +169,11 @@ fn reply_parts<'a>(
 /// Applies a reply of the model: its calls are open, or the activation has its output.
 pub(super) fn begin_turn(state: &mut TeamState, call: CallKey, reply: &TurnReply) -> ApplyResult {
     let parts = reply_parts(state, call, reply)?.into_owned();
+    let open = state.env.open_call(&state.team, call);
+    let recorded = open.and_then(|open| last_model_call(&open.progress.recorded_calls));
+    let input_tokens = recorded.and_then(HostCall::reply_input_tokens);
     let activation = state.activation_mut(call.activation())?;
+    activation.memory.last_input_tokens = input_tokens.unwrap_or(0);
     activation.turns.push(Turn::from_reply(reply, parts));
     if let TurnOutcome::Answer(answer) = &reply.outcome {
         keep_result(state, call, answer, &[], &[])?;
@@ -172,23 +190,35 @@ pub(super) fn end_tool_call_with(
     writes: &[Write],
 ) -> ApplyResult {
     let Work::ToolCall {
-        turn, call: index, ..
+        turn,
+        call: index,
+        nested,
+        ..
     } = call.work
     else {
         return Err(IllegalEvent("a result of another kind of call".into()));
     };
     let prefix = message_id_prefix(&state.env, call.activation());
-    let mut messages = Vec::new();
+    let name = tool_call_message_name(turn, index, nested);
+    let mut returned = ToolReturn {
+        output: output.clone(),
+        emissions: Vec::new(),
+        writes: Vec::new(),
+    };
+    let activation = state.activation_mut(call.activation())?;
+    let made = activation.tool_call(call.work).into_iter();
+    for within in made.flat_map(TurnCall::nested_returns) {
+        returned.emissions.extend_from_slice(&within.emissions);
+        returned.writes.extend_from_slice(&within.writes);
+    }
     for (number, draft) in published_emissions(call, emissions).iter().enumerate() {
         // Tool calls end in any order, so the ids do not depend on what ended before.
-        let id = format!("{prefix}-{turn}.{index}.{number}");
-        messages.push(make_message(state, call, draft, &id));
+        let id = format!("{prefix}-{name}.{number}");
+        let message = make_message(state, call, draft, &id);
+        returned.emissions.push(message);
     }
-    let returned = ToolReturn {
-        output: output.clone(),
-        emissions: messages,
-        writes: writes.to_vec(),
-    };
+    returned.writes.extend_from_slice(writes);
+    record_nested_files(state, call)?;
     end_tool_call(state, call, ToolOutcome::Returned(returned))
 }
 
@@ -198,29 +228,45 @@ pub(super) fn end_tool_call(
     call: CallKey,
     outcome: ToolOutcome,
 ) -> ApplyResult {
+    discard_nested_roles(state, call)?;
     state
         .activation_mut(call.activation())?
         .tool_call_mut(call.work)
         .ok_or_else(|| IllegalEvent("a tool call that does not exist".into()))?
         .end(outcome);
+    wake_outer_calls(state, call)?;
     advance(state, call.activation())
+}
+
+/// Discards what roles have done for calls within a tool call that ends without them.
+fn discard_nested_roles(state: &mut TeamState, call: CallKey) -> ApplyResult {
+    let activation = state.activation_mut(call.activation())?;
+    let ended = activation.tool_call(call.work).into_iter();
+    let is_open = ended
+        .flat_map(TurnCall::with_nested)
+        .any(|(_, within)| within.outcome.is_none() && within.phase == Phase::CallingRole);
+    if !is_open {
+        return Ok(());
+    }
+    let open = activation.unsettled_tool_calls();
+    let open: Vec<Work> = open
+        .filter(|(work, within)| within.phase == Phase::CallingRole && is_made_in(*work, call.work))
+        .map(|(work, _)| work)
+        .collect();
+    for work in open {
+        discard_called_role(state, CallKey::in_activation(call.activation(), work));
+    }
+    Ok(())
 }
 
 /// Begins the activation that a tool call of a role leads to; other calls lead to none. Its only
 /// news is the message in the arguments.
 pub(super) fn begin_role_call(state: &mut TeamState, call: CallKey) -> ApplyResult {
     let caller = call.activation();
-    let (
-        Some(called),
-        Work::ToolCall {
-            turn, call: index, ..
-        },
-    ) = (called_key(caller, call.work), call.work)
-    else {
+    let Some(called) = called_key(caller, call.work) else {
         return Ok(());
     };
-    let turn = state.activation_mut(caller)?.turns.get(turn as usize);
-    let arguments = turn.and_then(|turn| turn.arguments(index as usize));
+    let arguments = state.activation_mut(caller)?.arguments(call.work);
     let team = state.team.clone();
     let draft = Draft {
         content: arguments.as_ref().map(message_argument).unwrap_or_default(),
@@ -262,7 +308,7 @@ pub(super) fn apply_role_returned(
 pub(super) fn reopen_role_calls(env: &mut Environment, mut key: ActivationKey) {
     while let (Some(caller), Some(call)) = (key.caller(), key.via.last()) {
         if let Some(caller) = env.activation_mut(caller) {
-            caller.reopen_role_call(call.turn, call.call);
+            caller.reopen_role_call(call.turn, call.call, call.nested);
         }
         key = caller;
     }
@@ -393,12 +439,7 @@ pub(super) fn approval_request(
     env: &Environment,
     call: CallKey,
 ) -> Option<HumanRequest> {
-    let Work::ToolCall {
-        turn, call: index, ..
-    } = call.work
-    else {
-        return None;
-    };
+    let name = tool_call_request_name(call.work)?;
     let activation = env.activation(call.activation())?;
     let asked = activation.tool_call(call.work)?;
     let Consent::Needed(approval) = &asked.consent else {
@@ -407,7 +448,7 @@ pub(super) fn approval_request(
     let tool = asked.tool.clone();
     let prefix = request_id_prefix(env, call.activation());
     Some(HumanRequest {
-        id: RequestId(format!("{prefix}-{turn}-{index}")),
+        id: RequestId(format!("{prefix}-{name}")),
         question: format!("may `{}` call `{tool}`?", team.role(call.role).name),
         schema: Some(approval_answer_schema()),
         choices: Vec::new(),
@@ -415,10 +456,7 @@ pub(super) fn approval_request(
         expires_ms: approval.expires_ms,
         proposed: Some(ProposedCall {
             tool,
-            arguments: activation
-                .turns
-                .get(turn as usize)?
-                .arguments(index as usize)?,
+            arguments: activation.arguments(call.work)?,
             input_schema: approval.input_schema.clone(),
         }),
     })

@@ -10,9 +10,11 @@ use crate::record::fault::{Fault, FaultHandling};
 use crate::record::file::FileChange;
 use crate::record::host_call::{AnswerSource, DoubtResolution, HostCall, Intent, RecordedCallUse};
 use crate::record::id::{CheckpointId, Digest, RequestId};
+use crate::record::json::Json;
+use crate::record::memory::MemoryRequest;
 use crate::record::request::{HumanAnswer, HumanRequest};
 use crate::record::spending::Reservation;
-use crate::record::turn::CallRevision;
+use crate::record::turn::{CallDecision, CallRevision, SkillDigest};
 use crate::record::work::CallResult;
 
 /// What happened to a call of an activation.
@@ -36,7 +38,7 @@ pub enum AttemptEvent {
     HostCallBegun(HostCallBegun),
     /// Money and tokens are reserved for a host call that an attempt is about to make.
     MoneyReserved(MoneyReserved),
-    /// An attempt ended because a budget no longer allows one of its host calls.
+    /// An attempt ended because it cannot go on for now.
     CallSuspended(CallSuspended),
     /// The operator decided what becomes of a host call in doubt.
     DoubtSettled(DoubtSettled),
@@ -50,6 +52,12 @@ pub enum AttemptEvent {
     Logged(Logged),
     /// An attempt looked for paths that it may not see.
     LookupsDenied(LookupsDenied),
+    /// An attempt has given the text of a skill to the model.
+    SkillLoaded(SkillDigest),
+    /// An attempt that succeeds asks to replace a part of the conversation of its role.
+    MemoryRequested(MemoryRequest),
+    /// An attempt at a tool call calls a tool.
+    NestedCallMade(NestedCallMade),
 }
 
 /// An attempt started.
@@ -138,12 +146,32 @@ pub struct MoneyReserved {
     pub reserved: Reservation,
 }
 
-/// An attempt wants to make a host call that a budget no longer allows. The attempt ends and is
-/// made again when the budget has been raised.
+/// An attempt cannot go on for now. It ends, and is made again when it can.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallSuspended {
     /// The number of the attempt, starting at 1.
     pub attempt: u32,
+    /// What it would have to wait for.
+    pub reason: SuspendReason,
+}
+
+/// What a suspended attempt would have to wait for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SuspendReason {
+    /// A host call that a budget no longer allows.
+    Budget,
+    /// A call of a tool, which waits for a human or for a role.
+    NestedCall,
+}
+
+impl SuspendReason {
+    /// Returns the name used in the public events.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Budget => "out-of-budget",
+            Self::NestedCall => "tool-call",
+        }
+    }
 }
 
 /// The operator decided what becomes of a host call in doubt.
@@ -196,4 +224,27 @@ pub struct Logged {
 pub struct LookupsDenied {
     /// The paths, in the order in which it looked for them first.
     pub paths: Vec<String>,
+}
+
+/// An attempt at a tool call calls a tool. The call that it makes is an attempt of its own.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NestedCallMade {
+    /// The number of the call within the outer one, starting at 0.
+    pub number: u16,
+    /// What is to become of it; `None` if an earlier attempt made the same call, which is continued, or
+    /// whose result is served again.
+    pub plan: Option<NestedCallPlan>,
+}
+
+/// What is to become of a call that code makes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NestedCallPlan {
+    /// A digest of the tool and the arguments, by which later attempts recognise the call.
+    pub request: String,
+    /// The name of the tool in the team; if there is no such tool, the name that the code used.
+    pub tool: String,
+    /// The arguments.
+    pub arguments: Json,
+    /// The decision.
+    pub decision: CallDecision,
 }

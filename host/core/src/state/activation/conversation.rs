@@ -6,6 +6,7 @@ use core::ops::Deref;
 use serde::{Deserialize, Serialize, Serializer};
 
 use super::Turn;
+use crate::state::kept_bytes::turn_bytes;
 
 /// The turns of an activation, oldest first. It remembers up to which turn all are complete, so that
 /// the work for an event does not grow with the number of turns.
@@ -15,13 +16,38 @@ pub struct Conversation {
     turns: Vec<Turn>,
     /// How many turns at the start are certainly complete. The next ones may be complete, too.
     complete: usize,
+    /// The size of these turns; see `state::kept_bytes`.
+    complete_bytes: u64,
 }
 
 impl Conversation {
     /// Appends a turn.
     pub(crate) fn push(&mut self, turn: Turn) {
-        self.complete = self.complete_len();
+        self.advance();
         self.turns.push(turn);
+    }
+
+    /// Notes which turns have become complete.
+    fn advance(&mut self) {
+        let complete = self.complete_len();
+        let more = self.turns[self.complete..complete].iter();
+        self.complete_bytes += more.map(turn_bytes).sum::<u64>();
+        self.complete = complete;
+    }
+
+    /// Returns the size of the turns. The work does not grow with the number of those that are complete.
+    pub(crate) fn kept_bytes(&self) -> u64 {
+        let others = self.turns[self.complete..].iter();
+        self.complete_bytes + others.map(turn_bytes).sum::<u64>()
+    }
+
+    /// Takes back that the turns from this one on are complete.
+    fn retreat(&mut self, number: usize) {
+        if number < self.complete {
+            let reopened = self.turns[number..self.complete].iter();
+            self.complete_bytes -= reopened.map(turn_bytes).sum::<u64>();
+            self.complete = number;
+        }
     }
 
     /// Returns how many turns there are before the first that is not complete.
@@ -44,13 +70,13 @@ impl Conversation {
 
     /// Returns a turn whose calls may be opened again.
     pub(super) fn reopen(&mut self, number: u32) -> Option<&mut Turn> {
-        self.complete = self.complete.min(number as usize);
+        self.retreat(number as usize);
         self.get_mut(number)
     }
 
     /// Returns all turns, whose calls may be opened again.
     pub(crate) fn reopen_all(&mut self) -> impl Iterator<Item = &mut Turn> {
-        self.complete = 0;
+        self.retreat(0);
         self.turns.iter_mut()
     }
 }
@@ -65,8 +91,11 @@ impl Deref for Conversation {
 
 impl From<Vec<Turn>> for Conversation {
     fn from(turns: Vec<Turn>) -> Self {
-        let mut conversation = Self { turns, complete: 0 };
-        conversation.complete = conversation.complete_len();
+        let mut conversation = Self {
+            turns,
+            ..Self::default()
+        };
+        conversation.advance();
         conversation
     }
 }
@@ -93,6 +122,7 @@ mod tests {
     use super::*;
     use crate::record::host_call::FinishReason;
     use crate::record::money::Usd;
+    use crate::record::turn::CallForm;
     use crate::state::activation::{CallProgress, Consent, Phase, ToolOutcome, TurnCall};
 
     fn turn() -> Turn {
@@ -103,6 +133,7 @@ mod tests {
             message: Vec::new(),
             calls: alloc::vec![TurnCall {
                 tool: "t".into(),
+                form: CallForm::Direct,
                 target: None,
                 consent: Consent::NotNeeded,
                 edited_arguments: None,
@@ -112,6 +143,7 @@ mod tests {
                 outcome: None,
             }],
             misfit: None,
+            skills: Vec::new(),
         }
     }
 

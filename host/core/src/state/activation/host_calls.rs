@@ -6,7 +6,7 @@ use alloc::format;
 use super::{CallProgress, OpenCall, Phase};
 use crate::record::fault::{Fault, FaultKind};
 use crate::record::host_call::{
-    CallOutcome, ExternalWrite, HostCall, Intent, LostAnswerPolicy, WriteResult,
+    CallOutcome, ExternalWrite, HostCall, HostCallKind, Intent, LostAnswerPolicy, WriteResult,
 };
 use crate::record::spending::Amount;
 
@@ -26,20 +26,14 @@ impl<'a> OpenCall<'a> {
 impl CallProgress {
     /// Returns whether an attempt that ends now leaves calls in doubt.
     pub(crate) fn leaves_writes_in_doubt(&self) -> bool {
-        self.external_writes
-            .iter()
-            .any(ExternalWrite::may_be_in_doubt)
+        self.first_write_in_doubt().is_some()
     }
 
     /// Returns the phase after an attempt that did not come to its end: ready for the next attempt,
     /// or failed if the result of a call is unknown and it must not be repeated without asking the
     /// operator.
     pub(crate) fn ready_or_in_doubt(&self) -> Phase {
-        let Some(begun) = self
-            .external_writes
-            .iter()
-            .find(|begun| begun.may_be_in_doubt())
-        else {
+        let Some(begun) = self.first_write_in_doubt() else {
             return Phase::Ready;
         };
         let message = format!(
@@ -80,7 +74,10 @@ impl CallProgress {
 
     /// Records the answer of a call.
     pub(crate) fn record_answer(&mut self, call: &HostCall) {
-        self.recorded_calls.push(call.clone());
+        // What a tool returned is kept with the nested call.
+        if call.kind != HostCallKind::Tool {
+            self.recorded_calls.push(call.clone());
+        }
         let Some(at) = self
             .external_writes
             .iter()

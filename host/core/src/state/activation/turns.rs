@@ -9,18 +9,23 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Activation, CallProgress, OpenCall, OpenCallMut, Phase, UncommittedMessage};
+use super::{
+    Activation, CallProgress, Consent, OpenCall, OpenCallMut, Phase, ToolOutcome, ToolReturn,
+    UncommittedMessage,
+};
 use crate::record::conversation::{AssistantPart, stored_media, tool_calls};
 use crate::record::fault::Fault;
 use crate::record::file::FileChange;
 use crate::record::host_call::FinishReason;
 use crate::record::id::{Digest, RoleId};
 use crate::record::json::Json;
-use crate::record::message::{Draft, stored_parts};
+use crate::record::message::stored_parts;
 use crate::record::money::Usd;
+use crate::record::nested_path::NestedPath;
 use crate::record::scope_write::Write;
 use crate::record::turn::{
-    Approval, CallDecision, CallEffect, CallPlan, CallTarget, ToolRef, TurnOutcome, TurnReply,
+    Approval, CallDecision, CallEffect, CallForm, CallPlan, CallTarget, HostTool, SkillDigest,
+    ToolRef, TurnOutcome, TurnReply,
 };
 use crate::record::work::Work;
 use crate::state::messages::MessageRef;
@@ -40,6 +45,8 @@ pub struct Turn {
     pub calls: Vec<TurnCall>,
     /// Why the answer in the reply was not accepted; the model is told.
     pub misfit: Option<String>,
+    /// The role's skills as they were when it was the first turn. Empty in later turns.
+    pub skills: Vec<SkillDigest>,
 }
 
 /// A tool call of a turn.
@@ -47,6 +54,8 @@ pub struct Turn {
 pub struct TurnCall {
     /// The name of the tool.
     pub tool: String,
+    /// How the model called it.
+    pub form: CallForm,
     /// What it is made to; `None` if it was rejected.
     pub target: Option<CallTarget>,
     /// Whether a human has to approve it before it is made.
@@ -61,41 +70,6 @@ pub struct TurnCall {
     pub phase: Phase,
     /// What became of it, once it has ended.
     pub outcome: Option<ToolOutcome>,
-}
-
-/// Whether a human has to approve a tool call before it is made.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Consent {
-    /// It needs no approval.
-    NotNeeded,
-    /// A human has to be asked like this, or is being asked.
-    Needed(Approval),
-    /// It was approved.
-    Given,
-}
-
-/// What became of a tool call.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum ToolOutcome {
-    /// It returned a result.
-    Returned(ToolReturn),
-    /// It failed, and the model is told.
-    Failed(Fault),
-    /// It was not made for this reason, and the model is told.
-    Rejected(String),
-    /// A human did not approve it for this reason, and the model is told.
-    Declined(String),
-}
-
-/// What a tool call returned.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ToolReturn {
-    /// The result.
-    pub output: Draft,
-    /// The messages it published.
-    pub emissions: Vec<UncommittedMessage>,
-    /// Its writes to scopes.
-    pub writes: Vec<Write>,
 }
 
 impl Turn {
@@ -113,6 +87,7 @@ impl Turn {
             message: parts,
             calls,
             misfit,
+            skills: reply.skills.clone(),
         }
     }
 
@@ -124,10 +99,10 @@ impl Turn {
     /// Returns the arguments of a call: those that a human set, or else those of the model. Returns
     /// `None` if the model's are not JSON.
     pub fn arguments(&self, call: usize) -> Option<Json> {
-        let edited = self.calls.get(call)?.edited_arguments.clone();
-        edited.or_else(|| {
+        let made = self.calls.get(call)?;
+        made.edited_arguments.clone().or_else(|| {
             let asked = tool_calls(&self.message).nth(call)?;
-            Json::parse(&asked.arguments).ok()
+            made.form.arguments(&asked.arguments)
         })
     }
 
@@ -142,23 +117,52 @@ impl Turn {
         })
     }
 
-    /// Returns its calls with the work that each is, in order. `number` is its own number.
+    /// Returns the calls of its model with the work that each is, in order. `number` is its own number.
     fn tool_calls(&self, number: u32) -> impl Iterator<Item = (Work, &TurnCall)> {
         let numbered = self.calls.iter().zip(0..);
-        numbered.filter_map(move |(call, index)| Some((call.work(number, index)?, call)))
+        numbered.filter_map(move |(call, index)| {
+            Some((call.work(number, index, NestedPath::EMPTY)?, call))
+        })
+    }
+
+    /// Returns its calls with the work that each is, in order, those of code after the call that they
+    /// were made in.
+    fn all_tool_calls(&self, number: u32) -> impl Iterator<Item = (Work, &TurnCall)> {
+        self.calls.iter().zip(0..).flat_map(move |(call, index)| {
+            let all = call.with_nested().into_iter();
+            all.filter_map(move |(path, call)| Some((call.work(number, index, path)?, call)))
+        })
+    }
+
+    /// Returns those of its calls that have not ended, as `all_tool_calls` does.
+    fn open_tool_calls(&self, number: u32) -> impl Iterator<Item = (Work, &TurnCall)> {
+        self.calls.iter().zip(0..).flat_map(move |(call, index)| {
+            let all = call.open_with_nested().into_iter();
+            all.filter_map(move |(path, call)| Some((call.work(number, index, path)?, call)))
+        })
     }
 
     fn returns(&self) -> impl Iterator<Item = &ToolReturn> {
-        self.calls.iter().filter_map(|call| match &call.outcome {
-            Some(ToolOutcome::Returned(returned)) => Some(returned),
-            _ => None,
-        })
+        self.calls.iter().filter_map(TurnCall::returned)
     }
 }
 
 impl TurnCall {
+    /// Returns its result, if it returned one.
+    pub fn returned(&self) -> Option<&ToolReturn> {
+        match &self.outcome {
+            Some(ToolOutcome::Returned(returned)) => Some(returned),
+            _ => None,
+        }
+    }
+
     fn from_plan(plan: &CallPlan) -> Self {
-        let (target, consent, outcome) = match &plan.decision {
+        Self::from_decision(&plan.tool, plan.form, &plan.decision)
+    }
+
+    /// Returns a call of a tool with this name, about which this was decided.
+    pub(super) fn from_decision(tool: &str, form: CallForm, decision: &CallDecision) -> Self {
+        let (target, consent, outcome) = match decision {
             CallDecision::Make(target) => (Some(*target), Consent::NotNeeded, None),
             CallDecision::AskFirst(target, approval) => {
                 (Some(*target), Consent::Needed(approval.clone()), None)
@@ -169,7 +173,8 @@ impl TurnCall {
             }
         };
         Self {
-            tool: plan.tool.clone(),
+            tool: tool.into(),
+            form,
             target,
             consent,
             edited_arguments: None,
@@ -202,13 +207,26 @@ impl TurnCall {
     pub(crate) fn end(&mut self, outcome: ToolOutcome) {
         self.outcome = Some(outcome);
         self.phase = Phase::Complete;
+        self.close_nested();
+    }
+
+    /// Continues after a stop or a crash, if it has not ended and no role works on it.
+    pub(super) fn resume(&mut self) {
+        self.progress.failures = 0;
+        if self.outcome.is_none() && self.phase != Phase::CallingRole {
+            OpenCallMut {
+                progress: &mut self.progress,
+                phase: &mut self.phase,
+            }
+            .resume();
+        }
     }
 
     /// Returns the role that it calls, if its tool is one.
     pub fn called_role(&self) -> Option<RoleId> {
         match self.target?.tool {
             ToolRef::Role(role) => Some(role),
-            ToolRef::Action(_) | ToolRef::Handoff(_) => None,
+            ToolRef::Action(_) | ToolRef::Handoff(_) | ToolRef::Host(_) => None,
         }
     }
 
@@ -248,10 +266,15 @@ impl TurnCall {
 }
 
 impl Activation {
-    /// Returns the next turn, unless tool calls are open or the activation has its output.
+    /// Returns the next turn, or the summary that it needs, unless tool calls are open or the activation has its output.
     pub(super) fn next_turn(&self) -> Option<Work> {
-        (self.done.is_empty() && !self.has_open_tool_calls()).then_some(Work::Turn {
-            turn: self.turns.len() as u32,
+        if !self.done.is_empty() || self.has_open_tool_calls() {
+            return None;
+        }
+        let turn = self.turns.len() as u32;
+        Some(match self.memory.planned {
+            Some(_) => Work::Summary { turn },
+            None => Work::Turn { turn },
         })
     }
 
@@ -260,48 +283,128 @@ impl Activation {
         !self.turns.unsettled().all(|(turn, _)| turn.is_complete())
     }
 
-    /// Returns the tool calls with the work that each is, in order. Rejected calls are no work.
+    /// Returns the tool calls of the model with the work that each is, in order. Rejected calls are no
+    /// work.
     pub fn tool_calls(&self) -> impl Iterator<Item = (Work, &TurnCall)> {
         let numbered = self.turns.iter().zip(0..);
         numbered.flat_map(|(turn, number)| turn.tool_calls(number))
     }
 
-    /// Returns the tool calls that may be open, with the work that each is, in order.
+    /// Returns all tool calls with the work that each is, in order: those of code after the call that
+    /// they were made in. Rejected calls are no work.
+    pub fn all_tool_calls(&self) -> impl Iterator<Item = (Work, &TurnCall)> {
+        let numbered = self.turns.iter().zip(0..);
+        numbered.flat_map(|(turn, number)| turn.all_tool_calls(number))
+    }
+
+    /// Returns the tool calls that have not ended, with the work that each is, in order: those of code
+    /// after the call that they were made in.
     pub fn unsettled_tool_calls(&self) -> impl Iterator<Item = (Work, &TurnCall)> {
         let unsettled = self.turns.unsettled();
-        unsettled.flat_map(|(turn, number)| turn.tool_calls(number))
+        unsettled.flat_map(|(turn, number)| turn.open_tool_calls(number))
     }
 
     /// Returns a tool call.
     pub fn tool_call(&self, work: Work) -> Option<&TurnCall> {
-        let Work::ToolCall { turn, call, .. } = work else {
+        let Work::ToolCall {
+            turn, call, nested, ..
+        } = work
+        else {
             return None;
         };
-        let found = self.turns.get(turn as usize)?.calls.get(call as usize)?;
-        (found.work(turn, call) == Some(work)).then_some(found)
+        let outer = self.turns.get(turn as usize)?.calls.get(call as usize)?;
+        let found = outer.nested(nested)?;
+        (found.work(turn, call, nested) == Some(work)).then_some(found)
+    }
+
+    /// Returns the call that a tool call was made in, if code made it.
+    pub fn outer_call(&self, work: Work) -> Option<(Work, &TurnCall)> {
+        let Work::ToolCall {
+            turn, call, nested, ..
+        } = work
+        else {
+            return None;
+        };
+        let path = nested.outer()?;
+        let outermost = self.turns.get(turn as usize)?.calls.get(call as usize)?;
+        let outer = outermost.nested(path)?;
+        Some((outer.work(turn, call, path)?, outer))
+    }
+
+    /// Returns whether the attempt waits for a tool call in which it was made. Nothing waits for the
+    /// calls of a model but the next turn.
+    pub fn is_awaited(&self, work: Work) -> bool {
+        let Some(number) = work
+            .nested()
+            .and_then(|path| path.numbers().last().copied())
+        else {
+            return true;
+        };
+        self.outer_call(work).is_some_and(|(_, outer)| {
+            outer.phase == Phase::Running
+                && outer
+                    .progress
+                    .awaited()
+                    .any(|(awaited, _)| awaited == number)
+        })
+    }
+
+    /// Returns the arguments of a tool call, or `None` if they are not JSON.
+    pub fn arguments(&self, work: Work) -> Option<Json> {
+        let Work::ToolCall {
+            turn, call, nested, ..
+        } = work
+        else {
+            return None;
+        };
+        let turn = self.turns.get(turn as usize)?;
+        match nested.numbers().last() {
+            None => turn.arguments(call as usize),
+            Some(number) => {
+                let (_, outer) = self.outer_call(work)?;
+                let nested = outer.progress.nested.get(usize::from(*number))?;
+                Some(nested.arguments().clone())
+            }
+        }
     }
 
     /// Returns a tool call, to be changed.
     pub(crate) fn tool_call_mut(&mut self, work: Work) -> Option<&mut TurnCall> {
         self.tool_call(work)?;
-        let Work::ToolCall { turn, call, .. } = work else {
+        let Work::ToolCall {
+            turn, call, nested, ..
+        } = work
+        else {
             return None;
         };
-        self.turns.get_mut(turn)?.calls.get_mut(call as usize)
+        let outer = self.turns.get_mut(turn)?.calls.get_mut(call as usize)?;
+        outer.nested_mut(nested)
     }
 
     pub(super) fn open_tool_calls(&self) -> impl Iterator<Item = (Work, OpenCall<'_>)> {
         self.unsettled_tool_calls()
-            .filter(|(_, call)| call.outcome.is_none())
             .map(|(work, call)| (work, call.open_call(self)))
     }
 
     pub(super) fn open_tool_call(&self, work: Work) -> Option<OpenCall<'_>> {
         let call = self.tool_call(work)?;
-        call.outcome.is_none().then(|| call.open_call(self))
+        (call.outcome.is_none() && self.is_within_open_calls(work)).then(|| call.open_call(self))
+    }
+
+    /// Returns whether the calls have not ended in which a tool call was made.
+    fn is_within_open_calls(&self, work: Work) -> bool {
+        let mut outer = self.outer_call(work);
+        while let Some((work, call)) = outer {
+            if call.outcome.is_some() {
+                return false;
+            }
+            outer = self.outer_call(work);
+        }
+        true
     }
 
     pub(super) fn open_tool_call_mut(&mut self, work: Work) -> Option<OpenCallMut<'_>> {
+        self.open_tool_call(work)?;
         let call = self.tool_call_mut(work)?;
         call.outcome.is_none().then_some(OpenCallMut {
             progress: &mut call.progress,
@@ -311,16 +414,30 @@ impl Activation {
 
     /// Takes back the end of a call of a role, because something that the role did for it has to be
     /// done again.
-    pub(crate) fn reopen_role_call(&mut self, turn: u32, call: u32) {
+    pub(crate) fn reopen_role_call(&mut self, turn: u32, call: u32, nested: NestedPath) {
         let turn = self.turns.reopen(turn);
-        let Some(call) = turn.and_then(|turn| turn.calls.get_mut(call as usize)) else {
+        let Some(outermost) = turn.and_then(|turn| turn.calls.get_mut(call as usize)) else {
             return;
         };
-        if call.target.is_some_and(|to| to.effect == CallEffect::Ends) {
+        if outermost
+            .target
+            .is_some_and(|to| to.effect == CallEffect::Ends)
+        {
             self.done.clear();
         }
-        call.phase = Phase::CallingRole;
-        call.outcome = None;
+        // The code that called the role runs again once the role is done.
+        let mut outer = nested.outer();
+        while let Some(path) = outer {
+            if let Some(call) = outermost.nested_mut(path) {
+                (call.phase, call.outcome) = (Phase::CallingTools, None);
+                call.progress.was_suspended = true;
+                call.progress.files.clear();
+            }
+            outer = path.outer();
+        }
+        if let Some(call) = outermost.nested_mut(nested) {
+            (call.phase, call.outcome) = (Phase::CallingRole, None);
+        }
         self.phase = Phase::CallingTools;
     }
 
@@ -332,17 +449,25 @@ impl Activation {
         fault: &Fault,
     ) -> Vec<FileChange> {
         let mut files = Vec::new();
-        for call in self.turns.reopen_all().flat_map(|turn| &mut turn.calls) {
-            if !is_reverted(call) {
-                continue;
+        for (number, turn) in (0..).zip(self.turns.reopen_all()) {
+            for (index, call) in (0..).zip(&mut turn.calls) {
+                if !is_reverted(call) {
+                    continue;
+                }
+                if call.target.is_some_and(|to| to.effect == CallEffect::Ends) {
+                    self.done.clear();
+                }
+                if let Some(work) = call.work(number, index, NestedPath::EMPTY) {
+                    let nested = call.nested_files(work).into_iter();
+                    files.extend(nested.map(|(_, change)| change.clone()));
+                }
+                files.append(&mut call.progress.files);
+                call.progress.memory = None;
+                call.reopen_nested(fault);
+                call.progress.keeps_calls = fault.keeps_recorded_calls();
+                call.phase = Phase::Failed(fault.clone());
+                call.outcome = None;
             }
-            if call.target.is_some_and(|to| to.effect == CallEffect::Ends) {
-                self.done.clear();
-            }
-            files.append(&mut call.progress.files);
-            call.progress.keeps_calls = fault.kind.keeps_recorded_calls();
-            call.phase = Phase::Failed(fault.clone());
-            call.outcome = None;
         }
         if self.has_open_tool_calls() {
             self.phase = Phase::CallingTools;
@@ -353,6 +478,29 @@ impl Activation {
     /// Returns the turns that are complete, up to the first that is not.
     pub(crate) fn complete_turns(&self) -> impl Iterator<Item = &Turn> {
         self.turns[..self.turns.complete_len()].iter()
+    }
+
+    /// Returns the digest that a skill had when the activation began.
+    pub fn skill_digest(&self, skill: &str) -> Option<&Digest> {
+        let first = self.turns.first()?;
+        let found = first.skills.iter().find(|known| known.skill == skill)?;
+        Some(&found.digest)
+    }
+
+    /// Returns whether the text of a skill is part of the conversation before this turn.
+    pub fn has_loaded_skill(&self, skill: &str, turn: u32) -> bool {
+        let earlier = self.turns.iter().take(turn as usize);
+        let mut calls =
+            earlier.flat_map(|turn| turn.calls.iter().enumerate().map(move |call| (turn, call)));
+        calls.any(|(turn, (index, call))| {
+            let loads = call
+                .target
+                .is_some_and(|to| to.tool == ToolRef::Host(HostTool::LoadSkill));
+            loads
+                && matches!(call.outcome, Some(ToolOutcome::Returned(_)))
+                && turn.arguments(index).and_then(|given| given.field("name"))
+                    == Some(Json::from(serde_json::Value::from(skill)))
+        })
     }
 
     /// Returns the outputs of its finished calls, in order.
@@ -395,15 +543,22 @@ impl Activation {
         });
         let ended = self.tool_calls().filter(|(_, call)| call.outcome.is_some());
         done.chain(ended.flat_map(|(work, call)| {
-            let changes = call.progress.files.iter();
-            changes.map(move |change| (work, change))
+            let nested = match &call.outcome {
+                Some(ToolOutcome::Returned(_)) => call.nested_files(work),
+                _ => Vec::new(),
+            };
+            let own = call.progress.files.iter();
+            nested
+                .into_iter()
+                .chain(own.map(move |change| (work, change)))
         }))
     }
 
     /// Returns the digests of the images and files in replies and results whose bytes are stored.
     pub(crate) fn stored_media(&self) -> impl Iterator<Item = &Digest> {
         self.turns.iter().flat_map(|turn| {
-            let returned = turn.returns();
+            let calls = turn.calls.iter().flat_map(TurnCall::with_nested);
+            let returned = calls.filter_map(|(_, call)| call.returned());
             stored_media(&turn.message)
                 .chain(returned.flat_map(|returned| stored_parts(&returned.output.parts)))
         })
@@ -419,9 +574,14 @@ impl Activation {
 }
 
 impl TurnCall {
-    fn work(&self, turn: u32, call: u32) -> Option<Work> {
+    pub(super) fn work(&self, turn: u32, call: u32, nested: NestedPath) -> Option<Work> {
         let tool = self.target?.tool;
-        Some(Work::ToolCall { turn, call, tool })
+        Some(Work::ToolCall {
+            turn,
+            call,
+            nested,
+            tool,
+        })
     }
 
     fn open_call<'a>(&'a self, activation: &'a Activation) -> OpenCall<'a> {

@@ -111,10 +111,12 @@ impl Environment {
         activation.open_call_mut(team.role(call.role), call.work)
     }
 
-    /// Returns the calls that failed.
+    /// Returns the calls that failed. A call that code made is not one of them: its fault is that of
+    /// the call that it was made in.
     pub fn failed_calls(&self, team: &Team) -> impl Iterator<Item = (CallKey, OpenCall<'_>)> {
-        self.open_calls(team)
-            .filter(|(_, call)| matches!(call.phase, Phase::Failed(_)))
+        self.open_calls(team).filter(|(key, call)| {
+            key.work.nested().is_none() && matches!(call.phase, Phase::Failed(_))
+        })
     }
 
     /// Returns the open faults: those of calls that failed, and of calls that can be made again but
@@ -124,6 +126,7 @@ impl Environment {
         team: &Team,
     ) -> impl Iterator<Item = (CallKey, OpenCall<'_>, &Fault)> {
         self.open_calls(team)
+            .filter(|(key, _)| key.work.nested().is_none())
             .filter_map(|(key, call)| Some((key, call, call.phase.fault()?)))
     }
 
@@ -205,10 +208,13 @@ impl Environment {
         let before = key.via.last().map_or(0, |call| call.turn as usize);
         let turns = turns.flat_map(move |caller| caller.complete_turns().take(before));
         turns.zip(0..).flat_map(move |(turn, number)| {
-            turn.calls.iter().zip(0..).filter_map(move |(call, index)| {
-                let same = call.called_role() == Some(key.role);
-                let called = caller.filter(|_| same)?.called(key.role, number, index)?;
-                self.activation(called)
+            turn.calls.iter().zip(0..).flat_map(move |(call, index)| {
+                let all = call.with_nested().into_iter();
+                all.filter_map(move |(nested, call)| {
+                    let same = call.called_role() == Some(key.role);
+                    let caller = caller.filter(|_| same)?;
+                    self.activation(caller.called(key.role, number, index, nested)?)
+                })
             })
         })
     }
@@ -221,8 +227,9 @@ pub fn called_key(caller: ActivationKey, work: Work) -> Option<ActivationKey> {
         Work::ToolCall {
             turn,
             call,
+            nested,
             tool: ToolRef::Role(role),
-        } => caller.called(role, turn, call),
+        } => caller.called(role, turn, call, nested),
         _ => None,
     }
 }

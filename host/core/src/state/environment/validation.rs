@@ -61,7 +61,11 @@ fn has_all_actions(env: &Environment) -> bool {
     let roles = env.shape.roles.len();
     let role = |id: RoleId| env.shape.roles.get(id.index());
     let has = |slot: &Slot| match slot.kind {
-        SlotKind::Think | SlotKind::Turn => role(slot.role).is_some(),
+        SlotKind::Think
+        | SlotKind::Turn
+        | SlotKind::Guard(_)
+        | SlotKind::SkillScript(_)
+        | SlotKind::Summary => role(slot.role).is_some(),
         SlotKind::Action(action) => {
             role(slot.role).is_some_and(|role| action.index() < role.actions.len())
         }
@@ -84,7 +88,7 @@ impl RoleState {
             let caller = key.caller().filter(|caller| !caller.involves(key.role));
             let made = caller.zip(key.via.last()).and_then(|(caller, call)| {
                 let turn = self.activation_at(caller)?.turns.get(call.turn as usize)?;
-                turn.calls.get(call.call as usize)
+                turn.calls.get(call.call as usize)?.nested(call.nested)
             });
             made.is_some_and(|made| {
                 made.called_role() == Some(key.role)
@@ -94,7 +98,7 @@ impl RoleState {
         };
         let waits_in_vain = |(key, activation): (ActivationKey, &Activation)| {
             let mut waiting = activation
-                .tool_calls()
+                .all_tool_calls()
                 .filter(|(_, call)| call.phase == Phase::CallingRole);
             waiting.any(|(work, _)| {
                 called_key(key, work).is_none_or(|called| self.activation_at(called).is_none())
@@ -114,7 +118,7 @@ fn has_actions_of(activation: &Activation, role: &RoleShape, roles: usize) -> bo
         .iter()
         .map(|done| done.work)
         .chain(activation.reverted.iter().map(|undone| undone.work))
-        .chain(activation.tool_calls().map(|(work, _)| work));
+        .chain(activation.all_tool_calls().map(|(work, _)| work));
     let choices = -1..role.actions.len() as i32;
     works.into_iter().all(|work| exists_in(work, role, roles))
         && activation
@@ -134,6 +138,14 @@ fn exists_in(work: Work, role: &RoleShape, roles: usize) -> bool {
             tool: ToolRef::Handoff(to) | ToolRef::Role(to),
             ..
         } => to.index() < roles,
-        Work::Plan | Work::Think { .. } | Work::Answer | Work::Turn { .. } => true,
+        Work::ToolCall {
+            tool: ToolRef::Host(_),
+            ..
+        }
+        | Work::Plan
+        | Work::Think { .. }
+        | Work::Answer
+        | Work::Turn { .. }
+        | Work::Summary { .. } => true,
     }
 }

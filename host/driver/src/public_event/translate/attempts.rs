@@ -4,11 +4,12 @@
 use strata_base::clock::rfc3339;
 use strata_core::record::event::{
     AttemptEvent, CallFailed, CallFinished, CallStarted, FilesPlaced, HostCallBegun,
-    RequestAnswered,
+    NestedCallMade, RequestAnswered,
 };
 use strata_core::record::fault::Fault;
 use strata_core::record::file::{FileChange, PathContent};
 use strata_core::record::host_call::{AnswerSource, HostCall, HostCallKind};
+use strata_core::record::memory::MemoryReplacement;
 use strata_core::record::message::Draft;
 use strata_core::record::request::HumanRequest;
 use strata_core::record::turn::{CallDecision, CallPlan, CallRevision, TurnOutcome, TurnReply};
@@ -17,7 +18,8 @@ use strata_services::gateway::WASI_CLOCK_START;
 
 use super::{EventNames, Visitor, has_own_event};
 use crate::public_event::{
-    ActionOutput, ActionRef, CalledTool, PublicEvent, WrittenContent, WrittenFile,
+    ActionOutput, ActionRef, CalledTool, NestedNumber, PublicEvent, ReplacedTokens, WrittenContent,
+    WrittenFile,
 };
 
 pub(super) fn visit_placed(placed: &FilesPlaced, visitor: &mut Visitor<'_>) {
@@ -36,13 +38,22 @@ pub(super) fn visit_attempt(call: CallKey, event: &AttemptEvent, visitor: &mut V
             visitor(&|names| PublicEvent::ActionSuspended {
                 action: names.action_ref(call),
                 attempt: suspended.attempt,
-                reason: "out-of-budget",
+                reason: suspended.reason.name(),
             });
         }
         AttemptEvent::CallFinished(CallFinished {
             result: CallResult::Replied(reply),
             ..
         }) => visit_turn(call, reply, visitor),
+        AttemptEvent::CallFinished(CallFinished {
+            result: CallResult::Replaced(replacement),
+            ..
+        }) => visitor(&|names| replaced_event(names, call, replacement)),
+        // What is replaced follows.
+        AttemptEvent::CallFinished(CallFinished {
+            result: CallResult::SummaryDue(_),
+            ..
+        }) => {}
         AttemptEvent::CallFinished(finished) => {
             visitor(&|names| finished_event(names, call, finished));
         }
@@ -60,6 +71,11 @@ pub(super) fn visit_attempt(call: CallKey, event: &AttemptEvent, visitor: &mut V
             action: names.action_ref(call),
             paths: denied.paths.clone(),
         }),
+        AttemptEvent::SkillLoaded(loaded) => visitor(&|names| PublicEvent::SkillLoaded {
+            action: names.action_ref(call),
+            skill: loaded.skill.clone(),
+            digest: loaded.digest.0.clone(),
+        }),
         AttemptEvent::HostCallBegun(_)
         | AttemptEvent::HostCalled(_)
         | AttemptEvent::DoubtSettled(_)
@@ -71,7 +87,10 @@ pub(super) fn visit_attempt(call: CallKey, event: &AttemptEvent, visitor: &mut V
             visitor(&|names| request_answered_event(names, call, answered));
         }
         AttemptEvent::CallRevised(revised) => visit_revision(call, &revised.revision, visitor),
-        AttemptEvent::RetryDue | AttemptEvent::MoneyReserved(_) => {}
+        AttemptEvent::NestedCallMade(made) => visit_nested(call, made, visitor),
+        AttemptEvent::RetryDue
+        | AttemptEvent::MoneyReserved(_)
+        | AttemptEvent::MemoryRequested(_) => {}
     }
 }
 
@@ -175,7 +194,9 @@ fn finished_event(names: &EventNames, call: CallKey, finished: &CallFinished) ->
             }
         }
         CallResult::Returned { output, .. } => action_output(output),
-        CallResult::Replied(_) => ActionOutput::default(),
+        CallResult::Replied(_) | CallResult::SummaryDue(_) | CallResult::Replaced(_) => {
+            ActionOutput::default()
+        }
     };
     let digest = names.running.get(&call).cloned().flatten();
     PublicEvent::ActionFinished {
@@ -183,6 +204,28 @@ fn finished_event(names: &EventNames, call: CallKey, finished: &CallFinished) ->
         attempt: finished.attempt,
         digest: digest.map(|digest| digest.0),
         output,
+    }
+}
+
+/// Returns the event of a replacement in a conversation.
+fn replaced_event(
+    names: &EventNames,
+    call: CallKey,
+    replacement: &MemoryReplacement,
+) -> PublicEvent {
+    PublicEvent::MemorySummarised {
+        role: names.role_name(call.role),
+        turn: replacement.turn,
+        messages: replacement.messages.map(|(from, to)| [from, to]),
+        tokens: ReplacedTokens {
+            before: replacement.tokens_before,
+            after: replacement.tokens_after,
+        },
+        how: replacement.how.name(),
+        model: replacement.model.clone(),
+        cost: replacement.cost.to_dollars(),
+        reason: replacement.failure.clone(),
+        via: names.caller(call),
     }
 }
 
@@ -219,10 +262,38 @@ fn visit_turn(call: CallKey, reply: &TurnReply, visitor: &mut Visitor<'_>) {
                 turn: number,
                 tool: plan.tool.clone(),
                 tool_call,
+                nested: None,
                 reason: reason.clone(),
                 via: names.caller(call),
             });
         }
+    }
+}
+
+/// Visits the event of a call that code asks for and that is not made.
+fn visit_nested(call: CallKey, made: &NestedCallMade, visitor: &mut Visitor<'_>) {
+    let Work::ToolCall {
+        turn,
+        call: tool_call,
+        nested,
+        ..
+    } = call.work
+    else {
+        return;
+    };
+    let (Some(plan), Some(path)) = (&made.plan, nested.with(made.number)) else {
+        return;
+    };
+    if let CallDecision::Reject(reason) = &plan.decision {
+        visitor(&|names| PublicEvent::ToolRejected {
+            role: names.role_name(call.role),
+            turn,
+            tool: plan.tool.clone(),
+            tool_call,
+            nested: NestedNumber::from_path(path),
+            reason: reason.clone(),
+            via: names.caller(call),
+        });
     }
 }
 
@@ -234,6 +305,7 @@ fn visit_revision(call: CallKey, revision: &CallRevision, visitor: &mut Visitor<
         Work::ToolCall {
             turn,
             call: tool_call,
+            nested,
             ..
         },
     ) = (revision, call.work)
@@ -245,6 +317,7 @@ fn visit_revision(call: CallKey, revision: &CallRevision, visitor: &mut Visitor<
         turn,
         tool: names.action_ref(call).action,
         tool_call,
+        nested: NestedNumber::from_path(nested),
         reason: reason.clone(),
         via: names.caller(call),
     });

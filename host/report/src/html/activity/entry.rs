@@ -52,6 +52,7 @@ pub(super) fn notes(attempt: &AttemptEntry) -> Markup {
         }
     };
     html! {
+        @if !attempt.loaded_skill.is_empty() { p.note { "The skill " (attempt.loaded_skill) " was loaded." } }
         @for path in &attempt.denied_lookups { p.note { (describe_denied_lookup(path)) "." } }
         @if !attempt.log.shown.is_empty() { (labelled(&label, &attempt.log)) }
     }

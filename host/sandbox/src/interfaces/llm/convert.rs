@@ -5,7 +5,9 @@ use strata_core::record::conversation::{
 };
 use strata_core::record::host_call::FinishReason;
 use strata_core::record::json::{Json, JsonError};
-use strata_services::models::{EmbedRequest, Embeddings, ModelReply, ModelRequest, ToolDefinition};
+use strata_services::models::{
+    EmbedRequest, Embeddings, IfTooLong, ModelReply, ModelRequest, ToolDefinition,
+};
 
 use crate::bindings::{llm, types};
 use crate::media::{
@@ -113,6 +115,7 @@ pub(super) fn request(
         max_tokens: request.max_tokens,
         stop: request.stop,
         seed: request.seed,
+        if_too_long: IfTooLong::AskFallbacks,
     })
 }
 

@@ -6,6 +6,7 @@ use reqwest::header::HeaderMap;
 use serde_json::Value;
 use strata_base::text::error_causes::error_with_causes;
 use strata_core::record::conversation::TokenUsage;
+use strata_core::record::fault::FaultCause;
 use strata_core::record::json;
 
 use super::retry::{self, RetryDecision};
@@ -55,6 +56,13 @@ pub(in super::super) enum Outlook {
     Nowhere,
 }
 
+impl RequestFailure {
+    /// Returns whether the model refused the request as too long.
+    pub(in super::super) fn is_length_refusal(&self) -> bool {
+        self.error.cause == Some(FaultCause::ContextTooLong)
+    }
+}
+
 impl From<HostError> for RequestFailure {
     /// Returns the failure for a request that was not sent, because it is at fault.
     fn from(error: HostError) -> Self {
@@ -77,6 +85,8 @@ pub(super) struct AttemptFailure {
     pub(super) usage: UsageWithoutReply,
     pub(super) finish: Option<FinishReason>,
     pub(super) answered: Option<String>,
+    /// Whether the model refused the request as too long.
+    pub(super) is_too_long: bool,
 }
 
 impl AttemptFailure {
@@ -97,6 +107,7 @@ impl AttemptFailure {
             usage: UsageWithoutReply::Nothing,
             finish: None,
             answered: None,
+            is_too_long: false,
         }
     }
 
@@ -119,6 +130,7 @@ impl AttemptFailure {
             usage: UsageWithoutReply::Tokens(usage),
             finish: Some(finish),
             answered: Some(answered),
+            is_too_long: false,
         }
     }
 
@@ -145,8 +157,12 @@ impl AttemptFailure {
         };
         let reason = self.message + &tried;
         let message = format!("asking model `{model}` at `{display_url}` failed: {reason}");
+        let error = HostError::new(HostErrorKind::Upstream, message);
         RequestFailure {
-            error: HostError::new(HostErrorKind::Upstream, message),
+            error: match self.is_too_long {
+                true => error.caused_by(FaultCause::ContextTooLong),
+                false => error,
+            },
             reason,
             outlook: self.outlook,
             finish: self.finish,
@@ -173,6 +189,7 @@ impl ModelEndpoint {
                 let quoted = quote(error);
                 let message = format!("the endpoint answered with an error: `{quoted}`{hint}");
                 AttemptFailure {
+                    is_too_long: retry::states_too_long(error),
                     outlook: retry::outlook_of_stated_error(error),
                     ..AttemptFailure::retryable(message, retry::after_stated_error(error))
                 }
@@ -227,6 +244,8 @@ impl ModelEndpoint {
             self.hint(status)
         };
         AttemptFailure {
+            is_too_long: retry::is_too_long(status, stated)
+                || status == StatusCode::PAYLOAD_TOO_LARGE,
             outlook: retry::outlook_of_response(status, stated),
             ..AttemptFailure::retryable(
                 format!("the endpoint answered {status}: `{excerpt}`{hint}"),

@@ -152,6 +152,7 @@ impl<'a> KeyRedactor<'a> {
             usage,
             finish,
             answered,
+            is_too_long,
         } = failure;
         AttemptFailure {
             message: self.text(message),
@@ -160,6 +161,7 @@ impl<'a> KeyRedactor<'a> {
             usage,
             finish,
             answered: answered.map(|model| self.text(model)),
+            is_too_long,
         }
     }
 

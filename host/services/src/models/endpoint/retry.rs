@@ -186,6 +186,12 @@ pub(super) fn is_too_long(status: StatusCode, error: &Value) -> bool {
     statuses.contains(&status) && is_context_overflow(error)
 }
 
+/// Returns whether an error in place of a reply says that the context is too long.
+pub(super) fn states_too_long(error: &Value) -> bool {
+    stated_status(error).is_none_or(|status| is_too_long(status, error))
+        && is_context_overflow(error)
+}
+
 /// Returns whether another model may answer after an error in place of a reply.
 pub(super) fn outlook_of_stated_error(error: &Value) -> Outlook {
     match stated_status(error) {

@@ -30,10 +30,12 @@ pub(super) fn repeat(error: &StoreError, path: &Path) -> StoreError {
             path,
             action,
             inodes,
+            needed,
         } => StoreError::Full {
             path: path.clone(),
             action,
             inodes: *inodes,
+            needed: *needed,
         },
         StoreError::Corrupt { path, what } => StoreError::corrupt(path, what),
         StoreError::Lost { path, what } => StoreError::lost(path, what),

@@ -18,13 +18,14 @@ use super::super::snapshot::{delete_old_snapshots, insert_snapshot_rows, last_bu
 use super::super::write::{insert_events, write_definition, write_note};
 use super::change::{ChangeTerms, LossCheck, PendingChange, RunRight};
 use super::database::DatabaseHandle;
+use super::list::EndNote;
 use super::owner_note::{insert_owner_note, remove_owner_note};
 use super::queue::LeasedRun;
 use crate::codec::{DecodeError, MessageBundle};
 use crate::current_lineage::{CurrentLineage, NewBranch, NewSnapshot};
 use crate::encoded_events::EncodedEvents;
 use crate::error::StoreError;
-use crate::lineage::{KeyRange, MAX_LINEAGES, StoredLineage, StoredRun, key_range};
+use crate::lineage::{KeyRange, MAX_LINEAGES, StoredLineage, StoredRun, event_key, key_range};
 use crate::prune_plan::PrunePlanner;
 use crate::reader::RecordedRun;
 use crate::rows::RunRows;
@@ -179,8 +180,11 @@ impl SharedLease {
         let row = self.current.is_row_due(&line).then(|| line.clone());
         let written_row = row.clone();
         let loss_check = LossCheck::Events(records.len());
+        let note = EndNote::after(append, event_key(line.id, line.events));
+        let run = self.run.id;
         let appended = self.begin_change(durability, loss_check, move |conn| {
             insert_events(conn, &events)?;
+            note.iter().try_for_each(|note| note.write(conn, run))?;
             row.iter().try_for_each(|row| row.update(conn))
         })?;
         // What was appended is not known if nobody waits for the answer.

@@ -29,7 +29,7 @@ const MAX_RUNS_IN_MESSAGES: i64 = 20;
 const MAX_FORMER_RUNS: u32 = 100_000;
 
 /// Opens the database of a URL for reading what all runs have together; `None` if there is none.
-fn open_whole(url: &SqliteUrl) -> Result<Option<SqliteReader>, StoreError> {
+pub(super) fn open_whole(url: &SqliteUrl) -> Result<Option<SqliteReader>, StoreError> {
     file::require_regular(database_files(&url.file))?;
     if SharedDatabase::is_open_here(&url.file) {
         // It was checked when it was opened.

@@ -1,0 +1,260 @@
+//! The arguments of the commands about several runs.
+
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use strata_core::record::event::Status;
+use strata_host::clock::now_ms;
+use strata_host::storage::{LifecycleState, RunDatabase, RunFilter, StorageLocation};
+
+use super::saved_path;
+use super::work::parse_database;
+
+/// Where runs are looked for if no place is given.
+const DEFAULT_PLACE: &str = "workspace/storage";
+/// How many runs are listed if nothing else is asked for.
+const DEFAULT_LIMIT: usize = 1000;
+
+#[derive(Args)]
+#[command(
+    after_help = "Examples:\n  strata-host runs\n  strata-host runs postgres://host/teams --state refused,resting\n  \
+    strata-host runs postgres://host/teams --status failed --since 24h --json | jq -r .name\n\n\
+    States: queued, refused, running, resting, ended, detached (in a database, but never handed to workers)."
+)]
+pub(crate) struct RunsArgs {
+    /// Storage directories, directories that contain some, or URLs of databases or of runs in them; `workspace/storage` by
+    /// default. A database without `run=` stands for all of its runs.
+    #[arg(value_name = "PLACE", value_parser = saved_path())]
+    places: Vec<StorageLocation>,
+    #[command(flatten)]
+    pub(crate) filter: FilterArgs,
+    /// List at most so many.
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_LIMIT)]
+    limit: usize,
+    /// Print one JSON object a line.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+impl RunsArgs {
+    /// Returns the places where runs are looked for.
+    pub(crate) fn places(&self) -> Vec<StorageLocation> {
+        match self.places.is_empty() {
+            true => vec![StorageLocation::new(DEFAULT_PLACE)],
+            false => self.places.clone(),
+        }
+    }
+
+    /// Returns which runs are listed.
+    pub(crate) fn filter(&self) -> RunFilter {
+        RunFilter {
+            limit: self.limit,
+            ..self.filter.to_filter()
+        }
+    }
+}
+
+#[derive(Args)]
+#[command(
+    after_help = "Examples:\n  strata-host wait 'postgres://host/teams?run=nightly'\n  \
+    strata-host wait one two --any --timeout 15m\n\n\
+    The exit code is 124 if the time is over first."
+)]
+pub(crate) struct WaitArgs {
+    /// Storage directories, directories that contain some, or URLs of databases or of runs in them.
+    #[arg(value_name = "PLACE", required = true, value_parser = saved_path())]
+    pub(crate) places: Vec<StorageLocation>,
+    /// Wait for the first of them only.
+    #[arg(long)]
+    pub(crate) any: bool,
+    /// Wait at most so long: `90s`, `15m`, `24h` or `7d`.
+    #[arg(long, value_name = "TIME", value_parser = parse_timeout)]
+    pub(crate) timeout: Option<Duration>,
+    /// Print one JSON object a line for each run that rests.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Print nothing but errors, faults and warnings.
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+}
+
+fn parse_timeout(text: &str) -> Result<Duration, String> {
+    parse_span(text).map(|span| Duration::from_millis(span.unsigned_abs()))
+}
+
+#[derive(Args)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "Examples:\n  strata-host workers postgres://host/teams\n  \
+    strata-host workers drain postgres://host/teams 1f0e9d8c7b6a5948"
+)]
+pub(crate) struct WorkersArgs {
+    #[command(subcommand)]
+    pub(crate) command: Option<WorkersCommand>,
+    /// The database.
+    #[arg(value_name = "URL", value_parser = parse_database)]
+    pub(crate) database: Option<RunDatabase>,
+    /// Print one JSON object a line.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum WorkersCommand {
+    /// Tell a worker to take no more runs and to end, as SIGTERM does.
+    #[command(
+        after_help = "Examples:\n  strata-host workers drain postgres://host/teams 1f0e9d8c7b6a5948"
+    )]
+    Drain {
+        /// The database.
+        #[arg(value_name = "URL", value_parser = parse_database)]
+        database: RunDatabase,
+        /// The id of the worker, which `workers` prints.
+        #[arg(value_name = "ID")]
+        id: String,
+    },
+}
+
+/// The runs with which something is done.
+#[derive(Args)]
+pub(crate) struct SelectionArgs {
+    /// Storage directories or URLs of runs in a database; with a filter, also directories that contain some, or URLs of
+    /// databases.
+    #[arg(value_name = "PLACE", required = true, value_parser = saved_path())]
+    pub(crate) places: Vec<StorageLocation>,
+    #[command(flatten)]
+    pub(crate) filter: FilterArgs,
+    /// Say what would be done with which runs, and do nothing.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Print one JSON object a line for each run.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+impl SelectionArgs {
+    /// Whether a result is printed for each run, even if it is only one.
+    pub(crate) fn is_plural(&self) -> bool {
+        self.places.len() != 1 || !self.filter.to_filter().is_open() || self.dry_run || self.json
+    }
+}
+
+/// Which of several runs are meant.
+#[derive(Args, Clone, Default)]
+pub(crate) struct FilterArgs {
+    /// Only runs with one of these statuses.
+    #[arg(long, value_name = "STATUS", value_delimiter = ',', value_parser = parse_status)]
+    status: Vec<String>,
+    /// Only runs in one of these states.
+    #[arg(long, value_name = "STATE", value_delimiter = ',', value_parser = parse_state)]
+    state: Vec<LifecycleState>,
+    /// Only runs of the team with this name.
+    #[arg(long, value_name = "NAME")]
+    team: Option<String>,
+    /// Only runs that were submitted with this `--scope`.
+    #[arg(long, value_name = "NAME")]
+    scope: Option<String>,
+    /// Only runs that were submitted with this `--label`.
+    #[arg(long, value_name = "KEY=VALUE", value_parser = parse_label)]
+    label: Vec<(String, String)>,
+    /// Only runs whose name matches: `*` stands for any characters, `?` for any one.
+    #[arg(long, value_name = "GLOB")]
+    name: Option<String>,
+    /// Only runs that changed at this time or later: `2026-01-31T12:00:00Z`, or how long ago: `90s`, `15m`, `24h`, `7d`.
+    #[arg(long, value_name = "TIME", value_parser = parse_time, allow_hyphen_values = true)]
+    since: Option<i64>,
+    /// Only runs that have not changed after this time, given in the same way.
+    #[arg(long, value_name = "TIME", value_parser = parse_time, allow_hyphen_values = true)]
+    until: Option<i64>,
+}
+
+impl FilterArgs {
+    pub(crate) fn to_filter(&self) -> RunFilter {
+        RunFilter {
+            statuses: self.status.clone(),
+            states: self.state.clone(),
+            team: self.team.clone(),
+            scope: self.scope.clone(),
+            tags: self.label.clone(),
+            name: self.name.clone(),
+            since_ms: self.since,
+            until_ms: self.until,
+            ..RunFilter::default()
+        }
+    }
+}
+
+fn parse_status(text: &str) -> Result<String, String> {
+    let queued = LifecycleState::Queued.name();
+    match text == queued || Status::from_name(text).is_some() {
+        true => Ok(text.into()),
+        false => {
+            let names: Vec<&str> = Status::ALL.iter().map(|status| status.name()).collect();
+            Err(format!("the statuses are: {queued}, {}", names.join(", ")))
+        }
+    }
+}
+
+fn parse_state(text: &str) -> Result<LifecycleState, String> {
+    LifecycleState::from_name(text).ok_or_else(|| {
+        let names = LifecycleState::ALL.map(LifecycleState::name);
+        format!("the states are: {}", names.join(", "))
+    })
+}
+
+/// Parses `KEY=VALUE`.
+pub(crate) fn parse_label(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.into(), value.into())),
+        _ => Err("give KEY=VALUE".into()),
+    }
+}
+
+/// Parses a time, or how long ago it was, and returns it in milliseconds since 1970.
+fn parse_time(text: &str) -> Result<i64, String> {
+    if let Ok(ago) = parse_span(text) {
+        return Ok(now_ms().saturating_sub(ago));
+    }
+    strata_host::clock::parse_rfc3339(text).ok_or_else(|| {
+        "give a time such as `2026-01-31T12:00:00Z`, or how long ago it was: `90s`, `15m`, `24h`, `7d`"
+            .into()
+    })
+}
+
+/// Parses a span of time such as `90s`, and returns it in milliseconds.
+pub(crate) fn parse_span(text: &str) -> Result<i64, String> {
+    let wrong = || "give a span of time: `90s`, `15m`, `24h` or `7d`".to_owned();
+    let unit = text.chars().last().ok_or_else(wrong)?;
+    let seconds = match unit {
+        's' => 1,
+        'm' => 60,
+        'h' => 3600,
+        'd' => 86_400,
+        _ => return Err(wrong()),
+    };
+    let number: i64 = text[..text.len() - 1].parse().map_err(|_| wrong())?;
+    number
+        .checked_mul(seconds * 1000)
+        .filter(|span| *span >= 0)
+        .ok_or_else(wrong)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_of_time_have_a_unit() {
+        let check = |text: &str, expected: Option<i64>| {
+            assert_eq!(parse_span(text).ok(), expected, "{text}");
+        };
+        check("90s", Some(90_000));
+        check("2h", Some(7_200_000));
+        check("1d", Some(86_400_000));
+        check("-1s", None);
+        check("5", None);
+        check("", None);
+        check("9223372036854775807d", None);
+        check("5é", None);
+    }
+}

@@ -1,0 +1,200 @@
+//! The limits of use of tools: how many calls an activation makes, of each tool and in all, and what
+//! becomes of a model that repeats itself.
+//!
+//! A call that is beyond a limit is rejected, and the model is told. Only a model that goes on to
+//! repeat the same call after that fails its turn.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use super::tool_calls::can_be_called;
+use crate::record::conversation::{AssistantPart, tool_calls};
+use crate::record::fault::{Fault, FaultKind};
+use crate::record::json::Json;
+use crate::record::turn::{CallDecision, CallEffect, CallTarget, ToolRef, TurnOutcome, TurnReply};
+use crate::record::work::ActivationKey;
+use crate::state::activation::{Activation, ToolOutcome, TurnCall};
+use crate::team::Role;
+use crate::team::tools::ToolLoop;
+
+/// Rejects the calls of a reply that are beyond a limit, those of roles that led to the call, and those
+/// that would end the activation although another one does. `parts` are those of the reply.
+///
+/// # Errors
+/// Returns the fault of a model that repeats a call which was rejected for being repeated.
+pub(super) fn limit_calls(
+    role: &Role,
+    key: ActivationKey,
+    activation: &Activation,
+    parts: &[AssistantPart],
+    reply: &mut TurnReply,
+) -> Result<(), Fault> {
+    let (Some(tools), TurnOutcome::Calls(plans)) = (role.tool_loop(), &mut reply.outcome) else {
+        return Ok(());
+    };
+    let mut limits = CallLimits {
+        tools,
+        key,
+        made: activation
+            .all_tool_calls()
+            .filter_map(|(_, call)| call.target)
+            .map(|to| to.tool.definition())
+            .collect(),
+        ending: None,
+        repetition: repetition(tools, activation),
+    };
+    for (plan, asked) in plans.iter_mut().zip(tool_calls(parts)) {
+        let (CallDecision::Make(target) | CallDecision::AskFirst(target, _)) = &plan.decision
+        else {
+            continue;
+        };
+        let arguments = plan.form.arguments(&asked.arguments);
+        match limits.check(&plan.tool, *target, arguments) {
+            Verdict::Within => {}
+            Verdict::Beyond(reason) => plan.decision = CallDecision::Reject(reason),
+            Verdict::Repeated(fault) => return Err(fault),
+        }
+    }
+    Ok(())
+}
+
+/// What a call comes to.
+enum Verdict {
+    /// It may be made.
+    Within,
+    /// It is rejected for this reason.
+    Beyond(String),
+    /// The model repeats itself although it was told.
+    Repeated(Fault),
+}
+
+/// How far the calls of an activation have come towards the limits.
+struct CallLimits<'a> {
+    tools: &'a ToolLoop,
+    key: ActivationKey,
+    /// The tools of the calls that were made or will be.
+    made: Vec<ToolRef>,
+    /// The name of the tool that ends the activation in this turn.
+    ending: Option<String>,
+    /// The calls at the end of the activation that are equal, if they are as many as may be.
+    repetition: Option<Repetition>,
+}
+
+/// As many calls as may be equal.
+struct Repetition {
+    tool: ToolRef,
+    arguments: Json,
+    count: usize,
+    /// Whether the model was told about it in an earlier turn.
+    was_told: bool,
+}
+
+impl CallLimits<'_> {
+    /// Returns what a call comes to, and counts it.
+    fn check(&mut self, name: &str, target: CallTarget, arguments: Option<Json>) -> Verdict {
+        let max = self.tools.max_calls as usize;
+        let own = self.tools.tool(target.tool).and_then(|tool| tool.max_calls);
+        let tool = target.tool.definition();
+        let of_tool = self.made.iter().filter(|made| **made == tool).count();
+        if let Some(repeated) = self.repetition.as_ref()
+            && repeated.tool == target.tool
+            && Some(&repeated.arguments) == arguments.as_ref()
+        {
+            return repeated.verdict(name);
+        }
+        let reason = if !can_be_called(self.key, target.tool) {
+            format!(
+                "`{name}` cannot be called here: calls of roles led here from it, or are too many"
+            )
+        } else if self.made.len() >= max {
+            format!("no more than {max} tool calls may be made, and they were made")
+        } else if let Some(own) = own.filter(|own| of_tool >= *own as usize) {
+            format!("no more than {own} calls of `{name}` may be made, and they were made")
+        } else if let (CallEffect::Ends, Some(first)) = (target.effect, &self.ending) {
+            format!("`{first}` is called in the same turn, and only one call can end the work")
+        } else {
+            self.made.push(tool);
+            // Another call in between ends the row.
+            self.repetition = None;
+            if target.effect == CallEffect::Ends {
+                self.ending = Some(name.into());
+            }
+            return Verdict::Within;
+        };
+        Verdict::Beyond(reason)
+    }
+}
+
+impl Repetition {
+    /// Returns what becomes of one more call.
+    fn verdict(&self, name: &str) -> Verdict {
+        let count = self.count;
+        if self.was_told {
+            let message = format!(
+                "the model repeats the call of `{name}` that had the same result {count} times and was then rejected; \
+                 raise `repeat` to go on"
+            );
+            return Verdict::Repeated(Fault::new(FaultKind::Turns, message));
+        }
+        Verdict::Beyond(format!(
+            "this call was made {count} times in a row with the same result; call it with other arguments, or do \
+             something else"
+        ))
+    }
+}
+
+/// Returns the calls at the end of an activation that are equal and had equal results, if they are as
+/// many as may be. Rejected calls do not count.
+fn repetition(tools: &ToolLoop, activation: &Activation) -> Option<Repetition> {
+    let most = tools.repeat? as usize;
+    let mut made: Option<(&TurnCall, ToolRef, Json)> = None;
+    let (mut count, mut rejected) = (0, Vec::new());
+    for turn in activation.turns.iter().rev() {
+        for (index, call) in turn.calls.iter().enumerate().rev() {
+            let arguments = turn.arguments(index);
+            let Some(target) = call.target else {
+                if made.is_none() {
+                    rejected.extend(arguments.map(|arguments| (&call.tool, arguments)));
+                }
+                continue;
+            };
+            let arguments = arguments?;
+            match &made {
+                Some((last, tool, same)) => {
+                    if *tool != target.tool || *same != arguments || !have_equal_results(last, call)
+                    {
+                        return None;
+                    }
+                }
+                None => made = Some((call, target.tool, arguments)),
+            }
+            count += 1;
+            if count == most {
+                let (last, tool, arguments) = made?;
+                let was_told = rejected
+                    .iter()
+                    .any(|(name, same)| **name == last.tool && *same == arguments);
+                return Some(Repetition {
+                    tool,
+                    arguments,
+                    count,
+                    was_told,
+                });
+            }
+        }
+    }
+    None
+}
+
+/// Returns whether a model is told the same about two calls.
+fn have_equal_results(a: &TurnCall, b: &TurnCall) -> bool {
+    match (&a.outcome, &b.outcome) {
+        (Some(ToolOutcome::Returned(a)), Some(ToolOutcome::Returned(b))) => a.output == b.output,
+        (Some(ToolOutcome::Failed(a)), Some(ToolOutcome::Failed(b))) => {
+            (a.kind, &a.message) == (b.kind, &b.message)
+        }
+        (Some(ToolOutcome::Declined(a)), Some(ToolOutcome::Declined(b))) => a == b,
+        _ => false,
+    }
+}

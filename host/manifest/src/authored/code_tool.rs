@@ -1,0 +1,140 @@
+//! Reads `[[role.tool]]` with `code`: a tool that runs code which the model writes. It is an action like any
+//! other, whose component is the interpreter of scripts and whose code is an argument.
+
+use std::ops::Range;
+
+use serde_json::Value;
+use strata_core::team::BudgetLimits;
+use strata_core::team::tools::CallOrder;
+use strata_services::plugin::script::ScriptLanguage;
+use strata_services::tools::ApprovalRule;
+
+use super::limits::{self, ComponentKind};
+use super::role::AuthoredAction;
+use super::slot::AuthoredSlot;
+use super::tools::{AuthoredToolAction, FAULT_WORDS, ToolOffer};
+use crate::grants;
+use crate::schema::kind;
+use crate::table::{Located, TomlTable};
+
+/// The name of the tool.
+const RUN_CODE: &str = "run_code";
+/// The languages, as they are written, and the scripts that stand for the code in the argument `code`.
+const LANGUAGES: [(&str, ScriptLanguage); 2] = [
+    ("python", ScriptLanguage::Python),
+    ("js", ScriptLanguage::JavaScript),
+];
+
+/// Returns the name of the script that stands for the code in the argument `code`.
+fn passed_script(language: ScriptLanguage) -> &'static str {
+    match language {
+        ScriptLanguage::Python => "<arguments.code>.py",
+        ScriptLanguage::JavaScript => "<arguments.code>.js",
+    }
+}
+
+/// Reads a tool that runs code. Returns `None` if the table is of another tool. `approval` is how its calls are
+/// approved, `max_calls` how many of them an activation makes.
+pub(super) fn read_code_tool(
+    table: &TomlTable<'_>,
+    approval: Option<ApprovalRule>,
+    max_calls: Option<u32>,
+) -> Option<AuthoredAction> {
+    let language = table
+        .key(
+            "code",
+            "The language in which its model writes code for the tool `run_code`, which runs it in the sandbox. The \
+             code can call `tools`.",
+        )
+        .one_of(&LANGUAGES);
+    let tools = table
+        .key(
+            "tools",
+            "The tools of the role that the code may call: actions, `SERVER/TOOL`, roles; `*` stands for any run of \
+             characters.",
+        )
+        .value(kind::unique_texts);
+    let only = table
+        .key(
+            "only",
+            "Whether its model is not offered these tools besides, so that it reaches them by code alone.",
+        )
+        .boolean(false);
+    let faults = table
+        .key(
+            "on_fault",
+            "What becomes of its faults, in place of the `tool_faults` of the role.",
+        )
+        .one_of(&FAULT_WORDS[1..]);
+    let limits = table
+        .key(
+            "limits",
+            "What a script may use up. What is not written is that of the team.",
+        )
+        .table("`limits`", |limits| {
+            limits::read_limits_patch(limits, ComponentKind::Action)
+        });
+    let allow = table
+        .key("allow", "What a script may touch besides its tools.")
+        .table("`allow`", grants::read_grants);
+    let language = language?;
+    let span = language.span();
+    let chosen = language.choice(&LANGUAGES)?;
+    let mut allow = allow.unwrap_or_default();
+    let tools = tools.map(|item| item.unique_strings()).unwrap_or_default();
+    allow
+        .grants
+        .tools
+        .extend(tools.iter().map(|tool| tool.value.clone()));
+    allow.tools.extend(tools);
+    Some(AuthoredAction {
+        name: Some(Located {
+            value: RUN_CODE.to_owned(),
+            span: span.clone(),
+        }),
+        slot: AuthoredSlot {
+            limits: limits.unwrap_or_default(),
+            allow,
+            ..interpreter_slot(table, chosen, span)
+        },
+        tool: AuthoredToolAction {
+            keys: Vec::new(),
+            description: None,
+            input_schema: None,
+            approval,
+            faults: faults.and_then(|item| item.choice(&FAULT_WORDS[1..])),
+            order: CallOrder::Parallel,
+            max_calls,
+            is_final: false,
+            granted_tools: match only {
+                true => ToolOffer::CodeOnly,
+                false => ToolOffer::Model,
+            },
+        },
+        budget_limits: BudgetLimits::default(),
+    })
+}
+
+/// Returns the slot of the interpreter that runs the code. It has no limits and no grants yet.
+fn interpreter_slot(
+    table: &TomlTable<'_>,
+    language: ScriptLanguage,
+    span: Range<usize>,
+) -> AuthoredSlot {
+    let script = passed_script(language);
+    AuthoredSlot {
+        span: table.span.clone(),
+        component: Some(Located {
+            value: table.problems.source.base.join(script),
+            span,
+        }),
+        pin: None,
+        skill: None,
+        function: None,
+        config: Value::Null,
+        config_span: None,
+        output_schema: None,
+        limits: Default::default(),
+        allow: Default::default(),
+    }
+}

@@ -1,0 +1,52 @@
+//! The parts of messages that list what there is, and say what was probably meant.
+
+use strata_base::text::suggest::{closest, suggest};
+use strata_core::record::id::CheckpointId;
+use strata_core::record::lineage::parse_checkpoint_id;
+
+/// Lists the names of runs, as the rest of a sentence.
+pub(super) fn list_names(known: &[String]) -> String {
+    match known {
+        [] => "; there is none in it yet".into(),
+        known => format!("; in it are: {}", known.join(", ")),
+    }
+}
+
+pub(super) fn run_hint(wanted: &str, known: &[String]) -> String {
+    match closest(wanted, known.iter().map(String::as_str)) {
+        Some(meant) => format!("; did you mean `{meant}`?"),
+        None => list_names(known),
+    }
+}
+
+pub(super) fn describe_holder(pid: Option<u32>) -> String {
+    pid.map_or_else(|| "another process".into(), |pid| format!("process {pid}"))
+}
+
+pub(super) fn checkpoint_hint(wanted: &str, known: &[String]) -> String {
+    let Some(newest) = known.last() else {
+        return "; the run has none yet".into();
+    };
+    let all = format!("the newest is `{newest}`, and `checkpoints` lists all");
+    match closest(wanted, known.iter().map(String::as_str)) {
+        _ if is_before(wanted, newest) => {
+            format!(" any more: it was pruned, or left out of a copy; {all}")
+        }
+        Some(meant) => format!("; did you mean `{meant}`? {all}"),
+        None => format!("; {all}"),
+    }
+}
+
+pub(super) fn lineage_hint(wanted: &str, known: &[String]) -> String {
+    let known: Vec<&str> = known.iter().map(String::as_str).collect();
+    suggest(wanted, &known).map_or_else(
+        || "; `checkpoints` lists them".into(),
+        |hint| format!("; {hint}"),
+    )
+}
+
+/// Whether `one` was made before `other` in the same lineage. Their ids contain a counter.
+fn is_before(one: &str, other: &str) -> bool {
+    let (one, other) = (CheckpointId::from(one), CheckpointId::from(other));
+    matches!((parse_checkpoint_id(&one), parse_checkpoint_id(&other)), (Some((name, one)), Some((of, other))) if name == of && one < other)
+}

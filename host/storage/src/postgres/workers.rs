@@ -1,0 +1,47 @@
+//! The workers of a database, for operators.
+
+use tokio_postgres::Row;
+use tokio_postgres::types::Type;
+
+use super::connection::Connection;
+use super::notifications::notify_workers;
+use super::schema::has_current_tables;
+use crate::database_url::DatabaseUrl;
+use crate::error::StoreError;
+use crate::work::{ListedWorker, WorkerProfile};
+
+/// Returns the workers that are registered.
+pub(crate) fn list_workers(url: &DatabaseUrl) -> Result<Vec<ListedWorker>, StoreError> {
+    let connection = Connection::open(url)?;
+    if !has_current_tables(&connection)? {
+        return Ok(Vec::new());
+    }
+    let sql = "SELECT w.id, w.host, w.labels, w.secrets, w.room, w.version, w.is_draining, \
+                      (extract(epoch FROM clock_timestamp() - w.beat_at) * 1000)::bigint, \
+                      (SELECT count(*) FROM strata.run r WHERE r.owner = w.id) \
+               FROM strata.worker w WHERE w.claims ORDER BY w.host, w.id";
+    let rows = connection.query(sql, &[])?;
+    let worker = |row: &Row| ListedWorker {
+        id: row.get(0),
+        profile: WorkerProfile {
+            host: row.get(1),
+            labels: row.get(2),
+            secrets: row.get(3),
+            room: usize::try_from(row.get::<_, i64>(4)).unwrap_or(0),
+        },
+        version: row.get(5),
+        is_draining: row.get(6),
+        beat_age_ms: row.get(7),
+        runs: row.get::<_, i64>(8).unsigned_abs(),
+    };
+    Ok(rows.iter().map(worker).collect())
+}
+
+/// Tells a worker to take no more runs and to end. Returns whether there is one with this id.
+pub(crate) fn drain_worker(url: &DatabaseUrl, id: &str) -> Result<bool, StoreError> {
+    let connection = Connection::open(url)?;
+    let sql = "UPDATE strata.worker SET is_draining = true WHERE id = $1 AND claims";
+    let told = connection.execute(sql, &[(&id, Type::TEXT)])? > 0;
+    notify_workers(&connection)?;
+    Ok(told)
+}
