@@ -1,7 +1,8 @@
 //! Limits of use: calls beyond `max_calls` of a tool, and a model that repeats itself.
 
+use strata_core::machine::effect::Effect;
 use strata_core::record::conversation::{AssistantPart, ToolCall};
-use strata_core::record::event::{AttemptEvent, CallFailed, Event, Status};
+use strata_core::record::event::{AttemptEvent, Event, Status};
 use strata_core::record::fault::{FaultHandling, FaultKind};
 use strata_core::record::id::ActionId;
 use strata_core::record::turn::{
@@ -62,17 +63,6 @@ fn turn(run: &mut ManualRun, made: &[(&str, u32)], result: &str) -> Vec<bool> {
     are_made
 }
 
-/// Ends the next turn with a reply, and returns how it failed.
-fn failed_turn(run: &mut ManualRun, made: &[(&str, u32)]) -> CallFailed {
-    let call = run.call();
-    let ended = run.stepper.call_ended_event(call.key(), Ok(calls(made)));
-    let Some(Event::Attempt(_, AttemptEvent::CallFailed(failed))) = ended.clone() else {
-        panic!("the turn must fail: {ended:?}");
-    };
-    run.record(ended.expect("an event"));
-    failed
-}
-
 #[test]
 fn calls_of_one_tool_are_limited_without_those_of_others() {
     let mut run = ManualRun::start(analyst(|tools| tools.tools[0].max_calls = Some(2)));
@@ -84,18 +74,26 @@ fn calls_of_one_tool_are_limited_without_those_of_others() {
 }
 
 #[test]
-fn a_call_that_repeats_itself_is_rejected_and_then_fails_the_turn() {
+fn a_call_that_repeats_itself_is_rejected_and_then_fails_the_next_turn_before_it_is_requested() {
     let mut run = ManualRun::start(analyst(|tools| tools.repeat = Some(3)));
     for _ in 0..3 {
         assert_eq!(turn(&mut run, &[("x", 1)], "same"), [true]);
     }
     assert_eq!(turn(&mut run, &[("x", 1)], "same"), [false]);
-    let failed = failed_turn(&mut run, &[("x", 1)]);
+    // The reply is kept, and what it asks for after the repeated call is made.
+    assert_eq!(turn(&mut run, &[("x", 1), ("y", 1)], "same"), [false, true]);
+    let Effect::Record(limit) = run.stepper.next() else {
+        panic!("the turn must fail");
+    };
+    let Event::Attempt(_, AttemptEvent::CallFailed(failed)) = &limit else {
+        panic!("the turn must fail: {limit:?}");
+    };
     assert_eq!(
         (failed.fault.kind, failed.retry_ms),
         (FaultKind::Turns, None)
     );
     assert_eq!(failed.handling, FaultHandling::Stops);
+    run.record(limit);
     assert_eq!(run.halt(), Status::Failed);
 }
 

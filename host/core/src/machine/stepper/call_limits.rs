@@ -1,8 +1,9 @@
 //! The limits of use of tools: how many calls an activation makes, of each tool and in all, and what
 //! becomes of a model that repeats itself.
 //!
-//! A call that is beyond a limit is rejected, and the model is told. Only a model that goes on to
-//! repeat the same call after that fails its turn.
+//! A call that is beyond a limit is rejected, and the model is told. A model that goes on to repeat the
+//! same call after that is not asked again: its next turn fails before it is requested, like one beyond
+//! `max_turns`.
 
 use alloc::format;
 use alloc::string::String;
@@ -10,28 +11,24 @@ use alloc::vec::Vec;
 
 use super::tool_calls::can_be_called;
 use crate::record::conversation::{AssistantPart, tool_calls};
-use crate::record::fault::{Fault, FaultKind};
 use crate::record::json::Json;
 use crate::record::turn::{CallDecision, CallEffect, CallTarget, ToolRef, TurnOutcome, TurnReply};
 use crate::record::work::ActivationKey;
-use crate::state::activation::{Activation, ToolOutcome, TurnCall};
+use crate::state::activation::{Activation, ToolOutcome, Turn, TurnCall};
 use crate::team::Role;
 use crate::team::tools::ToolLoop;
 
 /// Rejects the calls of a reply that are beyond a limit, those of roles that led to the call, and those
 /// that would end the activation although another one does. `parts` are those of the reply.
-///
-/// # Errors
-/// Returns the fault of a model that repeats a call which was rejected for being repeated.
 pub(super) fn limit_calls(
     role: &Role,
     key: ActivationKey,
     activation: &Activation,
     parts: &[AssistantPart],
     reply: &mut TurnReply,
-) -> Result<(), Fault> {
+) {
     let (Some(tools), TurnOutcome::Calls(plans)) = (role.tool_loop(), &mut reply.outcome) else {
-        return Ok(());
+        return;
     };
     let mut limits = CallLimits {
         tools,
@@ -42,7 +39,7 @@ pub(super) fn limit_calls(
             .map(|to| to.tool.definition())
             .collect(),
         ending: None,
-        repetition: repetition(tools, activation),
+        repetition: repetition(tools, &activation.turns),
     };
     for (plan, asked) in plans.iter_mut().zip(tool_calls(parts)) {
         let (CallDecision::Make(target) | CallDecision::AskFirst(target, _)) = &plan.decision
@@ -50,23 +47,33 @@ pub(super) fn limit_calls(
             continue;
         };
         let arguments = plan.form.arguments(&asked.arguments);
-        match limits.check(&plan.tool, *target, arguments) {
-            Verdict::Within => {}
-            Verdict::Beyond(reason) => plan.decision = CallDecision::Reject(reason),
-            Verdict::Repeated(fault) => return Err(fault),
+        if let Some(reason) = limits.count(&plan.tool, *target, arguments) {
+            plan.decision = CallDecision::Reject(reason);
         }
     }
-    Ok(())
 }
 
-/// What a call comes to.
-enum Verdict {
-    /// It may be made.
-    Within,
-    /// It is rejected for this reason.
-    Beyond(String),
-    /// The model repeats itself although it was told.
-    Repeated(Fault),
+/// Returns why a model that repeats itself is not asked again: in its last turn it made a call that was
+/// rejected for being repeated, and that it was told about in an earlier turn.
+pub(super) fn repetition_beyond_limit(tools: &ToolLoop, activation: &Activation) -> Option<String> {
+    let (last, before) = activation.turns.split_last()?;
+    let repeated = repetition(tools, before).filter(|repeated| repeated.was_told)?;
+    // Another call in between ends the row.
+    let rejected = last
+        .calls
+        .iter()
+        .enumerate()
+        .take_while(|(_, call)| call.target.is_none());
+    let mut again = rejected.filter(|(index, call)| {
+        call.tool == repeated.name && last.arguments(*index).as_ref() == Some(&repeated.arguments)
+    });
+    again.next().map(|(_, call)| {
+        format!(
+            "the model repeats the call of `{}` that had the same result {} times and was then rejected; raise \
+             `repeat` to go on",
+            call.tool, repeated.count
+        )
+    })
 }
 
 /// How far the calls of an activation have come towards the limits.
@@ -84,6 +91,8 @@ struct CallLimits<'a> {
 /// As many calls as may be equal.
 struct Repetition {
     tool: ToolRef,
+    /// The name of the tool.
+    name: String,
     arguments: Json,
     count: usize,
     /// Whether the model was told about it in an earlier turn.
@@ -91,8 +100,8 @@ struct Repetition {
 }
 
 impl CallLimits<'_> {
-    /// Returns what a call comes to, and counts it.
-    fn check(&mut self, name: &str, target: CallTarget, arguments: Option<Json>) -> Verdict {
+    /// Counts a call. Returns the reason if it is beyond a limit.
+    fn count(&mut self, name: &str, target: CallTarget, arguments: Option<Json>) -> Option<String> {
         let max = self.tools.max_calls as usize;
         let own = self.tools.tool(target.tool).and_then(|tool| tool.max_calls);
         let tool = target.tool.definition();
@@ -101,18 +110,28 @@ impl CallLimits<'_> {
             && repeated.tool == target.tool
             && Some(&repeated.arguments) == arguments.as_ref()
         {
-            return repeated.verdict(name);
+            let count = repeated.count;
+            return Some(format!(
+                "this call was made {count} times in a row with the same result; call it with other arguments, or \
+                 do something else"
+            ));
         }
-        let reason = if !can_be_called(self.key, target.tool) {
-            format!(
+        if !can_be_called(self.key, target.tool) {
+            Some(format!(
                 "`{name}` cannot be called here: calls of roles led here from it, or are too many"
-            )
+            ))
         } else if self.made.len() >= max {
-            format!("no more than {max} tool calls may be made, and they were made")
+            Some(format!(
+                "no more than {max} tool calls may be made, and they were made"
+            ))
         } else if let Some(own) = own.filter(|own| of_tool >= *own as usize) {
-            format!("no more than {own} calls of `{name}` may be made, and they were made")
+            Some(format!(
+                "no more than {own} calls of `{name}` may be made, and they were made"
+            ))
         } else if let (CallEffect::Ends, Some(first)) = (target.effect, &self.ending) {
-            format!("`{first}` is called in the same turn, and only one call can end the work")
+            Some(format!(
+                "`{first}` is called in the same turn, and only one call can end the work"
+            ))
         } else {
             self.made.push(tool);
             // Another call in between ends the row.
@@ -120,37 +139,18 @@ impl CallLimits<'_> {
             if target.effect == CallEffect::Ends {
                 self.ending = Some(name.into());
             }
-            return Verdict::Within;
-        };
-        Verdict::Beyond(reason)
-    }
-}
-
-impl Repetition {
-    /// Returns what becomes of one more call.
-    fn verdict(&self, name: &str) -> Verdict {
-        let count = self.count;
-        if self.was_told {
-            let message = format!(
-                "the model repeats the call of `{name}` that had the same result {count} times and was then rejected; \
-                 raise `repeat` to go on"
-            );
-            return Verdict::Repeated(Fault::new(FaultKind::Turns, message));
+            None
         }
-        Verdict::Beyond(format!(
-            "this call was made {count} times in a row with the same result; call it with other arguments, or do \
-             something else"
-        ))
     }
 }
 
-/// Returns the calls at the end of an activation that are equal and had equal results, if they are as
-/// many as may be. Rejected calls do not count.
-fn repetition(tools: &ToolLoop, activation: &Activation) -> Option<Repetition> {
+/// Returns the calls at the end of these turns that are equal and had equal results, if they are as many
+/// as may be. Rejected calls do not count.
+fn repetition(tools: &ToolLoop, turns: &[Turn]) -> Option<Repetition> {
     let most = tools.repeat? as usize;
     let mut made: Option<(&TurnCall, ToolRef, Json)> = None;
     let (mut count, mut rejected) = (0, Vec::new());
-    for turn in activation.turns.iter().rev() {
+    for turn in turns.iter().rev() {
         for (index, call) in turn.calls.iter().enumerate().rev() {
             let arguments = turn.arguments(index);
             let Some(target) = call.target else {
@@ -177,6 +177,7 @@ fn repetition(tools: &ToolLoop, activation: &Activation) -> Option<Repetition> {
                     .any(|(name, same)| **name == last.tool && *same == arguments);
                 return Some(Repetition {
                     tool,
+                    name: last.tool.clone(),
                     arguments,
                     count,
                     was_told,

@@ -236,7 +236,7 @@ impl Stepper {
                 let message = reply.message.clone();
                 let parts = message.resolve(recorded).unwrap_or_default();
                 let key = call.activation();
-                limit_calls(role, key, open.activation, &parts, &mut reply)?;
+                limit_calls(role, key, open.activation, &parts, &mut reply);
                 Ok(CallResult::Replied(reply))
             }
             other => Ok(other),

@@ -29,6 +29,7 @@ use alloc::vec::Vec;
 
 use serde_json::json;
 
+use super::call_limits::repetition_beyond_limit;
 use super::files::record_nested_files;
 use super::nested_calls::wake_outer_calls;
 use super::request_opening::opening_event;
@@ -72,21 +73,23 @@ pub(super) fn approval_request_event(state: &TeamState, key: ActivationKey) -> O
     Some(opening_event(&state.env, call, request))
 }
 
-/// Returns the event that a turn fails because the model has replied as often as it may.
+/// Returns the event that a turn fails because the model has replied as often as it may, or repeats
+/// itself.
 pub(super) fn turn_limit_event(team: &Team, call: CallKey, open: OpenCall<'_>) -> Option<Event> {
     let Work::Turn { turn } = call.work else {
         return None;
     };
-    let max = team.role(call.role).tool_loop()?.max_turns;
-    if turn < max {
-        return None;
-    }
-    let lowered = team.policy.lowered.max_turns.get(&call.role);
-    let message = format!(
-        "no answer after {turn} {}; raise `max_turns` to go on{}",
-        if turn == 1 { "turn" } else { "turns" },
-        LoweredLimits::remark(lowered)
-    );
+    let tools = team.role(call.role).tool_loop()?;
+    let message = if turn >= tools.max_turns {
+        let lowered = team.policy.lowered.max_turns.get(&call.role);
+        format!(
+            "no answer after {turn} {}; raise `max_turns` to go on{}",
+            if turn == 1 { "turn" } else { "turns" },
+            LoweredLimits::remark(lowered)
+        )
+    } else {
+        repetition_beyond_limit(tools, open.activation)?
+    };
     Some(Event::Attempt(
         call,
         AttemptEvent::CallFailed(CallFailed {
