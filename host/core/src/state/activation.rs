@@ -3,6 +3,7 @@
 
 mod conversation;
 mod host_calls;
+mod kept_bytes;
 mod memory;
 mod nested;
 mod tool_outcome;

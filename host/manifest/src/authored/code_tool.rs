@@ -9,7 +9,7 @@ use strata_core::team::tools::CallOrder;
 use strata_services::plugin::script::ScriptLanguage;
 use strata_services::tools::ApprovalRule;
 
-use super::limits::{self, ComponentKind};
+use super::limits::{self, ComponentKind, LimitsPatch};
 use super::role::AuthoredAction;
 use super::slot::AuthoredSlot;
 use super::tools::{AuthoredToolAction, FAULT_WORDS, ToolOffer};
@@ -66,14 +66,7 @@ pub(super) fn read_code_tool(
             "What becomes of its faults, in place of the `tool_faults` of the role.",
         )
         .one_of(&FAULT_WORDS[1..]);
-    let limits = table
-        .key(
-            "limits",
-            "What a script may use up. What is not written is that of the team.",
-        )
-        .table("`limits`", |limits| {
-            limits::read_limits_patch(limits, ComponentKind::Action)
-        });
+    let limits = read_limits(table);
     let allow = table
         .key("allow", "What a script may touch besides its tools.")
         .table("`allow`", grants::read_grants);
@@ -93,7 +86,7 @@ pub(super) fn read_code_tool(
             span: span.clone(),
         }),
         slot: AuthoredSlot {
-            limits: limits.unwrap_or_default(),
+            limits,
             allow,
             ..interpreter_slot(table, chosen, span)
         },
@@ -113,6 +106,19 @@ pub(super) fn read_code_tool(
         },
         budget_limits: BudgetLimits::default(),
     })
+}
+
+/// Reads what a script may use up.
+fn read_limits(table: &TomlTable<'_>) -> LimitsPatch {
+    table
+        .key(
+            "limits",
+            "What a script may use up. What is not written is that of the team.",
+        )
+        .table("`limits`", |limits| {
+            limits::read_limits_patch(limits, ComponentKind::Action)
+        })
+        .unwrap_or_default()
 }
 
 /// Returns the slot of the interpreter that runs the code. It has no limits and no grants yet.

@@ -11,8 +11,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::team_state::{ApplyResult, IllegalEvent, TeamState, ensure};
-use super::tool_calls::can_be_called;
-use super::turns::is_known_tool;
+use super::tool_calls::{can_be_called, is_known_tool};
 use crate::record::event::{
     AttemptEvent, CallFailed, CallSuspended, Event, NestedCallMade, NestedCallPlan, SuspendReason,
 };

@@ -39,7 +39,7 @@ use super::role_calls::{
     tool_call_message_name, tool_call_request_name,
 };
 use super::team_state::{ApplyResult, IllegalEvent, TeamState, ensure};
-use super::tool_calls::can_be_called;
+use super::tool_calls::is_known_tool;
 use crate::record::conversation::{AssistantPart, reply_text, tool_calls};
 use crate::record::event::{AttemptEvent, CallFailed, CallFinished, Event};
 use crate::record::fault::{Fault, FaultHandling, FaultKind};
@@ -50,8 +50,7 @@ use crate::record::message::Draft;
 use crate::record::request::{ApprovalVerdict, HumanAnswer, HumanRequest, ProposedCall};
 use crate::record::scope_write::Write;
 use crate::record::turn::{
-    CallDecision, CallRevision, CallTarget, HostTool, ToolRef, TurnOutcome, TurnReply,
-    last_model_call,
+    CallDecision, CallRevision, CallTarget, ToolRef, TurnOutcome, TurnReply, last_model_call,
 };
 use crate::record::work::{ActivationKey, CallKey, CallResult, Work};
 use crate::state::activation::{
@@ -122,16 +121,6 @@ pub(super) fn apply_turn_limit(
     open.progress.attempts = failed.attempt;
     *open.phase = Phase::Failed(failed.fault.clone());
     Ok(())
-}
-
-/// Returns whether an activation can call what a call is made to.
-pub(super) fn is_known_tool(team: &Team, key: ActivationKey, target: &CallTarget) -> bool {
-    match target.tool {
-        ToolRef::Action(action) => action.index() < team.role(key.role).actions.len(),
-        ToolRef::Handoff(to) => to.index() < team.roles.len(),
-        ToolRef::Role(to) => to.index() < team.roles.len() && can_be_called(key, target.tool),
-        ToolRef::Host(tool) => tool != HostTool::CallTool,
-    }
 }
 
 /// Fails unless a reply is recorded, and its plans fit its calls and name tools that exist.
