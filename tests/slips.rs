@@ -59,9 +59,9 @@ fn similar_names_are_suggested() {
 fn similar_commands_are_suggested() {
     let place = Workspace::empty();
     for (words, meant) in [
-        (&["rnu", "team.toml"][..], "run"),
-        (&["-v", "rnu"], "run"),
-        (&["help", "rnu"], "run"),
+        (&["rnu", "team.toml"][..], "runs"),
+        (&["-v", "rnu"], "runs"),
+        (&["help", "rnu"], "runs"),
         (&["inspct", "store"], "inspect"),
         (&["skill", "lsit"], "list"),
         (&["run", "--evnets", "x"], "--events"),
