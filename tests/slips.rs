@@ -61,7 +61,7 @@ fn similar_commands_are_suggested() {
     for (words, meant) in [
         (&["rnu", "team.toml"][..], "runs"),
         (&["-v", "rnu"], "runs"),
-        (&["help", "rnu"], "runs"),
+        (&["help", "rnu"], "run"),
         (&["inspct", "store"], "inspect"),
         (&["skill", "lsit"], "list"),
         (&["run", "--evnets", "x"], "--events"),

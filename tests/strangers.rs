@@ -353,16 +353,16 @@ const LOOKERS: [&[&str]; 19] = [
     &["fork", "gift", "--at", "CHECKPOINT"],
     &["send", "gift", "--cause", "UserRequirement", "hello"],
     &["answer", "gift", "none=1"],
+    &["runs", "gift"],
+    &["wait", "gift"],
     &["pause", "gift"],
     &["cancel", "gift"],
     &["graph", "team.toml"],
     &["describe"],
-    &["runs", "gift"],
-    &["wait", "gift"],
     &["delete", "gift"],
 ];
 /// Commands that run a saved team. They are tested above, and `worker` in `untrusted_submissions`.
-const RUNNERS: [&str; 4] = ["run", "resume", "replay", "worker"];
+const RUNNERS: [&str; 5] = ["run", "resume", "replay", "worker", "mcp"];
 /// Commands that do not use a saved team. The operator names what they build or check.
 const OTHERS: [&str; 17] = [
     "dev",
