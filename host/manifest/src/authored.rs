@@ -1,6 +1,7 @@
 //! The contents of a team file as they are written: every key is read, typed and given its default.
 //! How the parts relate to each other (names, targets, modes) is checked in `check`.
 
+pub(super) mod action;
 mod code_tool;
 pub(super) mod edge;
 pub(super) mod limits;

@@ -7,12 +7,11 @@ use serde_json::Value;
 use strata_core::team::BudgetLimits;
 use strata_core::team::tools::CallOrder;
 use strata_services::plugin::script::ScriptLanguage;
-use strata_services::tools::ApprovalRule;
+use strata_services::tools::{ApprovalRule, ToolOffer};
 
+use super::action::{AuthoredAction, AuthoredToolAction, FAULT_WORDS};
 use super::limits::{self, ComponentKind, LimitsPatch};
-use super::role::AuthoredAction;
 use super::slot::AuthoredSlot;
-use super::tools::{AuthoredToolAction, FAULT_WORDS, ToolOffer};
 use crate::grants;
 use crate::table::{Located, TomlItem, TomlTable};
 

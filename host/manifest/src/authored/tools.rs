@@ -5,7 +5,6 @@ mod guards;
 mod other_tools;
 mod turn_limits;
 
-use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -14,13 +13,13 @@ use strata_core::record::id::GuardMoment;
 use strata_core::team::RetryPolicy;
 use strata_core::team::tools::{CallOrder, ToolFaults};
 use strata_services::plugin::CompiledSchema;
-use strata_services::tools::{ApprovalRule, Deferral, HistoryUse};
+use strata_services::tools::{ApprovalRule, Deferral, HistoryUse, ToolOffer};
 
 use self::guards::read_guards;
 use self::other_tools::{OtherTool, read_other_tool};
 use self::turn_limits::read_role_limits;
+use super::action::{AuthoredAction, AuthoredToolAction, FAULT_WORDS, ToolKey};
 use super::memory::{AuthoredMemory, read_memory};
-use super::role::AuthoredAction;
 use super::skills::{
     AuthoredSkillRules, AuthoredSkills, read_skill_rules, read_skills, skills_schema,
 };
@@ -36,15 +35,6 @@ pub(crate) const DEFAULT_MAX_CALLS: u32 = 100;
 pub(crate) const DEFAULT_TIMEOUT: Duration = Duration::from_secs(120);
 
 pub(crate) use self::other_tools::{AuthoredOtherTool, AuthoredToolKind};
-pub(crate) use strata_services::tools::ToolOffer;
-
-/// A key that only makes sense for a role whose model works with tools.
-pub(crate) struct ToolKey {
-    pub(crate) name: String,
-    pub(crate) span: Range<usize>,
-    /// Whether its value is the default, which is harmless for other roles.
-    pub(crate) is_default: bool,
-}
 
 /// How the model of a role works with tools.
 pub(crate) struct AuthoredTools {
@@ -79,22 +69,6 @@ pub(crate) struct AuthoredTools {
 pub(crate) struct TurnLimits {
     pub(crate) timeout: Duration,
     pub(crate) retry: RetryPolicy,
-}
-
-/// What is particular to an action that is a tool.
-pub(crate) struct AuthoredToolAction {
-    /// The keys that are written.
-    pub(crate) keys: Vec<ToolKey>,
-    pub(crate) description: Option<String>,
-    pub(crate) input_schema: Option<(CompiledSchema, PathBuf)>,
-    pub(crate) approval: Option<ApprovalRule>,
-    pub(crate) faults: Option<ToolFaults>,
-    pub(crate) order: CallOrder,
-    pub(crate) max_calls: Option<u32>,
-    /// Whether its result is the answer of the role.
-    pub(crate) is_final: bool,
-    /// Who is offered the tools that it may call.
-    pub(crate) granted_tools: ToolOffer,
 }
 
 /// Reads keys, and remembers those that are written.
@@ -365,13 +339,6 @@ fn read_tool_choice(reader: &mut ToolKeyReader<'_, '_>) -> Option<Located<String
     reader.note_default("tool_choice", is_auto);
     tool_choice
 }
-
-/// What becomes of faults, as it is written.
-pub(super) const FAULT_WORDS: [(&str, ToolFaults); 3] = [
-    ("auto", ToolFaults::Auto),
-    ("return", ToolFaults::Return),
-    ("stop", ToolFaults::Stop),
-];
 
 /// What `approve` is for.
 const APPROVE: &str = "Whether a person decides on each call of the tool: `true`, or how long is waited and what then \

@@ -27,9 +27,10 @@ use strata_services::tools::{
 use checked_tool::CheckedTool;
 use tool_grants::{check_tool_grants, reject_tool_grants};
 
+use crate::authored::action::AuthoredAction;
 use crate::authored::limits::LimitsPatch;
 use crate::authored::mcp::AuthoredServer;
-use crate::authored::role::{AuthoredAction, AuthoredRole};
+use crate::authored::role::AuthoredRole;
 use crate::authored::tools::{AuthoredToolKind, AuthoredTools};
 use crate::check::role_calls::CalledRole;
 use crate::diagnostic::Problems;

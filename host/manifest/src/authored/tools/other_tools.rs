@@ -6,8 +6,8 @@ use strata_services::tools::{ApprovalRule, Deferral};
 use super::{
     APPROVE, ToolKeyReader, approval_schema, read_approve, read_deferral, read_own_max_calls,
 };
+use crate::authored::action::AuthoredAction;
 use crate::authored::code_tool::read_code_tool;
-use crate::authored::role::AuthoredAction;
 use crate::schema::kind;
 use crate::table::{Located, TomlItem, TomlTable};
 
