@@ -27,11 +27,11 @@ use strata_core::record::event::{AttemptEvent, Event, HostCalled, MoneyReserved}
 use strata_core::record::host_call::{AnswerSource, ExternalWrite, HostCall, HostCallKind};
 use strata_core::record::money::Usd;
 use strata_core::record::spending::{Amount, Reservation};
-use strata_core::record::work::CallKey;
+use strata_core::record::work::{CallKey, Work};
 use strata_core::state::environment::Environment;
 use strata_core::team::Team;
 use strata_services::gateway::{Allowance, AttemptId, HostAnswer};
-use strata_services::models::{StreamObserver, StreamObserverFactory};
+use strata_services::models::{ObservedCall, StreamObserver, StreamObserverFactory};
 use strata_services::outbound::{OutboundCall, OutboundResult, SendContext};
 use strata_storage::{CapCharge, LeaseStatus, RunCaps};
 use tokio::runtime::Handle;
@@ -308,6 +308,7 @@ impl HostCalls {
             let request_key = request_name.clone();
             let mut pending = PendingCall {
                 attempt: id,
+                attempt_number: caller.number,
                 nth,
                 request_name,
                 call: call.clone(),
@@ -512,6 +513,7 @@ impl HostCalls {
     fn send(&mut self, pending: PendingCall, team: &Team, spans: &Spans) {
         let PendingCall {
             attempt,
+            attempt_number,
             nth,
             request_name,
             call,
@@ -528,10 +530,14 @@ impl HostCalls {
         let (await_policy, dispatch_state) = (await_policy(call.as_ref()), call.dispatch_state());
         let abandoned = calls.in_flight.track(await_policy, dispatch_state.clone());
         let name = &team.role(attempt.call.role).name;
-        let listener = self
-            .observer_factory
-            .as_ref()
-            .and_then(|new_listener| new_listener(name, kind));
+        let listener = self.observer_factory.as_ref().and_then(|new_listener| {
+            new_listener(ObservedCall {
+                role: name,
+                kind,
+                turn: turn_of(attempt.call.work),
+                attempt: attempt_number,
+            })
+        });
         let observer = listener.map_or_else(StreamObserver::default, StreamObserver::with_listener);
         let allowance = calls
             .batch
@@ -659,6 +665,14 @@ fn await_policy(call: &dyn OutboundCall) -> AwaitPolicy {
 fn write_key(call_key: &str, digest: &str, nth: u32) -> String {
     let digest = digest.get(..WRITE_KEY_DIGITS).unwrap_or(digest);
     format!("{call_key}/{digest}/{nth}")
+}
+
+/// Returns which reply of a tools role's model a work asks for, or belongs to.
+fn turn_of(work: Work) -> Option<u32> {
+    match work {
+        Work::Turn { turn } | Work::ToolCall { turn, .. } | Work::Summary { turn } => Some(turn),
+        Work::Think { .. } | Work::Plan | Work::Act { .. } | Work::Answer => None,
+    }
 }
 
 #[cfg(test)]

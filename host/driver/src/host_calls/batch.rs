@@ -25,6 +25,8 @@ pub(super) struct CallBatch {
 /// A call that is not recorded and has not been sent yet.
 pub(super) struct PendingCall {
     pub(super) attempt: AttemptId,
+    /// The number of the attempt, counted from 1.
+    pub(super) attempt_number: u32,
     /// Its index in the batch.
     pub(super) nth: usize,
     /// The name of the request in the record.
