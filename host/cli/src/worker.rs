@@ -1,5 +1,6 @@
 //! `worker`: runs submitted teams.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use strata_core::record::event::Status;
@@ -7,7 +8,7 @@ use strata_host::manifest::Overrides;
 use strata_host::manifest::operator::{OperatorPolicy, in_force};
 use strata_host::manifest::submission::{SubmissionGrants, allowed_secrets};
 use strata_host::storage::WorkerProfile;
-use strata_host::worker::{WorkerReport, WorkerSettings, machine_name, work};
+use strata_host::worker::{RunObserver, WorkerReport, WorkerSettings, machine_name, work};
 
 use super::args::WorkerArgs;
 use super::printer::Verbosity;
@@ -42,6 +43,8 @@ pub(super) fn worker(args: WorkerArgs, printer: &Printer) -> Result<u8, CommandF
             ..Overrides::default()
         },
         grants,
+        tenants: BTreeMap::new(),
+        observer: RunObserver::default(),
         databases: args.database,
     };
     let verbosity = match args.quiet {
@@ -62,7 +65,7 @@ pub(super) fn worker(args: WorkerArgs, printer: &Printer) -> Result<u8, CommandF
     })
 }
 
-fn show_report(report: &WorkerReport<'_>, room: usize, printer: &Printer) {
+pub(super) fn show_report(report: &WorkerReport<'_>, room: usize, printer: &Printer) {
     match report {
         WorkerReport::Refused(run, why) => {
             printer.warn(format_args!("`{run}` is not run: {}", sanitize_lines(why)));
