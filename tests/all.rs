@@ -50,6 +50,7 @@
 //! | `scale` | the statements of many workers and runs; a measurement, ignored by default |
 //! | `worker_chaos` | workers that are killed, suspended and cut off, and a server that crashes: teams that call, ask, write and use files |
 //! | `wrong_clock` | workers whose clocks are wrong |
+//! | `server` | the server: what a token sees and changes, requests that are meant to confuse it, streams |
 //! | `untrusted_submissions` | what submitted teams try to reach on a worker's machine |
 //! | `storage` | storage that is absent, empty, foreign, read-only, full, damaged or newer |
 //! | `lost` | a lost or damaged log; pipes instead of files; files that are not overwritten |
@@ -193,6 +194,7 @@ mod scopes;
 mod scripts;
 mod secrets;
 mod sending;
+mod server;
 mod shared_database;
 mod signals;
 mod signer;

@@ -103,6 +103,8 @@ const RULES: &[Rule] = &[
             "host/src/bundle",
             // What is kept beside the runs of a team that is a tool.
             "host/src/mcp_server/idempotency",
+            // The token of a server.
+            "host/server/src/serve",
         ],
     },
     Rule {
@@ -113,12 +115,14 @@ const RULES: &[Rule] = &[
             "host/services/src",
             "host/base/src/owner",
             "host/driver/src/telemetry/client",
+            "host/server/src/client",
+            "host/server/src/listen",
         ],
     },
     Rule {
         what: "the parts of the server",
         marks: &["axum::", "hyper::", "hyper_util::"],
-        only: &["host/base/src/owner"],
+        only: &["host/base/src/owner", "host/server/src"],
     },
     Rule {
         what: "the wall clock",

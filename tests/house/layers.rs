@@ -67,6 +67,10 @@ const HOST_CRATES: &[HostCrate] = &[
         ],
     },
     HostCrate {
+        sources: "host/server/src/",
+        exceptions: &[],
+    },
+    HostCrate {
         sources: "host/services/src/",
         exceptions: &[
             // The settings of a model name its protocol, and its protocol reads the settings.

@@ -6,6 +6,7 @@ mod mcp;
 mod operate;
 mod replay;
 mod run;
+mod serve;
 mod skill;
 mod trial;
 mod work;
@@ -26,6 +27,7 @@ pub(super) use mcp::McpArgs;
 pub(super) use operate::{RunsArgs, SelectionArgs, WaitArgs, WorkersArgs, WorkersCommand};
 pub(super) use replay::ReplayArgs;
 pub(super) use run::{ResumeArgs, RunArgs, RunOptions};
+pub(super) use serve::{ServeArgs, TokenCommand, TokenPlaceArgs};
 pub(super) use skill::{ShelfArgs, SkillCommand};
 pub(super) use trial::TryArgs;
 pub(super) use work::{CapArgs, DatabaseCommand, DeleteArgs, HaltArgs, SubmitArgs, WorkerArgs};
@@ -39,6 +41,9 @@ pub(super) struct Cli {
     /// More log output on stderr, and models' replies line by line as they come; `-vv` for everything.
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub(super) verbose: u8,
+    /// Work through the server at this address: runs are given by their names or ids. The token is that in `$STRATA_TOKEN`.
+    #[arg(long, global = true, value_name = "URL")]
+    pub(super) server: Option<String>,
 }
 
 /// Parses the name of a language that has an interpreter of scripts.
@@ -145,6 +150,11 @@ pub(super) enum Command {
     ///
     /// The client is at standard input and output, or connects over HTTP. The server ends when its input does.
     Mcp(McpArgs),
+    /// Run submitted teams, and serve an HTTP API and a page for them.
+    Serve(ServeArgs),
+    /// Make, list and revoke the tokens of a server.
+    #[command(subcommand)]
+    Token(TokenCommand),
     /// End a run, wherever it runs. Only a resume continues it.
     #[command(
         after_help = "Examples:\n  strata-host cancel store\n  strata-host cancel 'postgres://host/teams?run=nightly'"
