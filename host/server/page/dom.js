@@ -1,0 +1,36 @@
+// How the page makes its document: Preact with tagged templates instead of a build step. Texts become text nodes, so
+// nothing of what a guest, a model or a person wrote is ever parsed as markup. Characters that are invisible or change
+// the order of what is around them are replaced by a visible form, in every text of the document, at one place: here.
+
+import { h, options, render, Fragment } from "preact";
+import htm from "htm";
+import { visible } from "./visible.js";
+
+export { render, Fragment };
+export { useState, useEffect, useLayoutEffect, useMemo, useRef, useCallback, useId } from "preact/hooks";
+export { signal, computed, effect, batch, untracked } from "@preact/signals";
+
+/** Makes elements from a template: html`<b class=${c}>${text}</b>`. */
+export const html = htm.bind(h);
+
+/** Attributes that a person reads. Values of fields are not among them: they are sent back as they are. */
+const READ_ATTRIBUTES = ["title", "aria-label", "aria-valuetext", "placeholder", "alt", "label"];
+
+function visibleChildren(children) {
+  if (typeof children === "string") return visible(children);
+  if (Array.isArray(children)) return children.map(visibleChildren);
+  return children;
+}
+
+const before = options.vnode;
+options.vnode = (vnode) => {
+  const { type, props } = vnode;
+  if (typeof type === "string" && props) {
+    // The text of an editable field is a value, too.
+    if (props.children !== undefined && type !== "textarea") props.children = visibleChildren(props.children);
+    for (const name of READ_ATTRIBUTES) {
+      if (typeof props[name] === "string") props[name] = visible(props[name]);
+    }
+  }
+  before?.(vnode);
+};
