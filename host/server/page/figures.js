@@ -61,7 +61,8 @@ export function relative(time, at) {
   if (!Number.isFinite(ms)) return "";
   const ago = at - ms;
   if (Math.abs(ago) < 5000) return "just now";
-  return ago > 0 ? `${shortDuration(ago)} ago` : `in ${shortDuration(-ago)}`;
+  const whole = (length) => shortDuration(Math.floor(length / 1000) * 1000).replace(".0", "");
+  return ago > 0 ? `${whole(ago)} ago` : `in ${whole(-ago)}`;
 }
 
 /** Returns the absolute time. */

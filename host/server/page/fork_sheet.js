@@ -34,7 +34,7 @@ export function ForkSheet({ run, at, step, scopes = {}, onClose }) {
   return html`<${Sheet} title="Fork" onClose=${onClose}>
     <form onSubmit=${submit}>
       <p>A new run goes on from <code>${at}</code>. Nothing is paid again ${until}; ${spent}. The run <b>${run.name}</b> stays as it is.</p>
-      <label>Name <span class="note">optional</span><input type="text" data-first autocomplete="off" value=${name} pattern="[A-Za-z0-9._\\-]{1,200}" onInput=${(event) => setName(event.target.value)} /></label>
+      <label>Name <span class="note">optional</span><input type="text" data-first autocomplete="off" value=${name} onInput=${(event) => setName(event.target.value)} /></label>
       <h3>Values to change</h3>
       ${changes.map((one, place) => html`<div class="set-value" key=${place}>
         <label>Scope and key<input type="text" list="scopes" placeholder="role/Writer/plan" value=${one.scope} onInput=${(event) => {

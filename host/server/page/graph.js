@@ -26,7 +26,7 @@ export function Graph({ data, run }) {
   const words = text.toLowerCase();
   return html`<section class="graph-part" aria-label="Team">
     <div class="part-head"><h2>Team</h2><div class="part-controls">${isLarge && html`<input type="search" class="short" aria-label="Find a role" placeholder="Find a role" value=${text} onInput=${(event) => setText(event.target.value)} />`}
-      <button type="button" class="small" aria-pressed=${isFitted} onClick=${() => setFitted(!isFitted)}>${isFitted ? "Full size" : "Fit"}</button></div></div>
+      <button type="button" class="small" aria-pressed=${!isFitted} onClick=${() => setFitted(!isFitted)}>Full size</button></div></div>
     <div class="graph-pair"><div class=${isFitted ? "graph fitted" : "graph"}><${Drawing} ...${{ graph, nodes, model, chosen, words }} /></div>
       <${RoleList} ...${{ nodes, model, chosen, words }} /></div>
   </section>`;

@@ -183,7 +183,9 @@ function RunBody({ data, run, tab }) {
   const isGraphical = tab === "overview" || tab === "timeline";
   const inspector = isWide && html`<aside class="inspector" aria-label="What is selected"><${Inspector} data=${data} run=${run} /></aside>`;
   const content = {
-    overview: () => html`<${OverviewTab} data=${data} run=${run} />${isWide && html`<${Graph} data=${data} run=${run} /><${Timeline} data=${data} run=${run} />`}${!isWide && html`<${Graph} data=${data} run=${run} />`}`,
+    // While a run goes on, what grows is below what does not.
+    overview: () => html`${run.state === "ended" && html`<${OverviewTab} key="result" data=${data} run=${run} />`}<${Graph} key="graph" data=${data} run=${run} />${isWide && html`<${Timeline} key="timeline" data=${data} run=${run} />`}
+      ${run.state !== "ended" && html`<${OverviewTab} key="so-far" data=${data} run=${run} />`}`,
     timeline: () => html`${isWide && html`<${Graph} data=${data} run=${run} />`}<${Timeline} data=${data} run=${run} />${!isWide && html`<${Inspector} data=${data} run=${run} />`}`,
     conversation: () => html`<${ConversationTab} data=${data} run=${run} />`,
     calls: () => html`<${CallsTab} data=${data} run=${run} />`,

@@ -59,7 +59,7 @@ function lanesOf(model, filter) {
 }
 
 /** Returns the bars of the part that is shown. Neighbours that cannot be told apart are one bar; failures come last. */
-function barsOf(model, filter, place, layout, width) {
+function barsOf({ model, filter, place, layout, width, end: openEnd }) {
   const lane = new Map(layout.lanes.map((one) => [one.name, one]));
   const bars = [];
   const failed = [];
@@ -84,13 +84,12 @@ function barsOf(model, filter, place, layout, width) {
     last.set(key, bar);
     (kind === "bad" ? failed : bars).push(bar);
   };
-  const end = Number.isFinite(model.lastTime) ? model.lastTime : 0;
   for (const attempt of model.attempts) {
     if (!matches(attempt, filter)) continue;
-    add(attempt, outcomeAppearance(attempt.outcome).kind, attempt.start, Number.isFinite(attempt.end) ? attempt.end : Math.max(end, attempt.start), false);
+    add(attempt, outcomeAppearance(attempt.outcome).kind, attempt.start, Number.isFinite(attempt.end) ? attempt.end : Math.max(openEnd, attempt.start), false);
   }
   if (!filter.failed && !filter.unfinished) {
-    for (const wait of model.waits) add({ ...wait, row: 0 }, "wait", wait.start, Number.isFinite(wait.end) ? wait.end : Math.max(end, wait.start), true);
+    for (const wait of model.waits) add({ ...wait, row: 0 }, "wait", wait.start, Number.isFinite(wait.end) ? wait.end : Math.max(openEnd, wait.start), true);
   }
   return [...bars, ...failed];
 }
@@ -104,7 +103,7 @@ function labelOf(attempt) {
 function Bar({ bar, isChosen, isDimmed }) {
   const { attempt } = bar;
   const text = bar.count > 1 ? `${plural(bar.count, "attempt")} of ${attempt.role}` : bar.isWait ? `${attempt.role} waits for an answer` : labelOf(attempt);
-  const name = attempt.isTurn ? `turn ${attempt.turn}` : attempt.action;
+  const name = bar.count > 1 ? `${bar.count}×` : attempt.isTurn ? `turn ${attempt.turn}` : attempt.action;
   const room = Math.floor((bar.width - 6) / 6);
   return html`<g class=${`bar ${bar.kind}${isChosen ? " chosen" : ""}${isDimmed ? " dim" : ""}`} data-n=${attempt.n}><rect x=${bar.x} y=${bar.y + 1} width=${bar.width} height=${ROW - 3} rx="2" /><title>${text}</title>
     ${room > 3 && html`<text x=${bar.x + 4} y=${bar.y + 11}>${name.length > room ? `${name.slice(0, room - 1)}…` : name}</text>`}</g>`;
@@ -224,7 +223,7 @@ export function Timeline({ data, run }) {
   const x = (at) => ((at - from) / (to - from)) * width;
   const place = (time) => x(scale.at(time));
   const layout = lanesOf(model, filter);
-  const bars = barsOf(model, filter, place, layout, width);
+  const bars = barsOf({ model, filter, place, layout, width, end });
   const chosen = selection();
   const role = selectedRole(model);
   const chosenAttempt = chosen.event === undefined ? null : attemptOfEvent(model, chosen.event);
@@ -260,7 +259,7 @@ export function Timeline({ data, run }) {
       <div class="drawing" ref=${ref}><${Brush} ...${{ model, scale, window: { from, to }, setWindow, width }} />
         <svg width=${width} height=${layout.height} role="img" aria-label=${summary(model)} onClick=${click} onDblClick=${() => setWindow(WHOLE)} ...${drag.handlers}>
           ${layout.lanes.map((lane, i) => html`<rect key=${lane.name} class=${`lane${i % 2 ? " odd" : ""}${role === lane.name ? " chosen" : ""}`} y=${lane.top} width=${width} height=${lane.height} />`)}
-          ${ticks(scale, from, to, Math.max(2, Math.floor(width / 90))).map((tick) => html`<g key=${tick.time} class="tick"><path d=${`M${x(tick.at)} ${AXIS - 3}V${layout.height}`} /><text x=${x(tick.at) + 3} y=${AXIS - 5}>${shortDuration(tick.since)}</text></g>`)}
+          ${ticks(scale, from, to, Math.max(2, Math.floor(width / 90))).map((tick) => html`<g key=${tick.time} class="tick"><path d=${`M${x(tick.at)} ${AXIS - 3}V${layout.height}`} /><text x=${x(tick.at) + 3} y=${AXIS - 6}>${tick.text}</text></g>`)}
           <${Folds} scale=${scale} x=${x} height=${layout.height} />
           <${Marks} model=${model} place=${place} width=${width} height=${layout.height} />
           ${bars.map((bar) => html`<${Bar} key=${`${bar.attempt.n}${bar.isWait ? "w" : ""}`} bar=${bar} isChosen=${chosenAttempt !== null && bar.attempt.n === chosenAttempt.n} isDimmed=${role !== null && bar.attempt.role !== role} />`)}

@@ -1,5 +1,7 @@
 // Where times are on the timeline. Idle spans are folded, unless somebody wants the real time or a logarithmic one.
 
+import { shortDuration } from "./figures.js";
+
 /** Spans in which nothing is at work are folded if they are longer. */
 const FOLDED_AFTER_MS = 10_000;
 /** The length of a fold, as a share of everything else. */
@@ -25,7 +27,7 @@ export function activeSpans(model, end) {
 export function makeScale(model, mode, end) {
   const start = Number.isFinite(model.startedAt) ? model.startedAt : end;
   const length = Math.max(1, end - start);
-  if (mode === "real") return { start, end, folds: [], at: (time) => (time - start) / length, time: (at) => start + at * length };
+  if (mode === "real") return { start, end, folds: [], pieces: [{ from: start, to: end, at: 0, end: 1 }], at: (time) => (time - start) / length, time: (at) => start + at * length };
   if (mode === "log") {
     const whole = Math.log1p(length / LOG_UNIT_MS);
     return {
@@ -68,7 +70,7 @@ function foldedScale(model, start, end) {
     return { ...pieces[low], share: (value - pieces[low][from]) / (pieces[low][to] - pieces[low][from] || 1) };
   };
   return {
-    start, end,
+    start, end, pieces,
     folds: pieces.filter((piece) => piece.isFold),
     at: (time) => {
       const piece = pieceOf(time, "from", "to");
@@ -81,20 +83,28 @@ function foldedScale(model, start, end) {
   };
 }
 
-/** Returns round times between two, about `wanted` of them, for the axis. */
+const STEPS_MS = [100, 200, 500, 1000, 2000, 5000, 10_000, 15_000, 30_000, 60_000, 120_000, 300_000, 600_000, 1_800_000, 3_600_000, 7_200_000, 21_600_000, 86_400_000];
+const LOG_STEPS_MS = [0, 100, 1000, 10_000, 60_000, 600_000, 3_600_000, 86_400_000];
+
+/** Returns round times between two places for the axis, at most about `wanted`, and none beside a fold. */
 export function ticks(scale, from, to, wanted) {
-  const steps = [100, 200, 500, 1000, 2000, 5000, 10_000, 15_000, 30_000, 60_000, 120_000, 300_000, 600_000, 1_800_000, 3_600_000, 7_200_000, 21_600_000, 86_400_000];
-  const first = scale.time(from);
-  const last = scale.time(to);
-  const step = steps.find((one) => (last - first) / one <= wanted * 4) ?? steps.at(-1);
+  const gap = (to - from) / wanted;
   const found = [];
-  let before = -1;
-  for (let time = Math.ceil((first - scale.start) / step) * step; time <= last - scale.start; time += step) {
-    const at = scale.at(scale.start + time);
-    if (at - before < (to - from) / wanted) continue;
-    before = at;
-    found.push({ at, time: scale.start + time, since: time });
-    if (found.length > wanted * 2) break;
+  const add = (since) => {
+    const at = scale.at(scale.start + since);
+    const isFree = at >= from && at <= to && at - (found.at(-1)?.at ?? -1) >= gap * 0.9 && !scale.folds.some((fold) => Math.abs((fold.at + fold.end) / 2 - at) < gap * 0.6);
+    if (isFree) found.push({ at, time: scale.start + since, text: since ? shortDuration(since).replace(".0", "") : "0" });
+  };
+  if (!scale.pieces) {
+    LOG_STEPS_MS.forEach(add);
+    return found;
+  }
+  const seen = scale.pieces.filter((piece) => !piece.isFold && piece.end >= from && piece.at <= to);
+  const length = seen.reduce((sum, piece) => sum + Math.min(scale.time(to), piece.to) - Math.max(scale.time(from), piece.from), 0);
+  const step = STEPS_MS.find((one) => length / one <= wanted) ?? STEPS_MS.at(-1);
+  for (const piece of seen) {
+    const last = Math.min(scale.time(to), piece.to) - scale.start;
+    for (let since = Math.ceil((Math.max(scale.time(from), piece.from) - scale.start) / step) * step; since <= last; since += step) add(since);
   }
   return found;
 }

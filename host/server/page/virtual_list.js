@@ -19,6 +19,7 @@ export function VirtualList({ count, rowHeight, rowOf, keyOf, indexOf, label, he
   const last = Math.min(count, Math.ceil((range.top + range.height) / rowHeight) + MARGIN_ROWS);
   const measure = () => {
     const element = box.current;
+    if (!element) return;
     setRange((before) => (before.top === element.scrollTop && before.height === element.clientHeight ? before : { top: element.scrollTop, height: element.clientHeight }));
   };
   const scrolled = () => {
@@ -61,8 +62,7 @@ export function VirtualList({ count, rowHeight, rowOf, keyOf, indexOf, label, he
     rows.push(html`<div key=${keyOf(at)} class="virtual-row" role="row" aria-rowindex=${at + 2} style=${{ top: `${at * rowHeight}px`, height: `${rowHeight}px` }}>${rowOf(at)}</div>`);
   }
   return html`<div class=${`virtual ${className}`} role="table" aria-label=${label} aria-rowcount=${count + 1}>
-    <div class="virtual-header" role="row" aria-rowindex="1">${header}</div>
-    <div class="virtual-box" ref=${box} onScroll=${scrolled} tabindex="0" role="rowgroup"><div class="virtual-space" role="presentation" style=${{ height: `${count * rowHeight}px` }}>${rows}</div></div></div>`;
+    <div class="virtual-box" ref=${box} onScroll=${scrolled} tabindex="0" role="rowgroup"><div class="virtual-header" role="row" aria-rowindex="1">${header}</div><div class="virtual-space" role="presentation" style=${{ height: `${count * rowHeight}px` }}>${rows}</div></div></div>`;
 }
 
 /** Returns the index of the first of `list`, which is ordered by `n`, whose number is `n` or greater. */
