@@ -8,7 +8,7 @@ import { RequestItem } from "./request_item.js";
 import { Link, route, setHash } from "./router.js";
 import { RunItem } from "./run_needs.js";
 import { appearance } from "./status.js";
-import { epoch, loadNeeds, needs, needsLoaded, needsProblem, onRequest, requestKey } from "./store.js";
+import { byExpiry, epoch, loadNeeds, needs, needsLoaded, needsProblem, onRequest, requestKey } from "./store.js";
 import { oneLine } from "./visible.js";
 import { ProblemView, Skeleton, Time } from "./widgets.js";
 
@@ -37,10 +37,12 @@ export function NeedsView() {
   const questions = withLeft(groups.questions, left);
   const all = GROUP_NAMES.map(([group, title]) => [group, title, entriesOf(group, group === "questions" ? questions : groups[group])]);
   const flat = all.flatMap(([, , entries]) => entries);
-  const chosen = flat.find((entry) => entry.key === chosenKey) ?? (chosenKey ? null : flat[0]);
+  // What is shown stays until another one is chosen or it has left.
   const stays = useRef(null);
-  if (chosen) stays.current = chosen;
-  const shown = chosen ?? (stays.current?.key === chosenKey ? stays.current : flat[0]);
+  const isIn = (key) => flat.find((entry) => entry.key === key);
+  const chosen = chosenKey ? isIn(chosenKey) : isIn(stays.current?.key);
+  const shown = chosen ?? (chosenKey && stays.current?.key === chosenKey ? stays.current : flat[0]);
+  stays.current = shown;
 
   useEffect(() => onRequest((request, isAnswered) => isAnswered && keep(setLeft, request)), []);
   useEffect(() => {
@@ -89,7 +91,7 @@ function keep(setLeft, request) {
 
 function withLeft(questions, left) {
   const open = new Set(questions.map(requestKey));
-  return [...questions, ...[...left.values()].filter((request) => !open.has(requestKey(request)))];
+  return [...questions, ...[...left.values()].filter((request) => !open.has(requestKey(request)))].sort(byExpiry);
 }
 
 function Group({ title, entries, shown, left }) {

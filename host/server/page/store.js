@@ -51,7 +51,8 @@ export function normalRequest(raw) {
   return { ...raw, id: raw.id ?? raw.request, run, expires: raw.expires ?? null };
 }
 
-const byExpiry = (a, b) =>
+/** The order of questions: those that expire first, then the oldest. */
+export const byExpiry = (a, b) =>
   (Date.parse(a.expires) || Infinity) - (Date.parse(b.expires) || Infinity) || String(a.opened).localeCompare(String(b.opened));
 
 /** What needs somebody, in four groups, as far as the token may act on it. */
