@@ -59,6 +59,6 @@ export async function until(condition, what, patience = SOON) {
   }
 }
 
-export const sees = (page, text) => page.getByText(text, { exact: false }).first().waitFor();
+export const sees = (page, text) => page.getByText(text, { exact: false }).filter({ visible: true }).first().waitFor();
 export const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 export { assert, shot };

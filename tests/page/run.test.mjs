@@ -163,8 +163,8 @@ check("two runs are compared: the first difference, then the rest", { fill: (ser
 check("a message is sent, and what may not be done is not offered", { fill: addRunning, path: "/runs/poem-4/overview" }, async ({ page, server }) => {
   await sees(page, "at work: Critic");
   await page.keyboard.press("s");
-  await page.getByLabel("Text").fill("hurry");
-  await page.getByLabel("Label").fill("Note");
+  await page.getByRole("dialog").getByLabel("Text").fill("hurry");
+  await page.getByRole("dialog").getByLabel("Label").fill("Note");
   await page.getByRole("dialog").getByRole("button", { name: "Send" }).click();
   await until(() => server.find("poem-4").messages.at(-1).content === "hurry", "it is sent");
   await page.getByRole("button", { name: "Cancel…" }).click();

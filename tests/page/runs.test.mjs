@@ -75,7 +75,7 @@ check("a run is started with a team that was used before", { fill: addDone, path
   await sees(page, "snake-1");
   await page.keyboard.press("n");
   await page.getByLabel("A team that was used before").selectOption({ index: 1 });
-  await page.getByLabel("Idea").fill("a tetris game");
+  await page.getByRole("dialog").getByLabel("Idea").fill("a tetris game");
   await page.getByLabel("Name optional").fill("tetris");
   await page.getByLabel("Budget in USD optional").fill("3");
   await shot(page, "new-run");
@@ -91,7 +91,7 @@ check("a run is started with files that are chosen, and a refusal is shown as it
   await page.locator("input[type=file]").evaluate((input) => input.removeAttribute("webkitdirectory"));
   await page.locator("input[type=file]").setInputFiles(files);
   await sees(page, "2 files");
-  await page.getByLabel("Idea").fill("go");
+  await page.getByRole("dialog").getByLabel("Idea").fill("go");
   server.refusal = "the team would run the command `bridge-program` and read the variable PROBE_VAR";
   await page.getByRole("button", { name: "Start", exact: true }).click();
   await sees(page, "bridge-program");

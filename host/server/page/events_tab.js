@@ -3,6 +3,7 @@
 import { html, useMemo, useRef, useState } from "./dom.js";
 import { clock, count } from "./figures.js";
 import { useKeys } from "./keys.js";
+import { back } from "./router.js";
 import { selectEvent, selectNothing, selection } from "./selection.js";
 import { useThrottled } from "./throttle.js";
 import { indexOfNumber, VirtualList } from "./virtual_list.js";
@@ -63,15 +64,12 @@ export function EventsTab({ data, run }) {
     const next = list[Math.max(0, Math.min(list.length - 1, at + by))];
     if (next) selectEvent(next.n);
   };
-  useKeys(
-    {
-      j: () => step(1),
-      k: () => step(-1),
-      ".": () => setFollowing(true),
-      Escape: () => (chosen === undefined ? history.back() : selectNothing()),
-    },
-    [list, chosen, list.length],
-  );
+  useKeys({
+    j: () => step(1),
+    k: () => step(-1),
+    ".": () => setFollowing(true),
+    Escape: () => (chosen === undefined ? back() : selectNothing()),
+  });
   if (!data.isLoaded.value && !data.events.length) return html`<${Skeleton} lines=${12} />`;
   const total = Math.max(data.events.length, data.isWhole.value ? 0 : Number(run.events) || 0);
   const event = chosen === undefined ? null : data.events[indexOfNumber(data.events, chosen)];

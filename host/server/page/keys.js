@@ -1,6 +1,6 @@
 // Single keys. They do nothing inside of fields and dialogs, and can be switched off.
 
-import { signal, useEffect } from "./dom.js";
+import { signal, useEffect, useRef } from "./dom.js";
 import { choice, keepChoice } from "./storage.js";
 
 /** Whether single keys do something. */
@@ -18,12 +18,14 @@ export function setKeys(on) {
   keepChoice("keys", on);
 }
 
-/** Binds keys while a component is shown. The newest binding of a key counts. A sequence is written `g n`. */
-export function useKeys(bindings, dependencies) {
+/** Binds keys while a component is shown. The binding of the newest component counts. A sequence is written `g n`. */
+export function useKeys(bindings) {
+  const layer = useRef(null);
+  layer.current = bindings;
   useEffect(() => {
-    layers.push(bindings);
-    return () => layers.splice(layers.indexOf(bindings), 1);
-  }, dependencies);
+    layers.push(layer);
+    return () => layers.splice(layers.indexOf(layer), 1);
+  }, []);
 }
 
 function isField(element) {
@@ -43,7 +45,7 @@ function usesKey(element, key) {
 
 function binding(key) {
   for (let at = layers.length - 1; at >= 0; at -= 1) {
-    if (layers[at][key]) return layers[at][key];
+    if (layers[at].current[key]) return layers[at].current[key];
   }
   return null;
 }
@@ -61,7 +63,7 @@ function press(event) {
   if (act) {
     event.preventDefault();
     act(event);
-  } else if (layers.some((layer) => Object.keys(layer).some((bound) => bound.startsWith(`${key} `)))) {
+  } else if (layers.some((layer) => Object.keys(layer.current).some((bound) => bound.startsWith(`${key} `)))) {
     first = key;
     firstTimer = setTimeout(() => (first = null), SEQUENCE_MS);
   }

@@ -8,7 +8,7 @@ import { connect, follow } from "./connection.js";
 import { startKeys, useKeys } from "./keys.js";
 import { NeedsView } from "./needs_view.js";
 import { NewRunSheet } from "./new_run.js";
-import { go, Link, route, startRouter, visits } from "./router.js";
+import { back, go, Link, route, startRouter, visits } from "./router.js";
 import { isNewRunOpen, loadSpentToday, RunsView } from "./runs_view.js";
 import { RunView } from "./run_view.js";
 import { ServerView } from "./server_view.js";
@@ -45,17 +45,14 @@ function Start() {
 
 function Page() {
   const [areKeysShown, showKeys] = useState(false);
-  useKeys(
-    {
-      "g n": () => go("/needs"),
-      "g r": () => go("/runs"),
-      "?": () => showKeys(true),
-      n: () => may("submit") && (isNewRunOpen.value = true),
-      "/": () => go("/runs"),
-      Escape: () => history.length > 1 && route.value.segments.length > 1 && history.back(),
-    },
-    [],
-  );
+  useKeys({
+    "g n": () => go("/needs"),
+    "g r": () => go("/runs"),
+    "?": () => showKeys(true),
+    n: () => may("submit") && (isNewRunOpen.value = true),
+    "/": () => go("/runs"),
+    Escape: () => route.value.segments.length > 1 && back(),
+  });
   // The focus moves to the view that was opened, unless something in it has it already.
   useEffect(() => {
     if (visits.value > 0 && !document.querySelector("main")?.contains(document.activeElement)) document.querySelector("main h1")?.focus({ preventScroll: true });

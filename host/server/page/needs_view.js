@@ -53,15 +53,12 @@ export function NeedsView() {
     const next = flat[Math.min(flat.length - 1, Math.max(0, at + by))];
     if (next) setHash(next.key);
   };
-  useKeys(
-    {
-      j: () => step(1),
-      k: () => step(-1),
-      Enter: () => document.querySelector(".needs-item button, .needs-item textarea, .needs-item input")?.focus(),
-      Escape: () => list.current?.querySelector("[aria-current]")?.focus(),
-    },
-    [flat.length, shown?.key, epoch.value],
-  );
+  useKeys({
+    j: () => step(1),
+    k: () => step(-1),
+    Enter: () => document.querySelector(".needs-item button, .needs-item textarea, .needs-item input")?.focus(),
+    Escape: () => list.current?.querySelector("[aria-current]")?.focus(),
+  });
   if (!needsLoaded.value) return needsProblem.value ? html`<${ProblemView} problem=${needsProblem.value} retry=${loadNeeds} />` : html`<${Skeleton} lines=${8} />`;
   if (!flat.length && !shown) {
     return html`<h1 tabindex="-1">Needs you</h1><p class="empty">Nothing waits for you. ${" "}<${Link} to="/runs">All runs</${Link}></p>`;

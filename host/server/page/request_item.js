@@ -154,14 +154,11 @@ function Approval({ request, send, busy, offline, errors }) {
   const [wrong, setWrong] = useState([]);
   const approve = useRef(null);
   const disabled = busy || offline;
-  useKeys(
-    {
-      a: () => approve.current?.focus(),
-      r: () => setMode("reject"),
-      e: () => setMode("edit"),
-    },
-    [request.id],
-  );
+  useKeys({
+    a: () => approve.current?.focus(),
+    r: () => setMode("reject"),
+    e: () => setMode("edit"),
+  });
   const sendEdited = (event) => {
     event.preventDefault();
     const read = valueOf(field, edited);

@@ -31,7 +31,7 @@ export function go(address, { replace = false } = {}) {
     history.replaceState(history.state, "", address);
   } else {
     keepScroll();
-    history.pushState({ scroll: 0 }, "", address);
+    history.pushState({ scroll: 0, depth: (history.state?.depth ?? 0) + 1 }, "", address);
   }
   route.value = read();
   if (location.pathname !== before) {
@@ -59,6 +59,12 @@ export function setQuery(changes, { replace = true } = {}) {
 /** Changes what is selected, which the address has behind `#`. */
 export function setHash(hash) {
   go(location.pathname + location.search + (hash ? `#${encodeURIComponent(hash)}` : ""), { replace: true });
+}
+
+/** Goes back, but never out of the page: from the address with which it was opened to the list of runs. */
+export function back() {
+  if (history.state?.depth) history.back();
+  else go(route.value.segments.length > 1 ? "/runs" : "/");
 }
 
 /** Restores the scroll position as soon as the view is long enough for it, or gives up after a second. */

@@ -79,13 +79,10 @@ function Head({ data, run }) {
   const may = mayOperate(run);
   const isActive = ["running", "queued", "resting"].includes(run.state);
   const title = offline ? "There is no connection to the server" : undefined;
-  useKeys(
-    {
-      s: () => may && setSheet("send"),
-      c: async () => (await copy(run.id)) && toast("The id is copied"),
-    },
-    [run.id, may],
-  );
+  useKeys({
+    s: () => may && setSheet("send"),
+    c: async () => (await copy(run.id)) && toast("The id is copied"),
+  });
   const button = (text, act, more = {}) => html`<button type="button" disabled=${offline} title=${title} onClick=${act} ...${more}>${text}</button>`;
   return html`<header class="run-head">
     <div class="run-title"><h1 tabindex="-1">${run.name}</h1><${StatusTag} status=${statusOf(run)} /><span class="doing"><${Doing} data=${data} run=${run} /></span></div>
@@ -140,7 +137,7 @@ function Waiting({ data, run }) {
 
 function Tabs({ name, tab }) {
   const choose = (id) => go(runAddress(name, id, route.value.hash));
-  useKeys(Object.fromEntries(TABS.map(([id], i) => [String(i + 1), () => choose(id)])), [name]);
+  useKeys(Object.fromEntries(TABS.map(([id], i) => [String(i + 1), () => choose(id)])));
   const key = (event) => {
     const at = TABS.findIndex(([id]) => id === tab);
     const to = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: TABS.length - 1 }[event.key];
@@ -156,13 +153,10 @@ function Tabs({ name, tab }) {
 
 /** The failures of a run, in order, for `f` and `F`. */
 function useFailures(data) {
-  useKeys(
-    {
-      f: () => stepFailure(data, 1),
-      F: () => stepFailure(data, -1),
-    },
-    [data],
-  );
+  useKeys({
+    f: () => stepFailure(data, 1),
+    F: () => stepFailure(data, -1),
+  });
 }
 
 function stepFailure(data, by) {

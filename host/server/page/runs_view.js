@@ -105,17 +105,14 @@ export function RunsView() {
     setAt(bounded);
     document.querySelector(`[data-row="${bounded}"] a`)?.focus();
   };
-  useKeys(
-    {
-      j: () => focusRow(at + 1),
-      k: () => focusRow(at - 1),
-      x: () => at >= 0 && list[at] && toggle(at, false),
-      Enter: () => list[at] && go(runAddress(list[at].name)),
-      c: () => list[at] && navigator.clipboard?.writeText(list[at].id),
-      Escape: () => setChosen(new Set()),
-    },
-    [at, list, chosen],
-  );
+  useKeys({
+    j: () => focusRow(at + 1),
+    k: () => focusRow(at - 1),
+    x: () => at >= 0 && list[at] && toggle(at, false),
+    Enter: () => list[at] && go(runAddress(list[at].name)),
+    c: () => list[at] && navigator.clipboard?.writeText(list[at].id),
+    Escape: () => setChosen(new Set()),
+  });
   const hasFilters = Object.keys(filters).length > 0;
   return html`<div class="runs-head"><h1 tabindex="-1">Runs</h1>${may("submit") && html`<button type="button" class="primary" onClick=${() => (isNewRunOpen.value = true)}>New run</button>`}</div>
     <${Numbers} filters=${filters} />
@@ -192,7 +189,7 @@ function Filters({ filters }) {
   const field = useRef(null);
   const [text, setText] = useState(filters.text?.[0] ?? "");
   const timer = useRef(0);
-  useKeys({ "/": () => field.current?.focus() }, []);
+  useKeys({ "/": () => field.current?.focus() });
   useEffect(() => setText(filters.text?.[0] ?? ""), [filters.text?.[0]]);
   const recent = useMemo(() => choice("filters") ?? [], [JSON.stringify(filters)]);
   const search = (value) => {

@@ -36,7 +36,7 @@ export function StateTab({ data, run }) {
     const next = list?.[Math.max(0, Math.min(list.length - 1, to))];
     if (next) selectCheckpoint(next.id);
   };
-  useKeys({ ArrowLeft: () => move(at - 1), ArrowRight: () => move(at + 1) }, [list, at]);
+  useKeys({ ArrowLeft: () => move(at - 1), ArrowRight: () => move(at + 1) });
   if (problem) return html`<${ProblemView} problem=${problem} retry=${again} />`;
   if (!list) return html`<${Skeleton} lines=${8} />`;
   if (!checkpoint) return html`<p class="empty">The run has no checkpoint yet.</p>`;

@@ -4,6 +4,7 @@ import { html, useEffect, useMemo, useRef, useState } from "./dom.js";
 import { state } from "./connection.js";
 import { absolute, duration, money, now, plural, shortDuration } from "./figures.js";
 import { useKeys } from "./keys.js";
+import { back } from "./router.js";
 import { attemptOfEvent, selectedRole, selectEvent, selection, selectRole } from "./selection.js";
 import { outcomeAppearance } from "./status.js";
 import { draft, keepDraft } from "./storage.js";
@@ -234,15 +235,12 @@ export function Timeline({ data, run }) {
     const next = at < 0 ? list.at(by > 0 ? 0 : -1) : list[at + by];
     if (next) selectEvent(next.n);
   };
-  useKeys(
-    {
-      ".": () => setWindow({ from: shown.from > 0 ? Math.max(0, 1 - (to - from)) : 0, to: 1 }),
-      ArrowLeft: () => step(-1),
-      ArrowRight: () => step(1),
-      Escape: () => (shown === WHOLE ? history.back() : setWindow(WHOLE)),
-    },
-    [model, shown, chosenAttempt, filter, role, mode],
-  );
+  useKeys({
+    ".": () => setWindow({ from: shown.from > 0 ? Math.max(0, 1 - (to - from)) : 0, to: 1 }),
+    ArrowLeft: () => step(-1),
+    ArrowRight: () => step(1),
+    Escape: () => (shown === WHOLE ? back() : setWindow(WHOLE)),
+  });
   const click = (event) => {
     const n = event.target.closest?.("[data-n]")?.dataset.n;
     if (n) selectEvent(Number(n));
