@@ -32,7 +32,7 @@ check("nothing is wider than a screen of 360 pixels", { fill: addAll, path: "/ne
   await sees(page, "May this call be made?");
   await eachView(page, async (name) => {
     await shot(page, `narrow-${name}`, { fullPage: true });
-    assert.equal(await overflow(page), 0, name);
+    assert.ok((await overflow(page)) <= 0, name);
   });
 });
 
@@ -40,7 +40,7 @@ check("nothing is wider than the screen at 200 %", { fill: addAll, path: "/needs
   await sees(page, "May this call be made?");
   await eachView(page, async (name) => {
     await shot(page, `zoomed-${name}`);
-    assert.equal(await overflow(page), 0, name);
+    assert.ok((await overflow(page)) <= 0, name);
   });
 });
 
@@ -72,7 +72,7 @@ check("a page is printed without its controls", { fill: addAll, path: "/runs/sna
   await sees(page, "The game is in");
   await page.emulateMedia({ media: "print" });
   await shot(page, "print", { fullPage: true });
-  assert.equal(await page.locator(".bar").isVisible(), false);
+  assert.equal(await page.locator(".top").isVisible(), false);
 });
 
 for (const colorScheme of ["light", "dark"]) {

@@ -37,7 +37,7 @@ export function Bar() {
     event.preventDefault();
     document.querySelector("main h1, main a, main button")?.focus();
   }}>To the content</a>
-  <header class="bar"><span class="server-name" title=${location.host}>${identity.value?.tenant ? `${identity.value.tenant} · ` : ""}${location.host}</span>
+  <header class="top"><span class="server-name" title=${location.host}>${identity.value?.tenant ? `${identity.value.tenant} · ` : ""}${location.host}</span>
     <nav aria-label="Views">${entry("/needs", "needs", html`Needs you ${total > 0 ? html`<span class="badge">${total}</span>` : html`<span class="count">0</span>`}`)}
       ${entry("/runs", "runs", "Runs")}${entry("/compare", "compare", "Compare")}${entry("/server", "server", "Server")}</nav>
     <span class="bar-right"><${Link} to="/runs" class="search-link" title="Search ( / )">Search <kbd>/</kbd></${Link}>

@@ -35,7 +35,7 @@ export function go(address, { replace = false } = {}) {
   }
   route.value = read();
   if (location.pathname !== before) {
-    visits.value += 1;
+    if (!replace) visits.value += 1;
     if (!replace && sectionOf(before) !== sectionOf(location.pathname)) window.scrollTo(0, 0);
   }
 }

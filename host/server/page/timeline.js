@@ -138,7 +138,7 @@ function Folds({ scale, x, height }) {
     const middle = (x(fold.at) + x(fold.end)) / 2;
     const steps = Math.ceil(height / 8);
     const zigzag = Array.from({ length: steps }, (_, i) => `l${i % 2 ? -6 : 6} 8`).join("");
-    return html`<g class="fold"><path d=${`M${middle - 3} ${AXIS - 4}${zigzag}`} /><text x=${middle} y="20" text-anchor="middle">${shortDuration(fold.to - fold.from)}</text><title>Nothing was at work for ${duration(fold.to - fold.from)}</title></g>`;
+    return html`<g class="fold"><path d=${`M${middle - 3} ${AXIS - 4}${zigzag}`} /><text x=${middle} y="10" text-anchor="middle">${shortDuration(fold.to - fold.from)}</text><title>Nothing was at work for ${duration(fold.to - fold.from)}</title></g>`;
   })}`;
 }
 
