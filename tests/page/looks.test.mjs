@@ -9,7 +9,7 @@ const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.mi
 const VIEWS = [
   ["needs", "/needs", "May this call be made?"], ["runs", "/runs", "snake-1"], ["overview", "/runs/snake-1/overview", "The game is in"],
   ["timeline", "/runs/snake-1/timeline", "WriteCode"], ["conversation", "/runs/research-2/conversation", "Part 1"], ["calls", "/runs/snake-1/calls", "Architect.Design"],
-  ["files", "/runs/snake-1/files", "README.md"], ["state", "/runs/snake-1/state", "Checkpoint 4"], ["events", "/runs/snake-1/events", "run-ended"],
+  ["files", "/runs/snake-1/files", "README.md"], ["state", "/runs/snake-1/state", "Checkpoint 4"], ["events", "/runs/snake-1/events", "run-started"],
   ["compare", "/compare?a=snake-1&b=poem-4", "The first difference"], ["server", "/server", "waits-for-room"], ["waiting", "/runs/campaign-7/overview", "How many customers"],
 ];
 

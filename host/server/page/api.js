@@ -1,6 +1,7 @@
 // Requests to the API. An answer is its JSON; anything else is a `Problem`, which says what the server says.
 
 import { refuseToken, token } from "./token.js";
+import { wellFormed } from "./visible.js";
 
 /** How long a request may take. Uploads have no such limit. */
 const PATIENCE_MS = 30_000;
@@ -20,7 +21,7 @@ export class Problem extends Error {
 }
 
 /** Percent-encodes a part of a path. */
-export const part = (name) => encodeURIComponent(name);
+export const part = (name) => encodeURIComponent(wellFormed(name));
 
 /** Returns the path of a run, and of something below it. */
 export const runPath = (name, ...below) => `/v1/runs/${[name, ...below].map(part).join("/")}`;

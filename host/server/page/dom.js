@@ -7,7 +7,7 @@ import htm from "htm";
 import "@preact/signals";
 import { visible } from "./visible.js";
 
-export { render, Fragment };
+export { Component, render, Fragment };
 export { useState, useEffect, useLayoutEffect, useMemo, useRef, useCallback, useId } from "preact/hooks";
 export { signal, computed, effect, batch, untracked } from "@preact/signals";
 
@@ -21,18 +21,12 @@ Component.prototype.shouldComponentUpdate = undefined;
 /** Attributes that a person reads. Values of fields are not among them: they are sent back as they are. */
 const READ_ATTRIBUTES = ["title", "aria-label", "aria-valuetext", "placeholder", "alt", "label"];
 
-function visibleChildren(children) {
-  if (typeof children === "string") return visible(children);
-  if (Array.isArray(children)) return children.map(visibleChildren);
-  return children;
-}
-
 const before = options.vnode;
 options.vnode = (vnode) => {
   const { type, props } = vnode;
-  if (typeof type === "string" && props) {
-    // The text of an editable field is a value, too.
-    if (props.children !== undefined && type !== "textarea") props.children = visibleChildren(props.children);
+  // A text has no type, and is its own properties.
+  if (type === null && typeof props === "string") vnode.props = visible(props);
+  else if (typeof type === "string") {
     for (const name of READ_ATTRIBUTES) {
       if (typeof props[name] === "string") props[name] = visible(props[name]);
     }

@@ -2,6 +2,7 @@
 
 import { effect, html, render, untracked, useEffect, useState } from "./dom.js";
 import { LiveRegion } from "./announce.js";
+import { Boundary } from "./boundary.js";
 import { Bar, ConnectionLine, Footer, KeysSheet, TokenForm, applyTheme } from "./frame.js";
 import { CompareView } from "./compare_view.js";
 import { connect, follow } from "./connection.js";
@@ -59,7 +60,7 @@ function Page() {
   }, [route.value.segments.slice(0, 2).join("/")]);
   if (!token.value) return html`<main>${tokenProblem.value ? html`<${TokenForm} />` : html`<${Skeleton} />`}</main>`;
   return html`<${Bar} onKeys=${() => showKeys(true)} /><${ConnectionLine} />
-    <main id="main"><${View} /></main><${Footer} onKeys=${() => showKeys(true)} />
+    <main id="main"><${Boundary} of=${route.value.segments.slice(0, 2).join("/")}><${View} /></${Boundary}></main><${Footer} onKeys=${() => showKeys(true)} />
     <${Toasts} /><${LiveRegion} />
     ${areKeysShown && html`<${KeysSheet} onClose=${() => showKeys(false)} />`}
     ${isNewRunOpen.value && html`<${NewRunSheet} onClose=${() => (isNewRunOpen.value = false)} />`}`;

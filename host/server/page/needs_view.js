@@ -2,6 +2,7 @@
 
 import { html, useEffect, useRef, useState } from "./dom.js";
 import { announce } from "./announce.js";
+import { Boundary } from "./boundary.js";
 import { money } from "./figures.js";
 import { useKeys } from "./keys.js";
 import { RequestItem } from "./request_item.js";
@@ -69,8 +70,8 @@ export function NeedsView() {
         ${all.map(([group, title, entries]) => html`<${Group} key=${group} ...${{ title, entries, shown, left }} />`)}
       </nav>
       <div class="needs-item" key=${shown?.key}>
-        ${shown?.request && html`<${RequestItem} key=${shown.key} request=${shown.request} onAnswered=${(request) => keep(setLeft, request)} />`}
-        ${shown?.run && html`<${RunItem} key=${shown.key} run=${shown.run} />`}
+        <${Boundary} of=${shown?.key}>${shown?.request && html`<${RequestItem} key=${shown.key} request=${shown.request} onAnswered=${(request) => keep(setLeft, request)} />`}
+        ${shown?.run && html`<${RunItem} key=${shown.key} run=${shown.run} />`}</${Boundary}>
       </div>
     </div>`;
 }

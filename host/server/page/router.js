@@ -1,6 +1,9 @@
 // Addresses of the page. Each view has one that can be read and shared; going back restores filters and scroll.
 
 import { signal, html } from "./dom.js";
+import { wellFormed } from "./visible.js";
+
+const encode = (text) => encodeURIComponent(wellFormed(text));
 
 /** Where the page is: `{segments, query, hash}`. */
 export const route = signal(read());
@@ -58,7 +61,7 @@ export function setQuery(changes, { replace = true } = {}) {
 
 /** Changes what is selected, which the address has behind `#`. */
 export function setHash(hash) {
-  go(location.pathname + location.search + (hash ? `#${encodeURIComponent(hash)}` : ""), { replace: true });
+  go(location.pathname + location.search + (hash ? `#${encode(hash)}` : ""), { replace: true });
 }
 
 /** Goes back, but never out of the page: from the address with which it was opened to the list of runs. */
@@ -101,4 +104,4 @@ export function Link({ to, children, ...rest }) {
 
 /** Returns the address of a run. It always names a tab: a name may contain a dot, which would look like a file's. */
 export const runAddress = (name, tab = "overview", hash = "") =>
-  `/runs/${encodeURIComponent(name)}/${tab}${hash ? `#${encodeURIComponent(hash)}` : ""}`;
+  `/runs/${encode(name)}/${tab}${hash ? `#${encode(hash)}` : ""}`;

@@ -1,6 +1,7 @@
 // One run: its head, what it needs, and its tabs.
 
 import { html, useEffect, useMemo, useState } from "./dom.js";
+import { Boundary } from "./boundary.js";
 import { isOnline, state } from "./connection.js";
 import { CallsTab } from "./calls_tab.js";
 import { ConversationTab } from "./conversation_tab.js";
@@ -187,7 +188,7 @@ function RunBody({ data, run, tab }) {
     state: () => html`<${StateTab} data=${data} run=${run} />`,
     events: () => html`<${EventsTab} data=${data} run=${run} />`,
   }[tab];
-  return html`<div id="tab-panel" role="tabpanel" aria-labelledby=${`tab-${tab}`} class=${isGraphical && isWide ? "with-inspector" : ""}><div class="tab-content">${content()}</div>${isGraphical && inspector}</div>`;
+  return html`<div id="tab-panel" role="tabpanel" aria-labelledby=${`tab-${tab}`} class=${isGraphical && isWide ? "with-inspector" : ""}><div class="tab-content"><${Boundary} of=${tab}>${content()}</${Boundary}></div>${isGraphical && inspector}</div>`;
 }
 
 function useMedia(query) {

@@ -5,7 +5,7 @@ const HIDDEN = new RegExp(
   "[\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\u00ad\\u034f\\u061c\\u115f\\u1160\\u17b4\\u17b5\\u0600-\\u0605\\u06dd\\u070f" +
     "\\u0890\\u0891\\u08e2\\u180b-\\u180f\\u200b\\u200e\\u200f\\u2028-\\u202e\\u2060-\\u206f\\u3164\\ufdd0-\\ufdef\\ufe00-\\ufe0d" +
     "\\ufeff\\uffa0\\ufff0-\\ufffb\\ufffe\\uffff\\u{110bd}\\u{110cd}\\u{13430}-\\u{1343f}\\u{1bca0}-\\u{1bca3}" +
-    "\\u{1d173}-\\u{1d17a}\\u{e0000}-\\u{e0fff}]|[\\ud800-\\udbff](?![\\udc00-\\udfff])",
+    "\\u{1d173}-\\u{1d17a}\\u{e0000}-\\u{e0fff}]|[\\ud800-\\udfff]",
   "gu",
 );
 
@@ -19,6 +19,9 @@ function visibleForm(c) {
 export function visible(text) {
   return text.replace(HIDDEN, visibleForm);
 }
+
+/** Returns a text that can be part of an address: halves of surrogate pairs cannot. */
+export const wellFormed = (text) => String(text).replace(/[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g, "\ufffd");
 
 /** Returns a text on one line: line feeds and tabs become visible, too. */
 export function oneLine(text) {
