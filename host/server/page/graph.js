@@ -74,36 +74,53 @@ function Edge({ edge, sent, used }) {
   const points = edge.points ?? [];
   if (points.length < 2) return null;
   const d = pathOf(points);
-  const middle = points[Math.floor(points.length / 2)];
+  const middle = points.length > 2 ? points[Math.floor(points.length / 2)] : [(points[0][0] + points[1][0]) / 2, (points[0][1] + points[1][1]) / 2];
+  const label = [edge.label ?? []].flat().join(", ");
   return html`<g class=${`edge${sent ? " used" : ""}`}><path d=${d} stroke-width=${sent ? Math.min(5, 1 + Math.log2(1 + sent) / 2) : 1} marker-end="url(#arrow)" />
     ${used > 0 && html`<path key=${used} class="pulse-once" d=${d} />`}
-    ${edge.label && html`<text x=${middle[0]} y=${middle[1] - 4} text-anchor="middle">${String(edge.label).slice(0, 40)}</text>`}</g>`;
+    ${label && html`<text x=${middle[0]} y=${middle[1] + 3} text-anchor="middle">${cut(label, 40)}</text>`}</g>`;
 }
 
-/** A curve through the points if they are those of one, a line otherwise. */
+/** A curve through the points, which leaves and reaches each of them in the direction in which the graph is laid out. */
 function pathOf(points) {
-  const [first, ...rest] = points;
-  if (rest.length % 3 === 0) {
-    let d = `M${first[0]} ${first[1]}`;
-    for (let at = 0; at < rest.length; at += 3) d += `C${rest.slice(at, at + 3).map((point) => point.join(" ")).join(" ")}`;
-    return d;
+  const [first] = points;
+  const last = points.at(-1);
+  const isDown = Math.abs(last[1] - first[1]) >= Math.abs(last[0] - first[0]) || points.length > 2;
+  let d = `M${first[0]} ${first[1]}`;
+  for (let at = 1; at < points.length; at += 1) {
+    const [fromX, fromY] = points[at - 1];
+    const [x, y] = points[at];
+    d += isDown ? `C${fromX} ${(fromY + y) / 2} ${x} ${(fromY + y) / 2} ${x} ${y}` : `C${(fromX + x) / 2} ${fromY} ${(fromX + x) / 2} ${y} ${x} ${y}`;
   }
-  return `M${points.map((point) => point.join(" ")).join("L")}`;
+  return d;
 }
+
+const LINE = 15;
+
+/** The lines below the name of a node: its remark and its actions, as many as fit. */
+function linesOf(node, role, room, height) {
+  const atWork = new Set([...(role?.open ?? [])].map((attempt) => attempt.action));
+  const actions = (node.actions ?? []).map((action) => ({ text: `${action.approval ? "? " : ""}${action.name}`, isOpen: atWork.has(action.name) }));
+  const all = [...(node.note ? [{ text: node.note }] : []), ...actions];
+  if (!all.length && role?.lastAction) all.push({ text: role.lastAction, isOpen: role.open.size > 0 });
+  return all.slice(0, Math.max(0, Math.floor((height - 24) / LINE))).map((line) => ({ ...line, text: cut(line.text, room) }));
+}
+
+const cut = (text, length) => (text.length > length ? `${text.slice(0, Math.max(1, length - 1))}…` : text);
 
 function Node({ node, role, isChosen, isDimmed }) {
   const [kind, glyph, words] = activity(role);
   const width = node.width || 120;
   const height = node.height || 44;
-  const room = Math.max(4, Math.floor((width - 20) / 7.4));
-  const cut = (text, length) => (text.length > length ? `${text.slice(0, length - 1)}…` : text);
-  const select = () => selectRole(nameOf(node));
-  const isTall = height >= 40;
-  return html`<g class=${`node ${node.kind ?? ""} ${kind}${isChosen ? " chosen" : ""}${isDimmed ? " dim" : ""}`} transform=${`translate(${node.x} ${node.y})`} onClick=${select}>
+  const lines = linesOf(node, role, Math.floor((width - 12) / 5.6), height);
+  const signs = `${role?.mail ? `✉${role.mail} ` : ""}${glyph}`;
+  const top = lines.length ? 19 : height / 2 + 4;
+  const nameRoom = Math.floor((width - 14 - signs.length * 9) / 7.2);
+  return html`<g class=${`node ${kind}${isChosen ? " chosen" : ""}${isDimmed ? " dim" : ""}`} transform=${`translate(${node.x} ${node.y})`} onClick=${() => selectRole(nameOf(node))}>
     <rect width=${width} height=${height} rx=${node.kind === "join" || node.kind === "start" ? height / 2 : 8} /><title>${nameOf(node)}${words ? `: ${words}` : ""}</title>
-    <text class="node-name" x="10" y=${isTall && role ? 18 : height / 2 + 4}>${cut(nameOf(node), room - (glyph ? 2 : 0))}</text>
-    ${glyph && html`<text class=${`node-glyph${kind === "live" ? " pulse" : ""}`} x=${width - 10} y=${isTall ? 18 : height / 2 + 4} text-anchor="end">${glyph}</text>`}
-    ${isTall && role && html`<text class="node-note" x="10" y=${Math.min(height - 8, 34)}>${cut([words, role.mail ? `✉ ${role.mail}` : "", role.spent ? money(role.spent) : ""].filter(Boolean).join(" · "), Math.floor((width - 16) / 6))}</text>`}
+    ${glyph || lines.length ? html`<text class="node-name" x="8" y=${top}>${cut(nameOf(node), nameRoom)}</text>` : html`<text class="node-name" x=${width / 2} y=${top} text-anchor="middle">${cut(nameOf(node), nameRoom)}</text>`}
+    ${signs && html`<text class=${`node-glyph${kind === "live" ? " pulse" : ""}`} x=${width - 7} y=${top} text-anchor="end">${signs}</text>`}
+    ${lines.map((line, at) => html`<text class=${line.isOpen ? "node-note open" : "node-note"} x="8" y=${top + 16 + at * LINE}>${line.text}</text>`)}
   </g>`;
 }
 

@@ -6,7 +6,7 @@ import { Boundary } from "./boundary.js";
 import { money } from "./figures.js";
 import { useKeys } from "./keys.js";
 import { RequestItem } from "./request_item.js";
-import { Link, route, setHash } from "./router.js";
+import { encode, Link, route, setHash } from "./router.js";
 import { RunItem } from "./run_needs.js";
 import { appearance } from "./status.js";
 import { byExpiry, epoch, loadNeeds, needs, needsLoaded, needsProblem, onRequest, requestKey } from "./store.js";
@@ -106,7 +106,7 @@ function Entry({ entry, isShown, isLeaving }) {
   };
   const { request, run } = entry;
   const line = request ? (request.tool ? `${request.tool}: ${request.question}` : request.question) : lineOf(run);
-  return html`<li id=${`entry-${entry.key}`}><a href=${`/needs#${encodeURIComponent(entry.key)}`} class=${isLeaving ? "entry leaving" : "entry"}
+  return html`<li id=${`entry-${entry.key}`}><a href=${`/needs#${encode(entry.key)}`} class=${isLeaving ? "entry leaving" : "entry"}
       aria-current=${isShown ? "true" : undefined} onClick=${follow}>
     <span class="entry-head"><b>${request ? request.role : run.name}</b><span class="note">${request ? request.run : run.team}</span>
       <span class="note when">${request ? html`<${Expiry} request=${request} />` : html`<${Time} at=${run.ended ?? run.updated} />`}</span></span>

@@ -3,7 +3,8 @@
 import { signal, html } from "./dom.js";
 import { wellFormed } from "./visible.js";
 
-const encode = (text) => encodeURIComponent(wellFormed(text));
+/** Percent-encodes a part of an address, also if it is no well-formed text. */
+export const encode = (text) => encodeURIComponent(wellFormed(text));
 
 /** Where the page is: `{segments, query, hash}`. */
 export const route = signal(read());

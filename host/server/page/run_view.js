@@ -14,7 +14,7 @@ import { Inspector } from "./inspector.js";
 import { useKeys } from "./keys.js";
 import { OverviewTab } from "./overview_tab.js";
 import { RequestItem } from "./request_item.js";
-import { go, Link, route, runAddress } from "./router.js";
+import { encode, go, Link, route, runAddress } from "./router.js";
 import { ask, deleteRun } from "./run_actions.js";
 import { RunData } from "./run_data.js";
 import { RunNeeds } from "./run_needs.js";
@@ -26,6 +26,7 @@ import { epoch, requests } from "./store.js";
 import { Timeline } from "./timeline.js";
 import { toast } from "./toast.js";
 import { mayOperate } from "./token.js";
+import { oneLine } from "./visible.js";
 import { copy, Elapsed, Menu, ProblemView, Sheet, Skeleton, Spent, Time, quoted } from "./widgets.js";
 
 const TABS = [
@@ -108,7 +109,7 @@ function MoreActions({ run, may, offline, setSheet }) {
   const at = run.checkpoint;
   return html`${may && html`<button type="button" disabled=${offline || !at} onClick=${() => setSheet("fork")}>Fork…</button>`}
     ${may && !["running", "queued"].includes(run.state) && run.status !== "done" && html`<button type="button" disabled=${offline} onClick=${() => ask(run, "resume")}>Resume</button>`}
-    <${Link} to=${`/compare?a=${encodeURIComponent(run.name)}`}>Compare…</${Link}>
+    <${Link} to=${`/compare?a=${encode(run.name)}`}>Compare…</${Link}>
     <button type="button" onClick=${async () => (await copy(`strata-host inspect ${quoted(run.name)} --server ${location.origin}`)) && toast("The command is copied")}>Copy the command</button>
     <button type="button" onClick=${async () => (await copy(run.id)) && toast("The id is copied")}>Copy the id</button>
     ${may && run.state !== "running" && html`<button type="button" class="bad" disabled=${offline} onClick=${() => setSheet("delete")}>Delete…</button>`}`;
@@ -132,9 +133,15 @@ function Waiting({ data, run }) {
     setAnswered((before) => [...before, request]);
     setTimeout(() => setAnswered((before) => before.filter((one) => one !== request)), 3000);
   };
-  return html`${shown.map((request) => html`<${RequestItem} key=${request.id} request=${request} isInRun onAnswered=${leave} />`)}
+  // The events say more of a question than its list does.
+  const item = (request) => html`<${RequestItem} key=${request.id} request=${{ ...detailsOf(data.model.requests.get(request.id)), ...request }} isInRun onAnswered=${leave} />`;
+  const [first, ...others] = shown;
+  return html`${first && item(first)}
+    ${others.map((request) => html`<details key=${request.id} class="panel held more-items"><summary><b>${request.role}</b> ${oneLine(request.question ?? "").slice(0, 160)}</summary>${item(request)}</details>`)}
     ${data.isLoaded.value && html`<${RunNeeds} run=${run} model=${data.model} />`}`;
 }
+
+const detailsOf = (event) => (event ? { opened: event.time, input_schema: event.input_schema } : {});
 
 function Tabs({ name, tab }) {
   const choose = (id) => go(runAddress(name, id, route.value.hash));

@@ -58,6 +58,8 @@ function objectField(schema, root, depth, about) {
   if (!names.length || names.length > MAX_FIELDS || depth >= MAX_DEPTH) return { kind: "json", ...about };
   const required = Array.isArray(schema.required) ? schema.required : [];
   const fields = names.map((name) => ({ name, isRequired: required.includes(name), field: fieldOf(properties[name], root, depth + 1) }));
+  // What is needed comes first.
+  fields.sort((a, b) => Number(b.isRequired) - Number(a.isRequired));
   return { kind: "object", fields, ...about };
 }
 

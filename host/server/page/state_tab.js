@@ -5,7 +5,7 @@ import { call, items, runPath, withQuery } from "./api.js";
 import { money, plural } from "./figures.js";
 import { ForkSheet } from "./fork_sheet.js";
 import { useKeys } from "./keys.js";
-import { Link, runAddress } from "./router.js";
+import { encode, Link, runAddress } from "./router.js";
 import { selectCheckpoint, selection } from "./selection.js";
 import { StatusTag } from "./status.js";
 import { mayOperate } from "./token.js";
@@ -101,7 +101,7 @@ function Checkpoint({ run, checkpoint, before }) {
   const then = useMemo(() => (old ? partsOf(old) : null), [old]);
   return html`<div class="part-head"><h2>${checkpoint.id}</h2><${StatusTag} status=${checkpoint.status} /> <span class="note">step ${checkpoint.step}${checkpoint.source && html`, by ${checkpoint.source}`}${checkpoint.lineage && html`, lineage ${checkpoint.lineage}`}${checkpoint.time && html`, <${Time} at=${checkpoint.time} />`}</span>
       <span class="part-controls">${mayOperate(run) && html`<button type="button" class="primary" onClick=${() => setForking(true)}>Fork from here</button>`}
-      ${before && html`<${Link} class="button" to=${`/compare?a=${encodeURIComponent(`${run.name}@${before.id}`)}&b=${encodeURIComponent(`${run.name}@${checkpoint.id}`)}`}>Compare with the one before</${Link}>`}</span></div>
+      ${before && html`<${Link} class="button" to=${`/compare?a=${encode(`${run.name}@${before.id}`)}&b=${encode(`${run.name}@${checkpoint.id}`)}`}>Compare with the one before</${Link}>`}</span></div>
     ${problem ? html`<${ProblemView} problem=${problem} retry=${again} />` : !state ? html`<${Skeleton} lines=${8} />` : html`<${StateParts} run=${run} now=${now} then=${then} />`}
     ${isForking && html`<${ForkSheet} run=${run} at=${checkpoint.id} step=${checkpoint.step} scopes=${now.scopes} onClose=${() => setForking(false)} />`}`;
 }

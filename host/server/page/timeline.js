@@ -15,9 +15,12 @@ const ROW = 16;
 const LANE_PADDING = 6;
 const AXIS = 24;
 const BRUSH = 26;
-const REDRAW_MS = 300;
-/** Bars that would be narrower are drawn so wide; those that touch are drawn as one. */
+const REDRAW_MS = 400;
+/** Bars that would be narrower are drawn so wide. */
 const MIN_BAR = 2;
+/** Bars that are hardly wider, and whose gap is hardly seen, are drawn as one. */
+const MERGED_WIDTH = 6;
+const MERGED_GAP = 3;
 /** More lanes are listed in a box that scrolls. */
 const MAX_LANES = 200;
 const SMALLEST_WINDOW = 1e-5;
@@ -76,12 +79,12 @@ function barsOf({ model, filter, place, layout, width, end: openEnd }) {
     const y = at.top + LANE_PADDING / 2 + (attempt.row ?? 0) * ROW;
     const key = `${attempt.role}/${attempt.row}/${kind}`;
     const before = last.get(key);
-    if (before && size <= MIN_BAR + 1 && left - (before.x + before.width) < 1 && before.isSmall) {
+    if (before?.isSmall && size <= MERGED_WIDTH && left - (before.x + before.width) < MERGED_GAP) {
       before.width = Math.max(before.width, left + size - before.x);
       before.count += 1;
       return;
     }
-    const bar = { x: left, width: size, y, kind, attempt, count: 1, isSmall: size <= MIN_BAR + 1, isWait };
+    const bar = { x: left, width: size, y, kind, attempt, count: 1, isSmall: size <= MERGED_WIDTH, isWait };
     last.set(key, bar);
     (kind === "bad" ? failed : bars).push(bar);
   };
@@ -103,11 +106,16 @@ function labelOf(attempt) {
 
 function Bar({ bar, isChosen, isDimmed }) {
   const { attempt } = bar;
-  const text = bar.count > 1 ? `${plural(bar.count, "attempt")} of ${attempt.role}` : bar.isWait ? `${attempt.role} waits for an answer` : labelOf(attempt);
   const name = bar.count > 1 ? `${bar.count}×` : attempt.isTurn ? `turn ${attempt.turn}` : attempt.action;
   const room = Math.floor((bar.width - 6) / 6);
-  return html`<g class=${`bar ${bar.kind}${isChosen ? " chosen" : ""}${isDimmed ? " dim" : ""}`} data-n=${attempt.n}><rect x=${bar.x} y=${bar.y + 1} width=${bar.width} height=${ROW - 3} rx="2" /><title>${text}</title>
+  return html`<g class=${`bar ${bar.kind}${isChosen ? " chosen" : ""}${isDimmed ? " dim" : ""}`} data-n=${attempt.n}><rect x=${bar.x} y=${bar.y + 1} width=${bar.width} height=${ROW - 3} rx="2" />
     ${room > 3 && html`<text x=${bar.x + 4} y=${bar.y + 11}>${name.length > room ? `${name.slice(0, room - 1)}…` : name}</text>`}</g>`;
+}
+
+/** What a bar is, which is shown while the pointer is over it. A title for each bar would be half of the drawing. */
+function describe(bar) {
+  if (bar.count > 1) return `${plural(bar.count, "attempt")} of ${bar.attempt.role}`;
+  return bar.isWait ? `${bar.attempt.role} waits for an answer` : labelOf(bar.attempt);
 }
 
 const MARK_GLYPHS = { question: "?", began: "▶", stopped: "■", ended: "✓", fork: "⑂", rejected: "✕" };
@@ -208,6 +216,7 @@ export function Timeline({ data, run }) {
   const [mode, setMode] = useState(draft("timeline.mode") ?? "folded");
   const [filter, setFilter] = useState({ failed: false, open: false, unfinished: false, text: "" });
   const [shown, setShown] = useState(WHOLE);
+  const [pointed, setPointed] = useState("");
   const isRunning = run.state === "running";
   const end = isRunning && state.value !== "lost" ? Math.max(now.value, model.lastTime || 0) : model.lastTime || Date.parse(run.created) || now.value;
   const scale = makeScale(model, mode, end);
@@ -245,6 +254,11 @@ export function Timeline({ data, run }) {
     const n = event.target.closest?.("[data-n]")?.dataset.n;
     if (n) selectEvent(Number(n));
   };
+  const point = (event) => {
+    const group = event.target.closest?.("[data-n]");
+    const bar = group && bars.find((one) => one.attempt.n === Number(group.dataset.n));
+    setPointed(bar ? describe(bar) : "");
+  };
   const zoom = (factor) => {
     const middle = isLive ? 1 : (from + to) / 2;
     const half = ((to - from) * factor) / 2;
@@ -255,7 +269,7 @@ export function Timeline({ data, run }) {
     <div class="timeline live-timeline"><ul class="lanes" style=${{ paddingTop: `${AXIS + BRUSH}px` }}>${layout.lanes.map((lane) => html`<li key=${lane.name} style=${{ height: `${lane.height}px`, lineHeight: `${lane.height}px` }} class=${role === lane.name ? "chosen" : ""}>
         <button type="button" class="link" title=${lane.name} onClick=${() => selectRole(lane.name)}>${lane.name}</button></li>`)}</ul>
       <div class="drawing" ref=${ref}><${Brush} ...${{ model, scale, window: { from, to }, setWindow, width }} />
-        <svg width=${width} height=${layout.height} role="img" aria-label=${summary(model)} onClick=${click} onDblClick=${() => setWindow(WHOLE)} ...${drag.handlers}>
+        <svg width=${width} height=${layout.height} role="img" aria-label=${summary(model)} onClick=${click} onPointerOver=${point} onPointerLeave=${() => setPointed("")} onDblClick=${() => setWindow(WHOLE)} ...${drag.handlers}>
           ${layout.lanes.map((lane, i) => html`<rect key=${lane.name} class=${`lane${i % 2 ? " odd" : ""}${role === lane.name ? " chosen" : ""}`} y=${lane.top} width=${width} height=${lane.height} />`)}
           ${ticks(scale, from, to, Math.max(2, Math.floor(width / 90))).map((tick) => html`<g key=${tick.time} class="tick"><path d=${`M${x(tick.at)} ${AXIS - 3}V${layout.height}`} /><text x=${x(tick.at) + 3} y=${AXIS - 6}>${tick.text}</text></g>`)}
           <${Folds} scale=${scale} x=${x} height=${layout.height} />
@@ -265,7 +279,7 @@ export function Timeline({ data, run }) {
         </svg></div></div>
     ${!model.attempts.length && html`<p class="none">Nothing was at work yet.</p>`}
     ${layout.left > 0 && html`<p class="note">${plural(layout.left, "more role")} did something; a filter shows them.</p>`}
-    <${Legend} />
+    <${Legend} pointed=${pointed} />
   </section>`;
 }
 
@@ -288,7 +302,7 @@ function Controls({ mode, setMode, filter, setFilter, zoom, isLive, setWindow, i
   </div>`;
 }
 
-function Legend() {
+function Legend({ pointed }) {
   const one = (kind, glyph, word) => html`<span class=${kind}><i aria-hidden="true">${glyph}</i> ${word}</span>`;
-  return html`<div class="legend">${one("ok", "■", "finished")}${one("bad", "■", "failed")}${one("live", "▨", "at work")}${one("wait", "▨", "waits for an answer")}${one("cut", "▨", "interrupted, or tried again")}<span class="note">Drag to zoom, double click to see all.</span></div>`;
+  return html`<div class="legend">${one("ok", "■", "finished")}${one("bad", "■", "failed")}${one("live", "▨", "at work")}${one("wait", "▨", "waits for an answer")}${one("cut", "▨", "interrupted, or tried again")}<span class="note">${pointed || "Drag to zoom, double click to see all."}</span></div>`;
 }

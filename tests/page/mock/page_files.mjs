@@ -19,8 +19,15 @@ function withAddresses(text, folder) {
   });
 }
 
+const delivered = new Map();
+
 /** Returns the file at an address: `{type, content}`, or null. */
 export function pageFile(path) {
+  if (!delivered.has(path)) delivered.set(path, read(path));
+  return delivered.get(path);
+}
+
+function read(path) {
   if (!path.startsWith("/assets/")) {
     if (extname(path.split("/").at(-1))) return null;
     const html = readFileSync(join(PAGE, "index.html"), "utf8").replace(/(src|href)="\.\/([^"]+)"/g, (_, name, file) => `${name}="${address(file)}"`);
