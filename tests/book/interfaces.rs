@@ -6,8 +6,8 @@ use std::fs;
 use crate::probe::project;
 
 /// The files, in the order of the page.
-const FILES: [&str; 8] = [
-    "handler", "types", "host", "llm", "http", "tools", "human", "world",
+const FILES: [&str; 9] = [
+    "handler", "types", "host", "llm", "http", "mcp", "tools", "human", "world",
 ];
 
 /// The text above the sections.
