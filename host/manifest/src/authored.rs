@@ -10,6 +10,7 @@ pub(super) mod memory;
 pub(super) mod role;
 mod skills;
 pub(super) mod slot;
+mod telemetry;
 pub(super) mod tools;
 
 use std::collections::BTreeMap;
@@ -22,6 +23,7 @@ use strata_core::record::scope_write::ROLE_SCOPE;
 use strata_core::record::shape::DeliveryMode;
 use strata_core::team::{BudgetLimits, DEFAULT_STATE_BYTES, OnFault};
 use strata_services::external::ExternalEndpoint;
+use strata_services::telemetry::TelemetrySettings;
 
 use self::edge::{AuthoredJoin, AuthoredRoute};
 use self::limits::LimitsPatch;
@@ -52,6 +54,7 @@ pub(super) struct AuthoredTeam {
     /// The MCP servers, by name.
     pub(super) servers: BTreeMap<String, AuthoredServer>,
     pub(super) trust: TrustedKeys,
+    pub(super) telemetry: TelemetrySettings,
     pub(super) roles: Vec<AuthoredRole>,
     pub(super) routes: Vec<AuthoredRoute>,
     pub(super) joins: Vec<AuthoredJoin>,
@@ -120,6 +123,7 @@ pub(super) fn read_team_file(root: &TomlTable<'_>) -> AuthoredTeam {
         models,
         servers,
         trust: trust.unwrap_or_default(),
+        telemetry: telemetry::read_telemetry(root),
         roles: role::read_roles(root),
         routes: edge::read_routes(root),
         joins: edge::read_joins(root),

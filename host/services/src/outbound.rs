@@ -25,6 +25,7 @@ use super::models::config::ModelNames;
 use super::models::{Charge, DispatchState, ModelCaller, Models, StreamObserver};
 use crate::gateway::{Allowance, HostError, HostErrorKind};
 use crate::plugin::Plugin;
+use crate::telemetry::CallTrace;
 
 /// The maximum length of a summary in characters: enough to distinguish calls.
 const SUMMARY_CHARS: usize = 200;
@@ -163,6 +164,8 @@ pub struct SendContext {
     pub observer: StreamObserver,
     /// What an earlier attempt at the same call asked people, with their answers.
     pub asked: Option<AskingCall>,
+    /// What the spans of the call say about its run.
+    pub trace: CallTrace,
 }
 
 /// The result of a call.
