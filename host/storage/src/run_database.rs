@@ -188,7 +188,7 @@ impl RunDatabase {
         let registration = match &self.kind {
             DatabaseKind::File(url) => {
                 let worker = shared::FileWorker::open(url, profile, notified)?;
-                Registration::File(worker)
+                Registration::File(Box::new(worker))
             }
             DatabaseKind::Server(url) => {
                 let worker = database::DatabaseWorker::open(url, profile, notified)?;
@@ -297,7 +297,7 @@ pub struct WorkerRegistration {
 }
 
 enum Registration {
-    File(shared::FileWorker),
+    File(Box<shared::FileWorker>),
     Server(Box<database::DatabaseWorker>),
 }
 

@@ -10,7 +10,7 @@ use strata_base::process::wait::wait;
 use tokio::sync::{Notify, broadcast};
 
 use super::super::create::DatabaseImage;
-use super::super::rows::WHOLE_DATABASE;
+use super::super::rows::{SqliteReader, SqliteRows, WHOLE_DATABASE};
 use super::super::write_connection::WriteConnection;
 use super::change::{Change, ChangeTerms, PendingChange};
 use super::owner_note::remove_owner_notes;
@@ -27,6 +27,9 @@ use crate::work::WorkerProfile;
 /// The size at which the log is moved into the database, in pages of 4 KiB: 64 MiB. It is larger than that
 /// of a single run, since all runs wait meanwhile.
 const LOG_PAGES: u32 = 16_000;
+
+/// How many connections are kept that nobody reads with.
+const MAX_IDLE_READERS: usize = 8;
 
 /// The databases that are open in this process, by their paths.
 static OPEN: Mutex<BTreeMap<PathBuf, Weak<SharedDatabase>>> = Mutex::new(BTreeMap::new());
@@ -53,8 +56,36 @@ pub(crate) struct SharedDatabase {
     is_queue: OnceLock<()>,
     /// The worker of this process that takes its runs, and how that is told of new ones.
     worker: Mutex<FileWorkerState>,
+    /// Connections that nobody reads with at the moment: opening one checks the schema.
+    idle_readers: Mutex<Vec<SqliteReader>>,
     /// Dropped after the thread has closed the database.
     _lock: StorageLock,
+}
+
+/// A connection that reads what all runs have together. It is used again by others.
+pub(super) struct SharedReader {
+    /// `None` only while it is dropped.
+    reader: Option<SqliteReader>,
+    database: DatabaseHandle,
+}
+
+impl std::ops::Deref for SharedReader {
+    type Target = SqliteReader;
+
+    fn deref(&self) -> &SqliteReader {
+        self.reader
+            .as_ref()
+            .expect("it is there until it is dropped")
+    }
+}
+
+impl Drop for SharedReader {
+    fn drop(&mut self) {
+        let mut idle = self.database.idle_readers();
+        if idle.len() < MAX_IDLE_READERS {
+            idle.extend(self.reader.take());
+        }
+    }
 }
 
 /// The worker of this process.
@@ -157,6 +188,7 @@ impl SharedDatabase {
             is_reachable: OnceLock::new(),
             is_queue: OnceLock::new(),
             worker: Mutex::default(),
+            idle_readers: Mutex::default(),
             _lock: lock,
         };
         // They are of processes that were killed. What is written later comes after this.
@@ -203,6 +235,36 @@ impl SharedDatabase {
         wait(self.begin(terms, write).outcome())
     }
 
+    fn idle_readers(&self) -> MutexGuard<'_, Vec<SqliteReader>> {
+        self.idle_readers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns a connection that reads the database at a path, if this process has that open to change it.
+    pub(super) fn shared_reader(path: &Path) -> Result<Option<SharedReader>, StoreError> {
+        let Ok(path) = canonical_path(path) else {
+            return Ok(None);
+        };
+        let open = open_databases().get(&path).and_then(Weak::upgrade);
+        let Some(database) = open.map(|open| DatabaseHandle(Some(open))) else {
+            return Ok(None);
+        };
+        let idle = database.idle_readers().pop();
+        let reader = match idle {
+            Some(reader) => reader,
+            None => {
+                // It was checked when it was opened.
+                let rows = SqliteRows::open_beside_writer(path, WHOLE_DATABASE)?;
+                SqliteReader::from_rows(rows)
+            }
+        };
+        Ok(Some(SharedReader {
+            reader: Some(reader),
+            database,
+        }))
+    }
+
     /// Returns whether it is known to have the tables of a queue.
     pub(super) fn is_queue(&self) -> bool {
         self.is_queue.get().is_some()
@@ -228,8 +290,7 @@ impl SharedDatabase {
         let database = open_databases().get(&path).and_then(Weak::upgrade);
         // Dropping the last handle would take the same lock, so it is a handle of its own.
         let database = DatabaseHandle(Some(database?));
-        let profile = database.worker().profile.clone();
-        profile
+        database.worker().profile.clone()
     }
 
     /// Returns how many runs of the database at a path this process has leases of.
@@ -279,6 +340,8 @@ impl SharedDatabase {
 
 impl Drop for SharedDatabase {
     fn drop(&mut self) {
+        // A connection would keep the log from being moved.
+        self.idle_readers().clear();
         self.queue.close();
         let ended = self.writer.take().map(JoinHandle::join);
         if let Some(Err(_)) = ended {

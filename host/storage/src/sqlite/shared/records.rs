@@ -6,6 +6,7 @@ use strata_core::record::id::Digest;
 
 use super::super::rows::SqliteReader;
 use super::change::ChangeTerms;
+use super::database::SharedDatabase;
 use super::runs::open_whole;
 use super::submit::{durable, open_queue, read_file};
 use crate::error::StoreError;
@@ -80,13 +81,19 @@ impl FileRecords {
         &self,
         read: impl FnOnce(&SqliteReader) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        let Some(reader) = open_whole(&self.url)? else {
-            return Ok(T::default());
+        let read_queue = |reader: &SqliteReader| {
+            let has_queue = has_queue_tables(&reader.rows.conn);
+            match has_queue.map_err(|e| reader.error("read", e))? {
+                true => read(reader),
+                false => Ok(T::default()),
+            }
         };
-        let has_queue = has_queue_tables(&reader.rows.conn).map_err(|e| reader.error("read", e))?;
-        match has_queue {
-            true => read(&reader),
-            false => Ok(T::default()),
+        if let Some(reader) = SharedDatabase::shared_reader(&self.url.file)? {
+            return read_queue(&reader);
+        }
+        match open_whole(&self.url)? {
+            Some(reader) => read_queue(&reader),
+            None => Ok(T::default()),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use rusqlite::{Row, params};
 
+use super::super::rows::SqliteReader;
 use super::database::{MissingDatabase, SharedDatabase};
 use super::owner_note::OWNER_NOTE;
 use super::runs::open_whole;
@@ -15,9 +16,24 @@ use crate::schema::has_queue_tables;
 use crate::served::{RunChanges, ServedFilter, ServedRun};
 use crate::sqlite_url::SqliteUrl;
 
-/// Which process may work on the runs of a file.
-fn process_of(url: &SqliteUrl) -> Result<LockHolder, StoreError> {
-    LockHolder::query_file(&SideFile::Lock.beside(&url.file))
+/// Passes the database of a URL to `read`, with the process that may work on its runs. Returns the default if there is no
+/// database.
+fn read_database<T: Default>(
+    url: &SqliteUrl,
+    read: impl FnOnce(&SqliteReader, LockHolder) -> rusqlite::Result<T>,
+) -> Result<T, StoreError> {
+    if let Some(reader) = SharedDatabase::shared_reader(&url.file)? {
+        let own = LockHolder::Process {
+            pid: Some(std::process::id()),
+        };
+        return read(&reader, own).map_err(|e| reader.error("read", e));
+    }
+    let Some(reader) = open_whole(url)? else {
+        return Ok(T::default());
+    };
+    // The lock comes first: what is noted then is of its holder, or of one that ends meanwhile.
+    let process = LockHolder::query_file(&SideFile::Lock.beside(&url.file))?;
+    read(&reader, process).map_err(|e| reader.error("read", e))
 }
 
 /// Returns the run of a row, with its name and whether a process owns it in the columns after those of `SubmissionRow`.
@@ -74,12 +90,7 @@ pub(crate) fn list_served(
     filter: &ServedFilter,
     limit: usize,
 ) -> Result<Vec<ServedRun>, StoreError> {
-    let Some(reader) = open_whole(url)? else {
-        return Ok(Vec::new());
-    };
-    // The lock comes first: what is noted then is of its holder, or of one that ends meanwhile.
-    let process = process_of(url)?;
-    let list = || -> rusqlite::Result<Vec<ServedRun>> {
+    read_database(url, |reader, process| {
         if !has_queue_tables(&reader.rows.conn)? {
             return Ok(Vec::new());
         }
@@ -108,8 +119,7 @@ pub(crate) fn list_served(
             }
         }
         Ok(found)
-    };
-    list().map_err(|e| reader.error("read", e))
+    })
 }
 
 /// How a run of a server is looked for.
@@ -128,11 +138,7 @@ pub(crate) fn find_served(
     url: &SqliteUrl,
     wanted: ServedKey<'_>,
 ) -> Result<Option<ServedRun>, StoreError> {
-    let Some(reader) = open_whole(url)? else {
-        return Ok(None);
-    };
-    let process = process_of(url)?;
-    let find = || -> rusqlite::Result<Option<ServedRun>> {
+    read_database(url, |reader, process| {
         if !has_queue_tables(&reader.rows.conn)? {
             return Ok(None);
         }
@@ -150,8 +156,7 @@ pub(crate) fn find_served(
         let mut rows = statement.query(params![OWNER_NOTE, text, number])?;
         let row = rows.next()?;
         row.map(|row| served_run(url, process, row)).transpose()
-    };
-    find().map_err(|e| reader.error("read", e))
+    })
 }
 
 /// Tells which runs change from now on. The database stays open to be changed as long as somebody listens.
