@@ -102,13 +102,13 @@ impl From<ClientError> for CommandFailure {
     fn from(error: ClientError) -> Self {
         let text = error.to_string();
         match error {
-            ClientError::Refused { status: 401, .. } => {
-                Self::usage(format!("{text}; put the token into `${TOKEN_VARIABLE}`"))
-            }
+            ClientError::Refused { status: 401, .. } => Self::usage(format!(
+                "{text}; put the token into `${TOKEN_VARIABLE}`, or note it in `servers.toml`"
+            )),
             // What a process works on, or somebody does at the same time.
             ClientError::Refused { status: 409, .. } => Self::conflict(text),
             ClientError::Refused { status, .. } if status < 500 => Self::usage(text),
-            ClientError::Address { .. } => Self::usage(text),
+            ClientError::Address { .. } | ClientError::Tokens { .. } => Self::usage(text),
             ClientError::Refused { .. }
             | ClientError::Unreachable { .. }
             | ClientError::NotUnderstood(_)

@@ -1,10 +1,14 @@
 //! A client of the API, for commands that work through a server. It blocks, and makes one request at a time.
 
+use std::collections::BTreeMap;
 use std::io;
+use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
+use serde::Deserialize;
 use serde_json::Value;
+use strata_host::config_dir;
 use strata_host::services::client::builder;
 use url::Url;
 
@@ -59,12 +63,61 @@ pub enum ClientError {
         /// The whole problem document.
         problem: Value,
     },
+    /// The file with the tokens of servers cannot be used.
+    #[error("cannot use `{path}`: {what}")]
+    Tokens {
+        /// The file.
+        path: String,
+        /// Why not.
+        what: String,
+    },
     /// The answer is not what the API gives.
     #[error("the server `{0}` answered something else than this program understands")]
     NotUnderstood(String),
     /// There is no thread or no memory for it.
     #[error("cannot send a request: {0}")]
     System(#[from] io::Error),
+}
+
+/// The file with the tokens of servers, in the configuration directory of the user.
+const SERVERS_FILE: &str = "strata-host/servers.toml";
+
+/// The tokens of servers, by their addresses: `["https://strata.example"]` with `token = "…"`.
+type KnownServers = BTreeMap<String, KnownServer>;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct KnownServer {
+    token: String,
+}
+
+/// Returns the token that the user has noted for the server at an address. Fails if the file with tokens cannot be read,
+/// or if others may read it.
+fn noted_token(base: &Url) -> Result<Option<String>, ClientError> {
+    let Some(path) = config_dir().map(|directory| directory.join(SERVERS_FILE)) else {
+        return Ok(None);
+    };
+    let wrong = |what: String| ClientError::Tokens {
+        path: path.display().to_string(),
+        what,
+    };
+    let (text, mode) = match std::fs::metadata(&path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        found => {
+            let found = found.map_err(|error| wrong(error.to_string()))?;
+            let text = std::fs::read_to_string(&path).map_err(|error| wrong(error.to_string()))?;
+            (text, found.permissions().mode())
+        }
+    };
+    if mode & 0o077 != 0 {
+        return Err(wrong(
+            "others may read it; make it private (mode 600)".into(),
+        ));
+    }
+    let known: KnownServers = toml::from_str(&text).map_err(|error| wrong(error.to_string()))?;
+    let is_meant = |(url, _): &(String, KnownServer)| Url::parse(url).is_ok_and(|url| url == *base);
+    let found = known.into_iter().find(is_meant);
+    Ok(found.map(|(_, server)| server.token))
 }
 
 /// A client of a server.
@@ -148,7 +201,8 @@ pub fn encode_name(name: &str) -> String {
 }
 
 impl ServerClient {
-    /// Returns a client of the server at an address, with a token.
+    /// Returns a client of the server at an address, with a token: the given one, that in the address, or the one that the
+    /// user has noted.
     ///
     /// # Errors
     /// Fails if the address is none of a server.
@@ -165,6 +219,10 @@ impl ServerClient {
         let fragment = base.fragment().and_then(|text| text.strip_prefix("token="));
         let token = token.or_else(|| fragment.map(str::to_owned));
         base.set_fragment(None);
+        let token = match token {
+            Some(token) => Some(token),
+            None => noted_token(&base)?,
+        };
         let http = builder()
             .connect_timeout(CONNECT_TIME)
             .build()

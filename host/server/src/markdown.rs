@@ -11,8 +11,12 @@ const MAX_DEPTH: usize = 32;
 const MAX_ELEMENTS: usize = 50_000;
 /// Where links may lead.
 const SCHEMES: [&str; 3] = ["http", "https", "mailto"];
-/// The fields whose texts are Markdown.
-const MARKDOWN_FIELDS: [&str; 3] = ["content", "text", "output"];
+/// The fields whose texts are Markdown, and those of their trees.
+const MARKDOWN_FIELDS: [(&str, &str); 3] = [
+    ("content", "tree"),
+    ("text", "tree"),
+    ("output", "output_tree"),
+];
 
 /// Cuts the long texts in a value, and notes where that was done.
 pub fn cut_texts(value: &mut Value) {
@@ -46,11 +50,11 @@ pub fn as_tree(value: &mut Value) {
         Value::Array(items) => items.iter_mut().for_each(as_tree),
         Value::Object(fields) => {
             fields.values_mut().for_each(as_tree);
-            let text = MARKDOWN_FIELDS
-                .iter()
-                .find_map(|name| fields.get(*name)?.as_str());
-            if let Some(tree) = text.map(markdown_tree) {
-                fields.insert("tree".into(), tree);
+            for (name, tree_name) in MARKDOWN_FIELDS {
+                let text = fields.get(name).and_then(Value::as_str);
+                if let Some(tree) = text.map(markdown_tree) {
+                    fields.insert(tree_name.into(), tree);
+                }
             }
         }
         _ => {}

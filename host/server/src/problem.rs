@@ -31,10 +31,10 @@ pub struct Problem {
     name: Option<&'static str>,
     title: &'static str,
     detail: String,
-    hint: Option<String>,
+    hint: Option<Box<str>>,
     errors: Vec<FieldProblem>,
     /// Further members of the document.
-    members: Map<String, Value>,
+    members: Box<Map<String, Value>>,
     /// After how many seconds the request may be repeated.
     retry_after_s: Option<u32>,
 }
@@ -48,7 +48,7 @@ impl Problem {
             detail: detail.into(),
             hint: None,
             errors: Vec::new(),
-            members: Map::new(),
+            members: Box::default(),
             retry_after_s: None,
         }
     }
@@ -180,7 +180,7 @@ impl Problem {
     }
 
     /// Returns it with what can be done about it.
-    pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
+    pub fn with_hint(mut self, hint: impl Into<Box<str>>) -> Self {
         self.hint = Some(hint.into());
         self
     }
@@ -223,7 +223,7 @@ impl Problem {
             document["errors"] = json!(errors);
         }
         if let Value::Object(document) = &mut document {
-            document.extend(self.members.clone());
+            document.extend((*self.members).clone());
         }
         document
     }

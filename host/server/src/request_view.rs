@@ -1,19 +1,25 @@
 //! An open request to a person, as it is shown.
 
 use serde_json::{Value, json};
+use strata_core::machine::stepper::Stepper;
 use strata_host::clock::rfc3339;
 use strata_host::storage::ServedRun;
 use strata_host::view::RequestView;
 
-/// Returns an open request of a run.
-pub fn request_json(run: &ServedRun, view: &RequestView) -> Value {
+/// Returns an open request of a run with this state.
+pub fn request_json(run: &ServedRun, stepper: &Stepper, view: &RequestView) -> Value {
+    let mut requests = stepper.env().open_requests();
+    let request = requests.find(|(_, request)| request.id.0 == view.id);
+    let input_schema = request
+        .and_then(|(_, request)| request.proposed.as_ref())
+        .and_then(|call| call.input_schema.clone());
     let value =
         |json: &Option<strata_core::record::json::Json>| json.as_ref().map(|json| json.value());
     json!({
         "id": view.id, "run": run.name(), "run_id": run.id, "role": view.role, "action": view.action,
         "question": view.question, "schema": value(&view.schema),
         "tool": view.arguments.as_ref().map(|_| view.action.clone()),
-        "arguments": value(&view.arguments), "said": view.said,
+        "arguments": value(&view.arguments), "input_schema": value(&input_schema), "said": view.said,
         "choices": view.choices, "fields": view.fields, "default": value(&view.default),
         "expires": view.expires_ms.map(rfc3339),
     })

@@ -66,6 +66,10 @@ pub struct RunView {
     pub output: Option<String>,
     /// Whether the idea or the output is longer.
     pub truncated: bool,
+    /// How many events it has recorded.
+    pub events: u64,
+    /// The digest of the bundle with which it was started.
+    pub bundle: Option<String>,
 }
 
 /// What only the state of a run tells.
@@ -75,6 +79,7 @@ struct StateTexts {
     output: Option<String>,
     checkpoint: Option<String>,
     is_truncated: bool,
+    events: u64,
     overview: Option<StateNumbers>,
 }
 
@@ -100,8 +105,9 @@ pub struct ViewCache {
 }
 
 impl ViewCache {
-    /// Returns what is shown of a run. Its state is read unless that was done before and it rests.
-    pub fn view(&self, run: &ServedRun) -> Result<RunView, Problem> {
+    /// Returns what is shown of a run that was started with a bundle. Its state is read unless that was done before and
+    /// it rests.
+    pub fn view(&self, run: &ServedRun, bundle: Option<String>) -> Result<RunView, Problem> {
         let key = cache_key(run);
         let known = {
             let cached = self.cached.lock().unwrap_or_else(PoisonError::into_inner);
@@ -125,7 +131,7 @@ impl ViewCache {
                 texts
             }
         };
-        Ok(view_of(run, texts))
+        Ok(view_of(run, texts, bundle))
     }
 }
 
@@ -163,6 +169,7 @@ fn read_texts(run: &ServedRun) -> Result<StateTexts, Problem> {
         output: output.map(|(text, _)| text),
         checkpoint: env.checkpoint.as_ref().map(|id| id.0.clone()),
         is_truncated: is_idea_cut || is_output_cut,
+        events: run.listing.location.read()?.dropped()?.1,
         overview,
     })
 }
@@ -175,7 +182,7 @@ fn cut(text: &str) -> (String, bool) {
     }
 }
 
-fn view_of(run: &ServedRun, texts: StateTexts) -> RunView {
+fn view_of(run: &ServedRun, texts: StateTexts, bundle: Option<String>) -> RunView {
     let listing = &run.listing;
     let queued = listing.queued.clone().unwrap_or_default();
     let numbers = match &listing.overview {
@@ -214,6 +221,8 @@ fn view_of(run: &ServedRun, texts: StateTexts) -> RunView {
         idea: texts.idea,
         output: texts.output,
         truncated: texts.is_truncated,
+        events: texts.events,
+        bundle,
     }
 }
 

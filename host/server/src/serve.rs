@@ -117,7 +117,6 @@ pub async fn serve(
     };
     let database = database_in(&settings.storage);
     database.prepare()?;
-    let records = database.records()?;
     let token = own_token(&settings.storage, is_loopback)?;
     let listener = bind(settings.address).await;
     let listener = listener.map_err(|source| ServeError::Listen {
@@ -128,23 +127,9 @@ pub async fn serve(
         address: settings.address,
         source,
     })?;
-    let changes = ChangeHub::default();
-    let watching = tokio::spawn(changes.clone().pass_on(database.watch_runs()?));
-    let server = Arc::new(Server {
-        names: names_of(&settings, address, tls.is_some()),
-        tokens: TokenRegistry::new(token.as_deref()),
-        usage: Arc::default(),
-        keys: Arc::default(),
-        views: Default::default(),
-        changes,
-        feeds: Default::default(),
-        texts: Arc::default(),
-        phase: watch::Sender::new(ServerPhase::Serving),
-        policy: settings.policy,
-        tenants: settings.tenants.clone(),
-        records,
-        database: database.clone(),
-    });
+    let names = names_of(&settings, address, tls.is_some());
+    let server = Arc::new(new_server(&settings, names, token.as_deref(), &database)?);
+    let watching = tokio::spawn(server.changes.clone().pass_on(database.watch_runs()?));
     let routes = router(&server, settings.others);
     let (end, ending) = watch::channel(false);
     let connections = serve_connections(listener, tls.clone(), Arc::clone(&server), routes, ending);
@@ -181,6 +166,29 @@ pub async fn serve(
         task.abort();
     }
     Ok(worked?)
+}
+
+fn new_server(
+    settings: &ServeSettings,
+    names: ServerNames,
+    token: Option<&str>,
+    database: &RunDatabase,
+) -> Result<Server, StoreError> {
+    Ok(Server {
+        names,
+        tokens: TokenRegistry::new(token),
+        usage: Arc::default(),
+        keys: Arc::default(),
+        views: Default::default(),
+        changes: ChangeHub::default(),
+        feeds: Default::default(),
+        texts: Arc::default(),
+        phase: watch::Sender::new(ServerPhase::Serving),
+        policy: settings.policy.clone(),
+        tenants: settings.tenants.clone(),
+        records: database.records()?,
+        database: database.clone(),
+    })
 }
 
 /// Works on a thread of its own: a worker waits for databases on the thread that polls it.

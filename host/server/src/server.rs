@@ -5,19 +5,22 @@ use std::sync::Arc;
 
 use strata_host::manifest::operator::OperatorPolicy;
 use strata_host::manifest::submission::SubmissionGrants;
-use strata_host::storage::{RunDatabase, ServedRun, ServerRecords};
+use strata_host::storage::{RunDatabase, ServedRun, ServerRecord, ServerRecords};
 use strata_host::worker::TenantPolicy;
 use tokio::sync::watch;
 
 use crate::idempotency::KeysUnderWay;
 use crate::origin::ServerNames;
 use crate::problem::Problem;
-use crate::run_view::ViewCache;
+use crate::run_view::{RunView, ViewCache};
 use crate::streams::hub::ChangeHub;
 use crate::streams::model_text::ModelTexts;
 use crate::streams::run_feed::RunFeeds;
 use crate::tokens::TokenRegistry;
 use crate::usage::Usage;
+
+/// The kind of the records that say which bundle a run was started with.
+const BUNDLE_OF_RUN: &str = "run-bundle";
 
 /// Whether a server takes requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,8 +78,30 @@ impl Server {
         done.unwrap_or_else(|_| Err(Problem::internal("the request could not be carried out")))
     }
 
+    /// Returns what is shown of a run.
+    pub fn view(&self, run: &ServedRun) -> Result<RunView, Problem> {
+        self.views.view(run, self.bundle_of(&run.id)?)
+    }
+
+    /// Returns the digest of the bundle with which a run was started.
+    pub fn bundle_of(&self, id: &str) -> Result<Option<String>, Problem> {
+        let record = self.records.read_record(BUNDLE_OF_RUN, "", id)?;
+        Ok(record.map(|record| record.text))
+    }
+
     /// Returns the run as it is now; `None` if it was deleted.
     pub fn reload(&self, run: &ServedRun) -> Result<Option<ServedRun>, Problem> {
         Ok(self.database.find_served_by_id(&run.id)?)
+    }
+}
+
+/// Returns the record that says which bundle a run is started with.
+pub fn bundle_record(id: &str, bundle: &str) -> ServerRecord {
+    ServerRecord {
+        kind: BUNDLE_OF_RUN.into(),
+        name: id.into(),
+        run: Some(id.into()),
+        text: bundle.into(),
+        ..ServerRecord::default()
     }
 }

@@ -1,14 +1,14 @@
 //! Submits a team to a server.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use serde_json::json;
-use strata_host::blob::digest_of;
+use serde_json::{Value, json};
+use strata_host::blob::{Blobs, digest_of};
 use strata_host::launch::{Notice, collect_team};
 use strata_host::manifest::Overrides;
 use strata_host::manifest::operator::in_force;
-use strata_server::client::{ApiRequest, ClientError};
+use strata_server::client::{ApiAnswer, ApiRequest, ClientError};
 
 use super::Remote;
 use super::read::is_at_rest;
@@ -45,38 +45,10 @@ impl Remote<'_> {
             .map(|(path, digest)| (path, format!("sha256:{digest}")))
             .collect();
         let bundle = json!({ "files": named });
-        let create = || {
-            self.client
-                .send(ApiRequest::new("POST", "/v1/bundles").json(bundle.clone()))
-        };
-        let created = match create() {
-            // Only what is missing travels.
-            Err(ClientError::Refused { problem, .. }) if problem["missing"].is_array() => {
-                let missing = problem["missing"].as_array().cloned().unwrap_or_default();
-                for digest in missing.iter().filter_map(|digest| digest.as_str()) {
-                    let found = contents
-                        .iter()
-                        .find(|(one, _)| digest == format!("sha256:{one}"));
-                    if let Some((_, bytes)) = found {
-                        self.upload(digest, bytes.to_vec())?;
-                    }
-                }
-                create()?
-            }
-            created => created?,
-        };
+        let created = self.create_bundle(&bundle, &contents)?;
         let mut attached = BTreeMap::new();
         for file in &args.file {
-            let failed =
-                |error| CommandFailure::usage(format!("cannot read `{}`: {error}", file.display()));
-            let bytes = std::fs::read(file).map_err(failed)?;
-            let digest = format!("sha256:{}", digest_of(&bytes));
-            self.upload(&digest, bytes)?;
-            let name = file
-                .file_name()
-                .unwrap_or_default()
-                .to_string_lossy()
-                .into_owned();
+            let (name, digest) = self.attach(file)?;
             attached.insert(name, digest);
         }
         let labels: BTreeMap<String, String> = args.label.into_iter().collect();
@@ -99,5 +71,39 @@ impl Remote<'_> {
         }
         let name = run["name"].as_str().unwrap_or(&id).to_owned();
         self.report_end(&name, &run)
+    }
+
+    /// Makes a bundle. Only the files travel that the server does not have.
+    fn create_bundle(&self, bundle: &Value, contents: &Blobs) -> Result<ApiAnswer, CommandFailure> {
+        let create = || {
+            self.client
+                .send(ApiRequest::new("POST", "/v1/bundles").json(bundle.clone()))
+        };
+        match create() {
+            Err(ClientError::Refused { problem, .. }) if problem["missing"].is_array() => {
+                let missing = problem["missing"].as_array().cloned().unwrap_or_default();
+                for digest in missing.iter().filter_map(Value::as_str) {
+                    let found = contents
+                        .iter()
+                        .find(|(one, _)| digest == format!("sha256:{one}"));
+                    if let Some((_, bytes)) = found {
+                        self.upload(digest, bytes.to_vec())?;
+                    }
+                }
+                Ok(create()?)
+            }
+            created => Ok(created?),
+        }
+    }
+
+    /// Uploads a file that belongs to the idea, and returns its name and its digest.
+    fn attach(&self, file: &Path) -> Result<(String, String), CommandFailure> {
+        let failed =
+            |error| CommandFailure::usage(format!("cannot read `{}`: {error}", file.display()));
+        let bytes = std::fs::read(file).map_err(failed)?;
+        let digest = format!("sha256:{}", digest_of(&bytes));
+        self.upload(&digest, bytes)?;
+        let name = file.file_name().unwrap_or_default().to_string_lossy();
+        Ok((name.into_owned(), digest))
     }
 }

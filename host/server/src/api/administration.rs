@@ -68,6 +68,24 @@ pub async fn list_tokens(context: Context) -> Answer {
     ))
 }
 
+pub async fn get_own_token(context: Context) -> Answer {
+    let caller = context.caller;
+    let own = caller.clone();
+    let tokens = context
+        .server
+        .blocking(move |server| Ok(list(server.records.as_ref(), own.tenant.as_deref())?))
+        .await?;
+    let own = tokens.iter().find(|token| token.caller == caller);
+    let expires_ms = own.and_then(|token| token.expires_ms);
+    Ok(json(
+        StatusCode::OK,
+        &json!({
+            "name": caller.name, "tenant": caller.tenant, "rights": caller.rights,
+            "expires": expires_ms.map(rfc3339),
+        }),
+    ))
+}
+
 pub async fn create_token(mut context: Context) -> Answer {
     context.caller.require(Right::Admin)?;
     let request: TokenRequest = context.json(MAX_BODY_BYTES).await?;

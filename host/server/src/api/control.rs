@@ -35,7 +35,7 @@ use crate::problem::Problem;
 use crate::query::{decode_cursor, encode_cursor};
 use crate::request_view::request_json;
 use crate::run_view::RunView;
-use crate::server::Server;
+use crate::server::{Server, bundle_record};
 
 /// How many runs with open requests are looked at for a list of requests.
 const MAX_ASKING_RUNS: usize = 10_000;
@@ -228,12 +228,8 @@ pub async fn list_requests(context: Context) -> Answer {
             };
             let mut items = Vec::new();
             for run in &runs {
-                if !run
-                    .listing
-                    .overview
-                    .as_ref()
-                    .is_none_or(|one| one.requests > 0)
-                {
+                let overview = run.listing.overview.as_ref();
+                if overview.is_some_and(|one| one.requests == 0) {
                     continue;
                 }
                 let saved = match load_saved(&run.listing.location, &StateSelector::Head) {
@@ -245,7 +241,7 @@ pub async fn list_requests(context: Context) -> Answer {
                     let created = run.listing.created_ms.unwrap_or(0);
                     items.push((
                         (created, run.id.clone(), view.id.clone()),
-                        request_json(run, &view),
+                        request_json(run, &saved.stepper, &view),
                     ));
                 }
             }
@@ -371,7 +367,7 @@ async fn change_and_answer(
             let run = server
                 .reload(&run)?
                 .ok_or_else(|| Problem::not_found("run"))?;
-            Ok::<(Changed, RunView), Problem>((changed, server.views.view(&run)?))
+            Ok::<(Changed, RunView), Problem>((changed, server.view(&run)?))
         })
         .await?;
     let status = match changed {
@@ -516,6 +512,7 @@ fn start_fork(
     for (place, value) in new.set {
         edits.push(parse_edit(&place, &value)?);
     }
+    let bundle = server.bundle_of(&run.id)?;
     let stored = stored_run_name(&run.tenant, &name);
     let identity = SubmissionIdentity {
         tenant: run.tenant.clone(),
@@ -539,13 +536,16 @@ fn start_fork(
                 .scope
                 .as_deref()
                 .and_then(|scope| CapScope::parse_named(scope).ok()),
-            records: Vec::new(),
+            records: bundle
+                .iter()
+                .map(|bundle| bundle_record(&id, bundle))
+                .collect(),
         }),
     };
     fork(&request)?;
     let forked = server.database.find_served_by_id(&id)?;
     let forked = forked.ok_or_else(|| Problem::not_found("run"))?;
-    let view = server.views.view(&forked)?;
+    let view = server.view(&forked)?;
     Ok(Made::new(StatusCode::CREATED, &view).at(format!("/v1/runs/{id}")))
 }
 

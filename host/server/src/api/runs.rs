@@ -31,7 +31,7 @@ use crate::operations::Answer;
 use crate::problem::Problem;
 use crate::query::{decode_cursor, encode_cursor, wrong};
 use crate::run_view::RunView;
-use crate::server::Server;
+use crate::server::{Server, bundle_record};
 
 /// How many runs are changed at once at most.
 const MAX_BULK: usize = 500;
@@ -238,7 +238,8 @@ fn start_run(
             let answer = Made::new(StatusCode::CREATED, &view).at(format!("/v1/runs/{id}"));
             let record = key.map(|key| key.record(&answer, Some(&id)));
             *made.borrow_mut() = Some(answer);
-            record.into_iter().collect()
+            let bundle = bundle_record(&id, &new.bundle);
+            record.into_iter().chain([bundle]).collect()
         },
         operators,
         grants,
@@ -287,6 +288,8 @@ fn new_run_view(new: &NewRun, caller: &Caller, id: &str, submitted: &SubmittedAs
         truncated: idea.len() < submitted.idea.len(),
         idea,
         output: None,
+        events: 0,
+        bundle: Some(new.bundle.clone()),
     }
 }
 
@@ -328,7 +331,7 @@ async fn wait_for_rest(server: &Arc<Server>, id: &str, time: Duration) -> Result
         run = find(id.to_owned()).await?.ok_or_else(unknown)?;
         let is_over = stopwatch() >= deadline;
         if is_at_rest(&run) || is_over {
-            return server.blocking(move |server| server.views.view(&run)).await;
+            return server.blocking(move |server| server.view(&run)).await;
         }
         let _ = tokio::time::timeout_at(deadline.into(), changed.changed()).await;
     }
@@ -404,7 +407,7 @@ pub async fn list_runs(context: Context) -> Answer {
                 .filter(|_| has_more)
                 .map(|last| encode_cursor(&(last.listing.created_ms.unwrap_or(0), &last.id)));
             let items: Result<Vec<RunView>, Problem> =
-                found.iter().map(|run| server.views.view(run)).collect();
+                found.iter().map(|run| server.view(run)).collect();
             Ok(json!({ "items": items?, "next": next }))
         })
         .await?;
@@ -415,7 +418,7 @@ pub async fn get_run(context: Context) -> Answer {
     let run = context.run(Deed::See).await?;
     let view = context
         .server
-        .blocking(move |server| server.views.view(&run))
+        .blocking(move |server| server.view(&run))
         .await?;
     Ok(tagged_json(&context.headers, &view))
 }

@@ -51,9 +51,13 @@ pub fn operations() -> Vec<Operation> {
     let mut all = uploads();
     all.extend(runs_of_server());
     all.extend(control());
-    all.extend(records());
+    all.extend(halts());
+    all.extend(states());
+    all.extend(calls());
+    all.extend(views());
     all.extend(streams());
-    all.extend(administration());
+    all.extend(tokens());
+    all.extend(about_server());
     all
 }
 
@@ -156,12 +160,6 @@ fn runs_of_server() -> Vec<Operation> {
 
 fn control() -> Vec<Operation> {
     use api::control::*;
-    let halting = |operation: Operation| {
-        operation
-            .gives(202, RUN)
-            .gives(200, RUN)
-            .fails(&[400, 408, 409, 413, 415, 422])
-    };
     vec![
         Operation::new(
             Method::POST,
@@ -195,27 +193,6 @@ fn control() -> Vec<Operation> {
         .takes(ANY)
         .keyed()
         .gives(200, ANY),
-        halting(Operation::new(
-            Method::POST,
-            "/v1/runs/{run}/cancel",
-            "cancelRun",
-            "Ends a run. Only a resume continues it.",
-            cancel_run,
-        )),
-        halting(Operation::new(
-            Method::POST,
-            "/v1/runs/{run}/pause",
-            "pauseRun",
-            "Suspends a run until it is resumed.",
-            pause_run,
-        )),
-        halting(Operation::new(
-            Method::POST,
-            "/v1/runs/{run}/resume",
-            "resumeRun",
-            "Lets a worker continue a run.",
-            resume_run,
-        )),
         Operation::new(
             Method::POST,
             "/v1/runs/{run}/fork",
@@ -238,7 +215,40 @@ fn control() -> Vec<Operation> {
     ]
 }
 
-fn records() -> Vec<Operation> {
+fn halts() -> Vec<Operation> {
+    use api::control::*;
+    let halting = |operation: Operation| {
+        operation
+            .gives(202, RUN)
+            .gives(200, RUN)
+            .fails(&[400, 408, 409, 413, 415, 422])
+    };
+    vec![
+        halting(Operation::new(
+            Method::POST,
+            "/v1/runs/{run}/cancel",
+            "cancelRun",
+            "Ends a run. Only a resume continues it.",
+            cancel_run,
+        )),
+        halting(Operation::new(
+            Method::POST,
+            "/v1/runs/{run}/pause",
+            "pauseRun",
+            "Suspends a run until it is resumed.",
+            pause_run,
+        )),
+        halting(Operation::new(
+            Method::POST,
+            "/v1/runs/{run}/resume",
+            "resumeRun",
+            "Lets a worker continue a run.",
+            resume_run,
+        )),
+    ]
+}
+
+fn states() -> Vec<Operation> {
     use api::records::*;
     let get = Method::GET;
     vec![
@@ -295,6 +305,13 @@ fn records() -> Vec<Operation> {
         .with("as", "`tree`: texts as trees of Markdown, too")
         .gives(200, LIST)
         .fails(&[422]),
+    ]
+}
+
+fn calls() -> Vec<Operation> {
+    use api::records::*;
+    let get = Method::GET;
+    vec![
         Operation::new(
             get.clone(),
             "/v1/runs/{run}/calls",
@@ -336,6 +353,13 @@ fn records() -> Vec<Operation> {
         )
         .gives(200, ANY)
         .fails(&[422]),
+    ]
+}
+
+fn views() -> Vec<Operation> {
+    use api::records::*;
+    let get = Method::GET;
+    vec![
         Operation::new(
             get.clone(),
             "/v1/runs/{run}/graph.svg",
@@ -424,7 +448,7 @@ fn streams() -> Vec<Operation> {
     ]
 }
 
-fn administration() -> Vec<Operation> {
+fn tokens() -> Vec<Operation> {
     use api::administration::*;
     vec![
         Operation::new(
@@ -435,6 +459,14 @@ fn administration() -> Vec<Operation> {
             list_tokens,
         )
         .gives(200, LIST),
+        Operation::new(
+            Method::GET,
+            "/v1/token",
+            "getOwnToken",
+            "Returns the token of the request, without its text.",
+            get_own_token,
+        )
+        .gives(200, ANY),
         Operation::new(
             Method::POST,
             "/v1/tokens",
@@ -455,6 +487,12 @@ fn administration() -> Vec<Operation> {
         .with("tenant", "its tenant, for a token of all tenants")
         .gives(204, Content::Empty)
         .fails(&[422]),
+    ]
+}
+
+fn about_server() -> Vec<Operation> {
+    use api::administration::*;
+    vec![
         Operation::new(
             Method::GET,
             "/v1/workers",

@@ -196,7 +196,7 @@ impl AllEvents {
             }
         }
         if wants_run && caller.may(Deed::See, &run) {
-            let view = server.views.view(&run)?;
+            let view = server.view(&run)?;
             told.run = serde_json::to_value(view).ok();
         }
         let last = lines.last();
@@ -293,7 +293,7 @@ fn request_message(run: &ServedRun, line: &FeedLine, change: RequestChange) -> V
         let saved = load_saved(&run.listing.location, &StateSelector::Head).ok()?;
         let views = RequestView::all(&saved.stepper);
         let view = views.iter().find(|view| view.id == id)?;
-        Some(request_json(run, view))
+        Some(request_json(run, &saved.stepper, view))
     };
     let mut message = match change {
         RequestChange::Opened => open(),
