@@ -2,6 +2,7 @@
 
 mod attempts;
 mod client;
+mod killed;
 mod parser;
 
 use serde_json::json;

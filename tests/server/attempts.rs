@@ -104,6 +104,15 @@ impl Scene {
         }
     }
 
+    fn assert_unchanged(&self) {
+        let run = self.server.get(&self.viewer, "/v1/runs/mine").json();
+        assert_eq!(
+            (&run["status"], &run["requests"]),
+            (&json!("waiting"), &json!(1))
+        );
+        assert_eq!(run["labels"], json!({ "secret": "plan" }));
+    }
+
     fn get(&self, path: &str) -> (&'static str, String, Value) {
         ("GET", self.fill(path), Value::Null)
     }
@@ -119,7 +128,7 @@ impl Scene {
 }
 
 #[test]
-fn a_token_sees_and_changes_nothing_that_is_not_its_own() {
+fn a_run_does_not_exist_for_a_token_that_may_not_see_it() {
     let scene = Scene::new();
     let answers = json!({ scene.request.clone(): 7 });
     let message = json!({ "content": "x", "cause": "p" });
@@ -176,6 +185,14 @@ fn a_token_sees_and_changes_nothing_that_is_not_its_own() {
         );
         scene.check(who, scene.get("/v1/requests"), &[200]);
     }
+    scene.assert_unchanged();
+}
+
+#[test]
+fn a_token_does_only_what_it_has_a_right_to() {
+    let scene = Scene::new();
+    let answers = json!({ scene.request.clone(): 7 });
+    let message = json!({ "content": "x", "cause": "p" });
     // What is seen and not allowed.
     for (who, path, body) in [
         ("viewer", "cancel", Value::Null),
@@ -202,6 +219,32 @@ fn a_token_sees_and_changes_nothing_that_is_not_its_own() {
         let delete = ("DELETE", "/v1/runs/mine".to_owned(), Value::Null);
         scene.check(who, delete, &[403]);
     }
+    // Tokens, workers and metrics.
+    let token = json!({ "name": "more", "tenant": "red", "rights": ["view"] });
+    for who in ["blue", "ann", "viewer", "boss", "operator", "nothing"] {
+        scene.check(who, scene.get("/v1/tokens"), &[403]);
+        scene.check(who, scene.post("/v1/tokens", token.clone()), &[403]);
+        let revoke = ("DELETE", "/v1/tokens/ann".to_owned(), Value::Null);
+        scene.check(who, revoke, &[403]);
+        scene.check(who, scene.get("/v1/workers"), &[403]);
+        scene.check(who, scene.get("/metrics"), &[403]);
+    }
+    let elsewhere = json!({ "name": "more", "tenant": "blue", "rights": ["view"] });
+    scene.check("admin", scene.post("/v1/tokens", elsewhere), &[403]);
+    let revoke = (
+        "DELETE",
+        "/v1/tokens/ann?tenant=blue".to_owned(),
+        Value::Null,
+    );
+    scene.check("admin", revoke, &[403]);
+    scene.check("admin", scene.get("/v1/workers"), &[403]);
+    scene.check("admin", scene.get("/metrics"), &[403]);
+    scene.assert_unchanged();
+}
+
+#[test]
+fn files_and_bundles_belong_to_the_tenant_that_uploaded_them() {
+    let scene = Scene::new();
     // Files and bundles of another tenant, and of this one without the right to start runs.
     let bundle = scene.bundle.clone();
     let start = json!({ "bundle": bundle, "idea": "go" });
@@ -223,26 +266,11 @@ fn a_token_sees_and_changes_nothing_that_is_not_its_own() {
     scene.check("viewer", scene.post("/v1/bundles", files), &[403]);
     let attach = json!({ "bundle": scene.server.bundle(&scene.blue), "files": { "n.txt": scene.blob.clone() } });
     scene.check("blue", scene.post("/v1/runs", attach), &[422]);
-    // Tokens, workers and metrics.
-    let token = json!({ "name": "more", "tenant": "red", "rights": ["view"] });
-    for who in ["blue", "ann", "viewer", "boss", "operator", "nothing"] {
-        scene.check(who, scene.get("/v1/tokens"), &[403]);
-        scene.check(who, scene.post("/v1/tokens", token.clone()), &[403]);
-        let revoke = ("DELETE", "/v1/tokens/ann".to_owned(), Value::Null);
-        scene.check(who, revoke, &[403]);
-        scene.check(who, scene.get("/v1/workers"), &[403]);
-        scene.check(who, scene.get("/metrics"), &[403]);
-    }
-    let elsewhere = json!({ "name": "more", "tenant": "blue", "rights": ["view"] });
-    scene.check("admin", scene.post("/v1/tokens", elsewhere), &[403]);
-    let revoke = (
-        "DELETE",
-        "/v1/tokens/ann?tenant=blue".to_owned(),
-        Value::Null,
-    );
-    scene.check("admin", revoke, &[403]);
-    scene.check("admin", scene.get("/v1/workers"), &[403]);
-    scene.check("admin", scene.get("/metrics"), &[403]);
+}
+
+#[test]
+fn a_request_without_a_token_in_its_header_is_refused() {
+    let scene = Scene::new();
     // No token, a wrong one, and one where none belongs.
     for token in ["", "wrong", "strata_00"] {
         scene.check(token, scene.get("/v1/runs"), &[401]);
@@ -256,13 +284,6 @@ fn a_token_sees_and_changes_nothing_that_is_not_its_own() {
         .server
         .request("GET", "/v1/runs", "", &[("cookie", &cookie)], b"");
     assert_eq!(answer.status, 401);
-    // The run is as it was.
-    let run = scene.server.get(&scene.viewer, "/v1/runs/mine").json();
-    assert_eq!(
-        (&run["status"], &run["requests"]),
-        (&json!("waiting"), &json!(1))
-    );
-    assert_eq!(run["labels"], json!({ "secret": "plan" }));
 }
 
 #[test]

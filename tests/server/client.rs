@@ -1,6 +1,7 @@
 //! A server under test, and requests to it, written as bytes.
 
-use std::io::{Read, Write};
+use std::cell::RefCell;
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::thread::sleep;
 use std::time::Duration;
@@ -21,7 +22,7 @@ pub struct TestServer {
     pub place: Workspace,
     pub port: u16,
     pub token: String,
-    _process: Process,
+    process: RefCell<Option<Process>>,
 }
 
 /// An answer.
@@ -39,7 +40,15 @@ impl Answer {
 }
 
 /// A stream that is open.
-pub struct OpenStream(TcpStream);
+pub struct OpenStream(BufReader<TcpStream>);
+
+/// A message of a stream.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StreamMessage {
+    pub name: String,
+    pub id: String,
+    pub data: String,
+}
 
 impl OpenStream {
     /// Reads what comes until the connection is closed.
@@ -47,6 +56,25 @@ impl OpenStream {
         let mut bytes = Vec::new();
         let _ = self.0.read_to_end(&mut bytes);
         String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    /// Returns the next message with data; `None` once the connection is closed.
+    pub fn next_message(&mut self) -> Option<StreamMessage> {
+        let mut message = StreamMessage::default();
+        loop {
+            let mut line = String::new();
+            if !matches!(self.0.read_line(&mut line), Ok(bytes) if bytes > 0) {
+                return None;
+            }
+            // Everything else is the head, a comment, or the size of a chunk.
+            match line.trim_end().split_once(": ") {
+                Some(("event", name)) => message.name = name.into(),
+                Some(("id", id)) => message.id = id.into(),
+                Some(("data", data)) => message.data = data.into(),
+                _ if line == "\n" && !message.data.is_empty() => return Some(message),
+                _ => {}
+            }
+        }
     }
 }
 
@@ -77,13 +105,20 @@ impl TestServer {
             place,
             port,
             token,
-            _process: process,
+            process: RefCell::new(Some(process)),
         }
+    }
+
+    /// Tells the server to end, and returns its exit code.
+    pub fn terminate(&self) -> Option<i32> {
+        let process = self.process.borrow_mut().take().unwrap();
+        process.signal(Signal::TERM);
+        process.end().code
     }
 
     /// Kills the server and starts it again, at the same port.
     pub fn restart(&mut self) {
-        self._process.signal(Signal::KILL);
+        self.process.borrow_mut().take().unwrap().kill();
         let listen = format!("127.0.0.1:{}", self.port);
         let args = [
             "serve",
@@ -94,7 +129,7 @@ impl TestServer {
             "--host",
             "strata.test",
         ];
-        self._process = self.place.start(&args);
+        *self.process.borrow_mut() = Some(self.place.start(&args));
         for _ in 0..MAX_LOOKS {
             if TcpStream::connect(("127.0.0.1", self.port)).is_ok() {
                 return;
@@ -167,8 +202,14 @@ impl TestServer {
 
     /// Opens a stream and returns it once its head has come.
     pub fn open_stream(&self, token: &str, path: &str) -> OpenStream {
-        let accept = [("accept", "text/event-stream")];
-        let head = self.head("GET", path, token, &accept) + "\r\n";
+        self.open_stream_after(token, path, None)
+    }
+
+    /// Opens a stream after the message with an id.
+    pub fn open_stream_after(&self, token: &str, path: &str, last: Option<&str>) -> OpenStream {
+        let mut headers = vec![("accept", "text/event-stream")];
+        headers.extend(last.map(|last| ("last-event-id", last)));
+        let head = self.head("GET", path, token, &headers) + "\r\n";
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
         stream
             .set_read_timeout(Some(Duration::from_secs(60)))
@@ -177,7 +218,7 @@ impl TestServer {
         let mut status = [0; 12];
         stream.read_exact(&mut status).unwrap();
         assert_eq!(&status, b"HTTP/1.1 200");
-        OpenStream(stream)
+        OpenStream(BufReader::new(stream))
     }
 
     /// Repeats a request until the answer fits.
