@@ -18,14 +18,12 @@ function speak() {
   timer = setTimeout(speak, PAUSE_MS);
 }
 
-/** Announces a text politely. */
 export function announce(text) {
   if (waiting.includes(text)) return;
   waiting = [...waiting, text].slice(-MAX_WAITING);
   if (!timer) speak();
 }
 
-/** The region. There is one in the page. */
 export function LiveRegion() {
   return html`<div class="sr" role="status" aria-live="polite">${spoken.value}</div>`;
 }

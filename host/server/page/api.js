@@ -20,10 +20,8 @@ export class Problem extends Error {
   }
 }
 
-/** Percent-encodes a part of a path. */
 export const part = (name) => encodeURIComponent(wellFormed(name));
 
-/** Returns the path of a run, and of something below it. */
 export const runPath = (name, ...below) => `/v1/runs/${[name, ...below].map(part).join("/")}`;
 
 /** Returns a path with a query. Values that are null are left out, those of a list are repeated. */
@@ -38,7 +36,6 @@ export function withQuery(path, query) {
   return text ? `${path}?${text}` : path;
 }
 
-/** Returns the headers of a request. */
 export function headers(more = {}) {
   return token.peek() ? { Authorization: `Bearer ${token.peek()}`, ...more } : more;
 }
@@ -100,7 +97,6 @@ export function post(path, body, { key, signal } = {}) {
 /** Returns the items of a list, whether it comes with a cursor or alone. */
 export const items = (answer) => (Array.isArray(answer) ? answer : (answer?.items ?? []));
 
-/** Returns a key that no other request has. */
 export function newKey() {
   const random = new Uint8Array(16);
   crypto.getRandomValues(random);

@@ -1,12 +1,12 @@
 // Two runs or checkpoints side by side: the first difference, then outputs, messages, cost and time.
 
-import { html, useEffect, useState } from "./dom.js";
+import { html, typed, useEffect, useState } from "./dom.js";
 import { call, items, runPath, withQuery } from "./api.js";
 import { TextDifference } from "./difference_view.js";
 import { duration, money } from "./figures.js";
 import { go, Link, route, runAddress } from "./router.js";
 import { StatusTag, statusOf } from "./status.js";
-import { Json, jsonLine, ProblemView, Skeleton, useLoaded } from "./widgets.js";
+import { Json, jsonLine, ProblemView, useLoaded, whenLoaded } from "./widgets.js";
 
 /** How many events of each run are compared. */
 const COMPARED = 2000;
@@ -35,9 +35,9 @@ function Chooser({ a, b }) {
     event.preventDefault();
     go(withQuery("/compare", { a: one.trim(), b: other.trim() }));
   };
-  return html`<form class="filters" onSubmit=${submit}><label>One <input type="text" list="run-names" value=${one} onInput=${(event) => setOne(event.target.value)} /></label>
-    <label>Other <input type="text" list="run-names" value=${other} onInput=${(event) => setOther(event.target.value)} /></label><button type="submit" class="primary" disabled=${!one.trim() || !other.trim()}>Compare</button>
-    <button type="button" onClick=${() => go(withQuery("/compare", { a: b, b: a }))}>Swap</button><datalist id="run-names">${(runs ?? []).map((run) => html`<option value=${run.name} />`)}</datalist></form>`;
+  return html`<form class="filters" onSubmit=${submit}><label>One <input type="text" list="run-names" value=${one} onInput=${typed(setOne)} /></label>
+    <label>Other <input type="text" list="run-names" value=${other} onInput=${typed(setOther)} /></label><button type="submit" class="primary" disabled=${!one.trim() || !other.trim()}>Compare</button>
+    <button onClick=${() => go(withQuery("/compare", { a: b, b: a }))}>Swap</button><datalist id="run-names">${(runs ?? []).map((run) => html`<option value=${run.name} />`)}</datalist></form>`;
 }
 
 async function eventsOf(name, signal) {
@@ -80,28 +80,24 @@ export function firstDifference(one, other) {
 }
 
 function Comparison({ a, b }) {
-  const [loaded, problem, again] = useLoaded((signal) => load(a, b, signal), [`${a} ${b}`]);
-  if (problem) return html`<${ProblemView} problem=${problem} retry=${again} />`;
-  if (!loaded) return html`<${Skeleton} lines=${10} />`;
-  const { runA, runB, difference, first } = loaded;
-  return html`${first && html`<section class="panel"><h2>The first difference</h2><div class="two"><${FirstSide} run=${runA} event=${first.a} /><${FirstSide} run=${runB} event=${first.b} /></div></section>`}
+  return whenLoaded(useLoaded((signal) => load(a, b, signal), [`${a} ${b}`]), ({ runA, runB, difference, first }) => html`${first && html`<section class="panel"><h2>The first difference</h2><div class="two"><${FirstSide} run=${runA} event=${first.a} /><${FirstSide} run=${runB} event=${first.b} /></div></section>`}
     <${Figures} runA=${runA} runB=${runB} a=${a} b=${b} />
     ${(runA.output || runB.output) && html`<section><h2>Outputs</h2><${TextDifference} before=${textOf(runA.output)} after=${textOf(runB.output)} /></section>`}
-    ${difference.problem ? html`<${ProblemView} problem=${difference.problem} />` : html`<${StateDifference} difference=${difference} />`}`;
+    ${difference.problem ? html`<${ProblemView} problem=${difference.problem} />` : html`<${StateDifference} difference=${difference} />`}`, 10);
 }
 
 const textOf = (output) => (typeof output === "string" ? output : (output?.text ?? output?.content ?? ""));
 
 function FirstSide({ run, event }) {
   if (!event) return html`<div><b>${run.name}</b><p class="none">It has no further events.</p></div>`;
-  return html`<div><b>${run.name}</b> <${Link} to=${runAddress(run.name, "events", `e${event.n}`)}>event ${event.n}</${Link}><p><code>${event.kind}</code> ${event.role ?? event.from ?? ""}${event.action ? `.${event.action}` : ""}</p>
+  return html`<div><b>${run.name}</b> <${Link} to=${runAddress(run.name, "events", `e${event.n}`)}>event ${event.n}<//><p><code>${event.kind}</code> ${event.role ?? event.from ?? ""}${event.action ? `.${event.action}` : ""}</p>
     <p class="prose-text">${jsonLine(event.output?.content ?? event.message ?? event.answer ?? event.what ?? event.status ?? "", 300)}</p></div>`;
 }
 
 function Figures({ runA, runB, a, b }) {
   const length = (run) => (Date.parse(run.ended ?? run.updated) || 0) - (Date.parse(run.created) || 0);
   const row = (name, one, other) => html`<tr><th>${name}</th><td>${one}</td><td>${other}</td></tr>`;
-  return html`<div class="scroll" tabindex="0"><table class="compared"><thead><tr><th></th><th><${Link} to=${runAddress(split(a).name)}>${a}</${Link}></th><th><${Link} to=${runAddress(split(b).name)}>${b}</${Link}></th></tr></thead><tbody>
+  return html`<div class="scroll" tabindex="0"><table class="compared"><thead><tr><th></th><th><${Link} to=${runAddress(split(a).name)}>${a}<//></th><th><${Link} to=${runAddress(split(b).name)}>${b}<//></th></tr></thead><tbody>
     ${row("State", html`<${StatusTag} status=${statusOf(runA)} />`, html`<${StatusTag} status=${statusOf(runB)} />`)}${row("Step", runA.step, runB.step)}${row("Spent", money(runA.spent), money(runB.spent))}${row("Time", duration(length(runA)), duration(length(runB)))}</tbody></table></div>`;
 }
 

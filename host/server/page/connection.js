@@ -8,7 +8,6 @@ import { coarseNow, now, tick } from "./figures.js";
 import { epoch, loadNeeds, takeRequest, takeRun } from "./store.js";
 import { token } from "./token.js";
 
-/** How long to wait before each further attempt, in seconds. */
 const PAUSES = [1, 2, 5, 10, 30];
 /** After how long without a connection a person is told. */
 const TOLD_AFTER_MS = 3000;
@@ -26,7 +25,6 @@ export const state = signal("connecting");
 export const lostSince = signal(null);
 /** Whether to say that the connection is gone, or that it is back. */
 export const notice = signal(null);
-/** Whether something can be done now. */
 export const isOnline = () => state.value === "live" || state.value === "polling";
 
 let followed = null;
@@ -188,7 +186,6 @@ async function run() {
   }
 }
 
-/** Connects, and stays connected. */
 export function connect() {
   let before = Date.now();
   setInterval(() => {

@@ -26,7 +26,6 @@ async function loadTexts(run, signal) {
   return { conversations: items(conversations), messages: new Map(items(messages).map((message) => [message.id, message])) };
 }
 
-/** All turns and messages by time, with what is known of each. */
 function entriesOf(model, texts) {
   const turns = new Map();
   for (const conversation of texts?.conversations ?? []) {
@@ -54,7 +53,7 @@ export function ConversationTab({ data, run }) {
       <span class="note">${plural(list.length, "entry", "entries")}${data.isWhole.value ? "" : ", earlier ones are not read yet"}</span></div>
     ${problem && html`<${ProblemView} problem=${problem} retry=${again} />`}
     ${!data.isLoaded.value && !entries.length ? html`<${Skeleton} lines=${10} />` : !list.length && html`<p class="empty">Nothing was said yet.</p>`}
-    ${list.length > count && html`<p><button type="button" onClick=${() => setCount(count + SHOWN)}>Earlier (${list.length - count})</button></p>`}
+    ${list.length > count && html`<p><button onClick=${() => setCount(count + SHOWN)}>Earlier (${list.length - count})</button></p>`}
     <ol class="thread">${list.slice(-count).map((entry) => (entry.kind === "turn" ? html`<${TurnEntry} key=${entry.n} ...${entry} data=${data} />` : html`<${MessageEntry} key=${entry.n} ...${entry} />`))}</ol>
     ${run.state === "running" && html`<${Live} run=${run} data=${data} role=${role} />`}`;
 }
@@ -73,7 +72,7 @@ function TurnEntry({ n, time, turn, known, data }) {
   const host = data.model.calls.findLast((one) => one.event.role === turn.role && one.event.action === "turn" && one.event.turn === turn.turn && one.n <= n);
   const tokens = host?.event.tokens;
   const isRecorded = host?.event.source === "recorded";
-  return html`<li class=${`said turn${chosen ? " chosen" : ""}`}><p class="who"><b>${turn.role}</b> <button type="button" class="link note" onClick=${() => selectEvent(n)}>turn ${turn.turn}</button> <span class="note">${turn.model} · ${turn.finish}${
+  return html`<li class=${`said turn${chosen ? " chosen" : ""}`}><p class="who"><b>${turn.role}</b> <button class="link note" onClick=${() => selectEvent(n)}>turn ${turn.turn}</button> <span class="note">${turn.model} · ${turn.finish}${
     tokens ? ` · ${tokens.input ?? 0} in, ${tokens.output ?? 0} out` : ""} · ${isRecorded ? "recorded, not paid" : money(turn.cost)}</span><span class="when note"><${Time} at=${time} /></span></p>
     ${turn.finish === "length" && html`<p class="omitted">The reply was truncated.</p>`}
     ${known?.turn.reasoning && html`<details><summary>Reasoning</summary><${LongText} text=${known.turn.reasoning} className="reasoning" /></details>`}
@@ -111,7 +110,7 @@ function ToolCall({ turn, one, known, data }) {
     ${result !== undefined && result !== null && html`<h4>Result</h4><${LongText} text=${String(result)} />`}
     ${known?.outcome?.data !== undefined && known?.outcome?.data !== null && html`<h4>Data</h4><${Json} value=${known.outcome.data} />`}
     ${known?.nested?.length > 0 && html`<h4>Calls of its code</h4><${Nested} calls=${known.nested} />`}
-    ${attempt && html`<p><button type="button" class="link" onClick=${() => selectEvent(attempt.n)}>Select the attempt</button></p>`}</details>`;
+    ${attempt && html`<p><button class="link" onClick=${() => selectEvent(attempt.n)}>Select the attempt</button></p>`}</details>`;
 }
 
 function Nested({ calls }) {
@@ -126,7 +125,6 @@ function pretty(text) {
   }
 }
 
-/** What models write just now, with a caret. */
 function Live({ run, data, role }) {
   const live = useMemo(() => new LiveText(run.name, (name) => data.model.roles.get(name)?.calls ?? 0), [run.id]);
   useEffect(() => {

@@ -7,7 +7,6 @@ import { plural } from "./figures.js";
 const CONTEXT = 3;
 const MAX_LINES = 3000;
 
-/** Groups equal lines that are far from any difference. */
 function groups(lines) {
   const shown = new Uint8Array(lines.length);
   lines.forEach((line, at) => {
@@ -36,5 +35,5 @@ const Line = ({ line }) => html`<span class=${`line ${line.kind}`}><span class="
 function Folded({ lines }) {
   const [isOpen, setOpen] = useState(false);
   if (isOpen) return html`${lines.map((line) => html`<${Line} line=${line} />`)}`;
-  return html`<button type="button" class="fold-line" onClick=${() => setOpen(true)}>${plural(lines.length, "equal line")}</button>`;
+  return html`<button class="fold-line" onClick=${() => setOpen(true)}>${plural(lines.length, "equal line")}</button>`;
 }

@@ -1,6 +1,5 @@
-// How the page makes its document: Preact with tagged templates instead of a build step. Texts become text nodes, so
-// nothing of what a guest, a model or a person wrote is ever parsed as markup. Characters that are invisible or change
-// the order of what is around them are replaced by a visible form, in every text of the document, at one place: here.
+// How the page makes its document: Preact with tagged templates. Texts become text nodes, so nothing that somebody wrote is
+// parsed as markup, and each of them gets a visible form of characters that are invisible or reorder others, here.
 
 import { Component, h, options, render, Fragment } from "preact";
 import htm from "htm";
@@ -10,6 +9,9 @@ import { visible } from "./visible.js";
 export { Component, render, Fragment };
 export { useState, useEffect, useLayoutEffect, useMemo, useRef, useCallback, useId } from "preact/hooks";
 export { signal, computed, effect, batch, untracked } from "@preact/signals";
+
+/** Returns a handler that passes on what was put into a field. */
+export const typed = (take) => (event) => take(event.target.value);
 
 /** Makes elements from a template: html`<b class=${c}>${text}</b>`. */
 export const html = htm.bind(h);
@@ -27,6 +29,8 @@ options.vnode = (vnode) => {
   // A text has no type, and is its own properties.
   if (type === null && typeof props === "string") vnode.props = visible(props);
   else if (typeof type === "string") {
+    // A button in a form sends it unless it says otherwise.
+    if (type === "button") props.type ??= "button";
     for (const name of READ_ATTRIBUTES) {
       if (typeof props[name] === "string") props[name] = visible(props[name]);
     }

@@ -7,13 +7,12 @@ import { back } from "./router.js";
 import { selectEvent, selectNothing, selection } from "./selection.js";
 import { useThrottled } from "./throttle.js";
 import { indexOfNumber, VirtualList } from "./virtual_list.js";
-import { CopyButton, Json, jsonLine, Skeleton } from "./widgets.js";
+import { Choose, CopyButton, Json, jsonLine, Search, Skeleton } from "./widgets.js";
 
 const ROW = 26;
 const REDRAW_MS = 200;
 const HIDDEN_FIELDS = new Set(["n", "time", "kind"]);
 
-/** What an event says, in one line. */
 function summary(event) {
   const { role, action, attempt, step } = event;
   const who = role === undefined ? "" : `${role}${action ? `.${action}` : ""}`;
@@ -76,13 +75,13 @@ export function EventsTab({ data, run }) {
   const row = (at) => {
     const one = list[at];
     return html`<span role="cell" class="event-n">${one.n}</span><span role="cell" class="event-time">${clock(one.time)}</span>
-      <span role="cell" class=${`event-kind ${kindClass(one.kind)}`}><button type="button" class="link" aria-pressed=${one.n === chosen} onClick=${() => selectEvent(one.n)}>${one.kind}</button></span><span role="cell" class="event-text">${summary(one)}</span>`;
+      <span role="cell" class=${`event-kind ${kindClass(one.kind)}`}><button class="link" aria-pressed=${one.n === chosen} onClick=${() => selectEvent(one.n)}>${one.kind}</button></span><span role="cell" class="event-text">${summary(one)}</span>`;
   };
-  return html`<div class="filters"><input type="search" aria-label="Search the events" placeholder="Text" value=${filter.text} onInput=${(change) => setFilter({ ...filter, text: change.target.value })} />
-      <select aria-label="Kind of event" value=${filter.kind} onChange=${(change) => setFilter({ ...filter, kind: change.target.value })}><option value="">all kinds</option>${kinds.map((kind) => html`<option value=${kind}>${kind}</option>`)}</select>
+  return html`<div class="filters"><${Search} label="Search the events" hint="Text" value=${filter.text} take=${(text) => setFilter({ ...filter, text })} />
+      <${Choose} label="Kind of event" value=${filter.kind} options=${[["", "all kinds"], ...kinds.map((kind) => [kind, kind])]} take=${(kind) => setFilter({ ...filter, kind })} />
       <span class="note">${list === data.events ? `${count(list.length)}${total > list.length ? ` of ${count(total)}` : ""} events` : `${count(list.length)} of ${count(data.events.length)} events`}</span>
-      ${run.state === "running" && (isFollowing ? html`<span class="tag live">● Live</span>` : html`<button type="button" class="small" onClick=${() => setFollowing(true)}>Live <kbd>.</kbd></button>`)}
-      ${!data.isWhole.value && data.isLoaded.value && html`<button type="button" class="small" onClick=${() => data.loadEarlier()}>Earlier events</button>`}</div>
+      ${run.state === "running" && (isFollowing ? html`<span class="tag live">● Live</span>` : html`<button class="small" onClick=${() => setFollowing(true)}>Live <kbd>.</kbd></button>`)}
+      ${!data.isWhole.value && data.isLoaded.value && html`<button class="small" onClick=${() => data.loadEarlier()}>Earlier events</button>`}</div>
     <div class=${event ? "events-pair" : ""}><${VirtualList} className="events" label="Events" count=${list.length} rowHeight=${ROW} rowOf=${row} keyOf=${(at) => list[at].n} indexOf=${(n) => indexOfNumber(list, n)} shownKey=${chosen}
         onNearStart=${() => !data.isWhole.value && data.loadEarlier()} isFollowing=${isFollowing} setFollowing=${setFollowing}
         header=${html`<span role="columnheader" class="event-n">n</span><span role="columnheader" class="event-time">time</span><span role="columnheader" class="event-kind">kind</span><span role="columnheader" class="event-text">what</span>`} />

@@ -10,10 +10,8 @@ const DAY = 24 * HOUR;
 export const now = signal(Date.now());
 /** The same in steps of ten seconds, for ages in lists. */
 export const coarseNow = signal(Date.now());
-/** Whether times are shown in UTC. */
 export const inUtc = signal(false);
 
-/** Advances the time. */
 export function tick(time) {
   now.value = time;
   if (Math.abs(time - coarseNow.peek()) >= 10_000) coarseNow.value = time;
@@ -27,7 +25,6 @@ export function money(amount) {
   return `$${usd.toFixed(2)}`;
 }
 
-/** Returns a time in milliseconds, or NaN. */
 export function millis(time) {
   return typeof time === "number" ? time : Date.parse(time ?? "");
 }
@@ -44,7 +41,6 @@ export function duration(ms) {
   return pair(length, DAY, "d", HOUR, "h");
 }
 
-/** Returns a length of time with one unit: `3 min`, `2 h`. */
 export function shortDuration(ms) {
   return duration(ms).split(" ").slice(0, 2).join(" ");
 }
@@ -65,7 +61,6 @@ export function relative(time, at) {
   return ago > 0 ? `${whole(ago)} ago` : `in ${whole(-ago)}`;
 }
 
-/** Returns the absolute time. */
 export function absolute(time) {
   const ms = millis(time);
   if (!Number.isFinite(ms)) return String(time ?? "");
@@ -78,13 +73,11 @@ export function absolute(time) {
   );
 }
 
-/** Returns the time of day with seconds, or with minutes only. */
 export function clock(time, seconds = true) {
   const whole = absolute(time);
   return whole.slice(11, seconds ? 19 : 16);
 }
 
-/** Returns a number of bytes in words. */
 export function bytes(count) {
   if (!Number.isFinite(count)) return "";
   if (count < 1024) return `${count} B`;
@@ -92,7 +85,6 @@ export function bytes(count) {
   return `${(count / 1024 / 1024).toFixed(1)} MiB`;
 }
 
-/** Returns a number with a thin space between groups of three digits. */
 export function count(number) {
   return String(number ?? 0).replace(/\B(?=(\d{3})+(?!\d))/g, "\u2009");
 }
@@ -102,7 +94,6 @@ export function plural(number, noun, many = `${noun}s`) {
   return `${count(number)} ${number === 1 ? noun : many}`;
 }
 
-/** Returns the start of the day in local time, or in UTC if times are shown in it. */
 export function startOfDay(at) {
   const date = new Date(at);
   if (inUtc.value) date.setUTCHours(0, 0, 0, 0);

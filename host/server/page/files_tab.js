@@ -1,6 +1,6 @@
 // The files that the actions of a run wrote, as of a checkpoint. A file is shown as text or not at all, whatever it is.
 
-import { html, useState } from "./dom.js";
+import { html, typed, useState } from "./dom.js";
 import { call, fetchResponse, items, part, runPath, withQuery } from "./api.js";
 import { TextDifference } from "./difference_view.js";
 import { bytes, plural } from "./figures.js";
@@ -25,7 +25,7 @@ export function FilesTab({ data, run }) {
   };
   const shown = files.find((file) => file.path === chosen) ?? files.find((file) => file.kind !== "removed");
   const place = at ? checkpoints.findIndex((one) => one.id === at) : checkpoints.length - 1;
-  return html`<div class="filters"><label>As of <select value=${at} onChange=${(event) => setAt(event.target.value)}><option value="">now</option>${[...checkpoints].reverse().slice(0, 200).map((one) => html`<option value=${one.id}>step ${one.step} (${one.id})</option>`)}</select></label>
+  return html`<div class="filters"><label>As of <select value=${at} onChange=${typed(setAt)}><option value="">now</option>${[...checkpoints].reverse().slice(0, 200).map((one) => html`<option value=${one.id}>step ${one.step} (${one.id})</option>`)}</select></label>
       <span class="note">${answer && plural(files.length, "file")}</span></div>
     ${problem ? html`<${ProblemView} problem=${problem} retry=${again} />` : !answer ? html`<${Skeleton} lines=${6} />` : !files.length ? html`<p class="empty">No action has written a file.</p>`
     : html`<div class="files-pair"><nav class="file-tree" aria-label="Files"><${Tree} files=${files} shown=${shown} choose=${choose} /></nav>
@@ -39,7 +39,7 @@ function Tree({ files, shown, choose }) {
     const own = file.path.slice(0, cut);
     const heading = own !== folder && own ? html`<li class="folder">${own}</li>` : null;
     folder = own;
-    return html`${heading}<li key=${file.path}><button type="button" class=${`link file${file.kind === "removed" ? " removed" : ""}`} aria-current=${file === shown ? "true" : undefined} onClick=${() => choose(file.path)}>${file.path.slice(cut)}</button>
+    return html`${heading}<li key=${file.path}><button class=${`link file${file.kind === "removed" ? " removed" : ""}`} aria-current=${file === shown ? "true" : undefined} onClick=${() => choose(file.path)}>${file.path.slice(cut)}</button>
       <span class="note">${file.kind === "removed" ? "removed" : bytes(file.bytes)}</span></li>`;
   })}</ul>`;
 }
@@ -67,8 +67,8 @@ function File({ run, file, at, before }) {
   const [content, problem, again] = useLoaded((signal) => (isShown ? textOf(path, signal) : Promise.resolve({})), [`${path} ${file.digest}`]);
   const [old] = useLoaded((signal) => (isDifference && before ? textBefore(withQuery(filePath(run, file.path), { at: before }), signal) : Promise.resolve(null)), [`${path} ${before} ${isDifference}`]);
   return html`<h2>${file.path}</h2><p class="note">${file.kind === "removed" ? "removed" : bytes(file.bytes)} by ${file.by}${file.step !== null && file.step !== undefined && html`, step ${file.step}`}</p>
-    <p class="controls">${file.kind !== "removed" && html`<button type="button" onClick=${() => download(path, file.path)}>Download</button>`}
-      ${before && html`<button type="button" aria-pressed=${isDifference} onClick=${() => setDifference(!isDifference)}>Difference to the checkpoint before</button>`}</p>
+    <p class="controls">${file.kind !== "removed" && html`<button onClick=${() => download(path, file.path)}>Download</button>`}
+      ${before && html`<button aria-pressed=${isDifference} onClick=${() => setDifference(!isDifference)}>Difference to the checkpoint before</button>`}</p>
     ${problem ? html`<${ProblemView} problem=${problem} retry=${again} />` : file.kind === "removed" ? html`<p class="none">The file is not there any more.</p>`
     : !isShown ? html`<p class="none">It is too large to be shown.</p>` : !content ? html`<${Skeleton} />`
     : content.binary !== undefined ? html`<p class="none">It is not text.</p>`

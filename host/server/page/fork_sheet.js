@@ -1,6 +1,6 @@
 // Begins a new run from a checkpoint of another one.
 
-import { html, useMemo, useState } from "./dom.js";
+import { html, typed, useMemo, useState } from "./dom.js";
 import { money } from "./figures.js";
 import { go, runAddress } from "./router.js";
 import { fork, newKey } from "./run_actions.js";
@@ -34,7 +34,7 @@ export function ForkSheet({ run, at, step, scopes = {}, onClose }) {
   return html`<${Sheet} title="Fork" onClose=${onClose}>
     <form onSubmit=${submit}>
       <p>A new run goes on from <code>${at}</code>. Nothing is paid again ${until}; ${spent}. The run <b>${run.name}</b> stays as it is.</p>
-      <label>Name <span class="note">optional</span><input type="text" data-first autocomplete="off" value=${name} onInput=${(event) => setName(event.target.value)} /></label>
+      <label>Name <span class="note">optional</span><input type="text" data-first autocomplete="off" value=${name} onInput=${typed(setName)} /></label>
       <h3>Values to change</h3>
       ${changes.map((one, place) => html`<div class="set-value" key=${place}>
         <label>Scope and key<input type="text" list="scopes" placeholder="role/Writer/plan" value=${one.scope} onInput=${(event) => {
@@ -43,13 +43,13 @@ export function ForkSheet({ run, at, step, scopes = {}, onClose }) {
         }} /></label>
         <label>Value, as JSON<textarea class="code" rows="3" value=${one.value} onInput=${(event) => change(place, { value: event.target.value })}></textarea></label>
         ${wrong[place] && html`<p class="field-error">${wrong[place]}</p>`}
-        <button type="button" class="small" onClick=${() => setChanges(changes.filter((_, i) => i !== place))}>Remove</button>
+        <button class="small" onClick=${() => setChanges(changes.filter((_, i) => i !== place))}>Remove</button>
       </div>`)}
       <datalist id="scopes">${Object.keys(scopes).map((scope) => html`<option value=${scope} />`)}</datalist>
-      <p><button type="button" class="small" onClick=${() => setChanges([...changes, { scope: "", value: "" }])}>Change a value</button></p>
+      <p><button class="small" onClick=${() => setChanges([...changes, { scope: "", value: "" }])}>Change a value</button></p>
       <${ProblemView} problem=${problem} />
       <p class="controls"><button type="submit" class="primary" disabled=${busy || wrong.some(Boolean)}>${busy ? "Forking…" : "Fork"}</button></p>
-    </form></${Sheet}>`;
+    </form><//>`;
 }
 
 function errorOf(change) {

@@ -5,10 +5,9 @@ import { call, runPath } from "./api.js";
 import { money, plural } from "./figures.js";
 import { selectedRole, selectRole } from "./selection.js";
 import { useThrottled } from "./throttle.js";
-import { ProblemView, Skeleton, useLoaded } from "./widgets.js";
+import { ProblemView, Search, Skeleton, useLoaded } from "./widgets.js";
 
 const REDRAW_MS = 300;
-/** Larger graphs have a search field. */
 const SEARCHED_ABOVE = 60;
 const MARGIN = 12;
 
@@ -25,8 +24,8 @@ export function Graph({ data, run }) {
   const isLarge = nodes.length > SEARCHED_ABOVE;
   const words = text.toLowerCase();
   return html`<section class="graph-part" aria-label="Team">
-    <div class="part-head"><h2>Team</h2><div class="part-controls">${isLarge && html`<input type="search" class="short" aria-label="Find a role" placeholder="Find a role" value=${text} onInput=${(event) => setText(event.target.value)} />`}
-      <button type="button" class="small" aria-pressed=${!isFitted} onClick=${() => setFitted(!isFitted)}>Full size</button></div></div>
+    <div class="part-head"><h2>Team</h2><div class="part-controls">${isLarge && html`<${Search} className="short" label="Find a role" hint="Find a role" value=${text} take=${setText} />`}
+      <button class="small" aria-pressed=${!isFitted} onClick=${() => setFitted(!isFitted)}>Full size</button></div></div>
     <div class="graph-pair"><div class=${isFitted ? "graph fitted" : "graph"}><${Drawing} ...${{ graph, nodes, model, chosen, words }} /></div>
       <${RoleList} ...${{ nodes, model, chosen, words }} /></div>
   </section>`;
@@ -34,7 +33,6 @@ export function Graph({ data, run }) {
 
 const nameOf = (node) => String(node.name ?? node.label ?? node.id);
 
-/** What a node does now: `[kind, glyph, words]`. */
 function activity(role) {
   if (!role) return ["idle", "", ""];
   if (role.open.size) return ["live", "●", [...new Set([...role.open].map((attempt) => attempt.action))].slice(0, 2).join(", ")];
@@ -124,7 +122,6 @@ function Node({ node, role, isChosen, isDimmed }) {
   </g>`;
 }
 
-/** The same as the drawing, as a list. */
 function RoleList({ nodes, model, chosen, words }) {
   const roleOf = withFaults(model);
   const names = nodes.filter((node) => ["role", "human", undefined].includes(node.kind)).map(nameOf);
@@ -132,7 +129,7 @@ function RoleList({ nodes, model, chosen, words }) {
   return html`<div class="role-list scroll" tabindex="0" role="region" aria-label="Roles"><table><thead><tr><th>Role</th><th>Now</th><th class="num">Attempts</th><th class="num">Cost</th></tr></thead><tbody>${all.slice(0, 200).map((name) => {
     const role = roleOf(name);
     const [kind, glyph, doing] = activity(role);
-    return html`<tr key=${name} class=${chosen === name ? "current" : ""}><td><button type="button" class="link" aria-pressed=${chosen === name} onClick=${() => selectRole(name)}>${name}</button></td>
+    return html`<tr key=${name} class=${chosen === name ? "current" : ""}><td><button class="link" aria-pressed=${chosen === name} onClick=${() => selectRole(name)}>${name}</button></td>
       <td>${glyph && html`<span class=${`mark ${kind}`} aria-hidden="true">${glyph}</span> `}${kind === "live" ? `at work: ${doing}` : doing}${role?.mail ? html` <span class="note">${plural(role.mail, "message")}</span>` : ""}</td>
       <td class="num">${role?.attempts ?? 0}</td><td class="num">${role?.spent ? money(role.spent) : ""}</td></tr>`;
   })}</tbody></table></div>`;

@@ -34,8 +34,8 @@ function AttemptDetails({ data, run, attempt }) {
     ${attempt.output && html`<h3>Result</h3><${LongText} text=${attempt.output.content ?? ""} />${attempt.output.data !== undefined && attempt.output.data !== null && html`<h4>Data</h4><${Json} value=${attempt.output.data} />`}`}
     ${request && html`<h3>Question</h3><${LongText} text=${request.event.question ?? ""} />`}
     ${calls.length > 0 && html`<h3>Host calls</h3><ul class="plain">${calls.map(({ n, event, cost }) => html`<li key=${n}><code>${event.call}</code> <span class="one-line">${jsonLine(event.what ?? "", 90)}</span> <span class="note">${event.source === "recorded" ? "recorded, not paid" : money(cost)}</span></li>`)}</ul>`}
-    <p class="note"><${Link} to=${runAddress(run.name, "events", `e${attempt.n}`)}>Event ${attempt.n}</${Link}>
-      ${attempt.endEvent && attempt.endEvent !== attempt.n && html`, <${Link} to=${runAddress(run.name, "events", `e${attempt.endEvent}`)}>${attempt.endEvent}</${Link}>`}</p>`;
+    <p class="note"><${Link} to=${runAddress(run.name, "events", `e${attempt.n}`)}>Event ${attempt.n}<//>
+      ${attempt.endEvent && attempt.endEvent !== attempt.n && html`, <${Link} to=${runAddress(run.name, "events", `e${attempt.endEvent}`)}>${attempt.endEvent}<//>`}</p>`;
 }
 
 const belongs = (event, attempt) =>
@@ -49,6 +49,6 @@ function RoleDetails({ model, name }) {
   return html`<h2>${name}</h2>
     <dl class="pairs"><dt>at work</dt><dd>${role.open.size ? [...role.open].map((attempt) => attempt.action).join(", ") : "no"}</dd><dt>attempts</dt><dd>${role.attempts}, ${plural(role.failed, "failure")}</dd>
       <dt>cost</dt><dd>${money(role.spent)}, ${plural(role.calls, "call")}</dd>${role.asked > 0 && html`<dt>questions</dt><dd>${role.asked} open</dd>`}</dl>
-    <h3>Newest attempts</h3><ul class="plain">${attempts.map((attempt) => html`<li key=${attempt.n}><${OutcomeMark} outcome=${attempt.outcome} /> <button type="button" class="link" onClick=${() => selectEvent(attempt.n)}>${attempt.isTurn ? `turn ${attempt.turn}` : attempt.action}</button>
+    <h3>Newest attempts</h3><ul class="plain">${attempts.map((attempt) => html`<li key=${attempt.n}><${OutcomeMark} outcome=${attempt.outcome} /> <button class="link" onClick=${() => selectEvent(attempt.n)}>${attempt.isTurn ? `turn ${attempt.turn}` : attempt.action}</button>
       <span class="note">${Number.isFinite(attempt.end) ? duration(attempt.end - attempt.start) : ""}</span></li>`)}</ul>`;
 }

@@ -3,7 +3,6 @@
 import { signal, useEffect, useRef } from "./dom.js";
 import { choice, keepChoice } from "./storage.js";
 
-/** Whether single keys do something. */
 export const areOn = signal(choice("keys") !== false);
 
 /** How long the second key of a sequence may take. */
@@ -69,12 +68,10 @@ function press(event) {
   }
 }
 
-/** Begins to listen. */
 export function startKeys() {
   document.addEventListener("keydown", press);
 }
 
-/** What `?` shows. */
 export const KEYS = [
   ["g n", "Needs you"], ["g r", "Runs"], ["/", "search"], ["j k", "next, previous"], ["Enter", "open"], ["Esc", "close, back"],
   ["x", "select"], ["a", "approve, then Enter"], ["r", "reject, then Enter"], ["e", "edit the arguments"], ["1 – 7", "tabs of a run"],

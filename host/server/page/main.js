@@ -18,7 +18,6 @@ import { Toasts } from "./toast.js";
 import { findToken, may, token, tokenProblem } from "./token.js";
 import { Skeleton } from "./widgets.js";
 
-/** The view of an address, and whether it follows a run. */
 function View() {
   const [first, second] = route.value.segments;
   const isRun = first === "runs" && second !== undefined;
@@ -32,7 +31,7 @@ function View() {
     case "runs": return html`<${RunsView} />`;
     case "compare": return html`<${CompareView} />`;
     case "server": return html`<${ServerView} />`;
-    default: return html`<h1 tabindex="-1">Not found</h1><p class="empty">The page has no such address. ${" "}<${Link} to="/runs">All runs</${Link}></p>`;
+    default: return html`<h1 tabindex="-1">Not found</h1><p class="empty">The page has no such address. ${" "}<${Link} to="/runs">All runs<//></p>`;
   }
 }
 
@@ -60,13 +59,12 @@ function Page() {
   }, [route.value.segments.slice(0, 2).join("/")]);
   if (!token.value) return html`<main>${tokenProblem.value ? html`<${TokenForm} />` : html`<${Skeleton} />`}</main>`;
   return html`<${Bar} onKeys=${() => showKeys(true)} /><${ConnectionLine} />
-    <main id="main"><${Boundary} of=${route.value.segments.slice(0, 2).join("/")}><${View} /></${Boundary}></main><${Footer} onKeys=${() => showKeys(true)} />
+    <main id="main"><${Boundary} of=${route.value.segments.slice(0, 2).join("/")}><${View} /><//></main><${Footer} onKeys=${() => showKeys(true)} />
     <${Toasts} /><${LiveRegion} />
     ${areKeysShown && html`<${KeysSheet} onClose=${() => showKeys(false)} />`}
     ${isNewRunOpen.value && html`<${NewRunSheet} onClose=${() => (isNewRunOpen.value = false)} />`}`;
 }
 
-/** The title and the icon say how much waits. */
 function showNumber() {
   const { total } = needs.value;
   const [first, second] = route.value.segments;

@@ -49,7 +49,6 @@ function element(node, depth) {
   }
 }
 
-/** Shows a tree. */
 export function MarkdownTree({ tree }) {
   const nodes = Array.isArray(tree) ? tree : (tree?.children ?? []);
   return html`<div class="document">${nodes.map((node) => element(node, 0))}</div>`;

@@ -9,7 +9,7 @@ import { RequestItem } from "./request_item.js";
 import { encode, Link, route, setHash } from "./router.js";
 import { RunItem } from "./run_needs.js";
 import { appearance } from "./status.js";
-import { byExpiry, epoch, loadNeeds, needs, needsLoaded, needsProblem, onRequest, requestKey } from "./store.js";
+import { byExpiry, loadNeeds, needs, needsLoaded, needsProblem, onRequest, requestKey } from "./store.js";
 import { oneLine } from "./visible.js";
 import { ProblemView, Skeleton, Time } from "./widgets.js";
 
@@ -23,7 +23,6 @@ const GROUP_NAMES = [
   ["doubts", "In doubt"],
 ];
 
-/** The entries of a group, in one form. */
 function entriesOf(group, list) {
   if (group !== "questions") return list.map((run) => ({ key: run.id, run }));
   return list.map((request) => ({ key: requestKey(request), request }));
@@ -62,7 +61,7 @@ export function NeedsView() {
   });
   if (!needsLoaded.value) return needsProblem.value ? html`<${ProblemView} problem=${needsProblem.value} retry=${loadNeeds} />` : html`<${Skeleton} lines=${8} />`;
   if (!flat.length && !shown) {
-    return html`<h1 tabindex="-1">Needs you</h1><p class="empty">Nothing waits for you. ${" "}<${Link} to="/runs">All runs</${Link}></p>`;
+    return html`<h1 tabindex="-1">Needs you</h1><p class="empty">Nothing waits for you. ${" "}<${Link} to="/runs">All runs<//></p>`;
   }
   return html`<h1 class="sr" tabindex="-1">Needs you</h1>
     <div class="needs">
@@ -71,7 +70,7 @@ export function NeedsView() {
       </nav>
       <div class="needs-item" key=${shown?.key}>
         <${Boundary} of=${shown?.key}>${shown?.request && html`<${RequestItem} key=${shown.key} request=${shown.request} onAnswered=${(request) => keep(setLeft, request)} />`}
-        ${shown?.run && html`<${RunItem} key=${shown.key} run=${shown.run} />`}</${Boundary}>
+        ${shown?.run && html`<${RunItem} key=${shown.key} run=${shown.run} />`}<//>
       </div>
     </div>`;
 }

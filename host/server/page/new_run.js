@@ -63,7 +63,7 @@ export function NewRunSheet({ onClose }) {
     <label>Labels <span class="note">KEY=VALUE, with spaces between them</span><input type="text" value=${form.labels} onInput=${set("labels")} /></label>
     ${problem && html`<${Refusal} problem=${problem} />`}
     <p class="controls"><button type="submit" class="primary" disabled=${Boolean(progress) || !(bundle || hasTeam)}>${progress || "Start"}</button></p>
-  </form></${Sheet}>`;
+  </form><//>`;
 }
 
 function bodyOf(form, bundle) {
@@ -76,7 +76,6 @@ function bodyOf(form, bundle) {
   };
 }
 
-/** What a refused team would use is shown as the server says it. */
 function Refusal({ problem }) {
   const uses = problem.document?.uses ?? problem.document?.refused;
   return html`<${ProblemView} problem=${problem} />${Array.isArray(uses) && html`<ul class="results">${uses.map((one) => html`<li>${typeof one === "string" ? one : JSON.stringify(one)}</li>`)}</ul>`}`;

@@ -16,7 +16,6 @@ export function OverviewTab({ data, run }) {
     <${Costs} model=${model} run=${run} isWhole=${data.isWhole.value} />`;
 }
 
-/** The newest output, as Markdown if the server has a tree of it. */
 function Output({ data, run }) {
   const id = data.model.outputMessage?.id;
   const [message] = useLoaded((signal) => (id ? call(`${runPath(run.name, "messages", id)}?as=tree`, { signal }) : Promise.resolve(null)), [`${run.id} ${id}`]);
@@ -34,7 +33,7 @@ function FaultList({ run, model }) {
   if (!failed.length) return null;
   return html`<section><h2>Faults <span class="count">${failed.length}</span></h2><ul class="plain">${failed.slice(-10).reverse().map(
     (attempt) => html`<li key=${attempt.endEvent} class="fault-line"><span class=${attempt.outcome === "retried" ? "mark" : "mark bad"} aria-hidden="true">✕</span>
-      <${Link} to=${runAddress(run.name, "timeline", `e${attempt.endEvent}`)}>${attempt.role}.${attempt.action}</${Link}>
+      <${Link} to=${runAddress(run.name, "timeline", `e${attempt.endEvent}`)}>${attempt.role}.${attempt.action}<//>
       <span class="note">${attempt.fault.fault}, attempt ${attempt.fault.attempt}${attempt.outcome === "retried" ? ", tried again" : ""}</span>
       <span class="one-line">${(attempt.fault.message ?? "").split("\n")[0].slice(0, 200)}</span></li>`,
   )}</ul>${failed.length > 10 && html`<p class="note">The newest 10 of ${failed.length}. <kbd>f</kbd> goes through all of them.</p>`}</section>`;

@@ -1,6 +1,6 @@
 // One question of a run in full: what is asked, what it is about, what happens on yes and no, and the controls.
 
-import { html, useEffect, useMemo, useRef, useState } from "./dom.js";
+import { html, typed, useEffect, useMemo, useRef, useState } from "./dom.js";
 import { call, items, post, runPath, withQuery } from "./api.js";
 import { isOnline, state } from "./connection.js";
 import { clock } from "./figures.js";
@@ -21,7 +21,7 @@ const draftName = (request) => `answer.${request.run}.${request.id}`;
 export function RequestItem({ request, onAnswered, isInRun }) {
   return html`<article class="panel held item" aria-label=${`Question of ${request.role}`}>
     <p class="who"><b>${request.role}</b>${request.action && request.action !== "answer" && html` <span class="note">${request.action}</span>`}
-      ${!isInRun && html` in <${Link} to=${runAddress(request.run)}>${request.run}</${Link}>`}
+      ${!isInRun && html` in <${Link} to=${runAddress(request.run)}>${request.run}<//>`}
       <span class="when note"><${Deadline} request=${request} /></span></p>
     <div class="question"><${LongText} text=${request.question ?? ""} /></div>
     <${About} request=${request} />
@@ -37,7 +37,6 @@ function Deadline({ request }) {
     ${request.expires && html`${request.opened ? ", " : ""}<b>expires <${Time} at=${request.expires} /></b>`}`;
 }
 
-/** What the question is about: a tool and its arguments, or the last messages. */
 function About({ request }) {
   const [isOpen, setOpen] = useState(false);
   return html`${isApproval(request) &&
@@ -70,7 +69,6 @@ function Consequence({ request }) {
   return html`<p class="note">The answer is recorded, and ${request.role} goes on with it. It cannot be changed afterwards.${otherwise}</p>`;
 }
 
-/** The state of sending: what was sent, and what became of it. */
 function useSending(request, onAnswered) {
   const [sending, setSending] = useState({ phase: "idle" });
   const send = async (value) => {
@@ -128,7 +126,6 @@ function Taken({ by, problem }) {
     ${by ? html`<${Json} value=${by.answer} />` : html`<p>${problem.detail}</p>`}</div>`;
 }
 
-/** Keeps what is put into a form in the tab, under a part of the request's draft. */
 function useDraft(request, name, initial) {
   const kept = useMemo(() => draft(draftName(request)) ?? {}, []);
   const [value, setValue] = useState(kept[name] ?? initial);
@@ -176,21 +173,21 @@ function Approval({ request, send, busy, offline, errors }) {
   };
   if (mode === "reject") {
     return html`<form class="controls-form" onSubmit=${reject} onKeyDown=${back}>
-      <label>Reason, which the model is told<input type="text" data-first autofocus ref=${focusOnce} value=${reason} onInput=${(event) => setReason(event.target.value)} /></label>
+      <label>Reason, which the model is told<input type="text" data-first autofocus ref=${focusOnce} value=${reason} onInput=${typed(setReason)} /></label>
       <p class="controls"><button type="submit" class="bad" disabled=${disabled}>${busy ? "Sending…" : "Reject"}</button>
-        <button type="button" onClick=${() => setMode("decide")}>Back</button></p></form>`;
+        <button onClick=${() => setMode("decide")}>Back</button></p></form>`;
   }
   if (mode === "edit") {
     return html`<form class="controls-form" onSubmit=${sendEdited} onKeyDown=${back}>
       <${SchemaForm} field=${field} input=${edited} onInput=${setEdited} errors=${[...wrong, ...argumentErrors(errors)]} name="Arguments" original=${original} />
       <p class="controls"><button type="submit" class="primary" disabled=${disabled}>${busy ? "Sending…" : "Approve with these arguments"}</button>
-        <button type="button" onClick=${() => setEdited(original)}>Undo changes</button>
-        <button type="button" onClick=${() => setMode("decide")}>Back</button></p></form>`;
+        <button onClick=${() => setEdited(original)}>Undo changes</button>
+        <button onClick=${() => setMode("decide")}>Back</button></p></form>`;
   }
   return html`<div><p class="controls">
-      <button type="button" class="primary armed" ref=${approve} disabled=${disabled} aria-describedby=${offline ? "offline-reason" : undefined} onClick=${() => send({ approve: true })}>${busy ? "Sending…" : "Approve"}<span class="enter-hint" aria-hidden="true"> ⏎</span></button>
-      <button type="button" disabled=${disabled} onClick=${() => setMode("reject")}>Reject…</button>
-      <button type="button" disabled=${disabled} onClick=${() => setMode("edit")}>Edit arguments</button></p>
+      <button class="primary armed" ref=${approve} disabled=${disabled} aria-describedby=${offline ? "offline-reason" : undefined} onClick=${() => send({ approve: true })}>${busy ? "Sending…" : "Approve"}<span class="enter-hint" aria-hidden="true"> ⏎</span></button>
+      <button disabled=${disabled} onClick=${() => setMode("reject")}>Reject…</button>
+      <button disabled=${disabled} onClick=${() => setMode("edit")}>Edit arguments</button></p>
     ${errors.length > 0 && html`<p class="field-error" role="alert">${errors.map((one) => one.detail).join("; ")}</p>`}</div>`;
 }
 
@@ -236,7 +233,7 @@ function Question({ request, send, again, busy, offline, errors }) {
   return html`<form class="controls-form" onSubmit=${submit}>
     <${SchemaForm} field=${field} input=${current} onInput=${change} errors=${[...wrong, ...errors]} name=${asJson ? "Answer as JSON" : "Answer"} />
     <p class="controls"><button type="submit" class="primary" disabled=${busy || offline || (isOneClick && current === undefined)}>${busy ? "Sending…" : "Answer"}</button>
-      ${drawn.kind !== "json" && html`<button type="button" class="small" onClick=${() => setAsJson(!asJson)}>${asJson ? "As a form" : "As JSON"}</button>`}
+      ${drawn.kind !== "json" && html`<button class="small" onClick=${() => setAsJson(!asJson)}>${asJson ? "As a form" : "As JSON"}</button>`}
       ${request.schema && html`<details class="inline"><summary>Schema</summary><${Json} value=${request.schema} /></details>`}</p>
   </form>`;
 }

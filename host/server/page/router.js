@@ -6,7 +6,6 @@ import { wellFormed } from "./visible.js";
 /** Percent-encodes a part of an address, also if it is no well-formed text. */
 export const encode = (text) => encodeURIComponent(wellFormed(text));
 
-/** Where the page is: `{segments, query, hash}`. */
 export const route = signal(read());
 /** Rises when the page was asked to show another address, but not when only its query changed. */
 export const visits = signal(0);
@@ -81,7 +80,6 @@ function restoreScroll(top) {
   requestAnimationFrame(attempt);
 }
 
-/** Begins to follow the browser's own steps. */
 export function startRouter() {
   history.scrollRestoration = "manual";
   window.addEventListener("popstate", (event) => {

@@ -19,7 +19,6 @@ export async function ask(run, what, body) {
 
 const WORDS = { cancel: "Cancelling", pause: "Pausing", resume: "Resuming", prune: "Pruning" };
 
-/** Deletes a run that is not running. Returns whether it was deleted. */
 export async function deleteRun(run) {
   try {
     await call(runPath(run.name), { method: "DELETE" });
@@ -32,17 +31,14 @@ export async function deleteRun(run) {
   }
 }
 
-/** Begins a new run from a checkpoint of another one. */
 export function fork(run, { at, set, name }, key) {
   return post(runPath(run.name, "fork"), { at, ...(set ? { set } : {}), ...(name ? { name } : {}) }, { key });
 }
 
-/** Sends a message to a run. */
 export function sendMessage(run, message, key) {
   return post(runPath(run.name, "messages"), message, { key });
 }
 
-/** Does something to many runs: one result each. */
 export function bulk(what, names) {
   return post("/v1/bulk", { do: what, runs: names });
 }

@@ -6,7 +6,7 @@ import { call, items, runPath, withQuery } from "./api.js";
 import { announce } from "./announce.js";
 import { money } from "./figures.js";
 import { onRun } from "./store.js";
-import { follow, state } from "./connection.js";
+import { follow } from "./connection.js";
 import { RunModel } from "./run_model.js";
 
 const PAGE = 500;
@@ -35,7 +35,6 @@ export class RunData {
     this.stopped = new AbortController();
   }
 
-  /** Begins to read the run, and to follow it. */
   async start() {
     this.unlisten = onRun((run) => {
       if (run.id === this.run.value?.id || (!this.run.value && run.name === this.name)) this.takeRun(run);
@@ -94,7 +93,6 @@ export class RunData {
     this.isLoaded.value = true;
   }
 
-  /** Reads pages until there are no more. */
   async pagesFrom(after) {
     const all = [];
     let from = after;
@@ -190,7 +188,6 @@ export class RunData {
     }
   }
 
-  /** Reads what came while there was no connection. */
   async catchUp() {
     // What comes meanwhile is later than what was missed.
     this.waiting ??= [];
@@ -204,5 +201,3 @@ export class RunData {
   }
 }
 
-/** Whether what is shown may be out of date. */
-export const isStale = () => state.value === "lost";

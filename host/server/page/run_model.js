@@ -3,9 +3,6 @@
 
 import { millis } from "./figures.js";
 
-/** The name of the lane of what comes from outside. */
-export const OUTSIDE = "";
-
 /** Returns what identifies the work of an event: the same for its start and its end. */
 function workKey(event) {
   const via = event.via ? `${event.via.role}.${event.via.turn}.${event.via.tool_call}` : "";
@@ -24,7 +21,6 @@ function freeRow(role) {
   return row;
 }
 
-/** A role, as far as events speak of it. */
 function newRole(name) {
   return { name, open: new Set(), lastTime: NaN, lastAction: "", mail: 0, spent: 0, calls: 0, attempts: 0, failed: 0, asked: 0, rows: 1 };
 }
@@ -210,7 +206,6 @@ function turn(model, event, time) {
   model.faults.delete(workKey({ ...event, action: "turn", index: -1, turn: undefined }));
 }
 
-/** What each kind of event changes. */
 const HANDLERS = {
   "run-started"(model, event, time) {
     model.status = "running";

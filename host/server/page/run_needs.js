@@ -1,6 +1,6 @@
 // What a run needs from somebody because it stopped: a fault, a budget or a doubt, and what can be done about it.
 
-import { html, useMemo, useState } from "./dom.js";
+import { html, typed, useMemo, useState } from "./dom.js";
 import { call, items, runPath, withQuery } from "./api.js";
 import { isOnline, state } from "./connection.js";
 import { money, plural } from "./figures.js";
@@ -9,11 +9,10 @@ import { Link, runAddress } from "./router.js";
 import { ask } from "./run_actions.js";
 import { RunModel } from "./run_model.js";
 import { mayOperate } from "./token.js";
-import { CommandLine, LongText, ProblemView, Skeleton, quoted, useLoaded } from "./widgets.js";
+import { CommandLine, LongText, quoted, useLoaded, whenLoaded } from "./widgets.js";
 
 const TAIL = 500;
 
-/** Reads the newest events of a run, and returns the model of them. */
 async function loadTail(run, signal) {
   const newest = Number(run.events);
   const model = new RunModel();
@@ -26,12 +25,11 @@ async function loadTail(run, signal) {
   }
 }
 
-/** Shows what a run needs, with its own events. */
 export function RunItem({ run }) {
-  const [model, problem, again] = useLoaded((signal) => loadTail(run, signal), [`${run.id} ${run.updated}`]);
+  const tail = useLoaded((signal) => loadTail(run, signal), [`${run.id} ${run.updated}`]);
   return html`<article>
-    <p class="who"><${Link} to=${runAddress(run.name)}><b>${run.name}</b></${Link}> <span class="note">${run.team}</span></p>
-    ${problem ? html`<${ProblemView} problem=${problem} retry=${again} />` : model ? html`<${RunNeeds} run=${run} model=${model} />` : html`<${Skeleton} lines=${6} />`}
+    <p class="who"><${Link} to=${runAddress(run.name)}><b>${run.name}</b><//> <span class="note">${run.team}</span></p>
+    ${whenLoaded(tail, (model) => html`<${RunNeeds} run=${run} model=${model} />`, 6)}
   </article>`;
 }
 
@@ -58,7 +56,7 @@ function ActionButton({ className, onClick, children, disabled }) {
     await onClick();
     setBusy(false);
   };
-  return html`<button type="button" class=${className} disabled=${busy || offline || disabled} title=${offline ? "There is no connection to the server" : undefined} onClick=${click}>${busy ? "Sending…" : children}</button>`;
+  return html`<button class=${className} disabled=${busy || offline || disabled} title=${offline ? "There is no connection to the server" : undefined} onClick=${click}>${busy ? "Sending…" : children}</button>`;
 }
 
 function firstGuestFrame(frames) {
@@ -66,7 +64,6 @@ function firstGuestFrame(frames) {
   return own ?? frames?.[0];
 }
 
-/** Which results of the open step are kept. */
 function kept(run, model, fault) {
   const finished = model.attempts.filter((one) => one.step === fault.step && one.outcome === "finished" && !one.isTurn).length;
   const results = finished ? `${plural(finished, "result")} of this step, ` : "";
@@ -79,7 +76,7 @@ function Fault({ run, model, fault }) {
   return html`<div class="panel bad">
     <h2><span aria-hidden="true">✕</span> ${event.fault}: ${event.role}.${event.action}</h2>
     <p class="note">attempt ${event.attempt}, step ${event.step}${event.cause && html`, cause: ${event.cause}`}${" · "}
-      <${Link} to=${runAddress(run.name, "timeline", `e${event.n}`)}>in the timeline</${Link}></p>
+      <${Link} to=${runAddress(run.name, "timeline", `e${event.n}`)}>in the timeline<//></p>
     <${LongText} text=${event.message ?? ""} className="message" />
     ${frame && html`<p class="note">at <code>${frame}</code></p>`}
     ${event.backtrace?.length > 1 && html`<details><summary>All ${event.backtrace.length} frames</summary><pre class="trace" tabindex="0">${event.backtrace.join("\n")}</pre></details>`}
@@ -94,8 +91,8 @@ function Faults({ run, model }) {
   return html`<section class="item" aria-label="Faults">
     ${faults.length ? faults.map((fault) => html`<${Fault} key=${fault.event.n} ...${{ run, model, fault }} />`) : html`<div class="panel bad"><h2>✕ failed</h2><p class="note">Its events do not say more.</p></div>`}
     ${mayOperate(run) &&
-    html`<p class="controls"><${ActionButton} className="primary" onClick=${() => ask(run, "resume")}>Resume</${ActionButton}>
-      ${before && html`<button type="button" onClick=${() => setForking(true)}>Fork from before…</button>`}</p>
+    html`<p class="controls"><${ActionButton} className="primary" onClick=${() => ask(run, "resume")}>Resume<//>
+      ${before && html`<button onClick=${() => setForking(true)}>Fork from before…</button>`}</p>
       <p class="note">Resume repeats what failed, with the same team. With a mended team file:</p>
       <${CommandLine} command=${`strata-host resume ${quoted(run.name)} team.toml ${serverOption()}`} />`}
     ${isForking && html`<${ForkSheet} run=${run} at=${before} onClose=${() => setForking(false)} />`}
@@ -119,8 +116,8 @@ function Budget({ run, model }) {
       ${paid && html`<div><dt>The last paid call</dt><dd>${money(paid.cost)}</dd><dd class="note">${paid.event.role}, ${paid.event.model ?? paid.event.call}</dd></div>`}</dl>
     ${mayOperate(run) &&
     html`<form class="controls" onSubmit=${(event) => event.preventDefault()}><label for=${id}>New budget in USD</label>
-      <input id=${id} type="text" inputmode="decimal" size="8" value=${cap} onInput=${(event) => setCap(event.target.value)} />
-      <${ActionButton} className="primary" disabled=${!isValid} onClick=${() => ask(run, "resume", { investment: amount })}>Resume</${ActionButton}></form>
+      <input id=${id} type="text" inputmode="decimal" size="8" value=${cap} onInput=${typed(setCap)} />
+      <${ActionButton} className="primary" disabled=${!isValid} onClick=${() => ask(run, "resume", { investment: amount })}>Resume<//></form>
       <p class="note">What was paid is not paid again. The budget counts everything that the run spent.</p>`}</section>`;
 }
 
@@ -129,8 +126,8 @@ function StepLimit({ run }) {
   const id = `steps-${run.id}`;
   return html`<section class="panel held item"><h2><span aria-hidden="true">↧</span> step limit</h2><p>${plural(Number(run.step) || 0, "step")} are done.</p>
     ${mayOperate(run) &&
-    html`<p class="controls"><label for=${id}>New limit</label><input id=${id} type="text" inputmode="numeric" size="6" value=${limit} onInput=${(event) => setLimit(event.target.value)} />
-      <${ActionButton} className="primary" disabled=${!(Number(limit) > Number(run.step))} onClick=${() => ask(run, "resume", { max_steps: Number(limit) })}>Resume</${ActionButton}></p>`}</section>`;
+    html`<p class="controls"><label for=${id}>New limit</label><input id=${id} type="text" inputmode="numeric" size="6" value=${limit} onInput=${typed(setLimit)} />
+      <${ActionButton} className="primary" disabled=${!(Number(limit) > Number(run.step))} onClick=${() => ask(run, "resume", { max_steps: Number(limit) })}>Resume<//></p>`}</section>`;
 }
 
 /** Returns the name of each doubt as the operator uses it: several of one action are numbered. */
@@ -165,12 +162,12 @@ function Doubt({ run, event, id }) {
     <p>It was sent, and nobody knows whether it took effect:</p><${LongText} text=${event.what ?? ""} className="request" />
     ${mayOperate(run) &&
     html`<dl class="decisions">
-      <dt><${ActionButton} onClick=${() => decide("redo")}>Redo</${ActionButton}></dt><dd>Sends it again. It may then have happened twice.</dd>
-      <dt><${ActionButton} onClick=${() => decide("skip")}>Skip</${ActionButton}></dt><dd>Goes on as if it had failed. It may have happened all the same.</dd>
-      <dt><button type="button" aria-expanded=${result !== null} onClick=${() => setResult(result === null ? "" : null)}>Give result…</button></dt><dd>You know what the answer was: the action gets it.</dd>
+      <dt><${ActionButton} onClick=${() => decide("redo")}>Redo<//></dt><dd>Sends it again. It may then have happened twice.</dd>
+      <dt><${ActionButton} onClick=${() => decide("skip")}>Skip<//></dt><dd>Goes on as if it had failed. It may have happened all the same.</dd>
+      <dt><button aria-expanded=${result !== null} onClick=${() => setResult(result === null ? "" : null)}>Give result…</button></dt><dd>You know what the answer was: the action gets it.</dd>
     </dl>
     ${result !== null &&
-    html`<label>The answer, as JSON<textarea class="code" rows="4" value=${result} onInput=${(change) => setResult(change.target.value)}></textarea></label>
-      <p class="controls"><${ActionButton} className="primary" disabled=${!value} onClick=${() => decide(value)}>Go on with this result</${ActionButton}></p>`}`}
+    html`<label>The answer, as JSON<textarea class="code" rows="4" value=${result} onInput=${typed(setResult)}></textarea></label>
+      <p class="controls"><${ActionButton} className="primary" disabled=${!value} onClick=${() => decide(value)}>Go on with this result<//></p>`}`}
   </div>`;
 }

@@ -60,7 +60,6 @@ function rolesAtWork(data) {
   return [...data.model.roles.values()].filter((role) => role.open.size > 0).map((role) => role.name);
 }
 
-/** What the run does now, in a few words. */
 function Doing({ data, run }) {
   if (run.state === "queued") return "waits for a worker";
   if (run.status === "waiting" || run.requests > 0) {
@@ -85,7 +84,7 @@ function Head({ data, run }) {
     s: () => may && setSheet("send"),
     c: async () => (await copy(run.id)) && toast("The id is copied"),
   });
-  const button = (text, act, more = {}) => html`<button type="button" disabled=${offline} title=${title} onClick=${act} ...${more}>${text}</button>`;
+  const button = (text, act, more = {}) => html`<button disabled=${offline} title=${title} onClick=${act} ...${more}>${text}</button>`;
   return html`<header class="run-head">
     <div class="run-title"><h1 tabindex="-1">${run.name}</h1><${StatusTag} status=${statusOf(run)} /><span class="doing"><${Doing} data=${data} run=${run} /></span></div>
     <div class="run-facts"><span>step <b>${run.step ?? 0}</b></span><span><${Elapsed} from=${run.created} to=${run.state === "running" || run.state === "queued" ? null : (run.ended ?? run.updated)} /></span>
@@ -95,7 +94,7 @@ function Head({ data, run }) {
       ${may && run.state === "running" && button("Pause", () => ask(run, "pause"))}
       ${may && (run.status === "paused" || run.status === "interrupted") && button("Resume", () => ask(run, "resume"), { class: "primary" })}
       ${may && isActive && button("Cancel…", () => setSheet("cancel"))}
-      <${Menu} label="⋯" title="More"><${MoreActions} ...${{ run, may, offline, setSheet }} /></${Menu}>
+      <${Menu} label="⋯" title="More"><${MoreActions} ...${{ run, may, offline, setSheet }} /><//>
     </div>
     ${sheet === "send" && html`<${SendSheet} run=${run} data=${data} onClose=${() => setSheet(null)} />`}
     ${sheet === "fork" && html`<${ForkSheet} run=${run} at=${data.model.checkpoints.at(-1)?.id ?? run.checkpoint} step=${data.model.checkpoints.at(-1)?.step} onClose=${() => setSheet(null)} />`}
@@ -107,12 +106,12 @@ function Head({ data, run }) {
 
 function MoreActions({ run, may, offline, setSheet }) {
   const at = run.checkpoint;
-  return html`${may && html`<button type="button" disabled=${offline || !at} onClick=${() => setSheet("fork")}>Fork…</button>`}
-    ${may && !["running", "queued"].includes(run.state) && run.status !== "done" && html`<button type="button" disabled=${offline} onClick=${() => ask(run, "resume")}>Resume</button>`}
-    <${Link} to=${`/compare?a=${encode(run.name)}`}>Compare…</${Link}>
-    <button type="button" onClick=${async () => (await copy(`strata-host inspect ${quoted(run.name)} --server ${location.origin}`)) && toast("The command is copied")}>Copy the command</button>
-    <button type="button" onClick=${async () => (await copy(run.id)) && toast("The id is copied")}>Copy the id</button>
-    ${may && run.state !== "running" && html`<button type="button" class="bad" disabled=${offline} onClick=${() => setSheet("delete")}>Delete…</button>`}`;
+  return html`${may && html`<button disabled=${offline || !at} onClick=${() => setSheet("fork")}>Fork…</button>`}
+    ${may && !["running", "queued"].includes(run.state) && run.status !== "done" && html`<button disabled=${offline} onClick=${() => ask(run, "resume")}>Resume</button>`}
+    <${Link} to=${`/compare?a=${encode(run.name)}`}>Compare…<//>
+    <button onClick=${async () => (await copy(`strata-host inspect ${quoted(run.name)} --server ${location.origin}`)) && toast("The command is copied")}>Copy the command</button>
+    <button onClick=${async () => (await copy(run.id)) && toast("The id is copied")}>Copy the id</button>
+    ${may && run.state !== "running" && html`<button class="bad" disabled=${offline} onClick=${() => setSheet("delete")}>Delete…</button>`}`;
 }
 
 function Confirm({ title, text, word, act, onClose }) {
@@ -120,10 +119,9 @@ function Confirm({ title, text, word, act, onClose }) {
     onClose();
     act();
   };
-  return html`<${Sheet} title=${title} isNarrow onClose=${onClose}><p>${text}</p><p class="controls"><button type="button" class="bad" data-first onClick=${confirm}>${word}</button><button type="button" onClick=${onClose}>Back</button></p></${Sheet}>`;
+  return html`<${Sheet} title=${title} isNarrow onClose=${onClose}><p>${text}</p><p class="controls"><button class="bad" data-first onClick=${confirm}>${word}</button><button onClick=${onClose}>Back</button></p><//>`;
 }
 
-/** What the run needs from somebody, in full. */
 function Waiting({ data, run }) {
   data.version.value;
   const open = [...requests.value.values()].filter((request) => request.run === run.name);
@@ -155,11 +153,10 @@ function Tabs({ name, tab }) {
     document.getElementById(`tab-${TABS[to][0]}`)?.focus();
   };
   return html`<div class="tabs" role="tablist" aria-label="Parts of the run" onKeyDown=${key}>${TABS.map(
-    ([id, text]) => html`<${Link} key=${id} to=${runAddress(name, id, route.value.hash)} id=${`tab-${id}`} role="tab" aria-selected=${id === tab} aria-controls="tab-panel" tabindex=${id === tab ? "0" : "-1"}>${text}</${Link}>`,
+    ([id, text]) => html`<${Link} key=${id} to=${runAddress(name, id, route.value.hash)} id=${`tab-${id}`} role="tab" aria-selected=${id === tab} aria-controls="tab-panel" tabindex=${id === tab ? "0" : "-1"}>${text}<//>`,
   )}</div>`;
 }
 
-/** The failures of a run, in order, for `f` and `F`. */
 function useFailures(data) {
   useKeys({
     f: () => stepFailure(data, 1),
@@ -195,7 +192,7 @@ function RunBody({ data, run, tab }) {
     state: () => html`<${StateTab} data=${data} run=${run} />`,
     events: () => html`<${EventsTab} data=${data} run=${run} />`,
   }[tab];
-  return html`<div id="tab-panel" role="tabpanel" aria-labelledby=${`tab-${tab}`} class=${isGraphical && isWide ? "with-inspector" : ""}><div class="tab-content"><${Boundary} of=${tab}>${content()}</${Boundary}></div>${isGraphical && inspector}</div>`;
+  return html`<div id="tab-panel" role="tabpanel" aria-labelledby=${`tab-${tab}`} class=${isGraphical && isWide ? "with-inspector" : ""}><div class="tab-content"><${Boundary} of=${tab}>${content()}<//></div>${isGraphical && inspector}</div>`;
 }
 
 function useMedia(query) {

@@ -1,6 +1,6 @@
 // All runs: numbers that are filters, filters in the address, and a table by cursor.
 
-import { html, signal, useEffect, useMemo, useRef, useState } from "./dom.js";
+import { html, signal, typed, useEffect, useMemo, useRef, useState } from "./dom.js";
 import { call, items, withQuery } from "./api.js";
 import { state } from "./connection.js";
 import { coarseNow, money, relative, startOfDay, plural } from "./figures.js";
@@ -21,7 +21,6 @@ const MAX_KEPT_FILTERS = 5;
 /** How many runs are counted for the numbers of today. */
 const COUNTED = 500;
 
-/** Opens the form for a new run. */
 export const isNewRunOpen = signal(false);
 
 const filtersOf = (query) => Object.fromEntries(FILTERS.map((name) => [name, query.getAll(name)]).filter(([, values]) => values.length));
@@ -114,24 +113,23 @@ export function RunsView() {
     Escape: () => setChosen(new Set()),
   });
   const hasFilters = Object.keys(filters).length > 0;
-  return html`<div class="runs-head"><h1 tabindex="-1">Runs</h1>${may("submit") && html`<button type="button" class="primary" onClick=${() => (isNewRunOpen.value = true)}>New run</button>`}</div>
+  return html`<div class="runs-head"><h1 tabindex="-1">Runs</h1>${may("submit") && html`<button class="primary" onClick=${() => (isNewRunOpen.value = true)}>New run</button>`}</div>
     <${Numbers} filters=${filters} />
     <${Filters} filters=${filters} />
-    ${runs.fresh.length > 0 && html`<p><button type="button" class="fresh" onClick=${runs.again}>${plural(runs.fresh.length, "new run")}</button></p>`}
+    ${runs.fresh.length > 0 && html`<p><button class="fresh" onClick=${runs.again}>${plural(runs.fresh.length, "new run")}</button></p>`}
     ${chosen.size > 0 && html`<${Selected} names=${[...chosen]} onDone=${() => setChosen(new Set())} />`}
     ${runs.problem && html`<${ProblemView} problem=${runs.problem} retry=${runs.again} />`}
     ${runs.isBusy && !runs.list.length && html`<${Skeleton} lines=${8} />`}
     ${!runs.isBusy && !runs.problem && !list.length && html`<${Empty} hasFilters=${hasFilters} />`}
     ${list.length > 0 && html`<${Table} ...${{ list, at, chosen, toggle, isBusy: runs.isBusy, setAt }} />`}
-    ${runs.next && html`<p class="more"><button type="button" onClick=${runs.more}>More runs</button> <span class="note">${runs.list.length} are shown</span></p>`}`;
+    ${runs.next && html`<p class="more"><button onClick=${runs.more}>More runs</button> <span class="note">${runs.list.length} are shown</span></p>`}`;
 }
 
 function Empty({ hasFilters }) {
-  if (hasFilters) return html`<p class="empty">No run fits these filters. ${" "}<button type="button" onClick=${() => go("/runs")}>Show all</button></p>`;
+  if (hasFilters) return html`<p class="empty">No run fits these filters. ${" "}<button onClick=${() => go("/runs")}>Show all</button></p>`;
   return html`<div class="empty"><p>No runs yet. Submit a team from a terminal:</p><${CommandLine} command=${`strata-host submit team.toml --server ${location.origin}`} /></div>`;
 }
 
-/** The numbers of today, and of what is under way. Each is a filter. */
 function Numbers({ filters }) {
   const [counts, setCounts] = useState(null);
   const day = startOfDay(coarseNow.value);
@@ -152,7 +150,7 @@ function Numbers({ filters }) {
   const number = (name, value, status, more = {}) => {
     const isOn = filters.status?.length === 1 && filters.status[0] === status && Boolean(filters.since) === Boolean(more.since);
     const change = isOn ? { status: null, since: null, state: null } : { status, since: null, state: null, ...more };
-    return html`<button type="button" class="number" aria-pressed=${isOn} onClick=${() => setQuery(change, { replace: false })}><span class="value">${value ?? "–"}</span><span>${name}</span></button>`;
+    return html`<button class="number" aria-pressed=${isOn} onClick=${() => setQuery(change, { replace: false })}><span class="value">${value ?? "–"}</span><span>${name}</span></button>`;
   };
   return html`<div class="numbers" role="group" aria-label="Numbers, which are filters">
     ${number("waiting", counts?.waiting ?? waiting, "waiting")}
@@ -207,10 +205,10 @@ function Filters({ filters }) {
   return html`<div class="filters" role="search">
     <label class="sr" for="runs-search">Search names and ideas</label>
     <input id="runs-search" type="search" ref=${field} placeholder="Name or idea ( / )" value=${text} onInput=${(event) => search(event.target.value)} onKeyDown=${(event) => event.key === "Escape" && event.target.blur()} />
-    ${chips.map(([name, value]) => html`<span class="chip on" key=${`${name}=${value}`}>${name}: ${shownValue(name, value)} <button type="button" class="close" aria-label=${`Remove ${name} ${value}`} onClick=${() => remove(name, value)}>✕</button></span>`)}
+    ${chips.map(([name, value]) => html`<span class="chip on" key=${`${name}=${value}`}>${name}: ${shownValue(name, value)} <button class="close" aria-label=${`Remove ${name} ${value}`} onClick=${() => remove(name, value)}>✕</button></span>`)}
     <${AddFilter} filters=${filters} />
-    ${chips.length > 0 && html`<button type="button" class="small" onClick=${() => go("/runs")}>Clear</button>`}
-    ${recent.length > 0 && html`<details class="inline"><summary>Last filters</summary><ul class="plain">${recent.map((address) => html`<li key=${address}><${Link} to=${`/runs${address}`}>${[...new URLSearchParams(address)].map(([name, value]) => `${name}: ${shownValue(name, value)}`).join(", ")}</${Link}></li>`)}</ul></details>`}
+    ${chips.length > 0 && html`<button class="small" onClick=${() => go("/runs")}>Clear</button>`}
+    ${recent.length > 0 && html`<details class="inline"><summary>Last filters</summary><ul class="plain">${recent.map((address) => html`<li key=${address}><${Link} to=${`/runs${address}`}>${[...new URLSearchParams(address)].map(([name, value]) => `${name}: ${shownValue(name, value)}`).join(", ")}<//></li>`)}</ul></details>`}
   </div>`;
 }
 
@@ -229,16 +227,15 @@ function AddFilter({ filters }) {
     setValue("");
   };
   return html`<form class="add-filter" onSubmit=${add}>
-    <select aria-label="Add a filter" value=${name} onChange=${(event) => setName(event.target.value)}><option value="">+ Filter</option><option value="status">status</option>
+    <select aria-label="Add a filter" value=${name} onChange=${typed(setName)}><option value="">+ Filter</option><option value="status">status</option>
       <option value="team">team</option><option value="by">by</option><option value="label">label</option><option value="prefix">name begins with</option><option value="since">since</option><option value="until">until</option></select>
     ${name === "status" && html`<select aria-label="Status" value=${value} onChange=${(event) => setQuery({ status: [...(filters.status ?? []), event.target.value] }, { replace: false }) ?? setName("")}><option value="">Choose…</option>${STATUSES.map((one) => html`<option value=${one}>${one}</option>`)}</select>`}
-    ${name && name !== "status" && html`<input type=${name === "since" || name === "until" ? "datetime-local" : "text"} aria-label=${name} placeholder=${name === "label" ? "KEY=VALUE" : ""} value=${value} onInput=${(event) => setValue(event.target.value)} /><button type="submit" class="small">Add</button>`}
+    ${name && name !== "status" && html`<input type=${name === "since" || name === "until" ? "datetime-local" : "text"} aria-label=${name} placeholder=${name === "label" ? "KEY=VALUE" : ""} value=${value} onInput=${typed(setValue)} /><button type="submit" class="small">Add</button>`}
   </form>`;
 }
 
 const time = (name, value) => (name === "since" || name === "until" ? new Date(value).toISOString() : value);
 
-/** What a run does now, as far as its record says. */
 function activity(run) {
   if (run.state === "queued") return "waits for a worker";
   if (run.state === "refused") return run.problem ?? "refused";
@@ -262,7 +259,7 @@ function Table({ list, at, chosen, toggle, isBusy, setAt }) {
       (run, place) => html`<tr key=${run.id} data-row=${place} class=${place === at ? "current" : ""} aria-selected=${chosen.has(run.name)} onFocusIn=${() => setAt(place)}>
         <td class="check"><input type="checkbox" aria-label=${`Select ${run.name}`} checked=${chosen.has(run.name)} onClick=${(event) => toggle(place, event.shiftKey)} /></td>
         <td><${StatusTag} status=${statusOf(run)} /></td>
-        <td class="name"><${Link} to=${runAddress(run.name)}>${run.name}</${Link}>${run.idea && html`<span class="idea-line note">${oneLine(run.idea).slice(0, 120)}</span>`}</td>
+        <td class="name"><${Link} to=${runAddress(run.name)}>${run.name}<//>${run.idea && html`<span class="idea-line note">${oneLine(run.idea).slice(0, 120)}</span>`}</td>
         <td class="wide">${run.team}</td><td class="num">${run.step ?? ""}</td><td class="now">${activity(run)}</td>
         <td class="num"><${Spent} spent=${run.spent} budget=${run.budget} /></td><td class="when"><${Time} at=${run.updated} /></td><td class="wide">${run.by}</td></tr>`,
     )}</tbody></table></div>`;
@@ -281,8 +278,8 @@ function Selected({ names, onDone }) {
   };
   const list = Array.isArray(results) ? results : (results?.results ?? results?.items ?? []);
   return html`<div class="selected card" role="region" aria-label="Selected runs"><b>${plural(names.length, "run")} selected</b>
-    ${may("operate", "submit") && ["cancel", "pause", "resume", "prune"].map((what) => html`<button type="button" key=${what} onClick=${() => setAsked(what)}>${what[0].toUpperCase() + what.slice(1)}…</button>`)}
-    <${CopyButton} text=${names.join("\n")} label="Copy names" /><button type="button" class="small" onClick=${onDone}>Clear</button>
+    ${may("operate", "submit") && ["cancel", "pause", "resume", "prune"].map((what) => html`<button key=${what} onClick=${() => setAsked(what)}>${what[0].toUpperCase() + what.slice(1)}…</button>`)}
+    <${CopyButton} text=${names.join("\n")} label="Copy names" /><button class="small" onClick=${onDone}>Clear</button>
     ${asked && html`<${Sheet} isNarrow title=${`${asked[0].toUpperCase() + asked.slice(1)} ${plural(names.length, "run")}`} onClose=${() => {
       setAsked(null);
       if (results) onDone();
@@ -290,7 +287,7 @@ function Selected({ names, onDone }) {
     }}>
       ${results
         ? html`<ul class="results">${list.map((one) => html`<li><b>${one.run ?? one.name}</b> ${one.problem || one.error || (one.status >= 400 && one.title) ? html`<span class="bad-text">${one.problem?.detail ?? one.problem?.title ?? one.error ?? one.title}</span>` : html`<span class="mark ok">✓</span>`}</li>`)}</ul>`
-        : html`<ul class="results">${names.map((name) => html`<li>${name}</li>`)}</ul><p class="controls"><button type="button" class="primary" data-first onClick=${carryOut}>${asked[0].toUpperCase() + asked.slice(1)}</button></p>`}
-    </${Sheet}>`}
+        : html`<ul class="results">${names.map((name) => html`<li>${name}</li>`)}</ul><p class="controls"><button class="primary" data-first onClick=${carryOut}>${asked[0].toUpperCase() + asked.slice(1)}</button></p>`}
+    <//>`}
   </div>`;
 }

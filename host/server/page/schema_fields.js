@@ -1,7 +1,6 @@
 // Which fields a form needs for values that follow a JSON Schema. What cannot be drawn is a field for JSON, so that no
 // schema keeps anybody from answering.
 
-/** Enumerations of up to this many values are buttons. */
 export const MAX_BUTTONS = 6;
 /** Objects with more fields, or deeper ones, are edited as JSON. */
 const MAX_FIELDS = 30;

@@ -24,7 +24,7 @@ function Choice({ field, input, onInput, name, errorId }) {
       <option value="-1" disabled>Choose…</option>${choices.map((_, i) => html`<option value=${String(i)}>${words[i]}</option>`)}</select>`;
   }
   return html`<span class="choices" role="group" aria-label=${name}>${choices.map(
-    (one, i) => html`<button type="button" class="choice" aria-pressed=${same(one, input)} onClick=${() => onInput(one)}>${words[i]}</button>`,
+    (one, i) => html`<button class="choice" aria-pressed=${same(one, input)} onClick=${() => onInput(one)}>${words[i]}</button>`,
   )}</span>`;
 }
 

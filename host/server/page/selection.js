@@ -3,7 +3,6 @@
 
 import { route, setHash } from "./router.js";
 
-/** Returns the selection: `{event}`, `{role}`, `{checkpoint}` or `{}`. */
 export function selection() {
   const hash = route.value.hash;
   if (/^e\d+$/.test(hash)) return { event: Number(hash.slice(1)) };
@@ -17,12 +16,10 @@ export const selectRole = (name) => setHash(`role:${name}`);
 export const selectCheckpoint = (id) => setHash(`at:${id}`);
 export const selectNothing = () => setHash("");
 
-/** Returns the attempt that an event belongs to. */
 export function attemptOfEvent(model, n) {
   return model.attempts.findLast((attempt) => attempt.n === n || attempt.endEvent === n) ?? null;
 }
 
-/** Returns the role that is selected, directly or by one of its events. */
 export function selectedRole(model) {
   const chosen = selection();
   if (chosen.role !== undefined) return chosen.role;

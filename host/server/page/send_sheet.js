@@ -39,7 +39,7 @@ export function SendSheet({ run, data, onClose }) {
     ${wrong && html`<p class="field-error">${wrong}</p>`}
     <${ProblemView} problem=${problem} />
     <p class="controls"><button type="submit" class="primary" disabled=${busy || Boolean(wrong) || !form.content || !form.cause.trim()}>${busy ? "Sending…" : "Send"}</button></p>
-  </form></${Sheet}>`;
+  </form><//>`;
 }
 
 function jsonError(text) {

@@ -1,12 +1,12 @@
 // The server: its workers, what waits in the queue, and its tokens.
 
 import { html, useState } from "./dom.js";
-import { call, items, newKey, part, post } from "./api.js";
-import { count, plural } from "./figures.js";
+import { call, items, part } from "./api.js";
+import { count } from "./figures.js";
 import { Link, runAddress } from "./router.js";
 import { toast, toastProblem } from "./toast.js";
 import { identity } from "./token.js";
-import { CopyButton, ProblemView, Skeleton, Time, useLoaded } from "./widgets.js";
+import { CommandLine, Time, useLoaded, whenLoaded } from "./widgets.js";
 
 /** What a token may not see is left out. */
 const orNothing = (promise) => promise.catch((problem) => {
@@ -23,14 +23,13 @@ async function load(signal) {
 }
 
 export function ServerView() {
-  const [loaded, problem, again] = useLoaded(load, ["server"]);
-  if (problem) return html`<h1 tabindex="-1">Server</h1><${ProblemView} problem=${problem} retry=${again} />`;
-  if (!loaded) return html`<h1 tabindex="-1">Server</h1><${Skeleton} lines=${8} />`;
-  return html`<h1 tabindex="-1">Server</h1>
-    <p class="note">${location.host}${loaded.version && html`, version ${loaded.version}`}${identity.value?.tenant && html`, tenant ${identity.value.tenant}`}. <button type="button" class="small" onClick=${again}>Read again</button></p>
+  const state = useLoaded(load, ["server"]);
+  const again = state[2];
+  return html`<h1 tabindex="-1">Server</h1>${whenLoaded(state, (loaded) => html`
+    <p class="note">${location.host}${loaded.version && html`, version ${loaded.version}`}${identity.value?.tenant && html`, tenant ${identity.value.tenant}`}. <button class="small" onClick=${again}>Read again</button></p>
     ${loaded.workers && html`<${Workers} list=${loaded.workers} />`}
     <${Queue} list=${loaded.queued} more=${loaded.more} />
-    ${loaded.tokens && html`<${Tokens} list=${loaded.tokens} again=${again} />`}`;
+    ${loaded.tokens && html`<${Tokens} list=${loaded.tokens} again=${again} />`}`, 8)}`;
 }
 
 function Workers({ list }) {
@@ -48,13 +47,10 @@ function beat(worker) {
 }
 
 function Queue({ list, more }) {
-  return html`<section><h2>Queue <span class="count">${list.length}${more ? "+" : ""}</span></h2>${list.length ? html`<ul class="plain">${list.map((run) => html`<li key=${run.id}><${Link} to=${runAddress(run.name)}>${run.name}</${Link}> <span class="note">${run.state}, <${Time} at=${run.created} /></span>${run.problem && html` <span class="bad-text">${run.problem}</span>`}</li>`)}</ul>` : html`<p class="none">Nothing waits for a worker.</p>`}</section>`;
+  return html`<section><h2>Queue <span class="count">${list.length}${more ? "+" : ""}</span></h2>${list.length ? html`<ul class="plain">${list.map((run) => html`<li key=${run.id}><${Link} to=${runAddress(run.name)}>${run.name}<//> <span class="note">${run.state}, <${Time} at=${run.created} /></span>${run.problem && html` <span class="bad-text">${run.problem}</span>`}</li>`)}</ul>` : html`<p class="none">Nothing waits for a worker.</p>`}</section>`;
 }
 
-const RIGHTS = ["submit", "view", "answer", "operate", "admin"];
-
 function Tokens({ list, again }) {
-  const [made, setMade] = useState(null);
   const revoke = async (name) => {
     try {
       await call(`/v1/tokens/${part(name)}`, { method: "DELETE" });
@@ -65,38 +61,13 @@ function Tokens({ list, again }) {
     }
   };
   return html`<section><h2>Tokens <span class="count">${list.length}</span></h2>
-    ${made && html`<div class="panel live" role="status"><p>The token <b>${made.name}</b>. It is shown once:</p><pre class="command" tabindex="0"><code>${made.token}</code></pre><${CopyButton} text=${made.token} /></div>`}
     <div class="scroll" tabindex="0"><table><thead><tr><th>Name</th><th>Tenant</th><th>Rights</th><th>Expires</th><th></th></tr></thead><tbody>${list.map((one) => html`<tr key=${one.name}><td>${one.name}</td><td>${one.tenant ?? "all"}</td><td>${(one.rights ?? []).join(", ")}</td><td>${one.expires ? html`<${Time} at=${one.expires} />` : "never"}</td>
       <td>${one.name !== identity.value?.name && html`<${Revoke} name=${one.name} revoke=${revoke} />`}</td></tr>`)}</tbody></table></div>
-    <${NewToken} onMade=${(token) => {
-      setMade(token);
-      again();
-    }} /></section>`;
+    <p class="note">A new one is made in a terminal:</p><${CommandLine} command=${`strata-host token create NAME --rights view,answer --server ${location.origin}`} /></section>`;
 }
 
 function Revoke({ name, revoke }) {
   const [isAsked, setAsked] = useState(false);
-  if (!isAsked) return html`<button type="button" class="small" aria-label=${`Revoke ${name}`} onClick=${() => setAsked(true)}>Revoke…</button>`;
-  return html`<button type="button" class="small bad" onClick=${() => revoke(name)}>Revoke ${name}</button> <button type="button" class="small" onClick=${() => setAsked(false)}>Back</button>`;
-}
-
-function NewToken({ onMade }) {
-  const [name, setName] = useState("");
-  const [rights, setRights] = useState(["view"]);
-  const [problem, setProblem] = useState(null);
-  const submit = async (event) => {
-    event.preventDefault();
-    try {
-      const tenant = identity.value?.tenant;
-      onMade(await post("/v1/tokens", { name: name.trim(), rights, ...(tenant ? { tenant } : {}) }, { key: newKey() }));
-      setName("");
-      setProblem(null);
-    } catch (failed) {
-      setProblem(failed);
-    }
-  };
-  const toggle = (right) => setRights(rights.includes(right) ? rights.filter((one) => one !== right) : [...rights, right]);
-  return html`<details class="source"><summary>New token</summary><form onSubmit=${submit}><label>Name<input type="text" autocomplete="off" value=${name} onInput=${(event) => setName(event.target.value)} /></label>
-    <fieldset><legend>Rights</legend>${RIGHTS.map((right) => html`<label class="chip"><input type="checkbox" checked=${rights.includes(right)} onChange=${() => toggle(right)} /> ${right}</label>`)}</fieldset>
-    <${ProblemView} problem=${problem} /><p class="controls"><button type="submit" class="primary" disabled=${!name.trim() || !rights.length}>Make a token (${plural(rights.length, "right")})</button></p></form></details>`;
+  if (!isAsked) return html`<button class="small" aria-label=${`Revoke ${name}`} onClick=${() => setAsked(true)}>Revoke…</button>`;
+  return html`<button class="small bad" onClick=${() => revoke(name)}>Revoke ${name}</button> <button class="small" onClick=${() => setAsked(false)}>Back</button>`;
 }

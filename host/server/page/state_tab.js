@@ -9,7 +9,7 @@ import { encode, Link, runAddress } from "./router.js";
 import { selectCheckpoint, selection } from "./selection.js";
 import { StatusTag } from "./status.js";
 import { mayOperate } from "./token.js";
-import { Json, ProblemView, Skeleton, Time, useLoaded } from "./widgets.js";
+import { Json, Time, useLoaded, whenLoaded } from "./widgets.js";
 
 const PAGE = 500;
 const MAX_CHECKPOINTS = 5000;
@@ -28,7 +28,8 @@ async function loadCheckpoints(run, signal) {
 }
 
 export function StateTab({ data, run }) {
-  const [list, problem, again] = useLoaded((signal) => loadCheckpoints(run, signal), [run.id, run.checkpoint]);
+  const loaded = useLoaded((signal) => loadCheckpoints(run, signal), [run.id, run.checkpoint]);
+  const [list] = loaded;
   const wanted = selection().checkpoint;
   const at = list ? Math.max(0, wanted === undefined ? list.length - 1 : list.findIndex((one) => one.id === wanted)) : 0;
   const checkpoint = list?.[at];
@@ -37,18 +38,16 @@ export function StateTab({ data, run }) {
     if (next) selectCheckpoint(next.id);
   };
   useKeys({ ArrowLeft: () => move(at - 1), ArrowRight: () => move(at + 1) });
-  if (problem) return html`<${ProblemView} problem=${problem} retry=${again} />`;
-  if (!list) return html`<${Skeleton} lines=${8} />`;
+  if (!list) return whenLoaded(loaded, null, 8);
   if (!checkpoint) return html`<p class="empty">The run has no checkpoint yet.</p>`;
   return html`<div class="slider"><label for="checkpoint" class="note">Checkpoint ${at + 1} of ${list.length}</label>
-      <button type="button" class="small" aria-label="Previous checkpoint" disabled=${at === 0} onClick=${() => move(at - 1)}>←</button>
+      <button class="small" aria-label="Previous checkpoint" disabled=${at === 0} onClick=${() => move(at - 1)}>←</button>
       <input id="checkpoint" type="range" min="0" max=${list.length - 1} value=${at} aria-valuetext=${`${checkpoint.id}, step ${checkpoint.step}`} onInput=${(event) => move(Number(event.target.value))} />
-      <button type="button" class="small" aria-label="Next checkpoint" disabled=${at === list.length - 1} onClick=${() => move(at + 1)}>→</button></div>
+      <button class="small" aria-label="Next checkpoint" disabled=${at === list.length - 1} onClick=${() => move(at + 1)}>→</button></div>
     <${SliderMarks} list=${list} model=${data.model} at=${at} />
     <${Checkpoint} run=${run} checkpoint=${checkpoint} before=${list.find((one) => one.id === checkpoint.parent) ?? list[at - 1]} />`;
 }
 
-/** Marks at faults, answers and forks, and the lineages above. */
 function SliderMarks({ list, model, at }) {
   const lineages = useMemo(() => [...new Set(list.map((one) => one.lineage).filter(Boolean))], [list]);
   const marks = useMemo(() => {
@@ -71,7 +70,6 @@ function SliderMarks({ list, model, at }) {
     <div class="marks">${marks.map((mark) => html`<span key=${mark.place} class=${`mark ${mark.kind}`} title=${mark.word} style=${{ left: `${x(mark.place)}%` }}>${mark.glyph}</span>`)}</div></div>`;
 }
 
-/** Returns what a person wants to see of a state: mail, memories, scopes, joins, requests. */
 export function partsOf(state) {
   const own = state?.strata ?? state ?? {};
   const messages = own.messages ?? {};
@@ -81,7 +79,6 @@ export function partsOf(state) {
   return { status: own.status, step: own.step, mail, joins, memories, messages, scopes: scopesOf(own.state), requests: own.requests ?? [], faults: own.faults ?? [], budget: own.budget ?? {} };
 }
 
-/** The values of scopes, by the names that `fork --set` has for them. */
 function scopesOf(state) {
   const found = {};
   const add = (name, value) => Object.defineProperty(found, name, { value, enumerable: true, configurable: true });
@@ -94,15 +91,16 @@ const loadState = (run, id, signal) => (id ? call(runPath(run.name, "checkpoints
 
 function Checkpoint({ run, checkpoint, before }) {
   const [isForking, setForking] = useState(false);
-  const [state, problem, again] = useLoaded((signal) => loadState(run, checkpoint.id, signal), [`${run.id} ${checkpoint.id}`]);
+  const loaded = useLoaded((signal) => loadState(run, checkpoint.id, signal), [`${run.id} ${checkpoint.id}`]);
+  const [state] = loaded;
   const [old] = useLoaded((signal) => loadState(run, before?.id, signal).catch(() => null), [`${run.id} ${before?.id}`]);
   useEffect(() => setForking(false), [checkpoint.id]);
   const now = useMemo(() => partsOf(state), [state]);
   const then = useMemo(() => (old ? partsOf(old) : null), [old]);
   return html`<div class="part-head"><h2>${checkpoint.id}</h2><${StatusTag} status=${checkpoint.status} /> <span class="note">step ${checkpoint.step}${checkpoint.source && html`, by ${checkpoint.source}`}${checkpoint.lineage && html`, lineage ${checkpoint.lineage}`}${checkpoint.time && html`, <${Time} at=${checkpoint.time} />`}</span>
-      <span class="part-controls">${mayOperate(run) && html`<button type="button" class="primary" onClick=${() => setForking(true)}>Fork from here</button>`}
-      ${before && html`<${Link} class="button" to=${`/compare?a=${encode(`${run.name}@${before.id}`)}&b=${encode(`${run.name}@${checkpoint.id}`)}`}>Compare with the one before</${Link}>`}</span></div>
-    ${problem ? html`<${ProblemView} problem=${problem} retry=${again} />` : !state ? html`<${Skeleton} lines=${8} />` : html`<${StateParts} run=${run} now=${now} then=${then} />`}
+      <span class="part-controls">${mayOperate(run) && html`<button class="primary" onClick=${() => setForking(true)}>Fork from here</button>`}
+      ${before && html`<${Link} class="button" to=${`/compare?a=${encode(`${run.name}@${before.id}`)}&b=${encode(`${run.name}@${checkpoint.id}`)}`}>Compare with the one before<//>`}</span></div>
+    ${whenLoaded(loaded, () => html`<${StateParts} run=${run} now=${now} then=${then} />`, 8)}
     ${isForking && html`<${ForkSheet} run=${run} at=${checkpoint.id} step=${checkpoint.step} scopes=${now.scopes} onClose=${() => setForking(false)} />`}`;
 }
 
@@ -118,5 +116,5 @@ function StateParts({ run, now, then }) {
     ${now.joins.length > 0 && html`<section><h3>Joins</h3><ul class="plain">${now.joins.map(([name, queue]) => html`<li key=${name}><b>${name}</b> <span class="note">${Object.entries(queue).map(([from, size]) => `${from}: ${size}`).join(", ") || "empty"}</span>${tag(changed((parts) => parts.joins, name, queue))}</li>`)}</ul></section>`}
     ${now.requests.length > 0 && html`<section><h3>Open questions</h3><ul class="plain">${now.requests.map((request) => html`<li><b>${request.role ?? ""}</b> ${String(request.question ?? request.id ?? "").slice(0, 200)}</li>`)}</ul></section>`}
     ${now.faults.length > 0 && html`<section><h3>Open faults</h3><ul class="plain">${now.faults.map((fault) => html`<li><b>${fault.role}.${fault.action}</b> ${fault.kind}: ${String(fault.message ?? "").split("\n")[0].slice(0, 200)}</li>`)}</ul></section>`}
-    <section><h3>Money</h3><p>${money(now.budget.total ?? 0)}${now.budget.max ? ` of ${money(now.budget.max)}` : ""} spent then. ${" "}<${Link} to=${runAddress(run.name, "calls")}>All calls</${Link}></p></section></div>`;
+    <section><h3>Money</h3><p>${money(now.budget.total ?? 0)}${now.budget.max ? ` of ${money(now.budget.max)}` : ""} spent then. ${" "}<${Link} to=${runAddress(run.name, "calls")}>All calls<//></p></section></div>`;
 }

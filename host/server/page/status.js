@@ -18,7 +18,6 @@ const STATUSES = {
   refused: ["bad", "✕", "refused"],
 };
 
-/** Returns how a status is shown: `{kind, glyph, word}`. */
 export function appearance(status) {
   const [kind, glyph, word] = STATUSES[status] ?? ["cut", "◌", String(status ?? "unknown")];
   return { kind, glyph, word };
@@ -32,14 +31,12 @@ export function statusOf(run) {
   return run.status ?? run.state;
 }
 
-/** Shows a status as a symbol and a word. */
 export function StatusTag({ status, word }) {
   const shown = appearance(status);
   return html`<span class=${`tag ${shown.kind}`}><span class=${status === "running" ? "glyph pulse" : "glyph"} aria-hidden="true"
     >${shown.glyph}</span> ${word ?? shown.word}</span>`;
 }
 
-/** The states of attempts, tool calls and bars. */
 const OUTCOMES = {
   running: ["live", "●", "running"],
   finished: ["ok", "✓", "finished"],
@@ -54,13 +51,11 @@ const OUTCOMES = {
   pending: ["cut", "◌", "not begun"],
 };
 
-/** Returns how the outcome of an attempt is shown. */
 export function outcomeAppearance(outcome) {
   const [kind, glyph, word] = OUTCOMES[outcome] ?? OUTCOMES.running;
   return { kind, glyph, word };
 }
 
-/** Shows an outcome as a symbol, with its word for those who do not see it. */
 export function OutcomeMark({ outcome, withWord }) {
   const { kind, glyph, word } = outcomeAppearance(outcome);
   if (withWord) return html`<span class=${`tag ${kind}`}><span aria-hidden="true">${glyph}</span> ${word}</span>`;

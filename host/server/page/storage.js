@@ -20,11 +20,7 @@ function write(area, name, value) {
 const browser = () => window.localStorage;
 const tab = () => window.sessionStorage;
 
-/** Returns a choice that was made in this browser, or null. */
 export const choice = (name) => read(browser, name);
-/** Keeps a choice in this browser. */
 export const keepChoice = (name, value) => write(browser, name, value);
-/** Returns what this tab keeps under a name, or null. */
 export const draft = (name) => read(tab, name);
-/** Keeps something in this tab, over a reload. */
 export const keepDraft = (name, value) => write(tab, name, value);

@@ -17,17 +17,13 @@ const NEEDING = Object.values(GROUPS).flat();
 const MAX_KEPT = 2000;
 const PAGE = 500;
 
-/** The open requests, by run and id. */
 export const requests = signal(new Map());
-/** The runs that need somebody, by id. */
 export const needing = signal(new Map());
-/** Whether both are loaded; the problem if one of them could not be. */
 export const needsLoaded = signal(false);
 export const needsProblem = signal(null);
 /** Rises when everything that is shown should be read again. */
 export const epoch = signal(0);
 
-/** The key of a request among those of all runs. */
 export const requestKey = (request) => `${request.run}/${request.id}`;
 
 const runListeners = new Set();
@@ -81,7 +77,6 @@ async function allItems(path, query) {
   return all;
 }
 
-/** Reads what needs somebody. */
 export async function loadNeeds() {
   try {
     const [asked, runs] = await Promise.all([
@@ -107,7 +102,6 @@ function forbidden(problem) {
 
 const isNeeding = (run) => NEEDING.includes(run.status) && run.state !== "queued" && run.state !== "running";
 
-/** Reads what the token may do. */
 export async function loadIdentity() {
   try {
     const own = await call("/v1/token");
@@ -118,7 +112,6 @@ export async function loadIdentity() {
   }
 }
 
-/** Takes a run that changed. */
 export function takeRun(run) {
   const known = needing.value.get(run.id);
   if (isNeeding(run)) {
@@ -136,7 +129,6 @@ function wordsFor(run) {
   return `${run.status}: ${run.name}, ${money(run.spent)}`;
 }
 
-/** Takes a request that was opened or answered. */
 export function takeRequest(raw) {
   const request = normalRequest(raw);
   const key = requestKey(request);

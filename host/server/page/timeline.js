@@ -10,6 +10,7 @@ import { outcomeAppearance } from "./status.js";
 import { draft, keepDraft } from "./storage.js";
 import { useThrottled } from "./throttle.js";
 import { makeScale, ticks } from "./timeline_scale.js";
+import { Choose, Search } from "./widgets.js";
 
 const ROW = 16;
 const LANE_PADDING = 6;
@@ -150,7 +151,6 @@ function Folds({ scale, x, height }) {
   })}`;
 }
 
-/** The whole run above, with what is shown of it. Dragging chooses another part. */
 function Brush({ model, scale, window: shown, setWindow, width }) {
   const density = useMemo(() => {
     const columns = new Uint8Array(Math.max(1, Math.floor(width / 2)));
@@ -176,7 +176,6 @@ function Brush({ model, scale, window: shown, setWindow, width }) {
     ${drag.area && html`<rect class="drag" x=${drag.area[0]} width=${drag.area[1] - drag.area[0]} height=${BRUSH} />`}</svg>`;
 }
 
-/** Dragging over a drawing chooses a part of what it shows. */
 function useDrag(width, choose, shown) {
   const [area, setArea] = useState(null);
   const start = useRef(null);
@@ -267,7 +266,7 @@ export function Timeline({ data, run }) {
   return html`<section class="timeline-part" aria-label="Timeline">
     <div class="part-head"><h2>Timeline</h2><${Controls} ...${{ mode, setMode, filter, setFilter, zoom, isLive, setWindow, isRunning, isWhole: shown === WHOLE, model }} /></div>
     <div class="timeline live-timeline"><ul class="lanes" style=${{ paddingTop: `${AXIS + BRUSH}px` }}>${layout.lanes.map((lane) => html`<li key=${lane.name} style=${{ height: `${lane.height}px`, lineHeight: `${lane.height}px` }} class=${role === lane.name ? "chosen" : ""}>
-        <button type="button" class="link" title=${lane.name} onClick=${() => selectRole(lane.name)}>${lane.name}</button></li>`)}</ul>
+        <button class="link" title=${lane.name} onClick=${() => selectRole(lane.name)}>${lane.name}</button></li>`)}</ul>
       <div class="drawing" ref=${ref}><${Brush} ...${{ model, scale, window: { from, to }, setWindow, width }} />
         <svg width=${width} height=${layout.height} role="img" aria-label=${summary(model)} onClick=${click} onPointerOver=${point} onPointerLeave=${() => setPointed("")} onDblClick=${() => setWindow(WHOLE)} ...${drag.handlers}>
           ${layout.lanes.map((lane, i) => html`<rect key=${lane.name} class=${`lane${i % 2 ? " odd" : ""}${role === lane.name ? " chosen" : ""}`} y=${lane.top} width=${width} height=${lane.height} />`)}
@@ -289,16 +288,16 @@ function Controls({ mode, setMode, filter, setFilter, zoom, isLive, setWindow, i
   const box = (name, text) => html`<label class="chip"><input type="checkbox" checked=${filter[name]} onChange=${(event) => setFilter({ ...filter, [name]: event.target.checked })} /> ${text}</label>`;
   const failures = model.attempts.reduce((sum, attempt) => sum + (attempt.fault ? 1 : 0), 0);
   return html`<div class="part-controls">
-    ${failures > 0 && html`<button type="button" class="small bad" onClick=${() => document.dispatchEvent(new KeyboardEvent("keydown", { key: "f" }))}>Next failure <span class="count">${failures}</span></button>`}
+    ${failures > 0 && html`<button class="small bad" onClick=${() => document.dispatchEvent(new KeyboardEvent("keydown", { key: "f" }))}>Next failure <span class="count">${failures}</span></button>`}
     ${box("failed", "failed")}${box("open", "open")}${box("unfinished", "hide finished")}
-    <input type="search" class="short" aria-label="Filter by role or action" placeholder="Role or action" value=${filter.text} onInput=${(event) => setFilter({ ...filter, text: event.target.value })} />
-    <select aria-label="Scale of time" value=${mode} onChange=${(event) => {
-      setMode(event.target.value);
-      keepDraft("timeline.mode", event.target.value);
+    <${Search} className="short" label="Filter by role or action" hint="Role or action" value=${filter.text} take=${(text) => setFilter({ ...filter, text })} />
+    <${Choose} label="Scale of time" value=${mode} options=${[["folded", "idle folded"], ["real", "real time"], ["log", "logarithmic"]]} take=${(chosen) => {
+      setMode(chosen);
+      keepDraft("timeline.mode", chosen);
       setWindow(WHOLE);
-    }}><option value="folded">idle folded</option><option value="real">real time</option><option value="log">logarithmic</option></select>
-    <span class="zoom"><button type="button" class="small" aria-label="Zoom in" onClick=${() => zoom(0.5)}>+</button><button type="button" class="small" aria-label="Zoom out" onClick=${() => zoom(2)}>−</button>${!isWhole && html`<button type="button" class="small" onClick=${() => setWindow(WHOLE)}>All</button>`}</span>
-    ${isRunning && (isLive ? html`<span class="tag live"><span class="pulse" aria-hidden="true">●</span> Live</span>` : html`<button type="button" class="small" onClick=${() => setWindow({ from: 0, to: 1 })}>Live <kbd>.</kbd></button>`)}
+    }} />
+    <span class="zoom"><button class="small" aria-label="Zoom in" onClick=${() => zoom(0.5)}>+</button><button class="small" aria-label="Zoom out" onClick=${() => zoom(2)}>−</button>${!isWhole && html`<button class="small" onClick=${() => setWindow(WHOLE)}>All</button>`}</span>
+    ${isRunning && (isLive ? html`<span class="tag live"><span class="pulse" aria-hidden="true">●</span> Live</span>` : html`<button class="small" onClick=${() => setWindow({ from: 0, to: 1 })}>Live <kbd>.</kbd></button>`)}
   </div>`;
 }
 

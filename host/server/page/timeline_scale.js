@@ -6,7 +6,6 @@ import { shortDuration } from "./figures.js";
 const FOLDED_AFTER_MS = 10_000;
 /** The length of a fold, as a share of everything else. */
 const FOLD_SHARE = 0.03;
-/** The unit of the logarithmic scale. */
 const LOG_UNIT_MS = 100;
 
 /** Returns the spans in which something is at work, in order and without overlaps. */

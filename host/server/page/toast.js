@@ -9,7 +9,6 @@ const MAX_SHOWN = 4;
 const shown = signal([]);
 let next = 0;
 
-/** Shows a text for a while; a problem stays until it is closed. */
 export function toast(text, { kind = "ok", detail = "", stays = kind === "bad" } = {}) {
   next += 1;
   const id = next;
@@ -18,7 +17,6 @@ export function toast(text, { kind = "ok", detail = "", stays = kind === "bad" }
   if (!stays) setTimeout(() => dismiss(id), SHOWN_MS);
 }
 
-/** Shows why something was not done. */
 export function toastProblem(what, problem) {
   const detail = [problem.detail, problem.hint].filter(Boolean).join(" ");
   toast(`${what}: ${problem.title ?? problem.message}`, { kind: "bad", detail });
@@ -32,7 +30,7 @@ export function Toasts() {
   return html`<div class="toasts">${shown.value.map(
     (one) => html`<div key=${one.id} class=${`toast ${one.kind}`}>
       <div><b>${one.text}</b>${one.detail && html`<p>${one.detail}</p>`}</div>
-      <button type="button" class="close" aria-label="Close" onClick=${() => dismiss(one.id)}>✕</button>
+      <button class="close" aria-label="Close" onClick=${() => dismiss(one.id)}>✕</button>
     </div>`,
   )}</div>`;
 }

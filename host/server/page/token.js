@@ -1,10 +1,9 @@
-// The token with which the page makes its requests. It comes behind `#` in the address that the server prints, is removed
-// from the address at once, and lives in this tab only. A tab that was opened from another one asks the others for it.
+// The token comes behind `#` in the address that the server prints, is removed from it at once, and lives in this tab only.
+// A tab that was opened from another one asks the others for it.
 
 import { signal } from "./dom.js";
 import { draft, keepDraft } from "./storage.js";
 
-/** The token, or null. */
 export const token = signal(null);
 /** Why a token is asked for: `missing`, `invalid`, or null if there is one. */
 export const tokenProblem = signal(null);
@@ -33,7 +32,6 @@ export async function findToken() {
   tokenProblem.value = "missing";
 }
 
-/** Uses a token from now on. */
 export function useToken(text) {
   token.value = text;
   tokenProblem.value = null;
@@ -41,7 +39,6 @@ export function useToken(text) {
   keepDraft("token", text);
 }
 
-/** Forgets a token that the server does not accept. */
 export function refuseToken(refused) {
   if (token.peek() !== refused) return;
   token.value = null;

@@ -13,7 +13,6 @@ async function digestOf(bytes) {
   return `sha256:${Array.from(new Uint8Array(hash), (byte) => byte.toString(16).padStart(2, "0")).join("")}`;
 }
 
-/** Returns the files of a drop, with their paths, also those in folders. */
 export async function droppedFiles(transfer) {
   const entries = [...transfer.items].map((item) => item.webkitGetAsEntry?.()).filter(Boolean);
   const found = [];
@@ -36,7 +35,6 @@ async function collect(entry, folder, found) {
   }
 }
 
-/** Returns the files that were chosen in a field, with their paths. */
 export function chosenFiles(list) {
   return withoutCommonFolder([...list].map((file) => ({ path: file.webkitRelativePath || file.name, file })));
 }
@@ -48,7 +46,6 @@ function withoutCommonFolder(files) {
   return isCommon ? files.map((one) => ({ ...one, path: one.path.slice(first.length + 1) })) : files;
 }
 
-/** Uploads files and returns the digest of their bundle. */
 export async function uploadBundle(files, onProgress) {
   const contents = new Map();
   const digests = {};
@@ -74,7 +71,6 @@ export async function uploadBundle(files, onProgress) {
   }
 }
 
-/** Returns teams that were used before, newest first: `{team, bundle}`. */
 export async function teamsUsedBefore() {
   const runs = (await call("/v1/runs?limit=200")).items;
   const seen = new Map();

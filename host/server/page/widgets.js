@@ -1,17 +1,14 @@
 // Small parts that all views use: times, commands to copy, long texts, problems, places of what is not there yet.
 
-import { html, useEffect, useRef, useState } from "./dom.js";
+import { html, typed, useEffect, useMemo, useRef, useState } from "./dom.js";
 import { absolute, coarseNow, money, now, relative, duration, millis } from "./figures.js";
 import { oneLine } from "./visible.js";
 
-/** How many lines of a text are shown at first. */
 const FOLDED_LINES = 12;
-/** How many characters of a text are shown before somebody asks for all of it. */
 const CUT_CHARS = 64 * 1024;
 /** A skeleton appears only if something takes so long. */
 const SKELETON_AFTER_MS = 150;
 
-/** A time, relative to now, with the absolute one in its title. */
 export function Time({ at, exact }) {
   if (!at) return null;
   const ms = millis(at);
@@ -19,13 +16,11 @@ export function Time({ at, exact }) {
   return html`<time datetime=${new Date(ms).toISOString()} title=${absolute(at)}>${exact ? absolute(at) : relative(at, coarseNow.value)}</time>`;
 }
 
-/** How long something has taken; it goes on counting if it has no end. */
 export function Elapsed({ from, to }) {
   const end = Number.isFinite(millis(to)) ? millis(to) : now.value;
   return html`<span class="figure">${duration(end - millis(from))}</span>`;
 }
 
-/** What was spent, with a bar if there is a budget. */
 export function Spent({ spent, budget }) {
   const share = budget > 0 ? Math.min(1, Number(spent) / Number(budget)) : null;
   const text = budget > 0 ? `${money(spent)} of ${money(budget)}` : money(spent);
@@ -34,7 +29,6 @@ export function Spent({ spent, budget }) {
         class=${share >= 1 ? "full" : ""} width=${share * 100} height="8" /></svg>`}</span>`;
 }
 
-/** Copies a text. */
 export async function copy(text) {
   try {
     await navigator.clipboard.writeText(text);
@@ -44,7 +38,6 @@ export async function copy(text) {
   }
 }
 
-/** A button that copies a text. */
 export function CopyButton({ text, label = "Copy" }) {
   const [done, setDone] = useState("");
   const click = async (event) => {
@@ -52,18 +45,15 @@ export function CopyButton({ text, label = "Copy" }) {
     setDone((await copy(text)) ? "Copied" : "Not allowed here");
     setTimeout(() => setDone(""), 1500);
   };
-  return html`<button type="button" class="small" onClick=${click} aria-live="polite">${done || label}</button>`;
+  return html`<button class="small" onClick=${click} aria-live="polite">${done || label}</button>`;
 }
 
-/** A command to type in a terminal. */
 export function CommandLine({ command }) {
   return html`<div class="command-line"><pre class="command" tabindex="0"><code>${command}</code></pre><${CopyButton} text=${command} /></div>`;
 }
 
-/** Quotes an argument of a command for a shell. */
 export const quoted = (text) => (/^[A-Za-z0-9_.,:\/@=+-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
 
-/** A long text: its first lines, and the rest on request. */
 export function LongText({ text, className = "", raw }) {
   const whole = typeof text === "string" ? text : JSON.stringify(text, null, 2);
   const [isOpen, setOpen] = useState(false);
@@ -77,26 +67,23 @@ export function LongText({ text, className = "", raw }) {
   return html`<div class=${`long ${className}`}>
     <pre class="prose" tabindex=${isOpen && isLong ? "0" : undefined}>${shown}${isLong && !isOpen ? " …" : ""}</pre>
     ${isLong &&
-    html`<div class="long-actions"><button type="button" class="small" aria-expanded=${isOpen} onClick=${() => setOpen(!isOpen)}>${
+    html`<div class="long-actions"><button class="small" aria-expanded=${isOpen} onClick=${() => setOpen(!isOpen)}>${
       isOpen ? "Fold" : `Show ${whole.length > CUT_CHARS ? "more" : "all"}`
-    }</button>${isCut && html` <button type="button" class="small" onClick=${() => setAll(true)}>Show all (${Math.ceil(whole.length / 1024)} KiB)</button>`}
+    }</button>${isCut && html` <button class="small" onClick=${() => setAll(true)}>Show all (${Math.ceil(whole.length / 1024)} KiB)</button>`}
     ${" "}<${CopyButton} text=${whole} /></div>`}
     ${raw}
   </div>`;
 }
 
-/** A JSON value, as text. */
 export function Json({ value }) {
   return html`<${LongText} text=${typeof value === "string" ? JSON.stringify(value) : JSON.stringify(value ?? null, null, 2)} className="json" />`;
 }
 
-/** A line of JSON that is cut to a length. */
 export function jsonLine(value, length = 160) {
   const text = oneLine(typeof value === "string" ? value : JSON.stringify(value ?? null));
   return text.length > length ? `${text.slice(0, length)}…` : text;
 }
 
-/** Why something cannot be shown, what may help, and how to try again. */
 export function ProblemView({ problem, retry }) {
   if (!problem) return null;
   return html`<div class="panel bad problem" role="alert">
@@ -105,7 +92,7 @@ export function ProblemView({ problem, retry }) {
     ${problem.errors?.length > 0 && html`<ul>${problem.errors.map((one) => html`<li><code>${one.pointer || "/"}</code> ${one.detail}</li>`)}</ul>`}
     ${problem.hint && html`<p class="advice">${problem.hint}</p>`}
     ${problem.path && html`<p class="note">Request: <code>${problem.path}</code>${problem.status > 0 && html`, status ${problem.status}`}</p>`}
-    ${retry && html`<p><button type="button" onClick=${retry}>Try again</button></p>`}
+    ${retry && html`<p><button onClick=${retry}>Try again</button></p>`}
   </div>`;
 }
 
@@ -131,8 +118,8 @@ export function Skeleton({ lines = 3, label = "Loading" }) {
 /** A dialog beside the page. The focus moves into it, and back when it closes. */
 export function Sheet({ title, onClose, children, isNarrow }) {
   const ref = useRef(null);
+  const before = useMemo(() => document.activeElement, []);
   useEffect(() => {
-    const before = document.activeElement;
     const dialog = ref.current;
     dialog.showModal();
     dialog.querySelector("[data-first], input, textarea, select, button:not(.close)")?.focus();
@@ -146,12 +133,11 @@ export function Sheet({ title, onClose, children, isNarrow }) {
     onClose();
   };
   return html`<dialog ref=${ref} class=${isNarrow ? "sheet narrow" : "sheet"} aria-label=${title} onCancel=${cancel}>
-    <div class="sheet-head"><h2>${title}</h2><button type="button" class="close" aria-label="Close" onClick=${onClose}>✕</button></div>
+    <div class="sheet-head"><h2>${title}</h2><button class="close" aria-label="Close" onClick=${onClose}>✕</button></div>
     ${children}
   </dialog>`;
 }
 
-/** A menu behind a button. */
 export function Menu({ label, children, title }) {
   const [isOpen, setOpen] = useState(false);
   const ref = useRef(null);
@@ -177,7 +163,7 @@ export function Menu({ label, children, title }) {
     }
   };
   return html`<span class="menu" ref=${ref} onKeyDown=${isOpen ? key : undefined}>
-    <button type="button" aria-haspopup="true" aria-expanded=${isOpen} title=${title} aria-label=${title} onClick=${() => setOpen(!isOpen)}>${label}</button>
+    <button aria-haspopup="true" aria-expanded=${isOpen} title=${title} aria-label=${title} onClick=${() => setOpen(!isOpen)}>${label}</button>
     ${isOpen && html`<span class="menu-items" onClick=${() => setOpen(false)}>${children}</span>`}
   </span>`;
 }
@@ -197,4 +183,16 @@ export function useLoaded(load, dependencies) {
   }, [...dependencies, round]);
   const isCurrent = state.of === identity;
   return [isCurrent ? state.value : undefined, isCurrent ? state.problem : null, () => setRound((n) => n + 1)];
+}
+
+export const Choose = ({ label, value, options, take }) =>
+  html`<select aria-label=${label} value=${value} onChange=${typed(take)}>${options.map(([one, text]) => html`<option value=${one}>${text}</option>`)}</select>`;
+
+export const Search = ({ label, hint, value, take, className }) =>
+  html`<input type="search" class=${className} aria-label=${label} placeholder=${hint} value=${value} onInput=${typed(take)} />`;
+
+/** Shows what was loaded with `useLoaded`, or that it is loading, or why it could not be. */
+export function whenLoaded([value, problem, again], show, lines) {
+  if (problem) return html`<${ProblemView} problem=${problem} retry=${again} />`;
+  return value === undefined ? html`<${Skeleton} lines=${lines} />` : show(value);
 }
