@@ -14,6 +14,7 @@
 //! | `live` | teams that keep running: the library, `run --keep-alive`, `send` to a running team |
 //! | `sending` | `send`: messages are stored completely and once |
 //! | `owner_socket` | the socket of a run's owner: what it serves, and hostile clients |
+//! | `page` | the page of a server in a browser: answers, kills, hostile texts, keyboard, narrow screens |
 //! | `requests` | questions and answers: kills, expiry, moved storage, the terminal |
 //! | `writes` | requests that change something: killed, timed out, broken, decided by the operator |
 //! | `attached` | images and files of an idea: resumed, moved, reported, rejected |
@@ -180,6 +181,7 @@ mod observing;
 mod orders;
 mod output;
 mod owner_socket;
+mod page;
 mod policy;
 mod polyglot;
 mod postgres_server;

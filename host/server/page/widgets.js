@@ -1,6 +1,6 @@
 // Small parts that all views use: times, commands to copy, long texts, problems, places of what is not there yet.
 
-import { html, typed, useEffect, useMemo, useRef, useState } from "./dom.js";
+import { html, typed, useEffect, useRef, useState } from "./dom.js";
 import { absolute, coarseNow, money, now, relative, duration, millis } from "./figures.js";
 import { oneLine } from "./visible.js";
 
@@ -115,17 +115,23 @@ export function Skeleton({ lines = 3, label = "Loading" }) {
   </div>`;
 }
 
+/** What had the focus before a dialog took it. */
+let opener = null;
+document.addEventListener("focusin", ({ target }) => {
+  if (!target.closest("dialog")) opener = target;
+});
+
 /** A dialog beside the page. The focus moves into it, and back when it closes. */
 export function Sheet({ title, onClose, children, isNarrow }) {
   const ref = useRef(null);
-  const before = useMemo(() => document.activeElement, []);
   useEffect(() => {
     const dialog = ref.current;
     dialog.showModal();
     dialog.querySelector("[data-first], input, textarea, select, button:not(.close)")?.focus();
     return () => {
       if (dialog.open) dialog.close();
-      if (before?.isConnected) before.focus();
+      const isThere = opener?.isConnected && !opener.closest(".menu-items");
+      (isThere ? opener : document.querySelector("main h1"))?.focus();
     };
   }, []);
   const cancel = (event) => {

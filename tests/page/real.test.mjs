@@ -1,0 +1,157 @@
+// The page on the real program: a server with scripted models. `STRATA_HOST` is the path of the program.
+
+import { spawn, execFileSync } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { after, before, test } from "node:test";
+import { launch, open } from "./browser.mjs";
+import { assert, sees, shot, sleep, until } from "./harness.mjs";
+import { startFront } from "./mock/front.mjs";
+
+const HOST = process.env.STRATA_HOST;
+const TEAM = fileURLToPath(new URL("./team/team.toml", import.meta.url));
+const PORT = 7400 + (process.pid % 90);
+/** How long a step of a run may take on a busy machine. */
+const PATIENCE = 30_000;
+
+const folder = mkdtempSync(join(tmpdir(), "page-"));
+const real = `http://127.0.0.1:${PORT}`;
+let browser;
+let server;
+let front;
+
+const token = () => readFileSync(join(folder, "token"), "utf8").trim();
+
+async function start() {
+  server = spawn(HOST, ["serve", "--storage", folder, "--listen", `127.0.0.1:${PORT}`], { stdio: "ignore" });
+  await until(() => fetch(`${real}/ready`).then((answer) => answer.ok, () => false), "the server is ready", PATIENCE);
+}
+
+async function kill() {
+  const ended = new Promise((resolve) => server.once("exit", resolve));
+  server.kill("SIGKILL");
+  await ended;
+}
+
+const command = (...args) => execFileSync(HOST, args, { env: { ...process.env, STRATA_TOKEN: token() }, encoding: "utf8" });
+const submit = (name) => command("submit", TEAM, "--name", name, "--server", real);
+
+/** A request of the test itself. */
+const ask = async (path) => (await fetch(`${real}${path}`, { headers: { authorization: `Bearer ${token()}` } })).json();
+
+before(async () => {
+  if (!HOST) return;
+  browser = await launch();
+  await start();
+  const page = await fetch(`${real}/`, { headers: { accept: "text/html" } });
+  front = page.ok ? { url: real, close: () => {} } : await startFront(real);
+  console.log(page.ok ? "the page of the program" : "the page from its sources, because the program has none");
+});
+
+after(async () => {
+  if (!HOST) return;
+  await browser.close();
+  front.close();
+  await kill();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+/** Tests something with a run of its own. */
+function check(name, run, body) {
+  test(name, { timeout: 180_000, skip: HOST ? false : "STRATA_HOST names no program" }, async () => {
+    const opened = [];
+    const openPage = async (path, more = {}) => {
+      const one = await open(browser, front, path, { token: token(), ...more });
+      one.page.setDefaultTimeout(PATIENCE);
+      opened.push(one);
+      return one.page;
+    };
+    try {
+      if (run) submit(run);
+      await body({ open: openPage });
+      for (const { bad } of opened) assert.deepEqual(bad, []);
+    } catch (error) {
+      if (opened[0]) await shot(opened[0].page, `failed real ${name.slice(0, 50).replace(/[^a-z0-9]+/gi, "-")}`).catch(() => {});
+      throw error;
+    } finally {
+      for (const { context } of opened) await context.close();
+    }
+  });
+}
+
+check("a run is started, watched over a reload, answered, fails, is resumed and ends", "one", async ({ open: show }) => {
+  const page = await show("/runs/one/overview");
+  await sees(page, "at work: Writer");
+  await page.reload();
+  await sees(page, "waits for");
+  await shot(page, "real-waiting");
+  await page.getByRole("button", { name: "Approve" }).click();
+  await sees(page, "Answered, continuing.");
+  await sees(page, "which paper?");
+  await page.getByLabel("copies").fill("40");
+  await page.getByRole("button", { name: "A5" }).click();
+  await page.getByRole("button", { name: "Answer", exact: true }).click();
+  await until(async () => (await page.locator(".field-error").count()) > 0, "the answer is refused", PATIENCE);
+  await shot(page, "real-wrong-answer");
+  await page.getByLabel("copies").fill("4");
+  await page.getByRole("button", { name: "Answer", exact: true }).click();
+  await sees(page, "trap: Printer.Print");
+  await shot(page, "real-fault");
+  await page.getByRole("button", { name: "Resume" }).first().click();
+  await until(async () => (await page.locator(".run-title").innerText()).includes("done"), "the run is done", PATIENCE);
+  await shot(page, "real-done", { fullPage: true });
+  for (const tab of ["timeline", "conversation", "calls", "files", "state", "events"]) {
+    await page.getByRole("tab", { name: new RegExp(tab, "i") }).click();
+    await sleep(700);
+    await shot(page, `real-${tab}`);
+    assert.equal(await page.locator(".problem").count(), 0, tab);
+  }
+});
+
+check("a second answer from another tab is told of the first", "two", async ({ open: show }) => {
+  const page = await show("/runs/two/overview");
+  await sees(page, "which paper?");
+  const [request] = (await ask("/v1/requests?run=two")).items.filter((one) => !one.tool);
+  const other = await fetch(`${real}/v1/runs/two/answers`, { method: "POST", headers: { authorization: `Bearer ${token()}`, "content-type": "application/json" }, body: JSON.stringify({ [request.id]: { size: "A4" } }) });
+  assert.equal(other.status, 200);
+  await until(async () => !(await page.locator("main").innerText()).includes("which paper?"), "the question leaves by itself", PATIENCE);
+});
+
+check("the server is killed in mid-run and comes back", "three", async ({ open: show }) => {
+  const page = await show("/runs/three/events");
+  await sees(page, "action-started");
+  await kill();
+  await sees(page, "No connection since");
+  await start();
+  await sees(page, "Up to date");
+  await until(async () => (await page.locator(".virtual-row").allInnerTexts()).some((row) => row.includes("request-opened")), "the run went on", PATIENCE);
+  const { items } = await ask("/v1/runs/three/events?limit=500");
+  await until(async () => Number((await page.locator(".filters .note").innerText()).split(" ")[0]) === items.length, "each event once", PATIENCE);
+});
+
+check("a run is forked from a checkpoint, and compared", "four", async ({ open: show }) => {
+  const page = await show("/runs/four/state");
+  await until(async () => (await ask("/v1/runs/four")).status === "waiting", "the run waits", PATIENCE);
+  await page.getByLabel("Previous checkpoint").click();
+  await page.getByRole("button", { name: "Fork from here" }).click();
+  await page.getByLabel("Name optional").fill("five");
+  await page.getByRole("dialog").getByRole("button", { name: "Fork", exact: true }).click();
+  await until(() => page.url().includes("/runs/five/"), "the new run is shown", PATIENCE);
+  await until(async () => (await ask("/v1/runs/five")).status === "waiting", "it waits, too", PATIENCE);
+  const compared = await show("/compare?a=four&b=five");
+  await sees(compared, "Spent");
+  await shot(compared, "real-compare");
+  assert.equal(await compared.locator(".problem").count(), 0);
+});
+
+check("what a token may not do is not offered, and a revoked one ends the view", "six", async ({ open: show }) => {
+  const text = command("token", "create", "ann", "--rights", "view", "--tenant", "default", "--storage", folder).trim().split(/\s+/).at(-1);
+  const page = await show("/runs/six/overview", { token: text });
+  await sees(page, "six");
+  await sleep(1500);
+  assert.equal(await page.getByRole("button", { name: /^(Send|Pause|Cancel)/ }).count(), 0);
+  command("token", "revoke", "ann", "--storage", folder);
+  await sees(page, "This token is not accepted any more");
+});
