@@ -6,6 +6,7 @@
 //! and answers once that is durable. A call whose answer must not be lost outlives its attempt for a
 //! while. `budget_gate` decides when a call that may cost something is made.
 
+mod admission;
 mod attempt_calls;
 mod batch;
 mod budget_gate;
@@ -23,10 +24,8 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use strata_base::process::runtime_context::in_context_of;
 use strata_core::machine::stepper::Stepper;
 use strata_core::record::asking_call::AskingCall;
-use strata_core::record::event::{AttemptEvent, Event, HostCalled, MoneyReserved};
+use strata_core::record::event::{AttemptEvent, Event, HostCalled};
 use strata_core::record::host_call::{AnswerSource, ExternalWrite, HostCall, HostCallKind};
-use strata_core::record::money::Usd;
-use strata_core::record::spending::{Amount, Reservation};
 use strata_core::record::work::{CallKey, Work};
 use strata_core::state::environment::Environment;
 use strata_core::team::Team;
@@ -40,9 +39,9 @@ use tracing::Instrument;
 
 use super::spans::{CallSpan, Spans};
 
+pub(super) use admission::{AdmissionDecision, AdmissionRound};
 use attempt_calls::AttemptCalls;
 use batch::{CallBatch, PendingCall};
-use budget_gate::{Admission, Grant, admit};
 use in_flight::{Abandoned, AwaitPolicy};
 use preparing::PreparedCall;
 pub(super) use preparing::PreparedOutcome;
@@ -153,25 +152,6 @@ pub(super) enum CallSignal {
     Returned(ReturnedCall),
     /// It is known what it does.
     Prepared(PreparedCall),
-}
-
-/// A round of decisions about the calls that wait for the budget: the attempts that remain, the
-/// next one last.
-pub(super) struct AdmissionRound(Vec<CallKey>);
-
-/// A decision of the budget gate that has to be recorded before the next one is taken.
-#[derive(Debug)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "a value exists only until its caller has matched it"
-)]
-pub(super) enum AdmissionDecision {
-    /// Money is reserved for a call: the event that records it.
-    Reserve(Event),
-    /// So much has to be drawn from the caps above the run.
-    Draw(Usd),
-    /// The attempt cannot continue until the budget is raised.
-    Suspend(CallKey),
 }
 
 impl HostCalls {
@@ -391,89 +371,6 @@ impl HostCalls {
             _ => self.ready.push(pending),
         }
         PreparedOutcome::Made(begun)
-    }
-
-    /// Begins a round of decisions about the calls that wait for the budget: by call, and in the
-    /// order in which each attempt made them. A round is due whenever calls were added, or a
-    /// reservation was released or spent.
-    pub(super) fn admission_round(&mut self) -> AdmissionRound {
-        self.waits_for_cap = false;
-        let waits = |calls: &AttemptCalls| {
-            let batch = calls.batch.as_ref();
-            batch.is_some_and(|batch| !batch.awaiting_budget.is_empty())
-        };
-        let waiting = self.attempts.iter().rev();
-        AdmissionRound(
-            waiting
-                .filter(|(_, calls)| waits(calls))
-                .map(|(key, _)| *key)
-                .collect(),
-        )
-    }
-
-    /// Takes the next decision of a round that has to be recorded; `None` ends the round. The
-    /// stepper must have applied the decision before.
-    pub(super) fn decide_next(
-        &mut self,
-        round: &mut AdmissionRound,
-        stepper: &Stepper,
-    ) -> Option<AdmissionDecision> {
-        while let Some(key) = round.0.last().copied() {
-            match self.decide_for(key, stepper) {
-                Some(decision) => return Some(decision),
-                None => round.0.pop(),
-            };
-        }
-        None
-    }
-
-    /// Decides about the waiting calls of an attempt until a decision has to be recorded, or no
-    /// further call can be made now.
-    fn decide_for(&mut self, key: CallKey, stepper: &Stepper) -> Option<AdmissionDecision> {
-        let calls = self.attempts.get_mut(&key)?;
-        if calls.in_flight.is_draining() {
-            return None;
-        }
-        // A guest that is gone needs no answer.
-        let batch = calls
-            .batch
-            .as_mut()
-            .filter(|batch| !batch.reply.is_closed())?;
-        loop {
-            let is_away = batch.has_calls_in_flight();
-            let mut next = batch.awaiting_budget.pop_front()?;
-            match admit(stepper, key, &mut next, &self.caps) {
-                Admission::Granted(Grant { amount, charge }) => {
-                    let request = next.request_name.clone();
-                    next.charge = charge;
-                    self.ready.push(next);
-                    if amount != Amount::ZERO {
-                        let reserved = Reservation { request, amount };
-                        let event = AttemptEvent::MoneyReserved(MoneyReserved { reserved });
-                        return Some(AdmissionDecision::Reserve(Event::Attempt(key, event)));
-                    }
-                }
-                Admission::Short(usd) => {
-                    batch.awaiting_budget.push_front(next);
-                    return Some(AdmissionDecision::Draw(usd));
-                }
-                Admission::BlockedByCap => {
-                    batch.awaiting_budget.push_front(next);
-                    self.waits_for_cap = true;
-                    return None;
-                }
-                Admission::Denied(refusal) => batch.answers[next.nth] = Some(Err(refusal)),
-                Admission::Exhausted if !is_away => {
-                    return Some(AdmissionDecision::Suspend(key));
-                }
-                // Calls in flight are paid for, so their answers are recorded before the attempt
-                // ends.
-                Admission::Exhausted | Admission::Blocked => {
-                    batch.awaiting_budget.push_front(next);
-                    return None;
-                }
-            }
-        }
     }
 
     /// Returns whether calls can be sent, or batches answered, once what is staged is durable.
