@@ -22,9 +22,19 @@ use tracing::{Instrument, Span, info_span};
 use crate::public_event::action_name;
 use crate::telemetry::{SPANS, run_span};
 
+/// What the span of a run says about where it is kept and who runs it.
+#[derive(Clone, Debug, Default)]
+pub struct SpanLabels {
+    /// The name of the run in its database.
+    pub run_name: Option<String>,
+    /// The id of the worker.
+    pub worker: Option<String>,
+}
+
 /// The open spans.
 #[derive(Default)]
 pub(super) struct Spans {
+    labels: SpanLabels,
     /// `None` if there is no subscriber.
     run: Option<Span>,
     step: Option<Span>,
@@ -33,6 +43,14 @@ pub(super) struct Spans {
 }
 
 impl Spans {
+    /// Returns none that is open.
+    pub(super) fn new(labels: SpanLabels) -> Self {
+        Self {
+            labels,
+            ..Self::default()
+        }
+    }
+
     /// Opens and closes spans for an event that is about to be applied.
     pub(super) fn observe(&mut self, event: &Event, stepper: &Stepper) {
         match event {
@@ -92,10 +110,11 @@ impl Spans {
         let span = run_span(run, || {
             info_span!(
                 target: SPANS, parent: None, "run", run = run.0, team = team.name, lineage = env.lineage.name,
-                status = Empty, spent_dollars = Empty, otel.status_code = Empty
+                run_name = self.labels.run_name.as_deref(), worker = self.labels.worker.as_deref(), status = Empty, spent_dollars = Empty, otel.status_code = Empty
             )
         });
         *self = Self {
+            labels: std::mem::take(&mut self.labels),
             run: Some(span).filter(|span| !span.is_disabled()),
             ..Self::default()
         };
@@ -107,7 +126,8 @@ impl Spans {
     }
 
     fn end(&mut self, status: &str, stepper: &Stepper) {
-        let Some(run) = std::mem::take(self).run else {
+        let labels = self.labels.clone();
+        let Some(run) = std::mem::replace(self, Self::new(labels)).run else {
             return;
         };
         run.record("status", status)

@@ -24,6 +24,7 @@ mod request_size;
 pub mod scripted;
 mod stream_observer;
 mod surrogate;
+mod tally;
 mod think_tags;
 mod tokens;
 
@@ -43,3 +44,4 @@ pub use strata_core::record::host_call::FinishReason;
 pub use stream_observer::{
     DispatchState, StreamEvent, StreamListener, StreamObserver, StreamObserverFactory,
 };
+pub use tally::{ModelTally, ProviderCounts};

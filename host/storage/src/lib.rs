@@ -44,11 +44,14 @@ mod overview;
 mod postgres;
 mod prune_plan;
 mod reader;
+mod retention;
 mod rows;
 mod snapshot;
 mod sqlite;
 mod sqlite_url;
+mod statistics;
 mod team_json_file;
+mod transfer;
 mod work;
 
 #[cfg(test)]
@@ -70,7 +73,9 @@ mod script;
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use strata_core::record::event::{
     AttemptEvent, Event, Forked, HostCalled, MessageSent, RequestAnswered, RunEnded, RunStarted,
     Status, StepCommitted,
@@ -111,22 +116,29 @@ pub use memory::{MemoryLease, MemoryStorage};
 pub use overview::{AppendedState, LifecycleState, RunOverview, has_ended};
 pub use reader::{EarliestState, Reader, RecordedRun};
 pub use reader::{RECORDS_PER_BATCH, read_in_batches};
+pub use retention::{Retention, SpanText};
 #[cfg(test)]
 use sqlite::SqliteLease;
 #[cfg(test)]
 use sqlite::rows::SqliteReader;
 use sqlite::{blob, schema};
+pub use statistics::{ReadyRuns, RunStatistics};
 pub use strata_base::files::durability::Durability;
 pub use strata_team_json::SavedDefinition;
 pub use team_json_file::TeamJsonFile;
+pub use transfer::RunCopy;
 pub use work::{
-    ClaimedRun, Handover, ListedWorker, NewSubmission, RunDatabase, RunFailure, RunNeeds,
-    RunRelease, RunSchedule, SubmissionChange, SubmissionState, SubmittedRun, Tended,
+    ClaimedRun, Handover, ListedWorker, NewSubmission, RegistrationHealth, RunDatabase, RunFailure,
+    RunNeeds, RunRelease, RunSchedule, SubmissionChange, SubmissionState, SubmittedRun, Tended,
     WorkerProfile, WorkerRegistration,
 };
 
 /// The name of the file with the state for people.
 const TEAM_JSON: &str = "team.json";
+
+/// How long a change waits for a server that cannot be reached: a restart or a change of the primary
+/// takes less. Nothing is lost if it takes longer, but the run has to be resumed.
+pub const DEFAULT_PATIENCE: Duration = Duration::from_secs(60);
 
 /// The number of the first public event line of a run.
 pub const FIRST_LINE: u64 = 1;
@@ -274,7 +286,7 @@ pub struct LineageRow {
 }
 
 /// What pruning has freed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pruned {
     /// How many checkpoints were removed.
     pub checkpoints: u64,
@@ -382,6 +394,9 @@ pub trait Lease: Send {
     fn ensure_stored(&mut self) -> Result<(), StoreError> {
         Ok(())
     }
+
+    /// Says how long a change waits for a server that cannot be reached. At first, it is `DEFAULT_PATIENCE`.
+    fn set_patience(&mut self, _patience: Duration) {}
 
     /// Returns the caps above the run.
     fn caps(&self) -> RunCaps {

@@ -237,7 +237,7 @@ impl StorageLocation {
     }
 
     /// Returns the directory if there is something, or the database.
-    fn existing(&self) -> Result<Place<'_>, StoreError> {
+    pub(super) fn existing(&self) -> Result<Place<'_>, StoreError> {
         match self.place()? {
             Place::Directory(_) => Ok(Place::Directory(StorageDirectory::locate(&self.path)?)),
             database => Ok(database),
@@ -515,7 +515,7 @@ impl StorageLocation {
     }
 
     /// Returns the error for what only a server can do.
-    fn without_server(&self, action: &'static str) -> StoreError {
+    pub(super) fn without_server(&self, action: &'static str) -> StoreError {
         StoreError::io(&self.path, action, io::Error::other("it is no server"))
     }
 
@@ -530,11 +530,11 @@ impl StorageLocation {
         }
     }
 
-    /// Deletes the run. Fails with `StoreError::Locked` if a process owns it, and for one in a file with others.
+    /// Deletes the run. Fails with `StoreError::Locked` if a process owns it.
     pub fn delete_run(&self) -> Result<(), StoreError> {
         match self.place()? {
             Place::Directory(_) => self.existing_directory()?.delete_team(),
-            Place::Shared(_) => Err(self.without_server("delete a single run in")),
+            Place::Shared(url) => shared::delete_run(url),
             Place::Database(url) => database::delete_run(url),
         }
     }

@@ -4,13 +4,14 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use strata_base::files::blob::Blobs;
 use strata_core::record::event::Status;
 use strata_core::record::id::Digest;
 use strata_core::record::money::Usd;
 use strata_core::state::environment::Environment;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 use super::caps::{CapAccounts, CapChange, CapScope, CapState, MAX_CAP_DOLLARS};
 use super::database_set::{DatabaseSettings, FencedDatabase, Intake};
@@ -20,7 +21,7 @@ use super::lease_status::LeaseStatus;
 use super::no_database as database;
 #[cfg(feature = "postgres")]
 use super::postgres as database;
-use super::{Lease, SavedDefinition, StorageLocation, StoreError};
+use super::{Heartbeat, Lease, Retention, SavedDefinition, StorageLocation, StoreError};
 
 /// When a worker takes up a run that nobody owns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -152,6 +153,11 @@ pub struct ClaimedRun {
 }
 
 impl ClaimedRun {
+    /// Returns the cap that applies to it besides that of all runs.
+    pub fn scope(&self) -> Option<&CapScope> {
+        self.scope.as_ref()
+    }
+
     /// Lets the caps of another database apply to the run than those of its own.
     pub fn with_caps_of(self, worker: &WorkerRegistration) -> Self {
         Self {
@@ -318,6 +324,11 @@ impl RunDatabase {
         StorageLocation::of_database(self.url.with_run(run))
     }
 
+    /// Returns the location that stands for all of its runs.
+    pub fn all_runs(&self) -> StorageLocation {
+        StorageLocation::of_database(self.url.clone())
+    }
+
     /// Creates the tables, unless they exist, and returns what is set for the database.
     pub fn prepare(&self) -> Result<DatabaseSettings, StoreError> {
         database::prepare(&self.url)
@@ -346,6 +357,16 @@ impl RunDatabase {
             return Err(StoreError::CapTooLarge { path, cap, most });
         }
         database::change_cap(&self.url, scope, change)
+    }
+
+    /// Returns for how long runs are kept that have ended.
+    pub fn retention(&self) -> Result<Retention, StoreError> {
+        database::read_retention(&self.url)
+    }
+
+    /// Says for how long runs are kept that have ended. Workers delete the others.
+    pub fn set_retention(&self, retention: &Retention) -> Result<(), StoreError> {
+        database::set_retention(&self.url, retention)
     }
 
     /// Returns the workers that are registered.
@@ -417,6 +438,28 @@ pub struct Tended {
     pub is_draining: bool,
 }
 
+/// How well a worker reaches its database.
+#[derive(Clone, Debug)]
+pub struct RegistrationHealth {
+    pub(super) newest: watch::Receiver<Heartbeat>,
+    pub(super) reconnections: watch::Receiver<u64>,
+}
+
+impl RegistrationHealth {
+    /// Returns how long ago the last heartbeat was sent that was answered; `None` if others took the worker for dead.
+    pub fn heartbeat_age(&self) -> Option<Duration> {
+        match *self.newest.borrow() {
+            Heartbeat::Answered { sent } => Some(sent.elapsed()),
+            Heartbeat::Refused => None,
+        }
+    }
+
+    /// Returns how often the server was connected to again.
+    pub fn reconnections(&self) -> u64 {
+        *self.reconnections.borrow()
+    }
+}
+
 /// A worker's entry in a database. The worker counts as dead when this was dropped, or when its
 /// heartbeat stands still for too long.
 pub struct WorkerRegistration {
@@ -432,6 +475,16 @@ impl WorkerRegistration {
     /// Returns whether others took this worker for dead and gave its runs away.
     pub fn is_lost(&self) -> bool {
         self.registration.is_lost()
+    }
+
+    /// Returns the id under which others see it.
+    pub fn id(&self) -> &str {
+        self.registration.id()
+    }
+
+    /// Returns a view of how well the server is reached, which goes on while this lasts.
+    pub fn health(&self) -> RegistrationHealth {
+        self.registration.health()
     }
 
     /// Takes at most `room` runs that are due.
@@ -454,6 +507,11 @@ impl WorkerRegistration {
     /// saw its heartbeat stand still for 10 s.
     pub fn tend(&mut self) -> Result<Tended, StoreError> {
         self.registration.tend()
+    }
+
+    /// Deletes runs for a moment that have ended and are kept no longer, now and then. Returns how many.
+    pub fn sweep(&mut self) -> Result<u64, StoreError> {
+        self.registration.sweep()
     }
 
     /// Says that this worker takes no more runs, so that nobody waits for it.

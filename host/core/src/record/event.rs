@@ -16,6 +16,8 @@ mod run;
 mod status;
 mod step;
 
+use alloc::string::String;
+
 use serde::{Deserialize, Serialize};
 
 use crate::record::work::CallKey;
@@ -70,4 +72,16 @@ pub enum Event {
     CapReached(CapReached),
     /// What humans decided before was withdrawn.
     ConsentWithdrawn(ConsentWithdrawn),
+}
+
+impl Event {
+    /// Notes who asked for it, in an event that says so.
+    pub fn with_author(mut self, author: Option<String>) -> Self {
+        match &mut self {
+            Self::RunResumed(resumed) => resumed.by = author,
+            Self::RunEnded(ended) => ended.by = author,
+            _ => {}
+        }
+        self
+    }
 }

@@ -26,6 +26,6 @@ pub(crate) use lease::SharedLease;
 pub(crate) use list::list_overviews;
 pub(crate) use mail::{holder, receive_requests, request_owner};
 pub(crate) use runs::{
-    VacantName, is_same, is_storage_file, obstacle, open_reader, place_run, read_runs, require_run,
-    require_vacant, run_identity, storage_files, take_lease, vacate,
+    VacantName, delete_run, is_same, is_storage_file, obstacle, open_named, open_reader, place_run,
+    read_runs, require_run, require_vacant, run_identity, storage_files, take_lease, vacate,
 };

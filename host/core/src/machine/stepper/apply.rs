@@ -175,6 +175,7 @@ impl Stepper {
             spent,
             questions,
             finished: _,
+            by: _,
         } = event;
         self.state.ensure_started()?;
         ensure(

@@ -53,6 +53,7 @@ impl Models {
         let _place = self.permits.acquire().await;
         account.switch_to(model.price, call.expected_usage());
         let result = model.embed(call, &mut account).await;
+        self.count(model, result.is_ok(), &mut account);
         used.usage = account.charge.usage;
         let cost = account.charge.cost;
         match result {

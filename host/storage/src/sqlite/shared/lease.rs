@@ -109,6 +109,12 @@ impl SharedLease {
         self.change_for_good(move |conn| renamed.write(conn))
     }
 
+    /// Deletes the run with all its rows. The space in the file is used again for other runs.
+    pub(super) fn delete_run(self) -> Result<(), StoreError> {
+        let (run, bundles) = (self.run.id, self.bundle_keys);
+        self.change_for_good(move |conn| delete_rows(conn, run, bundles))
+    }
+
     fn right(&self) -> RunRight {
         RunRight {
             run: self.run.id,
@@ -294,6 +300,28 @@ fn claim(conn: &Connection, run: i64) -> rusqlite::Result<Result<StoredRun, Deco
     claimed.write(conn)?;
     insert_owner_note(conn, run, "")?;
     Ok(Ok(claimed))
+}
+
+/// Deletes all rows of a run, whose bundles have these keys.
+fn delete_rows(conn: &Connection, run: i64, bundles: KeyRange) -> rusqlite::Result<()> {
+    let mut statement = conn.prepare("SELECT id FROM lineage WHERE run = ?1")?;
+    let lineages: Vec<i64> = statement
+        .query_map([run], |row| row.get(0))?
+        .collect::<Result<_, _>>()?;
+    for lineage in lineages {
+        let keys = key_range(lineage);
+        for table in ["event", "gap", "snapshot"] {
+            let sql = format!("DELETE FROM {table} WHERE n BETWEEN ?1 AND ?2");
+            conn.execute(&sql, [keys.first, keys.last])?;
+        }
+    }
+    let sql = "DELETE FROM bundle WHERE n BETWEEN ?1 AND ?2";
+    conn.execute(sql, [bundles.first, bundles.last])?;
+    for table in ["definition", "note", "blob", "lineage"] {
+        conn.execute(&format!("DELETE FROM {table} WHERE run = ?1"), [run])?;
+    }
+    conn.execute("DELETE FROM run WHERE id = ?1", [run])
+        .map(drop)
 }
 
 /// Returns the key of a new lineage.

@@ -72,7 +72,7 @@ fn run_key(url: &SqliteUrl, reader: Option<&SqliteReader>) -> Result<Option<i64>
 }
 
 /// Opens the run of a URL for reading. Fails if there is none.
-pub(super) fn open_named(url: &SqliteUrl) -> Result<SqliteReader, StoreError> {
+pub(crate) fn open_named(url: &SqliteUrl) -> Result<SqliteReader, StoreError> {
     let Some(whole) = open_whole(url)? else {
         run_name(url, None)?;
         return Err(StoreError::Absent {
@@ -188,6 +188,11 @@ pub(crate) fn take_lease(url: &SqliteUrl) -> Result<SharedLease, StoreError> {
     let run = open_named(url)?.rows.run;
     let database = SharedDatabase::open(&url.file, MissingDatabase::Fail)?;
     SharedLease::take(database, run, url.to_path())
+}
+
+/// Deletes a run. Fails with `StoreError::Locked` if a process owns it.
+pub(crate) fn delete_run(url: &SqliteUrl) -> Result<(), StoreError> {
+    take_lease(url)?.delete_run()
 }
 
 /// A database without a run of a name, which is about to be created.
