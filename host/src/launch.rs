@@ -75,6 +75,7 @@ pub use adopt::{AdoptMode, Adoption, adopt};
 pub use amend::{QueuedResume, is_submitted_run, request_resume, resume_in_queue};
 pub use attached_files::AttachedFileError;
 pub use author::Author;
+pub(crate) use author::machine_name;
 pub use claimed::{ClaimedOutcome, ClaimedResume, RefusedSubmission, resume_claimed};
 pub use compare::{ComparedState, Comparison, compare, parse_saved_state};
 pub use components::Components;

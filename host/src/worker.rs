@@ -145,8 +145,7 @@ pub async fn work_with_metrics(
 
 /// Returns the name of this machine.
 pub fn machine_name() -> String {
-    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    name.trim().to_owned()
+    crate::launch::machine_name()
 }
 
 struct Worker {

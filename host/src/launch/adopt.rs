@@ -7,8 +7,8 @@ use strata_base::files::blob::Blobs;
 use strata_core::record::id::Digest;
 use strata_manifest::{Overrides, is_confined};
 use strata_storage::{
-    CapScope, Handover, NewSubmission, RunCopy, RunDatabase, RunNeeds, RunOverview, RunSchedule,
-    SavedDefinition, SavedForm, StateSelector, StorageLocation, check_run_name,
+    CapScope, Handover, NewSubmission, RunCopy, RunDatabase, RunFilter, RunNeeds, RunOverview,
+    RunSchedule, SavedDefinition, SavedForm, StateSelector, StorageLocation, check_run_name,
 };
 
 use super::bundle::Bundle;
@@ -17,7 +17,6 @@ use super::saved::load_saved;
 use super::saved_team_file::{definition_from_saved, mark_as_own};
 use super::{LaunchError, Notice, SavedTeamFile, files};
 use crate::bundle::{BundleError, is_submitted};
-use crate::operate::find_run;
 use crate::storage_mark::{self, MarkedTeam};
 
 /// The arguments of a hand-over.
@@ -89,7 +88,8 @@ pub fn adopt(
         SavedForm::Records => Blobs::new(),
         SavedForm::TeamJson => files::load_blobs(from, stepper)?,
     };
-    let listed = find_run(from)?.map(|run| run.listing);
+    let listed = from.list_overviews(&RunFilter::default())?;
+    let listed = listed.into_iter().next();
     let before = listed.as_ref().and_then(|listed| listed.queued.clone());
     let before = before.unwrap_or_default();
     let mut labels = before.needs;

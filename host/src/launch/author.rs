@@ -36,7 +36,7 @@ impl Author {
     /// Returns the user of this process and the machine: `anna@desk`.
     pub fn of_process() -> Self {
         let user = user::name().unwrap_or_else(|| "unknown".into());
-        let name = format!("{user}@{}", crate::worker::machine_name());
+        let name = format!("{user}@{}", machine_name());
         Self::parse(&name).unwrap_or_else(|_| Self("unknown".into()))
     }
 
@@ -44,6 +44,12 @@ impl Author {
     pub fn name(&self) -> &str {
         &self.0
     }
+}
+
+/// Returns the name of this machine.
+pub(crate) fn machine_name() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    name.trim().to_owned()
 }
 
 impl TryFrom<String> for Author {

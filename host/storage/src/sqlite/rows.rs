@@ -418,6 +418,10 @@ impl SqliteReader {
     /// Returns the lineages of a run whose rows lag behind, including their newest events.
     pub(super) fn lineages_behind(&self, run: i64) -> Result<Vec<StoredLineage>, StoreError> {
         let rows = self.rows.lineages_of(run)?;
+        if rows.is_empty() {
+            // The run was deleted.
+            return Ok(Vec::new());
+        }
         let mut lines = self.complete_lineages(rows.clone())?;
         lines.retain(|line| !rows.contains(line));
         Ok(lines)

@@ -25,7 +25,9 @@ use crate::codec::{DecodeError, MessageBundle};
 use crate::current_lineage::{CurrentLineage, NewBranch, NewSnapshot};
 use crate::encoded_events::EncodedEvents;
 use crate::error::StoreError;
-use crate::lineage::{KeyRange, MAX_LINEAGES, StoredLineage, StoredRun, event_key, key_range};
+use crate::lineage::{
+    KeyRange, MAX_LINEAGES, StoredLineage, StoredRun, event_key, key_range, position_of_key,
+};
 use crate::prune_plan::PrunePlanner;
 use crate::reader::RecordedRun;
 use crate::rows::RunRows;
@@ -304,12 +306,18 @@ fn claim(conn: &Connection, run: i64) -> rusqlite::Result<Result<StoredRun, Deco
 
 /// Deletes all rows of a run, whose bundles have these keys.
 fn delete_rows(conn: &Connection, run: i64, bundles: KeyRange) -> rusqlite::Result<()> {
-    let mut statement = conn.prepare("SELECT id FROM lineage WHERE run = ?1")?;
-    let lineages: Vec<i64> = statement
-        .query_map([run], |row| row.get(0))?
+    let mut statement =
+        conn.prepare("SELECT id, coalesce(leaves_at, 0), events FROM lineage WHERE run = ?1")?;
+    let lineages: Vec<(i64, i64, i64)> = statement
+        .query_map([run], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?
         .collect::<Result<_, _>>()?;
-    for lineage in lineages {
+    let mut events = 0;
+    for (lineage, start, noted) in lineages {
         let keys = key_range(lineage);
+        // The row may lag behind.
+        let sql = "SELECT max(n) FROM event WHERE n BETWEEN ?1 AND ?2";
+        let newest: Option<i64> = conn.query_row(sql, [keys.first, keys.last], |row| row.get(0))?;
+        events += newest.map_or(noted, position_of_key).max(noted) - start;
         for table in ["event", "gap", "snapshot"] {
             let sql = format!("DELETE FROM {table} WHERE n BETWEEN ?1 AND ?2");
             conn.execute(&sql, [keys.first, keys.last])?;
@@ -320,8 +328,10 @@ fn delete_rows(conn: &Connection, run: i64, bundles: KeyRange) -> rusqlite::Resu
     for table in ["definition", "note", "blob", "lineage"] {
         conn.execute(&format!("DELETE FROM {table} WHERE run = ?1"), [run])?;
     }
-    conn.execute("DELETE FROM run WHERE id = ?1", [run])
-        .map(drop)
+    conn.execute("DELETE FROM run WHERE id = ?1", [run])?;
+    // How many changes were recorded must not become less: that would be a loss.
+    let sql = "UPDATE log SET changes = changes + ?1";
+    conn.execute(sql, [events]).map(drop)
 }
 
 /// Returns the key of a new lineage.
