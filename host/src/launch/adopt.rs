@@ -7,6 +7,7 @@ use strata_base::files::blob::Blobs;
 use strata_core::record::id::Digest;
 use strata_manifest::{Overrides, is_confined};
 use strata_storage::{
+    QueuedRun, RunListing, copy_records,
     CapScope, Handover, NewSubmission, RunCopy, RunDatabase, RunFilter, RunNeeds, RunOverview,
     RunSchedule, SavedDefinition, SavedForm, StateSelector, StorageLocation, check_run_name,
 };
@@ -61,6 +62,34 @@ struct AdoptedTeam {
     is_confined: Option<bool>,
 }
 
+/// How a run is queued.
+struct Queueing {
+    needs: RunNeeds,
+    tags: BTreeMap<String, String>,
+    scope: Option<CapScope>,
+}
+
+impl Queueing {
+    /// Returns how a run is queued that is listed like this: as it was before, with what is added.
+    fn of(adoption: &Adoption, listed: Option<&RunListing>, secrets: Vec<String>) -> Self {
+        let before = listed.and_then(|listed| listed.queued.clone());
+        let QueuedRun {
+            scope,
+            mut tags,
+            needs: mut labels,
+            ..
+        } = before.unwrap_or_default();
+        labels.extend(adoption.labels.iter().cloned());
+        tags.extend(adoption.tags.clone());
+        let before = scope.and_then(|scope| CapScope::parse_named(&scope).ok());
+        Self {
+            needs: RunNeeds { labels, secrets },
+            tags,
+            scope: adoption.scope.clone().or(before),
+        }
+    }
+}
+
 /// Hands a run over to the workers of a database, and returns where it is kept now. `report` receives the slow
 /// operations that begin.
 ///
@@ -90,14 +119,7 @@ pub fn adopt(
     };
     let listed = from.list_overviews(&RunFilter::default())?;
     let listed = listed.into_iter().next();
-    let before = listed.as_ref().and_then(|listed| listed.queued.clone());
-    let before = before.unwrap_or_default();
-    let mut labels = before.needs;
-    labels.extend(adoption.labels.iter().cloned());
-    let mut tags = before.tags;
-    tags.extend(adoption.tags.clone());
-    let scope = before.scope.as_deref().map(CapScope::parse_named);
-    let scope = adoption.scope.clone().or_else(|| scope?.ok());
+    let queued = Queueing::of(adoption, listed.as_ref(), team.secrets.clone());
     let submission = NewSubmission {
         name: to.run_name().unwrap_or_default(),
         team: &stepper.team().name,
@@ -106,17 +128,15 @@ pub fn adopt(
         blobs: &blobs,
         files: &team.files,
         contents: &team.contents,
-        needs: &RunNeeds {
-            labels,
-            secrets: team.secrets.clone(),
-        },
-        tags: &tags,
+        needs: &queued.needs,
+        tags: &queued.tags,
         handover: Handover::Queued,
-        scope: scope.as_ref(),
+        scope: queued.scope.as_ref(),
     };
     match form {
         SavedForm::TeamJson => to.place_submission(&submission)?,
-        SavedForm::Records => from.copy_records(
+        SavedForm::Records => copy_records(
+            from,
             &to,
             &RunCopy {
                 submission: &submission,

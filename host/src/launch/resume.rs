@@ -308,11 +308,7 @@ pub(super) fn continue_team(
     let asked_elsewhere = opened.plan.asked_elsewhere();
     let revised = opened.revised_calls();
     let (journal, location) = opened.into_journal()?;
-    if let (Some(member), Some(models)) = (&membership.fleet, &services.models) {
-        models.set_tally(Arc::clone(member.fleet.models()));
-    }
-    let journal = journal.with_listener(on_line).with_fleet(membership.fleet);
-    let mut journal = journal.with_span_labels(membership.labels);
+    let mut journal = observe(journal, membership, &services, on_line);
     let is_new = resume.team.is_some() || !resume.overrides.components.is_empty();
     if is_new {
         journal.store().set_definition(&saved)?;
@@ -347,6 +343,21 @@ pub(super) fn continue_team(
         provenance,
     };
     Ok((run, notes))
+}
+
+/// Lets it be seen what a run does.
+fn observe(
+    journal: Journal,
+    membership: Membership,
+    services: &HostServices,
+    on_line: LineListener,
+) -> Journal {
+    let Membership { fleet, labels } = membership;
+    if let (Some(member), Some(models)) = (&fleet, &services.models) {
+        models.set_tally(Arc::clone(member.fleet.models()));
+    }
+    let journal = journal.with_listener(on_line).with_fleet(fleet);
+    journal.with_span_labels(labels)
 }
 
 /// Reports what policies take from the team, and what people decided that does not count.

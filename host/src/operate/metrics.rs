@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use strata_base::clock::stopwatch;
 use strata_driver::metrics::{FleetMetrics, MetricsWriter};
-use strata_storage::{LEASE_TIME, RegistrationHealth, RunStatistics, StorageLocation};
+use strata_storage::{LEASE_TIME, RegistrationHealth, RunStatistics, StorageLocation, run_statistics};
 
 /// How often the databases are asked at most.
 const REFRESH_INTERVAL: Duration = Duration::from_secs(5);
@@ -167,7 +167,7 @@ impl ProcessMetrics {
             return;
         }
         for (number, (name, place)) in self.places.iter().enumerate() {
-            match place.statistics() {
+            match run_statistics(place) {
                 Ok(statistics) => {
                     self.statistics().insert(number, (stopwatch(), statistics));
                 }
@@ -250,43 +250,11 @@ impl ProcessMetrics {
             what,
             counts.deleted,
         );
-        let name = "strata_worker_refusals_total";
-        out.family(name, "counter", "Runs that could not be run, by reason.");
-        for (reason, count) in &counts.refusals {
-            out.sample(name, &[("reason", reason.name())], count);
-        }
-        let registrations: Vec<_> = counts
-            .registrations
-            .iter()
-            .filter_map(|(number, health)| Some((&self.places.get(*number)?.0, health)))
-            .collect();
-        let name = "strata_heartbeat_age_seconds";
-        out.family(
-            name,
-            "gauge",
-            "Seconds since the last heartbeat that the database answered.",
-        );
-        for (place, health) in &registrations {
-            // After others took the worker for dead, none counts.
-            let age = health
-                .heartbeat_age()
-                .map_or(f64::INFINITY, |age| age.as_secs_f64());
-            let age = if age.is_finite() {
-                age.to_string()
-            } else {
-                "+Inf".into()
-            };
-            out.sample(name, &[("database", place)], age);
-        }
-        let name = "strata_reconnects_total";
-        out.family(
-            name,
-            "counter",
-            "How often the database was connected to again.",
-        );
-        for (place, health) in &registrations {
-            out.sample(name, &[("database", place)], health.reconnections());
-        }
+        write_refusals(&counts.refusals, out);
+        let registrations = counts.registrations.iter();
+        let registrations = registrations
+            .filter_map(|(number, health)| Some((self.places.get(*number)?.0.as_str(), health)));
+        write_registrations(&registrations.collect::<Vec<_>>(), out);
     }
 
     fn write_statistics(&self, out: &mut MetricsWriter) {
@@ -300,6 +268,33 @@ impl ProcessMetrics {
             .map(|(number, (name, _))| (name.as_str(), known(number)))
             .collect();
         write_statistics(&places, out);
+    }
+}
+
+fn write_refusals(refusals: &BTreeMap<RefusalReason, u64>, out: &mut MetricsWriter) {
+    let name = "strata_worker_refusals_total";
+    out.family(name, "counter", "Runs that could not be run, by reason.");
+    for (reason, count) in refusals {
+        out.sample(name, &[("reason", reason.name())], count);
+    }
+}
+
+/// Writes how well each database is reached.
+fn write_registrations(registrations: &[(&str, &RegistrationHealth)], out: &mut MetricsWriter) {
+    let name = "strata_heartbeat_age_seconds";
+    let what = "Seconds since the last heartbeat that the database answered.";
+    out.family(name, "gauge", what);
+    for (place, health) in registrations {
+        // After others took the worker for dead, none counts.
+        let age = health.heartbeat_age();
+        let age = age.map_or_else(|| "+Inf".into(), |age| age.as_secs_f64().to_string());
+        out.sample(name, &[("database", place)], age);
+    }
+    let name = "strata_reconnects_total";
+    let what = "How often the database was connected to again.";
+    out.family(name, "counter", what);
+    for (place, health) in registrations {
+        out.sample(name, &[("database", place)], health.reconnections());
     }
 }
 
@@ -349,9 +344,14 @@ fn write_statistics(places: &[(&str, Option<&RunStatistics>)], out: &mut Metrics
             );
         }
     }
+    write_states(&known, out);
+}
+
+/// Writes how many runs there are of which kind.
+fn write_states(known: &[(&str, &RunStatistics)], out: &mut MetricsWriter) {
     let name = "strata_runs";
     out.family(name, "gauge", "Runs by status.");
-    for (place, statistics) in &known {
+    for (place, statistics) in known {
         for (status, count) in &statistics.by_status {
             out.sample(name, &[("database", place), ("status", status)], count);
         }
@@ -362,12 +362,12 @@ fn write_statistics(places: &[(&str, Option<&RunStatistics>)], out: &mut Metrics
         "gauge",
         "Runs that workers could not run and take no more.",
     );
-    for (place, statistics) in &known {
+    for (place, statistics) in known {
         out.sample(name, &[("database", place)], statistics.refused);
     }
     let name = "strata_requests_open";
     out.family(name, "gauge", "Questions that wait for a person.");
-    for (place, statistics) in &known {
+    for (place, statistics) in known {
         out.sample(name, &[("database", place)], statistics.open_requests);
     }
     let name = "strata_requests_oldest_seconds";
@@ -376,7 +376,7 @@ fn write_statistics(places: &[(&str, Option<&RunStatistics>)], out: &mut Metrics
         "gauge",
         "How long ago the run changed that has waited longest for a person.",
     );
-    for (place, statistics) in &known {
+    for (place, statistics) in known {
         let age = statistics.oldest_request_ms.unwrap_or(0);
         out.sample(name, &[("database", place)], seconds(age));
     }

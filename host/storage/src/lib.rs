@@ -122,11 +122,11 @@ use sqlite::SqliteLease;
 #[cfg(test)]
 use sqlite::rows::SqliteReader;
 use sqlite::{blob, schema};
-pub use statistics::{ReadyRuns, RunStatistics};
+pub use statistics::{ReadyRuns, RunStatistics, run_statistics};
 pub use strata_base::files::durability::Durability;
 pub use strata_team_json::SavedDefinition;
 pub use team_json_file::TeamJsonFile;
-pub use transfer::RunCopy;
+pub use transfer::{RunCopy, copy_records};
 pub use work::{
     ClaimedRun, Handover, ListedWorker, NewSubmission, RegistrationHealth, RunDatabase, RunFailure,
     RunNeeds, RunRelease, RunSchedule, SubmissionChange, SubmissionState, SubmittedRun, Tended,

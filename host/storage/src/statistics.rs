@@ -39,35 +39,30 @@ pub struct ReadyRuns {
     pub oldest_ms: i64,
 }
 
-impl StorageLocation {
-    /// Returns what the runs at this location are doing, whether or not the location names one of them.
-    ///
-    /// # Errors
-    /// Fails if the directory or the database cannot be read.
-    pub fn statistics(&self) -> Result<RunStatistics, StoreError> {
-        if let Place::Database(url) = self.place()? {
-            return database::read_statistics(url);
-        }
-        let mut statistics = RunStatistics::default();
-        let now = now_ms();
-        for run in self.list_overviews(&RunFilter::default())? {
-            let status = run.status_name().unwrap_or(UNKNOWN_STATUS);
-            *statistics.by_status.entry(status.into()).or_default() += 1;
-            statistics.refused += u64::from(run.state == LifecycleState::Refused);
-            let requests = run
-                .overview
-                .as_ref()
-                .map_or(0, |overview| overview.requests);
-            statistics.open_requests += requests;
-            if requests > 0
-                && let Some(changed) = run.changed_ms
-            {
-                let age = Some(now.saturating_sub(changed).max(0));
-                statistics.oldest_request_ms = statistics.oldest_request_ms.max(age);
-            }
-        }
-        Ok(statistics)
+/// Returns what the runs at a location are doing, whether or not the location names one of them.
+///
+/// # Errors
+/// Fails if the directory or the database cannot be read.
+pub fn run_statistics(location: &StorageLocation) -> Result<RunStatistics, StoreError> {
+    if let Place::Database(url) = location.place()? {
+        return database::read_statistics(url);
     }
+    let mut statistics = RunStatistics::default();
+    let now = now_ms();
+    for run in location.list_overviews(&RunFilter::default())? {
+        let status = run.status_name().unwrap_or(UNKNOWN_STATUS);
+        *statistics.by_status.entry(status.into()).or_default() += 1;
+        statistics.refused += u64::from(run.state == LifecycleState::Refused);
+        let requests = run.overview.as_ref().map_or(0, |overview| overview.requests);
+        statistics.open_requests += requests;
+        if requests > 0
+            && let Some(changed) = run.changed_ms
+        {
+            let age = Some(now.saturating_sub(changed).max(0));
+            statistics.oldest_request_ms = statistics.oldest_request_ms.max(age);
+        }
+    }
+    Ok(statistics)
 }
 
 /// The name of a status that is known only once the state is read.

@@ -37,30 +37,32 @@ pub struct RunCopy<'a> {
     pub changed_ms: Option<i64>,
 }
 
-impl StorageLocation {
-    /// Copies the run that is kept here, with all its records, to `to`, in a server, where no run may be saved yet. Nobody
-    /// may change it meanwhile.
-    ///
-    /// # Errors
-    /// Fails if there are no records, if they are damaged, or if a run of that name exists. Nothing is copied in these
-    /// cases.
-    pub fn copy_records(&self, to: &Self, copy: &RunCopy<'_>) -> Result<(), StoreError> {
-        let Place::Database(target) = to.place()? else {
-            return Err(to.without_server("copy a run into"));
-        };
-        match self.existing()? {
-            Place::Directory(directory) => {
-                let reader = SqliteReader::open(&directory)?;
-                database::insert_copy(target, copy, &RunRecords::new(&reader)?)
-            }
-            Place::Shared(url) => {
-                let reader = shared::open_named(url)?;
-                database::insert_copy(target, copy, &RunRecords::new(&reader)?)
-            }
-            Place::Database(url) => {
-                let reader = database::open_rows(url)?;
-                database::insert_copy(target, copy, &RunRecords::new(&reader)?)
-            }
+/// Copies the run that is kept at `from`, with all its records, to `to`, in a server, where no run may be saved yet.
+/// Nobody may change it meanwhile.
+///
+/// # Errors
+/// Fails if there are no records, if they are damaged, or if a run of that name exists. Nothing is copied in these
+/// cases.
+pub fn copy_records(
+    from: &StorageLocation,
+    to: &StorageLocation,
+    copy: &RunCopy<'_>,
+) -> Result<(), StoreError> {
+    let Place::Database(target) = to.place()? else {
+        return Err(to.without_server("copy a run into"));
+    };
+    match from.existing()? {
+        Place::Directory(directory) => {
+            let reader = SqliteReader::open(&directory)?;
+            database::insert_copy(target, copy, &RunRecords::new(&reader)?)
+        }
+        Place::Shared(url) => {
+            let reader = shared::open_named(url)?;
+            database::insert_copy(target, copy, &RunRecords::new(&reader)?)
+        }
+        Place::Database(url) => {
+            let reader = database::open_rows(url)?;
+            database::insert_copy(target, copy, &RunRecords::new(&reader)?)
         }
     }
 }

@@ -522,8 +522,8 @@ fn copy_into_server(from: &StorageLocation, env: &Environment) -> Option<impl Le
         changed_ms: Some(7),
     };
     let to = StorageLocation::of_database(url.clone());
-    from.copy_records(&to, &copy).unwrap();
-    let again = from.copy_records(&to, &copy);
+    crate::copy_records(from, &to, &copy).unwrap();
+    let again = crate::copy_records(from, &to, &copy);
     assert!(
         matches!(again, Err(StoreError::NameTaken { .. })),
         "{again:?}"
