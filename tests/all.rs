@@ -24,6 +24,8 @@
 //! | `embedding` | vectors for texts: what they cost, paid once, and who has none |
 //! | `builtin` | `builtin:probe`: wherever a component can be named; it is made from the present source |
 //! | `budget` | which calls a budget stops, and what counts towards it |
+//! | `killed_mcp` | a role whose model calls tools of an MCP server is killed after each event |
+//! | `mcp_servers` | MCP servers that do not behave, what is left of them, and older ones that ask |
 //! | `killed_nested` | a script that calls tools is killed after each event |
 //! | `killed_turns` | conversations of a model with tools, killed after each event: no turn is paid for twice |
 //! | `recovery` | what `--recover_path` accepts; finished teams; the input of a repeated attempt |
@@ -49,6 +51,7 @@
 //! | `scale` | the statements of many workers and runs; a measurement, ignored by default |
 //! | `worker_chaos` | workers that are killed, suspended and cut off, and a server that crashes: teams that call, ask, write and use files |
 //! | `wrong_clock` | workers whose clocks are wrong |
+//! | `server` | the server: what a token sees and changes, requests that are meant to confuse it, streams |
 //! | `untrusted_submissions` | what submitted teams try to reach on a worker's machine |
 //! | `storage` | storage that is absent, empty, foreign, read-only, full, damaged or newer |
 //! | `lost` | a lost or damaged log; pipes instead of files; files that are not overwritten |
@@ -68,6 +71,8 @@
 //! | `result` | the last output on stdout; where a run is saved by default |
 //! | `slips` | typing errors on the command line and in a team file; suggested commands |
 //! | `events` | events on stdout, in a file and from the records |
+//! | `mcp_server` | teams and components as tools of MCP clients: asked, killed, cancelled, continued |
+//! | `mcp_http` | the same over HTTP: who may connect, sessions, closed connections; and the Python SDK as client |
 //! | `observing` | metrics, and spans for a collector |
 //! | `report` | the report of a run, also in a real browser if there is one |
 //! | `role_tools` | roles that work for other roles: killed, failed, asked |
@@ -100,7 +105,7 @@
 //!
 //! Their helpers are `workspace` (a directory with a team in which the host is run), `process` (a
 //! running host), `terminal` (a host at a terminal), `stream` (events), `saved` (`team.json`),
-//! `probe` (the component of the probe), `alike` (teams for the probes of all languages), `web` (a
+//! `mcp_client` (a client of the Model Context Protocol), `probe` (the component of the probe), `alike` (teams for the probes of all languages), `web` (a
 //! server) and `signer` (a key that signs components). Teams of more than a few lines are fixtures.
 
 #![allow(clippy::unwrap_used, reason = "all of this is tests")]
@@ -149,6 +154,7 @@ mod inspecting;
 mod installed;
 mod javascript;
 mod joins;
+mod killed_mcp;
 mod killed_nested;
 mod killed_turns;
 mod lineages;
@@ -157,6 +163,10 @@ mod live_view;
 mod lost;
 mod machine;
 mod map_reduce;
+mod mcp_client;
+mod mcp_http;
+mod mcp_server;
+mod mcp_servers;
 mod metagpt;
 mod observing;
 mod operate;
@@ -186,6 +196,7 @@ mod scopes;
 mod scripts;
 mod secrets;
 mod sending;
+mod server;
 mod shared_database;
 mod signals;
 mod signer;

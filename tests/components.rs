@@ -34,7 +34,13 @@ fn check(name: &str, bytes: Option<&[u8]>, extra: &str, expected: &[&str]) {
         let ended = place.host(args);
         let what = format!("{name}: {args:?}: {}", ended.stderr);
         assert_eq!(ended.code, Some(2), "{what}");
-        assert_eq!(ended.stdout, "", "{what}");
+        if args.contains(&"--json") {
+            let told: serde_json::Value = serde_json::from_str(&ended.stdout).expect("JSON");
+            let problems = told["problems"].as_array().expect("a list");
+            assert!(!problems.is_empty(), "{what}");
+        } else {
+            assert_eq!(ended.stdout, "", "{what}");
+        }
         assert!(ended.stderr.starts_with("error: "), "{what}");
         expected
             .iter()

@@ -99,7 +99,7 @@ fn bash_completes_arguments_of_commands() {
             .unwrap();
         String::from_utf8(done.stdout).unwrap().trim().to_owned()
     };
-    assert_eq!(completed("strata-host", "ru"), "run");
+    assert_eq!(completed("strata-host", "ru"), "run runs");
     assert_eq!(completed("strata-host run", "--recover"), "--recover_path");
     assert!(completed("strata-host shelf", "").contains("list"));
 }
@@ -111,7 +111,7 @@ fn there_is_a_manual_page_for_each_command() {
     for (page, part) in [
         ("strata-host", "strata-host-run"),
         ("strata-host-run", "recover_path"),
-        ("strata-host-skill-add", "Examples"),
+        ("strata-host-shelf-add", "Examples"),
     ] {
         let text = String::from_utf8(place.read(&format!("pages/man1/{page}.1")))
             .unwrap()

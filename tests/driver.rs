@@ -213,6 +213,7 @@ fn host_services(team: &Team, sandbox: &ScriptedSandbox) -> HostServices {
         models: None,
         http: Arc::new(HttpClient::new(Secrets::default()).unwrap()),
         external: None,
+        mcp: None,
         directories: Directories::default(),
     }
 }

@@ -101,6 +101,10 @@ const RULES: &[Rule] = &[
             "host/base/src/files/open",
             // The files of submitted teams.
             "host/src/bundle",
+            // What is kept beside the runs of a team that is a tool.
+            "host/src/mcp_server/idempotency",
+            // The token of a server.
+            "host/server/src/serve",
         ],
     },
     Rule {
@@ -111,12 +115,14 @@ const RULES: &[Rule] = &[
             "host/services/src",
             "host/base/src/owner",
             "host/driver/src/telemetry/client",
+            "host/server/src/client",
+            "host/server/src/listen",
         ],
     },
     Rule {
         what: "the parts of the server",
         marks: &["axum::", "hyper::", "hyper_util::"],
-        only: &["host/base/src/owner"],
+        only: &["host/base/src/owner", "host/server/src"],
     },
     Rule {
         what: "the wall clock",
@@ -156,8 +162,13 @@ const RULES: &[Rule] = &[
             "println!(",
             "dbg!(",
         ],
-        // The process that watches children writes before there is a printer.
-        only: &["host/cli/src/printer", "host/cli/src/lib"],
+        // The process that watches children writes before there is a printer, and a server for MCP clients
+        // takes the streams away from everything else.
+        only: &[
+            "host/cli/src/printer",
+            "host/cli/src/lib",
+            "host/cli/src/mcp",
+        ],
     },
     Rule {
         // An error has `Advice`, and the command line knows the command that carries it out.

@@ -356,7 +356,10 @@ fn inspect_shows_the_saved_state_and_prints_team_json_as_json() {
         assert!(shown.contains(part), "`{part}`: {shown}");
     }
     let ended = place.host(&["inspect", "store", "--json"]).expect(0);
-    assert_eq!(json(&ended.stdout), place.team_json());
+    let mut printed = json(&ended.stdout);
+    let run = printed.as_object_mut().unwrap().remove("run").unwrap();
+    assert_eq!(run["state"], "ended");
+    assert_eq!(printed, place.team_json());
     assert_eq!(ended.stderr, "");
     let entry = place
         .host(&["inspect", "store", "--checkpoint", "main-0", "--json"])

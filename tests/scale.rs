@@ -18,7 +18,7 @@ use strata_host::blob::Blobs;
 use strata_host::manifest::Definition;
 use strata_host::storage::{
     ClaimedRun, Handover, NewSubmission, RunDatabase, RunNeeds, RunRelease, RunSchedule,
-    SavedDefinition, WorkerProfile, WorkerRegistration,
+    SavedDefinition, SubmissionIdentity, WorkerProfile, WorkerRegistration,
 };
 use tokio::sync::Notify;
 
@@ -142,6 +142,9 @@ fn submit_template(database: &RunDatabase) {
         files: &BTreeMap::new(),
         contents: &Blobs::new(),
         scope: None,
+        identity: SubmissionIdentity::unserved(),
+        resume_note: None,
+        records: &[],
         needs: &RunNeeds::default(),
         tags: &BTreeMap::new(),
         handover: Handover::Queued,

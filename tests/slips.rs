@@ -59,8 +59,8 @@ fn similar_names_are_suggested() {
 fn similar_commands_are_suggested() {
     let place = Workspace::empty();
     for (words, meant) in [
-        (&["rnu", "team.toml"][..], "run"),
-        (&["-v", "rnu"], "run"),
+        (&["rnu", "team.toml"][..], "runs"),
+        (&["-v", "rnu"], "runs"),
         (&["help", "rnu"], "run"),
         (&["inspct", "store"], "inspect"),
         (&["skill", "lsit"], "list"),

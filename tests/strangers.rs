@@ -340,7 +340,7 @@ fn missing_space_for_marks_is_reported_and_trust_helps() {
 }
 
 /// Commands that read, change or copy what is saved, and run nothing of it.
-const LOOKERS: [&[&str]; 16] = [
+const LOOKERS: [&[&str]; 19] = [
     &["inspect", "gift"],
     &["inspect", "gift", "--json"],
     &["checkpoints", "gift"],
@@ -353,15 +353,18 @@ const LOOKERS: [&[&str]; 16] = [
     &["fork", "gift", "--at", "CHECKPOINT"],
     &["send", "gift", "--cause", "UserRequirement", "hello"],
     &["answer", "gift", "none=1"],
+    &["runs", "gift"],
+    &["wait", "gift"],
     &["pause", "gift"],
     &["cancel", "gift"],
     &["graph", "team.toml"],
     &["describe"],
+    &["delete", "gift"],
 ];
 /// Commands that run a saved team. They are tested above, and `worker` in `untrusted_submissions`.
-const RUNNERS: [&str; 4] = ["run", "resume", "replay", "worker"];
+const RUNNERS: [&str; 5] = ["run", "resume", "replay", "worker", "mcp"];
 /// Commands that do not use a saved team. The operator names what they build or check.
-const OTHERS: [&str; 16] = [
+const OTHERS: [&str; 17] = [
     "dev",
     "database",
     "submit",
@@ -369,7 +372,8 @@ const OTHERS: [&str; 16] = [
     "lock",
     "build",
     "schema",
-    "skill",
+    "shelf",
+    "workers",
     "doctor",
     "completions",
     "man",
@@ -414,8 +418,13 @@ fn commands_that_look_at_a_stranger_s_storage_start_build_and_contact_nothing() 
             })
             .collect();
         let ended = place.host(&args);
-        // There is no such question.
-        let expected = if args[0] == "answer" { 2 } else { 0 };
+        let expected = match args[0] {
+            // There is no such question, and the run goes on no more.
+            "answer" | "pause" => 2,
+            // The exit code of the run.
+            "wait" => 3,
+            _ => 0,
+        };
         assert_eq!(ended.code, Some(expected), "{args:?}: {}", ended.stderr);
         for made in [
             "started",

@@ -14,6 +14,7 @@ use strata_host::blob::{Blobs, digest_of};
 use strata_host::manifest::Definition;
 use strata_host::storage::{
     Handover, NewSubmission, RunDatabase, RunNeeds, RunSchedule, SavedDefinition,
+    SubmissionIdentity,
 };
 
 use crate::probe;
@@ -135,6 +136,9 @@ fn submit(pool: &Pool, n: usize, attempt: &Attempt) {
         files: &files,
         contents: &contents,
         scope: None,
+        identity: SubmissionIdentity::unserved(),
+        resume_note: None,
+        records: &[],
         needs: &needs,
         tags: &BTreeMap::new(),
         handover: Handover::Queued,

@@ -178,7 +178,7 @@ pub(crate) fn unpack<E: From<BundleError>>(
 }
 
 /// Fails if a path leads out of the bundle.
-fn check_paths(files: &BTreeMap<String, Digest>) -> Result<(), BundleError> {
+pub(crate) fn check_paths(files: &BTreeMap<String, Digest>) -> Result<(), BundleError> {
     if files.len() > MAX_FILES {
         let what = format!(
             "it has {} files, and at most {MAX_FILES} are unpacked",

@@ -39,6 +39,7 @@ mod skill_lock;
 mod source;
 mod start;
 mod submit;
+mod submit_files;
 mod submitted;
 mod trial;
 mod via_owner;
@@ -73,7 +74,7 @@ use crate::bundle::BundleError;
 pub use action_log::last_log;
 pub use adopt::{AdoptMode, Adoption, adopt};
 pub use amend::{QueuedResume, is_submitted_run, request_resume, resume_in_queue};
-pub use attached_files::AttachedFileError;
+pub use attached_files::{AttachedFileError, NamedFile};
 pub use author::Author;
 pub(crate) use author::machine_name;
 pub use claimed::{ClaimedOutcome, ClaimedResume, RefusedSubmission, resume_claimed};
@@ -86,7 +87,7 @@ pub use develop::{DevelopOutcome, DevelopRound, develop};
 pub use edit::{EditScope, StateEdit};
 pub use event_reader::{EventReader, for_each_call};
 pub use files::{SavedFiles, saved_files};
-pub use fork::{CreatedFork, ForkRequest, Pending, fork};
+pub use fork::{CreatedFork, ForkRequest, Pending, QueuedFork, fork};
 pub use in_doubt::{DoubtDecision, DoubtVerdict};
 pub use inputs::{
     ActionDirectory, OutputConflict, OutputFile, TeamInputs, WriteTime, source_files,
@@ -97,13 +98,20 @@ pub use replay::{ReplayRequest, replay};
 #[cfg(feature = "report")]
 pub use report::gather_report;
 pub use resume::{Resume, ResumeNotes, ResumeOutcome, resume};
-pub use saved::{edited_team_file, list_checkpoints, load_saved, load_saved_with_provenance};
+pub use saved::{
+    check_answers, edited_team_file, list_checkpoints, load_saved, load_saved_with_provenance,
+};
 pub use saved_team_file::{SavedTeamFile, UnrecognizedReason, UnrecognizedTeamFile};
 pub use source::{load_script, read_component};
 pub use start::{Start, StartedRun, start};
-pub use submit::{Submission, submit};
-pub use trial::{Trial, TrialRun, prepare_trial};
-pub use via_owner::{AcceptedAnswers, AnswerRecipient, answer, halt, halt_by, send};
+pub use submit::{CollectedTeam, Submission, collect_team, generated_run_name, submit};
+pub use submit_files::{
+    BUNDLE_TEAM_FILE, FileSubmission, SubmittedAs, check_bundle_paths, submit_files,
+};
+pub use trial::{Trial, TrialRun, describe_trial, prepare_trial};
+pub use via_owner::{
+    AcceptedAnswers, AnswerRecipient, answer, halt, halt_by, send, send_with_files,
+};
 
 /// A message for the operator. The receiver decides which ones are displayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,6 +5,8 @@
 //! submitted team may use, in `manifest::submission`. Here, runs are started, each on a thread of its
 //! own, and given up when they end.
 
+use std::collections::BTreeMap;
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
@@ -14,10 +16,12 @@ use strata_base::clock;
 use strata_core::record::event::Status;
 use strata_driver::{DriverError, LineListener, StopSignal};
 use strata_manifest::Overrides;
+use strata_manifest::operator::OperatorPolicy;
 use strata_manifest::submission::{SubmissionGrants, allows_secret};
+use strata_services::models::StreamObserverFactory;
 use strata_storage::{
-    ClaimedRun, RunDatabase, RunRelease, StorageLocation, StoreError, WorkerProfile,
-    WorkerRegistration, require_distinct,
+    ClaimedRun, DEFAULT_TENANT, RunDatabase, RunRelease, StorageLocation, StoreError,
+    WorkerProfile, WorkerRegistration, require_distinct,
 };
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, oneshot, watch};
@@ -55,6 +59,60 @@ pub struct WorkerSettings {
     pub overrides: Overrides,
     /// What submitted teams may use.
     pub grants: SubmissionGrants,
+    /// What is changed and allowed instead for the teams of some tenants.
+    pub tenants: BTreeMap<String, TenantPolicy>,
+    /// Observes what runs do.
+    pub observer: RunObserver,
+}
+
+/// What the teams of a tenant may use.
+#[derive(Clone, Debug)]
+pub struct TenantPolicy {
+    /// The policies that bind them.
+    pub operators: Vec<OperatorPolicy>,
+    /// What they may use.
+    pub grants: SubmissionGrants,
+}
+
+/// Observes the runs of a worker; nobody does by default.
+#[derive(Clone, Default)]
+pub struct RunObserver(Option<ObserveRun>);
+
+/// Returns what observes the calls of a run, which is told by its name.
+type ObserveRun = Arc<dyn Fn(&str) -> StreamObserverFactory + Send + Sync>;
+
+impl RunObserver {
+    /// Returns one that has `observe` return what observes the calls of a run with a name.
+    pub fn new(observe: impl Fn(&str) -> StreamObserverFactory + Send + Sync + 'static) -> Self {
+        Self(Some(Arc::new(observe)))
+    }
+}
+
+impl fmt::Debug for RunObserver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("RunObserver")
+            .field(&self.0.is_some())
+            .finish()
+    }
+}
+
+impl WorkerSettings {
+    /// Returns what is changed in the team of a run, and what it may use.
+    fn terms_of(&self, run: &str) -> (Overrides, SubmissionGrants) {
+        let tenant = run
+            .split_once('/')
+            .map_or(DEFAULT_TENANT, |(tenant, _)| tenant);
+        match self.tenants.get(tenant) {
+            Some(policy) => (
+                Overrides {
+                    operators: policy.operators.clone(),
+                    ..self.overrides.clone()
+                },
+                policy.grants,
+            ),
+            None => (self.overrides.clone(), self.grants),
+        }
+    }
 }
 
 /// What a worker reports.
@@ -212,7 +270,7 @@ impl Worker {
                 }
             };
             self.metrics.set_registration(n, registration.health());
-            (self.report)(WorkerReport::Registered(database, registration.id()));
+            (self.report)(WorkerReport::Registered(database, &registration.id()));
             (self.report)(WorkerReport::Attached(database));
             self.attached.push(AttachedDatabase {
                 registration,
@@ -321,7 +379,7 @@ impl Worker {
             self.metrics
                 .set_registration(n, attached.registration.health());
             let id = attached.registration.id();
-            (self.report)(WorkerReport::Registered(database, id));
+            (self.report)(WorkerReport::Registered(database, &id));
             (self.report)(WorkerReport::TakenForDead(database));
         }
         let tended = attached.registration.tend()?;
@@ -383,7 +441,7 @@ impl Worker {
             settings: Arc::clone(&self.settings),
             database: claim.database,
             run: claim.run.clone(),
-            worker: self.attached[claim.database].registration.id().to_owned(),
+            worker: self.attached[claim.database].registration.id(),
             location: claim.location.clone(),
             report: Arc::clone(&self.report),
             metrics: Arc::clone(&self.metrics),
@@ -479,12 +537,13 @@ impl RunAttempt {
         if self.run.needed_bytes > 0 {
             database.try_write(&self.run, self.run.needed_bytes)?;
         }
+        let (overrides, grants) = self.settings.terms_of(&self.run.name);
         let resume = ClaimedResume {
             database,
             run: &self.run,
             workspace,
-            overrides: self.settings.overrides.clone(),
-            grants: self.settings.grants,
+            overrides,
+            grants,
             worker: Some(&self.worker),
             fleet: Some(self.metrics.fleet()),
         };
@@ -510,6 +569,9 @@ impl RunAttempt {
         run.set_patience(self.settings.patience);
         if self.run.is_requested {
             database.acknowledge_request(&self.run)?;
+        }
+        if let RunObserver(Some(observe)) = &self.settings.observer {
+            run.observe(observe(&self.run.name));
         }
         let status = self.runtime.block_on(run.run(&mut self.stop))?;
         (self.report)(WorkerReport::Ended(&self.location, status));

@@ -6,7 +6,9 @@ use std::fs;
 use crate::probe::project;
 
 /// The files, in the order of the page.
-const FILES: [&str; 7] = ["handler", "types", "host", "llm", "http", "human", "world"];
+const FILES: [&str; 8] = [
+    "handler", "types", "host", "llm", "http", "tools", "human", "world",
+];
 
 /// The text above the sections.
 const HEAD: &str = "# The interfaces\n\n\

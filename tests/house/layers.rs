@@ -67,6 +67,10 @@ const HOST_CRATES: &[HostCrate] = &[
         ],
     },
     HostCrate {
+        sources: "host/server/src/",
+        exceptions: &[],
+    },
+    HostCrate {
         sources: "host/services/src/",
         exceptions: &[
             // The settings of a model name its protocol, and its protocol reads the settings.
@@ -97,7 +101,14 @@ const HOST: &str = "host/src/";
 const HOST_LAYERS: &[&[&str]] = &[
     &["bundle", "difference", "storage_mark"],
     &["launch"],
-    &["doctor", "live", "operate", "prebuild", "worker"],
+    &[
+        "doctor",
+        "live",
+        "mcp_server",
+        "operate",
+        "prebuild",
+        "worker",
+    ],
 ];
 
 /// An import from one module to another.

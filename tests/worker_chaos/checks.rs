@@ -172,7 +172,12 @@ impl<'a> EndedRun<'a> {
         let listed = ["runs", &self.post.place(self.run), "--json"];
         let listed = self.post.home.host(&listed).expect(0);
         let row: Value = serde_json::from_str(&listed.stdout).unwrap();
-        let shown = (&row["state"], &row["status"], &row["requests"], &row["faults"]);
+        let shown = (
+            &row["state"],
+            &row["status"],
+            &row["requests"],
+            &row["faults"],
+        );
         let expected = (&"ended".into(), &"done".into(), &0.into(), &0.into());
         assert_eq!(shown, expected, "{}", self.context);
         assert_eq!(row["spent"].as_f64(), Some(spent), "{}", self.context);

@@ -125,7 +125,7 @@ def recipients(to: Any) -> Any:
 class Output(Generic[T]):
     """The output of an action. Raises TypeError if a field has the wrong type."""
 
-    content: str
+    content: str = ""
     """The text."""
     data: T | None = None
     """The structured content: a dataclass, or any value that JSON can represent."""

@@ -2,9 +2,11 @@
 //! in a file of its own, one level up.
 
 mod lineages;
+mod mcp;
 mod operate;
 mod replay;
 mod run;
+mod serve;
 mod skill;
 mod trial;
 mod work;
@@ -21,9 +23,11 @@ use strata_host::unexpanded_path::UnexpandedPath;
 use super::new::NewArgs;
 
 pub(super) use lineages::{DiffArgs, ForkArgs, PruneArgs};
+pub(super) use mcp::McpArgs;
 pub(super) use operate::{RunsArgs, SelectionArgs, WaitArgs, WorkersArgs, WorkersCommand};
 pub(super) use replay::ReplayArgs;
 pub(super) use run::{ResumeArgs, RunArgs, RunOptions};
+pub(super) use serve::{ServeArgs, TokenCommand, TokenPlaceArgs};
 pub(super) use skill::{ShelfArgs, SkillCommand};
 pub(super) use trial::TryArgs;
 pub(super) use work::{
@@ -40,6 +44,9 @@ pub(super) struct Cli {
     /// More log output on stderr, and models' replies line by line as they come; `-vv` for everything.
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub(super) verbose: u8,
+    /// Work through the server at this address: runs are given by their names or ids. The token is that in `$STRATA_TOKEN`.
+    #[arg(long, global = true, value_name = "URL")]
+    pub(super) server: Option<String>,
 }
 
 /// Parses the name of a language that has an interpreter of scripts.
@@ -144,6 +151,15 @@ pub(super) enum Command {
     Adopt(AdoptArgs),
     /// Run submitted teams, until stopped. Any number of workers can share a database.
     Worker(WorkerArgs),
+    /// Offer a team, or components, as tools to clients of the Model Context Protocol (MCP).
+    ///
+    /// The client is at standard input and output, or connects over HTTP. The server ends when its input does.
+    Mcp(McpArgs),
+    /// Run submitted teams, and serve an HTTP API and a page for them.
+    Serve(ServeArgs),
+    /// Make, list and revoke the tokens of a server.
+    #[command(subcommand)]
+    Token(TokenCommand),
     /// End a run, wherever it runs. Only a resume continues it.
     #[command(
         after_help = "Examples:\n  strata-host cancel store\n  strata-host cancel 'postgres://host/teams?run=nightly'"
@@ -474,6 +490,9 @@ pub(super) struct PrebuildArgs {
     strata-host doctor --json | jq '.[] | select(.state != \"good\")'"
 )]
 pub(super) struct DoctorArgs {
+    /// A team file, whose MCP servers are looked for as well.
+    #[arg(value_name = "TEAM")]
+    pub(super) team: Option<PathBuf>,
     /// Where teams would be saved; the speed of its disk is measured.
     #[arg(long, value_name = "DIR", default_value = "workspace/storage")]
     pub(super) storage: PathBuf,

@@ -1,9 +1,11 @@
 //! `checkpoints`: lists the checkpoints of all lineages, oldest first.
 
+use serde_json::Value;
 use strata_host::launch::list_checkpoints;
 use strata_host::view::CheckpointView;
 
 use super::edit_notices::warn_if_edited;
+use super::sanitize::sanitize;
 use super::{CommandFailure, Printer, SavedArgs};
 
 pub(super) fn checkpoints(args: &SavedArgs, printer: &Printer) -> Result<u8, CommandFailure> {
@@ -14,24 +16,35 @@ pub(super) fn checkpoints(args: &SavedArgs, printer: &Printer) -> Result<u8, Com
         printer.print_json_line(&checkpoints)?;
         return Ok(0);
     }
-    let lengths = checkpoints.iter().map(|checkpoint| checkpoint.id.0.len());
+    let lines: Vec<Value> = checkpoints
+        .iter()
+        .filter_map(|checkpoint| serde_json::to_value(checkpoint).ok())
+        .collect();
+    show(&lines, printer);
+    Ok(0)
+}
+
+/// Prints checkpoints as a table.
+pub(super) fn show(checkpoints: &[Value], printer: &Printer) {
+    let text = |checkpoint: &Value, name: &str| sanitize(checkpoint[name].as_str().unwrap_or("-"));
+    let lengths = checkpoints.iter().map(|one| text(one, "id").len());
     let width = lengths.max().unwrap_or_default().max(12);
     printer.print_line(&format!(
         "  {:<width$} {:>6}  {:<width$} {:<10} {:<14} time",
         "id", "step", "parent", "source", "status"
     ));
-    for checkpoint in &checkpoints {
+    for one in checkpoints {
         // The checkpoint that a resume continues from by default is marked.
-        let mark = if checkpoint.newest { '*' } else { ' ' };
-        let parent = checkpoint.parent.as_ref().map_or("-", |id| id.0.as_str());
-        let (source, status) = (checkpoint.source.name(), checkpoint.status.name());
+        let mark = if one["newest"] == true { '*' } else { ' ' };
         let line = format!(
-            "{mark} {:<width$} {:>6}  {parent:<width$} {source:<10} {status:<14} {}",
-            checkpoint.id.0,
-            checkpoint.step,
-            checkpoint.time.as_deref().unwrap_or_default()
+            "{mark} {:<width$} {:>6}  {:<width$} {:<10} {:<14} {}",
+            text(one, "id"),
+            one["step"],
+            text(one, "parent"),
+            text(one, "source"),
+            text(one, "status"),
+            one["time"].as_str().unwrap_or_default()
         );
         printer.print_line(line.trim_end());
     }
-    Ok(0)
 }

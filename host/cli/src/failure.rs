@@ -58,6 +58,11 @@ impl CommandFailure {
         Self::new(8, message)
     }
 
+    /// Somebody else does something with the run at the same time, or its state does not allow it.
+    pub(super) fn conflict(message: impl Into<String>) -> Self {
+        Self::in_use(message)
+    }
+
     /// Another process holds the storage.
     fn in_use(message: impl Into<String>) -> Self {
         Self::new(IN_USE, message)

@@ -15,6 +15,7 @@ pub(super) fn fork(args: &ForkArgs, printer: &Printer) -> Result<u8, CommandFail
         at: CheckpointId(args.at.clone()),
         edits: args.set.clone(),
         to: args.to.as_ref().map(StorageLocation::from),
+        queued: None,
     });
     let fork = result.map_err(|error| match error {
         LaunchError::Store(error @ StoreError::NoCheckpoint { .. }) => {

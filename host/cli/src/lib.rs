@@ -34,6 +34,7 @@ mod joins;
 mod live_view;
 mod lock;
 mod manual;
+mod mcp;
 mod metrics;
 mod new;
 mod prebuild;
@@ -41,6 +42,7 @@ mod printer;
 mod progress;
 mod prompt;
 mod prune;
+mod remote;
 mod replay;
 mod reply_view;
 mod report;
@@ -52,9 +54,11 @@ mod run;
 mod runs;
 mod sanitize;
 mod send;
+mod serve;
 mod signals;
 mod skill;
 mod submit;
+mod token;
 mod trial;
 mod wait;
 mod watch;
@@ -129,6 +133,9 @@ pub fn main() -> ExitCode {
 
 /// Runs a command, and returns its exit code.
 fn run_command(cli: Cli, printer: &Printer) -> Result<u8, CommandFailure> {
+    if let Some(url) = &cli.server {
+        return remote::run(cli.command, url, printer);
+    }
     match cli.command {
         Command::Run(args) => run::run(args, cli.verbose, printer),
         Command::Dev(args) => dev::dev(&args, printer),
@@ -161,6 +168,9 @@ fn run_command(cli: Cli, printer: &Printer) -> Result<u8, CommandFailure> {
         Command::Submit(args) => submit::submit(args, printer),
         Command::Adopt(args) => adopt::adopt(args, printer),
         Command::Worker(args) => worker::worker(args, printer),
+        Command::Mcp(args) => mcp::mcp(args, printer),
+        Command::Serve(args) => serve::serve_runs(args, printer),
+        Command::Token(command) => token::token(command, printer),
         Command::Delete(args) => bulk::delete(&args, printer),
         Command::Cancel(args) => bulk::halt(&args, Halt::Cancel, printer),
         Command::Pause(args) => bulk::halt(&args, Halt::Pause, printer),

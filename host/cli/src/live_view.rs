@@ -142,9 +142,9 @@ impl LiveView {
             return other;
         }
         let live = self.clone();
-        Some(Arc::new(move |role, kind| {
-            live.call_sent(role, kind);
-            other.as_ref().and_then(|other| other(role, kind))
+        Some(Arc::new(move |call| {
+            live.call_sent(call.role, call.kind);
+            other.as_ref().and_then(|other| other(call))
         }))
     }
 

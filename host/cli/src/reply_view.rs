@@ -15,10 +15,10 @@ const MAX_LINE_CHARS: usize = 80;
 
 /// Returns a factory of observers that show all replies.
 pub(super) fn reply_observers(printer: Printer) -> StreamObserverFactory {
-    Arc::new(move |role, kind| {
+    Arc::new(move |call| {
         let mut reply = ReplyView {
             lines: ReplyLines {
-                role: role.to_owned(),
+                role: call.role.to_owned(),
                 partial: String::new(),
             },
             printer: printer.clone(),
@@ -28,7 +28,7 @@ pub(super) fn reply_observers(printer: Printer) -> StreamObserverFactory {
                 reply.printer.note(line);
             }
         };
-        (kind == HostCallKind::Llm).then(|| Box::new(hear) as StreamListener)
+        (call.kind == HostCallKind::Llm).then(|| Box::new(hear) as StreamListener)
     })
 }
 

@@ -71,7 +71,7 @@ pub(super) fn send(args: SendArgs, printer: &Printer) -> Result<u8, CommandFailu
 }
 
 /// Fails if the label or the name of a recipient is not usable.
-fn check_names(args: &SendArgs) -> Result<(), CommandFailure> {
+pub(super) fn check_names(args: &SendArgs) -> Result<(), CommandFailure> {
     if args.cause.is_empty() {
         return Err(CommandFailure::usage(
             "`--cause` is empty: say under which label the message is heard",
@@ -94,7 +94,7 @@ fn check_names(args: &SendArgs) -> Result<(), CommandFailure> {
 }
 
 /// Returns the message's content, which is read from stdin if `text` is `-`.
-fn read_content(text: String) -> Result<String, CommandFailure> {
+pub(super) fn read_content(text: String) -> Result<String, CommandFailure> {
     let content = match text.as_str() {
         "-" => std::io::read_to_string(std::io::stdin().take(MAX_MESSAGE_BYTES + 1)).map_err(
             |error| CommandFailure::usage(format!("cannot read the text from stdin: {error}")),

@@ -22,6 +22,10 @@ pub(super) fn submit(args: SubmitArgs, printer: &Printer) -> Result<u8, CommandF
         false => Verbosity::Normal,
     };
     let printer = &printer.with_verbosity(verbosity);
+    if args.database.is_empty() {
+        let text = "name where the run is kept: `--database URL`, or `--server URL` for a server";
+        return Err(CommandFailure::usage(text));
+    }
     let PositionalArgs { team, idea } = PositionalArgs::parse(&args.words)?;
     let submission = Submission {
         team: team.unwrap_or_else(|| PathBuf::from(DEFAULT_TEAM)),

@@ -1,5 +1,6 @@
 //! `worker`: runs submitted teams.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -9,7 +10,8 @@ use strata_host::manifest::operator::{OperatorPolicy, in_force};
 use strata_host::manifest::submission::{SubmissionGrants, allowed_secrets};
 use strata_host::storage::WorkerProfile;
 use strata_host::worker::{
-    WORKER_PATIENCE, WorkerReport, WorkerSettings, machine_name, work_with_metrics, worker_metrics,
+    RunObserver, WORKER_PATIENCE, WorkerReport, WorkerSettings, machine_name, work_with_metrics,
+    worker_metrics,
 };
 use tracing::Level;
 
@@ -48,6 +50,8 @@ pub(super) fn worker(args: WorkerArgs, printer: &Printer) -> Result<u8, CommandF
             ..Overrides::default()
         },
         grants,
+        tenants: BTreeMap::new(),
+        observer: RunObserver::default(),
         databases: args.database,
     };
     let verbosity = match args.quiet {
@@ -145,7 +149,7 @@ fn log_report(report: &WorkerReport<'_>, room: usize, log: &WorkerLog, is_quiet:
     }
 }
 
-fn show_report(report: &WorkerReport<'_>, room: usize, printer: &Printer) {
+pub(super) fn show_report(report: &WorkerReport<'_>, room: usize, printer: &Printer) {
     match report {
         WorkerReport::Refused(run, why) => {
             printer.warn(format_args!("`{run}` is not run: {}", sanitize_lines(why)));

@@ -94,7 +94,8 @@ impl Journal {
         next_line: u64,
         durability: Durability,
     ) -> Self {
-        let translator = EventTranslator::new(stepper.env().shape.clone(), stepper.env().step);
+        let translator = EventTranslator::new(stepper.env().shape.clone(), stepper.env().step)
+            .with_open_calls(stepper.env());
         Self {
             stepper,
             store,
@@ -427,6 +428,8 @@ fn needs_full_durability(event: &Event) -> bool {
         | Event::StepConflicted(_)
         | Event::JoinReleased(_)
         | Event::FilesPlaced(_)
+        | Event::ServerChanged(_)
+        | Event::ServerToolOmitted(_)
         | Event::StepCommitted(_) => false,
     }
 }
@@ -437,6 +440,7 @@ fn attempt_needs_full_durability(event: &AttemptEvent) -> bool {
         | AttemptEvent::FilesWritten(_)
         | AttemptEvent::CallFailed(_)
         | AttemptEvent::RequestOpened(_)
+        | AttemptEvent::CallAsks(_)
         | AttemptEvent::RequestAnswered(_)
         | AttemptEvent::HostCallBegun(_)
         | AttemptEvent::MoneyReserved(_)
@@ -452,6 +456,7 @@ fn attempt_needs_full_durability(event: &AttemptEvent) -> bool {
         | AttemptEvent::SkillLoaded(_)
         | AttemptEvent::MemoryRequested(_)
         | AttemptEvent::NestedCallMade(_)
+        | AttemptEvent::ToolsListed(_)
         | AttemptEvent::CallStarted(_)
         | AttemptEvent::RetryDue => false,
     }

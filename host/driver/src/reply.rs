@@ -107,6 +107,20 @@ pub enum AnswerError {
     },
 }
 
+impl AnswerError {
+    /// Returns the id of the request that the answer was for.
+    pub fn request(&self) -> &str {
+        match self {
+            Self::Unknown { request, .. }
+            | Self::NotOpen { request, .. }
+            | Self::OtherQuestion { request, .. }
+            | Self::Duplicate(request)
+            | Self::Expired { request, .. }
+            | Self::Invalid { request, .. } => request,
+        }
+    }
+}
+
 fn list_open_requests(open: &[String]) -> String {
     const MAX_LISTED_IDS: usize = 10;
     let ids: Vec<String> = open

@@ -39,6 +39,32 @@ pub struct Graph {
     pub edges: Vec<GraphEdge>,
 }
 
+/// Where the nodes and edges of a graph lie, for a program that draws it by itself.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PlacedGraph {
+    /// The total width.
+    pub width: f64,
+    /// The total height.
+    pub height: f64,
+    /// The nodes, in the order of the graph.
+    pub nodes: Vec<PlacedNode>,
+    /// The points along each edge with both of its ends, in the order of the graph.
+    pub edges: Vec<Vec<(f64, f64)>>,
+}
+
+/// Where a node lies: its upper left corner and its size.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PlacedNode {
+    /// The distance of its left side from the left.
+    pub x: f64,
+    /// The distance of its upper side from the top.
+    pub y: f64,
+    /// Its width.
+    pub width: f64,
+    /// Its height.
+    pub height: f64,
+}
+
 /// The index of a node in its graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NodeId(pub usize);
@@ -175,6 +201,14 @@ impl Graph {
         tool_roles: &BTreeMap<RoleId, ToolRole>,
     ) -> Result<Self, GraphError> {
         from_team::build_graph(team, tool_roles)
+    }
+
+    /// Returns where its nodes and edges lie. A team has the same layout each time.
+    ///
+    /// # Errors
+    /// Fails if it is too large.
+    pub fn place(&self) -> Result<PlacedGraph, GraphError> {
+        svg::place(self)
     }
 
     /// Renders the graph in a format. The text ends with a line feed.

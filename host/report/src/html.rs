@@ -31,7 +31,12 @@ use super::{MessagePart, Report};
 /// What a report begins with. A file that begins with it may be replaced by another report.
 pub const BEGINNING: &str = "<!doctype html>\n<!-- strata-host report -->\n";
 
-const CSS: &str = include_str!("html/style.css");
+/// The styles: those that the page of a server shares, which lie where that page is made from, and the
+/// report's own.
+const CSS: &str = concat!(
+    include_str!("../../server/page/shared.css"),
+    include_str!("html/style.css")
+);
 const SCRIPT: &str = include_str!("html/script.js");
 
 /// Renders the page.

@@ -42,6 +42,6 @@ pub use request::{IfTooLong, ModelBatch, ModelReply, ModelRequest, ToolDefinitio
 pub use request_size::{MAX_MEDIA_BYTES, check_media};
 pub use strata_core::record::host_call::FinishReason;
 pub use stream_observer::{
-    DispatchState, StreamEvent, StreamListener, StreamObserver, StreamObserverFactory,
+    DispatchState, ObservedCall, StreamEvent, StreamListener, StreamObserver, StreamObserverFactory,
 };
 pub use tally::{ModelTally, ProviderCounts};

@@ -7,9 +7,9 @@ use strata_base::files::blob::Blobs;
 use strata_core::record::id::Digest;
 use strata_manifest::{Overrides, is_confined};
 use strata_storage::{
-    QueuedRun, RunListing, copy_records,
-    CapScope, Handover, NewSubmission, RunCopy, RunDatabase, RunFilter, RunNeeds, RunOverview,
-    RunSchedule, SavedDefinition, SavedForm, StateSelector, StorageLocation, check_run_name,
+    CapScope, Handover, NewSubmission, QueuedRun, RunCopy, RunDatabase, RunFilter, RunListing,
+    RunNeeds, RunOverview, RunSchedule, SavedDefinition, SavedForm, StateSelector, StorageLocation,
+    SubmissionIdentity, check_run_name, copy_records,
 };
 
 use super::bundle::Bundle;
@@ -132,6 +132,9 @@ pub fn adopt(
         tags: &queued.tags,
         handover: Handover::Queued,
         scope: queued.scope.as_ref(),
+        identity: SubmissionIdentity::unserved(),
+        resume_note: None,
+        records: &[],
     };
     match form {
         SavedForm::TeamJson => to.place_submission(&submission)?,

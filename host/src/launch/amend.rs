@@ -91,7 +91,7 @@ impl StoredResume {
 
 /// Returns whether a run was submitted, so that workers can take it.
 pub fn is_submitted_run(location: &StorageLocation) -> Result<bool, LaunchError> {
-    Ok(location.is_in_database() && is_submitted(&read_saved_definition(location)?))
+    Ok(location.accepts_submissions() && is_submitted(&read_saved_definition(location)?))
 }
 
 /// Stores with a submitted run how it is to be resumed, and lets workers take it.
@@ -158,6 +158,15 @@ pub fn request_resume(location: &StorageLocation, by: &Author) -> Result<(), Lau
         Err(StoreError::Locked { .. }) => Ok(location.request_work()?),
         done => Ok(done?),
     }
+}
+
+/// Returns the note of what a run may spend that is about to be submitted, in US dollars.
+pub(super) fn investment_note(investment: f64) -> (String, String) {
+    let stored = StoredResume {
+        investment: Some(investment),
+        ..StoredResume::default()
+    };
+    (NOTE.into(), to_note(&stored))
 }
 
 fn to_note(stored: &StoredResume) -> String {

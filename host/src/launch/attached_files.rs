@@ -59,6 +59,15 @@ pub enum AttachedFileError {
     TooMany(usize),
 }
 
+/// A file with its bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedFile {
+    /// Its name.
+    pub name: String,
+    /// Its bytes.
+    pub bytes: Vec<u8>,
+}
+
 /// Images and files, with their bytes.
 #[derive(Debug, Default)]
 pub(super) struct AttachedFiles {
@@ -82,6 +91,29 @@ impl AttachedFiles {
             // Models and actions read texts as UTF-8.
             let bytes = marked_text(&bytes).map_or(bytes, String::into_bytes);
             files.add(path, bytes)?;
+        }
+        Ok(files)
+    }
+
+    /// Takes files that were read already, with their names.
+    pub(super) fn from_named(named: Vec<NamedFile>) -> Result<Self, AttachedFileError> {
+        if named.len() > MAX_PARTS {
+            return Err(AttachedFileError::TooMany(named.len()));
+        }
+        let mut files = Self::default();
+        let mut bytes_left = MAX_MEDIA_BYTES;
+        for NamedFile { name, bytes } in named {
+            let size = bytes.len() as u64;
+            let path = PathBuf::from(name);
+            if size == 0 {
+                return Err(AttachedFileError::Empty { path });
+            }
+            if size > bytes_left {
+                return Err(AttachedFileError::TooLarge { path, size });
+            }
+            bytes_left -= size;
+            let bytes = marked_text(&bytes).map_or(bytes, String::into_bytes);
+            files.add(&path, bytes)?;
         }
         Ok(files)
     }

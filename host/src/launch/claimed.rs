@@ -7,6 +7,7 @@ use std::sync::Arc;
 use strata_core::state::environment::Environment;
 use strata_driver::metrics::{FleetMember, FleetMetrics};
 use strata_driver::{LineListener, SpanLabels, expired_requests};
+use strata_manifest::operator::OperatorPolicy;
 use strata_manifest::submission::{SubmissionGrants, forbidden_uses};
 use strata_manifest::{Definition, OutwardUse, Overrides};
 use strata_sandbox::WasmSandbox;
@@ -82,7 +83,11 @@ pub fn resume_claimed(
     let mut opened = OpenedTeam::open_records(&location, opened, |saved| {
         let team = SubmittedTeam::unpack(&location, &saved()?, resume.workspace.clone())?;
         let team = team.ok_or_else(BundleError::not_submitted)?;
-        submitted_definition(&team, resume, &overrides)
+        let terms = SubmissionTerms {
+            operators: &resume.overrides.operators,
+            grants: resume.grants,
+        };
+        submitted_definition(&team, &terms, &overrides)
     })?;
     let env = opened.stepper.env();
     let schedule = RunSchedule::after(env.status, first_expiry(env));
@@ -127,25 +132,26 @@ pub(super) fn first_expiry(env: &Environment) -> Option<i64> {
         .min()
 }
 
+/// What a submitted team may use.
+pub(super) struct SubmissionTerms<'a> {
+    pub(super) operators: &'a [OperatorPolicy],
+    pub(super) grants: SubmissionGrants,
+}
+
 /// Reads the team file of a submitted run. None of the files that it names is opened if it would use
 /// something that it must not.
-fn submitted_definition(
+pub(super) fn submitted_definition(
     team: &SubmittedTeam,
-    resume: &ClaimedResume<'_>,
+    terms: &SubmissionTerms<'_>,
     overrides: &Overrides,
 ) -> Result<Definition, LaunchError> {
     let alone = team.parse(Definition::parse_without_files)?;
-    let uses = forbidden_uses(
-        &alone,
-        &team.files,
-        &resume.overrides.operators,
-        resume.grants,
-    );
+    let uses = forbidden_uses(&alone, &team.files, terms.operators, terms.grants);
     if !uses.is_empty() {
         return Err(Box::new(RefusedSubmission { uses }).into());
     }
     let mut definition = team.parse(Definition::parse)?;
     definition.apply_overrides(overrides)?;
-    definition.apply_submission_bounds(&resume.overrides.operators);
+    definition.apply_submission_bounds(terms.operators);
     Ok(definition)
 }

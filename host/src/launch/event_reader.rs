@@ -64,6 +64,13 @@ impl EventReader {
             .collect())
     }
 
+    /// Returns the name of the lineage that the run continues by default.
+    pub fn current_lineage(&self) -> Result<String, StoreError> {
+        let rows = self.reader.lineages()?;
+        let current = rows.into_iter().find(|row| row.current);
+        Ok(current.map(|row| row.name).unwrap_or_default())
+    }
+
     /// Returns how many events were pruned, and the total number.
     pub fn pruned_events(&self) -> Result<(u64, u64), StoreError> {
         self.reader.dropped()

@@ -17,8 +17,8 @@ use strata_driver::DriverError;
 use strata_driver::public_event::{action_name, count_lines};
 use strata_manifest::Definition;
 use strata_storage::{
-    Durability, Handover, NewSubmission, Record, RunNeeds, SavedDefinition, SavedRun,
-    StateSelector, StorageLocation, StoreError,
+    CapScope, Durability, Handover, NewSubmission, Record, RunNeeds, SavedDefinition, SavedRun,
+    ServerRecord, StateSelector, StorageLocation, StoreError, SubmissionIdentity,
 };
 
 use super::opened_team::{OpenedTeam, StateOrigin};
@@ -48,6 +48,7 @@ use crate::storage_mark;
 ///         value: Json::parse("9")?,
 ///     }],
 ///     to: None,
+///     queued: None,
 /// };
 /// println!("{}", fork(&request)?.checkpoint.0);
 /// # Ok(())
@@ -63,6 +64,23 @@ pub struct ForkRequest {
     pub edits: Vec<StateEdit>,
     /// Where the fork is kept. With `None`, it stays in the same storage.
     pub to: Option<StorageLocation>,
+    /// What the fork is for workers, if it is one of a submitted run that they take.
+    pub queued: Option<QueuedFork>,
+}
+
+/// What a fork is that workers take.
+#[derive(Clone, Debug)]
+pub struct QueuedFork {
+    /// By what clients know it, and whose it is.
+    pub identity: SubmissionIdentity,
+    /// The labels that a worker needs for it.
+    pub needs: Vec<String>,
+    /// What is noted with it to find it by.
+    pub tags: BTreeMap<String, String>,
+    /// The cap that applies to it besides that of all runs.
+    pub scope: Option<CapScope>,
+    /// What a server remembers with it.
+    pub records: Vec<ServerRecord>,
 }
 
 /// A new fork.
@@ -125,7 +143,7 @@ fn fork_elsewhere(fork: &ForkRequest, to: &StorageLocation) -> Result<CreatedFor
     let blobs = files::load_blobs(&fork.storage, &stepper)?;
     let mut definition = origin.definition;
     if is_submitted(&definition) {
-        if to.is_in_database() {
+        if to.accepts_submissions() {
             place_submitted(fork, to, &stepper, &definition, &blobs)?;
             storage_mark::mark_copy(known, to);
             return created_fork(event, &stepper, to);
@@ -166,6 +184,9 @@ fn place_submitted(
     }
     let secrets =
         parse_saved_definition(definition, Definition::parse_without_files)?.secret_names();
+    let queued = fork.queued.as_ref();
+    let tags = queued.map(|queued| queued.tags.clone()).unwrap_or_default();
+    let identity = queued.map(|queued| queued.identity.clone());
     to.place_submission(&NewSubmission {
         name: to.run_name().unwrap_or_default(),
         team: &stepper.team().name,
@@ -175,12 +196,20 @@ fn place_submitted(
         files: &files,
         contents: &contents,
         needs: &RunNeeds {
-            labels: Vec::new(),
+            labels: queued
+                .map(|queued| queued.needs.clone())
+                .unwrap_or_default(),
             secrets,
         },
-        tags: &BTreeMap::new(),
-        handover: Handover::Detached,
-        scope: None,
+        tags: &tags,
+        handover: match queued {
+            Some(_) => Handover::Queued,
+            None => Handover::Detached,
+        },
+        scope: queued.and_then(|queued| queued.scope.as_ref()),
+        identity: identity.unwrap_or_else(SubmissionIdentity::unserved),
+        resume_note: None,
+        records: queued.map_or(&[], |queued| &queued.records),
     })?;
     Ok(())
 }

@@ -12,7 +12,7 @@ use strata_core::machine::stepper::Stepper;
 use strata_core::record::id::CheckpointId;
 use strata_core::state::environment::Environment;
 use strata_core::team::Team;
-use strata_driver::DriverError;
+use strata_driver::{DriverError, HumanReply, check_replies};
 use strata_manifest::Definition;
 use strata_storage::{
     CheckpointRow, SavedDefinition, SavedRun, StateSelector, StorageLocation, StoreError,
@@ -33,6 +33,19 @@ pub fn load_saved_with_provenance(
     let saved = load_saved(location, at)?;
     let definition = parse_saved_definition(&saved.definition, Definition::parse_without_files)?;
     Ok((saved, provenance_of(&definition)))
+}
+
+/// Checks answers against the open requests of what is saved, without recording them.
+///
+/// # Errors
+/// Fails if one of them answers no open request, or is not valid for its request.
+pub fn check_answers(
+    location: &StorageLocation,
+    replies: &[HumanReply],
+) -> Result<(), LaunchError> {
+    let saved = load_saved(location, &StateSelector::Head)?;
+    check_replies(saved.stepper.env(), replies)?;
+    Ok(())
 }
 
 /// Reads a saved state: the newest one, or that of a checkpoint.

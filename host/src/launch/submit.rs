@@ -1,16 +1,17 @@
 //! Submits a team to a database, from which a worker takes it.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use strata_base::files::blob::Blobs;
 use strata_base::random_id::random_id;
-use strata_core::record::id::to_hex;
+use strata_core::record::id::{Digest, to_hex};
 use strata_core::state::environment::Environment;
 use strata_manifest::{Definition, Overrides, is_confined, warnings};
 use strata_sandbox::WasmSandbox;
 use strata_storage::{
-    CapScope, DatabaseSet, Handover, NameOrigin, NewSubmission, RunNeeds, StorageLocation,
-    check_run_name,
+    CapScope, DatabaseSet, Handover, NameOrigin, NewSubmission, RunNeeds, SavedDefinition,
+    StorageLocation, SubmissionIdentity, check_run_name,
 };
 
 use super::attached_files::AttachedFiles;
@@ -42,6 +43,59 @@ pub struct Submission {
     pub scope: Option<CapScope>,
 }
 
+/// A team with everything that it needs to run elsewhere.
+#[derive(Debug)]
+pub struct CollectedTeam {
+    /// The team file.
+    pub definition: Definition,
+    /// The state that a run of it starts from.
+    pub base: Environment,
+    /// Its team file as it is saved.
+    pub saved: SavedDefinition,
+    /// The digests of its files, by path.
+    pub files: BTreeMap<String, Digest>,
+    /// The bytes of its files.
+    pub contents: Blobs,
+    /// The bytes of the images and files that belong to the idea.
+    pub attached: Blobs,
+}
+
+/// Reads a team, and collects everything that it needs to run elsewhere. Whatever is wrong with it is reported here, and
+/// not where nobody sees it. `report` receives the slow operations that begin.
+///
+/// # Errors
+/// Fails if the team cannot be run, or one of its files cannot be submitted.
+pub fn collect_team(
+    team: &Path,
+    idea: Option<String>,
+    attached: &[PathBuf],
+    overrides: &Overrides,
+    report: &mut dyn FnMut(Notice<'_>),
+) -> Result<CollectedTeam, LaunchError> {
+    let mut definition = Definition::read(team)?;
+    definition.apply_overrides(overrides)?;
+    let idea = idea.or_else(|| definition.idea.clone());
+    let idea = idea.ok_or_else(LaunchError::missing_idea)?;
+    let attached = AttachedFiles::read(attached)?;
+    let components = Components::load(&definition, &WasmSandbox::new()?, report)?;
+    for doubt in warnings(&definition) {
+        report(Notice::Warning(&doubt));
+    }
+    let bundle = Bundle::collect(&definition, report)?;
+    let mut base = Environment::new(&definition.team);
+    (base.idea, base.idea_parts) = (idea, attached.parts);
+    // The run may begin before its components are loaded where it is run.
+    base.components = components.digests();
+    Ok(CollectedTeam {
+        definition,
+        base,
+        saved: bundle.definition,
+        files: bundle.files,
+        contents: bundle.contents,
+        attached: attached.blobs,
+    })
+}
+
 /// Submits a team with everything that it needs to run elsewhere, and returns where the run is kept.
 /// `report` receives the slow operations that begin.
 pub fn submit(
@@ -51,24 +105,20 @@ pub fn submit(
     if let Some(name) = &submission.name {
         check_run_name(name).map_err(LaunchError::InvalidInput)?;
     }
-    let mut definition = Definition::read(&submission.team)?;
-    definition.apply_overrides(&submission.overrides)?;
-    let idea = submission.idea.clone().or_else(|| definition.idea.clone());
-    let idea = idea.ok_or_else(LaunchError::missing_idea)?;
-    let files = AttachedFiles::read(&submission.files)?;
-    // Whatever is wrong with the team is reported here, and not where nobody sees it.
-    let components = Components::load(&definition, &WasmSandbox::new()?, report)?;
-    for doubt in warnings(&definition) {
-        report(Notice::Warning(&doubt));
-    }
-    let bundle = Bundle::collect(&definition, report)?;
-    let mut env = Environment::new(&definition.team);
-    (env.idea, env.idea_parts) = (idea, files.parts);
-    // The run may begin before its components are loaded where it is run.
-    env.components = components.digests();
+    let team = collect_team(
+        &submission.team,
+        submission.idea.clone(),
+        &submission.files,
+        &submission.overrides,
+        report,
+    )?;
+    let definition = &team.definition;
     let (name, origin) = match &submission.name {
         Some(name) => (name.clone(), NameOrigin::Given),
-        None => (generated_name(&definition.team.name), NameOrigin::Generated),
+        None => (
+            generated_run_name(&definition.team.name),
+            NameOrigin::Generated,
+        ),
     };
     let needs = RunNeeds {
         labels: submission.labels.clone(),
@@ -83,27 +133,30 @@ pub fn submit(
     database.submit(&NewSubmission {
         name: &name,
         team: &definition.team.name,
-        base: &env,
-        definition: &bundle.definition,
-        blobs: &files.blobs,
-        files: &bundle.files,
-        contents: &bundle.contents,
+        base: &team.base,
+        definition: &team.saved,
+        blobs: &team.attached,
+        files: &team.files,
+        contents: &team.contents,
         needs: &needs,
         tags: &submission.tags,
         handover: Handover::Queued,
         scope: submission.scope.as_ref(),
+        identity: SubmissionIdentity::unserved(),
+        resume_note: None,
+        records: &[],
     })?;
     let location = database.location(&name);
     let submitted = MarkedTeam {
-        definition: &bundle.definition,
-        files: Some(&bundle.files),
+        definition: &team.saved,
+        files: Some(&team.files),
     };
-    mark_as_own(&location, submitted, is_confined(&definition), report);
+    mark_as_own(&location, submitted, is_confined(definition), report);
     Ok(location)
 }
 
 /// Returns a name for a run that no other has.
-fn generated_name(team: &str) -> String {
+pub fn generated_run_name(team: &str) -> String {
     /// Leaves room for the rest of what a name may contain.
     const MAX_CHARACTERS: usize = 40;
     let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };

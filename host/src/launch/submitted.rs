@@ -61,6 +61,21 @@ impl SubmittedTeam {
         }))
     }
 
+    /// Unpacks files that are about to be submitted, with their saved team file. `fetch` returns the bytes of a file.
+    pub(super) fn unpack_files(
+        saved: &SavedDefinition,
+        files: BTreeMap<String, Digest>,
+        workspace: PathBuf,
+        fetch: &mut dyn FnMut(&Digest) -> Result<Vec<u8>, LaunchError>,
+    ) -> Result<Self, LaunchError> {
+        let root = unpack::<LaunchError>(&files, fetch)?;
+        Ok(Self {
+            saved: unpacked_definition(saved, &root),
+            files: SubmittedFiles { root, workspace },
+            digests: files,
+        })
+    }
+
     /// Reads the team file, with the directories of its actions in the workspace.
     pub(super) fn parse(&self, parse: ParseDefinition) -> Result<Definition, LaunchError> {
         let mut definition = parse_saved_definition(&self.saved, parse)?;

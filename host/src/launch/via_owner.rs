@@ -12,7 +12,7 @@ use strata_core::state::environment::Environment;
 use strata_driver::{AnsweredRequest, DriverError, Halt, HumanReply, Journal, SendReceipt};
 use strata_storage::{RunSchedule, StorageLocation, StoreError, has_ended};
 
-use super::attached_files::AttachedFiles;
+use super::attached_files::{AttachedFiles, NamedFile};
 use super::control::ControlOutcome;
 use super::opened_team::OpenedTeam;
 use super::saved_team_file::mark_state_as_own;
@@ -87,10 +87,29 @@ pub fn answer(
 /// the team cannot be reached.
 pub fn send(
     location: &StorageLocation,
-    mut message: Message,
+    message: Message,
     files: &[PathBuf],
 ) -> Result<SendReceipt, LaunchError> {
-    let files = AttachedFiles::read(files)?;
+    send_attached(location, message, AttachedFiles::read(files)?)
+}
+
+/// Puts a message into a team's mailboxes, as `send` does, with files that were read already.
+///
+/// # Errors
+/// Fails in the same cases, except that no file is read.
+pub fn send_with_files(
+    location: &StorageLocation,
+    message: Message,
+    files: Vec<NamedFile>,
+) -> Result<SendReceipt, LaunchError> {
+    send_attached(location, message, AttachedFiles::from_named(files)?)
+}
+
+fn send_attached(
+    location: &StorageLocation,
+    mut message: Message,
+    files: AttachedFiles,
+) -> Result<SendReceipt, LaunchError> {
     message.parts.extend(files.parts);
     let put = |opened: OpenedTeam| {
         let has_begun = opened.has_begun();

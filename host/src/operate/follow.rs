@@ -3,8 +3,9 @@
 use std::thread::sleep;
 use std::time::Duration;
 
+use strata_core::record::event::Status;
 use strata_driver::public_event::EventLine;
-use strata_storage::{LifecycleState, LockHolder};
+use strata_storage::{LifecycleState, LockHolder, RunListing};
 
 use super::Patience;
 use super::list::find_run;
@@ -82,9 +83,20 @@ fn phase_of(reader: &EventReader, until: FollowUntil) -> Result<Phase, LaunchErr
     if until == FollowUntil::Rest {
         return Ok(Phase::Over);
     }
-    let found = find_run(reader.location())?;
-    Ok(match found.map(|run| run.listing.state) {
-        Some(LifecycleState::Ended) | None => Phase::Over,
-        Some(_) => Phase::Idle,
+    let Some(RunListing {
+        state,
+        overview,
+        queued,
+        ..
+    }) = find_run(reader.location())?.map(|run| run.listing)
+    else {
+        return Ok(Phase::Over);
+    };
+    // Somebody stopped it, and no worker takes it by itself.
+    let is_stopped =
+        queued.is_none() && overview.is_some_and(|run| run.status == Status::Interrupted);
+    Ok(match state == LifecycleState::Ended || is_stopped {
+        true => Phase::Over,
+        false => Phase::Idle,
     })
 }

@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 
 use strata_base::clock::stopwatch;
 use strata_driver::metrics::{FleetMetrics, MetricsWriter};
-use strata_storage::{LEASE_TIME, RegistrationHealth, RunStatistics, StorageLocation, run_statistics};
+use strata_storage::{
+    LEASE_TIME, RegistrationHealth, RunStatistics, StorageLocation, run_statistics,
+};
 
 /// How often the databases are asked at most.
 const REFRESH_INTERVAL: Duration = Duration::from_secs(5);

@@ -9,6 +9,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC};
 use strata_base::text::excerpt::excerpt;
 use strata_base::text::suggest::suggest;
 use strata_base::text::unexpanded_path::UnexpandedPath;
+use strata_core::text::find_unfit_for_name;
 use url::Url;
 
 use super::error::StoreError;
@@ -174,7 +175,7 @@ impl DatabaseUrl {
         let mut encryption = None;
         for (name, value) in url.query_pairs() {
             match &*name {
-                "run" => parsed.run = Some(check_run_name(&value).map_err(refuse)?),
+                "run" => parsed.run = Some(check_stored_name(&value).map_err(refuse)?),
                 "host" if value.starts_with('/') => {
                     parsed.host = DatabaseHost::Socket(value.as_ref().into());
                 }
@@ -260,6 +261,45 @@ pub fn check_run_name(name: &str) -> Result<String, String> {
         false => Err(format!(
             "`{}` cannot be the name of a run: 1 to {MAX_NAME_CHARS} letters, digits, `.`, `_` and `-` can be one, and \
              not only dots",
+            excerpt(name, MAX_SHOWN_CHARS).escape_debug()
+        )),
+    }
+}
+
+/// Fails unless a run that a command creates may have the name that a URL gives it.
+pub(super) fn require_new_name(
+    url: &impl fmt::Display,
+    name: Option<&str>,
+) -> Result<(), StoreError> {
+    let checked = name.map_or(Ok(String::new()), check_run_name);
+    checked.map(drop).map_err(|what| StoreError::InvalidUrl {
+        url: url.to_string(),
+        what,
+    })
+}
+
+/// Returns a name under which a run may be stored: besides those that commands give, those that the clients of servers
+/// give, and those of runs in other tenants, `TENANT/NAME`.
+///
+/// # Errors
+/// Fails with a text that says what a name may be.
+pub fn check_stored_name(name: &str) -> Result<String, String> {
+    let (tenant, own) = name
+        .split_once('/')
+        .map_or((None, name), |(tenant, own)| (Some(tenant), own));
+    let is_allowed = |c: char| !c.is_control() && c != '/';
+    let is_name = |text: &str| {
+        (1..=MAX_NAME_CHARS).contains(&text.chars().count())
+            && text.chars().all(is_allowed)
+            && !text.chars().all(|c| c == '.')
+            && text.trim() == text
+            && find_unfit_for_name(text).is_none()
+    };
+    match is_name(own) && tenant.is_none_or(|tenant| check_run_name(tenant).is_ok()) {
+        true => Ok(name.into()),
+        false => Err(format!(
+            "`{}` cannot be the name of a run: 1 to {MAX_NAME_CHARS} characters can be one, without `/` and those that are \
+             not seen, and not only dots",
             excerpt(name, MAX_SHOWN_CHARS).escape_debug()
         )),
     }
@@ -394,8 +434,8 @@ mod tests {
             "did you mean `run`?",
         );
         check(
-            "postgres://db/d?run=a/b",
-            "`a/b` cannot be the name of a run",
+            "postgres://db/d?run=a/b/c",
+            "`a/b/c` cannot be the name of a run",
         );
         check("postgres://db/d?run=", "cannot be the name");
         check("postgres://db/d?sslmode=prefer", "the modes are");

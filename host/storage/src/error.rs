@@ -12,6 +12,7 @@ use strata_core::record::money::Usd;
 
 use super::TEAM_JSON;
 use super::codec::DecodeError;
+use super::server_record::ServerRecord;
 use hints::{checkpoint_hint, describe_holder, lineage_hint, list_names, run_hint};
 
 /// Why the storage directory cannot be used.
@@ -213,6 +214,12 @@ pub enum StoreError {
         path: PathBuf,
         /// The name.
         name: String,
+    },
+    /// A record that is to be stored with a submitted run exists already.
+    #[error("there is a record of the name `{}` already", record.name)]
+    RecordTaken {
+        /// The record that exists.
+        record: Box<ServerRecord>,
     },
     /// No runs may be added to a database.
     #[error("`{}` is closed for new runs", path.display())]

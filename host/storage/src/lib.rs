@@ -46,6 +46,9 @@ mod prune_plan;
 mod reader;
 mod retention;
 mod rows;
+mod run_database;
+mod served;
+mod server_record;
 mod snapshot;
 mod sqlite;
 mod sqlite_url;
@@ -98,7 +101,7 @@ pub use database_set::{
     DatabaseSet, DatabaseSettings, FencedDatabase, Intake, NameOrigin, SelectedDatabase,
     require_distinct,
 };
-pub use database_url::check_run_name;
+pub use database_url::{check_run_name, check_stored_name};
 pub use directory::KEPT_ASIDE;
 pub use directory::ReplacePolicy;
 pub use directory::default_location::{default_directories, resolve_link};
@@ -117,6 +120,12 @@ pub use overview::{AppendedState, LifecycleState, RunOverview, has_ended};
 pub use reader::{EarliestState, Reader, RecordedRun};
 pub use reader::{RECORDS_PER_BATCH, read_in_batches};
 pub use retention::{Retention, SpanText};
+pub use run_database::{RunDatabase, WorkerRegistration};
+pub use served::{
+    ChangedRun, DEFAULT_TENANT, RunChanges, ServedFilter, ServedPosition, ServedRun,
+    stored_run_name,
+};
+pub use server_record::{ServerRecord, ServerRecords};
 #[cfg(test)]
 use sqlite::SqliteLease;
 #[cfg(test)]
@@ -128,9 +137,9 @@ pub use strata_team_json::SavedDefinition;
 pub use team_json_file::TeamJsonFile;
 pub use transfer::{RunCopy, copy_records};
 pub use work::{
-    ClaimedRun, Handover, ListedWorker, NewSubmission, RegistrationHealth, RunDatabase, RunFailure,
-    RunNeeds, RunRelease, RunSchedule, SubmissionChange, SubmissionState, SubmittedRun, Tended,
-    WorkerProfile, WorkerRegistration,
+    ClaimedRun, Handover, ListedWorker, NewSubmission, RegistrationHealth, RunFailure, RunNeeds,
+    RunRelease, RunSchedule, SubmissionChange, SubmissionIdentity, SubmissionState, SubmittedRun,
+    Tended, WorkerProfile,
 };
 
 /// The name of the file with the state for people.

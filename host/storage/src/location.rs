@@ -2,6 +2,7 @@
 //! of `storage` uses a run through its location and does not know how it is kept.
 
 mod creation;
+mod saved_run;
 
 use std::fmt;
 use std::io;
@@ -33,6 +34,7 @@ use super::{
 };
 pub use creation::{PreparedRun, VacantLocation};
 use database::OwnerWait;
+pub use saved_run::{OpenedRun, SavedForm, SavedRun};
 
 /// Where a run is kept: a storage directory, given by its own path or by that of a `team.json` in it
 /// that exists; a database file that holds many runs, given as `sqlite:PATH?run=NAME`; or a database, given by a URL
@@ -61,31 +63,6 @@ enum LocationKind {
     Database(Box<DatabaseUrl>),
     /// A URL that cannot be used, with what is wrong with it.
     Invalid(Arc<str>),
-}
-
-/// In which form a run is saved.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SavedForm {
-    /// With its records.
-    Records,
-    /// As a `team.json` alone.
-    TeamJson,
-}
-
-/// What is saved of a run.
-pub enum SavedRun {
-    /// Its records.
-    Records(Box<dyn Reader>),
-    /// The content of a `team.json` alone.
-    TeamJson(Vec<u8>),
-}
-
-/// A run that was opened.
-pub struct OpenedRun {
-    /// The right to change it.
-    pub lease: Box<dyn Lease>,
-    /// Whether another program changed its `team.json`. The records take precedence.
-    pub team_json_differs: bool,
 }
 
 impl<P: AsRef<Path> + ?Sized> From<&P> for StorageLocation {
@@ -490,10 +467,19 @@ impl StorageLocation {
         matches!(self.kind, LocationKind::Database(_))
     }
 
-    /// Opens what is kept of the run besides its records. `None` if it is kept in a directory.
+    /// Returns whether runs can be submitted to where it is kept, with their files.
+    pub fn accepts_submissions(&self) -> bool {
+        matches!(
+            self.kind,
+            LocationKind::Database(_) | LocationKind::Shared(_)
+        )
+    }
+
+    /// Opens what is kept of the run besides its records. `None` if it is kept in a directory, or was not submitted.
     pub fn open_submission(&self) -> Result<Option<SubmittedRun>, StoreError> {
         match self.place()? {
-            Place::Directory(_) | Place::Shared(_) => Ok(None),
+            Place::Directory(_) => Ok(None),
+            Place::Shared(url) => SubmittedRun::open_file(url),
             Place::Database(url) => SubmittedRun::open(url).map(Some),
         }
     }
@@ -501,15 +487,20 @@ impl StorageLocation {
     /// Asks workers to take up the run, if it is one that they take.
     pub fn request_work(&self) -> Result<(), StoreError> {
         match self.place()? {
-            Place::Directory(_) | Place::Shared(_) => Ok(()),
+            Place::Directory(_) => Ok(()),
+            Place::Shared(url) => shared::request_work(url),
             Place::Database(url) => database::request_work(url),
         }
     }
 
-    /// Saves a run with the files of its team here, in a server, where no run may be saved yet.
+    /// Saves a run with the files of its team here, in a database, where no run may be saved yet.
     pub fn place_submission(&self, submission: &NewSubmission<'_>) -> Result<(), StoreError> {
         match self.place()? {
-            Place::Directory(_) | Place::Shared(_) => Err(self.without_server("put a team into")),
+            Place::Directory(_) => Err(StoreError::NoTeam {
+                path: self.path.clone(),
+                what: "a directory has no place for the files of a team; name a database".into(),
+            }),
+            Place::Shared(url) => shared::submit(url, submission),
             Place::Database(url) => database::submit(url, submission),
         }
     }
@@ -519,13 +510,14 @@ impl StorageLocation {
         StoreError::io(&self.path, action, io::Error::other("it is no server"))
     }
 
-    /// Changes a submitted run that nobody owns. Does nothing if it is not kept in a server.
+    /// Changes a submitted run that nobody owns. Does nothing if it was not submitted.
     ///
     /// # Errors
     /// Fails with `StoreError::Locked` if a process owns it. Then nothing is changed.
     pub fn change_submission(&self, change: &SubmissionChange) -> Result<(), StoreError> {
         match self.place()? {
-            Place::Directory(_) | Place::Shared(_) => Ok(()),
+            Place::Directory(_) => Ok(()),
+            Place::Shared(url) => shared::change_submission(url, change),
             Place::Database(url) => database::change_submission(url, change),
         }
     }

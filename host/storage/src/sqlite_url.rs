@@ -9,7 +9,7 @@ use percent_encoding::{AsciiSet, percent_decode_str, percent_encode};
 use strata_base::text::suggest::suggest;
 use url::form_urlencoded;
 
-use super::database_url::{ENCODED_IN_URLS, check_run_name};
+use super::database_url::{ENCODED_IN_URLS, check_stored_name};
 use super::error::StoreError;
 
 /// What such a URL begins with.
@@ -68,7 +68,7 @@ impl SqliteUrl {
         let mut parsed = Self { file, run: None };
         for (name, value) in form_urlencoded::parse(query.as_bytes()) {
             match &*name {
-                "run" => parsed.run = Some(check_run_name(&value).map_err(refuse)?),
+                "run" => parsed.run = Some(check_stored_name(&value).map_err(refuse)?),
                 name => {
                     let hint = suggest(name, &PARAMETERS).unwrap_or_default();
                     let what = format!("it has an unknown parameter `{name}`; {hint}");
@@ -137,8 +137,8 @@ mod tests {
         check("sqlite:///runs.db?run=one", "it has `//`");
         check("sqlite:runs.db?rum=one", "did you mean `run`?");
         check(
-            "sqlite:runs.db?run=a/b",
-            "`a/b` cannot be the name of a run",
+            "sqlite:runs.db?run=a/b/c",
+            "`a/b/c` cannot be the name of a run",
         );
         check("sqlite:runs.db?run=", "cannot be the name");
     }

@@ -53,7 +53,10 @@ pub fn run_statistics(location: &StorageLocation) -> Result<RunStatistics, Store
         let status = run.status_name().unwrap_or(UNKNOWN_STATUS);
         *statistics.by_status.entry(status.into()).or_default() += 1;
         statistics.refused += u64::from(run.state == LifecycleState::Refused);
-        let requests = run.overview.as_ref().map_or(0, |overview| overview.requests);
+        let requests = run
+            .overview
+            .as_ref()
+            .map_or(0, |overview| overview.requests);
         statistics.open_requests += requests;
         if requests > 0
             && let Some(changed) = run.changed_ms

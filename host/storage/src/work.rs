@@ -1,27 +1,29 @@
-//! Runs that processes share out among themselves: a database from which workers take runs, what a
-//! worker says about itself, and when a run is taken up again.
+//! Runs that processes share out among themselves: what is submitted, what a worker says about itself, and when a run is
+//! taken up again. `run_database` is where they are kept.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use strata_base::files::blob::Blobs;
+use strata_base::random_id::random_name;
 use strata_core::record::event::Status;
 use strata_core::record::id::Digest;
-use strata_core::record::money::Usd;
 use strata_core::state::environment::Environment;
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 
-use super::caps::{CapAccounts, CapChange, CapScope, CapState, MAX_CAP_DOLLARS};
-use super::database_set::{DatabaseSettings, FencedDatabase, Intake};
+use super::caps::{CapAccounts, CapScope};
 use super::database_url::DatabaseUrl;
 use super::lease_status::LeaseStatus;
 #[cfg(not(feature = "postgres"))]
 use super::no_database as database;
 #[cfg(feature = "postgres")]
 use super::postgres as database;
-use super::{Heartbeat, Lease, Retention, SavedDefinition, StorageLocation, StoreError};
+use super::served::DEFAULT_TENANT;
+use super::server_record::ServerRecord;
+use super::sqlite::shared;
+use super::sqlite_url::SqliteUrl;
+use super::{Heartbeat, SavedDefinition, StoreError};
 
 /// When a worker takes up a run that nobody owns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,6 +128,34 @@ pub struct NewSubmission<'a> {
     pub handover: Handover,
     /// The cap that applies to it besides that of all runs.
     pub scope: Option<&'a CapScope>,
+    /// Whose it is.
+    pub identity: SubmissionIdentity,
+    /// A note of how whoever takes it first is to continue it: its name and its text.
+    pub resume_note: Option<(String, String)>,
+    /// What a server remembers with it. None of it may exist yet.
+    pub records: &'a [ServerRecord],
+}
+
+/// By what the clients of a server know a run, and whose it is.
+#[derive(Clone, Debug)]
+pub struct SubmissionIdentity {
+    /// Its id, which no other run has. It never changes.
+    pub id: String,
+    /// Its tenant.
+    pub tenant: String,
+    /// Who submitted it; empty if it was nobody whom a server knows.
+    pub submitter: String,
+}
+
+impl SubmissionIdentity {
+    /// Returns that of a run that no server submits.
+    pub fn unserved() -> Self {
+        Self {
+            id: random_name(),
+            tenant: DEFAULT_TENANT.into(),
+            submitter: String::new(),
+        }
+    }
 }
 
 /// A run that a worker took.
@@ -156,14 +186,6 @@ impl ClaimedRun {
     /// Returns the cap that applies to it besides that of all runs.
     pub fn scope(&self) -> Option<&CapScope> {
         self.scope.as_ref()
-    }
-
-    /// Lets the caps of another database apply to the run than those of its own.
-    pub fn with_caps_of(self, worker: &WorkerRegistration) -> Self {
-        Self {
-            caps: worker.registration.caps(),
-            ..self
-        }
     }
 }
 
@@ -253,177 +275,49 @@ pub struct SubmissionState {
 
 /// What is kept of a run in a database besides its records, read over one connection.
 pub struct SubmittedRun {
-    submission: database::RunSubmission,
+    kept: KeptSubmission,
+}
+
+enum KeptSubmission {
+    File(shared::RunSubmission),
+    Server(database::RunSubmission),
 }
 
 impl SubmittedRun {
+    /// Opens that of a run in a server.
     pub(super) fn open(url: &DatabaseUrl) -> Result<Self, StoreError> {
-        let submission = database::RunSubmission::open(url)?;
-        Ok(Self { submission })
+        let kept = KeptSubmission::Server(database::RunSubmission::open(url)?);
+        Ok(Self { kept })
+    }
+
+    /// Opens that of a run in a file; `None` if it was not submitted.
+    pub(super) fn open_file(url: &SqliteUrl) -> Result<Option<Self>, StoreError> {
+        let kept = shared::RunSubmission::open(url)?.map(KeptSubmission::File);
+        Ok(kept.map(|kept| Self { kept }))
     }
 
     /// Returns the digests of the files that were submitted with it, by path.
     pub fn files(&self) -> Result<BTreeMap<String, Digest>, StoreError> {
-        self.submission.files()
+        match &self.kept {
+            KeptSubmission::File(kept) => kept.files(),
+            KeptSubmission::Server(kept) => kept.files(),
+        }
     }
 
     /// Returns the bytes of a submitted file. Fails if they are not those that were submitted.
     pub fn bytes(&self, digest: &Digest) -> Result<Vec<u8>, StoreError> {
-        self.submission.bytes(digest)
+        match &self.kept {
+            KeptSubmission::File(kept) => kept.bytes(digest),
+            KeptSubmission::Server(kept) => kept.bytes(digest),
+        }
     }
 
     /// Returns its state.
     pub fn state(&self) -> Result<SubmissionState, StoreError> {
-        self.submission.state()
-    }
-}
-
-/// A database in which submitted runs are kept.
-#[derive(Clone, PartialEq, Eq)]
-pub struct RunDatabase {
-    url: DatabaseUrl,
-}
-
-impl fmt::Debug for RunDatabase {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.url.fmt(f)
-    }
-}
-
-/// Shows its URL without a password.
-impl fmt::Display for RunDatabase {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.url.fmt(f)
-    }
-}
-
-impl RunDatabase {
-    /// Parses the URL of a database. A run that it names is left out.
-    ///
-    /// # Errors
-    /// Fails if it is not a URL of a database.
-    pub fn parse(url: &str) -> Result<Self, StoreError> {
-        if !DatabaseUrl::is_url(url) {
-            return Err(StoreError::InvalidUrl {
-                // What follows may contain a password.
-                url: format!("{}://…", url.split("://").next().unwrap_or_default()),
-                what: "it does not begin with `postgres://`".into(),
-            });
+        match &self.kept {
+            KeptSubmission::File(kept) => kept.state(),
+            KeptSubmission::Server(kept) => kept.state(),
         }
-        let parsed = DatabaseUrl::parse(url)?;
-        Ok(Self {
-            url: DatabaseUrl {
-                run: None,
-                ..parsed
-            },
-        })
-    }
-
-    /// Returns the location of a run in it.
-    pub fn location(&self, run: &str) -> StorageLocation {
-        StorageLocation::of_database(self.url.with_run(run))
-    }
-
-    /// Returns the location that stands for all of its runs.
-    pub fn all_runs(&self) -> StorageLocation {
-        StorageLocation::of_database(self.url.clone())
-    }
-
-    /// Creates the tables, unless they exist, and returns what is set for the database.
-    pub fn prepare(&self) -> Result<DatabaseSettings, StoreError> {
-        database::prepare(&self.url)
-    }
-
-    /// Says whether runs may be added.
-    pub fn set_intake(&self, intake: Intake) -> Result<(), StoreError> {
-        database::set_intake(&self.url, intake)
-    }
-
-    /// Returns all caps.
-    pub fn caps(&self) -> Result<Vec<CapState>, StoreError> {
-        database::read_caps(&self.url)
-    }
-
-    /// Changes a cap. Returns whether there is one of this scope.
-    ///
-    /// # Errors
-    /// Fails with `StoreError::CapTooLarge` if it would be larger than [`MAX_CAP_DOLLARS`].
-    pub fn change_cap(&self, scope: &CapScope, change: CapChange) -> Result<bool, StoreError> {
-        let most = Usd::from_dollars(MAX_CAP_DOLLARS);
-        if let CapChange::Set(cap) = change
-            && cap > most
-        {
-            let path = self.to_string().into();
-            return Err(StoreError::CapTooLarge { path, cap, most });
-        }
-        database::change_cap(&self.url, scope, change)
-    }
-
-    /// Returns for how long runs are kept that have ended.
-    pub fn retention(&self) -> Result<Retention, StoreError> {
-        database::read_retention(&self.url)
-    }
-
-    /// Says for how long runs are kept that have ended. Workers delete the others.
-    pub fn set_retention(&self, retention: &Retention) -> Result<(), StoreError> {
-        database::set_retention(&self.url, retention)
-    }
-
-    /// Returns the workers that are registered.
-    pub fn workers(&self) -> Result<Vec<ListedWorker>, StoreError> {
-        database::list_workers(&self.url)
-    }
-
-    /// Tells a worker to take no more runs and to end. Returns whether there is one with this id.
-    pub fn drain_worker(&self, id: &str) -> Result<bool, StoreError> {
-        database::drain_worker(&self.url, id)
-    }
-
-    /// Declares that the database was restored from a backup: nobody owns a run any more, owners of the
-    /// time before can change nothing, and workers of that time stop.
-    pub fn fence(&self) -> Result<FencedDatabase, StoreError> {
-        database::fence(&self.url)
-    }
-
-    /// Returns whether there is a run of this name.
-    pub fn has_run(&self, run: &str) -> Result<bool, StoreError> {
-        database::has_run(&self.url.with_run(run))
-    }
-
-    /// Puts a run into the database. Files that it has already are not sent.
-    ///
-    /// # Errors
-    /// Fails with `StoreError::NameTaken` if there is a run of that name.
-    pub fn submit(&self, submission: &NewSubmission<'_>) -> Result<(), StoreError> {
-        database::submit(&self.url.with_run(submission.name), submission)
-    }
-
-    /// Registers this process as a worker, with a heartbeat. `notified` fires when runs may have become
-    /// due.
-    pub fn register(
-        &self,
-        profile: &WorkerProfile,
-        notified: &Arc<Notify>,
-    ) -> Result<WorkerRegistration, StoreError> {
-        let registration = database::DatabaseWorker::open(&self.url, profile, notified)?;
-        Ok(WorkerRegistration { registration })
-    }
-
-    /// Returns a lease of a run that a worker of this process took. Dropping it does not give the run
-    /// up; `WorkerRegistration::release` does.
-    pub fn open_claimed(&self, run: &ClaimedRun) -> Result<Box<dyn Lease>, StoreError> {
-        let url = self.url.with_run(&run.name);
-        Ok(Box::new(database::open_claimed(&url, run)?))
-    }
-
-    /// Fails unless the database takes a write of this size for a run. Nothing is kept of it.
-    pub fn try_write(&self, run: &ClaimedRun, bytes: u64) -> Result<(), StoreError> {
-        database::try_write(&self.url, run, bytes)
-    }
-
-    /// Notes that a request to take up a run was met: the run has been resumed.
-    pub fn acknowledge_request(&self, run: &ClaimedRun) -> Result<(), StoreError> {
-        database::acknowledge_request(&self.url, run)
     }
 }
 
@@ -441,14 +335,18 @@ pub struct Tended {
 /// How well a worker reaches its database.
 #[derive(Clone, Debug)]
 pub struct RegistrationHealth {
-    pub(super) newest: watch::Receiver<Heartbeat>,
-    pub(super) reconnections: watch::Receiver<u64>,
+    /// What became of its heartbeat, and how often the server was connected to again; `None` for a file.
+    pub(super) server: Option<(watch::Receiver<Heartbeat>, watch::Receiver<u64>)>,
 }
 
 impl RegistrationHealth {
-    /// Returns how long ago the last heartbeat was sent that was answered; `None` if others took the worker for dead.
+    /// Returns how long ago the last heartbeat was sent that was answered; `None` if others took the worker for dead. A
+    /// file always answers.
     pub fn heartbeat_age(&self) -> Option<Duration> {
-        match *self.newest.borrow() {
+        let Some((newest, _)) = &self.server else {
+            return Some(Duration::ZERO);
+        };
+        match *newest.borrow() {
             Heartbeat::Answered { sent } => Some(sent.elapsed()),
             Heartbeat::Refused => None,
         }
@@ -456,88 +354,7 @@ impl RegistrationHealth {
 
     /// Returns how often the server was connected to again.
     pub fn reconnections(&self) -> u64 {
-        *self.reconnections.borrow()
-    }
-}
-
-/// A worker's entry in a database. The worker counts as dead when this was dropped, or when its
-/// heartbeat stands still for too long.
-pub struct WorkerRegistration {
-    registration: database::DatabaseWorker,
-}
-
-impl WorkerRegistration {
-    /// Returns what was set for the database when this worker began.
-    pub fn settings(&self) -> &DatabaseSettings {
-        self.registration.settings()
-    }
-
-    /// Returns whether others took this worker for dead and gave its runs away.
-    pub fn is_lost(&self) -> bool {
-        self.registration.is_lost()
-    }
-
-    /// Returns the id under which others see it.
-    pub fn id(&self) -> &str {
-        self.registration.id()
-    }
-
-    /// Returns a view of how well the server is reached, which goes on while this lasts.
-    pub fn health(&self) -> RegistrationHealth {
-        self.registration.health()
-    }
-
-    /// Takes at most `room` runs that are due.
-    pub fn claim(&mut self, room: usize) -> Result<Vec<ClaimedRun>, StoreError> {
-        self.registration.claim(room)
-    }
-
-    /// Takes at most `room` runs that name a secret for which `is_forbidden` returns true, that nobody has
-    /// taken yet, and that no worker was there to take for 10 s. Somebody has to refuse them, or whoever
-    /// submitted them would not learn what they lack.
-    pub fn claim_forbidden(
-        &mut self,
-        room: usize,
-        is_forbidden: &dyn Fn(&str) -> bool,
-    ) -> Result<Vec<ClaimedRun>, StoreError> {
-        self.registration.claim_forbidden(room, is_forbidden)
-    }
-
-    /// Makes runs of dead processes and runs whose time has come available. A process counts as dead when this one
-    /// saw its heartbeat stand still for 10 s.
-    pub fn tend(&mut self) -> Result<Tended, StoreError> {
-        self.registration.tend()
-    }
-
-    /// Deletes runs for a moment that have ended and are kept no longer, now and then. Returns how many.
-    pub fn sweep(&mut self) -> Result<u64, StoreError> {
-        self.registration.sweep()
-    }
-
-    /// Says that this worker takes no more runs, so that nobody waits for it.
-    pub fn stop_claiming(&mut self) -> Result<(), StoreError> {
-        self.registration.stop_claiming()
-    }
-
-    /// Gives up a run that was taken, unless it was taken over.
-    pub fn release(&mut self, run: &ClaimedRun, release: &RunRelease) -> Result<(), StoreError> {
-        self.registration.release(run, release)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_cap_that_a_database_cannot_store_is_refused_without_asking_it() {
-        let database = RunDatabase::parse("postgres://host.invalid/teams").unwrap();
-        let set = CapChange::Set(Usd::from_dollars(MAX_CAP_DOLLARS + 1.0));
-        let refused = database.change_cap(&CapScope::All, set).unwrap_err();
-        assert!(
-            matches!(refused, StoreError::CapTooLarge { .. }),
-            "{refused}"
-        );
-        assert!(i64::try_from(Usd::from_dollars(MAX_CAP_DOLLARS).0).is_ok());
+        let server = self.server.as_ref();
+        server.map_or(0, |(_, reconnections)| *reconnections.borrow())
     }
 }

@@ -199,6 +199,45 @@ impl FilterArgs {
     }
 }
 
+impl FilterArgs {
+    /// Returns the same filter as parameters of a query. Fails if a server has no such filter.
+    pub(crate) fn to_query(&self) -> Result<Vec<(String, String)>, String> {
+        let mut query: Vec<(String, String)> = Vec::new();
+        let mut add = |name: &str, value: String| query.push((name.to_owned(), value));
+        self.status
+            .iter()
+            .for_each(|status| add("status", status.clone()));
+        self.state
+            .iter()
+            .for_each(|state| add("state", state.name().into()));
+        self.team.iter().for_each(|team| add("team", team.clone()));
+        for (key, value) in &self.label {
+            add("label", format!("{key}={value}"));
+        }
+        for (name, time) in [("since", self.since), ("until", self.until)] {
+            time.into_iter()
+                .for_each(|time| add(name, strata_host::clock::rfc3339(time)));
+        }
+        match self
+            .name
+            .as_deref()
+            .map(|name| name.strip_suffix('*').unwrap_or(name))
+        {
+            Some(prefix) if prefix.contains(['*', '?']) => {
+                return Err(
+                    "through a server, `--name` takes the beginning of a name: `night*`".into(),
+                );
+            }
+            Some(prefix) => add("prefix", prefix.into()),
+            None => {}
+        }
+        match self.scope {
+            Some(_) => Err("a server knows tenants instead of `--scope`".into()),
+            None => Ok(query),
+        }
+    }
+}
+
 fn parse_status(text: &str) -> Result<String, String> {
     let queued = LifecycleState::Queued.name();
     match text == queued || Status::from_name(text).is_some() {

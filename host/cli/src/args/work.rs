@@ -60,7 +60,7 @@ pub(crate) struct WorkerArgs {
     pub(crate) quiet: bool,
 }
 
-fn parse_room(text: &str) -> Result<usize, String> {
+pub(super) fn parse_room(text: &str) -> Result<usize, String> {
     /// Each run has a thread of its own.
     const MAX_ROOM: usize = 1024;
     let room = text.parse().ok();
@@ -68,7 +68,7 @@ fn parse_room(text: &str) -> Result<usize, String> {
     room.ok_or_else(|| format!("give a number from 1 to {MAX_ROOM}"))
 }
 
-fn parse_drain(text: &str) -> Result<Duration, String> {
+pub(super) fn parse_drain(text: &str) -> Result<Duration, String> {
     /// A day: the process should end at some time.
     const MAX_SECONDS: u64 = 86_400;
     let seconds = text.parse().ok();
@@ -90,7 +90,7 @@ pub(crate) struct SubmitArgs {
     #[arg(value_name = "TEAM.toml | IDEA", num_args = 0..=2)]
     pub(crate) words: Vec<String>,
     /// The database in which the run is kept. Of several, it is one that is open for new runs, selected by the run's name.
-    #[arg(long, value_name = "URL", required = true, value_parser = parse_database)]
+    #[arg(long, value_name = "URL", value_parser = parse_database)]
     pub(crate) database: Vec<RunDatabase>,
     /// The name of the run; by default that of the team with a random number.
     #[arg(long, value_name = "NAME")]

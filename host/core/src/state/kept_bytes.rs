@@ -11,7 +11,6 @@ use crate::record::message::{Draft, Hop, Message};
 use crate::record::scope_write::{ScopeChange, Write};
 use crate::record::turn::{ReplyMessage, TurnOutcome, TurnReply};
 use crate::record::work::CallResult;
-use crate::state::activation::{ToolOutcome, Turn, TurnCall};
 
 /// What an item with several fields takes besides its texts: a message, a turn, a tool call.
 pub(crate) const ITEM_BYTES: u64 = 32;
@@ -135,27 +134,6 @@ pub(crate) fn writes_bytes(writes: &[Write]) -> u64 {
     writes.iter().map(one).sum()
 }
 
-/// Returns the size of a turn with what its calls returned.
-pub(crate) fn turn_bytes(turn: &Turn) -> u64 {
-    let outcome = |outcome: &ToolOutcome| match outcome {
-        ToolOutcome::Returned(returned) => {
-            draft_bytes(&returned.output) + writes_bytes(&returned.writes)
-        }
-        ToolOutcome::Failed(fault) => text(&fault.message),
-        ToolOutcome::Rejected(reason) | ToolOutcome::Declined(reason) => text(reason),
-    };
-    let of_models = turn.calls.iter();
-    let calls = of_models
-        .flat_map(TurnCall::with_nested)
-        .map(|(_, call)| ITEM_BYTES + call.outcome.iter().map(outcome).sum::<u64>());
-    let all = turn.calls.iter().flat_map(TurnCall::with_nested);
-    let arguments = all
-        .flat_map(|(_, call)| &call.progress.nested)
-        .map(|nested| text(nested.arguments.as_str()));
-    let parts = turn.message.iter().map(assistant_part_bytes);
-    ITEM_BYTES + parts.sum::<u64>() + calls.sum::<u64>() + arguments.sum::<u64>()
-}
-
 /// Returns the size of a replacement in a conversation.
 pub(crate) fn replacement_bytes(replacement: &MemoryReplacement) -> u64 {
     ITEM_BYTES + texts(&replacement.summary) + texts(&replacement.failure)
@@ -180,6 +158,7 @@ pub(crate) fn result_bytes(result: &CallResult) -> u64 {
             emissions,
             writes,
         } => draft_bytes(output) + drafts(emissions) + writes_bytes(writes),
+        CallResult::Reported { output } => draft_bytes(output),
         CallResult::Replied(TurnReply {
             message, outcome, ..
         }) => {

@@ -47,15 +47,16 @@ fn java_script(file: &str, source: &str, arguments: &[&str], stdin: &str) -> Str
     let mut argv = vec!["node", file];
     argv.extend(arguments);
     let (argv, stdin) = (json!(argv), json!(stdin));
+    // A line that names an interpreter makes room; otherwise the script's first line follows.
     let source = match source.strip_prefix("#!") {
-        Some(rest) => rest.split_once('\n').map_or("", |(_, rest)| rest),
+        Some(rest) => rest.find('\n').map_or("", |end| &rest[end..]),
         None => source,
     };
-    let separator = if source.len() < file.len() { " " } else { "" };
     format!(
         "process.argv = {argv}; process.stdin = {{ text: {stdin}, setEncoding() {{}}, on(event, use) {{ \
          if (event === \"data\" && this.text) use(this.text); if (event === \"end\") use(); return this; }}, \
-         async *[Symbol.asyncIterator]() {{ if (this.text) yield this.text; }} }};{separator}\n{source}"
+         [Symbol.asyncIterator]() {{ const left = this.text ? [this.text] : []; return {{ next: () => \
+         Promise.resolve({{ done: left.length === 0, value: left.shift() }}) }}; }} }}; {source}"
     )
 }
 

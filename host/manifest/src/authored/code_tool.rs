@@ -7,15 +7,13 @@ use serde_json::Value;
 use strata_core::team::BudgetLimits;
 use strata_core::team::tools::CallOrder;
 use strata_services::plugin::script::ScriptLanguage;
-use strata_services::tools::ApprovalRule;
+use strata_services::tools::{ApprovalRule, ToolOffer};
 
-use super::limits::{self, ComponentKind};
-use super::role::AuthoredAction;
+use super::action::{AuthoredAction, AuthoredToolAction, FAULT_WORDS};
+use super::limits::{self, ComponentKind, LimitsPatch};
 use super::slot::AuthoredSlot;
-use super::tools::{AuthoredToolAction, FAULT_WORDS, ToolOffer};
 use crate::grants;
-use crate::schema::kind;
-use crate::table::{Located, TomlTable};
+use crate::table::{Located, TomlItem, TomlTable};
 
 /// The name of the tool.
 const RUN_CODE: &str = "run_code";
@@ -34,11 +32,12 @@ fn passed_script(language: ScriptLanguage) -> &'static str {
 }
 
 /// Reads a tool that runs code. Returns `None` if the table is of another tool. `approval` is how its calls are
-/// approved, `max_calls` how many of them an activation makes.
+/// approved, `max_calls` how many of them an activation makes, and `tools` which tools the code may call.
 pub(super) fn read_code_tool(
     table: &TomlTable<'_>,
     approval: Option<ApprovalRule>,
     max_calls: Option<u32>,
+    tools: Option<&TomlItem<'_>>,
 ) -> Option<AuthoredAction> {
     let language = table
         .key(
@@ -47,13 +46,6 @@ pub(super) fn read_code_tool(
              code can call `tools`.",
         )
         .one_of(&LANGUAGES);
-    let tools = table
-        .key(
-            "tools",
-            "The tools of the role that the code may call: actions, `SERVER/TOOL`, roles; `*` stands for any run of \
-             characters.",
-        )
-        .value(kind::unique_texts);
     let only = table
         .key(
             "only",
@@ -66,14 +58,7 @@ pub(super) fn read_code_tool(
             "What becomes of its faults, in place of the `tool_faults` of the role.",
         )
         .one_of(&FAULT_WORDS[1..]);
-    let limits = table
-        .key(
-            "limits",
-            "What a script may use up. What is not written is that of the team.",
-        )
-        .table("`limits`", |limits| {
-            limits::read_limits_patch(limits, ComponentKind::Action)
-        });
+    let limits = read_limits(table);
     let allow = table
         .key("allow", "What a script may touch besides its tools.")
         .table("`allow`", grants::read_grants);
@@ -93,7 +78,7 @@ pub(super) fn read_code_tool(
             span: span.clone(),
         }),
         slot: AuthoredSlot {
-            limits: limits.unwrap_or_default(),
+            limits,
             allow,
             ..interpreter_slot(table, chosen, span)
         },
@@ -113,6 +98,19 @@ pub(super) fn read_code_tool(
         },
         budget_limits: BudgetLimits::default(),
     })
+}
+
+/// Reads what a script may use up.
+fn read_limits(table: &TomlTable<'_>) -> LimitsPatch {
+    table
+        .key(
+            "limits",
+            "What a script may use up. What is not written is that of the team.",
+        )
+        .table("`limits`", |limits| {
+            limits::read_limits_patch(limits, ComponentKind::Action)
+        })
+        .unwrap_or_default()
 }
 
 /// Returns the slot of the interpreter that runs the code. It has no limits and no grants yet.

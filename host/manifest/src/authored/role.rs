@@ -6,9 +6,10 @@ use serde_json::json;
 use strata_core::record::shape::DeliveryMode;
 use strata_core::team::BudgetLimits;
 
+use super::action::AuthoredAction;
 use super::limits::ComponentKind;
 use super::slot::{self, AuthoredSlot};
-use super::tools::{self, AuthoredToolAction, AuthoredTools};
+use super::tools::{self, AuthoredTools};
 use super::{BudgetKeys, read_budget_limits, read_deliver};
 use crate::schema::{conditional, kind};
 use crate::table::{Located, TomlTable};
@@ -47,14 +48,6 @@ pub(crate) enum ReactMode {
     Choose,
     PlanAndAct,
     Tools,
-}
-
-/// `[[role.action]]`.
-pub(crate) struct AuthoredAction {
-    pub(crate) name: Option<Located<String>>,
-    pub(crate) slot: AuthoredSlot,
-    pub(crate) tool: AuthoredToolAction,
-    pub(crate) budget_limits: BudgetLimits,
 }
 
 /// Reads all roles.

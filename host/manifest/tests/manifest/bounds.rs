@@ -191,16 +191,22 @@ fn lavish_team(dir: &std::path::Path) -> Definition {
         before = {{ component = "guard.wasm", limits = {limits} }} }}
         memory = {{ summarise = {{ component = "summarise.wasm", limits = {limits} }} }} }}
         limits = {{ timeout = "9h", retries = 90 }}
+        [[role.action]]
+        name = "search"
+        component = "act.wasm"
         [[role.tool]]
-        name = "run_code"
+        role = "Helper"
+        [[role]]
+        name = "Coder"
+        react = "tools"
+        max_turns = 900
+        [[role.tool]]
         code = "python"
         tools = ["find"]
         limits = {limits}, retries = 90 }}
         [[role.action]]
         name = "find"
         component = "act.wasm"
-        [[role.tool]]
-        role = "Helper"
         [[role]]
         name = "Helper"
         react = "tools"
@@ -248,7 +254,7 @@ fn a_bound_holds_wherever_a_team_can_set_the_limit() {
             _ => panic!("{}", role.name),
         }
     }
-    assert_eq!(team.tool_roles.len(), 2);
+    assert_eq!(team.tool_roles.len(), 3);
     for settings in team.tool_roles.values() {
         assert_eq!(settings.timeout.duration, most);
         let advice = settings.timeout.advice.as_deref().unwrap_or_default();
@@ -276,10 +282,10 @@ fn a_bound_holds_wherever_a_team_can_set_the_limit() {
         max_steps,
         max_turns,
     } = &policy.lowered;
-    assert_eq!(max_turns.len(), 2);
+    assert_eq!(max_turns.len(), 3);
     let notes = [state_bytes, max_steps].into_iter().flatten();
     let notes: Vec<&String> = notes.chain(max_turns.values()).collect();
-    assert_eq!(notes.len(), 4);
+    assert_eq!(notes.len(), 5);
     for note in notes {
         assert!(note.starts_with("its operator allows no more, "), "{note}");
         assert!(note.contains("policy.toml:"), "{note}");

@@ -14,7 +14,7 @@ use std::fmt::Write;
 
 use self::card::{Card, TextLine, TextStyle, estimate_width};
 use self::geometry::{GraphLayout, Point};
-use super::{EdgeKind, Graph, GraphEdge, GraphError, GraphNode, NodeKind};
+use super::{EdgeKind, Graph, GraphEdge, GraphError, GraphNode, NodeKind, PlacedGraph, PlacedNode};
 
 /// The margin around the drawing.
 const MARGIN: f64 = 28.0;
@@ -36,6 +36,30 @@ pub enum Frame {
     WithTitle,
     /// Nothing.
     None,
+}
+
+/// Returns where the nodes and edges of a graph lie.
+pub fn place(graph: &Graph) -> Result<PlacedGraph, GraphError> {
+    let cards: Vec<Card> = graph.nodes.iter().map(Card::for_node).collect();
+    let labels: Vec<Card> = graph.edges.iter().map(Card::for_edge_label).collect();
+    let placed = layout::lay_out(graph, &cards, &labels)?;
+    let nodes = placed
+        .nodes
+        .iter()
+        .zip(&cards)
+        .map(|(at, card)| PlacedNode {
+            x: at.x - card.width / 2.0,
+            y: at.y - card.height / 2.0,
+            width: card.width,
+            height: card.height,
+        });
+    let points = |path: &geometry::EdgePath| path.points.iter().map(|at| (at.x, at.y)).collect();
+    Ok(PlacedGraph {
+        width: placed.width,
+        height: placed.height,
+        nodes: nodes.collect(),
+        edges: placed.edges.iter().map(points).collect(),
+    })
 }
 
 /// Draws a graph.

@@ -21,10 +21,22 @@ pub enum StreamEvent<'a> {
 /// A callback for the events of one reply. It is dropped when no more follow.
 pub type StreamListener = Box<dyn FnMut(StreamEvent<'_>) + Send>;
 
-/// A callback for each call that leaves the host. It receives the name of the role that makes the
-/// call and the kind of the call. Returns a listener if the reply of a model is to be observed.
+/// A call that leaves the host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ObservedCall<'a> {
+    /// The name of the role that makes it.
+    pub role: &'a str,
+    /// Its kind.
+    pub kind: HostCallKind,
+    /// Which reply of a model of a tools role it asks for, or belongs to.
+    pub turn: Option<u32>,
+    /// Which attempt makes it, from 1.
+    pub attempt: u32,
+}
+
+/// A callback for each call that leaves the host. Returns a listener if the reply of a model is to be observed.
 pub type StreamObserverFactory =
-    Arc<dyn Fn(&str, HostCallKind) -> Option<StreamListener> + Send + Sync>;
+    Arc<dyn Fn(ObservedCall<'_>) -> Option<StreamListener> + Send + Sync>;
 
 /// Whether a request is in flight. A request may have to wait for the rate limit, at first or again
 /// after a failure. It costs nothing more while it waits.

@@ -514,6 +514,9 @@ fn copy_into_server(from: &StorageLocation, env: &Environment) -> Option<impl Le
         tags: &BTreeMap::new(),
         handover: crate::Handover::Queued,
         scope: None,
+        identity: crate::SubmissionIdentity::unserved(),
+        resume_note: None,
+        records: &[],
     };
     let copy = RunCopy {
         submission: &submission,

@@ -19,7 +19,9 @@ use crate::postgres::{
 };
 use crate::script::pseudorandom;
 use crate::script::{definition, scripted_run, team};
-use crate::work::{NewSubmission, RunNeeds, RunRelease, RunSchedule, WorkerProfile};
+use crate::work::{
+    NewSubmission, RunNeeds, RunRelease, RunSchedule, SubmissionIdentity, WorkerProfile,
+};
 use crate::{
     Durability, IncomingRequest, Lease, Record, RequestOutcome, StateSelector, StoreError,
 };
@@ -47,6 +49,9 @@ fn submit_with_secrets(url: &DatabaseUrl, label: &str, secrets: &[&str]) {
         tags: &BTreeMap::new(),
         handover: crate::Handover::Queued,
         scope: None,
+        identity: SubmissionIdentity::unserved(),
+        resume_note: None,
+        records: &[],
     };
     submit(url, &submission).unwrap();
 }

@@ -67,9 +67,9 @@ impl OwnerHeartbeat {
 
     /// Returns a view of it.
     pub(super) fn health(&self) -> RegistrationHealth {
+        let reconnections = self.all.beats.reconnections.subscribe();
         RegistrationHealth {
-            newest: self.newest.clone(),
-            reconnections: self.all.beats.reconnections.subscribe(),
+            server: Some((self.newest.clone(), reconnections)),
         }
     }
 

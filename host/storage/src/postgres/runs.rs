@@ -15,7 +15,7 @@ use super::owner::{OwnerWait, acquire};
 use super::rows::{PostgresReader, PostgresRows};
 use super::run_name::{find_run, run_key, run_name};
 use super::schema::migrate;
-use crate::database_url::DatabaseUrl;
+use crate::database_url::{DatabaseUrl, require_new_name};
 use crate::error::StoreError;
 use crate::lineage::NamedRun;
 use crate::{Lease, Reader, ReplacePolicy, SavedDefinition, StateSelector};
@@ -102,6 +102,7 @@ fn lease(connection: Connection, run: i64, wait: OwnerWait) -> Result<PostgresLe
 /// Prepares the creation of a run. A finished one of its name gets another name, an unfinished one only
 /// if `replace` says so.
 pub(crate) fn vacate(url: &DatabaseUrl, replace: ReplacePolicy) -> Result<VacantRun, StoreError> {
+    require_new_name(url, url.run.as_deref())?;
     let connection = Connection::open(url)?;
     run_name(&connection)?;
     migrate(&connection)?;
@@ -194,6 +195,7 @@ pub(crate) fn place_run(
     definition: &SavedDefinition,
     blobs: &Blobs,
 ) -> Result<(), StoreError> {
+    require_new_name(url, url.run.as_deref())?;
     let connection = Connection::open(url)?;
     run_name(&connection)?;
     migrate(&connection)?;

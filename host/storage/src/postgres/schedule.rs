@@ -8,6 +8,7 @@ use tokio_postgres::types::Type;
 
 use super::connect::StatementError;
 use super::connection::Connection;
+use super::write;
 use crate::caps::CapScope;
 use crate::work::{Handover, NewSubmission, RunSchedule};
 
@@ -68,6 +69,11 @@ pub(super) fn schedule_submission(
         (&tags as _, Type::TEXT),
     ];
     connection.execute(sql, &arguments)?;
+    if let Some((name, text)) = &submission.resume_note {
+        write::write_note(connection, run, name, text)?;
+        let sql = "UPDATE strata.run SET is_requested = true WHERE id = $1";
+        connection.execute(sql, &[(&run, Type::INT8)])?;
+    }
     insert_files(connection, run, submission.files)
 }
 

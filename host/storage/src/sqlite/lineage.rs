@@ -5,10 +5,24 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use crate::codec::DecodeError;
 use crate::lineage::{StoredLineage, StoredRun};
 
+/// The notes about no run (0) of the largest keys of runs and of lineages that were deleted. Keys are not used again:
+/// whoever still reads a run that was deleted would read another.
+pub(super) const DELETED_RUN_NOTE: &str = "deleted-run";
+pub(super) const DELETED_LINEAGE_NOTE: &str = "deleted-lineage";
+
 /// Returns the key after those of all lineages.
 pub(super) fn next_lineage_id(conn: &Connection) -> rusqlite::Result<i64> {
-    let sql = "SELECT coalesce(max(id) + 1, 0) FROM lineage";
-    conn.query_row(sql, [], |row| row.get(0))
+    next_key(conn, "lineage", DELETED_LINEAGE_NOTE)
+}
+
+/// Returns the key after all keys of a table, also those that were deleted. It is 0 if there are none.
+pub(super) fn next_key(conn: &Connection, table: &str, note: &str) -> rusqlite::Result<i64> {
+    let sql = format!(
+        "SELECT max(coalesce((SELECT max(id) FROM {table}), -1), \
+                    coalesce((SELECT CAST(text AS INTEGER) FROM note WHERE run = 0 AND name = ?1), -1)) + 1"
+    );
+    conn.prepare_cached(&sql)?
+        .query_row([note], |row| row.get(0))
 }
 
 impl StoredLineage {

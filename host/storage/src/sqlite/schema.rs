@@ -1,6 +1,7 @@
 //! The tables of the database, the version of its schema, and how a file is recognised as our
 //! database.
 
+mod queue_tables;
 #[cfg(test)]
 mod tests;
 
@@ -15,6 +16,7 @@ use rusqlite::{Connection, ErrorCode};
 use crate::directory::names::SideFile;
 use crate::error::StoreError;
 use crate::file;
+use queue_tables::{QUEUE_INDEXES, QUEUE_TABLES};
 
 /// Marks our databases among all SQLite files: "STRT".
 const APPLICATION_ID: i32 = 0x5354_5254;
@@ -145,6 +147,21 @@ pub(crate) fn create(conn: &Connection) -> rusqlite::Result<()> {
     conn.pragma_update(None, "user_version", VERSION)
 }
 
+/// Creates the tables of a queue, unless the database has them. Called within a transaction.
+pub(crate) fn create_queue_tables(conn: &Connection) -> rusqlite::Result<()> {
+    match has_queue_tables(conn)? {
+        true => Ok(()),
+        false => conn.execute_batch(QUEUE_TABLES),
+    }
+}
+
+/// Returns whether a database whose schema was checked has the tables of a queue.
+pub(crate) fn has_queue_tables(conn: &Connection) -> rusqlite::Result<bool> {
+    let sql =
+        "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'submission')";
+    conn.query_row(sql, [], |row| row.get(0))
+}
+
 /// Fails unless a file is one of our databases. Called before SQLite opens the file.
 pub(crate) fn require_own_database(path: &Path) -> Result<(), StoreError> {
     /// The offset of the application id in the header of an SQLite file.
@@ -240,19 +257,37 @@ const AUTOMATIC_INDEXES: [(&str, &str); 3] = [
 /// executing these takes SQLite 0.3 ms, a tenth of the time in which a team is resumed. A test
 /// compares the two.
 fn expected_objects() -> SchemaObjects {
-    const CREATE: &str = "CREATE TABLE ";
-    let mut objects: SchemaObjects = AUTOMATIC_INDEXES
+    objects_of(TABLES, &AUTOMATIC_INDEXES)
+}
+
+/// Returns the objects of a queue, which a database has all of or none.
+fn expected_queue_objects() -> SchemaObjects {
+    objects_of(QUEUE_TABLES, &QUEUE_INDEXES)
+}
+
+/// Returns the objects that statements create, with the indexes that SQLite adds to them.
+fn objects_of(statements: &str, automatic: &[(&str, &str)]) -> SchemaObjects {
+    const KINDS: [(&str, &str); 2] = [("CREATE TABLE ", "table"), ("CREATE INDEX ", "index")];
+    let mut objects: SchemaObjects = automatic
         .iter()
         .map(|&(name, table)| (("index".into(), name.into()), (table.into(), None)))
         .collect();
-    for statement in TABLES.split(';') {
-        let Some(at) = statement.find(CREATE) else {
+    for statement in statements.split(';') {
+        let found = KINDS.iter().find_map(|(create, kind)| {
+            let at = statement.find(create)?;
+            Some((&statement[at..], &statement[at + create.len()..], *kind))
+        });
+        let Some((sql, rest, kind)) = found else {
             continue;
         };
-        let sql = &statement[at..];
-        let name = sql[CREATE.len()..].split(' ').next().unwrap_or_default();
-        let statement = (name.to_owned(), Some(sql.to_owned()));
-        objects.insert(("table".into(), name.to_owned()), statement);
+        let mut words = rest.split(' ');
+        let name = words.next().unwrap_or_default();
+        let table = match kind {
+            "index" => words.nth(1).unwrap_or_default(),
+            _ => name,
+        };
+        let statement = (table.to_owned(), Some(sql.to_owned()));
+        objects.insert((kind.to_owned(), name.to_owned()), statement);
     }
     objects
 }
@@ -261,8 +296,13 @@ fn expected_objects() -> SchemaObjects {
 /// statements of whoever made the file.
 pub(crate) fn check_schema(conn: &mut Connection, path: &Path) -> Result<(), StoreError> {
     check_version(conn, path)?;
-    let known = expected_objects();
-    let found = read_objects(conn, known.len() + 1).map_err(|e| schema_error(path, e))?;
+    let mut known = expected_objects();
+    let queue = expected_queue_objects();
+    let limit = known.len() + queue.len() + 1;
+    let found = read_objects(conn, limit).map_err(|e| schema_error(path, e))?;
+    if found.keys().any(|object| queue.contains_key(object)) {
+        known.extend(queue);
+    }
     // The greatest unknown object is reported, so views and triggers come first: they are what
     // matters.
     if let Some((kind, name)) = found

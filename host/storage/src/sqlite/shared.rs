@@ -5,8 +5,12 @@
 //! change (`change`) is queued (`queue`) and written by a thread (`writer`): all that are queued in one
 //! transaction, with one sync. `runs` finds, creates and renames runs by their URLs, and `mail` brings
 //! requests to their owner, who is noted (`owner_note`).
+//!
+//! Runs can be submitted to it with their files (`submit`), from where a worker of this process takes them (`claims`), and
+//! a server finds them by their ids (`served`) and keeps its own records there (`records`).
 
 mod change;
+mod claims;
 mod database;
 mod failure;
 mod lease;
@@ -14,18 +18,28 @@ mod list;
 mod mail;
 mod owner_note;
 mod queue;
+mod records;
 mod runs;
+mod served;
+mod submission_row;
+mod submit;
 #[cfg(test)]
 mod tests;
 mod writer;
 
+pub(crate) use claims::{
+    FileWorker, acknowledge_request, list_workers, open_claimed, prepare, try_write,
+};
 #[cfg(test)]
 pub(crate) use database::SharedDatabase;
 #[cfg(test)]
 pub(crate) use lease::SharedLease;
 pub(crate) use list::list_overviews;
 pub(crate) use mail::{holder, receive_requests, request_owner};
+pub(crate) use records::FileRecords;
 pub(crate) use runs::{
-    VacantName, delete_run, is_same, is_storage_file, obstacle, open_named, open_reader, place_run,
+    VacantName, has_run, is_same, is_storage_file, obstacle, open_named, open_reader, place_run,
     read_runs, require_run, require_vacant, run_identity, storage_files, take_lease, vacate,
 };
+pub(crate) use served::{ServedKey, find_served, list_served, watch_runs};
+pub(crate) use submit::{RunSubmission, change_submission, delete_run, request_work, submit};

@@ -1,12 +1,29 @@
-//! Which tool calls can start. How many calls are made at all is limited in `call_limits`.
+//! Which tools an activation can call, and which calls can start. How many calls are made at all is
+//! limited in `call_limits`.
 
 use alloc::vec::Vec;
 
+use super::team_state::TeamState;
 use crate::record::nested_path::NestedPath;
-use crate::record::turn::{CallEffect, ToolRef};
+use crate::record::turn::{CallEffect, CallTarget, HostTool, ToolRef};
 use crate::record::work::{ActivationKey, Work};
 use crate::state::activation::{Activation, Phase, is_made_in};
 use crate::team::tools::ToolLoop;
+
+/// Returns whether an activation can call what a call is made to.
+pub(super) fn is_known_tool(state: &TeamState, key: ActivationKey, target: &CallTarget) -> bool {
+    let team = &state.team;
+    match target.tool {
+        ToolRef::Action(action) => action.index() < team.role(key.role).actions.len(),
+        ToolRef::Handoff(to) => to.index() < team.roles.len(),
+        ToolRef::Role(to) => to.index() < team.roles.len() && can_be_called(key, target.tool),
+        ToolRef::Host(tool) => tool != HostTool::CallTool,
+        ToolRef::Server { .. } => {
+            let activation = state.env.activation(key);
+            activation.is_some_and(|activation| activation.server_tool(target.tool).is_some())
+        }
+    }
+}
 
 /// Returns the tool calls of an activation that can be started now. A call that must run alone waits
 /// until nothing else runs, one of a role waits for an earlier one of the same role, and one that
@@ -62,6 +79,8 @@ pub(super) fn can_be_called(caller: ActivationKey, tool: ToolRef) -> bool {
             let called = caller.called(to, 0, 0, NestedPath::EMPTY);
             !caller.involves(to) && called.is_some()
         }
-        ToolRef::Action(_) | ToolRef::Handoff(_) | ToolRef::Host(_) => true,
+        ToolRef::Action(_) | ToolRef::Handoff(_) | ToolRef::Host(_) | ToolRef::Server { .. } => {
+            true
+        }
     }
 }

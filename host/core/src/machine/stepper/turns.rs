@@ -39,7 +39,7 @@ use super::role_calls::{
     tool_call_message_name, tool_call_request_name,
 };
 use super::team_state::{ApplyResult, IllegalEvent, TeamState, ensure};
-use super::tool_calls::can_be_called;
+use super::tool_calls::is_known_tool;
 use crate::record::conversation::{AssistantPart, reply_text, tool_calls};
 use crate::record::event::{AttemptEvent, CallFailed, CallFinished, Event};
 use crate::record::fault::{Fault, FaultHandling, FaultKind};
@@ -50,8 +50,7 @@ use crate::record::message::Draft;
 use crate::record::request::{ApprovalVerdict, HumanAnswer, HumanRequest, ProposedCall};
 use crate::record::scope_write::Write;
 use crate::record::turn::{
-    CallDecision, CallRevision, CallTarget, HostTool, ToolRef, TurnOutcome, TurnReply,
-    last_model_call,
+    CallDecision, CallRevision, CallTarget, ToolRef, TurnOutcome, TurnReply, last_model_call,
 };
 use crate::record::work::{ActivationKey, CallKey, CallResult, Work};
 use crate::state::activation::{
@@ -124,23 +123,13 @@ pub(super) fn apply_turn_limit(
     Ok(())
 }
 
-/// Returns whether an activation can call what a call is made to.
-pub(super) fn is_known_tool(team: &Team, key: ActivationKey, target: &CallTarget) -> bool {
-    match target.tool {
-        ToolRef::Action(action) => action.index() < team.role(key.role).actions.len(),
-        ToolRef::Handoff(to) => to.index() < team.roles.len(),
-        ToolRef::Role(to) => to.index() < team.roles.len() && can_be_called(key, target.tool),
-        ToolRef::Host(tool) => tool != HostTool::CallTool,
-    }
-}
-
 /// Fails unless a reply is recorded, and its plans fit its calls and name tools that exist.
 pub(super) fn ensure_valid_reply(
     state: &TeamState,
     call: CallKey,
     reply: &TurnReply,
 ) -> ApplyResult {
-    let (team, key) = (&state.team, call.activation());
+    let key = call.activation();
     let parts = reply_parts(state, call, reply)?;
     let TurnOutcome::Calls(plans) = &reply.outcome else {
         return Ok(());
@@ -149,7 +138,7 @@ pub(super) fn ensure_valid_reply(
         !plans.is_empty() && plans.len() == tool_calls(&parts).count(),
         "plans for other calls than those of the reply",
     )?;
-    let known = |target: &CallTarget| is_known_tool(team, key, target);
+    let known = |target: &CallTarget| is_known_tool(state, key, target);
     let exist = plans.iter().all(|plan| match &plan.decision {
         CallDecision::Make(target) | CallDecision::AskFirst(target, _) => known(target),
         CallDecision::Reject(_) => true,
@@ -207,6 +196,7 @@ pub(super) fn end_tool_call_with(
         output: output.clone(),
         emissions: Vec::new(),
         writes: Vec::new(),
+        is_error: false,
     };
     let activation = state.activation_mut(call.activation())?;
     let made = activation.tool_call(call.work).into_iter();
@@ -222,6 +212,21 @@ pub(super) fn end_tool_call_with(
     }
     returned.writes.extend_from_slice(writes);
     record_nested_files(state, call)?;
+    end_tool_call(state, call, ToolOutcome::Returned(returned))
+}
+
+/// Ends a tool call with a result that says that the call failed.
+pub(super) fn end_tool_call_with_error(
+    state: &mut TeamState,
+    call: CallKey,
+    output: &Draft,
+) -> ApplyResult {
+    let returned = ToolReturn {
+        output: output.clone(),
+        emissions: Vec::new(),
+        writes: Vec::new(),
+        is_error: true,
+    };
     end_tool_call(state, call, ToolOutcome::Returned(returned))
 }
 
@@ -376,7 +381,10 @@ pub(super) fn apply_call_revised(
     let made = state
         .activation_mut(call.activation())?
         .tool_call_mut(call.work)
-        .filter(|made| made.can_be_revised() || made.is_worked_on())
+        .filter(|made| {
+            let is_given_up = made.is_attempted() && matches!(revision, CallRevision::Reject(_));
+            made.can_be_revised() || made.is_worked_on() || is_given_up
+        })
         .ok_or_else(|| IllegalEvent("a decision about a call that cannot change".into()))?;
     ensure(
         matches!(revision, CallRevision::Reject(_)) || made.consent != Consent::Given,
@@ -462,6 +470,7 @@ pub(super) fn approval_request(
             arguments: activation.arguments(call.work)?,
             input_schema: approval.input_schema.clone(),
         }),
+        asked_by: None,
     })
 }
 

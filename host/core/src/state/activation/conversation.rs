@@ -6,7 +6,7 @@ use core::ops::Deref;
 use serde::{Deserialize, Serialize, Serializer};
 
 use super::Turn;
-use crate::state::kept_bytes::turn_bytes;
+use super::kept_bytes::turn_bytes;
 
 /// The turns of an activation, oldest first. It remembers up to which turn all are complete, so that
 /// the work for an event does not grow with the number of turns.

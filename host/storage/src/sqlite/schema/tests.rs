@@ -2,7 +2,10 @@
 
 use rusqlite::Connection;
 
-use super::{TABLES, expected_objects, read_objects};
+use super::{
+    QUEUE_TABLES, TABLES, create_queue_tables, expected_objects, expected_queue_objects,
+    read_objects,
+};
 use crate::damage::saved;
 use crate::{SqliteReader, StorageDirectory, StoreError};
 
@@ -161,4 +164,23 @@ fn the_schema_is_what_sqlite_makes_of_the_statements() {
     let conn = Connection::open_in_memory().unwrap();
     conn.execute_batch(TABLES).unwrap();
     assert_eq!(expected_objects(), read_objects(&conn, 1_000).unwrap());
+    create_queue_tables(&conn).unwrap();
+    let mut all = expected_objects();
+    all.extend(expected_queue_objects());
+    assert_eq!(all, read_objects(&conn, 1_000).unwrap());
+    // Once more changes nothing.
+    create_queue_tables(&conn).unwrap();
+}
+
+#[test]
+fn a_database_has_all_tables_of_a_queue_or_none() {
+    let (_temp, directory, ..) = saved(60);
+    let conn = Connection::open(directory.database()).unwrap();
+    conn.execute_batch(QUEUE_TABLES).unwrap();
+    conn.close().unwrap();
+    SqliteReader::open(&directory).unwrap();
+    check_refused(
+        "CREATE TABLE file (digest TEXT PRIMARY KEY)",
+        "is not the one that strata-host creates",
+    );
 }

@@ -7,6 +7,7 @@ use std::thread::JoinHandle;
 
 use rusqlite::Connection;
 use strata_base::process::wait::wait;
+use tokio::sync::{Notify, broadcast};
 
 use super::super::create::DatabaseImage;
 use super::super::rows::WHOLE_DATABASE;
@@ -21,6 +22,7 @@ use crate::file;
 use crate::lock::StorageLock;
 use crate::mailbox::note_in_lock;
 use crate::progress::WriteProgress;
+use crate::work::WorkerProfile;
 
 /// The size at which the log is moved into the database, in pages of 4 KiB: 64 MiB. It is larger than that
 /// of a single run, since all runs wait meanwhile.
@@ -47,8 +49,20 @@ pub(crate) struct SharedDatabase {
     writer: Option<JoinHandle<()>>,
     /// Whether the lock says that this process can be reached.
     is_reachable: OnceLock<()>,
+    /// Whether it is known to have the tables of a queue.
+    is_queue: OnceLock<()>,
+    /// The worker of this process that takes its runs, and how that is told of new ones.
+    worker: Mutex<FileWorkerState>,
     /// Dropped after the thread has closed the database.
     _lock: StorageLock,
+}
+
+/// The worker of this process.
+#[derive(Debug, Default)]
+struct FileWorkerState {
+    /// What it says about itself while it takes runs.
+    profile: Option<WorkerProfile>,
+    notified: Option<Arc<Notify>>,
 }
 
 /// Keeps a database open. Whoever opens it next waits until it is closed.
@@ -141,6 +155,8 @@ impl SharedDatabase {
             queue,
             writer: Some(writer),
             is_reachable: OnceLock::new(),
+            is_queue: OnceLock::new(),
+            worker: Mutex::default(),
             _lock: lock,
         };
         // They are of processes that were killed. What is written later comes after this.
@@ -185,6 +201,70 @@ impl SharedDatabase {
         write: impl Fn(&Connection) -> rusqlite::Result<T> + Send + 'static,
     ) -> Result<Option<T>, StoreError> {
         wait(self.begin(terms, write).outcome())
+    }
+
+    /// Returns whether it is known to have the tables of a queue.
+    pub(super) fn is_queue(&self) -> bool {
+        self.is_queue.get().is_some()
+    }
+
+    /// Notes that it has the tables of a queue.
+    pub(super) fn note_queue(&self) {
+        let _ = self.is_queue.set(());
+    }
+
+    fn worker(&self) -> MutexGuard<'_, FileWorkerState> {
+        self.worker.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Says whether a worker of this process takes its runs, and what it says about itself.
+    pub(super) fn set_claiming(&self, profile: Option<WorkerProfile>) {
+        self.worker().profile = profile;
+    }
+
+    /// Returns what the worker of this process says about itself that takes the runs of the database at a path.
+    pub(super) fn claiming(path: &Path) -> Option<WorkerProfile> {
+        let path = canonical_path(path).ok()?;
+        let database = open_databases().get(&path).and_then(Weak::upgrade);
+        // Dropping the last handle would take the same lock, so it is a handle of its own.
+        let database = DatabaseHandle(Some(database?));
+        let profile = database.worker().profile.clone();
+        profile
+    }
+
+    /// Returns how many runs of the database at a path this process has leases of.
+    pub(super) fn count_leases(path: &Path) -> usize {
+        let Ok(path) = canonical_path(path) else {
+            return 0;
+        };
+        let database = open_databases().get(&path).and_then(Weak::upgrade);
+        database.map_or(0, |database| {
+            let database = DatabaseHandle(Some(database));
+            database.queue.leases()
+        })
+    }
+
+    /// Has `notified` fire when runs may have become due.
+    pub(super) fn notify_with(&self, notified: Arc<Notify>) {
+        self.worker().notified = Some(notified);
+    }
+
+    /// Tells the worker of this process that runs may have become due.
+    pub(super) fn notify_workers(&self) {
+        if let Some(notified) = &self.worker().notified {
+            notified.notify_one();
+        }
+    }
+
+    /// Tells which runs change from now on.
+    pub(super) fn watch_changes(&self) -> broadcast::Receiver<i64> {
+        self.queue.changes().subscribe()
+    }
+
+    /// Tells those who watch that a run has changed.
+    pub(super) fn note_changed(&self, run: i64) {
+        // Nobody may be watching.
+        let _ = self.queue.changes().send(run);
     }
 
     /// Has the lock say that this process can be reached at sockets in a directory, so that others do not

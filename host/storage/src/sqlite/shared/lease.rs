@@ -21,19 +21,19 @@ use super::database::DatabaseHandle;
 use super::list::EndNote;
 use super::owner_note::{insert_owner_note, remove_owner_note};
 use super::queue::LeasedRun;
+use super::submission_row::{OverviewUpdate, write_schedule};
 use crate::codec::{DecodeError, MessageBundle};
 use crate::current_lineage::{CurrentLineage, NewBranch, NewSnapshot};
 use crate::encoded_events::EncodedEvents;
 use crate::error::StoreError;
-use crate::lineage::{
-    KeyRange, MAX_LINEAGES, StoredLineage, StoredRun, event_key, key_range, position_of_key,
-};
+use crate::lineage::{KeyRange, MAX_LINEAGES, StoredLineage, StoredRun, event_key, key_range};
 use crate::prune_plan::PrunePlanner;
 use crate::reader::RecordedRun;
 use crate::rows::RunRows;
+use crate::schema::has_queue_tables;
 use crate::snapshot::{EncodedSnapshot, MAX_SNAPSHOT_BYTES, SnapshotRows};
 use crate::{
-    Append, Appending, BuildState, Durability, Epoch, Lease, Pruned, Record, SavedDefinition,
+    Append, Appending, BuildState, Durability, Epoch, Lease, Pruned, RunSchedule, SavedDefinition,
 };
 
 /// A lease of a run. Dropping it gives the run up.
@@ -49,6 +49,8 @@ pub(crate) struct SharedLease {
     current: CurrentLineage,
     /// About how many bytes are stored of the run. They are counted when that is first needed.
     stored_bytes: Option<u64>,
+    /// Whether it was submitted, so that a row says what a list shows of it.
+    is_submitted: bool,
     /// Whether events could not be appended. What this lease knows of the run may then be wrong, so it
     /// writes nothing more.
     has_failed: bool,
@@ -88,8 +90,11 @@ impl SharedLease {
         let same = reader.begin_read()?;
         let current = CurrentLineage::load(&reader, run.lineage)?;
         let bundle_keys = key_range(reader.rows.first_lineage()?);
+        let is_submitted = is_submitted(&reader.rows.conn, run.id);
+        let is_submitted = is_submitted.map_err(|e| reader.error("read", e))?;
         drop(same);
         Ok(Self {
+            is_submitted,
             reader,
             run,
             path,
@@ -109,12 +114,6 @@ impl SharedLease {
             ..self.run.clone()
         };
         self.change_for_good(move |conn| renamed.write(conn))
-    }
-
-    /// Deletes the run with all its rows. The space in the file is used again for other runs.
-    pub(super) fn delete_run(self) -> Result<(), StoreError> {
-        let (run, bundles) = (self.run.id, self.bundle_keys);
-        self.change_for_good(move |conn| delete_rows(conn, run, bundles))
     }
 
     fn right(&self) -> RunRight {
@@ -188,11 +187,18 @@ impl SharedLease {
         let row = self.current.is_row_due(&line).then(|| line.clone());
         let written_row = row.clone();
         let loss_check = LossCheck::Events(records.len());
-        let note = EndNote::after(append, event_key(line.id, line.events));
+        let (note, shown) = match self.is_submitted {
+            true => (None, Some(OverviewUpdate::after(append))),
+            false => (
+                EndNote::after(append, event_key(line.id, line.events)),
+                None,
+            ),
+        };
         let run = self.run.id;
         let appended = self.begin_change(durability, loss_check, move |conn| {
             insert_events(conn, &events)?;
             note.iter().try_for_each(|note| note.write(conn, run))?;
+            shown.iter().try_for_each(|shown| shown.write(conn, run))?;
             row.iter().try_for_each(|row| row.update(conn))
         })?;
         // What was appended is not known if nobody waits for the answer.
@@ -210,13 +216,12 @@ impl SharedLease {
     }
 
     /// Appends events with which a lineage begins that branches off a checkpoint.
-    fn append_branch(
-        &mut self,
-        branch: NewBranch,
-        records: &[Record],
-        durability: Durability,
-    ) -> Result<(), StoreError> {
-        let (behind, records) = (self.current.row_behind(), records.to_vec());
+    fn append_branch(&mut self, branch: NewBranch, append: Append<'_>) -> Result<(), StoreError> {
+        let (behind, records) = (self.current.row_behind(), append.records.to_vec());
+        let durability = append.durability;
+        // A branch that the run does not continue with changes nothing of what is listed.
+        let shown =
+            (self.is_submitted && branch.becomes_current).then(|| OverviewUpdate::after(append));
         let (run, becomes_current) = (self.run.clone(), branch.becomes_current);
         let loss_check = LossCheck::Events(records.len());
         let appended = self.begin_change(durability, loss_check, move |conn| {
@@ -239,6 +244,9 @@ impl SharedLease {
                 next_line: branch.next_line as i64,
                 ..run.clone()
             };
+            shown
+                .iter()
+                .try_for_each(|shown| shown.write(conn, run.id))?;
             run.write(conn).map(|()| run)
         })?;
         self.run = self.finish(appended)?;
@@ -290,6 +298,15 @@ impl SharedLease {
     }
 }
 
+/// Whether a run was submitted.
+fn is_submitted(conn: &Connection, run: i64) -> rusqlite::Result<bool> {
+    if !has_queue_tables(conn)? {
+        return Ok(false);
+    }
+    let sql = "SELECT EXISTS (SELECT 1 FROM submission WHERE run = ?1)";
+    conn.query_row(sql, [run], |row| row.get(0))
+}
+
 /// Raises the epoch of a run, and returns the run.
 fn claim(conn: &Connection, run: i64) -> rusqlite::Result<Result<StoredRun, DecodeError>> {
     let sql = "SELECT * FROM run WHERE id = ?1";
@@ -302,36 +319,6 @@ fn claim(conn: &Connection, run: i64) -> rusqlite::Result<Result<StoredRun, Deco
     claimed.write(conn)?;
     insert_owner_note(conn, run, "")?;
     Ok(Ok(claimed))
-}
-
-/// Deletes all rows of a run, whose bundles have these keys.
-fn delete_rows(conn: &Connection, run: i64, bundles: KeyRange) -> rusqlite::Result<()> {
-    let mut statement =
-        conn.prepare("SELECT id, coalesce(leaves_at, 0), events FROM lineage WHERE run = ?1")?;
-    let lineages: Vec<(i64, i64, i64)> = statement
-        .query_map([run], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?
-        .collect::<Result<_, _>>()?;
-    let mut events = 0;
-    for (lineage, start, noted) in lineages {
-        let keys = key_range(lineage);
-        // The row may lag behind.
-        let sql = "SELECT max(n) FROM event WHERE n BETWEEN ?1 AND ?2";
-        let newest: Option<i64> = conn.query_row(sql, [keys.first, keys.last], |row| row.get(0))?;
-        events += newest.map_or(noted, position_of_key).max(noted) - start;
-        for table in ["event", "gap", "snapshot"] {
-            let sql = format!("DELETE FROM {table} WHERE n BETWEEN ?1 AND ?2");
-            conn.execute(&sql, [keys.first, keys.last])?;
-        }
-    }
-    let sql = "DELETE FROM bundle WHERE n BETWEEN ?1 AND ?2";
-    conn.execute(sql, [bundles.first, bundles.last])?;
-    for table in ["definition", "note", "blob", "lineage"] {
-        conn.execute(&format!("DELETE FROM {table} WHERE run = ?1"), [run])?;
-    }
-    conn.execute("DELETE FROM run WHERE id = ?1", [run])?;
-    // How many changes were recorded must not become less: that would be a loss.
-    let sql = "UPDATE log SET changes = changes + ?1";
-    conn.execute(sql, [events]).map(drop)
 }
 
 /// Returns the key of a new lineage.
@@ -375,7 +362,7 @@ impl Lease for SharedLease {
         let appending = match NewBranch::beginning_with(append.records, &self.reader) {
             Ok(None) => self.append_to_current(append),
             Ok(Some(branch)) => {
-                let appended = self.append_branch(branch, append.records, append.durability);
+                let appended = self.append_branch(branch, append);
                 let is_known = matches!(appended, Ok(()) | Err(StoreError::Fenced { .. }));
                 self.has_failed |= !is_known;
                 Ok(Appending::Done(appended))
@@ -422,8 +409,13 @@ impl Lease for SharedLease {
             ..self.run.clone()
         };
         let (behind, row) = (self.current.row_behind(), run.clone());
+        let is_submitted = self.is_submitted;
         self.change_for_good(move |conn| {
             behind.iter().try_for_each(|row| row.update(conn))?;
+            if is_submitted {
+                // What is listed of the run is that of the lineage before.
+                OverviewUpdate::unknown().write(conn, row.id)?;
+            }
             row.write(conn)
         })?;
         self.run = run;
@@ -506,6 +498,14 @@ impl Lease for SharedLease {
     fn set_definition(&mut self, definition: &SavedDefinition) -> Result<(), StoreError> {
         let (run, definition) = (self.run.id, definition.clone());
         self.change_for_good(move |conn| write_definition(conn, run, &definition))
+    }
+
+    fn set_schedule(&mut self, schedule: RunSchedule) -> Result<(), StoreError> {
+        if !self.is_submitted {
+            return Ok(());
+        }
+        let run = self.run.id;
+        self.change_for_good(move |conn| write_schedule(conn, run, schedule))
     }
 
     fn set_note(

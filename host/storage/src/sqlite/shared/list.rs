@@ -1,6 +1,8 @@
 //! Lists the runs of a database file, with one query. What the state of a run was at its end is noted with the event
 //! that ended it; otherwise the state has to be read.
 
+use std::collections::BTreeMap;
+
 use rusqlite::{Connection, Row};
 use serde_json::{Value, json};
 use strata_core::record::event::{Event, Status};
@@ -9,6 +11,8 @@ use strata_core::record::money::Usd;
 use super::super::write::write_note;
 use super::owner_note::OWNER_NOTE;
 use super::runs::open_whole;
+use super::served::to_served;
+use super::submission_row::{COLUMNS, SubmissionRow};
 use crate::Append;
 use crate::directory::names::SideFile;
 use crate::error::StoreError;
@@ -16,6 +20,7 @@ use crate::listing::{ListedOwner, RunListing};
 use crate::location::StorageLocation;
 use crate::lock::LockHolder;
 use crate::overview::{LifecycleState, RunOverview};
+use crate::schema::has_queue_tables;
 use crate::sqlite_url::SqliteUrl;
 
 /// The note of what the state of a run was at its end.
@@ -86,11 +91,30 @@ pub(crate) fn list_overviews(url: &SqliteUrl) -> Result<Vec<RunListing>, StoreEr
     let listed = reader.read_consistently(|reader| {
         let named = &url.run;
         let parameters = rusqlite::params![OVERVIEW_NOTE, OWNER_NOTE, named];
-        reader
-            .rows
-            .query_all(LIST, parameters, |row| listing(url, process, row))
+        let submitted = submitted_rows(&reader.rows.conn);
+        let mut submitted = submitted.map_err(|e| reader.error("read", e))?;
+        reader.rows.query_all(LIST, parameters, |row| {
+            let (key, has_owner): (i64, bool) = (row.get(0)?, row.get(3)?);
+            match submitted.remove(&key) {
+                Some(found) => {
+                    let run = to_served(url, process, row.get(1)?, has_owner, found);
+                    Ok(run.listing)
+                }
+                None => listing(url, process, row),
+            }
+        })
     })?;
     Ok(listed)
+}
+
+/// Returns the rows of submitted runs by their keys.
+fn submitted_rows(conn: &Connection) -> rusqlite::Result<BTreeMap<i64, SubmissionRow>> {
+    if !has_queue_tables(conn)? {
+        return Ok(BTreeMap::new());
+    }
+    let mut statement = conn.prepare_cached(&format!("SELECT {COLUMNS} FROM submission s"))?;
+    let rows = statement.query_map([], SubmissionRow::from_row)?;
+    rows.map(|row| row.map(|row| (row.run, row))).collect()
 }
 
 fn listing(url: &SqliteUrl, process: LockHolder, row: &Row<'_>) -> rusqlite::Result<RunListing> {

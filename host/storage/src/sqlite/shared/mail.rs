@@ -52,6 +52,12 @@ pub(crate) fn holder(url: &SqliteUrl) -> Result<LockHolder, StoreError> {
     read_owner(url).map(|owner| owner.process)
 }
 
+/// Returns whether a process has the database of a URL open to change it.
+pub(super) fn is_open_elsewhere(url: &SqliteUrl) -> Result<bool, StoreError> {
+    let process = LockHolder::query_file(&SideFile::Lock.beside(&url.file))?;
+    Ok(process != LockHolder::Nobody)
+}
+
 /// Starts to answer requests to the owner of a run, which is this process, under a lease with this epoch.
 /// Must be called within a tokio runtime.
 pub(crate) fn receive_requests(

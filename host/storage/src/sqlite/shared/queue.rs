@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use tokio::sync::broadcast;
+
 use super::change::{Change, writer_ended};
 use super::failure::repeat;
 use crate::error::StoreError;
@@ -12,6 +14,8 @@ use crate::error::StoreError;
 /// How long the changes of a batch wait for others. After the number of active runs drops, the next one or
 /// two batches wait this long in vain.
 const MAX_WAIT: Duration = Duration::from_micros(200);
+/// How many changed runs are remembered for somebody who watches and is slow. It then looks at all of them.
+const MAX_CHANGES: usize = 4096;
 
 /// The changes that wait, and who may add some.
 #[derive(Debug)]
@@ -21,6 +25,8 @@ pub(super) struct Queue {
     state: Mutex<QueueState>,
     /// Signals that there is a change, that there are as many as are waited for, or that there will be none.
     arrived: Condvar,
+    /// Tells which runs have changed.
+    changes: broadcast::Sender<i64>,
 }
 
 #[derive(Default)]
@@ -80,7 +86,13 @@ impl Queue {
             path,
             state: Mutex::default(),
             arrived: Condvar::new(),
+            changes: broadcast::Sender::new(MAX_CHANGES),
         }
+    }
+
+    /// Returns what tells which runs have changed.
+    pub(super) fn changes(&self) -> &broadcast::Sender<i64> {
+        &self.changes
     }
 
     fn lock(&self) -> MutexGuard<'_, QueueState> {
@@ -94,6 +106,11 @@ impl Queue {
             queue: Arc::clone(self),
             run,
         })
+    }
+
+    /// Returns how many runs this process has leases of.
+    pub(super) fn leases(&self) -> usize {
+        self.lock().leased.len()
     }
 
     /// Adds a change. If nothing can be written any more, it is answered at once.

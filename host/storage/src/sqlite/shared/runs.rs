@@ -6,6 +6,7 @@ use rusqlite::Connection;
 use strata_base::files::blob::Blobs;
 use strata_core::state::environment::Environment;
 
+use super::super::lineage::{DELETED_RUN_NOTE, next_key};
 use super::super::rows::{SqliteReader, SqliteRows, WHOLE_DATABASE};
 use super::super::write::NewRun;
 use super::change::{ChangeTerms, LossCheck};
@@ -13,6 +14,7 @@ use super::database::{
     DatabaseHandle, MissingDatabase, SharedDatabase, canonical_path, database_files,
 };
 use super::lease::{SharedLease, new_lineage_id};
+use crate::database_url::require_new_name;
 use crate::directory::file::FileIdentity;
 use crate::error::StoreError;
 use crate::lineage::NamedRun;
@@ -87,6 +89,11 @@ pub(crate) fn open_named(url: &SqliteUrl) -> Result<SqliteReader, StoreError> {
             known: known_runs(Some(&whole))?,
         }),
     }
+}
+
+/// Returns whether there is the run of a URL.
+pub(crate) fn has_run(url: &SqliteUrl) -> Result<bool, StoreError> {
+    Ok(run_key(url, open_whole(url)?.as_ref())?.is_some())
 }
 
 /// Opens the records of a run for reading.
@@ -190,11 +197,6 @@ pub(crate) fn take_lease(url: &SqliteUrl) -> Result<SharedLease, StoreError> {
     SharedLease::take(database, run, url.to_path())
 }
 
-/// Deletes a run. Fails with `StoreError::Locked` if a process owns it.
-pub(crate) fn delete_run(url: &SqliteUrl) -> Result<(), StoreError> {
-    take_lease(url)?.delete_run()
-}
-
 /// A database without a run of a name, which is about to be created.
 #[derive(Debug)]
 pub(crate) struct VacantName {
@@ -207,6 +209,7 @@ pub(crate) struct VacantName {
 /// Prepares the creation of a run. A finished one of its name gets another name, an unfinished one only
 /// if `replace` says so.
 pub(crate) fn vacate(url: &SqliteUrl, replace: ReplacePolicy) -> Result<VacantName, StoreError> {
+    require_new_name(url, url.run.as_deref())?;
     run_name(url, open_whole(url)?.as_ref())?;
     let database = SharedDatabase::open(&url.file, MissingDatabase::Create)?;
     let mut vacant = VacantName {
@@ -283,10 +286,11 @@ impl VacantName {
 }
 
 /// Returns the key of a new run, unless there is one of its name.
-fn free_key(conn: &Connection, name: &str) -> rusqlite::Result<Option<i64>> {
-    let sql = "SELECT coalesce(max(id), 0) + 1, coalesce(max(name = ?1), 0) FROM run";
-    let (key, is_taken): (i64, bool) =
-        conn.query_row(sql, [name], |row| Ok((row.get(0)?, row.get(1)?)))?;
+pub(super) fn free_key(conn: &Connection, name: &str) -> rusqlite::Result<Option<i64>> {
+    let sql = "SELECT EXISTS (SELECT 1 FROM run WHERE name = ?1)";
+    let is_taken: bool = conn.query_row(sql, [name], |row| row.get(0))?;
+    // The key 0 stands for no run.
+    let key = next_key(conn, "run", DELETED_RUN_NOTE)?.max(1);
     Ok((!is_taken).then_some(key))
 }
 
@@ -297,6 +301,7 @@ pub(crate) fn place_run(
     definition: &SavedDefinition,
     blobs: &Blobs,
 ) -> Result<(), StoreError> {
+    require_new_name(url, url.run.as_deref())?;
     run_name(url, open_whole(url)?.as_ref())?;
     let vacant = VacantName {
         database: SharedDatabase::open(&url.file, MissingDatabase::Create)?,

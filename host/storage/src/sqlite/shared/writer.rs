@@ -68,8 +68,16 @@ impl Writer {
             outcomes = self.fail_all(&batch, &failure);
             self.queue.fail(failure);
         }
+        let mut changed = BTreeSet::new();
         for (change, outcome) in batch.into_iter().zip(outcomes) {
+            if let (Ok(ChangeOutcome::Made), Some(right)) = (&outcome, change.terms.right) {
+                changed.insert(right.run);
+            }
             change.answer(outcome);
+        }
+        for run in changed {
+            // Nobody may be watching.
+            let _ = self.queue.changes().send(run);
         }
         self.batches = self.batches.wrapping_add(1);
         if self.batches.is_multiple_of(BATCHES_BETWEEN_LOOKS) {

@@ -1,0 +1,118 @@
+//! `--server`: commands that work through a server. What they print and their exit codes are those of the same commands
+//! on a storage; runs are given by their names or ids.
+
+mod control;
+mod read;
+mod submit;
+
+use serde_json::Value;
+use strata_server::client::{ApiRequest, ClientError, ServerClient, encode_name};
+
+use super::args::Command;
+use super::{CommandFailure, Printer};
+
+/// The variable with the token.
+const TOKEN_VARIABLE: &str = "STRATA_TOKEN";
+
+/// Runs a command through the server at an address.
+pub(super) fn run(command: Command, url: &str, printer: &Printer) -> Result<u8, CommandFailure> {
+    let token = std::env::var(TOKEN_VARIABLE)
+        .ok()
+        .filter(|token| !token.is_empty());
+    let remote = Remote {
+        client: ServerClient::new(url, token)?,
+        printer,
+    };
+    match command {
+        Command::Submit(args) => remote.submit(args),
+        Command::Inspect(args) => remote.inspect(&args),
+        Command::Events {
+            path,
+            lineage,
+            follow,
+            until_rest,
+        } => {
+            if lineage.is_some() || until_rest {
+                let text = "a server streams the current lineage until the run has ended";
+                return Err(CommandFailure::usage(text));
+            }
+            remote.events(&path, follow)
+        }
+        Command::Checkpoints(args) => remote.checkpoints(&args),
+        Command::Runs(args) => remote.runs(&args),
+        Command::Wait(args) => remote.wait(&args),
+        Command::Files(args) => remote.files(&args),
+        Command::Diff(args) => remote.diff(&args),
+        Command::Report(args) => remote.report(&args),
+        Command::Workers(args) => remote.workers(&args),
+        Command::Answer(args) => remote.answer(&args),
+        Command::Send(args) => remote.send(args),
+        Command::Cancel(args) => remote.change("cancel", "cancelled", &args.selection),
+        Command::Pause(args) => remote.change("pause", "paused", &args.selection),
+        Command::Delete(args) => remote.delete(&args),
+        Command::Resume(args) => remote.resume(&args),
+        Command::Prune(args) => remote.prune(&args),
+        Command::Fork(args) => remote.fork(&args),
+        _ => Err(CommandFailure::usage(
+            "this command does not work through a server; leave `--server` away",
+        )),
+    }
+}
+
+/// A server, and where what is found there is printed.
+struct Remote<'a> {
+    client: ServerClient,
+    printer: &'a Printer,
+}
+
+impl Remote<'_> {
+    /// Returns the path of what belongs to a run.
+    fn path_of(run: &str, rest: &str) -> String {
+        format!("/v1/runs/{}{rest}", encode_name(run))
+    }
+
+    /// Returns a document about a run.
+    fn get(&self, run: &str, rest: &str) -> Result<Value, CommandFailure> {
+        let path = Self::path_of(run, rest);
+        Ok(self.client.send(ApiRequest::new("GET", &path))?.value())
+    }
+
+    /// Returns all entries of a list.
+    fn list(&self, path: &str, query: &[(String, String)]) -> Result<Vec<Value>, CommandFailure> {
+        let (mut items, mut after) = (Vec::new(), None::<String>);
+        loop {
+            let mut request = ApiRequest::new("GET", path).with("limit", "500");
+            for (name, value) in query {
+                request = request.with(name, value);
+            }
+            if let Some(after) = &after {
+                request = request.with("after", after);
+            }
+            let page = self.client.send(request)?.value();
+            items.extend(page["items"].as_array().cloned().unwrap_or_default());
+            after = page["next"].as_str().map(str::to_owned);
+            if after.is_none() {
+                return Ok(items);
+            }
+        }
+    }
+}
+
+impl From<ClientError> for CommandFailure {
+    fn from(error: ClientError) -> Self {
+        let text = error.to_string();
+        match error {
+            ClientError::Refused { status: 401, .. } => {
+                Self::usage(format!("{text}; put the token into `${TOKEN_VARIABLE}`"))
+            }
+            // What a process works on, or somebody does at the same time.
+            ClientError::Refused { status: 409, .. } => Self::conflict(text),
+            ClientError::Refused { status, .. } if status < 500 => Self::usage(text),
+            ClientError::Address { .. } => Self::usage(text),
+            ClientError::Refused { .. }
+            | ClientError::Unreachable { .. }
+            | ClientError::NotUnderstood(_)
+            | ClientError::System(_) => Self::internal(text),
+        }
+    }
+}

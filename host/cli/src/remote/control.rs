@@ -1,0 +1,278 @@
+//! Commands that do something with runs.
+
+use serde_json::{Map, Value, json};
+use strata_host::blob::digest_of;
+use strata_host::launch::StateEdit;
+use strata_server::client::{ApiRequest, ClientError};
+
+use super::Remote;
+use crate::CommandFailure;
+use crate::args::{
+    AnswerArgs, DeleteArgs, ForkArgs, PruneArgs, ResumeArgs, RunOptions, SelectionArgs, SendArgs,
+};
+use crate::requests::parse_answer;
+use crate::send::{check_names, read_content};
+
+impl Remote<'_> {
+    pub(super) fn answer(&self, args: &AnswerArgs) -> Result<u8, CommandFailure> {
+        let mut answers = Map::new();
+        for text in &args.answers {
+            let reply = parse_answer(text)?;
+            // A text is given as it is where the question takes one.
+            let value = serde_json::from_str(&reply.text).unwrap_or(Value::String(reply.text));
+            answers.insert(reply.request, value);
+        }
+        let run = args.path.path().to_string_lossy();
+        let path = Self::path_of(&run, "/answers");
+        let request = ApiRequest::new("POST", &path).json(Value::Object(answers));
+        let answered = match self.client.send(request) {
+            // An answer that is not taken is the user's.
+            Err(error @ ClientError::Refused { status: 409, .. }) => {
+                return Err(CommandFailure::usage(error.to_string()));
+            }
+            answered => answered?.value(),
+        };
+        for one in answered["answered"].as_array().into_iter().flatten() {
+            let text = |name: &str| one[name].as_str().unwrap_or_default().to_owned();
+            self.printer.note(format_args!(
+                "request {} of {} is answered",
+                text("request"),
+                text("role")
+            ));
+        }
+        Ok(0)
+    }
+
+    pub(super) fn send(&self, args: SendArgs) -> Result<u8, CommandFailure> {
+        check_names(&args)?;
+        let mut parts = Vec::new();
+        for file in &args.file {
+            let failed =
+                |error| CommandFailure::usage(format!("cannot read `{}`: {error}", file.display()));
+            let bytes = std::fs::read(file).map_err(failed)?;
+            let digest = format!("sha256:{}", digest_of(&bytes));
+            self.upload(&digest, bytes)?;
+            let name = file.file_name().unwrap_or_default().to_string_lossy();
+            parts.push(json!({ "name": name, "digest": digest }));
+        }
+        let run = args.path.path().to_string_lossy().into_owned();
+        let path = Self::path_of(&run, "/messages");
+        let content = read_content(args.content)?;
+        let mut request = ApiRequest::new("POST", &path).json(json!({
+            "content": content, "cause": args.cause, "to": args.to, "parts": parts,
+        }));
+        if let Some(key) = args.idempotency_key {
+            request = request.header("idempotency-key", key);
+        }
+        let sent = self.client.send(request)?.value();
+        let names = |name: &str| -> Vec<String> {
+            let list = sent[name].as_array().cloned().unwrap_or_default();
+            list.iter()
+                .filter_map(|one| one.as_str().map(str::to_owned))
+                .collect()
+        };
+        let id = sent["id"].as_str().unwrap_or_default();
+        match &names("to")[..] {
+            _ if sent["known"] == true => self.printer.note(format_args!(
+                "already received under this key as message {id}; it is not sent again"
+            )),
+            [] => self.printer.warn(format_args!(
+                "nobody watches `{}`: the message reached no mailbox",
+                args.cause
+            )),
+            to => self.printer.note(format_args!(
+                "message {id} is in the mailbox of {}",
+                to.join(", ")
+            )),
+        }
+        if args.json {
+            self.printer.print_json(&sent.to_string());
+        }
+        for name in names("dead") {
+            self.printer.warn(format_args!(
+                "`{name}` takes no messages from outside: it is no role, alias or group of the team"
+            ));
+        }
+        Ok(0)
+    }
+
+    /// Uploads a file, unless the server has it.
+    pub(super) fn upload(&self, digest: &str, bytes: Vec<u8>) -> Result<(), CommandFailure> {
+        let path = format!("/v1/blobs/{digest}");
+        self.client
+            .send(ApiRequest::new("PUT", &path).bytes(bytes))?;
+        Ok(())
+    }
+
+    /// Ends or suspends each of the runs that are meant.
+    pub(super) fn change(
+        &self,
+        what: &str,
+        result: &str,
+        selection: &SelectionArgs,
+    ) -> Result<u8, CommandFailure> {
+        let (what, rest) = (what.to_owned(), format!("/{what}"));
+        self.for_each(selection, result, &|run| {
+            let path = Self::path_of(run, &rest);
+            match self.client.send(ApiRequest::new("POST", &path)) {
+                Err(error @ ClientError::Refused { status: 409, .. }) => Err(
+                    CommandFailure::usage(format!("cannot {what} `{run}`: {error}")),
+                ),
+                done => Ok(done.map(drop)?),
+            }
+        })
+    }
+
+    pub(super) fn delete(&self, args: &DeleteArgs) -> Result<u8, CommandFailure> {
+        self.for_each(&args.selection, "deleted", &|run| {
+            if args.force {
+                let cancel = Self::path_of(run, "/cancel");
+                match self.client.send(ApiRequest::new("POST", &cancel)) {
+                    Err(ClientError::Refused { status: 409, .. }) | Ok(_) => {}
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            let path = Self::path_of(run, "");
+            self.client.send(ApiRequest::new("DELETE", &path))?;
+            Ok(())
+        })
+    }
+
+    /// Does something with each of the runs that are meant, and prints what became of each.
+    fn for_each(
+        &self,
+        selection: &SelectionArgs,
+        result: &str,
+        act: &dyn Fn(&str) -> Result<(), CommandFailure>,
+    ) -> Result<u8, CommandFailure> {
+        if selection.by.is_some() {
+            let text = "through a server, it is noted to whom the token belongs; leave out `--by`";
+            return Err(CommandFailure::usage(text));
+        }
+        if !selection.filter.to_filter().is_open() {
+            let text = "name the runs; filters select them with `runs --server`";
+            return Err(CommandFailure::usage(text));
+        }
+        let runs = selection
+            .places
+            .iter()
+            .map(|place| place.path().to_string_lossy());
+        let mut code = 0;
+        for run in runs {
+            let done = match selection.dry_run {
+                true => Ok(()),
+                false => act(&run),
+            };
+            if !selection.is_plural() {
+                done?;
+                self.printer.note(format_args!("`{run}` is {result}"));
+                return Ok(0);
+            }
+            let failure = done.err();
+            code = code.max(failure.as_ref().map_or(0, |failure| failure.code));
+            let error = failure.map(|failure| failure.to_text());
+            if selection.json {
+                self.printer.print_json_line(&json!({
+                    "place": run, "result": error.is_none().then_some(result), "error": error,
+                    "dry_run": selection.dry_run,
+                }))?;
+                continue;
+            }
+            self.printer.print_text(&match error {
+                Some(error) => format!("{run}: {error}"),
+                None if selection.dry_run => format!("{run}: would be {result}"),
+                None => format!("{run}: {result}"),
+            });
+        }
+        Ok(code)
+    }
+
+    pub(super) fn resume(&self, args: &ResumeArgs) -> Result<u8, CommandFailure> {
+        let options = &args.options;
+        let rest = RunOptions {
+            investment: options.investment,
+            max_steps: options.max_steps,
+            checkpoint: options.checkpoint.clone(),
+            in_doubt: options.in_doubt.clone(),
+            quiet: options.quiet,
+            ..RunOptions::default()
+        };
+        if args.team().is_some() || *options != rest {
+            let text = "through a server, a run is resumed with `--investment`, `--max-steps`, `--checkpoint` and `--in-doubt` \
+                        only";
+            return Err(CommandFailure::usage(text));
+        }
+        let decisions: Vec<String> = options.in_doubt.iter().map(ToString::to_string).collect();
+        let terms = json!({
+            "investment": options.investment, "max_steps": options.max_steps, "checkpoint": options.checkpoint,
+            "in_doubt": decisions,
+        });
+        let selection = args.selection();
+        let is_one = !selection.is_plural();
+        self.for_each(&selection, "resumed", &|run| {
+            let path = Self::path_of(run, "/resume");
+            let request = ApiRequest::new("POST", &path).json(terms.clone());
+            let answer = self.client.send(request)?;
+            if is_one && answer.status != 202 {
+                let text = format!("`{run}` goes on by itself, or is done");
+                self.printer.note(text);
+            }
+            Ok(())
+        })
+    }
+
+    pub(super) fn prune(&self, args: &PruneArgs) -> Result<u8, CommandFailure> {
+        let selection = &args.selection;
+        let how = json!({ "keep": args.keep });
+        let [only] = &selection.places[..] else {
+            return self.for_each(selection, "pruned", &|run| {
+                let path = Self::path_of(run, "/prune");
+                let request = ApiRequest::new("POST", &path).json(how.clone());
+                self.client.send(request).map(drop)
+            });
+        };
+        let run = only.path().to_string_lossy();
+        let path = Self::path_of(&run, "/prune");
+        let done = self
+            .client
+            .send(ApiRequest::new("POST", &path).json(how))?
+            .value();
+        match selection.json {
+            true => self.printer.print_json(&done.to_string()),
+            false => self.printer.note(format_args!(
+                "{} checkpoints and {} events were removed",
+                done["checkpoints"], done["events"]
+            )),
+        }
+        Ok(0)
+    }
+
+    pub(super) fn fork(&self, args: &ForkArgs) -> Result<u8, CommandFailure> {
+        let mut set = Map::new();
+        for edit in &args.set {
+            let StateEdit::Text(text) = edit else {
+                continue;
+            };
+            let (place, value) = text.split_once('=').ok_or_else(|| {
+                CommandFailure::usage(format!("`{text}` changes nothing; write SCOPE/KEY=JSON"))
+            })?;
+            let value = serde_json::from_str(value).unwrap_or(Value::String(value.to_owned()));
+            set.insert(place.to_owned(), value);
+        }
+        let run = args.path.path().to_string_lossy();
+        let name = args.to.as_ref().map(|name| name.to_string_lossy());
+        let path = Self::path_of(&run, "/fork");
+        let body = json!({ "at": args.at, "set": set, "name": name });
+        let fork = self
+            .client
+            .send(ApiRequest::new("POST", &path).json(body))?
+            .value();
+        match args.json {
+            true => self.printer.print_json(&fork.to_string()),
+            false => self
+                .printer
+                .print_line(fork["name"].as_str().unwrap_or_default()),
+        }
+        Ok(0)
+    }
+}

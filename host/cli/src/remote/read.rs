@@ -1,0 +1,365 @@
+//! Commands that read.
+
+use std::io::Write;
+use std::path::Path;
+use std::thread::sleep;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use strata_core::record::event::Status;
+use strata_host::clock::stopwatch;
+use strata_host::launch::load_saved_with_provenance;
+use strata_host::open;
+use strata_host::storage::{StateSelector, StorageLocation};
+use strata_host::view::{EndedRun, RunOutput};
+use strata_server::client::{ApiRequest, StreamEnd};
+
+use super::Remote;
+use crate::args::{
+    DiffArgs, FilesArgs, InspectArgs, ReportArgs, RunsArgs, SavedArgs, WaitArgs, WorkersArgs,
+};
+use crate::end_report::EndReport;
+use crate::inspect::{TextTable, inspect};
+use crate::result::show_output;
+use crate::sanitize::sanitize;
+use crate::{CommandFailure, checkpoints, exit_code};
+
+/// How soon a stream that broke off is continued.
+const RETRY_DELAY: Duration = Duration::from_secs(1);
+/// How often it is looked at whether a run rests.
+const WAIT_INTERVAL: Duration = Duration::from_millis(250);
+/// How often a server that cannot be reached is tried again.
+const MAX_ATTEMPTS: u32 = 60;
+/// The exit code if the time is over first, as that of `timeout`.
+const TIME_OVER: u8 = 124;
+/// The exit code of a run that workers refuse.
+const REFUSED: u8 = 2;
+
+/// A copy of the state of a run, in a directory that is removed afterwards.
+struct StateCopy {
+    directory: tempfile::TempDir,
+}
+
+impl StateCopy {
+    fn location(&self) -> StorageLocation {
+        StorageLocation::new(self.directory.path())
+    }
+}
+
+impl Remote<'_> {
+    /// Copies the state of a run, the newest one or that of a checkpoint.
+    fn copy_state(&self, run: &str, at: Option<&str>) -> Result<StateCopy, CommandFailure> {
+        let failed = |error: std::io::Error| {
+            CommandFailure::internal(format!("cannot copy the state of the run: {error}"))
+        };
+        let rest = match at {
+            Some(at) => format!("/checkpoints/{}", strata_server::client::encode_name(at)),
+            None => "/team.json".to_owned(),
+        };
+        let path = Self::path_of(run, &rest);
+        let bytes = self.client.send(ApiRequest::new("GET", &path))?.body;
+        let directory = tempfile::tempdir().map_err(failed)?;
+        let copy = StateCopy { directory };
+        let text = String::from_utf8(bytes)
+            .map_err(|_| CommandFailure::internal("the state of the run is not UTF-8"))?;
+        copy.location().place_team_json(&text)?;
+        Ok(copy)
+    }
+
+    pub(super) fn inspect(&self, args: &InspectArgs) -> Result<u8, CommandFailure> {
+        let (run, at) = split_at(&args.path, args.checkpoint.as_deref());
+        if args.calls {
+            for call in self.list(&Self::path_of(run, "/calls"), &[])? {
+                self.printer.print_json_line(&call)?;
+            }
+            return Ok(0);
+        }
+        if let (Some(id), true) = (&args.message, args.json) {
+            let id = strata_server::client::encode_name(id);
+            let message = self.get(run, &format!("/messages/{id}"))?;
+            self.printer.print_json_line(&message)?;
+            return Ok(0);
+        }
+        if let (Some(role), true) = (&args.conversation, args.json) {
+            let query = [("role".to_owned(), role.clone())];
+            for one in self.list(&Self::path_of(run, "/conversations"), &query)? {
+                self.printer.print_json_line(&one)?;
+            }
+            return Ok(0);
+        }
+        let copy = self.copy_state(run, at)?;
+        if args.json && args.action.is_none() {
+            let document = std::fs::read_to_string(copy.location().team_json_path());
+            let mut document: Value = document
+                .ok()
+                .and_then(|text| serde_json::from_str(&text).ok())
+                .unwrap_or_default();
+            document["run"] = self.get(run, "")?;
+            self.printer.print_document(&document)?;
+            return Ok(0);
+        }
+        let local = InspectArgs {
+            path: copy.location().operand().to_string_lossy().into_owned(),
+            json: args.json,
+            checkpoint: None,
+            action: args.action.clone(),
+            calls: false,
+            message: args.message.clone(),
+            conversation: args.conversation.clone(),
+            team_json: args.team_json,
+        };
+        inspect(&local, self.printer)
+    }
+
+    pub(super) fn events(&self, run: &str, is_followed: bool) -> Result<u8, CommandFailure> {
+        let path = Self::path_of(run, "/events");
+        if !is_followed {
+            for event in self.list(&path, &[])? {
+                self.printer.print_json(&event.to_string());
+            }
+            return Ok(0);
+        }
+        let mut last = String::new();
+        let mut failures = 0;
+        loop {
+            let mut request = ApiRequest::new("GET", &path);
+            if !last.is_empty() {
+                request = request.header("last-event-id", &last);
+            }
+            let printer = self.printer;
+            let read = self.client.read_stream(request, &mut |message| {
+                failures = 0;
+                if message.name.is_empty() {
+                    last.clone_from(&message.id);
+                    printer.print_json(&message.data);
+                }
+                !printer.is_stdout_closed()
+            });
+            match read {
+                Ok(StreamEnd::Over) => return Ok(0),
+                Ok(StreamEnd::BrokenOff) => {}
+                Err(error @ strata_server::client::ClientError::Unreachable { .. }) => {
+                    failures += 1;
+                    if failures >= MAX_ATTEMPTS {
+                        return Err(error.into());
+                    }
+                }
+                Err(error) => return Err(error.into()),
+            }
+            sleep(RETRY_DELAY);
+        }
+    }
+
+    pub(super) fn checkpoints(&self, args: &SavedArgs) -> Result<u8, CommandFailure> {
+        let run = args.path.path().to_string_lossy();
+        let items = self.list(&Self::path_of(&run, "/checkpoints"), &[])?;
+        match args.json {
+            true => self.printer.print_json_line(&items)?,
+            false => checkpoints::show(&items, self.printer),
+        }
+        Ok(0)
+    }
+
+    pub(super) fn runs(&self, args: &RunsArgs) -> Result<u8, CommandFailure> {
+        let query = args.filter.to_query().map_err(CommandFailure::usage)?;
+        let mut items = self.list("/v1/runs", &query)?;
+        items.truncate(args.filter().limit);
+        if args.json {
+            for item in &items {
+                self.printer.print_json_line(item)?;
+            }
+            return Ok(0);
+        }
+        let head = [
+            "name", "team", "state", "status", "step", "spent", "requests", "faults", "by",
+        ];
+        let mut table = TextTable::new(&head, self.printer);
+        for item in &items {
+            let text = |name: &str| match &item[name] {
+                Value::String(text) => sanitize(text),
+                Value::Null => "-".to_owned(),
+                other => other.to_string(),
+            };
+            table.add_row(head.map(text));
+        }
+        match table.is_empty() {
+            true => self.printer.note("there is no such run"),
+            false => table.print(self.printer),
+        }
+        Ok(0)
+    }
+
+    pub(super) fn wait(&self, args: &WaitArgs) -> Result<u8, CommandFailure> {
+        let begun = stopwatch();
+        let mut waiting: Vec<String> = args
+            .places
+            .iter()
+            .map(|place| place.path().to_string_lossy().into_owned())
+            .collect();
+        let is_single = waiting.len() == 1;
+        let mut code = 0;
+        loop {
+            let mut rested = Vec::new();
+            for run in &waiting {
+                let view = self.get(run, "")?;
+                if is_at_rest(&view) {
+                    rested.push((run.clone(), view));
+                }
+            }
+            for (run, view) in rested {
+                waiting.retain(|one| *one != run);
+                if args.json {
+                    self.printer.print_json_line(&view)?;
+                } else if is_single {
+                    return self.report_end(&run, &view);
+                } else {
+                    let status = view["status"].as_str().unwrap_or("-");
+                    self.printer
+                        .print_text(&format!("{run}: {}", sanitize(status)));
+                }
+                code = code.max(code_of(&view));
+                if args.any {
+                    return Ok(code);
+                }
+            }
+            if waiting.is_empty() {
+                return Ok(code);
+            }
+            if args.timeout.is_some_and(|time| begun.elapsed() >= time) {
+                self.printer.note("the time is over");
+                return Ok(TIME_OVER);
+            }
+            sleep(WAIT_INTERVAL);
+        }
+    }
+
+    /// Reports the end of a run, like `run`.
+    pub(super) fn report_end(&self, run: &str, view: &Value) -> Result<u8, CommandFailure> {
+        if let Some(problem) = view["problem"].as_str() {
+            return Err(CommandFailure::usage(format!(
+                "`{run}` could not be run: {}",
+                sanitize(problem)
+            )));
+        }
+        let copy = self.copy_state(run, None)?;
+        let location = copy.location();
+        let (saved, provenance) = load_saved_with_provenance(&location, &StateSelector::Head)?;
+        let status = saved.stepper.env().status;
+        let ended = EndedRun {
+            stepper: &saved.stepper,
+            provenance: &provenance,
+            storage: Path::new(run),
+            policy: None,
+        };
+        EndReport::from_saved(ended, status).write(self.printer);
+        if let Some(output) = RunOutput::from_stepper(&saved.stepper)
+            && exit_code(status) == 0
+        {
+            show_output(&output.content, self.printer);
+        }
+        Ok(exit_code(status))
+    }
+
+    pub(super) fn files(&self, args: &FilesArgs) -> Result<u8, CommandFailure> {
+        let (run, at) = split_at(&args.path, None);
+        if args.to.is_some() {
+            let text =
+                "a server gives files one by one: `GET /v1/runs/RUN/files/PATH`; leave `--to` away";
+            return Err(CommandFailure::usage(text));
+        }
+        let query: Vec<(String, String)> =
+            at.map(|at| ("at".into(), at.into())).into_iter().collect();
+        let path = Self::path_of(run, "/files");
+        let mut request = ApiRequest::new("GET", &path);
+        for (name, value) in &query {
+            request = request.with(name, value);
+        }
+        let document = self.client.send(request)?.value();
+        let items = document["items"].clone();
+        if args.json {
+            self.printer.print_json(&items.to_string());
+            return Ok(0);
+        }
+        for item in items.as_array().into_iter().flatten() {
+            let path = sanitize(item["path"].as_str().unwrap_or_default());
+            self.printer
+                .print_line(&format!("{path:<32} {:>12}", item["bytes"]));
+        }
+        Ok(0)
+    }
+
+    pub(super) fn diff(&self, args: &DiffArgs) -> Result<u8, CommandFailure> {
+        let (run, at) = split_at(&args.one, None);
+        let path = Self::path_of(run, "/diff");
+        let mut request = ApiRequest::new("GET", &path).with("with", &args.other);
+        if let Some(at) = at {
+            request = request.with("at", at);
+        }
+        let document = self.client.send(request)?.value();
+        match args.json {
+            true => self.printer.print_json(&document.to_string()),
+            false => self.printer.print_document(&document)?,
+        }
+        Ok(0)
+    }
+
+    pub(super) fn report(&self, args: &ReportArgs) -> Result<u8, CommandFailure> {
+        let (run, at) = split_at(&args.path, None);
+        let path = Self::path_of(run, "/report");
+        let mut request = ApiRequest::new("GET", &path);
+        if let Some(at) = at {
+            request = request.with("at", at);
+        }
+        let page = self.client.send(request)?.body;
+        match &args.output {
+            Some(file) => {
+                let written = open::to_replace(file).and_then(|mut out| out.write_all(&page));
+                written.map_err(|error| {
+                    CommandFailure::internal(format!("cannot write `{}`: {error}", file.display()))
+                })?;
+                self.printer
+                    .note(format_args!("the report is in `{}`", file.display()));
+            }
+            None => self
+                .printer
+                .print(String::from_utf8_lossy(&page).trim_end()),
+        }
+        Ok(0)
+    }
+
+    pub(super) fn workers(&self, args: &WorkersArgs) -> Result<u8, CommandFailure> {
+        if args.command.is_some() || args.database.is_some() {
+            let text = "through a server, `workers` lists those that work for it";
+            return Err(CommandFailure::usage(text));
+        }
+        for worker in self.list("/v1/workers", &[])? {
+            self.printer.print_json_line(&worker)?;
+        }
+        Ok(0)
+    }
+}
+
+/// Splits the checkpoint or the lineage off a run.
+fn split_at<'a>(text: &'a str, checkpoint: Option<&'a str>) -> (&'a str, Option<&'a str>) {
+    match (text.rsplit_once('@'), checkpoint) {
+        (_, Some(id)) => (text, Some(id)),
+        (Some((run, at)), None) => (run, Some(at)),
+        (None, None) => (text, None),
+    }
+}
+
+/// Whether a run has ended, or goes on only if somebody does something.
+pub(super) fn is_at_rest(view: &Value) -> bool {
+    let state = &view["state"];
+    ["ended", "resting", "refused"]
+        .iter()
+        .any(|one| *state == json!(one))
+}
+
+fn code_of(view: &Value) -> u8 {
+    let status = view["status"].as_str().and_then(Status::from_name);
+    match (view["state"].as_str(), status) {
+        (Some("refused"), _) | (_, None) => REFUSED,
+        (_, Some(status)) => exit_code(status),
+    }
+}

@@ -1,0 +1,101 @@
+//! `token`: makes, lists and revokes the tokens of a server.
+
+use serde_json::json;
+use strata_host::clock::rfc3339;
+use strata_host::storage::ServerRecords;
+use strata_server::database_in;
+use strata_server::tokens::{
+    NewToken, Token, check_token_name, create_token, list_tokens, revoke_token,
+};
+
+use super::args::{TokenCommand, TokenPlaceArgs};
+use super::inspect::TextTable;
+use super::{CommandFailure, Printer};
+
+pub(super) fn token(command: TokenCommand, printer: &Printer) -> Result<u8, CommandFailure> {
+    match command {
+        TokenCommand::Create {
+            name,
+            rights,
+            tenant,
+            expires,
+            place,
+        } => {
+            for (what, text) in [("NAME", Some(&name)), ("--tenant", tenant.as_ref())] {
+                if let Some(Err(why)) = text.map(|text| check_token_name(text)) {
+                    return Err(CommandFailure::usage(format!("`{what}`: {why}")));
+                }
+            }
+            let new = NewToken {
+                name,
+                tenant,
+                rights,
+                expires_ms: expires,
+            };
+            let text = create_token(records(&place)?.as_ref(), &new)?;
+            let text = text.ok_or_else(|| {
+                CommandFailure::usage(format!("there is a token of the name `{}`", new.name))
+            })?;
+            printer.print_line(&text);
+        }
+        TokenCommand::List { json, place } => {
+            show(
+                &list_tokens(records(&place)?.as_ref(), None)?,
+                json,
+                printer,
+            )?;
+        }
+        TokenCommand::Revoke {
+            name,
+            tenant,
+            place,
+        } => {
+            if !revoke_token(records(&place)?.as_ref(), tenant.as_deref(), &name)? {
+                return Err(CommandFailure::usage(format!(
+                    "there is no token `{name}`; `strata-host token list` lists them with their tenants"
+                )));
+            }
+            printer.note(format_args!("the token `{name}` is revoked"));
+        }
+    }
+    Ok(0)
+}
+
+/// Returns the records of a server that does not run.
+fn records(place: &TokenPlaceArgs) -> Result<Box<dyn ServerRecords>, CommandFailure> {
+    Ok(database_in(&place.storage).records()?)
+}
+
+fn show(tokens: &[Token], json: bool, printer: &Printer) -> Result<(), CommandFailure> {
+    if json {
+        for token in tokens {
+            printer.print_json_line(&json!({
+                "name": token.caller.name, "tenant": token.caller.tenant, "rights": token.caller.rights,
+                "created": rfc3339(token.created_ms), "expires": token.expires_ms.map(rfc3339),
+            }))?;
+        }
+        return Ok(());
+    }
+    let mut table = TextTable::new(&["name", "tenant", "rights", "created", "expires"], printer);
+    for token in tokens {
+        let rights: Vec<&str> = token
+            .caller
+            .rights
+            .iter()
+            .map(|right| right.name())
+            .collect();
+        let none = || "-".to_owned();
+        table.add_row([
+            token.caller.name.clone(),
+            token.caller.tenant.clone().unwrap_or_else(none),
+            rights.join(","),
+            rfc3339(token.created_ms),
+            token.expires_ms.map_or_else(none, rfc3339),
+        ]);
+    }
+    match table.is_empty() {
+        true => printer.note("there is no token"),
+        false => table.print(printer),
+    }
+    Ok(())
+}

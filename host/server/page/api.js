@@ -1,0 +1,108 @@
+// Requests to the API. An answer is its JSON; anything else is a `Problem`, which says what the server says.
+
+import { refuseToken, token } from "./token.js";
+import { wellFormed } from "./visible.js";
+
+/** How long a request may take. Uploads have no such limit. */
+const PATIENCE_MS = 30_000;
+
+/** Why a request has no answer. `status` is 0 if the server did not answer at all. */
+export class Problem extends Error {
+  constructor(path, status, document) {
+    super(document.title ?? "the request failed");
+    this.path = path;
+    this.status = status;
+    this.title = document.title ?? `status ${status}`;
+    this.detail = document.detail ?? "";
+    this.hint = document.hint ?? "";
+    this.errors = Array.isArray(document.errors) ? document.errors : [];
+    this.document = document;
+  }
+}
+
+/** Percent-encodes a part of a path. */
+export const part = (name) => encodeURIComponent(wellFormed(name));
+
+/** Returns the path of a run, and of something below it. */
+export const runPath = (name, ...below) => `/v1/runs/${[name, ...below].map(part).join("/")}`;
+
+/** Returns a path with a query. Values that are null are left out, those of a list are repeated. */
+export function withQuery(path, query) {
+  const parameters = new URLSearchParams();
+  for (const [name, value] of Object.entries(query)) {
+    for (const one of Array.isArray(value) ? value : [value]) {
+      if (one !== null && one !== undefined && one !== "") parameters.append(name, one);
+    }
+  }
+  const text = parameters.toString();
+  return text ? `${path}?${text}` : path;
+}
+
+/** Returns the headers of a request. */
+export function headers(more = {}) {
+  return token.peek() ? { Authorization: `Bearer ${token.peek()}`, ...more } : more;
+}
+
+async function problemOf(path, response) {
+  let document = {};
+  try {
+    document = await response.json();
+  } catch {
+    document = { title: response.statusText || `status ${response.status}` };
+  }
+  return new Problem(path, response.status, document ?? {});
+}
+
+/** Makes a request and returns its response, whatever its status is except for errors. */
+export async function fetchResponse(path, { method = "GET", body, raw, more, signal } = {}) {
+  const used = token.peek();
+  const own = new AbortController();
+  const timer = raw === undefined ? setTimeout(() => own.abort(), PATIENCE_MS) : 0;
+  signal?.addEventListener("abort", () => own.abort(), { once: true });
+  const json = body !== undefined ? { "Content-Type": "application/json" } : {};
+  let response;
+  try {
+    response = await fetch(path, {
+      method,
+      headers: headers({ ...json, ...more }),
+      body: raw !== undefined ? raw : body !== undefined ? JSON.stringify(body) : undefined,
+      signal: own.signal,
+      cache: "no-store",
+      credentials: "omit",
+      redirect: "error",
+    });
+  } catch (error) {
+    if (signal?.aborted) throw error;
+    throw new Problem(path, 0, { title: "The server did not answer", detail: String(error.message ?? error) });
+  } finally {
+    clearTimeout(timer);
+  }
+  if (response.ok) return response;
+  const problem = await problemOf(path, response);
+  if (response.status === 401) refuseToken(used);
+  throw problem;
+}
+
+/** Makes a request and returns the JSON of its answer, or null if it has none. */
+export async function call(path, options = {}) {
+  const response = await fetchResponse(path, options);
+  if (response.status === 204) return null;
+  const text = await response.text();
+  return text ? JSON.parse(text) : null;
+}
+
+/** Makes a `POST`. What creates something has a key, so that a repeat creates nothing more. */
+export function post(path, body, { key, signal } = {}) {
+  const more = key ? { "Idempotency-Key": key } : {};
+  return call(path, { method: "POST", body: body ?? {}, more, signal });
+}
+
+/** Returns the items of a list, whether it comes with a cursor or alone. */
+export const items = (answer) => (Array.isArray(answer) ? answer : (answer?.items ?? []));
+
+/** Returns a key that no other request has. */
+export function newKey() {
+  const random = new Uint8Array(16);
+  crypto.getRandomValues(random);
+  return Array.from(random, (byte) => byte.toString(16).padStart(2, "0")).join("");
+}

@@ -1,0 +1,141 @@
+// What roles and models said: messages and turns, as a thread per role or all by time.
+
+import { html, useEffect, useMemo, useState } from "./dom.js";
+import { call, items, runPath, withQuery } from "./api.js";
+import { duration, money, plural } from "./figures.js";
+import { LiveText } from "./live_text.js";
+import { MarkdownTree } from "./markdown_tree.js";
+import { selectedRole, selectEvent, selection, selectRole } from "./selection.js";
+import { OutcomeMark } from "./status.js";
+import { useThrottled } from "./throttle.js";
+import { Json, jsonLine, LongText, ProblemView, Skeleton, Time, useLoaded } from "./widgets.js";
+
+const REDRAW_MS = 500;
+/** Texts are read again at most so often while the run goes on. */
+const RELOAD_MS = 2000;
+/** How many entries are shown at first, newest last, and how many more on request. */
+const SHOWN = 100;
+const MESSAGES = 500;
+
+/** Reads the texts of turns and messages. Turns that are open are in them, too. */
+async function loadTexts(run, signal) {
+  const [conversations, messages] = await Promise.all([
+    call(runPath(run.name, "conversations"), { signal }),
+    call(withQuery(runPath(run.name, "messages"), { limit: MESSAGES }), { signal }),
+  ]);
+  return { conversations: items(conversations), messages: new Map(items(messages).map((message) => [message.id, message])) };
+}
+
+/** All turns and messages by time, with what is known of each. */
+function entriesOf(model, texts) {
+  const turns = new Map();
+  for (const conversation of texts?.conversations ?? []) {
+    for (const turn of conversation.turns ?? []) turns.set(`${conversation.role}/${conversation.step}/${turn.turn}`, { turn, conversation });
+  }
+  const entries = [];
+  for (const message of model.messages) entries.push({ n: message.n, time: message.time, kind: "message", role: message.from, message, text: texts?.messages.get(message.id) });
+  for (const turn of model.turns) entries.push({ n: turn.n, time: turn.time, kind: "turn", role: turn.role, turn, known: turns.get(`${turn.role}/${turn.step}/${turn.turn}`) });
+  return entries.sort((a, b) => a.n - b.n);
+}
+
+export function ConversationTab({ data, run }) {
+  const version = useThrottled(data.version, REDRAW_MS);
+  const { model } = data;
+  const [count, setCount] = useState(SHOWN);
+  const slow = useThrottled(data.version, RELOAD_MS);
+  const size = model.turns.length + model.messages.length;
+  const [texts, problem, again] = useLoaded((signal) => loadTexts(run, signal), [run.id, `${slow && size}`]);
+  const role = selectedRole(model);
+  const entries = useMemo(() => entriesOf(model, texts), [model, texts, version]);
+  const concerns = (entry) => role === null || entry.role === role || (entry.kind === "message" && entry.message.to.includes(role));
+  const list = entries.filter(concerns);
+  const roles = [...model.roles.keys()];
+  return html`<div class="filters"><label>Show <select value=${role ?? ""} onChange=${(event) => selectRole(event.target.value)}><option value="">all by time</option>${roles.map((name) => html`<option value=${name}>${name}</option>`)}</select></label>
+      <span class="note">${plural(list.length, "entry", "entries")}${data.isWhole.value ? "" : ", earlier ones are not read yet"}</span></div>
+    ${problem && html`<${ProblemView} problem=${problem} retry=${again} />`}
+    ${!data.isLoaded.value && !entries.length ? html`<${Skeleton} lines=${10} />` : !list.length && html`<p class="empty">Nothing was said yet.</p>`}
+    ${list.length > count && html`<p><button type="button" onClick=${() => setCount(count + SHOWN)}>Earlier (${list.length - count})</button></p>`}
+    <ol class="thread">${list.slice(-count).map((entry) => (entry.kind === "turn" ? html`<${TurnEntry} key=${entry.n} ...${entry} data=${data} />` : html`<${MessageEntry} key=${entry.n} ...${entry} />`))}</ol>
+    ${run.state === "running" && html`<${Live} run=${run} data=${data} role=${role} />`}`;
+}
+
+function MessageEntry({ n, time, message, text }) {
+  const chosen = selection().event === n;
+  return html`<li class=${`said message${chosen ? " chosen" : ""}`}><p class="who"><b>${message.from || "from outside"}</b> <span class="note">→ ${[...message.to, ...(message.outside ?? [])].join(", ") || "nobody"}</span> <span class="label">${message.cause}</span>
+      <span class="when note"><${Time} at=${time} /></span></p>
+    ${text ? (text.tree ? html`<${MarkdownTree} tree=${text.tree} />` : html`<${LongText} text=${text.content ?? ""} />`) : null}
+    ${text?.truncated && html`<p class="note">Only its beginning is here.</p>`}
+    ${text?.instruct_content?.value !== undefined && text?.instruct_content !== null && html`<details><summary>Data</summary><${Json} value=${text.instruct_content.value} /></details>`}</li>`;
+}
+
+function TurnEntry({ n, time, turn, known, data }) {
+  const chosen = selection().event === n;
+  const host = data.model.calls.findLast((one) => one.event.role === turn.role && one.event.action === "turn" && one.event.turn === turn.turn && one.n <= n);
+  const tokens = host?.event.tokens;
+  const isRecorded = host?.event.source === "recorded";
+  return html`<li class=${`said turn${chosen ? " chosen" : ""}`}><p class="who"><b>${turn.role}</b> <button type="button" class="link note" onClick=${() => selectEvent(n)}>turn ${turn.turn}</button> <span class="note">${turn.model} · ${turn.finish}${
+    tokens ? ` · ${tokens.input ?? 0} in, ${tokens.output ?? 0} out` : ""} · ${isRecorded ? "recorded, not paid" : money(turn.cost)}</span><span class="when note"><${Time} at=${time} /></span></p>
+    ${turn.finish === "length" && html`<p class="omitted">The reply was truncated.</p>`}
+    ${known?.turn.reasoning && html`<details><summary>Reasoning</summary><${LongText} text=${known.turn.reasoning} className="reasoning" /></details>`}
+    ${known?.turn.text && (known.turn.tree ? html`<${MarkdownTree} tree=${known.turn.tree} />` : html`<${LongText} text=${known.turn.text} />`)}
+    ${(turn.calls ?? []).map((one) => html`<${ToolCall} key=${one.tool_call} turn=${turn} one=${one} known=${known?.turn.calls?.find((call) => call.tool_call === one.tool_call)} data=${data} />`)}
+    ${known?.turn.misfit && html`<p class="omitted">Not accepted: ${known.turn.misfit}</p>`}</li>`;
+}
+
+const OUTCOME_OF = {
+  returned: "finished", "fault-returned": "failed", rejected: "rejected", declined: "declined", failed: "failed", "waits-for-human": "asked", running: "running", pending: "pending",
+};
+
+function outcomeOf(known, attempt, rejected) {
+  if (known?.outcome) return OUTCOME_OF[known.outcome.kind] ?? "running";
+  if (rejected) return "rejected";
+  return attempt?.outcome ?? "pending";
+}
+
+function ToolCall({ turn, one, known, data }) {
+  const { model } = data;
+  const isOf = (other) => other.role === turn.role && other.turn === turn.turn && (other.toolCall ?? other.tool_call) === one.tool_call;
+  const attempt = model.attempts.findLast((other) => isOf(other) && other.n > turn.n);
+  const rejected = data.events.find((event) => event.kind === "tool-rejected" && event.n > turn.n && isOf(event));
+  const outcome = outcomeOf(known, attempt, rejected);
+  const server = one.tool.includes("/") ? model.mcp.get(one.tool.split("/")[0]) : null;
+  const took = attempt && Number.isFinite(attempt.end) ? duration(attempt.end - attempt.start) : "";
+  const result = known?.outcome?.content ?? known?.outcome?.reason ?? known?.outcome?.fault?.message ?? attempt?.output?.content ?? attempt?.fault?.message ?? rejected?.reason;
+  const isFromRecord = attempt && model.calls.some((call) => call.n > attempt.n && call.n < (attempt.endEvent ?? Infinity) && call.event.role === turn.role && call.event.source === "recorded");
+  return html`<details class=${`tool ${outcome === "failed" || outcome === "rejected" ? "bad" : outcome === "asked" ? "held" : outcome === "finished" ? "ok" : ""}`}>
+    <summary><${OutcomeMark} outcome=${outcome} /> <b>${one.tool}</b> <code class="one-line">${jsonLine(known?.arguments ?? "", 100)}</code> <span class="note">${took}${known?.cost ? ` · ${money(known.cost)}` : attempt?.cost ? ` · ${money(attempt.cost)}` : ""}${isFromRecord ? " · recorded, not paid" : ""}</span></summary>
+    ${one.tool.includes("/") && html`<p class="note">of the server ${one.tool.split("/")[0]}${server?.name ? ` (${server.name} ${server.version ?? ""})` : ""}</p>`}
+    ${known?.arguments !== undefined && html`<h4>Arguments</h4><${LongText} text=${pretty(known.arguments)} className="json" />`}
+    ${known?.edited_arguments && html`<h4>Arguments that a person set</h4><${Json} value=${known.edited_arguments} />`}
+    ${known?.decided_by && html`<p class="note">decided by ${known.decided_by}</p>`}
+    ${result !== undefined && result !== null && html`<h4>Result</h4><${LongText} text=${String(result)} />`}
+    ${known?.outcome?.data !== undefined && known?.outcome?.data !== null && html`<h4>Data</h4><${Json} value=${known.outcome.data} />`}
+    ${known?.nested?.length > 0 && html`<h4>Calls of its code</h4><${Nested} calls=${known.nested} />`}
+    ${attempt && html`<p><button type="button" class="link" onClick=${() => selectEvent(attempt.n)}>Select the attempt</button></p>`}</details>`;
+}
+
+function Nested({ calls }) {
+  return html`<ul class="plain">${calls.map((one) => html`<li key=${one.number}><${OutcomeMark} outcome=${OUTCOME_OF[one.outcome?.kind] ?? "pending"} /> <b>${one.tool}</b> <code class="one-line">${jsonLine(one.arguments, 100)}</code>${one.nested?.length > 0 && html`<${Nested} calls=${one.nested} />`}</li>`)}</ul>`;
+}
+
+function pretty(text) {
+  try {
+    return JSON.stringify(JSON.parse(text), null, 2);
+  } catch {
+    return String(text);
+  }
+}
+
+/** What models write just now, with a caret. */
+function Live({ run, data, role }) {
+  const live = useMemo(() => new LiveText(run.name, (name) => data.model.roles.get(name)?.calls ?? 0), [run.id]);
+  useEffect(() => {
+    live.start();
+    return () => live.stop();
+  }, [live]);
+  // The record has the text of a turn that ended.
+  const size = (useThrottled(data.version, REDRAW_MS), data.model.calls.length);
+  useEffect(() => live.forgetRecorded(), [size]);
+  const shown = live.texts.value.filter((open) => role === null || open.role === role);
+  return html`<ol class="thread">${shown.map((open) => html`<li key=${`${open.role}/${open.turn}/${open.attempt}`} class="said turn writing"><p class="who"><b>${open.role}</b> <span class="note">turn ${open.turn}, writes</span></p><pre class="prose">${open.text}<span class="caret" aria-hidden="true"></span></pre></li>`)}</ol>`;
+}

@@ -1,0 +1,88 @@
+// What is around all views: the bar, the line about the connection, the foot, the keys, and the field for a token.
+
+import { html, signal, useState } from "./dom.js";
+import { notice, lostSince, state } from "./connection.js";
+import { clock, inUtc, money } from "./figures.js";
+import { areOn, KEYS, setKeys } from "./keys.js";
+import { Link, route } from "./router.js";
+import { spentToday } from "./runs_view.js";
+import { choice, keepChoice } from "./storage.js";
+import { needs } from "./store.js";
+import { identity, tokenProblem, useToken } from "./token.js";
+import { Sheet } from "./widgets.js";
+
+const theme = signal(choice("theme") ?? "system");
+inUtc.value = choice("utc") === true;
+
+/** Applies the choice between light and dark; without one the system decides. */
+export function applyTheme() {
+  if (theme.value === "system") delete document.documentElement.dataset.theme;
+  else document.documentElement.dataset.theme = theme.value;
+}
+
+const WORDS = {
+  live: ["ok", "live"], polling: ["ok", "asks every 5 s"], connecting: ["cut", "connecting"], lost: ["bad", "no connection"], hidden: ["cut", "paused"],
+};
+
+function Connection() {
+  const [kind, word] = WORDS[state.value] ?? WORDS.connecting;
+  return html`<span class="connection" title=${`Connection: ${word}`}><span class=${`dot ${kind}`} aria-hidden="true"></span>${word}</span>`;
+}
+
+export function Bar() {
+  const first = route.value.segments[0];
+  const { total } = needs.value;
+  const entry = (to, name, text) => html`<${Link} to=${to} aria-current=${first === name ? "page" : undefined}>${text}</${Link}>`;
+  return html`<a class="skip" href="#main" onClick=${(event) => {
+    event.preventDefault();
+    document.querySelector("main h1, main a, main button")?.focus();
+  }}>To the content</a>
+  <header class="top"><span class="server-name" title=${location.host}>${identity.value?.tenant ? `${identity.value.tenant} · ` : ""}${location.host}</span>
+    <nav aria-label="Views">${entry("/needs", "needs", html`Needs you ${total > 0 ? html`<span class="badge">${total}</span>` : html`<span class="count">0</span>`}`)}
+      ${entry("/runs", "runs", "Runs")}${entry("/compare", "compare", "Compare")}${entry("/server", "server", "Server")}</nav>
+    <span class="bar-right"><${Link} to="/runs" class="search-link" title="Search ( / )">Search <kbd>/</kbd></${Link}>
+      ${spentToday.value && html`<span class="spent-today" title="Spent today">${spentToday.value.isPartial ? "≥ " : ""}${money(spentToday.value.spent)} today</span>`}
+      <${Connection} /></span></header>`;
+}
+
+export function ConnectionLine() {
+  if (notice.value === "lost") return html`<div class="connection-line bad" role="status">No connection since ${clock(lostSince.value, false)}, trying again. What is shown may be out of date.</div>`;
+  if (notice.value === "back") return html`<div class="connection-line ok" role="status">Up to date</div>`;
+  return null;
+}
+
+export function Footer({ onKeys }) {
+  const changeTheme = (event) => {
+    theme.value = event.target.value;
+    keepChoice("theme", theme.value === "system" ? null : theme.value);
+    applyTheme();
+  };
+  const changeUtc = (event) => {
+    inUtc.value = event.target.checked;
+    keepChoice("utc", inUtc.value);
+  };
+  return html`<footer class="foot"><label>Colours <select value=${theme.value} onChange=${changeTheme}><option value="system">as the system</option><option value="light">light</option><option value="dark">dark</option></select></label>
+    <label><input type="checkbox" checked=${inUtc.value} onChange=${changeUtc} /> Times in UTC</label>
+    <button type="button" class="small" onClick=${onKeys}>Keys <kbd>?</kbd></button>
+    ${identity.value && html`<span class="note">Token <b>${identity.value.name}</b>: ${identity.value.rights.join(", ")}</span>`}</footer>`;
+}
+
+export function KeysSheet({ onClose }) {
+  return html`<${Sheet} title="Keys" isNarrow onClose=${onClose}>
+    <table class="keys"><tbody>${KEYS.map(([key, text]) => html`<tr><td><kbd>${key}</kbd></td><td>${text}</td></tr>`)}</tbody></table>
+    <label><input type="checkbox" data-first checked=${areOn.value} onChange=${(event) => setKeys(event.target.checked)} /> Single keys do something</label></${Sheet}>`;
+}
+
+/** Asks for a token, because there is none or because the server does not accept it any more. */
+export function TokenForm() {
+  const [text, setText] = useState("");
+  const submit = (event) => {
+    event.preventDefault();
+    if (text.trim()) useToken(text.trim());
+  };
+  const isInvalid = tokenProblem.value === "invalid";
+  return html`<form class="token-form panel" onSubmit=${submit}><h1 tabindex="-1">${isInvalid ? "This token is not accepted any more" : "A token is needed"}</h1>
+    <p>${isInvalid ? "It was revoked, or it has expired. " : ""}The server prints an address with a token when it starts. <code>strata-host token create NAME --rights view,answer</code> makes another one.</p>
+    <label>Token<input type="password" data-first autocomplete="off" autofocus value=${text} onInput=${(event) => setText(event.target.value)} /></label>
+    <p class="controls"><button type="submit" class="primary" disabled=${!text.trim()}>Continue</button></p></form>`;
+}

@@ -1,0 +1,83 @@
+// Single keys. They do nothing inside of fields and dialogs, and can be switched off.
+
+import { signal, useEffect, useRef } from "./dom.js";
+import { choice, keepChoice } from "./storage.js";
+
+/** Whether single keys do something. */
+export const areOn = signal(choice("keys") !== false);
+
+/** How long the second key of a sequence may take. */
+const SEQUENCE_MS = 1200;
+
+const layers = [];
+let first = null;
+let firstTimer = 0;
+
+export function setKeys(on) {
+  areOn.value = on;
+  keepChoice("keys", on);
+}
+
+/** Binds keys while a component is shown. The binding of the newest component counts. A sequence is written `g n`. */
+export function useKeys(bindings) {
+  const layer = useRef(null);
+  layer.current = bindings;
+  useEffect(() => {
+    layers.push(layer);
+    return () => layers.splice(layers.indexOf(layer), 1);
+  }, []);
+}
+
+function isField(element) {
+  if (!element) return false;
+  if (element.isContentEditable || ["TEXTAREA", "SELECT"].includes(element.tagName)) return true;
+  return element.tagName === "INPUT" && !["checkbox", "radio", "button", "range"].includes(element.type);
+}
+
+/** Elements that use the arrows and Enter themselves. */
+function usesKey(element, key) {
+  if (!element) return false;
+  const role = element.getAttribute?.("role");
+  if (key.startsWith("Arrow")) return ["tab", "slider", "listbox", "option", "menuitem"].includes(role) || element.type === "range";
+  if (key === "Enter" || key === " ") return ["BUTTON", "A", "SUMMARY"].includes(element.tagName);
+  return false;
+}
+
+function binding(key) {
+  for (let at = layers.length - 1; at >= 0; at -= 1) {
+    if (layers[at].current[key]) return layers[at].current[key];
+  }
+  return null;
+}
+
+function press(event) {
+  if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
+  if (isField(event.target) || document.querySelector("dialog[open]")) return;
+  const key = event.key;
+  if (!areOn.value && key !== "Escape") return;
+  if (usesKey(event.target, key)) return;
+  const name = first ? `${first} ${key}` : key;
+  clearTimeout(firstTimer);
+  first = null;
+  const act = binding(name);
+  if (act) {
+    event.preventDefault();
+    act(event);
+  } else if (layers.some((layer) => Object.keys(layer.current).some((bound) => bound.startsWith(`${key} `)))) {
+    first = key;
+    firstTimer = setTimeout(() => (first = null), SEQUENCE_MS);
+  }
+}
+
+/** Begins to listen. */
+export function startKeys() {
+  document.addEventListener("keydown", press);
+}
+
+/** What `?` shows. */
+export const KEYS = [
+  ["g n", "Needs you"], ["g r", "Runs"], ["/", "search"], ["j k", "next, previous"], ["Enter", "open"], ["Esc", "close, back"],
+  ["x", "select"], ["a", "approve, then Enter"], ["r", "reject, then Enter"], ["e", "edit the arguments"], ["1 – 7", "tabs of a run"],
+  ["f F", "next, previous failure"], ["← →", "checkpoint or bar"], [".", "Live"], ["s", "send a message"], ["c", "copy the id"],
+  ["n", "new run"], ["?", "these keys"],
+];

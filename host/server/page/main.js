@@ -1,0 +1,101 @@
+// The page: finds the token, connects, and shows the view of the address.
+
+import { effect, html, render, untracked, useEffect, useState } from "./dom.js";
+import { LiveRegion } from "./announce.js";
+import { Boundary } from "./boundary.js";
+import { Bar, ConnectionLine, Footer, KeysSheet, TokenForm, applyTheme } from "./frame.js";
+import { CompareView } from "./compare_view.js";
+import { connect, follow } from "./connection.js";
+import { startKeys, useKeys } from "./keys.js";
+import { NeedsView } from "./needs_view.js";
+import { NewRunSheet } from "./new_run.js";
+import { back, go, Link, route, startRouter, visits } from "./router.js";
+import { isNewRunOpen, loadSpentToday, RunsView } from "./runs_view.js";
+import { RunView } from "./run_view.js";
+import { ServerView } from "./server_view.js";
+import { epoch, loadIdentity, loadNeeds, needs, needsLoaded } from "./store.js";
+import { Toasts } from "./toast.js";
+import { findToken, may, token, tokenProblem } from "./token.js";
+import { Skeleton } from "./widgets.js";
+
+/** The view of an address, and whether it follows a run. */
+function View() {
+  const [first, second] = route.value.segments;
+  const isRun = first === "runs" && second !== undefined;
+  useEffect(() => {
+    if (!isRun) follow(null, null);
+  }, [isRun]);
+  if (isRun) return html`<${RunView} key=${second} name=${second} />`;
+  switch (first) {
+    case undefined: return html`<${Start} />`;
+    case "needs": return html`<${NeedsView} />`;
+    case "runs": return html`<${RunsView} />`;
+    case "compare": return html`<${CompareView} />`;
+    case "server": return html`<${ServerView} />`;
+    default: return html`<h1 tabindex="-1">Not found</h1><p class="empty">The page has no such address. ${" "}<${Link} to="/runs">All runs</${Link}></p>`;
+  }
+}
+
+/** The start: what needs somebody, or all runs if nothing does. */
+function Start() {
+  useEffect(() => {
+    if (needsLoaded.value) go(needs.value.total ? "/needs" : "/runs", { replace: true });
+  }, [needsLoaded.value]);
+  return html`<${Skeleton} lines=${8} />`;
+}
+
+function Page() {
+  const [areKeysShown, showKeys] = useState(false);
+  useKeys({
+    "g n": () => go("/needs"),
+    "g r": () => go("/runs"),
+    "?": () => showKeys(true),
+    n: () => may("submit") && (isNewRunOpen.value = true),
+    "/": () => go("/runs"),
+    Escape: () => route.value.segments.length > 1 && back(),
+  });
+  // The focus moves to the view that was opened, unless something in it has it already.
+  useEffect(() => {
+    if (visits.value > 0 && !document.querySelector("main")?.contains(document.activeElement)) document.querySelector("main h1")?.focus({ preventScroll: true });
+  }, [route.value.segments.slice(0, 2).join("/")]);
+  if (!token.value) return html`<main>${tokenProblem.value ? html`<${TokenForm} />` : html`<${Skeleton} />`}</main>`;
+  return html`<${Bar} onKeys=${() => showKeys(true)} /><${ConnectionLine} />
+    <main id="main"><${Boundary} of=${route.value.segments.slice(0, 2).join("/")}><${View} /></${Boundary}></main><${Footer} onKeys=${() => showKeys(true)} />
+    <${Toasts} /><${LiveRegion} />
+    ${areKeysShown && html`<${KeysSheet} onClose=${() => showKeys(false)} />`}
+    ${isNewRunOpen.value && html`<${NewRunSheet} onClose=${() => (isNewRunOpen.value = false)} />`}`;
+}
+
+/** The title and the icon say how much waits. */
+function showNumber() {
+  const { total } = needs.value;
+  const [first, second] = route.value.segments;
+  const name = first === "runs" && second ? second : { needs: "Needs you", runs: "Runs", compare: "Compare", server: "Server" }[first] ?? "strata-host";
+  document.title = `${total ? `(${total}) ` : ""}${name} – strata-host`;
+  const icon = document.getElementById("icon");
+  const other = document.getElementById("icon-needs");
+  icon.dataset.plain ??= icon.getAttribute("href");
+  const wanted = total ? other.getAttribute("href") : icon.dataset.plain;
+  if (icon.getAttribute("href") !== wanted) icon.setAttribute("href", wanted);
+}
+
+async function start() {
+  applyTheme();
+  startRouter();
+  startKeys();
+  render(html`<${Page} />`, document.getElementById("page"));
+  effect(showNumber);
+  await findToken();
+  connect();
+  effect(() => {
+    if (!token.value) return;
+    untracked(() => {
+      loadIdentity();
+      loadNeeds();
+      loadSpentToday();
+      epoch.value += 1;
+    });
+  });
+}
+
+start();

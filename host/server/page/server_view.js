@@ -1,0 +1,102 @@
+// The server: its workers, what waits in the queue, and its tokens.
+
+import { html, useState } from "./dom.js";
+import { call, items, newKey, part, post } from "./api.js";
+import { count, plural } from "./figures.js";
+import { Link, runAddress } from "./router.js";
+import { toast, toastProblem } from "./toast.js";
+import { identity } from "./token.js";
+import { CopyButton, ProblemView, Skeleton, Time, useLoaded } from "./widgets.js";
+
+/** What a token may not see is left out. */
+const orNothing = (promise) => promise.catch((problem) => {
+  if (problem.status === 403 || problem.status === 404) return null;
+  throw problem;
+});
+
+async function load(signal) {
+  const [workers, tokens, queued, document] = await Promise.all([
+    orNothing(call("/v1/workers", { signal })), orNothing(call("/v1/tokens", { signal })), call("/v1/runs?state=queued&state=refused&limit=100", { signal }),
+    orNothing(call("/v1/openapi.json", { signal })),
+  ]);
+  return { workers: workers && items(workers), tokens: tokens && items(tokens), queued: items(queued), more: Boolean(queued?.next), version: document?.info?.version };
+}
+
+export function ServerView() {
+  const [loaded, problem, again] = useLoaded(load, ["server"]);
+  if (problem) return html`<h1 tabindex="-1">Server</h1><${ProblemView} problem=${problem} retry=${again} />`;
+  if (!loaded) return html`<h1 tabindex="-1">Server</h1><${Skeleton} lines=${8} />`;
+  return html`<h1 tabindex="-1">Server</h1>
+    <p class="note">${location.host}${loaded.version && html`, version ${loaded.version}`}${identity.value?.tenant && html`, tenant ${identity.value.tenant}`}. <button type="button" class="small" onClick=${again}>Read again</button></p>
+    ${loaded.workers && html`<${Workers} list=${loaded.workers} />`}
+    <${Queue} list=${loaded.queued} more=${loaded.more} />
+    ${loaded.tokens && html`<${Tokens} list=${loaded.tokens} again=${again} />`}`;
+}
+
+function Workers({ list }) {
+  if (!list.length) return html`<section><h2>Workers</h2><p class="none">No worker takes runs.</p></section>`;
+  return html`<section><h2>Workers <span class="count">${list.length}</span></h2><div class="scroll" tabindex="0"><table><thead><tr><th>Worker</th><th>Machine</th><th>Version</th><th>Labels</th><th class="num">Runs</th><th class="num">Room</th><th>Beat</th></tr></thead><tbody>
+    ${list.map((worker) => html`<tr key=${worker.id}><td>${String(worker.id).slice(0, 13)}</td><td>${worker.machine ?? worker.host ?? ""}</td><td>${worker.version ?? ""}</td><td>${(worker.labels ?? []).join(", ")}</td>
+      <td class="num">${Array.isArray(worker.runs) ? worker.runs.length : (worker.runs ?? "")}</td><td class="num">${worker.room ?? ""}</td><td>${beat(worker)}</td></tr>`)}</tbody></table></div></section>`;
+}
+
+function beat(worker) {
+  const age = worker.beat_age_ms ?? worker.age_ms ?? worker.heartbeat_age_ms;
+  if (Number.isFinite(age)) return `${count(Math.round(age / 1000))} s ago`;
+  const time = worker.beat ?? worker.heartbeat ?? worker.seen;
+  return typeof time === "string" ? html`<${Time} at=${time} />` : worker.draining ? "draining" : "";
+}
+
+function Queue({ list, more }) {
+  return html`<section><h2>Queue <span class="count">${list.length}${more ? "+" : ""}</span></h2>${list.length ? html`<ul class="plain">${list.map((run) => html`<li key=${run.id}><${Link} to=${runAddress(run.name)}>${run.name}</${Link}> <span class="note">${run.state}, <${Time} at=${run.created} /></span>${run.problem && html` <span class="bad-text">${run.problem}</span>`}</li>`)}</ul>` : html`<p class="none">Nothing waits for a worker.</p>`}</section>`;
+}
+
+const RIGHTS = ["submit", "view", "answer", "operate", "admin"];
+
+function Tokens({ list, again }) {
+  const [made, setMade] = useState(null);
+  const revoke = async (name) => {
+    try {
+      await call(`/v1/tokens/${part(name)}`, { method: "DELETE" });
+      toast(`Revoked: ${name}`);
+      again();
+    } catch (problem) {
+      toastProblem("Not revoked", problem);
+    }
+  };
+  return html`<section><h2>Tokens <span class="count">${list.length}</span></h2>
+    ${made && html`<div class="panel live" role="status"><p>The token <b>${made.name}</b>. It is shown once:</p><pre class="command" tabindex="0"><code>${made.token}</code></pre><${CopyButton} text=${made.token} /></div>`}
+    <div class="scroll" tabindex="0"><table><thead><tr><th>Name</th><th>Tenant</th><th>Rights</th><th>Expires</th><th></th></tr></thead><tbody>${list.map((one) => html`<tr key=${one.name}><td>${one.name}</td><td>${one.tenant ?? "all"}</td><td>${(one.rights ?? []).join(", ")}</td><td>${one.expires ? html`<${Time} at=${one.expires} />` : "never"}</td>
+      <td>${one.name !== identity.value?.name && html`<${Revoke} name=${one.name} revoke=${revoke} />`}</td></tr>`)}</tbody></table></div>
+    <${NewToken} onMade=${(token) => {
+      setMade(token);
+      again();
+    }} /></section>`;
+}
+
+function Revoke({ name, revoke }) {
+  const [isAsked, setAsked] = useState(false);
+  if (!isAsked) return html`<button type="button" class="small" aria-label=${`Revoke ${name}`} onClick=${() => setAsked(true)}>Revoke…</button>`;
+  return html`<button type="button" class="small bad" onClick=${() => revoke(name)}>Revoke ${name}</button> <button type="button" class="small" onClick=${() => setAsked(false)}>Back</button>`;
+}
+
+function NewToken({ onMade }) {
+  const [name, setName] = useState("");
+  const [rights, setRights] = useState(["view"]);
+  const [problem, setProblem] = useState(null);
+  const submit = async (event) => {
+    event.preventDefault();
+    try {
+      const tenant = identity.value?.tenant;
+      onMade(await post("/v1/tokens", { name: name.trim(), rights, ...(tenant ? { tenant } : {}) }, { key: newKey() }));
+      setName("");
+      setProblem(null);
+    } catch (failed) {
+      setProblem(failed);
+    }
+  };
+  const toggle = (right) => setRights(rights.includes(right) ? rights.filter((one) => one !== right) : [...rights, right]);
+  return html`<details class="source"><summary>New token</summary><form onSubmit=${submit}><label>Name<input type="text" autocomplete="off" value=${name} onInput=${(event) => setName(event.target.value)} /></label>
+    <fieldset><legend>Rights</legend>${RIGHTS.map((right) => html`<label class="chip"><input type="checkbox" checked=${rights.includes(right)} onChange=${() => toggle(right)} /> ${right}</label>`)}</fieldset>
+    <${ProblemView} problem=${problem} /><p class="controls"><button type="submit" class="primary" disabled=${!name.trim() || !rights.length}>Make a token (${plural(rights.length, "right")})</button></p></form></details>`;
+}

@@ -1,0 +1,238 @@
+//! Tokens, workers, and what a process says about itself.
+
+use std::collections::BTreeMap;
+
+use axum::http::StatusCode;
+use axum::response::IntoResponse;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::json;
+use strata_host::clock::{now_ms, parse_rfc3339, rfc3339};
+use strata_host::storage::{LifecycleState, ServedFilter, ServedRun};
+
+use crate::answer::{empty, json};
+use crate::body::MAX_BODY_BYTES;
+use crate::caller::{Caller, Right};
+use crate::context::Context;
+use crate::operations::Answer;
+use crate::problem::Problem;
+use crate::server::ServerPhase;
+use crate::tokens::{
+    NewToken, check_token_name, create_token as create, list_tokens as list, revoke_token as revoke,
+};
+
+/// A token that is to be made.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TokenRequest {
+    /// Its name, which is recorded as who did something.
+    name: String,
+    /// Its tenant. Without one, it is that of the token with which it is made; for a token without a tenant: all.
+    tenant: Option<String>,
+    /// Its rights.
+    rights: Vec<Right>,
+    /// When it stops counting.
+    expires: Option<String>,
+}
+
+/// Returns the tenant of a token that a caller makes or revokes.
+fn tenant_of(caller: &Caller, named: Option<&str>) -> Result<Option<String>, Problem> {
+    caller.require(Right::Admin)?;
+    match (&caller.tenant, named) {
+        (None, named) => Ok(named.map(str::to_owned)),
+        (Some(own), None) => Ok(Some(own.clone())),
+        (Some(own), Some(named)) if own == named => Ok(Some(own.clone())),
+        (Some(_), Some(_)) => Err(Problem::forbidden("a token without a tenant is needed")),
+    }
+}
+
+pub async fn list_tokens(context: Context) -> Answer {
+    context.caller.require(Right::Admin)?;
+    let tenant = context.caller.tenant.clone();
+    let tokens = context
+        .server
+        .blocking(move |server| Ok(list(server.records.as_ref(), tenant.as_deref())?))
+        .await?;
+    let items: Vec<serde_json::Value> = tokens
+        .iter()
+        .map(|token| {
+            json!({
+                "name": token.caller.name, "tenant": token.caller.tenant, "rights": token.caller.rights,
+                "created": rfc3339(token.created_ms), "expires": token.expires_ms.map(rfc3339),
+            })
+        })
+        .collect();
+    Ok(json(
+        StatusCode::OK,
+        &json!({ "items": items, "next": null }),
+    ))
+}
+
+pub async fn create_token(mut context: Context) -> Answer {
+    context.caller.require(Right::Admin)?;
+    let request: TokenRequest = context.json(MAX_BODY_BYTES).await?;
+    check_token_name(&request.name).map_err(|why| Problem::field("/name", why))?;
+    if let Some(tenant) = &request.tenant {
+        check_token_name(tenant).map_err(|why| Problem::field("/tenant", why))?;
+    }
+    if request.rights.is_empty() {
+        return Err(Problem::field(
+            "/rights",
+            "a token without rights can do nothing",
+        ));
+    }
+    let tenant = tenant_of(&context.caller, request.tenant.as_deref())?;
+    let expires_ms = request
+        .expires
+        .as_deref()
+        .map(|text| {
+            let time_ms = parse_rfc3339(text).filter(|time_ms| *time_ms > now_ms());
+            time_ms.ok_or_else(|| {
+                Problem::field(
+                    "/expires",
+                    "give a time to come, such as 2099-01-31T12:00:00Z",
+                )
+            })
+        })
+        .transpose()?;
+    let new = NewToken {
+        name: request.name,
+        tenant,
+        rights: request.rights,
+        expires_ms,
+    };
+    let (text, new) = context
+        .server
+        .blocking(move |server| {
+            let text = create(server.records.as_ref(), &new)?;
+            server.tokens.forget();
+            Ok((text, new))
+        })
+        .await?;
+    let text =
+        text.ok_or_else(|| Problem::conflict("there is a token of this name").named("name-taken"))?;
+    Ok(json(
+        StatusCode::CREATED,
+        &json!({
+            "name": new.name, "tenant": new.tenant, "rights": new.rights, "expires": new.expires_ms.map(rfc3339),
+            "token": text,
+        }),
+    ))
+}
+
+pub async fn revoke_token(context: Context) -> Answer {
+    let named = context.query.one("tenant")?;
+    let tenant = tenant_of(&context.caller, named)?;
+    let name = context.param("name").to_owned();
+    let was_there = context
+        .server
+        .blocking(move |server| {
+            let was_there = revoke(server.records.as_ref(), tenant.as_deref(), &name)?;
+            server.tokens.forget();
+            Ok(was_there)
+        })
+        .await?;
+    match was_there {
+        true => Ok(empty(StatusCode::NO_CONTENT)),
+        false => Err(Problem::not_found("token")),
+    }
+}
+
+pub async fn list_workers(context: Context) -> Answer {
+    context.caller.require_all_tenants()?;
+    let workers = context
+        .server
+        .blocking(|server| Ok(server.database.workers()?))
+        .await?;
+    let items: Vec<serde_json::Value> = workers
+        .iter()
+        .map(|worker| {
+            json!({
+                "id": worker.id, "host": worker.profile.host, "version": worker.version,
+                "labels": worker.profile.labels, "secrets": worker.profile.secrets, "room": worker.profile.room,
+                "runs": worker.runs, "beat_age_ms": worker.beat_age_ms, "draining": worker.is_draining,
+            })
+        })
+        .collect();
+    Ok(json(
+        StatusCode::OK,
+        &json!({ "items": items, "next": null }),
+    ))
+}
+
+pub async fn get_openapi(_: Context) -> Answer {
+    Ok(json(StatusCode::OK, &crate::openapi::document()))
+}
+
+pub async fn get_health(_: Context) -> Answer {
+    let version = env!("CARGO_PKG_VERSION");
+    Ok(json(
+        StatusCode::OK,
+        &json!({ "status": "ok", "version": version }),
+    ))
+}
+
+pub async fn get_readiness(context: Context) -> Answer {
+    if *context.server.phase.borrow() != ServerPhase::Serving {
+        return Err(Problem::unavailable("the server is about to end"));
+    }
+    // A storage that cannot be read does not answer requests.
+    context
+        .server
+        .blocking(|server| Ok(server.records.read_record("token", "", "")?))
+        .await?;
+    Ok(json(StatusCode::OK, &json!({ "status": "ready" })))
+}
+
+pub async fn get_metrics(context: Context) -> Answer {
+    context.caller.require_all_tenants()?;
+    let (requests, streams) = context.server.usage.totals();
+    let text = context
+        .server
+        .blocking(move |server| {
+            let runs = server
+                .database
+                .list_served(&ServedFilter::default(), usize::MAX)?;
+            Ok(metrics_text(&runs, requests, streams))
+        })
+        .await?;
+    let media_type = [("content-type", "text/plain; version=0.0.4; charset=utf-8")];
+    Ok((StatusCode::OK, media_type, text).into_response())
+}
+
+/// Returns the metrics in the format of Prometheus.
+fn metrics_text(runs: &[ServedRun], requests: usize, streams: usize) -> String {
+    let mut states: BTreeMap<(&str, &str), u64> = BTreeMap::new();
+    let (mut questions, mut spent) = (0, 0.0);
+    let mut oldest_ready_ms = None;
+    for run in runs {
+        let status = run.listing.status_name().unwrap_or("unknown");
+        *states
+            .entry((run.listing.state.name(), status))
+            .or_default() += 1;
+        if let Some(one) = &run.listing.overview {
+            questions += one.requests;
+            spent += one.spent.to_dollars();
+        }
+        if run.listing.state == LifecycleState::Queued {
+            oldest_ready_ms = oldest_ready_ms
+                .min(run.listing.changed_ms)
+                .or(run.listing.changed_ms);
+        }
+    }
+    let mut text = String::from("# TYPE strata_runs gauge\n");
+    for ((state, status), count) in &states {
+        text += &format!("strata_runs{{state=\"{state}\",status=\"{status}\"}} {count}\n");
+    }
+    let age_s = oldest_ready_ms.map_or(0, |time_ms| (now_ms() - time_ms).max(0) / 1000);
+    for (name, value) in [
+        ("strata_ready_age_seconds", age_s as f64),
+        ("strata_open_requests", questions as f64),
+        ("strata_spent_dollars", spent),
+        ("strata_api_requests", requests as f64),
+        ("strata_api_streams", streams as f64),
+    ] {
+        text += &format!("# TYPE {name} gauge\n{name} {value}\n");
+    }
+    text
+}

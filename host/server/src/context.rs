@@ -1,0 +1,125 @@
+//! A request whose caller is known.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use axum::body::Body;
+use axum::http::HeaderMap;
+use serde::de::DeserializeOwned;
+use strata_host::storage::ServedRun;
+
+use crate::body::{parse_json, read_body, require_json};
+use crate::caller::{Caller, Deed};
+use crate::problem::Problem;
+use crate::query::Query;
+use crate::server::Server;
+use crate::usage::UsagePermit;
+
+/// A request whose caller is known.
+pub struct Context {
+    /// What all requests share.
+    pub server: Arc<Server>,
+    /// Who makes it.
+    pub caller: Caller,
+    /// Its token, to look later whether that still counts.
+    pub token: String,
+    /// The parts of the path that are variable, decoded.
+    pub params: Vec<(String, String)>,
+    /// The parameters of its query.
+    pub query: Query,
+    /// Its headers.
+    pub headers: HeaderMap,
+    /// Its method and its path, by which a repetition is recognised.
+    pub target: String,
+    /// Its body, until that is read.
+    pub body: BodySlot,
+    /// Counts it as one that is under way.
+    pub permit: Option<UsagePermit>,
+}
+
+/// The body of a request, until that is read.
+pub struct BodySlot(Mutex<Body>);
+
+impl BodySlot {
+    /// Returns that of a body.
+    pub fn new(body: Body) -> Self {
+        Self(Mutex::new(body))
+    }
+
+    /// Returns the body. After that it is empty.
+    pub fn take(&mut self) -> Body {
+        let body = self.0.get_mut().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(body)
+    }
+}
+
+impl Context {
+    /// Returns a variable part of the path.
+    pub fn param(&self, name: &str) -> &str {
+        let found = self.params.iter().find(|(one, _)| one == name);
+        found.map_or("", |(_, value)| value.as_str())
+    }
+
+    /// Reads the body, which has to be JSON.
+    pub async fn read_json(&mut self, limit: u64) -> Result<Vec<u8>, Problem> {
+        let body = self.body.take();
+        // Its size is refused before its type: a client may have sent all of it by then.
+        let declared = self.headers.get(axum::http::header::CONTENT_LENGTH);
+        let declared = declared.and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
+        if declared.is_some_and(|length| length > limit) {
+            return Err(Problem::too_large(limit));
+        }
+        require_json(&self.headers)?;
+        read_body(&self.headers, body, limit).await
+    }
+
+    /// Reads the body, and parses it.
+    pub async fn json<T: DeserializeOwned>(&mut self, limit: u64) -> Result<T, Problem> {
+        parse_json(&self.read_json(limit).await?)
+    }
+
+    /// Reads a body that may be absent.
+    pub async fn optional_json(&mut self, limit: u64) -> Result<Vec<u8>, Problem> {
+        let body = self.body.take();
+        let bytes = read_body(&self.headers, body, limit).await?;
+        if !bytes.is_empty() {
+            require_json(&self.headers)?;
+        }
+        Ok(bytes)
+    }
+
+    /// Returns the run that the path names, if the caller may do something with it.
+    pub async fn run(&self, deed: Deed) -> Result<ServedRun, Problem> {
+        let (name, caller) = (self.param("run").to_owned(), self.caller.clone());
+        self.server
+            .blocking(move |server| find_run(server, &caller, &name, deed))
+            .await
+    }
+}
+
+/// Returns the run with a name or an id, if a caller may do something with it.
+pub fn find_run(
+    server: &Server,
+    caller: &Caller,
+    name: &str,
+    deed: Deed,
+) -> Result<ServedRun, Problem> {
+    let unknown = || Problem::not_found("run");
+    if name.is_empty() || name.chars().all(|c| c == '.') || name.contains('\0') {
+        return Err(unknown());
+    }
+    // A token of all tenants names a run of another one than its own as `TENANT/NAME`.
+    let (tenant, own) = match name.split_once('/') {
+        Some((tenant, own)) if caller.tenant.is_none() => (tenant, own),
+        Some(_) => return Err(unknown()),
+        None => (caller.own_tenant(), name),
+    };
+    let by_name = server.database.find_served_by_name(tenant, own)?;
+    let found = match by_name.filter(|run| run.tenant == tenant) {
+        Some(run) if caller.may(Deed::SeeRequests, &run) => Some(run),
+        // The name of a run may be the id of another.
+        other => server.database.find_served_by_id(name)?.or(other),
+    };
+    let run = found.ok_or_else(unknown)?;
+    caller.authorize(deed, &run)?;
+    Ok(run)
+}

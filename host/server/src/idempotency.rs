@@ -1,0 +1,322 @@
+//! Requests that are repeated under a key: the first answer is given again, and nothing is done twice.
+
+use std::collections::BTreeSet;
+use std::future::Future;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::Response;
+use serde::{Deserialize, Serialize};
+use strata_core::record::id::to_hex;
+use strata_host::clock::now_ms;
+use strata_host::storage::ServerRecord;
+
+use crate::answer::json_text;
+use crate::context::Context;
+use crate::problem::Problem;
+
+/// The kind of the records of keys.
+const KIND: &str = "key";
+/// For how long a key counts that belongs to no run, in milliseconds.
+const KEY_TIME_MS: i64 = 24 * 3600 * 1000;
+/// The longest key.
+const MAX_KEY_BYTES: usize = 255;
+
+/// The answer to a request that makes something.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Made {
+    /// The status.
+    pub status: u16,
+    /// Where it is.
+    pub location: Option<String>,
+    /// The body.
+    pub body: String,
+}
+
+impl Made {
+    /// Returns an answer of JSON.
+    pub fn new(status: StatusCode, value: &impl Serialize) -> Self {
+        Self {
+            status: status.as_u16(),
+            location: None,
+            body: serde_json::to_string(value).unwrap_or_default(),
+        }
+    }
+
+    /// Returns the answer with where it is that was made.
+    pub fn at(self, location: String) -> Self {
+        Self {
+            location: Some(location),
+            ..self
+        }
+    }
+
+    fn into_response(self) -> Response {
+        let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::OK);
+        let mut response = json_text(status, self.body);
+        if let Some(location) = self
+            .location
+            .and_then(|text| HeaderValue::try_from(text).ok())
+        {
+            response.headers_mut().insert(header::LOCATION, location);
+        }
+        response
+    }
+}
+
+/// What is stored of a key.
+#[derive(Serialize, Deserialize)]
+struct StoredKey {
+    /// The SHA-256 of the body, in hexadecimal.
+    digest: String,
+    answer: Made,
+}
+
+/// The key of a request that is carried out.
+#[derive(Clone, Debug)]
+pub struct PendingKey {
+    tenant: String,
+    name: String,
+    digest: String,
+    /// The key as it was given.
+    pub text: String,
+}
+
+impl PendingKey {
+    /// Returns the record of the key, with the answer. It is deleted with a run, if there is one.
+    pub fn record(&self, answer: &Made, run: Option<&str>) -> ServerRecord {
+        let stored = StoredKey {
+            digest: self.digest.clone(),
+            answer: answer.clone(),
+        };
+        ServerRecord {
+            kind: KIND.into(),
+            tenant: self.tenant.clone(),
+            name: self.name.clone(),
+            run: run.map(str::to_owned),
+            text: serde_json::to_string(&stored).unwrap_or_default(),
+            expires_ms: match run {
+                Some(_) => None,
+                None => Some(now_ms().saturating_add(KEY_TIME_MS)),
+            },
+        }
+    }
+
+    /// Returns the answer that a record of this key has. Fails if it is of another body.
+    pub fn replay(&self, record: &ServerRecord) -> Result<Response, Problem> {
+        let stored: StoredKey = serde_json::from_str(&record.text)
+            .map_err(|_| Problem::internal("what is stored of the key cannot be read"))?;
+        if stored.digest != self.digest {
+            return Err(Problem::refused(
+                "the key was used before, with another body; use a new key",
+            )
+            .named("key-reused"));
+        }
+        let mut response = stored.answer.into_response();
+        let replayed = HeaderValue::from_static("true");
+        response
+            .headers_mut()
+            .insert("idempotency-replayed", replayed);
+        Ok(response)
+    }
+}
+
+/// The keys of requests that this process carries out.
+#[derive(Debug, Default)]
+pub struct KeysUnderWay(Mutex<BTreeSet<(String, String)>>);
+
+/// A key that counts as under way until this is dropped.
+struct KeyGuard {
+    keys: Arc<KeysUnderWay>,
+    key: (String, String),
+}
+
+impl KeysUnderWay {
+    fn begin(self: &Arc<Self>, key: &PendingKey) -> Option<KeyGuard> {
+        let key = (key.tenant.clone(), key.name.clone());
+        let mut keys = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        keys.insert(key.clone()).then(|| KeyGuard {
+            keys: Arc::clone(self),
+            key,
+        })
+    }
+}
+
+impl Drop for KeyGuard {
+    fn drop(&mut self) {
+        let mut keys = self.keys.0.lock().unwrap_or_else(PoisonError::into_inner);
+        keys.remove(&self.key);
+    }
+}
+
+/// Returns the key of a request; `None` if it has none. `scope` says what the request makes something in.
+fn key_of(
+    headers: &HeaderMap,
+    tenant: &str,
+    scope: &str,
+    body: &[u8],
+) -> Result<Option<PendingKey>, Problem> {
+    let mut values = headers.get_all("idempotency-key").iter();
+    let Some(value) = values.next() else {
+        return Ok(None);
+    };
+    let wrong = || {
+        Problem::refused(format!(
+            "`Idempotency-Key` has to be 1 to {MAX_KEY_BYTES} printable ASCII characters, once"
+        ))
+        .named("key")
+    };
+    let text = value.to_str().map_err(|_| wrong())?;
+    let is_printable = text.bytes().all(|byte| (0x20..0x7f).contains(&byte));
+    if text.is_empty() || text.len() > MAX_KEY_BYTES || !is_printable || values.next().is_some() {
+        return Err(wrong());
+    }
+    let digest = ring::digest::digest(&ring::digest::SHA256, body);
+    Ok(Some(PendingKey {
+        tenant: tenant.into(),
+        name: format!("{scope} {text}"),
+        digest: to_hex(digest.as_ref()),
+        text: text.into(),
+    }))
+}
+
+/// What has been made, and whether its key is stored already.
+pub enum MadeOnce {
+    /// The key is not stored yet.
+    Now(Made),
+    /// The key is stored with what was made.
+    WithKey(Made),
+    /// The key was stored before: this is its record.
+    Before(Box<ServerRecord>),
+}
+
+/// Carries out a request that makes something, unless it was carried out before under its key. It is carried out to
+/// its end, even if the client goes away. `run` is the id of the run in which it makes something.
+pub async fn make_once<M>(
+    context: &Context,
+    body: &[u8],
+    run: Option<(&str, &str)>,
+    make: impl FnOnce(Option<PendingKey>) -> M,
+) -> Result<Response, Problem>
+where
+    M: Future<Output = Result<MadeOnce, Problem>> + Send + 'static,
+{
+    let tenant = match run {
+        Some((_, tenant)) => tenant,
+        None => context.caller.own_tenant(),
+    };
+    let scope = match run {
+        // A run is named by its name or by its id.
+        Some((id, _)) => {
+            let last = context.target.rsplit('/').next().unwrap_or_default();
+            format!("POST {id}/{last}")
+        }
+        None => context.target.clone(),
+    };
+    let Some(key) = key_of(&context.headers, tenant, &scope, body)? else {
+        let made = tokio::spawn(make(None)).await;
+        return match made.map_err(|_| Problem::internal("the request was not carried out"))?? {
+            MadeOnce::Now(made) | MadeOnce::WithKey(made) => Ok(made.into_response()),
+            MadeOnce::Before(_) => Err(Problem::internal("a key that was not given is stored")),
+        };
+    };
+    let Some(guard) = context.server.keys.begin(&key) else {
+        return Err(
+            Problem::conflict("the first request under this key is under way")
+                .named("key-under-way")
+                .retry_after(1),
+        );
+    };
+    let known = {
+        let key = key.clone();
+        let read = move |server: &crate::server::Server| {
+            Ok(server.records.read_record(KIND, &key.tenant, &key.name)?)
+        };
+        context.server.blocking(read).await?
+    };
+    if let Some(record) = known {
+        return key.replay(&record);
+    }
+    let making = make(Some(key.clone()));
+    let (server, run) = (
+        Arc::clone(&context.server),
+        run.map(|(id, _)| id.to_owned()),
+    );
+    let stored_key = key.clone();
+    let made = tokio::spawn(async move {
+        let _guard = guard;
+        let made = match making.await? {
+            MadeOnce::Now(made) => made,
+            other => return Ok(other),
+        };
+        let record = stored_key.record(&made, run.as_deref());
+        server
+            .blocking(move |server| Ok(server.records.put_record(&record)?))
+            .await?;
+        Ok::<_, Problem>(MadeOnce::WithKey(made))
+    });
+    match made
+        .await
+        .map_err(|_| Problem::internal("the request was not carried out"))??
+    {
+        MadeOnce::Now(made) | MadeOnce::WithKey(made) => Ok(made.into_response()),
+        MadeOnce::Before(record) => key.replay(&record),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(keys: &[&'static str]) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        for key in keys {
+            headers.append("idempotency-key", HeaderValue::from_static(key));
+        }
+        headers
+    }
+
+    #[test]
+    fn a_key_is_printable_and_not_too_long() {
+        let check = |keys: &[&'static str], expected: Result<bool, u16>| {
+            let key = key_of(&headers(keys), "red", "POST /v1/runs", b"{}");
+            let found = key.map(|key| key.is_some());
+            let found = found.map_err(|problem| problem.status.as_u16());
+            assert_eq!(found, expected, "{keys:?}");
+        };
+        check(&[], Ok(false));
+        check(&["one"], Ok(true));
+        check(&["with space"], Ok(true));
+        check(&[""], Err(422));
+        check(&["a", "b"], Err(422));
+        check(&[Box::leak("x".repeat(256).into_boxed_str())], Err(422));
+        check(&[Box::leak("x".repeat(255).into_boxed_str())], Ok(true));
+    }
+
+    #[test]
+    fn the_first_answer_is_given_again_for_the_same_body_only() {
+        let key = |body: &[u8]| {
+            let key = key_of(&headers(&["one"]), "red", "POST /v1/runs", body);
+            key.unwrap().unwrap()
+        };
+        let made = Made::new(StatusCode::CREATED, &"first").at("/v1/runs/1".into());
+        let record = key(b"{}").record(&made, Some("1"));
+        let replayed = key(b"{}").replay(&record).unwrap();
+        assert_eq!(replayed.status(), 201);
+        assert_eq!(replayed.headers()["idempotency-replayed"], "true");
+        assert_eq!(replayed.headers()[header::LOCATION], "/v1/runs/1");
+        let refused = key(b"{ }").replay(&record).unwrap_err();
+        assert_eq!(refused.status.as_u16(), 422);
+    }
+
+    #[test]
+    fn a_key_is_under_way_once() {
+        let keys = Arc::new(KeysUnderWay::default());
+        let key = key_of(&headers(&["one"]), "red", "POST /v1/runs", b"");
+        let key = key.unwrap().unwrap();
+        let guard = keys.begin(&key);
+        assert!(guard.is_some() && keys.begin(&key).is_none());
+        drop(guard);
+        assert!(keys.begin(&key).is_some());
+    }
+}

@@ -1,0 +1,170 @@
+//! The operations of the API: one table (`table`), from which both the routes and the OpenAPI document are made.
+
+mod table;
+
+use std::future::Future;
+use std::pin::Pin;
+
+use axum::http::Method;
+use axum::response::Response;
+use schemars::Schema;
+use schemars::generate::SchemaGenerator;
+
+use crate::context::Context;
+use crate::problem::Problem;
+
+pub use table::operations;
+
+/// The answer to a request.
+pub type Answer = Result<Response, Problem>;
+/// Carries out a request.
+pub type Handler =
+    Box<dyn Fn(Context) -> Pin<Box<dyn Future<Output = Answer> + Send>> + Send + Sync>;
+/// Returns the schema of a body.
+type BodySchema = fn(&mut SchemaGenerator) -> Schema;
+
+/// What an operation has for a body.
+#[derive(Clone, Copy)]
+pub enum Content {
+    /// None.
+    Empty,
+    /// JSON with this schema.
+    Json(BodySchema),
+    /// Something else, with this media type.
+    Other(&'static str),
+}
+
+/// A parameter of a query.
+#[derive(Clone, Copy, Debug)]
+pub struct Parameter {
+    /// Its name.
+    pub name: &'static str,
+    /// What it means.
+    pub about: &'static str,
+    /// Whether it may be repeated.
+    pub is_repeated: bool,
+}
+
+/// An answer of an operation that is no error.
+#[derive(Clone, Copy)]
+pub struct Success {
+    /// Its status.
+    pub status: u16,
+    /// What it contains.
+    pub content: Content,
+}
+
+/// An operation of the API.
+pub struct Operation {
+    /// Its method.
+    pub method: Method,
+    /// Its path, with the variable parts in braces.
+    pub path: &'static str,
+    /// Its id.
+    pub id: &'static str,
+    /// What it does.
+    pub about: &'static str,
+    /// The parameters of its query.
+    pub query: Vec<Parameter>,
+    /// What is sent.
+    pub body: Content,
+    /// Its answers that are no errors.
+    pub successes: Vec<Success>,
+    /// The statuses of its errors besides those that every operation can have.
+    pub errors: Vec<u16>,
+    /// Whether it needs a token.
+    pub needs_token: bool,
+    /// Whether it makes something, so that it takes an `Idempotency-Key`.
+    pub is_keyed: bool,
+    /// Carries it out.
+    pub handler: Handler,
+}
+
+impl Operation {
+    pub(super) fn new<F>(
+        method: Method,
+        path: &'static str,
+        id: &'static str,
+        about: &'static str,
+        handler: impl Fn(Context) -> F + Send + Sync + 'static,
+    ) -> Self
+    where
+        F: Future<Output = Answer> + Send + 'static,
+    {
+        Self {
+            method,
+            path,
+            id,
+            about,
+            query: Vec::new(),
+            body: Content::Empty,
+            successes: Vec::new(),
+            errors: Vec::new(),
+            needs_token: true,
+            is_keyed: false,
+            handler: Box::new(move |context| Box::pin(handler(context))),
+        }
+    }
+
+    pub(super) fn open(mut self) -> Self {
+        self.needs_token = false;
+        self
+    }
+
+    pub(super) fn keyed(mut self) -> Self {
+        self.is_keyed = true;
+        self
+    }
+
+    pub(super) fn takes(mut self, body: Content) -> Self {
+        self.body = body;
+        self
+    }
+
+    pub(super) fn gives(mut self, status: u16, content: Content) -> Self {
+        self.successes.push(Success { status, content });
+        self
+    }
+
+    pub(super) fn fails(mut self, statuses: &[u16]) -> Self {
+        self.errors.extend_from_slice(statuses);
+        self
+    }
+
+    pub(super) fn with(mut self, name: &'static str, about: &'static str) -> Self {
+        self.query.push(Parameter {
+            name,
+            about,
+            is_repeated: false,
+        });
+        self
+    }
+
+    pub(super) fn with_several(mut self, name: &'static str, about: &'static str) -> Self {
+        self.query.push(Parameter {
+            name,
+            about,
+            is_repeated: true,
+        });
+        self
+    }
+
+    pub(super) fn paged(self) -> Self {
+        self.with("limit", "how many entries, 1 to 500; 50 by default")
+            .with("after", "the position after which the list continues")
+    }
+
+    /// Returns the names of the parameters of its query.
+    pub fn parameter_names(&self) -> Vec<&'static str> {
+        self.query.iter().map(|parameter| parameter.name).collect()
+    }
+
+    /// Returns the names of the variable parts of its path.
+    pub fn path_parameters(&self) -> Vec<&'static str> {
+        let parts = self.path.split('{').skip(1);
+        parts
+            .filter_map(|part| part.split('}').next())
+            .map(|name| name.trim_start_matches('*'))
+            .collect()
+    }
+}

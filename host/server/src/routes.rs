@@ -1,0 +1,154 @@
+//! From a request to its operation: which requests are for this server, who makes them, and what every answer has.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{RawPathParams, Request};
+use axum::http::{HeaderMap, HeaderValue, Method, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{MethodFilter, MethodRouter, on};
+
+use crate::caller::Caller;
+use crate::context::{BodySlot, Context};
+use crate::operations::{Answer, Operation, operations};
+use crate::page;
+use crate::problem::Problem;
+use crate::query::Query;
+use crate::server::Server;
+use crate::tokens::bearer_token;
+
+/// Returns all that is served. `others` are further routes, below paths of their own.
+pub fn router(server: &Arc<Server>, others: Router) -> Router {
+    let mut paths: BTreeMap<&'static str, MethodRouter> = BTreeMap::new();
+    for operation in operations() {
+        let Some(filter) = method_filter(&operation.method) else {
+            continue;
+        };
+        let (server, path) = (Arc::clone(server), operation.path);
+        let operation = Arc::new(operation);
+        let handle = move |params: Result<RawPathParams, _>, request: Request| {
+            let (server, operation) = (Arc::clone(&server), Arc::clone(&operation));
+            async move {
+                let params: Result<_, axum::extract::rejection::RawPathParamsRejection> = params;
+                let Ok(params) = params else {
+                    return Problem::not_found("path").into_response();
+                };
+                let params = params
+                    .iter()
+                    .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                    .collect();
+                let answer = carry_out(&server, &operation, params, request).await;
+                answer.unwrap_or_else(IntoResponse::into_response)
+            }
+        };
+        let route = on(filter, handle);
+        let before = paths.remove(path).unwrap_or_default();
+        paths.insert(path, before.merge(route));
+    }
+    let mut router = Router::new();
+    for (path, methods) in paths {
+        let not_allowed = || async { Problem::method_not_allowed() };
+        router = router.route(path, methods.fallback(not_allowed));
+    }
+    router.merge(page::routes()).merge(others).fallback(reject)
+}
+
+async fn reject(request: Request) -> Response {
+    page::for_path(request.method(), request.uri().path(), request.headers())
+        .unwrap_or_else(|| Problem::not_found("path").into_response())
+}
+
+fn method_filter(method: &Method) -> Option<MethodFilter> {
+    MethodFilter::try_from(method.clone()).ok()
+}
+
+/// Carries out an operation.
+async fn carry_out(
+    server: &Arc<Server>,
+    operation: &Operation,
+    params: Vec<(String, String)>,
+    request: Request,
+) -> Answer {
+    let (parts, body) = request.into_parts();
+    let query = Query::parse(parts.uri.query().unwrap_or_default());
+    let (caller, token) = match operation.needs_token {
+        true => authenticate(server, &parts.headers).await?,
+        false => (nobody(), String::new()),
+    };
+    let permit = match operation.needs_token {
+        true => Some(server.usage.begin_request(&caller)?),
+        false => None,
+    };
+    query.allow(&operation.parameter_names())?;
+    let context = Context {
+        server: Arc::clone(server),
+        caller,
+        token,
+        params,
+        query,
+        target: format!("{} {}", parts.method, parts.uri.path()),
+        headers: parts.headers,
+        body: BodySlot::new(body),
+        permit,
+    };
+    (operation.handler)(context).await
+}
+
+/// Returns the caller of an operation that needs no token. It has no rights.
+fn nobody() -> Caller {
+    Caller {
+        name: String::new(),
+        tenant: None,
+        rights: Vec::new(),
+    }
+}
+
+/// Returns who makes a request.
+pub async fn authenticate(
+    server: &Arc<Server>,
+    headers: &HeaderMap,
+) -> Result<(Caller, String), Problem> {
+    let mut values = headers.get_all(header::AUTHORIZATION).iter();
+    let Some(value) = values.next() else {
+        return Err(Problem::unauthorized("the request has no token"));
+    };
+    let token = value.to_str().ok().and_then(bearer_token);
+    let invalid = || Problem::unauthorized("the token is not valid").named("token");
+    let token = token
+        .filter(|_| values.next().is_none())
+        .ok_or_else(invalid)?
+        .to_owned();
+    let text = token.clone();
+    let known = server
+        .blocking(move |server| Ok(server.tokens.recognise(&text, server.records.as_ref())?))
+        .await?;
+    known.map(|caller| (caller, token)).ok_or_else(invalid)
+}
+
+/// Answers a request: one that is not for this server is refused before anything else.
+pub async fn answer(server: Arc<Server>, router: Router, request: Request) -> Response {
+    use tower::ServiceExt as _;
+    let authority = request
+        .uri()
+        .authority()
+        .map(|authority| authority.as_str().to_owned());
+    let checked = server.names.check(request.headers(), authority.as_deref());
+    let mut response = match checked {
+        Ok(()) => match router.oneshot(request).await {
+            Ok(response) => response,
+            Err(never) => match never {},
+        },
+        Err(problem) => problem.into_response(),
+    };
+    let headers = response.headers_mut();
+    let nosniff = HeaderValue::from_static("nosniff");
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, nosniff);
+    headers
+        .entry(header::CACHE_CONTROL)
+        .or_insert(HeaderValue::from_static("no-store"));
+    headers
+        .entry(header::REFERRER_POLICY)
+        .or_insert(HeaderValue::from_static("no-referrer"));
+    response
+}

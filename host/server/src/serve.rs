@@ -1,0 +1,325 @@
+//! A server: a worker, with the API and the page in the same process.
+
+use std::collections::BTreeMap;
+use std::fs::OpenOptions;
+use std::io::{self, Read, Write};
+use std::net::SocketAddr;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use strata_host::driver::StopSignal;
+use strata_host::storage::{RunDatabase, StoreError};
+use strata_host::worker::{ReportWork, RunObserver, TenantPolicy, WorkerSettings, work};
+use tokio::sync::watch;
+
+use crate::listen::{TlsError, bind, read_tls, serve_connections};
+use crate::origin::ServerNames;
+use crate::routes::router;
+use crate::server::{Server, ServerPhase};
+use crate::streams::hub::ChangeHub;
+use crate::tokens::{TokenRegistry, new_token_text};
+
+/// The file in a storage directory with all runs, and the one with its token.
+const RUNS_FILE: &str = "runs.db";
+const TOKEN_FILE: &str = "token";
+/// How often records are deleted that do not count any more.
+const CLEANING_INTERVAL: Duration = Duration::from_secs(600);
+/// The longest token in a file.
+const MAX_TOKEN_BYTES: u64 = 4096;
+
+/// How a server works.
+pub struct ServeSettings {
+    /// The directory with its runs and its token.
+    pub storage: PathBuf,
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// The certificate and the key, for TLS.
+    pub tls: Option<(PathBuf, PathBuf)>,
+    /// Whether a proxy in front of it has TLS.
+    pub is_behind_proxy: bool,
+    /// The names by which it is reached besides those of this machine.
+    pub hosts: Vec<String>,
+    /// How its worker works; `None` if it only serves the API. The database and the observer are set here.
+    pub worker: Option<WorkerSettings>,
+    /// What submitted teams may use.
+    pub policy: TenantPolicy,
+    /// What those of some tenants may use instead.
+    pub tenants: BTreeMap<String, TenantPolicy>,
+    /// Further routes, below paths of their own.
+    pub others: Router,
+}
+
+/// Why a server cannot work.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The address can be reached from other machines, and nothing encrypts what is sent.
+    #[error("`{0}` can be reached from other machines, so tokens would be sent to it as they are")]
+    Unencrypted(SocketAddr),
+    /// It cannot listen on the address.
+    #[error("cannot listen on `{address}`: {source}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// Why not.
+        source: io::Error,
+    },
+    /// The certificate cannot be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// The file with the token cannot be used.
+    #[error("cannot use `{}`: {what}", path.display())]
+    Token {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        what: String,
+    },
+    /// The runs cannot be read or written.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// What a server reports once it listens.
+#[derive(Clone, Debug)]
+pub struct ServerStarted {
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// The address of its page, with the token behind `#`, where no server and no log sees it.
+    pub url: String,
+}
+
+/// Returns the database of a storage directory.
+pub fn database_in(storage: &Path) -> RunDatabase {
+    RunDatabase::in_file(&storage.join(RUNS_FILE))
+}
+
+/// Serves until it is told to stop. Then it takes no new streams and no more runs, and ends when its runs have.
+///
+/// # Errors
+/// Fails if it cannot listen, or the storage cannot be used. Fails with `StoreError::Locked` if another process serves
+/// it.
+pub async fn serve(
+    settings: ServeSettings,
+    mut stop: StopSignal,
+    report: ReportWork,
+    on_start: impl FnOnce(&ServerStarted),
+) -> Result<(), ServeError> {
+    let is_loopback = settings.address.ip().is_loopback();
+    if !is_loopback && settings.tls.is_none() && !settings.is_behind_proxy {
+        return Err(ServeError::Unencrypted(settings.address));
+    }
+    let tls = match &settings.tls {
+        Some((certificate, key)) => Some(read_tls(certificate, key)?),
+        None => None,
+    };
+    let database = database_in(&settings.storage);
+    database.prepare()?;
+    let records = database.records()?;
+    let token = own_token(&settings.storage, is_loopback)?;
+    let listener = bind(settings.address).await;
+    let listener = listener.map_err(|source| ServeError::Listen {
+        address: settings.address,
+        source,
+    })?;
+    let address = listener.local_addr().map_err(|source| ServeError::Listen {
+        address: settings.address,
+        source,
+    })?;
+    let changes = ChangeHub::default();
+    let watching = tokio::spawn(changes.clone().pass_on(database.watch_runs()?));
+    let server = Arc::new(Server {
+        names: names_of(&settings, address, tls.is_some()),
+        tokens: TokenRegistry::new(token.as_deref()),
+        usage: Arc::default(),
+        keys: Arc::default(),
+        views: Default::default(),
+        changes,
+        feeds: Default::default(),
+        texts: Arc::default(),
+        phase: watch::Sender::new(ServerPhase::Serving),
+        policy: settings.policy,
+        tenants: settings.tenants.clone(),
+        records,
+        database: database.clone(),
+    });
+    let routes = router(&server, settings.others);
+    let (end, ending) = watch::channel(false);
+    let connections = serve_connections(listener, tls.clone(), Arc::clone(&server), routes, ending);
+    let connections = tokio::spawn(connections);
+    let cleaning = tokio::spawn(clean_records(Arc::clone(&server)));
+    on_start(&started(address, tls.is_some(), token.as_deref()));
+    let drained = {
+        let (server, mut stop) = (Arc::clone(&server), stop.clone());
+        tokio::spawn(async move {
+            let _ = stop.wait_for(|stop| *stop).await;
+            server.phase.send_replace(ServerPhase::Draining);
+        })
+    };
+    let worked = match settings.worker {
+        Some(worker) => {
+            let texts = Arc::clone(&server.texts);
+            let worker = WorkerSettings {
+                databases: vec![database],
+                tenants: settings.tenants,
+                observer: RunObserver::new(move |run| texts.observer(run)),
+                ..worker
+            };
+            work_on_a_thread(worker, stop, report).await
+        }
+        None => {
+            let _ = stop.wait_for(|stop| *stop).await;
+            Ok(())
+        }
+    };
+    server.phase.send_replace(ServerPhase::Draining);
+    end.send_replace(true);
+    let _ = connections.await;
+    for task in [cleaning, watching, drained] {
+        task.abort();
+    }
+    Ok(worked?)
+}
+
+/// Works on a thread of its own: a worker waits for databases on the thread that polls it.
+async fn work_on_a_thread(
+    settings: WorkerSettings,
+    stop: StopSignal,
+    report: ReportWork,
+) -> Result<(), StoreError> {
+    let runtime = tokio::runtime::Handle::current();
+    let done = tokio::task::spawn_blocking(move || runtime.block_on(work(settings, stop, report)));
+    match done.await {
+        Ok(worked) => worked,
+        Err(_) => {
+            let source = io::Error::other("the worker ended unexpectedly");
+            Err(StoreError::Io {
+                path: RUNS_FILE.into(),
+                action: "run teams of",
+                source,
+            })
+        }
+    }
+}
+
+fn names_of(settings: &ServeSettings, address: SocketAddr, is_encrypted: bool) -> ServerNames {
+    ServerNames {
+        port: address.port(),
+        is_encrypted,
+        is_loopback: address.ip().is_loopback(),
+        address: (!address.ip().is_unspecified()).then(|| match address {
+            SocketAddr::V4(address) => address.ip().to_string(),
+            SocketAddr::V6(address) => format!("[{}]", address.ip()),
+        }),
+        hosts: settings.hosts.clone(),
+    }
+}
+
+fn started(address: SocketAddr, is_encrypted: bool, token: Option<&str>) -> ServerStarted {
+    let scheme = if is_encrypted { "https" } else { "http" };
+    let fragment = token
+        .map(|token| format!("#token={token}"))
+        .unwrap_or_default();
+    ServerStarted {
+        address,
+        url: format!("{scheme}://{address}/{fragment}"),
+    }
+}
+
+/// Deletes records that do not count any more, from time to time.
+async fn clean_records(server: Arc<Server>) {
+    let mut times = tokio::time::interval(CLEANING_INTERVAL);
+    loop {
+        times.tick().await;
+        let cleaned = server.blocking(|server| {
+            let now_ms = strata_host::clock::now_ms();
+            Ok(server.records.delete_expired_records(now_ms)?)
+        });
+        if let Err(problem) = cleaned.await {
+            tracing::debug!("old records stay: {problem:?}");
+        }
+    }
+}
+
+/// Returns the token of a storage. On a loopback address, it is made at the first start.
+fn own_token(storage: &Path, may_make: bool) -> Result<Option<String>, ServeError> {
+    let path = storage.join(TOKEN_FILE);
+    let failed = |what: String| ServeError::Token {
+        path: path.clone(),
+        what,
+    };
+    match OpenOptions::new().read(true).open(&path) {
+        Ok(file) => {
+            let mode = file
+                .metadata()
+                .map_err(|e| failed(e.to_string()))?
+                .permissions()
+                .mode();
+            if mode & 0o077 != 0 {
+                let what = format!(
+                    "its mode is {:03o}, so others may read it; `chmod 600` it, and make a new token if they did",
+                    mode & 0o777
+                );
+                return Err(failed(what));
+            }
+            let mut text = String::new();
+            file.take(MAX_TOKEN_BYTES)
+                .read_to_string(&mut text)
+                .map_err(|e| failed(e.to_string()))?;
+            let text = text.trim().to_owned();
+            match text.is_empty() {
+                true => Err(failed(
+                    "it is empty; remove it, so that a token is made".into(),
+                )),
+                false => Ok(Some(text)),
+            }
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound && may_make => {
+            let text =
+                new_token_text().map_err(|_| failed("the system has no random numbers".into()))?;
+            let made = OpenOptions::new()
+                .write(true)
+                .create_new(true)
+                .mode(0o600)
+                .open(&path)
+                .and_then(|mut file| {
+                    file.write_all(format!("{text}\n").as_bytes())?;
+                    file.sync_all()
+                });
+            made.map_err(|e| failed(e.to_string()))?;
+            Ok(Some(text))
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(failed(error.to_string())),
+    }
+}
+
+/// Returns the token of a storage, if there is one.
+///
+/// # Errors
+/// Fails if its file cannot be used.
+pub fn read_own_token(storage: &Path) -> Result<Option<String>, ServeError> {
+    own_token(storage, false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_token_of_a_storage_stays_and_nobody_else_may_read_it() {
+        let temp = tempfile::tempdir().unwrap();
+        assert_eq!(own_token(temp.path(), false).unwrap(), None);
+        let token = own_token(temp.path(), true).unwrap().unwrap();
+        assert_eq!(own_token(temp.path(), true).unwrap(), Some(token.clone()));
+        assert_eq!(own_token(temp.path(), false).unwrap(), Some(token));
+        let path = temp.path().join(TOKEN_FILE);
+        let mode = || std::fs::metadata(&path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(), 0o600);
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
+        let refused = own_token(temp.path(), true).unwrap_err().to_string();
+        assert!(refused.contains("its mode is 644"), "{refused}");
+    }
+}

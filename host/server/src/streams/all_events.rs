@@ -1,0 +1,370 @@
+//! One stream for a page: which runs change, which requests to people are opened and answered, and the events of the run
+//! that is looked at. Ids say up to when everything was sent, so that another process can continue.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use strata_host::clock::{now_ms, rfc3339, stopwatch};
+use strata_host::launch::load_saved;
+use strata_host::storage::{ChangedRun, ServedFilter, ServedRun, StateSelector};
+use strata_host::view::RequestView;
+use tokio::sync::broadcast;
+
+use super::run_events::RunEvents;
+use super::run_feed::{FeedLine, FeedRead, RequestChange, RunFeed};
+use super::sse::{MessageSource, SseMessage};
+use crate::caller::{Caller, Deed};
+use crate::problem::Problem;
+use crate::query::{decode_cursor, encode_cursor};
+use crate::request_view::request_json;
+use crate::server::Server;
+
+/// How often a run is told of at most.
+const RUN_INTERVAL: Duration = Duration::from_secs(1);
+/// For how long a stream can be continued, in milliseconds.
+const MAX_AGE_MS: i64 = 24 * 3600 * 1000;
+/// How long a change may take until it is seen, in milliseconds: what happened before is known to have been sent.
+const SLACK_MS: i64 = 5_000;
+/// How many runs' events are kept in memory for one stream.
+const MAX_FEEDS: usize = 256;
+/// How many runs are looked at that changed while a client was away.
+const MAX_MISSED: usize = 10_000;
+
+/// Up to when everything was sent.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Position {
+    /// Everything before this time, in milliseconds since 1970.
+    time_ms: i64,
+    /// The numbers of the last events that were seen of runs that changed later.
+    runs: BTreeMap<String, u64>,
+    /// The number of the last event that was sent of the run that is looked at.
+    event: u64,
+}
+
+/// What is known of a run that has changed.
+struct KnownRun {
+    feed: Arc<RunFeed>,
+    id: String,
+    /// The number of the last event that was looked at.
+    seen: u64,
+    /// When that was recorded.
+    seen_ms: i64,
+}
+
+/// The changes of all runs that a token sees.
+pub struct AllEvents {
+    server: Arc<Server>,
+    caller: Caller,
+    changes: broadcast::Receiver<ChangedRun>,
+    runs: BTreeMap<i64, KnownRun>,
+    /// The runs that have changed, and when each may be told of.
+    dirty: BTreeMap<i64, Instant>,
+    told: BTreeMap<i64, Instant>,
+    /// From when on requests are told of, and after which events of some runs.
+    since: Position,
+    events: Option<RunEvents>,
+    first: Vec<SseMessage>,
+}
+
+/// The messages of a look at runs that have changed.
+#[derive(Default)]
+struct Told {
+    requests: Vec<Value>,
+    run: Option<Value>,
+}
+
+impl AllEvents {
+    /// Begins now, or after a message with this id. Blocks.
+    pub fn open(
+        server: &Arc<Server>,
+        caller: &Caller,
+        run: Option<ServedRun>,
+        last_id: Option<&str>,
+    ) -> Result<Self, Problem> {
+        let changes = server.changes.subscribe_to_all();
+        let now = now_ms();
+        let last = last_id
+            .map(decode_cursor::<Position>)
+            .transpose()
+            .ok()
+            .flatten();
+        let is_known = last
+            .as_ref()
+            .is_some_and(|last| now - last.time_ms <= MAX_AGE_MS);
+        let mut first = Vec::new();
+        if last_id.is_some() && !is_known {
+            first.push(SseMessage::named(
+                "reset",
+                json!({ "first": null }).to_string(),
+            ));
+        }
+        let since = last.filter(|_| is_known).unwrap_or(Position {
+            time_ms: now,
+            ..Position::default()
+        });
+        let after = (since.event > 0).then_some(since.event);
+        let events = run
+            .map(|run| RunEvents::open(server, run, after))
+            .transpose()?;
+        let mut all = Self {
+            server: Arc::clone(server),
+            caller: caller.clone(),
+            changes,
+            runs: BTreeMap::new(),
+            dirty: BTreeMap::new(),
+            told: BTreeMap::new(),
+            since,
+            events,
+            first,
+        };
+        if is_known {
+            all.note_missed()?;
+        }
+        Ok(all)
+    }
+
+    /// Notes the runs that changed while the client was away.
+    fn note_missed(&mut self) -> Result<(), Problem> {
+        let Some(visible) = self.caller.visible_requests() else {
+            return Ok(());
+        };
+        let filter = ServedFilter {
+            since_ms: Some(self.since.time_ms.saturating_sub(SLACK_MS)),
+            ..visible
+        };
+        let now = stopwatch();
+        for run in self.server.database.list_served(&filter, MAX_MISSED)? {
+            self.dirty.insert(run.key, now);
+        }
+        Ok(())
+    }
+
+    fn note_changed(&mut self, changed: ChangedRun) {
+        let now = stopwatch();
+        match changed {
+            ChangedRun::Key(key) => {
+                self.dirty.entry(key).or_insert(now);
+            }
+            ChangedRun::Unknown => {
+                // What was missed is found by its time.
+                if let Err(problem) = self.note_missed() {
+                    tracing::debug!("runs that changed are not told of: {problem:?}");
+                }
+            }
+        }
+    }
+
+    /// Looks at a run that has changed. Blocks.
+    fn look(
+        server: &Server,
+        caller: &Caller,
+        known: Option<(Arc<RunFeed>, u64)>,
+        key: i64,
+        since: &Position,
+        wants_run: bool,
+    ) -> Result<Option<(KnownRun, Told)>, Problem> {
+        let Some(run) = server.database.find_served_by_key(key)? else {
+            return Ok(None);
+        };
+        if !caller.may(Deed::SeeRequests, &run) {
+            return Ok(None);
+        }
+        let (feed, seen) = match known {
+            Some((feed, seen)) => (feed, Some(seen)),
+            None => (
+                server
+                    .feeds
+                    .of_run(key, &run.listing.location, &server.changes),
+                None,
+            ),
+        };
+        let seen = seen.or_else(|| since.runs.get(&run.id).copied());
+        feed.refresh()?;
+        let lines = match feed.lines_after(&feed.lineage(), seen.unwrap_or(0)) {
+            FeedRead::Lines(lines) => lines,
+            // Older lines are in no stream that can be continued.
+            FeedRead::Earlier | FeedRead::Switched(_) => Vec::new(),
+        };
+        let is_new = |line: &&Arc<FeedLine>| seen.is_some() || line.time_ms >= since.time_ms;
+        let mut told = Told::default();
+        for line in lines.iter().filter(is_new) {
+            if let Some(change) = line.request {
+                told.requests.push(request_message(&run, line, change));
+            }
+        }
+        if wants_run && caller.may(Deed::See, &run) {
+            let view = server.views.view(&run)?;
+            told.run = serde_json::to_value(view).ok();
+        }
+        let last = lines.last();
+        let known = KnownRun {
+            feed,
+            id: run.id,
+            seen: last.map_or(seen.unwrap_or(0), |line| line.n),
+            seen_ms: last.map_or(0, |line| line.time_ms),
+        };
+        Ok(Some((known, told)))
+    }
+
+    /// Returns the messages about the runs that have changed.
+    async fn tell_changed(&mut self) -> Vec<SseMessage> {
+        let now = stopwatch();
+        let due: Vec<i64> = self.dirty.keys().copied().collect();
+        let (mut messages, mut runs) = (Vec::new(), Vec::new());
+        for key in due {
+            let may_tell = self
+                .told
+                .get(&key)
+                .is_none_or(|told| now.duration_since(*told) >= RUN_INTERVAL);
+            let known = self
+                .runs
+                .get(&key)
+                .map(|run| (Arc::clone(&run.feed), run.seen));
+            let (caller, since) = (self.caller.clone(), self.since.clone());
+            let looked = self
+                .server
+                .blocking(move |server| Self::look(server, &caller, known, key, &since, may_tell))
+                .await;
+            let Ok(Some((mut known, told))) = looked else {
+                self.dirty.remove(&key);
+                self.runs.remove(&key);
+                continue;
+            };
+            if known.seen_ms == 0 {
+                known.seen_ms = self.runs.get(&key).map_or(0, |run| run.seen_ms);
+            }
+            self.runs.insert(key, known);
+            messages.extend(
+                told.requests
+                    .iter()
+                    .map(|data| ("request", data.to_string())),
+            );
+            if may_tell {
+                self.dirty.remove(&key);
+                self.told.insert(key, now);
+                runs.extend(told.run.map(|data| ("run", data.to_string())));
+            } else if let Some(told) = self.told.get(&key) {
+                self.dirty.insert(key, *told + RUN_INTERVAL);
+            }
+        }
+        while self.runs.len() > MAX_FEEDS {
+            self.runs.pop_first();
+        }
+        self.told
+            .retain(|_, told| now.duration_since(*told) < RUN_INTERVAL);
+        let id = self.id();
+        // A request is told of before the run that waits for it.
+        let all = messages.into_iter().chain(runs);
+        all.map(|(name, data)| SseMessage {
+            name: Some(name),
+            id: Some(id.clone()),
+            data,
+        })
+        .collect()
+    }
+
+    /// Returns the id that says what was sent up to now.
+    fn id(&self) -> String {
+        let time_ms = now_ms() - SLACK_MS;
+        let time_ms = time_ms.max(self.since.time_ms);
+        let recent = self.runs.values().filter(|run| run.seen_ms >= time_ms);
+        encode_cursor(&Position {
+            time_ms,
+            runs: recent.map(|run| (run.id.clone(), run.seen)).collect(),
+            event: self.events.as_ref().map_or(0, RunEvents::position),
+        })
+    }
+
+    /// Returns when the next run may be told of.
+    fn next_due(&self) -> Option<Instant> {
+        self.dirty.values().min().copied()
+    }
+}
+
+/// Returns what is told of a request to a person.
+fn request_message(run: &ServedRun, line: &FeedLine, change: RequestChange) -> Value {
+    let event: Value = serde_json::from_str(&line.json).unwrap_or_default();
+    let id = event["request"].as_str().unwrap_or_default();
+    let time = rfc3339(line.time_ms);
+    let open = || -> Option<Value> {
+        let saved = load_saved(&run.listing.location, &StateSelector::Head).ok()?;
+        let views = RequestView::all(&saved.stepper);
+        let view = views.iter().find(|view| view.id == id)?;
+        Some(request_json(run, view))
+    };
+    let mut message = match change {
+        RequestChange::Opened => open(),
+        RequestChange::Answered => None,
+    }
+    .unwrap_or_else(|| {
+        json!({
+            "id": id, "run": run.name(), "run_id": run.id, "role": event["role"], "question": event["question"],
+        })
+    });
+    match change {
+        RequestChange::Opened => message["opened"] = json!(time),
+        RequestChange::Answered => {
+            message["answered"] = json!(time);
+            message["by"] = event["person"].clone();
+            message["answer"] = event["answer"].clone();
+        }
+    }
+    message
+}
+
+impl MessageSource for AllEvents {
+    async fn next(&mut self) -> Option<Vec<SseMessage>> {
+        if !self.first.is_empty() {
+            return Some(std::mem::take(&mut self.first));
+        }
+        loop {
+            let is_due = self.next_due().is_some_and(|due| due <= stopwatch());
+            if is_due {
+                let messages = self.tell_changed().await;
+                if !messages.is_empty() {
+                    return Some(messages);
+                }
+                continue;
+            }
+            let due = self.next_due();
+            let pause = async move {
+                match due {
+                    Some(due) => tokio::time::sleep_until(due.into()).await,
+                    None => std::future::pending().await,
+                }
+            };
+            let events = async {
+                match &mut self.events {
+                    Some(events) => events.next().await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                changed = self.changes.recv() => match changed {
+                    Ok(changed) => self.note_changed(changed),
+                    Err(broadcast::error::RecvError::Lagged(_)) => self.note_changed(ChangedRun::Unknown),
+                    Err(broadcast::error::RecvError::Closed) => return None,
+                },
+                messages = events => match messages {
+                    Some(mut messages) => {
+                        let id = self.id();
+                        for message in &mut messages {
+                            message.id = Some(id.clone());
+                        }
+                        // That the run has ended does not end this stream.
+                        messages.retain(|message| message.name != Some("end"));
+                        if !messages.is_empty() {
+                            return Some(messages);
+                        }
+                    }
+                    None => self.events = None,
+                },
+                () = pause => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,276 @@
+//! What models write, as it arrives. It is not durable: a reader gets what has been written of the calls that are under
+//! way, and then what follows.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use serde_json::json;
+use strata_core::record::host_call::HostCallKind;
+use strata_host::services::models::{
+    ObservedCall, StreamEvent, StreamListener, StreamObserverFactory,
+};
+use strata_host::storage::{LifecycleState, ServedRun};
+use tokio::sync::watch;
+
+use super::sse::{MessageSource, SseMessage};
+use crate::server::Server;
+
+/// How much is kept of the text of a call, and how many calls of a run are kept that are over.
+const MAX_TEXT_BYTES: usize = 1 << 20;
+const MAX_ENDED: usize = 16;
+
+/// What the models of all runs write.
+#[derive(Debug, Default)]
+pub struct ModelTexts {
+    runs: Mutex<BTreeMap<String, Arc<RunTexts>>>,
+}
+
+/// What the models of a run write.
+#[derive(Debug)]
+struct RunTexts {
+    calls: Mutex<Calls>,
+    changed: watch::Sender<u64>,
+}
+
+#[derive(Debug, Default)]
+struct Calls {
+    next: u64,
+    calls: BTreeMap<u64, CallText>,
+}
+
+/// What a model writes in reply to a call.
+#[derive(Clone, Debug)]
+struct CallText {
+    role: String,
+    turn: Option<u32>,
+    attempt: u32,
+    text: String,
+    /// How often the text began anew.
+    restarts: u32,
+    is_ended: bool,
+}
+
+impl RunTexts {
+    fn lock(&self) -> MutexGuard<'_, Calls> {
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn note(&self) {
+        self.changed.send_modify(|version| *version += 1);
+    }
+}
+
+impl ModelTexts {
+    fn of_run(&self, run: &str) -> Arc<RunTexts> {
+        let mut runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
+        // Nobody writes or reads the others.
+        runs.retain(|name, texts| name == run || Arc::strong_count(texts) > 1);
+        let texts = runs.entry(run.to_owned()).or_insert_with(|| {
+            Arc::new(RunTexts {
+                calls: Mutex::default(),
+                changed: watch::Sender::new(0),
+            })
+        });
+        Arc::clone(texts)
+    }
+
+    /// Returns what observes the calls of the run with a name.
+    pub fn observer(&self, run: &str) -> StreamObserverFactory {
+        let texts = self.of_run(run);
+        Arc::new(move |call: ObservedCall<'_>| {
+            if call.kind != HostCallKind::Llm {
+                return None;
+            }
+            let mut writing = WritingCall::begin(&texts, call);
+            Some(Box::new(move |event: StreamEvent<'_>| writing.note(event)) as StreamListener)
+        })
+    }
+}
+
+/// A call whose reply is being written. It is over when this is dropped.
+struct WritingCall {
+    texts: Arc<RunTexts>,
+    id: u64,
+}
+
+impl WritingCall {
+    fn begin(texts: &Arc<RunTexts>, call: ObservedCall<'_>) -> Self {
+        let mut calls = texts.lock();
+        let id = calls.next;
+        calls.next += 1;
+        let text = CallText {
+            role: call.role.to_owned(),
+            turn: call.turn,
+            attempt: call.attempt,
+            text: String::new(),
+            restarts: 0,
+            is_ended: false,
+        };
+        calls.calls.insert(id, text);
+        drop(calls);
+        Self {
+            texts: Arc::clone(texts),
+            id,
+        }
+    }
+
+    fn note(&mut self, event: StreamEvent<'_>) {
+        let mut calls = self.texts.lock();
+        let Some(call) = calls.calls.get_mut(&self.id) else {
+            return;
+        };
+        match event {
+            StreamEvent::Text(text) if call.text.len() + text.len() <= MAX_TEXT_BYTES => {
+                call.text.push_str(text);
+            }
+            // The rest is in the record once the call has ended.
+            StreamEvent::Text(_) => return,
+            StreamEvent::Restarted => {
+                call.text.clear();
+                call.restarts += 1;
+            }
+        }
+        drop(calls);
+        self.texts.note();
+    }
+}
+
+impl Drop for WritingCall {
+    fn drop(&mut self) {
+        let mut calls = self.texts.lock();
+        if let Some(call) = calls.calls.get_mut(&self.id) {
+            call.is_ended = true;
+        }
+        let ended = calls.calls.iter().filter(|(_, call)| call.is_ended);
+        let ended: Vec<u64> = ended.map(|(id, _)| *id).collect();
+        for id in ended.iter().rev().skip(MAX_ENDED) {
+            calls.calls.remove(id);
+        }
+        drop(calls);
+        self.texts.note();
+    }
+}
+
+/// The texts of a run, for one reader.
+pub struct TextStream {
+    server: Arc<Server>,
+    run: ServedRun,
+    texts: Arc<RunTexts>,
+    changed: watch::Receiver<u64>,
+    run_changed: watch::Receiver<u64>,
+    /// How much of each call was sent, and after how many restarts.
+    sent: BTreeMap<u64, (u32, usize)>,
+    is_over: bool,
+}
+
+impl TextStream {
+    /// Begins with what has been written of the calls that are under way.
+    pub fn open(server: &Arc<Server>, run: ServedRun) -> Self {
+        let texts = server.texts.of_run(&run.listing.name);
+        let calls = texts.lock();
+        let ended = calls.calls.iter().filter(|(_, call)| call.is_ended);
+        let sent = ended
+            .map(|(id, call)| (*id, (call.restarts, call.text.len())))
+            .collect();
+        drop(calls);
+        Self {
+            server: Arc::clone(server),
+            changed: texts.changed.subscribe(),
+            run_changed: server.changes.subscribe(run.key),
+            texts,
+            run,
+            sent,
+            is_over: false,
+        }
+    }
+
+    /// Returns what was written since it was last called.
+    fn new_text(&mut self) -> Vec<SseMessage> {
+        let calls = self.texts.lock();
+        let mut messages = Vec::new();
+        for (id, call) in &calls.calls {
+            let sent = self.sent.entry(*id).or_insert((call.restarts, 0));
+            if sent.0 != call.restarts {
+                *sent = (call.restarts, 0);
+            }
+            let offset = sent.1;
+            if let Some(text) = call.text.get(offset..).filter(|text| !text.is_empty()) {
+                let data = json!({
+                    "role": call.role, "turn": call.turn, "attempt": call.attempt, "offset": offset, "text": text,
+                });
+                messages.push(SseMessage::named("text", data.to_string()));
+                sent.1 = call.text.len();
+            }
+        }
+        self.sent.retain(|id, _| calls.calls.contains_key(id));
+        messages
+    }
+}
+
+impl MessageSource for TextStream {
+    async fn next(&mut self) -> Option<Vec<SseMessage>> {
+        if self.is_over {
+            return None;
+        }
+        loop {
+            self.changed.borrow_and_update();
+            self.run_changed.borrow_and_update();
+            let run = self.run.clone();
+            let state = self
+                .server
+                .blocking(move |server| Ok(server.reload(&run)?.map(|run| run.listing.state)));
+            let state = state.await.ok()?;
+            let messages = self.new_text();
+            if !messages.is_empty() {
+                return Some(messages);
+            }
+            if matches!(state, Some(LifecycleState::Ended) | None) {
+                self.is_over = true;
+                return Some(vec![SseMessage::named("end", "{}".into())]);
+            }
+            tokio::select! {
+                changed = self.changed.changed() => changed.ok()?,
+                changed = self.run_changed.changed() => changed.ok()?,
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts_of(texts: &RunTexts) -> Vec<(String, bool)> {
+        let calls = texts.lock();
+        let calls = calls.calls.values();
+        calls
+            .map(|call| (call.text.clone(), call.is_ended))
+            .collect()
+    }
+
+    #[test]
+    fn what_a_model_writes_is_kept_until_some_calls_later() {
+        let all = ModelTexts::default();
+        let observer = all.observer("one");
+        let call = |kind| ObservedCall {
+            role: "A",
+            kind,
+            turn: Some(0),
+            attempt: 1,
+        };
+        assert!(observer(call(HostCallKind::Http)).is_none());
+        let mut listener = observer(call(HostCallKind::Llm)).unwrap();
+        listener(StreamEvent::Text("Once "));
+        listener(StreamEvent::Restarted);
+        listener(StreamEvent::Text("Twice"));
+        let texts = all.of_run("one");
+        assert_eq!(texts_of(&texts), [("Twice".into(), false)]);
+        drop(listener);
+        assert_eq!(texts_of(&texts), [("Twice".into(), true)]);
+        for _ in 0..MAX_ENDED {
+            drop(observer(call(HostCallKind::Llm)));
+        }
+        assert_eq!(texts_of(&texts).len(), MAX_ENDED);
+        assert!(texts_of(&texts).iter().all(|(text, _)| text.is_empty()));
+    }
+}

@@ -1,0 +1,282 @@
+//! Tokens: how they are made, stored and recognised. A token is stored as its SHA-256: whoever reads the storage cannot
+//! use it.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+use strata_core::record::id::to_hex;
+use strata_host::clock::{now_ms, stopwatch};
+use strata_host::storage::{ServerRecord, ServerRecords, StoreError};
+
+use crate::caller::{Caller, Right};
+
+/// The kind of the records of tokens.
+const KIND: &str = "token";
+/// What the text of a token begins with, so that it is recognised where it does not belong.
+const PREFIX: &str = "strata_";
+/// How many random bytes a token has.
+const BYTES: usize = 32;
+/// The longest text that is compared with tokens.
+const MAX_TEXT_BYTES: usize = 256;
+/// For how long tokens that were read count: another process may have revoked one.
+const FRESH: Duration = Duration::from_secs(2);
+
+/// A token, without its text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Token {
+    /// Who it is.
+    pub caller: Caller,
+    /// When it was made, in milliseconds since 1970.
+    pub created_ms: i64,
+    /// When it stops counting, in the same way.
+    pub expires_ms: Option<i64>,
+    /// The SHA-256 of its text, in hexadecimal.
+    hash: String,
+}
+
+/// What a record of a token says.
+#[derive(Serialize, Deserialize)]
+struct StoredToken {
+    hash: String,
+    rights: Vec<Right>,
+    created_ms: i64,
+}
+
+/// A token that is to be made.
+#[derive(Clone, Debug)]
+pub struct NewToken {
+    /// Its name, which no other token of the tenant has.
+    pub name: String,
+    /// Its tenant; `None` for all.
+    pub tenant: Option<String>,
+    /// Its rights.
+    pub rights: Vec<Right>,
+    /// When it stops counting, in milliseconds since 1970.
+    pub expires_ms: Option<i64>,
+}
+
+/// Returns the text of a new token.
+///
+/// # Errors
+/// Fails if the system has no random numbers.
+pub fn new_token_text() -> Result<String, ring::error::Unspecified> {
+    use ring::rand::SecureRandom;
+    let mut bytes = [0; BYTES];
+    ring::rand::SystemRandom::new().fill(&mut bytes)?;
+    Ok(format!("{PREFIX}{}", to_hex(&bytes)))
+}
+
+/// Returns the hash with which a token is stored.
+pub fn token_hash(text: &str) -> String {
+    to_hex(ring::digest::digest(&ring::digest::SHA256, text.as_bytes()).as_ref())
+}
+
+/// Fails unless a text can be the name of a token or of a tenant.
+///
+/// # Errors
+/// Fails with what a name may be.
+pub fn check_token_name(name: &str) -> Result<(), String> {
+    strata_host::storage::check_run_name(name)
+        .map(drop)
+        .map_err(|_| {
+            "1 to 200 letters, digits, `.`, `_` and `-` can be a name, and not only dots".into()
+        })
+}
+
+impl Token {
+    fn from_record(record: ServerRecord) -> Option<Self> {
+        let stored: StoredToken = serde_json::from_str(&record.text).ok()?;
+        Some(Self {
+            caller: Caller {
+                name: record.name,
+                tenant: (!record.tenant.is_empty()).then_some(record.tenant),
+                rights: stored.rights,
+            },
+            created_ms: stored.created_ms,
+            expires_ms: record.expires_ms,
+            hash: stored.hash,
+        })
+    }
+}
+
+/// Makes a token, and returns its text, which is not stored. Returns `None` if there is one of its name.
+///
+/// # Errors
+/// Fails if it cannot be stored.
+pub fn create_token(
+    records: &dyn ServerRecords,
+    new: &NewToken,
+) -> Result<Option<String>, StoreError> {
+    let text = new_token_text().map_err(|_| {
+        let what = std::io::Error::other("the system has no random numbers");
+        StoreError::Io {
+            path: "token".into(),
+            action: "make",
+            source: what,
+        }
+    })?;
+    let mut rights = new.rights.clone();
+    rights.sort_unstable();
+    rights.dedup();
+    let stored = StoredToken {
+        hash: token_hash(&text),
+        rights,
+        created_ms: now_ms(),
+    };
+    let present = records.insert_record(&ServerRecord {
+        kind: KIND.into(),
+        tenant: new.tenant.clone().unwrap_or_default(),
+        name: new.name.clone(),
+        run: None,
+        text: serde_json::to_string(&stored).unwrap_or_default(),
+        expires_ms: new.expires_ms,
+    })?;
+    Ok(present.is_none().then_some(text))
+}
+
+/// Lists the tokens of a tenant, or of all.
+///
+/// # Errors
+/// Fails if they cannot be read.
+pub fn list_tokens(
+    records: &dyn ServerRecords,
+    tenant: Option<&str>,
+) -> Result<Vec<Token>, StoreError> {
+    let records = records.list_records(KIND, tenant)?;
+    Ok(records.into_iter().filter_map(Token::from_record).collect())
+}
+
+/// Revokes a token. Returns whether there was one.
+///
+/// # Errors
+/// Fails if that cannot be stored.
+pub fn revoke_token(
+    records: &dyn ServerRecords,
+    tenant: Option<&str>,
+    name: &str,
+) -> Result<bool, StoreError> {
+    records.delete_record(KIND, tenant.unwrap_or_default(), name)
+}
+
+/// Recognises tokens.
+pub struct TokenRegistry {
+    /// The hash of the token that belongs to the storage itself, if there is one.
+    own: Option<String>,
+    known: Mutex<Option<(Instant, Vec<Token>)>>,
+}
+
+impl TokenRegistry {
+    /// Returns one that recognises the token of the storage, and those in its records.
+    pub fn new(own: Option<&str>) -> Self {
+        Self {
+            own: own.map(token_hash),
+            known: Mutex::default(),
+        }
+    }
+
+    /// Returns whose a token is; `None` if it does not count.
+    ///
+    /// # Errors
+    /// Fails if the tokens cannot be read.
+    pub fn recognise(
+        &self,
+        text: &str,
+        records: &dyn ServerRecords,
+    ) -> Result<Option<Caller>, StoreError> {
+        if text.len() > MAX_TEXT_BYTES {
+            return Ok(None);
+        }
+        // Hashes are compared: how long that takes says nothing about a token.
+        let hash = token_hash(text);
+        if self.own.as_ref() == Some(&hash) {
+            return Ok(Some(Caller::of_storage()));
+        }
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_fresh = known
+            .as_ref()
+            .is_some_and(|(read, _)| read.elapsed() < FRESH);
+        if !is_fresh {
+            *known = Some((stopwatch(), list_tokens(records, None)?));
+        }
+        let now = now_ms();
+        let tokens = known.as_ref().map_or(&[][..], |(_, tokens)| tokens);
+        let found = tokens.iter().find(|token| token.hash == hash);
+        let counts = |token: &&Token| token.expires_ms.is_none_or(|expires| expires > now);
+        Ok(found.filter(counts).map(|token| token.caller.clone()))
+    }
+
+    /// Forgets which tokens there are, because one was made or revoked.
+    pub fn forget(&self) {
+        *self.known.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+}
+
+/// Returns the token in the value of the header `Authorization`.
+pub fn bearer_token(value: &str) -> Option<&str> {
+    let (scheme, token) = value.split_once(' ')?;
+    let token = token.trim();
+    let is_token = !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic());
+    (scheme.eq_ignore_ascii_case("bearer") && is_token).then_some(token)
+}
+
+#[cfg(test)]
+mod tests {
+    use strata_host::storage::RunDatabase;
+
+    use super::*;
+
+    #[test]
+    fn a_token_is_recognised_until_it_is_revoked_or_its_time_is_over() {
+        let temp = tempfile::tempdir().unwrap();
+        let database = RunDatabase::in_file(&temp.path().join("runs.db"));
+        let records = database.records().unwrap();
+        let records = records.as_ref();
+        let registry = TokenRegistry::new(Some("own"));
+        let recognise = |text: &str| registry.recognise(text, records).unwrap();
+        let new = |name: &str, expires_ms| NewToken {
+            name: name.into(),
+            tenant: Some("red".into()),
+            rights: vec![Right::View, Right::Submit, Right::View],
+            expires_ms,
+        };
+        let text = create_token(records, &new("ann", None)).unwrap().unwrap();
+        assert_eq!(create_token(records, &new("ann", None)).unwrap(), None);
+        let over = create_token(records, &new("bob", Some(1))).unwrap();
+        registry.forget();
+        let caller = recognise(&text).unwrap();
+        assert_eq!(caller.tenant.as_deref(), Some("red"));
+        assert_eq!(caller.rights, [Right::Submit, Right::View]);
+        assert_eq!(recognise(&over.unwrap()), None);
+        assert_eq!(recognise("own"), Some(Caller::of_storage()));
+        for wrong in [
+            "",
+            "own ",
+            "OWN",
+            &text[1..],
+            &token_hash(&text),
+            &"x".repeat(1000),
+        ] {
+            assert_eq!(recognise(wrong), None, "{wrong}");
+        }
+        let stored = records.list_records(KIND, None).unwrap();
+        assert!(stored.iter().all(|record| !record.text.contains(&text)));
+        assert!(!revoke_token(records, None, "ann").unwrap());
+        assert!(revoke_token(records, Some("red"), "ann").unwrap());
+        registry.forget();
+        assert_eq!(recognise(&text), None);
+    }
+
+    #[test]
+    fn a_token_is_sent_with_its_scheme() {
+        let check = |value: &str, expected: Option<&str>| {
+            assert_eq!(bearer_token(value), expected, "{value}");
+        };
+        check("Bearer abc", Some("abc"));
+        check("bearer abc", Some("abc"));
+        check("Basic abc", None);
+        check("abc", None);
+        check("Bearer ", None);
+        check("Bearer a b", None);
+    }
+}

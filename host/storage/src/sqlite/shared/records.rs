@@ -1,0 +1,182 @@
+//! The records of a server, and files that were uploaded to it.
+
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use strata_base::clock::now_ms;
+use strata_core::record::id::Digest;
+
+use super::super::rows::SqliteReader;
+use super::change::ChangeTerms;
+use super::runs::open_whole;
+use super::submit::{durable, open_queue, read_file};
+use crate::error::StoreError;
+use crate::schema::has_queue_tables;
+use crate::server_record::{ServerRecord, ServerRecords};
+use crate::sqlite_url::SqliteUrl;
+
+const COLUMNS: &str = "kind, tenant, name, code, text, expires_ms";
+
+fn from_row(row: &Row<'_>) -> rusqlite::Result<ServerRecord> {
+    Ok(ServerRecord {
+        kind: row.get(0)?,
+        tenant: row.get(1)?,
+        name: row.get(2)?,
+        run: row.get(3)?,
+        text: row.get(4)?,
+        expires_ms: row.get(5)?,
+    })
+}
+
+fn find(
+    conn: &Connection,
+    kind: &str,
+    tenant: &str,
+    name: &str,
+) -> rusqlite::Result<Option<ServerRecord>> {
+    let sql = format!(
+        "SELECT {COLUMNS} FROM server_record WHERE kind = ?1 AND tenant = ?2 AND name = ?3"
+    );
+    conn.query_row(&sql, [kind, tenant, name], from_row)
+        .optional()
+}
+
+/// Inserts a record in a transaction that is open. Returns the one that is there already, if it counts.
+pub(super) fn insert_record(
+    conn: &Connection,
+    record: &ServerRecord,
+) -> rusqlite::Result<Option<ServerRecord>> {
+    let present = find(conn, &record.kind, &record.tenant, &record.name)?;
+    match present.filter(|present| present.counts_at(now_ms())) {
+        Some(present) => Ok(Some(present)),
+        None => replace(conn, record).map(|()| None),
+    }
+}
+
+fn replace(conn: &Connection, record: &ServerRecord) -> rusqlite::Result<()> {
+    let sql = "INSERT OR REPLACE INTO server_record VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+    let ServerRecord {
+        kind,
+        tenant,
+        name,
+        run,
+        text,
+        expires_ms,
+    } = record;
+    conn.execute(sql, params![kind, tenant, name, run, text, expires_ms])
+        .map(drop)
+}
+
+/// The records in a database file.
+pub(crate) struct FileRecords {
+    url: SqliteUrl,
+}
+
+impl FileRecords {
+    pub(crate) fn new(url: SqliteUrl) -> Self {
+        Self { url }
+    }
+
+    /// Returns what `read` returns for the database, or the default if it has no records.
+    fn read<T: Default>(
+        &self,
+        read: impl FnOnce(&SqliteReader) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let Some(reader) = open_whole(&self.url)? else {
+            return Ok(T::default());
+        };
+        let has_queue = has_queue_tables(&reader.rows.conn).map_err(|e| reader.error("read", e))?;
+        match has_queue {
+            true => read(&reader),
+            false => Ok(T::default()),
+        }
+    }
+
+    fn change<T: Send + 'static>(
+        &self,
+        write: impl Fn(&Connection) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        self.change_with(durable(), write)
+    }
+
+    fn change_with<T: Send + 'static>(
+        &self,
+        terms: ChangeTerms,
+        write: impl Fn(&Connection) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let changed = open_queue(&self.url)?.change(terms, write)?;
+        changed.ok_or_else(|| StoreError::Fenced {
+            path: self.url.to_path(),
+        })
+    }
+}
+
+impl ServerRecords for FileRecords {
+    fn read_record(
+        &self,
+        kind: &str,
+        tenant: &str,
+        name: &str,
+    ) -> Result<Option<ServerRecord>, StoreError> {
+        let found = self.read(|reader| {
+            find(&reader.rows.conn, kind, tenant, name).map_err(|e| reader.error("read", e))
+        })?;
+        Ok(found.filter(|record| record.counts_at(now_ms())))
+    }
+
+    fn list_records(
+        &self,
+        kind: &str,
+        tenant: Option<&str>,
+    ) -> Result<Vec<ServerRecord>, StoreError> {
+        let sql = format!(
+            "SELECT {COLUMNS} FROM server_record WHERE kind = ?1 AND (?2 IS NULL OR tenant = ?2) ORDER BY tenant, name"
+        );
+        let mut found =
+            self.read(|reader| reader.rows.query_all(&sql, params![kind, tenant], from_row))?;
+        let now_ms = now_ms();
+        found.retain(|record| record.counts_at(now_ms));
+        Ok(found)
+    }
+
+    fn insert_record(&self, record: &ServerRecord) -> Result<Option<ServerRecord>, StoreError> {
+        let record = record.clone();
+        self.change(move |conn| insert_record(conn, &record))
+    }
+
+    fn put_record(&self, record: &ServerRecord) -> Result<(), StoreError> {
+        let record = record.clone();
+        self.change(move |conn| replace(conn, &record))
+    }
+
+    fn delete_record(&self, kind: &str, tenant: &str, name: &str) -> Result<bool, StoreError> {
+        let [kind, tenant, name] = [kind, tenant, name].map(str::to_owned);
+        self.change(move |conn| {
+            let sql = "DELETE FROM server_record WHERE kind = ?1 AND tenant = ?2 AND name = ?3";
+            Ok(conn.execute(sql, [&kind, &tenant, &name])? > 0)
+        })
+    }
+
+    fn delete_expired_records(&self, now_ms: i64) -> Result<(), StoreError> {
+        self.change_with(ChangeTerms::default(), move |conn| {
+            let sql = "DELETE FROM server_record WHERE expires_ms <= ?1";
+            conn.execute(sql, [now_ms]).map(drop)
+        })
+    }
+
+    fn put_file(
+        &self,
+        digest: &Digest,
+        bytes: Vec<u8>,
+        record: &ServerRecord,
+    ) -> Result<(), StoreError> {
+        let (digest, record) = (digest.clone(), record.clone());
+        self.change(move |conn| {
+            let sql = "INSERT OR IGNORE INTO file VALUES (?1, ?2)";
+            conn.execute(sql, params![digest.0, bytes])?;
+            replace(conn, &record)
+        })
+    }
+
+    fn read_file(&self, digest: &Digest) -> Result<Option<Vec<u8>>, StoreError> {
+        self.read(|reader| read_file(reader, digest))
+    }
+}

@@ -1,0 +1,380 @@
+//! Runs that are submitted to a database file: adding them with their files, changing those that nobody owns, and
+//! deleting them. `claims` takes them for a worker.
+
+use std::collections::BTreeMap;
+
+use rusqlite::{Connection, OptionalExtension, params};
+use strata_base::clock::now_ms;
+use strata_base::files::blob::{Blobs, digest_of};
+use strata_core::record::id::Digest;
+
+use super::super::lineage::{DELETED_LINEAGE_NOTE, DELETED_RUN_NOTE};
+use super::super::rows::SqliteReader;
+use super::super::write::{NewRun, write_definition, write_note};
+use super::change::{ChangeTerms, LossCheck};
+use super::database::{DatabaseHandle, MissingDatabase, SharedDatabase};
+use super::lease::new_lineage_id;
+use super::records::insert_record;
+use super::runs::{free_key, open_named};
+use super::submission_row::{COLUMNS, NEVER, NOW, SubmissionRow, write_request};
+use crate::error::StoreError;
+use crate::lineage::{key_range, position_of_key};
+use crate::overview::RunOverview;
+use crate::schema::{create_queue_tables, has_queue_tables};
+use crate::sqlite_url::SqliteUrl;
+use crate::work::{Handover, NewSubmission, SubmissionChange, SubmissionState};
+use crate::{Durability, ServerRecord};
+
+/// The terms of a change that must not be lost.
+pub(super) fn durable() -> ChangeTerms {
+    ChangeTerms {
+        right: None,
+        durability: Durability::Full,
+        loss_check: LossCheck::Change,
+    }
+}
+
+/// Opens a database for submitted runs. Creates it, and the tables that it needs for them.
+pub(super) fn open_queue(url: &SqliteUrl) -> Result<DatabaseHandle, StoreError> {
+    let database = SharedDatabase::open(&url.file, MissingDatabase::Create)?;
+    if !database.is_queue() {
+        database.change(durable(), create_queue_tables)?;
+        database.note_queue();
+    }
+    Ok(database)
+}
+
+/// What became of a submission.
+enum Inserted {
+    Run,
+    NameTaken,
+    /// There is a record of that name.
+    RecordTaken(ServerRecord),
+}
+
+/// Puts a run into a database for a worker to take.
+pub(crate) fn submit(url: &SqliteUrl, submission: &NewSubmission<'_>) -> Result<(), StoreError> {
+    let database = open_queue(url)?;
+    let mut row = SubmissionRow {
+        code: submission.identity.id.clone(),
+        tenant: submission.identity.tenant.clone(),
+        submitter: submission.identity.submitter.clone(),
+        schedule: match submission.handover {
+            Handover::Queued => NOW,
+            Handover::Detached => NEVER,
+        },
+        labels: submission.needs.labels.clone(),
+        secrets: submission.needs.secrets.clone(),
+        tags: submission.tags.clone(),
+        scope: submission.scope.map(|scope| scope.name().to_owned()),
+        created_ms: now_ms(),
+        overview: Some(RunOverview::of_new(submission.team, submission.base)),
+        ..SubmissionRow::default()
+    };
+    let (name, base) = (submission.name.to_owned(), submission.base.clone());
+    let (definition, blobs) = (submission.definition.clone(), submission.blobs.clone());
+    let (files, contents) = (submission.files.clone(), submission.contents.clone());
+    let records = submission.records.to_vec();
+    let note = submission.resume_note.clone();
+    row.is_requested = note.is_some();
+    row.changed_ms = row.created_ms;
+    let inserted = database.change(durable(), move |conn| {
+        for record in &records {
+            if let Some(other) = insert_record(conn, record)? {
+                return Ok(Inserted::RecordTaken(other));
+            }
+        }
+        let Some(key) = free_key(conn, &name)? else {
+            // A record that was inserted before must not stay.
+            remove_records(conn, &records)?;
+            return Ok(Inserted::NameTaken);
+        };
+        insert_contents(conn, &contents)?;
+        let new = NewRun {
+            run: (key, &name),
+            lineage: new_lineage_id(conn)?,
+            base: &base,
+            definition: &definition,
+            blobs: &blobs,
+        };
+        new.insert(conn)?;
+        SubmissionRow {
+            run: key,
+            ..row.clone()
+        }
+        .insert(conn)?;
+        insert_files(conn, key, &files)?;
+        if let Some((name, text)) = &note {
+            write_note(conn, key, name, text)?;
+        }
+        Ok(Inserted::Run)
+    })?;
+    match inserted {
+        Some(Inserted::RecordTaken(record)) => Err(StoreError::RecordTaken {
+            record: Box::new(record),
+        }),
+        Some(Inserted::NameTaken) | None => Err(StoreError::NameTaken {
+            path: url.to_path(),
+            name: submission.name.into(),
+        }),
+        Some(Inserted::Run) => {
+            let run = open_named(url)?.rows.run;
+            database.note_changed(run);
+            database.notify_workers();
+            Ok(())
+        }
+    }
+}
+
+fn remove_records(conn: &Connection, records: &[ServerRecord]) -> rusqlite::Result<()> {
+    for record in records {
+        let sql = "DELETE FROM server_record WHERE kind = ?1 AND tenant = ?2 AND name = ?3";
+        conn.execute(sql, params![record.kind, record.tenant, record.name])?;
+    }
+    Ok(())
+}
+
+/// Stores the bytes of files that are not stored yet.
+pub(super) fn insert_contents(conn: &Connection, contents: &Blobs) -> rusqlite::Result<()> {
+    for (digest, body) in contents {
+        let sql = "INSERT OR IGNORE INTO file VALUES (?1, ?2)";
+        conn.execute(sql, params![digest.0, &body[..]])?;
+    }
+    Ok(())
+}
+
+/// Stores at which path a run has which file.
+fn insert_files(
+    conn: &Connection,
+    run: i64,
+    files: &BTreeMap<String, Digest>,
+) -> rusqlite::Result<()> {
+    for (path, digest) in files {
+        let sql = "INSERT INTO run_file VALUES (?1, ?2, ?3)";
+        conn.execute(sql, params![run, path, digest.0])?;
+    }
+    Ok(())
+}
+
+/// What is known of a submitted run besides its records.
+pub(crate) struct RunSubmission {
+    reader: SqliteReader,
+    url: SqliteUrl,
+}
+
+impl RunSubmission {
+    /// Returns that of the run of a URL; `None` if it was not submitted.
+    pub(crate) fn open(url: &SqliteUrl) -> Result<Option<Self>, StoreError> {
+        let reader = open_named(url)?;
+        let submission = Self {
+            reader,
+            url: url.clone(),
+        };
+        Ok(submission.row()?.map(|_| submission))
+    }
+
+    fn row(&self) -> Result<Option<SubmissionRow>, StoreError> {
+        let rows = &self.reader.rows;
+        let read = || -> rusqlite::Result<Option<SubmissionRow>> {
+            if !has_queue_tables(&rows.conn)? {
+                return Ok(None);
+            }
+            let sql = format!("SELECT {COLUMNS} FROM submission s WHERE s.run = ?1");
+            let row = rows
+                .conn
+                .query_row(&sql, [rows.run], SubmissionRow::from_row);
+            row.optional()
+        };
+        read().map_err(|e| self.reader.error("read", e))
+    }
+
+    /// Returns the digests of the submitted files by path.
+    pub(crate) fn files(&self) -> Result<BTreeMap<String, Digest>, StoreError> {
+        let sql = "SELECT path, digest FROM run_file WHERE run = ?1";
+        let rows = &self.reader.rows;
+        let read = rows.query_all(sql, [rows.run], |row| {
+            Ok((row.get::<_, String>(0)?, Digest(row.get(1)?)))
+        });
+        Ok(read?.into_iter().collect())
+    }
+
+    /// Returns the bytes of a submitted file.
+    pub(crate) fn bytes(&self, digest: &Digest) -> Result<Vec<u8>, StoreError> {
+        let bytes = read_file(&self.reader, digest)?;
+        bytes.ok_or_else(|| {
+            StoreError::corrupt(
+                &self.url.to_path(),
+                format!("the submitted file `{digest}` is missing or has changed"),
+            )
+        })
+    }
+
+    /// Returns the state of the run. Only the process that has the database open runs it.
+    pub(crate) fn state(&self) -> Result<SubmissionState, StoreError> {
+        let row = self.row()?.unwrap_or_default();
+        let holder = super::mail::holder(&self.url)?;
+        let claiming = SharedDatabase::claiming(&self.url.file);
+        let is_elsewhere = !SharedDatabase::is_open_here(&self.url.file)
+            && super::mail::is_open_elsewhere(&self.url)?;
+        Ok(SubmissionState {
+            schedule: row.run_schedule(),
+            is_owned: holder != crate::LockHolder::Nobody,
+            problem: row.problem,
+            // Another process that has it open is its server.
+            has_worker: is_elsewhere || claiming.is_some(),
+            missing_secrets: match claiming {
+                Some(profile) => {
+                    let lacks = |name: &&String| !profile.secrets.contains(name);
+                    row.secrets.iter().filter(lacks).cloned().collect()
+                }
+                None => Vec::new(),
+            },
+        })
+    }
+}
+
+/// Returns the bytes of a submitted file; `None` if they are missing or have changed.
+pub(super) fn read_file(
+    reader: &SqliteReader,
+    digest: &Digest,
+) -> Result<Option<Vec<u8>>, StoreError> {
+    let sql = "SELECT body FROM file WHERE digest = ?1";
+    let row = reader
+        .rows
+        .conn
+        .query_row(sql, [&digest.0], |row| row.get::<_, Vec<u8>>(0))
+        .optional();
+    let bytes = row.map_err(|e| reader.error("read", e))?;
+    Ok(bytes.filter(|bytes| digest_of(bytes) == *digest))
+}
+
+/// Asks workers to take up a run. Does nothing to one that workers do not take.
+pub(crate) fn request_work(url: &SqliteUrl) -> Result<(), StoreError> {
+    let Some(submission) = RunSubmission::open(url)? else {
+        return Ok(());
+    };
+    let run = submission.reader.rows.run;
+    let database = SharedDatabase::open(&url.file, MissingDatabase::Fail)?;
+    database.change(durable(), move |conn| write_request(conn, run))?;
+    database.note_changed(run);
+    database.notify_workers();
+    Ok(())
+}
+
+/// Changes a submitted run that nobody owns.
+pub(crate) fn change_submission(
+    url: &SqliteUrl,
+    change: &SubmissionChange,
+) -> Result<(), StoreError> {
+    let Some(submission) = RunSubmission::open(url)? else {
+        return Ok(());
+    };
+    let run = submission.reader.rows.run;
+    let database = SharedDatabase::open(&url.file, MissingDatabase::Fail)?;
+    let Some(_leased) = database.lease_run(run) else {
+        return Err(StoreError::Locked {
+            path: url.to_path(),
+            pid: Some(std::process::id()),
+        });
+    };
+    let change = change.clone();
+    database.change(durable(), move |conn| {
+        if let Some(definition) = &change.definition {
+            insert_contents(conn, &change.contents)?;
+            write_definition(conn, run, definition)?;
+            conn.execute("DELETE FROM run_file WHERE run = ?1", [run])?;
+            insert_files(conn, run, &change.files)?;
+            let sql = "UPDATE submission SET secrets = ?2 WHERE run = ?1";
+            let secrets = serde_json::json!(change.secrets).to_string();
+            conn.execute(sql, params![run, secrets])?;
+        }
+        if let Some((name, text)) = &change.note {
+            write_note(conn, run, name, text)?;
+        }
+        if change.resumes {
+            write_request(conn, run)?;
+        }
+        Ok(())
+    })?;
+    database.note_changed(run);
+    database.notify_workers();
+    Ok(())
+}
+
+/// Deletes a run that nobody owns, and the submitted files that only it had.
+pub(crate) fn delete_run(url: &SqliteUrl) -> Result<(), StoreError> {
+    let run = open_named(url)?.rows.run;
+    let database = SharedDatabase::open(&url.file, MissingDatabase::Fail)?;
+    let Some(_leased) = database.lease_run(run) else {
+        return Err(StoreError::Locked {
+            path: url.to_path(),
+            pid: Some(std::process::id()),
+        });
+    };
+    database.change(durable(), move |conn| delete_rows(conn, run))?;
+    database.note_changed(run);
+    Ok(())
+}
+
+/// Counts the events of a run that is about to be deleted among the other changes. How many changes were recorded must not
+/// become less: that would be a loss.
+fn count_deleted_events(conn: &Connection, run: i64) -> rusqlite::Result<()> {
+    let sql = "SELECT id, coalesce(leaves_at, 0), events FROM lineage WHERE run = ?1";
+    let mut lineages = conn.prepare(sql)?;
+    let lineages = lineages.query_map([run], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+    let lineages: Vec<(i64, i64, i64)> = lineages.collect::<rusqlite::Result<_>>()?;
+    let mut events = 0;
+    for (lineage, start, noted) in lineages {
+        let keys = key_range(lineage);
+        // The row may lag behind.
+        let sql = "SELECT max(n) FROM event WHERE n BETWEEN ?1 AND ?2";
+        let newest: Option<i64> = conn.query_row(sql, [keys.first, keys.last], |row| row.get(0))?;
+        events += newest.map_or(noted, position_of_key).max(noted) - start;
+    }
+    let sql = "UPDATE log SET changes = changes + ?1";
+    conn.execute(sql, [events]).map(drop)
+}
+
+/// Deletes all rows of a run.
+fn delete_rows(conn: &Connection, run: i64) -> rusqlite::Result<()> {
+    count_deleted_events(conn, run)?;
+    let mut lineages = conn.prepare("SELECT id FROM lineage WHERE run = ?1")?;
+    let lineages = lineages.query_map([run], |row| row.get::<_, i64>(0))?;
+    let lineages: Vec<i64> = lineages.collect::<rusqlite::Result<_>>()?;
+    for lineage in &lineages {
+        let keys = key_range(*lineage);
+        for table in ["event", "gap", "snapshot", "bundle"] {
+            let sql = format!("DELETE FROM {table} WHERE n BETWEEN ?1 AND ?2");
+            conn.execute(&sql, [keys.first, keys.last])?;
+        }
+    }
+    note_deleted(conn, DELETED_LINEAGE_NOTE, lineages.into_iter().max())?;
+    note_deleted(conn, DELETED_RUN_NOTE, Some(run))?;
+    for table in ["lineage", "definition", "note", "blob"] {
+        conn.execute(&format!("DELETE FROM {table} WHERE run = ?1"), [run])?;
+    }
+    conn.execute("DELETE FROM run WHERE id = ?1", [run])?;
+    if !has_queue_tables(conn)? {
+        return Ok(());
+    }
+    let sql = "DELETE FROM server_record WHERE code = (SELECT code FROM submission WHERE run = ?1)";
+    conn.execute(sql, [run])?;
+    conn.execute("DELETE FROM submission WHERE run = ?1", [run])?;
+    // A file that a tenant uploaded stays, so that the next run can have it.
+    let sql = "DELETE FROM file WHERE digest IN (SELECT digest FROM run_file WHERE run = ?1) \
+               AND NOT EXISTS (SELECT 1 FROM run_file r WHERE r.digest = file.digest AND r.run <> ?1) \
+               AND NOT EXISTS (SELECT 1 FROM server_record WHERE kind = 'blob' AND name = file.digest)";
+    conn.execute(sql, [run])?;
+    conn.execute("DELETE FROM run_file WHERE run = ?1", [run])?;
+    Ok(())
+}
+
+/// Notes the largest key that was deleted.
+fn note_deleted(conn: &Connection, note: &str, key: Option<i64>) -> rusqlite::Result<()> {
+    let sql = "SELECT CAST(text AS INTEGER) FROM note WHERE run = 0 AND name = ?1";
+    let before: Option<i64> = conn.query_row(sql, [note], |row| row.get(0)).optional()?;
+    match key.max(before) {
+        Some(key) => write_note(conn, 0, note, &key.to_string()),
+        None => Ok(()),
+    }
+}

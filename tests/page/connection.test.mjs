@@ -1,0 +1,132 @@
+// The connection: servers that are killed and come back, tokens that are revoked, machines that sleep, many tabs.
+
+import { assert, check, sees, shot, sleep, until } from "./harness.mjs";
+import { addAll, addRunning } from "./mock/runs.mjs";
+
+check("a server that is killed and comes back: what is shown stays, nothing is lost or repeated", { fill: addRunning, path: "/runs/poem-4/events" }, async ({ page, server }) => {
+  await sees(page, "action-started");
+  await sleep(300);
+  await server.kill();
+  await sees(page, "No connection since");
+  await shot(page, "disconnected");
+  assert.ok(await page.getByRole("button", { name: "Send" }).isDisabled());
+  assert.ok((await page.locator(".virtual-row").count()) > 3, "what was shown is still there");
+  const run = server.find("poem-4");
+  run.clock = Date.now();
+  run.act("Printer", "Print", { took: 1 });
+  await server.start();
+  await sees(page, "Up to date");
+  await until(async () => (await page.locator(".virtual-row").count()) === run.n, "each event once");
+  await until(async () => (await page.locator(".connection-line").count()) === 0, "the line goes away");
+  assert.ok(!(await page.getByRole("button", { name: "Send" }).isDisabled()));
+});
+
+check("answering while the server is away is not possible, and the reason is there", { fill: addAll, path: "/needs" }, async ({ page, server }) => {
+  await sees(page, "May this call be made?");
+  await sleep(300);
+  await server.kill();
+  await sees(page, "so nothing can be sent");
+  assert.ok(await page.getByRole("button", { name: "Approve" }).isDisabled());
+  await server.start();
+  await until(() => page.getByRole("button", { name: "Approve" }).isEnabled(), "it is possible again");
+});
+
+check("a reset reads everything again, silently", { fill: addRunning, path: "/runs/poem-4/events" }, async ({ page, server }) => {
+  await sees(page, "action-started");
+  await sleep(300);
+  const run = server.find("poem-4");
+  run.server = null;
+  run.act("Printer", "Print", { took: 1 });
+  run.server = server;
+  for (const stream of server.streams) stream.send("reset", { first: 1 });
+  await until(async () => (await page.locator(".virtual-row").count()) === run.n, "what was missed is there");
+});
+
+check("another lineage takes back what does not count any more", { fill: addRunning, path: "/runs/poem-4/events" }, async ({ page, server }) => {
+  await sees(page, "action-started");
+  await sleep(300);
+  const run = server.find("poem-4");
+  for (const stream of server.streams) stream.send("lineage", { lineage: "main-2", after: 4 });
+  await until(async () => (await page.locator(".virtual-row").count()) === 4, "later ones are gone");
+  run.act("Printer", "Print", { took: 1 });
+  await sees(page, "Printer.Print, attempt 1");
+});
+
+check("a token that is revoked ends the stream, and another one is asked for", { fill: addAll, path: "/runs/poem-4/overview", options: { token: "other" } }, async ({ page, server }) => {
+  await sees(page, "A token is needed").catch(() => sees(page, "This token is not accepted any more"));
+  await page.getByLabel("Token").fill("owner-token");
+  await page.getByRole("button", { name: "Continue" }).click();
+  await sees(page, "at work: Critic");
+  server.tokens.set("second", { name: "second", tenant: null, rights: ["view"], expires: null });
+  server.revoke("owner-token");
+  await sees(page, "This token is not accepted any more");
+  await shot(page, "token-revoked");
+  await page.getByLabel("Token").fill("second");
+  await page.keyboard.press("Enter");
+  await sees(page, "at work: Critic");
+});
+
+check("a hidden tab has no stream, and is up to date once it is seen", { fill: addRunning, path: "/runs/poem-4/events" }, async ({ page, server }) => {
+  await sees(page, "action-started");
+  await until(() => server.streams.size === 1, "one stream");
+  await hide(page, true);
+  await until(() => server.streams.size === 0, "no stream");
+  const run = server.find("poem-4");
+  run.act("Printer", "Print", { took: 1 });
+  await hide(page, false);
+  await until(async () => (await page.locator(".virtual-row").count()) === run.n, "what came meanwhile is there");
+});
+
+function hide(page, isHidden) {
+  return page.evaluate((hidden) => {
+    Object.defineProperty(document, "visibilityState", { configurable: true, get: () => (hidden ? "hidden" : "visible") });
+    document.dispatchEvent(new Event("visibilitychange"));
+  }, isHidden);
+}
+
+check("seven tabs of one browser load, although all of them are seen", { fill: addAll, path: "/needs" }, async ({ page, server, open, context }) => {
+  await sees(page, "May this call be made?");
+  const pages = [];
+  for (const path of ["/runs", "/runs/poem-4/overview", "/runs/snake-1/timeline", "/server", "/compare", "/runs/printer-3/events"]) pages.push((await open(path, { context })).page);
+  for (const one of pages) await one.locator("h1").first().waitFor();
+  await sees(pages[1], "at work: Critic");
+  await sees(pages[4], "Name two runs");
+  assert.ok(server.streams.size <= 4, "a browser opens six connections to a server");
+  server.find("poem-4").end("done");
+  await until(async () => (await pages[1].locator(".run-title").innerText()).includes("done"), "a tab without a stream is told, too", 12_000);
+});
+
+check("a tab that is opened from another one has its token", { fill: addAll, path: "/needs" }, async ({ page, context }) => {
+  await sees(page, "May this call be made?");
+  const [other] = await Promise.all([context.waitForEvent("page"), page.getByRole("link", { name: "Runs", exact: true }).click({ modifiers: ["ControlOrMeta"] })]);
+  await sees(other, "snake-1");
+  assert.ok(!other.url().includes("token"));
+});
+
+check("after the machine slept the page connects anew at once", { fill: addRunning, path: "/runs/poem-4/overview", options: {} }, async ({ page, server }) => {
+  await sees(page, "at work: Critic");
+  await until(() => server.streams.size === 1, "one stream");
+  const before = server.requests.filter((line) => line.startsWith("GET /v1/events")).length;
+  await page.evaluate(() => {
+    const real = Date.now;
+    Date.now = () => real() + 3_600_000;
+  });
+  await until(() => server.requests.filter((line) => line.startsWith("GET /v1/events")).length > before, "another stream");
+});
+
+check("a socket that is dropped without a word is replaced", { fill: addRunning, path: "/runs/poem-4/overview" }, async ({ page, server }) => {
+  await sees(page, "at work: Critic");
+  await until(() => server.streams.size === 1, "one stream");
+  for (const stream of server.streams) stream.response.socket.destroy();
+  await until(() => server.streams.size === 1, "another one");
+  assert.equal(await page.locator(".connection-line").count(), 0, "nobody is told of what takes a second");
+});
+
+check("what loads slowly shows its outline, not a spinner; parts load on their own", { fill: (server) => {
+  addAll(server);
+  server.delay = 700;
+}, path: "/runs/snake-1/overview" }, async ({ page }) => {
+  await page.locator(".skeleton.shown").first().waitFor();
+  await shot(page, "loading");
+  await sees(page, "Snake");
+});

@@ -1,0 +1,141 @@
+// How the page looks and works in other ways: narrow, enlarged, dark, with other colours, printed, without a mouse.
+
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { assert, check, sees, shot, sleep } from "./harness.mjs";
+import { addAll, addLong } from "./mock/runs.mjs";
+
+const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+const VIEWS = [
+  ["needs", "/needs", "May this call be made?"], ["runs", "/runs", "snake-1"], ["overview", "/runs/snake-1/overview", "The game is in"],
+  ["timeline", "/runs/snake-1/timeline", "WriteCode"], ["conversation", "/runs/research-2/conversation", "Part 1"], ["calls", "/runs/snake-1/calls", "Architect.Design"],
+  ["files", "/runs/snake-1/files", "README.md"], ["state", "/runs/snake-1/state", "Checkpoint 4"], ["events", "/runs/snake-1/events", "run-started"],
+  ["compare", "/compare?a=snake-1&b=poem-4", "The first difference"], ["server", "/server", "waits-for-room"], ["waiting", "/runs/campaign-7/overview", "How many customers"],
+];
+
+/** Shows each view in turn. */
+async function eachView(page, visit) {
+  for (const [name, path, text] of VIEWS) {
+    await page.evaluate((to) => {
+      history.pushState({}, "", to);
+      dispatchEvent(new PopStateEvent("popstate", { state: {} }));
+    }, path);
+    await sees(page, text);
+    await sleep(250);
+    await visit(name, path);
+  }
+}
+
+const overflow = (page) => page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+
+check("nothing is wider than a screen of 360 pixels", { fill: addAll, path: "/needs", options: { size: [360, 760] } }, async ({ page }) => {
+  await sees(page, "May this call be made?");
+  await eachView(page, async (name) => {
+    await shot(page, `narrow-${name}`, { fullPage: true });
+    assert.ok((await overflow(page)) <= 0, name);
+  });
+});
+
+check("nothing is wider than the screen at 200 %", { fill: addAll, path: "/needs", options: { size: [640, 450], deviceScaleFactor: 2 } }, async ({ page }) => {
+  await sees(page, "May this call be made?");
+  await eachView(page, async (name) => {
+    await shot(page, `zoomed-${name}`);
+    assert.ok((await overflow(page)) <= 0, name);
+  });
+});
+
+check("dark is as complete as light", { fill: addAll, path: "/needs", options: { colorScheme: "dark" } }, async ({ page }) => {
+  await sees(page, "May this call be made?");
+  await eachView(page, (name) => shot(page, `dark-${name}`));
+  await page.getByLabel("Colours").selectOption("light");
+  assert.equal(await page.evaluate(() => getComputedStyle(document.body).backgroundColor), "rgb(251, 252, 253)");
+  await page.reload();
+  await sees(page, "Mailer");
+  assert.equal(await page.evaluate(() => getComputedStyle(document.body).backgroundColor), "rgb(251, 252, 253)", "the choice is kept");
+});
+
+check("colours that the system forces", { fill: addAll, path: "/needs", options: { forcedColors: "active" } }, async ({ page }) => {
+  await sees(page, "May this call be made?");
+  await eachView(page, (name) => shot(page, `forced-${name}`));
+});
+
+check("nothing moves for those who do not want it", { fill: (server) => {
+  addAll(server);
+  addLong(server, 600);
+}, path: "/runs/poem-4/overview", options: { reducedMotion: "reduce" } }, async ({ page }) => {
+  await sees(page, "at work: Critic");
+  const moving = await page.evaluate(() => document.getAnimations().filter((one) => one.playState === "running").length);
+  assert.equal(moving, 0);
+});
+
+check("a page is printed without its controls", { fill: addAll, path: "/runs/snake-1/overview" }, async ({ page }) => {
+  await sees(page, "The game is in");
+  await page.emulateMedia({ media: "print" });
+  await shot(page, "print", { fullPage: true });
+  assert.equal(await page.locator(".top").isVisible(), false);
+});
+
+for (const colorScheme of ["light", "dark"]) {
+  check(`axe finds nothing serious in any view, ${colorScheme}`, { fill: addAll, path: "/needs", options: { colorScheme }, allowed: (text) => text.startsWith("policy: style-src") }, async ({ page }) => {
+    await sees(page, "May this call be made?");
+    await page.evaluate(axe);
+    const found = [];
+    await eachView(page, async (name) => {
+      const result = await page.evaluate(() => window.axe.run(document, { resultTypes: ["violations"] }));
+      for (const one of result.violations) found.push(`${name}: ${one.impact} ${one.id}: ${one.nodes.slice(0, 3).map((node) => `${node.target} ${node.any.concat(node.all)[0]?.message ?? ""}`).join(" | ")}`);
+    });
+    assert.deepEqual(found.filter((one) => /: (serious|critical) /.test(one)), []);
+    if (found.length) console.log(found.join("\n"));
+  });
+}
+
+check("everything is reached and done with the keyboard alone, and the focus is seen", { fill: addAll, path: "/" }, async ({ page }) => {
+  await sees(page, "May this call be made?");
+  const focused = () => page.evaluate(() => {
+    const element = document.activeElement;
+    const style = getComputedStyle(element);
+    return { text: element.innerText || element.getAttribute("aria-label") || element.value || "", outline: style.outlineStyle !== "none" && parseFloat(style.outlineWidth) > 0, tag: element.tagName };
+  });
+  await page.keyboard.press("Tab");
+  assert.equal((await focused()).text, "To the content");
+  const seen = new Set();
+  for (let at = 0; at < 40; at += 1) {
+    await page.keyboard.press("Tab");
+    const one = await focused();
+    if (one.tag !== "BODY") {
+      assert.ok(one.outline, `the focus is seen at ${one.text}`);
+      seen.add(one.text.trim().split("\n")[0]);
+    }
+  }
+  for (const text of ["Runs", "Approve ⏎", "Reject…", "Edit arguments"]) assert.ok([...seen].some((one) => one.startsWith(text.split(" ")[0])), text);
+  await page.evaluate(() => document.activeElement.blur());
+  await page.keyboard.press("g");
+  await page.keyboard.press("r");
+  await sees(page, "snake-1");
+  assert.equal((await focused()).text, "Runs", "the title of the view has the focus");
+  await page.keyboard.press("?");
+  await sees(page, "Single keys do something");
+  await shot(page, "keys");
+  await page.keyboard.press("Escape");
+  await page.keyboard.press("j");
+  assert.equal((await focused()).text, "poem-4");
+  await page.keyboard.press("Enter");
+  await sees(page, "at work: Critic");
+  await page.getByRole("tab", { name: "Overview" }).focus();
+  await page.keyboard.press("ArrowRight");
+  assert.equal((await focused()).text, "Timeline");
+  await page.keyboard.press("n");
+  await page.getByRole("dialog").waitFor();
+  await page.keyboard.press("Escape");
+  assert.equal((await focused()).text, "Timeline", "the focus is back where it came from");
+});
+
+check("single keys can be switched off", { fill: addAll, path: "/runs" }, async ({ page }) => {
+  await sees(page, "snake-1");
+  await page.keyboard.press("?");
+  await page.getByLabel("Single keys do something").uncheck();
+  await page.keyboard.press("Escape");
+  await page.keyboard.press("n");
+  await sleep(200);
+  assert.equal(await page.getByRole("dialog").count(), 0);
+});

@@ -1,0 +1,16 @@
+// Runs the tests of the page: `node tests/page/run.mjs [FILE…]`. Each file is named after what it tests.
+
+import { existsSync } from "node:fs";
+import { spawnSync } from "node:child_process";
+import { fileURLToPath } from "node:url";
+import { browserPath } from "./browser.mjs";
+
+const folder = fileURLToPath(new URL(".", import.meta.url));
+const all = ["needs", "runs", "run", "connection", "looks", "hostile", "load"];
+const files = (process.argv.length > 2 ? process.argv.slice(2) : all).map((name) => `${folder}${name}.test.mjs`).filter(existsSync);
+if (!browserPath()) {
+  console.error("there is no Chromium on this machine");
+  process.exit(3);
+}
+const result = spawnSync(process.execPath, ["--test", "--test-concurrency=1", "--test-reporter=spec", ...files], { stdio: "inherit" });
+process.exit(result.status ?? 1);

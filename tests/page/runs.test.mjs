@@ -1,0 +1,104 @@
+// The list of all runs: numbers, filters, pages, several runs at once, and new runs.
+
+import { assert, check, sees, shot, sleep, until } from "./harness.mjs";
+import { addAll, addDone, addRunning } from "./mock/runs.mjs";
+
+check("numbers are filters, filters are in the address, and going back restores them", { fill: addAll, path: "/runs" }, async ({ page }) => {
+  await sees(page, "snake-1");
+  await shot(page, "runs");
+  await page.locator("button.number", { hasText: "failed" }).click();
+  await until(async () => (await page.locator("table.runs tbody tr").count()) === 1, "one run failed");
+  assert.match(page.url(), /\/runs\?status=failed$/);
+  await page.getByRole("link", { name: "printer-3" }).click();
+  await sees(page, "trap: Printer.Print");
+  assert.match(page.url(), /\/runs\/printer-3\/overview$/);
+  await page.goBack();
+  await until(async () => (await page.locator("table.runs tbody tr").count()) === 1, "the filter is there again");
+  await page.goBack();
+  await until(async () => (await page.locator("table.runs tbody tr").count()) === 7, "all runs are there again");
+});
+
+check("text filters names and ideas, and a chip is removed", { fill: addAll, path: "/runs?status=failed" }, async ({ page }) => {
+  await sees(page, "printer-3");
+  await page.getByRole("button", { name: "Remove status failed" }).click();
+  await sees(page, "poem-4");
+  await page.keyboard.press("/");
+  await page.keyboard.type("the sea");
+  await until(async () => (await page.locator("table.runs tbody tr").count()) === 1, "one run is about the sea");
+  assert.match(page.url(), /text=the\+sea/);
+  await page.getByRole("searchbox").fill("nothing like this");
+  await sees(page, "No run fits these filters.");
+  await shot(page, "runs-no-fit");
+});
+
+check("without runs the page says in one sentence what to type", { path: "/runs" }, async ({ page, server }) => {
+  await sees(page, "No runs yet.");
+  await sees(page, `strata-host submit team.toml --server ${server.url}`);
+  await shot(page, "runs-empty");
+});
+
+check("new runs wait behind a button", { fill: addDone, path: "/runs" }, async ({ page, server }) => {
+  await sees(page, "snake-1");
+  await sleep(300);
+  addRunning(server, "poem-5");
+  addRunning(server, "poem-6");
+  await sees(page, "2 new runs");
+  assert.equal(await page.locator("table.runs tbody tr").count(), 1);
+  await page.getByRole("button", { name: "2 new runs" }).click();
+  await until(async () => (await page.locator("table.runs tbody tr").count()) === 3, "they are shown");
+});
+
+check("a list is read in pages of fifty", {
+  fill: (server) => {
+    for (let at = 0; at < 120; at += 1) server.add(`many-${String(at).padStart(3, "0")}`).end("done");
+  }, path: "/runs",
+}, async ({ page }) => {
+  await until(async () => (await page.locator("table.runs tbody tr").count()) === 50, "fifty runs");
+  await page.getByRole("button", { name: "More runs" }).click();
+  await until(async () => (await page.locator("table.runs tbody tr").count()) === 100, "a hundred");
+  await page.getByRole("button", { name: "More runs" }).click();
+  await until(async () => (await page.locator("table.runs tbody tr").count()) === 120, "all");
+});
+
+check("runs are chosen by keys and cancelled together, with a result each", { fill: addAll, path: "/runs" }, async ({ page, server }) => {
+  await sees(page, "poem-4");
+  for (const key of ["j", "x", "j", "x"]) await page.keyboard.press(key);
+  await sees(page, "2 runs selected");
+  await page.getByRole("button", { name: "Pause…" }).click();
+  await shot(page, "bulk");
+  await page.getByRole("dialog").getByRole("button", { name: "Pause" }).click();
+  await until(async () => (await page.locator(".results .mark.ok").count()) === 2, "two results");
+  assert.ok(server.requests.includes("POST /v1/bulk"));
+});
+
+check("a run is started with a team that was used before", { fill: addDone, path: "/runs" }, async ({ page, server }) => {
+  await sees(page, "snake-1");
+  await page.keyboard.press("n");
+  await page.getByLabel("A team that was used before").selectOption({ index: 1 });
+  await page.getByRole("dialog").getByLabel("Idea").fill("a tetris game");
+  await page.getByLabel("Name optional").fill("tetris");
+  await page.getByLabel("Budget in USD optional").fill("3");
+  await shot(page, "new-run");
+  await page.getByRole("button", { name: "Start", exact: true }).click();
+  await until(() => page.url().endsWith("/runs/tetris/overview"), "the run is shown");
+  assert.equal(server.find("tetris").record.budget, 3);
+});
+
+check("a run is started with files that are chosen, and a refusal is shown as it is", { fill: addDone, path: "/runs" }, async ({ page, server }) => {
+  await sees(page, "snake-1");
+  await page.getByRole("button", { name: "New run" }).click();
+  const files = [{ name: "team.toml", mimeType: "text/plain", buffer: Buffer.from('schema = "strata.team/1"') }, { name: "a.wasm", mimeType: "application/wasm", buffer: Buffer.from([0, 97]) }];
+  await page.locator("input[type=file]").evaluate((input) => input.removeAttribute("webkitdirectory"));
+  await page.locator("input[type=file]").setInputFiles(files);
+  await sees(page, "2 files");
+  await page.getByRole("dialog").getByLabel("Idea").fill("go");
+  server.refusal = "the team would run the command `bridge-program` and read the variable PROBE_VAR";
+  await page.getByRole("button", { name: "Start", exact: true }).click();
+  await sees(page, "bridge-program");
+  await sees(page, "a policy of the server can allow it");
+  await shot(page, "refused");
+  server.refusal = null;
+  await page.getByRole("button", { name: "Start", exact: true }).click();
+  await until(() => /\/runs\/run-2\/overview$/.test(page.url()), "the run is shown");
+  assert.equal(server.blobs.size, 2);
+});

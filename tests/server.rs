@@ -1,0 +1,60 @@
+//! The server: what a token sees and changes, requests that are meant to confuse it, and its streams.
+
+mod attempts;
+mod client;
+mod parser;
+
+use serde_json::json;
+
+use client::TestServer;
+
+/// A team that asks a person and says the answer.
+const ASKING: &str = r#"
+schema = "strata.team/1"
+[team]
+name = "t"
+idea = "go"
+[[role]]
+name = "A"
+watch = ["UserRequirement"]
+[[role.action]]
+name = "p"
+component = "probe.wasm"
+config = { steps = [{ ask = "how many?", schema = { type = "integer" } }, { say = "answer {reads}" }] }
+"#;
+
+#[test]
+fn a_run_is_started_answered_and_read_to_its_end() {
+    let server = TestServer::start(ASKING);
+    let run = server.submit(&server.token, json!({ "name": "one" }));
+    let waiting = server.until(&server.token, "/v1/runs/one", |run| {
+        run["status"] == "waiting"
+    });
+    assert_eq!(waiting["id"], run["id"]);
+    let open = server.get(&server.token, "/v1/requests").json();
+    let id = open["items"][0]["id"].as_str().unwrap();
+    let answered = server.post(&server.token, "/v1/runs/one/answers", &json!({ id: 3 }));
+    assert_eq!(answered.status, 200, "{answered:?}");
+    let done = server.until(&server.token, "/v1/runs/one", |run| run["state"] == "ended");
+    assert_eq!(done["output"], "answer 3");
+}
+
+#[test]
+fn a_revoked_token_ends_its_streams() {
+    let server = TestServer::start(ASKING);
+    server.submit(&server.token, json!({ "name": "one" }));
+    let ann = server.new_token("ann", Some("default"), &["view"]);
+    let stream = server.open_stream(&ann, "/v1/runs/one/events");
+    let revoked = server.request(
+        "DELETE",
+        "/v1/tokens/ann?tenant=default",
+        &server.token,
+        &[],
+        b"",
+    );
+    assert_eq!(revoked.status, 204);
+    // The connection is closed within some seconds.
+    let read = stream.read_to_end();
+    assert!(!read.contains("event: end"), "{read}");
+    assert_eq!(server.get(&ann, "/v1/runs").status, 401);
+}
