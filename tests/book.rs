@@ -329,7 +329,6 @@ pages! {
     runs_are_kept_in_databases_as_the_page_says = "databases",
     several_machines_share_runs_as_the_page_says = "workers",
     workers_run_in_containers_as_the_page_says = "containers",
-    runs_are_operated_as_the_page_says = "day-two",
     the_capacity_of_a_database_is_measured_as_the_page_says = "capacity",
     runs_are_watched_as_the_page_says = "observing",
     a_team_is_embedded_as_the_page_says = "embedding",
