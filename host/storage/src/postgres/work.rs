@@ -381,9 +381,10 @@ impl DatabaseWorker {
         if self.next_sweep.is_some_and(|next| Instant::now() < next) {
             return Ok(0);
         }
-        let swept = sweep(&self.connection)?;
-        self.next_sweep = (!swept.has_more).then(|| Instant::now() + SWEEP_INTERVAL);
-        Ok(swept.runs)
+        let swept = sweep(&self.connection);
+        let has_more = swept.as_ref().is_ok_and(|swept| swept.has_more);
+        self.next_sweep = (!has_more).then(|| Instant::now() + SWEEP_INTERVAL);
+        Ok(swept?.runs)
     }
 
     pub(crate) fn stop_claiming(&mut self) -> Result<(), StoreError> {
