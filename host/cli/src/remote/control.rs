@@ -195,6 +195,7 @@ impl Remote<'_> {
             checkpoint: options.checkpoint.clone(),
             in_doubt: options.in_doubt.clone(),
             quiet: options.quiet,
+            json: options.json,
             ..RunOptions::default()
         };
         if args.team().is_some() || *options != rest {
@@ -208,17 +209,27 @@ impl Remote<'_> {
             "in_doubt": decisions,
         });
         let selection = args.selection();
-        let is_one = !selection.is_plural();
-        self.for_each(&selection, "resumed", &|run| {
+        let ask = |run: &str| {
             let path = Self::path_of(run, "/resume");
             let request = ApiRequest::new("POST", &path).json(terms.clone());
-            let answer = self.client.send(request)?;
-            if is_one && answer.status != 202 {
-                let text = format!("`{run}` goes on by itself, or is done");
-                self.printer.note(text);
-            }
-            Ok(())
-        })
+            self.client.send(request)
+        };
+        let ([only], false) = (&selection.places[..], selection.is_plural()) else {
+            return self.for_each(&selection, "resumed", &|run| {
+                ask(run)?;
+                Ok(())
+            });
+        };
+        let run = only.path().to_string_lossy();
+        match ask(&run)?.status {
+            202 => self
+                .printer
+                .note(format_args!("a worker continues `{run}`")),
+            _ => self
+                .printer
+                .note(format_args!("`{run}` goes on by itself, or is done")),
+        }
+        Ok(0)
     }
 
     pub(super) fn prune(&self, args: &PruneArgs) -> Result<u8, CommandFailure> {
@@ -228,7 +239,8 @@ impl Remote<'_> {
             return self.for_each(selection, "pruned", &|run| {
                 let path = Self::path_of(run, "/prune");
                 let request = ApiRequest::new("POST", &path).json(how.clone());
-                self.client.send(request).map(drop)
+                self.client.send(request)?;
+                Ok(())
             });
         };
         let run = only.path().to_string_lossy();
