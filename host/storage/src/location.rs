@@ -214,7 +214,7 @@ impl StorageLocation {
     }
 
     /// Returns the directory if there is something, or the database.
-    fn existing(&self) -> Result<Place<'_>, StoreError> {
+    pub(super) fn existing(&self) -> Result<Place<'_>, StoreError> {
         match self.place()? {
             Place::Directory(_) => Ok(Place::Directory(StorageDirectory::locate(&self.path)?)),
             database => Ok(database),
@@ -503,6 +503,11 @@ impl StorageLocation {
             Place::Shared(url) => shared::submit(url, submission),
             Place::Database(url) => database::submit(url, submission),
         }
+    }
+
+    /// Returns the error for what only a server can do.
+    pub(super) fn without_server(&self, action: &'static str) -> StoreError {
+        StoreError::io(&self.path, action, io::Error::other("it is no server"))
     }
 
     /// Changes a submitted run that nobody owns. Does nothing if it was not submitted.

@@ -18,8 +18,10 @@ use super::served::{RunChanges, ServedFilter, ServedRun, stored_run_name};
 use super::server_record::ServerRecords;
 use super::sqlite::shared::{self, ServedKey};
 use super::sqlite_url::SqliteUrl;
-use super::work::{ClaimedRun, ListedWorker, NewSubmission, RunRelease, Tended, WorkerProfile};
-use super::{Lease, StorageLocation, StoreError};
+use super::work::{
+    ClaimedRun, ListedWorker, NewSubmission, RegistrationHealth, RunRelease, Tended, WorkerProfile,
+};
+use super::{Lease, Retention, StorageLocation, StoreError};
 
 /// A database in which submitted runs are kept.
 #[derive(Clone, PartialEq, Eq)]
@@ -93,6 +95,14 @@ impl RunDatabase {
         }
     }
 
+    /// Returns the location that stands for all of its runs.
+    pub fn all_runs(&self) -> StorageLocation {
+        match &self.kind {
+            DatabaseKind::File(url) => StorageLocation::of_shared(url.clone()),
+            DatabaseKind::Server(url) => StorageLocation::of_database(url.clone()),
+        }
+    }
+
     /// Returns the server. Fails for a file, which has no caps and nothing to administer.
     fn server(&self, action: &'static str) -> Result<&DatabaseUrl, StoreError> {
         match &self.kind {
@@ -135,6 +145,16 @@ impl RunDatabase {
             return Err(StoreError::CapTooLarge { path, cap, most });
         }
         database::change_cap(self.server("change a cap of")?, scope, change)
+    }
+
+    /// Returns for how long runs are kept that have ended.
+    pub fn retention(&self) -> Result<Retention, StoreError> {
+        database::read_retention(self.server("read the retention of")?)
+    }
+
+    /// Says for how long runs are kept that have ended. Workers delete the others.
+    pub fn set_retention(&self, retention: &Retention) -> Result<(), StoreError> {
+        database::set_retention(self.server("set the retention of")?, retention)
     }
 
     /// Returns the workers that are registered. That of a file is known in its own process only.
@@ -323,6 +343,30 @@ impl WorkerRegistration {
         match &self.registration {
             Registration::File(_) => false,
             Registration::Server(worker) => worker.is_lost(),
+        }
+    }
+
+    /// Returns the id under which others see it.
+    pub fn id(&self) -> String {
+        match &self.registration {
+            Registration::File(_) => std::process::id().to_string(),
+            Registration::Server(worker) => worker.id().to_owned(),
+        }
+    }
+
+    /// Returns a view of how well the database is reached, which goes on while this lasts.
+    pub fn health(&self) -> RegistrationHealth {
+        match &self.registration {
+            Registration::File(_) => RegistrationHealth { server: None },
+            Registration::Server(worker) => worker.health(),
+        }
+    }
+
+    /// Deletes runs for a moment that have ended and are kept no longer, now and then. Returns how many. A file keeps all.
+    pub fn sweep(&mut self) -> Result<u64, StoreError> {
+        match &mut self.registration {
+            Registration::File(_) => Ok(0),
+            Registration::Server(worker) => worker.sweep(),
         }
     }
 

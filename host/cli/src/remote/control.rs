@@ -145,6 +145,10 @@ impl Remote<'_> {
         result: &str,
         act: &dyn Fn(&str) -> Result<(), CommandFailure>,
     ) -> Result<u8, CommandFailure> {
+        if selection.by.is_some() {
+            let text = "through a server, it is noted to whom the token belongs; leave out `--by`";
+            return Err(CommandFailure::usage(text));
+        }
         if !selection.filter.to_filter().is_open() {
             let text = "name the runs; filters select them with `runs --server`";
             return Err(CommandFailure::usage(text));
@@ -191,24 +195,33 @@ impl Remote<'_> {
             checkpoint: options.checkpoint.clone(),
             in_doubt: options.in_doubt.clone(),
             quiet: options.quiet,
+            json: options.json,
             ..RunOptions::default()
         };
-        if args.team.is_some() || *options != rest {
+        if args.team().is_some() || *options != rest {
             let text = "through a server, a run is resumed with `--investment`, `--max-steps`, `--checkpoint` and `--in-doubt` \
                         only";
             return Err(CommandFailure::usage(text));
         }
         let decisions: Vec<String> = options.in_doubt.iter().map(ToString::to_string).collect();
-        let run = args.recover_path.path().to_string_lossy();
-        let path = Self::path_of(&run, "/resume");
         let terms = json!({
             "investment": options.investment, "max_steps": options.max_steps, "checkpoint": options.checkpoint,
             "in_doubt": decisions,
         });
-        let answer = self
-            .client
-            .send(ApiRequest::new("POST", &path).json(terms))?;
-        match answer.status {
+        let selection = args.selection();
+        let ask = |run: &str| {
+            let path = Self::path_of(run, "/resume");
+            let request = ApiRequest::new("POST", &path).json(terms.clone());
+            self.client.send(request)
+        };
+        let ([only], false) = (&selection.places[..], selection.is_plural()) else {
+            return self.for_each(&selection, "resumed", &|run| {
+                ask(run)?;
+                Ok(())
+            });
+        };
+        let run = only.path().to_string_lossy();
+        match ask(&run)?.status {
             202 => self
                 .printer
                 .note(format_args!("a worker continues `{run}`")),
@@ -220,14 +233,23 @@ impl Remote<'_> {
     }
 
     pub(super) fn prune(&self, args: &PruneArgs) -> Result<u8, CommandFailure> {
-        let run = args.path.path().to_string_lossy();
-        let path = Self::path_of(&run, "/prune");
+        let selection = &args.selection;
         let how = json!({ "keep": args.keep });
+        let [only] = &selection.places[..] else {
+            return self.for_each(selection, "pruned", &|run| {
+                let path = Self::path_of(run, "/prune");
+                let request = ApiRequest::new("POST", &path).json(how.clone());
+                self.client.send(request)?;
+                Ok(())
+            });
+        };
+        let run = only.path().to_string_lossy();
+        let path = Self::path_of(&run, "/prune");
         let done = self
             .client
             .send(ApiRequest::new("POST", &path).json(how))?
             .value();
-        match args.json {
+        match selection.json {
             true => self.printer.print_json(&done.to_string()),
             false => self.printer.note(format_args!(
                 "{} checkpoints and {} events were removed",

@@ -115,6 +115,10 @@ pub const TRACEPARENT: &str = "traceparent";
 pub const COST_USD: &str = "strata.cost_usd";
 /// The lineage of the run.
 pub const LINEAGE: &str = "strata.lineage";
+/// The name of the run in its database.
+pub const RUN_NAME: &str = "strata.run_name";
+/// The id of the worker that runs it.
+pub const WORKER: &str = "strata.worker";
 /// How the run ended.
 pub const STATUS: &str = "strata.status";
 /// The number of the step.

@@ -11,12 +11,18 @@ use strata_core::record::spending::Account;
 use strata_core::state::environment::Environment;
 
 use super::{TestStorage, check, fresh, loaded_state};
+#[cfg(feature = "postgres")]
+use crate::script::definition;
 use crate::script::pseudorandom;
 use crate::script::{ScriptedRun, team};
 use crate::{
     CheckpointOrigin, CheckpointRow, Durability, Lease, LoadedState, Pruned, Record, StateSelector,
     StoreError, checkpoint_of, cost_of,
 };
+#[cfg(feature = "postgres")]
+use crate::{NewSubmission, RunCopy, RunNeeds, RunOverview, RunSchedule, StorageLocation};
+#[cfg(feature = "postgres")]
+use strata_base::files::blob::Blobs;
 
 /// What a store should contain: the events of each lineage, and the state after each checkpoint.
 #[derive(Clone, Default)]
@@ -485,5 +491,82 @@ fn where_somebody_is_waited_for_is_kept() {
             .find(|row| row.id == asked)
             .unwrap();
         assert_eq!(row.status, Status::Waiting);
+    });
+}
+
+/// Copies a run into a server, and returns a lease of the copy. `None` if there is none.
+#[cfg(feature = "postgres")]
+fn copy_into_server(from: &StorageLocation, env: &Environment) -> Option<impl Lease + use<>> {
+    let url = super::fresh_run()?;
+    let definition = definition();
+    let submission = NewSubmission {
+        name: url.run.as_ref().unwrap(),
+        team: "team",
+        base: env,
+        definition: &definition,
+        blobs: &Blobs::new(),
+        files: &BTreeMap::new(),
+        contents: &Blobs::new(),
+        needs: &RunNeeds {
+            labels: vec!["nobody has this".into()],
+            secrets: Vec::new(),
+        },
+        tags: &BTreeMap::new(),
+        handover: crate::Handover::Queued,
+        scope: None,
+        identity: crate::SubmissionIdentity::unserved(),
+        resume_note: None,
+        records: &[],
+    };
+    let copy = RunCopy {
+        submission: &submission,
+        overview: RunOverview::of(crate::AppendedState { team: &team(), env }),
+        schedule: RunSchedule::Now,
+        changed_ms: Some(7),
+    };
+    let to = StorageLocation::of_database(url.clone());
+    crate::copy_records(from, &to, &copy).unwrap();
+    let again = crate::copy_records(from, &to, &copy);
+    assert!(
+        matches!(again, Err(StoreError::NameTaken { .. })),
+        "{again:?}"
+    );
+    let listed = to.list_overviews(&crate::RunFilter::default()).unwrap();
+    assert_eq!(listed[0].overview.as_ref().unwrap().status, env.status);
+    Some(crate::postgres::take_lease(&url, crate::postgres::OwnerWait::Watch).unwrap())
+}
+
+#[cfg(feature = "postgres")]
+#[test]
+fn a_run_is_copied_into_a_server_with_all_its_lineages_and_continues_there() {
+    check(&fresh(), |kept| {
+        let Some(from) = kept.place() else { return };
+        let mut tale = branched_history(kept.lease(), 400);
+        kept.lease().save_snapshot(&tale.end("main.6")).unwrap();
+        let Some(mut copy) = copy_into_server(&from, &tale.end("main.6")) else {
+            return;
+        };
+        tale.check(&copy, "main.6");
+        let more = tale.resume_events(tale.end("main.6"), 70, 60);
+        let records = tale.record_events("main.6", &more);
+        copy.append(&records, Durability::Full).unwrap();
+        copy.save_snapshot(&tale.end("main.6")).unwrap();
+        tale.check(&copy, "main.6");
+    });
+}
+
+#[cfg(feature = "postgres")]
+#[test]
+fn what_was_pruned_stays_so_in_a_copy() {
+    check(&fresh(), |kept| {
+        let Some(from) = kept.place() else { return };
+        let tale = branched_history(kept.lease(), 1200);
+        let before = kept.lease().checkpoints().unwrap();
+        let pruned = prune(kept.lease(), 2);
+        let Some(copy) = copy_into_server(&from, &tale.end("main.6")) else {
+            return;
+        };
+        check_pruned(&tale, &copy, &before, &pruned);
+        tale.check_listed(&copy, "main.6");
     });
 }

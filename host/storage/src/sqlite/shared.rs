@@ -38,8 +38,8 @@ pub(crate) use list::list_overviews;
 pub(crate) use mail::{holder, receive_requests, request_owner};
 pub(crate) use records::FileRecords;
 pub(crate) use runs::{
-    VacantName, has_run, is_same, is_storage_file, obstacle, open_reader, place_run, read_runs,
-    require_run, require_vacant, run_identity, storage_files, take_lease, vacate,
+    VacantName, has_run, is_same, is_storage_file, obstacle, open_named, open_reader, place_run,
+    read_runs, require_run, require_vacant, run_identity, storage_files, take_lease, vacate,
 };
 pub(crate) use served::{ServedKey, find_served, list_served, watch_runs};
 pub(crate) use submit::{RunSubmission, change_submission, delete_run, request_work, submit};

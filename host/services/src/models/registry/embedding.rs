@@ -66,6 +66,7 @@ impl Models {
             Ok(embeddings) => span.record_vectors(&embeddings.model, account.charge),
             Err(failure) => span.record_failure(failure, account.charge),
         }
+        self.count(model, result.is_ok(), &mut account);
         used.usage = account.charge.usage;
         let cost = account.charge.cost;
         match result {

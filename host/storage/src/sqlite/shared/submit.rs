@@ -18,7 +18,7 @@ use super::records::insert_record;
 use super::runs::{free_key, open_named};
 use super::submission_row::{COLUMNS, NEVER, NOW, SubmissionRow, write_request};
 use crate::error::StoreError;
-use crate::lineage::key_range;
+use crate::lineage::{key_range, position_of_key};
 use crate::overview::RunOverview;
 use crate::schema::{create_queue_tables, has_queue_tables};
 use crate::sqlite_url::SqliteUrl;
@@ -316,8 +316,28 @@ pub(crate) fn delete_run(url: &SqliteUrl) -> Result<(), StoreError> {
     Ok(())
 }
 
+/// Counts the events of a run that is about to be deleted among the other changes. How many changes were recorded must not
+/// become less: that would be a loss.
+fn count_deleted_events(conn: &Connection, run: i64) -> rusqlite::Result<()> {
+    let sql = "SELECT id, coalesce(leaves_at, 0), events FROM lineage WHERE run = ?1";
+    let mut lineages = conn.prepare(sql)?;
+    let lineages = lineages.query_map([run], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+    let lineages: Vec<(i64, i64, i64)> = lineages.collect::<rusqlite::Result<_>>()?;
+    let mut events = 0;
+    for (lineage, start, noted) in lineages {
+        let keys = key_range(lineage);
+        // The row may lag behind.
+        let sql = "SELECT max(n) FROM event WHERE n BETWEEN ?1 AND ?2";
+        let newest: Option<i64> = conn.query_row(sql, [keys.first, keys.last], |row| row.get(0))?;
+        events += newest.map_or(noted, position_of_key).max(noted) - start;
+    }
+    let sql = "UPDATE log SET changes = changes + ?1";
+    conn.execute(sql, [events]).map(drop)
+}
+
 /// Deletes all rows of a run.
 fn delete_rows(conn: &Connection, run: i64) -> rusqlite::Result<()> {
+    count_deleted_events(conn, run)?;
     let mut lineages = conn.prepare("SELECT id FROM lineage WHERE run = ?1")?;
     let lineages = lineages.query_map([run], |row| row.get::<_, i64>(0))?;
     let lineages: Vec<i64> = lineages.collect::<rusqlite::Result<_>>()?;
