@@ -87,9 +87,12 @@ check("a run is started, watched over a reload, answered, fails, is resumed and 
   await page.reload();
   await sees(page, "waits for");
   await shot(page, "real-waiting");
+  await until(async () => (await ask("/v1/runs/one")).requests === 2, "both questions are open", PATIENCE);
+  // One is shown in full, the other is folded.
+  await page.locator(".more-items > summary").click();
   await page.getByRole("button", { name: "Approve" }).click();
   await sees(page, "Answered, continuing.");
-  await sees(page, "which paper?");
+  await until(async () => (await page.getByLabel("copies").count()) === 1, "the other question is shown", PATIENCE);
   await page.getByLabel("copies").fill("40");
   await page.getByRole("button", { name: "A5" }).click();
   await page.getByRole("button", { name: "Answer", exact: true }).click();
@@ -147,11 +150,13 @@ check("a run is forked from a checkpoint, and compared", "four", async ({ open: 
 });
 
 check("what a token may not do is not offered, and a revoked one ends the view", "six", async ({ open: show }) => {
-  const text = command("token", "create", "ann", "--rights", "view", "--tenant", "default", "--storage", folder).trim().split(/\s+/).at(-1);
+  const admin = { authorization: `Bearer ${token()}`, "content-type": "application/json" };
+  const made = await fetch(`${real}/v1/tokens`, { method: "POST", headers: admin, body: JSON.stringify({ name: "ann", rights: ["view"], tenant: "default" }) });
+  const { token: text } = await made.json();
   const page = await show("/runs/six/overview", { token: text });
   await sees(page, "six");
   await sleep(1500);
   assert.equal(await page.getByRole("button", { name: /^(Send|Pause|Cancel)/ }).count(), 0);
-  command("token", "revoke", "ann", "--storage", folder);
+  await fetch(`${real}/v1/tokens/ann`, { method: "DELETE", headers: admin });
   await sees(page, "This token is not accepted any more");
 });

@@ -178,11 +178,12 @@ check("a run that is unknown, or hidden from the token, says so", { fill: addAll
   await shot(page, "unknown-run");
 });
 
-check("the server has workers, a queue and tokens, which are revoked", { fill: (server) => {
-  addAll(server);
-  server.tokens.set("t2", { name: "ann", tenant: "default", rights: ["view"], expires: null });
-}, path: "/server" }, async ({ page, server }) => {
+check("the server has workers, a queue and tokens; a token is made, shown once, and revoked", { fill: addAll, path: "/server" }, async ({ page, server }) => {
   await sees(page, "waits-for-room");
+  await page.getByText("New token").click();
+  await page.getByLabel("Name", { exact: true }).fill("ann");
+  await page.getByRole("button", { name: "Make a token" }).click();
+  await sees(page, "It is shown once:");
   await shot(page, "server");
   await page.getByRole("button", { name: "Revoke ann" }).click();
   await page.getByRole("button", { name: "Revoke ann" }).click();

@@ -57,7 +57,7 @@ async function load(a, b, signal) {
   const from = one.checkpoint ? { at: one.checkpoint } : {};
   const [runA, runB, difference, eventsA, eventsB] = await Promise.all([
     call(runPath(one.name), { signal }), call(runPath(other.name), { signal }),
-    call(withQuery(runPath(one.name, "diff"), { ...from, with: b }), { signal }).catch((problem) => ({ problem })),
+    call(withQuery(runPath(one.name, "diff"), { ...from, with: b }), { signal }).then((answer) => answer.difference ?? answer, (problem) => ({ problem })),
     one.name === other.name ? [] : eventsOf(one.name, signal), one.name === other.name ? [] : eventsOf(other.name, signal),
   ]);
   return { runA, runB, difference, first: firstDifference(eventsA, eventsB) };

@@ -69,7 +69,7 @@ function MessageEntry({ n, time, message, text }) {
 
 function TurnEntry({ n, time, turn, known, data }) {
   const chosen = selection().event === n;
-  const host = data.model.calls.findLast((one) => one.event.role === turn.role && one.event.action === "turn" && one.event.turn === turn.turn && one.n <= n);
+  const host = data.model.calls.findLast((one) => one.event.role === turn.role && one.event.action === "turn" && one.n <= n);
   const tokens = host?.event.tokens;
   const isRecorded = host?.event.source === "recorded";
   return html`<li class=${`said turn${chosen ? " chosen" : ""}`}><p class="who"><b>${turn.role}</b> <button class="link note" onClick=${() => selectEvent(n)}>turn ${turn.turn}</button> <span class="note">${turn.model} · ${turn.finish}${

@@ -17,7 +17,7 @@ export function FilesTab({ data, run }) {
   const checkpoints = data.model.checkpoints;
   const [at, setAt] = useState("");
   const [chosen, setChosen] = useState(draft(`file.${run.id}`));
-  const [answer, problem, again] = useLoaded((signal) => call(withQuery(runPath(run.name, "files"), { at, limit: 500 }), { signal }), [`${run.id} ${at} ${at ? "" : data.model.files.size}`]);
+  const [answer, problem, again] = useLoaded((signal) => call(withQuery(runPath(run.name, "files"), { at }), { signal }), [`${run.id} ${at} ${at ? "" : data.model.files.size}`]);
   const files = items(answer).filter((file) => file.kind !== "directory").sort((a, b) => a.path.localeCompare(b.path));
   const choose = (path) => {
     setChosen(path);

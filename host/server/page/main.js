@@ -13,7 +13,7 @@ import { back, go, Link, route, startRouter, visits } from "./router.js";
 import { isNewRunOpen, loadSpentToday, RunsView } from "./runs_view.js";
 import { RunView } from "./run_view.js";
 import { ServerView } from "./server_view.js";
-import { epoch, loadIdentity, loadNeeds, needs, needsLoaded } from "./store.js";
+import { epoch, loadIdentity, loadNeeds, needs, needsLoaded, onRun } from "./store.js";
 import { Toasts } from "./toast.js";
 import { findToken, may, token, tokenProblem } from "./token.js";
 import { Skeleton } from "./widgets.js";
@@ -85,6 +85,13 @@ async function start() {
   effect(showNumber);
   await findToken();
   connect();
+  let timer = 0;
+  onRun(() => {
+    timer ||= setTimeout(() => {
+      timer = 0;
+      loadSpentToday();
+    }, 5000);
+  });
   effect(() => {
     if (!token.value) return;
     untracked(() => {

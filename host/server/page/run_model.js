@@ -219,6 +219,7 @@ const HANDLERS = {
   "run-ended"(model, event, time) {
     model.interrupt(time);
     model.status = event.status;
+    if (event.status === "done") model.faults.clear();
     model.marks.push({ n: event.n, time, kind: event.status === "done" ? "ended" : "stopped", text: event.status });
   },
   forked(model, event, time) {

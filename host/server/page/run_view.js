@@ -22,7 +22,7 @@ import { attemptOfEvent, selectEvent, selection } from "./selection.js";
 import { SendSheet } from "./send_sheet.js";
 import { StateTab } from "./state_tab.js";
 import { StatusTag, statusOf } from "./status.js";
-import { epoch, requests } from "./store.js";
+import { byExpiry, epoch, requests } from "./store.js";
 import { Timeline } from "./timeline.js";
 import { toast } from "./toast.js";
 import { mayOperate } from "./token.js";
@@ -126,16 +126,16 @@ function Waiting({ data, run }) {
   data.version.value;
   const open = [...requests.value.values()].filter((request) => request.run === run.name);
   const [answered, setAnswered] = useState([]);
-  const shown = [...open, ...answered.filter((request) => !open.some((one) => one.id === request.id))];
   const leave = (request) => {
     setAnswered((before) => [...before, request]);
     setTimeout(() => setAnswered((before) => before.filter((one) => one !== request)), 3000);
   };
   // The events say more of a question than its list does.
   const item = (request) => html`<${RequestItem} key=${request.id} request=${{ ...detailsOf(data.model.requests.get(request.id)), ...request }} isInRun onAnswered=${leave} />`;
-  const [first, ...others] = shown;
-  return html`${first && item(first)}
-    ${others.map((request) => html`<details key=${request.id} class="panel held more-items"><summary><b>${request.role}</b> ${oneLine(request.question ?? "").slice(0, 160)}</summary>${item(request)}</details>`)}
+  const isAnswered = (request) => answered.some((one) => one.id === request.id);
+  const waiting = open.filter((request) => !isAnswered(request)).sort(byExpiry);
+  return html`${answered.map((request) => html`<p key=${request.id} class="panel done-line" role="status"><span class="mark ok" aria-hidden="true">✓</span> <b>${request.role}</b>: Answered, continuing.</p>`)}
+    ${waiting.map((request, at) => (at === 0 ? item(request) : html`<details key=${request.id} class="panel held more-items"><summary><b>${request.role}</b> ${oneLine(request.question ?? "").slice(0, 160)}</summary>${item(request)}</details>`))}
     ${data.isLoaded.value && html`<${RunNeeds} run=${run} model=${data.model} />`}`;
 }
 

@@ -165,23 +165,29 @@ function Numbers({ filters }) {
 /** What was counted last: shared with the bar. */
 export const spentToday = signal(null);
 
-async function loadCounts(day, signal) {
-  const since = new Date(day).toISOString();
-  const list = (query) => call(withQuery("/v1/runs", { ...query, limit: COUNTED }), { signal }).then((answer) => ({ list: items(answer), isPartial: Boolean(answer.next) }));
-  const [waiting, failed, running, queued, today] = await Promise.all([
-    list({ status: "waiting" }), list({ status: "failed" }), list({ state: "running" }), list({ state: "queued" }), list({ since }),
-  ]);
-  const size = ({ list: all, isPartial }) => (isPartial ? `${all.length}+` : all.length);
+const counted = (query, signal) => call(withQuery("/v1/runs", { ...query, limit: COUNTED }), { signal }).then((answer) => ({ list: items(answer), isPartial: Boolean(answer.next) }));
+
+async function loadToday(day, signal) {
+  const today = await counted({ since: new Date(day).toISOString() }, signal);
   const spent = today.list.reduce((sum, run) => sum + (Number(run.spent) || 0), 0);
   spentToday.value = { spent, isPartial: today.isPartial };
+  return { ...today, spent };
+}
+
+async function loadCounts(day, signal) {
+  const list = (query) => counted(query, signal);
+  const [waiting, failed, running, queued, today] = await Promise.all([
+    list({ status: "waiting" }), list({ status: "failed" }), list({ state: "running" }), list({ state: "queued" }), loadToday(day, signal),
+  ]);
+  const size = ({ list: all, isPartial }) => (isPartial ? `${all.length}+` : all.length);
   return {
     waiting: size(waiting), failed: size(failed), running: size(running), queued: size(queued),
-    done: today.list.filter((run) => run.status === "done").length, spent, isPartial: today.isPartial,
+    done: today.list.filter((run) => run.status === "done").length, spent: today.spent, isPartial: today.isPartial,
   };
 }
 
 /** Reads what was spent today, for the bar of views that do not show the numbers. */
-export const loadSpentToday = () => loadCounts(startOfDay(Date.now())).catch(() => {});
+export const loadSpentToday = () => loadToday(startOfDay(Date.now())).catch(() => {});
 
 function Filters({ filters }) {
   const field = useRef(null);

@@ -20,6 +20,7 @@ export async function startFront(real, port = 0) {
     if (headers.origin) headers.origin = target.origin;
     const passed = send({ host: target.hostname, port: target.port, path: request.url, method: request.method, headers }, (answer) => {
       response.writeHead(answer.statusCode, answer.headers);
+      answer.on("error", () => response.destroy());
       answer.pipe(response);
     });
     passed.on("error", () => response.destroy());
