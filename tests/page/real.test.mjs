@@ -157,6 +157,6 @@ check("what a token may not do is not offered, and a revoked one ends the view",
   await sees(page, "six");
   await sleep(1500);
   assert.equal(await page.getByRole("button", { name: /^(Send|Pause|Cancel)/ }).count(), 0);
-  await fetch(`${real}/v1/tokens/ann`, { method: "DELETE", headers: admin });
+  await fetch(`${real}/v1/tokens/ann?tenant=default`, { method: "DELETE", headers: admin });
   await sees(page, "This token is not accepted any more");
 });

@@ -20,7 +20,7 @@ const MESSAGES = 500;
 /** Reads the texts of turns and messages. Turns that are open are in them, too. */
 async function loadTexts(run, signal) {
   const [conversations, messages] = await Promise.all([
-    call(runPath(run.name, "conversations"), { signal }),
+    call(`${runPath(run.name, "conversations")}?as=tree`, { signal }),
     call(withQuery(runPath(run.name, "messages"), { limit: MESSAGES }), { signal }),
   ]);
   return { conversations: items(conversations), messages: new Map(items(messages).map((message) => [message.id, message])) };

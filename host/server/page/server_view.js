@@ -1,7 +1,7 @@
 // The server: its workers, what waits in the queue, and its tokens.
 
 import { html, typed, useState } from "./dom.js";
-import { call, items, newKey, part, post } from "./api.js";
+import { call, items, newKey, part, post, withQuery } from "./api.js";
 import { count } from "./figures.js";
 import { Link, runAddress } from "./router.js";
 import { toast, toastProblem } from "./toast.js";
@@ -51,9 +51,11 @@ function Queue({ list, more }) {
 }
 
 function Tokens({ list, again }) {
-  const revoke = async (name) => {
+  const revoke = async ({ name, tenant }) => {
     try {
-      await call(`/v1/tokens/${part(name)}`, { method: "DELETE" });
+      // A token without a tenant revokes those of any.
+      const of = identity.value?.tenant ? {} : { tenant };
+      await call(withQuery(`/v1/tokens/${part(name)}`, of), { method: "DELETE" });
       toast(`Revoked: ${name}`);
       again();
     } catch (problem) {
@@ -61,15 +63,15 @@ function Tokens({ list, again }) {
     }
   };
   return html`<section><h2>Tokens <span class="count">${list.length}</span></h2>
-    <div class="scroll" tabindex="0"><table><thead><tr><th>Name</th><th>Tenant</th><th>Rights</th><th>Expires</th><th></th></tr></thead><tbody>${list.map((one) => html`<tr key=${one.name}><td>${one.name}</td><td>${one.tenant ?? "all"}</td><td>${(one.rights ?? []).join(", ")}</td><td>${one.expires ? html`<${Time} at=${one.expires} />` : "never"}</td>
-      <td>${one.name !== identity.value?.name && html`<${Revoke} name=${one.name} revoke=${revoke} />`}</td></tr>`)}</tbody></table></div>
+    <div class="scroll" tabindex="0"><table><thead><tr><th>Name</th><th>Tenant</th><th>Rights</th><th>Expires</th><th></th></tr></thead><tbody>${list.map((one) => html`<tr key=${`${one.tenant}/${one.name}`}><td>${one.name}</td><td>${one.tenant ?? "all"}</td><td>${(one.rights ?? []).join(", ")}</td><td>${one.expires ? html`<${Time} at=${one.expires} />` : "never"}</td>
+      <td>${one.name !== identity.value?.name && html`<${Revoke} name=${one.name} revoke=${() => revoke(one)} />`}</td></tr>`)}</tbody></table></div>
     <${NewToken} again=${again} /></section>`;
 }
 
 function Revoke({ name, revoke }) {
   const [isAsked, setAsked] = useState(false);
   if (!isAsked) return html`<button class="small" aria-label=${`Revoke ${name}`} onClick=${() => setAsked(true)}>Revoke…</button>`;
-  return html`<button class="small bad" onClick=${() => revoke(name)}>Revoke ${name}</button> <button class="small" onClick=${() => setAsked(false)}>Back</button>`;
+  return html`<button class="small bad" onClick=${revoke}>Revoke ${name}</button> <button class="small" onClick=${() => setAsked(false)}>Back</button>`;
 }
 
 const RIGHTS = ["submit", "view", "answer", "operate", "admin"];
@@ -77,13 +79,14 @@ const RIGHTS = ["submit", "view", "answer", "operate", "admin"];
 function NewToken({ again }) {
   const [made, setMade] = useState(null);
   const [name, setName] = useState("");
+  const [tenant, setTenant] = useState("");
   const [rights, setRights] = useState(["view"]);
   const [problem, setProblem] = useState(null);
   const submit = async (event) => {
     event.preventDefault();
-    const tenant = identity.value?.tenant;
+    const of = identity.value?.tenant ?? tenant.trim();
     try {
-      setMade(await post("/v1/tokens", { name: name.trim(), rights, ...(tenant ? { tenant } : {}) }, { key: newKey() }));
+      setMade(await post("/v1/tokens", { name: name.trim(), rights, ...(of ? { tenant: of } : {}) }, { key: newKey() }));
       setProblem(null);
       again();
     } catch (failed) {
@@ -93,6 +96,7 @@ function NewToken({ again }) {
   const toggle = (right) => setRights(rights.includes(right) ? rights.filter((one) => one !== right) : [...rights, right]);
   return html`${made && html`<div class="panel live" role="status"><p>The token <b>${made.name}</b>. It is shown once:</p><pre class="command" tabindex="0"><code>${made.token}</code></pre><${CopyButton} text=${made.token} /></div>`}
     <details class="source"><summary>New token</summary><form onSubmit=${submit}><label>Name<input type="text" autocomplete="off" value=${name} onInput=${typed(setName)} /></label>
+    ${!identity.value?.tenant && html`<label>Tenant <span class="note">without one it sees all</span><input type="text" autocomplete="off" placeholder="default" value=${tenant} onInput=${typed(setTenant)} /></label>`}
     <fieldset><legend>Rights</legend>${RIGHTS.map((right) => html`<label class="chip"><input type="checkbox" checked=${rights.includes(right)} onChange=${() => toggle(right)} /> ${right}</label>`)}</fieldset>
     <${ProblemView} problem=${problem} /><p class="controls"><button type="submit" class="primary" disabled=${!name.trim() || !rights.length}>Make a token</button></p></form></details>`;
 }

@@ -1,5 +1,7 @@
 // A run of the mock: its events, and what follows from them. The events have the shapes of the program's own.
 
+import { tree } from "./markdown.mjs";
+
 const DIGEST = "5f1d…".padEnd(64, "0");
 
 let nextId = 1;
@@ -180,7 +182,7 @@ export class MockRun {
       const key = `${turn.role}/${turn.step}`;
       if (!groups.has(key)) groups.set(key, { role: turn.role, step: turn.step, news: [], turns: [], replacements: [], fault: null, output: null, cost: 0 });
       groups.get(key).turns.push({
-        turn: turn.turn, model: turn.model, finish: turn.finish, cost: turn.cost, reasoning: "", text: turn.text, misfit: null,
+        turn: turn.turn, model: turn.model, finish: turn.finish, cost: turn.cost, reasoning: "", text: turn.text, tree: tree(turn.text), misfit: null,
         calls: turn.calls.map((one, at) => ({ tool_call: at, id: `call_${at}`, tool: one.tool, arguments: one.arguments ?? "{}", edited_arguments: null, decided_by: null, attempts: 1, cost: 0, outcome: one.outcome ?? { kind: "returned", content: one.result ?? "12 results", data: null }, earlier_faults: [] })),
       });
     }
