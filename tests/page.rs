@@ -1,80 +1,50 @@
 //! The page of the server in a browser: `tests/page` contains the tests, which are scripts of node that drive Chromium. They
 //! test the sources of the page with a mock of the API, which can be killed and can send what no guest would.
 
-use std::path::{Path, PathBuf};
+use std::fs;
 use std::process::Command;
 
 use crate::probe::project;
 
-/// The files of `tests/page` that need no idle machine. `load` does, and is run by hand.
+/// The files of `tests/page` that need no idle machine. `load` does, and is run by hand; `real` tests
+/// the page of a built program.
 const PARTS: [&str; 6] = ["needs", "runs", "run", "connection", "looks", "hostile"];
-
-/// Returns the path of a program, if this machine has one of these names.
-fn program(names: &[&str]) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
-    let mut found = names
-        .iter()
-        .flat_map(|name| folders.iter().map(move |folder| folder.join(name)));
-    found.find(|path| path.is_file())
-}
-
-/// Installs the packages that the tests need, unless that was done before. Returns why that was not
-/// possible.
-fn install(tests: &Path) -> Result<(), String> {
-    if tests.join("node_modules/playwright-core").is_dir() {
-        return Ok(());
-    }
-    let mut npm = Command::new("npm");
-    npm.args(["ci", "--no-audit", "--no-fund"])
-        .current_dir(tests);
-    match npm.output() {
-        Ok(output) if output.status.success() => Ok(()),
-        Ok(output) => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
-        Err(error) => Err(error.to_string()),
-    }
-}
+/// With this exit code the scripts say that this machine lacks something.
+const CANNOT_TEST: i32 = 3;
 
 #[test]
 fn the_page_works_in_a_browser_whatever_the_server_and_its_guests_do() {
-    let needed = [
-        ("node", &["node"][..]),
-        (
-            "Chromium",
-            &["chromium", "chromium-browser", "google-chrome"],
-        ),
-    ];
-    for (name, names) in needed {
-        if program(names).is_none() {
-            println!("SKIPPED: the page was not tested, because this machine has no {name}");
-            return;
-        }
-    }
-    let tests = project().join("tests/page");
-    if let Err(reason) = install(&tests) {
-        println!(
-            "SKIPPED: the page was not tested, because npm cannot install what that needs: {reason}"
-        );
-        return;
-    }
     let shots = tempfile::tempdir().unwrap();
     let output = Command::new("node")
-        .arg(tests.join("run.mjs"))
+        .arg(project().join("tests/page/run.mjs"))
         .args(PARTS)
         .env("PAGE_SHOTS", shots.path())
-        .output()
-        .unwrap();
-    let text = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{text}");
+        .output();
+    let output = match output {
+        Ok(output) => output,
+        Err(error) => {
+            println!("SKIPPED: the page was not tested, because node does not start: {error}");
+            return;
+        }
+    };
+    let (text, errors) = (
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr),
+    );
+    if output.status.code() == Some(CANNOT_TEST) {
+        println!("SKIPPED: the page was not tested: {errors}");
+        return;
+    }
+    assert!(output.status.success(), "{text}\n{errors}");
 }
 
 #[test]
 fn the_scripts_of_the_page_are_small_and_all_of_them_are_fetched_at_once() {
     let page = project().join("host/server/page");
-    let index = std::fs::read_to_string(page.join("index.html")).unwrap();
+    let index = fs::read_to_string(page.join("index.html")).unwrap();
     let mut size = 0;
     for folder in [page.clone(), page.join("vendor")] {
-        for entry in std::fs::read_dir(&folder).unwrap() {
+        for entry in fs::read_dir(&folder).unwrap() {
             let path = entry.unwrap().path();
             if path.extension().is_none_or(|extension| extension != "js") {
                 continue;

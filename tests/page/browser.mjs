@@ -2,7 +2,7 @@
 
 import { existsSync, mkdirSync } from "node:fs";
 import { delimiter, join } from "node:path";
-import { chromium } from "playwright-core";
+import { required } from "./packages.mjs";
 
 export const SHOTS = process.env.PAGE_SHOTS ?? join(process.cwd(), "target", "page-shots");
 
@@ -14,7 +14,7 @@ export function browserPath() {
 }
 
 export function launch() {
-  return chromium.launch({ executablePath: browserPath(), args: ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update", "--disable-sync"] });
+  return required("playwright-core").chromium.launch({ executablePath: browserPath(), args: ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update", "--disable-sync"] });
 }
 
 /** Opens a page of the server. `bad` of the result gets what must not happen: errors, violations of the policy, dialogs. */

@@ -1,11 +1,11 @@
 // How the page looks and works in other ways: narrow, enlarged, dark, with other colours, printed, without a mouse.
 
 import { readFileSync } from "node:fs";
-import { createRequire } from "node:module";
 import { assert, check, sees, shot, sleep } from "./harness.mjs";
 import { addAll, addLong } from "./mock/runs.mjs";
+import { required } from "./packages.mjs";
 
-const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+const axe = readFileSync(required.resolve("axe-core/axe.min.js"), "utf8");
 const VIEWS = [
   ["needs", "/needs", "May this call be made?"], ["runs", "/runs", "snake-1"], ["overview", "/runs/snake-1/overview", "The game is in"],
   ["timeline", "/runs/snake-1/timeline", "WriteCode"], ["conversation", "/runs/research-2/conversation", "Part 1"], ["calls", "/runs/snake-1/calls", "Architect.Design"],
