@@ -22,7 +22,6 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use strata_base::process::runtime_context::in_context_of;
-use strata_core::machine::stepper::Stepper;
 use strata_core::record::asking_call::AskingCall;
 use strata_core::record::event::{AttemptEvent, Event, HostCalled};
 use strata_core::record::host_call::{AnswerSource, ExternalWrite, HostCall, HostCallKind};
@@ -39,7 +38,7 @@ use tracing::Instrument;
 
 use super::spans::{CallSpan, Spans};
 
-pub(super) use admission::{AdmissionDecision, AdmissionRound};
+pub(super) use admission::AdmissionDecision;
 use attempt_calls::AttemptCalls;
 use batch::{CallBatch, PendingCall};
 use in_flight::{Abandoned, AwaitPolicy};

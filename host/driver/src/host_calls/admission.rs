@@ -12,7 +12,7 @@ use super::budget_gate::{Admission, Grant, admit};
 
 /// A round of decisions about the calls that wait for the budget: the attempts that remain, the
 /// next one last.
-pub(super) struct AdmissionRound(Vec<CallKey>);
+pub(in super::super) struct AdmissionRound(Vec<CallKey>);
 
 /// A decision of the budget gate that has to be recorded before the next one is taken.
 #[derive(Debug)]
@@ -20,7 +20,7 @@ pub(super) struct AdmissionRound(Vec<CallKey>);
     clippy::large_enum_variant,
     reason = "a value exists only until its caller has matched it"
 )]
-pub(super) enum AdmissionDecision {
+pub(in super::super) enum AdmissionDecision {
     /// Money is reserved for a call: the event that records it.
     Reserve(Event),
     /// So much has to be drawn from the caps above the run.
@@ -33,7 +33,7 @@ impl HostCalls {
     /// Begins a round of decisions about the calls that wait for the budget: by call, and in the
     /// order in which each attempt made them. A round is due whenever calls were added, or a
     /// reservation was released or spent.
-    pub(super) fn admission_round(&mut self) -> AdmissionRound {
+    pub(in super::super) fn admission_round(&mut self) -> AdmissionRound {
         self.waits_for_cap = false;
         let waits = |calls: &AttemptCalls| {
             let batch = calls.batch.as_ref();
@@ -50,7 +50,7 @@ impl HostCalls {
 
     /// Takes the next decision of a round that has to be recorded; `None` ends the round. The
     /// stepper must have applied the decision before.
-    pub(super) fn decide_next(
+    pub(in super::super) fn decide_next(
         &mut self,
         round: &mut AdmissionRound,
         stepper: &Stepper,

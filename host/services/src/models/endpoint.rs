@@ -176,7 +176,7 @@ impl ModelEndpoint {
     }
 
     /// Returns the name of its protocol in team files.
-    pub(super) fn provider_name(&self) -> &'static str {
+    pub(super) fn protocol_name(&self) -> &'static str {
         self.protocol_name.name()
     }
 

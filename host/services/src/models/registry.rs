@@ -374,7 +374,7 @@ impl Provider {
         match self {
             Self::Scripted(_) => "scripted",
             Self::Recorded(_) => "recorded",
-            Self::Endpoint(endpoint) => endpoint.provider_name(),
+            Self::Endpoint(endpoint) => endpoint.protocol_name(),
         }
     }
 }
