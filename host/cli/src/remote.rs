@@ -24,7 +24,7 @@ pub(super) fn run(command: Command, url: &str, printer: &Printer) -> Result<u8, 
         printer,
     };
     match command {
-        Command::Submit(args) => remote.submit(args),
+        Command::Submit(args) => submit::submit(&remote, args),
         Command::Inspect(args) => remote.inspect(&args),
         Command::Events {
             path,

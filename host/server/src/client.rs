@@ -133,11 +133,11 @@ pub struct ApiRequest<'a> {
     method: reqwest::Method,
     path: &'a str,
     query: Vec<(String, String)>,
-    body: Option<RequestBody>,
+    body: Option<ApiBody>,
     headers: Vec<(&'static str, String)>,
 }
 
-enum RequestBody {
+enum ApiBody {
     Json(Value),
     Bytes(Vec<u8>),
 }
@@ -177,13 +177,13 @@ impl<'a> ApiRequest<'a> {
 
     /// Returns it with a body of JSON.
     pub fn json(mut self, value: Value) -> Self {
-        self.body = Some(RequestBody::Json(value));
+        self.body = Some(ApiBody::Json(value));
         self
     }
 
     /// Returns it with a body of bytes.
     pub fn bytes(mut self, bytes: Vec<u8>) -> Self {
-        self.body = Some(RequestBody::Bytes(bytes));
+        self.body = Some(ApiBody::Bytes(bytes));
         self
     }
 }
@@ -271,8 +271,8 @@ impl ServerClient {
         }
         match request.body {
             None => builder,
-            Some(RequestBody::Json(value)) => builder.json(&value),
-            Some(RequestBody::Bytes(bytes)) => builder
+            Some(ApiBody::Json(value)) => builder.json(&value),
+            Some(ApiBody::Bytes(bytes)) => builder
                 .header("content-type", "application/octet-stream")
                 .body(bytes),
         }

@@ -279,7 +279,7 @@ pub struct SubmittedRun {
 }
 
 enum KeptSubmission {
-    File(shared::RunSubmission),
+    File(shared::FileRun),
     Server(database::RunSubmission),
 }
 
@@ -292,7 +292,7 @@ impl SubmittedRun {
 
     /// Opens that of a run in a file; `None` if it was not submitted.
     pub(super) fn open_file(url: &SqliteUrl) -> Result<Option<Self>, StoreError> {
-        let kept = shared::RunSubmission::open(url)?.map(KeptSubmission::File);
+        let kept = shared::FileRun::open(url)?.map(KeptSubmission::File);
         Ok(kept.map(|kept| Self { kept }))
     }
 

@@ -20,90 +20,96 @@ use crate::run::{DEFAULT_TEAM, PositionalArgs};
 /// For how many seconds the server answers at once.
 const WAIT_SECONDS: u64 = 30;
 
-impl Remote<'_> {
-    pub(super) fn submit(&self, args: SubmitArgs) -> Result<u8, CommandFailure> {
-        if !args.database.is_empty() || args.scope.is_some() {
-            let text = "a run is submitted to a server or to a database; leave `--database` and `--scope` away";
-            return Err(CommandFailure::usage(text));
-        }
-        let PositionalArgs { team, idea } = PositionalArgs::parse(&args.words)?;
-        let overrides = Overrides {
-            operators: in_force(None)?,
-            components: args.component,
-            ..Overrides::default()
-        };
-        let team = team.unwrap_or_else(|| PathBuf::from(DEFAULT_TEAM));
-        let collected = {
-            let mut progress = ProgressDisplay::start(self.printer);
-            let mut report = |notice: Notice<'_>| progress.show_notice(notice);
-            collect_team(&team, idea, &[], &overrides, &mut report)?
-        };
-        let idea = collected.base.idea.clone();
-        let (files, contents) = collected.into_bundle();
-        let named: BTreeMap<&String, String> = files
-            .iter()
-            .map(|(path, digest)| (path, format!("sha256:{digest}")))
-            .collect();
-        let bundle = json!({ "files": named });
-        let created = self.create_bundle(&bundle, &contents)?;
-        let mut attached = BTreeMap::new();
-        for file in &args.file {
-            let (name, digest) = self.attach(file)?;
-            attached.insert(name, digest);
-        }
-        let labels: BTreeMap<String, String> = args.label.into_iter().collect();
-        let mut request = ApiRequest::new("POST", "/v1/runs").json(json!({
-            "bundle": created.value()["digest"], "idea": idea, "name": args.name, "labels": labels, "needs": args.needs,
-            "files": attached,
-        }));
-        if args.wait {
-            request = request.header("prefer", format!("wait={WAIT_SECONDS}"));
-        }
-        let mut run = self.client.send(request)?.value();
-        let id = run["id"].as_str().unwrap_or_default().to_owned();
-        if !args.wait {
-            self.printer.print_text(run["name"].as_str().unwrap_or(&id));
-            return Ok(0);
-        }
-        while !is_at_rest(&run) {
-            std::thread::sleep(std::time::Duration::from_millis(250));
-            run = self.get(&id, "")?;
-        }
-        let name = run["name"].as_str().unwrap_or(&id).to_owned();
-        self.report_end(&name, &run)
+/// Submits a team, and returns the exit code.
+pub(super) fn submit(remote: &Remote<'_>, args: SubmitArgs) -> Result<u8, CommandFailure> {
+    if !args.database.is_empty() || args.scope.is_some() {
+        let text = "a run is submitted to a server or to a database; leave `--database` and `--scope` away";
+        return Err(CommandFailure::usage(text));
     }
+    let PositionalArgs { team, idea } = PositionalArgs::parse(&args.words)?;
+    let overrides = Overrides {
+        operators: in_force(None)?,
+        components: args.component,
+        ..Overrides::default()
+    };
+    let team = team.unwrap_or_else(|| PathBuf::from(DEFAULT_TEAM));
+    let collected = {
+        let mut progress = ProgressDisplay::start(remote.printer);
+        let mut report = |notice: Notice<'_>| progress.show_notice(notice);
+        collect_team(&team, idea, &[], &overrides, &mut report)?
+    };
+    let idea = collected.base.idea.clone();
+    let (files, contents) = collected.into_bundle();
+    let named: BTreeMap<&String, String> = files
+        .iter()
+        .map(|(path, digest)| (path, format!("sha256:{digest}")))
+        .collect();
+    let bundle = json!({ "files": named });
+    let created = create_bundle(remote, &bundle, &contents)?;
+    let mut attached = BTreeMap::new();
+    for file in &args.file {
+        let (name, digest) = attach(remote, file)?;
+        attached.insert(name, digest);
+    }
+    let labels: BTreeMap<String, String> = args.label.into_iter().collect();
+    let mut request = ApiRequest::new("POST", "/v1/runs").json(json!({
+        "bundle": created.value()["digest"], "idea": idea, "name": args.name, "labels": labels, "needs": args.needs,
+        "files": attached,
+    }));
+    if args.wait {
+        request = request.header("prefer", format!("wait={WAIT_SECONDS}"));
+    }
+    let mut run = remote.client.send(request)?.value();
+    let id = run["id"].as_str().unwrap_or_default().to_owned();
+    if !args.wait {
+        remote
+            .printer
+            .print_text(run["name"].as_str().unwrap_or(&id));
+        return Ok(0);
+    }
+    while !is_at_rest(&run) {
+        std::thread::sleep(std::time::Duration::from_millis(250));
+        run = remote.get(&id, "")?;
+    }
+    let name = run["name"].as_str().unwrap_or(&id).to_owned();
+    remote.report_end(&name, &run)
+}
 
-    /// Makes a bundle. Only the files travel that the server does not have.
-    fn create_bundle(&self, bundle: &Value, contents: &Blobs) -> Result<ApiAnswer, CommandFailure> {
-        let create = || {
-            self.client
-                .send(ApiRequest::new("POST", "/v1/bundles").json(bundle.clone()))
-        };
-        match create() {
-            Err(ClientError::Refused { problem, .. }) if problem["missing"].is_array() => {
-                let missing = problem["missing"].as_array().cloned().unwrap_or_default();
-                for digest in missing.iter().filter_map(Value::as_str) {
-                    let found = contents
-                        .iter()
-                        .find(|(one, _)| digest == format!("sha256:{one}"));
-                    if let Some((_, bytes)) = found {
-                        self.upload(digest, bytes.to_vec())?;
-                    }
+/// Makes a bundle. Only the files travel that the server does not have.
+fn create_bundle(
+    remote: &Remote<'_>,
+    bundle: &Value,
+    contents: &Blobs,
+) -> Result<ApiAnswer, CommandFailure> {
+    let create = || {
+        remote
+            .client
+            .send(ApiRequest::new("POST", "/v1/bundles").json(bundle.clone()))
+    };
+    match create() {
+        Err(ClientError::Refused { problem, .. }) if problem["missing"].is_array() => {
+            let missing = problem["missing"].as_array().cloned().unwrap_or_default();
+            for digest in missing.iter().filter_map(Value::as_str) {
+                let found = contents
+                    .iter()
+                    .find(|(one, _)| digest == format!("sha256:{one}"));
+                if let Some((_, bytes)) = found {
+                    remote.upload(digest, bytes.to_vec())?;
                 }
-                Ok(create()?)
             }
-            created => Ok(created?),
+            Ok(create()?)
         }
+        created => Ok(created?),
     }
+}
 
-    /// Uploads a file that belongs to the idea, and returns its name and its digest.
-    fn attach(&self, file: &Path) -> Result<(String, String), CommandFailure> {
-        let failed =
-            |error| CommandFailure::usage(format!("cannot read `{}`: {error}", file.display()));
-        let bytes = std::fs::read(file).map_err(failed)?;
-        let digest = format!("sha256:{}", digest_of(&bytes));
-        self.upload(&digest, bytes)?;
-        let name = file.file_name().unwrap_or_default().to_string_lossy();
-        Ok((name.into_owned(), digest))
-    }
+/// Uploads a file that belongs to the idea, and returns its name and its digest.
+fn attach(remote: &Remote<'_>, file: &Path) -> Result<(String, String), CommandFailure> {
+    let failed =
+        |error| CommandFailure::usage(format!("cannot read `{}`: {error}", file.display()));
+    let bytes = std::fs::read(file).map_err(failed)?;
+    let digest = format!("sha256:{}", digest_of(&bytes));
+    remote.upload(&digest, bytes)?;
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    Ok((name.into_owned(), digest))
 }

@@ -71,7 +71,7 @@ pub struct AllEvents {
 
 /// The messages of a look at runs that have changed.
 #[derive(Default)]
-struct Told {
+struct RunMessages {
     requests: Vec<Value>,
     run: Option<Value>,
 }
@@ -165,7 +165,7 @@ impl AllEvents {
         key: i64,
         since: &Position,
         wants_run: bool,
-    ) -> Result<Option<(KnownRun, Told)>, Problem> {
+    ) -> Result<Option<(KnownRun, RunMessages)>, Problem> {
         let Some(run) = server.database.find_served_by_key(key)? else {
             return Ok(None);
         };
@@ -189,7 +189,7 @@ impl AllEvents {
             FeedRead::Earlier | FeedRead::Switched(_) => Vec::new(),
         };
         let is_new = |line: &&Arc<FeedLine>| seen.is_some() || line.time_ms >= since.time_ms;
-        let mut told = Told::default();
+        let mut told = RunMessages::default();
         for line in lines.iter().filter(is_new) {
             if let Some(change) = line.request {
                 told.requests.push(request_message(&run, line, change));

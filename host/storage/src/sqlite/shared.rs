@@ -42,4 +42,4 @@ pub(crate) use runs::{
     read_runs, require_run, require_vacant, run_identity, storage_files, take_lease, vacate,
 };
 pub(crate) use served::{ServedKey, find_served, list_served, watch_runs};
-pub(crate) use submit::{RunSubmission, change_submission, delete_run, request_work, submit};
+pub(crate) use submit::{FileRun, change_submission, delete_run, request_work, submit};

@@ -157,12 +157,12 @@ fn insert_files(
 }
 
 /// What is known of a submitted run besides its records.
-pub(crate) struct RunSubmission {
+pub(crate) struct FileRun {
     reader: SqliteReader,
     url: SqliteUrl,
 }
 
-impl RunSubmission {
+impl FileRun {
     /// Returns that of the run of a URL; `None` if it was not submitted.
     pub(crate) fn open(url: &SqliteUrl) -> Result<Option<Self>, StoreError> {
         let reader = open_named(url)?;
@@ -250,7 +250,7 @@ pub(super) fn read_file(
 
 /// Asks workers to take up a run. Does nothing to one that workers do not take.
 pub(crate) fn request_work(url: &SqliteUrl) -> Result<(), StoreError> {
-    let Some(submission) = RunSubmission::open(url)? else {
+    let Some(submission) = FileRun::open(url)? else {
         return Ok(());
     };
     let run = submission.reader.rows.run;
@@ -266,7 +266,7 @@ pub(crate) fn change_submission(
     url: &SqliteUrl,
     change: &SubmissionChange,
 ) -> Result<(), StoreError> {
-    let Some(submission) = RunSubmission::open(url)? else {
+    let Some(submission) = FileRun::open(url)? else {
         return Ok(());
     };
     let run = submission.reader.rows.run;
