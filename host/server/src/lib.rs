@@ -32,6 +32,7 @@ pub mod serve;
 mod server;
 mod streams;
 pub mod tokens;
+mod unread_body;
 mod usage;
 
 pub use serve::{ServeError, ServeSettings, ServerStarted, database_in, serve};

@@ -19,13 +19,12 @@ use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
 use crate::body::READ_TIME;
-use crate::routes::answer;
+use crate::routes::{MAX_HEAD_BYTES, answer};
 use crate::server::Server;
+use crate::unread_body::UnreadBody;
 
 /// How many connections are open at once. Further ones wait in the kernel's queue.
 const MAX_CONNECTIONS: usize = 4096;
-/// The maximum size of a request head in bytes.
-const MAX_HEAD_BYTES: usize = 64 << 10;
 /// How long a client may take for the handshake of TLS.
 const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
 /// The pause after a failed accept, for example because no file descriptor is left.
@@ -135,7 +134,7 @@ async fn serve_client<S>(
     let service = hyper::service::service_fn(move |request: Request<Incoming>| {
         let (server, router) = (Arc::clone(&server), router.clone());
         async move {
-            let request = request.map(axum::body::Body::new);
+            let request = request.map(|body| axum::body::Body::new(UnreadBody::new(body)));
             Ok::<_, std::convert::Infallible>(answer(server, router, request).await)
         }
     });

@@ -108,6 +108,13 @@ impl Problem {
         )
     }
 
+    /// The head is larger than it may be.
+    pub fn head_too_large(limit: usize) -> Self {
+        let detail = format!("the headers may have {limit} bytes");
+        let status = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
+        Self::new(status, "The head is too large", detail)
+    }
+
     /// The body has another media type.
     pub fn unsupported(detail: impl Into<String>) -> Self {
         let title = "The body has another media type than is needed";

@@ -18,6 +18,9 @@ use crate::query::Query;
 use crate::server::Server;
 use crate::tokens::bearer_token;
 
+/// The maximum size of a request head in bytes.
+pub const MAX_HEAD_BYTES: usize = 64 << 10;
+
 /// Returns all that is served. `others` are further routes, below paths of their own.
 pub fn router(server: &Arc<Server>, others: Router) -> Router {
     let mut paths: BTreeMap<&'static str, MethodRouter> = BTreeMap::new();
@@ -133,7 +136,16 @@ pub async fn answer(server: Arc<Server>, router: Router, request: Request) -> Re
         .uri()
         .authority()
         .map(|authority| authority.as_str().to_owned());
-    let checked = server.names.check(request.headers(), authority.as_deref());
+    // What reads heads may let some pass that are twice as long.
+    let lengths = request
+        .headers()
+        .iter()
+        .map(|(name, value)| name.as_str().len() + value.len());
+    let length = lengths.sum::<usize>() + request.uri().path().len();
+    let checked = match length > MAX_HEAD_BYTES {
+        true => Err(Problem::head_too_large(MAX_HEAD_BYTES)),
+        false => server.names.check(request.headers(), authority.as_deref()),
+    };
     let mut response = match checked {
         Ok(()) => match router.oneshot(request).await {
             Ok(response) => response,

@@ -1,6 +1,8 @@
 //! What is recorded of a run: checkpoints, messages, conversations, calls, files, and its state.
 
 use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::IntoResponse;
 use serde_json::{Value, json};
 use strata_core::record::file::PathContent;
 use strata_core::record::id::CheckpointId;
@@ -339,8 +341,8 @@ pub async fn get_graph(context: Context) -> Answer {
 pub async fn get_graph_picture(context: Context) -> Answer {
     let name = format!("{}.svg", context.param("run"));
     let picture = read_state(&context, |_, _, saved| graph_picture(&saved)).await?;
-    let response = tagged(&context.headers, "image/svg+xml", picture.into_bytes());
-    Ok(as_attachment(response, &name))
+    let media_type = [(CONTENT_TYPE, "image/svg+xml")];
+    Ok(as_attachment((media_type, picture).into_response(), &name))
 }
 
 pub async fn get_report(context: Context) -> Answer {
@@ -354,12 +356,8 @@ pub async fn get_report(context: Context) -> Answer {
             Ok(html::page(&gather_report(&state)?))
         })
         .await?;
-    let response = tagged(
-        &context.headers,
-        "text/html; charset=utf-8",
-        report.into_bytes(),
-    );
-    Ok(as_attachment(response, &name))
+    let media_type = [(CONTENT_TYPE, "text/html; charset=utf-8")];
+    Ok(as_attachment((media_type, report).into_response(), &name))
 }
 
 pub async fn list_files(context: Context) -> Answer {

@@ -12,7 +12,7 @@ use strata_host::blob::digest_of;
 use strata_host::launch::check_bundle_paths;
 use strata_host::storage::{ServerRecord, StoreError};
 
-use crate::answer::empty;
+use crate::answer::{as_attachment, empty, tagged};
 use crate::body::{MAX_BLOB_BYTES, MAX_BODY_BYTES, escape_pointer, parse_json, read_body};
 use crate::caller::Right;
 use crate::context::Context;
@@ -90,6 +90,25 @@ pub async fn has_blob(context: Context) -> Answer {
         true => Ok(empty(StatusCode::NO_CONTENT)),
         false => Err(Problem::not_found("blob")),
     }
+}
+
+pub async fn get_blob(context: Context) -> Answer {
+    context.caller.require(Right::Submit)?;
+    let digest = digest_of_path(&context)?;
+    let tenant = context.caller.own_tenant().to_owned();
+    let name = digest.0.clone();
+    let bytes = context
+        .server
+        .blocking(move |server| {
+            let unknown = || Problem::not_found("blob");
+            if !has_uploaded(server, &tenant, &digest)? {
+                return Err(unknown());
+            }
+            server.records.read_file(&digest)?.ok_or_else(unknown)
+        })
+        .await?;
+    let response = tagged(&context.headers, "application/octet-stream", bytes);
+    Ok(as_attachment(response, &name))
 }
 
 pub async fn put_blob(mut context: Context) -> Answer {

@@ -73,6 +73,15 @@ fn uploads() -> Vec<Operation> {
         )
         .gives(204, Content::Empty),
         Operation::new(
+            Method::GET,
+            "/v1/blobs/{digest}",
+            "getBlob",
+            "Returns a file that this tenant has uploaded.",
+            get_blob,
+        )
+        .gives(200, Content::Other("application/octet-stream"))
+        .gives(304, Content::Empty),
+        Operation::new(
             Method::PUT,
             "/v1/blobs/{digest}",
             "putBlob",
