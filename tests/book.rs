@@ -329,6 +329,7 @@ pages! {
     a_team_is_deployed_as_the_page_says = "deploying",
     runs_are_kept_in_databases_as_the_page_says = "databases",
     several_machines_share_runs_as_the_page_says = "workers",
+    teams_are_served_as_the_page_says = "server",
     workers_run_in_containers_as_the_page_says = "containers",
     the_capacity_of_a_database_is_measured_as_the_page_says = "capacity",
     runs_are_watched_as_the_page_says = "observing",

@@ -70,9 +70,8 @@ impl Scene {
         }
     }
 
-    /// Checks that an attempt has one of these statuses, and that its answer tells nothing.
-    fn check(&self, who: &str, attempt: (&str, String, Value), expected: &[u16]) {
-        let token = match who {
+    fn token<'a>(&'a self, who: &'a str) -> &'a str {
+        match who {
             "blue" => &self.blue,
             "ann" => &self.ann,
             "bob" => &self.bob,
@@ -82,7 +81,12 @@ impl Scene {
             "admin" => &self.admin,
             "nothing" => &self.nothing,
             other => other,
-        };
+        }
+    }
+
+    /// Checks that an attempt has one of these statuses, and that its answer tells nothing.
+    fn check(&self, who: &str, attempt: (&str, String, Value), expected: &[u16]) {
+        let token = self.token(who);
         let (method, path, body) = attempt;
         let (headers, bytes): (&[(&str, &str)], Vec<u8>) = match &body {
             Value::Null => (&[], Vec::new()),
@@ -183,7 +187,13 @@ fn a_run_does_not_exist_for_a_token_that_may_not_see_it() {
             scene.get("/v1/runs?prefix=m&label=secret%3Dplan"),
             &[200],
         );
-        scene.check(who, scene.get("/v1/requests"), &[200]);
+        let open = scene.server.get(scene.token(who), "/v1/requests").json();
+        let of_others = open["items"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|item| item["run"] != "theirs");
+        assert_eq!(of_others.count(), 0, "{who}: {open}");
     }
     scene.assert_unchanged();
 }

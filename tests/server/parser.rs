@@ -193,6 +193,10 @@ fn bodies_have_the_form_and_the_size_that_is_asked_for() {
     }
     bytes.extend(b"0\r\n\r\n");
     assert_eq!(statuses(&server.exchange(&bytes)), [413]);
+    // A client that sends all of it before it reads is answered, too.
+    let much = vec![b' '; 20 << 20];
+    assert_eq!(post("/v1/runs", &[json_type], &much), 413);
+    assert_eq!(post("/v1/runs", &[], &much[..10 << 20]), 415);
     let long = "x".repeat(100_000);
     let answer = server.request("GET", "/v1/runs", &server.token, &[("x-long", &long)], b"");
     assert_eq!(answer.status, 431, "{}", answer.headers);
