@@ -139,6 +139,8 @@ const RULES: &[Rule] = &[
             "host/services/src/client",
             // How long commands wait for runs, and for a database that is away.
             "host/src/operate",
+            // How long an MCP server is silent within a call.
+            "host/services/src/mcp/call",
         ],
     },
     Rule {
@@ -238,6 +240,7 @@ const RULES: &[Rule] = &[
             "host/build/src",
             "host/base/src/process/children",
             "host/services/src/external",
+            "host/services/src/mcp/stdio",
         ],
     },
     Rule {

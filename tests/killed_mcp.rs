@@ -117,25 +117,29 @@ fn answered(events: &[Value]) -> BTreeSet<String> {
     let calls = stream::of_kind(events, "host-call").into_iter();
     let calls = calls.filter(|event| event["call"] == "mcp");
     let name = |event: &Value| {
-        let request = stream::text(&event["request"]).to_owned();
+        let request = stream::text(&event["what"]).to_owned();
         request.trim_start_matches("pages/").to_owned()
     };
     calls.map(name).collect()
 }
 
-/// Returns how many writes were begun whose answers are not recorded.
+/// Returns how many writes that must not be repeated were begun without a recorded answer or question.
 fn lost_answers(events: &[Value]) -> usize {
-    let of_orders = |kind| {
+    let of_kind = |kind, key: &str| {
         let events = stream::of_kind(events, kind).into_iter();
-        let orders = events.filter(|event| event["call"] == "mcp" && is_order(event));
-        orders.count()
+        let events = events.filter(|event| event["source"] != "recorded");
+        let names = events.filter_map(|event| event[key].as_str());
+        names.filter(|name| is_write(name)).count()
     };
-    of_orders("host-call-begun") - of_orders("host-call")
+    of_kind("host-call-begun", "what")
+        - of_kind("host-call", "what")
+        - of_kind("request-opened", "tool")
 }
 
-/// Returns whether an event is about a call that must not be repeated.
-fn is_order(event: &Value) -> bool {
-    event.to_string().contains("order")
+/// Returns whether a call is one that must not be repeated.
+fn is_write(name: &str) -> bool {
+    let name = name.trim_start_matches("pages/");
+    name.starts_with("order") || name.starts_with("ask")
 }
 
 /// Which process of the run is killed.

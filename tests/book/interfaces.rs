@@ -7,7 +7,7 @@ use crate::probe::project;
 
 /// The files, in the order of the page.
 const FILES: [&str; 9] = [
-    "handler", "types", "host", "llm", "http", "mcp", "tools", "human", "world",
+    "handler", "types", "host", "llm", "http", "human", "tools", "mcp", "world",
 ];
 
 /// The text above the sections.

@@ -108,6 +108,15 @@ static void functions_of_the_host_return_its_results(void) {
   STRATA_EXPECT_OK(strata_state_delete(STR("role"), STR("k")));
   STRATA_EXPECT(strata_test_value("role", "k").ptr == NULL);
 
+  strata_mcp_result called;
+  strata_test_mcp("notes/list", "two notes");
+  strata_test_mcp_error("notes/count", STRATA_UPSTREAM, "gone");
+  STRATA_EXPECT_OK(strata_mcp_call(STR("notes"), STR("list"), NULL, &called));
+  STRATA_EXPECT_TEXT(called.text, "two notes");
+  STRATA_EXPECT(!called.is_error);
+  STRATA_EXPECT_KIND(strata_mcp_call(STR("notes"), STR("count"), NULL, &called), STRATA_UPSTREAM);
+  STRATA_EXPECT_KIND(strata_mcp_call(STR("notes"), STR("delete"), NULL, &called), STRATA_DENIED);
+
   strata_test_response(404, "none");
   strata_test_http_error(STRATA_UPSTREAM, "gone");
   strata_http_request requests[2] = { { .method = STR("GET"), .url = STR("http://a/") },

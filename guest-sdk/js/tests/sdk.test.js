@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { action, codeBlock, emit, env, Failure, file, files, HostError, http, human, image, llm, log, media, memory, random,
+import { action, codeBlock, emit, env, Failure, file, files, HostError, http, human, image, llm, log, mcp, media, memory, random,
   secrets, state }
   from "../src/index.js";
 import { numbers, uniform } from "../src/environment.js";
@@ -206,6 +206,21 @@ test("a request to a model may be only a prompt", async () => {
   assert.deepEqual(host.prompts, ["how?", "and?", "so?"]);
   assert.deepEqual(host.requests[1].messages.map(({ tag }) => tag), ["system", "user"]);
   await assert.rejects(runWith(() => llm.ask("x")), { kind: "denied" });
+});
+
+test("a tool of a server is called if it is granted", async () => {
+  const count = { text: "two", data: { count: 2 }, content: [{ type: "text", text: "two" }], isError: true };
+  const granted = { "notes/list": ({ of }) => `notes of ${of}`, "notes/count": () => count };
+  const host = fakeHost({ mcp: granted });
+  await host.run(action({
+    run() {
+      assert.equal(mcp.call("notes", "list", { of: "today" }).text, "notes of today");
+      assert.deepEqual(mcp.call("notes", "count"), count);
+      assert.throws(() => mcp.call("notes", "delete"), { kind: "denied" });
+      assert.throws(() => mcp.call("notes"), TypeError);
+    },
+  }));
+  assert.deepEqual(host.mcpCalls, [["notes", "list", { of: "today" }], ["notes", "count", {}]]);
 });
 
 test("a conversation is continued with the reply as it was received", async () => {

@@ -13,7 +13,7 @@ from typing import Annotated, Literal, NewType, TypedDict
 
 from strata_action import (
     Candidate, Context, Denied, Expired, Failure, File, HostError, Image, Invalid, Message, NotFound, Output, Situation, Task, Upstream,
-    action, clock, env, environment, exports, files, http, human, llm, log, memory, planner, random, secrets, state,
+    action, clock, env, environment, exports, files, http, human, llm, log, mcp, memory, planner, random, secrets, state,
     thinker, typed,
 )
 from strata_action.message import recipients
@@ -339,6 +339,18 @@ class Hosts(unittest.TestCase):
         self.assertEqual([(one.call, one.content, one.is_error) for one in found], [("1", ['{"found":2}'], False), ("1", ["none"], True)])
         with self.assertRaises(ValueError):
             llm.ToolCall("1", "look", "box?").parse(Part)
+
+    def test_a_tool_of_a_server_is_called_if_it_is_granted(self):
+        found = mcp.Result("two", {"count": 2}, ({"type": "text", "text": "two"},), True)
+        host = Host(mcp={"notes/list": lambda of: f"notes of {of}", "notes/count": lambda: found})
+
+        def calls():
+            return mcp.call("notes", "list", {"of": "today"}).text, mcp.call("notes", "count")
+
+        self.assertEqual(host.serve(calls), ("notes of today", found))
+        self.assertEqual(host.mcp_calls, [("notes", "list", {"of": "today"}), ("notes", "count", {})])
+        with self.assertRaises(Denied):
+            host.serve(lambda: mcp.call("notes", "delete"))
 
     def test_texts_images_and_files_make_one_message(self):
         host = Host(replies=["a plan"], blobs={"d1": b"png"}, embeddings=[[[0.5, 1.0]]])

@@ -3,15 +3,20 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use strata_core::machine::effect::{Effect, Invocation};
 use strata_core::machine::stepper::Stepper;
+use strata_core::record::conversation::ToolChoice;
 use strata_core::record::id::{Digest, Slot};
 use strata_core::state::environment::Environment;
+use strata_core::team::RetryPolicy;
+use strata_core::team::tools::{CallOrder, Summariser, ToolFaults, ToolLoop};
 use strata_manifest::Definition;
 use strata_sandbox::{Directories, ScriptedSandbox};
 use strata_services::http::HttpClient;
 use strata_services::http::secrets::Secrets;
+use strata_services::tools::{HistoryUse, ModelTimeout, ToolRole};
 
 use super::HostServices;
 
@@ -77,4 +82,37 @@ impl RunningTeam {
             services,
         }
     }
+}
+
+/// Returns a role without tools.
+pub(super) fn empty_role() -> (ToolLoop, ToolRole) {
+    let tools = ToolLoop {
+        max_turns: 9,
+        max_calls: 9,
+        repeat: None,
+        order: CallOrder::Parallel,
+        faults: ToolFaults::Auto,
+        retry: RetryPolicy {
+            retries: 0,
+            backoff_ms: 0,
+        },
+        summariser: Summariser::Model,
+        tools: Vec::new(),
+        server_limits: Vec::new(),
+    };
+    let settings = ToolRole {
+        instructions: String::new(),
+        history: HistoryUse::Role,
+        tool_choice: ToolChoice::Auto,
+        output_schema: None,
+        timeout: ModelTimeout::new(Duration::from_secs(1)),
+        role_result_bytes: 1000,
+        memory: None,
+        tools: Vec::new(),
+        skills: Vec::new(),
+        servers: Vec::new(),
+        code_only: Vec::new(),
+        code: Vec::new(),
+    };
+    (tools, settings)
 }

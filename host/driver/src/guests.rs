@@ -2,15 +2,13 @@
 //! ask people. This module carries what one of the three components reports to the others, and to
 //! the journal.
 
-use futures_util::FutureExt;
+mod server_tools;
+
 use strata_base::files::blob::Blobs;
 use strata_core::machine::effect::Invocation;
 use strata_core::machine::stepper::Stepper;
-use strata_core::record::event::{
-    AttemptEvent, CallRevised, CallSuspended, Event, SuspendReason, ToolsListed,
-};
+use strata_core::record::event::{AttemptEvent, CallSuspended, Event, SuspendReason};
 use strata_core::record::host_call::{ExternalWrite, RecordedCallUse, WriteResult};
-use strata_core::record::turn::CallRevision;
 use strata_core::record::work::{CallKey, Work};
 use strata_services::gateway::{
     AttemptId, GUEST_REQUEST_QUEUE, GuestRequest, HostAnswer, OutboundRequest, PendingGuestRequest,
@@ -25,12 +23,12 @@ use super::attempt_runner::{AttemptEnd, AttemptRunner};
 use super::attempts::{AttemptSignal, Attempts, GRACE_PERIOD};
 use super::files::ActionFiles;
 use super::host_calls::{
-    AdmissionDecision, CallSignal, CompletedCall, GuestBatch, HostCalls, LocalAnswer,
-    PreparedOutcome, RecordedQuestion, ReturnedCall,
+    AdmissionDecision, CompletedCall, GuestBatch, HostCalls, LocalAnswer, RecordedQuestion,
+    ReturnedCall,
 };
 use super::human_requests::{HumanRequests, RequestExpiry};
 use super::nested_calls::{NestedCalls, ToolAccess};
-use super::tool_listings::{FinishedListing, ToolListings};
+use super::tool_listings::ToolListings;
 use super::{DriverError, HostServices, Journal};
 
 /// The running guests.
@@ -407,22 +405,8 @@ impl Guests {
             GuestRequest::CallTools(requests) => {
                 return self.call_tools(id, &requests, reply, journal);
             }
-            GuestRequest::ListServerTools { grants, taken } => {
-                let servers = self.services.mcp.clone().unwrap_or_default();
-                let listing = servers.list(grants, taken);
-                let listing =
-                    listing.map(|(lists, notices)| (HostAnswer::ToolLists(lists), notices));
-                let listing = self.calls.in_runtime(listing.boxed());
-                self.listings.add(id, listing, reply);
-                return Ok(());
-            }
-            GuestRequest::CompareServerTools(told) => {
-                let servers = self.services.mcp.clone().unwrap_or_default();
-                let comparing = servers.compare(told);
-                let comparing = comparing
-                    .map(|(changes, notices)| (HostAnswer::ChangedTools(changes), notices));
-                let comparing = self.calls.in_runtime(comparing.boxed());
-                self.listings.add(id, comparing, reply);
+            GuestRequest::Servers(request) => {
+                self.ask_servers(id, request, reply);
                 return Ok(());
             }
             GuestRequest::Outbound(request) => {
@@ -459,76 +443,6 @@ impl Guests {
             journal.stage(event)?;
         }
         self.make_calls(journal).await
-    }
-
-    /// Records a call that has returned, or goes on with one of which it is known now whether it is a
-    /// write.
-    pub(super) async fn handle_call(
-        &mut self,
-        signal: CallSignal,
-        journal: &mut Journal,
-    ) -> Result<(), DriverError> {
-        let prepared = match signal {
-            CallSignal::Returned(returned) => return self.record_returned(returned, journal).await,
-            CallSignal::Prepared(prepared) => prepared,
-        };
-        for notice in &prepared.notices {
-            journal.stage(notice.clone().into())?;
-        }
-        match self.calls.go_on(prepared) {
-            PreparedOutcome::Made(begun) => {
-                if let Some(begun) = begun {
-                    journal.stage(begun)?;
-                }
-                self.make_calls(journal).await?;
-            }
-            PreparedOutcome::Rejected(call, reason) => {
-                let revision = CallRevision::Reject(reason);
-                let revised = AttemptEvent::CallRevised(CallRevised { revision });
-                journal.stage(Event::Attempt(call, revised))?;
-                self.forget(call);
-            }
-            PreparedOutcome::Abandoned => {}
-        }
-        Ok(())
-    }
-
-    /// Records the lists of tools that the first turn of an activation waits for.
-    pub(super) fn handle_listing(
-        &mut self,
-        listed: FinishedListing,
-        journal: &mut Journal,
-    ) -> Result<(), DriverError> {
-        let FinishedListing {
-            attempt,
-            answer,
-            notices,
-            reply,
-        } = listed;
-        for notice in notices {
-            journal.stage(notice.into())?;
-        }
-        if !self.attempts.is_running(attempt) || reply.is_closed() {
-            return Ok(());
-        }
-        if let HostAnswer::ToolLists(Ok(lists)) = &answer {
-            let lists = lists.clone();
-            let listed = AttemptEvent::ToolsListed(ToolsListed { lists });
-            journal.stage(Event::Attempt(attempt.call, listed))?;
-        }
-        // It is no error if nobody waits any more.
-        let _ = reply.send(answer);
-        Ok(())
-    }
-
-    /// Ends the MCP servers of the run.
-    pub(super) async fn close_servers(&mut self) {
-        if let Some(servers) = &self.services.mcp {
-            let servers = servers.clone();
-            self.calls
-                .in_runtime(Box::pin(async move { servers.close().await }))
-                .await;
-        }
     }
 
     /// Asks a person, which ends the attempt. Dropping the reply channel, as the caller does, ends

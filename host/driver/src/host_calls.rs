@@ -6,7 +6,6 @@
 //! and answers once that is durable. A call whose answer must not be lost outlives its attempt for a
 //! while. `budget_gate` decides when a call that may cost something is made.
 
-mod admission;
 mod attempt_calls;
 mod batch;
 mod budget_gate;
@@ -14,6 +13,7 @@ mod in_flight;
 mod local_answer;
 mod preparing;
 mod request_sequence;
+mod signals;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -23,7 +23,10 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use strata_base::process::runtime_context::in_context_of;
 use strata_core::record::asking_call::AskingCall;
-use strata_core::record::event::{AttemptEvent, Event, HostCalled};
+use strata_core::machine::stepper::Stepper;
+use strata_core::record::event::{AttemptEvent, Event, HostCalled, MoneyReserved};
+use strata_core::record::money::Usd;
+use strata_core::record::spending::{Amount, Reservation};
 use strata_core::record::host_call::{AnswerSource, ExternalWrite, HostCall, HostCallKind};
 use strata_core::record::work::{CallKey, Work};
 use strata_core::state::environment::Environment;
@@ -38,14 +41,14 @@ use tracing::Instrument;
 
 use super::spans::{CallSpan, Spans};
 
-pub(super) use admission::AdmissionDecision;
 use attempt_calls::AttemptCalls;
 use batch::{CallBatch, PendingCall};
+use budget_gate::{Admission, Grant, admit};
 use in_flight::{Abandoned, AwaitPolicy};
-use preparing::PreparedCall;
 pub(super) use preparing::PreparedOutcome;
 use preparing::Preparing;
 use request_sequence::NumberedRequest;
+pub(super) use signals::{CallSignal, CompletedCall};
 
 pub use budget_gate::action_budget_error;
 pub(super) use local_answer::{LocalAnswer, RecordedQuestion};
@@ -129,28 +132,23 @@ pub(super) struct ReturnedCall {
     result: Option<OutboundResult>,
 }
 
-/// A call that has returned.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "a value exists only until its caller has matched it"
-)]
-pub(super) enum CompletedCall {
-    /// It was answered, or failed: the event that records it.
-    Recorded(Event),
-    /// Its receiver asks people. The attempt has asked others `before`.
-    Asks { call: AskingCall, before: u32 },
-}
+/// A round of decisions about the calls that wait for the budget: the attempts that remain, the
+/// next one last.
+pub(super) struct AdmissionRound(Vec<CallKey>);
 
-/// Something that happened to a call.
+/// A decision of the budget gate that has to be recorded before the next one is taken.
+#[derive(Debug)]
 #[expect(
     clippy::large_enum_variant,
     reason = "a value exists only until its caller has matched it"
 )]
-pub(super) enum CallSignal {
-    /// It has returned.
-    Returned(ReturnedCall),
-    /// It is known what it does.
-    Prepared(PreparedCall),
+pub(super) enum AdmissionDecision {
+    /// Money is reserved for a call: the event that records it.
+    Reserve(Event),
+    /// So much has to be drawn from the caps above the run.
+    Draw(Usd),
+    /// The attempt cannot continue until the budget is raised.
+    Suspend(CallKey),
 }
 
 impl HostCalls {
@@ -326,50 +324,89 @@ impl HostCalls {
         events
     }
 
-    /// Waits for the next call to return or to be prepared; `None` if there is none.
-    pub(super) async fn next_signal(&mut self) -> Option<CallSignal> {
-        let (sent, preparing) = (&mut self.sent, &mut self.preparing);
-        let returned = async {
-            // Polling an empty set would register a waker for nothing.
-            match sent.is_empty() {
-                true => None,
-                false => sent.next().await,
-            }
-        };
-        tokio::select! {
-            biased;
-            Some(returned) = returned => Some(CallSignal::Returned(returned)),
-            Some(prepared) = preparing.next() => Some(CallSignal::Prepared(prepared)),
-            else => None,
-        }
     }
 
-    /// Goes on with a call of which it is known what it does. Returns the events to record before
-    /// `send_ready`.
-    pub(super) fn go_on(&mut self, prepared: PreparedCall) -> PreparedOutcome {
-        let PreparedCall {
-            mut pending,
-            rejection,
-            ..
-        } = prepared;
-        let id = pending.attempt;
-        let attempt = self.attempts.get_mut(&id.call).filter(|calls| {
+    /// Begins a round of decisions about the calls that wait for the budget: by call, and in the
+    /// order in which each attempt made them. A round is due whenever calls were added, or a
+    /// reservation was released or spent.
+    pub(super) fn admission_round(&mut self) -> AdmissionRound {
+        self.waits_for_cap = false;
+        let waits = |calls: &AttemptCalls| {
             let batch = calls.batch.as_ref();
-            let waits = batch.is_some_and(|batch| !batch.reply.is_closed());
-            calls.attempt == id && waits && !calls.in_flight.is_draining()
-        });
-        let Some(attempt) = attempt else {
-            return PreparedOutcome::Abandoned;
+            batch.is_some_and(|batch| !batch.awaiting_budget.is_empty())
         };
-        if let Some(reason) = rejection {
-            return PreparedOutcome::Rejected(id.call, reason);
+        let waiting = self.attempts.iter().rev();
+        AdmissionRound(
+            waiting
+                .filter(|(_, calls)| waits(calls))
+                .map(|(key, _)| *key)
+                .collect(),
+        )
+    }
+
+    /// Takes the next decision of a round that has to be recorded; `None` ends the round. The
+    /// stepper must have applied the decision before.
+    pub(super) fn decide_next(
+        &mut self,
+        round: &mut AdmissionRound,
+        stepper: &Stepper,
+    ) -> Option<AdmissionDecision> {
+        while let Some(key) = round.0.last().copied() {
+            match self.decide_for(key, stepper) {
+                Some(decision) => return Some(decision),
+                None => round.0.pop(),
+            };
         }
-        let begun = attempt.begin_write(&mut pending);
-        match (&mut attempt.batch, pending.call.is_paid()) {
-            (Some(batch), true) => batch.awaiting_budget.push_back(pending),
-            _ => self.ready.push(pending),
+        None
+    }
+
+    /// Decides about the waiting calls of an attempt until a decision has to be recorded, or no
+    /// further call can be made now.
+    fn decide_for(&mut self, key: CallKey, stepper: &Stepper) -> Option<AdmissionDecision> {
+        let calls = self.attempts.get_mut(&key)?;
+        if calls.in_flight.is_draining() {
+            return None;
         }
-        PreparedOutcome::Made(begun)
+        // A guest that is gone needs no answer.
+        let batch = calls
+            .batch
+            .as_mut()
+            .filter(|batch| !batch.reply.is_closed())?;
+        loop {
+            let is_away = batch.has_calls_in_flight();
+            let mut next = batch.awaiting_budget.pop_front()?;
+            match admit(stepper, key, &mut next, &self.caps) {
+                Admission::Granted(Grant { amount, charge }) => {
+                    let request = next.request_name.clone();
+                    next.charge = charge;
+                    self.ready.push(next);
+                    if amount != Amount::ZERO {
+                        let reserved = Reservation { request, amount };
+                        let event = AttemptEvent::MoneyReserved(MoneyReserved { reserved });
+                        return Some(AdmissionDecision::Reserve(Event::Attempt(key, event)));
+                    }
+                }
+                Admission::Short(usd) => {
+                    batch.awaiting_budget.push_front(next);
+                    return Some(AdmissionDecision::Draw(usd));
+                }
+                Admission::BlockedByCap => {
+                    batch.awaiting_budget.push_front(next);
+                    self.waits_for_cap = true;
+                    return None;
+                }
+                Admission::Denied(refusal) => batch.answers[next.nth] = Some(Err(refusal)),
+                Admission::Exhausted if !is_away => {
+                    return Some(AdmissionDecision::Suspend(key));
+                }
+                // Calls in flight are paid for, so their answers are recorded before the attempt
+                // ends.
+                Admission::Exhausted | Admission::Blocked => {
+                    batch.awaiting_budget.push_front(next);
+                    return None;
+                }
+            }
+        }
     }
 
     /// Returns whether calls can be sent, or batches answered, once what is staged is durable.
@@ -474,17 +511,6 @@ impl HostCalls {
                 result,
             }
         }));
-    }
-
-    /// Returns `work` in the context of the runtime to which calls belong.
-    pub(super) fn in_runtime<T: 'static>(
-        &self,
-        work: BoxFuture<'static, T>,
-    ) -> BoxFuture<'static, T> {
-        match &self.runtime {
-            Some(runtime) => Box::pin(in_context_of(runtime.clone(), work)),
-            None => work,
-        }
     }
 
     /// Waits for the next call to return; `None` if none is in flight.

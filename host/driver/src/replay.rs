@@ -216,6 +216,13 @@ impl ReplaySession {
         let role = key.role;
         let team = stepper.team();
         let (_, part) = index_and_name(team.role(role), Some(call.work));
+        let activation = stepper.env().activation(key.activation());
+        // The tools of servers are not part of the team.
+        let called = activation.and_then(|activation| activation.tool_call(key.work));
+        let part = match (part, called) {
+            ("", Some(called)) => &called.tool,
+            (part, _) => part,
+        };
         let action = format!("{}.{part}", team.role(role).name);
         let location = AttemptLocation {
             step: stepper.env().step,

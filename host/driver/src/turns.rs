@@ -42,7 +42,7 @@ use strata_core::state::activation::{Activation, ConversationMemory};
 use strata_core::state::environment::Environment;
 use strata_core::state::memory_plan::{ConversationSize, MemoryDecision, ReplacementReason};
 use strata_core::team::{Role, Team};
-use strata_services::gateway::{Gateway, GuestRequest, HostAnswer};
+use strata_services::gateway::{Gateway, GuestRequest, HostAnswer, ServerRequest};
 use strata_services::models::{IfTooLong, ModelRequest};
 use strata_services::tools::{HistoryUse, RoleMemory, ToolRole};
 
@@ -303,12 +303,12 @@ impl PreparedTurn {
 /// Lists the tools of the servers of a role.
 async fn list_tools(gateway: &Gateway, settings: &ToolRole) -> Result<Vec<ToolList>, Fault> {
     let tools = settings.tools.iter();
-    let request = GuestRequest::ListServerTools {
+    let request = ServerRequest::List {
         grants: settings.servers.clone(),
         taken: tools.map(|tool| tool.model_name.clone()).collect(),
     };
     let stopping = || Fault::new(FaultKind::Host, "the host is stopping");
-    match gateway.request(request).await {
+    match gateway.request(GuestRequest::Servers(request)).await {
         Some(HostAnswer::ToolLists(lists)) => lists.map_err(server_tool::fault_of),
         _ => Err(stopping()),
     }

@@ -256,6 +256,7 @@ mod tests {
             let text = format!(
                 "schema = \"strata.team/1\"\n[team]\nname = \"t\"\n\
                  [llm]\nprovider = \"openai\"\nmodel = \"m\"\nbase_url = \"http://127.0.0.1:1/v1\"\n\
+                 [mcp.files]\ncommand = [\"files\"]\n\
                  [[role]]\nname = \"A\"\nreact = \"tools\"\n\
                  [[role.action]]\nname = \"p\"\ncomponent = \"p.wasm\"\n\
                  [role.action.allow]\n{example}\n\

@@ -24,7 +24,7 @@ use strata_core::record::work::{CallKey, Work};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::human;
-use crate::mcp::{GrantedTools, ListedTools, ToldTool};
+use crate::mcp::{GrantedTools, ListedTools, OfferedTool};
 use crate::plugin::Plugin;
 pub use allowance::Allowance;
 pub use outbound_request::OutboundRequest;
@@ -116,15 +116,8 @@ pub enum GuestRequest {
     AskHuman(human::HumanQuestion),
     /// What a service outside the host answers.
     Outbound(OutboundRequest),
-    /// The tools of MCP servers, for the first turn of an activation.
-    ListServerTools {
-        /// The tools that the role is granted.
-        grants: Vec<GrantedTools>,
-        /// The names under which its model knows other tools.
-        taken: Vec<String>,
-    },
-    /// Whether tools of MCP servers are still what a model was told of them.
-    CompareServerTools(Vec<ToldTool>),
+    /// Something about the tools of MCP servers.
+    Servers(ServerRequest),
     /// Stored bytes: the content of a file that differs from the one on disk, or of an image or a
     /// file in a message.
     StoredFile(Digest),
@@ -132,6 +125,20 @@ pub enum GuestRequest {
     ListTools,
     /// Calls of tools, all at once. Each is an attempt of its own, and the guest waits for all of them.
     CallTools(Vec<ToolRequest>),
+}
+
+/// A question of a turn about the tools of MCP servers.
+#[derive(Clone, Debug)]
+pub enum ServerRequest {
+    /// The tools, for the first turn of an activation.
+    List {
+        /// The tools that the role is granted.
+        grants: Vec<GrantedTools>,
+        /// The names under which its model knows other tools.
+        taken: Vec<String>,
+    },
+    /// Whether tools are still what the model was offered.
+    Compare(Vec<OfferedTool>),
 }
 
 /// A request that reads the team's environment. It is not recorded, since the environment is the
@@ -189,9 +196,9 @@ pub enum HostAnswer {
     Outbound(Vec<Result<Json, HostError>>),
     /// To `StoredFile`; `None` if the content is not stored.
     File(Option<Arc<[u8]>>),
-    /// To `ListServerTools`.
+    /// To `ServerRequest::List`.
     ToolLists(ListedTools),
-    /// To `CompareServerTools`: those that are not.
+    /// To `ServerRequest::Compare`: those that are not.
     ChangedTools(Vec<ChangedTool>),
 }
 

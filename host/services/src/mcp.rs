@@ -14,6 +14,7 @@
 mod call;
 pub mod config;
 mod connection;
+mod exchange;
 mod http;
 mod legible;
 mod lock;
@@ -35,5 +36,6 @@ pub use lock::{LockedTools, ToolDigests};
 pub use outbound::{Caller, McpBatch, McpRequest};
 pub use result::{ToolAnswer, ToolResult, operator_answer, skipped_answer, unknown_answer};
 pub use revision::Revision;
-pub use servers::{GrantedTools, ListedTools, McpServers, ServerNotice, ToldTool};
+pub use server::ServerNotice;
+pub use servers::{GrantedTools, ListedTools, McpServers, OfferedTool};
 pub use tool::model_tool_name;

@@ -21,9 +21,10 @@ const RUNNERS: [&str; 4] = ["node", "npx", "python3", "uvx"];
 pub fn examine_servers(team: &Path) -> Result<Vec<Finding>, LaunchError> {
     let definition = Definition::read(team)?;
     let mut findings = Vec::new();
+    let path = definition.variables.get("PATH").unwrap_or_default();
     for (name, server) in &definition.mcp {
         findings.push(match &server.transport {
-            ServerTransport::Stdio(stdio) => check_command(name, stdio),
+            ServerTransport::Stdio(stdio) => check_command(name, stdio, &path),
             ServerTransport::Http(http) => {
                 Finding::good(ABOUT, format!("`{name}` is at `{}`", http.url))
             }
@@ -41,9 +42,9 @@ pub fn examine_servers(team: &Path) -> Result<Vec<Finding>, LaunchError> {
     Ok(findings)
 }
 
-fn check_command(name: &str, stdio: &StdioServer) -> Finding {
+fn check_command(name: &str, stdio: &StdioServer, path: &str) -> Finding {
     let program = stdio.command.first().map_or("", String::as_str);
-    match find_program(program, &stdio.dir) {
+    match find_program(program, &stdio.dir, path) {
         Some(found) => {
             let found = format!("`{name}`: `{program}` is `{}`", found.display());
             Finding::good(ABOUT, found)
@@ -59,8 +60,9 @@ fn check_command(name: &str, stdio: &StdioServer) -> Finding {
     }
 }
 
-/// Returns the file that a program is. A name with a slash is a path from `dir`, and any other is looked up in `PATH`.
-fn find_program(program: &str, dir: &Path) -> Option<PathBuf> {
+/// Returns the file that a program is. A name with a slash is a path from `dir`, and any other is looked up in the
+/// directories of `path`.
+fn find_program(program: &str, dir: &Path, path: &str) -> Option<PathBuf> {
     let is_program = |path: &PathBuf| {
         let metadata = path.metadata();
         metadata.is_ok_and(|it| it.is_file() && it.permissions().mode() & EXECUTABLE != 0)
@@ -68,8 +70,7 @@ fn find_program(program: &str, dir: &Path) -> Option<PathBuf> {
     if program.contains('/') {
         return Some(dir.join(program)).filter(is_program);
     }
-    let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path)
+    std::env::split_paths(path)
         .map(|directory| directory.join(program))
         .find(is_program)
 }

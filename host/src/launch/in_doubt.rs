@@ -216,13 +216,14 @@ impl fmt::Display for DoubtVerdict {
 }
 
 /// Decides the calls in doubt of a run that is resumed. The events are returned in an order in which
-/// they can be applied. `told` are the MCP servers of whose lost answers models are told.
+/// they can be applied.
 pub(super) fn resolve_doubts(
     stepper: &Stepper,
     decisions: &[DoubtDecision],
     calls: CallPolicy,
-    told: &BTreeSet<String>,
+    definition: &Definition,
 ) -> Result<Vec<Event>, LaunchError> {
+    let reported = servers_with_unknown_results(definition);
     let doubts = calls_in_doubt(stepper);
     let mut decided = decide(&doubts, decisions)?;
     if calls == CallPolicy::Fresh
@@ -236,7 +237,7 @@ pub(super) fn resolve_doubts(
     }
     for doubt in doubts {
         let is_open = !decided.iter().any(|(other, _)| other.id == doubt.id);
-        if is_open && is_told(&doubt, told) {
+        if is_open && is_reported_as_unknown(&doubt, &reported) {
             decided.push((doubt, DoubtResolution::Answer(unknown_answer())));
         }
     }
@@ -250,15 +251,15 @@ pub(super) fn resolve_doubts(
 }
 
 /// Returns the MCP servers of a team of whose lost answers models are told, as the team file says.
-pub(super) fn servers_told_of(definition: &Definition) -> BTreeSet<String> {
+fn servers_with_unknown_results(definition: &Definition) -> BTreeSet<String> {
     let servers = definition.mcp.iter();
-    let told = servers.filter(|(_, server)| server.in_doubt == DoubtDefault::Unknown);
-    told.map(|(name, _)| name.clone()).collect()
+    let reported = servers.filter(|(_, server)| server.in_doubt == DoubtDefault::Unknown);
+    reported.map(|(name, _)| name.clone()).collect()
 }
 
-/// Returns whether a model is told that the result of a call is unknown. `told` are the servers for which
-/// that is so.
-fn is_told(doubt: &CallInDoubt, told: &BTreeSet<String>) -> bool {
+/// Returns whether a model is told that the result of a call is unknown. `servers` are those for which that is
+/// so.
+fn is_reported_as_unknown(doubt: &CallInDoubt, servers: &BTreeSet<String>) -> bool {
     let is_of_model = matches!(
         doubt.call.work,
         Work::ToolCall {
@@ -267,7 +268,7 @@ fn is_told(doubt: &CallInDoubt, told: &BTreeSet<String>) -> bool {
         }
     );
     let server = doubt.description.split_once('/');
-    is_of_model && server.is_some_and(|(server, _)| told.contains(server))
+    is_of_model && server.is_some_and(|(server, _)| servers.contains(server))
 }
 
 /// Returns what becomes of each call in doubt that a decision is about.

@@ -3,6 +3,9 @@
 #[cfg(feature = "postgres")]
 mod database;
 mod events;
+mod request_events;
+mod samples;
+mod server_events;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,9 +16,10 @@ use serde::de::DeserializeOwned;
 use tempfile::TempDir;
 
 use strata_base::golden::{from_hex, golden, golden_bytes, stored_bytes};
+use strata_core::record::asking_call::AskingProgress;
 use strata_core::record::conversation::{AssistantPart, MediaSource, Part};
 use strata_core::record::edit::EditedScope;
-use strata_core::record::event::{AttemptEvent, Event, Status};
+use strata_core::record::event::{AttemptEvent, Event, ServerState, Status};
 use strata_core::record::fault::{FaultCause, FaultHandling, FaultKind, Retryability};
 use strata_core::record::file::PathContent;
 use strata_core::record::host_call::{
@@ -75,6 +79,7 @@ fn the_variants_of_recorded_enums_have_their_places() {
     };
     add("Addressing", variants::<Addressing>());
     add("AnswerSource", variants::<AnswerSource>());
+    add("AskingProgress", variants::<AskingProgress>());
     add("AssistantPart", variants::<AssistantPart>());
     add("AttemptEvent", variants::<AttemptEvent>());
     add("CallDecision", variants::<CallDecision>());
@@ -107,6 +112,7 @@ fn the_variants_of_recorded_enums_have_their_places() {
     add("ReplyMessage", variants::<ReplyMessage>());
     add("Retryability", variants::<Retryability>());
     add("ScopeChange", variants::<ScopeChange>());
+    add("ServerState", variants::<ServerState>());
     add("SlotKind", variants::<SlotKind>());
     add("Status", variants::<Status>());
     add("Thinker", variants::<Thinker>());

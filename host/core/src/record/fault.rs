@@ -167,7 +167,7 @@ pub enum FaultCause {
 
 impl FaultCause {
     /// All causes, in the order of the variants.
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 27] = [
         Self::Unspecified,
         Self::Declared,
         Self::CpuLimit,
@@ -180,6 +180,7 @@ impl FaultCause {
         Self::NotGranted(Grant::Env),
         Self::NotGranted(Grant::Secrets),
         Self::NotGranted(Grant::Tools),
+        Self::NotGranted(Grant::Mcp),
         Self::Service,
         Self::NoModel,
         Self::NoScriptedReply,

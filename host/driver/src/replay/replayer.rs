@@ -16,10 +16,10 @@ use strata_core::record::turn::ChangedTool;
 use strata_core::record::work::{ActivationKey, CallKey};
 use strata_services::gateway::{
     GUEST_REQUEST_QUEUE, GuestRequest, HostAnswer, HostError, HostErrorKind, PendingGuestRequest,
-    ToolRequest, WASI_CLOCK_START,
+    ServerRequest, ToolRequest, WASI_CLOCK_START,
 };
 use strata_services::human::HumanQuestion;
-use strata_services::mcp::ToldTool;
+use strata_services::mcp::OfferedTool;
 use strata_services::models::config::ModelNames;
 use strata_services::models::{self, ModelCaller};
 use strata_services::outbound::{OutboundCall, OutboundContext, OutboundServices};
@@ -85,9 +85,9 @@ pub enum ReplayOutcome {
 
 impl RecordedAttempt {
     /// Returns which of these tools had changed.
-    fn changed_among(&self, told: &[ToldTool]) -> Vec<ChangedTool> {
+    fn changed_among(&self, offered: &[OfferedTool]) -> Vec<ChangedTool> {
         let was_compared =
-            |changed: &&ChangedTool| told.iter().any(|told| told.call == changed.call);
+            |changed: &&ChangedTool| offered.iter().any(|tool| tool.call == changed.call);
         let changed = self.changed_tools.iter().filter(was_compared);
         changed.cloned().collect()
     }
@@ -245,14 +245,14 @@ impl Replayer {
                 bytes => HostAnswer::File(bytes),
             },
             // The state contains the lists of an attempt that is recorded.
-            GuestRequest::ListServerTools { .. } => {
+            GuestRequest::Servers(ServerRequest::List { .. }) => {
                 return Ok(Some(ReplayOutcome::Diverged {
                     kind: HostCallKind::Mcp,
                     request: "tools/list".into(),
                 }));
             }
-            GuestRequest::CompareServerTools(told) => {
-                HostAnswer::ChangedTools(known.changed_among(&told))
+            GuestRequest::Servers(ServerRequest::Compare(offered)) => {
+                HostAnswer::ChangedTools(known.changed_among(&offered))
             }
             GuestRequest::Environment(request) => {
                 answer_from_environment(&mut self.stepper, call.activation(), request)

@@ -6,8 +6,8 @@ use strata_core::record::server_tool::ToolList;
 use strata_core::record::turn::{
     CallDecision, CallPlan, ChangedTool, ToolRef, TurnOutcome, TurnReply,
 };
-use strata_services::gateway::{Gateway, GuestRequest, HostAnswer};
-use strata_services::mcp::ToldTool;
+use strata_services::gateway::{Gateway, GuestRequest, HostAnswer, ServerRequest};
+use strata_services::mcp::OfferedTool;
 
 /// Rejects the calls of a reply whose tools are not any more what the model was told.
 pub(super) async fn reject_changed_tools(
@@ -19,14 +19,14 @@ pub(super) async fn reject_changed_tools(
         return Ok(());
     };
     let numbered = (0..).zip(&*plans);
-    let told: Vec<ToldTool> = numbered
-        .filter_map(|(call, plan)| told_tool(call, plan, lists))
+    let offered: Vec<OfferedTool> = numbered
+        .filter_map(|(call, plan)| offered_tool(call, plan, lists))
         .collect();
-    if told.is_empty() {
+    if offered.is_empty() {
         return Ok(());
     }
     let answer = gateway
-        .request(GuestRequest::CompareServerTools(told))
+        .request(GuestRequest::Servers(ServerRequest::Compare(offered)))
         .await;
     let Some(HostAnswer::ChangedTools(changed)) = answer else {
         return Err(Fault::new(FaultKind::Host, "the host is stopping"));
@@ -41,7 +41,7 @@ pub(super) async fn reject_changed_tools(
 }
 
 /// Returns the tool of a server that a call is to be made to without asking a person first.
-fn told_tool(call: u32, plan: &CallPlan, lists: &[ToolList]) -> Option<ToldTool> {
+fn offered_tool(call: u32, plan: &CallPlan, lists: &[ToolList]) -> Option<OfferedTool> {
     let CallDecision::Make(target) = &plan.decision else {
         return None;
     };
@@ -50,7 +50,7 @@ fn told_tool(call: u32, plan: &CallPlan, lists: &[ToolList]) -> Option<ToldTool>
     };
     let list = lists.get(usize::from(list))?;
     let tool = list.tools.get(usize::from(tool))?;
-    Some(ToldTool {
+    Some(OfferedTool {
         call,
         server: list.server.clone(),
         tool: tool.name.clone(),

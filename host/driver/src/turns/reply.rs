@@ -250,6 +250,7 @@ mod tests {
     use strata_services::tools::{Deferral, Exposure, HistoryUse, ModelTimeout, ToolOffer};
 
     use super::*;
+    use crate::fixture::empty_role;
 
     /// A role with the tool `add`, which takes an integer, `wipe`, which needs approval, and a
     /// handoff to `B`.
@@ -267,36 +268,8 @@ mod tests {
                 "$defs": { "number": { "type": "integer" } },
             });
             let schema = CompiledSchema::compile(&schema).expect("a schema");
-            let mut fixture = Self {
-                tools: ToolLoop {
-                    max_turns: 9,
-                    max_calls: 9,
-                    repeat: None,
-                    order: CallOrder::Parallel,
-                    faults: ToolFaults::Auto,
-                    retry: RetryPolicy {
-                        retries: 0,
-                        backoff_ms: 0,
-                    },
-                    summariser: Summariser::Model,
-                    tools: Vec::new(),
-                    server_limits: Vec::new(),
-                },
-                settings: ToolRole {
-                    instructions: String::new(),
-                    history: HistoryUse::Role,
-                    tool_choice: ToolChoice::Auto,
-                    output_schema: None,
-                    timeout: ModelTimeout::new(Duration::from_secs(1)),
-                    role_result_bytes: 1000,
-                    memory: None,
-                    tools: Vec::new(),
-                    skills: Vec::new(),
-                    servers: Vec::new(),
-                    code_only: Vec::new(),
-                    code: Vec::new(),
-                },
-            };
+            let (tools, settings) = empty_role();
+            let mut fixture = Self { tools, settings };
             let rule = ApprovalRule {
                 expires: Some(Duration::from_secs(60)),
                 default: Some(false),

@@ -119,3 +119,86 @@ fn known_tool(grant: &GrantedTools, tool: &ServerTool, offer: ToolOffer) -> Opti
         offer,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use strata_core::record::json::Json;
+    use strata_core::team::tools::ToolLoop;
+    use strata_services::tools::{CodeTool, Deferral};
+
+    use super::*;
+    use crate::fixture::empty_role;
+
+    fn listed(name: &str) -> ServerTool {
+        let schema = json!({ "type": "object", "properties": { "path": { "type": "string" } } });
+        ServerTool {
+            name: name.into(),
+            model_name: format!("files__{name}"),
+            description: format!("It can {name}."),
+            input_schema: Json::from(schema),
+        }
+    }
+
+    #[test]
+    fn tools_of_servers_stand_at_their_place_and_code_knows_those_that_it_may_call() {
+        let (mut tools, mut settings): (ToolLoop, ToolRole) = empty_role();
+        let own = |name: &str| PlacedTool {
+            place: 0,
+            core: Tool {
+                name: name.into(),
+                target: CallTarget {
+                    tool: ToolRef::Action(strata_core::record::id::ActionId(0)),
+                    effect: CallEffect::Continues,
+                },
+                faults: None,
+                order: CallOrder::Parallel,
+                max_calls: None,
+            },
+            known: RoleTool {
+                model_name: name.into(),
+                description: Some("Runs code.".into()),
+                input_schema: None,
+                approval: None,
+                deferral: Deferral::Never,
+                exposure: Exposure::Sent,
+                offer: ToolOffer::Model,
+            },
+        };
+        for name in ["run_code", "Other"] {
+            let tool = own(name);
+            tools.tools.push(tool.core);
+            settings.tools.push(tool.known);
+        }
+        settings.servers.push(GrantedTools {
+            server: "files".into(),
+            tools: vec!["read".into(), "write".into()],
+            approve: vec!["write".into()],
+            deferral: Deferral::Never,
+            position: 1,
+        });
+        settings.code_only = vec!["files/read".into()];
+        settings.code = vec![CodeTool {
+            tool: 0,
+            granted: vec!["files/read".into()],
+        }];
+        let lists = [ToolList {
+            server: "files".into(),
+            instructions: Some("Be brief.".into()),
+            tools: vec![listed("list"), listed("read"), listed("write")],
+        }];
+        let (all, known) = with_server_tools(&tools, &settings, &lists);
+        let names: Vec<&str> = all.tools.iter().map(|tool| tool.name.as_str()).collect();
+        assert_eq!(names, ["run_code", "files/read", "files/write", "Other"]);
+        let sent: Vec<&str> = known.sent_tools().map(|tool| &*tool.model_name).collect();
+        assert_eq!(sent, ["run_code", "files__write", "Other"]);
+        let code = known.tools[0].description.as_deref().unwrap_or_default();
+        assert!(
+            code.contains("- files/read(path?: string): It can read."),
+            "{code}"
+        );
+        assert!(!code.contains("write"), "{code}");
+        assert!(known.tools[2].approval.is_some() && known.tools[1].approval.is_none());
+        assert!(known.instructions.ends_with("files: Be brief."));
+    }
+}

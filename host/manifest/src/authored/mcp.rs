@@ -79,19 +79,7 @@ fn read_server(table: &TomlTable<'_>) -> (Option<ServerConfig>, Vec<Located<Stri
              of characters.",
         )
         .unique_texts();
-    let in_doubt = table
-        .key(
-            "in_doubt",
-            "What becomes of a call that changes something and whose answer is lost. `stop`: the run stops until the \
-             operator decides. `unknown`: a model that made the call is told; for actions as `stop`. `redo`: it is sent \
-             once more.",
-        )
-        .default("stop")
-        .choice(&[
-            ("stop", DoubtDefault::Stop),
-            ("unknown", DoubtDefault::Unknown),
-            ("redo", DoubtDefault::Redo),
-        ]);
+    let in_doubt = read_in_doubt(table);
     let is_required = table
         .key(
             "required",
@@ -114,7 +102,7 @@ fn read_server(table: &TomlTable<'_>) -> (Option<ServerConfig>, Vec<Located<Stri
         },
         reads: values(reads),
         repeatable: values(repeatable),
-        in_doubt: in_doubt.unwrap_or(DoubtDefault::Stop),
+        in_doubt,
         start: limits[0],
         timeout: limits[1],
         max_timeout: limits[2],
@@ -130,6 +118,23 @@ fn read_server(table: &TomlTable<'_>) -> (Option<ServerConfig>, Vec<Located<Stri
         ..ServerConfig::new(transport)
     });
     (config, secrets)
+}
+
+fn read_in_doubt(table: &TomlTable<'_>) -> DoubtDefault {
+    table
+        .key(
+            "in_doubt",
+            "What becomes of a call that changes something and whose answer is lost. `stop`: the run stops until the \
+             operator decides. `unknown`: a model that made the call is told; for actions as `stop`. `redo`: it is sent \
+             once more.",
+        )
+        .default("stop")
+        .choice(&[
+            ("stop", DoubtDefault::Stop),
+            ("unknown", DoubtDefault::Unknown),
+            ("redo", DoubtDefault::Redo),
+        ])
+        .unwrap_or(DoubtDefault::Stop)
 }
 
 fn values(texts: Vec<Located<String>>) -> Vec<String> {
@@ -319,6 +324,9 @@ fn read_stdio(command: &TomlItem<'_>, keys: ProcessKeys<'_>) -> Option<ServerTra
         && let Some(cwd) = item.text()
         && !reject_unexpanded(item, &cwd.value)
     {
+        if cwd.value.is_empty() {
+            item.reject("`cwd` is empty", "`.` is the directory of the team file");
+        }
         dir = dir.join(cwd.value);
     }
     Some(ServerTransport::Stdio(StdioServer {

@@ -49,7 +49,7 @@ const WITHOUT_RETRIES: [&str; 3] = ["guard", "summarise", "think"];
 
 /// Quantities that a team file may set freely, or that other tables of a policy bound: `[budget]`
 /// bounds money and tokens, `[allow]` what is granted. Waiting takes nothing from others.
-const FREE: [&str; 27] = [
+const FREE: [&str; 30] = [
     "action.approve.expires",
     "action.investment",
     "action.limits.backoff",
@@ -64,6 +64,9 @@ const FREE: [&str; 27] = [
     "llm.price.input",
     "llm.price.output",
     "llm.requests_per_minute",
+    "mcp-server.max_timeout",
+    "mcp-server.start",
+    "mcp-server.timeout",
     "memory.keep",
     "memory.summarise_at",
     "memory.summary_tokens",

@@ -31,8 +31,7 @@ impl GuestRequest {
             | Self::StoredFile(_)
             | Self::ListTools
             // No guest asks for them.
-            | Self::ListServerTools { .. }
-            | Self::CompareServerTools(_) => 0,
+            | Self::Servers(_) => 0,
             Self::CallTools(calls) => calls.iter().map(ToolRequest::bytes).sum(),
             Self::Random { .. } => NUMBER_BYTES,
             Self::AskHuman(question) => question_bytes(question),

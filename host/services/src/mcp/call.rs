@@ -9,7 +9,8 @@ use strata_base::text::units::format_duration;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
-use super::connection::{Connection, ExchangeResult, Lost, QUEUED_SIGNALS, Request, Signal};
+use super::connection::Connection;
+use super::exchange::{ExchangeResult, Lost, QUEUED_SIGNALS, Request, Signal};
 use super::message::{Reply, RpcError};
 use super::question::{KnownAnswers, question_digest};
 

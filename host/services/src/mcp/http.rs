@@ -11,7 +11,7 @@ use strata_base::text::units::format_bytes;
 use tokio::sync::mpsc;
 
 use super::config::HttpServer;
-use super::connection::{ExchangeResult, Lost, MAX_MESSAGE_BYTES, Request, Signal};
+use super::exchange::{ExchangeResult, Lost, MAX_MESSAGE_BYTES, Request, Signal};
 use super::message::{self, Incoming, Reply, RpcError};
 use crate::http::{Header, HttpClient, HttpRequest, RequestSent};
 
@@ -54,7 +54,7 @@ impl HttpConnection {
     }
 
     /// Notes the revision that `initialize` has settled.
-    pub(super) fn settle(&self, revision: &str) {
+    pub(super) fn set_revision(&self, revision: &str) {
         self.settled().revision = Some(revision.to_owned());
     }
 
@@ -143,8 +143,8 @@ impl HttpConnection {
             let response = self.http.open(&request).await.map_err(|failed| Lost {
                 message: failed.error.message,
                 reach: match failed.sent {
-                    RequestSent::No => super::connection::Reach::NotTaken,
-                    RequestSent::Perhaps => super::connection::Reach::Unknown,
+                    RequestSent::No => super::exchange::Reach::NotTaken,
+                    RequestSent::Perhaps => super::exchange::Reach::Unknown,
                 },
             })?;
             let status = response.status();

@@ -2,22 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::Value;
 use strata_base::files::sha256::sha256;
 use strata_core::record::id::to_hex;
-use strata_core::record::json::Json;
 
 use super::tool::Tool;
 use crate::plugin::pattern;
 
-/// The fields of a tool that are locked, as the server sent them.
-const FIELDS: [&str; 5] = [
-    "title",
-    "description",
-    "inputSchema",
-    "outputSchema",
-    "annotations",
-];
 /// How many differences are named.
 const MAX_DIFFERENCES: usize = 8;
 
@@ -31,15 +21,6 @@ pub struct LockedTools {
     pub granted: Vec<String>,
     /// What was locked.
     pub tools: ToolDigests,
-}
-
-/// Returns the digests of the fields of an entry of a list.
-pub(super) fn field_digests(entry: &Value) -> BTreeMap<String, String> {
-    let present = FIELDS.iter().filter_map(|field| {
-        let value = Json::from(entry.get(field)?.clone());
-        Some(((*field).to_owned(), to_hex(&sha256(value.as_str()))))
-    });
-    present.collect()
 }
 
 /// Under which name the instructions of a server are locked. No tool has an empty name.
@@ -102,7 +83,7 @@ pub(super) fn difference(
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::super::tool::read_tools;
     use super::*;

@@ -14,14 +14,14 @@ use strata_core::record::json::Json;
 use strata_core::state::environment::Environment;
 
 use super::call::{AskingCall as AskingOpenCall, CallEnd, CallLimits, OpenCall};
-use super::config::DoubtDefault;
-use super::connection::Reach;
+use super::config::{DEFAULT_MAX_TIMEOUT, DEFAULT_TIMEOUT, DoubtDefault};
+use super::exchange::Reach;
 use super::question::{
     KnownAnswers, declined, question_digest, read_question, read_round, responses,
 };
 use super::result::{ToolAnswer, error_record, result_record, unknown_answer};
 use super::server::{CallClass, RunningServer, Server};
-use super::servers::ToldTool;
+use super::servers::OfferedTool;
 use super::session::{CallRound, ToolCall};
 use super::tool::Tool;
 use crate::gateway::{HostError, HostErrorKind};
@@ -149,15 +149,19 @@ fn asks(
 }
 
 /// What becomes of a call within which a server asks a person.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "a value exists only until its caller has matched it"
-)]
 enum AskedWithin {
     /// It goes on, because the question was answered without a person.
     GoesOn(OpenCall),
     /// It has this result for now.
     Ends(OutboundResult),
+}
+
+/// How long a repetition of a call is waited with.
+enum RepetitionPause {
+    /// Not at all.
+    None,
+    /// `REPETITION_PAUSE`.
+    Short,
 }
 
 struct PreparedCall {
@@ -239,7 +243,7 @@ impl McpCall {
         let Caller::Model(schema) = &self.request.caller else {
             return None;
         };
-        let told = ToldTool {
+        let told = OfferedTool {
             call: 0,
             server: self.request.server.clone(),
             tool: self.request.tool.clone(),
@@ -252,6 +256,14 @@ impl McpCall {
         }
     }
 
+    fn limits(&self) -> CallLimits {
+        let config = self.server.as_ref().map(|server| &server.config);
+        CallLimits {
+            silence: config.map_or(DEFAULT_TIMEOUT, |config| config.timeout),
+            total: config.map_or(DEFAULT_MAX_TIMEOUT, |config| config.max_timeout),
+        }
+    }
+
     /// Makes the call, with all repetitions that the server asks for.
     async fn make(
         &self,
@@ -260,17 +272,6 @@ impl McpCall {
         asked: Option<&AskingCall>,
     ) -> OutboundResult {
         let is_write = prepared.class != CallClass::Read;
-        let config = self.server.as_ref().map(|server| &server.config);
-        let limits = config.map_or(
-            CallLimits {
-                silence: super::config::DEFAULT_TIMEOUT,
-                total: super::config::DEFAULT_MAX_TIMEOUT,
-            },
-            |config| CallLimits {
-                silence: config.timeout,
-                total: config.max_timeout,
-            },
-        );
         let arguments = self.request.arguments.value();
         let headers = prepared.tool.headers_of(&arguments);
         let mut memory = CallMemory::read(asked);
@@ -294,27 +295,11 @@ impl McpCall {
             };
             let end = match going_on.take() {
                 Some(open) => open.wait(&memory.known).await,
-                None => prepared.running.session.call(&call, limits).await,
+                None => prepared.running.session.call(&call, self.limits()).await,
             };
-            let mut result = match end {
-                CallEnd::Result(result) => result,
-                CallEnd::Refused(error) => return OutboundResult::answered(error_record(&error)),
-                CallEnd::Lost(lost) => {
-                    let message = format!(
-                        "`{}`: the server is gone: {}",
-                        self.describe(),
-                        lost.message
-                    );
-                    let error = HostError::new(HostErrorKind::Upstream, message);
-                    return self.lost(error, is_write && lost.reach == Reach::Unknown);
-                }
-                CallEnd::TimedOut(what) => {
-                    let message = format!("`{}`: {what}", self.describe());
-                    let error = HostError::new(HostErrorKind::Upstream, message)
-                        .caused_by(FaultCause::TimeLimit);
-                    return self.lost(error, is_write);
-                }
-                CallEnd::Asked(asking) => match self.asked_within(asking, &mut memory, is_write) {
+            let result = match self.result_of(end, &mut memory, is_write) {
+                Ok(result) => result,
+                Err(ended) => match *ended {
                     AskedWithin::GoesOn(open) => {
                         going_on = Some(open);
                         continue;
@@ -326,31 +311,86 @@ impl McpCall {
                 let record = result_record(result, prepared.tool.output_schema.as_ref());
                 return OutboundResult::answered(record);
             }
-            if memory.repetitions == MAX_REPETITIONS {
-                let what = format!("asked for more than {MAX_REPETITIONS} repetitions");
-                return self.failed(&what);
+            match self.next_round(result, &mut memory) {
+                Ok(RepetitionPause::None) => {}
+                Ok(RepetitionPause::Short) => tokio::time::sleep(REPETITION_PAUSE).await,
+                Err(ended) => return *ended,
             }
-            let requests = match result.remove("inputRequests") {
-                Some(Value::Object(requests)) => requests,
-                _ => Map::new(),
-            };
-            let McpRequest { server, tool, .. } = &self.request;
-            let round = match read_round(server, tool, &requests) {
-                Ok(round) => round,
-                Err(what) => return self.failed(&format!("asks for {what}, which is not offered")),
-            };
-            if requests.is_empty() && memory.repetitions > 0 {
-                tokio::time::sleep(REPETITION_PAUSE).await;
+        }
+    }
+
+    /// Returns what the server returned. If it returned nothing, the error is what becomes of the call.
+    fn result_of(
+        &self,
+        end: CallEnd,
+        memory: &mut CallMemory,
+        is_write: bool,
+    ) -> Result<Map<String, Value>, Box<AskedWithin>> {
+        let ended = match end {
+            CallEnd::Result(result) => return Ok(result),
+            CallEnd::Asked(asking) => {
+                return Err(Box::new(self.asked_within(asking, memory, is_write)));
             }
-            memory.repetitions += 1;
-            let state = result.get("requestState").and_then(Value::as_str);
-            memory.round = Some(CallRound {
-                state: state.map(str::to_owned),
-                responses: round.declined,
-            });
-            if !round.questions.is_empty() {
-                return asks(&memory, AskingProgress::Ended, round.questions);
+            CallEnd::Refused(error) => OutboundResult::answered(error_record(&error)),
+            CallEnd::Lost(lost) => {
+                let message = format!(
+                    "`{}`: the server is gone: {}",
+                    self.describe(),
+                    lost.message
+                );
+                let error = HostError::new(HostErrorKind::Upstream, message);
+                self.lost(error, is_write && lost.reach == Reach::Unknown)
             }
+            CallEnd::TimedOut(what) => {
+                let message = format!("`{}`: {what}", self.describe());
+                let error = HostError::new(HostErrorKind::Upstream, message)
+                    .caused_by(FaultCause::TimeLimit);
+                self.lost(error, is_write)
+            }
+        };
+        Err(Box::new(AskedWithin::Ends(ended)))
+    }
+
+    /// Notes what the next repetition is sent with, after a result that asks for one. Fails with the result of
+    /// the call if there is no repetition now.
+    fn next_round(
+        &self,
+        mut result: Map<String, Value>,
+        memory: &mut CallMemory,
+    ) -> Result<RepetitionPause, Box<OutboundResult>> {
+        if memory.repetitions == MAX_REPETITIONS {
+            let what = format!("asked for more than {MAX_REPETITIONS} repetitions");
+            return Err(Box::new(self.failed(&what)));
+        }
+        let requests = match result.remove("inputRequests") {
+            Some(Value::Object(requests)) => requests,
+            _ => Map::new(),
+        };
+        let McpRequest { server, tool, .. } = &self.request;
+        let round = match read_round(server, tool, &requests) {
+            Ok(round) => round,
+            Err(what) => {
+                let what = format!("asks for {what}, which is not offered");
+                return Err(Box::new(self.failed(&what)));
+            }
+        };
+        let pause = match requests.is_empty() && memory.repetitions > 0 {
+            true => RepetitionPause::Short,
+            false => RepetitionPause::None,
+        };
+        memory.repetitions += 1;
+        let state = result.get("requestState").and_then(Value::as_str);
+        memory.round = Some(CallRound {
+            state: state.map(str::to_owned),
+            responses: round.declined,
+        });
+        match round.questions.is_empty() {
+            true => Ok(pause),
+            false => Err(Box::new(asks(
+                memory,
+                AskingProgress::Ended,
+                round.questions,
+            ))),
         }
     }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use strata_base::text::units::format_duration;
-use strata_core::record::event::{ServerChanged, ServerState, ServerToolOmitted};
+use strata_core::record::event::{Event, ServerChanged, ServerState, ServerToolOmitted};
 use strata_core::record::fault::FaultCause;
 
 use super::call::AskingCall;
@@ -15,8 +15,7 @@ use super::connection::Connection;
 use super::http::HttpConnection;
 use super::lock::difference;
 use super::revision::Revision;
-use super::servers::ServerNotice;
-use super::session::{OpenError, Opening, Session};
+use super::session::{OpenError, Opening, ServerSession};
 use super::stdio::{ProcessStart, StdioConnection};
 use super::tool::{OmittedTool, Tool};
 use crate::gateway::{HostError, HostErrorKind};
@@ -32,6 +31,24 @@ const END_TIME: Duration = Duration::from_secs(3);
 const END_POLL: Duration = Duration::from_millis(10);
 /// The variables that every server sees.
 const ALWAYS_SEEN: [&str; 2] = ["PATH", "HOME"];
+
+/// Something about a server that is recorded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ServerNotice {
+    /// Its state changed.
+    Changed(ServerChanged),
+    /// A tool of it is not offered.
+    ToolOmitted(ServerToolOmitted),
+}
+
+impl From<ServerNotice> for Event {
+    fn from(notice: ServerNotice) -> Self {
+        match notice {
+            ServerNotice::Changed(changed) => Self::ServerChanged(changed),
+            ServerNotice::ToolOmitted(omitted) => Self::ServerToolOmitted(omitted),
+        }
+    }
+}
 
 /// What servers are started with.
 pub(super) struct ServerHost {
@@ -69,7 +86,7 @@ struct Life {
 
 /// A server that was started.
 pub(super) struct RunningServer {
-    pub(super) session: Session,
+    pub(super) session: ServerSession,
     /// Whether its list of tools has not been used by a role.
     has_fresh_list: AtomicBool,
 }
@@ -205,15 +222,15 @@ impl Server {
     }
 
     /// Fails if the tools are not those that were locked.
-    fn check_lock(&self, session: &Session) -> Result<(), HostError> {
+    fn check_lock(&self, session: &ServerSession) -> Result<(), HostError> {
         let locked = self.config.locked.as_ref();
         let instructions = self.used_instructions(session);
         match locked.and_then(|locked| difference(locked, &session.tools(), instructions)) {
             None => Ok(()),
             Some(what) => {
                 let message = format!(
-                    "the MCP server `{}` has other tools than `strata.lock` says: {what}; `strata-host lock` accepts \
-                     them",
+                    "the MCP server `{}` has other tools than `strata.lock` says: {what}; locking the team again \
+                     accepts them",
                     self.name
                 );
                 Err(HostError::new(HostErrorKind::Upstream, message))
@@ -222,7 +239,7 @@ impl Server {
     }
 
     /// Returns the instructions of the server, if models are told them.
-    pub(super) fn used_instructions<'a>(&self, session: &'a Session) -> Option<&'a str> {
+    pub(super) fn used_instructions<'a>(&self, session: &'a ServerSession) -> Option<&'a str> {
         match self.config.instructions {
             InstructionUse::PassedOn => session.info().instructions.as_deref(),
             InstructionUse::Ignored => None,
@@ -237,7 +254,7 @@ impl Server {
     async fn open(
         &self,
         watched: &mut Option<Arc<StdioConnection>>,
-    ) -> Result<(Session, Vec<OmittedTool>), String> {
+    ) -> Result<(ServerSession, Vec<OmittedTool>), String> {
         let known = *lock(&self.known_revision);
         let mut opening = match (self.config.revision, known) {
             (Some(revision), _) => Opening::Only(revision),
@@ -251,9 +268,9 @@ impl Server {
                     let http = HttpConnection::new(server.clone(), self.host.http.clone());
                     Connection::Http(Arc::new(http))
                 };
-                let mut opened = Session::open(connect(), opening).await;
+                let mut opened = ServerSession::open(connect(), opening).await;
                 if matches!(&opened, Err(OpenError::NotAsKnown(_))) {
-                    opened = Session::open(connect(), Opening::Auto).await;
+                    opened = ServerSession::open(connect(), Opening::Auto).await;
                 }
                 return opened.map_err(OpenError::into_reason);
             }
@@ -262,7 +279,7 @@ impl Server {
         loop {
             let connection = Arc::new(StdioConnection::start(&self.name, &process)?);
             *watched = Some(connection.clone());
-            match Session::open(Connection::Stdio(connection), opening).await {
+            match ServerSession::open(Connection::Stdio(connection), opening).await {
                 Ok(opened) => return Ok(opened),
                 Err(OpenError::EndedAtProbe) => {
                     opening = Opening::Handshake(Revision::NEWEST_WITH_HANDSHAKE);
@@ -331,10 +348,10 @@ impl Server {
     pub(super) fn note_state(
         &self,
         state: ServerState,
-        session: Option<&Session>,
+        session: Option<&ServerSession>,
         reason: Option<String>,
     ) {
-        let info = session.map(Session::info);
+        let info = session.map(ServerSession::info);
         let changed = ServerChanged {
             server: self.name.clone(),
             state,

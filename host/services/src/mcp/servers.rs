@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use futures_util::future::{BoxFuture, join_all};
-use strata_core::record::event::{Event, ServerChanged, ServerState, ServerToolOmitted};
+use strata_core::record::event::ServerState;
 use strata_core::record::json::Json;
 use strata_core::record::server_tool::{ServerTool, ToolList};
 use strata_core::record::turn::ChangedTool;
@@ -13,7 +13,7 @@ use strata_core::record::turn::ChangedTool;
 use super::config::{Requirement, ServerConfig};
 use super::lock::{ToolDigests, digests};
 use super::revision::Revision;
-use super::server::{Server, ServerHost};
+use super::server::{Server, ServerHost, ServerNotice};
 use super::tool::{OmittedTool, Tool, model_tool_name};
 use crate::gateway::{HostError, HostErrorKind};
 use crate::http::HttpClient;
@@ -25,24 +25,6 @@ use crate::variables::Variables;
 #[derive(Default)]
 pub struct McpServers {
     servers: BTreeMap<String, Arc<Server>>,
-}
-
-/// Something about a server that is recorded.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ServerNotice {
-    /// Its state changed.
-    Changed(ServerChanged),
-    /// A tool of it is not offered.
-    ToolOmitted(ServerToolOmitted),
-}
-
-impl From<ServerNotice> for Event {
-    fn from(notice: ServerNotice) -> Self {
-        match notice {
-            ServerNotice::Changed(changed) => Self::ServerChanged(changed),
-            ServerNotice::ToolOmitted(omitted) => Self::ServerToolOmitted(omitted),
-        }
-    }
 }
 
 /// The tools of a server that a role is granted.
@@ -62,7 +44,7 @@ pub struct GrantedTools {
 
 /// A tool that a model was told of.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ToldTool {
+pub struct OfferedTool {
     /// The index of the call of it in the reply.
     pub call: u32,
     /// The name of the server.
@@ -73,7 +55,7 @@ pub struct ToldTool {
     pub input_schema: Json,
 }
 
-impl ToldTool {
+impl OfferedTool {
     /// Returns why the tool must not be called, which is no more what the model was told.
     pub(super) fn change(&self, now: Option<&Tool>) -> Option<String> {
         let Self { server, tool, .. } = self;
@@ -168,7 +150,7 @@ impl McpServers {
     /// and tools of servers that do not run are not compared.
     pub fn compare(
         &self,
-        told: Vec<ToldTool>,
+        told: Vec<OfferedTool>,
     ) -> BoxFuture<'static, (Vec<ChangedTool>, Vec<ServerNotice>)> {
         let servers: Vec<_> = told
             .iter()

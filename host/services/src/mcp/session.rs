@@ -11,7 +11,8 @@ use strata_base::text::units::format_bytes;
 use tokio::sync::mpsc;
 
 use super::call::{CallEnd, CallLimits, OpenCall};
-use super::connection::{Connection, Lost, QUEUED_SIGNALS, Reach, Request, refused};
+use super::connection::{Connection, refused};
+use super::exchange::{Lost, QUEUED_SIGNALS, Reach, Request};
 use super::message::Reply;
 use super::question::KnownAnswers;
 use super::revision::Revision;
@@ -46,7 +47,7 @@ pub(super) struct ServerInfo {
 }
 
 /// A session with a server.
-pub(super) struct Session {
+pub(super) struct ServerSession {
     connection: Connection,
     revision: Revision,
     info: ServerInfo,
@@ -112,7 +113,7 @@ pub(super) struct ToolCall<'a> {
     pub(super) headers: &'a [(String, String)],
 }
 
-impl Session {
+impl ServerSession {
     /// Opens a session and lists the tools. Tools that cannot be used are returned beside it.
     pub(super) async fn open(
         connection: Connection,
@@ -126,7 +127,7 @@ impl Session {
             tools: Mutex::default(),
         };
         match opening {
-            Opening::Auto => session.settle().await?,
+            Opening::Auto => session.negotiate().await?,
             Opening::Only(Revision::V2026) => {
                 let found = session.discover(None).await;
                 session.accept_discovery(found)?;
@@ -161,7 +162,7 @@ impl Session {
     }
 
     /// Settles the revision with a server of which nothing is known.
-    async fn settle(&mut self) -> Result<(), OpenError> {
+    async fn negotiate(&mut self) -> Result<(), OpenError> {
         let found = self.discover(Some(PROBE_TIME)).await;
         match &found {
             Ok(Reply::Result(_)) => return self.accept_discovery(found),
@@ -281,7 +282,7 @@ impl Session {
 
     fn note_revision(&self) {
         if let Connection::Http(http) = &self.connection {
-            http.settle(self.revision.name());
+            http.set_revision(self.revision.name());
         }
     }
 

@@ -17,7 +17,7 @@ use strata_base::process::children::{ChildProcess, spawn_external};
 use strata_base::text::units::format_bytes;
 use tokio::sync::{mpsc, oneshot};
 
-use super::connection::{ExchangeResult, Lost, MAX_MESSAGE_BYTES, Request, Signal};
+use super::exchange::{ExchangeResult, Lost, MAX_MESSAGE_BYTES, Request, Signal};
 use super::message::{self, Incoming};
 
 /// How many messages may wait until the process reads them. A process that reads nothing is noticed by

@@ -10,7 +10,6 @@ use strata_core::record::json::Json;
 
 use super::http::header_text;
 use super::legible::{legible, make_schema_legible, removed_for_models};
-use super::lock::field_digests;
 use crate::plugin::CompiledSchema;
 use crate::tool_name::is_accepted_in_model_name;
 
@@ -24,6 +23,15 @@ const MAX_MODEL_NAME_CHARS: usize = 64;
 const NAME_DIGITS: usize = 6;
 /// How much of a name that is no name is shown, in characters.
 const MAX_SHOWN_CHARS: usize = 200;
+
+/// The fields of a tool that are locked, as the server sent them.
+const FIELDS: [&str; 5] = [
+    "title",
+    "description",
+    "inputSchema",
+    "outputSchema",
+    "annotations",
+];
 
 /// A tool of a server.
 #[derive(Clone, Debug)]
@@ -223,6 +231,15 @@ fn read_output_schema(name: &str, entry: &Value) -> Option<CompiledSchema> {
         .ok()
 }
 
+/// Returns the digests of the fields of an entry of a list.
+fn field_digests(entry: &Value) -> BTreeMap<String, String> {
+    let present = FIELDS.iter().filter_map(|field| {
+        let value = Json::from(entry.get(field)?.clone());
+        Some(((*field).to_owned(), to_hex(&sha256(value.as_str()))))
+    });
+    present.collect()
+}
+
 /// Reads hints. One that is not a boolean counts as false.
 fn read_hints(entry: &Value) -> Hints {
     let annotations = entry.get("annotations").unwrap_or(&Value::Null);
@@ -233,7 +250,8 @@ fn read_hints(entry: &Value) -> Hints {
     }
 }
 
-/// Returns the name by which models know a tool of a server: `SERVER__TOOL`, with `_` for characters that
+/// Returns the name by which models know a tool of a server: that of the server, two `_` and that
+/// of the tool, with `_` for characters that
 /// not all providers accept. A name that is too long is cut off, and ends with digits of the digest of
 /// `SERVER/TOOL`.
 pub fn model_tool_name(server: &str, tool: &str) -> String {

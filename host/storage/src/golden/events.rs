@@ -1,8 +1,6 @@
 //! An example of each variant of events. The values differ from each other, so that exchanged fields
 //! are noticed.
 
-mod servers;
-
 use strata_core::record::conversation::{
     AssistantPart, Media, MediaSource, Part, TokenUsage, ToolCall,
 };
@@ -12,8 +10,8 @@ use strata_core::record::event::{
     ComponentChanged, ConflictingWriter, ConsentWithdrawn, DoubtSettled, Event, FailedCondition,
     FilesPlaced, FilesWritten, Forked, HandOverFailed, HandedOver, HostCallBegun, HostCalled,
     JoinRelease, JoinReleased, Logged, LookupsDenied, MessageSent, MoneyReserved, NestedCallMade,
-    NestedCallPlan, RequestAnswered, RequestOpened, RoutingResult, RunEnded, RunResumed,
-    RunStarted, Status, StepCommitted, StepConflicted, StepStarted, SuspendReason, WritesUnclaimed,
+    NestedCallPlan, RoutingResult, RunEnded, RunResumed, RunStarted, Status, StepCommitted,
+    StepConflicted, StepStarted, SuspendReason, WritesUnclaimed,
 };
 use strata_core::record::fault::{Fault, FaultCause, FaultHandling, FaultKind, Retryability};
 use strata_core::record::file::{FileChange, PathContent};
@@ -31,7 +29,7 @@ use strata_core::record::message::{Draft, Hop, Instruct, Message};
 use strata_core::record::money::Usd;
 use strata_core::record::nested_path::NestedPath;
 use strata_core::record::questions::AskedQuestions;
-use strata_core::record::request::{HumanAnswer, HumanRequest, ProposedCall, QuestionDigest};
+use strata_core::record::request::QuestionDigest;
 use strata_core::record::rules::Rules;
 use strata_core::record::scope_write::{ScopeChange, Write};
 use strata_core::record::spending::{Account, Amount, Reservation, Spending};
@@ -41,6 +39,8 @@ use strata_core::record::turn::{
 };
 use strata_core::record::work::{ActivationKey, CallKey, CallResult, Task, Work};
 
+use super::samples::{json, of_call, texts};
+use super::{request_events, server_events};
 use crate::script::team;
 
 const THINK: Work = Work::Think { round: 3 };
@@ -62,20 +62,13 @@ pub(super) fn all() -> Vec<Event> {
         run_began(),
         attempts_began(),
         attempts_ended(),
-        requests(),
+        request_events::all(),
         writes(),
         steps_ended(),
         lineages_and_deliveries(),
+        server_events::of_runs().into(),
     ]
     .concat()
-}
-
-fn json(text: &str) -> Json {
-    Json::parse(text).unwrap()
-}
-
-fn texts(texts: &[&str]) -> Vec<String> {
-    texts.iter().map(|text| String::from(*text)).collect()
 }
 
 fn slot(role: u16, kind: SlotKind) -> Slot {
@@ -218,7 +211,6 @@ fn run_began() -> Vec<Event> {
             rules: Rules::default(),
             spent: Usd(77),
             questions: questions(),
-            by: Some("anna@desk".into()),
         }),
         Event::ComponentChanged(ComponentChanged {
             slot: slot(2, SlotKind::Action(ActionId(1))),
@@ -237,10 +229,6 @@ fn run_began() -> Vec<Event> {
 }
 
 /// Returns the event of a call of the second role.
-fn of_call(work: Work, event: AttemptEvent) -> Event {
-    Event::Attempt(CallKey::new(RoleId(1), work), event)
-}
-
 fn attempts_began() -> Vec<Event> {
     let started = CallStarted {
         attempt: 2,
@@ -414,35 +402,6 @@ fn reply() -> TurnReply {
     }
 }
 
-fn requests() -> Vec<Event> {
-    let request = HumanRequest {
-        id: "ask-1".into(),
-        question: "question".into(),
-        schema: Some(json(r#"{ "type": "number" }"#)),
-        choices: texts(&["1", "2"]),
-        default: Some(json("2")),
-        expires_ms: Some(-5),
-        proposed: Some(ProposedCall {
-            tool: "tool".into(),
-            arguments: json("{}"),
-            input_schema: Some(json(r#"{"type":"object"}"#)),
-        }),
-        asked_by: None,
-    };
-    let answered = RequestAnswered {
-        request: "ask-1".into(),
-        answer: HumanAnswer::Given(json("2")),
-        person: Some("Kim".into()),
-        checkpoint: "main-8".into(),
-        parent: Some("main-7".into()),
-    };
-    let opened = RequestOpened { request };
-    vec![
-        of_call(Work::Answer, AttemptEvent::RequestOpened(opened)),
-        of_call(Work::Answer, AttemptEvent::RequestAnswered(answered)),
-    ]
-}
-
 fn writes() -> Vec<Event> {
     let amount = Amount {
         usd: Usd(12),
@@ -526,8 +485,8 @@ fn writes() -> Vec<Event> {
             decision: CallDecision::Reject("no such tool".into()),
         }),
     };
-    events.extend(servers::of_attempts());
     events.push(of_call(TOOL_CALL, AttemptEvent::NestedCallMade(made)));
+    events.extend(server_events::of_attempts().map(|event| of_call(ACT, event)));
     events
 }
 
@@ -554,7 +513,6 @@ fn steps_ended() -> Vec<Event> {
             status: Status::Stalled,
             checkpoint: Some("main-6".into()),
             parent: Some("main-5".into()),
-            by: Some("anna@desk".into()),
         }),
     ]
 }
@@ -570,7 +528,7 @@ fn lineages_and_deliveries() -> Vec<Event> {
         refused: 7,
         lost: Usd(1),
     };
-    let mut events = vec![
+    vec![
         Event::Forked(Forked {
             lineage: "other".into(),
             from: "main-9".into(),
@@ -605,7 +563,5 @@ fn lineages_and_deliveries() -> Vec<Event> {
             cap: Usd(10),
         }),
         Event::ConsentWithdrawn(ConsentWithdrawn {}),
-    ];
-    events.extend(servers::of_runs());
-    events
+    ]
 }

@@ -224,13 +224,10 @@ impl TurnCall {
 
     /// Returns the role that it calls, if its tool is one.
     pub fn called_role(&self) -> Option<RoleId> {
-        match self.target?.tool {
-            ToolRef::Role(role) => Some(role),
-            ToolRef::Action(_)
-            | ToolRef::Handoff(_)
-            | ToolRef::Host(_)
-            | ToolRef::Server { .. } => None,
-        }
+        let ToolRef::Role(role) = self.target?.tool else {
+            return None;
+        };
+        Some(role)
     }
 
     /// Returns whether it was made and counts as finished.

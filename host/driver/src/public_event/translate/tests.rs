@@ -1,13 +1,14 @@
 //! What recorded events become.
 
-use strata_core::record::event::{CallFailed, CallStarted};
+use std::collections::BTreeMap;
+
+use strata_core::record::event::{AttemptEvent, CallFailed, CallStarted};
 use strata_core::record::fault::{Fault, FaultHandling};
 use strata_core::record::host_call::RecordedCallUse;
-use strata_core::record::id::ActionId;
+use strata_core::record::id::{ActionId, Digest, RoleId};
+use strata_core::record::nested_path::NestedPath;
 use strata_core::record::shape::RoleShape;
 use strata_core::record::work::ActivationKey;
-
-use strata_core::record::nested_path::NestedPath;
 
 use super::*;
 

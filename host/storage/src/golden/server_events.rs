@@ -1,4 +1,4 @@
-//! An example of each event about MCP servers.
+//! Examples of the events of MCP servers.
 
 use strata_core::record::asking_call::{AskingCall, AskingProgress, CallQuestion};
 use strata_core::record::event::{
@@ -8,11 +8,11 @@ use strata_core::record::host_call::HostCallKind;
 use strata_core::record::request::{AskingServer, HumanAnswer, HumanRequest};
 use strata_core::record::server_tool::{ServerTool, ToolList};
 
-use super::{ACT, json, of_call};
+use super::samples::json;
 
 /// Returns the events of attempts.
-pub(super) fn of_attempts() -> Vec<Event> {
-    let attempts = [
+pub(super) fn of_attempts() -> [AttemptEvent; 2] {
+    [
         AttemptEvent::ToolsListed(ToolsListed {
             lists: vec![ToolList {
                 server: "files".into(),
@@ -51,8 +51,7 @@ pub(super) fn of_attempts() -> Vec<Event> {
                 }],
             },
         }),
-    ];
-    attempts.map(|event| of_call(ACT, event)).into()
+    ]
 }
 
 /// Returns the events of runs.
