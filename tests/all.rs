@@ -26,6 +26,7 @@
 //! | `builtin` | `builtin:probe`: wherever a component can be named; it is made from the present source |
 //! | `budget` | which calls a budget stops, and what counts towards it |
 //! | `killed_mcp` | a role whose model calls tools of an MCP server is killed after each event |
+//! | `mcp_counterparts` | MCP servers that others wrote, from npm |
 //! | `mcp_servers` | MCP servers that do not behave, what is left of them, and older ones that ask |
 //! | `killed_nested` | a script that calls tools is killed after each event |
 //! | `killed_turns` | conversations of a model with tools, killed after each event: no turn is paid for twice |
@@ -103,6 +104,7 @@
 //! | `book` | the documentation: its files are written, its commands run, its outputs compared |
 //! | `snake` | the snake team that ships with the product |
 //! | `analyst` | the team that ships with the product and has a model that works with tools |
+//! | `library` | the team that ships with the product and that uses the tools of an MCP server |
 //! | `orders` | the team that ships with the product and in which a script calls tools |
 //! | `polyglot` | the team with one role per language that ships with the product |
 //! | `map_reduce` | the word-counting team that ships with the product |
@@ -166,6 +168,7 @@ mod killed_mcp;
 mod killed_mcp_server;
 mod killed_nested;
 mod killed_turns;
+mod library;
 mod lineages;
 mod live;
 mod live_view;
@@ -176,6 +179,7 @@ mod mcp_client;
 mod mcp_conformance;
 mod mcp_http;
 mod mcp_server;
+mod mcp_counterparts;
 mod mcp_servers;
 mod metagpt;
 mod observing;
