@@ -301,7 +301,7 @@ pages! {
     models_are_configured_as_the_page_says = "models",
     servers_of_models_are_configured_as_the_page_says = "model-servers",
     models_call_tools_as_the_page_says = "tools",
-    tools_of_mcp_servers_are_granted_as_the_page_says = "mcp",
+    tools_of_servers_are_called_as_the_page_says = "mcp",
     the_recipes_work_as_the_page_says = "recipes",
     money_is_counted_as_the_page_says = "money",
     code_calls_tools_as_the_page_says = "tools-for-code",

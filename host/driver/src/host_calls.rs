@@ -324,11 +324,8 @@ impl HostCalls {
         events
     }
 
-    }
-
-    /// Begins a round of decisions about the calls that wait for the budget: by call, and in the
-    /// order in which each attempt made them. A round is due whenever calls were added, or a
-    /// reservation was released or spent.
+    /// Begins a round of decisions about the calls that wait for the budget, in the order in which each
+    /// attempt made them. It is due whenever calls were added, or a reservation was released or spent.
     pub(super) fn admission_round(&mut self) -> AdmissionRound {
         self.waits_for_cap = false;
         let waits = |calls: &AttemptCalls| {
