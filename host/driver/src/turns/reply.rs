@@ -244,10 +244,9 @@ mod tests {
     use strata_core::record::host_call::FinishReason;
     use strata_core::record::id::{ActionId, RoleId};
     use strata_core::record::turn::CallEffect;
-    use strata_core::team::RetryPolicy;
-    use strata_core::team::tools::{CallOrder, Summariser, ToolFaults, ToolLoop};
+    use strata_core::team::tools::{CallOrder, ToolLoop};
     use strata_services::plugin::CompiledSchema;
-    use strata_services::tools::{Deferral, Exposure, HistoryUse, ModelTimeout, ToolOffer};
+    use strata_services::tools::{Deferral, Exposure, ToolOffer};
 
     use super::*;
     use crate::fixture::empty_role;

@@ -20,7 +20,6 @@ use strata_core::record::host_call::{
     HostCallKind, Intent, LostAnswerPolicy, ModelUse, RecordedCallUse, TriedModel,
 };
 use strata_core::record::id::{ActionId, Digest, JoinId, RoleId, Slot, SlotKind};
-use strata_core::record::json::Json;
 use strata_core::record::memory::{
     Cut, MemoryReplacement, MemoryRequest, PlannedReplacement, PlannedTokens, ReplacedRange,
     ResultPosition,
@@ -211,6 +210,7 @@ fn run_began() -> Vec<Event> {
             rules: Rules::default(),
             spent: Usd(77),
             questions: questions(),
+            by: Some("anna@desk".into()),
         }),
         Event::ComponentChanged(ComponentChanged {
             slot: slot(2, SlotKind::Action(ActionId(1))),
@@ -513,6 +513,7 @@ fn steps_ended() -> Vec<Event> {
             status: Status::Stalled,
             checkpoint: Some("main-6".into()),
             parent: Some("main-5".into()),
+            by: Some("anna@desk".into()),
         }),
     ]
 }
