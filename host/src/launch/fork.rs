@@ -29,7 +29,7 @@ use super::saved::{load_saved, require_checkpoint};
 use super::submitted::unpack_beside;
 use super::{LaunchError, StateEdit, edit, files, parse_saved_definition, saved_definition};
 use crate::bundle::{BundleError, is_submitted};
-use crate::storage_mark;
+use crate::storage_mark::{self, MarkedTeam, Recognition};
 
 /// The arguments of a fork.
 ///
@@ -142,12 +142,14 @@ fn fork_elsewhere(fork: &ForkRequest, to: &StorageLocation) -> Result<CreatedFor
     stepper.apply(&event).map_err(DriverError::from)?;
     let blobs = files::load_blobs(&fork.storage, &stepper)?;
     let mut definition = origin.definition;
+    let mut is_own = false;
     if is_submitted(&definition) {
         if to.accepts_submissions() {
             place_submitted(fork, to, &stepper, &definition, &blobs)?;
             storage_mark::mark_copy(known, to);
             return created_fork(event, &stepper, to);
         }
+        is_own = is_own_submission(&fork.storage, &definition)?;
         definition = unpack_beside(&fork.storage, &definition, to, &stepper)?;
     }
     let text = strata_team_json::export(stepper.team(), stepper.env(), &definition);
@@ -164,7 +166,26 @@ fn fork_elsewhere(fork: &ForkRequest, to: &StorageLocation) -> Result<CreatedFor
         blobs => to.place_run(&text, stepper.env(), &definition, &blobs)?,
     }
     storage_mark::mark_copy(known, to);
+    if is_own {
+        // Without the mark, its team file is not used unless it is trusted.
+        let _ = storage_mark::add_mark(to, (&definition).into());
+    }
     created_fork(event, &stepper, to)
+}
+
+/// Whether this user's host submitted a run with this team file. Then its copy on this machine is this user's own, too.
+fn is_own_submission(
+    storage: &StorageLocation,
+    definition: &SavedDefinition,
+) -> Result<bool, LaunchError> {
+    let submission = storage.open_submission()?;
+    let files = submission.ok_or_else(BundleError::not_submitted)?.files()?;
+    let submitted = MarkedTeam {
+        definition,
+        files: Some(&files),
+    };
+    let recognized = storage_mark::recognize(storage, submitted);
+    Ok(recognized.is_ok_and(|found| found == Recognition::Own))
 }
 
 /// Saves the fork of a submitted run in a database, with the files of its team. Workers do not take it.

@@ -22,12 +22,12 @@ const OTHERS: &str = "other";
 /// The counts of a process with many runs. They start with the process.
 #[derive(Debug, Default)]
 pub struct FleetMetrics {
-    counts: Mutex<Counts>,
+    counts: Mutex<FleetCounts>,
     models: Arc<ModelTally>,
 }
 
 #[derive(Debug, Default)]
-struct Counts {
+struct FleetCounts {
     appends: Histogram,
     events: u64,
     /// By scope and model.
@@ -48,7 +48,7 @@ pub struct FleetMember {
 }
 
 impl FleetMember {
-    /// Counts events that became durable together after `took`.
+    /// FleetCounts events that became durable together after `took`.
     pub fn record_commit(&self, records: &[Record], took: Duration) {
         let scope = self.scope.as_deref().unwrap_or_default();
         let mut counts = self.fleet.counts();
@@ -105,13 +105,13 @@ impl FleetMetrics {
         }
     }
 
-    fn counts(&self) -> MutexGuard<'_, Counts> {
+    fn counts(&self) -> MutexGuard<'_, FleetCounts> {
         // Numbers have no invariant that a panic could have broken.
         self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Counts {
+impl FleetCounts {
     fn add_call(&mut self, scope: &str, call: &HostCall) {
         if call.outcome != CallOutcome::Answered {
             let labels = [call.kind.name(), call.outcome.name()];
