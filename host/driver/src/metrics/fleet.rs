@@ -48,7 +48,7 @@ pub struct FleetMember {
 }
 
 impl FleetMember {
-    /// FleetCounts events that became durable together after `took`.
+    /// Counts events that became durable together after `took`.
     pub fn record_commit(&self, records: &[Record], took: Duration) {
         let scope = self.scope.as_deref().unwrap_or_default();
         let mut counts = self.fleet.counts();
