@@ -23,6 +23,10 @@ pub(crate) struct PreparedCall {
 }
 
 /// What becomes of a call that was prepared.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a value exists only until its caller has matched it"
+)]
 pub(crate) enum PreparedOutcome {
     /// It is made, once this is recorded.
     Made(Option<Event>),

@@ -22,10 +22,6 @@ pub(crate) enum CompletedCall {
 }
 
 /// Something that happened to a call.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "a value exists only until its caller has matched it"
-)]
 pub(crate) enum CallSignal {
     /// It has returned.
     Returned(ReturnedCall),
