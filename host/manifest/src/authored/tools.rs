@@ -381,12 +381,15 @@ fn read_deferral(table: &TomlTable<'_>) -> Deferral {
 const DEFER_WHEN_MANY: &str = "auto";
 
 /// Reads whether and how the calls of a tool are approved. Returns `None` if that is not said.
-fn read_approve(reader: &mut ToolKeyReader<'_, '_>) -> Option<Option<ApprovalRule>> {
+fn read_approve(
+    reader: &mut ToolKeyReader<'_, '_>,
+    forms: ApprovalForms,
+) -> Option<Option<ApprovalRule>> {
     let table = reader.table;
     let approval = reader.value(
         "approve",
         APPROVE,
-        |key| key.value(|| approval_schema(table)),
+        |key| key.value(|| approval_schema(table, forms)),
         read_approval,
     );
     reader.note_default("approve", approval == Some(None));
@@ -408,7 +411,7 @@ pub(super) fn read_tool_action(table: &TomlTable<'_>) -> AuthoredToolAction {
         |key| key.value(kind::path),
         read_arguments_schema,
     );
-    let approval = read_approve(&mut reader);
+    let approval = read_approve(&mut reader, ApprovalForms::Rule);
     let faults = reader.value(
         "on_fault",
         "What becomes of its faults, in place of the `tool_faults` of the role. `return`: the model is told. `stop`: \
@@ -443,9 +446,23 @@ pub(super) fn read_tool_action(table: &TomlTable<'_>) -> AuthoredToolAction {
     }
 }
 
-fn approval_schema(table: &TomlTable<'_>) -> serde_json::Value {
+/// How `approve` can be written.
+#[derive(Clone, Copy)]
+enum ApprovalForms {
+    /// As a boolean or a rule.
+    Rule,
+    /// Also as a list of tools of a server.
+    RuleOrTools,
+}
+
+fn approval_schema(table: &TomlTable<'_>, forms: ApprovalForms) -> serde_json::Value {
     let rule = table.describe_nested(read_approval_rule);
-    json!({ "anyOf": [kind::boolean(false), rule, kind::unique_texts()] })
+    match forms {
+        ApprovalForms::Rule => json!({ "anyOf": [kind::boolean(false), rule] }),
+        ApprovalForms::RuleOrTools => {
+            json!({ "anyOf": [kind::boolean(false), rule, kind::unique_texts()] })
+        }
+    }
 }
 
 /// Reads whether and how calls are approved. Returns `None` if the value is not valid.

@@ -4,7 +4,8 @@ use serde_json::json;
 use strata_services::tools::{ApprovalRule, Deferral};
 
 use super::{
-    APPROVE, ToolKeyReader, approval_schema, read_approve, read_deferral, read_own_max_calls,
+    APPROVE, ApprovalForms, ToolKeyReader, approval_schema, read_approve, read_deferral,
+    read_own_max_calls,
 };
 use crate::authored::action::AuthoredAction;
 use crate::authored::code_tool::read_code_tool;
@@ -50,8 +51,13 @@ const KINDS: [&str; 3] = ["role", "mcp", "code"];
 pub(super) fn read_other_tool(table: &TomlTable<'_>) -> Option<OtherTool> {
     table.define_as("role-tool");
     table.rule("oneOf", || {
-        let of_role = json!({ "required": ["role"], "properties": { "tools": false } });
-        json!([of_role, { "required": ["mcp", "tools"] }, { "required": ["code"] }])
+        let rule = json!({ "not": { "type": "array" } });
+        let of_role = json!({ "tools": false, "approve": rule });
+        json!([
+            { "required": ["role"], "properties": of_role },
+            { "required": ["mcp", "tools"], "properties": { "approve": { "type": "array" } } },
+            { "required": ["code"], "properties": { "approve": rule } },
+        ])
     });
     let role = table
         .key("role", "The name or an alias of the role.")
@@ -88,7 +94,8 @@ pub(super) fn read_other_tool(table: &TomlTable<'_>) -> Option<OtherTool> {
                     "remove it, or name the server in `mcp`",
                 );
             }
-            let approval = read_approve(&mut ToolKeyReader::new(table)).flatten();
+            let approval =
+                read_approve(&mut ToolKeyReader::new(table), ApprovalForms::RuleOrTools).flatten();
             Some(AuthoredToolKind::Role { role, approval })
         }
         (None, Some(server)) => Some(AuthoredToolKind::Server {
@@ -105,7 +112,8 @@ pub(super) fn read_other_tool(table: &TomlTable<'_>) -> Option<OtherTool> {
             deferral,
         }));
     }
-    let approval = read_approve(&mut ToolKeyReader::new(table)).flatten();
+    let approval =
+        read_approve(&mut ToolKeyReader::new(table), ApprovalForms::RuleOrTools).flatten();
     let code = read_code_tool(table, approval, max_calls, tools.as_ref());
     if named == 0 {
         table.report_missing_one_of(&KINDS);
@@ -130,7 +138,7 @@ fn read_server_tools(table: &TomlTable<'_>, tools: Option<&TomlItem<'_>>) -> Vec
 fn read_approved_tools(table: &TomlTable<'_>) -> Vec<String> {
     let item = table
         .key("approve", APPROVE)
-        .value(|| approval_schema(table));
+        .value(|| approval_schema(table, ApprovalForms::RuleOrTools));
     let patterns = item.map(|item| item.unique_strings()).unwrap_or_default();
     patterns.into_iter().map(|tool| tool.value).collect()
 }
