@@ -9,6 +9,7 @@ use serde_json::Value;
 use strata_server::client::{ApiRequest, ClientError, ServerClient, encode_name};
 
 use super::args::Command;
+use super::printer::Verbosity;
 use super::{CommandFailure, Printer};
 
 /// The variable with the token.
@@ -19,9 +20,15 @@ pub(super) fn run(command: Command, url: &str, printer: &Printer) -> Result<u8, 
     let token = std::env::var(TOKEN_VARIABLE)
         .ok()
         .filter(|token| !token.is_empty());
+    let is_quiet = match &command {
+        Command::Wait(args) => args.quiet,
+        Command::Submit(args) => args.quiet,
+        _ => false,
+    };
+    let quiet_printer = printer.with_verbosity(Verbosity::Quiet);
     let remote = Remote {
         client: ServerClient::new(url, token)?,
-        printer,
+        printer: if is_quiet { &quiet_printer } else { printer },
     };
     match command {
         Command::Submit(args) => submit::submit(&remote, args),
