@@ -333,7 +333,6 @@ pages! {
     workers_run_in_containers_as_the_page_says = "containers",
     the_capacity_of_a_database_is_measured_as_the_page_says = "capacity",
     runs_are_watched_as_the_page_says = "observing",
-    a_server_is_used_from_other_languages_as_the_page_says = "server",
     a_team_is_embedded_as_the_page_says = "embedding",
     teams_are_tools_of_other_agents_as_the_page_says = "mcp-server",
     troubles_look_as_the_page_says = "troubleshooting",

@@ -33,7 +33,7 @@ mod tool;
 
 pub use legible::removed_for_models;
 pub use lock::{LockedTools, ToolDigests};
-pub use outbound::{Caller, McpBatch, McpRequest};
+pub use outbound::{McpBatch, McpCaller, McpRequest};
 pub use result::{ToolAnswer, ToolResult, operator_answer, skipped_answer, unknown_answer};
 pub use revision::Revision;
 pub use server::ServerNotice;

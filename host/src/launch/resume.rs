@@ -288,16 +288,14 @@ pub(super) fn continue_team(
         membership,
     } = continuation;
     let (definition, env) = (&opened.definition, opened.stepper.env());
-    let begun = opened.has_begun();
-    let changes = opened.changed_components(&components);
+    let (begun, changes) = (opened.has_begun(), opened.changed_components(&components));
     if resume.strict {
         opened.refuse_changes(&changes)?;
     }
     let hidden = HiddenStorage::new(opened.location.local_paths());
     let services = components.services(definition, sandbox, hidden)?;
     report_reductions(&opened, report)?;
-    let budget = budget_after_resume(definition, resume, env);
-    let mut notes = opened.notes();
+    let (budget, mut notes) = (budget_after_resume(definition, resume, env), opened.notes());
     let saved = saved_definition(definition);
     let provenance = provenance_of(definition);
     let (is_confined, is_submitted) = (is_confined(definition), definition.is_submitted());

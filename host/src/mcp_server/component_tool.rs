@@ -22,7 +22,7 @@ use tokio::sync::watch;
 
 use super::ReportNotice;
 use super::arguments::object;
-use super::handler::{ToolCall, tool_name};
+use super::handler::{ClientCall, tool_name};
 use super::result::{error, invalid_arguments};
 use crate::launch::{LaunchError, Trial, describe_trial, prepare_trial, read_component};
 
@@ -176,7 +176,7 @@ impl ComponentTool {
     pub(super) async fn call(
         &self,
         arguments: Option<JsonObject>,
-        call: &ToolCall<'_>,
+        call: &ClientCall<'_>,
     ) -> CallToolResult {
         let arguments = Value::Object(arguments.unwrap_or_default());
         if let Err(why) = self.schema.check(&arguments) {

@@ -19,7 +19,7 @@ use rmcp::transport::async_rw::AsyncRwTransport;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::handler::{Handler, REVISIONS};
+use super::handler::{ClientHandler, REVISIONS};
 use super::{Offer, Principal};
 
 /// The maximum size of a message, in bytes. A longer line is skipped.
@@ -53,7 +53,7 @@ where
         is_open: false,
         offer: offer.clone(),
     };
-    let handler = Handler::new(offer.clone(), Some(principal));
+    let handler = ClientHandler::new(offer.clone(), Some(principal));
     // The token ends what waits for the client; calls end by the offer's own.
     let serving = handler.serve_with_ct(guarded, offer.closing.child_token());
     match serving.await {

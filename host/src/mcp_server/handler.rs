@@ -47,7 +47,7 @@ const INITIALIZE: &str = "initialize";
 
 /// The handler of the requests of one client, or of all clients that have the same principal.
 #[derive(Clone)]
-pub(super) struct Handler {
+pub(super) struct ClientHandler {
     offer: Offer,
     /// `None` if the connection says who it is with each request.
     principal: Option<Principal>,
@@ -66,14 +66,14 @@ pub(super) enum Elicitation {
 }
 
 /// A tool call of a client.
-pub(super) struct ToolCall<'a> {
+pub(super) struct ClientCall<'a> {
     pub(super) principal: Principal,
     pub(super) elicitation: Elicitation,
     context: &'a RequestContext<RoleServer>,
     closing: &'a CancellationToken,
 }
 
-impl Handler {
+impl ClientHandler {
     pub(super) fn new(offer: Offer, principal: Option<Principal>) -> Self {
         Self {
             offer,
@@ -110,7 +110,7 @@ impl Handler {
     async fn carry_out(
         &self,
         request: CallToolRequestParams,
-        call: &ToolCall<'_>,
+        call: &ClientCall<'_>,
     ) -> Result<CallToolResponse, ErrorData> {
         match self.offer.tools.as_ref() {
             Tools::Team(team) if team.tool().name == request.name => {
@@ -150,7 +150,7 @@ impl Handler {
     }
 }
 
-impl ServerHandler for Handler {
+impl ServerHandler for ClientHandler {
     fn get_info(&self) -> ServerConfig {
         let capabilities = ServerCapabilities::builder().enable_tools().build();
         ServerConfig::new(capabilities)
@@ -204,7 +204,7 @@ impl ServerHandler for Handler {
             ))
             .into());
         };
-        let call = ToolCall {
+        let call = ClientCall {
             principal: self.principal(&context)?,
             elicitation: Elicitation::of_client(&context),
             context: &context,
@@ -274,7 +274,7 @@ impl Elicitation {
     }
 }
 
-impl ToolCall<'_> {
+impl ClientCall<'_> {
     /// Returns the `_meta` of the request.
     pub(super) fn meta(&self) -> &JsonObject {
         &self.context.meta.0.0

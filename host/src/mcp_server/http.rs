@@ -20,7 +20,7 @@ use strata_base::files::sha256::sha256;
 use strata_base::owner::{GuardedService, HttpGuard, HttpRefusal, ServiceServer};
 use tokio_util::sync::CancellationToken;
 
-use super::handler::Handler;
+use super::handler::ClientHandler;
 use super::{Offer, Principal};
 
 /// The path at which the server is.
@@ -165,7 +165,7 @@ pub async fn serve_http(
         .with_max_request_body_bytes(MAX_REQUEST_BYTES)
         .with_cancellation_token(streams.clone());
     // Copies share the limit of calls.
-    let handler = Handler::new(offer.clone(), None);
+    let handler = ClientHandler::new(offer.clone(), None);
     let service = StreamableHttpService::new(
         move || Ok(handler.clone()),
         Arc::new(BoundedSessions::default()),

@@ -83,12 +83,12 @@ struct ActiveRun {
     activity: watch::Receiver<Activity>,
     stop: watch::Sender<bool>,
     /// The calls that wait for it: each is cancelled by its client, or ends.
-    callers: Vec<Caller>,
+    callers: Vec<WaitingClient>,
 }
 
 /// A call that waits for a run.
 #[derive(Clone)]
-struct Caller {
+struct WaitingClient {
     number: u64,
     cancelled: CancellationToken,
 }
@@ -98,7 +98,7 @@ impl ActiveRun {
     /// call that was cancelled counts as gone before it has noticed it, so that a call which arrives
     /// after the cancellation does not join what is to be interrupted.
     fn is_given_up(&self) -> bool {
-        let is_gone = |caller: &Caller| caller.cancelled.is_cancelled();
+        let is_gone = |caller: &WaitingClient| caller.cancelled.is_cancelled();
         if self.callers.iter().all(is_gone) {
             self.stop.send_replace(true);
         }
@@ -167,7 +167,7 @@ impl TeamRuns {
         cancelled: CancellationToken,
     ) -> Attendance {
         let number = self.inner.numbers.fetch_add(1, Ordering::Relaxed);
-        let caller = Caller { number, cancelled };
+        let caller = WaitingClient { number, cancelled };
         loop {
             let stopping = {
                 let mut active = self.active();
@@ -226,7 +226,7 @@ impl TeamRuns {
     }
 
     /// Starts the thread of a run.
-    fn begin(&self, run: &RunName, launch: Launch, caller: Caller) -> ActiveRun {
+    fn begin(&self, run: &RunName, launch: Launch, caller: WaitingClient) -> ActiveRun {
         let (stop, stopped) = watch::channel(self.inner.closing.is_cancelled());
         let (tell_activity, activity) = watch::channel(Activity::default());
         let (tell_end, end) = watch::channel(None);

@@ -22,7 +22,7 @@ use super::Principal;
 use super::arguments::{
     RunName, TeamArguments, idempotency_key, input_schema, invalid, output_schema,
 };
-use super::handler::{Elicitation, ToolCall, tool_name};
+use super::handler::{ClientCall, Elicitation, tool_name};
 use super::idempotency::{IdempotencyKeys, KeyOwner, ScopedKey};
 use super::question::{ClientReply, form, read_reply, read_result};
 use super::request_state::{RequestState, StateOwner, StateSigner};
@@ -91,7 +91,7 @@ impl TeamTool {
     pub(super) async fn call(
         &self,
         params: &CallToolRequestParams,
-        call: &ToolCall<'_>,
+        call: &ClientCall<'_>,
     ) -> Result<CallToolResponse, ErrorData> {
         let arguments = match TeamArguments::parse(params.arguments.as_ref()) {
             Ok(arguments) => arguments,
@@ -136,7 +136,7 @@ impl TeamTool {
         &self,
         arguments: &TeamArguments,
         digest: &str,
-        call: &ToolCall<'_>,
+        call: &ClientCall<'_>,
     ) -> Result<Result<Target, String>, ErrorData> {
         let named = match &arguments.run {
             None => None,
@@ -202,7 +202,7 @@ impl TeamTool {
         &self,
         target: Target,
         mut replies: Replies,
-        call: &ToolCall<'_>,
+        call: &ClientCall<'_>,
         owner: &StateOwner<'_>,
     ) -> Result<CallToolResponse, ErrorData> {
         let Target { run, mut launch } = target;
@@ -264,7 +264,7 @@ impl TeamTool {
         &self,
         run: &RunName,
         launch: Launch,
-        call: &ToolCall<'_>,
+        call: &ClientCall<'_>,
     ) -> Option<RunResult> {
         let mut attendance = tokio::select! {
             biased;
@@ -323,7 +323,7 @@ impl TeamTool {
         run: &RunName,
         state: &RequestState,
         params: &CallToolRequestParams,
-        call: &ToolCall<'_>,
+        call: &ClientCall<'_>,
     ) -> Result<Replies, String> {
         let mut replies = Replies {
             declined: state.declined.clone(),
@@ -397,7 +397,7 @@ impl TeamTool {
         run: &RunName,
         asked: &[&RequestView],
         replies: &Replies,
-        call: &ToolCall<'_>,
+        call: &ClientCall<'_>,
     ) -> Asked {
         let questions = asked.iter().map(|request| {
             let rejected = replies.rejected.get(&request.id).map(String::as_str);
@@ -446,7 +446,7 @@ fn requests_to_ask<'a>(ending: &'a RunEnding, replies: &Replies) -> Vec<&'a Requ
 }
 
 /// Waits before the next notification, or until the run has ended or the call is cancelled.
-async fn pause(attendance: &Attendance, call: &ToolCall<'_>) {
+async fn pause(attendance: &Attendance, call: &ClientCall<'_>) {
     tokio::select! {
         () = tokio::time::sleep(PROGRESS_INTERVAL) => {}
         _ = attendance.ended() => {}
@@ -454,7 +454,7 @@ async fn pause(attendance: &Attendance, call: &ToolCall<'_>) {
     }
 }
 
-async fn report_progress(call: &ToolCall<'_>, run: &RunName, activity: &Activity) {
+async fn report_progress(call: &ClientCall<'_>, run: &RunName, activity: &Activity) {
     let message = format!("run {}: {}", run.as_str(), activity.text);
     call.report_progress(activity.number, message).await;
 }

@@ -181,18 +181,7 @@ fn visit_run(event: &Event, visitor: &mut Visitor<'_>) {
             visitor(&|_| PublicEvent::ConsentWithdrawn {});
         }
         Event::ServerChanged(changed) => visitor(&|_| server_event(changed)),
-        Event::ServerToolOmitted(omitted) => visitor(&|_| {
-            let ServerToolOmitted {
-                server,
-                tool,
-                reason,
-            } = omitted.clone();
-            PublicEvent::McpToolOmitted {
-                server,
-                tool,
-                reason,
-            }
-        }),
+        Event::ServerToolOmitted(omitted) => visitor(&|_| omitted_tool_event(omitted)),
         Event::RunEnded(RunEnded {
             status,
             checkpoint,
@@ -204,6 +193,19 @@ fn visit_run(event: &Event, visitor: &mut Visitor<'_>) {
             by: by.clone(),
         }),
         _ => {}
+    }
+}
+
+fn omitted_tool_event(omitted: &ServerToolOmitted) -> PublicEvent {
+    let ServerToolOmitted {
+        server,
+        tool,
+        reason,
+    } = omitted.clone();
+    PublicEvent::McpToolOmitted {
+        server,
+        tool,
+        reason,
     }
 }
 

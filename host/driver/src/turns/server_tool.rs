@@ -12,7 +12,7 @@ use strata_core::record::work::CallResult;
 use strata_services::gateway::{
     Gateway, GuestRequest, HostAnswer, HostError, HostErrorKind, OutboundRequest,
 };
-use strata_services::mcp::{Caller, McpBatch, McpRequest, ToolAnswer};
+use strata_services::mcp::{McpBatch, McpCaller, McpRequest, ToolAnswer};
 use strata_services::outbound::read_answers;
 
 /// The result of a call, with the bytes of the images in it.
@@ -35,7 +35,7 @@ pub(crate) fn server_tool_attempt(
         server: list.server.clone(),
         tool: tool.name.clone(),
         arguments: call.arguments.clone().unwrap_or_else(Json::null),
-        caller: Caller::Model(tool.input_schema.clone()),
+        caller: McpCaller::Model(tool.input_schema.clone()),
     };
     Box::pin(call_tool(gateway, request))
 }

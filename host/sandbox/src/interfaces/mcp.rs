@@ -5,7 +5,7 @@ use serde_json::Value;
 use strata_base::text::units::format_bytes;
 use strata_core::record::host_call::Grant;
 use strata_core::record::json::{self, Json};
-use strata_services::mcp::{Caller, McpBatch, McpRequest, ToolAnswer};
+use strata_services::mcp::{McpBatch, McpCaller, McpRequest, ToolAnswer};
 
 use crate::bindings::{mcp, types};
 use crate::ctx::outbound::call_outside;
@@ -62,7 +62,7 @@ fn authorize(
         server,
         tool,
         arguments: Json::from(arguments),
-        caller: Caller::Action,
+        caller: McpCaller::Action,
     })
 }
 

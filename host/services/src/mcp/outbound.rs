@@ -49,12 +49,12 @@ pub struct McpRequest {
     /// The arguments, an object.
     pub arguments: Json,
     /// On whose behalf it is made.
-    pub caller: Caller,
+    pub caller: McpCaller,
 }
 
 /// On whose behalf a tool is called.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Caller {
+pub enum McpCaller {
     /// An action calls it.
     Action,
     /// The model of a role calls it, and was told this schema of its arguments.
@@ -240,7 +240,7 @@ impl McpCall {
 
     /// Returns why the call of a model must not be made: it was told another schema.
     fn rejection(&self) -> Option<String> {
-        let Caller::Model(schema) = &self.request.caller else {
+        let McpCaller::Model(schema) = &self.request.caller else {
             return None;
         };
         let told = OfferedTool {
@@ -533,7 +533,7 @@ impl OutboundCall for McpCall {
                         Err(error) => self.lost(error, true),
                     };
                 }
-                (DoubtDefault::Unknown, Caller::Model(_)) if is_in_doubt => {
+                (DoubtDefault::Unknown, McpCaller::Model(_)) if is_in_doubt => {
                     result = OutboundResult::answered(unknown_answer());
                 }
                 _ => {}
