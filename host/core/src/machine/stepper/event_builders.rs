@@ -238,7 +238,7 @@ impl Stepper {
         }
         let role = self.state.team.role(call.role);
         let attempt = open.progress.attempts;
-        let limited = result.and_then(|finished| match finished {
+        let limited = result.map(|finished| match finished {
             CallResult::Replied(mut reply) => {
                 let recorded = &open.progress.recorded_calls;
                 attribute_reply(&mut reply, recorded);
@@ -246,9 +246,9 @@ impl Stepper {
                 let parts = message.resolve(recorded).unwrap_or_default();
                 let key = call.activation();
                 limit_calls(role, key, open.activation, &parts, &mut reply);
-                Ok(CallResult::Replied(reply))
+                CallResult::Replied(reply)
             }
-            other => Ok(other),
+            other => other,
         });
         let limited = match (call.work, &open.activation.memory.planned) {
             (Work::Summary { .. }, Some(planned)) => {
