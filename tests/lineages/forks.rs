@@ -146,7 +146,8 @@ fn a_fork_can_be_written_elsewhere_while_the_team_runs() {
         .expect(0);
     let refused = place.host(&["fork", "store", "--at", "main-1"]).expect(9);
     assert!(refused.stderr.contains("in use"), "{}", refused.stderr);
-    place.host(&["prune", "store", "--keep", "1"]).expect(9);
+    // The process that runs the team deletes them.
+    place.host(&["prune", "store", "--keep", "1"]).expect(0);
     assert_eq!(checkpoints(&place, "branch").len(), 1);
     running.kill();
     assert_eq!(saved(&place, "branch")["strata"]["parent"], "main-1");

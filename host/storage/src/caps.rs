@@ -77,10 +77,6 @@ impl CapScope {
     }
 
     /// Returns the scope with the name of a stored one.
-    #[cfg_attr(
-        not(feature = "postgres"),
-        expect(dead_code, reason = "caps are stored only in a database")
-    )]
     pub(super) fn from_stored(name: &str) -> Self {
         match name {
             ALL => Self::All,

@@ -8,12 +8,12 @@ use super::TelemetrySettings;
 
 /// An exporter that does nothing.
 #[derive(Clone, Debug, Default)]
-pub struct TelemetryExport;
+pub struct TelemetryExport(());
 
 impl TelemetryExport {
     /// Does nothing.
     pub fn from_environment() -> Result<Self, String> {
-        Ok(Self)
+        Ok(Self(()))
     }
 
     /// Does nothing.
