@@ -96,7 +96,7 @@ pub use saved_team_file::{SavedTeamFile, UnrecognizedReason, UnrecognizedTeamFil
 pub use source::{load_script, read_component};
 pub use start::{Start, StartedRun, start};
 pub use submit::{Submission, submit};
-pub use trial::{Trial, TrialRun, prepare_trial};
+pub use trial::{Trial, TrialRun, describe_trial, prepare_trial};
 pub use via_owner::{AcceptedAnswers, AnswerRecipient, answer, halt, send};
 
 /// A message for the operator. The receiver decides which ones are displayed.

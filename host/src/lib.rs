@@ -13,6 +13,7 @@
 //! | [`manifest::Definition`] | a team file, read and validated without running it |
 //! | [`view`] | what a person is shown about a run, as values that can be serialised: its ending, faults, requests, cost |
 //! | [`launch`] | one function for each command: reports, comparisons, forks, answers, checkpoints |
+//! | [`mcp_server`] | teams and components as tools for clients of the Model Context Protocol |
 //! | [`build::build`], [`skills::Shelf`], [`graph`] | building components from source, the shelf, teams as graphs |
 //!
 //! A team is resumed from where it was saved:
@@ -36,6 +37,7 @@
 //!
 //! | | |
 //! |---|---|
+//! | `mcp-server` | teams and components as tools for MCP clients |
 //! | `postgres` | runs in PostgreSQL |
 //! | `report` | a saved run as one HTML page, and teams as graphs |
 //! | `server` | listening on TCP, for metrics over HTTP |
@@ -46,6 +48,8 @@ pub mod difference;
 pub mod doctor;
 pub mod launch;
 pub mod live;
+#[cfg(feature = "mcp-server")]
+pub mod mcp_server;
 pub mod operate;
 pub mod prebuild;
 mod storage_mark;

@@ -97,7 +97,7 @@ const HOST: &str = "host/src/";
 const HOST_LAYERS: &[&[&str]] = &[
     &["bundle", "difference", "storage_mark"],
     &["launch"],
-    &["doctor", "live", "operate", "prebuild", "worker"],
+    &["doctor", "live", "mcp_server", "operate", "prebuild", "worker"],
 ];
 
 /// An import from one module to another.

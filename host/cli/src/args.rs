@@ -2,6 +2,7 @@
 //! in a file of its own, one level up.
 
 mod lineages;
+mod mcp;
 mod operate;
 mod replay;
 mod run;
@@ -21,6 +22,7 @@ use strata_host::unexpanded_path::UnexpandedPath;
 use super::new::NewArgs;
 
 pub(super) use lineages::{DiffArgs, ForkArgs, PruneArgs};
+pub(super) use mcp::McpArgs;
 pub(super) use operate::{RunsArgs, SelectionArgs, WaitArgs, WorkersArgs, WorkersCommand};
 pub(super) use replay::ReplayArgs;
 pub(super) use run::{ResumeArgs, RunArgs, RunOptions};
@@ -139,6 +141,10 @@ pub(super) enum Command {
     Submit(SubmitArgs),
     /// Run submitted teams, until stopped. Any number of workers can share a database.
     Worker(WorkerArgs),
+    /// Offer a team, or components, as tools to clients of the Model Context Protocol (MCP).
+    ///
+    /// The client is at standard input and output. The server ends when its input does.
+    Mcp(McpArgs),
     /// End a run, wherever it runs. Only a resume continues it.
     #[command(
         after_help = "Examples:\n  strata-host cancel store\n  strata-host cancel 'postgres://host/teams?run=nightly'"

@@ -21,18 +21,9 @@ const MAX_NAMED_ACTIONS: usize = 6;
 /// Writes a fault to stderr.
 pub(super) fn report_fault(fault: &FaultView, trigger: ResumeTrigger, printer: &Printer) {
     let on_stderr = |line: &str| printer.note(line);
-    let message = sanitize(&fault.message);
-    let summary = message.lines().next().unwrap_or_default();
     let head = printer.styled(FAILURE, "fault:");
-    let at = match fault.index {
-        Some(index) => format!("{} action {index} `{}`", fault.role, fault.action),
-        None => format!("{} `{}`", fault.role, fault.action),
-    };
-    printer.note(format_args!(
-        "{head} {at} attempt {}: {}: {summary}",
-        fault.attempt, fault.kind
-    ));
-    for line in message.lines().skip(1) {
+    printer.note(format_args!("{head} {}", sanitize(&fault.headline())));
+    for line in sanitize(&fault.message).lines().skip(1) {
         printer.note(format_args!("    {line}"));
     }
     write_section(

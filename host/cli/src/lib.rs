@@ -33,6 +33,7 @@ mod joins;
 mod live_view;
 mod lock;
 mod manual;
+mod mcp;
 mod metrics;
 mod new;
 mod prebuild;
@@ -157,6 +158,7 @@ fn run_command(cli: Cli, printer: &Printer) -> Result<u8, CommandFailure> {
         Command::Answer(args) => answer::answer(&args, printer),
         Command::Submit(args) => submit::submit(args, printer),
         Command::Worker(args) => worker::worker(args, printer),
+        Command::Mcp(args) => mcp::mcp(args, printer),
         Command::Delete(args) => bulk::delete(&args, printer),
         Command::Cancel(args) => bulk::halt(&args, Halt::Cancel, printer),
         Command::Pause(args) => bulk::halt(&args, Halt::Pause, printer),

@@ -23,7 +23,8 @@ use strata_manifest::{
     read_replies_file,
 };
 use strata_sandbox::{
-    ComponentInfo, Directories, FunctionError, HiddenStorage, Metering, WasmSandbox, resolve_links,
+    ComponentInfo, ComponentManifest, Directories, FunctionError, HiddenStorage, Metering,
+    WasmSandbox, resolve_links,
 };
 use strata_services::external::{ExternalConnection, ExternalEndpoint};
 use strata_services::http::HttpClient;
@@ -123,6 +124,12 @@ impl Components {
     /// Returns warnings about what components do not say of themselves.
     pub fn description_warnings(&self, definition: &Definition) -> Vec<String> {
         tools::description_warnings(definition, &self.loaded, &self.tool_roles)
+    }
+
+    /// Returns what the component in a slot says about itself.
+    pub(super) fn manifest(&self, slot: Slot) -> Option<Arc<ComponentManifest>> {
+        let info = self.loaded.get(&slot)?;
+        Some(Arc::clone(&info.manifest))
     }
 
     /// Returns the schema that the component in a slot declares for its arguments as a tool.

@@ -41,6 +41,8 @@ pub struct Start {
     pub replace: ReplacePolicy,
     /// Which recorded host calls are served to another attempt.
     pub calls: CallPolicy,
+    /// The id of the run, which no other run may have. `None` makes one.
+    pub run: Option<RunId>,
 }
 
 impl Start {
@@ -59,6 +61,7 @@ impl Start {
             storage: storage.into(),
             replace: ReplacePolicy::Never,
             calls: CallPolicy::Auto,
+            run: None,
         }
     }
 }
@@ -145,8 +148,8 @@ fn start_in<F: FnOnce() -> Result<WasmSandbox, SandboxError>>(
         .with_team_json(start.storage.team_json())
         .with_kept_checkpoints(keep)
         .with_listener(on_line);
-    let started = first_event(journal.stepper(), &start.storage, components.digests());
-    journal.stage(started)?;
+    let run = start.run.unwrap_or_else(|| new_run_id(&start.storage));
+    journal.stage(event_of_start(journal.stepper(), run, components.digests()))?;
     journal.begin()?;
     let run = RunHandle {
         control: None,
@@ -180,8 +183,13 @@ pub(super) fn first_event(
     location: &StorageLocation,
     components: BTreeMap<Slot, Digest>,
 ) -> Event {
+    event_of_start(stepper, new_run_id(location), components)
+}
+
+/// Returns the event with which the run with this id begins.
+fn event_of_start(stepper: &Stepper, run: RunId, components: BTreeMap<Slot, Digest>) -> Event {
     let idea = stepper.env().idea.clone();
-    stepper.run_started_event(new_run_id(location), idea, components)
+    stepper.run_started_event(run, idea, components)
 }
 
 /// Returns an id that no other run has. It is derived from the time, the process id, the path, and

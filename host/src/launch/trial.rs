@@ -24,7 +24,7 @@ use strata_core::team::{React, RetryPolicy};
 use strata_driver::{Driver, DriverError, Journal, LineListener, StopSignal};
 use strata_manifest::Definition;
 use strata_manifest::operator::OperatorPolicy;
-use strata_sandbox::{HiddenStorage, WasmSandbox};
+use strata_sandbox::{ComponentManifest, HiddenStorage, WasmSandbox};
 use strata_services::models::StreamObserverFactory;
 use strata_services::plugin::CompiledSchema;
 use strata_services::plugin::builtin::BuiltinComponent;
@@ -116,15 +116,7 @@ pub fn prepare_trial(
     on_line: LineListener,
 ) -> Result<TrialRun, LaunchError> {
     let files = AttachedFiles::read(&trial.files)?;
-    let base = absolute_path(Path::new("."));
-    let mut definition = Definition::parse(&team_file(trial)?, SOURCE_NAME, &base)?;
-    if let (Some(config), Some(plugin)) = (&trial.config, definition.plugins.get_mut(&SLOT)) {
-        plugin.config = config.clone();
-    }
-    definition.apply_policies(&trial.operators)?;
-    for cut in definition.describe_reductions() {
-        report(Notice::Note(&cut));
-    }
+    let mut definition = define(trial, report)?;
     let sandbox = WasmSandbox::one_shot()?;
     let components = Components::load(&definition, &sandbox, report)?;
     if let Some(arguments) = &trial.arguments {
@@ -154,6 +146,31 @@ pub fn prepare_trial(
         driver: Driver::new(journal, services),
         provenance,
     })
+}
+
+/// Loads the component of a trial, and returns what it says about itself. Nothing of it is run but its
+/// description.
+pub fn describe_trial(
+    trial: &Trial,
+    report: &mut dyn FnMut(Notice<'_>),
+) -> Result<Arc<ComponentManifest>, LaunchError> {
+    let definition = define(trial, report)?;
+    let components = Components::load(&definition, &WasmSandbox::one_shot()?, report)?;
+    Ok(components.manifest(SLOT).unwrap_or_default())
+}
+
+/// Returns the team of one role that is made for a trial, within the bounds of the policies.
+fn define(trial: &Trial, report: &mut dyn FnMut(Notice<'_>)) -> Result<Definition, LaunchError> {
+    let base = absolute_path(Path::new("."));
+    let mut definition = Definition::parse(&team_file(trial)?, SOURCE_NAME, &base)?;
+    if let (Some(config), Some(plugin)) = (&trial.config, definition.plugins.get_mut(&SLOT)) {
+        plugin.config = config.clone();
+    }
+    definition.apply_policies(&trial.operators)?;
+    for cut in definition.describe_reductions() {
+        report(Notice::Note(&cut));
+    }
+    Ok(definition)
 }
 
 /// Returns a team file with one role, which has the action. The arguments keep the spelling that they

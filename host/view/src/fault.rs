@@ -99,6 +99,16 @@ impl FaultView {
         })
     }
 
+    /// Returns the fault in one line: what failed, in which attempt, and why.
+    pub fn headline(&self) -> String {
+        let summary = self.message.lines().next().unwrap_or_default();
+        let what = match self.index {
+            Some(index) => format!("{} action {index} `{}`", self.role, self.action),
+            None => format!("{} `{}`", self.role, self.action),
+        };
+        format!("{what} attempt {}: {}: {summary}", self.attempt, self.kind)
+    }
+
     /// Returns the frames starting with the guest's own code, or all frames if there is no such
     /// frame.
     pub fn guest_frames(&self) -> &[String] {

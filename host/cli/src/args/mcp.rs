@@ -1,0 +1,28 @@
+//! The arguments of `mcp`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+#[derive(Args)]
+#[command(after_help = "Examples:\n  strata-host mcp team.toml\n  \
+    strata-host mcp /home/me/press/team.toml --storage /home/me/press/runs\n  \
+    strata-host mcp count-words.wasm calculate\n\n\
+    A client starts it as a program of its own: in the settings of the client, the command is `strata-host` and the \
+    arguments are these. Give absolute paths there, since clients start their servers in any directory.")]
+pub(crate) struct McpArgs {
+    /// The team file (ends in .toml), or components: files, directories with the source of one, scripts, skills
+    /// (`name@1.0.0`).
+    #[arg(value_name = "TEAM.toml | COMPONENT", required = true, value_parser = super::parse_expanded)]
+    pub(crate) words: Vec<String>,
+    /// The directory in which each run of the team has its own storage directory; by default
+    /// `workspace/mcp/NAME` by the team's name.
+    #[arg(long, value_name = "DIR", value_parser = super::expanded_path())]
+    pub(crate) storage: Option<PathBuf>,
+    /// An additional policy to apply, besides those of the machine, the user and `$STRATA_POLICY`.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) policy: Option<PathBuf>,
+    /// Print nothing but errors and warnings.
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+}

@@ -1,0 +1,134 @@
+//! `mcp`: offers a team, or components, as tools to clients of the Model Context Protocol.
+//!
+//! Over standard input and output, these two belong to the protocol alone: everything else that this
+//! process and its children write or read goes elsewhere.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use strata_host::launch::{Notice, storage_by_name};
+use strata_host::manifest::Overrides;
+use strata_host::manifest::operator::in_force;
+use strata_host::mcp_server::{Offer, OfferedTeam, Principal, ReportNotice, serve_streams};
+
+use super::args::McpArgs;
+use super::printer::Verbosity;
+use super::run::block_on_run;
+use super::signals::Signals;
+use super::{CommandFailure, Printer};
+
+/// The directory in which the runs of teams are kept, each team in one of its own.
+const RUNS_PARENT: &str = "workspace/mcp";
+/// How long runs may take to be saved after the input has ended. What is recorded by then is durable.
+const CLOSE_TIMEOUT: Duration = Duration::from_millis(4500);
+
+pub(super) fn mcp(args: McpArgs, printer: &Printer) -> Result<u8, CommandFailure> {
+    let verbosity = match args.quiet {
+        true => Verbosity::Quiet,
+        false => Verbosity::Normal,
+    };
+    let printer = printer.with_verbosity(verbosity);
+    block_on_run(|_| async move {
+        let signals = Signals::subscribe()?;
+        let streams = ProtocolStreams::take().map_err(|error| {
+            CommandFailure::internal(format!("standard input and output cannot be used: {error}"))
+        })?;
+        let offer = offer(&args, &printer)?;
+        signals.set_runs_started(Duration::ZERO);
+        let mut stop = signals.stop.clone();
+        let stopped = async move {
+            let _ = stop.wait_for(|stop| *stop).await;
+        };
+        let code = serve_stdio(&offer, streams, stopped).await?;
+        // What is not saved by now goes on from its last event.
+        let _ = tokio::time::timeout(CLOSE_TIMEOUT, offer.close()).await;
+        Ok(code)
+    })
+}
+
+/// Serves the client that started this process. Returns the exit code.
+async fn serve_stdio(
+    offer: &Offer,
+    streams: ProtocolStreams,
+    stopped: impl Future<Output = ()>,
+) -> Result<u8, CommandFailure> {
+    let (input, output) = streams.into_async();
+    let serving = serve_streams(offer, Principal::local(), input, output);
+    tokio::select! {
+        served = serving => served.map_err(|error| {
+            CommandFailure::internal(format!("the client cannot be answered: {error}"))
+        })?,
+        () = stopped => {}
+    }
+    Ok(0)
+}
+
+/// Prepares what is offered.
+fn offer(args: &McpArgs, printer: &Printer) -> Result<Offer, CommandFailure> {
+    let operators = in_force(args.policy.as_deref())?;
+    let report: ReportNotice = {
+        let printer = printer.clone();
+        Arc::new(move |notice: Notice<'_>| match notice {
+            Notice::Note(_) | Notice::Busy(_) if printer.is_quiet() => {}
+            notice => printer.notice(notice),
+        })
+    };
+    let (teams, components): (Vec<_>, Vec<_>) =
+        args.words.iter().partition(|word| word.ends_with(".toml"));
+    match (teams.as_slice(), components.as_slice()) {
+        ([team], []) => {
+            let team = PathBuf::from(team);
+            let offered = OfferedTeam {
+                storage: args.storage.clone().unwrap_or_else(|| runs_of(&team)),
+                team,
+                overrides: Overrides {
+                    operators,
+                    ..Overrides::default()
+                },
+                policy: args.policy.clone(),
+            };
+            Ok(Offer::team(offered, report)?)
+        }
+        ([], _) if args.storage.is_some() => Err(CommandFailure::usage(
+            "`--storage` is for a team; nothing is kept of calls of components",
+        )),
+        ([], _) => Ok(Offer::components(&args.words, &operators, &report)?),
+        _ => Err(CommandFailure::usage(
+            "give one team file, or components; a server offers either",
+        )),
+    }
+}
+
+/// Returns the directory in which the runs of a team are kept if none is named.
+fn runs_of(team: &Path) -> PathBuf {
+    let by_name = storage_by_name(team);
+    Path::new(RUNS_PARENT).join(by_name.file_name().unwrap_or_default())
+}
+
+/// Standard input and output of this process, taken from everything else.
+struct ProtocolStreams {
+    input: OwnedFd,
+    output: OwnedFd,
+}
+
+impl ProtocolStreams {
+    /// Takes the streams: from now on, what is printed goes to standard error, and whoever reads
+    /// standard input finds its end.
+    fn take() -> io::Result<Self> {
+        let duplicate = |fd| rustix::io::fcntl_dupfd_cloexec(fd, 3);
+        let input = duplicate(rustix::stdio::stdin())?;
+        let output = duplicate(rustix::stdio::stdout())?;
+        rustix::stdio::dup2_stdin(File::open("/dev/null")?)?;
+        rustix::stdio::dup2_stdout(rustix::stdio::stderr())?;
+        Ok(Self { input, output })
+    }
+
+    fn into_async(self) -> (tokio::fs::File, tokio::fs::File) {
+        let file = |fd: OwnedFd| tokio::fs::File::from_std(File::from(fd));
+        (file(self.input), file(self.output))
+    }
+}

@@ -1,0 +1,132 @@
+//! An MCP server: offers a team, or components, as tools to clients of the Model Context Protocol.
+//!
+//! What is offered ([`Offer`]) knows nothing of how clients are connected: `connection` serves one
+//! client over a pair of streams, and tells who the client is ([`Principal`]). The protocol itself, in all its revisions, is that of the library `rmcp`, which
+//! is used by no other module of this crate; its types are part of no public function.
+//!
+//! Within the protocol's limits, what a client sends decides nothing but the arguments of calls: a
+//! client cannot choose a team file, a component, a directory, or an answer to a question that is
+//! put to people.
+
+mod arguments;
+mod component_tool;
+mod connection;
+mod handler;
+mod idempotency;
+mod question;
+mod request_state;
+mod result;
+mod runs;
+mod team_tool;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use strata_manifest::operator::OperatorPolicy;
+use strata_manifest::{Definition, Overrides};
+use tokio_util::sync::CancellationToken;
+
+use crate::launch::{LaunchError, Notice};
+
+pub use connection::serve_streams;
+
+use component_tool::ComponentTool;
+use runs::TeamRuns;
+use team_tool::TeamTool;
+
+/// How many tool calls are carried out at the same time. Each of them has a thread; further ones are
+/// refused with a result that says so.
+const MAX_CALLS: usize = 64;
+
+/// Who made a request. Runs, idempotency keys and states of one principal are unknown to others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Principal(String);
+
+impl Principal {
+    /// Returns the user who started this process and talks to it directly.
+    pub fn local() -> Self {
+        Self("local".into())
+    }
+
+    /// Returns whoever has the token with this name.
+    pub fn of_token(name: &str) -> Self {
+        Self(format!("token {name}"))
+    }
+}
+
+/// Receives what the server reports about its preparations, on any thread.
+pub type ReportNotice = Arc<dyn Fn(Notice<'_>) + Send + Sync>;
+
+/// A team that is offered as a tool.
+#[derive(Clone, Debug)]
+pub struct OfferedTeam {
+    /// The team file. It is read again for each run.
+    pub team: PathBuf,
+    /// The directory in which each run has its own storage directory.
+    pub storage: PathBuf,
+    /// What the operator changes in the team.
+    pub overrides: Overrides,
+    /// The policy that was named, for the commands in messages.
+    pub policy: Option<PathBuf>,
+}
+
+/// What the server offers: its tools.
+#[derive(Clone)]
+pub struct Offer {
+    tools: Arc<Tools>,
+    /// Cancelled when the server ends. Every call that is carried out ends then.
+    closing: CancellationToken,
+}
+
+enum Tools {
+    Team(TeamTool),
+    Components(Vec<ComponentTool>),
+}
+
+impl Offer {
+    /// Offers a team as a tool that is named like the team.
+    ///
+    /// # Errors
+    /// Fails if the team file is not valid, or if the directory for its runs cannot be used.
+    pub fn team(offered: OfferedTeam, report: ReportNotice) -> Result<Self, LaunchError> {
+        let mut definition = Definition::read(&offered.team)?;
+        definition.apply_overrides(&offered.overrides)?;
+        definition.check_ready()?;
+        let closing = CancellationToken::new();
+        let runs = TeamRuns::open(offered, report, closing.clone())?;
+        let tool = TeamTool::new(&definition, runs)?;
+        Ok(Self::new(Tools::Team(tool), closing))
+    }
+
+    /// Offers components and actions as tools. Each is named like its file, without `.wasm`. Nothing
+    /// is granted to them.
+    ///
+    /// # Errors
+    /// Fails if a component cannot be loaded, or if two of them have the same name.
+    pub fn components(
+        components: &[String],
+        operators: &[OperatorPolicy],
+        report: &ReportNotice,
+    ) -> Result<Self, LaunchError> {
+        let tools = component_tool::load(components, operators, report)?;
+        Ok(Self::new(
+            Tools::Components(tools),
+            CancellationToken::new(),
+        ))
+    }
+
+    fn new(tools: Tools, closing: CancellationToken) -> Self {
+        Self {
+            tools: Arc::new(tools),
+            closing,
+        }
+    }
+
+    /// Ends all calls: runs are interrupted and saved. Returns when they have ended.
+    pub async fn close(&self) {
+        self.closing.cancel();
+        if let Tools::Team(tool) = self.tools.as_ref() {
+            tool.runs().ended().await;
+        }
+    }
+}
