@@ -23,8 +23,11 @@ use super::{CommandFailure, Printer};
 
 /// The directory in which the runs of teams are kept, each team in one of its own.
 const RUNS_PARENT: &str = "workspace/mcp";
-/// How long runs may take to be saved after the input has ended. What is recorded by then is durable.
-const CLOSE_TIMEOUT: Duration = Duration::from_millis(4500);
+/// How long runs may take to be saved after the input has ended. Calls have waited for theirs by then, so
+/// these are runs of calls that were cancelled. What is recorded is durable in any case.
+const INPUT_CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
+/// How long runs may take to be saved after a signal.
+const SIGNAL_CLOSE_TIMEOUT: Duration = Duration::from_millis(4500);
 
 pub(super) fn mcp(args: McpArgs, printer: &Printer) -> Result<u8, CommandFailure> {
     let verbosity = match args.quiet {
@@ -43,28 +46,27 @@ pub(super) fn mcp(args: McpArgs, printer: &Printer) -> Result<u8, CommandFailure
         let stopped = async move {
             let _ = stop.wait_for(|stop| *stop).await;
         };
-        let code = serve_stdio(&offer, streams, stopped).await?;
-        // What is not saved by now goes on from its last event.
-        let _ = tokio::time::timeout(CLOSE_TIMEOUT, offer.close()).await;
-        Ok(code)
+        let timeout = serve_stdio(&offer, streams, stopped).await?;
+        // What is not saved by then goes on from its last event.
+        let _ = tokio::time::timeout(timeout, offer.close()).await;
+        Ok(0)
     })
 }
 
-/// Serves the client that started this process. Returns the exit code.
+/// Serves the client that started this process. Returns how long runs may then take to be saved.
 async fn serve_stdio(
     offer: &Offer,
     streams: ProtocolStreams,
     stopped: impl Future<Output = ()>,
-) -> Result<u8, CommandFailure> {
+) -> Result<Duration, CommandFailure> {
     let (input, output) = streams.into_async();
     let serving = serve_streams(offer, Principal::local(), input, output);
     tokio::select! {
-        served = serving => served.map_err(|error| {
-            CommandFailure::internal(format!("the client cannot be answered: {error}"))
-        })?,
-        () = stopped => {}
+        served = serving => served
+            .map(|()| INPUT_CLOSE_TIMEOUT)
+            .map_err(|error| CommandFailure::internal(format!("the client cannot be answered: {error}"))),
+        () = stopped => Ok(SIGNAL_CLOSE_TIMEOUT),
     }
-    Ok(0)
 }
 
 /// Prepares what is offered.

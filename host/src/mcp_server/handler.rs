@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
@@ -29,6 +30,8 @@ pub(super) const REVISIONS: &[ProtocolVersion] = &[
 /// How long a client may take lists for current, in milliseconds. They do not change while the server
 /// runs.
 const LIST_TTL_MS: u64 = 300_000;
+/// How long runs may take to be saved when the server ends. What is recorded by then is durable.
+const SAVE_TIMEOUT: Duration = Duration::from_millis(3500);
 /// The maximum length of the name of a tool, in characters.
 const MAX_TOOL_NAME_CHARS: usize = 128;
 /// The methods whose parameters are known. A request with other parameters does not match any of the
@@ -216,9 +219,20 @@ impl ToolCall<'_> {
         &self.context.meta.0.0
     }
 
+    /// Returns a token that is cancelled with the call.
+    pub(super) fn cancellation(&self) -> CancellationToken {
+        self.context.ct.clone()
+    }
+
     /// Waits until the client has cancelled the call, or is gone.
     pub(super) async fn cancelled(&self) {
         self.context.ct.cancelled().await;
+    }
+
+    /// Waits until the server has been ending for as long as runs may take to be saved.
+    pub(super) async fn overdue(&self) {
+        self.closing.cancelled().await;
+        tokio::time::sleep(SAVE_TIMEOUT).await;
     }
 
     /// Waits until the call is cancelled, or the server ends.

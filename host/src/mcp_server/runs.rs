@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use strata_base::random_id::random_name;
@@ -71,6 +72,8 @@ struct RunsInner {
     active: Mutex<BTreeMap<RunName, ActiveRun>>,
     /// The number of active runs.
     count: watch::Sender<usize>,
+    /// The number of the next call.
+    numbers: AtomicU64,
 }
 
 /// A run that has a thread.
@@ -79,8 +82,28 @@ struct ActiveRun {
     end: watch::Receiver<Option<RunResult>>,
     activity: watch::Receiver<Activity>,
     stop: watch::Sender<bool>,
-    /// How many calls wait for it.
-    callers: usize,
+    /// The calls that wait for it: each is cancelled by its client, or ends.
+    callers: Vec<Caller>,
+}
+
+/// A call that waits for a run.
+#[derive(Clone)]
+struct Caller {
+    number: u64,
+    cancelled: CancellationToken,
+}
+
+impl ActiveRun {
+    /// Returns whether the run is about to be interrupted, because nobody waits for it any more. A
+    /// call that was cancelled counts as gone before it has noticed it, so that a call which arrives
+    /// after the cancellation does not join what is to be interrupted.
+    fn is_given_up(&self) -> bool {
+        let is_gone = |caller: &Caller| caller.cancelled.is_cancelled();
+        if self.callers.iter().all(is_gone) {
+            self.stop.send_replace(true);
+        }
+        *self.stop.borrow()
+    }
 }
 
 /// A call that waits for a run. When it is dropped, and no other call waits for the run, the run is
@@ -88,6 +111,7 @@ struct ActiveRun {
 pub(super) struct Attendance {
     runs: TeamRuns,
     run: RunName,
+    number: u64,
     end: watch::Receiver<Option<RunResult>>,
     /// What the run does.
     pub(super) activity: watch::Receiver<Activity>,
@@ -114,6 +138,7 @@ impl TeamRuns {
                 closing,
                 active: Mutex::default(),
                 count: watch::Sender::new(0),
+                numbers: AtomicU64::new(0),
             }),
         })
     }
@@ -134,21 +159,27 @@ impl TeamRuns {
         self.active().contains_key(run) || self.storage(run).is_dir()
     }
 
-    /// Waits for a run, which is begun if it is not active.
-    pub(super) async fn attend(&self, run: &RunName, launch: Launch) -> Attendance {
+    /// Waits for a run, which is begun if it is not active. `cancelled` is cancelled with the call.
+    pub(super) async fn attend(
+        &self,
+        run: &RunName,
+        launch: Launch,
+        cancelled: CancellationToken,
+    ) -> Attendance {
+        let number = self.inner.numbers.fetch_add(1, Ordering::Relaxed);
+        let caller = Caller { number, cancelled };
         loop {
             let stopping = {
                 let mut active = self.active();
                 match active.get_mut(run) {
-                    // It was given up, and is about to be saved.
-                    Some(known) if *known.stop.borrow() => known.end.clone(),
+                    Some(known) if known.is_given_up() => known.end.clone(),
                     Some(known) => {
-                        known.callers += 1;
-                        return self.attendance(run, known);
+                        known.callers.push(caller);
+                        return self.attendance(run, number, known);
                     }
                     None => {
-                        let begun = self.begin(run, launch);
-                        let attendance = self.attendance(run, &begun);
+                        let begun = self.begin(run, launch, caller);
+                        let attendance = self.attendance(run, number, &begun);
                         active.insert(run.clone(), begun);
                         self.inner.count.send_modify(|count| *count += 1);
                         return attendance;
@@ -162,10 +193,11 @@ impl TeamRuns {
         }
     }
 
-    fn attendance(&self, run: &RunName, active: &ActiveRun) -> Attendance {
+    fn attendance(&self, run: &RunName, number: u64, active: &ActiveRun) -> Attendance {
         Attendance {
             runs: self.clone(),
             run: run.clone(),
+            number,
             end: active.end.clone(),
             activity: active.activity.clone(),
         }
@@ -194,7 +226,7 @@ impl TeamRuns {
     }
 
     /// Starts the thread of a run.
-    fn begin(&self, run: &RunName, launch: Launch) -> ActiveRun {
+    fn begin(&self, run: &RunName, launch: Launch, caller: Caller) -> ActiveRun {
         let (stop, stopped) = watch::channel(self.inner.closing.is_cancelled());
         let (tell_activity, activity) = watch::channel(Activity::default());
         let (tell_end, end) = watch::channel(None);
@@ -230,7 +262,7 @@ impl TeamRuns {
             end,
             activity,
             stop,
-            callers: 1,
+            callers: vec![caller],
         }
     }
 
@@ -270,8 +302,8 @@ impl Drop for Attendance {
         if !run.end.same_channel(&self.end) {
             return;
         }
-        run.callers = run.callers.saturating_sub(1);
-        if run.callers == 0 {
+        run.callers.retain(|caller| caller.number != self.number);
+        if run.callers.is_empty() {
             run.stop.send_replace(true);
         }
     }

@@ -263,10 +263,11 @@ impl TeamTool {
         let mut attendance = tokio::select! {
             biased;
             () = call.cancelled() => return None,
-            attendance = self.runs.attend(run, launch) => attendance,
+            attendance = self.runs.attend(run, launch, call.cancellation()) => attendance,
         };
         let ended = attendance.ended();
-        tokio::pin!(ended);
+        let overdue = call.overdue();
+        tokio::pin!(ended, overdue);
         let mut notes = call.wants_progress();
         loop {
             tokio::select! {
@@ -276,6 +277,7 @@ impl TeamTool {
                     notes = changed.is_ok();
                 }
                 result = &mut ended => return Some(result),
+                () = &mut overdue => return None,
             }
             let activity = attendance.activity.borrow_and_update().clone();
             if notes {
