@@ -1,7 +1,8 @@
 //! An MCP server: offers a team, or components, as tools to clients of the Model Context Protocol.
 //!
 //! What is offered ([`Offer`]) knows nothing of how clients are connected: `connection` serves one
-//! client over a pair of streams, and tells who the client is ([`Principal`]). The protocol itself, in all its revisions, is that of the library `rmcp`, which
+//! client over a pair of streams, `http` any number of them over HTTP, and both tell who a client is
+//! ([`Principal`]). The protocol itself, in all its revisions, is that of the library `rmcp`, which
 //! is used by no other module of this crate; its types are part of no public function.
 //!
 //! Within the protocol's limits, what a client sends decides nothing but the arguments of calls: a
@@ -12,6 +13,7 @@ mod arguments;
 mod component_tool;
 mod connection;
 mod handler;
+mod http;
 mod idempotency;
 mod question;
 mod request_state;
@@ -29,6 +31,7 @@ use tokio_util::sync::CancellationToken;
 use crate::launch::{LaunchError, Notice};
 
 pub use connection::serve_streams;
+pub use http::{HttpAccess, HttpServer, MissingToken, serve_http};
 
 use component_tool::ComponentTool;
 use runs::TeamRuns;

@@ -6,6 +6,8 @@
 //! slow, sends too much or opens many connections does not affect runs, since connections are limited
 //! in number, in size and in duration.
 //!
+//! `service` serves one service on TCP, whose responses may be streams.
+//!
 //! What is served is passed in. This module knows neither how requests are carried out
 //! (`launch::control`) nor where the socket of a run lies (`storage::mailbox`).
 
@@ -15,6 +17,8 @@ mod connection;
 mod metrics;
 mod response;
 mod run_api;
+#[cfg(feature = "server")]
+mod service;
 #[cfg(test)]
 mod tests;
 
@@ -32,19 +36,21 @@ pub use client::{SendError, send_request};
 use connection::{ConnectionLimits, serve_connections};
 pub use run_api::{ReplyStatus, RunOperation, RunReply, RunRequest};
 use run_api::{RunRequestHandler, run_routes};
+#[cfg(feature = "server")]
+pub use service::{GuardedService, HttpGuard, HttpRefusal, ServiceServer};
 
 /// The limits of the clients of a run's owner.
 const OWNER_LIMITS: ConnectionLimits = ConnectionLimits {
     clients: 16,
     request_timeout: Duration::from_secs(10),
-    response_timeout: Duration::from_secs(30),
+    response_timeout: Some(Duration::from_secs(30)),
 };
 /// The limits of the clients on TCP. Usually there are one or two collectors.
 #[cfg(feature = "server")]
 const TCP_LIMITS: ConnectionLimits = ConnectionLimits {
     clients: 64,
     request_timeout: Duration::from_secs(2),
-    response_timeout: Duration::from_secs(2),
+    response_timeout: Some(Duration::from_secs(2)),
 };
 /// How long `close` waits until pending requests are answered.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);

@@ -143,7 +143,7 @@ pub(super) enum Command {
     Worker(WorkerArgs),
     /// Offer a team, or components, as tools to clients of the Model Context Protocol (MCP).
     ///
-    /// The client is at standard input and output. The server ends when its input does.
+    /// The client is at standard input and output, or connects over HTTP. The server ends when its input does.
     Mcp(McpArgs),
     /// End a run, wherever it runs. Only a resume continues it.
     #[command(

@@ -5,6 +5,7 @@
 
 use std::fs::File;
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,7 +14,9 @@ use std::time::Duration;
 use strata_host::launch::{Notice, storage_by_name};
 use strata_host::manifest::Overrides;
 use strata_host::manifest::operator::in_force;
-use strata_host::mcp_server::{Offer, OfferedTeam, Principal, ReportNotice, serve_streams};
+use strata_host::mcp_server::{
+    HttpAccess, Offer, OfferedTeam, Principal, ReportNotice, serve_http, serve_streams,
+};
 
 use super::args::McpArgs;
 use super::printer::Verbosity;
@@ -37,16 +40,27 @@ pub(super) fn mcp(args: McpArgs, printer: &Printer) -> Result<u8, CommandFailure
     let printer = printer.with_verbosity(verbosity);
     block_on_run(|_| async move {
         let signals = Signals::subscribe()?;
-        let streams = ProtocolStreams::take().map_err(|error| {
-            CommandFailure::internal(format!("standard input and output cannot be used: {error}"))
-        })?;
+        let streams = match args.listen {
+            None => Some(ProtocolStreams::take().map_err(|error| {
+                CommandFailure::internal(format!(
+                    "standard input and output cannot be used: {error}"
+                ))
+            })?),
+            Some(_) => None,
+        };
         let offer = offer(&args, &printer)?;
         signals.set_runs_started(Duration::ZERO);
         let mut stop = signals.stop.clone();
         let stopped = async move {
             let _ = stop.wait_for(|stop| *stop).await;
         };
-        let timeout = serve_stdio(&offer, streams, stopped).await?;
+        let timeout = match (streams, args.listen) {
+            (Some(streams), _) => serve_stdio(&offer, streams, stopped).await?,
+            (None, Some(address)) => {
+                serve_on_network(&offer, address, &args, stopped, &printer).await?
+            }
+            (None, None) => Duration::ZERO,
+        };
         // What is not saved by then goes on from its last event.
         let _ = tokio::time::timeout(timeout, offer.close()).await;
         Ok(0)
@@ -66,6 +80,47 @@ async fn serve_stdio(
             .map(|()| INPUT_CLOSE_TIMEOUT)
             .map_err(|error| CommandFailure::internal(format!("the client cannot be answered: {error}"))),
         () = stopped => Ok(SIGNAL_CLOSE_TIMEOUT),
+    }
+}
+
+/// Serves HTTP until a signal. Returns how long runs may then take to be saved.
+async fn serve_on_network(
+    offer: &Offer,
+    address: SocketAddr,
+    args: &McpArgs,
+    stopped: impl Future<Output = ()>,
+    printer: &Printer,
+) -> Result<Duration, CommandFailure> {
+    let token = args.token_file.as_deref().map(read_token).transpose()?;
+    let access = HttpAccess::new(address, token, args.host.clone())
+        .map_err(|error| CommandFailure::usage(error.to_string()))?;
+    let server = serve_http(offer, address, access).await;
+    let server = server
+        .map_err(|error| CommandFailure::usage(format!("cannot listen on `{address}`: {error}")))?;
+    if !printer.is_quiet() {
+        printer.note(format_args!(
+            "serving MCP at http://{}/mcp",
+            server.address()
+        ));
+    }
+    stopped.await;
+    // Results of calls that end now are still sent.
+    let _ = tokio::time::timeout(SIGNAL_CLOSE_TIMEOUT, offer.close()).await;
+    server.close().await;
+    Ok(Duration::ZERO)
+}
+
+/// Reads a token: the first line of a file.
+fn read_token(file: &Path) -> Result<String, CommandFailure> {
+    let name = file.display();
+    let text = std::fs::read_to_string(file)
+        .map_err(|error| CommandFailure::usage(format!("cannot read `{name}`: {error}")))?;
+    let token = text.lines().next().unwrap_or_default().trim();
+    match token.is_empty() {
+        true => Err(CommandFailure::usage(format!(
+            "`{name}` has no token in its first line"
+        ))),
+        false => Ok(token.to_owned()),
     }
 }
 

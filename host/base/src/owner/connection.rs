@@ -33,8 +33,8 @@ pub(super) struct ConnectionLimits {
     pub clients: usize,
     /// How long a client may take to send its request.
     pub request_timeout: Duration,
-    /// How long a client may take to receive the response.
-    pub response_timeout: Duration,
+    /// How long a client may take to receive the response. `None` if it may be a stream.
+    pub response_timeout: Option<Duration>,
 }
 
 /// A socket that clients connect to.
@@ -191,7 +191,10 @@ impl Exchange {
         let _ = phase
             .wait_for(|phase| *phase == ExchangePhase::Responding)
             .await;
-        tokio::time::sleep(limits.response_timeout).await;
+        match limits.response_timeout {
+            Some(timeout) => tokio::time::sleep(timeout).await,
+            None => std::future::pending().await,
+        }
     }
 
     /// Returns once the server closes, unless the request is complete by then.

@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const GENEROUS: ConnectionLimits = ConnectionLimits {
     clients: 16,
     request_timeout: PATIENCE,
-    response_timeout: PATIENCE,
+    response_timeout: Some(PATIENCE),
 };
 /// A timeout that a test reaches.
 const SHORT: Duration = Duration::from_millis(50);
@@ -291,7 +291,7 @@ fn slow_clients_are_disconnected_and_do_not_keep_others_out() {
 fn a_client_that_does_not_read_the_response_is_disconnected() {
     let owner = Owner::start(ConnectionLimits {
         clients: 1,
-        response_timeout: SHORT,
+        response_timeout: Some(SHORT),
         ..GENEROUS
     });
     let mut stream = owner.connect();

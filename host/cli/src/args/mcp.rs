@@ -1,5 +1,6 @@
 //! The arguments of `mcp`.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -7,6 +8,7 @@ use clap::Args;
 #[derive(Args)]
 #[command(after_help = "Examples:\n  strata-host mcp team.toml\n  \
     strata-host mcp /home/me/press/team.toml --storage /home/me/press/runs\n  \
+    strata-host mcp team.toml --listen 127.0.0.1:7465\n  \
     strata-host mcp count-words.wasm calculate\n\n\
     A client starts it as a program of its own: in the settings of the client, the command is `strata-host` and the \
     arguments are these. Give absolute paths there, since clients start their servers in any directory.")]
@@ -19,6 +21,16 @@ pub(crate) struct McpArgs {
     /// `workspace/mcp/NAME` by the team's name.
     #[arg(long, value_name = "DIR", value_parser = super::expanded_path())]
     pub(crate) storage: Option<PathBuf>,
+    /// Serve HTTP at this address, at `/mcp`, instead of standard input and output. A port alone is one of this
+    /// machine.
+    #[arg(long, value_name = "ADDRESS", value_parser = crate::metrics::parse_address)]
+    pub(crate) listen: Option<SocketAddr>,
+    /// The file with the token that every request over HTTP has to bear. Any address but a loopback one needs it.
+    #[arg(long, value_name = "FILE", requires = "listen")]
+    pub(crate) token_file: Option<PathBuf>,
+    /// A name, besides those of this machine, to which requests over HTTP may be addressed.
+    #[arg(long, value_name = "NAME", requires = "listen")]
+    pub(crate) host: Vec<String>,
     /// An additional policy to apply, besides those of the machine, the user and `$STRATA_POLICY`.
     #[arg(long, value_name = "FILE")]
     pub(crate) policy: Option<PathBuf>,
