@@ -20,6 +20,8 @@ mod request_state;
 mod result;
 mod runs;
 mod team_tool;
+#[cfg(test)]
+mod tests;
 
 use std::path::PathBuf;
 use std::sync::Arc;
