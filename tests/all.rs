@@ -67,6 +67,8 @@
 //! | `result` | the last output on stdout; where a run is saved by default |
 //! | `slips` | typing errors on the command line and in a team file; suggested commands |
 //! | `events` | events on stdout, in a file and from the records |
+//! | `mcp_server` | teams and components as tools of MCP clients: asked, killed, cancelled, continued |
+//! | `mcp_http` | the same over HTTP: who may connect, sessions, closed connections; and the Python SDK as client |
 //! | `observing` | metrics, and spans for a collector |
 //! | `report` | the report of a run, also in a real browser if there is one |
 //! | `role_tools` | roles that work for other roles: killed, failed, asked |
@@ -99,7 +101,7 @@
 //!
 //! Their helpers are `workspace` (a directory with a team in which the host is run), `process` (a
 //! running host), `terminal` (a host at a terminal), `stream` (events), `saved` (`team.json`),
-//! `probe` (the component of the probe), `alike` (teams for the probes of all languages), `web` (a
+//! `mcp_client` (a client of the Model Context Protocol), `probe` (the component of the probe), `alike` (teams for the probes of all languages), `web` (a
 //! server) and `signer` (a key that signs components). Teams of more than a few lines are fixtures.
 
 #![allow(clippy::unwrap_used, reason = "all of this is tests")]
@@ -156,6 +158,9 @@ mod live_view;
 mod lost;
 mod machine;
 mod map_reduce;
+mod mcp_client;
+mod mcp_http;
+mod mcp_server;
 mod metagpt;
 mod observing;
 mod orders;

@@ -101,6 +101,8 @@ const RULES: &[Rule] = &[
             "host/base/src/files/open",
             // The files of submitted teams.
             "host/src/bundle",
+            // What is kept beside the runs of a team that is a tool.
+            "host/src/mcp_server/idempotency",
         ],
     },
     Rule {
@@ -156,8 +158,13 @@ const RULES: &[Rule] = &[
             "println!(",
             "dbg!(",
         ],
-        // The process that watches children writes before there is a printer.
-        only: &["host/cli/src/printer", "host/cli/src/lib"],
+        // The process that watches children writes before there is a printer, and a server for MCP clients
+        // takes the streams away from everything else.
+        only: &[
+            "host/cli/src/printer",
+            "host/cli/src/lib",
+            "host/cli/src/mcp",
+        ],
     },
     Rule {
         // An error has `Advice`, and the command line knows the command that carries it out.

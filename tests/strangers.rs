@@ -361,8 +361,9 @@ const LOOKERS: [&[&str]; 16] = [
 /// Commands that run a saved team. They are tested above, and `worker` in `untrusted_submissions`.
 const RUNNERS: [&str; 4] = ["run", "resume", "replay", "worker"];
 /// Commands that do not use a saved team. The operator names what they build or check.
-const OTHERS: [&str; 16] = [
+const OTHERS: [&str; 17] = [
     "dev",
+    "mcp",
     "database",
     "submit",
     "check",

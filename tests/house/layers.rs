@@ -97,7 +97,14 @@ const HOST: &str = "host/src/";
 const HOST_LAYERS: &[&[&str]] = &[
     &["bundle", "difference", "storage_mark"],
     &["launch"],
-    &["doctor", "live", "mcp_server", "operate", "prebuild", "worker"],
+    &[
+        "doctor",
+        "live",
+        "mcp_server",
+        "operate",
+        "prebuild",
+        "worker",
+    ],
 ];
 
 /// An import from one module to another.

@@ -42,23 +42,23 @@ pub(super) struct TeamArguments {
 }
 
 impl TeamArguments {
-    /// Reads the arguments. Fails if they do not match the schema.
-    pub(super) fn parse(arguments: Option<&JsonObject>) -> Result<Self, ErrorData> {
+    /// Reads the arguments. The error says why they do not match the schema.
+    pub(super) fn parse(arguments: Option<&JsonObject>) -> Result<Self, String> {
         let empty = JsonObject::new();
         let arguments = arguments.unwrap_or(&empty);
         if let Some(other) = arguments.keys().find(|key| *key != "idea" && *key != "run") {
             let other: String = other.chars().take(40).collect();
-            return Err(invalid(format!(
+            return Err(format!(
                 "there is no argument `{other}`; the arguments are `idea` and `run`"
-            )));
+            ));
         }
         let Some(Value::String(idea)) = arguments.get("idea") else {
-            return Err(invalid("the argument `idea` is required, and is a text"));
+            return Err("the argument `idea` is required, and is a text".into());
         };
         let run = match arguments.get("run") {
             None | Some(Value::Null) => None,
             Some(Value::String(run)) => Some(run.clone()),
-            Some(_) => return Err(invalid("the argument `run` is the name of a run, a text")),
+            Some(_) => return Err("the argument `run` is the name of a run, a text".into()),
         };
         Ok(Self {
             idea: idea.clone(),
@@ -176,8 +176,8 @@ mod tests {
             json!({ "idea": "x", "run": 1 }),
             json!({ "idea": "x", "answer": true }),
         ] {
-            let error = TeamArguments::parse(Some(&object(wrong))).unwrap_err();
-            assert_eq!(error.code.0, -32602);
+            let parsed = TeamArguments::parse(Some(&object(wrong.clone())));
+            assert!(parsed.is_err(), "{wrong}");
         }
         let right = object(json!({ "idea": "x", "run": null }));
         let parsed = TeamArguments::parse(Some(&right)).expect("valid");

@@ -14,8 +14,8 @@ use strata_driver::LineListener;
 use strata_manifest::interface::component::functions_document;
 use strata_manifest::operator::OperatorPolicy;
 use strata_sandbox::{Metering, WasmSandbox};
-use strata_services::plugin::Limits;
 use strata_services::plugin::builtin::BuiltinComponent;
+use strata_services::plugin::{CompiledSchema, Limits};
 use strata_view::TrialResult;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
@@ -23,12 +23,14 @@ use tokio::sync::watch;
 use super::ReportNotice;
 use super::arguments::object;
 use super::handler::{ToolCall, tool_name};
-use super::result::error;
+use super::result::{error, invalid_arguments};
 use crate::launch::{LaunchError, Trial, describe_trial, prepare_trial, read_component};
 
 /// A component that is offered as a tool.
 pub(super) struct ComponentTool {
     tool: Tool,
+    /// What its arguments have to match.
+    schema: CompiledSchema,
     trial: Trial,
     report: ReportNotice,
 }
@@ -55,8 +57,16 @@ pub(super) fn load(
                 operators: operators.to_vec(),
                 ..Trial::default()
             };
+            let tool = describe(name, &trial, report)?;
+            let schema = Value::Object(tool.input_schema.as_ref().clone());
+            let schema = CompiledSchema::compile_bounded(&schema).map_err(|why| {
+                LaunchError::InvalidInput(format!(
+                    "`{component}`: the schema of its arguments is invalid: {why}"
+                ))
+            })?;
             tools.push(ComponentTool {
-                tool: describe(name, &trial, report)?,
+                tool,
+                schema,
                 trial,
                 report: Arc::clone(report),
             });
@@ -169,6 +179,9 @@ impl ComponentTool {
         call: &ToolCall<'_>,
     ) -> CallToolResult {
         let arguments = Value::Object(arguments.unwrap_or_default());
+        if let Err(why) = self.schema.check(&arguments) {
+            return invalid_arguments(&why.to_string());
+        }
         let trial = Trial {
             arguments: Some(Json::from(arguments)),
             ..self.trial.clone()

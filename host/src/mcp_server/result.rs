@@ -31,6 +31,12 @@ pub(super) fn error(text: impl Into<String>) -> CallToolResult {
     CallToolResult::error(vec![ContentBlock::text(text.into())])
 }
 
+/// Returns the result for arguments that do not match the schema of the tool, so that a model can do
+/// better.
+pub(super) fn invalid_arguments(why: &str) -> CallToolResult {
+    error(format!("invalid: the arguments do not match: {why}"))
+}
+
 /// Describes why a run is not done, and how it goes on.
 fn describe(tool: &str, run: &RunName, ending: &RunEnding) -> String {
     let mut lines: Vec<String> = ending.faults.iter().map(FaultView::headline).collect();

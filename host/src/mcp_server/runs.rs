@@ -128,7 +128,7 @@ impl TeamRuns {
         create_private_directory(directory).map_err(|error| {
             let place = directory.display();
             LaunchError::InvalidInput(format!(
-                "the directory of the runs, `{place}`, cannot be used: {error}; name another one with `--storage`"
+                "the directory of the runs, `{place}`, cannot be used: {error}"
             ))
         })?;
         Ok(Self {

@@ -24,7 +24,7 @@ use super::handler::{Elicitation, ToolCall, tool_name};
 use super::idempotency::{IdempotencyKeys, KeyOwner, ScopedKey};
 use super::question::{ClientReply, form, read_reply, read_result};
 use super::request_state::{RequestState, StateOwner, StateSigner};
-use super::result::{ended, error};
+use super::result::{ended, error, invalid_arguments};
 use super::runs::{Activity, Attendance, Launch, RunResult, TeamRuns};
 use crate::launch::LaunchError;
 
@@ -91,7 +91,10 @@ impl TeamTool {
         params: &CallToolRequestParams,
         call: &ToolCall<'_>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let arguments = TeamArguments::parse(params.arguments.as_ref())?;
+        let arguments = match TeamArguments::parse(params.arguments.as_ref()) {
+            Ok(arguments) => arguments,
+            Err(why) => return Ok(invalid_arguments(&why).into()),
+        };
         let digest = arguments.digest();
         let owner = StateOwner {
             principal: &call.principal,

@@ -7,7 +7,7 @@ use clap::Args;
 
 #[derive(Args)]
 #[command(after_help = "Examples:\n  strata-host mcp team.toml\n  \
-    strata-host mcp /home/me/press/team.toml --storage /home/me/press/runs\n  \
+    strata-host mcp /srv/press/team.toml --storage /srv/press/runs\n  \
     strata-host mcp team.toml --listen 127.0.0.1:7465\n  \
     strata-host mcp count-words.wasm calculate\n\n\
     A client starts it as a program of its own: in the settings of the client, the command is `strata-host` and the \
