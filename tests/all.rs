@@ -69,7 +69,9 @@
 //! | `events` | events on stdout, in a file and from the records |
 //! | `mcp_server` | teams and components as tools of MCP clients: asked, killed, cancelled, continued |
 //! | `mcp_http` | the same over HTTP: who may connect, sessions, closed connections; and the Python SDK as client |
-//! | `observing` | metrics, and spans for a collector |
+//! | `observing` | metrics for Prometheus |
+//! | `telemetry` | what a collector is sent: spans and metrics by the names of the conventions, contents on demand |
+//! | `real_collector` | the same, as a collector that others wrote shows it |
 //! | `report` | the report of a run, also in a real browser if there is one |
 //! | `role_tools` | roles that work for other roles: killed, failed, asked |
 //! | `replies` | replies of models that are truncated, refused or failures |
@@ -101,7 +103,9 @@
 //!
 //! Their helpers are `workspace` (a directory with a team in which the host is run), `process` (a
 //! running host), `terminal` (a host at a terminal), `stream` (events), `saved` (`team.json`),
-//! `mcp_client` (a client of the Model Context Protocol), `probe` (the component of the probe), `alike` (teams for the probes of all languages), `web` (a
+//! `mcp_client` (a client of the Model Context Protocol), `collector` (what a collector of telemetry was
+//! sent), `pypi` (programs that others wrote), `probe` (the component of the probe), `alike` (teams for
+//! the probes of all languages), `web` (a
 //! server) and `signer` (a key that signs components). Teams of more than a few lines are fixtures.
 
 #![allow(clippy::unwrap_used, reason = "all of this is tests")]
@@ -119,6 +123,7 @@ mod c;
 mod calls;
 mod caps;
 mod children;
+mod collector;
 mod compile_cache;
 mod components;
 mod containers;
@@ -171,8 +176,10 @@ mod polyglot;
 mod postgres_server;
 mod probe;
 mod process;
+mod pypi;
 mod python;
 mod random_teams;
+mod real_collector;
 mod recovery;
 mod reference;
 mod replay;
@@ -198,6 +205,7 @@ mod snake;
 mod storage;
 mod strangers;
 mod stream;
+mod telemetry;
 mod terminal;
 mod together;
 mod tools;

@@ -3,7 +3,6 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -14,6 +13,7 @@ use crate::mcp_client::{NEWEST, OLDER};
 use crate::mcp_server::{team, text};
 use crate::observing::free_port;
 use crate::process::{Process, Signal};
+use crate::pypi::environment_with;
 use crate::web::Web;
 use crate::workspace::Workspace;
 
@@ -301,35 +301,12 @@ const SAID: &str = "asked > how many?\nauto ['press'] answer {\"n\":7} done\n\
     asked > how many?\n2026-07-28 ['press'] answer {\"n\":7} done\n\
     asked > how many?\nlegacy ['press'] answer {\"n\":7} done\n";
 
-/// Installs the SDK, once for all tests. Returns its Python, or why there is none.
-fn python_with_sdk() -> Result<PathBuf, String> {
-    let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join("mcp-sdk");
-    let python = place.join("bin/python");
-    let run = |command: &mut Command| {
-        let output = command.output().map_err(|error| error.to_string())?;
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        output.status.success().then_some(()).ok_or(said)
-    };
-    let has_sdk = |python: &Path| run(Command::new(python).args(["-c", "from mcp import Client"]));
-    if has_sdk(&python).is_err() {
-        run(Command::new("python3")
-            .args(["-m", "venv", "--clear"])
-            .arg(&place))?;
-        run(Command::new(&python).args(["-m", "pip", "install", "--quiet", "mcp"]))?;
-        has_sdk(&python)?;
-    }
-    Ok(python)
-}
-
 #[test]
 fn the_python_sdk_of_the_protocol_calls_a_team_that_asks() {
-    let python = match python_with_sdk() {
-        Ok(python) => python,
-        Err(why) => {
-            eprintln!("SKIPPED: the Python SDK of MCP cannot be installed: {why}");
-            return;
-        }
+    let Some(environment) = environment_with("mcp", "from mcp import Client") else {
+        return;
     };
+    let python = environment.join("bin/python");
     let steps = r#"{ ask = "how many?", schema = { type = "object", properties = { n = { type = "integer" } }, required = ["n"] } }, { say = "answer {reads}" }"#;
     let place = Workspace::with(&team(steps));
     place.write("client.py", CLIENT);

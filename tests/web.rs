@@ -241,7 +241,7 @@ fn said(path: &str, request: &str) -> String {
         return path.to_owned();
     }
     let message = json!({ "role": "assistant", "content": reply(request) });
-    json!({ "choices": [{ "message": message }], "usage": usage() }).to_string()
+    json!({ "id": "reply-1", "choices": [{ "message": message }], "usage": usage() }).to_string()
 }
 
 /// Returns the reply of a model.

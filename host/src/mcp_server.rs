@@ -26,6 +26,7 @@ mod tests;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use strata_driver::telemetry::TelemetryExport;
 use strata_manifest::operator::OperatorPolicy;
 use strata_manifest::{Definition, Overrides};
 use tokio_util::sync::CancellationToken;
@@ -73,6 +74,8 @@ pub struct OfferedTeam {
     pub overrides: Overrides,
     /// The policy that was named, for the commands in messages.
     pub policy: Option<PathBuf>,
+    /// The export to which what the team says about telemetry is applied.
+    pub telemetry: TelemetryExport,
 }
 
 /// What the server offers: its tools.
@@ -84,7 +87,7 @@ pub struct Offer {
 }
 
 enum Tools {
-    Team(TeamTool),
+    Team(Box<TeamTool>),
     Components(Vec<ComponentTool>),
 }
 
@@ -100,7 +103,7 @@ impl Offer {
         let closing = CancellationToken::new();
         let runs = TeamRuns::open(offered, report, closing.clone())?;
         let tool = TeamTool::new(&definition, runs)?;
-        Ok(Self::new(Tools::Team(tool), closing))
+        Ok(Self::new(Tools::Team(Box::new(tool)), closing))
     }
 
     /// Offers components and actions as tools. Each is named like its file, without `.wasm`. Nothing

@@ -69,7 +69,7 @@ use strata_host::driver::Halt;
 use strata_host::excerpt::excerpt;
 use strata_host::operate::FollowUntil;
 use strata_host::shell::{shell_path, shell_word};
-use strata_host::telemetry::SpanExport;
+use strata_host::telemetry::TelemetryExport;
 use strata_host::view::resume_arguments;
 use strata_host::wording::shell_arguments;
 use tracing_subscriber::filter::Targets;
@@ -116,13 +116,25 @@ pub fn main() -> ExitCode {
     };
     let exporting = init_log(&cli, printer);
     let _ = raise_open_file_limit();
-    let done = run_command(cli, printer);
+    let done = run_command(with_telemetry(cli, &exporting), printer);
     exporting.finish();
     let done = done.and_then(|code| {
         let printed = printer.take_stdout_error();
         printed.map(|()| code).map_err(CommandFailure::stdout_error)
     });
     to_exit_code(done, printer)
+}
+
+/// Lets a command that runs a team apply what the team says about telemetry.
+fn with_telemetry(mut cli: Cli, export: &TelemetryExport) -> Cli {
+    let telemetry = match &mut cli.command {
+        Command::Run(args) => &mut args.telemetry,
+        Command::Resume(args) => &mut args.telemetry,
+        Command::Mcp(args) => &mut args.telemetry,
+        _ => return cli,
+    };
+    *telemetry = export.clone();
+    cli
 }
 
 /// Runs a command, and returns its exit code.
@@ -215,7 +227,7 @@ fn to_exit_code(done: Result<u8, CommandFailure>, printer: &Printer) -> ExitCode
     }
 }
 
-fn init_log(cli: &Cli, printer: &Printer) -> SpanExport {
+fn init_log(cli: &Cli, printer: &Printer) -> TelemetryExport {
     // Who tries an action wants to see what it prints while it runs.
     let shows_guests = match &cli.command {
         Command::Dev(_) => true,
@@ -224,14 +236,15 @@ fn init_log(cli: &Cli, printer: &Printer) -> SpanExport {
     };
     // Spans are for collectors; on stderr, lines suffice.
     let default = match cli.verbose {
-        0 => "warn",
+        // What clients of this program do wrong is told to them.
+        0 => "warn,rmcp=error",
         1 => "strata_=debug,info,strata=off",
         _ => "trace",
     };
     let own = EnvFilter::try_from_env("STRATA_LOG").ok();
     let guests = (shows_guests && cli.verbose == 0 && own.is_none()).then(|| guest_log(printer));
     let others = if guests.is_some() {
-        "warn,guest=off"
+        "warn,rmcp=error,guest=off"
     } else {
         default
     };
@@ -240,9 +253,9 @@ fn init_log(cli: &Cli, printer: &Printer) -> SpanExport {
         .with_writer(move || LogWriter(writer.clone()))
         .with_ansi(printer.has_colours())
         .with_filter(own.unwrap_or_else(|| EnvFilter::new(others)));
-    let exporting = SpanExport::start().unwrap_or_else(|why| {
+    let exporting = TelemetryExport::from_environment().unwrap_or_else(|why| {
         printer.warn(why);
-        SpanExport::default()
+        TelemetryExport::default()
     });
     tracing_subscriber::registry()
         .with(log)

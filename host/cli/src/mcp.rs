@@ -147,6 +147,7 @@ fn offer(args: &McpArgs, printer: &Printer) -> Result<Offer, CommandFailure> {
                     ..Overrides::default()
                 },
                 policy: args.policy.clone(),
+                telemetry: args.telemetry.clone(),
             };
             Ok(Offer::team(offered, report)?)
         }

@@ -33,6 +33,7 @@ pub(super) fn resume(
         storage: None,
         force: false,
         options: args.options,
+        telemetry: args.telemetry,
     };
     run(resumed, verbose, printer)
 }

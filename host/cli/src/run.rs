@@ -307,6 +307,7 @@ fn launch_resume(
         in_doubt: args.options.in_doubt.clone(),
         files: args.options.file.clone(),
         when_idle: args.options.when_idle(),
+        telemetry: args.telemetry.clone(),
         ..Resume::new(saved.clone(), overrides)
     };
     let resumed = resume(what, report, on_line);
@@ -360,6 +361,7 @@ fn launch_new(
         files: args.options.file.clone(),
         replace,
         calls: args.options.calls.into(),
+        telemetry: args.telemetry.clone(),
         ..Start::new(team, storage.clone(), overrides)
     };
     let started = start(what, report, on_line)?;

@@ -34,9 +34,9 @@ use strata_services::outbound::{OutboundCall, OutboundResult, SendContext};
 use strata_storage::{CapCharge, LeaseStatus, RunCaps};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
-use tracing::{Instrument, Span};
+use tracing::Instrument;
 
-use super::spans::{self, Spans};
+use super::spans::{CallSpan, Spans};
 
 use attempt_calls::AttemptCalls;
 use batch::{CallBatch, PendingCall};
@@ -117,7 +117,7 @@ pub(super) struct ReturnedCall {
     request_name: String,
     summary: String,
     await_policy: AwaitPolicy,
-    span: Span,
+    span: CallSpan,
     /// What the caps above the run are charged with.
     charge: CapCharge,
     /// `None` if the call was abandoned.
@@ -449,20 +449,22 @@ impl HostCalls {
             .as_ref()
             .map_or_else(Allowance::unlimited, |batch| batch.allowance.clone());
         let unsent = Arc::clone(&call);
+        let span = spans.host_call(attempt.call, kind);
+        let trace = spans.call_trace(attempt.call, &span);
         let result = call.send(SendContext {
             idempotency_key,
             allowance,
             observer: observer.with_dispatch_state(dispatch_state),
+            trace,
         });
         let result = match &self.runtime {
             Some(runtime) => Box::pin(in_context_of(runtime.clone(), result)),
             None => result,
         };
-        let span = spans.host_call(attempt.call, kind, &summary);
         self.sent.push(Box::pin(async move {
             let result = tokio::select! {
                 biased;
-                result = result.instrument(span.clone()) => Some(result),
+                result = result.instrument(span.span()) => Some(result),
                 abandoned = abandoned => match abandoned {
                     Abandoned::NotInFlight(used) => Some(unsent.unsent(used)),
                     Abandoned::AnswerLost => None,
@@ -511,7 +513,7 @@ impl HostCalls {
             batch.answers[returned.nth] = Some(result.answer);
         }
         attempt.in_flight.complete(returned.await_policy);
-        spans::record_outcome(&returned.span, &call);
+        returned.span.record_outcome(&call);
         let (source, summary) = (AnswerSource::Live, returned.summary);
         Some((id, host_called_event(id.call, call, source, summary)))
     }

@@ -1,20 +1,48 @@
-//! Telemetry: which spans are exported, and where to.
+//! Telemetry: which spans and metrics are exported, and where to.
 //!
-//! The driver creates spans (`driver/spans`). With the feature `telemetry`, and if the operator
-//! names a collector, they are exported over OTLP (`otlp`). Metrics are in `metrics`.
+//! The driver and the services create spans (`driver/spans`). With the feature `telemetry`, and if a
+//! collector is named, they are exported over OTLP (`export`), and so are metrics that are made of them
+//! (`span_metrics`). The metrics for Prometheus are in `metrics`.
 
 #[cfg(feature = "telemetry")]
 mod client;
 #[cfg(not(feature = "telemetry"))]
 mod disabled;
 #[cfg(feature = "telemetry")]
-mod otlp;
+mod export;
+#[cfg(feature = "telemetry")]
+mod span_metrics;
+#[cfg(feature = "telemetry")]
+mod span_processor;
+#[cfg(feature = "telemetry")]
+mod trace_context;
+
+use std::env;
+
+use strata_services::telemetry::ContentCapture;
+
+pub use strata_services::telemetry::{SPANS, TelemetrySettings, names};
 
 #[cfg(not(feature = "telemetry"))]
-use disabled as otlp;
+use disabled as export;
+#[cfg(not(feature = "telemetry"))]
+use disabled as trace_context;
 
-pub use otlp::SpanExport;
-pub use otlp::run_span;
+pub use export::TelemetryExport;
+pub use trace_context::{run_span, served_span, traceparent};
 
-/// The target of all spans of runs.
-pub const SPANS: &str = "strata";
+/// Returns whether spans contain messages, arguments and results. That is what the operator demands
+/// by a variable.
+pub(crate) fn content_capture() -> ContentCapture {
+    let demanded = env_value(names::CAPTURE_CONTENT);
+    match demanded.is_some_and(|value| value.eq_ignore_ascii_case("true")) {
+        true => ContentCapture::Captured,
+        false => ContentCapture::Omitted,
+    }
+}
+
+/// Returns the value of an environment variable that is set and not blank.
+fn env_value(name: &str) -> Option<String> {
+    let value = env::var(name).ok()?.trim().to_owned();
+    (!value.is_empty()).then_some(value)
+}

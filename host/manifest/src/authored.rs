@@ -8,6 +8,7 @@ pub(super) mod memory;
 pub(super) mod role;
 mod skills;
 pub(super) mod slot;
+mod telemetry;
 pub(super) mod tools;
 
 use std::collections::BTreeMap;
@@ -20,6 +21,7 @@ use strata_core::record::scope_write::ROLE_SCOPE;
 use strata_core::record::shape::DeliveryMode;
 use strata_core::team::{BudgetLimits, DEFAULT_STATE_BYTES, OnFault};
 use strata_services::external::ExternalEndpoint;
+use strata_services::telemetry::TelemetrySettings;
 
 use self::edge::{AuthoredJoin, AuthoredRoute};
 use self::limits::LimitsPatch;
@@ -47,6 +49,7 @@ pub(super) struct AuthoredTeam {
     pub(super) run: AuthoredRun,
     pub(super) models: AuthoredModels,
     pub(super) trust: TrustedKeys,
+    pub(super) telemetry: TelemetrySettings,
     pub(super) roles: Vec<AuthoredRole>,
     pub(super) routes: Vec<AuthoredRoute>,
     pub(super) joins: Vec<AuthoredJoin>,
@@ -113,6 +116,7 @@ pub(super) fn read_team_file(root: &TomlTable<'_>) -> AuthoredTeam {
         run: run.unwrap_or_default(),
         models,
         trust: trust.unwrap_or_default(),
+        telemetry: telemetry::read_telemetry(root),
         roles: role::read_roles(root),
         routes: edge::read_routes(root),
         joins: edge::read_joins(root),

@@ -61,6 +61,7 @@ use strata_core::team::{React, Team};
 use strata_services::external::ExternalEndpoint;
 use strata_services::models::config::{DEFAULT_MODEL, ModelsConfig, ProviderConfig};
 use strata_services::plugin::{Plugin, script};
+use strata_services::telemetry::TelemetrySettings;
 use strata_services::tools::{ModelTimeout, ToolRole};
 use strata_services::variables::Variables;
 
@@ -106,6 +107,8 @@ pub struct Definition {
     pub external: Option<ExternalEndpoint>,
     /// The keys with which components must be signed. Empty if any component may be loaded.
     pub trust: TrustedKeys,
+    /// What is told to a collector about the run.
+    pub telemetry: TelemetrySettings,
     /// How the run is persisted.
     pub run: RunConfig,
     /// Where the environment variables that the file names are looked up.
@@ -225,6 +228,7 @@ impl Definition {
                 .map(|external| external.span.clone()),
             external: authored.env.external.map(|external| external.value),
             trust: authored.trust,
+            telemetry: authored.telemetry,
             run: authored.run.config,
             variables: Variables::default(),
             declares_budget: authored.header.declares_budget,

@@ -40,6 +40,11 @@ pub enum OutwardUse {
         /// Its address.
         url: String,
     },
+    /// What happens is told to a collector of telemetry.
+    Report {
+        /// Its address.
+        url: String,
+    },
     /// A language model is asked.
     Model {
         /// The table that describes it, e.g. `llm`.
@@ -82,6 +87,7 @@ impl fmt::Display for OutwardUse {
                 )
             }
             Self::Post { url } => write!(f, "send messages to `{url}` (`[env.external]`)"),
+            Self::Report { url } => write!(f, "report what happens to `{url}` (`[telemetry]`)"),
             Self::Model {
                 table,
                 base_url,
@@ -120,7 +126,9 @@ pub fn is_confined(definition: &Definition) -> bool {
         .plugins
         .values()
         .any(|plugin| strata_build::is_built(&plugin.component));
-    definition.external.is_none() && definition.files.is_empty() && !has_model && !grants && !builds
+    let reports = definition.telemetry.endpoint.is_some();
+    let is_alone = definition.external.is_none() && !reports;
+    is_alone && definition.files.is_empty() && !has_model && !grants && !builds
 }
 
 /// Returns the files and directories that a team file names, as far as the file can be read:
@@ -182,6 +190,13 @@ pub(super) fn uses_outside(definition: &Definition, filter: &OutwardFilter<'_>) 
         }),
         None => {}
     }
+    uses.extend(
+        definition
+            .telemetry
+            .endpoint
+            .iter()
+            .map(|url| OutwardUse::Report { url: url.clone() }),
+    );
     for (name, model) in definition.llm.iter().flat_map(|llm| &llm.models) {
         if let ProviderConfig::Endpoint(Endpoint {
             base_url,

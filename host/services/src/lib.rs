@@ -27,6 +27,7 @@ pub mod outbound;
 pub mod plugin;
 mod redaction;
 pub mod skills;
+pub mod telemetry;
 mod text_response;
 pub mod tool_name;
 pub mod tools;

@@ -21,6 +21,7 @@ mod reply_check;
 mod reply_json;
 mod request;
 mod request_size;
+mod request_span;
 pub mod scripted;
 mod stream_observer;
 mod surrogate;

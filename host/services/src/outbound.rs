@@ -23,6 +23,7 @@ use super::models::config::ModelNames;
 use super::models::{Charge, DispatchState, ModelCaller, Models, StreamObserver};
 use crate::gateway::{Allowance, HostError, HostErrorKind};
 use crate::plugin::Plugin;
+use crate::telemetry::CallTrace;
 
 /// The maximum length of a summary in characters: enough to distinguish calls.
 const SUMMARY_CHARS: usize = 200;
@@ -142,6 +143,8 @@ pub struct SendContext {
     pub allowance: Allowance,
     /// Receives a model's reply while it is streamed.
     pub observer: StreamObserver,
+    /// What the spans of the call say about its run.
+    pub trace: CallTrace,
 }
 
 /// The result of a call.

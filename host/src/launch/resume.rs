@@ -11,6 +11,7 @@ use strata_core::record::message::IDEA_LABEL;
 use strata_core::record::money::Usd;
 use strata_core::record::questions::AskedQuestions;
 use strata_core::state::environment::Environment;
+use strata_driver::telemetry::TelemetryExport;
 use strata_driver::{
     Driver, DriverError, HostServices, HumanReply, Journal, LineListener, RequestResolution,
     RevisedCalls, WhenIdle, expired_requests, revised_calls,
@@ -27,7 +28,7 @@ use super::provenance::provenance_of;
 use super::saved_team_file::{
     definition_from_saved, mark_as_own, mark_state_as_own, warn_if_moved,
 };
-use super::start::first_event;
+use super::start::{apply_telemetry, first_event};
 use super::submitted::restore_workspace;
 use super::{
     Components, DoubtDecision, LaunchError, Notice, RunHandle, SavedTeamFile, in_doubt,
@@ -59,6 +60,8 @@ pub struct Resume {
     pub files: Vec<PathBuf>,
     /// What happens once nothing is left to do. A finished team is resumed only if it is to stay.
     pub when_idle: WhenIdle,
+    /// The export to which what the team says about telemetry is applied, unless somebody else submitted it.
+    pub telemetry: TelemetryExport,
 }
 
 impl Resume {
@@ -76,6 +79,7 @@ impl Resume {
             in_doubt: Vec::new(),
             files: Vec::new(),
             when_idle: WhenIdle::End,
+            telemetry: TelemetryExport::default(),
         }
     }
 }
@@ -227,6 +231,9 @@ pub fn resume(
         return opened.finish();
     }
     restore_workspace(&opened)?;
+    if !opened.definition.is_submitted() {
+        apply_telemetry(&resume.telemetry, &opened.definition, report);
+    }
     let continuation = Continuation {
         components,
         sandbox,

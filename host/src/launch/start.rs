@@ -12,6 +12,7 @@ use strata_core::record::event::Event;
 use strata_core::record::host_call::CallPolicy;
 use strata_core::record::id::{Digest, RunId, Slot, to_hex};
 use strata_core::state::environment::Environment;
+use strata_driver::telemetry::TelemetryExport;
 use strata_driver::{Driver, Journal, LineListener};
 use strata_manifest::{Definition, Overrides, is_confined, warnings};
 use strata_sandbox::{HiddenStorage, SandboxError, WasmSandbox};
@@ -43,6 +44,8 @@ pub struct Start {
     pub calls: CallPolicy,
     /// The id of the run, which no other run may have. `None` makes one.
     pub run: Option<RunId>,
+    /// The export to which what the team says about telemetry is applied.
+    pub telemetry: TelemetryExport,
 }
 
 impl Start {
@@ -62,6 +65,7 @@ impl Start {
             replace: ReplacePolicy::Never,
             calls: CallPolicy::Auto,
             run: None,
+            telemetry: TelemetryExport::default(),
         }
     }
 }
@@ -94,6 +98,7 @@ fn start_in<F: FnOnce() -> Result<WasmSandbox, SandboxError>>(
     on_line: LineListener,
 ) -> Result<StartedRun, LaunchError> {
     let definition = read_definition(&start)?;
+    apply_telemetry(&start.telemetry, &definition, report);
     let idea = start.idea.or_else(|| definition.idea.clone());
     let idea = idea.ok_or_else(LaunchError::missing_idea)?;
     let files = AttachedFiles::read(&start.files)?;
@@ -167,6 +172,17 @@ fn remove_oldest_aside(storage: &StorageLocation, report: &mut dyn FnMut(Notice<
         report(Notice::Note(&format!(
             "`{removed}`, which was moved aside earlier, was removed: the last {KEPT_ASIDE} are kept"
         )));
+    }
+}
+
+/// Applies what a team says about telemetry. A run does not depend on it.
+pub(super) fn apply_telemetry(
+    export: &TelemetryExport,
+    definition: &Definition,
+    report: &mut dyn FnMut(Notice<'_>),
+) {
+    if let Err(why) = export.apply(&definition.telemetry) {
+        report(Notice::Warning(&why));
     }
 }
 

@@ -13,8 +13,13 @@ use rmcp::model::{
     ProtocolVersion, ServerCapabilities, ServerConfig, ServerNotification, ServerRequest, Tool,
 };
 use rmcp::service::{PeerRequestOptions, RequestContext, RoleServer};
+use serde_json::Value;
+use strata_base::text::excerpt::excerpt;
+use strata_driver::telemetry::{SPANS, names, served_span};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
+use tracing::field::Empty;
+use tracing::{Instrument, Span, info_span};
 
 use super::arguments::invalid;
 use super::result::error;
@@ -36,7 +41,9 @@ const SAVE_TIMEOUT: Duration = Duration::from_millis(3500);
 const MAX_TOOL_NAME_CHARS: usize = 128;
 /// The methods whose parameters are known. A request with other parameters does not match any of the
 /// library's types.
-const KNOWN_METHODS: &[&str] = &["initialize", "server/discover", "tools/call", "tools/list"];
+const KNOWN_METHODS: &[&str] = &[INITIALIZE, "server/discover", "tools/call", "tools/list"];
+/// The method that the newest revision does not have any more.
+const INITIALIZE: &str = "initialize";
 
 /// The handler of the requests of one client, or of all clients that have the same principal.
 #[derive(Clone)]
@@ -97,6 +104,49 @@ impl Handler {
         named
             .cloned()
             .ok_or_else(|| ErrorData::invalid_request("it is not known who made the request", None))
+    }
+
+    /// Carries out a call of a tool.
+    async fn carry_out(
+        &self,
+        request: CallToolRequestParams,
+        call: &ToolCall<'_>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        match self.offer.tools.as_ref() {
+            Tools::Team(team) if team.tool().name == request.name => {
+                team.call(&request, call).await
+            }
+            Tools::Team(_) => Err(unknown_tool(&request.name)),
+            Tools::Components(components) => {
+                let named = components
+                    .iter()
+                    .find(|component| component.tool().name == request.name);
+                let component = named.ok_or_else(|| unknown_tool(&request.name))?;
+                Ok(component.call(request.arguments, call).await.into())
+            }
+        }
+    }
+
+    /// Opens the span of a call, within the trace of the client if it names one.
+    fn span_of_call(&self, tool: &str, context: &RequestContext<RoleServer>) -> Span {
+        let transport = match self.principal {
+            Some(_) => "pipe",
+            None => "tcp",
+        };
+        let tool = excerpt(tool, MAX_TOOL_NAME_CHARS);
+        let traceparent = context.meta.0.0.get(names::TRACEPARENT);
+        let revision = context.protocol_version();
+        served_span(traceparent.and_then(Value::as_str), || {
+            info_span!(
+                target: SPANS, parent: None, "served call",
+                otel.name = format!("{} {tool}", names::TOOLS_CALL), otel.kind = "server",
+                { names::MCP_METHOD } = names::TOOLS_CALL, { names::TOOL_NAME } = tool,
+                { names::OPERATION_NAME } = names::EXECUTE_TOOL,
+                { names::MCP_REVISION } = revision.as_ref().map(|revision| revision.as_str()),
+                { names::NETWORK_TRANSPORT } = transport, { names::REQUEST_ID } = context.id.to_string(),
+                { names::CONVERSATION_ID } = Empty, { names::ERROR_TYPE } = Empty, otel.status_code = Empty
+            )
+        })
     }
 }
 
@@ -160,28 +210,26 @@ impl ServerHandler for Handler {
             context: &context,
             closing: &self.offer.closing,
         };
-        match self.offer.tools.as_ref() {
-            Tools::Team(team) if team.tool().name == request.name => {
-                team.call(&request, &call).await
-            }
-            Tools::Team(_) => Err(unknown_tool(&request.name)),
-            Tools::Components(components) => {
-                let named = components
-                    .iter()
-                    .find(|component| component.tool().name == request.name);
-                let component = named.ok_or_else(|| unknown_tool(&request.name))?;
-                Ok(component.call(request.arguments, &call).await.into())
-            }
-        }
+        let span = self.span_of_call(&request.name, &context);
+        let result = self.carry_out(request, &call).instrument(span.clone());
+        let result = result.await;
+        record_result(&span, &result);
+        result
     }
 
     async fn on_custom_request(
         &self,
         request: CustomRequest,
-        _context: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
         let method = request.method;
-        if KNOWN_METHODS.contains(&method.as_str()) {
+        let revision = context.protocol_version();
+        let is_newest = revision.is_some_and(|revision| revision >= ProtocolVersion::V_2026_07_28);
+        let is_known = match is_newest {
+            true => method != INITIALIZE && KNOWN_METHODS.contains(&method.as_str()),
+            false => KNOWN_METHODS.contains(&method.as_str()),
+        };
+        if is_known {
             return Err(invalid(format!(
                 "the parameters of `{method}` are not valid"
             )));
@@ -190,8 +238,21 @@ impl ServerHandler for Handler {
     }
 }
 
+/// Notes in the span of a call how it ended.
+fn record_result(span: &Span, result: &Result<CallToolResponse, ErrorData>) {
+    let failed = match result {
+        Ok(CallToolResponse::Complete(result)) if result.is_error == Some(true) => {
+            names::TOOL_ERROR.to_owned()
+        }
+        Ok(_) => return,
+        Err(error) => error.code.0.to_string(),
+    };
+    span.record(names::ERROR_TYPE, failed.as_str())
+        .record("otel.status_code", "ERROR");
+}
+
 fn unknown_tool(name: &str) -> ErrorData {
-    let name = strata_base::text::excerpt::excerpt(name, MAX_TOOL_NAME_CHARS);
+    let name = excerpt(name, MAX_TOOL_NAME_CHARS);
     invalid(format!("there is no tool `{name}`"))
 }
 

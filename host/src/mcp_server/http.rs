@@ -67,7 +67,7 @@ impl HttpAccess {
         if token.is_none() && !address.ip().is_loopback() {
             return Err(MissingToken(address));
         }
-        let token = token.map(|token| sha256(token));
+        let token = token.map(sha256);
         Ok(Self { token, hosts })
     }
 

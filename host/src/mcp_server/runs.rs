@@ -347,6 +347,7 @@ impl RunAttempt {
         let start = Start {
             idea: Some(idea),
             run: Some(RunId::from(self.run.as_str())),
+            telemetry: offered.telemetry.clone(),
             ..Start::new(
                 offered.team.clone(),
                 self.storage.clone(),
@@ -363,6 +364,7 @@ impl RunAttempt {
         let offered = &self.runs.offered;
         let resume = Resume {
             team: Some(offered.team.clone()),
+            telemetry: offered.telemetry.clone(),
             ..Resume::new(self.storage.clone(), offered.overrides.clone())
         };
         let report = &mut |notice: launch::Notice<'_>| (self.runs.report)(notice);

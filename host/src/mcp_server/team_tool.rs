@@ -12,9 +12,11 @@ use rmcp::model::{
 };
 use strata_base::files::user;
 use strata_core::record::event::Status;
+use strata_driver::telemetry::names;
 use strata_driver::{AnswerError, HumanReply};
 use strata_manifest::Definition;
 use strata_view::{RequestView, RunEnding};
+use tracing::Span;
 
 use super::Principal;
 use super::arguments::{
@@ -125,6 +127,7 @@ impl TeamTool {
                 Err(why) => return Ok(error(why).into()),
             },
         };
+        Span::current().record(names::CONVERSATION_ID, target.run.as_str());
         self.run_and_ask(target, replies, call, &owner).await
     }
 

@@ -105,6 +105,7 @@ fn offer(directory: &Path, steps: &str) -> Offer {
         storage: directory.join("runs"),
         overrides: Overrides::default(),
         policy: None,
+        telemetry: Default::default(),
     };
     Offer::team(offered, Arc::new(|_| ())).expect("a team")
 }

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Args;
+use strata_host::telemetry::TelemetryExport;
 
 #[derive(Args)]
 #[command(after_help = "Examples:\n  strata-host mcp team.toml\n  \
@@ -37,4 +38,7 @@ pub(crate) struct McpArgs {
     /// Print nothing but errors and warnings.
     #[arg(short, long)]
     pub(crate) quiet: bool,
+    /// The export of telemetry. It is no argument.
+    #[arg(skip)]
+    pub(crate) telemetry: TelemetryExport,
 }

@@ -9,6 +9,7 @@ use strata_host::ComponentReplacement;
 use strata_host::driver::WhenIdle;
 use strata_host::launch::DoubtDecision;
 use strata_host::storage::StorageLocation;
+use strata_host::telemetry::TelemetryExport;
 
 use super::{parse_expanded, parse_replacement, saved_path};
 use crate::metrics;
@@ -37,6 +38,9 @@ pub(crate) struct RunArgs {
     pub(crate) force: bool,
     #[command(flatten)]
     pub(crate) options: RunOptions,
+    /// The export of telemetry. It is no argument.
+    #[arg(skip)]
+    pub(crate) telemetry: TelemetryExport,
 }
 
 #[derive(Args)]
@@ -56,6 +60,9 @@ pub(crate) struct ResumeArgs {
     pub(crate) team: Option<String>,
     #[command(flatten)]
     pub(crate) options: RunOptions,
+    /// The export of telemetry. It is no argument.
+    #[arg(skip)]
+    pub(crate) telemetry: TelemetryExport,
 }
 
 /// Parses the name of a team file.

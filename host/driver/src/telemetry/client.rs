@@ -1,9 +1,10 @@
-//! The HTTP client that sends batches of spans to a collector. It has a runtime of its own on the
-//! exporter's thread, so that it neither depends on a run's runtime nor outlives it.
+//! The HTTP client that sends batches of spans or metrics to a collector. It has a runtime of its own on
+//! the exporter's thread, so that it neither depends on a run's runtime nor outlives it.
 
 use std::env;
 use std::fmt;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -11,25 +12,70 @@ use opentelemetry_http::{Bytes, HttpClient, HttpError, Request, Response};
 use tokio::runtime::Runtime;
 
 use strata_services::client::builder;
-use strata_services::endpoint::without_secrets;
 
-/// The variables that set the timeout of an export in milliseconds; the first that is set counts.
-const TIMEOUTS: [&str; 2] = [
-    "OTEL_EXPORTER_OTLP_TRACES_TIMEOUT",
-    "OTEL_EXPORTER_OTLP_TIMEOUT",
-];
+/// The variable that sets the timeout of an export of any signal, in milliseconds.
+const TIMEOUT: &str = "OTEL_EXPORTER_OTLP_TIMEOUT";
 /// The timeout if none is set.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
 /// The maximum number of bytes read of a response. It contains at most what was rejected.
 const MAX_RESPONSE_BYTES: usize = 64 << 10;
 
+/// What is exported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Signal {
+    Traces,
+    Metrics,
+}
+
 /// Sends batches.
 pub(super) struct CollectorClient {
     http: reqwest::Client,
     runtime: Runtime,
+    /// The address of the collector, for messages.
     endpoint: String,
-    /// Whether a failure was reported already.
-    has_warned: AtomicBool,
+    /// Whether a failure was reported already, for this signal or another one.
+    has_warned: Arc<AtomicBool>,
+}
+
+impl Signal {
+    /// Returns the variable that names its collector.
+    pub(super) fn endpoint_variable(self) -> &'static str {
+        match self {
+            Self::Traces => "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
+            Self::Metrics => "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT",
+        }
+    }
+
+    /// Returns the variable that selects its protocol.
+    pub(super) fn protocol_variable(self) -> &'static str {
+        match self {
+            Self::Traces => "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL",
+            Self::Metrics => "OTEL_EXPORTER_OTLP_METRICS_PROTOCOL",
+        }
+    }
+
+    /// Returns the variable that switches it off with `none`.
+    pub(super) fn exporter_variable(self) -> &'static str {
+        match self {
+            Self::Traces => "OTEL_TRACES_EXPORTER",
+            Self::Metrics => "OTEL_METRICS_EXPORTER",
+        }
+    }
+
+    /// Returns the path at a collector.
+    pub(super) fn path(self) -> &'static str {
+        match self {
+            Self::Traces => "/v1/traces",
+            Self::Metrics => "/v1/metrics",
+        }
+    }
+
+    fn timeout_variable(self) -> &'static str {
+        match self {
+            Self::Traces => "OTEL_EXPORTER_OTLP_TRACES_TIMEOUT",
+            Self::Metrics => "OTEL_EXPORTER_OTLP_METRICS_TIMEOUT",
+        }
+    }
 }
 
 impl fmt::Debug for CollectorClient {
@@ -41,8 +87,14 @@ impl fmt::Debug for CollectorClient {
 }
 
 impl CollectorClient {
-    pub(super) fn new(endpoint: &str) -> Result<Self, String> {
-        let set = TIMEOUTS
+    /// Creates a client. `endpoint` is the address for messages; `has_warned` is shared by all clients
+    /// of an export, which report one failure.
+    pub(super) fn new(
+        signal: Signal,
+        endpoint: &str,
+        has_warned: Arc<AtomicBool>,
+    ) -> Result<Self, String> {
+        let set = [signal.timeout_variable(), TIMEOUT]
             .iter()
             .find_map(|name| env::var(name).ok()?.trim().parse().ok());
         let timeout = set.map_or(DEFAULT_TIMEOUT, Duration::from_millis);
@@ -59,7 +111,7 @@ impl CollectorClient {
             http,
             runtime,
             endpoint: endpoint.to_owned(),
-            has_warned: AtomicBool::new(false),
+            has_warned,
         })
     }
 
@@ -82,8 +134,10 @@ impl CollectorClient {
     /// Warns of the first failure only.
     fn warn_once(&self, why: &str) {
         if !self.has_warned.swap(true, Ordering::Relaxed) {
-            let endpoint = without_secrets(&self.endpoint.to_string());
-            tracing::warn!("traces do not reach `{endpoint}`: {why}; the run is none the worse");
+            let endpoint = &self.endpoint;
+            tracing::warn!(
+                "telemetry does not reach `{endpoint}`: {why}; the run is none the worse"
+            );
         }
     }
 }

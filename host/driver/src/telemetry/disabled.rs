@@ -4,14 +4,21 @@ use strata_core::record::id::RunId;
 use tracing::{Span, Subscriber};
 use tracing_subscriber::layer::{Identity, Layer};
 
-/// An exporter that does nothing.
-#[derive(Default)]
-pub struct SpanExport;
+use super::TelemetrySettings;
 
-impl SpanExport {
+/// An exporter that does nothing.
+#[derive(Clone, Debug, Default)]
+pub struct TelemetryExport;
+
+impl TelemetryExport {
     /// Does nothing.
-    pub fn start() -> Result<Self, String> {
+    pub fn from_environment() -> Result<Self, String> {
         Ok(Self)
+    }
+
+    /// Does nothing.
+    pub fn apply(&self, _: &TelemetrySettings) -> Result<(), String> {
+        Ok(())
     }
 
     /// Returns `None`, since nothing is exported.
@@ -20,10 +27,20 @@ impl SpanExport {
     }
 
     /// Does nothing.
-    pub fn finish(self) {}
+    pub fn finish(&self) {}
 }
 
 /// Creates the span of a run.
 pub fn run_span(_: &RunId, make: impl FnOnce() -> Span) -> Span {
     make()
+}
+
+/// Creates the span of a request that is served.
+pub fn served_span(_: Option<&str>, make: impl FnOnce() -> Span) -> Span {
+    make()
+}
+
+/// Returns `None`, since nothing is exported.
+pub fn traceparent(_: &Span) -> Option<String> {
+    None
 }

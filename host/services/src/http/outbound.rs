@@ -6,6 +6,7 @@ use futures_util::future::BoxFuture;
 use strata_core::record::host_call::{CallOutcome, HostCallKind, Intent, LostAnswerPolicy};
 use strata_core::record::json::Json;
 use strata_core::state::environment::Environment;
+use tracing::Span;
 
 use super::{HttpBatch, HttpClient, HttpRequest, HttpResponse, RequestSent};
 use crate::gateway::response_bytes;
@@ -13,6 +14,7 @@ use crate::outbound::{
     OutboundCall, OutboundContext, OutboundResult, ReadAnswer, RequestBatch, SendContext, summarize,
 };
 use crate::plugin::Plugin;
+use crate::telemetry::names;
 
 /// An exchange that a plugin asks for.
 struct HttpCall {
@@ -98,11 +100,21 @@ impl OutboundCall for HttpCall {
                 allowance,
                 ..
             } = context;
+            let (span, url) = (Span::current(), &self.request.url);
+            span.record(names::HTTP_METHOD, self.request.method.as_str())
+                .record(names::SERVER_ADDRESS, url.host_str())
+                .record(
+                    names::SERVER_PORT,
+                    url.port_or_known_default().map(i64::from),
+                );
             let exchange = self
                 .client
                 .fetch(&self.request, grants, &idempotency_key, &allowance);
             match exchange.await {
-                Ok(response) => OutboundResult::answered(response.to_json()),
+                Ok(response) => {
+                    span.record(names::STATUS_CODE, i64::from(response.status));
+                    OutboundResult::answered(response.to_json())
+                }
                 Err(failed) => OutboundResult {
                     outcome: match failed.sent {
                         RequestSent::No => CallOutcome::Failed,

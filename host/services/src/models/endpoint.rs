@@ -28,6 +28,7 @@ use reqwest::{Client, Url};
 use strata_base::files::blob::Blobs;
 use strata_base::text::error_causes::error_with_causes;
 use strata_core::record::conversation::{AssistantPart, TokenUsage};
+use tracing::Span;
 
 use self::failure::AttemptFailure;
 use self::key::{ApiKey, KeyRedactor};
@@ -40,6 +41,7 @@ use super::config::{
 use super::media::MediaBytes;
 use super::protocol::{
     ModelProtocol, Origin, Outbound, ParsedReply, ReplyContext, TransferMode, protocol, read_reply,
+    reply_id,
 };
 use super::rate_limit::RateLimiter;
 use super::reply_check::{Mismatch, ReplyCheck};
@@ -50,6 +52,7 @@ use crate::client;
 use crate::endpoint::{self, InvalidAddress};
 use crate::gateway::{HostError, HostErrorKind};
 use crate::plugin::http::display_url;
+use crate::telemetry::names;
 use crate::text_response::TextResponse;
 use crate::variables::Variables;
 
@@ -150,6 +153,21 @@ impl ModelEndpoint {
             refused_fields: RefusedFields::default(),
             bounds: Vec::new(),
         })
+    }
+
+    /// Returns the provider as the conventions for telemetry name it: the one that defines the protocol,
+    /// which others may speak.
+    pub(super) fn provider_name(&self) -> &'static str {
+        match self.protocol_name {
+            ProtocolName::OpenAi | ProtocolName::Responses => "openai",
+            ProtocolName::Anthropic => "anthropic",
+            ProtocolName::Gemini => "gcp.gemini",
+        }
+    }
+
+    /// Returns the host and the port to which requests are sent.
+    pub(super) fn server(&self) -> Option<(&str, u16)> {
+        Some((self.base.host_str()?, self.base.port_or_known_default()?))
     }
 
     /// Sets bounds of the addresses to which requests are sent.
@@ -260,6 +278,8 @@ impl ModelEndpoint {
         let context = self.context(question);
         let mut response = self.send(encoded).await?;
         if !response.status().is_success() {
+            let status = i64::from(response.status().as_u16());
+            Span::current().record(names::STATUS_CODE, status);
             return Err(self
                 .error_response_failure(&mut response, encoded, Some(question))
                 .await);
@@ -269,6 +289,9 @@ impl ModelEndpoint {
             .await?;
         let parsed = read_reply(&*self.protocol, &value, context)
             .map_err(|unusable| self.unusable_failure(&value, unusable))?;
+        if let Some(id) = reply_id(&value) {
+            Span::current().record(names::RESPONSE_ID, id);
+        }
         // It may be large, and all that is needed of it has been read.
         drop(value);
         let reply = self.convert_reply(parsed, question);

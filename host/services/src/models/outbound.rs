@@ -189,7 +189,8 @@ impl ModelOperation for ModelCall {
     }
 
     async fn send(&self, models: &Models, context: SendContext) -> OutboundResult {
-        match models.complete(self, context.observer).await {
+        let completed = models.complete(self, context.observer, &context.trace);
+        match completed.await {
             Ok(CompletedCall { reply, cost, used }) => {
                 let bytes = reply_bytes(&reply);
                 // Replies may be large, so this one is not kept beside its other form.

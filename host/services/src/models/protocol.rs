@@ -27,7 +27,7 @@ pub(super) use body::RequestBody;
 pub(super) use embeddings::{EmbeddingProtocol, IndexedVector, ParsedEmbeddings, order_vectors};
 pub(super) use nesting::Nesting;
 pub(super) use refusal::{has_account_code, is_account_refusal, is_context_overflow};
-pub(super) use reply::{ParsedReply, ReplyProblem, UnusableReply, items_of, read_reply};
+pub(super) use reply::{ParsedReply, ReplyProblem, UnusableReply, items_of, read_reply, reply_id};
 pub use schema::arguments_schema;
 
 use std::fmt;

@@ -16,6 +16,7 @@ use strata_core::record::money::Usd;
 use strata_core::record::work::Work;
 use strata_core::team::Role;
 use tokio::sync::Semaphore;
+use tracing::Instrument;
 
 use super::charge::CallAccount;
 use super::config::{
@@ -27,6 +28,7 @@ use super::error_text::invalid;
 use super::rate_limit::RateLimiter;
 use super::record::{ExchangeRecorder, RecordedProvider};
 use super::reply_check::ReplyCheck;
+use super::request_span::{AskedModel, RequestSpan};
 use super::scripted::{ScriptedEntry, ScriptedProvider};
 use super::tokens::expected_usage;
 use super::{Charge, IfTooLong, ModelReply, ModelRequest, StreamObserver};
@@ -35,6 +37,7 @@ pub use embedding::CompletedEmbedding;
 use strata_base::files::blob::Blobs;
 
 use crate::gateway::{HostError, HostErrorKind};
+use crate::telemetry::{CallTrace, names};
 use crate::variables::Variables;
 
 /// The maximum number of concurrent requests of a team. It is large enough to hide the latency of a
@@ -234,8 +237,9 @@ impl Models {
         &self,
         call: &ModelCall,
         mut observer: StreamObserver,
+        trace: &CallTrace,
     ) -> Result<CompletedCall, FailedCall> {
-        let result = self.ask(call, &mut observer).await;
+        let result = self.ask(call, &mut observer, trace).await;
         let reply = result.as_ref().map(|completed| &completed.reply);
         if let Ok(reply) = reply {
             observer.completed(reply);
@@ -258,6 +262,7 @@ impl Models {
         &self,
         call: &ModelCall,
         observer: &mut StreamObserver,
+        trace: &CallTrace,
     ) -> Result<CompletedCall, FailedCall> {
         let mut account = CallAccount::new(observer);
         let mut used = ModelUse {
@@ -283,7 +288,15 @@ impl Models {
                 name: name.to_owned(),
                 id: id.clone(),
             };
-            let result = model.ask(&identity, call, &check, &mut account).await;
+            let asked = model.asked(names::CHAT, &identity);
+            let span = RequestSpan::open(&asked, trace, account.charge);
+            span.record_request(&call.request);
+            let asking = model.ask(&identity, call, &check, &mut account);
+            let result = asking.instrument(span.span()).await;
+            match &result {
+                Ok(reply) => span.record_reply(reply, account.charge),
+                Err(failure) => span.record_failure(failure, account.charge),
+            }
             used.name = name.to_owned();
             used.usage = account.charge.usage;
             used.limited_replies.clone_from(&account.limited_replies);
@@ -377,6 +390,21 @@ impl Model {
 
     fn expected(&self, request: &ModelRequest) -> TokenUsage {
         expected_usage(request, self.settings.max_tokens)
+    }
+
+    /// Returns how spans name the model. `asked` is this model.
+    fn asked<'a>(&'a self, operation: &'static str, asked: &'a ModelTarget) -> AskedModel<'a> {
+        let (provider, server) = match &self.provider {
+            Provider::Scripted(_) => ("scripted", None),
+            Provider::Recorded(_) => ("recorded", None),
+            Provider::Endpoint(endpoint) => (endpoint.provider_name(), endpoint.server()),
+        };
+        AskedModel {
+            operation,
+            provider,
+            model: asked.id.as_deref().unwrap_or(&asked.name),
+            server,
+        }
     }
 
     /// Sends a request to the provider. `asked` is this model.

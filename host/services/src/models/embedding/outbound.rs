@@ -66,7 +66,7 @@ impl ModelOperation for EmbedCall {
     }
 
     async fn send(&self, models: &Models, context: SendContext) -> OutboundResult {
-        match models.embed(self, context.observer).await {
+        match models.embed(self, context.observer, &context.trace).await {
             Ok(completed) => {
                 let answer = serde_json::to_value(&completed.embeddings).unwrap_or_default();
                 let bytes = embeddings_bytes(&completed.embeddings);

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use super::reply::stated_error;
+use super::reply::{reply_id, stated_error};
 use crate::models::surrogate::replace_marked_surrogates;
 
 /// Builds a reply from chunks. There is one for each protocol.
@@ -42,6 +42,8 @@ pub(in super::super) enum StreamProgress {
 /// The chunks of a reply that have arrived.
 pub(in super::super) struct Assembler {
     builder: Box<dyn ReplyBuilder>,
+    /// The provider's id of the reply, as the first chunk has it that names one.
+    id: Option<String>,
     error: Value,
     ended: bool,
 }
@@ -50,6 +52,7 @@ impl Assembler {
     pub(in super::super) fn new(builder: Box<dyn ReplyBuilder>) -> Self {
         Self {
             builder,
+            id: None,
             error: Value::Null,
             ended: false,
         }
@@ -62,6 +65,9 @@ impl Assembler {
             replace_marked_surrogates(&mut error);
             self.fail(error);
             return String::new();
+        }
+        if self.id.is_none() {
+            self.id = reply_id(&chunk).map(str::to_owned);
         }
         self.builder.push(chunk)
     }
@@ -97,6 +103,9 @@ impl Assembler {
     /// Returns the reply that would have come in one piece, with the error if there was one.
     pub(in super::super) fn finish(self) -> Value {
         let mut reply = self.builder.finish();
+        if let Some(id) = self.id.filter(|_| reply_id(&reply).is_none()) {
+            reply["id"] = id.into();
+        }
         if !self.error.is_null() {
             reply["error"] = self.error;
         }

@@ -142,6 +142,20 @@ pub(in super::super) fn read_reply(
     Ok(parsed)
 }
 
+/// Where providers put the id of a reply: into the reply, into the first chunk of a stream, or into
+/// what that chunk contains.
+const REPLY_IDS: [&str; 4] = ["/id", "/responseId", "/message/id", "/response/id"];
+/// The maximum length of an id, in bytes. A longer one is ignored.
+const MAX_ID_BYTES: usize = 256;
+
+/// Returns the provider's id of a reply, of which a chunk is enough.
+pub(in super::super) fn reply_id(reply: &Value) -> Option<&str> {
+    let mut ids = REPLY_IDS
+        .iter()
+        .filter_map(|at| reply.pointer(at)?.as_str());
+    ids.find(|id| (1..=MAX_ID_BYTES).contains(&id.len()))
+}
+
 /// Returns the error that a reply, a chunk or a part of one states, in whatever form.
 pub(super) fn stated_error(value: &Value) -> Option<&Value> {
     let error = &value["error"];

@@ -3,14 +3,17 @@
 
 use strata_core::record::host_call::ModelUse;
 use strata_core::record::money::Usd;
+use tracing::Instrument;
 
 use super::{FailedCall, Model, Models, Provider, no_default_error, no_id_error};
 use crate::models::charge::CallAccount;
 use crate::models::embedding::{scripted_embeddings, unsupported_error};
 use crate::models::endpoint::{RequestFailure, embed};
 use crate::models::error_text::invalid;
+use crate::models::request_span::RequestSpan;
 use crate::models::scripted::DEFAULT_MODEL;
 use crate::models::{Charge, EmbedCall, Embeddings, StreamObserver};
+use crate::telemetry::{CallTrace, names};
 
 /// Vectors and what is recorded about their model.
 #[derive(Clone, Debug, PartialEq)]
@@ -36,6 +39,7 @@ impl Models {
         &self,
         call: &EmbedCall,
         mut observer: StreamObserver,
+        trace: &CallTrace,
     ) -> Result<CompletedEmbedding, FailedCall> {
         let mut account = CallAccount::new(&mut observer);
         let mut used = ModelUse {
@@ -52,7 +56,16 @@ impl Models {
         // The semaphore is never closed, so acquiring cannot fail.
         let _place = self.permits.acquire().await;
         account.switch_to(model.price, call.expected_usage());
-        let result = model.embed(call, &mut account).await;
+        let asked = model.asked(names::EMBEDDINGS, &call.target);
+        let span = RequestSpan::open(&asked, trace, account.charge);
+        let result = model
+            .embed(call, &mut account)
+            .instrument(span.span())
+            .await;
+        match &result {
+            Ok(embeddings) => span.record_vectors(&embeddings.model, account.charge),
+            Err(failure) => span.record_failure(failure, account.charge),
+        }
         used.usage = account.charge.usage;
         let cost = account.charge.cost;
         match result {

@@ -80,7 +80,9 @@ fn config_with(provider: ProviderConfig) -> ModelsConfig {
 /// Asks the model that a request names, or the default.
 async fn ask(models: &Models, request: &ModelRequest) -> Result<CompletedCall, FailedCall> {
     let call = ModelCall::new(models.names(), ModelCaller::default(), request.clone());
-    models.complete(&call, StreamObserver::default()).await
+    models
+        .complete(&call, StreamObserver::default(), &CallTrace::default())
+        .await
 }
 
 fn cost_of(models: &Models, request: ModelRequest) -> Usd {
@@ -470,7 +472,8 @@ async fn requests_without_sense_are_never_sent() {
         },
     );
     let models = models_of(&server);
-    let embedded = models.embed(&call, StreamObserver::default());
+    let trace = CallTrace::default();
+    let embedded = models.embed(&call, StreamObserver::default(), &trace);
     let failed = embedded.await.expect_err("too large").error;
     let expected = "cannot embed: the texts are 9.1 MiB, at most 8 MiB are sent";
     assert_eq!(failed.message, expected);
