@@ -69,6 +69,8 @@
 //! | `events` | events on stdout, in a file and from the records |
 //! | `mcp_server` | teams and components as tools of MCP clients: asked, killed, cancelled, continued |
 //! | `mcp_http` | the same over HTTP: who may connect, sessions, closed connections; and the Python SDK as client |
+//! | `killed_mcp_server` | a server for MCP clients is killed after each event of a run |
+//! | `mcp_conformance` | the conformance suite of the protocol against the server |
 //! | `observing` | metrics for Prometheus |
 //! | `telemetry` | what a collector is sent: spans and metrics by the names of the conventions, contents on demand |
 //! | `real_collector` | the same, as a collector that others wrote shows it |
@@ -155,6 +157,7 @@ mod inspecting;
 mod installed;
 mod javascript;
 mod joins;
+mod killed_mcp_server;
 mod killed_nested;
 mod killed_turns;
 mod lineages;
@@ -164,6 +167,7 @@ mod lost;
 mod machine;
 mod map_reduce;
 mod mcp_client;
+mod mcp_conformance;
 mod mcp_http;
 mod mcp_server;
 mod metagpt;

@@ -303,6 +303,7 @@ pages! {
     workers_run_in_containers_as_the_page_says = "containers",
     the_capacity_of_a_database_is_measured_as_the_page_says = "capacity",
     runs_are_watched_as_the_page_says = "observing",
+    teams_are_tools_as_the_page_says = "mcp-server",
     a_team_is_embedded_as_the_page_says = "embedding",
     troubles_look_as_the_page_says = "troubleshooting",
     the_reference_of_team_files_is_toml = "reference",

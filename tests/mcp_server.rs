@@ -131,10 +131,9 @@ fn a_question_that_nobody_answers_stays_open_for_the_command_line() {
         assert!(text(&waiting).contains("how many?"), "{waiting}");
         let name = run_name(&waiting);
         // The command that the text names works as it is.
-        let command = text(&waiting).lines().map(str::trim);
+        let mut command = text(&waiting).lines().map(str::trim);
         let command = command
-            .filter(|line| line.starts_with("strata-host answer"))
-            .next_back()
+            .rfind(|line| line.starts_with("strata-host answer"))
             .unwrap_or_else(|| panic!("{waiting}"));
         assert!(command.contains(&name), "{command}");
         let store = format!("runs/{name}");
