@@ -175,6 +175,10 @@ impl ReplaySession {
                     self.attempt_ended(open, event).await?;
                 }
             }
+            // The attempt was given up: its call is not made, or a server asks people first.
+            Event::Attempt(key, AttemptEvent::CallRevised(_) | AttemptEvent::CallAsks(_)) => {
+                self.open.remove(key);
+            }
             Event::RunResumed(_) | Event::Forked(_) | Event::RunEnded(_) => {
                 self.skip_open_attempts()
             }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use strata_base::text::display_path::{absolute_path, display_path};
 use strata_core::record::id::Slot;
 use strata_services::external::ExternalEndpoint;
+use strata_services::mcp::config::ServerTransport;
 use strata_services::models::config::{Endpoint, ProviderConfig, table_name};
 use strata_services::plugin::Plugin;
 
@@ -27,6 +28,20 @@ pub enum OutwardUse {
     Start {
         /// The program and its arguments.
         command: Vec<String>,
+    },
+    /// An MCP server is started, outside of any sandbox.
+    StartServer {
+        /// Its name.
+        server: String,
+        /// The program and its arguments.
+        command: Vec<String>,
+    },
+    /// An MCP server at an address is called.
+    CallServer {
+        /// Its name.
+        server: String,
+        /// Its address.
+        url: String,
     },
     /// A directory of source is built, which runs code of its author outside of any sandbox.
     Build {
@@ -74,6 +89,12 @@ impl fmt::Display for OutwardUse {
             Self::Start { command } => {
                 write!(f, "start the program {command:?} (`[env.external]`)")
             }
+            Self::StartServer { server, command } => {
+                write!(f, "start the MCP server {command:?} (`[mcp.{server}]`)")
+            }
+            Self::CallServer { server, url } => {
+                write!(f, "call the MCP server at `{url}` (`[mcp.{server}]`)")
+            }
             Self::Build { action, dir } => {
                 write!(
                     f,
@@ -120,7 +141,12 @@ pub fn is_confined(definition: &Definition) -> bool {
         .plugins
         .values()
         .any(|plugin| strata_build::is_built(&plugin.component));
-    definition.external.is_none() && definition.files.is_empty() && !has_model && !grants && !builds
+    definition.external.is_none()
+        && definition.mcp.is_empty()
+        && definition.files.is_empty()
+        && !has_model
+        && !grants
+        && !builds
 }
 
 /// Returns the files and directories that a team file names, as far as the file can be read:
@@ -181,6 +207,21 @@ pub(super) fn uses_outside(definition: &Definition, filter: &OutwardFilter<'_>) 
             url: url.to_string(),
         }),
         None => {}
+    }
+    for (server, config) in &definition.mcp {
+        let server = server.clone();
+        uses.push(match &config.transport {
+            ServerTransport::Stdio(stdio) => OutwardUse::StartServer {
+                server,
+                command: stdio.command.clone(),
+            },
+            ServerTransport::Http(http) => OutwardUse::CallServer {
+                server,
+                url: http.url.to_string(),
+            },
+        });
+        let secrets = config.secrets().iter();
+        uses.extend(secrets.map(|name| OutwardUse::Secret { name: name.clone() }));
     }
     for (name, model) in definition.llm.iter().flat_map(|llm| &llm.models) {
         if let ProviderConfig::Endpoint(Endpoint {

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use strata_base::files::blob::Blobs;
 use strata_base::text::excerpt::excerpt;
+use strata_core::record::asking_call::{AskingCall, AskingProgress, CallQuestion};
 use strata_core::record::host_call::{CallOutcome, HostCall, HostCallKind, Intent, ModelUse};
 use strata_core::record::id::Digest;
 use strata_core::record::json::Json;
@@ -19,6 +20,7 @@ use strata_core::record::spending::Amount;
 use strata_core::state::environment::Environment;
 
 use super::http::HttpClient;
+use super::mcp::{McpServers, ServerNotice};
 use super::models::config::ModelNames;
 use super::models::{Charge, DispatchState, ModelCaller, Models, StreamObserver};
 use crate::gateway::{Allowance, HostError, HostErrorKind};
@@ -68,6 +70,8 @@ pub struct OutboundServices {
     pub models: Option<Arc<Models>>,
     /// The names of the team's models; `None` if it has none.
     pub model_names: Option<ModelNames>,
+    /// The MCP servers; `None` if the team has none, or if calls are only looked up in the record.
+    pub mcp: Option<Arc<McpServers>>,
 }
 
 /// With what calls are made, and on whose behalf.
@@ -105,6 +109,12 @@ pub trait OutboundCall: Send + Sync {
         None
     }
 
+    /// Returns what has to be done before it is known whether the call is a write; `None` if that is known
+    /// from the start.
+    fn prepare(self: Arc<Self>) -> Option<BoxFuture<'static, Preparation>> {
+        None
+    }
+
     /// Returns whether the call may cost something. It then waits for the budget.
     fn is_paid(&self) -> bool {
         false
@@ -134,6 +144,15 @@ pub trait OutboundCall: Send + Sync {
     fn answer_bytes(&self, response: &Json) -> usize;
 }
 
+/// The result of the preparation of a call.
+#[derive(Debug, Default)]
+pub struct Preparation {
+    /// What is to be recorded about the servers that it concerned.
+    pub notices: Vec<ServerNotice>,
+    /// Why the call must not be made: the model that asks for it was told something else.
+    pub rejection: Option<String>,
+}
+
 /// What accompanies a call when it is made.
 pub struct SendContext {
     /// The idempotency key for a write that has none of its own. Empty for other calls.
@@ -142,6 +161,8 @@ pub struct SendContext {
     pub allowance: Allowance,
     /// Receives a model's reply while it is streamed.
     pub observer: StreamObserver,
+    /// What an earlier attempt at the same call asked people, with their answers.
+    pub asked: Option<AskingCall>,
 }
 
 /// The result of a call.
@@ -155,6 +176,19 @@ pub struct OutboundResult {
     pub cost: Usd,
     /// The models that were asked; `None` for other calls.
     pub model: Option<ModelUse>,
+    /// The questions of the receiver, if it asks people before it answers. Then nothing else is recorded.
+    pub asks: Option<Box<AskedByReceiver>>,
+}
+
+/// The questions of the receiver of a call.
+#[derive(Debug)]
+pub struct AskedByReceiver {
+    /// What is needed to continue the call.
+    pub state: Json,
+    /// Whether the receiver still works on the call.
+    pub progress: AskingProgress,
+    /// The questions, without their ids.
+    pub questions: Vec<CallQuestion>,
 }
 
 impl OutboundResult {
@@ -165,6 +199,7 @@ impl OutboundResult {
             outcome: CallOutcome::Answered,
             cost: Usd::ZERO,
             model: None,
+            asks: None,
         }
     }
 
@@ -175,6 +210,7 @@ impl OutboundResult {
             outcome: CallOutcome::Failed,
             cost: Usd::ZERO,
             model: None,
+            asks: None,
         }
     }
 

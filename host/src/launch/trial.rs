@@ -263,6 +263,7 @@ fn tool_loop(action: &str) -> React {
             order: CallOrder::Parallel,
             max_calls: None,
         }],
+        server_limits: Vec::new(),
     }))
 }
 

@@ -29,6 +29,13 @@ pub enum ToolRef {
     Role(RoleId),
     /// Something that the host itself does.
     Host(HostTool),
+    /// A tool of an MCP server, by its place in the lists that the activation works with.
+    Server {
+        /// The index of the list.
+        list: u16,
+        /// The index of the tool in the list.
+        tool: u16,
+    },
 }
 
 /// A tool that the host offers.

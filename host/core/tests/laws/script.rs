@@ -115,6 +115,7 @@ impl Script {
             expires_ms: None,
             proposed: None,
         }
+        asked_by: None,
     }
 
     /// Returns what a human says about a tool call.
@@ -436,6 +437,7 @@ pub fn drafts(result: &CallResult) -> Vec<&Draft> {
         CallResult::Returned {
             output, emissions, ..
         } => emissions.iter().chain([output]).collect(),
+        CallResult::Reported { output } => vec![output],
         CallResult::Replied(reply) => match &reply.outcome {
             TurnOutcome::Answer(answer) => vec![answer],
             TurnOutcome::Calls(_) | TurnOutcome::Misfit(_) => Vec::new(),

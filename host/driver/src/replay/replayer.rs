@@ -117,6 +117,7 @@ impl Replayer {
                 http: services.http,
                 models: None,
                 model_names: models,
+                mcp: None,
             },
             files,
         }
@@ -231,6 +232,13 @@ impl Replayer {
                 None => return Ok(Some(ReplayOutcome::FileMissing)),
                 bytes => HostAnswer::File(bytes),
             },
+            // The state contains the lists of an attempt that is recorded.
+            GuestRequest::ListServerTools { .. } => {
+                return Ok(Some(ReplayOutcome::Diverged {
+                    kind: HostCallKind::Mcp,
+                    request: "tools/list".into(),
+                }));
+            }
             GuestRequest::Environment(request) => {
                 answer_from_environment(&mut self.stepper, call.activation(), request)
             }
@@ -244,7 +252,7 @@ impl Replayer {
         let team = self.stepper.team();
         let plugin = self.runner.plugin(team.role(call.role), call);
         let plugin = plugin.map(|plugin| &**plugin);
-        ToolAccess::new(team, self.runner.tool_roles(), plugin, call)
+        ToolAccess::new(&self.stepper, self.runner.tool_roles(), plugin, call)
     }
 
     /// Answers calls of tools. The calls themselves are attempts, which are repeated by themselves.
@@ -257,7 +265,7 @@ impl Replayer {
     ) -> Option<ReplayOutcome> {
         let mut answers = Vec::new();
         for request in requests {
-            let digest = match self.tool_access(caller).digest(&self.stepper, request) {
+            let digest = match self.tool_access(caller).digest(request) {
                 Ok(digest) => digest,
                 Err(refusal) => {
                     answers.push(Err(refusal));

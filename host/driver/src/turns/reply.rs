@@ -279,6 +279,7 @@ mod tests {
                     },
                     summariser: Summariser::Model,
                     tools: Vec::new(),
+                    server_limits: Vec::new(),
                 },
                 settings: ToolRole {
                     instructions: String::new(),
@@ -290,6 +291,9 @@ mod tests {
                     memory: None,
                     tools: Vec::new(),
                     skills: Vec::new(),
+                    servers: Vec::new(),
+                    code_only: Vec::new(),
+                    code: Vec::new(),
                 },
             };
             let rule = ApprovalRule {

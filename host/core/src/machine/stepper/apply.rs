@@ -80,6 +80,11 @@ impl Stepper {
             Event::ConsentWithdrawn(ConsentWithdrawn {}) => {
                 apply_consent_withdrawn(&mut self.state)
             }
+            Event::ServerChanged(_) | Event::ServerToolOmitted(_) => {
+                // They are kept in the journal only: nothing depends on them.
+                self.state.ensure_started()?;
+                self.state.ensure_running()
+            }
         }
     }
 
