@@ -302,6 +302,7 @@ impl AttemptRunner {
                     files: WrittenFiles {
                         changes: Vec::new(),
                         blobs,
+                        memory: None,
                     },
                 });
                 (success, AttemptNotes::default())

@@ -95,6 +95,9 @@ impl Driver {
         if let Some(models) = &services.models {
             models.set_reply_uses(&journal.env().reply_uses);
         }
+        if let Some(servers) = &services.mcp {
+            servers.set_known_revisions(&journal.env().server_revisions);
+        }
         let mut guests = Guests::new(&services);
         guests.calls.set_caps(journal.store_ref().caps());
         Self {

@@ -28,7 +28,7 @@ use self::mcp::McpBound;
 use super::table::{Located, TomlTable};
 
 /// The kinds of grants, in the order in which they are shown.
-const KINDS: [&dyn GrantKind; 6] = [
+const KINDS: [&dyn GrantKind; 7] = [
     &llm::LlmKind,
     &dirs::DirsKind,
     &env::EnvKind,

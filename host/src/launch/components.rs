@@ -1,7 +1,6 @@
 //! Loads a team's components: builds those given as source, loads them, and compares what they need
 //! with what the team grants. No component is run.
 
-mod code_tools;
 mod config_check;
 mod tools;
 

@@ -1,6 +1,7 @@
 //! Calls whose outcome is in doubt when a run is resumed: what the operator decides about them, and
 //! what becomes of recorded writes.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use serde_json::Value;
@@ -12,8 +13,11 @@ use strata_core::record::host_call::{
 use strata_core::state::activation::OpenCall;
 
 use strata_core::record::json;
+use strata_core::record::turn::ToolRef;
 use strata_core::record::work::{CallKey, Work};
+use strata_manifest::Definition;
 use strata_services::http::{HttpResponse, parse_operator_response};
+use strata_services::mcp::config::DoubtDefault;
 use strata_services::mcp::{operator_answer, skipped_answer, unknown_answer};
 
 use strata_view::{CallInDoubt, action_name_of, calls_in_doubt};
@@ -212,13 +216,15 @@ impl fmt::Display for DoubtVerdict {
 }
 
 /// Decides the calls in doubt of a run that is resumed. The events are returned in an order in which
-/// they can be applied.
+/// they can be applied. `told` are the MCP servers of whose lost answers models are told.
 pub(super) fn resolve_doubts(
     stepper: &Stepper,
     decisions: &[DoubtDecision],
     calls: CallPolicy,
+    told: &BTreeSet<String>,
 ) -> Result<Vec<Event>, LaunchError> {
-    let mut decided = decide(&calls_in_doubt(stepper), decisions)?;
+    let doubts = calls_in_doubt(stepper);
+    let mut decided = decide(&doubts, decisions)?;
     if calls == CallPolicy::Fresh
         && decided
             .iter()
@@ -228,6 +234,12 @@ pub(super) fn resolve_doubts(
             "`--calls fresh` forgets all answers, also one given with `--in-doubt`; leave it out";
         return Err(LaunchError::InvalidInput(why.into()));
     }
+    for doubt in doubts {
+        let is_open = !decided.iter().any(|(other, _)| other.id == doubt.id);
+        if is_open && is_told(&doubt, told) {
+            decided.push((doubt, DoubtResolution::Answer(unknown_answer())));
+        }
+    }
     // Sorted from the last to the first, so that an event does not change the places of the
     // following ones.
     decided.sort_by_key(|(doubt, _)| (doubt.call, std::cmp::Reverse(doubt.index)));
@@ -235,6 +247,27 @@ pub(super) fn resolve_doubts(
         .into_iter()
         .filter_map(|(doubt, resolution)| doubt_settled_event(doubt, resolution))
         .collect())
+}
+
+/// Returns the MCP servers of a team of whose lost answers models are told, as the team file says.
+pub(super) fn servers_told_of(definition: &Definition) -> BTreeSet<String> {
+    let servers = definition.mcp.iter();
+    let told = servers.filter(|(_, server)| server.in_doubt == DoubtDefault::Unknown);
+    told.map(|(name, _)| name.clone()).collect()
+}
+
+/// Returns whether a model is told that the result of a call is unknown. `told` are the servers for which
+/// that is so.
+fn is_told(doubt: &CallInDoubt, told: &BTreeSet<String>) -> bool {
+    let is_of_model = matches!(
+        doubt.call.work,
+        Work::ToolCall {
+            tool: ToolRef::Server { .. },
+            ..
+        }
+    );
+    let server = doubt.description.split_once('/');
+    is_of_model && server.is_some_and(|(server, _)| told.contains(server))
 }
 
 /// Returns what becomes of each call in doubt that a decision is about.

@@ -203,7 +203,7 @@ pub enum HostCallKind {
 
 impl HostCallKind {
     /// All kinds.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Llm,
         Self::Clock,
         Self::Random,
@@ -257,7 +257,7 @@ pub enum Grant {
 
 impl Grant {
     /// All grants.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Llm,
         Self::Http,
         Self::Dirs,

@@ -152,7 +152,11 @@ impl ToolRef {
     pub fn keeps_results(self) -> bool {
         match self {
             Self::Host(HostTool::LoadSkill) => true,
-            Self::Action(_) | Self::Handoff(_) | Self::Role(_) | Self::Host(_) => false,
+            Self::Action(_)
+            | Self::Handoff(_)
+            | Self::Role(_)
+            | Self::Host(_)
+            | Self::Server { .. } => false,
         }
     }
 }

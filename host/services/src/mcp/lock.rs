@@ -42,26 +42,38 @@ pub(super) fn field_digests(entry: &Value) -> BTreeMap<String, String> {
     present.collect()
 }
 
-/// Returns the digests of the tools that match these patterns.
-pub(super) fn digests(tools: &[Tool], granted: &[String]) -> ToolDigests {
+/// Under which name the instructions of a server are locked. No tool has an empty name.
+const INSTRUCTIONS: &str = "";
+
+/// Returns the digests of the tools that match these patterns, and of the instructions if models are told them.
+pub(super) fn digests(tools: &[Tool], instructions: Option<&str>, granted: &[String]) -> ToolDigests {
     let granted = tools
         .iter()
         .filter(|tool| pattern::matches_any(granted, &tool.name));
-    granted
-        .map(|tool| (tool.name.clone(), tool.digests.clone()))
-        .collect()
+    let tools = granted.map(|tool| (tool.name.clone(), tool.digests.clone()));
+    let instructions = instructions.map(|text| ("instructions".to_owned(), to_hex(&sha256(text))));
+    // Written even if there are none, so that a server without granted tools is known to be locked.
+    let instructions = (INSTRUCTIONS.to_owned(), instructions.into_iter().collect());
+    tools.chain([instructions]).collect()
 }
 
 /// Returns how the tools of a server differ from those that were locked: which are new, gone or changed,
 /// and in what. Returns `None` if they do not.
-pub(super) fn difference(locked: &LockedTools, now: &[Tool]) -> Option<String> {
-    let now = digests(now, &locked.granted);
+pub(super) fn difference(
+    locked: &LockedTools,
+    now: &[Tool],
+    instructions: Option<&str>,
+) -> Option<String> {
+    let now = digests(now, instructions, &locked.granted);
     let mut differences = Vec::new();
     let names: BTreeSet<&String> = locked.tools.keys().chain(now.keys()).collect();
     for name in names {
         let shown = name.replace(strata_core::text::is_invisible, " ");
         match (locked.tools.get(name), now.get(name)) {
             (Some(before), Some(after)) if before == after => {}
+            // They count only where they are used.
+            (_, Some(after)) if name == INSTRUCTIONS && after.is_empty() => {}
+            _ if name == INSTRUCTIONS => differences.push("it has other instructions".to_owned()),
             (Some(before), Some(after)) => {
                 let fields: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
                 let changed = fields
@@ -107,10 +119,13 @@ mod tests {
         ]));
         let granted = vec!["read_*".to_owned()];
         let locked = LockedTools {
-            tools: digests(&before, &granted),
+            tools: digests(&before, Some("Be brief."), &granted),
             granted,
         };
-        assert_eq!(difference(&locked, &before), None);
+        assert_eq!(difference(&locked, &before, Some("Be brief.")), None);
+        assert_eq!(difference(&locked, &before, None), None);
+        let other = difference(&locked, &before, Some("Be long."));
+        assert_eq!(other.as_deref(), Some("it has other instructions"));
         let after = tools(json!([
             { "name": "read_a", "description": "b", "title": "A", "inputSchema": schema },
             { "name": "read_c", "inputSchema": schema },
@@ -118,6 +133,6 @@ mod tests {
         ]));
         let expected =
             "`read_a` has another description and title, `read_b` is gone, `read_c` is new";
-        assert_eq!(difference(&locked, &after).as_deref(), Some(expected));
+        assert_eq!(difference(&locked, &after, None).as_deref(), Some(expected));
     }
 }

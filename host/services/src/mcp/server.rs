@@ -9,7 +9,7 @@ use strata_base::text::units::format_duration;
 use strata_core::record::event::{ServerChanged, ServerState, ServerToolOmitted};
 use strata_core::record::fault::FaultCause;
 
-use super::config::{HintUse, ServerConfig, ServerTransport, StdioServer};
+use super::config::{HintUse, InstructionUse, ServerConfig, ServerTransport, StdioServer};
 use super::connection::Connection;
 use super::http::HttpConnection;
 use super::lock::difference;
@@ -48,6 +48,8 @@ pub(super) struct Server {
     /// Locked while the server is started, so that it is started once.
     life: tokio::sync::Mutex<Life>,
     notices: Mutex<Notices>,
+    /// The revision that was spoken with it last.
+    known_revision: Mutex<Option<Revision>>,
 }
 
 #[derive(Default)]
@@ -93,7 +95,13 @@ impl Server {
             host,
             life: tokio::sync::Mutex::default(),
             notices: Mutex::default(),
+            known_revision: Mutex::default(),
         }
+    }
+
+    /// Sets the revision that was spoken with it last, which is tried first.
+    pub(super) fn set_known_revision(&self, revision: Option<Revision>) {
+        *lock(&self.known_revision) = revision;
     }
 
     /// Returns the server as it runs. Starts it if it does not.
@@ -137,6 +145,7 @@ impl Server {
         let failure = match tokio::time::timeout(self.config.start, opening).await {
             Ok(Ok((session, omitted))) => {
                 self.check_lock(&session)?;
+                self.set_known_revision(Some(session.revision()));
                 let running = RunningServer {
                     session,
                     has_fresh_list: AtomicBool::new(true),
@@ -165,7 +174,8 @@ impl Server {
     /// Fails if the tools are not those that were locked.
     fn check_lock(&self, session: &Session) -> Result<(), HostError> {
         let locked = self.config.locked.as_ref();
-        match locked.and_then(|locked| difference(locked, &session.tools())) {
+        let instructions = self.used_instructions(session);
+        match locked.and_then(|locked| difference(locked, &session.tools(), instructions)) {
             None => Ok(()),
             Some(what) => {
                 let message = format!(
@@ -178,6 +188,14 @@ impl Server {
         }
     }
 
+    /// Returns the instructions of the server, if models are told them.
+    pub(super) fn used_instructions<'a>(&self, session: &'a Session) -> Option<&'a str> {
+        match self.config.instructions {
+            InstructionUse::PassedOn => session.info().instructions.as_deref(),
+            InstructionUse::Ignored => None,
+        }
+    }
+
     fn does_not_start(&self, why: &str) -> String {
         format!("the MCP server `{}` does not start: {why}", self.name)
     }
@@ -187,18 +205,24 @@ impl Server {
         &self,
         watched: &mut Option<Arc<StdioConnection>>,
     ) -> Result<(Session, Vec<OmittedTool>), String> {
-        let mut opening = match self.config.revision {
-            Some(revision) => Opening::Only(revision),
-            None => Opening::Auto,
+        let known = *lock(&self.known_revision);
+        let mut opening = match (self.config.revision, known) {
+            (Some(revision), _) => Opening::Only(revision),
+            (None, Some(known)) if known.has_handshake() => Opening::Known(known),
+            (None, _) => Opening::Auto,
         };
         let stdio = match &self.config.transport {
             ServerTransport::Stdio(stdio) => stdio,
             ServerTransport::Http(server) => {
-                let http = HttpConnection::new(server.clone(), self.host.http.clone());
-                let connection = Connection::Http(Arc::new(http));
-                return Session::open(connection, opening)
-                    .await
-                    .map_err(OpenError::into_reason);
+                let connect = || {
+                    let http = HttpConnection::new(server.clone(), self.host.http.clone());
+                    Connection::Http(Arc::new(http))
+                };
+                let mut opened = Session::open(connect(), opening).await;
+                if matches!(&opened, Err(OpenError::NotAsKnown(_))) {
+                    opened = Session::open(connect(), Opening::Auto).await;
+                }
+                return opened.map_err(OpenError::into_reason);
             }
         };
         let process = self.process(stdio)?;
@@ -210,6 +234,8 @@ impl Server {
                 Err(OpenError::EndedAtProbe) => {
                     opening = Opening::Handshake(Revision::NEWEST_WITH_HANDSHAKE);
                 }
+                // Another server may have been installed since.
+                Err(OpenError::NotAsKnown(_)) => opening = Opening::Auto,
                 Err(OpenError::Failed(why)) => return Err(why),
             }
         }
@@ -260,7 +286,7 @@ impl Server {
     }
 
     fn lock_notices(&self) -> MutexGuard<'_, Notices> {
-        self.notices.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.notices)
     }
 
     /// Returns what is to be recorded about the server, and forgets it.
@@ -320,6 +346,10 @@ impl Server {
         // Descendants may be left, whether it has ended or not.
         stdio.kill();
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 async fn ends_in_time(stdio: &StdioConnection) -> bool {

@@ -8,8 +8,9 @@ use futures_util::future::{BoxFuture, join_all};
 use strata_core::record::event::{Event, ServerChanged, ServerState, ServerToolOmitted};
 use strata_core::record::server_tool::{ServerTool, ToolList};
 
-use super::config::{InstructionUse, Requirement, ServerConfig};
+use super::config::{Requirement, ServerConfig};
 use super::lock::{ToolDigests, digests};
+use super::revision::Revision;
 use super::server::{Server, ServerHost};
 use super::tool::{OmittedTool, Tool, model_tool_name};
 use crate::gateway::{HostError, HostErrorKind};
@@ -77,6 +78,14 @@ impl McpServers {
         }
     }
 
+    /// Sets the revisions that were spoken with the servers before. They are tried first.
+    pub fn set_known_revisions(&self, revisions: &BTreeMap<String, String>) {
+        for (name, server) in &self.servers {
+            let known = revisions.get(name);
+            server.set_known_revision(known.and_then(|name| Revision::parse(name)));
+        }
+    }
+
     /// Returns a server.
     pub(super) fn get(&self, name: &str) -> Option<&Arc<Server>> {
         self.servers.get(name)
@@ -135,7 +144,9 @@ impl McpServers {
         for (name, patterns) in granted {
             if let Some(server) = self.get(name) {
                 let running = server.running().await?;
-                found.insert(name.clone(), digests(&running.session.tools(), patterns));
+                let instructions = server.used_instructions(&running.session);
+                let listed = digests(&running.session.tools(), instructions, patterns);
+                found.insert(name.clone(), listed);
             }
         }
         Ok(found)
@@ -178,13 +189,10 @@ async fn list_of(server: &Server, grant: &GrantedTools) -> Result<Option<ToolLis
     let granted = tools
         .iter()
         .filter(|tool| pattern::matches_any(&grant.tools, &tool.name));
-    let instructions = match server.config.instructions {
-        InstructionUse::PassedOn => running.session.info().instructions.clone(),
-        InstructionUse::Ignored => None,
-    };
+    let instructions = server.used_instructions(&running.session);
     Ok(Some(ToolList {
         server: server.name.clone(),
-        instructions,
+        instructions: instructions.map(str::to_owned),
         tools: granted.map(|tool| offered(server, tool)).collect(),
     }))
 }

@@ -60,6 +60,8 @@ pub(super) enum OpenError {
     /// The server ended when it was asked whether it knows the newest revision. Another process is asked
     /// with `initialize`.
     EndedAtProbe,
+    /// The server does not speak the revision that was spoken with it before.
+    NotAsKnown(String),
     /// There is no common revision, or the server breaks the protocol.
     Failed(String),
 }
@@ -69,7 +71,7 @@ impl OpenError {
     pub(super) fn into_reason(self) -> String {
         match self {
             Self::EndedAtProbe => "it does not answer".into(),
-            Self::Failed(why) => why,
+            Self::NotAsKnown(why) | Self::Failed(why) => why,
         }
     }
 }
@@ -81,6 +83,8 @@ pub(super) enum Opening {
     Auto,
     /// With `initialize`, whatever the server answers.
     Handshake(Revision),
+    /// With `initialize`, because this revision was spoken before.
+    Known(Revision),
     /// With this revision and no other.
     Only(Revision),
 }
@@ -128,6 +132,10 @@ impl Session {
                 session.accept_discovery(found)?;
             }
             Opening::Handshake(revision) => session.shake_hands(revision, Offers::Several).await?,
+            Opening::Known(revision) => session
+                .shake_hands(revision, Offers::Several)
+                .await
+                .map_err(|error| OpenError::NotAsKnown(error.into_reason()))?,
             Opening::Only(revision) => session.shake_hands(revision, Offers::One).await?,
         }
         let omitted = session.list_tools().await.map_err(OpenError::Failed)?;
