@@ -2,6 +2,7 @@
 //! ask people. This module carries what one of the three components reports to the others, and to
 //! the journal.
 
+use futures_util::FutureExt;
 use strata_base::files::blob::Blobs;
 use strata_core::machine::effect::Invocation;
 use strata_core::machine::stepper::Stepper;
@@ -408,8 +409,20 @@ impl Guests {
             }
             GuestRequest::ListServerTools { grants, taken } => {
                 let servers = self.services.mcp.clone().unwrap_or_default();
-                let listing = self.calls.in_runtime(servers.list(grants, taken));
+                let listing = servers.list(grants, taken);
+                let listing =
+                    listing.map(|(lists, notices)| (HostAnswer::ToolLists(lists), notices));
+                let listing = self.calls.in_runtime(listing.boxed());
                 self.listings.add(id, listing, reply);
+                return Ok(());
+            }
+            GuestRequest::CompareServerTools(told) => {
+                let servers = self.services.mcp.clone().unwrap_or_default();
+                let comparing = servers.compare(told);
+                let comparing = comparing
+                    .map(|(changes, notices)| (HostAnswer::ChangedTools(changes), notices));
+                let comparing = self.calls.in_runtime(comparing.boxed());
+                self.listings.add(id, comparing, reply);
                 return Ok(());
             }
             GuestRequest::Outbound(request) => {
@@ -488,7 +501,7 @@ impl Guests {
     ) -> Result<(), DriverError> {
         let FinishedListing {
             attempt,
-            lists,
+            answer,
             notices,
             reply,
         } = listed;
@@ -498,13 +511,13 @@ impl Guests {
         if !self.attempts.is_running(attempt) || reply.is_closed() {
             return Ok(());
         }
-        if let Ok(lists) = &lists {
+        if let HostAnswer::ToolLists(Ok(lists)) = &answer {
             let lists = lists.clone();
             let listed = AttemptEvent::ToolsListed(ToolsListed { lists });
             journal.stage(Event::Attempt(attempt.call, listed))?;
         }
         // It is no error if nobody waits any more.
-        let _ = reply.send(HostAnswer::ToolLists(lists));
+        let _ = reply.send(answer);
         Ok(())
     }
 

@@ -224,9 +224,9 @@ impl<'a> ToolAccess<'a> {
         let own = stepper.team().role(call.role).tool_loop();
         let activation = stepper.env().activation(call.activation());
         let lists = activation.and_then(|activation| activation.server_tools.as_deref());
-        let tools = own.zip(roles.get(&call.role)).map(|(tools, settings)| {
-            with_server_tools(tools, settings, lists.unwrap_or_default())
-        });
+        let tools = own
+            .zip(roles.get(&call.role))
+            .map(|(tools, settings)| with_server_tools(tools, settings, lists.unwrap_or_default()));
         Self {
             stepper,
             tools,

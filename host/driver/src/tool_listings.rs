@@ -1,9 +1,10 @@
-//! The lists of tools that first turns wait for. A server may have to be started first.
+//! What turns ask MCP servers about their tools: the lists, for the first turn of an activation, and whether tools
+//! are still what the model was told. A server may have to be started first.
 
 use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use strata_services::gateway::{AttemptId, HostAnswer};
-use strata_services::mcp::{ListedTools, ServerNotice};
+use strata_services::mcp::ServerNotice;
 use tokio::sync::oneshot;
 
 /// The listings in progress. Dropping them gives them up.
@@ -14,7 +15,7 @@ pub(super) struct ToolListings(FuturesUnordered<BoxFuture<'static, FinishedListi
 pub(super) struct FinishedListing {
     /// The turn that waits for it.
     pub(super) attempt: AttemptId,
-    pub(super) lists: ListedTools,
+    pub(super) answer: HostAnswer,
     /// What is to be recorded about the servers.
     pub(super) notices: Vec<ServerNotice>,
     pub(super) reply: oneshot::Sender<HostAnswer>,
@@ -30,14 +31,14 @@ impl ToolListings {
     pub(super) fn add(
         &mut self,
         attempt: AttemptId,
-        listing: BoxFuture<'static, (ListedTools, Vec<ServerNotice>)>,
+        listing: BoxFuture<'static, (HostAnswer, Vec<ServerNotice>)>,
         reply: oneshot::Sender<HostAnswer>,
     ) {
         self.0.push(Box::pin(async move {
-            let (lists, notices) = listing.await;
+            let (answer, notices) = listing.await;
             FinishedListing {
                 attempt,
-                lists,
+                answer,
                 notices,
                 reply,
             }

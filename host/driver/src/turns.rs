@@ -5,6 +5,7 @@
 //! does, so the budget, retries, fallbacks and the record apply to it. When a turn is due, and which
 //! calls of a reply can start, is decided by the core.
 
+mod changed_tools;
 mod conversation;
 mod deferral;
 pub(super) mod guard;
@@ -46,6 +47,7 @@ use strata_services::models::{IfTooLong, ModelRequest};
 use strata_services::tools::{HistoryUse, RoleMemory, ToolRole};
 
 use super::model_attempt::{ask_model, reply_within};
+use changed_tools::reject_changed_tools;
 use conversation::{ConversationSource, History, text_tokens};
 use guard::Guard;
 use named_call::ReplyRules;
@@ -290,6 +292,7 @@ impl PreparedTurn {
         };
         let mut reply = plan_reply(rules, reply, now_ms)?;
         reply.skills = skills;
+        reject_changed_tools(&gateway, &lists, &mut reply).await?;
         if let Some(guard) = &self.guard {
             guard.decide_calls(rules, self.number, &mut reply).await?;
         }

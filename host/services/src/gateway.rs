@@ -19,11 +19,12 @@ use strata_core::record::json::Json;
 use strata_core::record::message::Message;
 use strata_core::record::request;
 use strata_core::record::scope_write::Write;
+use strata_core::record::turn::ChangedTool;
 use strata_core::record::work::{CallKey, Work};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::human;
-use crate::mcp::{GrantedTools, ListedTools};
+use crate::mcp::{GrantedTools, ListedTools, ToldTool};
 use crate::plugin::Plugin;
 pub use allowance::Allowance;
 pub use outbound_request::OutboundRequest;
@@ -122,6 +123,8 @@ pub enum GuestRequest {
         /// The names under which its model knows other tools.
         taken: Vec<String>,
     },
+    /// Whether tools of MCP servers are still what a model was told of them.
+    CompareServerTools(Vec<ToldTool>),
     /// Stored bytes: the content of a file that differs from the one on disk, or of an image or a
     /// file in a message.
     StoredFile(Digest),
@@ -188,6 +191,8 @@ pub enum HostAnswer {
     File(Option<Arc<[u8]>>),
     /// To `ListServerTools`.
     ToolLists(ListedTools),
+    /// To `CompareServerTools`: those that are not.
+    ChangedTools(Vec<ChangedTool>),
 }
 
 impl HostAnswer {
@@ -203,9 +208,12 @@ impl HostAnswer {
                 .filter_map(|result| result.as_ref().err())
                 .next_back(),
             Self::ToolLists(lists) => lists.as_ref().err(),
-            Self::Messages(_) | Self::Time(_) | Self::Human(_) | Self::File(_) | Self::Tools(_) => {
-                None
-            }
+            Self::Messages(_)
+            | Self::Time(_)
+            | Self::Human(_)
+            | Self::File(_)
+            | Self::Tools(_)
+            | Self::ChangedTools(_) => None,
         }
     }
 }

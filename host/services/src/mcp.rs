@@ -35,5 +35,5 @@ pub use lock::{LockedTools, ToolDigests};
 pub use outbound::{Caller, McpBatch, McpRequest};
 pub use result::{ToolAnswer, ToolResult, operator_answer, skipped_answer, unknown_answer};
 pub use revision::Revision;
-pub use servers::{GrantedTools, ListedTools, McpServers, ServerNotice};
+pub use servers::{GrantedTools, ListedTools, McpServers, ServerNotice, ToldTool};
 pub use tool::model_tool_name;

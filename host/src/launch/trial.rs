@@ -303,6 +303,7 @@ fn stage_tool_call(journal: &mut Journal, arguments: &Json) -> Result<(), Driver
                 form: CallForm::Direct,
                 decision: CallDecision::Make(TARGET),
             }]),
+            changed_tools: Vec::new(),
             skills: Vec::new(),
         };
         let stepper = journal.stepper();

@@ -417,6 +417,7 @@ pub(super) mod tests {
             cost: Usd::ZERO,
             message: ReplyMessage::Parts(message),
             outcome: TurnOutcome::Calls(decisions.into_iter().map(plan).collect()),
+            changed_tools: Vec::new(),
             skills: vec![SkillDigest {
                 skill: "pdf".into(),
                 digest: Digest::from("d"),

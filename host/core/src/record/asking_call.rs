@@ -32,6 +32,8 @@ pub enum AskingProgress {
     Ended,
     /// It was interrupted in its work, which may have had an effect.
     Interrupted,
+    /// It goes on with its work when it has the answers, as long as this process of the host lives.
+    Open,
 }
 
 /// A question of the receiver of a call.

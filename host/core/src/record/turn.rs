@@ -174,8 +174,19 @@ pub struct TurnReply {
     pub message: ReplyMessage,
     /// What follows from it.
     pub outcome: TurnOutcome,
+    /// The calls of tools of MCP servers that are not any more what the model was told. They are rejected.
+    pub changed_tools: Vec<ChangedTool>,
     /// The role's skills. Empty but for the first turn of an activation.
     pub skills: Vec<SkillDigest>,
+}
+
+/// A call of a tool that is not any more what the model was told.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChangedTool {
+    /// The index of the call in the reply.
+    pub call: u32,
+    /// What has changed, for the model.
+    pub reason: String,
 }
 
 /// The parts of a reply.

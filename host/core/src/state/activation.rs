@@ -14,7 +14,7 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
-use crate::record::asking_call::AskingCall;
+use crate::record::asking_call::{AskingCall, AskingProgress};
 use crate::record::fault::Fault;
 use crate::record::file::FileChange;
 use crate::record::host_call::{ExternalWrite, HostCall};
@@ -204,6 +204,15 @@ impl OpenCallMut<'_> {
             // The process was killed; the attempt ends like one that was interrupted.
             self.progress.keeps_calls = true;
             *self.phase = self.progress.ready_or_in_doubt();
+        }
+        if let Some(asking) = &mut self.progress.asking
+            && asking.progress == AskingProgress::Open
+        {
+            // Its receiver has lost the call.
+            asking.progress = AskingProgress::Interrupted;
+            if self.phase.is_ready() {
+                *self.phase = self.progress.ready_or_in_doubt();
+            }
         }
         let in_doubt =
             matches!(self.phase, Phase::Failed(_)) && self.progress.leaves_writes_in_doubt();

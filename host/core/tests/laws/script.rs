@@ -114,8 +114,8 @@ impl Script {
             default: Some(Json::from(serde_json::Value::from(answer))),
             expires_ms: None,
             proposed: None,
+            asked_by: None,
         }
-        asked_by: None,
     }
 
     /// Returns what a human says about a tool call.
@@ -172,6 +172,7 @@ impl Script {
             cost: Usd::ZERO,
             message: ReplyMessage::Parts(message),
             outcome,
+            changed_tools: Vec::new(),
             skills: Vec::new(),
         }
     }

@@ -118,6 +118,7 @@ pub fn replied(message: Vec<AssistantPart>, outcome: TurnOutcome) -> CallResult 
         cost: Usd::ZERO,
         message: ReplyMessage::Parts(message),
         outcome,
+        changed_tools: Vec::new(),
         skills: Vec::new(),
     })
 }

@@ -1,7 +1,7 @@
 //! The host calls of one attempt: what earlier attempts recorded and was not served yet, how
 //! requests are numbered, and the batch that the guest waits for.
 
-use strata_core::record::asking_call::AskingCall;
+use strata_core::record::asking_call::{AskingCall, AskingProgress};
 use strata_core::record::event::{AttemptEvent, Event, HostCallBegun};
 use strata_core::record::host_call::{
     CallOutcome, ExternalWrite, HostCall, HostCallKind, WriteResult,
@@ -81,6 +81,11 @@ impl AttemptCalls {
             return None;
         };
         self.note_repeated_write(&pending.request_name);
+        let asked = pending.asked.as_ref();
+        if asked.is_some_and(|asked| asked.progress == AskingProgress::Open) {
+            // It was begun before, and goes on.
+            return None;
+        }
         let begun = AttemptEvent::HostCallBegun(HostCallBegun { intent });
         Some(Event::Attempt(self.attempt.call, begun))
     }

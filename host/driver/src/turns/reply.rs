@@ -59,6 +59,7 @@ pub(super) fn plan_reply(
         cost: Usd::ZERO,
         message: ReplyMessage::Parts(reply.parts),
         outcome,
+        changed_tools: Vec::new(),
         skills: Vec::new(),
     })
 }

@@ -81,6 +81,7 @@ pub(super) struct Request {
 }
 
 /// A connection to a server.
+#[derive(Clone)]
 pub(super) enum Connection {
     /// To a process.
     Stdio(Arc<StdioConnection>),

@@ -235,11 +235,14 @@ impl HttpConnection {
         let mut bytes: Vec<u8> = Vec::new();
         let mut data: Vec<u8> = Vec::new();
         while let Some(chunk) = response.chunk().await.map_err(broken)? {
+            // What arrived before has no end of a line.
+            let mut scanned = bytes.len();
             bytes.extend_from_slice(&chunk);
             let mut begin = 0;
-            while let Some(length) = bytes[begin..].iter().position(|byte| *byte == b'\n') {
-                let line = bytes[begin..begin + length].trim_ascii_end().to_vec();
-                begin += length + 1;
+            while let Some(length) = bytes[scanned..].iter().position(|byte| *byte == b'\n') {
+                let end = scanned + length;
+                let line = bytes[begin..end].trim_ascii_end().to_vec();
+                (begin, scanned) = (end + 1, end + 1);
                 if let Some(more) = line.strip_prefix(b"data:") {
                     data.extend_from_slice(more.trim_ascii_start());
                 } else if line.is_empty() && !data.is_empty() {

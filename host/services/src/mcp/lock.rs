@@ -46,7 +46,11 @@ pub(super) fn field_digests(entry: &Value) -> BTreeMap<String, String> {
 const INSTRUCTIONS: &str = "";
 
 /// Returns the digests of the tools that match these patterns, and of the instructions if models are told them.
-pub(super) fn digests(tools: &[Tool], instructions: Option<&str>, granted: &[String]) -> ToolDigests {
+pub(super) fn digests(
+    tools: &[Tool],
+    instructions: Option<&str>,
+    granted: &[String],
+) -> ToolDigests {
     let granted = tools
         .iter()
         .filter(|tool| pattern::matches_any(granted, &tool.name));

@@ -13,12 +13,15 @@ use strata_core::record::id::to_hex;
 use strata_core::record::json::Json;
 use strata_core::state::environment::Environment;
 
-use super::call::{CallEnd, CallLimits};
+use super::call::{AskingCall as AskingOpenCall, CallEnd, CallLimits, OpenCall};
 use super::config::DoubtDefault;
 use super::connection::Reach;
-use super::question::{KnownAnswers, question_digest, read_question, read_round, responses};
+use super::question::{
+    KnownAnswers, declined, question_digest, read_question, read_round, responses,
+};
 use super::result::{ToolAnswer, error_record, result_record, unknown_answer};
 use super::server::{CallClass, RunningServer, Server};
+use super::servers::ToldTool;
 use super::session::{CallRound, ToolCall};
 use super::tool::Tool;
 use crate::gateway::{HostError, HostErrorKind};
@@ -74,6 +77,8 @@ struct CallMemory {
     round: Option<CallRound>,
     /// The answers to questions that an older server asks within the call.
     known: KnownAnswers,
+    /// The number of the call that the server still works on.
+    parked: Option<u64>,
 }
 
 impl CallMemory {
@@ -97,7 +102,7 @@ impl CallMemory {
                     responses: all,
                 })
             }
-            AskingProgress::Interrupted => {
+            AskingProgress::Interrupted | AskingProgress::Open => {
                 known.extend(responses);
                 None
             }
@@ -106,6 +111,10 @@ impl CallMemory {
             repetitions: state["repetitions"].as_u64().unwrap_or(0) as u32,
             round,
             known,
+            parked: match asked.progress {
+                AskingProgress::Open => state["parked"].as_u64(),
+                AskingProgress::Ended | AskingProgress::Interrupted => None,
+            },
         }
     }
 
@@ -117,6 +126,7 @@ impl CallMemory {
             "state": round.and_then(|round| round.state.as_deref()),
             "declined": round.map(|round| &round.responses),
             "known": self.known,
+            "parked": self.parked,
         }))
     }
 }
@@ -136,6 +146,18 @@ fn asks(
         })),
         ..OutboundResult::failed(error)
     }
+}
+
+/// What becomes of a call within which a server asks a person.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a value exists only until its caller has matched it"
+)]
+enum AskedWithin {
+    /// It goes on, because the question was answered without a person.
+    GoesOn(OpenCall),
+    /// It has this result for now.
+    Ends(OutboundResult),
 }
 
 struct PreparedCall {
@@ -214,15 +236,19 @@ impl McpCall {
 
     /// Returns why the call of a model must not be made: it was told another schema.
     fn rejection(&self) -> Option<String> {
-        let Caller::Model(told) = &self.request.caller else {
+        let Caller::Model(schema) = &self.request.caller else {
             return None;
         };
+        let told = ToldTool {
+            call: 0,
+            server: self.request.server.clone(),
+            tool: self.request.tool.clone(),
+            input_schema: schema.clone(),
+        };
         match self.prepared.get()? {
-            Ok(prepared) if prepared.tool.input_schema != *told => {
-                Some("the schema of its arguments has changed since the tools were listed".into())
-            }
-            Err(error) if error.kind == HostErrorKind::NotFound => Some(error.message.clone()),
-            Ok(_) | Err(_) => None,
+            Ok(prepared) => told.change(Some(&prepared.tool)),
+            Err(error) if error.kind == HostErrorKind::NotFound => told.change(None),
+            Err(_) => None,
         }
     }
 
@@ -248,6 +274,15 @@ impl McpCall {
         let arguments = self.request.arguments.value();
         let headers = prepared.tool.headers_of(&arguments);
         let mut memory = CallMemory::read(asked);
+        let mut going_on = None;
+        if asked.is_some_and(|asked| asked.progress == AskingProgress::Open) {
+            let parked = memory.parked.take();
+            going_on = self.take_parked(parked, &memory);
+            if going_on.is_none() {
+                let error = HostError::new(HostErrorKind::Upstream, "the open call was given up");
+                return self.lost(error, is_write);
+            }
+        }
         loop {
             let call = ToolCall {
                 tool: &self.request.tool,
@@ -257,7 +292,11 @@ impl McpCall {
                 known: &memory.known,
                 headers: &headers,
             };
-            let mut result = match prepared.running.session.call(&call, limits).await {
+            let end = match going_on.take() {
+                Some(open) => open.wait(&memory.known).await,
+                None => prepared.running.session.call(&call, limits).await,
+            };
+            let mut result = match end {
                 CallEnd::Result(result) => result,
                 CallEnd::Refused(error) => return OutboundResult::answered(error_record(&error)),
                 CallEnd::Lost(lost) => {
@@ -275,7 +314,13 @@ impl McpCall {
                         .caused_by(FaultCause::TimeLimit);
                     return self.lost(error, is_write);
                 }
-                CallEnd::Asked(params) => return self.asked_within(&params, &memory, is_write),
+                CallEnd::Asked(asking) => match self.asked_within(asking, &mut memory, is_write) {
+                    AskedWithin::GoesOn(open) => {
+                        going_on = Some(open);
+                        continue;
+                    }
+                    AskedWithin::Ends(result) => return result,
+                },
             };
             if result.get("resultType").and_then(Value::as_str) != Some("input_required") {
                 let record = result_record(result, prepared.tool.output_schema.as_ref());
@@ -309,17 +354,40 @@ impl McpCall {
         }
     }
 
-    /// Returns the result of a call within which the server of an older revision asks a person.
-    fn asked_within(&self, params: &Value, memory: &CallMemory, is_write: bool) -> OutboundResult {
+    /// Handles that the server of an older revision asks a person within a call.
+    fn asked_within(
+        &self,
+        asking: Box<AskingOpenCall>,
+        memory: &mut CallMemory,
+        is_write: bool,
+    ) -> AskedWithin {
         let McpRequest { server, tool, .. } = &self.request;
-        match read_question(server, tool, &question_digest(params), params) {
-            Ok(Some(question)) => asks(memory, AskingProgress::Interrupted, vec![question]),
-            Ok(None) => {
-                let message = format!("`{}`: its question was declined", self.describe());
-                self.lost(HostError::new(HostErrorKind::Upstream, message), is_write)
+        let params = &asking.params;
+        let question = match read_question(server, tool, &question_digest(params), params) {
+            Ok(Some(question)) => question,
+            Ok(None) => return AskedWithin::GoesOn(asking.answer(&declined())),
+            Err(what) => {
+                let message = format!("the MCP server asks for {what}, which is not offered");
+                let message = format!("`{}`: {message}", self.describe());
+                let error = HostError::new(HostErrorKind::Upstream, message);
+                return AskedWithin::Ends(self.lost(error, is_write));
             }
-            Err(what) => self.failed(&format!("asks for {what}, which is not offered")),
-        }
+        };
+        let progress = match &self.server {
+            Some(server) => {
+                memory.parked = Some(server.park(asking));
+                AskingProgress::Open
+            }
+            None => AskingProgress::Interrupted,
+        };
+        AskedWithin::Ends(asks(memory, progress, vec![question]))
+    }
+
+    /// Takes the call that the server still works on, and answers its question.
+    fn take_parked(&self, number: Option<u64>, memory: &CallMemory) -> Option<OpenCall> {
+        let asking = self.server.as_ref()?.take_parked(number?)?;
+        let response = memory.known.get(&question_digest(&asking.params))?;
+        Some(asking.answer(response))
     }
 
     /// Returns the result of a call that the server did not carry out.

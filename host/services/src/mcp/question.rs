@@ -139,7 +139,8 @@ fn is_safe(url: &str) -> bool {
     }
 }
 
-fn declined() -> Value {
+/// Returns the response to a question that is declined.
+pub(super) fn declined() -> Value {
     json!({ "action": "decline" })
 }
 

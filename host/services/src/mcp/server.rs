@@ -1,7 +1,7 @@
 //! A server of a run: it is started at its first use, and again at the next call after it has died.
 
-use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -9,6 +9,7 @@ use strata_base::text::units::format_duration;
 use strata_core::record::event::{ServerChanged, ServerState, ServerToolOmitted};
 use strata_core::record::fault::FaultCause;
 
+use super::call::AskingCall;
 use super::config::{HintUse, InstructionUse, ServerConfig, ServerTransport, StdioServer};
 use super::connection::Connection;
 use super::http::HttpConnection;
@@ -50,7 +51,12 @@ pub(super) struct Server {
     notices: Mutex<Notices>,
     /// The revision that was spoken with it last.
     known_revision: Mutex<Option<Revision>>,
+    /// The calls within which it asks people, by number. They stay open until they are answered.
+    parked: Mutex<BTreeMap<u64, Box<AskingCall>>>,
 }
+
+/// The number of the next parked call. No two of a process have the same, whatever run they belong to.
+static NEXT_PARKED: AtomicU64 = AtomicU64::new(1);
 
 #[derive(Default)]
 struct Life {
@@ -96,7 +102,20 @@ impl Server {
             life: tokio::sync::Mutex::default(),
             notices: Mutex::default(),
             known_revision: Mutex::default(),
+            parked: Mutex::default(),
         }
+    }
+
+    /// Keeps a call within which the server asks people. Returns its number.
+    pub(super) fn park(&self, call: Box<AskingCall>) -> u64 {
+        let number = NEXT_PARKED.fetch_add(1, Ordering::Relaxed);
+        lock(&self.parked).insert(number, call);
+        number
+    }
+
+    /// Takes a call that was kept.
+    pub(super) fn take_parked(&self, number: u64) -> Option<Box<AskingCall>> {
+        lock(&self.parked).remove(&number)
     }
 
     /// Sets the revision that was spoken with it last, which is tried first.
@@ -136,6 +155,20 @@ impl Server {
         self.note_omitted(omitted);
         life.session = Some(running.clone());
         Ok(running)
+    }
+
+    /// Returns the server if it runs. Starts it if it was never started; `None` if it does not run.
+    pub(super) async fn running_or_first_start(&self) -> Option<Arc<RunningServer>> {
+        let may_start = {
+            let life = self.life.lock().await;
+            let session = life.session.as_ref();
+            let is_alive = session.is_some_and(|open| open.session.connection().is_alive());
+            is_alive || life.starts == 0
+        };
+        match may_start {
+            true => self.running().await.ok(),
+            false => None,
+        }
     }
 
     /// Starts the server. The error says why it does not start.
@@ -333,6 +366,8 @@ impl Server {
 
     /// Ends the server with all processes that it started.
     pub(super) async fn close(&self) {
+        let parked = std::mem::take(&mut *lock(&self.parked));
+        drop(parked);
         let running = self.life.lock().await.session.take();
         let Some(running) = running else { return };
         let Connection::Stdio(stdio) = running.session.connection() else {

@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use futures_util::future::{BoxFuture, join_all};
 use strata_core::record::event::{Event, ServerChanged, ServerState, ServerToolOmitted};
+use strata_core::record::json::Json;
 use strata_core::record::server_tool::{ServerTool, ToolList};
+use strata_core::record::turn::ChangedTool;
 
 use super::config::{Requirement, ServerConfig};
 use super::lock::{ToolDigests, digests};
@@ -56,6 +58,33 @@ pub struct GrantedTools {
     pub deferral: Deferral,
     /// Before which of the role's other tools they are listed.
     pub position: usize,
+}
+
+/// A tool that a model was told of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToldTool {
+    /// The index of the call of it in the reply.
+    pub call: u32,
+    /// The name of the server.
+    pub server: String,
+    /// The name of the tool at the server.
+    pub tool: String,
+    /// The schema of its arguments, as the model was told it.
+    pub input_schema: Json,
+}
+
+impl ToldTool {
+    /// Returns why the tool must not be called, which is no more what the model was told.
+    pub(super) fn change(&self, now: Option<&Tool>) -> Option<String> {
+        let Self { server, tool, .. } = self;
+        match now {
+            None => Some(format!("the MCP server `{server}` has no tool `{tool}`")),
+            Some(now) if now.input_schema != self.input_schema => Some(
+                "the schema of its arguments has changed since the tools were listed".to_owned(),
+            ),
+            Some(_) => None,
+        }
+    }
 }
 
 /// The lists of the servers of a role, or why there are none.
@@ -132,6 +161,33 @@ impl McpServers {
                 .flatten()
                 .flat_map(|server| server.take_notices());
             (lists, notices.collect())
+        })
+    }
+
+    /// Returns which tools are not any more what a model was told. Servers that were not started yet are started,
+    /// and tools of servers that do not run are not compared.
+    pub fn compare(
+        &self,
+        told: Vec<ToldTool>,
+    ) -> BoxFuture<'static, (Vec<ChangedTool>, Vec<ServerNotice>)> {
+        let servers: Vec<_> = told
+            .iter()
+            .map(|tool| self.get(&tool.server).cloned())
+            .collect();
+        Box::pin(async move {
+            let mut changes = Vec::new();
+            let mut notices = Vec::new();
+            for (told, server) in told.iter().zip(servers) {
+                let Some(server) = server else { continue };
+                if let Some(running) = server.running_or_first_start().await {
+                    let tools = running.session.tools();
+                    let now = tools.iter().find(|tool| tool.name == told.tool);
+                    let call = told.call;
+                    changes.extend(told.change(now).map(|reason| ChangedTool { call, reason }));
+                }
+                notices.extend(server.take_notices());
+            }
+            (changes, notices)
         })
     }
 

@@ -10,7 +10,7 @@ use strata_base::text::excerpt::excerpt;
 use strata_base::text::units::format_bytes;
 use tokio::sync::mpsc;
 
-use super::call::{CallEnd, CallLimits, call};
+use super::call::{CallEnd, CallLimits, OpenCall};
 use super::connection::{Connection, Lost, QUEUED_SIGNALS, Reach, Request, refused};
 use super::message::Reply;
 use super::question::KnownAnswers;
@@ -394,10 +394,10 @@ impl Session {
             params: self.params(params),
             headers: tool.headers.to_vec(),
         };
-        let end = call(&self.connection, request.clone(), limits, tool.known).await;
-        match end {
+        let send = |request| OpenCall::new(self.connection.clone(), request, limits);
+        match send(request.clone()).wait(tool.known).await {
             CallEnd::Lost(lost) if lost.reach == Reach::SessionGone => match self.renew().await {
-                Ok(()) => call(&self.connection, request, limits, tool.known).await,
+                Ok(()) => send(request).wait(tool.known).await,
                 Err(lost) => CallEnd::Lost(Lost::not_taken(lost.message)),
             },
             end => end,

@@ -81,6 +81,8 @@ struct Waiting {
     reply: oneshot::Sender<ExchangeResult>,
     signals: mpsc::Sender<Signal>,
     is_call: bool,
+    /// The id of the question that it was passed and that is not answered yet.
+    question: Option<Value>,
 }
 
 impl Shared {
@@ -196,6 +198,7 @@ impl StdioConnection {
                 reply,
                 signals,
                 is_call,
+                question: None,
             };
             state.waiting.insert(request.id, waiting);
         }
@@ -220,6 +223,9 @@ impl StdioConnection {
 
     /// Answers a request of the server.
     pub(super) fn respond(&self, id: &Value, result: &Value) {
+        for waiting in self.shared.lock().waiting.values_mut() {
+            waiting.question.take_if(|asked| asked == id);
+        }
         // A server that is gone needs none.
         let _ = self.shared.send_line(message::answer(id, result));
     }
@@ -377,19 +383,10 @@ fn dispatch(incoming: Incoming, shared: &Shared) {
         Incoming::Request { id, method, params } => {
             let response = match method.as_str() {
                 "ping" => Some(message::answer(&id, &json!({}))),
-                "elicitation/create" => {
-                    let state = shared.lock();
-                    // The protocol does not say for which call it asks: the oldest.
-                    let mut calls = state.waiting.values().filter(|waiting| waiting.is_call);
-                    let question = json!({ "id": id, "params": params });
-                    let sent = calls
-                        .next()
-                        .map(|call| call.signals.try_send(Signal::Question(question)));
-                    match sent {
-                        Some(Ok(())) => None,
-                        _ => Some(message::refusal(&id, &method)),
-                    }
-                }
+                "elicitation/create" => match pass_question(&id, params, &mut shared.lock()) {
+                    true => None,
+                    false => Some(message::refusal(&id, &method)),
+                },
                 _ => Some(message::refusal(&id, &method)),
             };
             if let Some(response) = response {
@@ -398,6 +395,23 @@ fn dispatch(incoming: Incoming, shared: &Shared) {
             }
         }
     }
+}
+
+/// Passes a question on to the call that it is probably about: the protocol does not say that. It is the oldest
+/// without an open question, or else the oldest. Returns whether there is a call.
+fn pass_question(id: &Value, params: Value, state: &mut State) -> bool {
+    let calls = || state.waiting.iter().filter(|(_, waiting)| waiting.is_call);
+    let mut asks_nothing = calls().filter(|(_, waiting)| waiting.question.is_none());
+    let about = asks_nothing.next().or_else(|| calls().next());
+    let Some(about) = about.map(|(about, _)| *about) else {
+        return false;
+    };
+    let Some(call) = state.waiting.get_mut(&about) else {
+        return false;
+    };
+    call.question = Some(id.clone());
+    let question = Signal::Question(json!({ "id": id, "params": params }));
+    call.signals.try_send(question).is_ok()
 }
 
 /// Keeps the last lines of standard error. It is always read, so that the process is never blocked.

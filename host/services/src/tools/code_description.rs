@@ -4,9 +4,9 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use serde_json::Value;
 use super::RoleTool;
 use crate::plugin::script::ScriptLanguage;
+use serde_json::Value;
 
 /// How much of the description of a tool is part of its line, in characters. The whole is known to the model if
 /// it is offered the tool itself.
@@ -93,9 +93,9 @@ fn type_name(schema: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
     use crate::plugin::CompiledSchema;
     use crate::tools::{Deferral, Exposure, ToolOffer};
+    use serde_json::json;
 
     use super::*;
 

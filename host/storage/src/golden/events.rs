@@ -39,8 +39,8 @@ use strata_core::record::scope_write::{ScopeChange, Write};
 use strata_core::record::server_tool::{ServerTool, ToolList};
 use strata_core::record::spending::{Account, Amount, Reservation, Spending};
 use strata_core::record::turn::{
-    Approval, CallDecision, CallEffect, CallForm, CallPlan, CallRevision, CallTarget, ReplyMessage,
-    SkillDigest, ToolRef, TurnOutcome, TurnReply,
+    Approval, CallDecision, CallEffect, CallForm, CallPlan, CallRevision, CallTarget, ChangedTool,
+    ReplyMessage, SkillDigest, ToolRef, TurnOutcome, TurnReply,
 };
 use strata_core::record::work::{ActivationKey, CallKey, CallResult, Task, Work};
 
@@ -405,6 +405,10 @@ fn reply() -> TurnReply {
             plan("asked", CallDecision::AskFirst(target, approval)),
             plan("rejected", CallDecision::Reject("reason".into())),
         ]),
+        changed_tools: vec![ChangedTool {
+            call: 1,
+            reason: "another schema".into(),
+        }],
         skills: vec![SkillDigest {
             skill: "skill".into(),
             digest: Digest::from("digest"),

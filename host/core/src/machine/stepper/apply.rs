@@ -19,8 +19,8 @@ use super::ready_index::ReadyIndex;
 use super::team_state::{ApplyResult, ensure};
 use crate::record::event::{
     CapReached, ComponentChanged, ConsentWithdrawn, Event, HandOverFailed, HandedOver,
-    JoinReleased, MessageSent, RunEnded, RunResumed, RunStarted, ServerChanged, Status, StepCommitted,
-    StepConflicted, StepStarted,
+    JoinReleased, MessageSent, RunEnded, RunResumed, RunStarted, ServerChanged, Status,
+    StepCommitted, StepConflicted, StepStarted,
 };
 use crate::record::message::{IDEA_LABEL, Message};
 use crate::record::rules::Rules;

@@ -276,12 +276,16 @@ fn keep_answer_to_call(
         .open_question_mut(request)
         .ok_or_else(missing)?
         .answer = Some(answer.clone());
+    let is_open = asking.progress == AskingProgress::Open;
     let next = asking.open_requests().next().cloned();
     *waiting.phase = match next {
         Some(next) => Phase::WaitingForHuman(next),
         None => {
             waiting.progress.was_suspended = true;
-            waiting.progress.ready_or_in_doubt()
+            match is_open {
+                true => Phase::Ready,
+                false => waiting.progress.ready_or_in_doubt(),
+            }
         }
     };
     Ok(())

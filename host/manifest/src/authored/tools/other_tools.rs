@@ -76,7 +76,9 @@ pub(super) fn read_other_tool(table: &TomlTable<'_>) -> Option<OtherTool> {
         (Some(first), _) | (None, Some(first)) if named > 1 => {
             let message = "a tool is another role, or one of a server, or runs code";
             let problem = table.problems.at(&first.span, message);
-            table.problems.add(problem.hint("keep one of `role`, `mcp` and `code`"));
+            table
+                .problems
+                .add(problem.hint("keep one of `role`, `mcp` and `code`"));
             None
         }
         (Some(role), _) => {
