@@ -24,6 +24,8 @@
 //! | `embedding` | vectors for texts: what they cost, paid once, and who has none |
 //! | `builtin` | `builtin:probe`: wherever a component can be named; it is made from the present source |
 //! | `budget` | which calls a budget stops, and what counts towards it |
+//! | `killed_mcp` | a role whose model calls tools of an MCP server is killed after each event |
+//! | `mcp_servers` | MCP servers that do not behave, what is left of them, and older ones that ask |
 //! | `killed_nested` | a script that calls tools is killed after each event |
 //! | `killed_turns` | conversations of a model with tools, killed after each event: no turn is paid for twice |
 //! | `recovery` | what `--recover_path` accepts; finished teams; the input of a repeated attempt |
@@ -148,6 +150,7 @@ mod inspecting;
 mod installed;
 mod javascript;
 mod joins;
+mod killed_mcp;
 mod killed_nested;
 mod killed_turns;
 mod lineages;
@@ -156,6 +159,7 @@ mod live_view;
 mod lost;
 mod machine;
 mod map_reduce;
+mod mcp_servers;
 mod metagpt;
 mod observing;
 mod orders;
