@@ -24,6 +24,8 @@
 //! | `embedding` | vectors for texts: what they cost, paid once, and who has none |
 //! | `builtin` | `builtin:probe`: wherever a component can be named; it is made from the present source |
 //! | `budget` | which calls a budget stops, and what counts towards it |
+//! | `killed_mcp` | a role whose model calls tools of an MCP server is killed after each event |
+//! | `mcp_servers` | MCP servers that do not behave, what is left of them, and older ones that ask |
 //! | `killed_nested` | a script that calls tools is killed after each event |
 //! | `killed_turns` | conversations of a model with tools, killed after each event: no turn is paid for twice |
 //! | `recovery` | what `--recover_path` accepts; finished teams; the input of a repeated attempt |
@@ -73,6 +75,7 @@
 //! | `mcp_conformance` | the conformance suite of the protocol against the server |
 //! | `observing` | metrics for Prometheus |
 //! | `telemetry` | what a collector is sent: spans and metrics by the names of the conventions, contents on demand |
+//! | `telemetry_mcp` | the same about calls of MCP servers, and about calls that are served |
 //! | `real_collector` | the same, as a collector that others wrote shows it |
 //! | `report` | the report of a run, also in a real browser if there is one |
 //! | `role_tools` | roles that work for other roles: killed, failed, asked |
@@ -157,6 +160,7 @@ mod inspecting;
 mod installed;
 mod javascript;
 mod joins;
+mod killed_mcp;
 mod killed_mcp_server;
 mod killed_nested;
 mod killed_turns;
@@ -170,6 +174,7 @@ mod mcp_client;
 mod mcp_conformance;
 mod mcp_http;
 mod mcp_server;
+mod mcp_servers;
 mod metagpt;
 mod observing;
 mod orders;
@@ -210,6 +215,7 @@ mod storage;
 mod strangers;
 mod stream;
 mod telemetry;
+mod telemetry_mcp;
 mod terminal;
 mod together;
 mod tools;

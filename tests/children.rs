@@ -34,7 +34,8 @@ component = "probe.wasm"
 config = { steps = [{ say = "news", to = ["world"] }] }
 "#;
 
-fn is_there(id: i32) -> bool {
+/// Returns whether a process lives.
+pub fn is_there(id: i32) -> bool {
     // A process that has ended but was not waited for is a zombie.
     let is_dead = |stat: String| {
         stat.rsplit(')')

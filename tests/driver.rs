@@ -207,6 +207,7 @@ fn host_services(team: &Team, sandbox: &ScriptedSandbox) -> HostServices {
             .into_iter()
             .map(|slot| (slot, plugin.clone()))
             .collect(),
+        mcp: None,
         descriptions: BTreeMap::new(),
         tool_roles: BTreeMap::new(),
         choice_timeout: None,

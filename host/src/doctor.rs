@@ -5,6 +5,8 @@
 //! compiled code, `skills` for skills, `store` for the disk. This module turns their results into
 //! findings.
 
+mod servers;
+
 use std::path::{Path, PathBuf};
 
 use serde::{Serialize, Serializer};
@@ -21,6 +23,8 @@ use strata_storage::{DatabaseRights, Intake, StorageLocation, measure_sync};
 
 use strata_manifest::interface::host_interfaces;
 use strata_manifest::skills::Shelf;
+
+pub use servers::examine_servers;
 
 /// The result of one check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

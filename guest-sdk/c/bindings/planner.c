@@ -1,6 +1,6 @@
 // The WIT package as C, written by `bindgen`; do not edit.
 //
-// wit fingerprint: 149cf2e2c5511321
+// wit fingerprint: 7ea711a882615cd0
 #include "bindings.h"
 #include <stdlib.h>
 

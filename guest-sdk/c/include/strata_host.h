@@ -189,6 +189,26 @@ typedef struct {
 // Makes `count` calls at the same time, at most 64, and sets the result or the error of each.
 void strata_tools_call_many(strata_tools_request *calls, size_t count);
 
+// The result of a tool of an MCP server.
+typedef struct {
+  // All of it as text: the texts in their order, and the structured data as JSON unless a text says the same. Images and
+  // other bytes are named by their type and size.
+  strata_str text;
+  // The structured data, or `null`.
+  strata_json *data;
+  // The blocks as the server sent them: an array. Bytes are in Base64.
+  strata_json *content;
+  // Whether the tool says that it failed.
+  bool is_error;
+} strata_mcp_result;
+
+// Calls a tool of an MCP server, which `allow.mcp` grants, and sets `*result`. `arguments` may be null. Results are
+// recorded. If the answer of a call that may change something is lost, it is repeated only if that is harmless;
+// otherwise the run stops until the operator has decided. Returns `STRATA_NOT_FOUND` if the server has no such tool,
+// `STRATA_INVALID` if it refuses the call, and `STRATA_UPSTREAM` if there is no answer.
+strata_error strata_mcp_call(strata_str server, strata_str tool, const strata_json *arguments,
+                             strata_mcp_result *result);
+
 // A question to a person. All fields except `text` are optional.
 typedef struct {
   // The question, in plain text.

@@ -52,6 +52,10 @@ void strata_test_answer(const char *json);
 void strata_test_tool(const char *name, const char *json);
 void strata_test_tool_error(const char *name, const char *message);
 
+// Grant a tool of an MCP server, `SERVER/TOOL`, and set the text that all calls of it return; or the error.
+void strata_test_mcp(const char *name, const char *text);
+void strata_test_mcp_error(const char *name, strata_kind kind, const char *message);
+
 // Grant a secret; an environment variable; reading the directory of a file; writing in a directory.
 void strata_test_secret(const char *name);
 void strata_test_variable(const char *name, const char *value);

@@ -248,6 +248,20 @@ void strata_tools_call_many(strata_tools_request *calls, size_t count) {
   }
 }
 
+strata_error strata_mcp_call(strata_str server, strata_str tool, const strata_json *arguments,
+                             strata_mcp_result *result) {
+  strata_action_types_host_error_t error;
+  strata_action_mcp_tool_result_t found;
+  strata_str given = arguments ? strata_json_write(arguments) : STR("{}");
+  *result = (strata_mcp_result){ .data = strata_json_new_null(), .content = strata_json_new_null() };
+  STRATA_TRY(OUTCOME(strata_action_mcp_call_tool(&server, &tool, &given, &found, &error)));
+  result->text = found.text;
+  result->data = strata_parse_or_null((strata_action_types_option_json_t){ found.data.is_some, found.data.val });
+  result->content = strata_parse_or_null((strata_action_types_option_json_t){ true, found.content });
+  result->is_error = found.is_error;
+  return STRATA_SUCCESS;
+}
+
 strata_error strata_ask(const strata_question *question, strata_json **answer) {
   strata_action_types_host_error_t error;
   strata_action_types_option_json_t schema = strata_written_or_none(question->schema);

@@ -115,6 +115,15 @@ void strata_test_tool_error(const char *name, const char *message) {
             (entry){ .key = strata_from(name), .value = strata_from(message), .kind = STRATA_FAILED });
 }
 
+void strata_test_mcp(const char *name, const char *text) {
+  table_add(&strata_test_host.servers, (entry){ .key = strata_from(name), .value = strata_from(text) });
+}
+
+void strata_test_mcp_error(const char *name, strata_kind kind, const char *message) {
+  table_add(&strata_test_host.servers,
+            (entry){ .key = strata_from(name), .value = strata_from(message), .kind = kind });
+}
+
 void strata_test_secret(const char *name) {
   table_add(&strata_test_host.secrets, (entry){ .key = strata_from(name) });
 }

@@ -407,6 +407,17 @@ void strata_action_tools_call_many(strata_action_tools_list_tool_call_t *calls,
   }
 }
 
+bool strata_action_mcp_call_tool(strata_str *server, strata_str *tool, strata_str *arguments,
+                                 strata_action_mcp_tool_result_t *result, host_error *error) {
+  (void)arguments;
+  strata_str name = strata_format("%.*s/%.*s", STR_ARG(*server), STR_ARG(*tool));
+  entry *found = table_find(&strata_test_host.servers, none, name);
+  if (!found) return denied(error, "calling the tool", name);
+  if (found->kind != STRATA_OK) return fail_with_entry(error, found);
+  *result = (strata_action_mcp_tool_result_t){ .text = found->value, .content = STR("[]") };
+  return true;
+}
+
 bool strata_action_env_get(strata_str *name, strata_action_option_string_t *value, host_error *error) {
   entry *found = table_find(&strata_test_host.variables, none, *name);
   if (!found) return denied(error, "reading the variable", *name);

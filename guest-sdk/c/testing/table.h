@@ -24,7 +24,7 @@ typedef struct {
 
 // The host of the current test.
 typedef struct {
-  table replies, embeddings, blobs, responses, answers, secrets, tools, variables, files, writable, scopes, state;
+  table replies, embeddings, blobs, responses, answers, secrets, tools, servers, variables, files, writable, scopes, state;
   table prompts, questions, fetched, emitted, replaced, logged;
   strata_messages memory;
   double slept_ms;

@@ -10,6 +10,7 @@ import http from "strata:action/http@0.2.0";
 import human from "strata:action/human@0.2.0";
 import llm from "strata:action/llm@0.2.0";
 import log from "strata:action/log@0.2.0";
+import mcp from "strata:action/mcp@0.2.0";
 import media from "strata:action/media@0.2.0";
 import memory from "strata:action/memory@0.2.0";
 import random from "strata:action/random@0.2.0";
@@ -21,7 +22,9 @@ import { settle } from "./promises.js";
 import { serve } from "./serve.js";
 import { trace } from "./trace.js";
 
-const host = { clock, env, environment, files, http, human, llm, log, media, memory, random, secrets, state, tools };
+const host = {
+  clock, env, environment, files, http, human, llm, log, mcp, media, memory, random, secrets, state, tools,
+};
 
 /** Returns the exports of a component. `about` is described in `serve.js`. */
 export function component(action, about) {

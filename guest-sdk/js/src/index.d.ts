@@ -578,6 +578,35 @@ export const tools: {
   callMany(calls: Iterable<[name: string, args?: object]>): any[];
 };
 
+/** The result of a tool of an MCP server. */
+export interface McpResult {
+  /**
+   * All of it as text: the texts in their order, and the structured data as JSON unless a text says the same. Images and
+   * other bytes are named by their type and size.
+   */
+  text: string;
+  /** The structured data; otherwise undefined. */
+  data: any;
+  /** The blocks as the server sent them. Bytes are in Base64. */
+  content: any[];
+  /** Whether the tool says that it failed. */
+  isError: boolean;
+}
+/**
+ * Tools of the team's MCP servers, which `allow.mcp` grants. Results are recorded: a repeated attempt gets the recorded
+ * ones. If the answer of a call that may change something is lost, it is repeated only if that is harmless; otherwise
+ * the run stops until the operator has decided.
+ */
+export const mcp: {
+  /**
+   * Calls a tool of a server. A result that says that the tool failed is no exception.
+   *
+   * @throws HostError `denied` if it is not granted; `not-found` if there is no such tool; `invalid` if the server refuses
+   * the call; `upstream` if there is no answer.
+   */
+  call(server: string, tool: string, args?: object): McpResult;
+};
+
 /** The options of an HTTP request. */
 export interface RequestOptions {
   /** The method. Default: `GET`. */

@@ -6,5 +6,6 @@ export { clock, emit, env, files, log, memory, random, state } from "./environme
 export { http, secrets } from "./http.js";
 export { human } from "./human.js";
 export { codeBlock, codeBlocks, llm } from "./llm.js";
+export { mcp } from "./mcp.js";
 export { file, image, media } from "./media.js";
 export { tools } from "./tools.js";

@@ -1,6 +1,6 @@
 /** Type declarations of `@strata/action/testing`: tests of actions with a host in memory, without WebAssembly. */
 
-import type { Action, HostError, Media, Message, Output, Profile, Reply, Task } from "./index.js";
+import type { Action, HostError, McpResult, Media, Message, Output, Profile, Reply, Task } from "./index.js";
 
 /** A reply of a model. */
 export interface ScriptedReply {
@@ -36,6 +36,11 @@ export interface Given {
   secrets?: string[];
   /** The granted tools, as functions of their arguments. An error is a thrown `HostError` of the kind `failed`. */
   tools?: Record<string, (args: any) => unknown>;
+  /**
+   * The granted tools of MCP servers, `SERVER/TOOL`, as functions of their arguments. A string is a result with this
+   * text. An error is a thrown `HostError`.
+   */
+  mcp?: Record<string, (args: any) => string | Partial<McpResult>>;
   /** The granted environment variables. An undefined one is granted but not set. */
   env?: Record<string, string | undefined>;
   /** The memory of the role, oldest message first. */
@@ -90,6 +95,8 @@ export interface FakeHost {
   requests: any[];
   /** The texts of the questions to people. */
   questions: string[];
+  /** The calls of tools of MCP servers. */
+  mcpCalls: [server: string, tool: string, args: any][];
   /** The emitted messages. */
   emitted: (Sent & { causeBy: string | null })[];
   /** The calls of `memory.replace`. */

@@ -29,6 +29,7 @@ class FakeHost {
   requests = [];
   questions = [];
   toolCalls = [];
+  mcpCalls = [];
   emitted = [];
   replaced = [];
   logged = [];
@@ -40,8 +41,10 @@ class FakeHost {
     Object.assign(this, { replies: replies && [...replies], responses: responses && [...responses] });
     Object.assign(this, { answers: [...answers], files: new Map(Object.entries(files)), now });
     this.state = { role: {}, ...structuredClone(state) };
-    const { writable = [], secrets = [], tools = {}, env = {}, memory = [], blobs = {}, embeddings = [] } = given;
-    this.given = { writable, secrets, tools, env, memory: memory.map(message), blobs, embeddings: [...embeddings] };
+    const { writable = [], secrets = [], tools = {}, mcp = {}, env = {}, memory = [], blobs = {}, embeddings = [] } = given;
+    this.given = {
+      writable, secrets, tools, mcp, env, memory: memory.map(message), blobs, embeddings: [...embeddings],
+    };
   }
 
   async run(action, call = {}) {
@@ -111,6 +114,7 @@ class FakeHost {
         call: (made) => this.#callTool(made),
         callMany: (calls) => calls.map((made) => result(() => this.#callTool(made))),
       },
+      mcp: { callTool: (server, tool, args) => this.#callServer(server, tool, args) },
       random: { bytes: (length) => this.#random(length) },
       llm: {
         complete: (request) => this.#complete(request),
@@ -197,6 +201,18 @@ class FakeHost {
     const given = JSON.parse(text);
     this.toolCalls.push([name, given]);
     return JSON.stringify(this.given.tools[name](given) ?? null);
+  }
+
+  #callServer(server, tool, text) {
+    const name = `${server}/${tool}`;
+    if (!Object.hasOwn(this.given.mcp, name)) throw denied(`tool \`${name}\``);
+    const args = JSON.parse(text);
+    this.mcpCalls.push([server, tool, args]);
+    const returned = this.given.mcp[name](args);
+    const result = typeof returned === "string" ? { text: returned } : returned;
+    const { text: shown = "", data, content = [], isError = false } = result;
+    const written = data === undefined ? null : JSON.stringify(data);
+    return { text: shown, data: written, content: JSON.stringify(content), isError };
   }
 
   #checkSecret(name) {

@@ -187,6 +187,7 @@ const CALLS = {
   "llm.completeMany": [["requests", list(PROMPT)]],
   "llm.embed": [["", TEXTS]],
   "log.write": [["level", oneOf("debug", "info", "warn", "error")], ["text", string]],
+  "mcp.callTool": [["server", string], ["tool", string], ["arguments", string]],
   "media.load": [["digest", string]],
   "memory.byLabel": [["causeBy", string], ["bounds", BOUNDS]],
   "memory.recent": [["bounds", BOUNDS]],
@@ -206,6 +207,7 @@ const PUBLIC_NAMES = {
   "environment.emit": "emit",
   "llm.complete": "llm.ask",
   "llm.completeMany": "llm.askMany",
+  "mcp.callTool": "mcp.call",
   "memory.byLabel": "memory.labelled",
   "secrets.placeholder": "secrets.named",
 };

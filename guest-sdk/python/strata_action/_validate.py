@@ -274,6 +274,7 @@ CALLS: dict[str, tuple[str, dict[str, Check]]] = {
         {"texts": strings, "model": optional(string), "dimensions": optional(_count)},
     ),
     "log_write": ("log", {"level": _one_of("debug", "info", "warn", "error"), "text": string}),
+    "mcp_call": ("mcp.call", {"server": string, "tool": string, "arguments": string}),
     "media_load": ("media.load", {"digest": string}),
     "memory_by_label": ("memory.by_label", {"label": string, "limit": _count, "max_bytes": _count}),
     "memory_recent": ("memory.recent", {"limit": _count, "max_bytes": _count}),

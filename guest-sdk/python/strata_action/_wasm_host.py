@@ -10,7 +10,8 @@ from typing import Any
 
 from componentize_py_types import Err
 from wit_world.imports import (
-    clock, env, environment, files, http, human, llm, log, media, memory, random, secrets, state, tools, types as wit,
+    clock, env, environment, files, http, human, llm, log, mcp, media, memory, random, secrets, state, tools,
+    types as wit,
 )
 
 from . import http as sdk_http, llm as sdk_llm, message as sdk, typed
@@ -151,6 +152,10 @@ class Host:
     def tools_call_many(self, calls: list[tuple[str, str]]) -> list[Any]:
         made = [tools.ToolCall(name, arguments) for name, arguments in calls]
         return _each(tools.call_many(made), lambda result: result)
+
+    def mcp_call(self, server: str, tool: str, arguments: str) -> tuple[str, str | None, str, bool]:
+        result = _call(mcp.call_tool, server, tool, arguments)
+        return result.text, result.data, result.content, result.is_error
 
     def ask(self, text: str, schema: str | None, choices: list[str], expires: int | None, default: str | None) -> Any:
         answer = _call(human.ask, human.Question(text, schema, choices, expires, default))

@@ -68,6 +68,9 @@ class Host:
     """The names of the granted secrets."""
     tools: dict[str, Callable[..., Any]] = field(default_factory=dict)
     """The granted tools, as functions of their arguments. An error is a raised `Failed`."""
+    mcp: dict[str, Callable[..., Any]] = field(default_factory=dict)
+    """The granted tools of MCP servers, `SERVER/TOOL`, as functions of their arguments. They return an `mcp.Result`, or a
+    string for one with this text. An error is a raised `HostError`."""
     memory: list[Message] = field(default_factory=list)
     """The memory of the role, oldest message first."""
     blobs: dict[str, bytes] = field(default_factory=dict)
@@ -86,8 +89,11 @@ class Host:
         self._random = random.Random(self.seed)
         self._chooses = False
         self.requests: list[Any] = []
-        self.tool_calls: list[Any] = []
         """The requests to models, as `llm.Request`."""
+        self.tool_calls: list[tuple[str, Any]] = []
+        """The calls of tools: the name and the arguments."""
+        self.mcp_calls: list[tuple[str, str, Any]] = []
+        """The calls of tools of MCP servers: the server, the tool and the arguments."""
         self.fetched: list[Request] = []
         """The HTTP requests."""
         self.questions: list[Question] = []
@@ -282,6 +288,18 @@ class Host:
             except HostError as error:
                 results.append(error)
         return results
+
+    def mcp_call(self, server: str, tool: str, arguments: str) -> tuple[str, str | None, str, bool]:
+        name = f"{server}/{tool}"
+        if name not in self.mcp:
+            raise Denied(f"calling the tool `{name}`: it is not granted; add it to `allow.mcp`")
+        given = json.loads(arguments)
+        self.mcp_calls.append((server, tool, given))
+        result = self.mcp[name](**given)
+        if isinstance(result, str):
+            return result, None, json.dumps([{"type": "text", "text": result}]), False
+        data = None if result.data is None else typed.dumps(result.data)
+        return result.text, data, json.dumps(list(result.content)), result.is_error
 
     def ask(self, text: str, schema: str | None, choices: list[str], expires: int | None, default: str | None) -> Any:
         wanted = None if schema is None else json.loads(schema)

@@ -30,7 +30,7 @@
 //! ```
 //!
 //! An author implements [`Action`], [`Thinker`] and [`Planner`], whose functions get a [`Context`]
-//! or a [`Situation`]. They can call the functions of [`llm`], [`http`], [`state`], [`memory`],
+//! or a [`Situation`]. They can call the functions of [`llm`], [`http`], [`mcp`], [`state`], [`memory`],
 //! [`media`], [`environment`], [`files`], [`human`], [`tools`], [`secrets`], [`mod@env`], [`clock`],
 //! [`random`] and [`log`]. The name, version and description of an action are those of its crate.
 
@@ -53,6 +53,7 @@ pub mod human;
 mod json;
 pub mod llm;
 pub mod log;
+pub mod mcp;
 pub mod media;
 pub mod memory;
 mod message;
@@ -75,7 +76,7 @@ pub use context::{Candidate, Context, Situation};
 #[cfg(target_arch = "wasm32")]
 mod host {
     pub use crate::bindings::strata::action::{
-        clock, env, environment, files, http, human, llm, log, media, memory, random, secrets,
+        clock, env, environment, files, http, human, llm, log, mcp, media, memory, random, secrets,
         state, tools,
     };
 }

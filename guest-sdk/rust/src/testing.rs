@@ -33,6 +33,7 @@ use crate::http;
 use crate::human::{Answer, Question, Source};
 use crate::llm::{AssistantPart, ChatMessage, EmbedRequest, Embeddings, Reply, Request};
 use crate::log::Level;
+use crate::mcp;
 use crate::tools::ToolCall;
 use crate::{
     Action, Choice, Failure, HostError, HostErrorKind, Message, Output, Planner, Task, Thinker,
@@ -56,6 +57,9 @@ pub struct Host {
     questions: Vec<Question>,
     http: Option<VecDeque<Result<http::Response, HostError>>>,
     fetched: Vec<http::Request>,
+    mcp_results: Option<VecDeque<Result<mcp::ToolResult, HostError>>>,
+    /// Server, tool and arguments.
+    mcp_calls: Vec<(String, String, String)>,
     secrets: BTreeSet<String>,
     tools: BTreeMap<String, VecDeque<Result<String, HostError>>>,
     tool_calls: Vec<ToolCall>,
@@ -92,6 +96,8 @@ impl Host {
             answers: VecDeque::new(),
             questions: Vec::new(),
             http: None,
+            mcp_results: None,
+            mcp_calls: Vec::new(),
             fetched: Vec::new(),
             secrets: BTreeSet::new(),
             tools: BTreeMap::new(),
@@ -228,6 +234,35 @@ impl Host {
         self
     }
 
+    /// Grants all tools of MCP servers and adds a result with this text. Results are used in order; when none is
+    /// left, calls fail.
+    #[must_use]
+    pub fn mcp_result(mut self, text: impl Into<String>) -> Self {
+        let result = mcp::ToolResult {
+            text: text.into(),
+            data: None,
+            content: "[]".into(),
+            is_error: false,
+        };
+        self.mcp_results
+            .get_or_insert_default()
+            .push_back(Ok(result));
+        self
+    }
+
+    /// Grants all tools of MCP servers and adds an error instead of a result.
+    #[must_use]
+    pub fn mcp_error(mut self, kind: HostErrorKind, message: impl Into<String>) -> Self {
+        let error = HostError {
+            kind,
+            message: message.into(),
+        };
+        self.mcp_results
+            .get_or_insert_default()
+            .push_back(Err(error));
+        self
+    }
+
     /// Grants a secret.
     #[must_use]
     pub fn secret(mut self, name: impl Into<String>) -> Self {
@@ -340,6 +375,11 @@ impl Host {
     /// Returns the questions to people, oldest first.
     pub fn questions(&self) -> &[Question] {
         &self.questions
+    }
+
+    /// Returns the calls of tools of MCP servers, oldest first: server, tool and arguments.
+    pub fn mcp_calls(&self) -> &[(String, String, String)] {
+        &self.mcp_calls
     }
 
     /// Returns the http requests, oldest first, with placeholders instead of secrets.

@@ -314,6 +314,7 @@ impl<'a> ScriptedRun<'a> {
             default: (self.choose(2) == 1).then(|| self.document()),
             expires_ms: some.then(|| 1_700_000_000_123 + i64::from(self.choose(9))),
             proposed: None,
+            asked_by: None,
         };
         let event = self.stepper.request_opened_event(call, request).unwrap();
         self.apply(event);

@@ -129,6 +129,11 @@ fn a_version_is_found_in_what_a_program_says_of_itself() {
     }
 }
 
+/// Returns what a program says of its version. The error describes why it does not run.
+pub fn program_version(program: &str) -> Result<String, String> {
+    query_version(&[program, "--version"])
+}
+
 /// Runs a program and returns the last line of its output, which is empty for a program that only
 /// has to succeed. The error describes why it does not run.
 fn query_version(program: &[&str]) -> Result<String, String> {

@@ -107,6 +107,7 @@ pub const PYTHON: Kit = Kit {
         "strata_action/human.py",
         "strata_action/llm.py",
         "strata_action/log.py",
+        "strata_action/mcp.py",
         "strata_action/media.py",
         "strata_action/memory.py",
         "strata_action/message.py",
@@ -128,7 +129,7 @@ pub const PYTHON: Kit = Kit {
 pub const JAVASCRIPT: Kit = Kit {
     name: "js",
     files: embedded!["guest-sdk/js":
-        "README.md", "interpreter/action.js", "interpreter/assert.js", "interpreter/code_block.js", "interpreter/describe.js", "interpreter/directory.js", "interpreter/edits.js", "interpreter/jsdoc.js", "interpreter/lines.js", "interpreter/modules.js", "interpreter/package.json", "interpreter/path.js", "interpreter/process.js", "interpreter/script.js", "interpreter/typescript.js", "interpreter/web.js", "package.json", "src/action.js", "src/component.js", "src/console.js", "src/encodings.js", "src/environment.js", "src/errors.js", "src/globals.d.ts", "src/globals.js", "src/host.js", "src/http.js", "src/human.js", "src/index.d.ts", "src/index.js", "src/json.js", "src/llm.js", "src/media.js", "src/promises.js", "src/serve.js", "src/testing.d.ts", "src/testing.js", "src/text.js", "src/timers.js", "src/tools.js", "src/trace.js", "src/validate.js"],
+        "README.md", "interpreter/action.js", "interpreter/assert.js", "interpreter/code_block.js", "interpreter/describe.js", "interpreter/directory.js", "interpreter/edits.js", "interpreter/jsdoc.js", "interpreter/lines.js", "interpreter/modules.js", "interpreter/package.json", "interpreter/path.js", "interpreter/process.js", "interpreter/script.js", "interpreter/typescript.js", "interpreter/web.js", "package.json", "src/action.js", "src/component.js", "src/console.js", "src/encodings.js", "src/environment.js", "src/errors.js", "src/globals.d.ts", "src/globals.js", "src/host.js", "src/http.js", "src/human.js", "src/index.d.ts", "src/index.js", "src/json.js", "src/llm.js", "src/mcp.js", "src/media.js", "src/promises.js", "src/serve.js", "src/testing.d.ts", "src/testing.js", "src/text.js", "src/timers.js", "src/tools.js", "src/trace.js", "src/validate.js"],
 };
 
 /// The script that makes components from JavaScript, and the list of the tools that it uses.
@@ -160,6 +161,7 @@ pub const RUST: Kit = Kit {
         "src/llm.rs",
         "src/llm/block.rs",
         "src/log.rs",
+        "src/mcp.rs",
         "src/media.rs",
         "src/memory.rs",
         "src/message.rs",

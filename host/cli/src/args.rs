@@ -472,6 +472,9 @@ pub(super) struct PrebuildArgs {
     strata-host doctor --json | jq '.[] | select(.state != \"good\")'"
 )]
 pub(super) struct DoctorArgs {
+    /// A team file, whose MCP servers are looked for as well.
+    #[arg(value_name = "TEAM")]
+    pub(super) team: Option<PathBuf>,
     /// Where teams would be saved; the speed of its disk is measured.
     #[arg(long, value_name = "DIR", default_value = "workspace/storage")]
     pub(super) storage: PathBuf,

@@ -2,7 +2,7 @@
 //! missing that every team needs.
 
 use strata_host::Hint;
-use strata_host::doctor::{Finding, FindingState, examine};
+use strata_host::doctor::{Finding, FindingState, examine, examine_servers};
 
 use super::advice::describe_advice;
 use super::args::DoctorArgs;
@@ -10,6 +10,9 @@ use super::{CommandFailure, Printer};
 
 pub(super) fn doctor(args: &DoctorArgs, printer: &Printer) -> Result<u8, CommandFailure> {
     let mut findings = examine(&args.storage, args.database.as_ref());
+    if let Some(team) = &args.team {
+        findings.extend(examine_servers(team)?);
+    }
     for finding in &mut findings {
         describe_finding(finding);
     }

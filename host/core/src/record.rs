@@ -2,6 +2,7 @@
 //! position, so the order of fields and variants is part of their format. Nothing here uses the
 //! rest of the core.
 
+pub mod asking_call;
 pub mod conversation;
 pub mod edit;
 pub mod event;
@@ -20,6 +21,7 @@ pub mod request;
 pub mod role_call;
 pub mod rules;
 pub mod scope_write;
+pub mod server_tool;
 pub mod shape;
 pub mod spending;
 pub mod turn;

@@ -371,14 +371,15 @@ impl Role {
         }
     }
 
-    /// Returns the name of one of its tools.
+    /// Returns the name of one of its tools. It is empty for a tool of a server, whose name is that of
+    /// the tool call.
     pub fn tool_name(&self, tool: ToolRef) -> &str {
         let defined = self.tool_loop().and_then(|tools| tools.tool(tool));
         match (defined, tool) {
             (Some(tool), _) => &tool.name,
             (None, ToolRef::Action(action)) => &self.action(action).name,
             (None, ToolRef::Host(tool)) => tool.name(),
-            (None, ToolRef::Handoff(_) | ToolRef::Role(_)) => "",
+            (None, ToolRef::Handoff(_) | ToolRef::Role(_) | ToolRef::Server { .. }) => "",
         }
     }
 

@@ -31,7 +31,7 @@ use super::model_attempt::choose_action;
 use super::turns::guard::Guard;
 use super::turns::host_tool::HostToolResult;
 use super::turns::skills::SkillCall;
-use super::turns::{Turns, component_summary, handoff_result};
+use super::turns::{Turns, component_summary, handoff_result, server_tool_attempt};
 use super::work_name::index_and_name;
 
 /// Runs attempts.
@@ -289,6 +289,25 @@ impl AttemptRunner {
         gateway: Gateway,
         view: Arc<FileView>,
     ) -> AttemptResultFuture {
+        if let Work::ToolCall {
+            tool: tool @ ToolRef::Server { .. },
+            ..
+        } = call.work
+        {
+            let attempt = server_tool_attempt(call, tool, stepper, gateway);
+            return Box::pin(async move {
+                let success = attempt.await.map(|(finished, blobs)| AttemptSuccess {
+                    finished,
+                    loaded_skill: None,
+                    files: WrittenFiles {
+                        changes: Vec::new(),
+                        blobs,
+                        memory: None,
+                    },
+                });
+                (success, AttemptNotes::default())
+            });
+        }
         let role = stepper.team().role(call.role);
         let attempt: BoxFuture<'static, Result<CallResult, Fault>> = match call.work {
             Work::Turn { .. } => {
@@ -359,7 +378,9 @@ impl AttemptRunner {
             }
             // A call that hands over ends the activation.
             ToolRef::Handoff(_) => None,
-            ToolRef::Role(_) | ToolRef::Host(_) => self.turns.role_result_bytes(role),
+            ToolRef::Role(_) | ToolRef::Host(_) | ToolRef::Server { .. } => {
+                self.turns.role_result_bytes(role)
+            }
         };
         limit.unwrap_or_else(|| Limits::default().result_bytes)
     }
@@ -408,6 +429,7 @@ impl AttemptRunner {
                     }),
                 },
                 ToolRef::Role(_) => unreachable!("no attempt is made at a call of a role"),
+                ToolRef::Server { .. } => unreachable!("no component calls a server for a model"),
             },
             Work::Plan => EntryPoint::Plan {
                 action: name(ActionId(0)),

@@ -51,6 +51,7 @@ impl RunningTeam {
             models: None,
             http: Arc::new(HttpClient::new(secrets).expect("a client")),
             external: None,
+            mcp: None,
             directories: Directories::new(Path::new("/teams"), std::iter::empty()),
         };
         let team = Arc::new(definition.team);

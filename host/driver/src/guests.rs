@@ -2,11 +2,15 @@
 //! ask people. This module carries what one of the three components reports to the others, and to
 //! the journal.
 
+use futures_util::FutureExt;
 use strata_base::files::blob::Blobs;
 use strata_core::machine::effect::Invocation;
 use strata_core::machine::stepper::Stepper;
-use strata_core::record::event::{AttemptEvent, CallSuspended, Event, SuspendReason};
+use strata_core::record::event::{
+    AttemptEvent, CallRevised, CallSuspended, Event, SuspendReason, ToolsListed,
+};
 use strata_core::record::host_call::{ExternalWrite, RecordedCallUse, WriteResult};
+use strata_core::record::turn::CallRevision;
 use strata_core::record::work::{CallKey, Work};
 use strata_services::gateway::{
     AttemptId, GUEST_REQUEST_QUEUE, GuestRequest, HostAnswer, OutboundRequest, PendingGuestRequest,
@@ -21,10 +25,12 @@ use super::attempt_runner::{AttemptEnd, AttemptRunner};
 use super::attempts::{AttemptSignal, Attempts, GRACE_PERIOD};
 use super::files::ActionFiles;
 use super::host_calls::{
-    AdmissionDecision, GuestBatch, HostCalls, LocalAnswer, RecordedQuestion, ReturnedCall,
+    AdmissionDecision, CallSignal, CompletedCall, GuestBatch, HostCalls, LocalAnswer,
+    PreparedOutcome, RecordedQuestion, ReturnedCall,
 };
 use super::human_requests::{HumanRequests, RequestExpiry};
 use super::nested_calls::{NestedCalls, ToolAccess};
+use super::tool_listings::{FinishedListing, ToolListings};
 use super::{DriverError, HostServices, Journal};
 
 /// The running guests.
@@ -35,6 +41,7 @@ pub(super) struct Guests {
     nested: NestedCalls,
     /// The requests of guests that have not been answered yet.
     pub(super) queue: mpsc::Receiver<PendingGuestRequest>,
+    pub(super) listings: ToolListings,
     services: OutboundServices,
 }
 
@@ -47,6 +54,7 @@ impl Guests {
             questions: HumanRequests::default(),
             nested: NestedCalls::default(),
             queue,
+            listings: ToolListings::default(),
             services: OutboundServices {
                 http: services.http.clone(),
                 models: services.models.clone(),
@@ -54,6 +62,7 @@ impl Guests {
                     .models
                     .as_ref()
                     .map(|models| models.names().clone()),
+                mcp: services.mcp.clone(),
             },
         }
     }
@@ -64,6 +73,7 @@ impl Guests {
         self.calls.clear();
         self.questions.clear();
         self.nested.clear();
+        self.listings.clear();
     }
 
     /// Returns whether these attempts run on this thread when they are started: a single one does, which
@@ -92,7 +102,9 @@ impl Guests {
             }
             let recorded = std::mem::take(&mut invocation.recorded_calls);
             let unanswered = unanswered_writes(stepper, &invocation);
-            self.calls.begin_attempt(id, recorded, unanswered);
+            let open = stepper.env().open_call(stepper.team(), id.call);
+            let asked = open.and_then(|open| open.progress.asking.clone());
+            self.calls.begin_attempt(id, recorded, unanswered, asked);
             self.attempts.add(invocation, prepared);
         }
     }
@@ -237,8 +249,8 @@ impl Guests {
             let stepper = journal.stepper();
             let plugin = self.attempts.plugin(id).map(|plugin| &**plugin);
             let roles = self.attempts.tool_roles();
-            let access = ToolAccess::new(stepper.team(), roles, plugin, id.call);
-            let made = match access.make(stepper, request) {
+            let access = ToolAccess::new(stepper, roles, plugin, id.call);
+            let made = match access.make(request) {
                 Ok((event, call)) => {
                     let name = self.calls.name_tool_call(id, call.digest());
                     journal.stage(event)?;
@@ -282,6 +294,7 @@ impl Guests {
     pub(super) fn abort(&mut self) {
         self.attempts.abort();
         self.questions.clear();
+        self.listings.clear();
         self.calls.abandon_all_discardable();
         if self.calls.must_await_any() {
             tracing::warn!(
@@ -296,10 +309,25 @@ impl Guests {
         returned: ReturnedCall,
         journal: &mut Journal,
     ) -> Result<(), DriverError> {
-        let Some((id, event)) = self.calls.complete(returned) else {
+        let Some((id, completed)) = self.calls.complete(returned) else {
             return Ok(());
         };
-        journal.stage(event)?;
+        match completed {
+            CompletedCall::Recorded(event) => journal.stage(event)?,
+            // An attempt that has ended asks nobody: the next one does.
+            CompletedCall::Asks { .. } if self.attempts.has_ended(id.call) => {}
+            CompletedCall::Asks {
+                call: asking,
+                before,
+            } => {
+                let asks = journal.stepper().call_asks_event(id.call, asking, before);
+                if let Some(asks) = asks {
+                    journal.stage(asks)?;
+                    self.forget(id.call);
+                }
+                return self.make_calls(journal).await;
+            }
+        }
         for call in self.attempts.calls_around(id.call) {
             if self.attempts.has_ended(call) && !self.must_await(call) {
                 // The attempt was kept open for this call.
@@ -371,13 +399,31 @@ impl Guests {
                 }
             },
             GuestRequest::ListTools => {
-                let team = journal.stepper().team();
                 let plugin = self.attempts.plugin(id).map(|plugin| &**plugin);
                 let roles = self.attempts.tool_roles();
-                HostAnswer::Tools(ToolAccess::new(team, roles, plugin, id.call).descriptions())
+                let access = ToolAccess::new(journal.stepper(), roles, plugin, id.call);
+                HostAnswer::Tools(access.descriptions())
             }
             GuestRequest::CallTools(requests) => {
                 return self.call_tools(id, &requests, reply, journal);
+            }
+            GuestRequest::ListServerTools { grants, taken } => {
+                let servers = self.services.mcp.clone().unwrap_or_default();
+                let listing = servers.list(grants, taken);
+                let listing =
+                    listing.map(|(lists, notices)| (HostAnswer::ToolLists(lists), notices));
+                let listing = self.calls.in_runtime(listing.boxed());
+                self.listings.add(id, listing, reply);
+                return Ok(());
+            }
+            GuestRequest::CompareServerTools(told) => {
+                let servers = self.services.mcp.clone().unwrap_or_default();
+                let comparing = servers.compare(told);
+                let comparing = comparing
+                    .map(|(changes, notices)| (HostAnswer::ChangedTools(changes), notices));
+                let comparing = self.calls.in_runtime(comparing.boxed());
+                self.listings.add(id, comparing, reply);
+                return Ok(());
             }
             GuestRequest::Outbound(request) => {
                 let context = OutboundContext {
@@ -413,6 +459,76 @@ impl Guests {
             journal.stage(event)?;
         }
         self.make_calls(journal).await
+    }
+
+    /// Records a call that has returned, or goes on with one of which it is known now whether it is a
+    /// write.
+    pub(super) async fn handle_call(
+        &mut self,
+        signal: CallSignal,
+        journal: &mut Journal,
+    ) -> Result<(), DriverError> {
+        let prepared = match signal {
+            CallSignal::Returned(returned) => return self.record_returned(returned, journal).await,
+            CallSignal::Prepared(prepared) => prepared,
+        };
+        for notice in &prepared.notices {
+            journal.stage(notice.clone().into())?;
+        }
+        match self.calls.go_on(prepared) {
+            PreparedOutcome::Made(begun) => {
+                if let Some(begun) = begun {
+                    journal.stage(begun)?;
+                }
+                self.make_calls(journal).await?;
+            }
+            PreparedOutcome::Rejected(call, reason) => {
+                let revision = CallRevision::Reject(reason);
+                let revised = AttemptEvent::CallRevised(CallRevised { revision });
+                journal.stage(Event::Attempt(call, revised))?;
+                self.forget(call);
+            }
+            PreparedOutcome::Abandoned => {}
+        }
+        Ok(())
+    }
+
+    /// Records the lists of tools that the first turn of an activation waits for.
+    pub(super) fn handle_listing(
+        &mut self,
+        listed: FinishedListing,
+        journal: &mut Journal,
+    ) -> Result<(), DriverError> {
+        let FinishedListing {
+            attempt,
+            answer,
+            notices,
+            reply,
+        } = listed;
+        for notice in notices {
+            journal.stage(notice.into())?;
+        }
+        if !self.attempts.is_running(attempt) || reply.is_closed() {
+            return Ok(());
+        }
+        if let HostAnswer::ToolLists(Ok(lists)) = &answer {
+            let lists = lists.clone();
+            let listed = AttemptEvent::ToolsListed(ToolsListed { lists });
+            journal.stage(Event::Attempt(attempt.call, listed))?;
+        }
+        // It is no error if nobody waits any more.
+        let _ = reply.send(answer);
+        Ok(())
+    }
+
+    /// Ends the MCP servers of the run.
+    pub(super) async fn close_servers(&mut self) {
+        if let Some(servers) = &self.services.mcp {
+            let servers = servers.clone();
+            self.calls
+                .in_runtime(Box::pin(async move { servers.close().await }))
+                .await;
+        }
     }
 
     /// Asks a person, which ends the attempt. Dropping the reply channel, as the caller does, ends

@@ -11,6 +11,7 @@ mod batch;
 mod budget_gate;
 mod in_flight;
 mod local_answer;
+mod preparing;
 mod request_sequence;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -21,7 +22,8 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use strata_base::process::runtime_context::in_context_of;
 use strata_core::machine::stepper::Stepper;
-use strata_core::record::event::{AttemptEvent, Event, HostCallBegun, HostCalled, MoneyReserved};
+use strata_core::record::asking_call::AskingCall;
+use strata_core::record::event::{AttemptEvent, Event, HostCalled, MoneyReserved};
 use strata_core::record::host_call::{AnswerSource, ExternalWrite, HostCall, HostCallKind};
 use strata_core::record::money::Usd;
 use strata_core::record::spending::{Amount, Reservation};
@@ -42,6 +44,9 @@ use attempt_calls::AttemptCalls;
 use batch::{CallBatch, PendingCall};
 use budget_gate::{Admission, Grant, admit};
 use in_flight::{Abandoned, AwaitPolicy};
+use preparing::PreparedCall;
+pub(super) use preparing::PreparedOutcome;
+use preparing::Preparing;
 use request_sequence::NumberedRequest;
 
 pub use budget_gate::action_budget_error;
@@ -60,6 +65,8 @@ pub(super) struct HostCalls {
     attempts: BTreeMap<CallKey, AttemptCalls>,
     /// Calls that may be sent as soon as what is staged is durable.
     ready: Vec<PendingCall>,
+    /// Calls of which it is not known yet whether they are writes.
+    preparing: Preparing,
     /// Calls that were sent and have not been recorded yet.
     sent: FuturesUnordered<BoxFuture<'static, ReturnedCall>>,
     /// Creates an observer for each call that is sent. It is notified of the call and receives a
@@ -124,6 +131,30 @@ pub(super) struct ReturnedCall {
     result: Option<OutboundResult>,
 }
 
+/// A call that has returned.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a value exists only until its caller has matched it"
+)]
+pub(super) enum CompletedCall {
+    /// It was answered, or failed: the event that records it.
+    Recorded(Event),
+    /// Its receiver asks people. The attempt has asked others `before`.
+    Asks { call: AskingCall, before: u32 },
+}
+
+/// Something that happened to a call.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a value exists only until its caller has matched it"
+)]
+pub(super) enum CallSignal {
+    /// It has returned.
+    Returned(ReturnedCall),
+    /// It is known what it does.
+    Prepared(PreparedCall),
+}
+
 /// A round of decisions about the calls that wait for the budget: the attempts that remain, the
 /// next one last.
 pub(super) struct AdmissionRound(Vec<CallKey>);
@@ -168,6 +199,7 @@ impl HostCalls {
     pub(super) fn clear(&mut self) {
         self.attempts.clear();
         self.ready.clear();
+        self.preparing = Preparing::default();
         self.sent = FuturesUnordered::new();
     }
 
@@ -178,10 +210,12 @@ impl HostCalls {
         attempt: AttemptId,
         recorded: Vec<HostCall>,
         unanswered: Vec<String>,
+        asked: Option<AskingCall>,
     ) {
         // Most attempts have no records and make no calls: their entry is created by the first one.
-        if !recorded.is_empty() || !unanswered.is_empty() {
-            let calls = AttemptCalls::new(attempt, recorded, unanswered);
+        if !recorded.is_empty() || !unanswered.is_empty() || asked.is_some() {
+            let mut calls = AttemptCalls::new(attempt, recorded, unanswered);
+            calls.asked = asked;
             self.attempts.insert(attempt.call, calls);
         }
     }
@@ -210,6 +244,7 @@ impl HostCalls {
 
     /// Abandons the calls that can be made again, of all attempts. They can make no further calls.
     pub(super) fn abandon_all_discardable(&mut self) {
+        self.preparing = Preparing::default();
         for calls in self.attempts.values_mut() {
             calls.in_flight.abandon_discardable();
         }
@@ -270,21 +305,28 @@ impl HostCalls {
                 continue;
             }
             answers.push(None);
+            let request_key = request_name.clone();
             let mut pending = PendingCall {
                 attempt: id,
                 nth,
                 request_name,
                 call: call.clone(),
-                idempotency_key: String::new(),
+                idempotency_key: write_key(caller.idempotency_key, &digest, number),
                 expected_cost: None,
                 charge: CapCharge::default(),
+                asked: attempt
+                    .asked
+                    .take_if(|asked| asked.kind == call.kind() && asked.request == request_key),
             };
-            if let Some(intent) = call.intent(&pending.request_name) {
-                attempt.note_repeated_write(&pending.request_name);
-                pending.idempotency_key = write_key(caller.idempotency_key, &digest, number);
-                let begun = AttemptEvent::HostCallBegun(HostCallBegun { intent });
-                events.push(Event::Attempt(id.call, begun));
+            if let Some(preparation) = call.clone().prepare() {
+                let preparation = match &self.runtime {
+                    Some(runtime) => Box::pin(in_context_of(runtime.clone(), preparation)),
+                    None => preparation,
+                };
+                self.preparing.add(pending, preparation);
+                continue;
             }
+            events.extend(attempt.begin_write(&mut pending));
             if call.is_paid() {
                 awaiting_budget.push_back(pending);
             } else {
@@ -302,6 +344,52 @@ impl HostCalls {
             batch.deduct_recorded_bytes(&calls);
         }
         events
+    }
+
+    /// Waits for the next call to return or to be prepared; `None` if there is none.
+    pub(super) async fn next_signal(&mut self) -> Option<CallSignal> {
+        let (sent, preparing) = (&mut self.sent, &mut self.preparing);
+        let returned = async {
+            // Polling an empty set would register a waker for nothing.
+            match sent.is_empty() {
+                true => None,
+                false => sent.next().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            Some(returned) = returned => Some(CallSignal::Returned(returned)),
+            Some(prepared) = preparing.next() => Some(CallSignal::Prepared(prepared)),
+            else => None,
+        }
+    }
+
+    /// Goes on with a call of which it is known what it does. Returns the events to record before
+    /// `send_ready`.
+    pub(super) fn go_on(&mut self, prepared: PreparedCall) -> PreparedOutcome {
+        let PreparedCall {
+            mut pending,
+            rejection,
+            ..
+        } = prepared;
+        let id = pending.attempt;
+        let attempt = self.attempts.get_mut(&id.call).filter(|calls| {
+            let batch = calls.batch.as_ref();
+            let waits = batch.is_some_and(|batch| !batch.reply.is_closed());
+            calls.attempt == id && waits && !calls.in_flight.is_draining()
+        });
+        let Some(attempt) = attempt else {
+            return PreparedOutcome::Abandoned;
+        };
+        if let Some(reason) = rejection {
+            return PreparedOutcome::Rejected(id.call, reason);
+        }
+        let begun = attempt.begin_write(&mut pending);
+        match (&mut attempt.batch, pending.call.is_paid()) {
+            (Some(batch), true) => batch.awaiting_budget.push_back(pending),
+            _ => self.ready.push(pending),
+        }
+        PreparedOutcome::Made(begun)
     }
 
     /// Begins a round of decisions about the calls that wait for the budget: by call, and in the
@@ -429,6 +517,7 @@ impl HostCalls {
             call,
             idempotency_key,
             mut charge,
+            asked,
             ..
         } = pending;
         let Some(calls) = self.attempts.get_mut(&attempt.call) else {
@@ -449,13 +538,14 @@ impl HostCalls {
             .as_ref()
             .map_or_else(Allowance::unlimited, |batch| batch.allowance.clone());
         let unsent = Arc::clone(&call);
-        let span = spans.host_call(attempt.call, kind);
+        let span = spans.host_call(attempt.call, call.as_ref());
         let trace = spans.call_trace(attempt.call, &span);
         let result = call.send(SendContext {
             idempotency_key,
             allowance,
             observer: observer.with_dispatch_state(dispatch_state),
             trace,
+            asked,
         });
         let result = match &self.runtime {
             Some(runtime) => Box::pin(in_context_of(runtime.clone(), result)),
@@ -484,6 +574,17 @@ impl HostCalls {
         }));
     }
 
+    /// Returns `work` in the context of the runtime to which calls belong.
+    pub(super) fn in_runtime<T: 'static>(
+        &self,
+        work: BoxFuture<'static, T>,
+    ) -> BoxFuture<'static, T> {
+        match &self.runtime {
+            Some(runtime) => Box::pin(in_context_of(runtime.clone(), work)),
+            None => work,
+        }
+    }
+
     /// Waits for the next call to return; `None` if none is in flight.
     pub(super) async fn next_returned(&mut self) -> Option<ReturnedCall> {
         // Polling an empty set would register a waker for nothing.
@@ -500,7 +601,10 @@ impl HostCalls {
 
     /// Takes the result of a call that has returned. Returns the attempt and the event to record;
     /// `None` if the call was abandoned or its attempt is gone.
-    pub(super) fn complete(&mut self, returned: ReturnedCall) -> Option<(AttemptId, Event)> {
+    pub(super) fn complete(
+        &mut self,
+        returned: ReturnedCall,
+    ) -> Option<(AttemptId, CompletedCall)> {
         let id = returned.attempt;
         let result = returned.result?;
         returned.charge.complete(result.cost);
@@ -508,6 +612,18 @@ impl HostCalls {
             .attempts
             .get_mut(&id.call)
             .filter(|calls| calls.attempt == id)?;
+        if let Some(asks) = result.asks {
+            attempt.in_flight.complete(returned.await_policy);
+            let call = AskingCall {
+                kind: returned.kind,
+                request: returned.request_name,
+                state: asks.state,
+                progress: asks.progress,
+                questions: asks.questions,
+            };
+            let before = attempt.human_questions;
+            return Some((id, CompletedCall::Asks { call, before }));
+        }
         let call = result.to_record(returned.kind, returned.request_name);
         if let Some(batch) = &mut attempt.batch {
             batch.answers[returned.nth] = Some(result.answer);
@@ -515,7 +631,8 @@ impl HostCalls {
         attempt.in_flight.complete(returned.await_policy);
         returned.span.record_outcome(&call);
         let (source, summary) = (AnswerSource::Live, returned.summary);
-        Some((id, host_called_event(id.call, call, source, summary)))
+        let called = host_called_event(id.call, call, source, summary);
+        Some((id, CompletedCall::Recorded(called)))
     }
 }
 

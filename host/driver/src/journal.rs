@@ -92,7 +92,8 @@ impl Journal {
         next_line: u64,
         durability: Durability,
     ) -> Self {
-        let translator = EventTranslator::new(stepper.env().shape.clone(), stepper.env().step);
+        let translator = EventTranslator::new(stepper.env().shape.clone(), stepper.env().step)
+            .with_open_calls(stepper.env());
         Self {
             stepper,
             store,
@@ -406,6 +407,8 @@ fn needs_full_durability(event: &Event) -> bool {
         | Event::StepConflicted(_)
         | Event::JoinReleased(_)
         | Event::FilesPlaced(_)
+        | Event::ServerChanged(_)
+        | Event::ServerToolOmitted(_)
         | Event::StepCommitted(_) => false,
     }
 }
@@ -416,6 +419,7 @@ fn attempt_needs_full_durability(event: &AttemptEvent) -> bool {
         | AttemptEvent::FilesWritten(_)
         | AttemptEvent::CallFailed(_)
         | AttemptEvent::RequestOpened(_)
+        | AttemptEvent::CallAsks(_)
         | AttemptEvent::RequestAnswered(_)
         | AttemptEvent::HostCallBegun(_)
         | AttemptEvent::MoneyReserved(_)
@@ -431,6 +435,7 @@ fn attempt_needs_full_durability(event: &AttemptEvent) -> bool {
         | AttemptEvent::SkillLoaded(_)
         | AttemptEvent::MemoryRequested(_)
         | AttemptEvent::NestedCallMade(_)
+        | AttemptEvent::ToolsListed(_)
         | AttemptEvent::CallStarted(_)
         | AttemptEvent::RetryDue => false,
     }

@@ -43,6 +43,7 @@ pub mod serialize_name;
 mod services;
 mod spans;
 pub mod telemetry;
+mod tool_listings;
 mod turns;
 pub mod work_name;
 
@@ -93,6 +94,9 @@ impl Driver {
     pub fn new(journal: Journal, services: HostServices) -> Self {
         if let Some(models) = &services.models {
             models.set_reply_uses(&journal.env().reply_uses);
+        }
+        if let Some(servers) = &services.mcp {
+            servers.set_known_revisions(&journal.env().server_revisions);
         }
         let mut guests = Guests::new(&services);
         guests.calls.set_caps(journal.store_ref().caps());
@@ -179,6 +183,7 @@ impl Driver {
         if matches!(&ended, Err(error) if !matches!(error, DriverError::Files(_))) {
             self.abandon();
         }
+        self.guests.close_servers().await;
         self.run_state
             .send_replace(RunState::NotRunning(ended.as_ref().ok().copied()));
         // Callers whose command came too late must not wait for a run that may never start.
@@ -221,7 +226,8 @@ impl Driver {
                 Some(signal) = guests.attempts.next_signal() => guests.handle_signals(signal, journal).await?,
                 Some(expiry) = guests.questions.next_expiry() => guests.expire_requests(expiry, journal)?,
                 Some(signal) = outbox_signal => handle_signal(signal, &mut self.outbox, journal)?,
-                Some(returned) = guests.calls.next_returned() => guests.record_returned(returned, journal).await?,
+                Some(signal) = guests.calls.next_signal() => guests.handle_call(signal, journal).await?,
+                Some(listed) = guests.listings.next() => guests.handle_listing(listed, journal)?,
                 Some(request) = guests.queue.recv() => {
                     guests.handle_request(request, journal).await?;
                     // Guests that send requests without end must not starve commands from outside.

@@ -310,6 +310,7 @@ impl Counts {
             Event::Attempt(
                 call,
                 AttemptEvent::RequestOpened(_)
+                | AttemptEvent::CallAsks(_)
                 | AttemptEvent::RequestAnswered(_)
                 | AttemptEvent::CallRevised(_),
             ) => self.update_backlog(stepper, [call.activation().root()]),

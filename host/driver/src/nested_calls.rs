@@ -4,6 +4,7 @@
 //! The calls themselves are attempts, which the core starts like those that a model asks for. An attempt
 //! waits here until all calls that it made at once have ended.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -19,8 +20,7 @@ use strata_core::record::money::Usd;
 use strata_core::record::turn::{CallDecision, CallEffect, CallTarget, ToolRef};
 use strata_core::record::work::{CallKey, Work};
 use strata_core::state::activation::{CallProgress, NestedCall, ToolOutcome};
-use strata_core::team::Team;
-use strata_core::team::tools::Tool;
+use strata_core::team::tools::{Tool, ToolLoop};
 use strata_services::gateway::{
     AttemptId, HostAnswer, HostError, HostErrorKind, ToolDescription, ToolRequest,
 };
@@ -29,7 +29,7 @@ use strata_services::plugin::{Plugin, pattern};
 use strata_services::tools::{RoleTool, ToolRole};
 use tokio::sync::oneshot;
 
-use super::turns::decide_call;
+use super::turns::{decide_call, with_server_tools};
 
 /// How much of a failure code is told, in characters.
 const MAX_REASON_CHARS: usize = 4096;
@@ -188,6 +188,9 @@ fn outcome_answer(nested: &NestedCall) -> Result<Json, HostError> {
         Err(HostError::new(HostErrorKind::Failed, message))
     };
     match &nested.call.outcome {
+        Some(ToolOutcome::Returned(returned)) if returned.is_error => {
+            failed(returned.output.content.clone())
+        }
         Some(ToolOutcome::Returned(returned)) => Ok(match &returned.output.data {
             Some(data) => data.clone(),
             None => Json::from(Value::String(returned.output.content.clone())),
@@ -203,8 +206,9 @@ fn outcome_answer(nested: &NestedCall) -> Result<Json, HostError> {
 
 /// What calls of tools that an attempt makes are checked against.
 pub(crate) struct ToolAccess<'a> {
-    team: &'a Team,
-    settings: Option<&'a Arc<ToolRole>>,
+    stepper: &'a Stepper,
+    /// The tools of the role with those of servers, as the core and as the model knows them.
+    tools: Option<(Cow<'a, ToolLoop>, Cow<'a, ToolRole>)>,
     plugin: Option<&'a Plugin>,
     call: CallKey,
 }
@@ -212,14 +216,20 @@ pub(crate) struct ToolAccess<'a> {
 impl<'a> ToolAccess<'a> {
     /// Returns what applies to an attempt at `call`, which `plugin` makes.
     pub(crate) fn new(
-        team: &'a Team,
+        stepper: &'a Stepper,
         roles: &'a BTreeMap<RoleId, Arc<ToolRole>>,
         plugin: Option<&'a Plugin>,
         call: CallKey,
     ) -> Self {
+        let own = stepper.team().role(call.role).tool_loop();
+        let activation = stepper.env().activation(call.activation());
+        let lists = activation.and_then(|activation| activation.server_tools.as_deref());
+        let tools = own
+            .zip(roles.get(&call.role))
+            .map(|(tools, settings)| with_server_tools(tools, settings, lists.unwrap_or_default()));
         Self {
-            team,
-            settings: roles.get(&call.role),
+            stepper,
+            tools,
             plugin,
             call,
         }
@@ -227,10 +237,8 @@ impl<'a> ToolAccess<'a> {
 
     /// Returns the tools that are granted. A tool cannot call itself, and only a model hands over or
     /// calls the tools of the host.
-    fn granted(&self) -> Vec<(&'a Tool, &'a RoleTool)> {
-        let tools = self.team.role(self.call.role).tool_loop();
-        let (Some(tools), Some(settings), Some(plugin)) = (tools, self.settings, self.plugin)
-        else {
+    fn granted(&self) -> Vec<(&Tool, &RoleTool)> {
+        let (Some((tools, settings)), Some(plugin)) = (&self.tools, self.plugin) else {
             return Vec::new();
         };
         let own = match self.call.work {
@@ -265,16 +273,12 @@ impl<'a> ToolAccess<'a> {
     }
 
     /// Returns the tool that a call names. Fails if it is not granted, or no call can be made here.
-    fn find(
-        &self,
-        stepper: &Stepper,
-        request: &ToolRequest,
-    ) -> Result<(&'a Tool, &'a RoleTool), HostError> {
+    fn find(&self, request: &ToolRequest) -> Result<(&Tool, &RoleTool), HostError> {
         let denied = |message: String| {
             HostError::new(HostErrorKind::Denied, message)
                 .caused_by(FaultCause::NotGranted(Grant::Tools))
         };
-        if let Some(refusal) = stepper.nesting_refusal(self.call) {
+        if let Some(refusal) = self.stepper.nesting_refusal(self.call) {
             return Err(denied(refusal));
         }
         let name = &request.name;
@@ -290,24 +294,16 @@ impl<'a> ToolAccess<'a> {
     }
 
     /// Returns the digest by which a call is recognised in the record. Fails if the call is denied.
-    pub(crate) fn digest(
-        &self,
-        stepper: &Stepper,
-        request: &ToolRequest,
-    ) -> Result<String, HostError> {
-        let (tool, _) = self.find(stepper, request)?;
+    pub(crate) fn digest(&self, request: &ToolRequest) -> Result<String, HostError> {
+        let (tool, _) = self.find(request)?;
         Ok(request.digest(&tool.name))
     }
 
     /// Returns the event that an attempt makes a call, and the call without its name in the record. Fails if the
     /// call is denied.
-    pub(super) fn make(
-        &self,
-        stepper: &Stepper,
-        request: &ToolRequest,
-    ) -> Result<(Event, RequestedCall), HostError> {
-        let (tool, known) = self.find(stepper, request)?;
-        let progress = progress(stepper, self.call).ok_or_else(lost)?;
+    pub(super) fn make(&self, request: &ToolRequest) -> Result<(Event, RequestedCall), HostError> {
+        let (tool, known) = self.find(request)?;
+        let progress = progress(self.stepper, self.call).ok_or_else(lost)?;
         let digest = request.digest(&tool.name);
         let summary = summarize(&format!("{} {}", tool.name, request.arguments.as_str()));
         let mut call = RequestedCall {
@@ -337,7 +333,7 @@ impl<'a> ToolAccess<'a> {
             arguments: request.arguments.clone(),
             decision: self.decide(tool, known, target, request),
         };
-        let made = stepper.nested_call_made_event(self.call, plan);
+        let made = self.stepper.nested_call_made_event(self.call, plan);
         let made = made
             .ok_or_else(|| HostError::new(HostErrorKind::Invalid, "too many tools were called"))?;
         if let Event::Attempt(_, AttemptEvent::NestedCallMade(made)) = &made {

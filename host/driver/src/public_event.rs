@@ -388,6 +388,12 @@ pub enum PublicEvent {
         /// the tool that is called if the person approves
         #[serde(skip_serializing_if = "Option::is_none")]
         tool: Option<String>,
+        /// the MCP server that asks before it answers a call of the tool
+        #[serde(skip_serializing_if = "Option::is_none")]
+        server: Option<String>,
+        /// the address at which the server wants a person to do something; the host never opens it
+        #[serde(skip_serializing_if = "Option::is_none")]
+        url: Option<String>,
         /// the arguments of that call
         #[serde(skip_serializing_if = "Option::is_none")]
         arguments: Option<Value>,
@@ -546,6 +552,36 @@ pub enum PublicEvent {
     /// The state was written by somebody else, so what people are said to have decided in it does not
     /// count and is asked again.
     ConsentWithdrawn {},
+    /// The state of an MCP server changed.
+    McpServer {
+        /// its name in the team file
+        server: String,
+        /// `ready`: it answers, for the first time in this process of the host; `restarted`: it answers
+        /// again after it had ended; `gone`: it is not started again; `omitted`: it does not start, and
+        /// roles work without it
+        state: &'static str,
+        /// the revision of the protocol that is spoken with it
+        #[serde(skip_serializing_if = "Option::is_none")]
+        revision: Option<String>,
+        /// what it calls itself
+        #[serde(skip_serializing_if = "Option::is_none")]
+        name: Option<String>,
+        /// the version that it names
+        #[serde(skip_serializing_if = "Option::is_none")]
+        version: Option<String>,
+        /// why it is gone or omitted
+        #[serde(skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+    },
+    /// A tool of an MCP server is not offered to anybody.
+    McpToolOmitted {
+        /// the name of the server in the team file
+        server: String,
+        /// the name of the tool at the server
+        tool: String,
+        /// why it cannot be used
+        reason: String,
+    },
     /// The run ends.
     RunEnded {
         /// how it ended

@@ -19,7 +19,7 @@ use strata_core::record::event::{AttemptEvent, CallFailed, Event, FilesWritten, 
 use strata_core::record::fault::{FaultCause, FaultKind};
 use strata_core::record::id::{Digest, Slot};
 use strata_core::record::turn::ToolRef;
-use strata_core::record::work::{CallKey, Work};
+use strata_core::record::work::{CallKey, CallResult, Work};
 use strata_services::plugin::Plugin;
 
 use crate::DriverError;
@@ -175,6 +175,10 @@ impl ReplaySession {
                     self.attempt_ended(open, event).await?;
                 }
             }
+            // The attempt was given up: its call is not made, or a server asks people first.
+            Event::Attempt(key, AttemptEvent::CallRevised(_) | AttemptEvent::CallAsks(_)) => {
+                self.open.remove(key);
+            }
             Event::RunResumed(_) | Event::Forked(_) | Event::RunEnded(_) => {
                 self.skip_open_attempts()
             }
@@ -257,6 +261,11 @@ impl ReplaySession {
         }
         self.note_unrecorded(at, &location);
         recorded.suspended = matches!(event, Event::Attempt(_, AttemptEvent::CallSuspended(_)));
+        if let Event::Attempt(_, AttemptEvent::CallFinished(finished)) = event
+            && let CallResult::Replied(reply) = &finished.result
+        {
+            recorded.changed_tools.clone_from(&reply.changed_tools);
+        }
         let outcome = self.rerun.run(call, &mut recorded).await?;
         if matches!(outcome, ReplayOutcome::FileMissing) {
             self.report

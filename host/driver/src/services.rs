@@ -6,6 +6,7 @@ use std::sync::Arc;
 use strata_core::record::id::{RoleId, Slot};
 use strata_services::external::ExternalConnection;
 use strata_services::http::HttpClient;
+use strata_services::mcp::McpServers;
 use strata_services::models::Models;
 use strata_services::plugin::Plugin;
 use strata_services::tools::{ModelTimeout, ToolRole};
@@ -30,6 +31,8 @@ pub struct HostServices {
     pub models: Option<Arc<Models>>,
     /// The HTTP client.
     pub http: Arc<HttpClient>,
+    /// The MCP servers; `None` if the team has none, or none may be started.
+    pub mcp: Option<Arc<McpServers>>,
     /// Where messages to names outside the team are sent.
     pub external: Option<ExternalConnection>,
     /// The directories in which actions may write files.

@@ -5,6 +5,7 @@
 //! does, so the budget, retries, fallbacks and the record apply to it. When a turn is due, and which
 //! calls of a reply can start, is decided by the core.
 
+mod changed_tools;
 mod conversation;
 mod deferral;
 pub(super) mod guard;
@@ -14,6 +15,8 @@ mod outcome;
 mod reply;
 mod request;
 mod revision;
+mod server_tool;
+mod server_tools;
 mod skill_program;
 pub(super) mod skills;
 mod summary;
@@ -32,6 +35,7 @@ use strata_core::record::memory::{
 };
 use strata_core::record::message::{Draft, Message};
 use strata_core::record::money::Usd;
+use strata_core::record::server_tool::ToolList;
 use strata_core::record::turn::ToolRef;
 use strata_core::record::work::{ActivationKey, CallResult};
 use strata_core::state::activation::{Activation, ConversationMemory};
@@ -43,6 +47,7 @@ use strata_services::models::{IfTooLong, ModelRequest};
 use strata_services::tools::{HistoryUse, RoleMemory, ToolRole};
 
 use super::model_attempt::{ask_model, reply_within};
+use changed_tools::reject_changed_tools;
 use conversation::{ConversationSource, History, text_tokens};
 use guard::Guard;
 use named_call::ReplyRules;
@@ -54,6 +59,8 @@ pub(super) use summary::component_summary;
 
 pub(crate) use reply::decide_call;
 pub use revision::{RevisedCalls, revised_calls};
+pub(super) use server_tool::server_tool_attempt;
+pub(super) use server_tools::with_server_tools;
 
 /// The turns of a team.
 pub(super) struct Turns {
@@ -68,6 +75,8 @@ struct PreparedTurn {
     role: RoleId,
     settings: Arc<ToolRole>,
     number: u32,
+    /// The tools of servers; `None` if they are not listed yet.
+    lists: Option<Vec<ToolList>>,
     /// Decides about the calls of the reply.
     guard: Option<Guard>,
 }
@@ -105,7 +114,17 @@ impl Turns {
         let Some(open) = self.open_conversation(call, stepper) else {
             return no_settings();
         };
-        let (activation, settings) = (open.activation, open.settings);
+        let (activation, own_settings) = (open.activation, open.settings);
+        let lists = match own_settings.servers.is_empty() {
+            true => Some(Vec::new()),
+            false => activation.server_tools.clone(),
+        };
+        // Before they are listed, the tools of servers are not part of the size.
+        let listed = lists.as_deref().unwrap_or_default();
+        let Some(tools) = open.role.tool_loop() else {
+            return no_settings();
+        };
+        let settings = &with_server_tools(tools, own_settings, listed).1;
         let mut request = request_frame(open.role, settings, activation.turns.is_empty());
         let sent = open.source(call).sent(result_bytes);
         let turn = activation.turns.len() as u32;
@@ -137,8 +156,9 @@ impl Turns {
             length,
             team: stepper.team().clone(),
             role: call.role,
-            settings: settings.clone(),
+            settings: own_settings.clone(),
             number: activation.turns.len() as u32,
+            lists,
             guard,
         };
         Box::pin(turn.take(gateway))
@@ -240,9 +260,20 @@ impl PreparedTurn {
             0 => skills::digests(&self.settings),
             _ => Vec::new(),
         };
+        let lists = match &self.lists {
+            Some(lists) => lists.clone(),
+            None => list_tools(&gateway, &self.settings).await?,
+        };
+        let (tools, settings) = with_server_tools(tools, &self.settings, &lists);
+        if self.lists.is_none() {
+            let frame = request_frame(self.team.role(self.role), &settings, self.number == 0);
+            self.request.system = frame.system;
+            self.request.tools = frame.tools;
+            self.request.tool_choice = frame.tool_choice;
+        }
         let rules = ReplyRules {
-            tools,
-            settings: &self.settings,
+            tools: &tools,
+            settings: &settings,
         };
         if self.length.refused.is_some() {
             self.request.if_too_long = IfTooLong::Fail;
@@ -261,10 +292,25 @@ impl PreparedTurn {
         };
         let mut reply = plan_reply(rules, reply, now_ms)?;
         reply.skills = skills;
+        reject_changed_tools(&gateway, &lists, &mut reply).await?;
         if let Some(guard) = &self.guard {
             guard.decide_calls(rules, self.number, &mut reply).await?;
         }
         Ok(CallResult::Replied(reply))
+    }
+}
+
+/// Lists the tools of the servers of a role.
+async fn list_tools(gateway: &Gateway, settings: &ToolRole) -> Result<Vec<ToolList>, Fault> {
+    let tools = settings.tools.iter();
+    let request = GuestRequest::ListServerTools {
+        grants: settings.servers.clone(),
+        taken: tools.map(|tool| tool.model_name.clone()).collect(),
+    };
+    let stopping = || Fault::new(FaultKind::Host, "the host is stopping");
+    match gateway.request(request).await {
+        Some(HostAnswer::ToolLists(lists)) => lists.map_err(server_tool::fault_of),
+        _ => Err(stopping()),
     }
 }
 

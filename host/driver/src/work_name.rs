@@ -16,7 +16,10 @@ pub fn index_and_name(role: &Role, work: Option<Work>) -> (Option<u16>, &str) {
         Some(Work::ToolCall { tool, .. }) => {
             let index = match tool {
                 ToolRef::Action(action) => Some(action.0),
-                ToolRef::Handoff(_) | ToolRef::Role(_) | ToolRef::Host(_) => None,
+                ToolRef::Handoff(_)
+                | ToolRef::Role(_)
+                | ToolRef::Host(_)
+                | ToolRef::Server { .. } => None,
             };
             (index, role.tool_name(tool))
         }

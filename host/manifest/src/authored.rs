@@ -4,6 +4,7 @@
 mod code_tool;
 pub(super) mod edge;
 pub(super) mod limits;
+pub(super) mod mcp;
 pub(super) mod memory;
 pub(super) mod role;
 mod skills;
@@ -25,6 +26,7 @@ use strata_services::telemetry::TelemetrySettings;
 
 use self::edge::{AuthoredJoin, AuthoredRoute};
 use self::limits::LimitsPatch;
+use self::mcp::AuthoredServer;
 use self::role::AuthoredRole;
 use super::RunConfig;
 use super::models::{self, AuthoredModels};
@@ -48,6 +50,8 @@ pub(super) struct AuthoredTeam {
     pub(super) limits: LimitsPatch,
     pub(super) run: AuthoredRun,
     pub(super) models: AuthoredModels,
+    /// The MCP servers, by name.
+    pub(super) servers: BTreeMap<String, AuthoredServer>,
     pub(super) trust: TrustedKeys,
     pub(super) telemetry: TelemetrySettings,
     pub(super) roles: Vec<AuthoredRole>,
@@ -109,12 +113,14 @@ pub(super) fn read_team_file(root: &TomlTable<'_>) -> AuthoredTeam {
         .key("trust", "Whose components may be loaded.")
         .table("`[trust]`", read_trust);
     let models = models::read_models(root);
+    let servers = mcp::read_servers(root);
     AuthoredTeam {
         header: header.unwrap_or_default(),
         env: env.unwrap_or_default(),
         limits: limits.unwrap_or_default(),
         run: run.unwrap_or_default(),
         models,
+        servers,
         trust: trust.unwrap_or_default(),
         telemetry: telemetry::read_telemetry(root),
         roles: role::read_roles(root),

@@ -86,6 +86,7 @@ pub(super) fn check_team(authored: &AuthoredTeam, problems: &Problems) -> Checke
     let mut called: Vec<Vec<CalledRole>> = Vec::with_capacity(authored.roles.len());
     for (role, id) in authored.roles.iter().zip(0..) {
         check_role(role, problems);
+        tools::check_servers(role, &authored.servers, problems);
         if let Some(model) = role.model.as_ref().filter(|_| role.human.is_none()) {
             authored.models.check(model, problems);
         }

@@ -9,6 +9,7 @@ mod dirs;
 mod env;
 mod http;
 mod llm;
+pub(super) mod mcp;
 mod secrets;
 mod tools;
 pub(super) mod variables;
@@ -23,16 +24,18 @@ use strata_services::plugin::http::HttpGrant;
 
 use self::dirs::DirBound;
 pub(super) use self::llm::LlmBound;
+use self::mcp::McpBound;
 use super::table::{Located, TomlTable};
 
 /// The kinds of grants, in the order in which they are shown.
-const KINDS: [&dyn GrantKind; 6] = [
+const KINDS: [&dyn GrantKind; 7] = [
     &llm::LlmKind,
     &dirs::DirsKind,
     &env::EnvKind,
     &http::HttpKind,
     &secrets::SecretsKind,
     &tools::ToolsKind,
+    &mcp::McpKind,
 ];
 
 /// A kind of grant.
@@ -82,6 +85,8 @@ pub(super) struct AuthoredGrants {
     pub(super) secrets: Vec<Located<String>>,
     /// The names of tools, where they are written.
     pub(super) tools: Vec<Located<String>>,
+    /// The names of MCP servers, where they are written.
+    pub(super) servers: Vec<Located<String>>,
 }
 
 /// What an operator allows. The default is nothing.
@@ -99,6 +104,8 @@ pub(super) struct GrantBounds {
     http: Vec<HttpGrant>,
     /// Names of secrets; `*` matches any characters.
     secrets: Vec<String>,
+    /// MCP servers.
+    pub(super) mcp: Vec<McpBound>,
 }
 
 impl GrantBounds {

@@ -59,6 +59,7 @@ use strata_core::record::money::Usd;
 use strata_core::record::rules::Thinker;
 use strata_core::team::{React, Team};
 use strata_services::external::ExternalEndpoint;
+use strata_services::mcp::config::ServerConfig;
 use strata_services::models::config::{DEFAULT_MODEL, ModelsConfig, ProviderConfig};
 use strata_services::plugin::{Plugin, script};
 use strata_services::telemetry::TelemetrySettings;
@@ -103,6 +104,8 @@ pub struct Definition {
     pub choice_timeout: Option<ModelTimeout>,
     /// The team's language model.
     pub llm: Option<ModelsConfig>,
+    /// The MCP servers of the team, by name.
+    pub mcp: BTreeMap<String, ServerConfig>,
     /// Where messages go that are addressed to names outside of the team.
     pub external: Option<ExternalEndpoint>,
     /// The keys with which components must be signed. Empty if any component may be loaded.
@@ -119,6 +122,8 @@ pub struct Definition {
     react_spans: Vec<Range<usize>>,
     /// What is unusual about the skills of roles.
     skill_warnings: Vec<String>,
+    /// The secrets that MCP servers name.
+    server_secrets: Vec<table::Located<String>>,
     /// The span of `[env.external]`.
     external_span: Option<Range<usize>>,
     component_overrides: BTreeMap<Slot, ComponentOverride>,
@@ -221,6 +226,16 @@ impl Definition {
             tool_roles: checked.tool_roles,
             choice_timeout: None,
             llm: authored.models.config(),
+            server_secrets: authored
+                .servers
+                .values()
+                .flat_map(|server| server.secrets.iter().cloned())
+                .collect(),
+            mcp: authored
+                .servers
+                .into_iter()
+                .filter_map(|(name, server)| Some((name, server.config?)))
+                .collect(),
             external_span: authored
                 .env
                 .external
@@ -367,8 +382,24 @@ impl Definition {
             ProviderConfig::Endpoint(endpoint) => endpoint.api_key_env.clone(),
             ProviderConfig::Scripted { .. } | ProviderConfig::Recorded { .. } => None,
         });
-        let names: BTreeSet<String> = granted.chain(keys).collect();
+        let servers = self.mcp.values();
+        let servers = servers.flat_map(|server| server.secrets().iter().cloned());
+        let names: BTreeSet<String> = granted.chain(keys).chain(servers).collect();
         names.into_iter().collect()
+    }
+
+    /// Returns the patterns of the tools of MCP servers that are granted to anybody, by server.
+    pub fn granted_server_tools(&self) -> BTreeMap<String, Vec<String>> {
+        let actions = self.plugins.values().flat_map(|plugin| &plugin.grants.mcp);
+        let actions = actions.map(|grant| (&grant.server, &grant.tools));
+        let roles = self.tool_roles.values().flat_map(|role| &role.servers);
+        let roles = roles.map(|grant| (&grant.server, &grant.tools));
+        let mut granted: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for (server, tools) in actions.chain(roles) {
+            let known = granted.entry(server.clone()).or_default();
+            known.extend(tools.iter().cloned());
+        }
+        granted
     }
 
     /// Returns the names of the hosted models without a price, whose costs are not counted.
@@ -490,6 +521,7 @@ impl Definition {
             .locations
             .values()
             .flat_map(|place| &place.secrets)
+            .chain(&self.server_secrets)
             .filter(|secret| secret.value == name);
         let problem = |secret: &table::Located<String>| {
             let problem = Diagnostic::at(&self.source, secret.span.clone(), message);

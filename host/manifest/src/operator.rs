@@ -7,6 +7,7 @@ mod models;
 mod reduction;
 mod restrict;
 mod search;
+mod servers;
 
 use std::path::Path;
 use std::sync::Arc;

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use strata_base::text::display_path::{absolute_path, display_path};
 use strata_core::record::id::Slot;
 use strata_services::external::ExternalEndpoint;
+use strata_services::mcp::config::ServerTransport;
 use strata_services::models::config::{Endpoint, ProviderConfig, table_name};
 use strata_services::plugin::Plugin;
 
@@ -27,6 +28,20 @@ pub enum OutwardUse {
     Start {
         /// The program and its arguments.
         command: Vec<String>,
+    },
+    /// An MCP server is started, outside of any sandbox.
+    StartServer {
+        /// Its name.
+        server: String,
+        /// The program and its arguments.
+        command: Vec<String>,
+    },
+    /// An MCP server at an address is called.
+    CallServer {
+        /// Its name.
+        server: String,
+        /// Its address.
+        url: String,
     },
     /// A directory of source is built, which runs code of its author outside of any sandbox.
     Build {
@@ -79,6 +94,12 @@ impl fmt::Display for OutwardUse {
             Self::Start { command } => {
                 write!(f, "start the program {command:?} (`[env.external]`)")
             }
+            Self::StartServer { server, command } => {
+                write!(f, "start the MCP server {command:?} (`[mcp.{server}]`)")
+            }
+            Self::CallServer { server, url } => {
+                write!(f, "call the MCP server at `{url}` (`[mcp.{server}]`)")
+            }
             Self::Build { action, dir } => {
                 write!(
                     f,
@@ -127,7 +148,7 @@ pub fn is_confined(definition: &Definition) -> bool {
         .values()
         .any(|plugin| strata_build::is_built(&plugin.component));
     let reports = definition.telemetry.endpoint.is_some();
-    let is_alone = definition.external.is_none() && !reports;
+    let is_alone = definition.external.is_none() && definition.mcp.is_empty() && !reports;
     is_alone && definition.files.is_empty() && !has_model && !grants && !builds
 }
 
@@ -197,6 +218,21 @@ pub(super) fn uses_outside(definition: &Definition, filter: &OutwardFilter<'_>) 
             .iter()
             .map(|url| OutwardUse::Report { url: url.clone() }),
     );
+    for (server, config) in &definition.mcp {
+        let server = server.clone();
+        uses.push(match &config.transport {
+            ServerTransport::Stdio(stdio) => OutwardUse::StartServer {
+                server,
+                command: stdio.command.clone(),
+            },
+            ServerTransport::Http(http) => OutwardUse::CallServer {
+                server,
+                url: http.url.to_string(),
+            },
+        });
+        let secrets = config.secrets().iter();
+        uses.extend(secrets.map(|name| OutwardUse::Secret { name: name.clone() }));
+    }
     for (name, model) in definition.llm.iter().flat_map(|llm| &llm.models) {
         if let ProviderConfig::Endpoint(Endpoint {
             base_url,

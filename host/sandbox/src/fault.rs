@@ -42,7 +42,10 @@ pub(super) fn from_guest_failure(failure: types::Failure, ctx: &Ctx) -> Fault {
     let kind = match failure.kind {
         types::FailureKind::Error | types::FailureKind::Retryable => FaultKind::Error,
         types::FailureKind::Denied => FaultKind::Denied,
-        types::FailureKind::Host => FaultKind::Host,
+        types::FailureKind::Host => match ctx.cause_of_failure() {
+            FaultCause::TimeLimit => FaultKind::Timeout,
+            _ => FaultKind::Host,
+        },
     };
     let mut message = truncate_message(failure.message);
     if message.trim().is_empty() {

@@ -12,6 +12,7 @@ pub const WIT_FILES: &[(&str, &[u8])] = &[
     ("http.wit", include_bytes!("../../../wit/http.wit")),
     ("human.wit", include_bytes!("../../../wit/human.wit")),
     ("llm.wit", include_bytes!("../../../wit/llm.wit")),
+    ("mcp.wit", include_bytes!("../../../wit/mcp.wit")),
     ("tools.wit", include_bytes!("../../../wit/tools.wit")),
     ("types.wit", include_bytes!("../../../wit/types.wit")),
     ("world.wit", include_bytes!("../../../wit/world.wit")),

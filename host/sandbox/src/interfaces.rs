@@ -13,6 +13,7 @@ mod http;
 mod human;
 mod llm;
 mod log;
+mod mcp;
 mod media;
 mod memory;
 mod random;

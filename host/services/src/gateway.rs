@@ -19,10 +19,12 @@ use strata_core::record::json::Json;
 use strata_core::record::message::Message;
 use strata_core::record::request;
 use strata_core::record::scope_write::Write;
+use strata_core::record::turn::ChangedTool;
 use strata_core::record::work::{CallKey, Work};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::human;
+use crate::mcp::{GrantedTools, ListedTools, ToldTool};
 use crate::plugin::Plugin;
 pub use allowance::Allowance;
 pub use outbound_request::OutboundRequest;
@@ -114,6 +116,15 @@ pub enum GuestRequest {
     AskHuman(human::HumanQuestion),
     /// What a service outside the host answers.
     Outbound(OutboundRequest),
+    /// The tools of MCP servers, for the first turn of an activation.
+    ListServerTools {
+        /// The tools that the role is granted.
+        grants: Vec<GrantedTools>,
+        /// The names under which its model knows other tools.
+        taken: Vec<String>,
+    },
+    /// Whether tools of MCP servers are still what a model was told of them.
+    CompareServerTools(Vec<ToldTool>),
     /// Stored bytes: the content of a file that differs from the one on disk, or of an image or a
     /// file in a message.
     StoredFile(Digest),
@@ -178,6 +189,10 @@ pub enum HostAnswer {
     Outbound(Vec<Result<Json, HostError>>),
     /// To `StoredFile`; `None` if the content is not stored.
     File(Option<Arc<[u8]>>),
+    /// To `ListServerTools`.
+    ToolLists(ListedTools),
+    /// To `CompareServerTools`: those that are not.
+    ChangedTools(Vec<ChangedTool>),
 }
 
 impl HostAnswer {
@@ -192,9 +207,13 @@ impl HostAnswer {
                 .iter()
                 .filter_map(|result| result.as_ref().err())
                 .next_back(),
-            Self::Messages(_) | Self::Time(_) | Self::Human(_) | Self::File(_) | Self::Tools(_) => {
-                None
-            }
+            Self::ToolLists(lists) => lists.as_ref().err(),
+            Self::Messages(_)
+            | Self::Time(_)
+            | Self::Human(_)
+            | Self::File(_)
+            | Self::Tools(_)
+            | Self::ChangedTools(_) => None,
         }
     }
 }

@@ -100,6 +100,7 @@ impl HumanQuestion {
                 .expires_s
                 .map(|time| now_ms.saturating_add(i64::from(time) * 1000)),
             proposed: None,
+            asked_by: None,
         })
     }
 
@@ -154,7 +155,15 @@ fn check_answer(
     schema: Option<&CompiledSchema>,
     value: &Json,
 ) -> Result<(), InvalidQuestionOrAnswer> {
-    let value = value.value();
+    let mut value = value.value();
+    if request.asked_by.is_some() {
+        if value.is_null() {
+            // It declines.
+            return Ok(());
+        }
+        let schema = request.schema.as_ref().map(Json::value);
+        fill_in_defaults(&mut value, &schema.unwrap_or_default());
+    }
     if !request.choices.is_empty()
         && !value
             .as_str()
@@ -179,6 +188,22 @@ fn check_answer(
     match (&request.proposed, value.get("arguments")) {
         (Some(call), Some(arguments)) => check_changed_arguments(call, arguments),
         _ => Ok(()),
+    }
+}
+
+/// Adds the fields that an answer omits and for which its schema has defaults.
+pub(crate) fn fill_in_defaults(answer: &mut Value, schema: &Value) {
+    let (Value::Object(fields), Some(Value::Object(properties))) =
+        (answer, schema.get("properties"))
+    else {
+        return;
+    };
+    for (name, property) in properties {
+        if let Some(default) = property.get("default") {
+            fields
+                .entry(name.clone())
+                .or_insert_with(|| default.clone());
+        }
     }
 }
 

@@ -22,6 +22,7 @@ pub mod http;
 pub mod human;
 #[cfg(test)]
 mod loopback;
+pub mod mcp;
 pub mod models;
 pub mod outbound;
 pub mod plugin;

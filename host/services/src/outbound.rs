@@ -11,6 +11,7 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use strata_base::files::blob::Blobs;
 use strata_base::text::excerpt::excerpt;
+use strata_core::record::asking_call::{AskingCall, AskingProgress, CallQuestion};
 use strata_core::record::host_call::{CallOutcome, HostCall, HostCallKind, Intent, ModelUse};
 use strata_core::record::id::Digest;
 use strata_core::record::json::Json;
@@ -19,6 +20,7 @@ use strata_core::record::spending::Amount;
 use strata_core::state::environment::Environment;
 
 use super::http::HttpClient;
+use super::mcp::{McpServers, ServerNotice};
 use super::models::config::ModelNames;
 use super::models::{Charge, DispatchState, ModelCaller, Models, StreamObserver};
 use crate::gateway::{Allowance, HostError, HostErrorKind};
@@ -69,6 +71,8 @@ pub struct OutboundServices {
     pub models: Option<Arc<Models>>,
     /// The names of the team's models; `None` if it has none.
     pub model_names: Option<ModelNames>,
+    /// The MCP servers; `None` if the team has none, or if calls are only looked up in the record.
+    pub mcp: Option<Arc<McpServers>>,
 }
 
 /// With what calls are made, and on whose behalf.
@@ -95,6 +99,11 @@ pub trait OutboundCall: Send + Sync {
     /// Summarizes the request in one line for people.
     fn summary(&self) -> String;
 
+    /// Returns the name of the span of the call, if it is not that of its kind.
+    fn span_name(&self) -> Option<String> {
+        None
+    }
+
     /// Returns whether the call may change something outside the host.
     fn is_write(&self) -> bool {
         false
@@ -103,6 +112,12 @@ pub trait OutboundCall: Send + Sync {
     /// Returns what must be durable before a write is sent; `None` for other calls. The
     /// parameter is the name of the request in the record.
     fn intent(&self, _request_name: &str) -> Option<Intent> {
+        None
+    }
+
+    /// Returns what has to be done before it is known whether the call is a write; `None` if that is known
+    /// from the start.
+    fn prepare(self: Arc<Self>) -> Option<BoxFuture<'static, Preparation>> {
         None
     }
 
@@ -135,6 +150,15 @@ pub trait OutboundCall: Send + Sync {
     fn answer_bytes(&self, response: &Json) -> usize;
 }
 
+/// The result of the preparation of a call.
+#[derive(Debug, Default)]
+pub struct Preparation {
+    /// What is to be recorded about the servers that it concerned.
+    pub notices: Vec<ServerNotice>,
+    /// Why the call must not be made: the model that asks for it was told something else.
+    pub rejection: Option<String>,
+}
+
 /// What accompanies a call when it is made.
 pub struct SendContext {
     /// The idempotency key for a write that has none of its own. Empty for other calls.
@@ -145,6 +169,8 @@ pub struct SendContext {
     pub observer: StreamObserver,
     /// What the spans of the call say about its run.
     pub trace: CallTrace,
+    /// What an earlier attempt at the same call asked people, with their answers.
+    pub asked: Option<AskingCall>,
 }
 
 /// The result of a call.
@@ -158,6 +184,19 @@ pub struct OutboundResult {
     pub cost: Usd,
     /// The models that were asked; `None` for other calls.
     pub model: Option<ModelUse>,
+    /// The questions of the receiver, if it asks people before it answers. Then nothing else is recorded.
+    pub asks: Option<Box<AskedByReceiver>>,
+}
+
+/// The questions of the receiver of a call.
+#[derive(Debug)]
+pub struct AskedByReceiver {
+    /// What is needed to continue the call.
+    pub state: Json,
+    /// Whether the receiver still works on the call.
+    pub progress: AskingProgress,
+    /// The questions, without their ids.
+    pub questions: Vec<CallQuestion>,
 }
 
 impl OutboundResult {
@@ -168,6 +207,7 @@ impl OutboundResult {
             outcome: CallOutcome::Answered,
             cost: Usd::ZERO,
             model: None,
+            asks: None,
         }
     }
 
@@ -178,6 +218,7 @@ impl OutboundResult {
             outcome: CallOutcome::Failed,
             cost: Usd::ZERO,
             model: None,
+            asks: None,
         }
     }
 

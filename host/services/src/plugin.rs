@@ -89,6 +89,8 @@ pub struct Grants {
     pub secrets: Vec<String>,
     /// Tools of the role that may be called, by name; `*` matches any characters.
     pub tools: Vec<String>,
+    /// Tools of MCP servers.
+    pub mcp: Vec<McpGrant>,
 }
 
 impl Grants {
@@ -141,6 +143,22 @@ impl LlmGrant {
     fn allows_id(&self, id: &str) -> bool {
         let mut policies = self.ids.iter();
         policies.all(|patterns| pattern::matches_any(patterns, id))
+    }
+}
+
+/// A grant of tools of an MCP server.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct McpGrant {
+    /// The name of the server.
+    pub server: String,
+    /// Patterns of the names of tools; `*` matches any characters.
+    pub tools: Vec<String>,
+}
+
+impl McpGrant {
+    /// Returns whether a tool is granted.
+    pub fn allows(&self, server: &str, tool: &str) -> bool {
+        self.server == server && pattern::matches_any(&self.tools, tool)
     }
 }
 

@@ -48,7 +48,6 @@ pub fn model_names<'a>(names: impl IntoIterator<Item = &'a str>, rule: NameRule)
 
 /// Returns the name under which a model knows a tool whose name does not become equal to another.
 pub fn model_name(name: &str, rule: NameRule) -> String {
-    let is_accepted = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
     let is_first = |c: char| c.is_ascii_alphabetic() || c == '_';
     let mut mapped = String::new();
     if !name.starts_with(is_first) && (rule == NameRule::LetterFirst || name.is_empty()) {
@@ -56,11 +55,16 @@ pub fn model_name(name: &str, rule: NameRule) -> String {
     }
     // One character more shows that the name is too long.
     let accepted = name.chars().take(MAX_MODEL_NAME_CHARS + 1);
-    mapped.extend(accepted.map(|c| if is_accepted(c) { c } else { '_' }));
+    mapped.extend(accepted.map(|c| if is_accepted_in_model_name(c) { c } else { '_' }));
     if mapped.len() > MAX_MODEL_NAME_CHARS {
         return with_digest(&mapped, name);
     }
     mapped
+}
+
+/// Returns whether all providers accept a character in the name of a tool.
+pub fn is_accepted_in_model_name(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '_' | '-')
 }
 
 /// Returns a mapped name that ends with digits of the digest of the original name.

@@ -5,12 +5,15 @@
 //! `manifest` creates these values, `launch` completes them with what the components say of
 //! themselves, and `driver::turns` uses them.
 
+pub mod code_description;
+
 use std::time::Duration;
 
 use strata_core::record::conversation::ToolChoice;
 use strata_core::record::turn::HostTool;
 use strata_core::state::memory_plan::MemoryBounds;
 
+use crate::mcp::GrantedTools;
 use crate::plugin::CompiledSchema;
 use crate::skills::Skill;
 
@@ -36,6 +39,21 @@ pub struct ToolRole {
     pub skills: Vec<Skill>,
     /// What bounds its conversations; `None` if all of them is sent.
     pub memory: Option<RoleMemory>,
+    /// The MCP servers whose tools it is granted, in the order of the team file.
+    pub servers: Vec<GrantedTools>,
+    /// Patterns of the tools of servers that only code is offered: `SERVER/TOOL`.
+    pub code_only: Vec<String>,
+    /// The tools that run code which the model writes.
+    pub code: Vec<CodeTool>,
+}
+
+/// A tool that runs code which the model writes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CodeTool {
+    /// Its index in `ToolRole::tools`.
+    pub tool: usize,
+    /// Patterns of the names of the tools that the code may call.
+    pub granted: Vec<String>,
 }
 
 /// What bounds the conversations of a role, and how its model is asked for summaries.

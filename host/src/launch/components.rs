@@ -1,7 +1,6 @@
 //! Loads a team's components: builds those given as source, loads them, and compares what they need
 //! with what the team grants. No component is run.
 
-mod code_tools;
 mod config_check;
 mod tools;
 
@@ -17,6 +16,7 @@ use strata_core::record::id::{ActionId, Digest, RoleId, Slot, SlotKind};
 use strata_core::team::React;
 use strata_driver::HostServices;
 use strata_manifest::interface::component;
+use strata_manifest::submission::submitted_files;
 use strata_manifest::trust::lock::{ComponentLock, LockMismatch, LockedName};
 use strata_manifest::{
     Definition, Diagnostic, Diagnostics, grantable_capabilities, is_always_available, line_to_add,
@@ -29,6 +29,7 @@ use strata_sandbox::{
 use strata_services::external::{ExternalConnection, ExternalEndpoint};
 use strata_services::http::HttpClient;
 use strata_services::http::secrets::Secrets;
+use strata_services::mcp::{LockedTools, McpServers};
 use strata_services::models::Models;
 use strata_services::models::config::ConfigError;
 use strata_services::plugin::{Limits, Plugin};
@@ -43,6 +44,8 @@ use crate::bundle::path_in_bundle;
 pub struct Components {
     loaded: BTreeMap<Slot, ComponentInfo>,
     tool_roles: BTreeMap<RoleId, Arc<ToolRole>>,
+    /// The lock file, if there is one.
+    lock: Option<ComponentLock>,
 }
 
 impl Components {
@@ -99,6 +102,7 @@ impl Components {
                     report,
                 )?,
                 loaded,
+                lock: loading.lock,
             }),
         }
     }
@@ -147,9 +151,11 @@ impl Components {
         let bridge =
             |external: &ExternalEndpoint| ExternalConnection::new(external.clone(), own.storage());
         let external = definition.external.as_ref().map(bridge);
+        let http = Arc::new(HttpClient::new(read_secrets(definition)?)?);
         Ok(HostServices {
             models: load_models(definition)?.map(Arc::new),
-            http: Arc::new(HttpClient::new(read_secrets(definition)?)?),
+            mcp: load_servers(definition, &http, self.lock.as_ref()),
+            http,
             external,
             ..self.offline_services(definition, sandbox, own)?
         })
@@ -182,6 +188,7 @@ impl Components {
             choice_timeout: definition.choice_timeout.clone(),
             models: None,
             http: Arc::new(HttpClient::new(Secrets::new(BTreeMap::new()))?),
+            mcp: None,
             external: None,
             directories,
         })
@@ -224,12 +231,41 @@ fn load_models(definition: &Definition) -> Result<Option<Models>, LaunchError> {
     models.map(Some)
 }
 
+/// Returns the team's MCP servers, if it has any. None of them is started.
+pub(super) fn load_servers(
+    definition: &Definition,
+    http: &Arc<HttpClient>,
+    lock: Option<&ComponentLock>,
+) -> Option<Arc<McpServers>> {
+    if definition.mcp.is_empty() {
+        return None;
+    }
+    let mut configs = definition.mcp.clone();
+    if let Some(files) = submitted_files(definition) {
+        // A submitted team has no directory but its workspace.
+        for server in configs.values_mut() {
+            server.move_into(&files.workspace);
+        }
+    }
+    let granted = definition.granted_server_tools();
+    for (name, server) in &mut configs {
+        let tools = lock.and_then(|lock| lock.server_tools(name));
+        server.locked = tools.map(|tools| LockedTools {
+            granted: granted.get(name).cloned().unwrap_or_default(),
+            tools: tools.clone(),
+        });
+    }
+    let variables = definition.variables.clone();
+    Some(Arc::new(McpServers::new(configs, http.clone(), variables)))
+}
+
 /// Reads the secrets that a team's grants name.
-fn read_secrets(definition: &Definition) -> Result<Secrets, Diagnostics> {
+pub(super) fn read_secrets(definition: &Definition) -> Result<Secrets, Diagnostics> {
     let names = definition
         .plugins
         .values()
-        .flat_map(|plugin| plugin.grants.secrets());
+        .flat_map(|plugin| plugin.grants.secrets())
+        .chain(definition.mcp.values().flat_map(|server| server.secrets()));
     Secrets::read(&definition.variables, names.map(String::as_str)).map_err(|missing| {
         let shown = missing
             .iter()

@@ -1,16 +1,24 @@
 //! Calls whose outcome is in doubt when a run is resumed: what the operator decides about them, and
 //! what becomes of recorded writes.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
+use serde_json::Value;
 use strata_core::machine::stepper::{Stepper, component_slot};
 use strata_core::record::event::{AttemptEvent, ComponentChanged, DoubtSettled, Event};
-use strata_core::record::host_call::{CallPolicy, DoubtResolution, RecordedCallUse, WriteResult};
+use strata_core::record::host_call::{
+    CallPolicy, DoubtResolution, HostCallKind, RecordedCallUse, WriteResult,
+};
 use strata_core::state::activation::OpenCall;
 
 use strata_core::record::json;
-use strata_core::record::work::CallKey;
+use strata_core::record::turn::ToolRef;
+use strata_core::record::work::{CallKey, Work};
+use strata_manifest::Definition;
 use strata_services::http::{HttpResponse, parse_operator_response};
+use strata_services::mcp::config::DoubtDefault;
+use strata_services::mcp::{operator_answer, skipped_answer, unknown_answer};
 
 use strata_view::{CallInDoubt, action_name_of, calls_in_doubt};
 
@@ -57,6 +65,11 @@ pub enum DoubtVerdict {
     Skip,
     /// It counts as answered by this response.
     Response(HttpResponse),
+    /// Its caller, a model, is told that the result is unknown.
+    Unknown,
+    /// It counts as answered by what this means for such a call: a response of a web server, or the result of
+    /// a tool.
+    Answer(Value),
 }
 
 impl DoubtDecision {
@@ -80,31 +93,45 @@ impl DoubtDecision {
         }
     }
 
-    /// Returns what becomes of the calls that this is about.
-    fn resolution(&self, doubts: &[CallInDoubt]) -> Result<DoubtResolution, LaunchError> {
+    /// Returns the verdict. Fails if it is a text that is none.
+    fn verdict(&self, doubts: &[CallInDoubt]) -> Result<DoubtVerdict, LaunchError> {
         let text = match self {
-            Self::All(verdict) | Self::Call { verdict, .. } => {
-                return verdict.resolution().map_err(|why| {
-                    LaunchError::InvalidInput(format!(
-                        "the response `{verdict}` is not valid: {why}"
-                    ))
-                });
-            }
+            Self::All(verdict) | Self::Call { verdict, .. } => return Ok(verdict.clone()),
             Self::Text(text) => text,
         };
-        let words = match self.call_name(doubts) {
-            Some(name) => &text[name.len() + 1..],
-            None => text.as_str(),
-        };
-        parse_verdict(words)
-            .and_then(|verdict| verdict.resolution())
-            .map_err(|why| {
-                LaunchError::InvalidInput(format!(
-                    "`--in-doubt {words}` is neither `redo` nor `skip` nor a response in JSON ({why}); in doubt is {}",
-                    list_names(doubts)
-                ))
-            })
+        let words = self.words(text, doubts);
+        parse_verdict(words).map_err(|why| invalid_words(words, &why, doubts))
     }
+
+    /// Returns what becomes of a call that this is about.
+    fn resolution(
+        &self,
+        about: &CallInDoubt,
+        doubts: &[CallInDoubt],
+    ) -> Result<DoubtResolution, LaunchError> {
+        let verdict = self.verdict(doubts)?;
+        verdict.resolution(about).map_err(|why| match self {
+            Self::All(_) | Self::Call { .. } => {
+                LaunchError::InvalidInput(format!("the response `{verdict}` is not valid: {why}"))
+            }
+            Self::Text(text) => invalid_words(self.words(text, doubts), &why, doubts),
+        })
+    }
+
+    /// Returns a text without the name of the call.
+    fn words<'a>(&self, text: &'a str, doubts: &[CallInDoubt]) -> &'a str {
+        match self.call_name(doubts) {
+            Some(name) => &text[name.len() + 1..],
+            None => text,
+        }
+    }
+}
+
+fn invalid_words(words: &str, why: &str, doubts: &[CallInDoubt]) -> LaunchError {
+    LaunchError::InvalidInput(format!(
+        "`--in-doubt {words}` is neither `redo` nor `skip` nor a response in JSON ({why}); in doubt is {}",
+        list_names(doubts)
+    ))
 }
 
 impl From<String> for DoubtDecision {
@@ -130,8 +157,11 @@ impl fmt::Display for DoubtDecision {
 }
 
 impl DoubtVerdict {
-    /// Returns what is recorded. Fails with a description if the response cannot be read back.
-    fn resolution(&self) -> Result<DoubtResolution, String> {
+    /// Returns what is recorded about a call. Fails with a description if that cannot be its answer.
+    fn resolution(&self, about: &CallInDoubt) -> Result<DoubtResolution, String> {
+        if about.kind == HostCallKind::Mcp {
+            return self.tool_resolution(about);
+        }
         Ok(match self {
             Self::Redo => DoubtResolution::Redo,
             Self::Skip => DoubtResolution::Answer(HttpResponse::default().to_json()),
@@ -139,18 +169,36 @@ impl DoubtVerdict {
                 let read = HttpResponse::from_json(&response.to_json())?;
                 DoubtResolution::Answer(read.to_json())
             }
+            Self::Answer(value) => {
+                DoubtResolution::Answer(parse_operator_response(value)?.to_json())
+            }
+            Self::Unknown => return Err("only a model can be told that a result is unknown".into()),
         })
+    }
+
+    /// Returns what is recorded about a call of a tool of an MCP server.
+    fn tool_resolution(&self, about: &CallInDoubt) -> Result<DoubtResolution, String> {
+        let answer = match self {
+            Self::Redo => return Ok(DoubtResolution::Redo),
+            Self::Skip => skipped_answer(),
+            Self::Response(response) => operator_answer(&response.to_json().value()),
+            Self::Answer(value) => operator_answer(value),
+            Self::Unknown if matches!(about.call.work, Work::ToolCall { .. }) => unknown_answer(),
+            Self::Unknown => return Err("only a model can be told that a result is unknown".into()),
+        };
+        Ok(DoubtResolution::Answer(answer))
     }
 }
 
-/// Parses what the command line gives: `redo`, `skip` or a response in JSON.
+/// Parses what the command line gives: `redo`, `skip`, `unknown` or an answer in JSON.
 fn parse_verdict(text: &str) -> Result<DoubtVerdict, String> {
     match text {
         "redo" => Ok(DoubtVerdict::Redo),
         "skip" => Ok(DoubtVerdict::Skip),
+        "unknown" => Ok(DoubtVerdict::Unknown),
         _ => {
             let value = json::parse_decision(text).map_err(|error| format!("it is {error}"))?;
-            parse_operator_response(&value).map(DoubtVerdict::Response)
+            Ok(DoubtVerdict::Answer(value))
         }
     }
 }
@@ -160,19 +208,23 @@ impl fmt::Display for DoubtVerdict {
         match self {
             Self::Redo => f.write_str("redo"),
             Self::Skip => f.write_str("skip"),
+            Self::Unknown => f.write_str("unknown"),
             Self::Response(response) => f.write_str(response.to_json().as_str()),
+            Self::Answer(value) => value.fmt(f),
         }
     }
 }
 
 /// Decides the calls in doubt of a run that is resumed. The events are returned in an order in which
-/// they can be applied.
+/// they can be applied. `told` are the MCP servers of whose lost answers models are told.
 pub(super) fn resolve_doubts(
     stepper: &Stepper,
     decisions: &[DoubtDecision],
     calls: CallPolicy,
+    told: &BTreeSet<String>,
 ) -> Result<Vec<Event>, LaunchError> {
-    let mut decided = decide(&calls_in_doubt(stepper), decisions)?;
+    let doubts = calls_in_doubt(stepper);
+    let mut decided = decide(&doubts, decisions)?;
     if calls == CallPolicy::Fresh
         && decided
             .iter()
@@ -182,6 +234,12 @@ pub(super) fn resolve_doubts(
             "`--calls fresh` forgets all answers, also one given with `--in-doubt`; leave it out";
         return Err(LaunchError::InvalidInput(why.into()));
     }
+    for doubt in doubts {
+        let is_open = !decided.iter().any(|(other, _)| other.id == doubt.id);
+        if is_open && is_told(&doubt, told) {
+            decided.push((doubt, DoubtResolution::Answer(unknown_answer())));
+        }
+    }
     // Sorted from the last to the first, so that an event does not change the places of the
     // following ones.
     decided.sort_by_key(|(doubt, _)| (doubt.call, std::cmp::Reverse(doubt.index)));
@@ -189,6 +247,27 @@ pub(super) fn resolve_doubts(
         .into_iter()
         .filter_map(|(doubt, resolution)| doubt_settled_event(doubt, resolution))
         .collect())
+}
+
+/// Returns the MCP servers of a team of whose lost answers models are told, as the team file says.
+pub(super) fn servers_told_of(definition: &Definition) -> BTreeSet<String> {
+    let servers = definition.mcp.iter();
+    let told = servers.filter(|(_, server)| server.in_doubt == DoubtDefault::Unknown);
+    told.map(|(name, _)| name.clone()).collect()
+}
+
+/// Returns whether a model is told that the result of a call is unknown. `told` are the servers for which
+/// that is so.
+fn is_told(doubt: &CallInDoubt, told: &BTreeSet<String>) -> bool {
+    let is_of_model = matches!(
+        doubt.call.work,
+        Work::ToolCall {
+            tool: ToolRef::Server { .. },
+            ..
+        }
+    );
+    let server = doubt.description.split_once('/');
+    is_of_model && server.is_some_and(|(server, _)| told.contains(server))
 }
 
 /// Returns what becomes of each call in doubt that a decision is about.
@@ -213,21 +292,24 @@ fn decide(
                 ),
             }));
         };
-        decided.push((open.remove(at), decision.resolution(doubts)?));
+        let doubt = open.remove(at);
+        let resolution = decision.resolution(&doubt, doubts)?;
+        decided.push((doubt, resolution));
     }
     let mut about_all: Option<&DoubtDecision> = None;
     for decision in decisions {
         if decision.call_name(doubts).is_some() {
             continue;
         }
-        let resolution = decision.resolution(doubts)?;
+        decision.verdict(doubts)?;
         if let Some(first) = about_all.replace(decision) {
             return Err(LaunchError::InvalidInput(format!(
                 "`{first}` and `{decision}` are both about all calls in doubt; give one of them, or name the call"
             )));
         }
         for doubt in open.drain(..) {
-            decided.push((doubt, resolution.clone()));
+            let resolution = decision.resolution(&doubt, doubts)?;
+            decided.push((doubt, resolution));
         }
     }
     Ok(decided)
@@ -295,7 +377,6 @@ pub(super) fn recorded_writes(stepper: &Stepper, changed: &[Event]) -> Vec<Strin
 #[cfg(test)]
 mod tests {
     use strata_core::record::id::RoleId;
-    use strata_core::record::work::Work;
 
     use super::*;
 
@@ -304,6 +385,7 @@ mod tests {
             id: id.into(),
             description: "POST http://a/x".into(),
             call: CallKey::new(RoleId(0), Work::Plan),
+            kind: HostCallKind::Http,
             index,
         };
         vec![

@@ -1,16 +1,19 @@
 //! Writes the digests of a team's current components into the lock file of its directory.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use strata_base::files::known_files::KnownFiles;
 use strata_manifest::operator::OperatorPolicy;
 use strata_manifest::trust::lock::{ComponentLock, LockedComponent, LockedName};
 use strata_manifest::{Definition, Diagnostics};
+use strata_services::http::HttpClient;
+use strata_services::mcp::ToolDigests;
 use strata_services::plugin::Plugin;
 
 use super::LaunchError;
-use super::components::demanded_digest;
+use super::components::{demanded_digest, load_servers, read_secrets};
 use super::skill_lock::skill_entries;
 use super::source::ComponentFinder;
 
@@ -89,10 +92,48 @@ pub fn lock_components(
     if let Some(problems) = problems.into_iter().reduce(Diagnostics::and) {
         return Err(problems.into());
     }
+    for (server, tools) in list_server_tools(&definition)? {
+        lock.set_server_tools(server, tools);
+    }
     lock.write()?;
     Ok(LockResult {
         path: lock.path().to_owned(),
         components,
         changed,
     })
+}
+
+/// Starts the MCP servers of a team, and returns the digests of the tools that it grants, by server.
+fn list_server_tools(
+    definition: &Definition,
+) -> Result<BTreeMap<String, ToolDigests>, LaunchError> {
+    if definition.mcp.is_empty() {
+        return Ok(BTreeMap::new());
+    }
+    let mut unlocked = definition.clone();
+    for server in unlocked.mcp.values_mut() {
+        server.locked = None;
+    }
+    let http = Arc::new(HttpClient::new(read_secrets(definition)?)?);
+    let Some(servers) = load_servers(&unlocked, &http, None) else {
+        return Ok(BTreeMap::new());
+    };
+    let granted = definition.granted_server_tools();
+    let list = || {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build();
+        let runtime = runtime.map_err(|error| error.to_string())?;
+        runtime.block_on(async {
+            let found = servers.digests(&granted).await;
+            servers.close().await;
+            found.map_err(|error| error.message)
+        })
+    };
+    // A thread of its own, since this one may drive other tasks.
+    let listed = std::thread::scope(|scope| scope.spawn(list).join());
+    match listed {
+        Ok(listed) => listed.map_err(LaunchError::InvalidInput),
+        Err(panic) => std::panic::resume_unwind(panic),
+    }
 }

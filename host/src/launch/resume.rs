@@ -279,11 +279,12 @@ pub(super) fn continue_team(
     let saved = saved_definition(definition);
     let provenance = provenance_of(definition);
     let (is_confined, is_submitted) = (is_confined(definition), definition.is_submitted());
+    let told = in_doubt::servers_told_of(definition);
     let mut settled = Vec::new();
     if begun {
         let before = opened.stepper_to_continue()?;
         let stepper = after_resume(&before, &verdicts, &changes, budget, resume.calls)?;
-        settled = in_doubt::resolve_doubts(&stepper, &resume.in_doubt, resume.calls)?;
+        settled = in_doubt::resolve_doubts(&stepper, &resume.in_doubt, resume.calls, &told)?;
         notes.nothing_in_doubt = settled.is_empty() && !resume.in_doubt.is_empty();
         notes.unsent_idea = has_unsent_idea(env);
         notes.writes = in_doubt::recorded_writes(&stepper, &changes);

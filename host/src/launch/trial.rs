@@ -280,6 +280,7 @@ fn tool_loop(action: &str) -> React {
             order: CallOrder::Parallel,
             max_calls: None,
         }],
+        server_limits: Vec::new(),
     }))
 }
 
@@ -319,6 +320,7 @@ fn stage_tool_call(journal: &mut Journal, arguments: &Json) -> Result<(), Driver
                 form: CallForm::Direct,
                 decision: CallDecision::Make(TARGET),
             }]),
+            changed_tools: Vec::new(),
             skills: Vec::new(),
         };
         let stepper = journal.stepper();

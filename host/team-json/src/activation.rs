@@ -5,6 +5,8 @@ use std::borrow::Cow;
 
 use strata_core::record::fault::Fault;
 use strata_core::record::scope_write::Write;
+use strata_core::record::server_tool::ToolList;
+use strata_core::record::turn::ToolRef;
 use strata_core::record::work::{Task, Work};
 use strata_core::state::activation::{
     Activation, ConversationMemory, FinishedCall, Phase, RevertedCall,
@@ -53,6 +55,10 @@ pub(super) fn write<'a>(env: &'a Environment, activation: &'a Activation) -> Act
         turns: turns::write(env, activation),
         memory: (activation.memory != ConversationMemory::default())
             .then_some(Cow::Borrowed(&activation.memory)),
+        server_tools: activation
+            .server_tools
+            .as_ref()
+            .map(|lists| lists.iter().map(Into::into).collect()),
         ..ActivationJson::default()
     }
 }
@@ -68,6 +74,8 @@ pub(super) fn read(
         Some(request) => Some(request.into_request(&place.child("request"))?),
         None => None,
     };
+    // What a server asked is asked again: the call is made again.
+    let request = request.filter(|request| request.asked_by.is_none());
     let phase = saved.phase.0.with(saved.fault.map(Fault::from), request);
     let tasks: Vec<Task> = saved.tasks.into_iter().map(Task::from).collect();
     let done = read_finished_calls(role, tasks.len(), saved.done, place, messages)?;
@@ -92,9 +100,31 @@ pub(super) fn read(
         turns: turns::read(role, saved.turns, &place.child("turns"), messages)?.into(),
         memory: saved.memory.map(Cow::into_owned).unwrap_or_default(),
         phase: Phase::Ready,
+        server_tools: saved
+            .server_tools
+            .map(|lists| lists.into_iter().map(ToolList::from).collect()),
     };
+    let called = activation.tool_calls().map(|(work, _)| work);
+    if called
+        .collect::<Vec<_>>()
+        .into_iter()
+        .any(|work| is_unlisted(&activation, work))
+    {
+        return Err(place.invalid("has a call of a tool that is in none of its lists"));
+    }
     restore_phase(&mut activation, role, phase);
     Ok(activation)
+}
+
+/// Returns whether a call is one of a tool of a server that the activation does not know.
+fn is_unlisted(activation: &Activation, work: Work) -> bool {
+    match work {
+        Work::ToolCall {
+            tool: tool @ ToolRef::Server { .. },
+            ..
+        } => activation.server_tool(tool).is_none(),
+        _ => false,
+    }
 }
 
 /// Gives an activation the phase that it has in the file, unless that does not fit its calls.

@@ -48,6 +48,8 @@ impl<'a> From<&'a CallProgress> for AttemptsJson<'a> {
             memory,
             // They are with the tool call.
             nested: _,
+            // The call is made again, and its receiver asks again.
+            asking: _,
         } = progress;
         Self {
             attempts: *attempts,
@@ -76,6 +78,7 @@ impl From<AttemptsJson<'_>> for CallProgress {
             files: tried.files.into_iter().map(Into::into).collect(),
             memory: tried.memory.map(Cow::into_owned),
             nested: Vec::new(),
+            asking: None,
         }
     }
 }

@@ -156,6 +156,7 @@ mod tests {
             cost: Usd::ZERO,
             message: ReplyMessage::Parts(CALLED.map(call).to_vec()),
             outcome: TurnOutcome::Calls(CALLED.map(plan).to_vec()),
+            changed_tools: Vec::new(),
             skills: Vec::new(),
         })
     }

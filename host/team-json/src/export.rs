@@ -298,6 +298,7 @@ impl<'a> Exporter<'a> {
             files: files::write(self.team, env),
             own_messages: is_withheld.then_some(Keyword(env.own_messages)),
             reply_uses: Cow::Borrowed(&env.reply_uses),
+            servers: Cow::Borrowed(&env.server_revisions),
             shape: Some(Cow::Borrowed(&env.shape)),
             definition: NotDecoded((!definition.text.is_empty()).then(|| definition.into())),
             messages: self.messages_by_id().into(),

@@ -157,6 +157,7 @@ fn read_header(
     env.own_messages = saved
         .own_messages
         .map_or_else(Default::default, |word| word.0);
+    env.server_revisions = std::mem::take(&mut saved.servers).into_owned();
     env.reply_uses = std::mem::take(&mut saved.reply_uses).into_owned();
     env.call_policy = saved.calls.0;
     if let Some(budget) = saved.budget.take() {

@@ -156,6 +156,8 @@ pub(super) struct StrataJson<'a> {
     pub own_messages: Option<Keyword<OwnMessages>>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub reply_uses: Cow<'a, BTreeMap<String, u64>>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub servers: Cow<'a, BTreeMap<String, String>>,
     pub shape: Option<Cow<'a, Shape>>,
     pub definition: NotDecoded<DefinitionJson<'a>>,
     pub messages: NotDecoded<MessagesByIdJson<'a>>,

@@ -4,7 +4,6 @@ use std::borrow::Cow;
 
 use strata_core::record::request::HumanRequest;
 use strata_core::record::work::{CallKey, Work};
-use strata_core::state::activation::Phase;
 use strata_core::state::environment::Environment;
 use strata_core::team::{Role, Team};
 
@@ -17,8 +16,8 @@ use super::saved_names::action_of_work;
 pub(super) fn write<'a>(team: &'a Team, env: &'a Environment) -> Vec<RequestJson<'a>> {
     let mut requests = Vec::new();
     for (call, open) in env.open_calls(team) {
-        if let Phase::WaitingForHuman(request) = open.phase {
-            let step = open.activation.opened_in_step;
+        let step = open.activation.opened_in_step;
+        for request in open.requests() {
             requests.push(list_entry(team, call, step, request));
         }
     }

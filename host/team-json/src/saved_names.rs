@@ -61,7 +61,10 @@ pub(super) fn action_of_work(role: &Role, work: Option<Work>) -> (i64, &str) {
         Some(Work::ToolCall { tool, .. }) => {
             let index = match tool {
                 ToolRef::Action(action) => i64::from(action.0),
-                ToolRef::Handoff(_) | ToolRef::Role(_) | ToolRef::Host(_) => -1,
+                ToolRef::Handoff(_)
+                | ToolRef::Role(_)
+                | ToolRef::Host(_)
+                | ToolRef::Server { .. } => -1,
             };
             (index, role.tool_name(tool))
         }
@@ -71,8 +74,8 @@ pub(super) fn action_of_work(role: &Role, work: Option<Work>) -> (i64, &str) {
 
 /// Returns the name of a call: `think/ROUND`, `plan`, `answer`, `act/INDEX`, `act/INDEX/TASK`,
 /// `turn/TURN`, `summary/TURN`, or `tool/TURN/CALL/INDEX`, where `>ROLE` in place of the index hands
-/// over, `@ROLE` calls a role, and a name is that of a tool of the host. The numbers of nested calls
-/// follow: `tool/TURN/CALL/INDEX/0/2`.
+/// over, `@ROLE` calls a role, `=LIST.TOOL` a tool of a server, and a name is that of a tool of the host. The
+/// numbers of nested calls follow: `tool/TURN/CALL/INDEX/0/2`.
 pub(super) fn work_name(work: Work) -> String {
     match work {
         Work::Think { round } => format!("think/{round}"),
@@ -98,6 +101,7 @@ pub(super) fn work_name(work: Work) -> String {
             ToolRef::Handoff(RoleId(to)) => format!("tool/{turn}/{call}/>{to}{nested}"),
             ToolRef::Role(RoleId(to)) => format!("tool/{turn}/{call}/@{to}{nested}"),
             ToolRef::Host(tool) => format!("tool/{turn}/{call}/{}{nested}", tool.saved_name()),
+            ToolRef::Server { list, tool } => format!("tool/{turn}/{call}/={list}.{tool}{nested}"),
         },
     }
 }
@@ -146,9 +150,16 @@ pub(super) fn parse_work(role: &Role, tasks: usize, name: &str) -> Option<Work> 
     parts.next().is_none().then_some(work)
 }
 
-/// Parses the name of a tool: the index of an action, `>` or `@` and the index of a role, or the name
-/// of a tool of the host. Returns `None` if the role has no such tool.
+/// Parses the name of a tool: the index of an action, `>` or `@` and the index of a role, `=` and the place
+/// of a tool of a server, or the name of a tool of the host. Returns `None` if the role has no such tool.
 fn parse_tool(role: &Role, name: &str) -> Option<ToolRef> {
+    if let Some(place) = name.strip_prefix('=') {
+        // Whether there is such a tool is checked with the lists of the activation.
+        let (list, tool) = place.split_once('.')?;
+        let (list, tool) = (list.parse().ok()?, tool.parse().ok()?);
+        role.tool_loop()?;
+        return Some(ToolRef::Server { list, tool });
+    }
     let tool = match (name.strip_prefix('>'), name.strip_prefix('@')) {
         _ if let Some(tool) = HostTool::from_saved_name(name) => ToolRef::Host(tool),
         (Some(to), _) => ToolRef::Handoff(RoleId(to.parse().ok()?)),

@@ -148,6 +148,7 @@ fn write_return<'a>(env: &'a Environment, returned: &'a ToolReturn) -> ReturnJso
         route: route.iter().map(Into::into).collect(),
         emissions: write_emissions(env, &returned.emissions),
         writes: returned.writes.iter().map(ScopeWriteJson::from).collect(),
+        is_error: returned.is_error,
     }
 }
 
@@ -317,6 +318,7 @@ fn read_return(
         },
         emissions: read_emissions(saved.emissions, &place.child("emissions"), messages)?,
         writes: saved.writes.into_iter().map(Write::from).collect(),
+        is_error: saved.is_error,
     })
 }
 
@@ -373,6 +375,7 @@ pub(super) mod tests {
             retry,
             summariser: Summariser::Model,
             tools: tools.collect(),
+            server_limits: Vec::new(),
         }));
         Arc::new(team)
     }
@@ -414,6 +417,7 @@ pub(super) mod tests {
             cost: Usd::ZERO,
             message: ReplyMessage::Parts(message),
             outcome: TurnOutcome::Calls(decisions.into_iter().map(plan).collect()),
+            changed_tools: Vec::new(),
             skills: vec![SkillDigest {
                 skill: "pdf".into(),
                 digest: Digest::from("d"),

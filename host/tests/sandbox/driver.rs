@@ -110,6 +110,9 @@ fn answer(ask: GuestRequest) -> HostAnswer {
         GuestRequest::AskHuman(question) => HostAnswer::Human(human_answer(&question)),
         GuestRequest::Outbound(request) => HostAnswer::Outbound(answer_from_outside(&request)),
         GuestRequest::ListTools => HostAnswer::Tools(Vec::new()),
+        GuestRequest::ListServerTools { .. } | GuestRequest::CompareServerTools(_) => {
+            unreachable!("no guest asks for them")
+        }
         GuestRequest::CallTools(calls) => {
             let results = calls.into_iter().map(|call| Ok(call.arguments));
             HostAnswer::Outbound(results.collect())

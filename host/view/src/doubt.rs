@@ -1,6 +1,7 @@
 //! Writes in doubt: calls of which nobody knows whether they were carried out.
 
 use strata_core::machine::stepper::{Stepper, component_slot};
+use strata_core::record::host_call::HostCallKind;
 use strata_core::record::work::CallKey;
 
 /// A call in doubt.
@@ -13,6 +14,8 @@ pub struct CallInDoubt {
     pub description: String,
     /// The call of the action.
     pub call: CallKey,
+    /// The kind of call that is in doubt.
+    pub kind: HostCallKind,
     /// Its number among the host calls of the action.
     pub index: usize,
 }
@@ -36,6 +39,7 @@ pub fn calls_in_doubt(stepper: &Stepper) -> Vec<CallInDoubt> {
             id,
             description: begun.intent.description.clone(),
             call,
+            kind: begun.intent.kind,
             index,
         });
     }

@@ -8,7 +8,6 @@ use strata_core::record::conversation::reply_text;
 use strata_core::record::json::Json;
 use strata_core::record::request::HumanRequest;
 use strata_core::record::work::{CallKey, Work};
-use strata_core::state::activation::Phase;
 
 use super::answer_form::{AnswerField, answer_fields};
 use super::{CommandArgument, SuggestedCommand, index_and_name};
@@ -84,7 +83,7 @@ impl RequestView {
     pub fn all(stepper: &Stepper) -> Vec<Self> {
         let mut requests = Vec::new();
         for (call, open) in stepper.env().open_calls(stepper.team()) {
-            if let Phase::WaitingForHuman(request) = open.phase {
+            for request in open.requests() {
                 requests.push(Self::from_call(stepper, call, request));
             }
         }
@@ -167,6 +166,7 @@ mod tests {
                 default: None,
                 expires_ms: Some(1000),
                 proposed: None,
+                asked_by: None,
             })
         });
         let open = OpenRequests::from_stepper(&run.stepper, Path::new("store"));

@@ -2,12 +2,12 @@
 
 use crate::misbehaviour;
 use crate::steps::{Config, ItineraryHop, Operation, PlannedTask};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use strata_action::environment::{Emission, emit};
 use strata_action::{
-    Failure, Hop, Message, Output, Part, clock, env, files, http, human, llm, memory, random,
+    Failure, Hop, Message, Output, Part, clock, env, files, http, human, llm, mcp, memory, random,
     secrets, state, tools,
 };
 
@@ -155,6 +155,7 @@ impl StepResults {
             Operation::Tool { tool, arguments } => {
                 self.reads.push(format_value(tools::call(tool, arguments)?));
             }
+            Operation::Mcp { mcp, arguments } => self.reads.push(call_tool(mcp, arguments)?),
             Operation::GetEnv { getenv } => self.reads.push(env::var(getenv)?.unwrap_or_default()),
             Operation::Secret { secret } => self.reads.push(secrets::named(secret)?.to_string()),
             Operation::Guard { guard } => self.output = Some(guard_output(guard, scene.arguments)?),
@@ -284,6 +285,12 @@ fn fetch(deed: &Operation) -> Result<String, Failure> {
         request = request.bearer(&secrets::named(name)?);
     }
     Ok(request.send()?.text())
+}
+
+/// Calls a tool of a server, which `name` names as `SERVER/TOOL`, and returns the text of its result.
+fn call_tool(name: &str, arguments: &Map<String, Value>) -> Result<String, Failure> {
+    let (server, tool) = name.split_once('/').unwrap_or((name, ""));
+    Ok(mcp::call(server, tool, arguments)?.text)
 }
 
 /// Formats a value for `{reads}`: strings without quotes, null as an empty text, everything else as

@@ -125,6 +125,13 @@ pub enum Operation {
         /// The secret that is sent as bearer token.
         secret: Option<String>,
     },
+    /// Calls a tool of an MCP server. The value read is the text of the result.
+    Mcp {
+        /// `SERVER/TOOL`.
+        mcp: String,
+        #[serde(default)]
+        arguments: Map<String, Value>,
+    },
     /// Asks a person.
     Ask {
         ask: String,

@@ -148,6 +148,9 @@ fn answer(ask: GuestRequest) -> HostAnswer {
             HostAnswer::Outbound(vec![Err(failed); request.count()])
         }
         GuestRequest::ListTools => HostAnswer::Tools(Vec::new()),
+        GuestRequest::ListServerTools { .. } | GuestRequest::CompareServerTools(_) => {
+            unreachable!("no guest asks for them")
+        }
         GuestRequest::CallTools(calls) => {
             let failed = HostError::new(HostErrorKind::Denied, "the tool is not granted");
             HostAnswer::Outbound(vec![Err(failed); calls.len()])

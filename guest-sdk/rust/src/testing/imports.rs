@@ -313,6 +313,27 @@ pub mod http {
     }
 }
 
+pub mod mcp {
+    use super::{denied, with_host};
+    use crate::mcp::ToolResult;
+    use crate::{HostError, HostErrorKind};
+
+    pub fn call_tool(server: &str, tool: &str, arguments: &str) -> Result<ToolResult, HostError> {
+        with_host(|host| {
+            let called = (server.to_owned(), tool.to_owned(), arguments.to_owned());
+            host.mcp_calls.push(called);
+            let Some(results) = &mut host.mcp_results else {
+                return Err(denied(format!("calling `{server}/{tool}`: not granted")));
+            };
+            let message = format!("calling `{server}/{tool}`: no result is left");
+            results.pop_front().unwrap_or(Err(HostError {
+                kind: HostErrorKind::Upstream,
+                message,
+            }))
+        })
+    }
+}
+
 pub mod secrets {
     use super::{denied, with_host};
     use crate::HostError;

@@ -38,7 +38,9 @@ use std::thread;
 use std::time::Duration;
 
 use rustix::fs::{FlockOperation, flock};
-use rustix::process::{Pid, Signal, getpgrp, getpid, kill_process_group};
+use rustix::process::{
+    Pid, Signal, WaitId, WaitIdOptions, getpgrp, getpid, kill_process_group, waitid,
+};
 
 /// The argument that makes this executable act as a watcher. It is not a command for operators.
 pub const WATCH_ARGUMENT: &str = "__watch-children";
@@ -56,7 +58,7 @@ static PROCESS_GROUPS: Mutex<BTreeMap<u32, Purpose>> = Mutex::new(BTreeMap::new(
 /// The purpose of a child process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// The external program of a team. It ends when the run ends.
+    /// The external program of a team, or an MCP server. It ends when the run ends.
     External,
     /// A build tool. It is killed as soon as this process is interrupted.
     Build,
@@ -94,6 +96,32 @@ impl ChildProcess {
             groups.remove(&self.group);
         }
         Ok(status)
+    }
+
+    /// Waits until the process has ended, without taking its exit status. Its process group keeps its id.
+    pub fn wait_for_end(pid: u32) {
+        let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) else {
+            return;
+        };
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+        while let Err(rustix::io::Errno::INTR) = waitid(WaitId::Pid(pid), options) {}
+    }
+
+    /// Asks the process and all its descendants to end. Only if the exit status of the process was not
+    /// taken before.
+    pub fn terminate_group(&self) {
+        signal_group(self.group, Signal::TERM);
+    }
+
+    /// Kills the process with all its descendants, also if the process has ended, and waits for it to
+    /// exit. Only if its exit status was not taken before: otherwise the group may be another one.
+    pub fn kill_group(&mut self) -> Option<ExitStatus> {
+        let mut groups = lock_groups();
+        kill_group(self.group);
+        let status = self.deref_mut().wait().ok();
+        groups.remove(&self.group);
+        self.watcher = None;
+        status
     }
 
     /// Kills the process with all its descendants and waits for it to exit. If it has ended, its
@@ -214,8 +242,12 @@ fn lock_groups() -> MutexGuard<'static, BTreeMap<u32, Purpose>> {
 }
 
 fn kill_group(group: u32) {
+    signal_group(group, Signal::KILL);
+}
+
+fn signal_group(group: u32, signal: Signal) {
     if let Some(group) = i32::try_from(group).ok().and_then(Pid::from_raw) {
-        let _ = kill_process_group(group, Signal::KILL);
+        let _ = kill_process_group(group, signal);
     }
 }
 

@@ -13,6 +13,7 @@
 mod attempt;
 mod delivery;
 mod run;
+mod server;
 mod status;
 mod step;
 
@@ -21,9 +22,10 @@ use serde::{Deserialize, Serialize};
 use crate::record::work::CallKey;
 
 pub use attempt::{
-    AttemptEvent, CallFailed, CallFinished, CallRevised, CallStarted, CallSuspended, DoubtSettled,
-    FilesWritten, HostCallBegun, HostCalled, Logged, LookupsDenied, MoneyReserved, NestedCallMade,
-    NestedCallPlan, RequestAnswered, RequestOpened, SuspendReason, WritesUnclaimed,
+    AttemptEvent, CallAsks, CallFailed, CallFinished, CallRevised, CallStarted, CallSuspended,
+    DoubtSettled, FilesWritten, HostCallBegun, HostCalled, Logged, LookupsDenied, MoneyReserved,
+    NestedCallMade, NestedCallPlan, RequestAnswered, RequestOpened, SuspendReason, ToolsListed,
+    WritesUnclaimed,
 };
 pub use delivery::{
     FailedCondition, FilesPlaced, HandOverFailed, HandedOver, JoinRelease, JoinReleased,
@@ -32,6 +34,7 @@ pub use delivery::{
 pub use run::{
     CapReached, ComponentChanged, ConsentWithdrawn, Forked, RunEnded, RunResumed, RunStarted,
 };
+pub use server::{ServerChanged, ServerState, ServerToolOmitted};
 pub use status::Status;
 pub use step::{ConflictingWriter, StepCommitted, StepConflicted, StepStarted};
 
@@ -70,4 +73,8 @@ pub enum Event {
     CapReached(CapReached),
     /// What humans decided before was withdrawn.
     ConsentWithdrawn(ConsentWithdrawn),
+    /// The state of an MCP server changed.
+    ServerChanged(ServerChanged),
+    /// A tool of an MCP server is not offered.
+    ServerToolOmitted(ServerToolOmitted),
 }

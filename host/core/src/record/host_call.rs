@@ -197,17 +197,20 @@ pub enum HostCallKind {
     Human,
     /// A tool of the role. The call is an attempt of its own, with host calls of its own.
     Tool,
+    /// A tool of an MCP server.
+    Mcp,
 }
 
 impl HostCallKind {
     /// All kinds.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Llm,
         Self::Clock,
         Self::Random,
         Self::Http,
         Self::Human,
         Self::Tool,
+        Self::Mcp,
     ];
 
     /// The name used in events.
@@ -219,6 +222,7 @@ impl HostCallKind {
             Self::Http => "http",
             Self::Human => "human",
             Self::Tool => "tool",
+            Self::Mcp => "mcp",
         }
     }
 
@@ -226,7 +230,7 @@ impl HostCallKind {
     /// same again, so it must not be lost.
     pub fn leaves_host(self) -> bool {
         match self {
-            Self::Llm | Self::Http => true,
+            Self::Llm | Self::Http | Self::Mcp => true,
             Self::Clock | Self::Random | Self::Human | Self::Tool => false,
         }
     }
@@ -247,17 +251,20 @@ pub enum Grant {
     Secrets,
     /// Tools of the role.
     Tools,
+    /// Tools of MCP servers.
+    Mcp,
 }
 
 impl Grant {
     /// All grants.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Llm,
         Self::Http,
         Self::Dirs,
         Self::Env,
         Self::Secrets,
         Self::Tools,
+        Self::Mcp,
     ];
 
     /// Returns its key in `allow`.
@@ -269,6 +276,7 @@ impl Grant {
             Self::Env => "env",
             Self::Secrets => "secrets",
             Self::Tools => "tools",
+            Self::Mcp => "mcp",
         }
     }
 
@@ -281,6 +289,7 @@ impl Grant {
             Self::Env => "env-not-granted",
             Self::Secrets => "secrets-not-granted",
             Self::Tools => "tools-not-granted",
+            Self::Mcp => "mcp-not-granted",
         }
     }
 }

@@ -30,6 +30,19 @@ pub struct HumanRequest {
     pub expires_ms: Option<i64>,
     /// The tool call that is to be approved, if the request is about one.
     pub proposed: Option<ProposedCall>,
+    /// The server that asks, if it is not an action or the host.
+    pub asked_by: Option<AskingServer>,
+}
+
+/// An MCP server that asks before it answers a call.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AskingServer {
+    /// Its name in the team file.
+    pub server: String,
+    /// The tool that was called.
+    pub tool: String,
+    /// The address at which a human is to do something; the host never opens it.
+    pub url: Option<String>,
 }
 
 /// What the answer to a question must be like.
@@ -125,6 +138,11 @@ impl HumanRequest {
         add(self.schema.as_ref().map(Json::as_str));
         add(proposed.map(|call| &*call.tool));
         add(proposed.map(|call| call.arguments.as_str()));
+        if let Some(asking) = &self.asked_by {
+            add(Some(&asking.server));
+            add(Some(&asking.tool));
+            add(asking.url.as_deref());
+        }
         add(proposed.and_then(|call| Some(call.input_schema.as_ref()?.as_str())));
         for choice in &self.choices {
             add(Some(choice));

@@ -29,6 +29,13 @@ pub enum ToolRef {
     Role(RoleId),
     /// Something that the host itself does.
     Host(HostTool),
+    /// A tool of an MCP server, by its place in the lists that the activation works with.
+    Server {
+        /// The index of the list.
+        list: u16,
+        /// The index of the tool in the list.
+        tool: u16,
+    },
 }
 
 /// A tool that the host offers.
@@ -145,7 +152,11 @@ impl ToolRef {
     pub fn keeps_results(self) -> bool {
         match self {
             Self::Host(HostTool::LoadSkill) => true,
-            Self::Action(_) | Self::Handoff(_) | Self::Role(_) | Self::Host(_) => false,
+            Self::Action(_)
+            | Self::Handoff(_)
+            | Self::Role(_)
+            | Self::Host(_)
+            | Self::Server { .. } => false,
         }
     }
 }
@@ -163,8 +174,19 @@ pub struct TurnReply {
     pub message: ReplyMessage,
     /// What follows from it.
     pub outcome: TurnOutcome,
+    /// The calls of tools of MCP servers that are not any more what the model was told. They are rejected.
+    pub changed_tools: Vec<ChangedTool>,
     /// The role's skills. Empty but for the first turn of an activation.
     pub skills: Vec<SkillDigest>,
+}
+
+/// A call of a tool that is not any more what the model was told.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChangedTool {
+    /// The index of the call in the reply.
+    pub call: u32,
+    /// What has changed, for the model.
+    pub reason: String,
 }
 
 /// The parts of a reply.

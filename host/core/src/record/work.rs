@@ -204,4 +204,9 @@ pub enum CallResult {
     SummaryDue(PlannedReplacement),
     /// A part of the conversation is replaced in what the model is sent.
     Replaced(MemoryReplacement),
+    /// The result of a tool that says that the call failed.
+    Reported {
+        /// What it says.
+        output: Draft,
+    },
 }

@@ -14,6 +14,7 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
+use crate::record::asking_call::{AskingCall, AskingProgress};
 use crate::record::fault::Fault;
 use crate::record::file::FileChange;
 use crate::record::host_call::{ExternalWrite, HostCall};
@@ -22,7 +23,9 @@ use crate::record::memory::MemoryRequest;
 use crate::record::request::HumanRequest;
 use crate::record::rules::Thinker;
 use crate::record::scope_write::Write;
+use crate::record::server_tool::{ServerTool, ToolList};
 use crate::record::spending::Reservation;
+use crate::record::turn::ToolRef;
 use crate::record::work::{Task, Work};
 use crate::state::messages::MessageRef;
 use crate::team::{React, Role};
@@ -64,6 +67,8 @@ pub struct Activation {
     pub turns: Conversation,
     /// What of the conversation is replaced in what the model is sent.
     pub memory: ConversationMemory,
+    /// The tools of MCP servers that it works with; `None` until they are listed.
+    pub server_tools: Option<Vec<ToolList>>,
 }
 
 /// A finished call that has to be made again, or may have to be. Its earlier attempts count.
@@ -136,6 +141,8 @@ pub struct CallProgress {
     pub memory: Option<MemoryRequest>,
     /// The tools that it called. The number of a call is its index.
     pub nested: Vec<NestedCall>,
+    /// The host call whose receiver asks humans, if there is one.
+    pub asking: Option<AskingCall>,
 }
 
 /// The phase of the call that an activation is at.
@@ -183,6 +190,11 @@ pub(crate) struct OpenCallMut<'a> {
 }
 
 impl OpenCallMut<'_> {
+    /// Returns the requests that it waits for.
+    pub(crate) fn requests(&self) -> impl Iterator<Item = &HumanRequest> {
+        open_requests_of_call(self.progress, self.phase)
+    }
+
     /// Continues after a stop or a crash.
     fn resume(self) {
         if *self.phase == Phase::CallingTools && self.progress.waits_for_nested() {
@@ -192,6 +204,15 @@ impl OpenCallMut<'_> {
             // The process was killed; the attempt ends like one that was interrupted.
             self.progress.keeps_calls = true;
             *self.phase = self.progress.ready_or_in_doubt();
+        }
+        if let Some(asking) = &mut self.progress.asking
+            && asking.progress == AskingProgress::Open
+        {
+            // Its receiver has lost the call.
+            asking.progress = AskingProgress::Interrupted;
+            if self.phase.is_ready() {
+                *self.phase = self.progress.ready_or_in_doubt();
+            }
         }
         let in_doubt =
             matches!(self.phase, Phase::Failed(_)) && self.progress.leaves_writes_in_doubt();
@@ -209,6 +230,7 @@ impl OpenCallMut<'_> {
     /// the new one may ask something else.
     fn component_replaced(self) {
         self.progress.keeps_calls = true;
+        self.progress.asking = None;
         if matches!(self.phase, Phase::WaitingForHuman(request) if request.proposed.is_none()) {
             *self.phase = self.progress.ready_or_in_doubt();
         }
@@ -246,6 +268,7 @@ impl Activation {
             reverted: Vec::new(),
             turns: Conversation::default(),
             memory: ConversationMemory::default(),
+            server_tools: None,
         };
         activation.proceed(role);
         activation
@@ -490,17 +513,48 @@ impl Activation {
 
     /// Returns the requests that it waits for.
     pub fn open_requests(&self) -> impl Iterator<Item = &HumanRequest> {
-        let tool_calls = self.unsettled_tool_calls().map(|(_, call)| &call.phase);
-        let phases = core::iter::once(&self.phase).chain(tool_calls);
-        phases.filter_map(|phase| match phase {
-            Phase::WaitingForHuman(request) => Some(request),
-            _ => None,
-        })
+        let tool_calls = self.unsettled_tool_calls();
+        let tool_calls = tool_calls.map(|(_, call)| (&call.progress, &call.phase));
+        let own = core::iter::once((&self.current_call, &self.phase));
+        let calls = own.chain(tool_calls);
+        calls.flat_map(|(progress, phase)| open_requests_of_call(progress, phase))
+    }
+
+    /// Returns a tool of a server, with the list that it is in; `None` for other tools.
+    pub fn server_tool(&self, tool: ToolRef) -> Option<(&ToolList, &ServerTool)> {
+        let ToolRef::Server { list, tool } = tool else {
+            return None;
+        };
+        let list = self.server_tools.as_ref()?.get(usize::from(list))?;
+        Some((list, list.tools.get(usize::from(tool))?))
     }
 
     /// Returns the last output, which is the one that the activation publishes.
     pub fn output(&self) -> Option<UncommittedMessage> {
         self.done.last().map(|done| done.output)
+    }
+}
+
+/// Returns the requests that a call waits for: that of its phase, and the other open questions of the
+/// receiver of a host call.
+fn open_requests_of_call<'a>(
+    progress: &'a CallProgress,
+    phase: &'a Phase,
+) -> impl Iterator<Item = &'a HumanRequest> {
+    let first = match phase {
+        Phase::WaitingForHuman(request) => Some(request),
+        _ => None,
+    };
+    let asking = progress.asking.iter().filter(move |_| first.is_some());
+    let others = asking.flat_map(AskingCall::open_requests);
+    let others = others.filter(move |other| first.is_some_and(|first| first.id != other.id));
+    first.into_iter().chain(others)
+}
+
+impl<'a> OpenCall<'a> {
+    /// Returns the requests that it waits for.
+    pub fn requests(self) -> impl Iterator<Item = &'a HumanRequest> {
+        open_requests_of_call(self.progress, self.phase)
     }
 }
 

@@ -108,6 +108,8 @@ pub struct Environment {
     /// How often scripted replies were used, by their ids, of those that may be used a limited number
     /// of times.
     pub reply_uses: BTreeMap<String, u64>,
+    /// The revision of the protocol that was spoken last with each MCP server. It is tried first.
+    pub server_revisions: BTreeMap<String, String>,
     /// The cap above the run that was found to be used up since it was last started or resumed.
     pub cap_reached: Option<CapReached>,
     /// The questions that humans were asked.
@@ -261,6 +263,7 @@ impl Environment {
             files: FileRecords::default(),
             own_messages: OwnMessages::default(),
             reply_uses: BTreeMap::new(),
+            server_revisions: BTreeMap::new(),
             cap_reached: None,
             questions: AskedQuestions::default(),
         }

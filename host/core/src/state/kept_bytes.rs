@@ -180,6 +180,7 @@ pub(crate) fn result_bytes(result: &CallResult) -> u64 {
             emissions,
             writes,
         } => draft_bytes(output) + drafts(emissions) + writes_bytes(writes),
+        CallResult::Reported { output } => draft_bytes(output),
         CallResult::Replied(TurnReply {
             message, outcome, ..
         }) => {

@@ -29,6 +29,17 @@ pub struct ToolLoop {
     pub summariser: Summariser,
     /// The tools, in the order in which the model is told about them.
     pub tools: Vec<Tool>,
+    /// How many calls of the tools of an MCP server one activation may make, for servers with such a limit.
+    pub server_limits: Vec<ServerLimit>,
+}
+
+/// How many calls of the tools of an MCP server one activation may make.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerLimit {
+    /// The name of the server in the team file.
+    pub server: String,
+    /// The number of calls, of all its tools together.
+    pub max_calls: u32,
 }
 
 /// A tool of a role.
@@ -83,6 +94,12 @@ impl ToolLoop {
         self.tools.iter().find(|known| known.target.tool == tool)
     }
 
+    /// Returns how many calls of the tools of a server one activation may make, if that is limited.
+    pub(crate) fn server_limit(&self, server: &str) -> Option<u32> {
+        let mut limits = self.server_limits.iter();
+        Some(limits.find(|limit| limit.server == server)?.max_calls)
+    }
+
     /// Returns what becomes of a fault of a call of this tool.
     pub fn fault_handling(&self, tool: ToolRef, kind: FaultKind) -> FaultHandling {
         let own = self.tool(tool).and_then(|tool| tool.faults);
@@ -99,6 +116,10 @@ impl ToolLoop {
                 | FaultKind::Memory
                 | FaultKind::Timeout
                 | FaultKind::Stack => FaultHandling::Returned,
+                // What a server does is no failure of the host.
+                FaultKind::Host if matches!(tool, ToolRef::Server { .. }) => {
+                    FaultHandling::Returned
+                }
                 FaultKind::Trap
                 | FaultKind::Host
                 | FaultKind::StateConflict

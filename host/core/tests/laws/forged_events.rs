@@ -63,9 +63,13 @@ fn changes(event: &Event) -> &'static [Forgery] {
         Event::RunEnded(_) => &[no_end],
         Event::Forked(_) => &[other_step, other_checkpoint],
         Event::HandedOver(_) | Event::HandOverFailed(_) => &[other_outbound],
-        // Simulated runs write no files, nothing limits what several cost together, and nobody takes
-        // them over.
-        Event::FilesPlaced(_) | Event::CapReached(_) | Event::ConsentWithdrawn(_) => &[],
+        // Simulated runs write no files, nothing limits what several cost together, nobody takes them over,
+        // and they have no servers.
+        Event::FilesPlaced(_)
+        | Event::CapReached(_)
+        | Event::ConsentWithdrawn(_)
+        | Event::ServerChanged(_)
+        | Event::ServerToolOmitted(_) => &[],
     }
 }
 
@@ -85,9 +89,11 @@ fn attempt_changes(event: &AttemptEvent) -> &'static [Forgery] {
         }
         AttemptEvent::RequestOpened(_) => &[other_work, other_role, other_request],
         AttemptEvent::RequestAnswered(_) => &[other_work, other_role, other_request, other_answer],
-        // Simulated runs write no files, log nothing, look for no paths, replace nothing, and have no code
-        // that calls tools.
+        // Simulated runs write no files, log nothing, look for no paths, replace nothing, and have neither
+        // servers nor code that calls tools.
         AttemptEvent::FilesWritten(_)
+        | AttemptEvent::ToolsListed(_)
+        | AttemptEvent::CallAsks(_)
         | AttemptEvent::Logged(_)
         | AttemptEvent::LookupsDenied(_)
         | AttemptEvent::SkillLoaded(_)

@@ -222,6 +222,7 @@ impl ManualRun {
             default,
             expires_ms,
             proposed: None,
+            asked_by: None,
         };
         let event = self
             .stepper

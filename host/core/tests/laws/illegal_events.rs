@@ -79,8 +79,8 @@ fn mutated(event: &Event, rng: &mut Rng) -> Event {
         },
         Event::FilesPlaced(FilesPlaced { count, .. }) => *count += 1,
         Event::CapReached(CapReached { scope, .. }) => scope.clear(),
-        // Simulated runs are not taken over.
-        Event::ConsentWithdrawn(_) => {}
+        // Simulated runs are not taken over, and have no servers.
+        Event::ConsentWithdrawn(_) | Event::ServerChanged(_) | Event::ServerToolOmitted(_) => {}
         Event::RunEnded(RunEnded { status, .. }) => {
             *status = *rng.pick(&strata_core::record::event::Status::ALL)
         }
@@ -131,6 +131,8 @@ fn mutate_call_event(call: &mut CallKey, event: &mut AttemptEvent, rng: &mut Rng
         AttemptEvent::Logged(Logged { lines, .. }) => lines.clear(),
         AttemptEvent::LookupsDenied(LookupsDenied { paths }) => paths.clear(),
         AttemptEvent::SkillLoaded(loaded) => loaded.skill.clear(),
+        AttemptEvent::ToolsListed(listed) => listed.lists.clear(),
+        AttemptEvent::CallAsks(asks) => asks.call.questions.clear(),
     }
 }
 

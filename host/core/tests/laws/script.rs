@@ -114,6 +114,7 @@ impl Script {
             default: Some(Json::from(serde_json::Value::from(answer))),
             expires_ms: None,
             proposed: None,
+            asked_by: None,
         }
     }
 
@@ -171,6 +172,7 @@ impl Script {
             cost: Usd::ZERO,
             message: ReplyMessage::Parts(message),
             outcome,
+            changed_tools: Vec::new(),
             skills: Vec::new(),
         }
     }
@@ -436,6 +438,7 @@ pub fn drafts(result: &CallResult) -> Vec<&Draft> {
         CallResult::Returned {
             output, emissions, ..
         } => emissions.iter().chain([output]).collect(),
+        CallResult::Reported { output } => vec![output],
         CallResult::Replied(reply) => match &reply.outcome {
             TurnOutcome::Answer(answer) => vec![answer],
             TurnOutcome::Calls(_) | TurnOutcome::Misfit(_) => Vec::new(),

@@ -39,7 +39,9 @@ const A: RoleId = RoleId(0);
 
 pub fn tool(name: &str, tool: ToolRef) -> Tool {
     let effect = match tool {
-        ToolRef::Action(_) | ToolRef::Role(_) | ToolRef::Host(_) => CallEffect::Continues,
+        ToolRef::Action(_) | ToolRef::Role(_) | ToolRef::Host(_) | ToolRef::Server { .. } => {
+            CallEffect::Continues
+        }
         ToolRef::Handoff(_) => CallEffect::Ends,
     };
     Tool {
@@ -64,6 +66,7 @@ pub fn tool_loop(tools: Vec<Tool>) -> ToolLoop {
         },
         summariser: Summariser::Model,
         tools,
+        server_limits: Vec::new(),
     }
 }
 
@@ -115,6 +118,7 @@ pub fn replied(message: Vec<AssistantPart>, outcome: TurnOutcome) -> CallResult 
         cost: Usd::ZERO,
         message: ReplyMessage::Parts(message),
         outcome,
+        changed_tools: Vec::new(),
         skills: Vec::new(),
     })
 }

@@ -111,6 +111,7 @@ fn asks(run: &mut ManualRun, index: u32) {
         default: None,
         expires_ms: None,
         proposed: None,
+        asked_by: None,
     };
     run.record(
         run.stepper

@@ -1,6 +1,8 @@
 //! The host calls of one attempt: what earlier attempts recorded and was not served yet, how
 //! requests are numbered, and the batch that the guest waits for.
 
+use strata_core::record::asking_call::{AskingCall, AskingProgress};
+use strata_core::record::event::{AttemptEvent, Event, HostCallBegun};
 use strata_core::record::host_call::{
     CallOutcome, ExternalWrite, HostCall, HostCallKind, WriteResult,
 };
@@ -8,7 +10,7 @@ use strata_core::record::json::Json;
 use strata_core::record::money::Usd;
 use strata_services::gateway::AttemptId;
 
-use super::batch::CallBatch;
+use super::batch::{CallBatch, PendingCall};
 use super::in_flight::InFlight;
 use super::request_sequence::{NumberedRequest, RequestSequence, is_answered};
 
@@ -19,6 +21,8 @@ pub(super) struct AttemptCalls {
     recorded: Vec<HostCall>,
     /// The requests of calls that earlier attempts began and that have no recorded answer.
     unanswered_writes: Vec<String>,
+    /// The call of earlier attempts whose receiver asked people.
+    pub(super) asked: Option<AskingCall>,
     /// How many times the attempt has drawn random bytes.
     pub(super) random_draws: u32,
     /// How many times the attempt has asked a person.
@@ -42,6 +46,7 @@ impl AttemptCalls {
             attempt,
             recorded,
             unanswered_writes: unanswered,
+            asked: None,
             random_draws: 0,
             human_questions: 0,
             request_numbers: RequestSequence::default(),
@@ -67,6 +72,22 @@ impl AttemptCalls {
     ) -> NumberedRequest {
         self.request_numbers
             .number_next(kind, digest, is_write, &mut self.recorded)
+    }
+
+    /// Returns the event that a write begins; `None` for other calls, which need no key.
+    pub(super) fn begin_write(&mut self, pending: &mut PendingCall) -> Option<Event> {
+        let Some(intent) = pending.call.intent(&pending.request_name) else {
+            pending.idempotency_key.clear();
+            return None;
+        };
+        self.note_repeated_write(&pending.request_name);
+        let asked = pending.asked.as_ref();
+        if asked.is_some_and(|asked| asked.progress == AskingProgress::Open) {
+            // It was begun before, and goes on.
+            return None;
+        }
+        let begun = AttemptEvent::HostCallBegun(HostCallBegun { intent });
+        Some(Event::Attempt(self.attempt.call, begun))
     }
 
     /// Notes that a write whose answer was lost is made again.

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use strata_core::record::asking_call::AskingCall;
 use strata_core::record::spending::Amount;
 use strata_storage::CapCharge;
 use tokio::sync::oneshot;
@@ -36,6 +37,8 @@ pub(super) struct PendingCall {
     pub(super) expected_cost: Option<Amount>,
     /// What the caps above the run are charged with once it may be made.
     pub(super) charge: CapCharge,
+    /// What an earlier attempt at the same call asked people, with their answers.
+    pub(super) asked: Option<AskingCall>,
 }
 
 impl PendingCall {

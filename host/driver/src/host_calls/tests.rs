@@ -211,11 +211,11 @@ impl Fixture {
     async fn complete_next(&mut self) -> bool {
         let returned = self.calls.next_returned().await.expect("a call in flight");
         match self.calls.complete(returned) {
-            Some((_, event)) => {
+            Some((_, CompletedCall::Recorded(event))) => {
                 self.apply(&event);
                 true
             }
-            None => false,
+            Some((_, CompletedCall::Asks { .. })) | None => false,
         }
     }
 }
@@ -236,7 +236,7 @@ async fn recorded_answers_are_served_and_other_calls_are_made() {
     let recorded = local_record(HostCallKind::Http, "a", answer("recorded"));
     fixture
         .calls
-        .begin_attempt(fixture.attempt, vec![recorded], Vec::new());
+        .begin_attempt(fixture.attempt, vec![recorded], Vec::new(), None);
     let calls = vec![TestCall::read("a"), TestCall::read("b")];
     let (events, mut reply) = fixture.submit(calls);
     assert_eq!(kinds(&events), ["recorded"]);

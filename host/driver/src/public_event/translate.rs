@@ -7,15 +7,18 @@ use std::collections::BTreeMap;
 
 use strata_core::machine::stepper::conflict_message;
 use strata_core::record::event::{
-    AttemptEvent, CapReached, ComponentChanged, ConflictingWriter, ConsentWithdrawn, Event,
-    FailedCondition, Forked, HandOverFailed, HandedOver, JoinRelease, JoinReleased, MessageSent,
-    RoutingResult, RunEnded, RunResumed, RunStarted, StepCommitted, StepConflicted, StepStarted,
+    AttemptEvent, CallFinished, CapReached, ComponentChanged, ConflictingWriter, ConsentWithdrawn,
+    Event, FailedCondition, Forked, HandOverFailed, HandedOver, JoinRelease, JoinReleased,
+    MessageSent, NestedCallMade, RoutingResult, RunEnded, RunResumed, RunStarted, ServerChanged,
+    ServerToolOmitted, StepCommitted, StepConflicted, StepStarted,
 };
 use strata_core::record::fault::{FaultCause, FaultKind};
 use strata_core::record::id::{Digest, JoinId, MessageId, RoleId, Slot, SlotKind};
+use strata_core::record::nested_path::NestedPath;
 use strata_core::record::shape::Shape;
-use strata_core::record::turn::ToolRef;
-use strata_core::record::work::{CallKey, Work};
+use strata_core::record::turn::{CallDecision, ToolRef, TurnOutcome, TurnReply};
+use strata_core::record::work::{CallKey, CallResult, Work};
+use strata_core::state::environment::Environment;
 use strata_core::team::{HANDOFF_PREFIX, Role, SUMMARY, THINK, TURN};
 
 use super::{ActionRef, EventLine, NestedNumber, PublicEvent, RoleCaller};
@@ -67,8 +70,20 @@ impl EventTranslator {
             shape,
             step,
             running: BTreeMap::new(),
+            server_tools: BTreeMap::new(),
         };
         Self { names }
+    }
+
+    /// Returns the translator for events that follow in this state: it knows the calls that are open.
+    pub fn with_open_calls(mut self, env: &Environment) -> Self {
+        for (key, activation) in env.activations() {
+            for (work, call) in activation.all_tool_calls() {
+                let call_key = CallKey::in_activation(key, work);
+                self.names.note_server_tool(call_key, &call.tool);
+            }
+        }
+        self
     }
 
     /// Translates one recorded event. `n` is the number of its first line.
@@ -100,6 +115,8 @@ struct EventNames {
     step: u64,
     /// The components of the attempts in progress.
     running: BTreeMap<CallKey, Option<Digest>>,
+    /// The names of the tools of servers that are called in the open step.
+    server_tools: BTreeMap<CallKey, String>,
 }
 
 impl EventNames {
@@ -112,6 +129,16 @@ impl EventNames {
             Event::Attempt(call, AttemptEvent::CallStarted(started)) => {
                 self.running.insert(*call, started.digest.clone());
             }
+            Event::Attempt(
+                call,
+                AttemptEvent::CallFinished(CallFinished {
+                    result: CallResult::Replied(reply),
+                    ..
+                }),
+            ) => self.note_reply(*call, reply),
+            Event::Attempt(call, AttemptEvent::NestedCallMade(made)) => {
+                self.note_nested_call(*call, made);
+            }
             _ => {}
         }
     }
@@ -121,12 +148,72 @@ impl EventNames {
             call,
             AttemptEvent::CallFinished(_)
             | AttemptEvent::CallFailed(_)
+            | AttemptEvent::CallRevised(_)
+            | AttemptEvent::CallAsks(_)
             | AttemptEvent::CallSuspended(_)
             | AttemptEvent::RequestOpened(_),
         ) = event
         {
             self.running.remove(call);
         }
+        if let Event::StepCommitted(_) = event {
+            self.server_tools.clear();
+        }
+    }
+
+    /// Notes the names of the tools of servers that a reply calls.
+    fn note_reply(&mut self, call: CallKey, reply: &TurnReply) {
+        let (Work::Turn { turn }, TurnOutcome::Calls(plans)) = (call.work, &reply.outcome) else {
+            return;
+        };
+        for (plan, index) in plans.iter().zip(0..) {
+            if let CallDecision::Make(target) | CallDecision::AskFirst(target, _) = &plan.decision {
+                let work = Work::ToolCall {
+                    turn,
+                    call: index,
+                    nested: NestedPath::EMPTY,
+                    tool: target.tool,
+                };
+                self.note_server_tool(CallKey::in_activation(call.activation(), work), &plan.tool);
+            }
+        }
+    }
+
+    /// Notes the name of the tool of a server that code calls.
+    fn note_nested_call(&mut self, outer: CallKey, made: &NestedCallMade) {
+        let Some(plan) = &made.plan else { return };
+        let (CallDecision::Make(target) | CallDecision::AskFirst(target, _)) = &plan.decision
+        else {
+            return;
+        };
+        if let Work::ToolCall {
+            turn, call, nested, ..
+        } = outer.work
+            && let Some(nested) = nested.with(made.number)
+        {
+            let work = Work::ToolCall {
+                turn,
+                call,
+                nested,
+                tool: target.tool,
+            };
+            self.note_server_tool(CallKey::in_activation(outer.activation(), work), &plan.tool);
+        }
+    }
+
+    fn note_server_tool(&mut self, call: CallKey, name: &str) {
+        if let Work::ToolCall {
+            tool: ToolRef::Server { .. },
+            ..
+        } = call.work
+        {
+            self.server_tools.insert(call, name.to_owned());
+        }
+    }
+
+    fn server_tool_name(&self, call: CallKey) -> String {
+        let name = self.server_tools.get(&call);
+        name.map_or(UNKNOWN, String::as_str).to_owned()
     }
 
     fn role_name(&self, id: RoleId) -> String {
@@ -172,6 +259,10 @@ impl EventNames {
                 tool: ToolRef::Host(tool),
                 ..
             } => (-1, tool.name().to_owned()),
+            Work::ToolCall {
+                tool: ToolRef::Server { .. },
+                ..
+            } => (-1, self.server_tool_name(call)),
             Work::ToolCall {
                 tool: ToolRef::Action(action),
                 ..
@@ -253,6 +344,8 @@ fn visit(event: &Event, visitor: &mut Visitor<'_>) {
         | Event::ComponentChanged(_)
         | Event::CapReached(_)
         | Event::ConsentWithdrawn(_)
+        | Event::ServerChanged(_)
+        | Event::ServerToolOmitted(_)
         | Event::RunEnded(_) => visit_run(event, visitor),
         Event::StepStarted(_) | Event::StepConflicted(_) | Event::StepCommitted(_) => {
             visit_step(event, visitor)
@@ -319,6 +412,19 @@ fn visit_run(event: &Event, visitor: &mut Visitor<'_>) {
         Event::ConsentWithdrawn(ConsentWithdrawn {}) => {
             visitor(&|_| PublicEvent::ConsentWithdrawn {});
         }
+        Event::ServerChanged(changed) => visitor(&|_| server_event(changed)),
+        Event::ServerToolOmitted(omitted) => visitor(&|_| {
+            let ServerToolOmitted {
+                server,
+                tool,
+                reason,
+            } = omitted.clone();
+            PublicEvent::McpToolOmitted {
+                server,
+                tool,
+                reason,
+            }
+        }),
         Event::RunEnded(RunEnded {
             status, checkpoint, ..
         }) => visitor(&|_| PublicEvent::RunEnded {
@@ -326,6 +432,25 @@ fn visit_run(event: &Event, visitor: &mut Visitor<'_>) {
             checkpoint: checkpoint.as_ref().map(|id| id.0.clone()),
         }),
         _ => {}
+    }
+}
+
+fn server_event(changed: &ServerChanged) -> PublicEvent {
+    let ServerChanged {
+        server,
+        state,
+        revision,
+        name,
+        version,
+        reason,
+    } = changed.clone();
+    PublicEvent::McpServer {
+        server,
+        state: state.name(),
+        revision,
+        name,
+        version,
+        reason,
     }
 }
 

@@ -165,6 +165,9 @@ fn compare_results(one: &CallResult, other: &CallResult) -> Option<DifferencePar
             .then(|| text_difference("the plan", &debug_text(tasks), &debug_text(tasks_now)))
             .or_else(|| compare_drafts("emission", emissions, emissions_now))
             .or_else(|| compare_writes(writes, writes_now)),
+        (CallResult::Reported { output }, CallResult::Reported { output: output_now }) => {
+            (output != output_now).then(|| draft_difference("the output", output, output_now))
+        }
         (
             CallResult::Returned {
                 output,

@@ -12,12 +12,14 @@ use strata_core::record::file::{FileChange, PathContent};
 use strata_core::record::host_call::{CallOutcome, HostCall, HostCallKind};
 use strata_core::record::id::Digest;
 use strata_core::record::request::HumanAnswer;
+use strata_core::record::turn::ChangedTool;
 use strata_core::record::work::{ActivationKey, CallKey};
 use strata_services::gateway::{
     GUEST_REQUEST_QUEUE, GuestRequest, HostAnswer, HostError, HostErrorKind, PendingGuestRequest,
     ToolRequest, WASI_CLOCK_START,
 };
 use strata_services::human::HumanQuestion;
+use strata_services::mcp::ToldTool;
 use strata_services::models::config::ModelNames;
 use strata_services::models::{self, ModelCaller};
 use strata_services::outbound::{OutboundCall, OutboundContext, OutboundServices};
@@ -62,6 +64,8 @@ pub struct RecordedAttempt {
     pub files: Vec<FileChange>,
     /// Whether it was suspended because the budget was exhausted.
     pub suspended: bool,
+    /// For a turn: the called tools that were not any more what the model had been told.
+    pub changed_tools: Vec<ChangedTool>,
 }
 
 /// The outcome of replaying an attempt.
@@ -80,6 +84,14 @@ pub enum ReplayOutcome {
 }
 
 impl RecordedAttempt {
+    /// Returns which of these tools had changed.
+    fn changed_among(&self, told: &[ToldTool]) -> Vec<ChangedTool> {
+        let was_compared =
+            |changed: &&ChangedTool| told.iter().any(|told| told.call == changed.call);
+        let changed = self.changed_tools.iter().filter(was_compared);
+        changed.cloned().collect()
+    }
+
     /// Removes and returns the next recorded call with this digest. Equal calls are numbered in the
     /// order in which they were made, and recorded in the order of their answers.
     fn take_next(&mut self, kind: HostCallKind, digest: &str) -> Option<HostCall> {
@@ -117,6 +129,7 @@ impl Replayer {
                 http: services.http,
                 models: None,
                 model_names: models,
+                mcp: None,
             },
             files,
         }
@@ -231,6 +244,16 @@ impl Replayer {
                 None => return Ok(Some(ReplayOutcome::FileMissing)),
                 bytes => HostAnswer::File(bytes),
             },
+            // The state contains the lists of an attempt that is recorded.
+            GuestRequest::ListServerTools { .. } => {
+                return Ok(Some(ReplayOutcome::Diverged {
+                    kind: HostCallKind::Mcp,
+                    request: "tools/list".into(),
+                }));
+            }
+            GuestRequest::CompareServerTools(told) => {
+                HostAnswer::ChangedTools(known.changed_among(&told))
+            }
             GuestRequest::Environment(request) => {
                 answer_from_environment(&mut self.stepper, call.activation(), request)
             }
@@ -244,7 +267,7 @@ impl Replayer {
         let team = self.stepper.team();
         let plugin = self.runner.plugin(team.role(call.role), call);
         let plugin = plugin.map(|plugin| &**plugin);
-        ToolAccess::new(team, self.runner.tool_roles(), plugin, call)
+        ToolAccess::new(&self.stepper, self.runner.tool_roles(), plugin, call)
     }
 
     /// Answers calls of tools. The calls themselves are attempts, which are repeated by themselves.
@@ -257,7 +280,7 @@ impl Replayer {
     ) -> Option<ReplayOutcome> {
         let mut answers = Vec::new();
         for request in requests {
-            let digest = match self.tool_access(caller).digest(&self.stepper, request) {
+            let digest = match self.tool_access(caller).digest(request) {
                 Ok(digest) => digest,
                 Err(refusal) => {
                     answers.push(Err(refusal));

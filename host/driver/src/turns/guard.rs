@@ -341,6 +341,7 @@ mod tests {
                 form: CallForm::Direct,
                 decision: CallDecision::Make(tools.tools[0].target),
             }]),
+            changed_tools: Vec::new(),
             skills: Vec::new(),
         };
         guard.decide_calls(rules, 0, &mut reply).await?;

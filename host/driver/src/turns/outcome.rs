@@ -33,7 +33,9 @@ pub(super) fn tool_results(turn: &Turn, result_bytes: impl Fn(ToolRef) -> u64) -
 /// Returns what the model is told about a call, and whether that is a failure.
 fn describe_outcome(call: &TurnCall, most: u64) -> (Vec<Part>, bool) {
     let (mut parts, is_error) = match &call.outcome {
-        Some(ToolOutcome::Returned(returned)) => (output_parts(&returned.output, most), false),
+        Some(ToolOutcome::Returned(returned)) => {
+            (output_parts(&returned.output, most), returned.is_error)
+        }
         Some(ToolOutcome::Failed(fault)) => {
             let text = format!("{}: {}", fault.kind, fault.message);
             (
@@ -150,6 +152,7 @@ mod tests {
             output,
             emissions: Vec::new(),
             writes: Vec::new(),
+            is_error: false,
         })
     }
 

@@ -59,6 +59,7 @@ pub(super) fn plan_reply(
         cost: Usd::ZERO,
         message: ReplyMessage::Parts(reply.parts),
         outcome,
+        changed_tools: Vec::new(),
         skills: Vec::new(),
     })
 }
@@ -279,6 +280,7 @@ mod tests {
                     },
                     summariser: Summariser::Model,
                     tools: Vec::new(),
+                    server_limits: Vec::new(),
                 },
                 settings: ToolRole {
                     instructions: String::new(),
@@ -290,6 +292,9 @@ mod tests {
                     memory: None,
                     tools: Vec::new(),
                     skills: Vec::new(),
+                    servers: Vec::new(),
+                    code_only: Vec::new(),
+                    code: Vec::new(),
                 },
             };
             let rule = ApprovalRule {

@@ -232,6 +232,7 @@ mod tests {
                 },
                 emissions: Vec::new(),
                 writes: Vec::new(),
+                is_error: false,
             })),
             ".{0,20}".prop_map(|why| ToolOutcome::Failed(Fault::new(FaultKind::Error, why))),
             ".{0,20}".prop_map(ToolOutcome::Rejected),

@@ -14,8 +14,7 @@ use super::role::AuthoredAction;
 use super::slot::AuthoredSlot;
 use super::tools::{AuthoredToolAction, FAULT_WORDS, ToolOffer};
 use crate::grants;
-use crate::schema::kind;
-use crate::table::{Located, TomlTable};
+use crate::table::{Located, TomlItem, TomlTable};
 
 /// The name of the tool.
 const RUN_CODE: &str = "run_code";
@@ -34,11 +33,12 @@ fn passed_script(language: ScriptLanguage) -> &'static str {
 }
 
 /// Reads a tool that runs code. Returns `None` if the table is of another tool. `approval` is how its calls are
-/// approved, `max_calls` how many of them an activation makes.
+/// approved, `max_calls` how many of them an activation makes, and `tools` which tools the code may call.
 pub(super) fn read_code_tool(
     table: &TomlTable<'_>,
     approval: Option<ApprovalRule>,
     max_calls: Option<u32>,
+    tools: Option<&TomlItem<'_>>,
 ) -> Option<AuthoredAction> {
     let language = table
         .key(
@@ -47,13 +47,6 @@ pub(super) fn read_code_tool(
              code can call `tools`.",
         )
         .one_of(&LANGUAGES);
-    let tools = table
-        .key(
-            "tools",
-            "The tools of the role that the code may call: actions, `SERVER/TOOL`, roles; `*` stands for any run of \
-             characters.",
-        )
-        .value(kind::unique_texts);
     let only = table
         .key(
             "only",

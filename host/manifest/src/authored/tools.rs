@@ -2,6 +2,7 @@
 //! they relate to each other is checked in `check::tools`.
 
 mod guards;
+mod other_tools;
 mod turn_limits;
 
 use std::ops::Range;
@@ -16,8 +17,8 @@ use strata_services::plugin::CompiledSchema;
 use strata_services::tools::{ApprovalRule, Deferral, HistoryUse};
 
 use self::guards::read_guards;
+use self::other_tools::{OtherTool, read_other_tool};
 use self::turn_limits::read_role_limits;
-use super::code_tool::read_code_tool;
 use super::memory::{AuthoredMemory, read_memory};
 use super::role::AuthoredAction;
 use super::skills::{
@@ -34,6 +35,7 @@ pub(crate) const DEFAULT_MAX_CALLS: u32 = 100;
 /// The default of `timeout` in `[role.limits]`.
 pub(crate) const DEFAULT_TIMEOUT: Duration = Duration::from_secs(120);
 
+pub(crate) use self::other_tools::{AuthoredOtherTool, AuthoredToolKind};
 pub(crate) use strata_services::tools::ToolOffer;
 
 /// A key that only makes sense for a role whose model works with tools.
@@ -63,8 +65,8 @@ pub(crate) struct AuthoredTools {
     pub(crate) faults: ToolFaults,
     /// The names of the roles that it can hand over to.
     pub(crate) handoff: Vec<Located<String>>,
-    /// The roles that it can call.
-    pub(crate) roles: Vec<AuthoredRoleTool>,
+    /// The roles that it can call, and the servers whose tools it can call.
+    pub(crate) others: Vec<AuthoredOtherTool>,
     /// The tools that run code. They follow the actions of the role.
     pub(crate) code: Vec<AuthoredAction>,
     pub(crate) limits: TurnLimits,
@@ -77,15 +79,6 @@ pub(crate) struct AuthoredTools {
 pub(crate) struct TurnLimits {
     pub(crate) timeout: Duration,
     pub(crate) retry: RetryPolicy,
-}
-
-/// `[[role.tool]]`: another role as a tool.
-pub(crate) struct AuthoredRoleTool {
-    /// The name of the role.
-    pub(crate) role: Option<Located<String>>,
-    pub(crate) approval: Option<ApprovalRule>,
-    pub(crate) max_calls: Option<u32>,
-    pub(crate) deferral: Deferral,
 }
 
 /// What is particular to an action that is a tool.
@@ -244,7 +237,7 @@ pub(super) fn read_tools(table: &TomlTable<'_>) -> AuthoredTools {
         &FAULT_WORDS,
     );
     let handoff = read_handoff(&mut reader);
-    let (roles, code) = read_role_tools(&mut reader).unwrap_or_default();
+    let (others, code) = read_other_tools(&mut reader).unwrap_or_default();
     let guards = read_guards(&mut reader);
     let skills = read_role_skills(&mut reader);
     let skill_rules = read_role_skill_rules(&mut reader);
@@ -272,7 +265,7 @@ pub(super) fn read_tools(table: &TomlTable<'_>) -> AuthoredTools {
         },
         faults,
         handoff: handoff.unwrap_or_default(),
-        roles,
+        others,
         code,
         limits,
         memory,
@@ -299,25 +292,25 @@ fn read_role_memory(reader: &mut ToolKeyReader<'_, '_>) -> Option<AuthoredMemory
     )
 }
 
-/// Reads the roles that a role can call, and its tools that run code.
-fn read_role_tools(
+/// Reads the roles and the tools of servers that a role can call, and its tools that run code.
+fn read_other_tools(
     reader: &mut ToolKeyReader<'_, '_>,
-) -> Option<(Vec<AuthoredRoleTool>, Vec<AuthoredAction>)> {
+) -> Option<(Vec<AuthoredOtherTool>, Vec<AuthoredAction>)> {
     reader.value(
         "tool",
         "Further tools of its model: other roles, each of which works on the message of a call and whose output is the \
-         result, and tools that run code.",
-        |key| key.list_item(read_role_tool),
+         result, tools of MCP servers, and tools that run code.",
+        |key| key.list_item(read_other_tool),
         |item| {
-            let (mut roles, mut code) = (Vec::new(), Vec::new());
+            let (mut others, mut code) = (Vec::new(), Vec::new());
             for table in &item.tables("`[[role.tool]]`") {
-                match read_role_tool(table) {
-                    Some(OtherTool::Role(tool)) => roles.push(tool),
+                match read_other_tool(table) {
+                    Some(OtherTool::Named(tool)) => others.push(tool),
                     Some(OtherTool::Code(tool)) => code.push(*tool),
                     None => {}
                 }
             }
-            Some((roles, code))
+            Some((others, code))
         },
     )
 }
@@ -380,50 +373,10 @@ pub(super) const FAULT_WORDS: [(&str, ToolFaults); 3] = [
     ("stop", ToolFaults::Stop),
 ];
 
-/// A tool that is no action of the role.
-enum OtherTool {
-    Role(AuthoredRoleTool),
-    Code(Box<AuthoredAction>),
-}
-
-fn read_role_tool(table: &TomlTable<'_>) -> Option<OtherTool> {
-    table.define_as("role-tool");
-    table.rule(
-        "oneOf",
-        || json!([{ "required": ["role"] }, { "required": ["code"] }]),
-    );
-    let role = table
-        .key("role", "The name or an alias of the role.")
-        .name();
-    let approval = read_approve(&mut ToolKeyReader::new(table)).flatten();
-    let max_calls = read_own_max_calls(&mut ToolKeyReader::new(table));
-    let deferral = read_deferral(table);
-    let code = read_code_tool(table, approval, max_calls);
-    match (role, code) {
-        (Some(role), Some(_)) => {
-            let message = "a tool is another role or runs code";
-            let problem = table.problems.at(&role.span, message);
-            table.problems.add(problem.hint("remove `role` or `code`"));
-            None
-        }
-        (None, Some(code)) => Some(OtherTool::Code(Box::new(code))),
-        (Some(role), None) => {
-            let role = Some(role);
-            Some(OtherTool::Role(AuthoredRoleTool {
-                role,
-                approval,
-                max_calls,
-                deferral,
-            }))
-        }
-        (None, None) => {
-            if !table.has("role") && !table.has("code") {
-                table.report_missing_one_of(&["role", "code"]);
-            }
-            None
-        }
-    }
-}
+/// What `approve` is for.
+const APPROVE: &str = "Whether a person decides on each call of the tool: `true`, or how long is waited and what then \
+                       holds. For tools of a server: the names of those, as the server has them; `*` stands for any run \
+                       of characters.";
 
 /// Reads how many calls of a tool one activation makes.
 fn read_own_max_calls(reader: &mut ToolKeyReader<'_, '_>) -> Option<u32> {
@@ -465,7 +418,7 @@ fn read_approve(reader: &mut ToolKeyReader<'_, '_>) -> Option<Option<ApprovalRul
     let table = reader.table;
     let approval = reader.value(
         "approve",
-        "Whether a person decides on each call of the tool: `true`, or how long is waited and what then holds.",
+        APPROVE,
         |key| key.value(|| approval_schema(table)),
         read_approval,
     );
@@ -524,7 +477,8 @@ pub(super) fn read_tool_action(table: &TomlTable<'_>) -> AuthoredToolAction {
 }
 
 fn approval_schema(table: &TomlTable<'_>) -> serde_json::Value {
-    json!({ "anyOf": [kind::boolean(false), table.describe_nested(read_approval_rule)] })
+    let rule = table.describe_nested(read_approval_rule);
+    json!({ "anyOf": [kind::boolean(false), rule, kind::unique_texts()] })
 }
 
 /// Reads whether and how calls are approved. Returns `None` if the value is not valid.

@@ -8,11 +8,13 @@ mod tool_grants;
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
+use strata_base::text::suggest::suggest;
 use strata_core::record::conversation::ToolChoice;
 use strata_core::record::id::ActionId;
 use strata_core::record::turn::{CallEffect, CallTarget, ToolRef};
 use strata_core::team::HANDOFF_PREFIX;
-use strata_core::team::tools::{CallOrder, Summariser, Tool, ToolLoop};
+use strata_core::team::tools::{CallOrder, ServerLimit, Summariser, Tool, ToolLoop};
+use strata_services::mcp::GrantedTools;
 use strata_services::models::allows_forced_choice;
 use strata_services::models::config::{DEFAULT_MODEL, table_name};
 use strata_services::plugin::CompiledSchema;
@@ -26,8 +28,9 @@ use checked_tool::CheckedTool;
 use tool_grants::{check_tool_grants, reject_tool_grants};
 
 use crate::authored::limits::LimitsPatch;
+use crate::authored::mcp::AuthoredServer;
 use crate::authored::role::{AuthoredAction, AuthoredRole};
-use crate::authored::tools::AuthoredTools;
+use crate::authored::tools::{AuthoredToolKind, AuthoredTools};
 use crate::check::role_calls::CalledRole;
 use crate::diagnostic::Problems;
 use crate::models::AuthoredModels;
@@ -108,6 +111,7 @@ pub(super) fn check_tools(
                 false => Summariser::Model,
             },
             tools: core,
+            server_limits: server_limits(role),
         },
         settings: ToolRole {
             instructions: authored.instructions.clone(),
@@ -126,6 +130,9 @@ pub(super) fn check_tools(
                 model: memory.model.as_ref().map(|model| model.value.clone()),
                 instructions: memory.instructions.clone(),
             }),
+            servers: granted_servers(role),
+            code_only: tool_grants::code_only_patterns(role),
+            code: Vec::new(),
         },
         called,
     };
@@ -202,8 +209,10 @@ fn role_tools(
     problems: &Problems,
 ) -> Vec<CheckedTool> {
     let mut tools = Vec::new();
-    for tool in &authored.roles {
-        let Some(to) = &tool.role else { continue };
+    for tool in &authored.others {
+        let AuthoredToolKind::Role { role: to, approval } = &tool.kind else {
+            continue;
+        };
         let Some(id) = names.resolve_role(to, problems) else {
             continue;
         };
@@ -213,7 +222,7 @@ fn role_tools(
                 model_name: String::new(),
                 description: Some(describe_called_role(&name, roles.get(id.index()))),
                 input_schema: CompiledSchema::compile(&role_arguments()).ok(),
-                approval: tool.approval,
+                approval: *approval,
                 deferral: tool.deferral,
                 exposure: Exposure::Sent,
                 offer: ToolOffer::Model,
@@ -232,6 +241,87 @@ fn role_tools(
         });
     }
     tools
+}
+
+/// Returns the tools of servers that a role is granted. They are listed at their place among the other
+/// tools: after the actions, in the order of the file.
+fn granted_servers(role: &AuthoredRole) -> Vec<GrantedTools> {
+    let mut position = role.actions.len();
+    let mut granted = Vec::new();
+    for tool in &role.tools.others {
+        match &tool.kind {
+            AuthoredToolKind::Role { .. } => position += 1,
+            AuthoredToolKind::Server {
+                server,
+                tools,
+                approve,
+            } => granted.push(GrantedTools {
+                server: server.value.clone(),
+                tools: tools.clone(),
+                approve: approve.clone(),
+                deferral: tool.deferral,
+                position,
+            }),
+        }
+    }
+    granted
+}
+
+/// Returns how many calls of the tools of servers one activation may make.
+fn server_limits(role: &AuthoredRole) -> Vec<ServerLimit> {
+    let limits = role.tools.others.iter().filter_map(|tool| {
+        let AuthoredToolKind::Server { server, .. } = &tool.kind else {
+            return None;
+        };
+        Some(ServerLimit {
+            server: server.value.clone(),
+            max_calls: tool.max_calls?,
+        })
+    });
+    limits.collect()
+}
+
+/// Reports servers that a role names and that the team does not have, and those that it names twice.
+pub(super) fn check_servers(
+    role: &AuthoredRole,
+    servers: &BTreeMap<String, AuthoredServer>,
+    problems: &Problems,
+) {
+    let mut named: BTreeMap<&str, &Located<String>> = BTreeMap::new();
+    for tool in &role.tools.others {
+        let AuthoredToolKind::Server { server, .. } = &tool.kind else {
+            continue;
+        };
+        check_server(server, servers, problems);
+        if let Some(first) = named.insert(&server.value, server) {
+            let message = format!("the tools of `{}` are named twice", server.value);
+            let problem = problems.at(&server.span, message);
+            let problem = problem.also(first.span.clone(), "already here");
+            problems.add(problem.hint("put all names into one list"));
+        }
+    }
+    for server in role
+        .actions
+        .iter()
+        .flat_map(|action| &action.slot.allow.servers)
+    {
+        check_server(server, servers, problems);
+    }
+}
+
+fn check_server(
+    server: &Located<String>,
+    servers: &BTreeMap<String, AuthoredServer>,
+    problems: &Problems,
+) {
+    if servers.contains_key(&server.value) || !problems.are_read(&["", "mcp", "mcp.*"]) {
+        return;
+    }
+    let names: Vec<&str> = servers.keys().map(String::as_str).collect();
+    let hint = suggest(&server.value, &names);
+    let hint = hint.unwrap_or_else(|| format!("add `[mcp.{}]`", server.value));
+    let message = format!("there is no MCP server `{}`", server.value);
+    problems.add(problems.at(&server.span, message).hint(hint));
 }
 
 /// Returns the schema of the arguments of a call of a role.
@@ -373,7 +463,7 @@ fn check_tool_choice(
         let words: Vec<&str> = CHOICES.iter().map(|(word, _)| *word).collect();
         let names = tools.iter().map(|tool| tool.core.name.as_str());
         let known: Vec<&str> = words.into_iter().chain(names).collect();
-        let hint = strata_base::text::suggest::suggest(&written.value, &known);
+        let hint = suggest(&written.value, &known);
         let problem = problems.at(&written.span, message);
         problems.add(problem.hint(hint.unwrap_or_else(|| {
             "one of `auto`, `required`, `none`, or the name of a tool".to_owned()

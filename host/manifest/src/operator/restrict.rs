@@ -6,7 +6,7 @@ use strata_core::record::id::Slot;
 use strata_core::record::money::Usd;
 
 use super::reduction::{PolicyReduction, ReductionOrigin};
-use super::{OperatorPolicy, Permission, limits, models, refusal};
+use super::{OperatorPolicy, Permission, limits, models, refusal, servers};
 use crate::grants;
 use crate::{Definition, Diagnostics};
 
@@ -35,6 +35,7 @@ impl Definition {
             if operator.budget.needs_prices {
                 models::reject_unpriced_models(self, operator)?;
             }
+            servers::restrict_servers(self, operator)?;
             limits::restrict_limits(self, &operator.limits);
             self.restrict_grants(operator);
             if had_models && self.llm.is_none() {

@@ -15,6 +15,7 @@ use strata_base::advice::Advice;
 use strata_base::files::open;
 use strata_base::files::replace::{Replacement, replace};
 use strata_core::record::id::Digest;
+use strata_services::mcp::ToolDigests;
 use strata_services::plugin::builtin::is_builtin;
 use strata_services::plugin::script;
 
@@ -30,6 +31,8 @@ const MAX_BYTES: u64 = 4 << 20;
 pub struct ComponentLock {
     path: PathBuf,
     components: BTreeMap<LockedName, LockedComponent>,
+    /// The tools of MCP servers, by server.
+    servers: BTreeMap<String, ToolDigests>,
 }
 
 /// The name of a component in a lock file.
@@ -119,6 +122,18 @@ struct LockFile {
     version: u32,
     #[serde(default, rename = "component")]
     components: Vec<LockFileEntry>,
+    #[serde(default, rename = "mcp")]
+    tools: Vec<LockedToolEntry>,
+}
+
+/// A tool of an MCP server.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LockedToolEntry {
+    server: String,
+    tool: String,
+    /// The digests of its fields.
+    fields: BTreeMap<String, String>,
 }
 
 #[derive(Deserialize)]
@@ -150,7 +165,11 @@ impl ComponentLock {
             }
         }
         match parse(&text) {
-            Ok(components) => Ok(Some(Self { path, components })),
+            Ok((components, servers)) => Ok(Some(Self {
+                path,
+                components,
+                servers,
+            })),
             Err(why) => Err(LockError::Invalid { path, why }),
         }
     }
@@ -160,6 +179,7 @@ impl ComponentLock {
         Self {
             path: base.join(LOCK_FILE),
             components: BTreeMap::new(),
+            servers: BTreeMap::new(),
         }
     }
 
@@ -194,6 +214,16 @@ impl ComponentLock {
     /// Locks a component. Returns its previous entry.
     pub fn set(&mut self, name: LockedName, found: LockedComponent) -> Option<LockedComponent> {
         self.components.insert(name, found)
+    }
+
+    /// Returns the tools of an MCP server that were locked.
+    pub fn server_tools(&self, server: &str) -> Option<&ToolDigests> {
+        self.servers.get(server)
+    }
+
+    /// Locks the tools of an MCP server.
+    pub fn set_server_tools(&mut self, server: String, tools: ToolDigests) {
+        self.servers.insert(server, tools);
     }
 
     /// Removes components whose files do not exist any more. Skills are kept, because they may be
@@ -235,6 +265,19 @@ impl ComponentLock {
                 text,
                 "\n[[component]]\n{key} = {name}\nsha256 = \"{sha256}\"\nsize = {size}\n"
             );
+        }
+        for (server, tools) in &self.servers {
+            let server = toml::Value::from(server.as_str());
+            for (tool, fields) in tools {
+                let tool = toml::Value::from(tool.as_str());
+                let _ = write!(
+                    text,
+                    "\n[[mcp]]\nserver = {server}\ntool = {tool}\n[mcp.fields]\n"
+                );
+                for (field, digest) in fields {
+                    let _ = writeln!(text, "{field} = \"{digest}\"");
+                }
+            }
         }
         text
     }
@@ -278,7 +321,13 @@ impl fmt::Display for LockedName {
     }
 }
 
-fn parse(text: &str) -> Result<BTreeMap<LockedName, LockedComponent>, String> {
+/// What a lock file says of components and of the tools of servers.
+type Locked = (
+    BTreeMap<LockedName, LockedComponent>,
+    BTreeMap<String, ToolDigests>,
+);
+
+fn parse(text: &str) -> Result<Locked, String> {
     let written: LockFile =
         toml::from_str(text).map_err(|error| error.to_string().trim_end().to_owned())?;
     if written.version != FORMAT_VERSION {
@@ -307,7 +356,16 @@ fn parse(text: &str) -> Result<BTreeMap<LockedName, LockedComponent>, String> {
             return Err(format!("`{name}` is there twice"));
         }
     }
-    Ok(components)
+    let mut servers: BTreeMap<String, ToolDigests> = BTreeMap::new();
+    for LockedToolEntry {
+        server,
+        tool,
+        fields,
+    } in written.tools
+    {
+        servers.entry(server).or_default().insert(tool, fields);
+    }
+    Ok((components, servers))
 }
 
 fn deserialize_digest<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Digest, D::Error> {

@@ -204,7 +204,8 @@ impl AttemptTracker {
                 CallResult::Chosen(_)
                 | CallResult::Planned { .. }
                 | CallResult::SummaryDue(_)
-                | CallResult::Replaced(_) => false,
+                | CallResult::Replaced(_)
+                | CallResult::Reported { .. } => false,
             },
             AttemptEvent::RequestAnswered(_) => call.work == Work::Answer,
             _ => false,
@@ -400,6 +401,7 @@ fn describe_result(result: &CallResult) -> String {
             Some(data) if output.content.is_empty() => data.as_str().to_owned(),
             _ => output.content.clone(),
         },
+        CallResult::Reported { output } => output.content.clone(),
         CallResult::Replied(reply) => match &reply.outcome {
             TurnOutcome::Calls(plans) => {
                 let tools: Vec<&str> = plans.iter().map(|plan| plan.tool.as_str()).collect();

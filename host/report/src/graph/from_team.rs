@@ -263,7 +263,7 @@ impl<'a> GraphBuilder<'a> {
                 let (to, kind, label) = match tool.target.tool {
                     ToolRef::Handoff(to) => (to, EdgeKind::Conditional, HANDOFF_LABEL),
                     ToolRef::Role(to) => (to, EdgeKind::Tie, ROLE_CALL_LABEL),
-                    ToolRef::Action(_) | ToolRef::Host(_) => continue,
+                    ToolRef::Action(_) | ToolRef::Host(_) | ToolRef::Server { .. } => continue,
                 };
                 let (from, to) = (self.roles[from.index()], self.roles[to.index()]);
                 let approval = match approved.contains(tool.name.as_str()) {

@@ -26,7 +26,13 @@ impl GuestRequest {
         let bytes = match self {
             Self::Environment(request) => request.bytes(),
             // Files are counted by the code that reads them for the guest.
-            Self::CurrentTime | Self::ClockStart | Self::StoredFile(_) | Self::ListTools => 0,
+            Self::CurrentTime
+            | Self::ClockStart
+            | Self::StoredFile(_)
+            | Self::ListTools
+            // No guest asks for them.
+            | Self::ListServerTools { .. }
+            | Self::CompareServerTools(_) => 0,
             Self::CallTools(calls) => calls.iter().map(ToolRequest::bytes).sum(),
             Self::Random { .. } => NUMBER_BYTES,
             Self::AskHuman(question) => question_bytes(question),
@@ -67,7 +73,7 @@ impl HostAnswer {
                 request::HumanAnswer::Expired => 0,
             },
             Self::Tools(tools) => tools.iter().map(ToolDescription::bytes).sum(),
-            Self::Outbound(_) | Self::File(_) => 0,
+            Self::Outbound(_) | Self::File(_) | Self::ToolLists(_) | Self::ChangedTools(_) => 0,
         };
         bytes as u64
     }

@@ -89,6 +89,42 @@ impl HttpClient {
         })
     }
 
+    /// Returns the value of a secret.
+    pub(crate) fn secret(&self, name: &str) -> Option<&str> {
+        self.secrets.value(name)
+    }
+
+    /// Returns a text in which the values of these secrets are replaced.
+    pub(crate) fn redact(&self, text: &str, names: &[String]) -> String {
+        self.secrets.redact(text, &names.iter().cloned().collect())
+    }
+
+    /// Sends a request to a server that the team file names, and returns the response before its body is
+    /// read. No redirect is followed, and it takes as long as it takes.
+    pub(crate) async fn open(
+        &self,
+        request: &HttpRequest,
+    ) -> Result<reqwest::Response, FailedExchange> {
+        let hop = HttpHop {
+            request,
+            url: request.url.clone(),
+            is_same_origin: true,
+        };
+        let connection = Arc::new(ConnectionProgress::default());
+        let sending = CONNECTION.scope(connection.clone(), self.send(&hop, ""));
+        let known = request.secrets.iter().cloned().collect();
+        sending.await.map_err(|failed| {
+            let failed = match connection.is_done() {
+                true => failed,
+                false => FailedExchange {
+                    sent: RequestSent::No,
+                    ..failed
+                },
+            };
+            self.describe_failure(request, &known, failed)
+        })
+    }
+
     /// Performs one exchange. `key` is the idempotency key for a write that has none of its own.
     /// The size of the response is limited by `allowance`.
     pub async fn fetch(
@@ -252,8 +288,8 @@ impl HttpClient {
         let mut built = client
             .request(method, self.url_with_secrets(hop)?)
             .headers(self.headers(hop)?);
-        if request.is_write() {
-            let key = request.key.as_deref().unwrap_or(key);
+        let key = request.key.as_deref().unwrap_or(key);
+        if request.is_write() && !key.is_empty() {
             let key = HeaderValue::from_str(key).map_err(|_| {
                 exchange_failure(
                     HostErrorKind::Invalid,

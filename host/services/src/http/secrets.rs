@@ -19,6 +19,12 @@ pub fn placeholder(name: &str) -> String {
     format!("{PLACEHOLDER_START}{name}{PLACEHOLDER_END}")
 }
 
+/// Returns the names of the secrets whose placeholders a text contains, in order.
+pub fn placeholders(text: &str) -> impl Iterator<Item = &str> {
+    let after_starts = text.split(PLACEHOLDER_START).skip(1);
+    after_starts.filter_map(|rest| Some(rest.split_once(PLACEHOLDER_END)?.0))
+}
+
 /// The secrets of a team.
 #[derive(Default)]
 pub struct Secrets {
@@ -71,6 +77,11 @@ impl Secrets {
         };
         let redactors = values.iter().filter_map(trace).collect();
         Self { values, redactors }
+    }
+
+    /// Returns the value of a secret, for a program that gets it as a variable.
+    pub(super) fn value(&self, name: &str) -> Option<&str> {
+        self.values.get(name).map(String::as_str)
     }
 
     /// Returns a text in which the placeholders of the secrets in `names` are replaced by their

@@ -258,6 +258,7 @@ mod tests {
     fn a_team_without_models_is_refused_before_anything_is_reserved_or_sent() {
         let client = HttpClient::new(Secrets::new(BTreeMap::new())).expect("a client");
         let services = OutboundServices {
+            mcp: None,
             http: Arc::new(client),
             models: None,
             model_names: None,

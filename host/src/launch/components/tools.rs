@@ -16,9 +16,8 @@ use strata_sandbox::{ComponentInfo, ScriptProblem};
 use strata_services::models::arguments_schema;
 use strata_services::plugin::script::script_argument;
 use strata_services::plugin::{CompiledSchema, Plugin, pattern};
-use strata_services::tools::ToolRole;
+use strata_services::tools::{CodeTool, ToolRole, code_description};
 
-use super::code_tools;
 use crate::launch::Notice;
 use crate::launch::skill_lock::locked_digest;
 
@@ -109,7 +108,12 @@ fn describe_code_tools(definition: &Definition, id: RoleId, role: &mut ToolRole)
         });
         let granted = granted.map(|(_, (tool, settings))| (tool.name.as_str(), settings));
         let own = role.tools[index].description.as_deref();
-        described.push((index, code_tools::describe(own, &plugin.component, granted)));
+        let description = code_description::describe(own, &plugin.component, granted);
+        described.push((index, description));
+        role.code.push(CodeTool {
+            tool: index,
+            granted: plugin.grants.tools.clone(),
+        });
     }
     for (index, description) in described {
         role.tools[index].description = Some(description);

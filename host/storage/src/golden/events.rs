@@ -1,17 +1,19 @@
 //! An example of each variant of events. The values differ from each other, so that exchanged fields
 //! are noticed.
 
+use strata_core::record::asking_call::{AskingCall, AskingProgress, CallQuestion};
 use strata_core::record::conversation::{
     AssistantPart, Media, MediaSource, Part, TokenUsage, ToolCall,
 };
 use strata_core::record::edit::{Edit, EditedScope};
 use strata_core::record::event::{
-    AttemptEvent, CallFailed, CallFinished, CallRevised, CallStarted, CallSuspended, CapReached,
-    ComponentChanged, ConflictingWriter, ConsentWithdrawn, DoubtSettled, Event, FailedCondition,
-    FilesPlaced, FilesWritten, Forked, HandOverFailed, HandedOver, HostCallBegun, HostCalled,
-    JoinRelease, JoinReleased, Logged, LookupsDenied, MessageSent, MoneyReserved, NestedCallMade,
-    NestedCallPlan, RequestAnswered, RequestOpened, RoutingResult, RunEnded, RunResumed,
-    RunStarted, Status, StepCommitted, StepConflicted, StepStarted, SuspendReason, WritesUnclaimed,
+    AttemptEvent, CallAsks, CallFailed, CallFinished, CallRevised, CallStarted, CallSuspended,
+    CapReached, ComponentChanged, ConflictingWriter, ConsentWithdrawn, DoubtSettled, Event,
+    FailedCondition, FilesPlaced, FilesWritten, Forked, HandOverFailed, HandedOver, HostCallBegun,
+    HostCalled, JoinRelease, JoinReleased, Logged, LookupsDenied, MessageSent, MoneyReserved,
+    NestedCallMade, NestedCallPlan, RequestAnswered, RequestOpened, RoutingResult, RunEnded,
+    RunResumed, RunStarted, ServerChanged, ServerState, ServerToolOmitted, Status, StepCommitted,
+    StepConflicted, StepStarted, SuspendReason, ToolsListed, WritesUnclaimed,
 };
 use strata_core::record::fault::{Fault, FaultCause, FaultHandling, FaultKind, Retryability};
 use strata_core::record::file::{FileChange, PathContent};
@@ -29,13 +31,16 @@ use strata_core::record::message::{Draft, Hop, Instruct, Message};
 use strata_core::record::money::Usd;
 use strata_core::record::nested_path::NestedPath;
 use strata_core::record::questions::AskedQuestions;
-use strata_core::record::request::{HumanAnswer, HumanRequest, ProposedCall, QuestionDigest};
+use strata_core::record::request::{
+    AskingServer, HumanAnswer, HumanRequest, ProposedCall, QuestionDigest,
+};
 use strata_core::record::rules::Rules;
 use strata_core::record::scope_write::{ScopeChange, Write};
+use strata_core::record::server_tool::{ServerTool, ToolList};
 use strata_core::record::spending::{Account, Amount, Reservation, Spending};
 use strata_core::record::turn::{
-    Approval, CallDecision, CallEffect, CallForm, CallPlan, CallRevision, CallTarget, ReplyMessage,
-    SkillDigest, ToolRef, TurnOutcome, TurnReply,
+    Approval, CallDecision, CallEffect, CallForm, CallPlan, CallRevision, CallTarget, ChangedTool,
+    ReplyMessage, SkillDigest, ToolRef, TurnOutcome, TurnReply,
 };
 use strata_core::record::work::{ActivationKey, CallKey, CallResult, Task, Work};
 
@@ -400,6 +405,10 @@ fn reply() -> TurnReply {
             plan("asked", CallDecision::AskFirst(target, approval)),
             plan("rejected", CallDecision::Reject("reason".into())),
         ]),
+        changed_tools: vec![ChangedTool {
+            call: 1,
+            reason: "another schema".into(),
+        }],
         skills: vec![SkillDigest {
             skill: "skill".into(),
             digest: Digest::from("digest"),
@@ -420,6 +429,7 @@ fn requests() -> Vec<Event> {
             arguments: json("{}"),
             input_schema: Some(json(r#"{"type":"object"}"#)),
         }),
+        asked_by: None,
     };
     let answered = RequestAnswered {
         request: "ask-1".into(),
@@ -506,6 +516,44 @@ fn writes() -> Vec<Event> {
         AttemptEvent::MemoryRequested(MemoryRequest {
             up_to: 300,
             summary: "summary".into(),
+        }),
+        AttemptEvent::ToolsListed(ToolsListed {
+            lists: vec![ToolList {
+                server: "files".into(),
+                instructions: Some("be brief".into()),
+                tools: vec![ServerTool {
+                    name: "read".into(),
+                    model_name: "files__read".into(),
+                    description: "reads".into(),
+                    input_schema: json("{\"type\":\"object\"}"),
+                }],
+            }],
+        }),
+        AttemptEvent::CallAsks(CallAsks {
+            call: AskingCall {
+                kind: HostCallKind::Mcp,
+                request: "request".into(),
+                state: json("{}"),
+                progress: AskingProgress::Interrupted,
+                questions: vec![CallQuestion {
+                    name: "question".into(),
+                    request: HumanRequest {
+                        id: "ask".into(),
+                        question: "for whom?".into(),
+                        schema: None,
+                        choices: Vec::new(),
+                        default: None,
+                        expires_ms: None,
+                        proposed: None,
+                        asked_by: Some(AskingServer {
+                            server: "files".into(),
+                            tool: "read".into(),
+                            url: Some("https://example.com".into()),
+                        }),
+                    },
+                    answer: Some(HumanAnswer::Expired),
+                }],
+            },
         }),
     ];
     let mut events: Vec<Event> = events.map(|event| of_call(ACT, event)).into();
@@ -595,5 +643,18 @@ fn lineages_and_deliveries() -> Vec<Event> {
             cap: Usd(10),
         }),
         Event::ConsentWithdrawn(ConsentWithdrawn {}),
+        Event::ServerChanged(ServerChanged {
+            server: "files".into(),
+            state: ServerState::Ready,
+            revision: Some("2026-07-28".into()),
+            name: Some("name".into()),
+            version: Some("version".into()),
+            reason: Some("reason".into()),
+        }),
+        Event::ServerToolOmitted(ServerToolOmitted {
+            server: "files".into(),
+            tool: "tool".into(),
+            reason: "reason".into(),
+        }),
     ]
 }

@@ -272,6 +272,7 @@ fn add_digests(event: &Event, found: &mut BTreeSet<Digest>) {
                     output, emissions, ..
                 } => (Some(output), &emissions[..]),
                 CallResult::Planned { emissions, .. } => (None, &emissions[..]),
+                CallResult::Reported { output } => (Some(output), &[][..]),
                 CallResult::Chosen(_)
                 | CallResult::Replied(_)
                 | CallResult::SummaryDue(_)

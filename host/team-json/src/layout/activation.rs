@@ -8,6 +8,7 @@ use strata_core::record::fault::Fault;
 use strata_core::record::json::Json;
 use strata_core::record::request::HumanRequest;
 use strata_core::record::scope_write::{ScopeChange, Write};
+use strata_core::record::server_tool::{ServerTool, ToolList};
 use strata_core::record::work::Task;
 use strata_core::state::activation::{ConversationMemory, Phase};
 
@@ -43,6 +44,8 @@ pub(in super::super) struct ActivationJson<'a> {
     /// What of the conversation is replaced.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory: Option<Cow<'a, ConversationMemory>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub server_tools: Option<Vec<ToolListJson<'a>>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub called: Vec<ActivationJson<'a>>,
 }
@@ -121,6 +124,60 @@ impl From<&Phase> for PhaseName {
             Phase::WaitingForHuman(_) => Self::Waiting,
             Phase::CallingTools => Self::CallingTools,
             Phase::CallingRole => Self::CallingRole,
+        }
+    }
+}
+
+/// The tools of a server that the activation works with.
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(in super::super) struct ToolListJson<'a> {
+    server: Cow<'a, str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    instructions: Option<Cow<'a, str>>,
+    tools: Vec<ServerToolJson<'a>>,
+}
+
+/// A tool of a server.
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(in super::super) struct ServerToolJson<'a> {
+    name: Cow<'a, str>,
+    model_name: Cow<'a, str>,
+    description: Cow<'a, str>,
+    input_schema: Option<JsonDocument<'a>>,
+}
+
+impl<'a> From<&'a ToolList> for ToolListJson<'a> {
+    fn from(list: &'a ToolList) -> Self {
+        let tools = list.tools.iter().map(|tool| ServerToolJson {
+            name: Cow::Borrowed(&tool.name),
+            model_name: Cow::Borrowed(&tool.model_name),
+            description: Cow::Borrowed(&tool.description),
+            input_schema: Some(JsonDocument::of(&tool.input_schema)),
+        });
+        Self {
+            server: Cow::Borrowed(&list.server),
+            instructions: list.instructions.as_deref().map(Cow::Borrowed),
+            tools: tools.collect(),
+        }
+    }
+}
+
+impl From<ToolListJson<'_>> for ToolList {
+    fn from(list: ToolListJson<'_>) -> Self {
+        let tools = list.tools.into_iter().map(|tool| ServerTool {
+            name: tool.name.into_owned(),
+            model_name: tool.model_name.into_owned(),
+            description: tool.description.into_owned(),
+            input_schema: tool
+                .input_schema
+                .map_or_else(Json::null, JsonDocument::into_json),
+        });
+        Self {
+            server: list.server.into_owned(),
+            instructions: list.instructions.map(Cow::into_owned),
+            tools: tools.collect(),
         }
     }
 }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use strata_core::record::id::RequestId;
 use strata_core::record::json::Json;
 use strata_core::record::nested_path::NestedPath;
-use strata_core::record::request::{HumanRequest, ProposedCall};
+use strata_core::record::request::{AskingServer, HumanRequest, ProposedCall};
 
 use super::super::field::{JsonDocument, NotDecoded, TextList, TimeText, nullable};
 use super::super::located_value::{ImportResult, LocatedValue};
@@ -39,6 +39,10 @@ pub(in super::super) struct RequestJson<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool: Option<Cow<'a, str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub server: Option<Cow<'a, str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub url: Option<Cow<'a, str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub arguments: Option<JsonDocument<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub input_schema: Option<JsonDocument<'a>>,
@@ -60,11 +64,20 @@ impl<'a> From<&'a HumanRequest> for RequestJson<'a> {
             default,
             expires_ms,
             proposed,
+            asked_by,
         } = request;
         let proposed = proposed.as_ref();
         Self {
             id: Cow::Borrowed(&id.0),
-            tool: proposed.map(|call| Cow::Borrowed(&*call.tool)),
+            tool: proposed
+                .map(|call| Cow::Borrowed(&*call.tool))
+                .or_else(|| Some(Cow::Borrowed(&*asked_by.as_ref()?.tool))),
+            server: asked_by
+                .as_ref()
+                .map(|asking| Cow::Borrowed(&*asking.server)),
+            url: asked_by
+                .as_ref()
+                .and_then(|asking| asking.url.as_deref().map(Cow::Borrowed)),
             arguments: proposed.map(|call| JsonDocument::of(&call.arguments)),
             input_schema: proposed
                 .and_then(|call| call.input_schema.as_ref().map(JsonDocument::of)),
@@ -88,6 +101,17 @@ impl RequestJson<'_> {
             return Err(place.invalid("has no `id`"));
         }
         let (arguments, input_schema) = (self.arguments, self.input_schema);
+        let (asked_by, proposed_tool) = match (self.server, self.tool) {
+            (Some(server), tool) => {
+                let asking = AskingServer {
+                    server: server.into_owned(),
+                    tool: tool.map(Cow::into_owned).unwrap_or_default(),
+                    url: self.url.map(Cow::into_owned),
+                };
+                (Some(asking), None)
+            }
+            (None, tool) => (None, tool),
+        };
         Ok(HumanRequest {
             id: RequestId(self.id.into_owned()),
             question: self.question.into_owned(),
@@ -95,7 +119,8 @@ impl RequestJson<'_> {
             choices: self.choices.0.into_owned(),
             default: self.default.map(JsonDocument::into_json),
             expires_ms: self.expires.map(|time| time.0),
-            proposed: self.tool.map(|tool| ProposedCall {
+            asked_by,
+            proposed: proposed_tool.map(|tool| ProposedCall {
                 tool: tool.into_owned(),
                 arguments: arguments.map_or_else(Json::null, JsonDocument::into_json),
                 input_schema: input_schema.map(JsonDocument::into_json),

@@ -129,6 +129,8 @@ pub(in super::super) struct ReturnJson<'a> {
     pub route: Vec<HopJson<'a>>,
     pub emissions: Vec<OutgoingJson<'a>>,
     pub writes: Vec<ScopeWriteJson<'a>>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_error: bool,
 }
 
 #[cfg(test)]

@@ -19,8 +19,8 @@ use super::ready_index::ReadyIndex;
 use super::team_state::{ApplyResult, ensure};
 use crate::record::event::{
     CapReached, ComponentChanged, ConsentWithdrawn, Event, HandOverFailed, HandedOver,
-    JoinReleased, MessageSent, RunEnded, RunResumed, RunStarted, Status, StepCommitted,
-    StepConflicted, StepStarted,
+    JoinReleased, MessageSent, RunEnded, RunResumed, RunStarted, ServerChanged, Status,
+    StepCommitted, StepConflicted, StepStarted,
 };
 use crate::record::message::{IDEA_LABEL, Message};
 use crate::record::rules::Rules;
@@ -80,6 +80,9 @@ impl Stepper {
             Event::ConsentWithdrawn(ConsentWithdrawn {}) => {
                 apply_consent_withdrawn(&mut self.state)
             }
+            Event::ServerChanged(changed) => self.apply_server_changed(changed),
+            // It is kept in the journal only: nothing depends on it.
+            Event::ServerToolOmitted(_) => self.ensure_going_on(),
         }
     }
 
@@ -109,6 +112,20 @@ impl Stepper {
             "joins that cannot fire",
         )?;
         apply_joins(&mut self.state, &[], &firings);
+        Ok(())
+    }
+
+    fn ensure_going_on(&self) -> ApplyResult {
+        self.state.ensure_started()?;
+        self.state.ensure_running()
+    }
+
+    fn apply_server_changed(&mut self, changed: &ServerChanged) -> ApplyResult {
+        self.ensure_going_on()?;
+        if let Some(revision) = &changed.revision {
+            let (server, revision) = (changed.server.clone(), revision.clone());
+            self.state.env.server_revisions.insert(server, revision);
+        }
         Ok(())
     }
 

@@ -36,6 +36,7 @@ pub(super) fn limit_calls(
     let mut limits = CallLimits {
         tools,
         key,
+        activation,
         made: activation
             .all_tool_calls()
             .filter_map(|(_, call)| call.target)
@@ -73,6 +74,7 @@ enum Verdict {
 struct CallLimits<'a> {
     tools: &'a ToolLoop,
     key: ActivationKey,
+    activation: &'a Activation,
     /// The tools of the calls that were made or will be.
     made: Vec<ToolRef>,
     /// The name of the tool that ends the activation in this turn.
@@ -93,10 +95,7 @@ struct Repetition {
 impl CallLimits<'_> {
     /// Returns what a call comes to, and counts it.
     fn check(&mut self, name: &str, target: CallTarget, arguments: Option<Json>) -> Verdict {
-        let max = self.tools.max_calls as usize;
-        let own = self.tools.tool(target.tool).and_then(|tool| tool.max_calls);
         let tool = target.tool.definition();
-        let of_tool = self.made.iter().filter(|made| **made == tool).count();
         if let Some(repeated) = self.repetition.as_ref()
             && repeated.tool == target.tool
             && Some(&repeated.arguments) == arguments.as_ref()
@@ -107,10 +106,10 @@ impl CallLimits<'_> {
             format!(
                 "`{name}` cannot be called here: calls of roles led here from it, or are too many"
             )
-        } else if self.made.len() >= max {
-            format!("no more than {max} tool calls may be made, and they were made")
-        } else if let Some(own) = own.filter(|own| of_tool >= *own as usize) {
-            format!("no more than {own} calls of `{name}` may be made, and they were made")
+        } else if let Some(reason) =
+            exceeded_number(self.tools, self.activation, &self.made, (name, tool))
+        {
+            reason
         } else if let (CallEffect::Ends, Some(first)) = (target.effect, &self.ending) {
             format!("`{first}` is called in the same turn, and only one call can end the work")
         } else {
@@ -124,6 +123,38 @@ impl CallLimits<'_> {
         };
         Verdict::Beyond(reason)
     }
+}
+
+/// Returns why a call of this tool, which has this name, would be one too many after those that were `made`.
+pub(super) fn exceeded_number(
+    tools: &ToolLoop,
+    activation: &Activation,
+    made: &[ToolRef],
+    (name, tool): (&str, ToolRef),
+) -> Option<String> {
+    let max = tools.max_calls;
+    if made.len() >= max as usize {
+        return Some(format!(
+            "no more than {max} tool calls may be made, and they were made"
+        ));
+    }
+    let is_reached = |max: u32, counts: &dyn Fn(ToolRef) -> bool| {
+        made.iter().filter(|made| counts(**made)).count() >= max as usize
+    };
+    let server = activation.server_tool(tool).map(|(list, _)| &list.server);
+    let of_server = server.and_then(|server| Some((server, tools.server_limit(server)?)));
+    let same_server = |other: ToolRef| {
+        let other = activation.server_tool(other);
+        other.map(|(list, _)| &list.server) == server
+    };
+    if let Some((server, max)) = of_server.filter(|(_, max)| is_reached(*max, &same_server)) {
+        return Some(format!(
+            "no more than {max} calls of tools of `{server}` may be made, and they were made"
+        ));
+    }
+    let own = tools.tool(tool).and_then(|tool| tool.max_calls)?;
+    let reason = format!("no more than {own} calls of `{name}` may be made, and they were made");
+    is_reached(own, &|other| other == tool).then_some(reason)
 }
 
 impl Repetition {

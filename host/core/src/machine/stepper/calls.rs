@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use super::files::apply_files_written;
 use super::host_calls::apply_host_call_event;
-use super::human_requests::{apply_request_answered, apply_request_opened};
+use super::human_requests::{apply_call_asks, apply_request_answered, apply_request_opened};
 use super::memory::{
     apply_memory_requested, apply_replacement, ensure_fits_conversation, plan_summary,
 };
@@ -17,9 +17,11 @@ use super::team_state::{ApplyResult, TeamState, advance_to_next, ensure};
 use super::tool_calls::can_be_called;
 use super::turns::{
     apply_call_revised, apply_role_returned, apply_turn_limit, begin_role_call, begin_turn,
-    end_tool_call, end_tool_call_with, ensure_valid_reply,
+    end_tool_call, end_tool_call_with, end_tool_call_with_error, ensure_valid_reply,
 };
-use crate::record::event::{AttemptEvent, CallFailed, CallStarted, Logged, LookupsDenied};
+use crate::record::event::{
+    AttemptEvent, CallFailed, CallStarted, Logged, LookupsDenied, ToolsListed,
+};
 use crate::record::fault::{FaultHandling, FaultKind};
 use crate::record::host_call::RecordedCallUse;
 use crate::record::message::Draft;
@@ -72,6 +74,8 @@ pub(super) fn apply_attempt_event(
         }
         AttemptEvent::MemoryRequested(request) => apply_memory_requested(state, call, request),
         AttemptEvent::NestedCallMade(made) => apply_nested_call_made(state, call, made),
+        AttemptEvent::CallAsks(asks) => apply_call_asks(state, call, &asks.call),
+        AttemptEvent::ToolsListed(listed) => apply_tools_listed(state, call, listed),
     }
 }
 
@@ -80,6 +84,22 @@ pub(super) fn apply_attempt_event(
 fn ensure_noted(state: &mut TeamState, call: CallKey, noted: &[String]) -> ApplyResult {
     ensure(!noted.is_empty(), "a note about nothing")?;
     state.running_call_mut(call).map(|_| ())
+}
+
+/// Keeps the tools of servers that an activation works with.
+fn apply_tools_listed(state: &mut TeamState, call: CallKey, listed: &ToolsListed) -> ApplyResult {
+    state.running_call_mut(call)?;
+    ensure(
+        matches!(call.work, Work::Turn { .. }),
+        "a list of tools for something else than a turn",
+    )?;
+    let activation = state.activation_mut(call.activation())?;
+    ensure(
+        activation.server_tools.is_none(),
+        "a second list of tools in one activation",
+    )?;
+    activation.server_tools = Some(listed.lists.clone());
+    Ok(())
 }
 
 fn apply_retry_due(state: &mut TeamState, call: CallKey) -> ApplyResult {
@@ -124,6 +144,7 @@ fn apply_call_started(state: &mut TeamState, call: CallKey, started: &CallStarte
         open.progress.recorded_calls.clear();
         open.progress.external_writes.clear();
         open.progress.nested.clear();
+        open.progress.asking = None;
     }
     *open.phase = Phase::Running;
     begin_role_call(state, call)
@@ -145,6 +166,7 @@ fn apply_call_finished(state: &mut TeamState, call: CallKey, result: &CallResult
             work == Work::Plan
         }
         CallResult::Returned { .. } => matches!(work, Work::Act { .. } | Work::ToolCall { .. }),
+        CallResult::Reported { .. } => matches!(work, Work::ToolCall { .. }),
         CallResult::Replied(reply) => {
             ensure_valid_reply(state, call, reply)?;
             matches!(work, Work::Turn { .. })
@@ -178,6 +200,7 @@ fn apply_call_finished(state: &mut TeamState, call: CallKey, result: &CallResult
         } if matches!(work, Work::ToolCall { .. }) => {
             return end_tool_call_with(state, call, output, emissions, writes);
         }
+        CallResult::Reported { output } => return end_tool_call_with_error(state, call, output),
         CallResult::Returned {
             output,
             emissions,

@@ -57,6 +57,9 @@ fn derived_request(
             request.choices = saved.choices;
         }
         request
+    } else if saved.asked_by.is_some() {
+        // The call is made again, and its receiver asks again.
+        return None;
     } else if saved.proposed.is_some() {
         approval_request(team, env, call)?
     } else {
@@ -143,6 +146,7 @@ fn forget_answers(progress: &mut CallProgress, phase: &mut Phase) {
 }
 
 fn forget_recorded_answers(progress: &mut CallProgress) {
+    progress.asking = None;
     let calls = &mut progress.recorded_calls;
     calls.retain(|call| call.kind != HostCallKind::Human);
 }

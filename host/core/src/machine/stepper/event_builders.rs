@@ -10,6 +10,7 @@ use super::call_limits::limit_calls;
 use super::calls::unassignable_task;
 use super::{Stepper, fork, human_requests, memory, nested_calls};
 use crate::machine::effect::Invocation;
+use crate::record::asking_call::AskingCall;
 use crate::record::edit::Edit;
 use crate::record::event::{
     AttemptEvent, CallFailed, CallFinished, CallStarted, Event, MessageSent, NestedCallPlan,
@@ -190,6 +191,13 @@ impl Stepper {
     /// that of the first question asked in its place.
     pub fn request_opened_event(&self, call: CallKey, request: HumanRequest) -> Option<Event> {
         human_requests::request_opened_event(&self.state, call, request)
+    }
+
+    /// Returns the event that ends the current attempt of a call because the receiver of a host call asks
+    /// humans, or `None` if it is not running. The requests get their ids here; `before` is how many
+    /// questions the attempt asked before.
+    pub fn call_asks_event(&self, call: CallKey, asking: AskingCall, before: u32) -> Option<Event> {
+        human_requests::call_asks_event(&self.state, call, asking, before)
     }
 
     /// Returns the event with the answer to an open request, or `None` if there is no such request

@@ -11,14 +11,15 @@ use alloc::vec::Vec;
 
 use super::nested_calls::{blocked_attempt_event, wake_outer_calls};
 use super::ready_index::ReadyIndex;
-use super::request_opening::opening_event;
+use super::request_opening::{opening_event, request_with_id};
 use super::results::keep_result;
 use super::role_calls::{
     opening_step, request_id_prefix, role_returned_event, tool_call_request_name,
 };
 use super::team_state::{ApplyResult, IllegalEvent, TeamState, ensure};
 use super::turns::{apply_approval, approval_request_event};
-use crate::record::event::{AttemptEvent, Event, RequestAnswered};
+use crate::record::asking_call::{AskingCall, AskingProgress};
+use crate::record::event::{AttemptEvent, CallAsks, Event, RequestAnswered};
 use crate::record::host_call::{CallOutcome, HostCall, HostCallKind};
 use crate::record::id::{RequestId, RoleId};
 use crate::record::message::Draft;
@@ -26,7 +27,7 @@ use crate::record::money::Usd;
 use crate::record::questions::first_id;
 use crate::record::request::{AnswerForm, HumanAnswer, HumanRequest};
 use crate::record::work::{ActivationKey, CallKey, Work};
-use crate::state::activation::{Activation, Phase};
+use crate::state::activation::{Activation, OpenCallMut, Phase};
 use crate::state::environment::Environment;
 use crate::team::{React, Team};
 
@@ -64,9 +65,8 @@ pub(super) fn request_answered_event(
     answer: HumanAnswer,
     person: Option<String>,
 ) -> Option<Event> {
-    let is_asked = |phase: &Phase| matches!(phase, Phase::WaitingForHuman(open) if open.id == *id);
     let mut open = state.env.open_calls(&state.team);
-    let (call, open) = open.find(|(_, open)| is_asked(open.phase))?;
+    let (call, open) = open.find(|(_, open)| open.requests().any(|open| open.id == *id))?;
     let is_about_call =
         |phase: &Phase| matches!(phase, Phase::WaitingForHuman(open) if open.proposed.is_some());
     if is_about_call(open.phase) {
@@ -138,6 +138,7 @@ pub(super) fn human_role_request(
         default: None,
         expires_ms: None,
         proposed: None,
+        asked_by: None,
     })
 }
 
@@ -211,6 +212,85 @@ pub(super) fn apply_request_opened(
     Ok(())
 }
 
+/// Returns the event that ends the current attempt of a call because the receiver of a host call asks
+/// humans, or `None` if it is not running. `before` is how many questions the attempt asked before.
+pub(super) fn call_asks_event(
+    state: &TeamState,
+    call: CallKey,
+    mut asking: AskingCall,
+    before: u32,
+) -> Option<Event> {
+    let open = state.env.open_call(&state.team, call)?;
+    if *open.phase != Phase::Running {
+        return None;
+    }
+    for (asked, number) in asking.questions.iter_mut().zip(before..) {
+        asked.request.id = first_request_id(&state.team, &state.env, call, number)?;
+        asked.request = request_with_id(&state.env, call, asked.request.clone());
+    }
+    let asks = CallAsks { call: asking };
+    Some(Event::Attempt(call, AttemptEvent::CallAsks(asks)))
+}
+
+/// Applies that the receiver of a host call asks humans.
+pub(super) fn apply_call_asks(
+    state: &mut TeamState,
+    call: CallKey,
+    asking: &AskingCall,
+) -> ApplyResult {
+    state.running_call_mut(call)?;
+    let first = asking.open_requests().next().cloned();
+    let first = first.ok_or_else(|| IllegalEvent("a call that asks nothing".into()))?;
+    for request in asking.open_requests() {
+        ensure(
+            is_id_of_call(state, request, call),
+            "a request under the name of another",
+        )?;
+    }
+    let step = opening_step(&state.env, call.activation());
+    for request in asking.open_requests() {
+        let question = request.question_digest();
+        state.env.questions.add(step, request.id.clone(), question);
+    }
+    let open = state.open_call_mut(call)?;
+    open.progress.keeps_calls = true;
+    if asking.progress == AskingProgress::Ended {
+        open.progress
+            .external_writes
+            .retain(|begun| !begun.is_unanswered(asking.kind, &asking.request));
+    }
+    open.progress.asking = Some(asking.clone());
+    *open.phase = Phase::WaitingForHuman(first);
+    Ok(())
+}
+
+/// Keeps an answer to a question of the receiver of a host call. The call goes on after the last one.
+fn keep_answer_to_call(
+    waiting: OpenCallMut<'_>,
+    request: &RequestId,
+    answer: &HumanAnswer,
+) -> ApplyResult {
+    let missing = || IllegalEvent("an answer to a question that was not asked".into());
+    let asking = waiting.progress.asking.as_mut().ok_or_else(missing)?;
+    asking
+        .open_question_mut(request)
+        .ok_or_else(missing)?
+        .answer = Some(answer.clone());
+    let is_open = asking.progress == AskingProgress::Open;
+    let next = asking.open_requests().next().cloned();
+    *waiting.phase = match next {
+        Some(next) => Phase::WaitingForHuman(next),
+        None => {
+            waiting.progress.was_suspended = true;
+            match is_open {
+                true => Phase::Ready,
+                false => waiting.progress.ready_or_in_doubt(),
+            }
+        }
+    };
+    Ok(())
+}
+
 pub(super) fn apply_request_answered(
     state: &mut TeamState,
     call: CallKey,
@@ -226,14 +306,10 @@ pub(super) fn apply_request_answered(
     state.ensure_started()?;
     let team = state.team.clone();
     let waiting = state.open_call_mut(call)?;
-    let open = match &*waiting.phase {
-        Phase::WaitingForHuman(open) if open.id == *request => open.clone(),
-        _ => {
-            return Err(IllegalEvent(
-                "an answer to a request that is not open".into(),
-            ));
-        }
-    };
+    let asked = waiting.requests().find(|open| open.id == *request);
+    let open = asked
+        .cloned()
+        .ok_or_else(|| IllegalEvent("an answer to a request that is not open".into()))?;
     let is_of_person = matches!(answer, HumanAnswer::Given(_));
     ensure(
         is_of_person || *answer == open.outcome_when_expired(),
@@ -245,6 +321,12 @@ pub(super) fn apply_request_answered(
     )?;
     if open.proposed.is_some() {
         apply_approval(state, call, answer, person.as_deref())?;
+        wake_outer_calls(state, call)?;
+        state.set_checkpoint(checkpoint.clone(), parent.clone());
+        return Ok(());
+    }
+    if open.asked_by.is_some() {
+        keep_answer_to_call(waiting, request, answer)?;
         wake_outer_calls(state, call)?;
         state.set_checkpoint(checkpoint.clone(), parent.clone());
         return Ok(());

@@ -10,6 +10,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use super::call_limits::exceeded_number;
 use super::team_state::{ApplyResult, IllegalEvent, TeamState, ensure};
 use super::tool_calls::can_be_called;
 use super::turns::is_known_tool;
@@ -51,30 +52,20 @@ pub(super) fn nested_call_made_event(
     }
     let number = u16::try_from(open.progress.nested.len()).ok()?;
     if let CallDecision::Make(target) | CallDecision::AskFirst(target, _) = &plan.decision {
-        let max = state.team.role(outer.role).tool_loop()?.max_calls;
         let tools = state.team.role(outer.role).tool_loop()?;
-        let own = tools.tool(target.tool).and_then(|tool| tool.max_calls);
         let all = open.activation.all_tool_calls();
         let all: Vec<ToolRef> = all
             .filter_map(|(_, call)| Some(call.target?.tool.definition()))
             .collect();
-        let made = all.len();
-        let definition = target.tool.definition();
-        let of_tool = all.iter().filter(|made| **made == definition).count();
+        let called = (plan.tool.as_str(), target.tool.definition());
+        let exceeded = exceeded_number(tools, open.activation, &all, called);
         if !can_be_called(outer.activation(), target.tool) {
             let tool = &plan.tool;
             plan.decision = CallDecision::Reject(format!(
                 "`{tool}` cannot be called here: calls of roles led here from it, or are too many"
             ));
-        } else if made >= max as usize {
-            plan.decision = CallDecision::Reject(format!(
-                "no more than {max} tool calls may be made, and they were made"
-            ));
-        } else if let Some(own) = own.filter(|own| of_tool >= *own as usize) {
-            let tool = &plan.tool;
-            plan.decision = CallDecision::Reject(format!(
-                "no more than {own} calls of `{tool}` may be made, and they were made"
-            ));
+        } else if let Some(reason) = exceeded {
+            plan.decision = CallDecision::Reject(reason);
         }
     }
     let plan = Some(plan);
@@ -94,7 +85,7 @@ pub(super) fn apply_nested_call_made(
     if let Some(plan) = &made.plan {
         let is_known = match &plan.decision {
             CallDecision::Make(target) | CallDecision::AskFirst(target, _) => {
-                is_known_tool(&state.team, outer.activation(), target)
+                is_known_tool(state, outer.activation(), target)
             }
             CallDecision::Reject(_) => true,
         };

@@ -337,7 +337,9 @@ impl ReadyIndex {
             Event::HandedOver(_)
             | Event::HandOverFailed(_)
             | Event::FilesPlaced(_)
-            | Event::CapReached(_) => {}
+            | Event::CapReached(_)
+            | Event::ServerChanged(_)
+            | Event::ServerToolOmitted(_) => {}
         }
     }
 }

@@ -100,7 +100,9 @@ impl TeamState {
             | Event::JoinReleased(_)
             | Event::FilesPlaced(_)
             | Event::CapReached(_)
-            | Event::ConsentWithdrawn(_) => Ok(()),
+            | Event::ConsentWithdrawn(_)
+            | Event::ServerChanged(_)
+            | Event::ServerToolOmitted(_) => Ok(()),
         }
     }
 
@@ -127,14 +129,14 @@ impl TeamState {
                 self.ensure_role_exists(call.role)?;
                 self.ensure_role_exists(to)
             }
-            Work::ToolCall {
-                tool: ToolRef::Host(_),
-                ..
-            }
-            | Work::Think { .. }
+            Work::Think { .. }
             | Work::Plan
             | Work::Answer
             | Work::Turn { .. }
+            | Work::ToolCall {
+                tool: ToolRef::Host(_) | ToolRef::Server { .. },
+                ..
+            }
             | Work::Summary { .. } => self.ensure_role_exists(call.role),
         }
     }

@@ -62,6 +62,8 @@ pub(super) fn can_be_called(caller: ActivationKey, tool: ToolRef) -> bool {
             let called = caller.called(to, 0, 0, NestedPath::EMPTY);
             !caller.involves(to) && called.is_some()
         }
-        ToolRef::Action(_) | ToolRef::Handoff(_) | ToolRef::Host(_) => true,
+        ToolRef::Action(_) | ToolRef::Handoff(_) | ToolRef::Host(_) | ToolRef::Server { .. } => {
+            true
+        }
     }
 }

@@ -122,12 +122,17 @@ pub(super) fn apply_turn_limit(
 }
 
 /// Returns whether an activation can call what a call is made to.
-pub(super) fn is_known_tool(team: &Team, key: ActivationKey, target: &CallTarget) -> bool {
+pub(super) fn is_known_tool(state: &TeamState, key: ActivationKey, target: &CallTarget) -> bool {
+    let team = &state.team;
     match target.tool {
         ToolRef::Action(action) => action.index() < team.role(key.role).actions.len(),
         ToolRef::Handoff(to) => to.index() < team.roles.len(),
         ToolRef::Role(to) => to.index() < team.roles.len() && can_be_called(key, target.tool),
         ToolRef::Host(tool) => tool != HostTool::CallTool,
+        ToolRef::Server { .. } => {
+            let activation = state.env.activation(key);
+            activation.is_some_and(|activation| activation.server_tool(target.tool).is_some())
+        }
     }
 }
 
@@ -137,7 +142,7 @@ pub(super) fn ensure_valid_reply(
     call: CallKey,
     reply: &TurnReply,
 ) -> ApplyResult {
-    let (team, key) = (&state.team, call.activation());
+    let key = call.activation();
     let parts = reply_parts(state, call, reply)?;
     let TurnOutcome::Calls(plans) = &reply.outcome else {
         return Ok(());
@@ -146,7 +151,7 @@ pub(super) fn ensure_valid_reply(
         !plans.is_empty() && plans.len() == tool_calls(&parts).count(),
         "plans for other calls than those of the reply",
     )?;
-    let known = |target: &CallTarget| is_known_tool(team, key, target);
+    let known = |target: &CallTarget| is_known_tool(state, key, target);
     let exist = plans.iter().all(|plan| match &plan.decision {
         CallDecision::Make(target) | CallDecision::AskFirst(target, _) => known(target),
         CallDecision::Reject(_) => true,
@@ -204,6 +209,7 @@ pub(super) fn end_tool_call_with(
         output: output.clone(),
         emissions: Vec::new(),
         writes: Vec::new(),
+        is_error: false,
     };
     let activation = state.activation_mut(call.activation())?;
     let made = activation.tool_call(call.work).into_iter();
@@ -219,6 +225,21 @@ pub(super) fn end_tool_call_with(
     }
     returned.writes.extend_from_slice(writes);
     record_nested_files(state, call)?;
+    end_tool_call(state, call, ToolOutcome::Returned(returned))
+}
+
+/// Ends a tool call with a result that says that the call failed.
+pub(super) fn end_tool_call_with_error(
+    state: &mut TeamState,
+    call: CallKey,
+    output: &Draft,
+) -> ApplyResult {
+    let returned = ToolReturn {
+        output: output.clone(),
+        emissions: Vec::new(),
+        writes: Vec::new(),
+        is_error: true,
+    };
     end_tool_call(state, call, ToolOutcome::Returned(returned))
 }
 
@@ -373,7 +394,10 @@ pub(super) fn apply_call_revised(
     let made = state
         .activation_mut(call.activation())?
         .tool_call_mut(call.work)
-        .filter(|made| made.can_be_revised() || made.is_worked_on())
+        .filter(|made| {
+            let is_given_up = made.is_attempted() && matches!(revision, CallRevision::Reject(_));
+            made.can_be_revised() || made.is_worked_on() || is_given_up
+        })
         .ok_or_else(|| IllegalEvent("a decision about a call that cannot change".into()))?;
     ensure(
         matches!(revision, CallRevision::Reject(_)) || made.consent != Consent::Given,
@@ -459,6 +483,7 @@ pub(super) fn approval_request(
             arguments: activation.arguments(call.work)?,
             input_schema: approval.input_schema.clone(),
         }),
+        asked_by: None,
     })
 }
 

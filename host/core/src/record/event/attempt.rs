@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
+use crate::record::asking_call::AskingCall;
 use crate::record::fault::{Fault, FaultHandling};
 use crate::record::file::FileChange;
 use crate::record::host_call::{AnswerSource, DoubtResolution, HostCall, Intent, RecordedCallUse};
@@ -13,6 +14,7 @@ use crate::record::id::{CheckpointId, Digest, RequestId};
 use crate::record::json::Json;
 use crate::record::memory::MemoryRequest;
 use crate::record::request::{HumanAnswer, HumanRequest};
+use crate::record::server_tool::ToolList;
 use crate::record::spending::Reservation;
 use crate::record::turn::{CallDecision, CallRevision, SkillDigest};
 use crate::record::work::CallResult;
@@ -58,6 +60,10 @@ pub enum AttemptEvent {
     MemoryRequested(MemoryRequest),
     /// An attempt at a tool call calls a tool.
     NestedCallMade(NestedCallMade),
+    /// The tools of MCP servers that the activation works with were listed.
+    ToolsListed(ToolsListed),
+    /// The receiver of a host call asks humans. The attempt ends with this event.
+    CallAsks(CallAsks),
 }
 
 /// An attempt started.
@@ -247,4 +253,20 @@ pub struct NestedCallPlan {
     pub arguments: Json,
     /// The decision.
     pub decision: CallDecision,
+}
+
+/// The tools of MCP servers were listed for the first turn of an activation. All its turns work with
+/// these lists.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolsListed {
+    /// The lists, in the order of the team file.
+    pub lists: Vec<ToolList>,
+}
+
+/// The receiver of a host call asks humans before it answers. The attempt ends, and the next one continues
+/// the call.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CallAsks {
+    /// The call, with its questions.
+    pub call: AskingCall,
 }

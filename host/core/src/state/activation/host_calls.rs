@@ -78,6 +78,8 @@ impl CallProgress {
         if call.kind != HostCallKind::Tool {
             self.recorded_calls.push(call.clone());
         }
+        self.asking
+            .take_if(|asking| (asking.kind, &asking.request) == (call.kind, &call.request));
         let Some(at) = self
             .external_writes
             .iter()

@@ -44,4 +44,6 @@ pub struct ToolReturn {
     pub emissions: Vec<UncommittedMessage>,
     /// Its writes to scopes.
     pub writes: Vec<Write>,
+    /// Whether the result says that the call failed.
+    pub is_error: bool,
 }

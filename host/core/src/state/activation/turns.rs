@@ -226,7 +226,10 @@ impl TurnCall {
     pub fn called_role(&self) -> Option<RoleId> {
         match self.target?.tool {
             ToolRef::Role(role) => Some(role),
-            ToolRef::Action(_) | ToolRef::Handoff(_) | ToolRef::Host(_) => None,
+            ToolRef::Action(_)
+            | ToolRef::Handoff(_)
+            | ToolRef::Host(_)
+            | ToolRef::Server { .. } => None,
         }
     }
 
@@ -253,6 +256,11 @@ impl TurnCall {
     pub fn can_be_revised(&self) -> bool {
         let waits = matches!(self.phase, Phase::WaitingForHuman(_));
         self.outcome.is_none() && (waits || self.phase.is_ready())
+    }
+
+    /// Returns whether an attempt at it is in progress.
+    pub(crate) fn is_attempted(&self) -> bool {
+        self.outcome.is_none() && self.phase == Phase::Running
     }
 
     /// Returns whether the role that it calls works on it.

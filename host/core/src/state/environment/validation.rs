@@ -138,14 +138,14 @@ fn exists_in(work: Work, role: &RoleShape, roles: usize) -> bool {
             tool: ToolRef::Handoff(to) | ToolRef::Role(to),
             ..
         } => to.index() < roles,
-        Work::ToolCall {
-            tool: ToolRef::Host(_),
-            ..
-        }
-        | Work::Plan
+        Work::Plan
         | Work::Think { .. }
         | Work::Answer
         | Work::Turn { .. }
+        | Work::ToolCall {
+            tool: ToolRef::Host(_) | ToolRef::Server { .. },
+            ..
+        }
         | Work::Summary { .. } => true,
     }
 }

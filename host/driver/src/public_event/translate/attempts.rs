@@ -83,6 +83,11 @@ pub(super) fn visit_attempt(call: CallKey, event: &AttemptEvent, visitor: &mut V
         AttemptEvent::RequestOpened(opened) => {
             visitor(&|names| request_opened_event(names.action_ref(call), &opened.request));
         }
+        AttemptEvent::CallAsks(asks) => {
+            for request in asks.call.open_requests() {
+                visitor(&|names| request_opened_event(names.action_ref(call), request));
+            }
+        }
         AttemptEvent::RequestAnswered(answered) => {
             visitor(&|names| request_answered_event(names, call, answered));
         }
@@ -90,7 +95,8 @@ pub(super) fn visit_attempt(call: CallKey, event: &AttemptEvent, visitor: &mut V
         AttemptEvent::NestedCallMade(made) => visit_nested(call, made, visitor),
         AttemptEvent::RetryDue
         | AttemptEvent::MoneyReserved(_)
-        | AttemptEvent::MemoryRequested(_) => {}
+        | AttemptEvent::MemoryRequested(_)
+        | AttemptEvent::ToolsListed(_) => {}
     }
 }
 
@@ -193,7 +199,9 @@ fn finished_event(names: &EventNames, call: CallKey, finished: &CallFinished) ->
                 tasks: Some(tasks.clone()),
             }
         }
-        CallResult::Returned { output, .. } => action_output(output),
+        CallResult::Returned { output, .. } | CallResult::Reported { output } => {
+            action_output(output)
+        }
         CallResult::Replied(_) | CallResult::SummaryDue(_) | CallResult::Replaced(_) => {
             ActionOutput::default()
         }
@@ -373,7 +381,19 @@ fn request_opened_event(action: ActionRef, request: &HumanRequest) -> PublicEven
         action,
         request: request.id.0.clone(),
         question: request.question.clone(),
-        tool: request.proposed.as_ref().map(|call| call.tool.clone()),
+        tool: request
+            .proposed
+            .as_ref()
+            .map(|call| call.tool.clone())
+            .or_else(|| Some(request.asked_by.as_ref()?.tool.clone())),
+        server: request
+            .asked_by
+            .as_ref()
+            .map(|asking| asking.server.clone()),
+        url: request
+            .asked_by
+            .as_ref()
+            .and_then(|asking| asking.url.clone()),
         arguments: request.proposed.as_ref().map(|call| call.arguments.value()),
         input_schema: request
             .proposed

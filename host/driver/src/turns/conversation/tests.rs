@@ -52,6 +52,7 @@ fn turn() -> Turn {
                 },
                 emissions: Vec::new(),
                 writes: Vec::new(),
+                is_error: false,
             })),
         }],
         misfit: None,

@@ -69,6 +69,16 @@ pub(super) fn check_tool_grants(
     }
 }
 
+/// Returns the patterns of tools of servers that only code is offered.
+pub(super) fn code_only_patterns(role: &AuthoredRole) -> Vec<String> {
+    let only = role
+        .actions
+        .iter()
+        .filter(|action| action.tool.granted_tools == ToolOffer::CodeOnly);
+    let patterns = only.flat_map(|action| &action.slot.allow.tools);
+    patterns.map(|pattern| pattern.value.clone()).collect()
+}
+
 /// Reports tools that are granted to code of a role with a guard, which would not see the calls.
 fn reject_guarded_grants(role: &AuthoredRole, problems: &Problems) {
     let mut guards = role.tools.guards.iter();

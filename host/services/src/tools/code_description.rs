@@ -4,9 +4,9 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
+use super::RoleTool;
+use crate::plugin::script::ScriptLanguage;
 use serde_json::Value;
-use strata_services::plugin::script::ScriptLanguage;
-use strata_services::tools::RoleTool;
 
 /// How much of the description of a tool is part of its line, in characters. The whole is known to the model if
 /// it is offered the tool itself.
@@ -14,7 +14,7 @@ const MAX_ABOUT_CHARS: usize = 300;
 
 /// Returns the description of a tool that runs `script`, which may call these tools. `own` is what is said of it
 /// elsewhere.
-pub(super) fn describe<'a>(
+pub fn describe<'a>(
     own: Option<&str>,
     script: &Path,
     granted: impl Iterator<Item = (&'a str, &'a RoleTool)>,
@@ -40,15 +40,21 @@ pub(super) fn describe<'a>(
     };
     text += &format!("\nThe code can call these tools with {example}:");
     for (name, tool) in granted {
-        let schema = tool.input_schema.as_ref().map(|schema| schema.document());
-        let _ = write!(text, "\n- {name}({})", parameters(schema));
-        let about = tool.description.as_deref().unwrap_or_default();
-        let about: String = about.trim().chars().take(MAX_ABOUT_CHARS).collect();
-        if !about.is_empty() {
-            let _ = write!(text, ": {}", about.replace('\n', " "));
-        }
+        text.push_str(&signature_line(name, tool));
     }
     text
+}
+
+/// Returns the line about a tool that code can call, which begins with a line feed.
+pub fn signature_line(name: &str, tool: &RoleTool) -> String {
+    let schema = tool.input_schema.as_ref().map(|schema| schema.document());
+    let mut line = format!("\n- {name}({})", parameters(schema));
+    let about = tool.description.as_deref().unwrap_or_default();
+    let about: String = about.trim().chars().take(MAX_ABOUT_CHARS).collect();
+    if !about.is_empty() {
+        let _ = write!(line, ": {}", about.replace('\n', " "));
+    }
+    line
 }
 
 /// Returns the parameters of a tool: `q: string, limit?: integer`. A parameter with `?` may be left out.
@@ -87,9 +93,9 @@ fn type_name(schema: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
+    use crate::plugin::CompiledSchema;
+    use crate::tools::{Deferral, Exposure, ToolOffer};
     use serde_json::json;
-    use strata_services::plugin::CompiledSchema;
-    use strata_services::tools::{Deferral, Exposure, ToolOffer};
 
     use super::*;
 

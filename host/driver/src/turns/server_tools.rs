@@ -1,0 +1,121 @@
+//! The tools of a role together with those of servers, as they were listed at the first turn of the
+//! activation.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+use strata_core::record::server_tool::{ServerTool, ToolList};
+use strata_core::record::turn::{CallEffect, CallTarget, ToolRef};
+use strata_core::team::tools::{CallOrder, Tool, ToolLoop};
+use strata_services::mcp::GrantedTools;
+use strata_services::plugin::{CompiledSchema, pattern};
+use strata_services::tools::code_description::signature_line;
+use strata_services::tools::{ApprovalRule, Exposure, RoleTool, ToolOffer, ToolRole};
+
+/// A tool of a server with its place among the tools of the role.
+struct PlacedTool {
+    place: usize,
+    core: Tool,
+    known: RoleTool,
+}
+
+/// Returns the tools of a role, as the core and as the model knows them, with those of servers at their
+/// places among them. The instructions of the servers follow those of the role.
+pub(crate) fn with_server_tools<'a>(
+    tools: &'a ToolLoop,
+    settings: &'a ToolRole,
+    lists: &[ToolList],
+) -> (Cow<'a, ToolLoop>, Cow<'a, ToolRole>) {
+    if lists.is_empty() {
+        return (Cow::Borrowed(tools), Cow::Borrowed(settings));
+    }
+    let mut placed = Vec::new();
+    for grant in &settings.servers {
+        placed.extend(tools_of(grant, settings, lists));
+    }
+    let (mut all, mut known) = (tools.clone(), settings.clone());
+    add_signatures(&mut known, &placed);
+    for (tool, added) in placed.into_iter().zip(0..) {
+        let place = (tool.place + added).min(all.tools.len());
+        all.tools.insert(place, tool.core);
+        known.tools.insert(place, tool.known);
+    }
+    for list in lists {
+        if let Some(instructions) = &list.instructions {
+            let _ = write!(
+                known.instructions,
+                "\n\n{}: {}",
+                list.server,
+                instructions.trim()
+            );
+        }
+    }
+    known.choose_exposure();
+    (Cow::Owned(all), Cow::Owned(known))
+}
+
+/// Adds the tools of servers to the descriptions of the tools that run code which may call them.
+fn add_signatures(settings: &mut ToolRole, placed: &[PlacedTool]) {
+    for code in &settings.code {
+        let Some(tool) = settings.tools.get_mut(code.tool) else {
+            continue;
+        };
+        let description = tool.description.get_or_insert_default();
+        for granted in placed {
+            if pattern::matches_any(&code.granted, &granted.core.name) {
+                description.push_str(&signature_line(&granted.core.name, &granted.known));
+            }
+        }
+    }
+}
+
+/// Returns the tools of a server that are granted now. The lists may be older than the grant.
+fn tools_of(grant: &GrantedTools, settings: &ToolRole, lists: &[ToolList]) -> Vec<PlacedTool> {
+    let mut tools = Vec::new();
+    for (list, list_index) in lists.iter().zip(0..) {
+        for (tool, index) in list.tools.iter().zip(0..) {
+            let is_granted =
+                list.server == grant.server && pattern::matches_any(&grant.tools, &tool.name);
+            let name = list.full_name(tool);
+            let offer = match pattern::matches_any(&settings.code_only, &name) {
+                true => ToolOffer::CodeOnly,
+                false => ToolOffer::Model,
+            };
+            let Some(known) = known_tool(grant, tool, offer).filter(|_| is_granted) else {
+                continue;
+            };
+            let target = ToolRef::Server {
+                list: list_index,
+                tool: index,
+            };
+            let core = Tool {
+                name,
+                target: CallTarget {
+                    tool: target,
+                    effect: CallEffect::Continues,
+                },
+                faults: None,
+                order: CallOrder::Parallel,
+                // The limit is one of all tools of the server: see `ToolLoop::server_limits`.
+                max_calls: None,
+            };
+            let place = grant.position;
+            tools.push(PlacedTool { place, core, known });
+        }
+    }
+    tools
+}
+
+/// Returns a tool as the model knows it. Its schema was compiled when it was listed.
+fn known_tool(grant: &GrantedTools, tool: &ServerTool, offer: ToolOffer) -> Option<RoleTool> {
+    let is_approved = pattern::matches_any(&grant.approve, &tool.name);
+    Some(RoleTool {
+        model_name: tool.model_name.clone(),
+        description: Some(tool.description.clone()),
+        input_schema: Some(CompiledSchema::compile_bounded(&tool.input_schema.value()).ok()?),
+        approval: is_approved.then(ApprovalRule::default),
+        deferral: grant.deferral,
+        exposure: Exposure::Sent,
+        offer,
+    })
+}

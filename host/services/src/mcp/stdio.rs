@@ -1,0 +1,457 @@
+//! A server that is a process: messages are lines on its standard streams.
+//!
+//! Three threads read its output, write its input and read its standard error, so that a process that
+//! neglects one of them blocks nobody; a fourth waits for its end. The process has a group of its own,
+//! which ends with the connection.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::PathBuf;
+use std::process::{ChildStdin, Command, Stdio};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc as sync};
+use std::thread;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use strata_base::process::children::{ChildProcess, spawn_external};
+use strata_base::text::units::format_bytes;
+use tokio::sync::{mpsc, oneshot};
+
+use super::connection::{ExchangeResult, Lost, MAX_MESSAGE_BYTES, Request, Signal};
+use super::message::{self, Incoming};
+
+/// How many messages may wait until the process reads them. A process that reads nothing is noticed by
+/// then.
+const QUEUED_MESSAGES: usize = 256;
+/// How many of the last lines on standard error are kept.
+const STDERR_LINES: usize = 20;
+/// How many bytes of them are kept.
+const STDERR_BYTES: usize = 4 << 10;
+/// How long the output of a process is still read after its end. What it wrote before is in the pipe.
+const DRAIN_TIME: Duration = Duration::from_millis(200);
+/// How often it is checked whether the output has been read meanwhile.
+const DRAIN_POLL: Duration = Duration::from_millis(5);
+
+/// What is needed to start a process.
+pub(super) struct ProcessStart {
+    /// The program and its arguments.
+    pub(super) command: Vec<String>,
+    /// Its directory.
+    pub(super) dir: PathBuf,
+    /// All its variables.
+    pub(super) variables: Vec<(String, String)>,
+}
+
+/// A running server.
+pub(super) struct StdioConnection {
+    child: SharedChild,
+    shared: Arc<Shared>,
+}
+
+/// The process; `None` once it was killed.
+type SharedChild = Arc<Mutex<Option<ChildProcess>>>;
+
+/// What the threads and the callers share.
+struct Shared {
+    /// The name of the server, for warnings.
+    server: String,
+    /// Messages for the thread that writes; `None` once the input was closed.
+    outgoing: Mutex<Option<sync::SyncSender<String>>>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// The requests that wait for answers, by id.
+    waiting: BTreeMap<u64, Waiting>,
+    /// Why nothing more arrives.
+    ended: Option<String>,
+    /// Whether all output was read.
+    is_drained: bool,
+    /// Whether all of standard error was read.
+    has_last_words: bool,
+    /// Whether the process has ended.
+    has_exited: bool,
+    /// The last lines on standard error.
+    stderr: VecDeque<String>,
+    has_warned: bool,
+}
+
+struct Waiting {
+    reply: oneshot::Sender<ExchangeResult>,
+    signals: mpsc::Sender<Signal>,
+    is_call: bool,
+    /// The id of the question that it was passed and that is not answered yet.
+    question: Option<Value>,
+}
+
+impl Shared {
+    /// Queues a message. Fails if the process does not read, or its input was closed.
+    fn send_line(&self, line: String) -> Result<(), ()> {
+        let outgoing = self.outgoing.lock().unwrap_or_else(PoisonError::into_inner);
+        let sender = outgoing.as_ref().ok_or(())?;
+        sender.try_send(line).map_err(|_| ())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes that nothing more arrives, and fails all requests that wait.
+    fn end(&self, reason: impl FnOnce(&State) -> String) {
+        let mut state = self.lock();
+        if state.ended.is_some() {
+            return;
+        }
+        let reason = reason(&state);
+        for (_, waiting) in std::mem::take(&mut state.waiting) {
+            // It is no error if nobody waits any more.
+            let _ = waiting.reply.send(Err(Lost::unknown(reason.clone())));
+        }
+        state.ended = Some(reason);
+    }
+}
+
+impl State {
+    /// Returns the last lines on standard error, to follow a message.
+    fn last_words(&self) -> String {
+        if self.stderr.is_empty() {
+            return String::new();
+        }
+        let lines: Vec<&str> = self.stderr.iter().map(String::as_str).collect();
+        format!(
+            "; the last lines of its standard error:\n{}",
+            lines.join("\n")
+        )
+    }
+}
+
+impl StdioConnection {
+    /// Starts a server. Fails with a description if that is not possible.
+    pub(super) fn start(server: &str, start: &ProcessStart) -> Result<Self, String> {
+        let Some((name, arguments)) = start.command.split_first() else {
+            return Err("its command is empty".into());
+        };
+        let program = match name.contains('/') {
+            true => start.dir.join(name),
+            false => PathBuf::from(name),
+        };
+        let mut command = Command::new(&program);
+        command
+            .args(arguments)
+            .current_dir(&start.dir)
+            .env_clear()
+            .envs(start.variables.iter().map(|(name, value)| (name, value)))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let mut child = spawn_external(&mut command, None)
+            .map_err(|error| format!("cannot start `{}`: {error}", program.display()))?;
+        let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
+        let (stderr, pid) = (child.stderr.take(), child.id());
+        let child = Arc::new(Mutex::new(Some(child)));
+        let (outgoing, lines) = sync::sync_channel(QUEUED_MESSAGES);
+        let shared = Arc::new(Shared {
+            server: server.to_owned(),
+            outgoing: Mutex::new(Some(outgoing)),
+            state: Mutex::default(),
+        });
+        let connection = Self {
+            child: child.clone(),
+            shared: shared.clone(),
+        };
+        let threads = || {
+            spawn_thread("mcp stdin", move || write_lines(stdin, &lines))?;
+            let reading = shared.clone();
+            spawn_thread("mcp stdout", move || {
+                if let Some(stdout) = stdout {
+                    read_output(stdout, &reading, &child);
+                }
+            })?;
+            let noting = shared.clone();
+            spawn_thread("mcp stderr", move || {
+                if let Some(stderr) = stderr {
+                    note_lines(stderr, &noting);
+                }
+                noting.lock().has_last_words = true;
+            })?;
+            spawn_thread("mcp end", move || watch_end(pid, &shared))
+        };
+        threads().map_err(|error| format!("cannot start a thread: {error}"))?;
+        Ok(connection)
+    }
+
+    /// Sends a request and waits for its answer.
+    pub(super) async fn exchange(
+        &self,
+        request: &Request,
+        signals: mpsc::Sender<Signal>,
+    ) -> ExchangeResult {
+        let (reply, answer) = oneshot::channel();
+        {
+            let mut state = self.shared.lock();
+            if let Some(reason) = &state.ended {
+                return Err(Lost::not_taken(reason.clone()));
+            }
+            let is_call = request.method == "tools/call";
+            let waiting = Waiting {
+                reply,
+                signals,
+                is_call,
+                question: None,
+            };
+            state.waiting.insert(request.id, waiting);
+        }
+        let _forget = ForgetOnDrop {
+            shared: &self.shared,
+            id: request.id,
+        };
+        let line = message::request(request.id, request.method, &request.params);
+        if self.shared.send_line(line).is_err() {
+            return Err(Lost::not_taken("it does not read its standard input"));
+        }
+        answer
+            .await
+            .unwrap_or_else(|_| Err(Lost::unknown("the connection was closed")))
+    }
+
+    /// Sends a notification.
+    pub(super) fn notify(&self, method: &str, params: &Value) {
+        // A server that is gone needs none.
+        let _ = self.shared.send_line(message::notification(method, params));
+    }
+
+    /// Answers a request of the server.
+    pub(super) fn respond(&self, id: &Value, result: &Value) {
+        for waiting in self.shared.lock().waiting.values_mut() {
+            waiting.question.take_if(|asked| asked == id);
+        }
+        // A server that is gone needs none.
+        let _ = self.shared.send_line(message::answer(id, result));
+    }
+
+    /// Returns whether messages can still arrive.
+    pub(super) fn is_alive(&self) -> bool {
+        self.shared.lock().ended.is_none()
+    }
+
+    /// Returns whether its process has ended.
+    pub(super) fn has_exited(&self) -> bool {
+        self.shared.lock().has_exited
+    }
+
+    /// Closes its input, which asks it to end.
+    pub(super) fn close_input(&self) {
+        let outgoing = self.shared.outgoing.lock();
+        *outgoing.unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    /// Asks it and all its descendants to end.
+    pub(super) fn terminate(&self) {
+        if let Some(child) = &*lock_child(&self.child) {
+            child.terminate_group();
+        }
+    }
+
+    /// Kills it with all its descendants.
+    pub(super) fn kill(&self) {
+        kill_child(&self.child);
+    }
+
+    /// Returns why nothing more arrives, or its last words if it has not ended.
+    pub(super) fn last_words(&self) -> String {
+        let state = self.shared.lock();
+        match &state.ended {
+            Some(_) => String::new(),
+            None => state.last_words(),
+        }
+    }
+}
+
+impl Drop for StdioConnection {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// Forgets a request when nobody waits for its answer any more.
+struct ForgetOnDrop<'a> {
+    shared: &'a Shared,
+    id: u64,
+}
+
+impl Drop for ForgetOnDrop<'_> {
+    fn drop(&mut self) {
+        self.shared.lock().waiting.remove(&self.id);
+    }
+}
+
+fn lock_child(child: &Mutex<Option<ChildProcess>>) -> MutexGuard<'_, Option<ChildProcess>> {
+    child.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn kill_child(child: &SharedChild) {
+    let child = lock_child(child).take();
+    if let Some(mut child) = child {
+        child.kill_group();
+    }
+}
+
+fn spawn_thread(name: &str, work: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
+    thread::Builder::new()
+        .name(name.into())
+        .spawn(work)
+        .map(|_| ())
+}
+
+/// Writes messages until the connection closes the input, or the process does not read any more.
+fn write_lines(stdin: Option<ChildStdin>, lines: &sync::Receiver<String>) {
+    let Some(mut stdin) = stdin else { return };
+    for line in lines {
+        let written = stdin
+            .write_all((line + "\n").as_bytes())
+            .and_then(|()| stdin.flush());
+        if written.is_err() {
+            break;
+        }
+    }
+}
+
+/// Reads messages until the output ends. A process that goes on after that is of no use any more.
+fn read_output(output: impl Read, shared: &Shared, child: &SharedChild) {
+    if read_messages(output, shared).is_err() {
+        let most = format_bytes(MAX_MESSAGE_BYTES as u64);
+        shared.end(|_| format!("it sent a message of more than {most}, and was stopped"));
+        kill_child(child);
+    }
+    shared.lock().is_drained = true;
+    // What is said about the end of the process says more.
+    thread::sleep(DRAIN_TIME);
+    shared.end(|state| format!("it closed its standard output{}", state.last_words()));
+}
+
+/// A message is longer than the limit.
+struct TooLong;
+
+fn read_messages(output: impl Read, shared: &Shared) -> Result<(), TooLong> {
+    let mut output = BufReader::new(output);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        let most = MAX_MESSAGE_BYTES as u64 + 1;
+        match output.by_ref().take(most).read_until(b'\n', &mut line) {
+            Ok(0) | Err(_) => return Ok(()),
+            Ok(_) if line.len() > MAX_MESSAGE_BYTES => return Err(TooLong),
+            Ok(_) => {}
+        }
+        match message::parse(&line) {
+            Some(incoming) => dispatch(incoming, shared),
+            None if line.trim_ascii().is_empty() => {}
+            None => warn_once(shared),
+        }
+    }
+}
+
+fn warn_once(shared: &Shared) {
+    let mut state = shared.lock();
+    if !std::mem::replace(&mut state.has_warned, true) {
+        tracing::warn!(
+            "the MCP server `{}` writes lines to its standard output that are no messages; they are skipped",
+            shared.server
+        );
+    }
+}
+
+/// Passes a message on to whoever waits for it. What nobody waits for is ignored.
+fn dispatch(incoming: Incoming, shared: &Shared) {
+    match incoming {
+        Incoming::Reply { id, reply } => {
+            let mut state = shared.lock();
+            if let Some(waiting) = id.and_then(|id| state.waiting.remove(&id)) {
+                let _ = waiting.reply.send(Ok(reply));
+            }
+        }
+        Incoming::Notification { method, params } if method == "notifications/progress" => {
+            let state = shared.lock();
+            let token = params.get("progressToken").and_then(Value::as_u64);
+            if let Some(waiting) = token.and_then(|token| state.waiting.get(&token)) {
+                // Full of signals that say the same.
+                let _ = waiting.signals.try_send(Signal::Progress);
+            }
+        }
+        Incoming::Notification { .. } => {}
+        Incoming::Request { id, method, params } => {
+            let response = match method.as_str() {
+                "ping" => Some(message::answer(&id, &json!({}))),
+                "elicitation/create" => match pass_question(&id, params, &mut shared.lock()) {
+                    true => None,
+                    false => Some(message::refusal(&id, &method)),
+                },
+                _ => Some(message::refusal(&id, &method)),
+            };
+            if let Some(response) = response {
+                // A server that reads nothing gets no answer.
+                let _ = shared.send_line(response);
+            }
+        }
+    }
+}
+
+/// Passes a question on to the call that it is probably about: the protocol does not say that. It is the oldest
+/// without an open question, or else the oldest. Returns whether there is a call.
+fn pass_question(id: &Value, params: Value, state: &mut State) -> bool {
+    let calls = || state.waiting.iter().filter(|(_, waiting)| waiting.is_call);
+    let mut asks_nothing = calls().filter(|(_, waiting)| waiting.question.is_none());
+    let about = asks_nothing.next().or_else(|| calls().next());
+    let Some(about) = about.map(|(about, _)| *about) else {
+        return false;
+    };
+    let Some(call) = state.waiting.get_mut(&about) else {
+        return false;
+    };
+    call.question = Some(id.clone());
+    let question = Signal::Question(json!({ "id": id, "params": params }));
+    call.signals.try_send(question).is_ok()
+}
+
+/// Keeps the last lines of standard error. It is always read, so that the process is never blocked.
+fn note_lines(stderr: impl Read, shared: &Shared) {
+    let mut stderr = BufReader::new(stderr);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        match stderr
+            .by_ref()
+            .take(STDERR_BYTES as u64)
+            .read_until(b'\n', &mut line)
+        {
+            Ok(0) | Err(_) => return,
+            Ok(_) => {}
+        }
+        let text = String::from_utf8_lossy(line.trim_ascii_end());
+        let text = text.replace(strata_core::text::is_invisible, " ");
+        let mut state = shared.lock();
+        state.stderr.push_back(text);
+        let bytes =
+            |lines: &VecDeque<String>| lines.iter().map(|line| line.len() + 1).sum::<usize>();
+        while state.stderr.len() > STDERR_LINES || bytes(&state.stderr) > STDERR_BYTES {
+            state.stderr.pop_front();
+        }
+    }
+}
+
+/// Waits for the end of the process, and lets what it wrote before be read.
+fn watch_end(pid: u32, shared: &Shared) {
+    ChildProcess::wait_for_end(pid);
+    shared.lock().has_exited = true;
+    let mut left = DRAIN_TIME;
+    let is_read = || {
+        let state = shared.lock();
+        state.is_drained && state.has_last_words
+    };
+    while !left.is_zero() && !is_read() {
+        thread::sleep(DRAIN_POLL);
+        left = left.saturating_sub(DRAIN_POLL);
+    }
+    shared.end(|state| format!("its process has ended{}", state.last_words()));
+}
