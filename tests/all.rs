@@ -48,6 +48,7 @@
 //! | `caps` | what runs cost together is limited, whichever processes they are in and however these end |
 //! | `workers` | submitted runs: taken by workers, continued by others, left alone when they have ended |
 //! | `unclaimed` | submitted runs that no worker has taken yet, or takes because of their secrets |
+//! | `operate` | operating many runs: who did what, hand-over, retention, metrics, and what travels with a run |
 //! | `scale` | the statements of many workers and runs; a measurement, ignored by default |
 //! | `worker_chaos` | workers that are killed, suspended and cut off, and a server that crashes: teams that call, ask, write and use files |
 //! | `wrong_clock` | workers whose clocks are wrong |
@@ -178,6 +179,7 @@ mod mcp_server;
 mod mcp_servers;
 mod metagpt;
 mod observing;
+mod operate;
 mod orders;
 mod output;
 mod owner_socket;

@@ -17,6 +17,9 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
+use crate::database_server::Server;
+use crate::observing::free_port;
+use crate::postgres_server::ServerOptions;
 use crate::probe::{build, project};
 use crate::workspace::Workspace;
 use page::{Command, Fence, fences};
@@ -30,6 +33,8 @@ fn pages() -> PathBuf {
 struct Folder {
     place: Workspace,
     directory: PathBuf,
+    /// The database server of a page about one.
+    server: Option<Server>,
 }
 
 impl Folder {
@@ -43,12 +48,24 @@ impl Folder {
         )
         .unwrap();
         let directory = place.path("");
-        Self { place, directory }
+        Self {
+            place,
+            directory,
+            server: None,
+        }
     }
 
-    /// Copies the files of the sources that the page uses.
-    fn provide(&self, page: &str) {
+    /// Provides what the page uses: files of the sources, a database. Returns whether this machine has it.
+    fn provide(&mut self, page: &str) -> bool {
         match page {
+            "day-two" => {
+                let port = free_port();
+                self.server = Server::start_with(ServerOptions {
+                    arguments: &["-c", "listen_addresses=127.0.0.1"],
+                    port: Some(port),
+                });
+                return self.server.is_some();
+            }
             "plain-components" => {
                 let component = build("plugins/text-tools");
                 fs::copy(component, self.place.path("text.wasm")).unwrap();
@@ -70,6 +87,7 @@ impl Folder {
             }
             _ => {}
         }
+        true
     }
 
     fn write(&self, name: &str, text: &str) {
@@ -99,6 +117,10 @@ impl Folder {
                 Some(value) => shell.env(name, value),
                 None => shell.env_remove(name),
             };
+        }
+        if let Some(port) = self.server.as_ref().and_then(Server::port) {
+            let url = format!("postgres://strata@127.0.0.1:{port}/postgres");
+            shell.env("DATABASE", url);
         }
         let path = std::env::var("PATH").unwrap_or_default();
         shell.env("STRATA_SHELF", self.place.path(".shelf"));
@@ -158,7 +180,9 @@ fn check(name: &str) {
     let file = pages().join(name).with_extension("md");
     let mut text = fs::read_to_string(&file).unwrap();
     let mut folder = Folder::new();
-    folder.provide(name);
+    if !folder.provide(name) {
+        return;
+    }
     let mut problems = Vec::new();
     let mut is_changed = false;
     // The position up to which the page was checked: a command may occur several times.
@@ -306,6 +330,7 @@ pages! {
     runs_are_kept_in_databases_as_the_page_says = "databases",
     several_machines_share_runs_as_the_page_says = "workers",
     workers_run_in_containers_as_the_page_says = "containers",
+    runs_are_operated_as_the_page_says = "day-two",
     the_capacity_of_a_database_is_measured_as_the_page_says = "capacity",
     runs_are_watched_as_the_page_says = "observing",
     a_server_is_used_from_other_languages_as_the_page_says = "server",

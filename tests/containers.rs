@@ -37,7 +37,7 @@ fn read(file: &str) -> String {
     fs::read_to_string(project().join("docs/deploy").join(file)).unwrap()
 }
 
-fn documents(file: &str) -> Vec<Yaml> {
+pub fn documents(file: &str) -> Vec<Yaml> {
     YamlLoader::load_from_str(&read(file)).unwrap_or_else(|error| panic!("{file}: {error}"))
 }
 

@@ -59,6 +59,11 @@ impl Server {
         })
     }
 
+    /// Returns its port, if it was started with one.
+    pub fn port(&self) -> Option<u16> {
+        self.port
+    }
+
     /// Returns the URL of its database.
     pub fn url(&self) -> String {
         match self.port {

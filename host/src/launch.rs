@@ -4,8 +4,10 @@
 //! these functions are in the package `strata-cli`.
 
 mod action_log;
+mod adopt;
 mod amend;
 mod attached_files;
+mod author;
 mod beside;
 mod bundle;
 mod claimed;
@@ -44,6 +46,7 @@ mod via_owner;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use strata_core::machine::stepper::Stepper;
 use strata_core::record::event::Status;
@@ -69,8 +72,11 @@ use tokio::sync::watch;
 use crate::bundle::BundleError;
 
 pub use action_log::last_log;
-pub use amend::{QueuedResume, is_submitted_run, resume_in_queue};
+pub use adopt::{AdoptMode, Adoption, adopt};
+pub use amend::{QueuedResume, is_submitted_run, request_resume, resume_in_queue};
 pub use attached_files::{AttachedFileError, NamedFile};
+pub use author::Author;
+pub(crate) use author::machine_name;
 pub use claimed::{ClaimedOutcome, ClaimedResume, RefusedSubmission, resume_claimed};
 pub use compare::{ComparedState, Comparison, compare, parse_saved_state};
 pub use components::Components;
@@ -103,7 +109,9 @@ pub use submit_files::{
     BUNDLE_TEAM_FILE, FileSubmission, SubmittedAs, check_bundle_paths, submit_files,
 };
 pub use trial::{Trial, TrialRun, describe_trial, prepare_trial};
-pub use via_owner::{AcceptedAnswers, AnswerRecipient, answer, halt, send, send_with_files};
+pub use via_owner::{
+    AcceptedAnswers, AnswerRecipient, answer, halt, halt_by, send, send_with_files,
+};
 
 /// A message for the operator. The receiver decides which ones are displayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -329,6 +337,12 @@ impl RunHandle {
     /// processor time, which other runs would lack.
     pub fn set_alone(&mut self) {
         self.driver.set_alone();
+    }
+
+    /// Says how long the run waits for a database that is away. At first, it is
+    /// [`DEFAULT_PATIENCE`](strata_storage::DEFAULT_PATIENCE).
+    pub fn set_patience(&mut self, patience: Duration) {
+        self.driver.journal_mut().store().set_patience(patience);
     }
 
     /// Makes the run's calls in the context of `runtime`. They take less time if that is the runtime

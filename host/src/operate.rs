@@ -5,11 +5,13 @@
 mod bulk;
 mod follow;
 mod list;
+mod metrics;
 mod patience;
 mod wait;
 
-pub use bulk::{DeleteRuns, delete_run, select_runs};
+pub use bulk::{DeleteRuns, delete_run, delete_run_by, select_runs};
 pub use follow::{FollowUntil, follow_events};
 pub use list::{FoundRun, find_run, list_runs};
+pub use metrics::{ProcessMetrics, RefusalReason};
 pub use patience::Patience;
 pub use wait::{RestCause, RunAtRest, WaitFor, Waited, wait_for_runs};

@@ -29,11 +29,16 @@ use tokio::task::JoinSet;
 
 use crate::bundle::{remove_workspace, workspace_in};
 use crate::launch::{ClaimedOutcome, ClaimedResume, LaunchError, Notice, resume_claimed};
+use crate::operate::{ProcessMetrics, RefusalReason};
 
 /// How often a worker looks for runs and for dead workers without being notified.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// How often it looks for runs whose secrets no worker has, which somebody has to refuse.
 const REFUSE_INTERVAL: Duration = Duration::from_secs(5);
+
+/// How long the runs of a worker keep the answers that they have while their database is away, unless it is told
+/// otherwise. What was paid for is stored when the database returns.
+pub const WORKER_PATIENCE: Duration = Duration::from_secs(600);
 
 /// How a worker works.
 #[derive(Clone, Debug)]
@@ -44,6 +49,8 @@ pub struct WorkerSettings {
     pub room: usize,
     /// How long its runs may take to end by themselves after it was told to stop.
     pub drain: Duration,
+    /// How long its runs keep what they have while their database is away; see [`WORKER_PATIENCE`].
+    pub patience: Duration,
     /// What it says about itself.
     pub profile: WorkerProfile,
     /// The directory in which each run has a workspace while it runs.
@@ -111,6 +118,8 @@ impl WorkerSettings {
 /// What a worker reports.
 #[derive(Debug)]
 pub enum WorkerReport<'a> {
+    /// It has this id in a database from now on.
+    Registered(&'a RunDatabase, &'a str),
     /// It takes runs from a database from now on.
     Attached(&'a RunDatabase),
     /// It took a run.
@@ -127,6 +136,8 @@ pub enum WorkerReport<'a> {
     TakenForDead(&'a RunDatabase),
     /// It takes nothing more, and waits for so many runs to end.
     Draining(usize),
+    /// So many runs were deleted that had ended and are kept no longer.
+    Deleted(&'a RunDatabase, u64),
     /// A database cannot be used at the moment.
     Unavailable(&'a RunDatabase, &'a StoreError),
     /// A message for the operator about a run.
@@ -147,8 +158,28 @@ pub type ReportWork = Arc<dyn Fn(WorkerReport<'_>) + Send + Sync>;
 /// with `StoreError::Restored` if one was restored in the meantime.
 pub async fn work(
     settings: WorkerSettings,
+    stop: StopSignal,
+    report: ReportWork,
+) -> Result<(), StoreError> {
+    let metrics = Arc::new(worker_metrics(&settings));
+    work_with_metrics(settings, stop, report, metrics).await
+}
+
+/// Returns the metrics of a worker with these settings.
+pub fn worker_metrics(settings: &WorkerSettings) -> ProcessMetrics {
+    let places = settings.databases.iter().map(RunDatabase::all_runs);
+    ProcessMetrics::new(&places.collect::<Vec<_>>(), settings.room)
+}
+
+/// Takes runs and runs them as `work` does, and counts what happens in `metrics`.
+///
+/// # Errors
+/// Fails as `work` does.
+pub async fn work_with_metrics(
+    settings: WorkerSettings,
     mut stop: StopSignal,
     report: ReportWork,
+    metrics: Arc<ProcessMetrics>,
 ) -> Result<(), StoreError> {
     let notified = Arc::new(Notify::new());
     let mut worker = Worker {
@@ -160,6 +191,7 @@ pub async fn work(
         is_draining: false,
         settings: Arc::new(settings),
         report,
+        metrics,
     };
     if !worker.attach(&mut stop, &notified).await? {
         return Ok(());
@@ -171,8 +203,7 @@ pub async fn work(
 
 /// Returns the name of this machine.
 pub fn machine_name() -> String {
-    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    name.trim().to_owned()
+    crate::launch::machine_name()
 }
 
 struct Worker {
@@ -189,6 +220,7 @@ struct Worker {
     is_draining: bool,
     settings: Arc<WorkerSettings>,
     report: ReportWork,
+    metrics: Arc<ProcessMetrics>,
 }
 
 struct AttachedDatabase {
@@ -221,7 +253,7 @@ impl Worker {
         stop: &mut StopSignal,
         notified: &Arc<Notify>,
     ) -> Result<bool, StoreError> {
-        for database in &self.settings.databases {
+        for (n, database) in self.settings.databases.iter().enumerate() {
             let mut is_reported = false;
             let registration = loop {
                 match database.register(&self.settings.profile, notified) {
@@ -237,6 +269,8 @@ impl Worker {
                     () = tokio::time::sleep(LOOK_INTERVAL) => {}
                 }
             };
+            self.metrics.set_registration(n, registration.health());
+            (self.report)(WorkerReport::Registered(database, registration.id()));
             (self.report)(WorkerReport::Attached(database));
             self.attached.push(AttachedDatabase {
                 registration,
@@ -280,6 +314,7 @@ impl Worker {
             // If it is not told, it waits for this worker until the end of this process.
             let _ = attached.registration.stop_claiming();
         }
+        self.metrics.set_draining();
         let time = self.settings.drain;
         if !time.is_zero() && !self.runs.is_empty() {
             (self.report)(WorkerReport::Draining(self.runs.len()));
@@ -309,6 +344,7 @@ impl Worker {
                 self.attached[n].is_available = true;
                 for run in taken {
                     let location = self.settings.databases[n].location(&run.name);
+                    self.metrics.add_claim();
                     (self.report)(WorkerReport::Taken(&location));
                     self.start(Claim {
                         database: n,
@@ -340,6 +376,10 @@ impl Worker {
                     path: database.to_string().into(),
                 });
             }
+            self.metrics
+                .set_registration(n, attached.registration.health());
+            let id = attached.registration.id();
+            (self.report)(WorkerReport::Registered(database, id));
             (self.report)(WorkerReport::TakenForDead(database));
         }
         let tended = attached.registration.tend()?;
@@ -347,7 +387,17 @@ impl Worker {
             self.is_draining = true;
             return Ok(Vec::new());
         }
+        // Nothing depends on what old runs leave behind.
+        match attached.registration.sweep() {
+            Ok(0) => {}
+            Ok(deleted) => {
+                self.metrics.add_deleted(deleted);
+                (self.report)(WorkerReport::Deleted(database, deleted));
+            }
+            Err(error) => tracing::debug!("old runs are not deleted: {error}"),
+        }
         if tended.dead > 0 {
+            self.metrics.add_takeovers(tended.dead);
             (self.report)(WorkerReport::TookOver(tended.dead));
         }
         match self
@@ -385,13 +435,16 @@ impl Worker {
             return;
         }
         self.running.push(claim.location.clone());
+        self.metrics.set_runs(self.running.len());
         let (tell, told) = oneshot::channel();
         let attempt = RunAttempt {
             settings: Arc::clone(&self.settings),
             database: claim.database,
             run: claim.run.clone(),
+            worker: self.attached[claim.database].registration.id().to_owned(),
             location: claim.location.clone(),
             report: Arc::clone(&self.report),
+            metrics: Arc::clone(&self.metrics),
             stop: self.stop_runs.subscribe(),
             runtime: Handle::current(),
         };
@@ -412,6 +465,7 @@ impl Worker {
         let EndedClaim { claim, release } = ended;
         let release = release.unwrap_or_else(|| {
             let problem = "the thread of the run could not be started, or ended unexpectedly";
+            self.metrics.add_refusal(RefusalReason::Machine);
             (self.report)(WorkerReport::Refused(&claim.location, problem));
             RunRelease::refused(problem.into())
         });
@@ -421,6 +475,7 @@ impl Worker {
             (self.report)(WorkerReport::Lost(&claim.location, &error));
         }
         self.running.retain(|running| *running != claim.location);
+        self.metrics.set_runs(self.running.len());
         let again = |next: &Claim| next.location == claim.location;
         if let Some(next) = self.postponed.iter().position(again) {
             let next = self.postponed.swap_remove(next);
@@ -434,8 +489,11 @@ struct RunAttempt {
     settings: Arc<WorkerSettings>,
     database: usize,
     run: ClaimedRun,
+    /// The id of the worker that took it.
+    worker: String,
     location: StorageLocation,
     report: ReportWork,
+    metrics: Arc<ProcessMetrics>,
     stop: StopSignal,
     runtime: Handle,
 }
@@ -454,9 +512,11 @@ impl RunAttempt {
         match ended {
             Ok(release) => release,
             Err(LaunchError::Store(error) | LaunchError::Driver(DriverError::Store(error))) => {
+                self.metrics.add_lost();
                 (self.report)(WorkerReport::Lost(&self.location, &error));
                 match error {
                     StoreError::Lost { .. } | StoreError::Corrupt { .. } => {
+                        self.metrics.add_refusal(RefusalReason::Storage);
                         RunRelease::refused(error.to_string())
                     }
                     _ => RunRelease::failed(&error),
@@ -464,6 +524,7 @@ impl RunAttempt {
             }
             Err(error) => {
                 let problem = error.to_string();
+                self.metrics.add_refusal(refusal_reason(&error));
                 (self.report)(WorkerReport::Refused(&self.location, &problem));
                 RunRelease::refused(problem)
             }
@@ -483,6 +544,8 @@ impl RunAttempt {
             workspace,
             overrides,
             grants,
+            worker: Some(&self.worker),
+            fleet: Some(self.metrics.fleet()),
         };
         let report = &mut |notice: Notice<'_>| {
             if let Notice::Note(text) | Notice::Warning(text) | Notice::AdvisedWarning(text, _) =
@@ -503,6 +566,7 @@ impl RunAttempt {
                 });
             }
         };
+        run.set_patience(self.settings.patience);
         if self.run.is_requested {
             database.acknowledge_request(&self.run)?;
         }
@@ -518,5 +582,17 @@ impl RunAttempt {
             keeps_request: true,
             failure: None,
         })
+    }
+}
+
+/// Returns why a run could not be run that failed with this error.
+fn refusal_reason(error: &LaunchError) -> RefusalReason {
+    match error {
+        LaunchError::Refused(_) => RefusalReason::Grants,
+        LaunchError::Store(_) | LaunchError::Driver(_) => RefusalReason::Storage,
+        LaunchError::Sandbox(_) | LaunchError::Http(_) | LaunchError::Place(_) => {
+            RefusalReason::Machine
+        }
+        _ => RefusalReason::Team,
     }
 }

@@ -167,6 +167,22 @@ impl<'a> EndedRun<'a> {
         assert_eq!(left, LEFT_FILES.len(), "{}", self.context);
     }
 
+    /// Checks that the run is listed as it is: it is done, and spent this.
+    fn check_listing(&self, spent: f64) {
+        let listed = ["runs", &self.post.place(self.run), "--json"];
+        let listed = self.post.home.host(&listed).expect(0);
+        let row: Value = serde_json::from_str(&listed.stdout).unwrap();
+        let shown = (
+            &row["state"],
+            &row["status"],
+            &row["requests"],
+            &row["faults"],
+        );
+        let expected = (&"ended".into(), &"done".into(), &0.into(), &0.into());
+        assert_eq!(shown, expected, "{}", self.context);
+        assert_eq!(row["spent"].as_f64(), Some(spent), "{}", self.context);
+    }
+
     fn check_money(&self) {
         let context = &self.context;
         let state = ["inspect", &self.post.place(self.run), "--team-json"];
@@ -180,5 +196,6 @@ impl<'a> EndedRun<'a> {
             total == recorded || (self.resumed() > 0 && total > recorded),
             "{context}: {total}"
         );
+        self.check_listing(total);
     }
 }

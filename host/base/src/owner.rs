@@ -2,7 +2,7 @@
 //!
 //! The process that owns a run serves what other processes ask of it (`run_api`) at a socket, and
 //! `client` sends such requests. With the feature `server`, a process also listens on TCP and serves
-//! its `/metrics`. All servers accept connections in the same way (`connection`): a client that is
+//! its `/metrics`, `/health` and `/ready`. All servers accept connections in the same way (`connection`): a client that is
 //! slow, sends too much or opens many connections does not affect runs, since connections are limited
 //! in number, in size and in duration.
 //!
@@ -34,6 +34,8 @@ use tokio::task::JoinSet;
 
 pub use client::{SendError, send_request};
 use connection::{ConnectionLimits, serve_connections};
+#[cfg(feature = "server")]
+pub use metrics::Monitoring;
 pub use run_api::{ReplyStatus, RunOperation, RunReply, RunRequest};
 use run_api::{RunRequestHandler, run_routes};
 #[cfg(feature = "server")]
@@ -75,9 +77,31 @@ pub async fn serve_metrics(
     address: SocketAddr,
     metrics: impl Fn() -> String + Send + Sync + 'static,
 ) -> io::Result<SocketAddr> {
+    let metrics = Arc::new(metrics);
+    let monitoring = Monitoring {
+        metrics: Arc::new(move || {
+            let metrics = Arc::clone(&metrics);
+            Box::pin(async move { metrics() })
+        }),
+        readiness: Arc::new(|| Ok(())),
+    };
+    serve_monitoring(address, monitoring).await
+}
+
+/// Starts a server on TCP of what there is to know about this process, which runs until the runtime ends: its metrics at
+/// `/metrics`, that it is there at `/health`, and whether it takes work at `/ready`. Returns the address that it listens
+/// on.
+///
+/// # Errors
+/// Fails if it cannot listen on the address.
+#[cfg(feature = "server")]
+pub async fn serve_monitoring(
+    address: SocketAddr,
+    monitoring: Monitoring,
+) -> io::Result<SocketAddr> {
     let listener = tokio::net::TcpListener::bind(address).await?;
     let bound = listener.local_addr()?;
-    let routes = move || metrics::routes(Arc::new(metrics));
+    let routes = move || metrics::routes(monitoring.clone());
     // It is never closed.
     let closing = Arc::new(Notify::new());
     tokio::spawn(serve_connections(listener, routes, TCP_LIMITS, closing));

@@ -102,6 +102,7 @@ impl<'a> ScriptedRun<'a> {
                 status: Status::Interrupted,
                 checkpoint,
                 parent,
+                by: None,
             }));
         }
         true

@@ -1,5 +1,6 @@
 //! `answer`: records answers to requests to humans.
 
+use serde_json::json;
 use strata_host::launch::{AnswerRecipient, answer as record};
 
 use super::edit_notices::warn_if_edited;
@@ -15,6 +16,15 @@ pub(super) fn answer(args: &AnswerArgs, printer: &Printer) -> Result<u8, Command
         .collect::<Result<Vec<_>, _>>()?;
     warn_if_edited(&args.path, printer);
     let taken = record(&args.path, &replies)?;
+    if args.json {
+        for answered in &taken.answers {
+            printer.print_json_line(&json!({
+                "request": answered.request, "role": answered.role,
+                "place": args.path.operand().to_string_lossy(),
+            }))?;
+        }
+        return Ok(0);
+    }
     for answered in &taken.answers {
         printer.note(format_args!(
             "request {} of {} is answered",

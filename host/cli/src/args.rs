@@ -30,7 +30,10 @@ pub(super) use run::{ResumeArgs, RunArgs, RunOptions};
 pub(super) use serve::{ServeArgs, TokenCommand, TokenPlaceArgs};
 pub(super) use skill::{ShelfArgs, SkillCommand};
 pub(super) use trial::TryArgs;
-pub(super) use work::{CapArgs, DatabaseCommand, DeleteArgs, HaltArgs, SubmitArgs, WorkerArgs};
+pub(super) use work::{
+    AdoptArgs, CapArgs, DatabaseArgs, DatabaseCommand, DeleteArgs, HaltArgs, RetentionArgs,
+    SubmitArgs, WorkerArgs,
+};
 
 /// Runs teams of agents whose every action is a sandboxed WebAssembly component.
 #[derive(Parser)]
@@ -144,6 +147,8 @@ pub(super) enum Command {
     Answer(AnswerArgs),
     /// Submit a team to a database, from which a worker takes it.
     Submit(SubmitArgs),
+    /// Hand a saved run over to the workers of a database, with everything that it needs.
+    Adopt(AdoptArgs),
     /// Run submitted teams, until stopped. Any number of workers can share a database.
     Worker(WorkerArgs),
     /// Offer a team, or components, as tools to clients of the Model Context Protocol (MCP).
@@ -352,6 +357,9 @@ pub(super) struct AnswerArgs {
     /// The request and its answer. `inspect` shows the open requests.
     #[arg(value_name = "REQUEST=JSON", required = true)]
     pub(super) answers: Vec<String>,
+    /// Print one JSON object a line for each answer: `request`, `role`, `place`.
+    #[arg(long)]
+    pub(super) json: bool,
 }
 
 #[derive(Args)]

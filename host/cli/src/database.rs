@@ -1,47 +1,116 @@
 //! `database`: creates the tables of a database, opens it for new runs and closes it, limits what its runs
-//! cost together, declares that it was restored, and finds runs.
+//! cost together, declares that it was restored, says how long runs are kept, and finds runs.
 
-use strata_host::storage::{CapChange, CapScope, CapState, DatabaseSet, Intake};
+use serde_json::{Value, json};
+use strata_host::storage::{CapChange, CapScope, CapState, DatabaseSet, Intake, SpanText};
 
-use super::args::{CapArgs, DatabaseCommand};
+use super::args::{CapArgs, DatabaseArgs, DatabaseCommand, RetentionArgs};
 use super::{CommandFailure, Printer, pluralize};
 
 pub(super) fn database(command: DatabaseCommand, printer: &Printer) -> Result<u8, CommandFailure> {
     match command {
         DatabaseCommand::Migrate(args) => {
-            args.database.prepare()?;
-            printer.note(format_args!(
-                "`{}` has the tables of this version",
-                args.database
-            ));
+            let settings = args.database.prepare()?;
+            let document = json!({
+                "database": args.database.to_string(), "incarnation": settings.incarnation,
+                "open": settings.intake == Intake::Open,
+            });
+            let text = format!("`{}` has the tables of this version", args.database);
+            show(args.json, &document, &text, printer)?;
         }
-        DatabaseCommand::Close(args) => {
-            args.database.set_intake(Intake::Closed)?;
-            printer.note(format_args!("`{}` takes no new runs", args.database));
-        }
-        DatabaseCommand::Open(args) => {
-            args.database.set_intake(Intake::Open)?;
-            printer.note(format_args!("`{}` takes new runs", args.database));
-        }
+        DatabaseCommand::Close(args) => set_intake(&args, Intake::Closed, printer)?,
+        DatabaseCommand::Open(args) => set_intake(&args, Intake::Open, printer)?,
         DatabaseCommand::Cap(args) => cap(&args, printer)?,
         DatabaseCommand::Fence(args) => {
             let fenced = args.database.fence()?;
             let runs = pluralize(fenced.runs, "run");
-            printer.note(format_args!(
+            let document = json!({
+                "database": args.database.to_string(), "incarnation": fenced.incarnation, "runs": fenced.runs,
+            });
+            let text = format!(
                 "`{}` is now incarnation {}; it has {runs}, which nobody owns, and processes that used it before can change nothing",
                 args.database, fenced.incarnation
-            ));
+            );
+            show(args.json, &document, &text, printer)?;
         }
-        DatabaseCommand::Find { run, databases } => {
+        DatabaseCommand::Retention(args) => retention(&args, printer)?,
+        DatabaseCommand::Find {
+            run,
+            databases,
+            json,
+        } => {
             let Some(database) = DatabaseSet::new(databases).find(&run)? else {
                 return Err(CommandFailure::usage(format!(
                     "none of these databases has a run `{run}`"
                 )));
             };
-            printer.print_text(&database.location(&run).to_string());
+            let place = database.location(&run).to_string();
+            match json {
+                true => printer.print_json_line(&json!({ "name": run, "place": place }))?,
+                false => printer.print_text(&place),
+            }
         }
     }
     Ok(0)
+}
+
+/// Prints what was done, as JSON or as a message.
+fn show(
+    is_json: bool,
+    document: &Value,
+    text: &str,
+    printer: &Printer,
+) -> Result<(), CommandFailure> {
+    match is_json {
+        true => printer.print_json_line(document),
+        false => {
+            printer.note(text);
+            Ok(())
+        }
+    }
+}
+
+fn set_intake(
+    args: &DatabaseArgs,
+    intake: Intake,
+    printer: &Printer,
+) -> Result<(), CommandFailure> {
+    args.database.set_intake(intake)?;
+    let (is_open, what) = match intake {
+        Intake::Open => (true, "takes new runs"),
+        Intake::Closed => (false, "takes no new runs"),
+    };
+    let document = json!({ "database": args.database.to_string(), "open": is_open });
+    let text = format!("`{}` {what}", args.database);
+    show(args.json, &document, &text, printer)
+}
+
+/// Says for how long runs are kept, or shows it.
+fn retention(args: &RetentionArgs, printer: &Printer) -> Result<(), CommandFailure> {
+    let database = &args.database;
+    let kept = match &args.keep {
+        Some(kept) => {
+            database.set_retention(kept)?;
+            kept.clone()
+        }
+        None => database.retention()?,
+    };
+    if args.json {
+        let spans = kept.spans().iter();
+        let spans =
+            spans.map(|(status, span)| ((*status).to_owned(), json!(SpanText(*span).to_string())));
+        let spans: serde_json::Map<String, Value> = spans.collect();
+        return printer
+            .print_json_line(&json!({ "database": database.to_string(), "keep": spans }));
+    }
+    if kept.is_empty() {
+        printer.note(format_args!("`{database}` keeps all runs"));
+    }
+    for (status, span) in kept.spans() {
+        let span = SpanText(*span);
+        printer.print_text(&format!("{status}: kept for {span} after the end"));
+    }
+    Ok(())
 }
 
 /// Changes a cap, or shows those that there are.
@@ -63,21 +132,26 @@ fn cap(args: &CapArgs, printer: &Printer) -> Result<(), CommandFailure> {
         }
     }
     if args.remove {
-        printer.note(format_args!(
-            "{} have no cap any more",
-            describe_runs(&scope)
-        ));
-        return Ok(());
+        let document =
+            json!({ "database": database.to_string(), "scope": scope.name(), "cap": null });
+        let text = format!("{} have no cap any more", describe_runs(&scope));
+        return show(args.json, &document, &text, printer);
     }
     let mut caps = database.caps()?;
     if args.scope.is_some() || !changes.is_empty() {
         caps.retain(|cap| cap.scope == scope);
     }
-    if caps.is_empty() {
+    if caps.is_empty() && !args.json {
         printer.note("there is no cap");
     }
     for cap in &caps {
-        printer.print_text(&describe_cap(cap));
+        match args.json {
+            true => printer.print_json_line(&json!({
+                "database": database.to_string(), "scope": cap.scope.name(), "cap": cap.cap.to_dollars(),
+                "spent": cap.spent.to_dollars(), "held": cap.held.to_dollars(),
+            }))?,
+            false => printer.print_text(&describe_cap(cap)),
+        }
     }
     Ok(())
 }

@@ -4,6 +4,7 @@
 //!
 //! Data is written to stdout, everything else to stderr.
 
+mod adopt;
 mod advice;
 mod answer;
 mod args;
@@ -62,6 +63,7 @@ mod trial;
 mod wait;
 mod watch;
 mod worker;
+mod worker_log;
 mod workers;
 
 use std::path::{Path, PathBuf};
@@ -75,6 +77,7 @@ use strata_host::shell::{shell_path, shell_word};
 use strata_host::telemetry::TelemetryExport;
 use strata_host::view::resume_arguments;
 use strata_host::wording::shell_arguments;
+use tracing::Level;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry::LookupSpan;
@@ -175,6 +178,7 @@ fn run_command(cli: Cli, printer: &Printer) -> Result<u8, CommandFailure> {
         Command::Send(args) => send::send(args, printer),
         Command::Answer(args) => answer::answer(&args, printer),
         Command::Submit(args) => submit::submit(args, printer),
+        Command::Adopt(args) => adopt::adopt(args, printer),
         Command::Worker(args) => worker::worker(args, printer),
         Command::Mcp(args) => mcp::mcp(args, printer),
         Command::Serve(args) => serve::serve_runs(args, printer),
@@ -256,17 +260,31 @@ fn init_log(cli: &Cli, printer: &Printer) -> TelemetryExport {
     } else {
         default
     };
+    let structured = match &cli.command {
+        Command::Worker(args) => args.log,
+        _ => None,
+    };
+    let lines = structured.map(|format| {
+        let most = match cli.verbose {
+            0 => Level::WARN,
+            1 => Level::DEBUG,
+            _ => Level::TRACE,
+        };
+        worker_log::traced_lines(format, most, printer)
+    });
     let writer = printer.clone();
     let log = tracing_subscriber::fmt::layer()
         .with_writer(move || LogWriter(writer.clone()))
         .with_ansi(printer.has_colours())
         .with_filter(own.unwrap_or_else(|| EnvFilter::new(others)));
+    let log = structured.is_none().then_some(log);
     let exporting = TelemetryExport::from_environment().unwrap_or_else(|why| {
         printer.warn(why);
         TelemetryExport::default()
     });
     tracing_subscriber::registry()
         .with(log)
+        .with(lines)
         .with(guests)
         .with(exporting.layer())
         .init();
@@ -282,7 +300,7 @@ where
     tracing_subscriber::fmt::layer()
         .with_writer(move || LogWriter(writer.clone()))
         .event_format(GuestLines)
-        .with_filter(Targets::new().with_target(guest_lines::TARGET, tracing::Level::INFO))
+        .with_filter(Targets::new().with_target(guest_lines::TARGET, Level::INFO))
 }
 
 /// Returns the arguments that resume the team saved at `path`, for a shell.

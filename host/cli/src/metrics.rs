@@ -1,12 +1,17 @@
-//! `--metrics`: starts the metrics server of a run.
+//! `--metrics`: starts the metrics server of a run, or of a worker.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
+use std::time::Duration;
 
 use strata_host::metrics::Metrics;
-use strata_host::owner::serve_metrics;
+use strata_host::operate::ProcessMetrics;
+use strata_host::owner::{Monitoring, serve_metrics, serve_monitoring};
 
 use super::{CommandFailure, Printer};
+
+/// How long the metrics of a process wait for its databases.
+const REFRESH_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Parses an address given as `9464` or `127.0.0.1:9464`.
 pub(super) fn parse_address(text: &str) -> Result<SocketAddr, String> {
@@ -29,11 +34,36 @@ pub(super) async fn serve(
     let metrics = Arc::new(Metrics::default());
     let served = metrics.clone();
     let bound = serve_metrics(address, move || served.to_text()).await;
-    let bound = bound.map_err(|error| {
-        CommandFailure::usage(format!("cannot serve metrics at `{address}`: {error}"))
-    })?;
+    let bound = bound.map_err(|error| unavailable(address, &error))?;
     if !printer.is_quiet() {
         printer.note(format_args!("metrics are at http://{bound}/metrics"));
     }
     Ok(metrics)
+}
+
+/// Starts the server of a process with many runs, and returns its address.
+pub(super) async fn serve_process(
+    address: SocketAddr,
+    metrics: &Arc<ProcessMetrics>,
+) -> Result<SocketAddr, CommandFailure> {
+    let (served, asked) = (Arc::clone(metrics), Arc::clone(metrics));
+    let monitoring = Monitoring {
+        metrics: Arc::new(move || {
+            let metrics = Arc::clone(&served);
+            Box::pin(async move {
+                let asked = Arc::clone(&metrics);
+                let refresh = tokio::task::spawn_blocking(move || asked.refresh());
+                // A database that is away is no reason to serve nothing.
+                let _ = tokio::time::timeout(REFRESH_TIMEOUT, refresh).await;
+                metrics.to_text()
+            })
+        }),
+        readiness: Arc::new(move || asked.check_ready()),
+    };
+    let bound = serve_monitoring(address, monitoring).await;
+    bound.map_err(|error| unavailable(address, &error))
+}
+
+fn unavailable(address: SocketAddr, error: &std::io::Error) -> CommandFailure {
+    CommandFailure::usage(format!("cannot serve metrics at `{address}`: {error}"))
 }

@@ -219,7 +219,7 @@ impl Printer {
     }
 
     /// Writes a log line, which may contain texts of guests.
-    fn log(&self, bytes: &[u8]) {
+    pub(super) fn log(&self, bytes: &[u8]) {
         let text = self.sanitize(&String::from_utf8_lossy(bytes));
         self.screen().write_error(text.as_bytes());
     }

@@ -1,17 +1,46 @@
 //! `prune`: removes old checkpoints and what only they needed.
 
-use strata_host::launch::prune as carry_out;
+use strata_host::launch::{PruneResult, prune as carry_out};
+use strata_host::storage::StorageLocation;
 
+use super::bulk::{Outcome, for_each};
 use super::{CommandFailure, Printer, PruneArgs, pluralize};
 
 pub(super) fn prune(args: &PruneArgs, printer: &Printer) -> Result<u8, CommandFailure> {
-    let result = carry_out(&args.path, args.keep)?;
+    let selection = &args.selection;
+    if let ([only], false, false) = (
+        &selection.places[..],
+        selection.is_many(),
+        selection.dry_run,
+    ) {
+        return prune_one(only, args, printer);
+    }
+    for_each(selection, "pruned", printer, |location| {
+        let result = carry_out(location, args.keep)?;
+        let details = describe(&result).as_object().cloned();
+        Ok(Outcome {
+            details: details.unwrap_or_default(),
+            ..Outcome::default()
+        })
+    })
+}
+
+fn describe(result: &PruneResult) -> serde_json::Value {
     let pruned = result.pruned;
-    if args.json {
-        let document = serde_json::json!({
-            "keep": result.keep, "checkpoints": pruned.checkpoints, "events": pruned.events, "bytes": pruned.bytes,
-        });
-        printer.print_json(&document.to_string());
+    serde_json::json!({
+        "keep": result.keep, "checkpoints": pruned.checkpoints, "events": pruned.events, "bytes": pruned.bytes,
+    })
+}
+
+fn prune_one(
+    location: &StorageLocation,
+    args: &PruneArgs,
+    printer: &Printer,
+) -> Result<u8, CommandFailure> {
+    let result = carry_out(location, args.keep)?;
+    let pruned = result.pruned;
+    if args.selection.json {
+        printer.print_json(&describe(&result).to_string());
         return Ok(0);
     }
     let (checkpoints, events) = (

@@ -1,56 +1,130 @@
-//! `resume`: resumes a saved team here, or asks workers to continue a run that was submitted.
+//! `resume`: resumes saved teams here, or asks workers to continue runs that were submitted.
 
 use std::path::PathBuf;
 
+use serde_json::json;
 use strata_core::record::host_call::CallPolicy;
 use strata_core::record::id::CheckpointId;
 use strata_host::SavedTeamFile;
-use strata_host::launch::{Notice, QueuedResume, load_saved, resume_in_queue};
+use strata_host::launch::{
+    Author, Notice, QueuedResume, load_saved, request_resume, resume_in_queue,
+};
 use strata_host::manifest::Overrides;
 use strata_host::manifest::operator::in_force;
 use strata_host::storage::{StateSelector, StorageLocation, SubmissionState};
+use strata_host::telemetry::TelemetryExport;
 
 use super::args::{ResumeArgs, RunArgs, RunOptions};
+use super::bulk::{Outcome, for_each};
 use super::printer::Verbosity;
 use super::progress::ProgressDisplay;
 use super::run::run;
 use super::submit::describe_missing_worker;
 use super::{CommandFailure, Printer, shell_path};
 
-/// Resumes a saved team. With `verbose`, models' replies are shown while they are received.
+/// What became of a run that was to be resumed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Resumed {
+    /// It was run here, with this exit code.
+    Here(u8),
+    /// Workers were asked to continue it.
+    Queued,
+    /// It is done, and nothing is left to continue.
+    Done,
+}
+
+impl Resumed {
+    /// Returns what the run is now.
+    fn result(self) -> &'static str {
+        match self {
+            Self::Here(_) => "resumed",
+            Self::Queued => "queued",
+            Self::Done => "done",
+        }
+    }
+
+    fn code(self) -> u8 {
+        match self {
+            Self::Here(code) => code,
+            Self::Queued | Self::Done => 0,
+        }
+    }
+}
+
+/// Resumes saved teams. With `verbose`, models' replies are shown while they are received.
 pub(super) fn resume(
     args: ResumeArgs,
     verbose: u8,
     printer: &Printer,
 ) -> Result<u8, CommandFailure> {
-    let submitted = args.recover_path.submission_state()?;
+    let selection = args.selection();
+    let team = args.team();
+    if let ([only], false, false) = (
+        &selection.places[..],
+        selection.is_many(),
+        selection.dry_run,
+    ) {
+        let terms = (&args.options, &args.telemetry);
+        return Ok(resume_one(only, team, terms, verbose, printer)?.code());
+    }
+    // Of a run that is resumed here, only the result is printed.
+    let quiet = &printer.with_verbosity(Verbosity::Quiet);
+    let options = RunOptions {
+        quiet: true,
+        json: false,
+        ..args.options.clone()
+    };
+    for_each(&selection, "resumed", printer, |location| {
+        let terms = (&options, &args.telemetry);
+        let resumed = resume_one(location, team, terms, 0, quiet)?;
+        Ok(Outcome {
+            code: resumed.code(),
+            result: Some(resumed.result()),
+            ..Outcome::default()
+        })
+    })
+}
+
+/// Resumes a run here, or lets workers do it.
+fn resume_one(
+    location: &StorageLocation,
+    team: Option<&str>,
+    (options, telemetry): (&RunOptions, &TelemetryExport),
+    verbose: u8,
+    printer: &Printer,
+) -> Result<Resumed, CommandFailure> {
+    let submitted = location.submission_state()?;
     if let Some(state) = submitted.filter(|state| state.schedule.is_some()) {
-        return resume_submitted(args, state, printer);
+        return resume_submitted(location, team, options.clone(), state, printer);
     }
     let resumed = RunArgs {
-        words: args.team.into_iter().collect(),
-        recover_path: Some(args.recover_path),
+        words: team.into_iter().map(str::to_owned).collect(),
+        recover_path: Some(location.clone()),
         storage: None,
         force: false,
-        options: args.options,
-        telemetry: args.telemetry,
+        options: options.clone(),
+        telemetry: telemetry.clone(),
     };
-    run(resumed, verbose, printer)
+    run(resumed, verbose, printer).map(Resumed::Here)
 }
 
 /// Stores with a submitted run how it is to be resumed, and asks workers to do that. `before` was its state.
 fn resume_submitted(
-    args: ResumeArgs,
+    location: &StorageLocation,
+    team: Option<&str>,
+    mut options: RunOptions,
     before: SubmissionState,
     printer: &Printer,
-) -> Result<u8, CommandFailure> {
-    let (location, mut options) = (args.recover_path, args.options);
-    let printer = &printer.with_verbosity(match std::mem::take(&mut options.quiet) {
+) -> Result<Resumed, CommandFailure> {
+    let by = options.author();
+    options.by = None;
+    let is_json = std::mem::take(&mut options.json);
+    let printer = &printer.with_verbosity(match std::mem::take(&mut options.quiet) || is_json {
         true => Verbosity::Quiet,
         false => Verbosity::Normal,
     });
     let queued = QueuedResume {
-        team: args.team.map(PathBuf::from),
+        team: team.map(PathBuf::from),
         saved_team_file: match std::mem::take(&mut options.trust) {
             true => SavedTeamFile::Trusted,
             false => SavedTeamFile::default(),
@@ -65,20 +139,29 @@ fn resume_submitted(
         checkpoint: options.checkpoint.take().map(CheckpointId),
         in_doubt: std::mem::take(&mut options.in_doubt),
         calls: std::mem::take(&mut options.calls).into(),
+        by: Some(by.clone()),
     };
     if options != RunOptions::default() {
-        return Err(has_other_options(&location));
+        return Err(has_other_options(location));
     }
-    if is_unchanged(&queued) {
-        return ask_workers(&location, before, printer);
+    let resumed = match is_unchanged(&queued) {
+        true => ask_workers(location, &by, before, printer)?,
+        false => {
+            {
+                let mut progress = ProgressDisplay::start(printer);
+                let mut report = |notice: Notice<'_>| progress.show_notice(notice);
+                resume_in_queue(location, &queued, &mut report)?;
+            }
+            tell_who_continues(location, &before, printer)?;
+            Resumed::Queued
+        }
+    };
+    if is_json {
+        printer.print_json_line(&json!({
+            "place": location.operand().to_string_lossy(), "result": resumed.result(), "error": null, "dry_run": false,
+        }))?;
     }
-    {
-        let mut progress = ProgressDisplay::start(printer);
-        let mut report = |notice: Notice<'_>| progress.show_notice(notice);
-        resume_in_queue(&location, &queued, &mut report)?;
-    }
-    tell_who_continues(&location, &before, printer)?;
-    Ok(0)
+    Ok(resumed)
 }
 
 /// Whether nothing is changed but that the run goes on.
@@ -106,19 +189,22 @@ fn has_other_options(location: &StorageLocation) -> CommandFailure {
 /// Asks workers to continue a submitted run whose state was `before`.
 fn ask_workers(
     location: &StorageLocation,
+    by: &Author,
     before: SubmissionState,
     printer: &Printer,
-) -> Result<u8, CommandFailure> {
+) -> Result<Resumed, CommandFailure> {
     let saved = load_saved(location, &StateSelector::Head)?;
     if saved.stepper.env().is_finished() {
-        printer.note(format_args!(
-            "`{location}` is done, so there is nothing to continue; a message continues it: `strata-host send`"
-        ));
-        return Ok(0);
+        if !printer.is_quiet() {
+            printer.note(format_args!(
+                "`{location}` is done, so there is nothing to continue; a message continues it: `strata-host send`"
+            ));
+        }
+        return Ok(Resumed::Done);
     }
-    location.request_work()?;
+    request_resume(location, by)?;
     tell_who_continues(location, &before, printer)?;
-    Ok(0)
+    Ok(Resumed::Queued)
 }
 
 /// Says whether a worker continues a run whose state was `before`, and what is missing otherwise.
@@ -127,6 +213,9 @@ fn tell_who_continues(
     before: &SubmissionState,
     printer: &Printer,
 ) -> Result<(), CommandFailure> {
+    if printer.is_quiet() {
+        return Ok(());
+    }
     let now = location.submission_state()?;
     let missing = now.as_ref().and_then(describe_missing_worker);
     match (missing, &before.problem) {

@@ -128,6 +128,9 @@ async fn launch_and_run(
         run.observe(factory);
     }
     run.set_when_idle(args.options.when_idle());
+    if let Some(patience) = args.options.patience {
+        run.set_patience(patience);
+    }
     run.set_alone();
     run.make_calls_in(calls);
     if let Some(metrics) = metrics {
@@ -305,6 +308,7 @@ fn launch_resume(
         strict: args.options.strict,
         checkpoint: args.options.checkpoint.clone().map(CheckpointId),
         in_doubt: args.options.in_doubt.clone(),
+        by: Some(args.options.author()),
         files: args.options.file.clone(),
         when_idle: args.options.when_idle(),
         telemetry: args.telemetry.clone(),

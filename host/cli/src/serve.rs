@@ -8,7 +8,9 @@ use strata_host::manifest::Overrides;
 use strata_host::manifest::operator::{OperatorPolicy, in_force};
 use strata_host::manifest::submission::{SubmissionGrants, allowed_secrets};
 use strata_host::storage::{DEFAULT_TENANT, WorkerProfile};
-use strata_host::worker::{RunObserver, TenantPolicy, WorkerReport, WorkerSettings, machine_name};
+use strata_host::worker::{
+    RunObserver, TenantPolicy, WORKER_PATIENCE, WorkerReport, WorkerSettings, machine_name,
+};
 use strata_server::tokens::check_token_name;
 use strata_server::{ServeError, ServeSettings, serve};
 
@@ -30,6 +32,7 @@ pub(super) fn serve_runs(args: ServeArgs, printer: &Printer) -> Result<u8, Comma
         databases: Vec::new(),
         room: args.room,
         drain: args.drain,
+        patience: WORKER_PATIENCE,
         profile: WorkerProfile {
             host: machine_name(),
             labels: args.label.clone(),

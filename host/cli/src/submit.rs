@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use serde_json::json;
 use strata_host::launch::{Notice, Submission, submit as put};
 use strata_host::manifest::Overrides;
 use strata_host::manifest::operator::in_force;
@@ -12,7 +13,7 @@ use super::printer::Verbosity;
 use super::progress::ProgressDisplay;
 use super::run::{DEFAULT_TEAM, PositionalArgs};
 use super::sanitize::sanitize;
-use super::wait::wait_for_end;
+use super::wait::{wait_for_end, wait_for_row};
 use super::{CommandFailure, Printer};
 
 pub(super) fn submit(args: SubmitArgs, printer: &Printer) -> Result<u8, CommandFailure> {
@@ -47,6 +48,15 @@ pub(super) fn submit(args: SubmitArgs, printer: &Printer) -> Result<u8, CommandF
             progress.show_notice(notice)
         })?
     };
+    if args.json {
+        if args.wait {
+            return wait_for_row(&location, printer);
+        }
+        let document = json!({
+            "name": location.run_name(), "place": location.operand().to_string_lossy(),
+        });
+        return printer.print_json_line(&document).map(|()| 0);
+    }
     note_missing_worker(&location, printer);
     if !args.wait {
         printer.print_text(&location.to_string());

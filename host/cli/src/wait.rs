@@ -88,6 +88,21 @@ pub(super) fn wait_for_end(
     }
 }
 
+/// Waits for one run, and prints what is listed of it then as JSON.
+pub(super) fn wait_for_row(
+    location: &StorageLocation,
+    printer: &Printer,
+) -> Result<u8, CommandFailure> {
+    let place = std::slice::from_ref(location);
+    let waited = wait_for_runs(place, WaitFor::All, None, &mut |_| {})?;
+    let mut code = 0;
+    for one in &waited.rested {
+        code = code.max(code_of(one));
+        printer.print_json_line(&RunRow::new(&one.run.listing, one.run.damage.clone()))?;
+    }
+    Ok(code)
+}
+
 /// Reports the end of a run that another process ran.
 fn report_one(one: &RunAtRest, printer: &Printer) -> Result<u8, CommandFailure> {
     let location = &one.run.listing.location;

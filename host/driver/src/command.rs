@@ -8,7 +8,7 @@ use strata_core::machine::stepper::Stepper;
 use strata_core::record::event::{Event, MessageSent, Status};
 use strata_core::record::id::RoleId;
 use strata_core::record::message::Message;
-use strata_storage::{MailId, MailReply};
+use strata_storage::{LoadedState, MailId, MailReply, Pruned};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::{
@@ -58,6 +58,11 @@ pub(super) enum DriverCommand {
     Snapshot {
         reply: oneshot::Sender<Box<Stepper>>,
     },
+    /// Remove old checkpoints.
+    Prune {
+        keep: u32,
+        reply: oneshot::Sender<Result<Pruned, CommandError>>,
+    },
     /// End the run.
     Halt(HaltCommand),
     /// Write `team.json`.
@@ -70,14 +75,28 @@ pub(super) enum DriverCommand {
 #[derive(Debug)]
 pub(super) struct HaltCommand {
     pub(super) halt: Halt,
+    /// Who gave it.
+    pub(super) by: Option<String>,
     request: Option<CommandRequest<()>>,
     reply: oneshot::Sender<Result<(), CommandError>>,
 }
 
+/// What is recorded with the end of a run besides its status.
+#[derive(Debug, Default)]
+pub(super) struct EndOrder {
+    /// Who ended it.
+    pub(super) by: Option<String>,
+    /// The reply to the request in a database that asked for it.
+    pub(super) reply: Option<MailReply>,
+}
+
 impl HaltCommand {
-    /// Returns the reply that is stored with the end of the run, if a request in a database asked for it.
-    pub(super) fn stored_reply(&self) -> Option<MailReply> {
-        self.request.map(|request| request.reply(&()))
+    /// Returns what is recorded with the end of the run.
+    pub(super) fn end_order(&self) -> EndOrder {
+        EndOrder {
+            by: self.by.clone(),
+            reply: self.request.map(|request| request.reply(&())),
+        }
     }
 
     /// Tells the caller how the run ended.
@@ -99,6 +118,7 @@ impl DriverCommand {
             Self::Send { reply, .. } => reply.is_closed(),
             Self::Answer { reply, .. } => reply.is_closed(),
             Self::Snapshot { reply } => reply.is_closed(),
+            Self::Prune { reply, .. } => reply.is_closed(),
             Self::Halt(command) => command.reply.is_closed(),
             Self::Save { reply } => reply.is_closed(),
         }
@@ -143,6 +163,21 @@ impl SendReceipt {
 }
 
 impl Journal {
+    /// Removes all checkpoints but the newest `keep` of each lineage, and what only they needed. Nothing may be staged.
+    fn prune(&mut self, keep: u32) -> Result<Pruned, String> {
+        let current = self.stepper().clone();
+        let mut build_state = |saved: LoadedState| {
+            let mut stepper = current.with_env(saved.base);
+            for record in &saved.tail {
+                let applied = stepper.apply(&record.event);
+                applied.map_err(|error| error.to_string())?;
+            }
+            Ok(stepper.into_env())
+        };
+        let pruned = self.store().prune(keep, &mut build_state);
+        pruned.map_err(|error| error.to_string())
+    }
+
     /// Publishes a message from outside, unless it is a repetition. The next flush makes it
     /// durable.
     pub fn publish_external(&mut self, message: Message) -> Result<SendReceipt, DriverError> {
@@ -271,24 +306,33 @@ impl DriverHandle {
 
     /// Ends the run in an orderly way, and returns when that is recorded.
     pub async fn halt(&self, halt: Halt) -> Result<(), CommandError> {
-        self.halt_request(halt, None).await
+        self.halt_request(halt, None, None).await
     }
 
-    /// Ends the run in an orderly way, and returns when that is recorded. `request` is the request in a
-    /// database that asks for it, if there is one.
+    /// Ends the run in an orderly way, and returns when that is recorded, with who said so. `request` is the request in
+    /// a database that asks for it, if there is one.
     pub async fn halt_request(
         &self,
         halt: Halt,
+        by: Option<String>,
         request: Option<CommandRequest<()>>,
     ) -> Result<(), CommandError> {
         self.execute(|reply| {
             DriverCommand::Halt(HaltCommand {
                 halt,
+                by,
                 request,
                 reply,
             })
         })
         .await?
+    }
+
+    /// Removes all checkpoints but the newest `keep` of each lineage, and what only they needed. If that fails, the run
+    /// goes on.
+    pub async fn prune(&self, keep: u32) -> Result<Pruned, CommandError> {
+        self.execute(|reply| DriverCommand::Prune { keep, reply })
+            .await?
     }
 
     /// Writes `team.json` with the current state. The inner error does not affect the run.
@@ -437,6 +481,11 @@ impl DriverCommand {
             }
             Self::Save { reply } => {
                 let _ = reply.send(journal.save());
+            }
+            Self::Prune { keep, reply } => {
+                let pruned = journal.prune(keep);
+                // Nothing of the run depends on it.
+                let _ = reply.send(pruned.map_err(CommandError::Refused));
             }
             Self::Halt(command) => return Ok(Some(command)),
         }

@@ -25,8 +25,8 @@ use strata_storage::{
 
 use super::LineListener;
 use super::answer_from_environment;
-use super::spans::Spans;
-use crate::metrics::Metrics;
+use super::spans::{SpanLabels, Spans};
+use crate::metrics::{FleetMember, Metrics};
 use crate::public_event::{EventTranslator, count_lines};
 
 /// Why a run cannot continue. Errors of guests are faults and are never reported here.
@@ -70,6 +70,8 @@ pub struct Journal {
     blobs: Blobs,
     spans: Spans,
     metrics: Option<Arc<Metrics>>,
+    /// Where it is counted with the other runs of this process.
+    fleet: Option<FleetMember>,
     /// Records from before the start of the run, for metrics that are attached later; `None` once
     /// the run has started.
     records_before_start: Option<Vec<Record>>,
@@ -110,6 +112,7 @@ impl Journal {
             blobs: Blobs::new(),
             spans: Spans::default(),
             metrics: None,
+            fleet: None,
             records_before_start: Some(Vec::new()),
         }
     }
@@ -129,6 +132,18 @@ impl Journal {
     /// Keeps only the first and the newest `keep` checkpoints from now on; `None` keeps all.
     pub fn with_kept_checkpoints(mut self, keep: Option<u32>) -> Self {
         self.kept_checkpoints = keep;
+        self
+    }
+
+    /// Counts from now on what becomes durable with the other runs of this process.
+    pub fn with_fleet(mut self, fleet: Option<FleetMember>) -> Self {
+        self.fleet = fleet;
+        self
+    }
+
+    /// Notes the name of the run and the worker for its spans.
+    pub fn with_span_labels(mut self, labels: SpanLabels) -> Self {
+        self.spans = Spans::new(labels);
         self
     }
 
@@ -300,12 +315,18 @@ impl Journal {
         } else {
             Durability::Process
         };
-        let timed = self.metrics.as_ref().map(|_| stopwatch());
+        let is_counted = self.metrics.is_some() || self.fleet.is_some();
+        let timed = is_counted.then(stopwatch);
         self.is_closed = true;
         self.append_staged(durability, meanwhile).await?;
         self.is_closed = false;
-        if let (Some(metrics), Some(timed)) = (&self.metrics, timed) {
-            metrics.record_commit(&self.staged, &self.stepper, timed.elapsed(), durability);
+        if let Some(took) = timed.map(|timed| timed.elapsed()) {
+            if let Some(metrics) = &self.metrics {
+                metrics.record_commit(&self.staged, &self.stepper, took, durability);
+            }
+            if let Some(fleet) = &self.fleet {
+                fleet.record_commit(&self.staged, took);
+            }
         }
         // These events are recorded, so they are no longer staged.
         let mut recorded = std::mem::take(&mut self.staged);

@@ -50,7 +50,6 @@ pub mod work_name;
 use strata_core::machine::effect::{Effect, Invocation};
 use strata_core::record::event::{Event, RunEnded, Status};
 use strata_services::models::StreamObserverFactory;
-use strata_storage::MailReply;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
@@ -60,7 +59,7 @@ pub use attempt_runner::{AttemptRunner, PreparedAttempt};
 use attempts::GRACE_PERIOD;
 pub use command::CommandRequest;
 pub use command::{CommandError, DriverHandle, SendReceipt};
-use command::{CommandQueue, HaltCommand};
+use command::{CommandQueue, EndOrder, HaltCommand};
 pub use environment_answer::answer_from_environment;
 pub use files::ActionFiles;
 use guests::Guests;
@@ -74,6 +73,7 @@ pub use reply::{RequestResolution, check_replies, expired_requests};
 pub use run_state::{Halt, RunState, StopSignal, WhenIdle};
 use run_state::{LoopState, stop_requested};
 pub use services::HostServices;
+pub use spans::SpanLabels;
 pub use turns::{RevisedCalls, revised_calls};
 
 /// Runs a team.
@@ -325,7 +325,7 @@ impl Driver {
             if let Effect::Record(Event::RunEnded(RunEnded { status, .. })) =
                 self.journal.stepper().next()
             {
-                return self.record_end(status, None).await;
+                return self.record_end(status, EndOrder::default()).await;
             }
             // A message that arrived meanwhile has woken a role.
         }
@@ -334,23 +334,21 @@ impl Driver {
 
     /// Ends the run because an operator said so.
     async fn halt(&mut self, command: HaltCommand) -> Result<Status, DriverError> {
-        let reply = command.stored_reply();
-        let ended = self.end_early(command.halt.status(), reply).await;
+        let ended = self
+            .end_early(command.halt.status(), command.end_order())
+            .await;
         command.answer(&ended);
         ended
     }
 
     /// Ends the run because its process is to stop.
     async fn interrupt(&mut self) -> Result<Status, DriverError> {
-        self.end_early(Status::Interrupted, None).await
+        self.end_early(Status::Interrupted, EndOrder::default())
+            .await
     }
 
     /// Ends all attempts and saves the state with this status, and the reply to the request for it.
-    async fn end_early(
-        &mut self,
-        status: Status,
-        reply: Option<MailReply>,
-    ) -> Result<Status, DriverError> {
+    async fn end_early(&mut self, status: Status, order: EndOrder) -> Result<Status, DriverError> {
         self.guests.abort();
         self.wait_for_answers().await?;
         self.guests.conclude_all(&mut self.journal)?;
@@ -359,18 +357,14 @@ impl Driver {
             .files
             .place_due(&mut self.journal, &self.guests.attempts)
             .await;
-        self.record_end(status, reply).await?;
+        self.record_end(status, order).await?;
         placed.map(|()| status)
     }
 
-    async fn record_end(
-        &mut self,
-        status: Status,
-        reply: Option<MailReply>,
-    ) -> Result<Status, DriverError> {
-        self.journal
-            .stage(self.journal.stepper().run_ended_event(status))?;
-        if let Some(reply) = reply {
+    async fn record_end(&mut self, status: Status, order: EndOrder) -> Result<Status, DriverError> {
+        let ended = self.journal.stepper().run_ended_event(status);
+        self.journal.stage(ended.with_author(order.by))?;
+        if let Some(reply) = order.reply {
             self.journal.stage_reply(reply);
         }
         self.journal.flush().await?;

@@ -5,6 +5,7 @@
 //! show. Labels are names from the team file, so their number is bounded. The text format is in
 //! `text`; `strata_base::owner` serves it.
 
+mod fleet;
 mod text;
 
 use std::collections::BTreeMap;
@@ -24,6 +25,9 @@ use strata_core::record::work::CallKey;
 use strata_storage::{Durability, Record};
 
 use crate::public_event::{action_name, is_routed};
+
+pub use fleet::{FleetMember, FleetMetrics};
+pub use text::MetricsWriter;
 
 /// The maximum number of roles with series of their own. Others are counted under `other`.
 const MAX_ROLES: usize = 500;

@@ -115,6 +115,9 @@ pub enum PublicEvent {
         checkpoint: Option<String>,
         /// the step, counted from 0
         step: u64,
+        /// who asked for it, if it is known
+        #[serde(skip_serializing_if = "Option::is_none")]
+        by: Option<String>,
     },
     /// A new lineage begins.
     Forked {
@@ -591,6 +594,9 @@ pub enum PublicEvent {
         /// the checkpoint that it leaves
         #[serde(skip_serializing_if = "Option::is_none")]
         checkpoint: Option<String>,
+        /// who ended it, if somebody did
+        #[serde(skip_serializing_if = "Option::is_none")]
+        by: Option<String>,
     },
 }
 

@@ -29,9 +29,19 @@ use tracing::{Instrument, Span, info_span};
 use crate::public_event::action_name;
 use crate::telemetry::{self, SPANS, run_span};
 
+/// What the span of a run says about where it is kept and who runs it.
+#[derive(Clone, Debug, Default)]
+pub struct SpanLabels {
+    /// The name of the run in its database.
+    pub run_name: Option<String>,
+    /// The id of the worker.
+    pub worker: Option<String>,
+}
+
 /// The open spans.
 #[derive(Default)]
 pub(super) struct Spans {
+    labels: SpanLabels,
     /// `None` if there is no subscriber.
     run: Option<OpenRun>,
     step: Option<Span>,
@@ -72,6 +82,14 @@ enum SpanOwnership {
 }
 
 impl Spans {
+    /// Returns none that is open.
+    pub(super) fn new(labels: SpanLabels) -> Self {
+        Self {
+            labels,
+            ..Self::default()
+        }
+    }
+
     /// Opens and closes spans for an event that is about to be applied.
     pub(super) fn observe(&mut self, event: &Event, stepper: &Stepper) {
         match event {
@@ -167,11 +185,12 @@ impl Spans {
                 otel.name = format!("{} {}", names::INVOKE_WORKFLOW, team.name),
                 { names::OPERATION_NAME } = names::INVOKE_WORKFLOW, { names::AGENT_NAME } = team.name,
                 { names::CONVERSATION_ID } = run.0, { names::LINEAGE } = env.lineage.name,
+                { names::RUN_NAME } = self.labels.run_name.as_deref(), { names::WORKER } = self.labels.worker.as_deref(),
                 { names::STATUS } = Empty, { names::COST_USD } = Empty, { names::ERROR_TYPE } = Empty,
                 otel.status_code = Empty
             )
         });
-        *self = Self::default();
+        *self = Self::new(std::mem::take(&mut self.labels));
         if span.is_disabled() {
             return;
         }
@@ -188,7 +207,8 @@ impl Spans {
     }
 
     fn end(&mut self, status: &str, stepper: &Stepper) {
-        let Some(run) = std::mem::take(self).run else {
+        let labels = self.labels.clone();
+        let Some(run) = std::mem::replace(self, Self::new(labels)).run else {
             return;
         };
         let run = run.span;

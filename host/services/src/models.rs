@@ -25,6 +25,7 @@ mod request_span;
 pub mod scripted;
 mod stream_observer;
 mod surrogate;
+mod tally;
 mod think_tags;
 mod tokens;
 
@@ -44,3 +45,4 @@ pub use strata_core::record::host_call::FinishReason;
 pub use stream_observer::{
     DispatchState, ObservedCall, StreamEvent, StreamListener, StreamObserver, StreamObserverFactory,
 };
+pub use tally::{ModelTally, ProviderCounts};

@@ -8,13 +8,13 @@ use strata_core::record::host_call::CallPolicy;
 use strata_core::record::id::CheckpointId;
 use strata_manifest::{Definition, Overrides, is_confined};
 use strata_sandbox::WasmSandbox;
-use strata_storage::{StateSelector, StorageLocation, SubmissionChange};
+use strata_storage::{StateSelector, StorageLocation, StoreError, SubmissionChange};
 
 use super::bundle::Bundle;
 use super::opened_team::check_shape;
 use super::saved::{load_saved, read_saved_definition};
 use super::saved_team_file::{definition_from_saved, mark_as_own};
-use super::{Components, DoubtDecision, LaunchError, Notice, Resume, SavedTeamFile};
+use super::{Author, Components, DoubtDecision, LaunchError, Notice, Resume, SavedTeamFile};
 use crate::bundle::{WORKSPACE, is_submitted};
 use crate::storage_mark::MarkedTeam;
 
@@ -36,6 +36,8 @@ pub struct QueuedResume {
     pub in_doubt: Vec<DoubtDecision>,
     /// Which recorded host calls are served again.
     pub calls: CallPolicy,
+    /// Who asks for it, as it is recorded.
+    pub by: Option<Author>,
 }
 
 impl QueuedResume {
@@ -54,6 +56,7 @@ pub(super) struct StoredResume {
     checkpoint: Option<String>,
     in_doubt: Vec<String>,
     calls: CallPolicy,
+    by: Option<Author>,
 }
 
 impl StoredResume {
@@ -82,6 +85,7 @@ impl StoredResume {
         resume.checkpoint = self.checkpoint.map(CheckpointId);
         resume.in_doubt = self.in_doubt.into_iter().map(DoubtDecision::from).collect();
         resume.calls = self.calls;
+        resume.by = self.by;
     }
 }
 
@@ -106,6 +110,7 @@ pub fn resume_in_queue(
         checkpoint: resume.checkpoint.as_ref().map(|id| id.0.clone()),
         in_doubt: resume.in_doubt.iter().map(ToString::to_string).collect(),
         calls: resume.calls,
+        by: resume.by.clone(),
     };
     if let Some(id) = &resume.checkpoint {
         // Whoever takes the run would refuse it.
@@ -140,6 +145,28 @@ pub(super) fn investment_note(investment: f64) -> (String, String) {
         ..StoredResume::default()
     };
     (NOTE.into(), to_note(&stored))
+}
+
+/// Lets workers take a submitted run as it is stored how it is to be resumed, and stores who asks for it.
+///
+/// # Errors
+/// Fails if the run cannot be read or changed.
+pub fn request_resume(location: &StorageLocation, by: &Author) -> Result<(), LaunchError> {
+    // What somebody else stored, and no worker has read yet, still counts.
+    let stored = StoredResume {
+        by: Some(by.clone()),
+        ..StoredResume::read(location)?
+    };
+    let change = SubmissionChange {
+        note: Some((NOTE.into(), to_note(&stored))),
+        resumes: true,
+        ..SubmissionChange::default()
+    };
+    match location.change_submission(&change) {
+        // Whoever works on it goes on.
+        Err(StoreError::Locked { .. }) => Ok(location.request_work()?),
+        done => Ok(done?),
+    }
 }
 
 fn to_note(stored: &StoredResume) -> String {

@@ -2,9 +2,11 @@
 //! is saved of it is somebody else's.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use strata_core::state::environment::Environment;
-use strata_driver::{LineListener, expired_requests};
+use strata_driver::metrics::{FleetMember, FleetMetrics};
+use strata_driver::{LineListener, SpanLabels, expired_requests};
 use strata_manifest::operator::OperatorPolicy;
 use strata_manifest::submission::{SubmissionGrants, forbidden_uses};
 use strata_manifest::{Definition, OutwardUse, Overrides};
@@ -13,7 +15,7 @@ use strata_storage::{ClaimedRun, OpenedRun, RunDatabase, RunSchedule};
 
 use super::amend::StoredResume;
 use super::opened_team::OpenedTeam;
-use super::resume::{Continuation, continue_team};
+use super::resume::{Continuation, Membership, continue_team};
 use super::saved_team_file::format_uses;
 use super::submitted::{SubmittedTeam, restore_workspace};
 use super::{Components, LaunchError, Notice, Resume, RunHandle};
@@ -32,6 +34,10 @@ pub struct ClaimedResume<'a> {
     pub overrides: Overrides,
     /// What the team may use.
     pub grants: SubmissionGrants,
+    /// The id of the worker, for its spans.
+    pub worker: Option<&'a str>,
+    /// Where it is counted what the run does.
+    pub fleet: Option<&'a Arc<FleetMetrics>>,
 }
 
 /// The outcome of a resume of a run that a worker took.
@@ -104,6 +110,16 @@ pub fn resume_claimed(
         sandbox,
         resume: &changed,
         verdicts,
+        membership: Membership {
+            fleet: resume.fleet.map(|fleet| FleetMember {
+                fleet: Arc::clone(fleet),
+                scope: resume.run.scope().map(|scope| scope.name().to_owned()),
+            }),
+            labels: SpanLabels {
+                run_name: Some(resume.run.name.clone()),
+                worker: resume.worker.map(str::to_owned),
+            },
+        },
     };
     let (run, _) = continue_team(opened, continuation, report, on_line)?;
     Ok(ClaimedOutcome::Running(Box::new(run)))

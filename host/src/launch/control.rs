@@ -15,10 +15,10 @@ use strata_driver::{AnsweredRequest, CommandRequest, DriverHandle, Halt, HumanRe
 use strata_sandbox::MAX_PARTS;
 use strata_services::models::MAX_MEDIA_BYTES;
 use strata_storage::{
-    Epoch, IncomingRequest, Mailbox, RequestHandler, RequestOutcome, StorageLocation,
+    Epoch, IncomingRequest, Mailbox, Pruned, RequestHandler, RequestOutcome, StorageLocation,
 };
 
-use super::LaunchError;
+use super::{Author, LaunchError};
 
 /// The maximum size of the text of a message that a person sends, in bytes. Every role that receives
 /// it stores it in its memory, and a saved team holds it in several places.
@@ -83,6 +83,21 @@ struct TakenAnswers {
     answered: Vec<AnsweredRequest>,
 }
 
+/// What `RunOperation::Cancel` and `RunOperation::Pause` are about.
+#[derive(Default, Serialize, Deserialize)]
+struct SentHalt {
+    /// Who says so.
+    #[serde(default)]
+    by: Option<Author>,
+}
+
+/// What `RunOperation::Prune` is about. The result is a `Pruned`.
+#[derive(Serialize, Deserialize)]
+struct SentPrune {
+    /// How many checkpoints of each lineage are kept.
+    keep: u32,
+}
+
 /// The empty body of operations without arguments or result.
 #[derive(Serialize)]
 struct Nothing {}
@@ -127,6 +142,7 @@ async fn handle_request(incoming: &IncomingRequest, orders: &DriverHandle) -> Ru
         RunOperation::Answer => answer(incoming, orders).await,
         RunOperation::Cancel => halt(incoming, Halt::Cancel, orders).await,
         RunOperation::Pause => halt(incoming, Halt::Pause, orders).await,
+        RunOperation::Prune => prune(incoming, orders).await,
     }
 }
 
@@ -163,9 +179,27 @@ async fn answer(incoming: &IncomingRequest, orders: &DriverHandle) -> RunReply {
 }
 
 async fn halt(incoming: &IncomingRequest, halt: Halt, orders: &DriverHandle) -> RunReply {
+    let sent: SentHalt = match serde_json::from_str(&incoming.request.body) {
+        Ok(sent) => sent,
+        Err(error) => return not_understood(&error),
+    };
     let stored = stored_reply(incoming, |()| done(&Nothing {}));
-    match orders.halt_request(halt, stored).await {
+    match orders
+        .halt_request(halt, sent.by.map(String::from), stored)
+        .await
+    {
         Ok(()) => done(&Nothing {}),
+        Err(why) => why.into(),
+    }
+}
+
+async fn prune(incoming: &IncomingRequest, orders: &DriverHandle) -> RunReply {
+    let sent: SentPrune = match serde_json::from_str(&incoming.request.body) {
+        Ok(sent) => sent,
+        Err(error) => return not_understood(&error),
+    };
+    match orders.prune(sent.keep).await {
+        Ok(pruned) => done(&pruned),
         Err(why) => why.into(),
     }
 }
@@ -232,12 +266,22 @@ pub(super) fn send_answers(
 }
 
 /// Tells the process that runs the team at a location to end the run.
-pub(super) fn send_halt(location: &StorageLocation, halt: Halt) -> ControlOutcome<()> {
+pub(super) fn send_halt(
+    location: &StorageLocation,
+    halt: Halt,
+    by: Option<&Author>,
+) -> ControlOutcome<()> {
     let operation = match halt {
         Halt::Cancel => RunOperation::Cancel,
         Halt::Pause => RunOperation::Pause,
     };
-    request_owner(location, operation, &Nothing {}).map(|_: IgnoredAny| ())
+    let sent = SentHalt { by: by.cloned() };
+    request_owner(location, operation, &sent).map(|_: IgnoredAny| ())
+}
+
+/// Tells the process that runs the team at a location to remove old checkpoints.
+pub(super) fn send_prune(location: &StorageLocation, keep: u32) -> ControlOutcome<Pruned> {
+    request_owner(location, RunOperation::Prune, &SentPrune { keep })
 }
 
 /// Sends a request to the process that runs the team at a location, and returns its result.

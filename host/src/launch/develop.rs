@@ -20,7 +20,7 @@ use strata_sandbox::WasmSandbox;
 use strata_storage::{Lease, ReplacePolicy, StorageLocation, checkpoint_of, read_in_batches};
 
 use super::opened_team::{OpenedTeam, StateOrigin};
-use super::resume::{Continuation, continue_team};
+use super::resume::{Continuation, Membership, continue_team};
 use super::{Components, LaunchError, Notice, Resume, ResumeNotes, RunHandle, Start, start};
 
 /// The inputs of a round.
@@ -98,6 +98,7 @@ pub fn develop(
     }
     let verdicts = expired_requests(opened.stepper_to_continue()?.env());
     let continuation = Continuation {
+        membership: Membership::default(),
         components,
         sandbox,
         resume: &resume,

@@ -1,10 +1,14 @@
 //! Prunes a saved team: removes old checkpoints and frees the space that only they needed.
 
+use strata_manifest::Definition;
 use strata_storage::{Pruned, StorageLocation, StoreError};
 
-use super::LaunchError;
+use super::control::{self, ControlOutcome};
 use super::opened_team::{OpenedTeam, StateOrigin};
 use super::resume_plan::restore_stepper;
+use super::saved::read_saved_definition;
+use super::via_owner::via_owner;
+use super::{LaunchError, parse_saved_definition};
 
 /// The number of checkpoints to keep if neither the operator nor the team file says otherwise.
 pub const DEFAULT_KEPT_CHECKPOINTS: u32 = 10;
@@ -18,13 +22,43 @@ pub struct PruneResult {
 }
 
 /// Removes old checkpoints of a saved team and frees what only they needed. Keeps `keep`
-/// checkpoints, or the number in the team file if that is `None`.
+/// checkpoints, or the number in the team file if that is `None`. A process that runs the team does it itself.
 pub fn prune(location: &StorageLocation, keep: Option<u32>) -> Result<PruneResult, LaunchError> {
-    let opened = OpenedTeam::open_without_running(location)?;
-    let keep = keep
-        .or(opened.definition.run.checkpoints_kept)
-        .unwrap_or(DEFAULT_KEPT_CHECKPOINTS);
-    let stepper = opened.stepper;
+    via_owner(
+        location,
+        |opened| prune_opened(opened, keep),
+        || match kept_checkpoints(location, keep) {
+            Ok(keep) => {
+                control::send_prune(location, keep).map(|pruned| PruneResult { keep, pruned })
+            }
+            Err(error) => ControlOutcome::Answered(Err(error)),
+        },
+    )
+}
+
+/// Returns how many checkpoints are kept of a run that another process owns.
+fn kept_checkpoints(location: &StorageLocation, keep: Option<u32>) -> Result<u32, LaunchError> {
+    match keep {
+        Some(keep) => Ok(keep),
+        None => {
+            let saved = read_saved_definition(location)?;
+            Ok(kept_by(&parse_saved_definition(
+                &saved,
+                Definition::parse_without_files,
+            )?))
+        }
+    }
+}
+
+/// Returns how many checkpoints a team file says are kept.
+fn kept_by(definition: &Definition) -> u32 {
+    let keep = definition.run.checkpoints_kept;
+    keep.unwrap_or(DEFAULT_KEPT_CHECKPOINTS)
+}
+
+fn prune_opened(opened: OpenedTeam, keep: Option<u32>) -> Result<PruneResult, LaunchError> {
+    let keep = keep.unwrap_or_else(|| kept_by(&opened.definition));
+    let (location, stepper) = (opened.location, opened.stepper);
     match opened.origin {
         StateOrigin::Records { mut lease, .. } => {
             let mut sum_up = |saved| match restore_stepper(&stepper, saved) {

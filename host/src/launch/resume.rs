@@ -1,6 +1,7 @@
 //! Resuming: opens what is saved, compares it with the team file, and continues.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use strata_base::clock::now_ms;
 use strata_core::machine::stepper::Stepper;
@@ -11,10 +12,11 @@ use strata_core::record::message::IDEA_LABEL;
 use strata_core::record::money::Usd;
 use strata_core::record::questions::AskedQuestions;
 use strata_core::state::environment::Environment;
+use strata_driver::metrics::FleetMember;
 use strata_driver::telemetry::TelemetryExport;
 use strata_driver::{
     Driver, DriverError, HostServices, HumanReply, Journal, LineListener, RequestResolution,
-    RevisedCalls, WhenIdle, expired_requests, revised_calls,
+    RevisedCalls, SpanLabels, WhenIdle, expired_requests, revised_calls,
 };
 use strata_manifest::{Definition, Overrides, is_confined};
 use strata_sandbox::{HiddenStorage, WasmSandbox};
@@ -31,7 +33,7 @@ use super::saved_team_file::{
 use super::start::{apply_telemetry, first_event};
 use super::submitted::restore_workspace;
 use super::{
-    Components, DoubtDecision, LaunchError, Notice, RunHandle, SavedTeamFile, in_doubt,
+    Author, Components, DoubtDecision, LaunchError, Notice, RunHandle, SavedTeamFile, in_doubt,
     saved_definition,
 };
 
@@ -56,6 +58,8 @@ pub struct Resume {
     pub checkpoint: Option<CheckpointId>,
     /// Decisions about calls in doubt.
     pub in_doubt: Vec<DoubtDecision>,
+    /// Who asks for it, as it is recorded.
+    pub by: Option<Author>,
     /// Images and files whose bytes a `team.json` alone does not contain.
     pub files: Vec<PathBuf>,
     /// What happens once nothing is left to do. A finished team is resumed only if it is to stay.
@@ -77,6 +81,7 @@ impl Resume {
             strict: false,
             checkpoint: None,
             in_doubt: Vec::new(),
+            by: None,
             files: Vec::new(),
             when_idle: WhenIdle::End,
             telemetry: TelemetryExport::default(),
@@ -239,6 +244,13 @@ pub fn resume(
         sandbox,
         resume: &resume,
         verdicts,
+        membership: Membership {
+            labels: SpanLabels {
+                run_name: resume.storage.run_name().map(str::to_owned),
+                worker: None,
+            },
+            fleet: None,
+        },
     };
     let (run, notes) = continue_team(opened, continuation, report, on_line)?;
     Ok(ResumeOutcome::Running(Box::new(run), notes))
@@ -250,6 +262,15 @@ pub(super) struct Continuation<'a> {
     pub(super) sandbox: WasmSandbox,
     pub(super) resume: &'a Resume,
     pub(super) verdicts: Vec<RequestResolution>,
+    pub(super) membership: Membership,
+}
+
+/// To what a run belongs, as far as that is observed.
+#[derive(Debug, Default)]
+pub(super) struct Membership {
+    /// Where it is counted with the other runs of this process.
+    pub(super) fleet: Option<FleetMember>,
+    pub(super) labels: SpanLabels,
 }
 
 /// Continues a team that was opened, according to its resume plan.
@@ -264,6 +285,7 @@ pub(super) fn continue_team(
         sandbox,
         resume,
         verdicts,
+        membership,
     } = continuation;
     let (definition, env) = (&opened.definition, opened.stepper.env());
     let begun = opened.has_begun();
@@ -294,7 +316,7 @@ pub(super) fn continue_team(
     let asked_elsewhere = opened.plan.asked_elsewhere();
     let revised = opened.revised_calls();
     let (journal, location) = opened.into_journal()?;
-    let mut journal = journal.with_listener(on_line);
+    let mut journal = observe(journal, membership, &services, on_line);
     let is_new = resume.team.is_some() || !resume.overrides.components.is_empty();
     if is_new {
         journal.store().set_definition(&saved)?;
@@ -307,7 +329,8 @@ pub(super) fn continue_team(
         let spent = journal.store().spent()?.max(total_spent);
         let stepper = journal.stepper();
         let resumed = stepper.run_resumed_event_with_spent(spent, budget, resume.calls);
-        with_questions(asked_elsewhere, resumed)
+        let by = resume.by.clone().map(String::from);
+        with_questions(asked_elsewhere, resumed).with_author(by)
     } else {
         first_event(journal.stepper(), &location, components.digests())
     };
@@ -328,6 +351,21 @@ pub(super) fn continue_team(
         provenance,
     };
     Ok((run, notes))
+}
+
+/// Lets it be seen what a run does.
+fn observe(
+    journal: Journal,
+    membership: Membership,
+    services: &HostServices,
+    on_line: LineListener,
+) -> Journal {
+    let Membership { fleet, labels } = membership;
+    if let (Some(member), Some(models)) = (&fleet, &services.models) {
+        models.set_tally(Arc::clone(member.fleet.models()));
+    }
+    let journal = journal.with_listener(on_line).with_fleet(fleet);
+    journal.with_span_labels(labels)
 }
 
 /// Reports what policies take from the team, and what people decided that does not count.

@@ -22,8 +22,9 @@ use crate::bundle::{
     unpacked_definition,
 };
 
-/// The directory beside a copy of a submitted run with the files of its team.
-const FILES: &str = "files";
+/// What the directory beside a copy of a submitted run has in its name, with the files of its team. It is not in the
+/// storage directory: what is there is hidden from actions.
+const FILES: &str = ".files";
 
 /// The team file of a submitted run, with its files.
 pub(super) struct SubmittedTeam {
@@ -137,7 +138,9 @@ pub(super) fn unpack_beside(
     };
     let unpacked = SubmittedTeam::unpack(storage, saved, PathBuf::new())?;
     let unpacked = unpacked.ok_or_else(BundleError::not_submitted)?;
-    let root = absolute_path(directory).join(FILES);
+    let mut root = absolute_path(directory).into_os_string();
+    root.push(FILES);
+    let root = PathBuf::from(root);
     copy_bundle(&unpacked.files.root, &root)?;
     let blobs = load_blobs(storage, stepper)?;
     let directories = Directories::single(&root.join(TEAM));

@@ -17,7 +17,7 @@ use super::control::ControlOutcome;
 use super::opened_team::OpenedTeam;
 use super::saved_team_file::mark_state_as_own;
 use super::start::first_event;
-use super::{LaunchError, control};
+use super::{Author, LaunchError, control};
 use crate::bundle::is_saved_base;
 
 /// The number of attempts if the team changes its owner in between.
@@ -147,6 +147,18 @@ fn send_attached(
 /// # Errors
 /// Fails if the team is done.
 pub fn halt(location: &StorageLocation, halt: Halt) -> Result<(), LaunchError> {
+    halt_by(location, halt, None)
+}
+
+/// Ends a run as `halt` does, and records who says so.
+///
+/// # Errors
+/// Fails if the team is done.
+pub fn halt_by(
+    location: &StorageLocation,
+    halt: Halt,
+    by: Option<&Author>,
+) -> Result<(), LaunchError> {
     let end = |opened: OpenedTeam| {
         require_haltable(opened.stepper.env(), halt)?;
         let has_begun = opened.has_begun();
@@ -157,14 +169,14 @@ pub fn halt(location: &StorageLocation, halt: Halt) -> Result<(), LaunchError> {
             false => begin(&mut journal, location)?,
         }
         let ended = journal.stepper().run_ended_event(halt.status());
-        journal.stage(ended)?;
+        journal.stage(ended.with_author(by.cloned().map(String::from)))?;
         journal.flush_blocking()?;
         journal.save_if_possible();
         mark_state_as_own(location);
         journal.store().set_schedule(RunSchedule::OnRequest)?;
         Ok(())
     };
-    via_owner(location, end, || control::send_halt(location, halt))
+    via_owner(location, end, || control::send_halt(location, halt, by))
 }
 
 /// Fails if there is nothing to end or to suspend.
@@ -197,7 +209,7 @@ fn begin(journal: &mut Journal, location: &StorageLocation) -> Result<(), Driver
 
 /// Calls `ours` with the storage or, if another process owns that, `theirs`, which asks that
 /// process.
-fn via_owner<T>(
+pub(super) fn via_owner<T>(
     location: &StorageLocation,
     ours: impl Fn(OpenedTeam) -> Result<T, LaunchError>,
     theirs: impl Fn() -> ControlOutcome<T>,

@@ -7,7 +7,7 @@ use strata_driver::Halt;
 use strata_storage::{LifecycleState, RunFilter, StorageLocation, StoreError};
 
 use super::list::{find_run, list_runs};
-use crate::launch::{LaunchError, halt};
+use crate::launch::{Author, LaunchError, halt_by};
 
 /// For how long it is waited until a run that was cancelled has been given up.
 const GIVE_UP_TIME: Duration = Duration::from_secs(15);
@@ -48,6 +48,18 @@ pub fn select_runs(
 /// # Errors
 /// Fails if the run has not ended and only ended ones are to be deleted, and if a process works on it.
 pub fn delete_run(location: &StorageLocation, which: DeleteRuns) -> Result<(), LaunchError> {
+    delete_run_by(location, which, None)
+}
+
+/// Deletes a run as `delete_run` does. If it is cancelled first, its events say who does that.
+///
+/// # Errors
+/// Fails if the run has not ended and only ended ones are to be deleted, and if a process works on it.
+pub fn delete_run_by(
+    location: &StorageLocation,
+    which: DeleteRuns,
+    by: Option<&Author>,
+) -> Result<(), LaunchError> {
     let state = find_run(location)?.map(|run| run.listing.state);
     let has_ended = matches!(state, Some(LifecycleState::Ended | LifecycleState::Refused));
     if !has_ended {
@@ -58,7 +70,7 @@ pub fn delete_run(location: &StorageLocation, which: DeleteRuns) -> Result<(), L
                     "`{location}` is {state}; only a run that has ended is deleted, unless it is forced"
                 )));
             }
-            DeleteRuns::All => halt(location, Halt::Cancel)?,
+            DeleteRuns::All => halt_by(location, Halt::Cancel, by)?,
         }
     }
     let begun = Instant::now();

@@ -3,12 +3,10 @@
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use strata_storage::StoreError;
+use strata_storage::{DEFAULT_PATIENCE, StoreError};
 
 use crate::launch::LaunchError;
 
-/// For how long a database may be away.
-const PATIENCE: Duration = Duration::from_secs(60);
 /// How often it is tried again meanwhile.
 const RETRY_INTERVAL: Duration = Duration::from_millis(250);
 
@@ -35,7 +33,7 @@ impl Patience {
             }
             Err(LaunchError::Store(error @ StoreError::Unreachable { .. })) => {
                 let since = *self.away_since.get_or_insert_with(Instant::now);
-                if since.elapsed() >= PATIENCE {
+                if since.elapsed() >= DEFAULT_PATIENCE {
                     return Err(error.into());
                 }
                 sleep(RETRY_INTERVAL);

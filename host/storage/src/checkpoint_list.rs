@@ -210,6 +210,7 @@ impl CheckpointListing {
                 status,
                 checkpoint,
                 parent,
+                by: _,
             }) => {
                 let parent = self.index_of(parent.as_ref());
                 let Some(id) = checkpoint else {

@@ -52,6 +52,10 @@ trait TestStorage {
     fn location(&self) -> Option<StorageLocation> {
         None
     }
+    /// Where the run is kept, if that is not in memory.
+    fn place(&self) -> Option<StorageLocation> {
+        self.location()
+    }
 }
 
 struct MemoryStorageUnderTest {
@@ -105,6 +109,10 @@ impl FileStorage {
 }
 
 impl TestStorage for FileStorage {
+    fn place(&self) -> Option<StorageLocation> {
+        Some(StorageLocation::new(self.directory.path()))
+    }
+
     fn lease(&mut self) -> &mut dyn Lease {
         self.lease.as_mut().unwrap()
     }

@@ -441,6 +441,7 @@ fn a_full_disk_loses_nothing_that_was_saved() {
         status: Status::Failed,
         checkpoint: Some("x".repeat(100_000).as_str().into()),
         parent: None,
+        by: None,
     });
     let large = Record {
         event: large,

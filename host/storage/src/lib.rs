@@ -44,6 +44,7 @@ mod overview;
 mod postgres;
 mod prune_plan;
 mod reader;
+mod retention;
 mod rows;
 mod run_database;
 mod served;
@@ -51,7 +52,9 @@ mod server_record;
 mod snapshot;
 mod sqlite;
 mod sqlite_url;
+mod statistics;
 mod team_json_file;
+mod transfer;
 mod work;
 
 #[cfg(test)]
@@ -73,7 +76,9 @@ mod script;
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use strata_core::record::event::{
     AttemptEvent, Event, Forked, HostCalled, MessageSent, RequestAnswered, RunEnded, RunStarted,
     Status, StepCommitted,
@@ -114,6 +119,7 @@ pub use memory::{MemoryLease, MemoryStorage};
 pub use overview::{AppendedState, LifecycleState, RunOverview, has_ended};
 pub use reader::{EarliestState, Reader, RecordedRun};
 pub use reader::{RECORDS_PER_BATCH, read_in_batches};
+pub use retention::{Retention, SpanText};
 pub use run_database::{RunDatabase, WorkerRegistration};
 pub use served::{
     ChangedRun, DEFAULT_TENANT, RunChanges, ServedFilter, ServedPosition, ServedRun,
@@ -125,17 +131,23 @@ use sqlite::SqliteLease;
 #[cfg(test)]
 use sqlite::rows::SqliteReader;
 use sqlite::{blob, schema};
+pub use statistics::{ReadyRuns, RunStatistics, run_statistics};
 pub use strata_base::files::durability::Durability;
 pub use strata_team_json::SavedDefinition;
 pub use team_json_file::TeamJsonFile;
+pub use transfer::{RunCopy, copy_records};
 pub use work::{
-    ClaimedRun, Handover, ListedWorker, NewSubmission, RunFailure, RunNeeds, RunRelease,
-    RunSchedule, SubmissionChange, SubmissionIdentity, SubmissionState, SubmittedRun, Tended,
-    WorkerProfile,
+    ClaimedRun, Handover, ListedWorker, NewSubmission, RegistrationHealth, RunFailure, RunNeeds,
+    RunRelease, RunSchedule, SubmissionChange, SubmissionIdentity, SubmissionState, SubmittedRun,
+    Tended, WorkerProfile,
 };
 
 /// The name of the file with the state for people.
 const TEAM_JSON: &str = "team.json";
+
+/// How long a change waits for a server that cannot be reached: a restart or a change of the primary
+/// takes less. Nothing is lost if it takes longer, but the run has to be resumed.
+pub const DEFAULT_PATIENCE: Duration = Duration::from_secs(60);
 
 /// The number of the first public event line of a run.
 pub const FIRST_LINE: u64 = 1;
@@ -283,7 +295,7 @@ pub struct LineageRow {
 }
 
 /// What pruning has freed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pruned {
     /// How many checkpoints were removed.
     pub checkpoints: u64,
@@ -391,6 +403,9 @@ pub trait Lease: Send {
     fn ensure_stored(&mut self) -> Result<(), StoreError> {
         Ok(())
     }
+
+    /// Says how long a change waits for a server that cannot be reached. At first, it is `DEFAULT_PATIENCE`.
+    fn set_patience(&mut self, _patience: Duration) {}
 
     /// Returns the caps above the run.
     fn caps(&self) -> RunCaps {

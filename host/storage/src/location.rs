@@ -214,7 +214,7 @@ impl StorageLocation {
     }
 
     /// Returns the directory if there is something, or the database.
-    fn existing(&self) -> Result<Place<'_>, StoreError> {
+    pub(super) fn existing(&self) -> Result<Place<'_>, StoreError> {
         match self.place()? {
             Place::Directory(_) => Ok(Place::Directory(StorageDirectory::locate(&self.path)?)),
             database => Ok(database),

@@ -17,10 +17,13 @@ use super::caps::{CapAccounts, CapChange, CapScope, CapState};
 use super::database_url::DatabaseUrl;
 use super::error::StoreError;
 use super::lineage::NamedRun;
+use super::rows::RunRows;
+use super::sqlite::rows::SqliteReader;
+use super::transfer::{RunCopy, RunRecords};
 use super::{
     ClaimedRun, DatabaseReport, DatabaseSettings, Epoch, FencedDatabase, Intake, ListedWorker,
-    NewSubmission, Reader, RunFilter, RunListing, RunRelease, SavedDefinition, SubmissionChange,
-    SubmissionState, Tended, WorkerProfile,
+    NewSubmission, Reader, RegistrationHealth, Retention, RunFilter, RunListing, RunRelease,
+    RunStatistics, SavedDefinition, SubmissionChange, SubmissionState, Tended, WorkerProfile,
 };
 use super::{LockHolder, MemoryLease, ReplacePolicy, RequestHandler, RequestOutcome};
 
@@ -86,6 +89,14 @@ impl DatabaseWorker {
         match self.never {}
     }
 
+    pub(super) fn id(&self) -> &str {
+        match self.never {}
+    }
+
+    pub(super) fn health(&self) -> RegistrationHealth {
+        match self.never {}
+    }
+
     pub(super) fn is_lost(&self) -> bool {
         match self.never {}
     }
@@ -103,6 +114,10 @@ impl DatabaseWorker {
     }
 
     pub(super) fn tend(&mut self) -> Result<Tended, StoreError> {
+        match self.never {}
+    }
+
+    pub(super) fn sweep(&mut self) -> Result<u64, StoreError> {
         match self.never {}
     }
 
@@ -146,6 +161,30 @@ pub(super) fn list_overviews(
     url: &DatabaseUrl,
     _: &RunFilter,
 ) -> Result<Vec<RunListing>, StoreError> {
+    unsupported(url)
+}
+
+pub(super) fn open_rows(url: &DatabaseUrl) -> Result<SqliteReader, StoreError> {
+    unsupported(url)
+}
+
+pub(super) fn insert_copy<R: RunRows>(
+    url: &DatabaseUrl,
+    _: &RunCopy<'_>,
+    _: &RunRecords<'_, R>,
+) -> Result<(), StoreError> {
+    unsupported(url)
+}
+
+pub(super) fn read_retention(url: &DatabaseUrl) -> Result<Retention, StoreError> {
+    unsupported(url)
+}
+
+pub(super) fn set_retention(url: &DatabaseUrl, _: &Retention) -> Result<(), StoreError> {
+    unsupported(url)
+}
+
+pub(super) fn read_statistics(url: &DatabaseUrl) -> Result<RunStatistics, StoreError> {
     unsupported(url)
 }
 

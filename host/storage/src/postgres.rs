@@ -24,6 +24,7 @@ mod connection;
 mod examine;
 mod failures;
 mod heartbeat;
+mod insert_copy;
 mod lease;
 mod list;
 mod mail;
@@ -42,6 +43,8 @@ mod schedule;
 mod schema;
 mod session;
 mod silence;
+mod statistics;
+mod sweep;
 mod tls;
 mod watch;
 mod work;
@@ -49,7 +52,7 @@ mod workers;
 mod write;
 mod writer;
 
-pub(super) use administer::{fence, has_run, prepare, set_intake};
+pub(super) use administer::{fence, has_run, prepare, read_retention, set_intake, set_retention};
 pub(super) use caps::{change_cap, read_caps};
 pub(super) use change_run::{change_submission, delete_run};
 #[cfg(test)]
@@ -58,6 +61,7 @@ pub(super) use clean_up::{clean_up, leave_behind};
 pub(super) use connection::TestUser;
 pub(super) use examine::examine;
 pub(super) use failures::try_write;
+pub(super) use insert_copy::{insert_copy, open_rows};
 #[cfg(test)]
 pub(super) use lease::PostgresLease;
 pub(super) use list::list_overviews;
@@ -76,6 +80,7 @@ pub(super) use runs::{
 };
 #[cfg(test)]
 pub(super) use schema::MIGRATIONS;
+pub(super) use statistics::read_statistics;
 pub(super) use work::{
     DatabaseWorker, RunSubmission, acknowledge_request, open_claimed, request_work, submit,
 };

@@ -87,6 +87,9 @@ pub(crate) trait RunRows: Debug + Sized {
     /// Returns the bytes of a file, if they are stored.
     fn blob(&self, digest: &Digest) -> Result<Option<Vec<u8>>, StoreError>;
 
+    /// Returns the digests of the files whose bytes are stored.
+    fn blob_digests(&self) -> Result<Vec<String>, StoreError>;
+
     /// Whether any bytes of files are stored.
     fn has_blobs(&self) -> Result<bool, StoreError>;
 

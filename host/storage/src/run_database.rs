@@ -18,8 +18,10 @@ use super::served::{RunChanges, ServedFilter, ServedRun, stored_run_name};
 use super::server_record::ServerRecords;
 use super::sqlite::shared::{self, ServedKey};
 use super::sqlite_url::SqliteUrl;
-use super::work::{ClaimedRun, ListedWorker, NewSubmission, RunRelease, Tended, WorkerProfile};
-use super::{Lease, StorageLocation, StoreError};
+use super::work::{
+    ClaimedRun, ListedWorker, NewSubmission, RegistrationHealth, RunRelease, Tended, WorkerProfile,
+};
+use super::{Lease, Retention, StorageLocation, StoreError};
 
 /// A database in which submitted runs are kept.
 #[derive(Clone, PartialEq, Eq)]
@@ -93,6 +95,14 @@ impl RunDatabase {
         }
     }
 
+    /// Returns the location that stands for all of its runs.
+    pub fn all_runs(&self) -> StorageLocation {
+        match &self.kind {
+            DatabaseKind::File(url) => StorageLocation::of_shared(url.clone()),
+            DatabaseKind::Server(url) => StorageLocation::of_database(url.clone()),
+        }
+    }
+
     /// Returns the server. Fails for a file, which has no caps and nothing to administer.
     fn server(&self, action: &'static str) -> Result<&DatabaseUrl, StoreError> {
         match &self.kind {
@@ -135,6 +145,22 @@ impl RunDatabase {
             return Err(StoreError::CapTooLarge { path, cap, most });
         }
         database::change_cap(self.server("change a cap of")?, scope, change)
+    }
+
+    /// Returns for how long runs are kept that have ended.
+    pub fn retention(&self) -> Result<Retention, StoreError> {
+        match &self.kind {
+            DatabaseKind::File(url) => shared::read_retention(url),
+            DatabaseKind::Server(url) => database::read_retention(url),
+        }
+    }
+
+    /// Says for how long runs are kept that have ended. Workers delete the others.
+    pub fn set_retention(&self, retention: &Retention) -> Result<(), StoreError> {
+        match &self.kind {
+            DatabaseKind::File(url) => shared::set_retention(url, retention),
+            DatabaseKind::Server(url) => database::set_retention(url, retention),
+        }
     }
 
     /// Returns the workers that are registered. That of a file is known in its own process only.
@@ -326,6 +352,22 @@ impl WorkerRegistration {
         }
     }
 
+    /// Returns the id under which others see it.
+    pub fn id(&self) -> &str {
+        match &self.registration {
+            Registration::File(worker) => worker.id(),
+            Registration::Server(worker) => worker.id(),
+        }
+    }
+
+    /// Returns a view of how well the database is reached, which goes on while this lasts.
+    pub fn health(&self) -> RegistrationHealth {
+        match &self.registration {
+            Registration::File(_) => RegistrationHealth::of_file(),
+            Registration::Server(worker) => worker.health(),
+        }
+    }
+
     /// Takes at most `room` runs that are due.
     pub fn claim(&mut self, room: usize) -> Result<Vec<ClaimedRun>, StoreError> {
         match &mut self.registration {
@@ -354,6 +396,14 @@ impl WorkerRegistration {
         match &mut self.registration {
             Registration::File(worker) => worker.tend(),
             Registration::Server(worker) => worker.tend(),
+        }
+    }
+
+    /// Deletes runs for a moment that have ended and are kept no longer, now and then. Returns how many.
+    pub fn sweep(&mut self) -> Result<u64, StoreError> {
+        match &mut self.registration {
+            Registration::File(worker) => worker.sweep(),
+            Registration::Server(worker) => worker.sweep(),
         }
     }
 

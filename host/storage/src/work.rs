@@ -3,12 +3,14 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use strata_base::files::blob::Blobs;
 use strata_base::random_id::random_name;
 use strata_core::record::event::Status;
 use strata_core::record::id::Digest;
 use strata_core::state::environment::Environment;
+use tokio::sync::watch;
 
 use super::caps::{CapAccounts, CapScope};
 use super::database_url::DatabaseUrl;
@@ -21,7 +23,7 @@ use super::served::DEFAULT_TENANT;
 use super::server_record::ServerRecord;
 use super::sqlite::shared;
 use super::sqlite_url::SqliteUrl;
-use super::{SavedDefinition, StoreError};
+use super::{Heartbeat, SavedDefinition, StoreError};
 
 /// When a worker takes up a run that nobody owns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -180,6 +182,13 @@ pub struct ClaimedRun {
     pub(super) caps: Arc<CapAccounts>,
 }
 
+impl ClaimedRun {
+    /// Returns the cap that applies to it besides that of all runs.
+    pub fn scope(&self) -> Option<&CapScope> {
+        self.scope.as_ref()
+    }
+}
+
 /// How a worker gives up a run that it took.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunRelease {
@@ -321,4 +330,66 @@ pub struct Tended {
     pub may_claim: bool,
     /// Whether this worker was told to take no more runs and to end.
     pub is_draining: bool,
+}
+
+/// How well a worker reaches its database.
+#[derive(Clone, Debug)]
+pub struct RegistrationHealth {
+    reached: Reached,
+}
+
+#[derive(Clone, Debug)]
+enum Reached {
+    /// It has the file open itself.
+    File,
+    #[cfg_attr(
+        not(feature = "postgres"),
+        expect(dead_code, reason = "there are no servers")
+    )]
+    Server {
+        newest: watch::Receiver<Heartbeat>,
+        reconnections: watch::Receiver<u64>,
+    },
+}
+
+impl RegistrationHealth {
+    /// Returns that of the worker of a file, which has it open itself.
+    pub(super) fn of_file() -> Self {
+        Self {
+            reached: Reached::File,
+        }
+    }
+
+    /// Returns that of a worker of a server, with its newest heartbeat and how often it connected again.
+    #[cfg(feature = "postgres")]
+    pub(super) fn of_server(
+        newest: watch::Receiver<Heartbeat>,
+        reconnections: watch::Receiver<u64>,
+    ) -> Self {
+        Self {
+            reached: Reached::Server {
+                newest,
+                reconnections,
+            },
+        }
+    }
+
+    /// Returns how long ago the last heartbeat was sent that was answered; `None` if others took the worker for dead.
+    pub fn heartbeat_age(&self) -> Option<Duration> {
+        match &self.reached {
+            Reached::File => Some(Duration::ZERO),
+            Reached::Server { newest, .. } => match *newest.borrow() {
+                Heartbeat::Answered { sent } => Some(sent.elapsed()),
+                Heartbeat::Refused => None,
+            },
+        }
+    }
+
+    /// Returns how often the server was connected to again.
+    pub fn reconnections(&self) -> u64 {
+        match &self.reached {
+            Reached::File => 0,
+            Reached::Server { reconnections, .. } => *reconnections.borrow(),
+        }
+    }
 }

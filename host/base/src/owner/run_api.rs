@@ -1,5 +1,5 @@
 //! What other processes ask of the process that owns a run, as HTTP: `POST /v1/runs/RUN/messages`,
-//! `…/answers`, `…/cancel` and `…/pause`. Bodies are JSON, which this module does not look into.
+//! `…/answers`, `…/cancel`, `…/pause` and `…/prune`. Bodies are JSON, which this module does not look into.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -44,11 +44,19 @@ pub enum RunOperation {
     Cancel,
     /// End the run for a while.
     Pause,
+    /// Remove old checkpoints.
+    Prune,
 }
 
 impl RunOperation {
     /// All operations.
-    pub const ALL: [Self; 4] = [Self::Send, Self::Answer, Self::Cancel, Self::Pause];
+    pub const ALL: [Self; 5] = [
+        Self::Send,
+        Self::Answer,
+        Self::Cancel,
+        Self::Pause,
+        Self::Prune,
+    ];
 
     /// Returns its name: the last part of its path.
     pub fn name(self) -> &'static str {
@@ -57,6 +65,7 @@ impl RunOperation {
             Self::Answer => "answers",
             Self::Cancel => "cancel",
             Self::Pause => "pause",
+            Self::Prune => "prune",
         }
     }
 

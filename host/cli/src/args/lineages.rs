@@ -6,6 +6,8 @@ use clap::Args;
 use strata_host::launch::StateEdit;
 use strata_host::storage::StorageLocation;
 
+use super::SelectionArgs;
+
 #[derive(Args)]
 #[command(
     after_help = "Examples:\n  strata-host fork store --at main-1 --set tracking/k=9 --to branch\n  \
@@ -49,16 +51,13 @@ pub(crate) struct DiffArgs {
 }
 
 #[derive(Args)]
-#[command(after_help = "Examples:\n  strata-host prune store --keep 3")]
+#[command(after_help = "Examples:\n  strata-host prune store --keep 3\n  \
+    strata-host prune postgres://host/teams --team crawler --keep 3")]
 pub(crate) struct PruneArgs {
-    /// The storage directory, its team.json or the URL of a run in a database.
-    #[arg(value_parser = super::saved_path())]
-    pub(crate) path: StorageLocation,
+    #[command(flatten)]
+    pub(crate) selection: SelectionArgs,
     /// How many checkpoints to keep per lineage, besides its first, those that other lineages start from, and those that
     /// wait for a person. By default what the team file says; if that keeps all of them, 10.
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) keep: Option<u32>,
-    /// Print what was freed as JSON.
-    #[arg(long)]
-    pub(crate) json: bool,
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use strata_core::record::event::Status;
 use strata_host::clock::now_ms;
+use strata_host::launch::Author;
 use strata_host::storage::{LifecycleState, RunDatabase, RunFilter, StorageLocation};
 
 use super::saved_path;
@@ -78,7 +79,8 @@ pub(crate) struct WaitArgs {
     pub(crate) quiet: bool,
 }
 
-fn parse_timeout(text: &str) -> Result<Duration, String> {
+/// Parses a span of time such as `90s`.
+pub(crate) fn parse_timeout(text: &str) -> Result<Duration, String> {
     parse_span(text).map(|span| Duration::from_millis(span.unsigned_abs()))
 }
 
@@ -127,6 +129,9 @@ pub(crate) struct SelectionArgs {
     /// Say what would be done with which runs, and do nothing.
     #[arg(long)]
     pub(crate) dry_run: bool,
+    /// Who does it, as it is recorded in the run; the user and the machine by default.
+    #[arg(long, value_name = "NAME", value_parser = Author::parse)]
+    pub(crate) by: Option<Author>,
     /// Print one JSON object a line for each run.
     #[arg(long)]
     pub(crate) json: bool,
@@ -135,12 +140,22 @@ pub(crate) struct SelectionArgs {
 impl SelectionArgs {
     /// Whether a result is printed for each run, even if it is only one.
     pub(crate) fn is_plural(&self) -> bool {
-        self.places.len() != 1 || !self.filter.to_filter().is_open() || self.dry_run || self.json
+        self.is_many() || self.dry_run || self.json
+    }
+
+    /// Whether more than one run may be meant.
+    pub(crate) fn is_many(&self) -> bool {
+        self.places.len() != 1 || !self.filter.to_filter().is_open()
+    }
+
+    /// Returns who does it.
+    pub(crate) fn author(&self) -> Author {
+        self.by.clone().unwrap_or_else(Author::of_process)
     }
 }
 
 /// Which of several runs are meant.
-#[derive(Args, Clone, Default)]
+#[derive(Args, Clone, Default, PartialEq, Eq)]
 pub(crate) struct FilterArgs {
     /// Only runs with one of these statuses.
     #[arg(long, value_name = "STATUS", value_delimiter = ',', value_parser = parse_status)]

@@ -2,16 +2,18 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use strata_core::record::host_call::CallPolicy;
 use strata_host::ComponentReplacement;
 use strata_host::driver::WhenIdle;
-use strata_host::launch::DoubtDecision;
-use strata_host::storage::StorageLocation;
+use strata_host::launch::{Author, DoubtDecision};
+use strata_host::storage::{StorageLocation, resolve_link};
 use strata_host::telemetry::TelemetryExport;
 
-use super::{parse_expanded, parse_replacement, saved_path};
+use super::operate::{FilterArgs, parse_timeout};
+use super::{SelectionArgs, parse_expanded, parse_replacement, saved_path};
 use crate::metrics;
 
 #[derive(Args)]
@@ -47,17 +49,25 @@ pub(crate) struct RunArgs {
 #[command(
     after_help = "Examples:\n  strata-host resume workspace/storage/team\n  \
     strata-host resume store team.toml --component Engineer.WriteCode=fixed.wasm\n  \
-    strata-host resume 'postgres://host/teams?run=nightly'\n\n\
+    strata-host resume 'postgres://host/teams?run=nightly'\n  \
+    strata-host resume postgres://host/teams --state refused --team crawler\n\n\
     A run that was submitted is continued by a worker, with a team file, --component, --investment, --max-steps, \
     --checkpoint, --in-doubt and --calls, which are stored with it."
 )]
 pub(crate) struct ResumeArgs {
-    /// The storage directory, its team.json or the URL of a run in a database.
-    #[arg(value_name = "PATH", value_parser = saved_path())]
-    pub(crate) recover_path: StorageLocation,
-    /// The definition to continue with, if it is not the saved one.
-    #[arg(value_name = "TEAM.toml", value_parser = parse_team_file)]
-    pub(crate) team: Option<String>,
+    /// The storage directory, its team.json or the URL of a run in a database; with a filter, also directories that contain
+    /// some, or URLs of databases. Several are resumed one after another. Last, the definition to continue with, if it is
+    /// not the saved one.
+    #[arg(
+        id = "recover_path", value_name = "PLACE | TEAM.toml", required = true, num_args = 1..,
+        value_parser = parse_expanded
+    )]
+    words: Vec<String>,
+    #[command(flatten)]
+    pub(crate) filter: FilterArgs,
+    /// Say which runs would be resumed, and do nothing.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
     #[command(flatten)]
     pub(crate) options: RunOptions,
     /// The export of telemetry. It is no argument.
@@ -65,18 +75,33 @@ pub(crate) struct ResumeArgs {
     pub(crate) telemetry: TelemetryExport,
 }
 
-/// Parses the name of a team file.
-fn parse_team_file(text: &str) -> Result<String, String> {
-    match text.ends_with(".toml") {
-        true => parse_expanded(text),
-        false => Err(
-            "this is no team file, whose name ends in `.toml`; a resume uses the saved idea".into(),
-        ),
+impl ResumeArgs {
+    /// Returns the runs that are meant.
+    pub(crate) fn selection(&self) -> SelectionArgs {
+        let places = self.words.len() - usize::from(self.team().is_some());
+        let places = self.words[..places].iter();
+        SelectionArgs {
+            places: places
+                .map(|place| StorageLocation::new(resolve_link(place.as_ref())))
+                .collect(),
+            filter: self.filter.clone(),
+            dry_run: self.dry_run,
+            by: self.options.by.clone(),
+            json: self.options.json,
+        }
+    }
+
+    /// Returns the team file to continue with.
+    pub(crate) fn team(&self) -> Option<&str> {
+        let [_, .., last] = &self.words[..] else {
+            return None;
+        };
+        last.ends_with(".toml").then_some(last)
     }
 }
 
 /// What `run` and `resume` have in common. Those that require `recover_path` apply to resumes only.
-#[derive(Args, Default, PartialEq)]
+#[derive(Args, Clone, Default, PartialEq)]
 pub(crate) struct RunOptions {
     /// Add an image or a file to the idea. Actions and models receive it as a part of the message. On a resume of a
     /// `team.json` alone: save again what it does not contain.
@@ -110,6 +135,12 @@ pub(crate) struct RunOptions {
     /// An additional policy to apply, besides those of the machine, the user and `$STRATA_POLICY`.
     #[arg(long, value_name = "FILE")]
     pub(crate) policy: Option<PathBuf>,
+    /// Who resumes it, as it is recorded in the run; the user and the machine by default.
+    #[arg(long, value_name = "NAME", requires = "recover_path", value_parser = Author::parse)]
+    pub(crate) by: Option<Author>,
+    /// How long the run waits for a database that is away: `90s`, `15m`, `1h`. A minute by default.
+    #[arg(long, value_name = "TIME", value_parser = parse_timeout)]
+    pub(crate) patience: Option<Duration>,
     /// Refuse to resume with changed components.
     #[arg(long)]
     pub(crate) strict: bool,
@@ -151,6 +182,11 @@ pub(crate) enum CallReuseArg {
 }
 
 impl RunOptions {
+    /// Returns who resumes the run.
+    pub(crate) fn author(&self) -> Author {
+        self.by.clone().unwrap_or_else(Author::of_process)
+    }
+
     pub(crate) fn when_idle(&self) -> WhenIdle {
         if self.keep_alive {
             WhenIdle::Stay

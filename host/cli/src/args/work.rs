@@ -1,15 +1,18 @@
 //! The arguments of the commands about submitted runs.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use strata_core::record::money::Usd;
 use strata_host::ComponentReplacement;
-use strata_host::storage::{CapScope, MAX_CAP_DOLLARS, RunDatabase};
+use strata_host::storage::{CapScope, MAX_CAP_DOLLARS, Retention, RunDatabase, StorageLocation};
 
-use super::operate::{SelectionArgs, parse_label};
-use super::parse_replacement;
+use super::operate::{SelectionArgs, parse_label, parse_timeout};
+use super::{parse_replacement, saved_path};
+use crate::metrics;
+use crate::worker_log::LogFormat;
 
 /// Parses the URL of a database.
 pub(super) fn parse_database(text: &str) -> Result<RunDatabase, String> {
@@ -33,6 +36,10 @@ pub(crate) struct WorkerArgs {
     /// is taken meanwhile. A second signal ends the process at once.
     #[arg(long, value_name = "SECONDS", default_value = "0", value_parser = parse_drain)]
     pub(crate) drain: Duration,
+    /// How long runs keep the answers that they have while their database is away, and wait for it: `90s`, `15m`, `1h`. Ten
+    /// minutes by default.
+    #[arg(long, value_name = "TIME", value_parser = parse_timeout)]
+    pub(crate) patience: Option<Duration>,
     /// Take runs, too, that were submitted for workers with this label.
     #[arg(long, value_name = "NAME")]
     pub(crate) label: Vec<String>,
@@ -42,6 +49,12 @@ pub(crate) struct WorkerArgs {
     /// Where each run has a directory for its files while it runs.
     #[arg(long, value_name = "DIR", default_value = "workspaces")]
     pub(crate) workspaces: PathBuf,
+    /// Serve Prometheus metrics at `/metrics` on this address, and `/health` and `/ready`: a local port, or `ADDRESS:PORT`.
+    #[arg(long, value_name = "[ADDRESS:]PORT", value_parser = metrics::parse_address)]
+    pub(crate) metrics: Option<SocketAddr>,
+    /// Write what happens to stderr as lines with time, level, worker and run.
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    pub(crate) log: Option<LogFormat>,
     /// Print nothing but errors and warnings.
     #[arg(short, long)]
     pub(crate) quiet: bool,
@@ -100,7 +113,50 @@ pub(crate) struct SubmitArgs {
     /// Wait until the run ends or needs a person, and print its output. The exit code is that of `run`.
     #[arg(long)]
     pub(crate) wait: bool,
+    /// Print where the run is as JSON; with `--wait`, also how it ended.
+    #[arg(long)]
+    pub(crate) json: bool,
     /// Print nothing but errors, faults and warnings.
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+}
+
+#[derive(Args)]
+#[command(
+    after_help = "The run keeps its records, its files and what it has spent. What its team file names is stored with it, under \
+    the rules for submitted teams.\n\nExamples:\n  \
+    strata-host adopt workspace/storage/team --to postgres://host/teams --name nightly\n  \
+    strata-host adopt 'postgres://old/teams?run=nightly' --to postgres://new/teams --copy"
+)]
+pub(crate) struct AdoptArgs {
+    /// The storage directory, its team.json or the URL of a run in a database.
+    #[arg(value_name = "PLACE", value_parser = saved_path())]
+    pub(crate) place: StorageLocation,
+    /// The database whose workers continue it.
+    #[arg(long, value_name = "URL", value_parser = parse_database)]
+    pub(crate) to: RunDatabase,
+    /// The name of the run there; by default that which it has, or that of its directory.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Option<String>,
+    /// Leave the run where it is, too. Otherwise it is deleted there, once the database has it.
+    #[arg(long)]
+    pub(crate) copy: bool,
+    /// Let only workers take it that have this label.
+    #[arg(long, value_name = "LABEL")]
+    pub(crate) needs: Vec<String>,
+    /// Note this with it, so that `runs --label` finds it.
+    #[arg(long, value_name = "KEY=VALUE", value_parser = parse_label)]
+    pub(crate) label: Vec<(String, String)>,
+    /// Count what it costs against the cap of this name, too: `strata-host database cap URL --scope NAME`.
+    #[arg(long, value_name = "NAME", value_parser = CapScope::parse_named)]
+    pub(crate) scope: Option<CapScope>,
+    /// Use the team file that is saved there, whoever wrote it.
+    #[arg(long)]
+    pub(crate) trust: bool,
+    /// Print where the run is as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Print nothing but errors and warnings, and where the run is.
     #[arg(short, long)]
     pub(crate) quiet: bool,
 }
@@ -129,6 +185,13 @@ pub(crate) enum DatabaseCommand {
     /// processes that used it before stop.
     #[command(after_help = "Examples:\n  strata-host database fence postgres://host/teams")]
     Fence(DatabaseArgs),
+    /// Say for how long runs are kept that have ended; workers delete them then. Without `--keep`, print what is said.
+    #[command(
+        after_help = "Examples:\n  strata-host database retention postgres://host/teams --keep \"done=30d,failed=90d\"\n  \
+        strata-host database retention postgres://host/teams --keep ''      # all are kept\n\n\
+        Statuses: done, failed, out-of-budget, stalled, step-limit, in-doubt, cancelled. A run with an open question is never deleted."
+    )]
+    Retention(RetentionArgs),
     /// Print the URL of a run by its name, whichever of several databases has it.
     #[command(
         after_help = "Examples:\n  strata-host inspect \"$(strata-host database find nightly postgres://one/teams postgres://two/teams)\""
@@ -139,6 +202,9 @@ pub(crate) enum DatabaseCommand {
         /// The databases.
         #[arg(value_name = "URL", required = true, value_parser = parse_database)]
         databases: Vec<RunDatabase>,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
     },
 }
 
@@ -147,6 +213,22 @@ pub(crate) struct DatabaseArgs {
     /// The database.
     #[arg(value_name = "URL", value_parser = parse_database)]
     pub(crate) database: RunDatabase,
+    /// Print the result as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct RetentionArgs {
+    /// The database.
+    #[arg(value_name = "URL", value_parser = parse_database)]
+    pub(crate) database: RunDatabase,
+    /// For how long runs with these statuses are kept after their end. Others are kept for ever.
+    #[arg(long, value_name = "STATUS=TIME,…", value_parser = Retention::parse)]
+    pub(crate) keep: Option<Retention>,
+    /// Print the result as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// Parses a number of dollars.
@@ -175,6 +257,9 @@ pub(crate) struct CapArgs {
     /// Remove the cap.
     #[arg(long, conflicts_with_all = ["set", "reset"])]
     pub(crate) remove: bool,
+    /// Print one JSON object a line for each cap.
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Args)]

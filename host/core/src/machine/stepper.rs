@@ -454,6 +454,7 @@ impl Stepper {
             status,
             checkpoint,
             parent,
+            by: None,
         })
     }
 }

@@ -17,6 +17,8 @@ mod server;
 mod status;
 mod step;
 
+use alloc::string::String;
+
 use serde::{Deserialize, Serialize};
 
 use crate::record::work::CallKey;
@@ -77,4 +79,16 @@ pub enum Event {
     ServerChanged(ServerChanged),
     /// A tool of an MCP server is not offered.
     ServerToolOmitted(ServerToolOmitted),
+}
+
+impl Event {
+    /// Notes who asked for it, in an event that says so.
+    pub fn with_author(mut self, author: Option<String>) -> Self {
+        match &mut self {
+            Self::RunResumed(resumed) => resumed.by = author,
+            Self::RunEnded(ended) => ended.by = author,
+            _ => {}
+        }
+        self
+    }
 }

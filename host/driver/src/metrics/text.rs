@@ -6,18 +6,18 @@ use std::fmt::{Display, Write};
 use super::{ATTEMPT_BUCKETS_SECONDS, COMMIT_BUCKETS_SECONDS, Counts, Histogram, OTHER_ROLES};
 
 /// The name of a label and its value.
-type MetricLabel<'a> = (&'a str, &'a str);
+pub type MetricLabel<'a> = (&'a str, &'a str);
 
 impl Counts {
     /// Returns all metrics.
     pub(super) fn to_text(&self) -> String {
-        let mut out = MetricsWriter(String::new());
+        let mut out = MetricsWriter::default();
         self.write_run(&mut out);
         self.write_work(&mut out);
         self.write_calls(&mut out);
         self.write_messages(&mut out);
         self.write_storage(&mut out);
-        out.0
+        out.into_text()
     }
 
     fn write_run(&self, out: &mut MetricsWriter) {
@@ -202,19 +202,28 @@ impl Counts {
     }
 }
 
-struct MetricsWriter(String);
+/// Writes metrics.
+#[derive(Debug, Default)]
+pub struct MetricsWriter(String);
 
 impl MetricsWriter {
+    /// Returns what was written.
+    pub fn into_text(self) -> String {
+        self.0
+    }
+
     fn write_line(&mut self, text: std::fmt::Arguments<'_>) {
         // Writing to a string cannot fail.
         let _ = writeln!(self.0, "{text}");
     }
 
-    fn family(&mut self, name: &str, kind: &str, help: &str) {
+    /// Begins the samples of a metric.
+    pub fn family(&mut self, name: &str, kind: &str, help: &str) {
         self.write_line(format_args!("# HELP {name} {help}\n# TYPE {name} {kind}"));
     }
 
-    fn sample(&mut self, name: &str, labels: &[MetricLabel<'_>], value: impl Display) {
+    /// Writes a sample of a metric that was begun.
+    pub fn sample(&mut self, name: &str, labels: &[MetricLabel<'_>], value: impl Display) {
         let labels: Vec<String> = labels
             .iter()
             .map(|(name, value)| format!("{name}=\"{}\"", escape(value)))
@@ -227,7 +236,7 @@ impl MetricsWriter {
         self.write_line(format_args!("{name}{labels} {value}"));
     }
 
-    fn histogram(
+    pub(super) fn histogram(
         &mut self,
         name: &str,
         labels: &[MetricLabel<'_>],

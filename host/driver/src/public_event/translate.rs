@@ -374,11 +374,13 @@ fn visit_run(event: &Event, visitor: &mut Visitor<'_>) {
             checkpoint,
             step,
             finished,
+            by,
             ..
         }) => {
             visitor(&|_| PublicEvent::RunResumed {
                 checkpoint: checkpoint.as_ref().map(|id| id.0.clone()),
                 step: *step,
+                by: by.clone(),
             });
             for call in finished.iter().filter(|call| !has_own_event(call.work)) {
                 visitor(&|names| PublicEvent::ActionReplayed {
@@ -426,10 +428,14 @@ fn visit_run(event: &Event, visitor: &mut Visitor<'_>) {
             }
         }),
         Event::RunEnded(RunEnded {
-            status, checkpoint, ..
+            status,
+            checkpoint,
+            by,
+            ..
         }) => visitor(&|_| PublicEvent::RunEnded {
             status: *status,
             checkpoint: checkpoint.as_ref().map(|id| id.0.clone()),
+            by: by.clone(),
         }),
         _ => {}
     }

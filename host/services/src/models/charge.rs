@@ -49,6 +49,8 @@ pub(super) struct CallAccount<'a> {
     /// The ids of the scripted replies that were used, of those that may be used a limited number of
     /// times.
     pub(super) limited_replies: Vec<String>,
+    /// How often the request was sent again since the count was taken.
+    retries: u64,
     /// The price of the model that is asked.
     price: Price,
     /// What is assumed for a request whose usage is unknown.
@@ -62,6 +64,7 @@ impl<'a> CallAccount<'a> {
             observer,
             charge: Charge::default(),
             limited_replies: Vec::new(),
+            retries: 0,
             price: Price::default(),
             expected: TokenUsage::default(),
         }
@@ -86,6 +89,17 @@ impl<'a> CallAccount<'a> {
     /// Notes that the request is sent now.
     pub(super) fn dispatched(&mut self) {
         self.observer.dispatched();
+    }
+
+    /// Notes that the request failed and waits to be sent again to the same model.
+    pub(super) fn waits_for_retry(&mut self) {
+        self.retries += 1;
+        self.waits_again();
+    }
+
+    /// Returns how often the request was sent again since this was last asked.
+    pub(super) fn take_retries(&mut self) -> u64 {
+        std::mem::take(&mut self.retries)
     }
 
     /// Notes that the request waits to be sent again, or to be sent to another model.

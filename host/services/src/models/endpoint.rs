@@ -175,6 +175,11 @@ impl ModelEndpoint {
         self.bounds = bounds.to_vec();
     }
 
+    /// Returns the name of its protocol in team files.
+    pub(super) fn provider_name(&self) -> &'static str {
+        self.protocol_name.name()
+    }
+
     /// Sends a request, with as many retries as the endpoint's `retries` allow. The reply matches the
     /// schema of the request. What replies used is charged, whether they can be used or not.
     pub(super) async fn complete(

@@ -9,6 +9,7 @@ mod embedding;
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::path::Path;
+use std::sync::{Arc, OnceLock};
 
 use strata_core::record::conversation::TokenUsage;
 use strata_core::record::host_call::{ModelUse, TriedModel};
@@ -30,6 +31,7 @@ use super::record::{ExchangeRecorder, RecordedProvider};
 use super::reply_check::ReplyCheck;
 use super::request_span::{AskedModel, RequestSpan};
 use super::scripted::{ScriptedEntry, ScriptedProvider};
+use super::tally::ModelTally;
 use super::tokens::expected_usage;
 use super::{Charge, IfTooLong, ModelReply, ModelRequest, StreamObserver};
 pub use embedding::CompletedEmbedding;
@@ -53,6 +55,8 @@ pub struct Models {
     names: ModelNames,
     permits: Semaphore,
     recorder: Option<ExchangeRecorder>,
+    /// Where failures are counted.
+    tally: OnceLock<Arc<ModelTally>>,
 }
 
 /// A language model.
@@ -203,6 +207,7 @@ impl Models {
                 .as_deref()
                 .map(ExchangeRecorder::open)
                 .transpose()?,
+            tally: OnceLock::new(),
         })
     }
 
@@ -217,6 +222,19 @@ impl Models {
             if let Provider::Scripted(scripted) = &model.provider {
                 scripted.set_uses(name, uses);
             }
+        }
+    }
+
+    /// Counts failures in `tally` from now on, unless they are counted elsewhere already.
+    pub fn set_tally(&self, tally: Arc<ModelTally>) {
+        let _ = self.tally.set(tally);
+    }
+
+    /// Counts a request to a model that was answered or not.
+    fn count(&self, model: &Model, is_answered: bool, account: &mut CallAccount<'_>) {
+        let retries = account.take_retries();
+        if let Some(tally) = self.tally.get() {
+            tally.add(model.provider.name(), is_answered, retries);
         }
     }
 
@@ -293,6 +311,7 @@ impl Models {
             span.record_request(&call.request);
             let asking = model.ask(&identity, call, &check, &mut account);
             let result = asking.instrument(span.span()).await;
+            self.count(model, result.is_ok(), &mut account);
             match &result {
                 Ok(reply) => span.record_reply(reply, account.charge),
                 Err(failure) => span.record_failure(failure, account.charge),
@@ -346,6 +365,17 @@ impl Models {
             .into_iter()
             .chain(others)
             .map(|(name, model)| (name.as_str(), model))
+    }
+}
+
+impl Provider {
+    /// Returns its name in team files.
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Scripted(_) => "scripted",
+            Self::Recorded(_) => "recorded",
+            Self::Endpoint(endpoint) => endpoint.provider_name(),
+        }
     }
 }
 

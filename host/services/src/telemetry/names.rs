@@ -113,6 +113,10 @@ pub const TRACEPARENT: &str = "traceparent";
 
 /// What the model's reply cost; what the run has spent.
 pub const COST_USD: &str = "strata.cost_usd";
+/// The name of the run in its database.
+pub const RUN_NAME: &str = "strata.run.name";
+/// The id of the worker that runs it.
+pub const WORKER: &str = "strata.worker";
 /// The lineage of the run.
 pub const LINEAGE: &str = "strata.lineage";
 /// How the run ended.

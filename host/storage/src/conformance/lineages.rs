@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use strata_base::files::blob::Blobs;
 use strata_core::machine::stepper::Stepper;
 use strata_core::record::edit::{Edit, EditedScope};
 use strata_core::record::event::{Event, Forked, Status};
@@ -9,13 +10,15 @@ use strata_core::record::id::CheckpointId;
 use strata_core::record::json::Json;
 use strata_core::record::spending::Account;
 use strata_core::state::environment::Environment;
+use tempfile::TempDir;
 
 use super::{TestStorage, check, fresh, loaded_state};
 use crate::script::pseudorandom;
-use crate::script::{ScriptedRun, team};
+use crate::script::{ScriptedRun, definition, team};
 use crate::{
-    CheckpointOrigin, CheckpointRow, Durability, Lease, LoadedState, Pruned, Record, StateSelector,
-    StoreError, checkpoint_of, cost_of,
+    CheckpointOrigin, CheckpointRow, Durability, Lease, LoadedState, NewSubmission, Pruned, Record,
+    RunCopy, RunDatabase, RunNeeds, RunOverview, RunSchedule, StateSelector, StorageLocation,
+    StoreError, SubmissionIdentity, checkpoint_of, cost_of,
 };
 
 /// What a store should contain: the events of each lineage, and the state after each checkpoint.
@@ -485,5 +488,112 @@ fn where_somebody_is_waited_for_is_kept() {
             .find(|row| row.id == asked)
             .unwrap();
         assert_eq!(row.status, Status::Waiting);
+    });
+}
+
+/// A copy of a run, and the directory in which it lies, if it is in a file.
+struct Copied {
+    lease: Box<dyn Lease>,
+    _directory: Option<TempDir>,
+}
+
+/// Copies a run.
+fn copy_to(from: &StorageLocation, to: &StorageLocation, env: &Environment) {
+    let definition = definition();
+    let submission = NewSubmission {
+        name: to.run_name().unwrap(),
+        team: "team",
+        base: env,
+        definition: &definition,
+        blobs: &Blobs::new(),
+        files: &BTreeMap::new(),
+        contents: &Blobs::new(),
+        needs: &RunNeeds {
+            labels: vec!["nobody has this".into()],
+            secrets: Vec::new(),
+        },
+        tags: &BTreeMap::new(),
+        handover: crate::Handover::Queued,
+        scope: None,
+        identity: SubmissionIdentity::unserved(),
+        resume_note: None,
+        records: &[],
+    };
+    let copy = RunCopy {
+        submission: &submission,
+        overview: RunOverview::of(crate::AppendedState { team: &team(), env }),
+        schedule: RunSchedule::Now,
+        changed_ms: Some(7),
+    };
+    crate::copy_records(from, to, &copy).unwrap();
+    let again = crate::copy_records(from, to, &copy);
+    assert!(
+        matches!(again, Err(StoreError::NameTaken { .. })),
+        "{again:?}"
+    );
+    let listed = to.list_overviews(&crate::RunFilter::default()).unwrap();
+    assert_eq!(listed[0].overview.as_ref().unwrap().status, env.status);
+}
+
+/// Copies a run into a file that has others, and into a server, if there is one.
+fn copies_of(from: &StorageLocation, env: &Environment) -> Vec<Copied> {
+    let directory = TempDir::new().unwrap();
+    let file = RunDatabase::in_file(&directory.path().join("runs.db"));
+    // The keys of the copy are others than those in a directory.
+    copy_to(from, &file.location("first"), env);
+    let to = file.location("copy");
+    copy_to(from, &to, env);
+    let copies = vec![Copied {
+        lease: to.open_if_free().unwrap().lease,
+        _directory: Some(directory),
+    }];
+    #[cfg(feature = "postgres")]
+    let copies = copies
+        .into_iter()
+        .chain(copy_into_server(from, env))
+        .collect();
+    copies
+}
+
+#[cfg(feature = "postgres")]
+fn copy_into_server(from: &StorageLocation, env: &Environment) -> Option<Copied> {
+    let url = super::fresh_run()?;
+    copy_to(from, &StorageLocation::of_database(url.clone()), env);
+    let lease = crate::postgres::take_lease(&url, crate::postgres::OwnerWait::Watch).unwrap();
+    Some(Copied {
+        lease: Box::new(lease),
+        _directory: None,
+    })
+}
+
+#[test]
+fn a_run_is_copied_into_a_database_with_all_its_lineages_and_continues_there() {
+    check(&fresh(), |kept| {
+        let Some(from) = kept.place() else { return };
+        let tale = branched_history(kept.lease(), 400);
+        kept.lease().save_snapshot(&tale.end("main.6")).unwrap();
+        for mut copy in copies_of(&from, &tale.end("main.6")) {
+            let (copy, mut tale) = (&mut *copy.lease, tale.clone());
+            tale.check(copy, "main.6");
+            let more = tale.resume_events(tale.end("main.6"), 70, 60);
+            let records = tale.record_events("main.6", &more);
+            copy.append(&records, Durability::Full).unwrap();
+            copy.save_snapshot(&tale.end("main.6")).unwrap();
+            tale.check(copy, "main.6");
+        }
+    });
+}
+
+#[test]
+fn what_was_pruned_stays_so_in_a_copy() {
+    check(&fresh(), |kept| {
+        let Some(from) = kept.place() else { return };
+        let tale = branched_history(kept.lease(), 1200);
+        let before = kept.lease().checkpoints().unwrap();
+        let pruned = prune(kept.lease(), 2);
+        for copy in copies_of(&from, &tale.end("main.6")) {
+            check_pruned(&tale, &*copy.lease, &before, &pruned);
+            tale.check_listed(&*copy.lease, "main.6");
+        }
     });
 }

@@ -221,6 +221,7 @@ fn run_began() -> Vec<Event> {
             rules: Rules::default(),
             spent: Usd(77),
             questions: questions(),
+            by: Some("anna@desk".into()),
         }),
         Event::ComponentChanged(ComponentChanged {
             slot: slot(2, SlotKind::Action(ActionId(1))),
@@ -593,6 +594,7 @@ fn steps_ended() -> Vec<Event> {
             status: Status::Stalled,
             checkpoint: Some("main-6".into()),
             parent: Some("main-5".into()),
+            by: Some("anna@desk".into()),
         }),
     ]
 }

@@ -10,6 +10,7 @@ use super::schema::migrate;
 use crate::database_set::{DatabaseSettings, FencedDatabase, Intake};
 use crate::database_url::DatabaseUrl;
 use crate::error::StoreError;
+use crate::retention::Retention;
 
 /// By how much the epochs of all runs rise when a database was restored: by more than what the lost part of
 /// its history can have added, so that no owner of that time has an epoch which is given to another.
@@ -59,6 +60,25 @@ pub(crate) fn set_intake(url: &DatabaseUrl, intake: Intake) -> Result<(), StoreE
     connection.execute(
         "UPDATE strata.meta SET is_open = $1",
         &[(&is_open, Type::BOOL)],
+    )?;
+    Ok(())
+}
+
+/// Returns for how long runs are kept that have ended.
+pub(crate) fn read_retention(url: &DatabaseUrl) -> Result<Retention, StoreError> {
+    let connection = open_prepared(url)?;
+    let row = connection.query_optional("SELECT retention FROM strata.meta", &[])?;
+    let text: String = row.map_or_else(String::new, |row| row.get(0));
+    Retention::parse(&text).map_err(|what| StoreError::corrupt(connection.path(), what))
+}
+
+/// Says for how long runs are kept that have ended.
+pub(crate) fn set_retention(url: &DatabaseUrl, retention: &Retention) -> Result<(), StoreError> {
+    let connection = open_prepared(url)?;
+    let text = retention.to_string();
+    connection.execute(
+        "UPDATE strata.meta SET retention = $1",
+        &[(&text, Type::TEXT)],
     )?;
     Ok(())
 }

@@ -17,9 +17,6 @@ use crate::encoded_events::{EncodedEvents, KnownEvent};
 use crate::lineage::StoredLineage;
 use crate::mailbox::MailReply;
 
-/// How long a change waits for a server that cannot be reached: a restart or a change of the primary
-/// takes less. Nothing is lost if it takes longer, but the run has to be resumed.
-pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 /// How often it is tried again meanwhile.
 pub(super) const RETRY_INTERVAL: Duration = Duration::from_millis(250);
 
@@ -32,6 +29,8 @@ pub(super) struct AppendRight {
     pub owner: Arc<str>,
     /// The event before them; `None` if they are the first of their lineage.
     pub before: Option<KnownEvent>,
+    /// How long a change waits for a server that cannot be reached.
+    pub patience: Duration,
 }
 
 /// Events that are to be appended to a run.

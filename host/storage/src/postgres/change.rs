@@ -2,12 +2,12 @@
 //! made again if the connection breaks, and if the database went back to an earlier state (`restore`).
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use strata_base::files::blob::Blobs;
 use tokio_postgres::types::Type;
 
-use super::append::{AppendRight, PATIENCE, RETRY_INTERVAL, key_and_sum, synchronous_commit};
+use super::append::{AppendRight, RETRY_INTERVAL, key_and_sum, synchronous_commit};
 use super::connect::StatementError;
 use super::connection::Connection;
 use super::mail_text::encode_reply;
@@ -181,15 +181,16 @@ fn write_reply(connection: &Connection, run: i64, reply: &MailReply) -> Result<(
     connection.execute(sql, &arguments).map(drop)
 }
 
-/// Tries something again on a new connection for as long as `PATIENCE`.
+/// Tries something again on a new connection for as long as `patience`.
 fn retry(
     connection: &Connection,
+    patience: Duration,
     mut error: StatementError,
     attempt: impl Fn() -> Result<bool, StatementError>,
 ) -> Result<bool, StoreError> {
     let since = Instant::now();
     tracing::warn!("waiting for the database: {}", error.meaning);
-    while since.elapsed() < PATIENCE {
+    while since.elapsed() < patience {
         std::thread::sleep(RETRY_INTERVAL);
         match connection.reconnect() {
             Ok(()) => {}
@@ -236,7 +237,7 @@ pub(super) fn change(
         done => done,
     };
     let is_made = match attempt() {
-        Err(error) if error.is_disconnected => retry(connection, error, attempt)?,
+        Err(error) if error.is_disconnected => retry(connection, right.patience, error, attempt)?,
         done => done?,
     };
     match is_made {

@@ -66,6 +66,8 @@ pub(super) struct StatementError {
     pub is_disconnected: bool,
     /// Whether a row with the same key exists.
     pub is_duplicate: bool,
+    /// Whether that is a run of the same name.
+    pub is_name_taken: bool,
     /// Whether the server asks to repeat the transaction to which it belonged, because of what others
     /// did at the same time.
     pub is_conflict: bool,
@@ -84,6 +86,7 @@ impl From<StoreError> for StatementError {
         Self {
             is_disconnected: matches!(meaning, StoreError::Unreachable { .. }),
             is_duplicate: false,
+            is_name_taken: false,
             is_conflict: false,
             meaning,
         }
@@ -96,7 +99,9 @@ pub(super) fn statement_error(
     action: &'static str,
     error: &tokio_postgres::Error,
 ) -> StatementError {
+    let constraint = error.as_db_error().and_then(|error| error.constraint());
     StatementError {
+        is_name_taken: constraint == Some("run_name_key"),
         is_disconnected: is_disconnected(error),
         is_conflict: is_conflict(error),
         is_duplicate: error.code() == Some(&SqlState::UNIQUE_VIOLATION),

@@ -22,6 +22,7 @@ use super::session::Session;
 use crate::caps::{CapAccounts, CapScope};
 use crate::database_url::DatabaseUrl;
 use crate::error::StoreError;
+use crate::work::RegistrationHealth;
 use crate::{Heartbeat, LEASE_TIME, LeaseStatus};
 
 /// How often heartbeats rise.
@@ -62,6 +63,12 @@ impl OwnerHeartbeat {
     /// Whether the owner was taken for dead.
     pub(super) fn is_refused(&self) -> bool {
         *self.newest.borrow() == Heartbeat::Refused
+    }
+
+    /// Returns a view of it.
+    pub(super) fn health(&self) -> RegistrationHealth {
+        let reconnections = self.all.beats.reconnections.subscribe();
+        RegistrationHealth::of_server(self.newest.clone(), reconnections)
     }
 
     /// Ends it.

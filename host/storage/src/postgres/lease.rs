@@ -4,6 +4,7 @@
 use std::cell::Cell;
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use strata_base::files::blob::Blobs;
 use strata_core::record::id::Digest;
@@ -32,8 +33,8 @@ use crate::rows::RunRows;
 use crate::snapshot::{EncodedSnapshot, MAX_SNAPSHOT_BYTES, SnapshotRows};
 use crate::work::RunSchedule;
 use crate::{
-    Append, Appending, BuildState, Durability, Epoch, Lease, LeaseStatus, Pruned, Record, RunCaps,
-    SavedDefinition,
+    Append, Appending, BuildState, DEFAULT_PATIENCE, Durability, Epoch, Lease, LeaseStatus, Pruned,
+    Record, RunCaps, SavedDefinition,
 };
 
 /// How often a change is made again because the database went back meanwhile.
@@ -67,6 +68,7 @@ pub(crate) struct PostgresLease {
     /// Whether events could not be appended. What this lease knows of the run may then be wrong, so it
     /// writes nothing more.
     has_failed: bool,
+    patience: Duration,
 }
 
 impl PostgresLease {
@@ -99,6 +101,7 @@ impl PostgresLease {
             last_bundle: Cell::new(None),
             stored_bytes: None,
             has_failed: false,
+            patience: DEFAULT_PATIENCE,
         })
     }
 
@@ -113,6 +116,7 @@ impl PostgresLease {
             epoch: self.owner.epoch,
             owner: Arc::clone(&self.owner.owner),
             before: KnownEvent::newest_of(self.current.line()),
+            patience: self.patience,
         }
     }
 
@@ -543,6 +547,10 @@ impl Lease for PostgresLease {
             events: events.get(),
             bytes: before.saturating_sub(after),
         })
+    }
+
+    fn set_patience(&mut self, patience: Duration) {
+        self.patience = patience;
     }
 
     fn put_blobs(&mut self, blobs: &Blobs) -> Result<(), StoreError> {

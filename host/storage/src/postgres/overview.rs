@@ -7,7 +7,7 @@ use super::connect::StatementError;
 use super::connection::Connection;
 use super::session::Argument;
 use crate::Append;
-use crate::overview::{EndTime, RunOverview};
+use crate::overview::{EndTime, RunOverview, has_ended};
 
 /// What stands for a number that there is not.
 const NONE: i64 = -1;
@@ -52,6 +52,19 @@ impl OverviewRow {
             overview: Some(overview),
             ended: EndTime::None,
             changed_ms: UNCHANGED,
+        }
+    }
+
+    /// Returns the row of a run that is copied from elsewhere, where it changed last at this time.
+    pub(super) fn of_copy(overview: RunOverview, changed_ms: Option<i64>) -> Self {
+        let changed = changed_ms.unwrap_or_default();
+        Self {
+            ended: match has_ended(overview.status) {
+                true => EndTime::At(changed),
+                false => EndTime::None,
+            },
+            overview: Some(overview),
+            changed_ms: changed_ms.unwrap_or(UNCHANGED),
         }
     }
 

@@ -25,11 +25,11 @@ const LINEAGE_COLUMNS: &str =
     "id, number, name, origin, leaves_at, events, last, forgotten, spent, since, sum";
 
 /// Reads a run in a database.
-pub(super) type PostgresReader = RowReader<PostgresRows>;
+pub(crate) type PostgresReader = RowReader<PostgresRows>;
 
 /// The rows of a run in a database.
 #[derive(Debug)]
-pub(super) struct PostgresRows {
+pub(crate) struct PostgresRows {
     pub(super) connection: Connection,
     /// The key of the run.
     pub(super) run: i64,
@@ -311,6 +311,12 @@ impl RunRows for PostgresRows {
         let sql = "SELECT body FROM strata.blob WHERE run = $1 AND digest = $2";
         let row = self.query_optional(sql, &[(&digest.0, Type::TEXT)])?;
         row.map(|row| self.get(&row, 0)).transpose()
+    }
+
+    fn blob_digests(&self) -> Result<Vec<String>, StoreError> {
+        let sql = "SELECT digest FROM strata.blob WHERE run = $1";
+        let rows = self.query(sql, &[])?;
+        rows.iter().map(|row| self.text(row, 0)).collect()
     }
 
     fn has_blobs(&self) -> Result<bool, StoreError> {

@@ -142,7 +142,8 @@ fn rename_run(connection: &Connection, run: i64) -> Result<DatabaseUrl, StoreErr
             Ok(1) => return Ok(connection.url().with_run(&new)),
             Ok(_) => {}
             Err(StatementError {
-                is_duplicate: true, ..
+                is_name_taken: true,
+                ..
             }) => {}
             Err(error) => return Err(error.meaning),
         }
@@ -178,7 +179,7 @@ fn create_run(
         submission: None,
     };
     let inserted = new.insert(&connection);
-    let run = inserted.map_err(|error| match error.is_duplicate {
+    let run = inserted.map_err(|error| match error.is_name_taken {
         true => StoreError::Occupied {
             path: connection.path().into(),
         },

@@ -11,7 +11,7 @@ use super::connection::Connection;
 use crate::error::StoreError;
 
 /// The version of the schema.
-const VERSION: i64 = 2;
+const VERSION: i64 = 3;
 
 /// The format of what this program records of runs. It rises with the first event, or part of one, that earlier
 /// programs cannot read, so that they do not take runs of which such events may be recorded.
@@ -264,6 +264,12 @@ pub(crate) const MIGRATIONS: [&str; VERSION as usize] = ["
                to_timestamp(o.ended_ms / 1000.0) AS ended
         FROM strata.run r JOIN strata.overview o ON o.run = r.id
              LEFT JOIN strata.worker w ON w.id = r.owner AND clock_timestamp() - w.beat_at < interval '10 seconds';
+", "
+    -- The runs that were deleted because they are kept no longer, of which rows of events and the like may be left.
+    CREATE TABLE strata.removal (
+        run bigint PRIMARY KEY
+    );
+    CREATE INDEX overview_ended ON strata.overview (status, ended_ms) WHERE ended_ms IS NOT NULL;
 "];
 
 /// Whether a database has our tables.

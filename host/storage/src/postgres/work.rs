@@ -24,17 +24,21 @@ use super::owner::{Ownership, ProcessIdentity, unregister};
 use super::run_name::find_run;
 use super::schedule::{NOW, parse_schedule, schedule_columns};
 use super::schema::{RECORD_FORMAT, migrate};
+use super::sweep::sweep;
 use super::watch::ProcessWatch;
 use crate::caps::{CapAccounts, CapScope};
 use crate::database_url::DatabaseUrl;
 use crate::error::StoreError;
 use crate::work::{
-    ClaimedRun, NewSubmission, RunFailure, RunRelease, SubmissionState, Tended, WorkerProfile,
+    ClaimedRun, NewSubmission, RegistrationHealth, RunFailure, RunRelease, SubmissionState, Tended,
+    WorkerProfile,
 };
 use crate::{DatabaseSettings, LEASE_TIME};
 
 /// How often a worker compares which runs it owns with those that it holds.
 const COMPARE_INTERVAL: Duration = Duration::from_secs(30);
+/// How often a worker looks for runs that are kept no longer.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(20);
 
 /// Puts a run into a database for a worker to take.
 pub(crate) fn submit(url: &DatabaseUrl, submission: &NewSubmission<'_>) -> Result<(), StoreError> {
@@ -55,7 +59,7 @@ pub(crate) fn submit(url: &DatabaseUrl, submission: &NewSubmission<'_>) -> Resul
     };
     match new.insert(&connection) {
         Ok(_) => {}
-        Err(error) if error.is_duplicate => return Err(taken()),
+        Err(error) if error.is_name_taken => return Err(taken()),
         Err(error) => return Err(error.meaning),
     }
     notify_workers(&connection)
@@ -192,6 +196,8 @@ pub(crate) struct DatabaseWorker {
     may_hold_more: bool,
     /// When it last gave up the runs that it owns and does not hold.
     compared: Instant,
+    /// When it looks again for runs that are kept no longer; `None` for at once.
+    next_sweep: Option<Instant>,
 }
 
 impl Drop for DatabaseWorker {
@@ -235,6 +241,7 @@ impl DatabaseWorker {
             held: BTreeMap::new(),
             may_hold_more: false,
             compared: Instant::now(),
+            next_sweep: None,
         })
     }
 
@@ -246,6 +253,14 @@ impl DatabaseWorker {
     /// Returns what this process may spend of the caps in the database.
     pub(crate) fn caps(&self) -> Arc<CapAccounts> {
         self.heartbeat.caps()
+    }
+
+    pub(crate) fn id(&self) -> &str {
+        &self.id
+    }
+
+    pub(crate) fn health(&self) -> RegistrationHealth {
+        self.heartbeat.health()
     }
 
     pub(crate) fn is_lost(&self) -> bool {
@@ -360,6 +375,15 @@ impl DatabaseWorker {
             self.compared = Instant::now();
         }
         self.watch.tend(&self.connection, &self.id)
+    }
+
+    pub(crate) fn sweep(&mut self) -> Result<u64, StoreError> {
+        if self.next_sweep.is_some_and(|next| Instant::now() < next) {
+            return Ok(0);
+        }
+        let swept = sweep(&self.connection)?;
+        self.next_sweep = (!swept.has_more).then(|| Instant::now() + SWEEP_INTERVAL);
+        Ok(swept.runs)
     }
 
     pub(crate) fn stop_claiming(&mut self) -> Result<(), StoreError> {

@@ -8,18 +8,20 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use tokio::sync::{mpsc, oneshot};
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Row, Statement};
 
-use super::append::{AppendRequest, AppendRight, PATIENCE, RETRY_INTERVAL, key_and_sum, push_row};
+use super::append::{AppendRequest, AppendRight, RETRY_INTERVAL, key_and_sum, push_row};
 use super::append_statement::{AppendColumns, AppendKind};
 use super::connect::{StatementError, background, connect, statement_error};
 use super::per_database::PerDatabase;
 use super::session::Argument;
 use super::session::Session;
+use crate::DEFAULT_PATIENCE;
 use crate::database_url::DatabaseUrl;
 use crate::error::StoreError;
 
@@ -29,6 +31,8 @@ const WRITERS: usize = 2;
 /// that is much larger makes the others wait.
 const MAX_BATCH: usize = 256;
 const MAX_BATCH_BYTES: u64 = 16 << 20;
+/// How many bytes of events are kept for longer than the usual time while a server is away.
+const MAX_WAITING_BYTES: u64 = 64 << 20;
 /// How long a plan of a statement is used. One that was made for a small table may read all of it.
 const PLAN_LIFETIME: Duration = Duration::from_secs(10);
 
@@ -50,7 +54,31 @@ const LOOK_UP: &str = "
 struct PendingAppend {
     request: AppendRequest,
     since: Instant,
+    /// Counts its bytes among those that wait.
+    _waiting: WaitingBytes,
     reply: oneshot::Sender<Result<(), StoreError>>,
+}
+
+/// Bytes of events that wait to be stored. They count until this is dropped.
+struct WaitingBytes {
+    bytes: u64,
+    all: Arc<AtomicU64>,
+}
+
+impl WaitingBytes {
+    fn count(bytes: u64, all: &Arc<AtomicU64>) -> Self {
+        all.fetch_add(bytes, Ordering::Relaxed);
+        Self {
+            bytes,
+            all: Arc::clone(all),
+        }
+    }
+}
+
+impl Drop for WaitingBytes {
+    fn drop(&mut self) {
+        self.all.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
 }
 
 /// What became of a request.
@@ -92,6 +120,8 @@ impl PendingAppend {
 #[derive(Debug)]
 pub(super) struct Writers {
     queues: Vec<mpsc::UnboundedSender<PendingAppend>>,
+    /// How many bytes of events wait to be stored.
+    waiting: Arc<AtomicU64>,
 }
 
 impl Writers {
@@ -101,12 +131,13 @@ impl Writers {
         ALL.get(url, |url| {
             let background = background(&url.to_path())?;
             let mut queues = Vec::new();
+            let waiting = Arc::new(AtomicU64::new(0));
             for _ in 0..WRITERS {
                 let (queue, requests) = mpsc::unbounded_channel();
-                background.spawn(Writer::new(url.clone(), requests).run());
+                background.spawn(Writer::new(url.clone(), requests, Arc::clone(&waiting)).run());
                 queues.push(queue);
             }
-            Ok(Self { queues })
+            Ok(Self { queues, waiting })
         })
     }
 
@@ -121,6 +152,7 @@ impl Writers {
         let path = request.path.clone();
         let queue = request.right.run.unsigned_abs() as usize % self.queues.len();
         let pending = PendingAppend {
+            _waiting: WaitingBytes::count(request.events.bytes(), &self.waiting),
             request,
             since: Instant::now(),
             reply,
@@ -144,6 +176,8 @@ struct Writer {
     requests: mpsc::UnboundedReceiver<PendingAppend>,
     client: Option<Session>,
     prepared: BTreeMap<AppendKind, PreparedAppend>,
+    /// How many bytes of events wait to be stored, in all queues.
+    waiting: Arc<AtomicU64>,
 }
 
 /// A statement that was prepared on the connection.
@@ -153,8 +187,13 @@ struct PreparedAppend {
 }
 
 impl Writer {
-    fn new(url: DatabaseUrl, requests: mpsc::UnboundedReceiver<PendingAppend>) -> Self {
+    fn new(
+        url: DatabaseUrl,
+        requests: mpsc::UnboundedReceiver<PendingAppend>,
+        waiting: Arc<AtomicU64>,
+    ) -> Self {
         Self {
+            waiting,
             path: url.to_path(),
             url,
             requests,
@@ -197,7 +236,8 @@ impl Writer {
                 }
                 self.prepared.clear();
                 may_be_stored = true;
-                batch = fail_overdue(batch, &self.path, &error.meaning);
+                let is_full = self.waiting.load(Ordering::Relaxed) > MAX_WAITING_BYTES;
+                batch = fail_overdue(batch, is_full, &self.path, &error.meaning);
                 tokio::time::sleep(RETRY_INTERVAL).await;
             } else if batch.len() > 1 {
                 // One of them is to blame. The others must not suffer from it.
@@ -382,11 +422,21 @@ struct LookedUp {
     keeps: bool,
 }
 
-/// Answers the requests that have waited for too long. Returns the others.
-fn fail_overdue(batch: Vec<PendingAppend>, path: &Path, error: &StoreError) -> Vec<PendingAppend> {
+/// Answers the requests that have waited for too long: if too much waits (`is_full`), for the usual time. Returns the
+/// others.
+fn fail_overdue(
+    batch: Vec<PendingAppend>,
+    is_full: bool,
+    path: &Path,
+    error: &StoreError,
+) -> Vec<PendingAppend> {
     let mut rest = Vec::new();
     for pending in batch {
-        if pending.since.elapsed() < PATIENCE {
+        let patience = match is_full {
+            true => pending.request.right.patience.min(DEFAULT_PATIENCE),
+            false => pending.request.right.patience,
+        };
+        if pending.since.elapsed() < patience {
             rest.push(pending);
             continue;
         }

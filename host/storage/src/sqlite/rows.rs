@@ -371,6 +371,11 @@ impl RunRows for SqliteRows {
         self.query_optional(sql, params![self.run, digest.0], |row| row.get(0))
     }
 
+    fn blob_digests(&self) -> Result<Vec<String>, StoreError> {
+        let sql = "SELECT digest FROM blob WHERE run = ?1";
+        self.query_all(sql, [self.run], |row| row.get(0))
+    }
+
     fn has_blobs(&self) -> Result<bool, StoreError> {
         let sql = "SELECT EXISTS (SELECT 1 FROM blob WHERE run = ?1)";
         self.query_row(sql, [self.run], |row| row.get(0))
@@ -413,6 +418,10 @@ impl SqliteReader {
     /// Returns the lineages of a run whose rows lag behind, including their newest events.
     pub(super) fn lineages_behind(&self, run: i64) -> Result<Vec<StoredLineage>, StoreError> {
         let rows = self.rows.lineages_of(run)?;
+        if rows.is_empty() {
+            // The run was deleted.
+            return Ok(Vec::new());
+        }
         let mut lines = self.complete_lineages(rows.clone())?;
         lines.retain(|line| !rows.contains(line));
         Ok(lines)

@@ -192,6 +192,7 @@ impl Stepper {
             spent,
             questions,
             finished: _,
+            by: _,
         } = event;
         self.state.ensure_started()?;
         ensure(

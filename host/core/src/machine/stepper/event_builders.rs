@@ -90,6 +90,7 @@ impl Stepper {
             rules: Rules::from_team(&self.defined_team),
             spent: spent.max(self.state.env.spent),
             questions: AskedQuestions::default(),
+            by: None,
         })
     }
 

@@ -58,6 +58,8 @@ pub struct RunResumed {
     pub spent: Usd,
     /// Questions that other lineages asked, if this one may not know them.
     pub questions: AskedQuestions,
+    /// Who asked for it; `None` if nobody did by name, or a worker continues the run by itself.
+    pub by: Option<String>,
 }
 
 /// A component was replaced.
@@ -95,6 +97,8 @@ pub struct RunEnded {
     pub checkpoint: Option<CheckpointId>,
     /// The checkpoint before that.
     pub parent: Option<CheckpointId>,
+    /// Who ended it; `None` if it ended by itself.
+    pub by: Option<String>,
 }
 
 /// Another lineage branched off here.

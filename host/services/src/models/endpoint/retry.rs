@@ -82,7 +82,7 @@ impl<'a> Retries<'a> {
             "{}",
             failure.message
         );
-        account.waits_again();
+        account.waits_for_retry();
         tokio::time::sleep(wait).await;
         Ok(())
     }

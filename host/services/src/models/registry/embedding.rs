@@ -62,6 +62,7 @@ impl Models {
             .embed(call, &mut account)
             .instrument(span.span())
             .await;
+        self.count(model, result.is_ok(), &mut account);
         match &result {
             Ok(embeddings) => span.record_vectors(&embeddings.model, account.charge),
             Err(failure) => span.record_failure(failure, account.charge),

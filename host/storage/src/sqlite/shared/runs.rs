@@ -74,7 +74,7 @@ fn run_key(url: &SqliteUrl, reader: Option<&SqliteReader>) -> Result<Option<i64>
 }
 
 /// Opens the run of a URL for reading. Fails if there is none.
-pub(super) fn open_named(url: &SqliteUrl) -> Result<SqliteReader, StoreError> {
+pub(crate) fn open_named(url: &SqliteUrl) -> Result<SqliteReader, StoreError> {
     let Some(whole) = open_whole(url)? else {
         run_name(url, None)?;
         return Err(StoreError::Absent {

@@ -15,7 +15,7 @@ use super::change::{ChangeTerms, PendingChange};
 use super::database::{MissingDatabase, SharedDatabase};
 use super::lease::SharedLease;
 use super::runs::{take_lease, vacate};
-use super::{holder, open_reader, receive_requests, request_owner};
+use super::{delete_run, holder, open_reader, receive_requests, request_owner};
 use crate::conformance::{loaded_state, replay};
 use crate::directory::names::SideFile;
 use crate::error::StoreError;
@@ -325,6 +325,36 @@ fn a_finished_run_of_the_same_name_gets_another_and_an_unfinished_one_only_if_wa
             if n == 1 { records.len() } else { 0 }
         );
     }
+}
+
+#[test]
+fn a_run_that_is_deleted_is_no_loss_to_the_others_also_after_a_kill() {
+    let temp = TempDir::new().unwrap();
+    let mut leases = create_runs(&temp, 3);
+    for lease in &mut leases {
+        lease.append(&records(100), Durability::Full).unwrap();
+    }
+    drop(leases.remove(0));
+    delete_run(&url(&temp, "0")).unwrap();
+    assert!(matches!(
+        delete_run(&url(&temp, "1")),
+        Err(StoreError::Locked { .. })
+    ));
+    // The files as a kill leaves them.
+    let killed = copy_of(&temp, |_| true);
+    let found = take_lease(&url(&killed, "0")).map(drop);
+    assert!(matches!(found, Err(StoreError::NoRun { .. })), "{found:?}");
+    let lease = take_lease(&url(&killed, "1")).unwrap();
+    let last = lease.records(99, 1).unwrap();
+    assert_eq!(last.len(), 1);
+    drop(lease);
+    leases.clear();
+    // The name is free again.
+    let mut again = create(&url(&temp, "0")).unwrap();
+    again.append(&records(10), Durability::Full).unwrap();
+    drop(again);
+    assert_eq!(count(&url(&temp, "0")).unwrap(), 10);
+    assert_eq!(count(&url(&temp, "2")).unwrap(), 100);
 }
 
 #[test]

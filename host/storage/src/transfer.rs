@@ -1,0 +1,305 @@
+//! Copies a run with all its records into a database. Its lineages get consecutive keys, from 0 on in a server, where each
+//! run has its own, and everything that is stored under a key of theirs is stored under the new one, with a new checksum.
+//! Each row is verified before.
+
+use std::collections::BTreeMap;
+
+use strata_base::files::blob::Blobs;
+use strata_core::record::id::Digest;
+
+use super::codec::{self, MessageBundle};
+use super::error::StoreError;
+use super::lineage::{
+    DIRECTORY_RUN, FIRST_LINEAGE, StoredLineage, event_key, key_range, position_of_key,
+};
+use super::location::{Place, StorageLocation};
+#[cfg(not(feature = "postgres"))]
+use super::no_database as database;
+use super::overview::RunOverview;
+#[cfg(feature = "postgres")]
+use super::postgres as database;
+use super::reader::RowReader;
+use super::rows::{
+    EventRange, EventRow, EventSelection, GapRow, RunRows, SnapshotRange, SnapshotSelection,
+};
+use super::sqlite::rows::SqliteReader;
+use super::sqlite::shared;
+use super::work::{NewSubmission, RunSchedule};
+
+/// A run that is copied into a database, with what is stored of it besides its records.
+#[derive(Debug)]
+pub struct RunCopy<'a> {
+    /// Its name, its team file and the files of its team. The state that it starts from is not used: the records have it.
+    /// Nor is what a server remembers with it.
+    pub submission: &'a NewSubmission<'a>,
+    /// What is listed of its newest state.
+    pub overview: RunOverview,
+    /// When workers take it.
+    pub schedule: RunSchedule,
+    /// When it last changed, in milliseconds since 1970.
+    pub changed_ms: Option<i64>,
+}
+
+/// Copies the run that is kept at `from`, with all its records, to `to`, in a database, where no run may be saved yet.
+/// Nobody may change it meanwhile.
+///
+/// # Errors
+/// Fails if there are no records, if they are damaged, or if a run of that name exists. Nothing is copied in these
+/// cases.
+pub fn copy_records(
+    from: &StorageLocation,
+    to: &StorageLocation,
+    copy: &RunCopy<'_>,
+) -> Result<(), StoreError> {
+    match from.existing()? {
+        Place::Directory(directory) => insert(&SqliteReader::open(&directory)?, to, copy),
+        Place::Shared(url) => insert(&shared::open_named(url)?, to, copy),
+        Place::Database(url) => insert(&database::open_rows(url)?, to, copy),
+    }
+}
+
+fn insert<R: RunRows>(
+    from: &RowReader<R>,
+    to: &StorageLocation,
+    copy: &RunCopy<'_>,
+) -> Result<(), StoreError> {
+    let records = RunRecords::new(from)?;
+    match to.place()? {
+        Place::Directory(_) => Err(StoreError::NoTeam {
+            path: to.operand().into(),
+            what: "a directory has no place for the files of a team; name a database".into(),
+        }),
+        Place::Shared(url) => shared::insert_copy(url, copy, records),
+        Place::Database(url) => database::insert_copy(url, copy, &records),
+    }
+}
+
+/// A row of the copy, besides those of its lineages.
+pub(crate) enum CopiedRow<'a> {
+    Event(EventRow<'a>),
+    Gap(GapRow),
+    Snapshot {
+        n: i64,
+        list: Vec<u8>,
+        list_sum: u32,
+        body: Vec<u8>,
+        sum: u32,
+    },
+    Bundle {
+        n: i64,
+        sum: u32,
+        body: &'a [u8],
+    },
+}
+
+/// Receives the rows of the copy.
+pub(crate) type VisitRow<'a> = dyn FnMut(CopiedRow<'_>) -> Result<(), StoreError> + 'a;
+
+/// The records of a run, as they are in the copy.
+pub(crate) struct RunRecords<'a, R> {
+    reader: &'a RowReader<R>,
+    /// The lineages with their keys of before, in the order of their creation.
+    lineages: Vec<StoredLineage>,
+    /// The key of the lineage that it continues.
+    current: i64,
+    next_line: u64,
+    /// The key of its run in the copy, and that of its first lineage.
+    run: i64,
+    first: i64,
+}
+
+impl<'a, R: RunRows> RunRecords<'a, R> {
+    fn new(reader: &'a RowReader<R>) -> Result<Self, StoreError> {
+        let _same = reader.begin_read()?;
+        Ok(Self {
+            lineages: reader.stored_lineages()?,
+            current: reader.rows.run()?.lineage,
+            next_line: reader.next_line()?,
+            run: DIRECTORY_RUN.0,
+            first: FIRST_LINEAGE,
+            reader,
+        })
+    }
+
+    /// Returns the records as they are in a copy with this key, whose first lineage has this one.
+    pub(crate) fn with_keys(self, run: i64, first: i64) -> Self {
+        Self { run, first, ..self }
+    }
+
+    /// Returns how many lineages it has.
+    pub(crate) fn lineage_count(&self) -> usize {
+        self.lineages.len()
+    }
+
+    /// Returns the first unused public line.
+    pub(crate) fn next_line(&self) -> i64 {
+        self.next_line as i64
+    }
+
+    /// Returns the new key of the lineage that the run continues.
+    pub(crate) fn current(&self) -> Result<i64, StoreError> {
+        self.new_lineage(self.current)
+    }
+
+    /// Passes the rows of events, gaps, states and bundles to `visit`, and returns those of the lineages.
+    pub(crate) fn visit(&self, visit: &mut VisitRow<'_>) -> Result<Vec<StoredLineage>, StoreError> {
+        let _same = self.reader.begin_read()?;
+        let mut bundles: BTreeMap<i64, MessageBundle> = BTreeMap::new();
+        let mut copied = Vec::new();
+        for (id, line) in (self.first..).zip(&self.lineages) {
+            let last_checksum = self.visit_events(id, line, visit)?;
+            self.visit_gaps(id, line, visit)?;
+            self.visit_snapshots(id, line, &mut bundles, visit)?;
+            let origin = match line.origin {
+                Some((origin, at)) => Some((self.new_lineage(origin)?, at)),
+                None => None,
+            };
+            copied.push(StoredLineage {
+                id,
+                run: self.run,
+                origin,
+                last_checksum,
+                ..line.clone()
+            });
+        }
+        self.visit_bundles(&bundles, visit)?;
+        Ok(copied)
+    }
+
+    /// Returns the bytes of the files with these digests.
+    pub(crate) fn blobs(&self) -> Result<Blobs, StoreError> {
+        let mut blobs = Blobs::new();
+        for digest in self.reader.rows.blob_digests()? {
+            let digest = Digest(digest);
+            let bytes = self.reader.rows.blob(&digest)?.unwrap_or_default();
+            blobs.insert(digest, bytes.into());
+        }
+        Ok(blobs)
+    }
+
+    fn new_lineage(&self, old: i64) -> Result<i64, StoreError> {
+        let mut known = (self.first..).zip(&self.lineages);
+        let found = known.find(|(_, line)| line.id == old);
+        found
+            .map(|(id, _)| id)
+            .ok_or_else(|| self.reader.rows.corrupt("a lineage is missing"))
+    }
+
+    /// Passes the events of a lineage, and returns the new checksum of the last one.
+    fn visit_events(
+        &self,
+        id: i64,
+        line: &StoredLineage,
+        visit: &mut VisitRow<'_>,
+    ) -> Result<u32, StoreError> {
+        let rows = &self.reader.rows;
+        let range = EventRange {
+            keys: key_range(line.id),
+            selection: EventSelection::All,
+        };
+        // Without events of its own, a lineage has the checksum of before.
+        let mut last = line.last_checksum;
+        rows.visit_events(range, &mut |row| {
+            let at = position_of_key(row.n);
+            let rest = [row.line, row.lines, row.time_ms, row.marks];
+            let numbers = |n: i64| [n, rest[0], rest[1], rest[2], rest[3]];
+            codec::verify(row.sum, &numbers(row.n), row.body)
+                .map_err(|error| rows.decode_error(&format!("event {at}"), error))?;
+            let n = event_key(id, at);
+            let sum = codec::checksum(&numbers(n), row.body);
+            if at == line.events {
+                last = sum;
+            }
+            visit(CopiedRow::Event(EventRow { n, sum, ..*row }))
+        })?;
+        Ok(last)
+    }
+
+    fn visit_gaps(
+        &self,
+        id: i64,
+        line: &StoredLineage,
+        visit: &mut VisitRow<'_>,
+    ) -> Result<(), StoreError> {
+        for gap in self.reader.event_log().gaps(line.id)? {
+            let n = event_key(id, gap.first);
+            visit(CopiedRow::Gap(GapRow {
+                n,
+                last: gap.last,
+                step: gap.step,
+                sum: codec::checksum(&[n, gap.last, gap.step], &[]),
+            }))?;
+        }
+        Ok(())
+    }
+
+    /// Passes the states of a lineage, and collects the bundles that they need.
+    fn visit_snapshots(
+        &self,
+        id: i64,
+        line: &StoredLineage,
+        needed: &mut BTreeMap<i64, MessageBundle>,
+        visit: &mut VisitRow<'_>,
+    ) -> Result<(), StoreError> {
+        let rows = &self.reader.rows;
+        let range = SnapshotRange {
+            keys: key_range(line.id),
+            selection: SnapshotSelection::All,
+        };
+        for row in rows.snapshots(range)? {
+            let at = position_of_key(row.n);
+            let damage = |error| rows.decode_error(&format!("the state after event {at}"), error);
+            let list = row.bundles.verified(&[row.n]).map_err(damage)?;
+            let mut bundles = codec::decode_bundles(list).map_err(damage)?;
+            for bundle in &mut bundles {
+                needed.insert(bundle.key, *bundle);
+                bundle.key = self.new_bundle_key(bundle.key);
+            }
+            let missing = || rows.corrupt(format!("the state after event {at} is missing"));
+            let stored = rows.snapshot_body(row.n)?.ok_or_else(missing)?;
+            let body = stored.verified(&[row.n]).map_err(damage)?.to_vec();
+            let (n, list) = (event_key(id, at), codec::encode_bundles(&bundles));
+            visit(CopiedRow::Snapshot {
+                n,
+                list_sum: codec::checksum(&[n], &list),
+                list,
+                sum: codec::checksum(&[n], &body),
+                body,
+            })?;
+        }
+        Ok(())
+    }
+
+    fn visit_bundles(
+        &self,
+        needed: &BTreeMap<i64, MessageBundle>,
+        visit: &mut VisitRow<'_>,
+    ) -> Result<(), StoreError> {
+        let rows = &self.reader.rows;
+        let keys: Vec<i64> = needed.keys().copied().collect();
+        let mut found = 0;
+        rows.visit_bundles(&keys, &mut |row| {
+            let messages = needed
+                .get(&row.n)
+                .map_or(0, |bundle| i64::from(bundle.messages));
+            codec::verify(row.sum, &[row.n, messages], row.body)
+                .map_err(|error| rows.decode_error("messages of it", error))?;
+            found += 1;
+            let n = self.new_bundle_key(row.n);
+            visit(CopiedRow::Bundle {
+                n,
+                sum: codec::checksum(&[n, messages], row.body),
+                body: row.body,
+            })
+        })?;
+        match found == keys.len() {
+            true => Ok(()),
+            false => Err(rows.corrupt("messages of it are missing")),
+        }
+    }
+
+    /// Returns the key of a bundle in the copy. Its upper bits are those of the first lineage.
+    fn new_bundle_key(&self, old: i64) -> i64 {
+        event_key(self.first, position_of_key(old))
+    }
+}
