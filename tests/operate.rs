@@ -349,6 +349,49 @@ fn runs_that_are_kept_no_longer_are_deleted_by_workers_and_open_ones_never() {
     stop_workers([worker]);
 }
 
+#[test]
+fn a_file_of_many_runs_is_a_queue_too() {
+    let place = bakery();
+    let quick = BAKER
+        .replace("{ fail = \"trap\", attempts = [1] }, ", "")
+        .replace("{ ask = \"good?\" }, ", "");
+    place.write("quick.toml", quick);
+    let url = "sqlite:queue.db";
+    for (team, storage, code) in [("quick.toml", "old", 0), ("team.toml", "failed", 3)] {
+        let run = ["run", team, "--storage", storage, "-q"];
+        place.host(&run).expect(code);
+        place.host(&["adopt", storage, "--to", url]).expect(0);
+        let left = place.host(&["inspect", storage]);
+        assert_eq!(left.code, Some(2), "{}", left.stdout);
+    }
+    place
+        .host(&["database", "retention", url, "--keep", "done=0s"])
+        .expect(0);
+    let run = "sqlite:queue.db?run=failed";
+    place.host(&["resume", run, "--by", "Anna"]).expect(0);
+    let port = free_port();
+    let metrics = port.to_string();
+    let worker = ["worker", "--database", url, "--metrics", &metrics];
+    let worker = Process::spawn(place.command(&worker));
+    wait_until(|| status(&place, run) == "waiting");
+    assert_eq!(last_of_kind(&place, run, "run-resumed")["by"], "Anna");
+    wait_until(|| {
+        let shown = get(port, "/metrics").1;
+        let lines = [
+            "strata_worker_deleted_runs_total 1",
+            "strata_runs{database=\"sqlite:queue.db\",status=\"waiting\"} 1",
+            "strata_requests_open{database=\"sqlite:queue.db\"} 1",
+            "strata_heartbeat_age_seconds{database=\"sqlite:queue.db\"} 0",
+        ];
+        lines
+            .iter()
+            .all(|line| shown.lines().any(|shown| shown == *line))
+    });
+    let listed = place.host(&["runs", url, "--json"]).expect(0).events();
+    assert_eq!(listed.len(), 1, "{listed:?}");
+    stop_workers([worker]);
+}
+
 /// Requests a path from a local port, and returns the status line and the body.
 fn get(port: u16, path: &str) -> (String, String) {
     let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port)) else {
