@@ -114,7 +114,7 @@ impl FileWorker {
             settings: read_settings(&database)?,
             reader: SqliteReader::from_rows(rows),
             database,
-            id: random_name().into(),
+            id: std::process::id().to_string().into(),
             profile: profile.clone(),
             caps: Arc::new(CapAccounts::new(Box::new(NoCaps))),
             held: BTreeSet::new(),
