@@ -93,7 +93,7 @@ fn a_call_that_is_repeated_can_need_approval_once() {
     assert_eq!((again.work, again.attempt), (x.work, 2));
     // The answers that led to the trap are not served again.
     assert_eq!(again.call_reuse, RecordedCallUse::Fresh);
-    run.assert_illegal(&rejected(x.key()));
+    run.assert_illegal(&asked(x.key(), "{}"));
     run.end_call(&again, fault(FaultKind::Trap));
     assert_eq!(run.halt(), Status::Failed);
     run.continue_unchanged();
@@ -101,6 +101,20 @@ fn a_call_that_is_repeated_can_need_approval_once() {
     let last = run.call();
     run.end_call(&last, Ok(says("x ok")));
     assert_eq!(run.outcomes(), ["x ok"]);
+}
+
+#[test]
+fn a_call_that_an_attempt_cannot_make_any_more_is_rejected_and_the_attempt_ends_with_it() {
+    let mut run = ManualRun::start(analyst(|_| {}));
+    run.turn(|run| calls(run, &["x"]));
+    let x = run.call();
+    let ended = run.stepper.call_ended_event(x.key(), Ok(says("x ok")));
+    run.record(rejected(x.key()));
+    assert_eq!(run.outcomes(), ["rejected: it does not fit"]);
+    run.assert_illegal(&ended.expect("a call that was running"));
+    run.turn(|_| answers("done"));
+    run.act(Ok(says("b ok")));
+    assert_eq!(run.halt(), Status::Done);
 }
 
 #[test]
