@@ -90,15 +90,8 @@ const HOST_CRATES: &[HostCrate] = &[
     HostCrate {
         sources: "host/storage/src/",
         exceptions: &[
-            // An error says which record of a server was in the way, and reading records can fail.
-            import("error", "server_record"),
             // What stands for a server where there is none has the types of what a server does.
             import("no_database", "transfer"),
-            // A run that is taken lists what is served of it.
-            import("work", "served"),
-            // A run of a file is opened by its lease, and a submission is stored with its records.
-            import("sqlite::shared::runs", "sqlite::shared::lease"),
-            import("sqlite::shared::records", "sqlite::shared::submit"),
         ],
     },
     HostCrate {

@@ -49,6 +49,7 @@ mod rows;
 mod run_database;
 mod served;
 mod server_record;
+mod server_records;
 mod snapshot;
 mod sqlite;
 mod sqlite_url;
@@ -122,10 +123,10 @@ pub use reader::{RECORDS_PER_BATCH, read_in_batches};
 pub use retention::{Retention, SpanText};
 pub use run_database::{RunDatabase, WorkerRegistration};
 pub use served::{
-    ChangedRun, DEFAULT_TENANT, RunChanges, ServedFilter, ServedPosition, ServedRun,
-    stored_run_name,
+    ChangedRun, RunChanges, ServedFilter, ServedPosition, ServedRun, stored_run_name,
 };
-pub use server_record::{ServerRecord, ServerRecords};
+pub use server_record::ServerRecord;
+pub use server_records::ServerRecords;
 #[cfg(test)]
 use sqlite::SqliteLease;
 #[cfg(test)]
@@ -137,9 +138,9 @@ pub use strata_team_json::SavedDefinition;
 pub use team_json_file::TeamJsonFile;
 pub use transfer::{RunCopy, copy_records};
 pub use work::{
-    ClaimedRun, Handover, ListedWorker, NewSubmission, RegistrationHealth, RunFailure, RunNeeds,
-    RunRelease, RunSchedule, SubmissionChange, SubmissionIdentity, SubmissionState, SubmittedRun,
-    Tended, WorkerProfile,
+    ClaimedRun, DEFAULT_TENANT, Handover, ListedWorker, NewSubmission, RegistrationHealth,
+    RunFailure, RunNeeds, RunRelease, RunSchedule, SubmissionChange, SubmissionIdentity,
+    SubmissionState, SubmittedRun, Tended, WorkerProfile,
 };
 
 /// The name of the file with the state for people.

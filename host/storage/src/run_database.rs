@@ -15,7 +15,7 @@ use super::no_database as database;
 #[cfg(feature = "postgres")]
 use super::postgres as database;
 use super::served::{RunChanges, ServedFilter, ServedRun, stored_run_name};
-use super::server_record::ServerRecords;
+use super::server_records::ServerRecords;
 use super::sqlite::shared::{self, ServedKey};
 use super::sqlite_url::SqliteUrl;
 use super::work::{

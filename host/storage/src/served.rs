@@ -7,9 +7,7 @@ use tokio::sync::broadcast;
 
 use super::listing::RunListing;
 use super::overview::LifecycleState;
-
-/// The tenant of what belongs to no other. Names of its runs are stored as they are, those of others as `TENANT/NAME`.
-pub const DEFAULT_TENANT: &str = "default";
+use super::work::DEFAULT_TENANT;
 
 /// Returns the name under which a run of a tenant is stored.
 pub fn stored_run_name(tenant: &str, name: &str) -> String {

@@ -19,11 +19,13 @@ use super::lease_status::LeaseStatus;
 use super::no_database as database;
 #[cfg(feature = "postgres")]
 use super::postgres as database;
-use super::served::DEFAULT_TENANT;
 use super::server_record::ServerRecord;
 use super::sqlite::shared;
 use super::sqlite_url::SqliteUrl;
 use super::{Heartbeat, SavedDefinition, StoreError};
+
+/// The tenant of what belongs to no other. Names of its runs are stored as they are, those of others as `TENANT/NAME`.
+pub const DEFAULT_TENANT: &str = "default";
 
 /// When a worker takes up a run that nobody owns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

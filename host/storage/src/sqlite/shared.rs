@@ -12,6 +12,7 @@
 mod change;
 mod claims;
 mod database;
+mod end_note;
 mod failure;
 mod lease;
 mod list;

@@ -76,6 +76,17 @@ impl Default for ChangeTerms {
     }
 }
 
+impl ChangeTerms {
+    /// Returns the terms of a change that concerns no lease and must not be lost.
+    pub(super) fn durable() -> Self {
+        Self {
+            right: None,
+            durability: Durability::Full,
+            loss_check: LossCheck::Change,
+        }
+    }
+}
+
 impl Change {
     /// Returns a change of the database at a path, and its answer.
     pub(super) fn new<T: Send + 'static>(

@@ -19,7 +19,6 @@ use super::lease::SharedLease;
 use super::submission_row::{
     COLUMNS, LATER, NEVER, NOW, ON_REQUEST, SubmissionRow, schedule_columns,
 };
-use super::submit::{durable, open_queue};
 use crate::caps::{CapAccounts, CapDraw, CapReturn, CapScope, CapStore};
 use crate::error::StoreError;
 use crate::sqlite_url::SqliteUrl;
@@ -39,13 +38,13 @@ const INCARNATION_NOTE: &str = "incarnation";
 
 /// Creates a database, unless it exists, and returns what is set for it.
 pub(crate) fn prepare(url: &SqliteUrl) -> Result<DatabaseSettings, StoreError> {
-    let database = open_queue(url)?;
+    let database = SharedDatabase::open_queue(&url.file)?;
     read_settings(&database)
 }
 
 fn read_settings(database: &SharedDatabase) -> Result<DatabaseSettings, StoreError> {
     let new = random_name();
-    let incarnation = database.change(durable(), move |conn| {
+    let incarnation = database.change(ChangeTerms::durable(), move |conn| {
         let sql = "INSERT OR IGNORE INTO note VALUES (0, ?1, ?2)";
         conn.execute(sql, params![INCARNATION_NOTE, new])?;
         let sql = "SELECT text FROM note WHERE run = 0 AND name = ?1";
@@ -100,8 +99,8 @@ impl FileWorker {
         profile: &WorkerProfile,
         notified: &Arc<Notify>,
     ) -> Result<Self, StoreError> {
-        let database = open_queue(url)?;
-        database.change(durable(), free_taken_runs)?;
+        let database = SharedDatabase::open_queue(&url.file)?;
+        database.change(ChangeTerms::durable(), free_taken_runs)?;
         let rows = SqliteRows::open_beside_writer(database.path().to_path_buf(), WHOLE_DATABASE)?;
         database.notify_with(Arc::clone(notified));
         database.set_claiming(Some(profile.clone()));
@@ -229,7 +228,7 @@ impl FileWorker {
     ) -> Result<(), StoreError> {
         self.held.remove(&run.key);
         let (key, release) = (run.key, release.clone());
-        self.database.change(durable(), move |conn| {
+        self.database.change(ChangeTerms::durable(), move |conn| {
             if let Some(failure) = &release.failure {
                 return release_after_failure(conn, key, failure);
             }

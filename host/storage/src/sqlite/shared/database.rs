@@ -22,6 +22,7 @@ use crate::file;
 use crate::lock::StorageLock;
 use crate::mailbox::note_in_lock;
 use crate::progress::WriteProgress;
+use crate::schema::create_queue_tables;
 use crate::work::WorkerProfile;
 
 /// The size at which the log is moved into the database, in pages of 4 KiB: 64 MiB. It is larger than that
@@ -153,6 +154,16 @@ impl SharedDatabase {
         Ok(DatabaseHandle(Some(database)))
     }
 
+    /// Opens the database at a path for submitted runs. Creates it, and the tables that it needs for them.
+    pub(super) fn open_queue(path: &Path) -> Result<DatabaseHandle, StoreError> {
+        let database = Self::open(path, MissingDatabase::Create)?;
+        if database.is_queue.get().is_none() {
+            database.change(ChangeTerms::durable(), create_queue_tables)?;
+            let _ = database.is_queue.set(());
+        }
+        Ok(database)
+    }
+
     /// Whether this process has the database at a path open to change it.
     pub(super) fn is_open_here(path: &Path) -> bool {
         let Ok(path) = canonical_path(path) else {
@@ -263,16 +274,6 @@ impl SharedDatabase {
             reader: Some(reader),
             database,
         }))
-    }
-
-    /// Returns whether it is known to have the tables of a queue.
-    pub(super) fn is_queue(&self) -> bool {
-        self.is_queue.get().is_some()
-    }
-
-    /// Notes that it has the tables of a queue.
-    pub(super) fn note_queue(&self) {
-        let _ = self.is_queue.set(());
     }
 
     fn worker(&self) -> MutexGuard<'_, FileWorkerState> {

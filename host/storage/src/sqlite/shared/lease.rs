@@ -18,7 +18,7 @@ use super::super::snapshot::{delete_old_snapshots, insert_snapshot_rows, last_bu
 use super::super::write::{insert_events, write_definition, write_note};
 use super::change::{ChangeTerms, LossCheck, PendingChange, RunRight};
 use super::database::DatabaseHandle;
-use super::list::EndNote;
+use super::end_note::EndNote;
 use super::owner_note::{insert_owner_note, remove_owner_note};
 use super::queue::LeasedRun;
 use super::submission_row::{OverviewUpdate, write_schedule};

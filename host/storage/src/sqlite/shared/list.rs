@@ -1,30 +1,23 @@
-//! Lists the runs of a database file, with one query. What the state of a run was at its end is noted with the event
-//! that ended it; otherwise the state has to be read.
+//! Lists the runs of a database file, with one query. What the state of a run was at its end is noted (`end_note`);
+//! otherwise the state has to be read.
 
 use std::collections::BTreeMap;
 
 use rusqlite::{Connection, Row};
-use serde_json::{Value, json};
-use strata_core::record::event::{Event, Status};
-use strata_core::record::money::Usd;
 
-use super::super::write::write_note;
+use super::end_note::{OVERVIEW_NOTE, parse_note};
 use super::owner_note::OWNER_NOTE;
 use super::runs::open_whole;
 use super::served::to_served;
 use super::submission_row::{COLUMNS, SubmissionRow};
-use crate::Append;
 use crate::directory::names::SideFile;
 use crate::error::StoreError;
 use crate::listing::{ListedOwner, RunListing};
 use crate::location::StorageLocation;
 use crate::lock::LockHolder;
-use crate::overview::{LifecycleState, RunOverview};
+use crate::overview::LifecycleState;
 use crate::schema::has_queue_tables;
 use crate::sqlite_url::SqliteUrl;
-
-/// The note of what the state of a run was at its end.
-const OVERVIEW_NOTE: &str = "overview";
 
 /// The runs with their notes, and the key and the time of the newest event. Keys are those of `lineage`.
 const LIST: &str = "
@@ -37,49 +30,6 @@ const LIST: &str = "
                                      WHERE n BETWEEN r.lineage << 40 AND ((r.lineage + 1) << 40) - 1)
     WHERE ?3 IS NULL OR r.name = ?3
     ORDER BY r.id DESC";
-
-/// A note of what the state of a run was at its end.
-pub(super) struct EndNote(String);
-
-impl EndNote {
-    /// Returns the note for events that end a run, the last of which gets this key.
-    pub(super) fn after(append: Append<'_>, key: i64) -> Option<Self> {
-        let ends = |event: &Event| matches!(event, Event::RunEnded(_));
-        let state = append.state?;
-        let last = append.records.last().filter(|last| ends(&last.event))?;
-        let one = RunOverview::of(state);
-        let text = json!({
-            "n": key, "ended": last.time_ms, "run": one.run, "team": one.team, "status": one.status.name(),
-            "step": one.step, "spent": one.spent.0, "budget": one.budget.map(|budget| budget.0),
-            "requests": one.requests, "faults": one.faults,
-        });
-        Some(Self(text.to_string()))
-    }
-
-    /// Writes it, in a transaction that is open.
-    pub(super) fn write(&self, conn: &Connection, run: i64) -> rusqlite::Result<()> {
-        write_note(conn, run, OVERVIEW_NOTE, &self.0)
-    }
-}
-
-/// Returns what a note says if it is of the event with this key, and when the run ended.
-fn parse_note(text: &str, newest: Option<i64>) -> Option<(RunOverview, i64)> {
-    let note: Value = serde_json::from_str(text).ok()?;
-    if note["n"].as_i64() != newest || newest.is_none() {
-        return None;
-    }
-    let overview = RunOverview {
-        run: note["run"].as_str()?.into(),
-        team: note["team"].as_str()?.into(),
-        status: Status::from_name(note["status"].as_str()?)?,
-        step: note["step"].as_u64()?,
-        spent: Usd(note["spent"].as_u64()?),
-        budget: note["budget"].as_u64().map(Usd),
-        requests: note["requests"].as_u64()?,
-        faults: note["faults"].as_u64()?,
-    };
-    Some((overview, note["ended"].as_i64()?))
-}
 
 /// Lists the run that a URL names, or all.
 pub(crate) fn list_overviews(url: &SqliteUrl) -> Result<Vec<RunListing>, StoreError> {

@@ -2,16 +2,17 @@
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use strata_base::clock::now_ms;
+use strata_base::files::blob::digest_of;
 use strata_core::record::id::Digest;
 
 use super::super::rows::SqliteReader;
 use super::change::ChangeTerms;
 use super::database::SharedDatabase;
 use super::runs::open_whole;
-use super::submit::{durable, open_queue, read_file};
 use crate::error::StoreError;
 use crate::schema::has_queue_tables;
-use crate::server_record::{ServerRecord, ServerRecords};
+use crate::server_record::ServerRecord;
+use crate::server_records::ServerRecords;
 use crate::sqlite_url::SqliteUrl;
 
 const COLUMNS: &str = "kind, tenant, name, code, text, expires_ms";
@@ -66,6 +67,21 @@ fn replace(conn: &Connection, record: &ServerRecord) -> rusqlite::Result<()> {
         .map(drop)
 }
 
+/// Returns the bytes of a submitted file; `None` if they are missing or have changed.
+pub(super) fn read_file(
+    reader: &SqliteReader,
+    digest: &Digest,
+) -> Result<Option<Vec<u8>>, StoreError> {
+    let sql = "SELECT body FROM file WHERE digest = ?1";
+    let row = reader
+        .rows
+        .conn
+        .query_row(sql, [&digest.0], |row| row.get::<_, Vec<u8>>(0))
+        .optional();
+    let bytes = row.map_err(|e| reader.error("read", e))?;
+    Ok(bytes.filter(|bytes| digest_of(bytes) == *digest))
+}
+
 /// The records in a database file.
 pub(crate) struct FileRecords {
     url: SqliteUrl,
@@ -101,7 +117,7 @@ impl FileRecords {
         &self,
         write: impl Fn(&Connection) -> rusqlite::Result<T> + Send + 'static,
     ) -> Result<T, StoreError> {
-        self.change_with(durable(), write)
+        self.change_with(ChangeTerms::durable(), write)
     }
 
     fn change_with<T: Send + 'static>(
@@ -109,7 +125,7 @@ impl FileRecords {
         terms: ChangeTerms,
         write: impl Fn(&Connection) -> rusqlite::Result<T> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let changed = open_queue(&self.url)?.change(terms, write)?;
+        let changed = SharedDatabase::open_queue(&self.url.file)?.change(terms, write)?;
         changed.ok_or_else(|| StoreError::Fenced {
             path: self.url.to_path(),
         })

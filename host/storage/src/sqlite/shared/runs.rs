@@ -9,7 +9,7 @@ use strata_core::state::environment::Environment;
 use super::super::lineage::{DELETED_RUN_NOTE, next_key};
 use super::super::rows::{SqliteReader, SqliteRows, WHOLE_DATABASE};
 use super::super::write::NewRun;
-use super::change::{ChangeTerms, LossCheck};
+use super::change::ChangeTerms;
 use super::database::{
     DatabaseHandle, MissingDatabase, SharedDatabase, canonical_path, database_files,
 };
@@ -21,9 +21,7 @@ use crate::lineage::NamedRun;
 use crate::progress::WriteProgress;
 use crate::reader::Reader;
 use crate::sqlite_url::SqliteUrl;
-use crate::{
-    Durability, Lease, LocationIdentity, ReplacePolicy, SavedDefinition, StateSelector, file,
-};
+use crate::{Lease, LocationIdentity, ReplacePolicy, SavedDefinition, StateSelector, file};
 
 /// How many runs are listed in messages.
 const MAX_RUNS_IN_MESSAGES: i64 = 20;
@@ -257,13 +255,8 @@ impl VacantName {
     ) -> Result<SharedLease, StoreError> {
         let Self { database, url, .. } = self;
         let name = run_name(&url, None)?.to_owned();
-        let terms = ChangeTerms {
-            right: None,
-            durability: Durability::Full,
-            loss_check: LossCheck::Change,
-        };
         let (base, definition, blobs) = (base.clone(), definition.clone(), blobs.clone());
-        let created = database.change(terms, move |conn| {
+        let created = database.change(ChangeTerms::durable(), move |conn| {
             let Some(key) = free_key(conn, &name)? else {
                 return Ok(None);
             };

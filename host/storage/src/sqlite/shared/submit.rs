@@ -5,44 +5,25 @@ use std::collections::BTreeMap;
 
 use rusqlite::{Connection, OptionalExtension, params};
 use strata_base::clock::now_ms;
-use strata_base::files::blob::{Blobs, digest_of};
+use strata_base::files::blob::Blobs;
 use strata_core::record::id::Digest;
 
 use super::super::lineage::{DELETED_LINEAGE_NOTE, DELETED_RUN_NOTE};
 use super::super::rows::SqliteReader;
 use super::super::write::{NewRun, write_definition, write_note};
-use super::change::{ChangeTerms, LossCheck};
-use super::database::{DatabaseHandle, MissingDatabase, SharedDatabase};
+use super::change::ChangeTerms;
+use super::database::{MissingDatabase, SharedDatabase};
 use super::lease::new_lineage_id;
-use super::records::insert_record;
+use super::records::{insert_record, read_file};
 use super::runs::{free_key, open_named};
 use super::submission_row::{COLUMNS, NEVER, NOW, SubmissionRow, write_request};
+use crate::ServerRecord;
 use crate::error::StoreError;
 use crate::lineage::{key_range, position_of_key};
 use crate::overview::RunOverview;
-use crate::schema::{create_queue_tables, has_queue_tables};
+use crate::schema::has_queue_tables;
 use crate::sqlite_url::SqliteUrl;
 use crate::work::{Handover, NewSubmission, SubmissionChange, SubmissionState};
-use crate::{Durability, ServerRecord};
-
-/// The terms of a change that must not be lost.
-pub(super) fn durable() -> ChangeTerms {
-    ChangeTerms {
-        right: None,
-        durability: Durability::Full,
-        loss_check: LossCheck::Change,
-    }
-}
-
-/// Opens a database for submitted runs. Creates it, and the tables that it needs for them.
-pub(super) fn open_queue(url: &SqliteUrl) -> Result<DatabaseHandle, StoreError> {
-    let database = SharedDatabase::open(&url.file, MissingDatabase::Create)?;
-    if !database.is_queue() {
-        database.change(durable(), create_queue_tables)?;
-        database.note_queue();
-    }
-    Ok(database)
-}
 
 /// What became of a submission.
 enum Inserted {
@@ -54,7 +35,7 @@ enum Inserted {
 
 /// Puts a run into a database for a worker to take.
 pub(crate) fn submit(url: &SqliteUrl, submission: &NewSubmission<'_>) -> Result<(), StoreError> {
-    let database = open_queue(url)?;
+    let database = SharedDatabase::open_queue(&url.file)?;
     let mut row = SubmissionRow {
         code: submission.identity.id.clone(),
         tenant: submission.identity.tenant.clone(),
@@ -78,7 +59,7 @@ pub(crate) fn submit(url: &SqliteUrl, submission: &NewSubmission<'_>) -> Result<
     let note = submission.resume_note.clone();
     row.is_requested = note.is_some();
     row.changed_ms = row.created_ms;
-    let inserted = database.change(durable(), move |conn| {
+    let inserted = database.change(ChangeTerms::durable(), move |conn| {
         for record in &records {
             if let Some(other) = insert_record(conn, record)? {
                 return Ok(Inserted::RecordTaken(other));
@@ -233,21 +214,6 @@ impl FileRun {
     }
 }
 
-/// Returns the bytes of a submitted file; `None` if they are missing or have changed.
-pub(super) fn read_file(
-    reader: &SqliteReader,
-    digest: &Digest,
-) -> Result<Option<Vec<u8>>, StoreError> {
-    let sql = "SELECT body FROM file WHERE digest = ?1";
-    let row = reader
-        .rows
-        .conn
-        .query_row(sql, [&digest.0], |row| row.get::<_, Vec<u8>>(0))
-        .optional();
-    let bytes = row.map_err(|e| reader.error("read", e))?;
-    Ok(bytes.filter(|bytes| digest_of(bytes) == *digest))
-}
-
 /// Asks workers to take up a run. Does nothing to one that workers do not take.
 pub(crate) fn request_work(url: &SqliteUrl) -> Result<(), StoreError> {
     let Some(submission) = FileRun::open(url)? else {
@@ -255,7 +221,7 @@ pub(crate) fn request_work(url: &SqliteUrl) -> Result<(), StoreError> {
     };
     let run = submission.reader.rows.run;
     let database = SharedDatabase::open(&url.file, MissingDatabase::Fail)?;
-    database.change(durable(), move |conn| write_request(conn, run))?;
+    database.change(ChangeTerms::durable(), move |conn| write_request(conn, run))?;
     database.note_changed(run);
     database.notify_workers();
     Ok(())
@@ -278,7 +244,7 @@ pub(crate) fn change_submission(
         });
     };
     let change = change.clone();
-    database.change(durable(), move |conn| {
+    database.change(ChangeTerms::durable(), move |conn| {
         if let Some(definition) = &change.definition {
             insert_contents(conn, &change.contents)?;
             write_definition(conn, run, definition)?;
@@ -311,7 +277,7 @@ pub(crate) fn delete_run(url: &SqliteUrl) -> Result<(), StoreError> {
             pid: Some(std::process::id()),
         });
     };
-    database.change(durable(), move |conn| delete_rows(conn, run))?;
+    database.change(ChangeTerms::durable(), move |conn| delete_rows(conn, run))?;
     database.note_changed(run);
     Ok(())
 }
