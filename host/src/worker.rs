@@ -270,7 +270,7 @@ impl Worker {
                 }
             };
             self.metrics.set_registration(n, registration.health());
-            (self.report)(WorkerReport::Registered(database, &registration.id()));
+            (self.report)(WorkerReport::Registered(database, registration.id()));
             (self.report)(WorkerReport::Attached(database));
             self.attached.push(AttachedDatabase {
                 registration,
@@ -379,7 +379,7 @@ impl Worker {
             self.metrics
                 .set_registration(n, attached.registration.health());
             let id = attached.registration.id();
-            (self.report)(WorkerReport::Registered(database, &id));
+            (self.report)(WorkerReport::Registered(database, id));
             (self.report)(WorkerReport::TakenForDead(database));
         }
         let tended = attached.registration.tend()?;
@@ -441,7 +441,7 @@ impl Worker {
             settings: Arc::clone(&self.settings),
             database: claim.database,
             run: claim.run.clone(),
-            worker: self.attached[claim.database].registration.id(),
+            worker: self.attached[claim.database].registration.id().to_owned(),
             location: claim.location.clone(),
             report: Arc::clone(&self.report),
             metrics: Arc::clone(&self.metrics),

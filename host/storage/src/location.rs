@@ -505,11 +505,6 @@ impl StorageLocation {
         }
     }
 
-    /// Returns the error for what only a server can do.
-    pub(super) fn without_server(&self, action: &'static str) -> StoreError {
-        StoreError::io(&self.path, action, io::Error::other("it is no server"))
-    }
-
     /// Changes a submitted run that nobody owns. Does nothing if it was not submitted.
     ///
     /// # Errors

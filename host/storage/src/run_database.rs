@@ -149,12 +149,18 @@ impl RunDatabase {
 
     /// Returns for how long runs are kept that have ended.
     pub fn retention(&self) -> Result<Retention, StoreError> {
-        database::read_retention(self.server("read the retention of")?)
+        match &self.kind {
+            DatabaseKind::File(url) => shared::read_retention(url),
+            DatabaseKind::Server(url) => database::read_retention(url),
+        }
     }
 
     /// Says for how long runs are kept that have ended. Workers delete the others.
     pub fn set_retention(&self, retention: &Retention) -> Result<(), StoreError> {
-        database::set_retention(self.server("set the retention of")?, retention)
+        match &self.kind {
+            DatabaseKind::File(url) => shared::set_retention(url, retention),
+            DatabaseKind::Server(url) => database::set_retention(url, retention),
+        }
     }
 
     /// Returns the workers that are registered. That of a file is known in its own process only.
@@ -347,10 +353,10 @@ impl WorkerRegistration {
     }
 
     /// Returns the id under which others see it.
-    pub fn id(&self) -> String {
+    pub fn id(&self) -> &str {
         match &self.registration {
-            Registration::File(_) => std::process::id().to_string(),
-            Registration::Server(worker) => worker.id().to_owned(),
+            Registration::File(worker) => worker.id(),
+            Registration::Server(worker) => worker.id(),
         }
     }
 
@@ -359,14 +365,6 @@ impl WorkerRegistration {
         match &self.registration {
             Registration::File(_) => RegistrationHealth { server: None },
             Registration::Server(worker) => worker.health(),
-        }
-    }
-
-    /// Deletes runs for a moment that have ended and are kept no longer, now and then. Returns how many. A file keeps all.
-    pub fn sweep(&mut self) -> Result<u64, StoreError> {
-        match &mut self.registration {
-            Registration::File(_) => Ok(0),
-            Registration::Server(worker) => worker.sweep(),
         }
     }
 
@@ -398,6 +396,14 @@ impl WorkerRegistration {
         match &mut self.registration {
             Registration::File(worker) => worker.tend(),
             Registration::Server(worker) => worker.tend(),
+        }
+    }
+
+    /// Deletes runs for a moment that have ended and are kept no longer, now and then. Returns how many.
+    pub fn sweep(&mut self) -> Result<u64, StoreError> {
+        match &mut self.registration {
+            Registration::File(worker) => worker.sweep(),
+            Registration::Server(worker) => worker.sweep(),
         }
     }
 

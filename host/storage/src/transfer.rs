@@ -1,6 +1,6 @@
-//! Copies a run with all its records into a server. The rows of the copy are those of a database with this run alone:
-//! lineages get the keys 0, 1, 2 and so on, and everything that is stored under a key of theirs is stored under the new
-//! one, with a new checksum. Each row is verified before.
+//! Copies a run with all its records into a database. Its lineages get consecutive keys, from 0 on in a server, where each
+//! run has its own, and everything that is stored under a key of theirs is stored under the new one, with a new checksum.
+//! Each row is verified before.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,9 @@ use strata_core::record::id::Digest;
 
 use super::codec::{self, MessageBundle};
 use super::error::StoreError;
-use super::lineage::{DIRECTORY_RUN, StoredLineage, event_key, key_range, position_of_key};
+use super::lineage::{
+    DIRECTORY_RUN, FIRST_LINEAGE, StoredLineage, event_key, key_range, position_of_key,
+};
 use super::location::{Place, StorageLocation};
 #[cfg(not(feature = "postgres"))]
 use super::no_database as database;
@@ -24,10 +26,11 @@ use super::sqlite::rows::SqliteReader;
 use super::sqlite::shared;
 use super::work::{NewSubmission, RunSchedule};
 
-/// A run that is copied into a server, with what is stored of it besides its records.
+/// A run that is copied into a database, with what is stored of it besides its records.
 #[derive(Debug)]
 pub struct RunCopy<'a> {
     /// Its name, its team file and the files of its team. The state that it starts from is not used: the records have it.
+    /// Nor is what a server remembers with it.
     pub submission: &'a NewSubmission<'a>,
     /// What is listed of its newest state.
     pub overview: RunOverview,
@@ -37,7 +40,7 @@ pub struct RunCopy<'a> {
     pub changed_ms: Option<i64>,
 }
 
-/// Copies the run that is kept at `from`, with all its records, to `to`, in a server, where no run may be saved yet.
+/// Copies the run that is kept at `from`, with all its records, to `to`, in a database, where no run may be saved yet.
 /// Nobody may change it meanwhile.
 ///
 /// # Errors
@@ -48,30 +51,30 @@ pub fn copy_records(
     to: &StorageLocation,
     copy: &RunCopy<'_>,
 ) -> Result<(), StoreError> {
-    let Place::Database(target) = to.place()? else {
-        return Err(to.without_server("copy a run into"));
-    };
     match from.existing()? {
-        Place::Directory(directory) => {
-            let reader = SqliteReader::open(&directory)?;
-            database::insert_copy(target, copy, &RunRecords::new(&reader)?)
-        }
-        Place::Shared(url) => {
-            let reader = shared::open_named(url)?;
-            database::insert_copy(target, copy, &RunRecords::new(&reader)?)
-        }
-        Place::Database(url) => {
-            let reader = database::open_rows(url)?;
-            database::insert_copy(target, copy, &RunRecords::new(&reader)?)
-        }
+        Place::Directory(directory) => insert(&SqliteReader::open(&directory)?, to, copy),
+        Place::Shared(url) => insert(&shared::open_named(url)?, to, copy),
+        Place::Database(url) => insert(&database::open_rows(url)?, to, copy),
+    }
+}
+
+fn insert<R: RunRows>(
+    from: &RowReader<R>,
+    to: &StorageLocation,
+    copy: &RunCopy<'_>,
+) -> Result<(), StoreError> {
+    let records = RunRecords::new(from)?;
+    match to.place()? {
+        Place::Directory(_) => Err(StoreError::NoTeam {
+            path: to.operand().into(),
+            what: "a directory has no place for the files of a team; name a database".into(),
+        }),
+        Place::Shared(url) => shared::insert_copy(url, copy, records),
+        Place::Database(url) => database::insert_copy(url, copy, &records),
     }
 }
 
 /// A row of the copy, besides those of its lineages.
-#[cfg_attr(
-    not(feature = "postgres"),
-    expect(dead_code, reason = "runs are copied only into a server")
-)]
 pub(crate) enum CopiedRow<'a> {
     Event(EventRow<'a>),
     Gap(GapRow),
@@ -100,12 +103,11 @@ pub(crate) struct RunRecords<'a, R> {
     /// The key of the lineage that it continues.
     current: i64,
     next_line: u64,
+    /// The key of its run in the copy, and that of its first lineage.
+    run: i64,
+    first: i64,
 }
 
-#[cfg_attr(
-    not(feature = "postgres"),
-    expect(dead_code, reason = "runs are copied only into a server")
-)]
 impl<'a, R: RunRows> RunRecords<'a, R> {
     fn new(reader: &'a RowReader<R>) -> Result<Self, StoreError> {
         let _same = reader.begin_read()?;
@@ -113,8 +115,20 @@ impl<'a, R: RunRows> RunRecords<'a, R> {
             lineages: reader.stored_lineages()?,
             current: reader.rows.run()?.lineage,
             next_line: reader.next_line()?,
+            run: DIRECTORY_RUN.0,
+            first: FIRST_LINEAGE,
             reader,
         })
+    }
+
+    /// Returns the records as they are in a copy with this key, whose first lineage has this one.
+    pub(crate) fn with_keys(self, run: i64, first: i64) -> Self {
+        Self { run, first, ..self }
+    }
+
+    /// Returns how many lineages it has.
+    pub(crate) fn lineage_count(&self) -> usize {
+        self.lineages.len()
     }
 
     /// Returns the first unused public line.
@@ -132,7 +146,7 @@ impl<'a, R: RunRows> RunRecords<'a, R> {
         let _same = self.reader.begin_read()?;
         let mut bundles: BTreeMap<i64, MessageBundle> = BTreeMap::new();
         let mut copied = Vec::new();
-        for (id, line) in (0..).zip(&self.lineages) {
+        for (id, line) in (self.first..).zip(&self.lineages) {
             let last_checksum = self.visit_events(id, line, visit)?;
             self.visit_gaps(id, line, visit)?;
             self.visit_snapshots(id, line, &mut bundles, visit)?;
@@ -142,7 +156,7 @@ impl<'a, R: RunRows> RunRecords<'a, R> {
             };
             copied.push(StoredLineage {
                 id,
-                run: DIRECTORY_RUN.0,
+                run: self.run,
                 origin,
                 last_checksum,
                 ..line.clone()
@@ -164,7 +178,7 @@ impl<'a, R: RunRows> RunRecords<'a, R> {
     }
 
     fn new_lineage(&self, old: i64) -> Result<i64, StoreError> {
-        let mut known = (0..).zip(&self.lineages);
+        let mut known = (self.first..).zip(&self.lineages);
         let found = known.find(|(_, line)| line.id == old);
         found
             .map(|(id, _)| id)
@@ -239,7 +253,7 @@ impl<'a, R: RunRows> RunRecords<'a, R> {
             let mut bundles = codec::decode_bundles(list).map_err(damage)?;
             for bundle in &mut bundles {
                 needed.insert(bundle.key, *bundle);
-                bundle.key = new_bundle_key(bundle.key);
+                bundle.key = self.new_bundle_key(bundle.key);
             }
             let missing = || rows.corrupt(format!("the state after event {at} is missing"));
             let stored = rows.snapshot_body(row.n)?.ok_or_else(missing)?;
@@ -271,7 +285,7 @@ impl<'a, R: RunRows> RunRecords<'a, R> {
             codec::verify(row.sum, &[row.n, messages], row.body)
                 .map_err(|error| rows.decode_error("messages of it", error))?;
             found += 1;
-            let n = new_bundle_key(row.n);
+            let n = self.new_bundle_key(row.n);
             visit(CopiedRow::Bundle {
                 n,
                 sum: codec::checksum(&[n, messages], row.body),
@@ -283,9 +297,9 @@ impl<'a, R: RunRows> RunRecords<'a, R> {
             false => Err(rows.corrupt("messages of it are missing")),
         }
     }
-}
 
-/// Returns the key of a bundle in the copy. Its upper bits are those of the first lineage.
-fn new_bundle_key(old: i64) -> i64 {
-    event_key(0, position_of_key(old))
+    /// Returns the key of a bundle in the copy. Its upper bits are those of the first lineage.
+    fn new_bundle_key(&self, old: i64) -> i64 {
+        event_key(self.first, position_of_key(old))
+    }
 }

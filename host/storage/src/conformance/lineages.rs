@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use strata_base::files::blob::Blobs;
 use strata_core::machine::stepper::Stepper;
 use strata_core::record::edit::{Edit, EditedScope};
 use strata_core::record::event::{Event, Forked, Status};
@@ -9,20 +10,16 @@ use strata_core::record::id::CheckpointId;
 use strata_core::record::json::Json;
 use strata_core::record::spending::Account;
 use strata_core::state::environment::Environment;
+use tempfile::TempDir;
 
 use super::{TestStorage, check, fresh, loaded_state};
-#[cfg(feature = "postgres")]
-use crate::script::definition;
 use crate::script::pseudorandom;
-use crate::script::{ScriptedRun, team};
+use crate::script::{ScriptedRun, definition, team};
 use crate::{
-    CheckpointOrigin, CheckpointRow, Durability, Lease, LoadedState, Pruned, Record, StateSelector,
-    StoreError, checkpoint_of, cost_of,
+    CheckpointOrigin, CheckpointRow, Durability, Lease, LoadedState, NewSubmission, Pruned, Record,
+    RunCopy, RunDatabase, RunNeeds, RunOverview, RunSchedule, StateSelector, StorageLocation,
+    StoreError, SubmissionIdentity, checkpoint_of, cost_of,
 };
-#[cfg(feature = "postgres")]
-use crate::{NewSubmission, RunCopy, RunNeeds, RunOverview, RunSchedule, StorageLocation};
-#[cfg(feature = "postgres")]
-use strata_base::files::blob::Blobs;
 
 /// What a store should contain: the events of each lineage, and the state after each checkpoint.
 #[derive(Clone, Default)]
@@ -494,13 +491,17 @@ fn where_somebody_is_waited_for_is_kept() {
     });
 }
 
-/// Copies a run into a server, and returns a lease of the copy. `None` if there is none.
-#[cfg(feature = "postgres")]
-fn copy_into_server(from: &StorageLocation, env: &Environment) -> Option<impl Lease + use<>> {
-    let url = super::fresh_run()?;
+/// A copy of a run, and the directory in which it lies, if it is in a file.
+struct Copied {
+    lease: Box<dyn Lease>,
+    _directory: Option<TempDir>,
+}
+
+/// Copies a run.
+fn copy_to(from: &StorageLocation, to: &StorageLocation, env: &Environment) {
     let definition = definition();
     let submission = NewSubmission {
-        name: url.run.as_ref().unwrap(),
+        name: to.run_name().unwrap(),
         team: "team",
         base: env,
         definition: &definition,
@@ -514,7 +515,7 @@ fn copy_into_server(from: &StorageLocation, env: &Environment) -> Option<impl Le
         tags: &BTreeMap::new(),
         handover: crate::Handover::Queued,
         scope: None,
-        identity: crate::SubmissionIdentity::unserved(),
+        identity: SubmissionIdentity::unserved(),
         resume_note: None,
         records: &[],
     };
@@ -524,38 +525,65 @@ fn copy_into_server(from: &StorageLocation, env: &Environment) -> Option<impl Le
         schedule: RunSchedule::Now,
         changed_ms: Some(7),
     };
-    let to = StorageLocation::of_database(url.clone());
-    crate::copy_records(from, &to, &copy).unwrap();
-    let again = crate::copy_records(from, &to, &copy);
+    crate::copy_records(from, to, &copy).unwrap();
+    let again = crate::copy_records(from, to, &copy);
     assert!(
         matches!(again, Err(StoreError::NameTaken { .. })),
         "{again:?}"
     );
     let listed = to.list_overviews(&crate::RunFilter::default()).unwrap();
     assert_eq!(listed[0].overview.as_ref().unwrap().status, env.status);
-    Some(crate::postgres::take_lease(&url, crate::postgres::OwnerWait::Watch).unwrap())
+}
+
+/// Copies a run into a file that has others, and into a server, if there is one.
+fn copies_of(from: &StorageLocation, env: &Environment) -> Vec<Copied> {
+    let directory = TempDir::new().unwrap();
+    let file = RunDatabase::in_file(&directory.path().join("runs.db"));
+    // The keys of the copy are others than those in a directory.
+    copy_to(from, &file.location("first"), env);
+    let to = file.location("copy");
+    copy_to(from, &to, env);
+    let copies = vec![Copied {
+        lease: to.open_if_free().unwrap().lease,
+        _directory: Some(directory),
+    }];
+    #[cfg(feature = "postgres")]
+    let copies = copies
+        .into_iter()
+        .chain(copy_into_server(from, env))
+        .collect();
+    copies
 }
 
 #[cfg(feature = "postgres")]
+fn copy_into_server(from: &StorageLocation, env: &Environment) -> Option<Copied> {
+    let url = super::fresh_run()?;
+    copy_to(from, &StorageLocation::of_database(url.clone()), env);
+    let lease = crate::postgres::take_lease(&url, crate::postgres::OwnerWait::Watch).unwrap();
+    Some(Copied {
+        lease: Box::new(lease),
+        _directory: None,
+    })
+}
+
 #[test]
-fn a_run_is_copied_into_a_server_with_all_its_lineages_and_continues_there() {
+fn a_run_is_copied_into_a_database_with_all_its_lineages_and_continues_there() {
     check(&fresh(), |kept| {
         let Some(from) = kept.place() else { return };
-        let mut tale = branched_history(kept.lease(), 400);
+        let tale = branched_history(kept.lease(), 400);
         kept.lease().save_snapshot(&tale.end("main.6")).unwrap();
-        let Some(mut copy) = copy_into_server(&from, &tale.end("main.6")) else {
-            return;
-        };
-        tale.check(&copy, "main.6");
-        let more = tale.resume_events(tale.end("main.6"), 70, 60);
-        let records = tale.record_events("main.6", &more);
-        copy.append(&records, Durability::Full).unwrap();
-        copy.save_snapshot(&tale.end("main.6")).unwrap();
-        tale.check(&copy, "main.6");
+        for mut copy in copies_of(&from, &tale.end("main.6")) {
+            let (copy, mut tale) = (&mut *copy.lease, tale.clone());
+            tale.check(copy, "main.6");
+            let more = tale.resume_events(tale.end("main.6"), 70, 60);
+            let records = tale.record_events("main.6", &more);
+            copy.append(&records, Durability::Full).unwrap();
+            copy.save_snapshot(&tale.end("main.6")).unwrap();
+            tale.check(copy, "main.6");
+        }
     });
 }
 
-#[cfg(feature = "postgres")]
 #[test]
 fn what_was_pruned_stays_so_in_a_copy() {
     check(&fresh(), |kept| {
@@ -563,10 +591,9 @@ fn what_was_pruned_stays_so_in_a_copy() {
         let tale = branched_history(kept.lease(), 1200);
         let before = kept.lease().checkpoints().unwrap();
         let pruned = prune(kept.lease(), 2);
-        let Some(copy) = copy_into_server(&from, &tale.end("main.6")) else {
-            return;
-        };
-        check_pruned(&tale, &copy, &before, &pruned);
-        tale.check_listed(&copy, "main.6");
+        for copy in copies_of(&from, &tale.end("main.6")) {
+            check_pruned(&tale, &*copy.lease, &before, &pruned);
+            tale.check_listed(&*copy.lease, "main.6");
+        }
     });
 }

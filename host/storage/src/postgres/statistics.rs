@@ -7,10 +7,7 @@ use super::connection::Connection;
 use super::schema::has_current_tables;
 use crate::database_url::DatabaseUrl;
 use crate::error::StoreError;
-use crate::statistics::{ReadyRuns, RunStatistics, UNKNOWN_STATUS};
-
-/// The maximum number of combinations of labels. Whoever submits runs chooses them.
-const MAX_LABELS: usize = 50;
+use crate::statistics::{MAX_LABELS, ReadyRuns, RunStatistics, UNKNOWN_STATUS};
 
 /// Returns what the runs of a database are doing.
 pub(crate) fn read_statistics(url: &DatabaseUrl) -> Result<RunStatistics, StoreError> {

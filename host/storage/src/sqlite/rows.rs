@@ -87,7 +87,7 @@ impl SqliteRows {
     }
 
     /// Returns what `read` returns for the only row of a query, or `None` if there is no row.
-    fn query_optional<T>(
+    pub(super) fn query_optional<T>(
         &self,
         sql: &str,
         params: impl rusqlite::Params,

@@ -7,13 +7,16 @@
 //! requests to their owner, who is noted (`owner_note`).
 //!
 //! Runs can be submitted to it with their files (`submit`), from where a worker of this process takes them (`claims`), and
-//! a server finds them by their ids (`served`) and keeps its own records there (`records`).
+//! a server finds them by their ids (`served`) and keeps its own records there (`records`). Runs are copied into it from
+//! elsewhere (`insert_copy`), and deleted (`delete`).
 
 mod change;
 mod claims;
 mod database;
+mod delete;
 mod end_note;
 mod failure;
+mod insert_copy;
 mod lease;
 mod list;
 mod mail;
@@ -33,6 +36,8 @@ pub(crate) use claims::{
 };
 #[cfg(test)]
 pub(crate) use database::SharedDatabase;
+pub(crate) use delete::{delete_run, read_retention, set_retention};
+pub(crate) use insert_copy::insert_copy;
 #[cfg(test)]
 pub(crate) use lease::SharedLease;
 pub(crate) use list::list_overviews;
@@ -43,4 +48,4 @@ pub(crate) use runs::{
     read_runs, require_run, require_vacant, run_identity, storage_files, take_lease, vacate,
 };
 pub(crate) use served::{ServedKey, find_served, list_served, watch_runs};
-pub(crate) use submit::{FileRun, change_submission, delete_run, request_work, submit};
+pub(crate) use submit::{FileRun, change_submission, request_work, submit};

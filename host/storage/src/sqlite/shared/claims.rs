@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
 use rusqlite::{Connection, OptionalExtension, params};
@@ -15,6 +15,7 @@ use tokio::sync::Notify;
 use super::super::rows::{SqliteReader, SqliteRows, WHOLE_DATABASE};
 use super::change::ChangeTerms;
 use super::database::{DatabaseHandle, MissingDatabase, SharedDatabase};
+use super::delete::sweep;
 use super::lease::SharedLease;
 use super::submission_row::{
     COLUMNS, LATER, NEVER, NOW, ON_REQUEST, SubmissionRow, schedule_columns,
@@ -33,6 +34,8 @@ const MAX_PAUSE_MS: i64 = 600_000;
 /// For how long a run is waited for that somebody else in this process is changing, and how often it is tried.
 const OPEN_TIME: Duration = Duration::from_secs(20);
 const OPEN_INTERVAL: Duration = Duration::from_millis(2);
+/// How often the worker looks for runs that are kept no longer.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(20);
 /// The note about no run with the random name of the database.
 const INCARNATION_NOTE: &str = "incarnation";
 
@@ -84,6 +87,8 @@ pub(crate) struct FileWorker {
     caps: Arc<CapAccounts>,
     /// The runs that it took and has not given up.
     held: BTreeSet<i64>,
+    /// When it looks again for runs that are kept no longer; `None` for at once.
+    next_sweep: Option<Instant>,
 }
 
 impl Drop for FileWorker {
@@ -108,15 +113,20 @@ impl FileWorker {
             settings: read_settings(&database)?,
             reader: SqliteReader::from_rows(rows),
             database,
-            id: random_name().into(),
+            id: std::process::id().to_string().into(),
             profile: profile.clone(),
             caps: Arc::new(CapAccounts::new(Box::new(NoCaps))),
             held: BTreeSet::new(),
+            next_sweep: None,
         })
     }
 
     pub(crate) fn settings(&self) -> &DatabaseSettings {
         &self.settings
+    }
+
+    pub(crate) fn id(&self) -> &str {
+        &self.id
     }
 
     pub(crate) fn caps(&self) -> Arc<CapAccounts> {
@@ -214,6 +224,17 @@ impl FileWorker {
             may_claim: is_due || is_ready,
             is_draining: false,
         })
+    }
+
+    /// Deletes some runs that have ended and are kept no longer, now and then. Returns how many.
+    pub(crate) fn sweep(&mut self) -> Result<u64, StoreError> {
+        if self.next_sweep.is_some_and(|next| stopwatch() < next) {
+            return Ok(0);
+        }
+        let swept = sweep(&self.database, &self.reader);
+        let has_more = swept.as_ref().is_ok_and(|swept| swept.has_more);
+        self.next_sweep = (!has_more).then(|| stopwatch() + SWEEP_INTERVAL);
+        Ok(swept?.runs)
     }
 
     pub(crate) fn stop_claiming(&mut self) {

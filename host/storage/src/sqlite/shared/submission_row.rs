@@ -9,7 +9,7 @@ use strata_core::record::event::Status;
 use strata_core::record::money::Usd;
 
 use crate::Append;
-use crate::overview::{EndTime, LifecycleState, RunOverview};
+use crate::overview::{EndTime, LifecycleState, RunOverview, has_ended};
 use crate::work::RunSchedule;
 
 /// The values of `submission.schedule`.
@@ -204,6 +204,18 @@ impl OverviewUpdate {
             overview,
             ended,
             changed_ms: append.records.last().map_or(0, |record| record.time_ms),
+        }
+    }
+
+    /// Returns the row of a run that is copied from elsewhere, where it changed last at this time.
+    pub(super) fn of_copy(overview: RunOverview, changed_ms: i64) -> Self {
+        Self {
+            ended: match has_ended(overview.status) {
+                true => EndTime::At(changed_ms),
+                false => EndTime::None,
+            },
+            overview: Some(overview),
+            changed_ms,
         }
     }
 

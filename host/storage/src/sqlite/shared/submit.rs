@@ -1,5 +1,5 @@
-//! Runs that are submitted to a database file: adding them with their files, changing those that nobody owns, and
-//! deleting them. `claims` takes them for a worker.
+//! Runs that are submitted to a database file: adding them with their files, and changing those that nobody owns.
+//! `claims` takes them for a worker.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,6 @@ use strata_base::clock::now_ms;
 use strata_base::files::blob::Blobs;
 use strata_core::record::id::Digest;
 
-use super::super::lineage::{DELETED_LINEAGE_NOTE, DELETED_RUN_NOTE};
 use super::super::rows::SqliteReader;
 use super::super::write::{NewRun, write_definition, write_note};
 use super::change::ChangeTerms;
@@ -19,7 +18,6 @@ use super::runs::{free_key, open_named};
 use super::submission_row::{COLUMNS, NEVER, NOW, SubmissionRow, write_request};
 use crate::ServerRecord;
 use crate::error::StoreError;
-use crate::lineage::{key_range, position_of_key};
 use crate::overview::RunOverview;
 use crate::schema::has_queue_tables;
 use crate::sqlite_url::SqliteUrl;
@@ -36,29 +34,12 @@ enum Inserted {
 /// Puts a run into a database for a worker to take.
 pub(crate) fn submit(url: &SqliteUrl, submission: &NewSubmission<'_>) -> Result<(), StoreError> {
     let database = SharedDatabase::open_queue(&url.file)?;
-    let mut row = SubmissionRow {
-        code: submission.identity.id.clone(),
-        tenant: submission.identity.tenant.clone(),
-        submitter: submission.identity.submitter.clone(),
-        schedule: match submission.handover {
-            Handover::Queued => NOW,
-            Handover::Detached => NEVER,
-        },
-        labels: submission.needs.labels.clone(),
-        secrets: submission.needs.secrets.clone(),
-        tags: submission.tags.clone(),
-        scope: submission.scope.map(|scope| scope.name().to_owned()),
-        created_ms: now_ms(),
-        overview: Some(RunOverview::of_new(submission.team, submission.base)),
-        ..SubmissionRow::default()
-    };
+    let row = new_row(submission);
     let (name, base) = (submission.name.to_owned(), submission.base.clone());
     let (definition, blobs) = (submission.definition.clone(), submission.blobs.clone());
     let (files, contents) = (submission.files.clone(), submission.contents.clone());
     let records = submission.records.to_vec();
     let note = submission.resume_note.clone();
-    row.is_requested = note.is_some();
-    row.changed_ms = row.created_ms;
     let inserted = database.change(ChangeTerms::durable(), move |conn| {
         for record in &records {
             if let Some(other) = insert_record(conn, record)? {
@@ -107,6 +88,29 @@ pub(crate) fn submit(url: &SqliteUrl, submission: &NewSubmission<'_>) -> Result<
     }
 }
 
+/// Returns the row of a run that is submitted, without its key.
+pub(super) fn new_row(submission: &NewSubmission<'_>) -> SubmissionRow {
+    let created_ms = now_ms();
+    SubmissionRow {
+        code: submission.identity.id.clone(),
+        tenant: submission.identity.tenant.clone(),
+        submitter: submission.identity.submitter.clone(),
+        schedule: match submission.handover {
+            Handover::Queued => NOW,
+            Handover::Detached => NEVER,
+        },
+        is_requested: submission.resume_note.is_some(),
+        labels: submission.needs.labels.clone(),
+        secrets: submission.needs.secrets.clone(),
+        tags: submission.tags.clone(),
+        scope: submission.scope.map(|scope| scope.name().to_owned()),
+        created_ms,
+        changed_ms: created_ms,
+        overview: Some(RunOverview::of_new(submission.team, submission.base)),
+        ..SubmissionRow::default()
+    }
+}
+
 fn remove_records(conn: &Connection, records: &[ServerRecord]) -> rusqlite::Result<()> {
     for record in records {
         let sql = "DELETE FROM server_record WHERE kind = ?1 AND tenant = ?2 AND name = ?3";
@@ -125,7 +129,7 @@ pub(super) fn insert_contents(conn: &Connection, contents: &Blobs) -> rusqlite::
 }
 
 /// Stores at which path a run has which file.
-fn insert_files(
+pub(super) fn insert_files(
     conn: &Connection,
     run: i64,
     files: &BTreeMap<String, Digest>,
@@ -265,82 +269,4 @@ pub(crate) fn change_submission(
     database.note_changed(run);
     database.notify_workers();
     Ok(())
-}
-
-/// Deletes a run that nobody owns, and the submitted files that only it had.
-pub(crate) fn delete_run(url: &SqliteUrl) -> Result<(), StoreError> {
-    let run = open_named(url)?.rows.run;
-    let database = SharedDatabase::open(&url.file, MissingDatabase::Fail)?;
-    let Some(_leased) = database.lease_run(run) else {
-        return Err(StoreError::Locked {
-            path: url.to_path(),
-            pid: Some(std::process::id()),
-        });
-    };
-    database.change(ChangeTerms::durable(), move |conn| delete_rows(conn, run))?;
-    database.note_changed(run);
-    Ok(())
-}
-
-/// Counts the events of a run that is about to be deleted among the other changes. How many changes were recorded must not
-/// become less: that would be a loss.
-fn count_deleted_events(conn: &Connection, run: i64) -> rusqlite::Result<()> {
-    let sql = "SELECT id, coalesce(leaves_at, 0), events FROM lineage WHERE run = ?1";
-    let mut lineages = conn.prepare(sql)?;
-    let lineages = lineages.query_map([run], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
-    let lineages: Vec<(i64, i64, i64)> = lineages.collect::<rusqlite::Result<_>>()?;
-    let mut events = 0;
-    for (lineage, start, noted) in lineages {
-        let keys = key_range(lineage);
-        // The row may lag behind.
-        let sql = "SELECT max(n) FROM event WHERE n BETWEEN ?1 AND ?2";
-        let newest: Option<i64> = conn.query_row(sql, [keys.first, keys.last], |row| row.get(0))?;
-        events += newest.map_or(noted, position_of_key).max(noted) - start;
-    }
-    let sql = "UPDATE log SET changes = changes + ?1";
-    conn.execute(sql, [events]).map(drop)
-}
-
-/// Deletes all rows of a run.
-fn delete_rows(conn: &Connection, run: i64) -> rusqlite::Result<()> {
-    count_deleted_events(conn, run)?;
-    let mut lineages = conn.prepare("SELECT id FROM lineage WHERE run = ?1")?;
-    let lineages = lineages.query_map([run], |row| row.get::<_, i64>(0))?;
-    let lineages: Vec<i64> = lineages.collect::<rusqlite::Result<_>>()?;
-    for lineage in &lineages {
-        let keys = key_range(*lineage);
-        for table in ["event", "gap", "snapshot", "bundle"] {
-            let sql = format!("DELETE FROM {table} WHERE n BETWEEN ?1 AND ?2");
-            conn.execute(&sql, [keys.first, keys.last])?;
-        }
-    }
-    note_deleted(conn, DELETED_LINEAGE_NOTE, lineages.into_iter().max())?;
-    note_deleted(conn, DELETED_RUN_NOTE, Some(run))?;
-    for table in ["lineage", "definition", "note", "blob"] {
-        conn.execute(&format!("DELETE FROM {table} WHERE run = ?1"), [run])?;
-    }
-    conn.execute("DELETE FROM run WHERE id = ?1", [run])?;
-    if !has_queue_tables(conn)? {
-        return Ok(());
-    }
-    let sql = "DELETE FROM server_record WHERE code = (SELECT code FROM submission WHERE run = ?1)";
-    conn.execute(sql, [run])?;
-    conn.execute("DELETE FROM submission WHERE run = ?1", [run])?;
-    // A file that a tenant uploaded stays, so that the next run can have it.
-    let sql = "DELETE FROM file WHERE digest IN (SELECT digest FROM run_file WHERE run = ?1) \
-               AND NOT EXISTS (SELECT 1 FROM run_file r WHERE r.digest = file.digest AND r.run <> ?1) \
-               AND NOT EXISTS (SELECT 1 FROM server_record WHERE kind = 'blob' AND name = file.digest)";
-    conn.execute(sql, [run])?;
-    conn.execute("DELETE FROM run_file WHERE run = ?1", [run])?;
-    Ok(())
-}
-
-/// Notes the largest key that was deleted.
-fn note_deleted(conn: &Connection, note: &str, key: Option<i64>) -> rusqlite::Result<()> {
-    let sql = "SELECT CAST(text AS INTEGER) FROM note WHERE run = 0 AND name = ?1";
-    let before: Option<i64> = conn.query_row(sql, [note], |row| row.get(0)).optional()?;
-    match key.max(before) {
-        Some(key) => write_note(conn, 0, note, &key.to_string()),
-        None => Ok(()),
-    }
 }

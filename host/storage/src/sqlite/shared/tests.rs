@@ -15,8 +15,7 @@ use super::change::{ChangeTerms, PendingChange};
 use super::database::{MissingDatabase, SharedDatabase};
 use super::lease::SharedLease;
 use super::runs::{take_lease, vacate};
-use super::submit::delete_run;
-use super::{holder, open_reader, receive_requests, request_owner};
+use super::{delete_run, holder, open_reader, receive_requests, request_owner};
 use crate::conformance::{loaded_state, replay};
 use crate::directory::names::SideFile;
 use crate::error::StoreError;
@@ -350,7 +349,7 @@ fn a_run_that_is_deleted_is_no_loss_to_the_others_also_after_a_kill() {
     assert_eq!(last.len(), 1);
     drop(lease);
     leases.clear();
-    // The name, and the keys of its rows, are free again.
+    // The name is free again.
     let mut again = create(&url(&temp, "0")).unwrap();
     again.append(&records(10), Durability::Full).unwrap();
     drop(again);

@@ -1,0 +1,183 @@
+//! Deletes runs of a database file: one that somebody wants to be gone, and, for a worker, those that have ended and are
+//! kept no longer.
+
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use strata_base::clock::now_ms;
+
+use super::super::lineage::{DELETED_LINEAGE_NOTE, DELETED_RUN_NOTE};
+use super::super::rows::SqliteReader;
+use super::super::write::write_note;
+use super::change::ChangeTerms;
+use super::database::{MissingDatabase, SharedDatabase};
+use super::runs::{open_named, open_whole};
+use crate::error::StoreError;
+use crate::lineage::{key_range, position_of_key};
+use crate::retention::Retention;
+use crate::rows::RunRows;
+use crate::schema::has_queue_tables;
+use crate::sqlite_url::SqliteUrl;
+
+/// The note about no run (0) of how long runs are kept that have ended.
+const RETENTION_NOTE: &str = "retention";
+/// How many runs are deleted one after another before the worker does something else.
+const RUNS_PER_SWEEP: usize = 25;
+
+/// Which runs ended with the status ?1 before ?2. One that waits for a person is never among them, nor one that somebody
+/// asked for.
+const EXPIRED: &str = "status = ?1 AND ended_ms < ?2 AND requests = 0 AND is_taken = 0 AND is_requested = 0 \
+    AND schedule IN (0, 3)";
+
+/// What was deleted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Swept {
+    pub(super) runs: u64,
+    /// Whether something may be left to do.
+    pub(super) has_more: bool,
+}
+
+/// Returns for how long runs are kept that have ended.
+pub(crate) fn read_retention(url: &SqliteUrl) -> Result<Retention, StoreError> {
+    let Some(reader) = open_whole(url)? else {
+        return Err(StoreError::Absent {
+            path: url.to_path(),
+        });
+    };
+    stored_retention(&reader)
+}
+
+/// Says for how long runs are kept that have ended.
+pub(crate) fn set_retention(url: &SqliteUrl, retention: &Retention) -> Result<(), StoreError> {
+    let text = retention.to_string();
+    SharedDatabase::open_queue(&url.file)?.change(ChangeTerms::durable(), move |conn| {
+        write_note(conn, 0, RETENTION_NOTE, &text)
+    })?;
+    Ok(())
+}
+
+fn stored_retention(reader: &SqliteReader) -> Result<Retention, StoreError> {
+    let sql = "SELECT text FROM note WHERE run = 0 AND name = ?1";
+    let read = |row: &Row<'_>| row.get::<_, String>(0);
+    let text = reader.rows.query_optional(sql, [RETENTION_NOTE], read)?;
+    Retention::parse(&text.unwrap_or_default()).map_err(|what| reader.rows.corrupt(what))
+}
+
+/// Deletes some runs that have ended and are kept no longer, each in a transaction of its own.
+pub(super) fn sweep(database: &SharedDatabase, reader: &SqliteReader) -> Result<Swept, StoreError> {
+    let retention = stored_retention(reader)?;
+    let mut swept = Swept::default();
+    for (status, span) in retention.spans() {
+        let (status, span) = (*status, *span);
+        let expired = expired_runs(&reader.rows.conn, status, span);
+        for run in expired.map_err(|e| reader.error("read", e))? {
+            // Somebody is changing it.
+            let Some(_leased) = database.lease_run(run) else {
+                continue;
+            };
+            let deleted = database.change(ChangeTerms::durable(), move |conn| {
+                // Somebody may have asked for it meanwhile.
+                let is_expired = is_expired(conn, run, status, span)?;
+                if is_expired {
+                    delete_rows(conn, run)?;
+                }
+                Ok(is_expired)
+            })?;
+            if deleted == Some(true) {
+                swept.runs += 1;
+                database.note_changed(run);
+            }
+        }
+    }
+    swept.has_more = swept.runs > 0;
+    Ok(swept)
+}
+
+/// Returns some runs that ended with a status more than `span` milliseconds ago.
+fn expired_runs(conn: &Connection, status: &str, span: i64) -> rusqlite::Result<Vec<i64>> {
+    let sql = format!(
+        "SELECT run FROM submission WHERE {EXPIRED} ORDER BY ended_ms, run LIMIT {RUNS_PER_SWEEP}"
+    );
+    let mut statement = conn.prepare_cached(&sql)?;
+    let before = now_ms().saturating_sub(span);
+    let rows = statement.query_map(params![status, before], |row| row.get(0))?;
+    rows.collect()
+}
+
+/// Whether a run ended with a status more than `span` milliseconds ago.
+fn is_expired(conn: &Connection, run: i64, status: &str, span: i64) -> rusqlite::Result<bool> {
+    let sql = format!("SELECT EXISTS (SELECT 1 FROM submission WHERE run = ?3 AND {EXPIRED})");
+    let before = now_ms().saturating_sub(span);
+    let mut statement = conn.prepare_cached(&sql)?;
+    statement.query_row(params![status, before, run], |row| row.get(0))
+}
+
+/// Deletes a run that nobody owns, and the submitted files that only it had.
+pub(crate) fn delete_run(url: &SqliteUrl) -> Result<(), StoreError> {
+    let run = open_named(url)?.rows.run;
+    let database = SharedDatabase::open(&url.file, MissingDatabase::Fail)?;
+    let Some(_leased) = database.lease_run(run) else {
+        return Err(StoreError::Locked {
+            path: url.to_path(),
+            pid: Some(std::process::id()),
+        });
+    };
+    database.change(ChangeTerms::durable(), move |conn| delete_rows(conn, run))?;
+    database.note_changed(run);
+    Ok(())
+}
+
+/// Deletes all rows of a run.
+fn delete_rows(conn: &Connection, run: i64) -> rusqlite::Result<()> {
+    let sql = "SELECT id, coalesce(leaves_at, 0), events FROM lineage WHERE run = ?1";
+    let mut lineages = conn.prepare(sql)?;
+    let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
+    let lineages = lineages.query_map([run], read)?;
+    let lineages: Vec<(i64, i64, i64)> = lineages.collect::<rusqlite::Result<_>>()?;
+    let mut events = 0;
+    for (lineage, start, noted) in &lineages {
+        let keys = key_range(*lineage);
+        // The row may lag behind.
+        let sql = "SELECT max(n) FROM event WHERE n BETWEEN ?1 AND ?2";
+        let newest: Option<i64> = conn.query_row(sql, [keys.first, keys.last], |row| row.get(0))?;
+        events += newest.map_or(*noted, position_of_key).max(*noted) - start;
+        for table in ["event", "gap", "snapshot", "bundle"] {
+            let sql = format!("DELETE FROM {table} WHERE n BETWEEN ?1 AND ?2");
+            conn.execute(&sql, [keys.first, keys.last])?;
+        }
+    }
+    // How many changes were recorded must not become less: that would be a loss.
+    conn.execute("UPDATE log SET changes = changes + ?1", [events])?;
+    let last = lineages.iter().map(|(lineage, ..)| *lineage).max();
+    note_deleted(conn, DELETED_LINEAGE_NOTE, last)?;
+    note_deleted(conn, DELETED_RUN_NOTE, Some(run))?;
+    for table in ["lineage", "definition", "note", "blob"] {
+        conn.execute(&format!("DELETE FROM {table} WHERE run = ?1"), [run])?;
+    }
+    conn.execute("DELETE FROM run WHERE id = ?1", [run])?;
+    if !has_queue_tables(conn)? {
+        return Ok(());
+    }
+    let sql = "DELETE FROM server_record WHERE code = (SELECT code FROM submission WHERE run = ?1)";
+    conn.execute(sql, [run])?;
+    conn.execute("DELETE FROM submission WHERE run = ?1", [run])?;
+    // A file that a tenant uploaded stays, so that the next run can have it.
+    let sql = "DELETE FROM file WHERE digest IN (SELECT digest FROM run_file WHERE run = ?1) \
+               AND NOT EXISTS (SELECT 1 FROM run_file r WHERE r.digest = file.digest AND r.run <> ?1) \
+               AND NOT EXISTS (SELECT 1 FROM server_record WHERE kind = 'blob' AND name = file.digest)";
+    conn.execute(sql, [run])?;
+    conn.execute("DELETE FROM run_file WHERE run = ?1", [run])?;
+    Ok(())
+}
+
+/// Notes the largest key that was deleted.
+pub(super) fn note_deleted(
+    conn: &Connection,
+    note: &str,
+    key: Option<i64>,
+) -> rusqlite::Result<()> {
+    let sql = "SELECT CAST(text AS INTEGER) FROM note WHERE run = 0 AND name = ?1";
+    let before: Option<i64> = conn.query_row(sql, [note], |row| row.get(0)).optional()?;
+    match key.max(before) {
+        Some(key) => write_note(conn, 0, note, &key.to_string()),
+        None => Ok(()),
+    }
+}
