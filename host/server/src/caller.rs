@@ -4,6 +4,7 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use strata_host::launch::Author;
 use strata_host::storage::{DEFAULT_TENANT, ServedFilter, ServedRun};
 
 use crate::problem::Problem;
@@ -117,6 +118,12 @@ impl Caller {
                 "a token without a tenant is needed, with the right `admin`",
             )),
         }
+    }
+
+    /// Returns its name, as who did something.
+    pub fn author(&self) -> Author {
+        // A token's name can be recorded.
+        Author::parse(&self.name).unwrap_or_else(|_| Author::of_process())
     }
 
     /// Returns the tenant of what the token makes.

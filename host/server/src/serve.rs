@@ -11,8 +11,11 @@ use std::time::Duration;
 
 use axum::Router;
 use strata_host::driver::StopSignal;
+use strata_host::operate::ProcessMetrics;
 use strata_host::storage::{RunDatabase, StoreError};
-use strata_host::worker::{ReportWork, RunObserver, TenantPolicy, WorkerSettings, work};
+use strata_host::worker::{
+    ReportWork, RunObserver, TenantPolicy, WorkerSettings, work_with_metrics,
+};
 use tokio::sync::watch;
 
 use crate::listen::{TlsError, bind, read_tls, serve_connections};
@@ -152,7 +155,7 @@ pub async fn serve(
                 observer: RunObserver::new(move |run| texts.observer(run)),
                 ..worker
             };
-            work_on_a_thread(worker, stop, report).await
+            work_on_a_thread(worker, stop, report, Arc::clone(&server.metrics)).await
         }
         None => {
             let _ = stop.wait_for(|stop| *stop).await;
@@ -186,6 +189,10 @@ fn new_server(
         phase: watch::Sender::new(ServerPhase::Serving),
         policy: settings.policy.clone(),
         tenants: settings.tenants.clone(),
+        metrics: Arc::new(ProcessMetrics::new(
+            &[database.all_runs()],
+            settings.worker.as_ref().map_or(0, |worker| worker.room),
+        )),
         records: database.records()?,
         database: database.clone(),
     })
@@ -196,9 +203,12 @@ async fn work_on_a_thread(
     settings: WorkerSettings,
     stop: StopSignal,
     report: ReportWork,
+    metrics: Arc<ProcessMetrics>,
 ) -> Result<(), StoreError> {
     let runtime = tokio::runtime::Handle::current();
-    let done = tokio::task::spawn_blocking(move || runtime.block_on(work(settings, stop, report)));
+    let done = tokio::task::spawn_blocking(move || {
+        runtime.block_on(work_with_metrics(settings, stop, report, metrics))
+    });
     match done.await {
         Ok(worked) => worked,
         Err(_) => {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use strata_host::manifest::operator::OperatorPolicy;
 use strata_host::manifest::submission::SubmissionGrants;
+use strata_host::operate::ProcessMetrics;
 use strata_host::storage::{RunDatabase, ServedRun, ServerRecord, ServerRecords};
 use strata_host::worker::TenantPolicy;
 use tokio::sync::watch;
@@ -53,6 +54,8 @@ pub struct Server {
     pub feeds: RunFeeds,
     /// What models are writing.
     pub texts: Arc<ModelTexts>,
+    /// What it does and what its runs do, counted.
+    pub metrics: Arc<ProcessMetrics>,
     /// Whether it takes requests.
     pub phase: watch::Sender<ServerPhase>,
     /// What submitted teams may use.

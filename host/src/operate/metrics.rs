@@ -182,11 +182,16 @@ impl ProcessMetrics {
     /// Returns all metrics in the text format of Prometheus, with what the databases said at the last refresh. Waits for
     /// nothing.
     pub fn to_text(&self) -> String {
+        self.to_writer().into_text()
+    }
+
+    /// Writes what `to_text` returns, to which more can be added.
+    pub fn to_writer(&self) -> MetricsWriter {
         let mut out = MetricsWriter::default();
         self.write_work(&mut out);
         self.fleet.write(&mut out);
         self.write_statistics(&mut out);
-        out.into_text()
+        out
     }
 
     fn counts(&self) -> MutexGuard<'_, WorkCounts> {

@@ -1,14 +1,11 @@
 //! Tokens, workers, and what a process says about itself.
 
-use std::collections::BTreeMap;
-
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 use strata_host::clock::{now_ms, parse_rfc3339, rfc3339};
-use strata_host::storage::{LifecycleState, ServedFilter, ServedRun};
 
 use crate::answer::{empty, json};
 use crate::body::MAX_BODY_BYTES;
@@ -208,49 +205,17 @@ pub async fn get_metrics(context: Context) -> Answer {
     let text = context
         .server
         .blocking(move |server| {
-            let runs = server
-                .database
-                .list_served(&ServedFilter::default(), usize::MAX)?;
-            Ok(metrics_text(&runs, requests, streams))
+            server.metrics.refresh();
+            let mut out = server.metrics.to_writer();
+            let name = "strata_api_requests";
+            out.family(name, "gauge", "Requests that are being answered.");
+            out.sample(name, &[], requests);
+            let name = "strata_api_streams";
+            out.family(name, "gauge", "Streams of events that somebody reads.");
+            out.sample(name, &[], streams);
+            Ok(out.into_text())
         })
         .await?;
     let media_type = [("content-type", "text/plain; version=0.0.4; charset=utf-8")];
     Ok((StatusCode::OK, media_type, text).into_response())
-}
-
-/// Returns the metrics in the format of Prometheus.
-fn metrics_text(runs: &[ServedRun], requests: usize, streams: usize) -> String {
-    let mut states: BTreeMap<(&str, &str), u64> = BTreeMap::new();
-    let (mut questions, mut spent) = (0, 0.0);
-    let mut oldest_ready_ms = None;
-    for run in runs {
-        let status = run.listing.status_name().unwrap_or("unknown");
-        *states
-            .entry((run.listing.state.name(), status))
-            .or_default() += 1;
-        if let Some(one) = &run.listing.overview {
-            questions += one.requests;
-            spent += one.spent.to_dollars();
-        }
-        if run.listing.state == LifecycleState::Queued {
-            oldest_ready_ms = oldest_ready_ms
-                .min(run.listing.changed_ms)
-                .or(run.listing.changed_ms);
-        }
-    }
-    let mut text = String::from("# TYPE strata_runs gauge\n");
-    for ((state, status), count) in &states {
-        text += &format!("strata_runs{{state=\"{state}\",status=\"{status}\"}} {count}\n");
-    }
-    let age_s = oldest_ready_ms.map_or(0, |time_ms| (now_ms() - time_ms).max(0) / 1000);
-    for (name, value) in [
-        ("strata_ready_age_seconds", age_s as f64),
-        ("strata_open_requests", questions as f64),
-        ("strata_spent_dollars", spent),
-        ("strata_api_requests", requests as f64),
-        ("strata_api_streams", streams as f64),
-    ] {
-        text += &format!("# TYPE {name} gauge\n{name} {value}\n");
-    }
-    text
 }

@@ -13,8 +13,9 @@ use strata_core::record::message::{IDEMPOTENCY_KEY, Instruct, Message};
 use strata_core::text::find_unfit_for_name;
 use strata_host::driver::{Halt, HumanReply};
 use strata_host::launch::{
-    DoubtDecision, ForkRequest, LaunchError, NamedFile, QueuedFork, QueuedResume, StateEdit,
-    answer, check_answers, fork, halt, load_saved, prune, resume_in_queue, send_with_files,
+    Author, DoubtDecision, ForkRequest, LaunchError, NamedFile, QueuedFork, QueuedResume,
+    StateEdit, answer, check_answers, fork, halt_by, load_saved, prune, request_resume,
+    resume_in_queue, send_with_files,
 };
 use strata_host::manifest::Overrides;
 use strata_host::storage::{
@@ -351,7 +352,8 @@ pub async fn pause_run(context: Context) -> Answer {
 
 async fn halt_and_answer(context: Context, what: Halt) -> Answer {
     let run = context.run(Deed::Control).await?;
-    change_and_answer(context, run, move |run| halt_run(run, what)).await
+    let by = context.caller.author();
+    change_and_answer(context, run, move |run| halt_run(run, what, &by)).await
 }
 
 /// Changes a run, and answers with what it is then.
@@ -378,7 +380,7 @@ async fn change_and_answer(
 }
 
 /// Ends a run for good or for a while, unless it has ended so. Blocks.
-pub fn halt_run(run: &ServedRun, what: Halt) -> Result<Changed, Problem> {
+pub fn halt_run(run: &ServedRun, what: Halt, by: &Author) -> Result<Changed, Problem> {
     let status = status_of(run)?;
     let is_working = run.listing.owner.is_some();
     match (what, status) {
@@ -405,7 +407,7 @@ pub fn halt_run(run: &ServedRun, what: Halt) -> Result<Changed, Problem> {
         }
         _ => {}
     }
-    match halt(&run.listing.location, what) {
+    match halt_by(&run.listing.location, what, Some(by)) {
         Ok(()) => Ok(Changed::Now(what.status().name())),
         // It has ended meanwhile.
         Err(LaunchError::InvalidInput(text)) => Err(Problem::conflict(text).named("ended")),
@@ -428,11 +430,12 @@ pub async fn resume_run(mut context: Context) -> Answer {
         true => ResumeTerms::default(),
         false => parse_json(&body)?,
     };
-    change_and_answer(context, run, move |run| resume(run, terms)).await
+    let by = context.caller.author();
+    change_and_answer(context, run, move |run| resume(run, terms, by)).await
 }
 
 /// Lets a worker continue a run, if it does not go on by itself. Blocks.
-pub fn resume(run: &ServedRun, terms: ResumeTerms) -> Result<Changed, Problem> {
+pub fn resume(run: &ServedRun, terms: ResumeTerms, by: Author) -> Result<Changed, Problem> {
     let location = &run.listing.location;
     let status = status_of(run)?;
     let is_refused = run.listing.state == LifecycleState::Refused;
@@ -445,7 +448,7 @@ pub fn resume(run: &ServedRun, terms: ResumeTerms) -> Result<Changed, Problem> {
         if goes_on {
             return Ok(Changed::Already(status.name()));
         }
-        location.request_work()?;
+        request_resume(location, &by)?;
         return Ok(Changed::Now("queued"));
     }
     if terms
@@ -470,6 +473,7 @@ pub fn resume(run: &ServedRun, terms: ResumeTerms) -> Result<Changed, Problem> {
             .map(DoubtDecision::from)
             .collect(),
         calls: CallPolicy::Auto,
+        by: Some(by),
         ..QueuedResume::default()
     };
     resume_in_queue(location, &queued, &mut |_| {})?;

@@ -14,7 +14,7 @@ use strata_host::driver::Halt;
 use strata_host::launch::{
     FileSubmission, LaunchError, NamedFile, SubmittedAs, prune, submit_files,
 };
-use strata_host::operate::{DeleteRuns, delete_run as delete};
+use strata_host::operate::{DeleteRuns, delete_run_by};
 use strata_host::storage::{
     CapScope, DEFAULT_TENANT, LifecycleState, ServedFilter, ServedPosition, ServedRun, StoreError,
     SubmissionIdentity, check_stored_name, stored_run_name,
@@ -425,6 +425,7 @@ pub async fn get_run(context: Context) -> Answer {
 
 pub async fn delete_run(context: Context) -> Answer {
     let run = context.run(Deed::Operate).await?;
+    let by = context.caller.author();
     context
         .server
         .blocking(move |_| match run.listing.state {
@@ -433,7 +434,7 @@ pub async fn delete_run(context: Context) -> Answer {
             | LifecycleState::Resting
             | LifecycleState::Detached => {
                 // What rests is not worked on, and asked for: it is cancelled first.
-                match delete(&run.listing.location, DeleteRuns::All) {
+                match delete_run_by(&run.listing.location, DeleteRuns::All, Some(&by)) {
                     Err(LaunchError::Store(StoreError::NoRun { .. })) => {
                         Err(Problem::not_found("run"))
                     }
@@ -486,11 +487,11 @@ fn change_one(server: &Server, caller: &Caller, name: &str, deed: BulkDeed) -> V
     };
     let change = || -> Result<&'static str, Problem> {
         let run = find_run(server, caller, name, needed)?;
-        let location = &run.listing.location;
+        let (location, by) = (&run.listing.location, caller.author());
         match deed {
-            BulkDeed::Cancel => Ok(halt_run(&run, Halt::Cancel)?.result()),
-            BulkDeed::Pause => Ok(halt_run(&run, Halt::Pause)?.result()),
-            BulkDeed::Resume => Ok(resume(&run, ResumeTerms::default())?.result()),
+            BulkDeed::Cancel => Ok(halt_run(&run, Halt::Cancel, &by)?.result()),
+            BulkDeed::Pause => Ok(halt_run(&run, Halt::Pause, &by)?.result()),
+            BulkDeed::Resume => Ok(resume(&run, ResumeTerms::default(), by)?.result()),
             BulkDeed::Prune => {
                 prune(location, None)?;
                 Ok("pruned")
