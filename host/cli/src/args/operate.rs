@@ -129,7 +129,8 @@ pub(crate) struct SelectionArgs {
     /// Say what would be done with which runs, and do nothing.
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Who does it, as it is recorded in the run; the user and the machine by default.
+    /// Who does it, as it is recorded in the event of a run that is cancelled, paused or resumed; the user and the machine
+    /// by default. Pruning makes no event, and a run that is deleted has none left.
     #[arg(long, value_name = "NAME", value_parser = Author::parse)]
     pub(crate) by: Option<Author>,
     /// Print one JSON object a line for each run.
