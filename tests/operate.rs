@@ -1,8 +1,11 @@
 //! Operating many runs: who did what, hand-over, retention, metrics, and what travels with a run wherever it goes.
 //! Without PostgreSQL, most of these tests are skipped, and say so.
 
+mod journeys;
+
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -166,135 +169,6 @@ fn a_run_in_a_file_of_many_is_deleted_and_the_others_stay() {
         .expect(3);
 }
 
-/// Where a run lies before it is continued.
-const PLACES: [&str; 4] = ["queue", "directory", "file", "database"];
-/// How it is continued.
-const WAYS: [&str; 4] = ["resume", "own process", "fork", "adopt"];
-/// What is changed with that.
-const CHANGES: [&str; 3] = ["nothing", "component", "team"];
-
-#[test]
-fn files_definition_and_changes_travel_with_a_run_wherever_it_goes() {
-    let Some(pool) = Pool::new() else { return };
-    let (place, elsewhere) = (bakery(), Workspace::empty());
-    place.write("fixed.wasm", place.read("probe.wasm"));
-    place.write("fixed.toml", BAKER.replace("TASTE", "FIXED"));
-    let worker = pool.worker(&elsewhere, &["--room", "4"]);
-    for from in PLACES {
-        for way in WAYS {
-            for change in CHANGES {
-                travel(&pool, &place, &Journey { from, way, change });
-            }
-        }
-    }
-    stop_workers([worker]);
-}
-
-/// A cell of the matrix.
-struct Journey {
-    from: &'static str,
-    way: &'static str,
-    change: &'static str,
-}
-
-/// Lets a run fail somewhere, continues it in some way with some change, answers its question, and expects it to be done
-/// with the files that it had.
-fn travel(pool: &Pool, place: &Workspace, journey: &Journey) {
-    let Journey { from, way, change } = journey;
-    // A run of another process is not in the queue; what is handed over is changed there.
-    let name = format!("{from}-{way}-{change}").replace(' ', "-");
-    let url = pool.run(&name);
-    let start = match *from {
-        "queue" => url.clone(),
-        "directory" => format!("store-{name}"),
-        "file" => format!("sqlite:many.db?run={name}"),
-        _ => pool.run(&format!("detached-{name}")),
-    };
-    place.write("in/log.txt", "");
-    match *from {
-        "queue" => {
-            pool.submit(place, &name, &["--wait", "-q"]).end().expect(3);
-        }
-        _ => {
-            place
-                .host(&["run", "team.toml", "--storage", &start, "-q"])
-                .expect(3);
-        }
-    }
-    let changed: &[&str] = match *change {
-        "component" => &["--component", "Baker.Bake=fixed.wasm"],
-        _ => &[],
-    };
-    let team: &[&str] = match *change {
-        "team" => &["fixed.toml"],
-        _ => &[],
-    };
-    let mut now = start.clone();
-    match *way {
-        "fork" => {
-            let checkpoints = place
-                .host(&["checkpoints", &start, "--json"])
-                .expect(0)
-                .stdout;
-            let listed: Vec<Value> = serde_json::from_str(&checkpoints).unwrap();
-            let at = listed.last().unwrap()["id"].as_str().unwrap().to_owned();
-            now = format!("fork-{name}");
-            let to = now.clone();
-            place
-                .host(&["fork", &start, "--at", &at, "--to", &to])
-                .expect(0);
-        }
-        "adopt" if *from != "queue" => {
-            let new_name = pool.name(&name);
-            let mut handed = vec!["adopt", &start, "--to", &pool.url, "--name", &new_name];
-            handed.extend(["--needs", &pool.label]);
-            place.host(&handed).expect(0);
-            now.clone_from(&url);
-            let left = place.host(&["inspect", &start]);
-            assert_eq!(left.code, Some(2), "{name}: {}", left.stdout);
-        }
-        _ => {}
-    }
-    let in_queue = now == url;
-    let first: &[&str] = match (*way == "own process", in_queue) {
-        (false, true) => &["resume", &now],
-        _ => &["run", "--recover_path", &now, "-q"],
-    };
-    let continued = place.host(&[first, team, changed].concat());
-    match (*way == "own process", in_queue) {
-        (false, true) => {
-            assert_eq!(continued.code, Some(0), "{name}: {}", continued.stderr);
-            wait_until(|| status(place, &now) == "waiting");
-        }
-        _ => assert_eq!(continued.code, Some(4), "{name}: {}", continued.stderr),
-    }
-    let request = open_request(place, &now);
-    place
-        .host(&["answer", &now, &format!("{request}=yes")])
-        .expect(0);
-    match in_queue {
-        true => wait_until(|| status(place, &now) == "done"),
-        false => {
-            place.host(&["run", "--recover_path", &now, "-q"]).expect(0);
-        }
-    }
-    let shown = place.host(&["inspect", &now, "--team-json"]).stdout;
-    let taste = if *change == "team" { "FIXED" } else { "TASTE" };
-    let said = format!("{taste} rye baked");
-    let said_otherwise = format!("{taste} ");
-    assert!(
-        shown.contains(&said) || shown.contains(&said_otherwise),
-        "{name}: {shown}"
-    );
-}
-
-fn open_request(place: &Workspace, run: &str) -> String {
-    let shown = place.host(&["inspect", run, "--json"]).expect(0);
-    let found = regex::Regex::new("ask-[0-9]+-[0-9]+-[0-9]+-[0-9]+").unwrap();
-    let request = found.find(&shown.stdout).expect("an open request");
-    request.as_str().to_owned()
-}
-
 #[test]
 fn runs_that_are_kept_no_longer_are_deleted_by_workers_and_open_ones_never() {
     let Some(server) = Server::start() else {
@@ -346,6 +220,49 @@ fn runs_that_are_kept_no_longer_are_deleted_by_workers_and_open_ones_never() {
     wait_until(|| {
         crate::postgres_server::query(&url, "SELECT count(*) FROM strata.removal") == "0"
     });
+    stop_workers([worker]);
+}
+
+#[test]
+fn a_file_of_many_runs_is_a_queue_too() {
+    let place = bakery();
+    let quick = BAKER
+        .replace("{ fail = \"trap\", attempts = [1] }, ", "")
+        .replace("{ ask = \"good?\" }, ", "");
+    place.write("quick.toml", quick);
+    let url = "sqlite:queue.db";
+    for (team, storage, code) in [("quick.toml", "old", 0), ("team.toml", "failed", 3)] {
+        let run = ["run", team, "--storage", storage, "-q"];
+        place.host(&run).expect(code);
+        place.host(&["adopt", storage, "--to", url]).expect(0);
+        let left = place.host(&["inspect", storage]);
+        assert_eq!(left.code, Some(2), "{}", left.stdout);
+    }
+    place
+        .host(&["database", "retention", url, "--keep", "done=0s"])
+        .expect(0);
+    let run = "sqlite:queue.db?run=failed";
+    place.host(&["resume", run, "--by", "Anna"]).expect(0);
+    let port = free_port();
+    let metrics = port.to_string();
+    let worker = ["worker", "--database", url, "--metrics", &metrics];
+    let worker = Process::spawn(place.command(&worker));
+    wait_until(|| status(&place, run) == "waiting");
+    assert_eq!(last_of_kind(&place, run, "run-resumed")["by"], "Anna");
+    wait_until(|| {
+        let shown = get(port, "/metrics").1;
+        let lines = [
+            "strata_worker_deleted_runs_total 1",
+            "strata_runs{database=\"sqlite:queue.db\",status=\"waiting\"} 1",
+            "strata_requests_open{database=\"sqlite:queue.db\"} 1",
+            "strata_heartbeat_age_seconds{database=\"sqlite:queue.db\"} 0",
+        ];
+        lines
+            .iter()
+            .all(|line| shown.lines().any(|shown| shown == *line))
+    });
+    let listed = place.host(&["runs", url, "--json"]).expect(0).events();
+    assert_eq!(listed.len(), 1, "{listed:?}");
     stop_workers([worker]);
 }
 
@@ -440,6 +357,61 @@ fn stop_workers_with_log(worker: Process) {
         has_run |= line["run"] == "one" && line["worker"].is_string();
     }
     assert!(has_run, "{}", ended.stderr);
+}
+
+#[test]
+fn runs_of_a_worker_wait_for_a_database_that_is_away_for_as_long_as_its_patience_says() {
+    let Some(mut server) = Server::start() else {
+        return;
+    };
+    let url = server.url();
+    let (place, elsewhere) = (bakery(), Workspace::empty());
+    // It writes to the database again and again.
+    let busy = BAKER.replace("{ fail = \"trap\", attempts = [1] }", "{ sleep = \"2s\" }");
+    place.write("team.toml", busy);
+    let ports = [free_port(), free_port()];
+    let [hasty, patient] = ports.map(|port| port.to_string());
+    let worker = |label: &str, port: &str, more: &[&str]| {
+        let first = [
+            "worker",
+            "--database",
+            &url,
+            "--label",
+            label,
+            "--metrics",
+            port,
+        ];
+        Process::spawn(elsewhere.command(&[&first, more].concat()))
+    };
+    let workers = [
+        worker("hasty", &hasty, &["--patience", "3s", "--workspaces", "a"]),
+        worker("patient", &patient, &["--workspaces", "b"]),
+    ];
+    for label in ["hasty", "patient"] {
+        let submit = ["submit", "team.toml", "--database", &url, "--name", label];
+        place
+            .host(&[&submit[..], &["--needs", label]].concat())
+            .expect(0);
+        let run = format!("{url}&run={label}");
+        wait_until(|| {
+            place
+                .host(&["events", &run])
+                .stdout
+                .contains("action-started")
+        });
+    }
+    let begun = Instant::now();
+    server.stop();
+    let lost = |n: usize, count: u32| {
+        let shown = get(ports[n], "/metrics").1;
+        shown.contains(&format!("strata_worker_lost_runs_total {count}\n"))
+    };
+    wait_until(|| lost(0, 1));
+    assert!(begun.elapsed() >= Duration::from_secs(3));
+    assert!(lost(1, 0));
+    for worker in workers {
+        worker.kill();
+    }
 }
 
 #[test]
