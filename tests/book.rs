@@ -12,10 +12,13 @@ mod output;
 mod page;
 
 use std::fs;
-use std::io::Write;
+use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+
+use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::database_server::Server;
 use crate::observing::free_port;
@@ -35,6 +38,17 @@ struct Folder {
     directory: PathBuf,
     /// The database server of a page about one.
     server: Option<Server>,
+    /// The groups of processes that commands have left in the background.
+    background: Vec<Pid>,
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        for group in &self.background {
+            // By now the page may have ended them itself.
+            let _ = kill_process_group(*group, Signal::KILL);
+        }
+    }
 }
 
 impl Folder {
@@ -52,6 +66,7 @@ impl Folder {
             place,
             directory,
             server: None,
+            background: Vec::new(),
         }
     }
 
@@ -128,13 +143,33 @@ impl Folder {
             "PATH",
             format!("{}:{path}", self.place.path(".bin").display()),
         );
-        let output = shell
-            .output()
-            .unwrap_or_else(|error| panic!("`{line}`: {error}"));
-        let text = String::from_utf8_lossy(&output.stdout);
+        let (code, text) = self.finish(line, shell);
         // The directory of the reader has another path.
-        let text = text.replace(self.place.path("").to_str().unwrap(), "~/");
-        (output.status.code().unwrap_or(-1), text)
+        (
+            code,
+            text.replace(self.place.path("").to_str().unwrap(), "~/"),
+        )
+    }
+
+    /// Runs a shell to its end, and returns its exit code and what was written until then. What it leaves in the
+    /// background goes on until this is dropped.
+    fn finish(&mut self, line: &str, mut shell: std::process::Command) -> (i32, String) {
+        // A pipe would be open for as long as the background has it.
+        let mut written = tempfile::tempfile().unwrap();
+        let mut child = shell
+            .stdout(written.try_clone().unwrap())
+            .process_group(0)
+            .spawn()
+            .unwrap_or_else(|error| panic!("`{line}`: {error}"));
+        if line.lines().any(|line| line.ends_with('&')) {
+            self.background.push(Pid::from_child(&child));
+        }
+        let status = child.wait().unwrap();
+        let mut bytes = Vec::new();
+        written.seek(SeekFrom::Start(0)).unwrap();
+        written.read_to_end(&mut bytes).unwrap();
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        (status.code().unwrap_or(-1), text)
     }
 
     /// Checks a command. Fails with the difference, and with the output as it should be in the
