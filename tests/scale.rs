@@ -1,6 +1,7 @@
 //! What workers do all the time, at scale: the statements of many workers and many runs against a real
 //! server, without guests. Workers are registered, watch each other, and claim, load and release runs, as the
-//! program does it, and runs that rest are woken as an answer wakes them. Prints what the server counted.
+//! program does it, and runs that rest are woken as an answer wakes them. Meanwhile old runs are deleted, if there are
+//! any. Prints what the server counted.
 //!
 //! Ignored by default: `cargo test --workspace --test all -- --ignored --nocapture scale::`. How much there is,
 //! is set by the variables of `Scale`.
@@ -17,7 +18,7 @@ use strata_core::state::environment::Environment;
 use strata_host::blob::Blobs;
 use strata_host::manifest::Definition;
 use strata_host::storage::{
-    ClaimedRun, Handover, NewSubmission, RunDatabase, RunNeeds, RunRelease, RunSchedule,
+    ClaimedRun, Handover, NewSubmission, Retention, RunDatabase, RunNeeds, RunRelease, RunSchedule,
     SavedDefinition, SubmissionIdentity, WorkerProfile, WorkerRegistration,
 };
 use tokio::sync::Notify;
@@ -32,6 +33,8 @@ const ROOM: usize = 8;
 const WORK_ROUNDS: u32 = 5;
 /// How often a worker looks for runs.
 const ROUND: Duration = Duration::from_secs(1);
+/// The interval of the heartbeats of workers, which no lock may delay.
+const HEARTBEAT: Duration = Duration::from_secs(2);
 /// How many threads carry out what the workers do.
 const THREADS: usize = 16;
 
@@ -45,6 +48,8 @@ struct Scale {
     seconds: u64,
     /// How many resting runs are woken in each second: `STRATA_SCALE_WAKES`.
     wakes: u64,
+    /// Whether every second run has ended long ago.
+    has_old_runs: bool,
 }
 
 impl Scale {
@@ -58,6 +63,7 @@ impl Scale {
             workers: number("STRATA_SCALE_WORKERS", 100) as usize,
             seconds: number("STRATA_SCALE_SECONDS", 30),
             wakes: number("STRATA_SCALE_WAKES", 100),
+            has_old_runs: false,
         }
     }
 }
@@ -68,6 +74,7 @@ struct Tally {
     claimed: AtomicU64,
     rested: AtomicU64,
     woken: AtomicU64,
+    deleted: AtomicU64,
     rounds: AtomicU64,
     /// Rounds that began later than they should have.
     late: AtomicU64,
@@ -86,6 +93,8 @@ impl SimulatedWorker {
     fn work_a_round(&mut self, database: &RunDatabase, tally: &Tally) {
         assert!(!self.registration.is_lost(), "a worker was taken for dead");
         let tended = self.registration.tend().unwrap();
+        let deleted = self.registration.sweep().unwrap();
+        tally.deleted.fetch_add(deleted, Ordering::Relaxed);
         for (_, rounds) in &mut self.runs {
             *rounds -= 1;
         }
@@ -179,6 +188,26 @@ fn multiply(url: &str, runs: u64) {
     }
 }
 
+/// Lets every second run have ended an hour ago. Two of a hundred of these must stay: one waits for a person, and somebody
+/// has asked for the other one.
+fn end_every_second(url: &str) {
+    let old = "SELECT id FROM strata.run WHERE substr(name, 5)::bigint % 2 = 1";
+    for sql in [
+        format!(
+            "UPDATE strata.run SET schedule = 3, is_requested = substr(name, 5)::bigint % 100 = 53 WHERE id IN ({old})"
+        ),
+        format!(
+            "UPDATE strata.overview o SET status = 'done', \
+                 ended_ms = (extract(epoch FROM clock_timestamp()) * 1000)::bigint - 3600000, \
+                 requests = (SELECT (substr(name, 5)::bigint % 100 = 51)::int FROM strata.run WHERE id = o.run) \
+             WHERE run IN ({old})"
+        ),
+        "VACUUM ANALYZE".into(),
+    ] {
+        query(url, &sql);
+    }
+}
+
 /// Wakes resting runs, as an answer does, until it is told to stop.
 fn wake(database: &RunDatabase, scale: &Scale, tally: &Tally, is_over: &AtomicBool) {
     let begun = Instant::now();
@@ -191,7 +220,12 @@ fn wake(database: &RunDatabase, scale: &Scale, tally: &Tally, is_over: &AtomicBo
         }
         // Distributes them over all runs.
         number = u64::wrapping_mul(number, 6_364_136_223_846_793_005).wrapping_add(1);
-        let run = database.location(&format!("run-{}", (number >> 16) % scale.runs));
+        let mut run = (number >> 16) % scale.runs;
+        if scale.has_old_runs {
+            // The others are deleted.
+            run -= run % 2;
+        }
+        let run = database.location(&format!("run-{run}"));
         run.request_work().unwrap();
         tally.woken.fetch_add(1, Ordering::Relaxed);
     }
@@ -199,9 +233,13 @@ fn wake(database: &RunDatabase, scale: &Scale, tally: &Tally, is_over: &AtomicBo
 
 /// Notes ten times a second how many statements wait for locks.
 fn sample_locks(url: &str, seconds: u64) -> std::process::Child {
-    query(url, "CREATE TABLE sample (waiting bigint)");
+    query(
+        url,
+        "CREATE TABLE sample (waiting bigint, longest interval)",
+    );
     let sql = format!(
-        "DO $$ BEGIN FOR n IN 1..{} LOOP INSERT INTO sample SELECT count(*) FROM pg_stat_activity \
+        "DO $$ BEGIN FOR n IN 1..{} LOOP INSERT INTO sample \
+         SELECT count(*), coalesce(max(clock_timestamp() - query_start), '0') FROM pg_stat_activity \
          WHERE wait_event_type = 'Lock'; COMMIT; PERFORM pg_sleep(0.1); END LOOP; END $$",
         seconds * 10
     );
@@ -215,12 +253,13 @@ fn report(url: &str, scale: &Scale, tally: &Tally, elapsed: Duration) {
     let seconds = elapsed.as_secs_f64();
     let count = |what: &AtomicU64| what.load(Ordering::Relaxed);
     println!(
-        "{} workers, {} runs, {seconds:.0} s: {} claims, {} rests, {} wakes; {} rounds, {} of them late",
+        "{} workers, {} runs, {seconds:.0} s: {} claims, {} rests, {} wakes, {} deleted; {} rounds, {} of them late",
         scale.workers,
         scale.runs,
         count(&tally.claimed),
         count(&tally.rested),
         count(&tally.woken),
+        count(&tally.deleted),
         count(&tally.rounds),
         count(&tally.late),
     );
@@ -238,8 +277,8 @@ fn report(url: &str, scale: &Scale, tally: &Tally, elapsed: Duration) {
          FROM pg_stat_statements WHERE query NOT LIKE 'DO %' ORDER BY total_exec_time DESC LIMIT 16",
     );
     show(
-        "samples, mean and largest number of statements that wait for a lock; deadlocks",
-        "SELECT count(*), round(avg(waiting), 3), max(waiting), \
+        "samples, mean and largest number of statements that wait for a lock, the longest wait; deadlocks",
+        "SELECT count(*), round(avg(waiting), 3), max(waiting), max(longest), \
          (SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()) FROM sample",
     );
     show(
@@ -249,10 +288,9 @@ fn report(url: &str, scale: &Scale, tally: &Tally, elapsed: Duration) {
     );
 }
 
-#[test]
-#[ignore = "a measurement that takes minutes"]
-fn statements_of_many_workers_and_runs() {
-    let scale = Scale::from_environment();
+/// Lets workers work for a time, and prints what the server counted. Returns the server, and how many runs were deleted;
+/// `None` if PostgreSQL is not installed.
+fn simulate(scale: &Scale) -> Option<(Server, u64)> {
     let options = ServerOptions {
         arguments: &[
             "-c",
@@ -264,13 +302,16 @@ fn statements_of_many_workers_and_runs() {
         ],
         ..ServerOptions::default()
     };
-    let Some(server) = Server::start_with(options) else {
-        return;
-    };
+    let server = Server::start_with(options)?;
     let url = server.url();
     let database = RunDatabase::parse(&url).unwrap();
     submit_template(&database);
     multiply(&url, scale.runs);
+    if scale.has_old_runs {
+        end_every_second(&url);
+        let kept = Retention::parse("done=1m").unwrap();
+        database.set_retention(&kept).unwrap();
+    }
     let notified = Arc::new(Notify::new());
     let register = |_| SimulatedWorker {
         registration: database
@@ -284,7 +325,7 @@ fn statements_of_many_workers_and_runs() {
     let mut sampling = sample_locks(&url, scale.seconds);
     let begun = Instant::now();
     thread::scope(|scope| {
-        scope.spawn(|| wake(&database, &scale, &tally, &is_over));
+        scope.spawn(|| wake(&database, scale, &tally, &is_over));
         let per_thread = scale.workers.div_ceil(THREADS);
         let threads = workers.chunks_mut(per_thread).map(|workers| {
             scope.spawn(|| {
@@ -313,7 +354,38 @@ fn statements_of_many_workers_and_runs() {
     });
     let elapsed = begun.elapsed();
     sampling.wait().unwrap();
-    report(&url, &scale, &tally, elapsed);
+    report(&url, scale, &tally, elapsed);
     assert!(tally.rested.load(Ordering::Relaxed) > 0);
     drop(workers);
+    Some((server, tally.deleted.into_inner()))
+}
+
+#[test]
+#[ignore = "a measurement that takes minutes"]
+fn statements_of_many_workers_and_runs() {
+    simulate(&Scale::from_environment());
+}
+
+#[test]
+#[ignore = "a measurement that takes minutes"]
+fn old_runs_are_deleted_beside_many_workers_and_open_ones_never() {
+    let scale = Scale {
+        has_old_runs: true,
+        ..Scale::from_environment()
+    };
+    let Some((server, deleted)) = simulate(&scale) else {
+        return;
+    };
+    let count = |what: &str| -> u64 { query(&server.url(), what).trim().parse().unwrap() };
+    let left = count("SELECT count(*) FROM strata.run");
+    assert!(deleted > 0);
+    assert_eq!(left + deleted, scale.runs);
+    let open = "SELECT count(*) FROM strata.run WHERE substr(name, 5)::bigint % 2 = 0 \
+                OR substr(name, 5)::bigint % 100 IN (51, 53)";
+    assert_eq!(count(open), scale.runs / 2 + scale.runs / 50);
+    let late = format!(
+        "SELECT count(*) FROM sample WHERE longest >= interval '{} s'",
+        HEARTBEAT.as_secs()
+    );
+    assert_eq!(count(&late), 0);
 }
