@@ -79,6 +79,7 @@
 //! | `mcp_conformance` | the conformance suite of the protocol against the server |
 //! | `observing` | metrics for Prometheus |
 //! | `telemetry` | what a collector is sent: spans and metrics by the names of the conventions, contents on demand |
+//! | `telemetry_mcp` | the same about calls of MCP servers, and about calls that are served |
 //! | `real_collector` | the same, as a collector that others wrote shows it |
 //! | `report` | the report of a run, also in a real browser if there is one |
 //! | `role_tools` | roles that work for other roles: killed, failed, asked |
@@ -224,6 +225,7 @@ mod storage;
 mod strangers;
 mod stream;
 mod telemetry;
+mod telemetry_mcp;
 mod terminal;
 mod together;
 mod tools;

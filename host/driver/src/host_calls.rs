@@ -474,7 +474,7 @@ impl HostCalls {
             .as_ref()
             .map_or_else(Allowance::unlimited, |batch| batch.allowance.clone());
         let unsent = Arc::clone(&call);
-        let span = spans.host_call(attempt.call, kind);
+        let span = spans.host_call(attempt.call, call.as_ref());
         let trace = spans.call_trace(attempt.call, &span);
         let result = call.send(SendContext {
             idempotency_key,

@@ -19,9 +19,11 @@ use strata_core::record::event::{
 use strata_core::record::fault::Fault;
 use strata_core::record::host_call::{AnswerSource, CallOutcome, HostCall, HostCallKind};
 use strata_core::record::id::{CheckpointId, RoleId, RunId};
+use strata_core::record::turn::ToolRef;
 use strata_core::record::work::{ActivationKey, CallKey, CallResult, Work};
 use strata_core::state::activation::Activation;
 use strata_services::gateway::WASI_CLOCK_START;
+use strata_services::outbound::OutboundCall;
 use strata_services::telemetry::{CallTrace, ContentCapture, content_text, names};
 use tracing::field::Empty;
 use tracing::{Instrument, Span, info_span};
@@ -138,7 +140,8 @@ impl Spans {
     }
 
     /// Returns a span for a host call that is about to be made.
-    pub(super) fn host_call(&self, call: CallKey, kind: HostCallKind) -> CallSpan {
+    pub(super) fn host_call(&self, call: CallKey, made: &dyn OutboundCall) -> CallSpan {
+        let kind = made.kind();
         let Some(attempt) = self.attempts.get(&call) else {
             return CallSpan {
                 span: Span::none(),
@@ -153,7 +156,7 @@ impl Spans {
                 kind,
             },
             _ => CallSpan {
-                span: call_span(&attempt.span, kind),
+                span: call_span(&attempt.span, made),
                 ownership: SpanOwnership::Own,
                 kind,
             },
@@ -174,6 +177,7 @@ impl Spans {
                 HostCallKind::Llm | HostCallKind::Http => None,
                 _ => telemetry::traceparent(&span.span),
             },
+            attempt: calls_server(call.work).then(|| attempt.span.clone()),
         }
     }
 
@@ -395,7 +399,12 @@ fn tool_span(
     stepper: &Stepper,
 ) -> Span {
     let role = stepper.team().role(key.role);
-    let tool = action_name(role, key.work);
+    let call = state.and_then(|state| state.tool_call(key.work));
+    let tool = call.map_or_else(|| action_name(role, key.work), |call| call.tool.as_str());
+    let kind = match calls_server(key.work) {
+        true => names::EXTENSION,
+        false => names::FUNCTION,
+    };
     let call_id = state.and_then(|state| provider_call_id(state, key.work));
     let arguments = match content {
         ContentCapture::Captured => state.and_then(|state| state.arguments(key.work)),
@@ -404,11 +413,23 @@ fn tool_span(
     info_span!(
         target: SPANS, parent: parent, "tool call", otel.name = format!("{} {tool}", names::EXECUTE_TOOL),
         { names::OPERATION_NAME } = names::EXECUTE_TOOL, { names::TOOL_NAME } = tool,
-        { names::TOOL_TYPE } = names::FUNCTION, { names::TOOL_CALL_ID } = call_id,
+        { names::TOOL_TYPE } = kind, { names::TOOL_CALL_ID } = call_id,
         { names::AGENT_NAME } = role.name, { names::ATTEMPT } = Empty, { names::OUTCOME } = Empty,
         { names::TOOL_ARGUMENTS } = arguments.as_ref().map(|arguments| content_text(arguments.as_str())),
-        { names::TOOL_RESULT } = Empty, { names::ERROR_TYPE } = Empty, otel.status_code = Empty,
-        otel.status_description = Empty
+        { names::TOOL_RESULT } = Empty, { names::MCP_METHOD } = Empty, { names::MCP_REVISION } = Empty,
+        { names::NETWORK_TRANSPORT } = Empty, { names::REQUEST_ID } = Empty, { names::ERROR_TYPE } = Empty,
+        otel.status_code = Empty, otel.status_description = Empty
+    )
+}
+
+/// Returns whether some work is a call of a tool of a server, and nothing else.
+fn calls_server(work: Work) -> bool {
+    matches!(
+        work,
+        Work::ToolCall {
+            tool: ToolRef::Server { .. },
+            ..
+        }
     )
 }
 
@@ -426,12 +447,15 @@ fn provider_call_id(state: &Activation, work: Work) -> Option<&str> {
 }
 
 /// Opens the span of a host call that is made. The service that makes it adds where it goes to.
-fn call_span(attempt: &Span, kind: HostCallKind) -> Span {
+fn call_span(attempt: &Span, made: &dyn OutboundCall) -> Span {
+    let kind = made.kind();
     info_span!(
-        target: SPANS, parent: attempt, "host call", otel.name = kind.name(), otel.kind = "client",
+        target: SPANS, parent: attempt, "host call",
+        otel.name = made.span_name().as_deref().unwrap_or(kind.name()), otel.kind = "client",
         { names::CALL_KIND } = kind.name(), { names::CALL_SOURCE } = AnswerSource::Live.name(),
         { names::HTTP_METHOD } = Empty, { names::SERVER_ADDRESS } = Empty, { names::SERVER_PORT } = Empty,
-        { names::STATUS_CODE } = Empty, { names::MCP_METHOD } = Empty, { names::TOOL_NAME } = Empty,
+        { names::STATUS_CODE } = Empty, { names::OPERATION_NAME } = Empty, { names::MCP_METHOD } = Empty,
+        { names::TOOL_NAME } = Empty, { names::TOOL_ARGUMENTS } = Empty,
         { names::MCP_REVISION } = Empty, { names::NETWORK_TRANSPORT } = Empty, { names::REQUEST_ID } = Empty,
         { names::OUTCOME } = Empty, { names::ERROR_TYPE } = Empty, otel.status_code = Empty
     )

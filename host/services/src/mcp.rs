@@ -12,6 +12,7 @@
 //! or a line, and not the whole list, result or connection.
 
 mod call;
+mod call_span;
 pub mod config;
 mod connection;
 mod exchange;

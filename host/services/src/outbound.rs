@@ -99,6 +99,11 @@ pub trait OutboundCall: Send + Sync {
     /// Summarizes the request in one line for people.
     fn summary(&self) -> String;
 
+    /// Returns the name of the span of the call, if it is not that of its kind.
+    fn span_name(&self) -> Option<String> {
+        None
+    }
+
     /// Returns whether the call may change something outside the host.
     fn is_write(&self) -> bool {
         false

@@ -7,6 +7,8 @@ pub mod names;
 
 use std::sync::Arc;
 
+use tracing::Span;
+
 /// The target of all spans of runs.
 pub const SPANS: &str = "strata";
 
@@ -31,6 +33,8 @@ pub struct CallTrace {
     pub content: ContentCapture,
     /// The context of the trace, for a request that carries it to its server.
     pub traceparent: Option<String>,
+    /// The span of the attempt, if all that it does is this call.
+    pub attempt: Option<Span>,
 }
 
 /// What a team says about telemetry.

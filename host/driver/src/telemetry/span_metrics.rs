@@ -133,7 +133,8 @@ impl SpanMetrics {
     pub(super) fn record(&self, span: &SpanData, compat: bool) {
         let duration = span.end_time.duration_since(span.start_time);
         let seconds = duration.unwrap_or(Duration::ZERO).as_secs_f64();
-        if value(span, names::MCP_METHOD).is_some() {
+        // An attempt at a tool of a server has its attributes, and is no request.
+        if span.span_kind != SpanKind::Internal && value(span, names::MCP_METHOD).is_some() {
             let attributes = selected(span, MCP_ATTRIBUTES);
             match span.span_kind {
                 SpanKind::Server => self.mcp_server.record(seconds, &attributes),

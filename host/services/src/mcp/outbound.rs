@@ -14,6 +14,7 @@ use strata_core::record::json::Json;
 use strata_core::state::environment::Environment;
 
 use super::call::{AskingCall as AskingOpenCall, CallEnd, CallLimits, OpenCall};
+use super::call_span::{record_refusal, record_result, record_tool};
 use super::config::{DEFAULT_MAX_TIMEOUT, DEFAULT_TIMEOUT, DoubtDefault};
 use super::exchange::Reach;
 use super::question::{
@@ -29,6 +30,7 @@ use crate::outbound::{
     AskedByReceiver, OutboundCall, OutboundContext, OutboundResult, Preparation, ReadAnswer,
     RequestBatch, SendContext, summarize,
 };
+use crate::telemetry::{CallTrace, names};
 
 /// How often a call is repeated because the server asks for it.
 const MAX_REPETITIONS: u32 = 10;
@@ -164,6 +166,14 @@ enum RepetitionPause {
     Short,
 }
 
+/// What accompanies a call of a tool.
+struct CallContext<'a> {
+    /// The idempotency key, for a write.
+    key: &'a str,
+    asked: Option<&'a AskingCall>,
+    trace: &'a CallTrace,
+}
+
 struct PreparedCall {
     running: Arc<RunningServer>,
     tool: Tool,
@@ -265,12 +275,9 @@ impl McpCall {
     }
 
     /// Makes the call, with all repetitions that the server asks for.
-    async fn make(
-        &self,
-        prepared: &PreparedCall,
-        key: &str,
-        asked: Option<&AskingCall>,
-    ) -> OutboundResult {
+    async fn make(&self, prepared: &PreparedCall, context: &CallContext<'_>) -> OutboundResult {
+        let &CallContext { key, asked, trace } = context;
+        record_tool(trace, &self.request.tool, self.request.arguments.as_str());
         let is_write = prepared.class != CallClass::Read;
         let arguments = self.request.arguments.value();
         let headers = prepared.tool.headers_of(&arguments);
@@ -292,12 +299,13 @@ impl McpCall {
                 round: memory.round.as_ref(),
                 known: &memory.known,
                 headers: &headers,
+                trace,
             };
             let end = match going_on.take() {
                 Some(open) => open.wait(&memory.known).await,
                 None => prepared.running.session.call(&call, self.limits()).await,
             };
-            let result = match self.result_of(end, &mut memory, is_write) {
+            let result = match self.result_of(end, &mut memory, (is_write, trace)) {
                 Ok(result) => result,
                 Err(ended) => match *ended {
                     AskedWithin::GoesOn(open) => {
@@ -308,6 +316,7 @@ impl McpCall {
                 },
             };
             if result.get("resultType").and_then(Value::as_str) != Some("input_required") {
+                record_result(trace, &result);
                 let record = result_record(result, prepared.tool.output_schema.as_ref());
                 return OutboundResult::answered(record);
             }
@@ -324,14 +333,17 @@ impl McpCall {
         &self,
         end: CallEnd,
         memory: &mut CallMemory,
-        is_write: bool,
+        (is_write, trace): (bool, &CallTrace),
     ) -> Result<Map<String, Value>, Box<AskedWithin>> {
         let ended = match end {
             CallEnd::Result(result) => return Ok(result),
             CallEnd::Asked(asking) => {
                 return Err(Box::new(self.asked_within(asking, memory, is_write)));
             }
-            CallEnd::Refused(error) => OutboundResult::answered(error_record(&error)),
+            CallEnd::Refused(error) => {
+                record_refusal(trace, &error);
+                OutboundResult::answered(error_record(&error))
+            }
             CallEnd::Lost(lost) => {
                 let message = format!(
                     "`{}`: the server is gone: {}",
@@ -481,6 +493,10 @@ impl OutboundCall for McpCall {
         ))
     }
 
+    fn span_name(&self) -> Option<String> {
+        Some(format!("{} {}", names::TOOLS_CALL, self.request.tool))
+    }
+
     fn is_write(&self) -> bool {
         self.class() != Some(CallClass::Read)
     }
@@ -522,14 +538,17 @@ impl OutboundCall for McpCall {
                 Some(Err(error)) => return OutboundResult::failed(error.clone()),
                 None => return OutboundResult::unsent(),
             };
-            let key = &context.idempotency_key;
-            let asked = context.asked.as_ref();
-            let mut result = self.make(prepared, key, asked).await;
+            let making = CallContext {
+                key: &context.idempotency_key,
+                asked: context.asked.as_ref(),
+                trace: &context.trace,
+            };
+            let mut result = self.make(prepared, &making).await;
             let is_in_doubt = result.outcome == CallOutcome::Unknown;
             match (self.doubt_default(), &self.request.caller) {
                 (DoubtDefault::Redo, _) if is_in_doubt => {
                     result = match self.find().await {
-                        Ok(again) => self.make(&again, key, asked).await,
+                        Ok(again) => self.make(&again, &making).await,
                         Err(error) => self.lost(error, true),
                     };
                 }

@@ -11,12 +11,14 @@ use strata_base::text::units::format_bytes;
 use tokio::sync::mpsc;
 
 use super::call::{CallEnd, CallLimits, OpenCall};
+use super::call_span::record_request;
 use super::connection::{Connection, refused};
 use super::exchange::{Lost, QUEUED_SIGNALS, Reach, Request};
 use super::message::Reply;
 use super::question::KnownAnswers;
 use super::revision::Revision;
 use super::tool::{OmittedTool, Tool, read_tools};
+use crate::telemetry::{CallTrace, names};
 
 /// How long a server may be silent when it is asked whether it knows the newest revision. Later it is
 /// taken for an older one.
@@ -111,6 +113,8 @@ pub(super) struct ToolCall<'a> {
     pub(super) known: &'a KnownAnswers,
     /// The arguments that are sent as headers, too.
     pub(super) headers: &'a [(String, String)],
+    /// What its spans say, and the trace that it belongs to.
+    pub(super) trace: &'a CallTrace,
 }
 
 impl ServerSession {
@@ -380,6 +384,10 @@ impl ServerSession {
         if let Some(key) = tool.idempotency_key {
             meta["strata/idempotency-key"] = key.into();
         }
+        if let Some(context) = &tool.trace.traceparent {
+            meta[names::TRACEPARENT] = context.as_str().into();
+        }
+        record_request(tool.trace, &self.connection, self.revision, id);
         params["_meta"] = meta;
         if let Some(round) = tool.round {
             if !round.responses.is_empty() {
