@@ -21,9 +21,9 @@ use crate::workspace::Workspace;
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A server at a port of this machine.
-struct Served {
+pub struct Served {
     process: Process,
-    port: u16,
+    pub port: u16,
 }
 
 /// A response over HTTP.
@@ -37,7 +37,7 @@ struct HttpResponse {
 
 impl Served {
     /// Starts a server, and waits until it listens.
-    fn start(place: &Workspace, more: &[&str]) -> Self {
+    pub fn start(place: &Workspace, more: &[&str]) -> Self {
         let port = free_port();
         let address = format!("127.0.0.1:{port}");
         let args = [
@@ -99,7 +99,7 @@ impl Served {
     }
 
     /// Ends the server by a signal, and checks that it ends in time.
-    fn end(self) {
+    pub fn end(self) {
         self.process.signal(Signal::TERM);
         let begun = Instant::now();
         self.process.end().expect(0);

@@ -1,8 +1,9 @@
 //! The server: what a token sees and changes, requests that are meant to confuse it, and its streams.
 
 mod attempts;
-mod client;
+pub mod client;
 mod killed;
+pub mod mcp;
 mod parser;
 
 use serde_json::json;
@@ -10,7 +11,7 @@ use serde_json::json;
 use client::TestServer;
 
 /// A team that asks a person and says the answer.
-const ASKING: &str = r#"
+pub const ASKING: &str = r#"
 schema = "strata.team/1"
 [team]
 name = "t"

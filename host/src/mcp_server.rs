@@ -1,29 +1,39 @@
-//! An MCP server: offers a team, or components, as tools to clients of the Model Context Protocol.
+//! An MCP server: offers a team, the teams of a server, or components, as tools to clients of the Model Context
+//! Protocol.
 //!
 //! What is offered ([`Offer`]) knows nothing of how clients are connected: `connection` serves one
 //! client over a pair of streams, `http` any number of them over HTTP, and both tell who a client is
-//! ([`Principal`]). The protocol itself, in all its revisions, is that of the library `rmcp`, which
-//! is used by no other module of this crate; its types are part of no public function.
+//! ([`Principal`]). Nor does it know where runs are kept: they are carried out by this process
+//! (`local_runs`), or by the workers of a server ([`RunPlace`], [`ClientTeams`]). The protocol itself, in
+//! all its revisions, is that of the library `rmcp`, which is used by no other module of this crate; its
+//! types are part of no public function.
 //!
 //! Within the protocol's limits, what a client sends decides nothing but the arguments of calls: a
 //! client cannot choose a team file, a component, a directory, or an answer to a question that is
 //! put to people.
 
 mod arguments;
+mod call_limit;
+mod client_call;
 mod component_tool;
 mod connection;
 mod handler;
 mod http;
 mod idempotency;
+mod local_runs;
+mod place;
 mod question;
 mod request_state;
 mod result;
 mod runs;
+mod served;
+mod sessions;
 mod team_tool;
 #[cfg(test)]
 mod tests;
 
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use strata_driver::telemetry::TelemetryExport;
@@ -33,16 +43,16 @@ use tokio_util::sync::CancellationToken;
 
 use crate::launch::{LaunchError, Notice};
 
+pub use arguments::RunName;
 pub use connection::serve_streams;
-pub use http::{HttpAccess, HttpServer, MissingToken, serve_http};
+pub use http::{HttpAccess, HttpServer, HttpService, MissingToken, serve_http};
+pub use place::{Activity, Launch, RunAttempt, RunPlace, RunResult};
+pub use served::{ClientTeams, ServedClient, ServedTeam};
 
 use component_tool::ComponentTool;
-use runs::TeamRuns;
-use team_tool::TeamTool;
-
-/// How many tool calls are carried out at the same time. Each of them has a thread; further ones are
-/// refused with a result that says so.
-const MAX_CALLS: usize = 64;
+use local_runs::LocalRuns;
+use runs::{ActiveRuns, TeamRuns};
+use team_tool::{CallRecords, TeamTool, describe};
 
 /// Who made a request. Runs, idempotency keys and states of one principal are unknown to others.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,6 +92,8 @@ pub struct OfferedTeam {
 #[derive(Clone)]
 pub struct Offer {
     tools: Arc<Tools>,
+    /// The runs that calls wait for.
+    runs: Arc<ActiveRuns>,
     /// Cancelled when the server ends. Every call that is carried out ends then.
     closing: CancellationToken,
 }
@@ -89,6 +101,8 @@ pub struct Offer {
 enum Tools {
     Team(Box<TeamTool>),
     Components(Vec<ComponentTool>),
+    /// Those of a server. Which teams they are, each request says.
+    Served(Arc<CallRecords>),
 }
 
 impl Offer {
@@ -100,10 +114,27 @@ impl Offer {
         let mut definition = Definition::read(&offered.team)?;
         definition.apply_overrides(&offered.overrides)?;
         definition.check_ready()?;
-        let closing = CancellationToken::new();
-        let runs = TeamRuns::open(offered, report, closing.clone())?;
-        let tool = TeamTool::new(&definition, runs)?;
-        Ok(Self::new(Tools::Team(Box::new(tool)), closing))
+        let place = offered.storage.clone();
+        let local = LocalRuns::open(offered, report)?;
+        let records = CallRecords::open(&place).map_err(|error| {
+            let place = place.display();
+            LaunchError::InvalidInput(format!("the directory of the runs, `{place}`: {error}"))
+        })?;
+        Ok(Self::new(|active| {
+            let runs = TeamRuns::new(Arc::clone(active), Arc::new(local));
+            let tool = describe(&definition.team.name, &definition.team.desc);
+            Tools::Team(Box::new(TeamTool::new(tool, runs, Arc::new(records))))
+        }))
+    }
+
+    /// Offers the teams of a server. Each request has to have the [`ServedClient`] who makes it in its extensions,
+    /// and its [`Principal`]. What is remembered of calls is kept in `directory`.
+    ///
+    /// # Errors
+    /// Fails if the directory cannot be used.
+    pub fn served(directory: &Path) -> io::Result<Self> {
+        let records = Arc::new(CallRecords::open(directory)?);
+        Ok(Self::new(|_| Tools::Served(records)))
     }
 
     /// Offers components and actions as tools. Each is named like its file, without `.wasm`. Nothing
@@ -117,15 +148,15 @@ impl Offer {
         report: &ReportNotice,
     ) -> Result<Self, LaunchError> {
         let tools = component_tool::load(components, operators, report)?;
-        Ok(Self::new(
-            Tools::Components(tools),
-            CancellationToken::new(),
-        ))
+        Ok(Self::new(|_| Tools::Components(tools)))
     }
 
-    fn new(tools: Tools, closing: CancellationToken) -> Self {
+    fn new(tools: impl FnOnce(&Arc<ActiveRuns>) -> Tools) -> Self {
+        let closing = CancellationToken::new();
+        let runs = Arc::new(ActiveRuns::new(closing.clone()));
         Self {
-            tools: Arc::new(tools),
+            tools: Arc::new(tools(&runs)),
+            runs,
             closing,
         }
     }
@@ -133,8 +164,6 @@ impl Offer {
     /// Ends all calls: runs are interrupted and saved. Returns when they have ended.
     pub async fn close(&self) {
         self.closing.cancel();
-        if let Tools::Team(tool) = self.tools.as_ref() {
-            tool.runs().ended().await;
-        }
+        self.runs.ended().await;
     }
 }

@@ -22,6 +22,8 @@ pub struct TestServer {
     pub place: Workspace,
     pub port: u16,
     pub token: String,
+    /// Further arguments of `serve`.
+    more: Vec<String>,
     process: RefCell<Option<Process>>,
 }
 
@@ -81,32 +83,22 @@ impl OpenStream {
 impl TestServer {
     /// Starts a server whose workspace has this team.
     pub fn start(team: &str) -> Self {
-        let (place, port) = (Workspace::with(team), free_port());
-        let process = place.start(&[
-            "serve",
-            "--storage",
-            "served",
-            "--listen",
-            &format!("127.0.0.1:{port}"),
-            "--host",
-            "strata.test",
-        ]);
-        for _ in 0..MAX_LOOKS {
-            if TcpStream::connect(("127.0.0.1", port)).is_ok() {
-                break;
-            }
-            sleep(INTERVAL);
-        }
-        let token = String::from_utf8(place.read("served/token"))
-            .unwrap()
-            .trim()
-            .to_owned();
-        Self {
+        Self::start_in(Workspace::with(team), &[])
+    }
+
+    /// Starts a server in a workspace, with further arguments.
+    pub fn start_in(place: Workspace, more: &[&str]) -> Self {
+        let mut server = Self {
             place,
-            port,
-            token,
-            process: RefCell::new(Some(process)),
-        }
+            port: free_port(),
+            token: String::new(),
+            more: more.iter().map(|one| (*one).to_owned()).collect(),
+            process: RefCell::new(None),
+        };
+        server.start_again();
+        let token = String::from_utf8(server.place.read("served/token"));
+        server.token = token.unwrap().trim().to_owned();
+        server
     }
 
     /// Tells the server to end, and returns its exit code.
@@ -119,16 +111,15 @@ impl TestServer {
     /// Kills the server and starts it again, at the same port.
     pub fn restart(&mut self) {
         self.process.borrow_mut().take().unwrap().kill();
+        self.start_again();
+    }
+
+    /// Starts the server after it has ended, at the same port.
+    pub fn start_again(&mut self) {
         let listen = format!("127.0.0.1:{}", self.port);
-        let args = [
-            "serve",
-            "--storage",
-            "served",
-            "--listen",
-            &listen,
-            "--host",
-            "strata.test",
-        ];
+        let mut args = vec!["serve", "--storage", "served", "--listen", &listen];
+        args.extend(["--host", "strata.test"]);
+        args.extend(self.more.iter().map(String::as_str));
         *self.process.borrow_mut() = Some(self.place.start(&args));
         for _ in 0..MAX_LOOKS {
             if TcpStream::connect(("127.0.0.1", self.port)).is_ok() {

@@ -32,6 +32,9 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
+/// The body of a request or a response.
+#[cfg(feature = "server")]
+pub use axum::body::Body as HttpBody;
 pub use client::{SendError, send_request};
 use connection::{ConnectionLimits, serve_connections};
 #[cfg(feature = "server")]

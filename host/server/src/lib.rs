@@ -6,7 +6,7 @@
 //! see and do, and `problem` which status an error has.
 //!
 //! A request first has to be for this server (`origin`), then to have a token (`tokens`); then `api` carries it out.
-//! Streams are in `streams`, and the files of the page in `page`.
+//! Streams are in `streams`, and the files of the page in `page`. `mcp` serves clients of the Model Context Protocol.
 
 mod answer;
 mod api;
@@ -18,6 +18,8 @@ mod graph_view;
 mod idempotency;
 mod listen;
 mod markdown;
+mod mcp;
+mod mcp_teams;
 mod media;
 mod openapi;
 mod operations;

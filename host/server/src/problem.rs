@@ -210,6 +210,11 @@ impl Problem {
         self
     }
 
+    /// Returns what is wrong.
+    pub fn detail(&self) -> &str {
+        &self.detail
+    }
+
     /// Returns the document.
     pub fn to_json(&self) -> Value {
         let kind = match self.name {

@@ -19,6 +19,7 @@ use strata_host::worker::{
 use tokio::sync::watch;
 
 use crate::listen::{TlsError, bind, read_tls, serve_connections};
+use crate::mcp::McpEndpoint;
 use crate::origin::ServerNames;
 use crate::routes::router;
 use crate::server::{Server, ServerPhase};
@@ -30,6 +31,8 @@ const RUNS_FILE: &str = "runs.db";
 const TOKEN_FILE: &str = "token";
 /// How often records are deleted that do not count any more.
 const CLEANING_INTERVAL: Duration = Duration::from_secs(600);
+/// How long calls of the Model Context Protocol may take to end once the runs have.
+const LAST_CALLS_TIME: Duration = Duration::from_secs(3);
 /// The longest token in a file.
 const MAX_TOKEN_BYTES: u64 = 4096;
 
@@ -133,7 +136,9 @@ pub async fn serve(
     let names = names_of(&settings, address, tls.is_some());
     let server = Arc::new(new_server(&settings, names, token.as_deref(), &database)?);
     let watching = tokio::spawn(server.changes.clone().pass_on(database.watch_runs()?));
-    let routes = router(&server, settings.others);
+    let mcp = open_mcp(&settings.storage)?;
+    let others = settings.others.merge(mcp.routes(&server));
+    let routes = router(&server, others);
     let (end, ending) = watch::channel(false);
     let connections = serve_connections(listener, tls.clone(), Arc::clone(&server), routes, ending);
     let connections = tokio::spawn(connections);
@@ -163,12 +168,26 @@ pub async fn serve(
         }
     };
     server.phase.send_replace(ServerPhase::Draining);
+    // Those that wait for runs learn that these go on later.
+    let _ = tokio::time::timeout(LAST_CALLS_TIME, mcp.close()).await;
     end.send_replace(true);
     let _ = connections.await;
     for task in [cleaning, watching, drained] {
         task.abort();
     }
     Ok(worked?)
+}
+
+fn open_mcp(storage: &Path) -> Result<McpEndpoint, ServeError> {
+    McpEndpoint::open(storage).map_err(|source| {
+        let path = storage.to_owned();
+        let action = "keep what is remembered of MCP calls in";
+        ServeError::Store(StoreError::Io {
+            path,
+            action,
+            source,
+        })
+    })
 }
 
 fn new_server(

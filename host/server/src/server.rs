@@ -81,6 +81,14 @@ impl Server {
         done.unwrap_or_else(|_| Err(Problem::internal("the request could not be carried out")))
     }
 
+    /// Whether a token still counts. If that is not known, it does.
+    pub async fn is_token_valid(self: &Arc<Self>, token: String) -> bool {
+        let known = self.blocking(move |server| {
+            Ok(server.tokens.recognise(&token, server.records.as_ref())?)
+        });
+        !matches!(known.await, Ok(None))
+    }
+
     /// Returns what is shown of a run.
     pub fn view(&self, run: &ServedRun) -> Result<RunView, Problem> {
         self.views.view(run, self.bundle_of(&run.id)?)

@@ -13,21 +13,22 @@ const MAX_KEY_BYTES: usize = 255;
 /// The maximum length of the name of a run, in bytes. The longest name of a file is a little longer.
 const MAX_RUN_NAME_BYTES: usize = 200;
 
-/// The name of a run. It is the name of a directory, and of nothing outside of the directory of all
+/// The name of a run. It may be the name of a directory, and is of nothing outside of the directory of all
 /// runs.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct RunName(String);
+pub struct RunName(String);
 
 impl RunName {
     /// Returns a name. Fails if it cannot be that of a run.
-    pub(super) fn parse(text: &str) -> Option<Self> {
+    pub fn parse(text: &str) -> Option<Self> {
         let is_plain = |c: u8| c.is_ascii_alphanumeric() || b"-_.".contains(&c);
         let fits = (1..=MAX_RUN_NAME_BYTES).contains(&text.len());
         let is_name = fits && !text.starts_with('.') && text.bytes().all(is_plain);
         is_name.then(|| Self(text.to_owned()))
     }
 
-    pub(super) fn as_str(&self) -> &str {
+    /// Returns it as a text.
+    pub fn as_str(&self) -> &str {
         &self.0
     }
 }

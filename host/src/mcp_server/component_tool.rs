@@ -22,7 +22,7 @@ use tokio::sync::watch;
 
 use super::ReportNotice;
 use super::arguments::object;
-use super::handler::{ClientCall, tool_name};
+use super::client_call::{ClientCall, tool_name};
 use super::result::{error, invalid_arguments};
 use crate::launch::{LaunchError, Trial, describe_trial, prepare_trial, read_component};
 

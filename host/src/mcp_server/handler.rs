@@ -2,28 +2,28 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::time::Duration;
 
 use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
-    CacheScope, CallToolRequestParams, CallToolResponse, CancelledNotification,
-    CancelledNotificationParam, ClientResult, CustomRequest, CustomResult, DiscoverResult,
-    ElicitRequest, ElicitRequestParams, ElicitResult, ErrorCode, ErrorData, Implementation,
-    JsonObject, ListToolsResult, PaginatedRequestParams, ProgressNotificationParam,
-    ProtocolVersion, ServerCapabilities, ServerConfig, ServerNotification, ServerRequest, Tool,
+    CacheScope, CallToolRequestParams, CallToolResponse, CustomRequest, CustomResult,
+    DiscoverResult, ErrorCode, ErrorData, Implementation, ListToolsResult, PaginatedRequestParams,
+    ProtocolVersion, ServerCapabilities, ServerConfig, Tool,
 };
-use rmcp::service::{PeerRequestOptions, RequestContext, RoleServer};
+use rmcp::service::{RequestContext, RoleServer};
 use serde_json::Value;
 use strata_base::text::excerpt::excerpt;
 use strata_driver::telemetry::{SPANS, names, served_span};
-use tokio::sync::Semaphore;
-use tokio_util::sync::CancellationToken;
 use tracing::field::Empty;
 use tracing::{Instrument, Span, info_span};
 
 use super::arguments::invalid;
+use super::call_limit::{CallLimit, MAX_CALLS};
+use super::client_call::{ClientCall, Elicitation, MAX_TOOL_NAME_CHARS, tool_name};
 use super::result::error;
-use super::{MAX_CALLS, Offer, Principal, Tools};
+use super::runs::TeamRuns;
+use super::served::{ServedClient, ServedTeam};
+use super::team_tool::{TeamTool, describe};
+use super::{Offer, Principal, Tools};
 
 /// The revisions that are spoken, oldest first.
 pub(super) const REVISIONS: &[ProtocolVersion] = &[
@@ -32,13 +32,8 @@ pub(super) const REVISIONS: &[ProtocolVersion] = &[
     ProtocolVersion::V_2025_11_25,
     ProtocolVersion::V_2026_07_28,
 ];
-/// How long a client may take lists for current, in milliseconds. They do not change while the server
-/// runs.
+/// How long a client may take lists for current that do not change while the server runs, in milliseconds.
 const LIST_TTL_MS: u64 = 300_000;
-/// How long runs may take to be saved when the server ends. What is recorded by then is durable.
-const SAVE_TIMEOUT: Duration = Duration::from_millis(3500);
-/// The maximum length of the name of a tool, in characters.
-const MAX_TOOL_NAME_CHARS: usize = 128;
 /// The methods whose parameters are known. A request with other parameters does not match any of the
 /// library's types.
 const KNOWN_METHODS: &[&str] = &[INITIALIZE, "server/discover", "tools/call", "tools/list"];
@@ -51,26 +46,7 @@ pub(super) struct ClientHandler {
     offer: Offer,
     /// `None` if the connection says who it is with each request.
     principal: Option<Principal>,
-    calls: Arc<Semaphore>,
-}
-
-/// How a client can be asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Elicitation {
-    /// Not at all.
-    None,
-    /// By a result that requires input.
-    InputRequired,
-    /// By a request while its own is open.
-    WithinCall,
-}
-
-/// A tool call of a client.
-pub(super) struct ClientCall<'a> {
-    pub(super) principal: Principal,
-    pub(super) elicitation: Elicitation,
-    context: &'a RequestContext<RoleServer>,
-    closing: &'a CancellationToken,
+    calls: CallLimit,
 }
 
 impl ClientHandler {
@@ -78,20 +54,59 @@ impl ClientHandler {
         Self {
             offer,
             principal,
-            calls: Arc::new(Semaphore::new(MAX_CALLS)),
+            calls: CallLimit::default(),
         }
     }
 
+    /// Returns the tools that are the same for all clients.
     fn tools(&self) -> Vec<Tool> {
-        let mut tools: Vec<Tool> = match self.offer.tools.as_ref() {
+        match self.offer.tools.as_ref() {
             Tools::Team(team) => vec![team.tool().clone()],
             Tools::Components(components) => {
                 let tools = components.iter().map(|component| component.tool().clone());
                 tools.collect()
             }
+            Tools::Served(_) => Vec::new(),
+        }
+    }
+
+    /// Returns the tools for a client.
+    async fn tools_for(
+        &self,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<Vec<Tool>, ErrorData> {
+        let mut tools: Vec<Tool> = match self.offer.tools.as_ref() {
+            Tools::Served(_) => {
+                let teams = teams_of(&served_client(context)?).await?;
+                let tools = teams.iter().map(|team| describe(&team.name, &team.desc));
+                tools.collect()
+            }
+            Tools::Team(_) | Tools::Components(_) => self.tools(),
         };
         tools.sort_by(|one, other| one.name.cmp(&other.name));
-        tools
+        tools.dedup_by(|later, first| later.name == first.name);
+        Ok(tools)
+    }
+
+    /// Returns how long a client may take lists for current, in milliseconds.
+    fn list_ttl_ms(&self) -> u64 {
+        match self.offer.tools.as_ref() {
+            Tools::Team(_) | Tools::Components(_) => LIST_TTL_MS,
+            // Teams are submitted at any time.
+            Tools::Served(_) => 0,
+        }
+    }
+
+    /// Returns how the client of a request can be asked.
+    fn elicitation(&self, context: &RequestContext<RoleServer>) -> Result<Elicitation, ErrorData> {
+        let may_answer = match self.offer.tools.as_ref() {
+            Tools::Served(_) => served_client(context)?.0.may_answer(),
+            Tools::Team(_) | Tools::Components(_) => true,
+        };
+        Ok(match may_answer {
+            true => Elicitation::of_client(context),
+            false => Elicitation::None,
+        })
     }
 
     /// Returns who made a request.
@@ -99,11 +114,7 @@ impl ClientHandler {
         if let Some(principal) = &self.principal {
             return Ok(principal.clone());
         }
-        let parts = context.extensions.get::<http::request::Parts>();
-        let named = parts.and_then(|parts| parts.extensions.get::<Principal>());
-        named
-            .cloned()
-            .ok_or_else(|| ErrorData::invalid_request("it is not known who made the request", None))
+        of_request::<Principal>(context)
     }
 
     /// Carries out a call of a tool.
@@ -123,6 +134,17 @@ impl ClientHandler {
                     .find(|component| component.tool().name == request.name);
                 let component = named.ok_or_else(|| unknown_tool(&request.name))?;
                 Ok(component.call(request.arguments, call).await.into())
+            }
+            Tools::Served(records) => {
+                let teams = teams_of(&served_client(call.context)?).await?;
+                let mut teams = teams.into_iter();
+                let named = teams.find(|team| tool_name(&team.name) == request.name);
+                let team = named.ok_or_else(|| unknown_tool(&request.name))?;
+                let runs = TeamRuns::new(Arc::clone(&self.offer.runs), team.runs);
+                let tool = describe(&team.name, &team.desc);
+                TeamTool::new(tool, runs, Arc::clone(records))
+                    .call(&request, call)
+                    .await
             }
         }
     }
@@ -172,17 +194,18 @@ impl ServerHandler for ClientHandler {
     ) -> Result<DiscoverResult, ErrorData> {
         let result = DiscoverResult::from_server_info(REVISIONS.to_vec(), self.get_info());
         Ok(result
-            .with_ttl_ms(LIST_TTL_MS)
+            .with_ttl_ms(self.list_ttl_ms())
             .with_cache_scope(CacheScope::Private))
     }
 
     async fn list_tools(
         &self,
         _request: Option<PaginatedRequestParams>,
-        _context: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        Ok(ListToolsResult::with_all_items(self.tools())
-            .with_ttl_ms(LIST_TTL_MS)
+        let tools = self.tools_for(&context).await?;
+        Ok(ListToolsResult::with_all_items(tools)
+            .with_ttl_ms(self.list_ttl_ms())
             .with_cache_scope(CacheScope::Private))
     }
 
@@ -198,15 +221,16 @@ impl ServerHandler for ClientHandler {
         if self.offer.closing.is_cancelled() {
             return Ok(error("the server is ending").into());
         }
-        let Ok(_permit) = self.calls.try_acquire() else {
+        let principal = self.principal(&context)?;
+        let Some(_permit) = self.calls.begin(&principal) else {
             return Ok(error(format!(
                 "{MAX_CALLS} calls are being carried out, and no more are taken; try again later"
             ))
             .into());
         };
         let call = ClientCall {
-            principal: self.principal(&context)?,
-            elicitation: Elicitation::of_client(&context),
+            principal,
+            elicitation: self.elicitation(&context)?,
             context: &context,
             closing: &self.offer.closing,
         };
@@ -251,138 +275,28 @@ fn record_result(span: &Span, result: &Result<CallToolResponse, ErrorData>) {
         .record("otel.status_code", "ERROR");
 }
 
+/// Returns what the head of a request was given about who made it.
+fn of_request<T: Clone + Send + Sync + 'static>(
+    context: &RequestContext<RoleServer>,
+) -> Result<T, ErrorData> {
+    let parts = context.extensions.get::<http::request::Parts>();
+    let named = parts.and_then(|parts| parts.extensions.get::<T>());
+    named
+        .cloned()
+        .ok_or_else(|| ErrorData::invalid_request("it is not known who made the request", None))
+}
+
+/// Returns the client of a server that made a request.
+fn served_client(context: &RequestContext<RoleServer>) -> Result<ServedClient, ErrorData> {
+    of_request::<ServedClient>(context)
+}
+
+async fn teams_of(client: &ServedClient) -> Result<Vec<ServedTeam>, ErrorData> {
+    let teams = client.teams().await;
+    teams.map_err(|why| ErrorData::internal_error(why, None))
+}
+
 fn unknown_tool(name: &str) -> ErrorData {
     let name = excerpt(name, MAX_TOOL_NAME_CHARS);
     invalid(format!("there is no tool `{name}`"))
-}
-
-impl Elicitation {
-    fn of_client(context: &RequestContext<RoleServer>) -> Self {
-        let capabilities = context.client_capabilities().unwrap_or_default();
-        // A capability without modes, as in older revisions, is that for forms.
-        let has_forms = capabilities
-            .elicitation
-            .is_some_and(|modes| modes.form.is_some() || modes.url.is_none());
-        let revision = context.protocol_version();
-        let asks_by_result =
-            revision.is_some_and(|revision| revision >= ProtocolVersion::V_2026_07_28);
-        match (has_forms, asks_by_result) {
-            (false, _) => Self::None,
-            (true, true) => Self::InputRequired,
-            (true, false) => Self::WithinCall,
-        }
-    }
-}
-
-impl ClientCall<'_> {
-    /// Returns the `_meta` of the request.
-    pub(super) fn meta(&self) -> &JsonObject {
-        &self.context.meta.0.0
-    }
-
-    /// Returns a token that is cancelled with the call.
-    pub(super) fn cancellation(&self) -> CancellationToken {
-        self.context.ct.clone()
-    }
-
-    /// Waits until the client has cancelled the call, or is gone.
-    pub(super) async fn cancelled(&self) {
-        self.context.ct.cancelled().await;
-    }
-
-    /// Waits until the server has been ending for as long as runs may take to be saved.
-    pub(super) async fn overdue(&self) {
-        self.closing.cancelled().await;
-        tokio::time::sleep(SAVE_TIMEOUT).await;
-    }
-
-    /// Waits until the call is cancelled, or the server ends.
-    pub(super) async fn cancelled_or_closing(&self) {
-        tokio::select! {
-            () = self.cancelled() => {}
-            () = self.closing.cancelled() => {}
-        }
-    }
-
-    /// Returns whether the client asked for reports on the progress.
-    pub(super) fn wants_progress(&self) -> bool {
-        self.context.meta.get_progress_token().is_some()
-    }
-
-    /// Reports progress, if the client asked for that. `progress` has to grow.
-    pub(super) async fn report_progress(&self, progress: u64, message: String) {
-        let Some(token) = self.context.meta.get_progress_token() else {
-            return;
-        };
-        #[allow(clippy::cast_precision_loss, reason = "there are not so many lines")]
-        let progress = ProgressNotificationParam::new(token, progress as f64);
-        let sent = self
-            .context
-            .peer
-            .notify_progress(progress.with_message(message));
-        tokio::select! {
-            // A client that is gone, or does not read, misses only this.
-            _ = sent => {}
-            () = self.cancelled_or_closing() => {}
-        }
-    }
-
-    /// Asks the client while its call is open. The error says why it cannot be asked.
-    pub(super) async fn ask(&self, form: ElicitRequestParams) -> Result<ElicitResult, String> {
-        let request = ServerRequest::ElicitRequest(ElicitRequest::new(form));
-        let options = PeerRequestOptions::no_options();
-        let peer = &self.context.peer;
-        let failed = |why: &dyn std::fmt::Display| format!("the client cannot be asked: {why}");
-        let asked = peer.send_cancellable_request(request, options).await;
-        let handle = asked.map_err(|why| failed(&why))?;
-        let id = handle.id.clone();
-        tokio::select! {
-            biased;
-            () = self.cancelled_or_closing() => {
-                let params = CancelledNotificationParam::new(Some(id), Some("the call has ended".into()));
-                let cancelled = CancelledNotification::new(params);
-                let notification = ServerNotification::CancelledNotification(cancelled);
-                // The client may be gone.
-                let _ = peer.send_notification(notification).await;
-                Err("the call has ended before the question was answered".into())
-            }
-            answered = handle.await_response() => match answered {
-                Ok(ClientResult::ElicitResult(result)) => Ok(result),
-                Ok(_) => Err(failed(&"its answer is no result of `elicitation/create`")),
-                Err(why) => Err(failed(&why)),
-            }
-        }
-    }
-}
-
-/// Returns a name as that of a tool: what is not allowed in it becomes `_`.
-pub(super) fn tool_name(name: &str) -> String {
-    let is_allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
-    let name: String = name
-        .chars()
-        .map(|c| if is_allowed(c) { c } else { '_' })
-        .take(MAX_TOOL_NAME_CHARS)
-        .collect();
-    match name.is_empty() {
-        true => "_".into(),
-        false => name,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_tool_has_the_name_of_its_team_as_far_as_the_protocol_allows_it() {
-        for (name, expected) in [
-            ("press", "press"),
-            ("my team (2)", "my_team__2_"),
-            ("größe", "gr__e"),
-            ("", "_"),
-        ] {
-            assert_eq!(tool_name(name), expected);
-        }
-        assert_eq!(tool_name(&"a".repeat(500)).len(), MAX_TOOL_NAME_CHARS);
-    }
 }

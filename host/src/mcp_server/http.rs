@@ -1,35 +1,36 @@
-//! Clients over HTTP: who may connect, and the sessions of clients that speak older revisions.
+//! Clients over HTTP: who may connect, and what answers them.
 
+use std::convert::Infallible;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll};
 
-use futures_util::stream::Stream;
-use http::header::{AUTHORIZATION, HOST, ORIGIN};
+use futures_util::future::BoxFuture;
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, ORIGIN, RETRY_AFTER};
 use http::request::Parts;
-use http::{HeaderMap, HeaderName};
-use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
-use rmcp::transport::streamable_http_server::session::local::{
-    LocalSessionManager, LocalSessionManagerError,
-};
-use rmcp::transport::streamable_http_server::session::{
-    ServerSseMessage, SessionId, SessionManager,
-};
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode};
+use rmcp::model::ErrorCode;
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
+use serde_json::json;
 use strata_base::files::sha256::sha256;
-use strata_base::owner::{GuardedService, HttpGuard, HttpRefusal, ServiceServer};
+use strata_base::owner::{GuardedService, HttpBody, HttpGuard, HttpRefusal, ServiceServer};
 use tokio_util::sync::CancellationToken;
+use tower::Service;
 
 use super::handler::ClientHandler;
+use super::sessions::{BoundedSessions, REQUEST_CLIENT, RequestClient};
 use super::{Offer, Principal};
 
 /// The path at which the server is.
 const PATH: &str = "/mcp";
 /// The maximum size of a request, in bytes.
 const MAX_REQUEST_BYTES: usize = 16 << 20;
-/// How many sessions of clients with older revisions there may be. Each has tasks of its own, for five
-/// minutes after its last request.
-const MAX_SESSIONS: usize = 256;
+/// The media type of messages.
+const JSON: &str = "application/json";
+/// After how many seconds a client may try again to open a session.
+const SESSIONS_RETRY_SECONDS: u64 = 30;
 
 /// Who may connect to a server over HTTP.
 #[derive(Clone)]
@@ -46,6 +47,94 @@ pub struct HttpAccess {
     "`{0}` can be reached from other machines, so each request needs a token: name a file that has one with `--token-file`"
 )]
 pub struct MissingToken(SocketAddr);
+
+/// What answers requests over HTTP, for a server that has its own connections and knows who its clients are. Each
+/// request has its [`Principal`] in its extensions.
+#[derive(Clone)]
+pub struct HttpService {
+    inner: StreamableHttpService<ClientHandler, BoundedSessions>,
+    streams: CancellationToken,
+}
+
+impl HttpService {
+    /// Returns a service that offers tools.
+    pub fn new(offer: &Offer) -> Self {
+        let streams = CancellationToken::new();
+        // What it lacks is checked before: `Host`, `Origin` and the token.
+        let config = StreamableHttpServerConfig::default()
+            .disable_allowed_hosts()
+            .disable_allowed_origins()
+            .with_max_request_body_bytes(MAX_REQUEST_BYTES)
+            .with_cancellation_token(streams.clone());
+        // Copies share the limit of calls.
+        let handler = ClientHandler::new(offer.clone(), None);
+        let inner = StreamableHttpService::new(
+            move || Ok(handler.clone()),
+            Arc::new(BoundedSessions::default()),
+            config,
+        );
+        Self { inner, streams }
+    }
+
+    /// Ends the responses that are being sent.
+    pub fn end_streams(&self) {
+        self.streams.cancel();
+    }
+}
+
+impl Service<Request<HttpBody>> for HttpService {
+    type Response = Response<HttpBody>;
+    type Error = Infallible;
+    type Future = BoxFuture<'static, Result<Self::Response, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<HttpBody>) -> Self::Future {
+        let client = RequestClient {
+            principal: request.extensions().get::<Principal>().cloned(),
+            is_refused: Arc::default(),
+        };
+        let is_refused = Arc::clone(&client.is_refused);
+        let is_json = is_json(request.headers());
+        let inner = self.inner.clone();
+        let answered = async move { inner.handle(request).await };
+        let answered = REQUEST_CLIENT.scope(client, answered);
+        Box::pin(async move {
+            let mut response = answered.await.map(HttpBody::new);
+            if is_refused.load(Ordering::Relaxed) {
+                *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+                let seconds = HeaderValue::from(SESSIONS_RETRY_SECONDS);
+                response.headers_mut().insert(RETRY_AFTER, seconds);
+            }
+            // The library says this of a body that it cannot read, too.
+            if is_json && response.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE {
+                return Ok(unreadable());
+            }
+            Ok(response)
+        })
+    }
+}
+
+/// Returns whether a body is JSON by its media type.
+fn is_json(headers: &HeaderMap) -> bool {
+    let value = header(headers, &CONTENT_TYPE).unwrap_or_default();
+    let essence = value.split(';').next().unwrap_or_default().trim();
+    essence.eq_ignore_ascii_case(JSON)
+}
+
+/// Returns the response to a body that is no message.
+fn unreadable() -> Response<HttpBody> {
+    let text = "the body is no JSON, or no message of the protocol; batches are not taken";
+    let error = json!({ "code": ErrorCode::PARSE_ERROR.0, "message": text });
+    let body = json!({ "jsonrpc": "2.0", "id": null, "error": error }).to_string();
+    let mut response = Response::new(HttpBody::from(body));
+    *response.status_mut() = StatusCode::BAD_REQUEST;
+    let json = HeaderValue::from_static(JSON);
+    response.headers_mut().insert(CONTENT_TYPE, json);
+    response
+}
 
 /// A server over HTTP. It runs until it is closed or dropped.
 pub struct HttpServer {
@@ -157,20 +246,8 @@ pub async fn serve_http(
     address: SocketAddr,
     access: HttpAccess,
 ) -> io::Result<HttpServer> {
-    let streams = CancellationToken::new();
-    // What it lacks is checked before: `Host`, `Origin` and the token.
-    let config = StreamableHttpServerConfig::default()
-        .disable_allowed_hosts()
-        .disable_allowed_origins()
-        .with_max_request_body_bytes(MAX_REQUEST_BYTES)
-        .with_cancellation_token(streams.clone());
-    // Copies share the limit of calls.
-    let handler = ClientHandler::new(offer.clone(), None);
-    let service = StreamableHttpService::new(
-        move || Ok(handler.clone()),
-        Arc::new(BoundedSessions::default()),
-        config,
-    );
+    let service = HttpService::new(offer);
+    let streams = service.streams.clone();
     let serve = |bound: SocketAddr| {
         let guard: HttpGuard = Arc::new(move |head: &mut Parts| access.check(bound, head));
         GuardedService {
@@ -197,86 +274,12 @@ impl HttpServer {
     }
 }
 
-/// The sessions of clients with older revisions, up to a maximum number.
-#[derive(Default)]
-struct BoundedSessions(LocalSessionManager);
-
-/// Why there is no session.
-#[derive(Debug, thiserror::Error)]
-enum SessionProblem {
-    #[error(
-        "there are {MAX_SESSIONS} sessions, and no more are opened; close one, or try again later"
-    )]
-    TooMany,
-    #[error(transparent)]
-    Session(#[from] LocalSessionManagerError),
-}
-
-impl SessionManager for BoundedSessions {
-    type Error = SessionProblem;
-    type Transport = <LocalSessionManager as SessionManager>::Transport;
-
-    async fn create_session(&self) -> Result<(SessionId, Self::Transport), SessionProblem> {
-        if self.0.sessions.read().await.len() >= MAX_SESSIONS {
-            return Err(SessionProblem::TooMany);
-        }
-        Ok(self.0.create_session().await?)
-    }
-
-    async fn initialize_session(
-        &self,
-        id: &SessionId,
-        message: ClientJsonRpcMessage,
-    ) -> Result<ServerJsonRpcMessage, SessionProblem> {
-        Ok(self.0.initialize_session(id, message).await?)
-    }
-
-    async fn has_session(&self, id: &SessionId) -> Result<bool, SessionProblem> {
-        Ok(self.0.has_session(id).await?)
-    }
-
-    async fn close_session(&self, id: &SessionId) -> Result<(), SessionProblem> {
-        Ok(self.0.close_session(id).await?)
-    }
-
-    async fn create_stream(
-        &self,
-        id: &SessionId,
-        message: ClientJsonRpcMessage,
-    ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, SessionProblem> {
-        Ok(self.0.create_stream(id, message).await?)
-    }
-
-    async fn accept_message(
-        &self,
-        id: &SessionId,
-        message: ClientJsonRpcMessage,
-    ) -> Result<(), SessionProblem> {
-        Ok(self.0.accept_message(id, message).await?)
-    }
-
-    async fn create_standalone_stream(
-        &self,
-        id: &SessionId,
-    ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, SessionProblem> {
-        Ok(self.0.create_standalone_stream(id).await?)
-    }
-
-    async fn resume(
-        &self,
-        id: &SessionId,
-        last_event_id: String,
-    ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, SessionProblem> {
-        Ok(self.0.resume(id, last_event_id).await?)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn check(access: &HttpAccess, headers: &[(HeaderName, &str)]) -> Result<Principal, u16> {
-        let mut request = http::Request::new(());
+        let mut request = Request::new(());
         for (name, value) in headers {
             let value = value.parse().expect("a value");
             request.headers_mut().append(name, value);

@@ -1,8 +1,9 @@
 //! A team as a tool: which run a call is about, what is asked meanwhile, and what the call returns.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Mutex;
-use std::sync::PoisonError;
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -14,7 +15,6 @@ use strata_base::files::user;
 use strata_core::record::event::Status;
 use strata_driver::telemetry::names;
 use strata_driver::{AnswerError, HumanReply};
-use strata_manifest::Definition;
 use strata_view::{RequestView, RunEnding};
 use tracing::Span;
 
@@ -22,12 +22,14 @@ use super::Principal;
 use super::arguments::{
     RunName, TeamArguments, idempotency_key, input_schema, invalid, output_schema,
 };
-use super::handler::{ClientCall, Elicitation, tool_name};
+use super::client_call::{ClientCall, Elicitation, tool_name};
 use super::idempotency::{IdempotencyKeys, KeyOwner, ScopedKey};
+use super::local_runs::create_private_directory;
+use super::place::{Activity, Launch, RunResult};
 use super::question::{ClientReply, form, read_reply, read_result};
 use super::request_state::{RequestState, StateOwner, StateSigner};
 use super::result::{ended, error, invalid_arguments};
-use super::runs::{Activity, Attendance, Launch, RunResult, TeamRuns};
+use super::runs::{Attendance, TeamRuns};
 use crate::launch::LaunchError;
 
 /// The shortest time between two notifications about the progress of a call. A team may begin
@@ -37,12 +39,28 @@ const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 /// client that never answers well would keep its call open for ever.
 const MAX_WRONG_ANSWERS: usize = 20;
 
+/// What is kept of calls: their idempotency keys, and the key by which states are signed.
+pub(super) struct CallRecords {
+    keys: Mutex<IdempotencyKeys>,
+    signer: StateSigner,
+}
+
+impl CallRecords {
+    /// Opens the records in a directory, which is created if it is missing.
+    pub(super) fn open(directory: &Path) -> io::Result<Self> {
+        create_private_directory(directory)?;
+        Ok(Self {
+            keys: Mutex::new(IdempotencyKeys::open(directory)?),
+            signer: StateSigner::open(directory)?,
+        })
+    }
+}
+
 /// A team that is offered as a tool.
 pub(super) struct TeamTool {
     tool: Tool,
     runs: TeamRuns,
-    keys: Mutex<IdempotencyKeys>,
-    signer: StateSigner,
+    records: Arc<CallRecords>,
 }
 
 /// The run that a call is about, and how it is begun.
@@ -63,28 +81,16 @@ struct Replies {
 }
 
 impl TeamTool {
-    pub(super) fn new(definition: &Definition, runs: TeamRuns) -> Result<Self, LaunchError> {
-        let directory = runs.directory();
-        let opened = IdempotencyKeys::open(directory)
-            .and_then(|keys| StateSigner::open(directory).map(|signer| (keys, signer)));
-        let (keys, signer) = opened.map_err(|error| {
-            let place = directory.display();
-            LaunchError::InvalidInput(format!("the directory of the runs, `{place}`: {error}"))
-        })?;
-        Ok(Self {
-            tool: describe(definition),
-            keys: Mutex::new(keys),
-            signer,
+    pub(super) fn new(tool: Tool, runs: TeamRuns, records: Arc<CallRecords>) -> Self {
+        Self {
+            tool,
             runs,
-        })
+            records,
+        }
     }
 
     pub(super) fn tool(&self) -> &Tool {
         &self.tool
-    }
-
-    pub(super) fn runs(&self) -> &TeamRuns {
-        &self.runs
     }
 
     /// Carries out a call.
@@ -106,8 +112,8 @@ impl TeamTool {
         let mut replies = Replies::default();
         let target = match &params.request_state {
             Some(sealed) => {
-                let state = self.signer.open_state(sealed, &owner)?;
-                let target = self.continued_target(&state)?;
+                let state = self.records.signer.open_state(sealed, &owner)?;
+                let target = self.continued_target(&state).await?;
                 let taken = self.take_input_responses(&target.run, &state, params, call);
                 replies = match taken.await {
                     Ok(replies) => replies,
@@ -122,7 +128,7 @@ impl TeamTool {
             None if params.input_responses.is_some() => {
                 return Err(invalid("there are `inputResponses`, but no `requestState`"));
             }
-            None => match self.target(&arguments, &digest, call)? {
+            None => match self.target(&arguments, &digest, call).await? {
                 Ok(target) => target,
                 Err(why) => return Ok(error(why).into()),
             },
@@ -132,7 +138,7 @@ impl TeamTool {
     }
 
     /// Returns the run that a new call is about. The inner error is a result for the client.
-    fn target(
+    async fn target(
         &self,
         arguments: &TeamArguments,
         digest: &str,
@@ -140,7 +146,7 @@ impl TeamTool {
     ) -> Result<Result<Target, String>, ErrorData> {
         let named = match &arguments.run {
             None => None,
-            Some(text) => match RunName::parse(text).filter(|run| self.runs.exists(run)) {
+            Some(text) => match self.runs.find(text).await {
                 Some(run) => Some(run),
                 None => return Ok(Err(format!("there is no run `{}`", quote(text)))),
             },
@@ -165,21 +171,24 @@ impl TeamTool {
             tool: &self.tool.name,
             key: &key,
         };
-        let keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(match keys.claim(&key, digest, run) {
+        let claimed = {
+            let keys = self.records.keys.lock();
+            let keys = keys.unwrap_or_else(PoisonError::into_inner);
+            keys.claim(&key, digest, run)
+        };
+        Ok(match claimed {
             Ok(KeyOwner::New(run)) => Ok(Target {
                 run,
                 launch: first_launch,
             }),
-            // The process may have been killed before it created the run.
-            Ok(KeyOwner::Known(run)) if !self.runs.exists(&run) => Ok(Target {
-                run,
-                launch: start(),
-            }),
-            Ok(KeyOwner::Known(run)) => Ok(Target {
-                run,
-                launch: Launch::Reattach,
-            }),
+            Ok(KeyOwner::Known(run)) => {
+                // The process may have been killed before it created the run.
+                let launch = match self.runs.exists(&run).await {
+                    true => Launch::Reattach,
+                    false => start(),
+                };
+                Ok(Target { run, launch })
+            }
             Ok(KeyOwner::OtherArguments) => {
                 return Err(invalid("the idempotency key was used with other arguments"));
             }
@@ -188,9 +197,12 @@ impl TeamTool {
     }
 
     /// Returns the run that a state belongs to.
-    fn continued_target(&self, state: &RequestState) -> Result<Target, ErrorData> {
-        let run = RunName::parse(&state.run).filter(|run| self.runs.exists(run));
-        let run = run.ok_or_else(|| invalid("the run of the `requestState` does not exist"))?;
+    async fn continued_target(&self, state: &RequestState) -> Result<Target, ErrorData> {
+        let unknown = || invalid("the run of the `requestState` does not exist");
+        let run = RunName::parse(&state.run).ok_or_else(unknown)?;
+        if !self.runs.exists(&run).await {
+            return Err(unknown());
+        }
         Ok(Target {
             run,
             launch: Launch::Reattach,
@@ -312,7 +324,7 @@ impl TeamTool {
             asked: requests.keys().cloned().collect(),
             declined: replies.declined.clone(),
         };
-        let sealed = self.signer.seal(&state, owner);
+        let sealed = self.records.signer.seal(&state, owner);
         InputRequiredResult::new(Some(requests), Some(sealed))
     }
 
@@ -380,7 +392,7 @@ impl TeamTool {
             person: person(principal),
         };
         match self.runs.answer(run, answer).await {
-            Ok(_) => replies.has_news = true,
+            Ok(()) => replies.has_news = true,
             Err(LaunchError::Answer(AnswerError::Invalid { why, .. })) => {
                 replies.rejected.insert(request.id.clone(), why.to_string());
             }
@@ -473,9 +485,8 @@ fn quote(text: &str) -> String {
 }
 
 /// Describes a team as a tool.
-fn describe(definition: &Definition) -> Tool {
-    let name = &definition.team.name;
-    let about = definition.team.desc.trim();
+pub(super) fn describe(name: &str, desc: &str) -> Tool {
+    let about = desc.trim();
     let about = if about.is_empty() {
         String::new()
     } else {
@@ -486,7 +497,7 @@ fn describe(definition: &Definition) -> Tool {
          continues where it stopped if its name is given as `run`."
     );
     let mut tool = Tool::new(tool_name(name), description, input_schema());
-    tool.title = Some(name.clone());
+    tool.title = Some(name.to_owned());
     tool.output_schema = Some(output_schema().into());
     tool.annotations = Some(ToolAnnotations::new().read_only(false));
     tool

@@ -64,6 +64,21 @@ pub struct NewRun {
     files: BTreeMap<String, String>,
 }
 
+impl NewRun {
+    /// Returns one of a team, with the defaults for everything else.
+    pub fn of_team(bundle: &str, name: &str, idea: &str) -> Self {
+        Self {
+            bundle: bundle.into(),
+            idea: Some(idea.into()),
+            name: Some(name.into()),
+            investment: None,
+            labels: BTreeMap::new(),
+            needs: Vec::new(),
+            files: BTreeMap::new(),
+        }
+    }
+}
+
 /// What is done with several runs.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -179,16 +194,15 @@ fn wait_of(headers: &HeaderMap) -> Result<Duration, Problem> {
 }
 
 /// What became of a run that was to be started.
-enum Started {
-    Run {
-        made: Made,
-        id: String,
-    },
+pub enum Started {
+    /// It was started now.
+    Run { made: Made, id: String },
     /// It was started before under the same key.
     Before(Box<strata_host::storage::ServerRecord>),
 }
 
-fn start_run(
+/// Starts a run. Blocks.
+pub fn start_run(
     server: &Server,
     caller: &Caller,
     new: NewRun,
@@ -338,8 +352,15 @@ async fn wait_for_rest(server: &Arc<Server>, id: &str, time: Duration) -> Result
 }
 
 /// Whether a run has ended, or goes on only if somebody does something.
-fn is_at_rest(run: &ServedRun) -> bool {
+pub fn is_at_rest(run: &ServedRun) -> bool {
+    let status = run.listing.overview.as_ref().map(|one| one.status);
     match run.listing.state {
+        // A worker takes it again by itself after a failure.
+        LifecycleState::Resting
+            if matches!(status, Some(Status::Running | Status::Interrupted)) =>
+        {
+            false
+        }
         LifecycleState::Ended | LifecycleState::Refused | LifecycleState::Resting => true,
         LifecycleState::Queued | LifecycleState::Running | LifecycleState::Detached => false,
     }

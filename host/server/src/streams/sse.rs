@@ -127,7 +127,7 @@ impl<S: MessageSource> NewStream<S> {
                     return;
                 }
                 () = pieces.closed() => return,
-                _ = checks.tick() => match is_token_valid(Arc::clone(&self.server), self.token.clone()).await {
+                _ = checks.tick() => match self.server.is_token_valid(self.token.clone()).await {
                     true => Ok(()),
                     false => return,
                 },
@@ -151,13 +151,6 @@ impl<S: MessageSource> NewStream<S> {
 async fn end_of_service(phase: &mut watch::Receiver<ServerPhase>) {
     // This fails if the server is gone, too.
     let _ = phase.wait_for(|phase| *phase != ServerPhase::Serving).await;
-}
-
-/// Whether a token still counts. If that is not known, it does.
-async fn is_token_valid(server: Arc<Server>, token: String) -> bool {
-    let known = server
-        .blocking(move |server| Ok(server.tokens.recognise(&token, server.records.as_ref())?));
-    !matches!(known.await, Ok(None))
 }
 
 /// The reader is gone or too slow.

@@ -1,0 +1,324 @@
+//! The teams of a tenant as tools: those of its newest runs that a token may see. Their runs are like all others: the
+//! token submits them, workers carry them out, and the API lists them.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use strata_core::machine::effect::Effect;
+use strata_core::machine::stepper::Stepper;
+use strata_core::record::event::{Event, Status};
+use strata_host::HumanReply;
+use strata_host::driver::Halt;
+use strata_host::launch::{
+    EventReader, LaunchError, answer, generated_run_name, load_saved, load_saved_with_provenance,
+};
+use strata_host::mcp_server::{
+    Activity, ClientTeams, Launch, RunAttempt, RunName, RunPlace, RunResult, ServedTeam,
+};
+use strata_host::storage::{
+    LifecycleState, ServedFilter, ServedRun, StateSelector, StoreError, stored_run_name,
+};
+use strata_host::view::EndedRun;
+use tokio::runtime::Handle;
+use tokio::sync::watch;
+
+use crate::api::control::{Changed, ResumeTerms, halt_run, resume};
+use crate::api::runs::{NewRun, is_at_rest, start_run};
+use crate::caller::{Caller, Deed, Right};
+use crate::context::find_run;
+use crate::problem::Problem;
+use crate::server::{Server, ServerPhase};
+
+/// How many of the newest runs are looked at for teams, and how many teams there are at most.
+const MAX_RUNS: usize = 1000;
+const MAX_TEAMS: usize = 100;
+/// How often a run is looked at that nothing is heard of.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+/// How often a run that is paused is looked at until it rests.
+const MAX_LOOKS_AFTER_PAUSE: u32 = 30;
+
+/// The teams that a token may call.
+pub struct TenantTeams {
+    server: Arc<Server>,
+    caller: Caller,
+}
+
+impl TenantTeams {
+    pub fn new(server: Arc<Server>, caller: Caller) -> Self {
+        Self { server, caller }
+    }
+
+    fn read(&self) -> Result<Vec<ServedTeam>, Problem> {
+        let Some(visible) = self.caller.visible_runs() else {
+            return Ok(Vec::new());
+        };
+        // What the token starts belongs to this tenant, and so do the files that it starts.
+        let filter = ServedFilter {
+            tenant: Some(self.caller.own_tenant().into()),
+            ..visible
+        };
+        let mut teams = Vec::new();
+        let mut seen = BTreeSet::new();
+        for run in self.server.database.list_served(&filter, MAX_RUNS)? {
+            let overview = run.listing.overview.as_ref();
+            let Some(name) = overview.map(|one| one.team.clone()) else {
+                continue;
+            };
+            if teams.len() >= MAX_TEAMS || seen.contains(&name) {
+                continue;
+            }
+            let Some(bundle) = self.server.bundle_of(&run.id)? else {
+                continue;
+            };
+            let Some(desc) = description_of(&run)? else {
+                continue;
+            };
+            seen.insert(name.clone());
+            teams.push(ServedTeam {
+                name: name.clone(),
+                desc,
+                runs: Arc::new(TenantRuns {
+                    server: Arc::clone(&self.server),
+                    caller: self.caller.clone(),
+                    team: name,
+                    bundle,
+                }),
+            });
+        }
+        Ok(teams)
+    }
+}
+
+/// Returns what the team of a run says about itself; `None` if the run was deleted meanwhile.
+fn description_of(run: &ServedRun) -> Result<Option<String>, Problem> {
+    match load_saved(&run.listing.location, &StateSelector::Head) {
+        Ok(saved) => Ok(Some(saved.stepper.team().desc.clone())),
+        Err(LaunchError::Store(StoreError::NoRun { .. })) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+impl ClientTeams for TenantTeams {
+    fn teams(&self) -> Result<Vec<ServedTeam>, String> {
+        self.read().map_err(|problem| problem.detail().to_owned())
+    }
+
+    fn may_answer(&self) -> bool {
+        self.caller.has(Right::Answer)
+    }
+}
+
+/// The runs of a team, as a token sees them.
+struct TenantRuns {
+    server: Arc<Server>,
+    caller: Caller,
+    team: String,
+    /// The digest of the bundle with which new ones are started.
+    bundle: String,
+}
+
+/// Whether a run goes on only because somebody here waits for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Begun {
+    /// It was begun or continued for a call, and is paused when nobody waits for it any more.
+    ForCall,
+    /// It went on already.
+    Before,
+}
+
+impl TenantRuns {
+    fn find_for(&self, name: &str, deed: Deed) -> Result<ServedRun, Problem> {
+        find_run(&self.server, &self.caller, name, deed)
+    }
+
+    /// Begins or continues a run.
+    fn begin(&self, name: &RunName, launch: &Launch) -> Result<(ServedRun, Begun), Problem> {
+        if let Launch::New { idea } = launch {
+            let is_there = self.server.database.has_run(&self.key(name))?;
+            if !is_there {
+                let new = NewRun::of_team(&self.bundle, name.as_str(), idea);
+                start_run(&self.server, &self.caller, new, None)?;
+            }
+            return Ok((self.find_for(name.as_str(), Deed::Control)?, Begun::ForCall));
+        }
+        let run = self.find_for(name.as_str(), Deed::Control)?;
+        let status = run.listing.overview.as_ref().map(|one| one.status);
+        let begun = match (launch, status) {
+            // A call that was given up paused it.
+            (Launch::Reattach, Some(Status::Paused)) | (Launch::Resume, _) => {
+                match resume(&run, ResumeTerms::default(), self.caller.author())? {
+                    Changed::Now(_) => Begun::ForCall,
+                    Changed::Already(_) => Begun::Before,
+                }
+            }
+            _ => Begun::ForCall,
+        };
+        let unknown = || Problem::not_found("run");
+        Ok((self.server.reload(&run)?.ok_or_else(unknown)?, begun))
+    }
+
+    /// Waits until a run has ended or rests.
+    fn follow(
+        &self,
+        mut run: ServedRun,
+        begun: Begun,
+        attempt: RunAttempt,
+    ) -> Result<ServedRun, Problem> {
+        let RunAttempt {
+            mut stopped,
+            activity,
+            ..
+        } = attempt;
+        let mut changed = self.server.changes.subscribe(run.key);
+        let mut reader = ActivityReader {
+            reader: None,
+            activity,
+        };
+        let mut looks_after_pause = 0;
+        loop {
+            changed.borrow_and_update();
+            let unknown = || Problem::not_found("run");
+            run = self.server.reload(&run)?.ok_or_else(unknown)?;
+            if is_at_rest(&run) || asks(&run) || looks_after_pause == MAX_LOOKS_AFTER_PAUSE {
+                return Ok(run);
+            }
+            if looks_after_pause > 0 {
+                looks_after_pause += 1;
+            }
+            reader.note(&run);
+            let is_paused = looks_after_pause > 0;
+            let is_stopped = Handle::current().block_on(async {
+                tokio::select! {
+                    _ = stopped.wait_for(|stopped| *stopped), if !is_paused => true,
+                    _ = changed.changed() => false,
+                    () = tokio::time::sleep(LOOK_INTERVAL) => false,
+                }
+            });
+            if is_stopped && *self.server.phase.borrow() != ServerPhase::Serving {
+                let text = "the server is about to end; the run goes on when it starts again";
+                return Err(Problem::unavailable(text));
+            }
+            if is_stopped {
+                looks_after_pause = 1;
+                if begun == Begun::Before {
+                    return Ok(run);
+                }
+                // It may have ended meanwhile.
+                let _ = halt_run(&run, Halt::Pause, &self.caller.author());
+            }
+        }
+    }
+
+    /// Returns how a run has ended, or why it rests.
+    fn ending(&self, run: &ServedRun) -> RunResult {
+        let queued = run.listing.queued.as_ref();
+        let problem = queued.and_then(|queued| queued.problem.as_deref());
+        if let (LifecycleState::Refused, Some(problem)) = (run.listing.state, problem) {
+            return Err(format!("no worker can run it: {problem}"));
+        }
+        let saved = load_saved_with_provenance(&run.listing.location, &StateSelector::Head);
+        let (saved, provenance) = saved.map_err(|error| error.to_string())?;
+        let ended = EndedRun {
+            stepper: &saved.stepper,
+            provenance: &provenance,
+            storage: Path::new(run.name()),
+            policy: None,
+        };
+        Ok(ended.ending(status_now(&saved.stepper)))
+    }
+}
+
+/// Returns with which status a run would end now.
+fn status_now(stepper: &Stepper) -> Status {
+    match stepper.next() {
+        Effect::Record(Event::RunEnded(ended)) => ended.status,
+        _ => stepper.env().status,
+    }
+}
+
+/// Returns whether a run that a worker keeps does nothing but to wait for a person: the call of an MCP server that asks
+/// is lost if it is given up.
+fn asks(run: &ServedRun) -> bool {
+    let overview = run.listing.overview.as_ref();
+    let may_ask =
+        run.listing.state == LifecycleState::Running && overview.is_none_or(|one| one.requests > 0);
+    let saved = may_ask.then(|| load_saved(&run.listing.location, &StateSelector::Head));
+    matches!(saved, Some(Ok(saved)) if status_now(&saved.stepper) == Status::Waiting)
+}
+
+impl RunPlace for TenantRuns {
+    fn new_name(&self) -> RunName {
+        let name = generated_run_name(&self.team);
+        RunName::parse(&name).expect("a name of letters, digits and hyphens can be a name")
+    }
+
+    fn key(&self, run: &RunName) -> String {
+        stored_run_name(self.caller.own_tenant(), run.as_str())
+    }
+
+    fn find(&self, text: &str) -> Option<RunName> {
+        let name = RunName::parse(text)?;
+        let run = self.find_for(name.as_str(), Deed::Control).ok()?;
+        let is_own = run.tenant == self.caller.own_tenant();
+        let overview = run.listing.overview.as_ref();
+        let is_of_team = overview.is_some_and(|one| one.team == self.team);
+        // A run may be named by its id.
+        (is_own && is_of_team).then(|| RunName::parse(run.name()))?
+    }
+
+    fn carry_out(&self, attempt: RunAttempt, launch: &Launch) -> RunResult {
+        let carried_out = match launch {
+            Launch::Look => self.find_for(attempt.run.as_str(), Deed::Control),
+            _ => self
+                .begin(&attempt.run, launch)
+                .and_then(|(run, begun)| self.follow(run, begun, attempt)),
+        };
+        let run = carried_out.map_err(|problem| problem.detail().to_owned())?;
+        self.ending(&run)
+    }
+
+    fn answer(&self, run: &RunName, reply: HumanReply) -> Result<(), LaunchError> {
+        let found = self.find_for(run.as_str(), Deed::Answer);
+        let found =
+            found.map_err(|problem| LaunchError::InvalidInput(problem.detail().to_owned()))?;
+        let reply = HumanReply {
+            person: Some(self.caller.name.clone()),
+            ..reply
+        };
+        answer(&found.listing.location, &[reply]).map(drop)
+    }
+}
+
+/// Reads what a run does.
+struct ActivityReader {
+    reader: Option<EventReader>,
+    activity: watch::Sender<Activity>,
+}
+
+impl ActivityReader {
+    /// Notes what has been recorded since the last time. What cannot be read is not reported.
+    fn note(&mut self, run: &ServedRun) {
+        if self.reader.is_none() {
+            self.reader = EventReader::open(&run.listing.location).ok();
+        }
+        let Some(reader) = &mut self.reader else {
+            return;
+        };
+        loop {
+            match reader.next_lines() {
+                Ok(Some(lines)) => {
+                    if let Some(now) = lines.iter().rev().find_map(Activity::of_line) {
+                        self.activity.send_replace(now);
+                    }
+                }
+                Ok(None) => return,
+                Err(_) => {
+                    self.reader = None;
+                    return;
+                }
+            }
+        }
+    }
+}
