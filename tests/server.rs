@@ -4,6 +4,7 @@ mod attempts;
 pub mod client;
 mod killed;
 pub mod mcp;
+mod open_calls;
 mod parser;
 
 use serde_json::json;

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use strata_base::clock;
 use strata_core::record::event::Status;
-use strata_driver::{DriverError, LineListener, StopSignal};
+use strata_driver::{DriverError, LineListener, StopSignal, WhenIdle};
 use strata_manifest::Overrides;
 use strata_manifest::operator::OperatorPolicy;
 use strata_manifest::submission::{SubmissionGrants, allows_secret};
@@ -567,6 +567,7 @@ impl RunAttempt {
             }
         };
         run.set_patience(self.settings.patience);
+        run.set_when_idle(WhenIdle::KeepCalls);
         if self.run.is_requested {
             database.acknowledge_request(&self.run)?;
         }

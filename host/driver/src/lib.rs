@@ -47,6 +47,8 @@ mod tool_listings;
 mod turns;
 pub mod work_name;
 
+use std::time::Duration;
+
 use strata_core::machine::effect::{Effect, Invocation};
 use strata_core::record::event::{Event, RunEnded, Status};
 use strata_services::models::StreamObserverFactory;
@@ -75,6 +77,9 @@ use run_state::{LoopState, stop_requested};
 pub use services::HostServices;
 pub use spans::SpanLabels;
 pub use turns::{RevisedCalls, revised_calls};
+
+/// How often it is looked whether the servers live that ask people.
+const ASKING_SERVER_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Runs a team.
 pub struct Driver {
@@ -217,6 +222,9 @@ impl Driver {
             if is_confirmed {
                 self.outbox.start_next(self.journal.env(), self.when_idle);
             }
+            // Nothing is heard of a server that dies while a person is asked.
+            let looks_at_calls =
+                self.when_idle == WhenIdle::KeepCalls && matches!(run_state, RunState::Idle(_));
             let holds_calls = !is_confirmed || self.guests.calls.holds_calls();
             let (journal, guests) = (&mut self.journal, &mut self.guests);
             let (outbox_signal, incoming) = self.outbox.arrivals();
@@ -245,6 +253,7 @@ impl Driver {
                 error = taken_over.lost() => return Err(error.into()),
                 () = server.reconnected() => journal.store().ensure_stored()?,
                 () = lease.next_confirmation(), if holds_calls => guests.make_calls(journal).await?,
+                () = tokio::time::sleep(ASKING_SERVER_INTERVAL), if looks_at_calls => {}
                 // Last, because the external program may send messages faster than they can be
                 // processed.
                 incoming = incoming => handle_incoming(journal, &incoming)?,
@@ -310,7 +319,12 @@ impl Driver {
     /// messages from outside. Returns `None` if it ends.
     fn defer_end(&mut self, status: Status) -> Option<LoopState> {
         let can_be_woken = self.journal.stepper().can_be_reactivated(status);
-        if can_be_woken && self.when_idle == WhenIdle::Stay {
+        let stays = match self.when_idle {
+            WhenIdle::End => false,
+            WhenIdle::KeepCalls => self.guests.has_asking_servers(),
+            WhenIdle::Stay => true,
+        };
+        if can_be_woken && stays {
             return Some(LoopState::Idle(status));
         }
         let waits = self.outbox.holds_end(can_be_woken);

@@ -10,6 +10,9 @@ use strata_services::external::DeliveryRetries;
 pub enum WhenIdle {
     /// The run ends.
     End,
+    /// The run ends, unless an MCP server asks a person within a call that is lost with this process: it waits for the
+    /// answer as long as the server lives.
+    KeepCalls,
     /// The run waits for messages from outside until it is stopped.
     Stay,
 }
@@ -19,7 +22,7 @@ impl WhenIdle {
     /// unless somebody waits for the end of the run.
     pub(super) fn delivery_retries(self) -> DeliveryRetries {
         match self {
-            Self::End => DeliveryRetries::Limited,
+            Self::End | Self::KeepCalls => DeliveryRetries::Limited,
             Self::Stay => DeliveryRetries::Unlimited,
         }
     }

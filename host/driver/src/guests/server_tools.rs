@@ -73,6 +73,12 @@ impl Guests {
         Ok(())
     }
 
+    /// Returns whether an MCP server asks a person within a call that it still works on.
+    pub(crate) fn has_asking_servers(&self) -> bool {
+        let servers = self.services.mcp.as_ref();
+        servers.is_some_and(|servers| servers.has_asking_calls())
+    }
+
     /// Ends the MCP servers of the run.
     pub(crate) async fn close_servers(&mut self) {
         if let Some(servers) = &self.services.mcp {

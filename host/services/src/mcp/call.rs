@@ -47,6 +47,11 @@ pub(super) struct AskingCall {
 }
 
 impl AskingCall {
+    /// Returns whether the server can still take the answer.
+    pub(super) fn is_alive(&self) -> bool {
+        self.call.cancel.connection.is_alive()
+    }
+
     /// Answers the question. Returns the call, which goes on.
     pub(super) fn answer(self, response: &Value) -> OpenCall {
         self.call.cancel.connection.respond(&self.id, response);

@@ -135,6 +135,11 @@ impl Server {
         lock(&self.parked).remove(&number)
     }
 
+    /// Returns whether it works on a call within which it asks people. One that has died does not.
+    pub(super) fn has_asking_calls(&self) -> bool {
+        lock(&self.parked).values().any(|call| call.is_alive())
+    }
+
     /// Sets the revision that was spoken with it last, which is tried first.
     pub(super) fn set_known_revision(&self, revision: Option<Revision>) {
         *lock(&self.known_revision) = revision;

@@ -190,6 +190,13 @@ impl McpServers {
         Ok(found)
     }
 
+    /// Returns whether a server that lives asks a person within a call.
+    pub fn has_asking_calls(&self) -> bool {
+        self.servers
+            .values()
+            .any(|server| server.has_asking_calls())
+    }
+
     /// Ends all servers with all processes that they started.
     pub async fn close(&self) {
         join_all(self.servers.values().map(|server| server.close())).await;
