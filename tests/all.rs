@@ -76,6 +76,7 @@
 //! | `mcp_server` | teams and components as tools of MCP clients: asked, killed, cancelled, continued |
 //! | `mcp_http` | the same over HTTP: who may connect, sessions, closed connections; and the Python SDK as client |
 //! | `killed_mcp_server` | a server for MCP clients is killed after each event of a run |
+//! | `mcp_hostile_http` | clients over HTTP that send too much, too slowly, or what is no request |
 //! | `mcp_conformance` | the conformance suite of the protocol against the server |
 //! | `observing` | metrics for Prometheus |
 //! | `telemetry` | what a collector is sent: spans and metrics by the names of the conventions, contents on demand |
@@ -179,6 +180,7 @@ mod map_reduce;
 mod mcp_client;
 mod mcp_conformance;
 mod mcp_counterparts;
+mod mcp_hostile_http;
 mod mcp_http;
 mod mcp_server;
 mod mcp_servers;
