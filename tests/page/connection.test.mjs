@@ -130,3 +130,27 @@ check("what loads slowly shows its outline, not a spinner; parts load on their o
   await shot(page, "loading");
   await sees(page, "Snake");
 });
+check("the first screen asks for what it shows once, before its modules are there", { fill: addAll, path: "/needs" }, async ({ page, server }) => {
+  await sees(page, "May this call be made?");
+  const asked = server.requests.filter((line) => line.startsWith("GET /v1/"));
+  assert.equal(asked.filter((line) => line.startsWith("GET /v1/token")).length, 1);
+  // Once before the stream is there, and once after it.
+  for (const path of ["/v1/requests", "/v1/runs?status"]) assert.ok(asked.filter((line) => line.startsWith(`GET ${path}`)).length <= 2, `${path}: ${asked}`);
+  const times = await page.evaluate(() => {
+    const first = (name) => performance.getEntriesByType("resource").find((entry) => entry.name.includes(name)).startTime;
+    return { requests: first("/v1/requests"), view: first("run_view") };
+  }).catch(() => null);
+  if (times) assert.ok(times.requests < times.view, "the view of a run is fetched later");
+});
+
+check("a part of the page that cannot be fetched says so, and is fetched again", { fill: addAll, path: "/needs" }, async ({ page, context }) => {
+  await sees(page, "May this call be made?");
+  const other = await context.newPage();
+  await other.route("**/assets/compare_view*", (route) => route.abort());
+  await other.goto(page.url());
+  await other.getByRole("link", { name: "Compare", exact: true }).click();
+  await sees(other, "A part of the page could not be loaded");
+  await other.unroute("**/assets/compare_view*");
+  await other.getByRole("button", { name: "Try again" }).click();
+  await sees(other, "Name two runs");
+});

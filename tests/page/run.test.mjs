@@ -89,6 +89,8 @@ check("a conversation has turns, tool calls with their results, and text as it a
   addRunning(server);
 }, path: "/runs/research-2/conversation" }, async ({ page, server, open }) => {
   await sees(page, "Part 1 of the answer");
+  await page.getByText("Before this turn, messages 1 to 4 were replaced").click();
+  await sees(page, "Birds eat berries and seeds.");
   await page.locator("details.tool").first().locator("summary").click();
   await sees(page, "Blackbirds eat berries.");
   await sees(page, "of the server files");

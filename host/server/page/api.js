@@ -59,7 +59,10 @@ export async function fetchResponse(path, { method = "GET", body, raw, more, sig
   const json = body !== undefined ? { "Content-Type": "application/json" } : {};
   let response;
   try {
-    response = await fetch(path, {
+    // `first.js` began it.
+    const begun = method === "GET" && window.early.get(path);
+    window.early.delete(path);
+    response = await (begun || fetch(path, {
       method,
       headers: headers({ ...json, ...more }),
       body: raw !== undefined ? raw : body !== undefined ? JSON.stringify(body) : undefined,
@@ -67,7 +70,7 @@ export async function fetchResponse(path, { method = "GET", body, raw, more, sig
       cache: "no-store",
       credentials: "omit",
       redirect: "error",
-    });
+    }));
   } catch (error) {
     if (signal?.aborted) throw error;
     throw new Problem(path, 0, { title: "The server did not answer", detail: String(error.message ?? error) });
@@ -94,8 +97,8 @@ export function post(path, body, { key, signal } = {}) {
   return call(path, { method: "POST", body: body ?? {}, more, signal });
 }
 
-/** Returns the items of a list, whether it comes with a cursor or alone. */
-export const items = (answer) => (Array.isArray(answer) ? answer : (answer?.items ?? []));
+/** Returns the items of a list; none while it is being loaded. */
+export const items = (answer) => answer?.items ?? [];
 
 export function newKey() {
   const random = new Uint8Array(16);

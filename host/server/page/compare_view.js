@@ -3,6 +3,7 @@
 import { html, typed, useEffect, useState } from "./dom.js";
 import { call, items, runPath, withQuery } from "./api.js";
 import { TextDifference } from "./difference_view.js";
+import { summary } from "./event_summary.js";
 import { duration, money } from "./figures.js";
 import { go, Link, route, runAddress } from "./router.js";
 import { StatusTag, statusOf } from "./status.js";
@@ -57,7 +58,7 @@ async function load(a, b, signal) {
   const from = one.checkpoint ? { at: one.checkpoint } : {};
   const [runA, runB, difference, eventsA, eventsB] = await Promise.all([
     call(runPath(one.name), { signal }), call(runPath(other.name), { signal }),
-    call(withQuery(runPath(one.name, "diff"), { ...from, with: b }), { signal }).then((answer) => answer.difference ?? answer, (problem) => ({ problem })),
+    call(withQuery(runPath(one.name, "diff"), { ...from, with: b }), { signal }).then((answer) => answer.difference, (problem) => ({ problem })),
     one.name === other.name ? [] : eventsOf(one.name, signal), one.name === other.name ? [] : eventsOf(other.name, signal),
   ]);
   return { runA, runB, difference, first: firstDifference(eventsA, eventsB) };
@@ -82,23 +83,20 @@ export function firstDifference(one, other) {
 function Comparison({ a, b }) {
   return whenLoaded(useLoaded((signal) => load(a, b, signal), [`${a} ${b}`]), ({ runA, runB, difference, first }) => html`${first && html`<section class="panel"><h2>The first difference</h2><div class="two"><${FirstSide} run=${runA} event=${first.a} /><${FirstSide} run=${runB} event=${first.b} /></div></section>`}
     <${Figures} runA=${runA} runB=${runB} a=${a} b=${b} />
-    ${(runA.output || runB.output) && html`<section><h2>Outputs</h2><${TextDifference} before=${textOf(runA.output)} after=${textOf(runB.output)} /></section>`}
+    ${(runA.output || runB.output) && html`<section><h2>Outputs</h2><${TextDifference} before=${runA.output ?? ""} after=${runB.output ?? ""} /></section>`}
     ${difference.problem ? html`<${ProblemView} problem=${difference.problem} />` : html`<${StateDifference} difference=${difference} />`}`, 10);
 }
 
-const textOf = (output) => (typeof output === "string" ? output : (output?.text ?? output?.content ?? ""));
-
 function FirstSide({ run, event }) {
   if (!event) return html`<div><b>${run.name}</b><p class="none">It has no further events.</p></div>`;
-  return html`<div><b>${run.name}</b> <${Link} to=${runAddress(run.name, "events", `e${event.n}`)}>event ${event.n}<//><p><code>${event.kind}</code> ${event.role ?? event.from ?? ""}${event.action ? `.${event.action}` : ""}</p>
-    <p class="prose-text">${jsonLine(event.output?.content ?? event.message ?? event.answer ?? event.what ?? event.status ?? "", 300)}</p></div>`;
+  return html`<div><b>${run.name}</b> <${Link} to=${runAddress(run.name, "events", `e${event.n}`)}>event ${event.n}<//><p><code>${event.kind}</code></p><p class="prose-text">${summary(event)}</p></div>`;
 }
 
 function Figures({ runA, runB, a, b }) {
   const length = (run) => (Date.parse(run.ended ?? run.updated) || 0) - (Date.parse(run.created) || 0);
   const row = (name, one, other) => html`<tr><th>${name}</th><td>${one}</td><td>${other}</td></tr>`;
-  return html`<div class="scroll" tabindex="0"><table class="compared"><thead><tr><th></th><th><${Link} to=${runAddress(split(a).name)}>${a}<//></th><th><${Link} to=${runAddress(split(b).name)}>${b}<//></th></tr></thead><tbody>
-    ${row("State", html`<${StatusTag} status=${statusOf(runA)} />`, html`<${StatusTag} status=${statusOf(runB)} />`)}${row("Step", runA.step, runB.step)}${row("Spent", money(runA.spent), money(runB.spent))}${row("Time", duration(length(runA)), duration(length(runB)))}</tbody></table></div>`;
+  return html`<section class="scroll" tabindex="0"><table class="compared"><thead><tr><td></td><th><${Link} to=${runAddress(split(a).name)}>${a}<//></th><th><${Link} to=${runAddress(split(b).name)}>${b}<//></th></tr></thead><tbody>
+    ${row("State", html`<${StatusTag} status=${statusOf(runA)} />`, html`<${StatusTag} status=${statusOf(runB)} />`)}${row("Step", runA.step, runB.step)}${row("Spent", money(runA.spent), money(runB.spent))}${row("Time", duration(length(runA)), duration(length(runB)))}</tbody></table></section>`;
 }
 
 const TITLES = { run: "Run", scopes: "Values", mailboxes: "Mail", joins: "Joins", published: "Messages", open: "Open work", memory: "Memory", components: "Components" };

@@ -2,7 +2,8 @@
 
 import { html, useEffect, useMemo, useState } from "./dom.js";
 import { call, items, runPath, withQuery } from "./api.js";
-import { duration, money, plural } from "./figures.js";
+import { count, duration, money, plural } from "./figures.js";
+import { jsonError } from "./forms.js";
 import { LiveText } from "./live_text.js";
 import { MarkdownTree } from "./markdown_tree.js";
 import { selectedRole, selectEvent, selection, selectRole } from "./selection.js";
@@ -40,7 +41,7 @@ function entriesOf(model, texts) {
 export function ConversationTab({ data, run }) {
   const version = useThrottled(data.version, REDRAW_MS);
   const { model } = data;
-  const [count, setCount] = useState(SHOWN);
+  const [shown, setShown] = useState(SHOWN);
   const slow = useThrottled(data.version, RELOAD_MS);
   const size = model.turns.length + model.messages.length;
   const [texts, problem, again] = useLoaded((signal) => loadTexts(run, signal), [run.id, `${slow && size}`]);
@@ -53,8 +54,8 @@ export function ConversationTab({ data, run }) {
       <span class="note">${plural(list.length, "entry", "entries")}${data.isWhole.value ? "" : ", earlier ones are not read yet"}</span></div>
     ${problem && html`<${ProblemView} problem=${problem} retry=${again} />`}
     ${!data.isLoaded.value && !entries.length ? html`<${Skeleton} lines=${10} />` : !list.length && html`<p class="empty">Nothing was said yet.</p>`}
-    ${list.length > count && html`<p><button onClick=${() => setCount(count + SHOWN)}>Earlier (${list.length - count})</button></p>`}
-    <ol class="thread">${list.slice(-count).map((entry) => (entry.kind === "turn" ? html`<${TurnEntry} key=${entry.n} ...${entry} data=${data} />` : html`<${MessageEntry} key=${entry.n} ...${entry} />`))}</ol>
+    ${list.length > shown && html`<p><button onClick=${() => setShown(shown + SHOWN)}>Earlier (${list.length - shown})</button></p>`}
+    <ol class="thread">${list.slice(-shown).map((entry) => (entry.kind === "turn" ? html`<${TurnEntry} key=${entry.n} ...${entry} data=${data} />` : html`<${MessageEntry} key=${entry.n} ...${entry} />`))}</ol>
     ${run.state === "running" && html`<${Live} run=${run} data=${data} role=${role} />`}`;
 }
 
@@ -74,11 +75,19 @@ function TurnEntry({ n, time, turn, known, data }) {
   const isRecorded = host?.event.source === "recorded";
   return html`<li class=${`said turn${chosen ? " chosen" : ""}`}><p class="who"><b>${turn.role}</b> <button class="link note" onClick=${() => selectEvent(n)}>turn ${turn.turn}</button> <span class="note">${turn.model} · ${turn.finish}${
     tokens ? ` · ${tokens.input ?? 0} in, ${tokens.output ?? 0} out` : ""} · ${isRecorded ? "recorded, not paid" : money(turn.cost)}</span><span class="when note"><${Time} at=${time} /></span></p>
+    ${known?.conversation.replacements?.filter((one) => one.turn === turn.turn).map((one) => html`<${Replacement} one=${one} />`)}
     ${turn.finish === "length" && html`<p class="omitted">The reply was truncated.</p>`}
     ${known?.turn.reasoning && html`<details><summary>Reasoning</summary><${LongText} text=${known.turn.reasoning} className="reasoning" /></details>`}
     ${known?.turn.text && (known.turn.tree ? html`<${MarkdownTree} tree=${known.turn.tree} />` : html`<${LongText} text=${known.turn.text} />`)}
     ${(turn.calls ?? []).map((one) => html`<${ToolCall} key=${one.tool_call} turn=${turn} one=${one} known=${known?.turn.calls?.find((call) => call.tool_call === one.tool_call)} data=${data} />`)}
     ${known?.turn.misfit && html`<p class="omitted">Not accepted: ${known.turn.misfit}</p>`}</li>`;
+}
+
+/** What the model was not sent any more, and what it was sent in its place. */
+function Replacement({ one }) {
+  const what = one.messages ? `messages ${one.messages.join(" to ")} were replaced` : "no message could be replaced";
+  return html`<details><summary>Before this turn, ${what} <span class="note">${one.how} · about ${count(one.tokens_after)} tokens instead of ${count(one.tokens_before)} · ${money(one.cost)}</span></summary>
+    <${LongText} text=${one.summary ?? one.failure ?? ""} /></details>`;
 }
 
 const OUTCOME_OF = {
@@ -94,7 +103,9 @@ function outcomeOf(known, attempt, rejected) {
 function ToolCall({ turn, one, known, data }) {
   const { model } = data;
   const isOf = (other) => other.role === turn.role && other.turn === turn.turn && (other.toolCall ?? other.tool_call) === one.tool_call;
-  const attempt = model.attempts.findLast((other) => isOf(other) && other.n > turn.n);
+  const attempts = model.attempts.filter((other) => isOf(other) && other.n > turn.n);
+  // One that used a recorded result says nothing of what it took.
+  const attempt = attempts.findLast((other) => other.outcome !== "replayed") ?? attempts.at(-1);
   const rejected = data.events.find((event) => event.kind === "tool-rejected" && event.n > turn.n && isOf(event));
   const outcome = outcomeOf(known, attempt, rejected);
   const server = one.tool.includes("/") ? model.mcp.get(one.tool.split("/")[0]) : null;
@@ -117,13 +128,7 @@ function Nested({ calls }) {
   return html`<ul class="plain">${calls.map((one) => html`<li key=${one.number}><${OutcomeMark} outcome=${OUTCOME_OF[one.outcome?.kind] ?? "pending"} /> <b>${one.tool}</b> <code class="one-line">${jsonLine(one.arguments, 100)}</code>${one.nested?.length > 0 && html`<${Nested} calls=${one.nested} />`}</li>`)}</ul>`;
 }
 
-function pretty(text) {
-  try {
-    return JSON.stringify(JSON.parse(text), null, 2);
-  } catch {
-    return String(text);
-  }
-}
+const pretty = (text) => (jsonError(text) ? String(text) : JSON.stringify(JSON.parse(text), null, 2));
 
 function Live({ run, data, role }) {
   const live = useMemo(() => new LiveText(run.name, (name) => data.model.roles.get(name)?.calls ?? 0), [run.id]);

@@ -2,6 +2,7 @@
 
 import { html, typed, useMemo, useState } from "./dom.js";
 import { money } from "./figures.js";
+import { jsonError, useSubmit } from "./forms.js";
 import { go, runAddress } from "./router.js";
 import { fork, newKey } from "./run_actions.js";
 import { ProblemView, Sheet } from "./widgets.js";
@@ -11,24 +12,14 @@ export function ForkSheet({ run, at, step, scopes = {}, onClose }) {
   const key = useMemo(newKey, []);
   const [name, setName] = useState("");
   const [changes, setChanges] = useState([]);
-  const [problem, setProblem] = useState(null);
-  const [busy, setBusy] = useState(false);
-  const wrong = changes.map((change) => errorOf(change));
+  const wrong = changes.map(errorOf);
   const change = (place, values) => setChanges(changes.map((one, i) => (i === place ? { ...one, ...values } : one)));
-  const submit = async (event) => {
-    event.preventDefault();
-    if (wrong.some(Boolean)) return;
-    setBusy(true);
-    try {
-      const set = changes.length ? Object.fromEntries(changes.map((one) => [one.scope, JSON.parse(one.value)])) : null;
-      const made = await fork(run, { at, set, name: name.trim() }, key);
-      onClose();
-      go(runAddress(made.name));
-    } catch (failed) {
-      setProblem(failed);
-      setBusy(false);
-    }
-  };
+  const [submit, busy, problem] = useSubmit(async () => {
+    const set = changes.length ? Object.fromEntries(changes.map((one) => [one.scope, JSON.parse(one.value)])) : null;
+    const made = await fork(run, { at, set, name: name.trim() }, key);
+    onClose();
+    go(runAddress(made.name));
+  });
   const until = step === undefined || step === null ? "up to there" : `up to step ${step}`;
   const spent = run.budget > 0 ? `${money(run.spent)} of ${money(run.budget)} is spent` : `${money(run.spent)} is spent`;
   return html`<${Sheet} title="Fork" onClose=${onClose}>
@@ -52,12 +43,4 @@ export function ForkSheet({ run, at, step, scopes = {}, onClose }) {
     </form><//>`;
 }
 
-function errorOf(change) {
-  if (!change.scope.includes("/")) return "a scope and a key, such as role/Writer/plan";
-  try {
-    JSON.parse(change.value);
-    return null;
-  } catch (error) {
-    return `no JSON: ${error.message}`;
-  }
-}
+const errorOf = ({ scope, value }) => (scope.includes("/") ? jsonError(value) : "a scope and a key, such as role/Writer/plan");

@@ -14,12 +14,6 @@ import { Sheet } from "./widgets.js";
 const theme = signal(choice("theme") ?? "system");
 inUtc.value = choice("utc") === true;
 
-/** Applies the choice between light and dark; without one the system decides. */
-export function applyTheme() {
-  if (theme.value === "system") delete document.documentElement.dataset.theme;
-  else document.documentElement.dataset.theme = theme.value;
-}
-
 const WORDS = {
   live: ["ok", "live"], polling: ["ok", "asks every 5 s"], connecting: ["cut", "connecting"], lost: ["bad", "no connection"], hidden: ["cut", "paused"],
 };
@@ -54,8 +48,11 @@ export function ConnectionLine() {
 export function Footer({ onKeys }) {
   const changeTheme = (event) => {
     theme.value = event.target.value;
-    keepChoice("theme", theme.value === "system" ? null : theme.value);
-    applyTheme();
+    const isSystem = theme.value === "system";
+    keepChoice("theme", isSystem ? null : theme.value);
+    // `first.js` does the same before the first paint.
+    if (isSystem) delete document.documentElement.dataset.theme;
+    else document.documentElement.dataset.theme = theme.value;
   };
   const changeUtc = (event) => {
     inUtc.value = event.target.checked;

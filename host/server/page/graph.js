@@ -31,7 +31,7 @@ export function Graph({ data, run }) {
   </section>`;
 }
 
-const nameOf = (node) => String(node.name ?? node.label ?? node.id);
+const nameOf = (node) => String(node.label);
 
 function activity(role) {
   if (!role) return ["idle", "", ""];
@@ -58,8 +58,8 @@ function Drawing({ graph, nodes, model, chosen, words }) {
   return html`<svg viewBox=${`${-MARGIN} ${-MARGIN} ${width} ${height}`} width=${width} height=${height} aria-hidden="true">
     <defs><marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" markerUnits="userSpaceOnUse" orient="auto-start-reverse"><path d="M0 0L8 4L0 8z" /></marker></defs>
     ${(graph.edges ?? []).map((edge) => {
-      const from = nameOf(byId.get(edge.from) ?? { id: edge.from });
-      const to = nameOf(byId.get(edge.to) ?? { id: edge.to });
+      const from = nameOf(byId.get(edge.from));
+      const to = nameOf(byId.get(edge.to));
       const sent = model.edges.get(`${from}\u0000${to}`) ?? 0;
       const isLast = last && last.from === from && last.to === to;
       return html`<${Edge} key=${`${edge.from}-${edge.to}`} edge=${edge} sent=${sent} used=${isLast ? last.n : 0} />`;
@@ -130,7 +130,7 @@ function RoleList({ nodes, model, chosen, words }) {
     const role = roleOf(name);
     const [kind, glyph, doing] = activity(role);
     return html`<tr key=${name} class=${chosen === name ? "current" : ""}><td><button class="link" aria-pressed=${chosen === name} onClick=${() => selectRole(name)}>${name}</button></td>
-      <td>${glyph && html`<span class=${`mark ${kind}`} aria-hidden="true">${glyph}</span> `}${kind === "live" ? `at work: ${doing}` : doing}${role?.mail ? html` <span class="note">${plural(role.mail, "message")}</span>` : ""}</td>
+      <td>${glyph && html`<span class=${`mark ${kind}`} aria-hidden="true">${glyph}</span>\u00a0`}${kind === "live" ? `at work: ${doing}` : doing}${role?.mail ? html` <span class="note">${plural(role.mail, "message")}</span>` : ""}</td>
       <td class="num">${role?.attempts ?? 0}</td><td class="num">${role?.spent ? money(role.spent) : ""}</td></tr>`;
   })}</tbody></table></div>`;
 }

@@ -3,20 +3,25 @@
 import { effect, html, render, untracked, useEffect, useState } from "./dom.js";
 import { LiveRegion } from "./announce.js";
 import { Boundary } from "./boundary.js";
-import { Bar, ConnectionLine, Footer, KeysSheet, TokenForm, applyTheme } from "./frame.js";
-import { CompareView } from "./compare_view.js";
+import { Bar, ConnectionLine, Footer, KeysSheet, TokenForm } from "./frame.js";
 import { connect, follow } from "./connection.js";
 import { startKeys, useKeys } from "./keys.js";
+import { lazy } from "./lazy.js";
 import { NeedsView } from "./needs_view.js";
-import { NewRunSheet } from "./new_run.js";
-import { back, go, Link, route, startRouter, visits } from "./router.js";
+import { back, focusTitle, go, Link, route, startRouter } from "./router.js";
 import { isNewRunOpen, loadSpentToday, RunsView } from "./runs_view.js";
-import { RunView } from "./run_view.js";
-import { ServerView } from "./server_view.js";
 import { epoch, loadIdentity, loadNeeds, needs, needsLoaded, onRun } from "./store.js";
 import { Toasts } from "./toast.js";
 import { findToken, may, token, tokenProblem } from "./token.js";
 import { Skeleton } from "./widgets.js";
+
+const CompareView = lazy(() => import("./compare_view.js").then((module) => module.CompareView));
+const NewRunSheet = lazy(() => import("./new_run.js").then((module) => module.NewRunSheet));
+const RunView = lazy(() => import("./run_view.js").then((module) => module.RunView));
+const ServerView = lazy(() => import("./server_view.js").then((module) => module.ServerView));
+
+const LATER = [CompareView, NewRunSheet, RunView, ServerView];
+const PREPARED_AFTER_MS = 1500;
 
 function View() {
   const [first, second] = route.value.segments;
@@ -53,10 +58,7 @@ function Page() {
     "/": () => go("/runs"),
     Escape: () => route.value.segments.length > 1 && back(),
   });
-  // The focus moves to the view that was opened, unless something in it has it already.
-  useEffect(() => {
-    if (visits.value > 0 && !document.querySelector("main")?.contains(document.activeElement)) document.querySelector("main h1")?.focus({ preventScroll: true });
-  }, [route.value.segments.slice(0, 2).join("/")]);
+  useEffect(focusTitle, [route.value.segments.slice(0, 2).join("/")]);
   if (!token.value) return html`<main>${tokenProblem.value ? html`<${TokenForm} />` : html`<${Skeleton} />`}</main>`;
   return html`<${Bar} onKeys=${() => showKeys(true)} /><${ConnectionLine} />
     <main id="main"><${Boundary} of=${route.value.segments.slice(0, 2).join("/")}><${View} /><//></main><${Footer} onKeys=${() => showKeys(true)} />
@@ -78,11 +80,12 @@ function showNumber() {
 }
 
 async function start() {
-  applyTheme();
   startRouter();
   startKeys();
   render(html`<${Page} />`, document.getElementById("page"));
   effect(showNumber);
+  // What is fetched later is ready before it is opened.
+  setTimeout(() => LATER.map((view) => view.prepare().catch(() => {})), PREPARED_AFTER_MS);
   await findToken();
   connect();
   let timer = 0;

@@ -3,6 +3,7 @@
 import { html, useMemo, useState } from "./dom.js";
 import { newKey, post } from "./api.js";
 import { plural } from "./figures.js";
+import { useFields, useSubmit } from "./forms.js";
 import { go, runAddress } from "./router.js";
 import { toast } from "./toast.js";
 import { chosenFiles, droppedFiles, teamsUsedBefore, uploadBundle } from "./upload.js";
@@ -13,10 +14,17 @@ export function NewRunSheet({ onClose }) {
   const [teams] = useLoaded(teamsUsedBefore, ["teams"]);
   const [bundle, setBundle] = useState("");
   const [files, setFiles] = useState([]);
-  const [form, setForm] = useState({ idea: "", name: "", investment: "", labels: "" });
-  const [problem, setProblem] = useState(null);
+  const [form, set] = useFields({ idea: "", name: "", investment: "", labels: "" });
   const [progress, setProgress] = useState("");
-  const set = (name) => (event) => setForm({ ...form, [name]: event.target.value });
+  const [submit, busy, problem, setProblem] = useSubmit(async () => {
+    setProgress("Uploading…");
+    const digest = bundle || (await uploadBundle(files, (done, all) => setProgress(`Uploading ${done + 1} of ${all}…`)));
+    setProgress("Starting…");
+    const run = await post("/v1/runs", bodyOf(form, digest), { key });
+    onClose();
+    toast(`Started: ${run.name}`);
+    go(runAddress(run.name));
+  });
   const hasTeam = files.some((one) => one.path === "team.toml");
   const take = (found) => {
     setFiles(found);
@@ -30,22 +38,6 @@ export function NewRunSheet({ onClose }) {
     } catch (failed) {
       setProblem(failed);
     }
-  };
-  const submit = async (event) => {
-    event.preventDefault();
-    setProblem(null);
-    try {
-      setProgress("Uploading…");
-      const digest = bundle || (await uploadBundle(files, (done, all) => setProgress(`Uploading ${done + 1} of ${all}…`)));
-      setProgress("Starting…");
-      const run = await post("/v1/runs", bodyOf(form, digest), { key });
-      onClose();
-      toast(`Started: ${run.name}`);
-      go(runAddress(run.name));
-    } catch (failed) {
-      setProblem(failed);
-    }
-    setProgress("");
   };
   return html`<${Sheet} title="New run" onClose=${onClose}><form onSubmit=${submit}>
     ${teams?.length > 0 && html`<label>A team that was used before<select value=${bundle} onChange=${(event) => {
@@ -61,8 +53,8 @@ export function NewRunSheet({ onClose }) {
     <div class="row"><label>Name <span class="note">optional</span><input type="text" autocomplete="off" value=${form.name} onInput=${set("name")} /></label>
       <label>Budget in USD <span class="note">optional</span><input type="text" inputmode="decimal" value=${form.investment} onInput=${set("investment")} /></label></div>
     <label>Labels <span class="note">KEY=VALUE, with spaces between them</span><input type="text" value=${form.labels} onInput=${set("labels")} /></label>
-    ${problem && html`<${Refusal} problem=${problem} />`}
-    <p class="controls"><button type="submit" class="primary" disabled=${Boolean(progress) || !(bundle || hasTeam)}>${progress || "Start"}</button></p>
+    <${ProblemView} problem=${problem} />
+    <p class="controls"><button type="submit" class="primary" disabled=${busy || !(bundle || hasTeam)}>${busy ? progress : "Start"}</button></p>
   </form><//>`;
 }
 
@@ -74,9 +66,4 @@ function bodyOf(form, bundle) {
     ...(form.investment.trim() ? { investment: Number(form.investment) } : {}),
     ...(Object.keys(labels).length ? { labels } : {}),
   };
-}
-
-function Refusal({ problem }) {
-  const uses = problem.document?.uses ?? problem.document?.refused;
-  return html`<${ProblemView} problem=${problem} />${Array.isArray(uses) && html`<ul class="results">${uses.map((one) => html`<li>${typeof one === "string" ? one : JSON.stringify(one)}</li>`)}</ul>`}`;
 }

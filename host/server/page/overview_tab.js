@@ -5,7 +5,7 @@ import { call, runPath } from "./api.js";
 import { count, money, plural } from "./figures.js";
 import { MarkdownTree } from "./markdown_tree.js";
 import { Link, runAddress } from "./router.js";
-import { CopyButton, LongText, Skeleton, useLoaded } from "./widgets.js";
+import { CopyButton, LongText, Skeleton, Table, useLoaded } from "./widgets.js";
 
 export function OverviewTab({ data, run }) {
   data.version.value;
@@ -20,9 +20,8 @@ function Output({ data, run }) {
   const id = data.model.outputMessage?.id;
   const [message] = useLoaded((signal) => (id ? call(`${runPath(run.name, "messages", id)}?as=tree`, { signal }) : Promise.resolve(null)), [`${run.id} ${id}`]);
   if (!run.output && !id) return run.state === "ended" ? html`<section><h2>Output</h2><p class="none">The run has no output.</p></section>` : null;
-  const tree = message?.tree ?? (Array.isArray(message?.content) ? message.content : null);
-  const text = typeof run.output === "string" ? run.output : (run.output?.text ?? run.output?.content ?? "");
-  const whole = typeof message?.content === "string" ? message.content : text;
+  const tree = message?.tree;
+  const whole = message?.content ?? run.output ?? "";
   return html`<section class="output"><h2>${run.state === "ended" ? "Output" : "Newest output"} ${data.model.outputMessage?.from && html`<span class="note">of ${data.model.outputMessage.from}</span>`}</h2>
     ${tree ? html`<${MarkdownTree} tree=${tree} />` : whole ? html`<div class="document"><${LongText} text=${whole} /></div>` : html`<${Skeleton} />`}
     ${whole && html`<details class="source"><summary>Source</summary><pre class="prose" tabindex="0">${whole.slice(0, 65536)}</pre><${CopyButton} text=${whole} /></details>`}</section>`;
@@ -44,11 +43,11 @@ function Costs({ model, run, isWhole }) {
   const models = [...model.models.values()].sort((a, b) => b.cost - a.cost);
   if (!roles.length && !models.length) return null;
   return html`<section><h2>Cost</h2><div class="costs-pair">
-    ${roles.length > 0 && html`<div class="scroll" tabindex="0"><table><thead><tr><th>Role</th><th class="num">Attempts</th><th class="num">Calls</th><th class="num">Cost</th></tr></thead><tbody>
+    ${roles.length > 0 && html`<${Table} heads=${["Role", "#Attempts", "#Calls", "#Cost"]}>
       ${roles.slice(0, 30).map((role) => html`<tr key=${role.name}><td>${role.name}</td><td class="num">${count(role.attempts)}</td><td class="num">${count(role.calls)}</td><td class="num">${money(role.spent)}</td></tr>`)}
       ${roles.length > 30 && html`<tr><td colspan="4" class="note">and ${plural(roles.length - 30, "more role")}</td></tr>`}
-      <tr class="sum"><td>Spent by the run</td><td></td><td></td><td class="num">${money(run.spent)}</td></tr></tbody></table></div>`}
-    ${models.length > 0 && html`<div class="scroll" tabindex="0"><table><thead><tr><th>Model</th><th class="num">Calls</th><th class="num">Tokens in</th><th class="num">Tokens out</th><th class="num">Cost</th></tr></thead><tbody>
-      ${models.map((one) => html`<tr key=${one.name}><td>${one.name}</td><td class="num">${count(one.calls)}</td><td class="num">${count(one.input)}</td><td class="num">${count(one.output)}</td><td class="num">${money(one.cost)}</td></tr>`)}</tbody></table></div>`}</div>
+      <tr class="sum"><td>Spent by the run</td><td></td><td></td><td class="num">${money(run.spent)}</td></tr><//>`}
+    ${models.length > 0 && html`<${Table} heads=${["Model", "#Calls", "#Tokens in", "#Tokens out", "#Cost"]}>
+      ${models.map((one) => html`<tr key=${one.name}><td>${one.name}</td><td class="num">${count(one.calls)}</td><td class="num">${count(one.input)}</td><td class="num">${count(one.output)}</td><td class="num">${money(one.cost)}</td></tr>`)}<//>`}</div>
     ${!isWhole && html`<p class="note">Counted from the newest events; earlier ones are not read yet.</p>`}</section>`;
 }

@@ -10,7 +10,7 @@ import { fieldOf, inputOf, valueOf } from "./schema_fields.js";
 import { SchemaForm } from "./schema_form.js";
 import { draft, keepDraft } from "./storage.js";
 import { may } from "./token.js";
-import { Json, LongText, ProblemView, Time, useLoaded } from "./widgets.js";
+import { Json, LongText, ProblemView, Time, useLoaded, whenLoaded } from "./widgets.js";
 
 const CONTEXT_MESSAGES = 3;
 
@@ -40,20 +40,17 @@ function Deadline({ request }) {
 function About({ request }) {
   const [isOpen, setOpen] = useState(false);
   return html`${isApproval(request) &&
-  html`<h4>Calls the tool</h4><p><code class="tool-name">${request.tool}</code></p><h4>With the arguments</h4><${Json} value=${request.arguments ?? {}} />
-    ${request.said && html`<h4>What the model said with it</h4><${LongText} text=${request.said} />`}`}
+  html`<h2 class="caption">Calls the tool</h2><p><code class="tool-name">${request.tool}</code></p><h2 class="caption">With the arguments</h2><${Json} value=${request.arguments ?? {}} />
+    ${request.said && html`<h2 class="caption">What the model said with it</h2><${LongText} text=${request.said} />`}`}
   <details onToggle=${(event) => setOpen(event.target.open)}><summary>The last messages</summary>${isOpen && html`<${LastMessages} run=${request.run} />`}</details>`;
 }
 
 function LastMessages({ run }) {
-  const [list, problem, again] = useLoaded((signal) => call(withQuery(runPath(run, "messages"), { limit: CONTEXT_MESSAGES }), { signal }), [run]);
-  if (problem) return html`<${ProblemView} problem=${problem} retry=${again} />`;
-  const messages = items(list);
-  if (list && !messages.length) return html`<p class="none">No messages.</p>`;
-  return html`<ul class="plain">${messages.map(
-    (message) => html`<li key=${message.id} class="card"><p class="who"><b>${message.sent_from || message.role || "from outside"}</b> <span class="label">${message.cause_by}</span></p>
+  const loaded = useLoaded((signal) => call(withQuery(runPath(run, "messages"), { limit: CONTEXT_MESSAGES }), { signal }).then(items), [run]);
+  return whenLoaded(loaded, (messages) => (messages.length ? html`<ul class="plain">${messages.map(
+    (message) => html`<li key=${message.id} class="card"><p class="who"><b>${message.sent_from || "from outside"}</b> <span class="label">${message.cause_by}</span></p>
       <${LongText} text=${message.content ?? ""} /></li>`,
-  )}</ul>`;
+  )}</ul>` : html`<p class="none">No messages.</p>`));
 }
 
 function Consequence({ request }) {
@@ -79,7 +76,7 @@ function useSending(request, onAnswered) {
       setSending({ phase: "sent" });
       onAnswered?.(request);
     } catch (problem) {
-      if (problem.status === 409) setSending({ phase: "taken", problem, by: await answeredBy(request, problem) });
+      if (problem.status === 409) setSending({ phase: "taken", problem, by: await answeredBy(request) });
       else setSending({ phase: "wrong", problem, errors: fieldErrors(request, problem) });
     }
   };
@@ -94,10 +91,8 @@ function fieldErrors(request, problem) {
   return errors.length ? errors : [{ pointer: "", detail: problem.detail || problem.title }];
 }
 
-/** Finds the answer that was there first: the problem names it, or the events of the run do. */
-async function answeredBy(request, problem) {
-  const known = problem.document.answered ?? problem.document.answer;
-  if (known && typeof known === "object" && "answer" in known) return known;
+/** Finds the answer that was there first in the events of the run. */
+async function answeredBy(request) {
   try {
     const run = await call(runPath(request.run));
     const after = Math.max(0, (Number(run.events) || 0) - 500);

@@ -70,6 +70,12 @@ export function back() {
   else go(route.value.segments.length > 1 ? "/runs" : "/");
 }
 
+/** Moves the focus to the title of the view that was opened, unless something has it. */
+export function focusTitle() {
+  const { activeElement } = document;
+  if (visits.value > 0 && !document.querySelector("main")?.contains(activeElement)) document.querySelector("main h1")?.focus({ preventScroll: true });
+}
+
 /** Restores the scroll position as soon as the view is long enough for it, or gives up after a second. */
 function restoreScroll(top) {
   const until = performance.now() + 1000;

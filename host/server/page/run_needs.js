@@ -5,6 +5,7 @@ import { call, items, runPath, withQuery } from "./api.js";
 import { isOnline, state } from "./connection.js";
 import { money, plural } from "./figures.js";
 import { ForkSheet } from "./fork_sheet.js";
+import { jsonError } from "./forms.js";
 import { Link, runAddress } from "./router.js";
 import { ask } from "./run_actions.js";
 import { RunModel } from "./run_model.js";
@@ -75,7 +76,7 @@ function Fault({ run, model, fault }) {
   const frame = firstGuestFrame(event.backtrace);
   return html`<div class="panel bad">
     <h2><span aria-hidden="true">✕</span> ${event.fault}: ${event.role}.${event.action}</h2>
-    <p class="note">attempt ${event.attempt}, step ${event.step}${event.cause && html`, cause: ${event.cause}`}${" · "}
+    <p class="note">attempt ${event.attempt}, step ${event.step}${event.cause && event.cause !== "unspecified" && html`, cause: ${event.cause}`}${" · "}
       <${Link} to=${runAddress(run.name, "timeline", `e${event.n}`)}>in the timeline<//></p>
     <${LongText} text=${event.message ?? ""} className="message" />
     ${frame && html`<p class="note">at <code>${frame}</code></p>`}
@@ -152,12 +153,6 @@ function Doubts({ run, model }) {
 function Doubt({ run, event, id }) {
   const [result, setResult] = useState(null);
   const decide = (verdict) => ask(run, "resume", { in_doubt: { [id]: verdict } });
-  let value;
-  try {
-    value = { answer: JSON.parse(result ?? "") };
-  } catch {
-    value = null;
-  }
   return html`<div class="panel bad"><h2><span aria-hidden="true">‼</span> in doubt: ${id}</h2>
     <p>It was sent, and nobody knows whether it took effect:</p><${LongText} text=${event.what ?? ""} className="request" />
     ${mayOperate(run) &&
@@ -168,6 +163,6 @@ function Doubt({ run, event, id }) {
     </dl>
     ${result !== null &&
     html`<label>The answer, as JSON<textarea class="code" rows="4" value=${result} onInput=${typed(setResult)}></textarea></label>
-      <p class="controls"><${ActionButton} className="primary" disabled=${!value} onClick=${() => decide(value)}>Go on with this result<//></p>`}`}
+      <p class="controls"><${ActionButton} className="primary" disabled=${jsonError(result) !== null} onClick=${() => decide({ answer: JSON.parse(result) })}>Go on with this result<//></p>`}`}
   </div>`;
 }

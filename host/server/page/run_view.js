@@ -14,7 +14,7 @@ import { Inspector } from "./inspector.js";
 import { useKeys } from "./keys.js";
 import { OverviewTab } from "./overview_tab.js";
 import { RequestItem } from "./request_item.js";
-import { encode, go, Link, route, runAddress } from "./router.js";
+import { encode, focusTitle, go, Link, route, runAddress } from "./router.js";
 import { ask, deleteRun } from "./run_actions.js";
 import { RunData } from "./run_data.js";
 import { RunNeeds } from "./run_needs.js";
@@ -22,7 +22,7 @@ import { attemptOfEvent, selectEvent, selection } from "./selection.js";
 import { SendSheet } from "./send_sheet.js";
 import { StateTab } from "./state_tab.js";
 import { StatusTag, statusOf } from "./status.js";
-import { byExpiry, epoch, requests } from "./store.js";
+import { byExpiry, epoch, requestsOf, rolesOf } from "./store.js";
 import { Timeline } from "./timeline.js";
 import { toast } from "./toast.js";
 import { mayOperate } from "./token.js";
@@ -63,7 +63,7 @@ function rolesAtWork(data) {
 function Doing({ data, run }) {
   if (run.state === "queued") return "waits for a worker";
   if (run.status === "waiting" || run.requests > 0) {
-    const roles = [...new Set([...requests.value.values()].filter((request) => request.run === run.name).map((request) => request.role))];
+    const roles = rolesOf(requestsOf(run));
     if (roles.length) return `waits for ${roles.slice(0, 4).join(", ")}`;
     if (run.status === "waiting") return `waits for ${plural(run.requests, "answer")}`;
   }
@@ -79,6 +79,10 @@ function Head({ data, run }) {
   const offline = (state.value, !isOnline());
   const may = mayOperate(run);
   const isActive = ["running", "queued", "resting"].includes(run.state);
+  // The title of what was shown while the run was loaded is gone.
+  useEffect(() => {
+    if (document.activeElement === document.body) focusTitle();
+  }, []);
   const title = offline ? "There is no connection to the server" : undefined;
   useKeys({
     s: () => may && setSheet("send"),
@@ -124,7 +128,7 @@ function Confirm({ title, text, word, act, onClose }) {
 
 function Waiting({ data, run }) {
   data.version.value;
-  const open = [...requests.value.values()].filter((request) => request.run === run.name);
+  const open = requestsOf(run);
   const [answered, setAnswered] = useState([]);
   const leave = (request) => {
     setAnswered((before) => [...before, request]);
@@ -152,6 +156,13 @@ function Tabs({ name, tab }) {
     choose(TABS[to][0]);
     document.getElementById(`tab-${TABS[to][0]}`)?.focus();
   };
+  // On a narrow screen the tabs are scrolled; what is above and below stays where it is.
+  useEffect(() => {
+    const chosen = document.getElementById(`tab-${tab}`);
+    const left = chosen.offsetLeft - chosen.parentElement.offsetLeft;
+    const box = chosen.parentElement;
+    if (left < box.scrollLeft || left + chosen.offsetWidth > box.scrollLeft + box.clientWidth) box.scrollLeft = left - (box.clientWidth - chosen.offsetWidth) / 2;
+  }, [tab]);
   return html`<div class="tabs" role="tablist" aria-label="Parts of the run" onKeyDown=${key}>${TABS.map(
     ([id, text]) => html`<${Link} key=${id} to=${runAddress(name, id, route.value.hash)} id=${`tab-${id}`} role="tab" aria-selected=${id === tab} aria-controls="tab-panel" tabindex=${id === tab ? "0" : "-1"}>${text}<//>`,
   )}</div>`;

@@ -9,7 +9,7 @@ import { go, Link, route, runAddress, setQuery } from "./router.js";
 import { bulk } from "./run_actions.js";
 import { StatusTag, statusOf } from "./status.js";
 import { choice, keepChoice } from "./storage.js";
-import { epoch, needs, onRun, requests } from "./store.js";
+import { epoch, needs, onRun, requests, requestsOf, rolesOf } from "./store.js";
 import { may } from "./token.js";
 import { toastProblem } from "./toast.js";
 import { oneLine } from "./visible.js";
@@ -127,7 +127,8 @@ export function RunsView() {
 
 function Empty({ hasFilters }) {
   if (hasFilters) return html`<p class="empty">No run fits these filters. ${" "}<button onClick=${() => go("/runs")}>Show all</button></p>`;
-  return html`<div class="empty"><p>No runs yet. Submit a team from a terminal:</p><${CommandLine} command=${`strata-host submit team.toml --server ${location.origin}`} /></div>`;
+  return html`<div class="empty"><p>No runs yet. Submit a team from a terminal:</p><${CommandLine} command=${`strata-host submit team.toml --server ${location.origin}`} />
+    <p class="note">It sends the token in <code>$STRATA_TOKEN</code>. The server keeps one in the file <code>token</code> of its storage.</p></div>`;
 }
 
 function Numbers({ filters }) {
@@ -246,8 +247,8 @@ function activity(run) {
   if (run.state === "queued") return "waits for a worker";
   if (run.state === "refused") return run.problem ?? "refused";
   if (run.status === "waiting") {
-    const asked = [...requests.value.values()].filter((request) => request.run === run.name);
-    const roles = [...new Set(asked.map((request) => request.role))];
+    const asked = requestsOf(run);
+    const roles = rolesOf(asked);
     const since = asked.map((request) => Date.parse(request.opened)).filter(Number.isFinite).sort((a, b) => a - b)[0];
     const who = roles.length ? `waits for ${roles.slice(0, 3).join(", ")}` : `waits for ${plural(run.requests || 1, "answer")}`;
     return since ? `${who}, ${relative(since, coarseNow.value).replace(" ago", "")}` : who;
@@ -282,18 +283,18 @@ function Selected({ names, onDone }) {
       setAsked(null);
     }
   };
-  const list = Array.isArray(results) ? results : (results?.results ?? results?.items ?? []);
+  const verb = asked && asked[0].toUpperCase() + asked.slice(1);
   return html`<div class="selected card" role="region" aria-label="Selected runs"><b>${plural(names.length, "run")} selected</b>
     ${may("operate", "submit") && ["cancel", "pause", "resume", "prune"].map((what) => html`<button key=${what} onClick=${() => setAsked(what)}>${what[0].toUpperCase() + what.slice(1)}…</button>`)}
     <${CopyButton} text=${names.join("\n")} label="Copy names" /><button class="small" onClick=${onDone}>Clear</button>
-    ${asked && html`<${Sheet} isNarrow title=${`${asked[0].toUpperCase() + asked.slice(1)} ${plural(names.length, "run")}`} onClose=${() => {
+    ${asked && html`<${Sheet} isNarrow title=${`${verb} ${plural(names.length, "run")}`} onClose=${() => {
       setAsked(null);
       if (results) onDone();
       setResults(null);
     }}>
       ${results
-        ? html`<ul class="results">${list.map((one) => html`<li><b>${one.run ?? one.name}</b> ${one.problem || one.error || (one.status >= 400 && one.title) ? html`<span class="bad-text">${one.problem?.detail ?? one.problem?.title ?? one.error ?? one.title}</span>` : html`<span class="mark ok">✓</span>`}</li>`)}</ul>`
-        : html`<ul class="results">${names.map((name) => html`<li>${name}</li>`)}</ul><p class="controls"><button class="primary" data-first onClick=${carryOut}>${asked[0].toUpperCase() + asked.slice(1)}</button></p>`}
+        ? html`<ul class="results">${results.results.map(({ run, problem }) => html`<li><b>${run}</b> ${problem ? html`<span class="bad-text">${problem.detail ?? problem.title}</span>` : html`<span class="mark ok">✓</span>`}</li>`)}</ul>`
+        : html`<ul class="results">${names.map((name) => html`<li>${name}</li>`)}</ul><p class="controls"><button class="primary" data-first onClick=${carryOut}>${verb}</button></p>`}
     <//>`}
   </div>`;
 }

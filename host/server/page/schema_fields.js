@@ -1,6 +1,8 @@
 // Which fields a form needs for values that follow a JSON Schema. What cannot be drawn is a field for JSON, so that no
 // schema keeps anybody from answering.
 
+import { jsonError } from "./forms.js";
+
 export const MAX_BUTTONS = 6;
 /** Objects with more fields, or deeper ones, are edited as JSON. */
 const MAX_FIELDS = 30;
@@ -90,11 +92,7 @@ export function valueOf(field, input, pointer = "", isRequired = true) {
     case "object": return objectValue(field, input, pointer);
     case "json":
       if (!String(input ?? "").trim()) return missing();
-      try {
-        return { value: JSON.parse(input) };
-      } catch (error) {
-        return wrong(`no JSON: ${error.message}`);
-      }
+      return jsonError(input) ? wrong(jsonError(input)) : { value: JSON.parse(input) };
     case "choice":
     case "select":
     case "boolean": return input === undefined || input === null ? missing() : { value: input };

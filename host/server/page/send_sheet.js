@@ -1,6 +1,7 @@
 // Sends a message to a run.
 
-import { html, useMemo, useState } from "./dom.js";
+import { html, useMemo } from "./dom.js";
+import { jsonError, useFields, useSubmit } from "./forms.js";
 import { newKey, sendMessage } from "./run_actions.js";
 import { toast } from "./toast.js";
 import { ProblemView, Sheet } from "./widgets.js";
@@ -8,27 +9,15 @@ import { ProblemView, Sheet } from "./widgets.js";
 export function SendSheet({ run, data, onClose }) {
   const key = useMemo(newKey, []);
   const labels = useMemo(() => [...new Set(data.model.messages.map((message) => message.cause))], []);
-  const [form, setForm] = useState({ content: "", cause: "", to: "", data: "" });
-  const [problem, setProblem] = useState(null);
-  const [busy, setBusy] = useState(false);
-  const set = (name) => (event) => setForm({ ...form, [name]: event.target.value });
-  const wrong = jsonError(form.data);
-  const submit = async (event) => {
-    event.preventDefault();
-    setBusy(true);
-    try {
-      const to = form.to.split(",").map((one) => one.trim()).filter(Boolean);
-      await sendMessage(run, {
-        content: form.content, cause: form.cause.trim(),
-        ...(to.length ? { to } : {}), ...(form.data.trim() ? { data: JSON.parse(form.data) } : {}),
-      }, key);
-      toast("Sent");
-      onClose();
-    } catch (failed) {
-      setProblem(failed);
-      setBusy(false);
-    }
-  };
+  const [form, set] = useFields({ content: "", cause: "", to: "", data: "" });
+  const hasData = form.data.trim() !== "";
+  const wrong = hasData && jsonError(form.data);
+  const [submit, busy, problem] = useSubmit(async () => {
+    const to = form.to.split(",").map((one) => one.trim()).filter(Boolean);
+    await sendMessage(run, { content: form.content, cause: form.cause.trim(), ...(to.length ? { to } : {}), ...(hasData ? { data: JSON.parse(form.data) } : {}) }, key);
+    toast("Sent");
+    onClose();
+  });
   return html`<${Sheet} title=${`Send to ${run.name}`} onClose=${onClose}><form onSubmit=${submit}>
     <label>Text<textarea rows="4" data-first value=${form.content} onInput=${set("content")}></textarea></label>
     <div class="row"><label>Label<input type="text" list="labels" value=${form.cause} onInput=${set("cause")} /></label>
@@ -40,14 +29,4 @@ export function SendSheet({ run, data, onClose }) {
     <${ProblemView} problem=${problem} />
     <p class="controls"><button type="submit" class="primary" disabled=${busy || Boolean(wrong) || !form.content || !form.cause.trim()}>${busy ? "Sending…" : "Send"}</button></p>
   </form><//>`;
-}
-
-function jsonError(text) {
-  if (!text.trim()) return null;
-  try {
-    JSON.parse(text);
-    return null;
-  } catch (error) {
-    return `no JSON: ${error.message}`;
-  }
 }

@@ -1,12 +1,13 @@
 // The server: its workers, what waits in the queue, and its tokens.
 
-import { html, typed, useState } from "./dom.js";
+import { html, useState } from "./dom.js";
 import { call, items, newKey, part, post, withQuery } from "./api.js";
-import { count } from "./figures.js";
+import { duration } from "./figures.js";
+import { useFields, useSubmit } from "./forms.js";
 import { Link, runAddress } from "./router.js";
 import { toast, toastProblem } from "./toast.js";
 import { identity } from "./token.js";
-import { CopyButton, ProblemView, Time, useLoaded, whenLoaded } from "./widgets.js";
+import { CopyButton, ProblemView, Table, Time, useLoaded, whenLoaded } from "./widgets.js";
 
 /** What a token may not see is left out. */
 const orNothing = (promise) => promise.catch((problem) => {
@@ -26,7 +27,7 @@ export function ServerView() {
   const state = useLoaded(load, ["server"]);
   const again = state[2];
   return html`<h1 tabindex="-1">Server</h1>${whenLoaded(state, (loaded) => html`
-    <p class="note">${location.host}${loaded.version && html`, version ${loaded.version}`}${identity.value?.tenant && html`, tenant ${identity.value.tenant}`}. <button class="small" onClick=${again}>Read again</button></p>
+    <p class="note server-line">${location.host}${loaded.version && html`, version ${loaded.version}`}${identity.value?.tenant && html`, tenant ${identity.value.tenant}`}. <button class="small" onClick=${again}>Read again</button></p>
     ${loaded.workers && html`<${Workers} list=${loaded.workers} />`}
     <${Queue} list=${loaded.queued} more=${loaded.more} />
     ${loaded.tokens && html`<${Tokens} list=${loaded.tokens} again=${again} />`}`, 8)}`;
@@ -34,16 +35,14 @@ export function ServerView() {
 
 function Workers({ list }) {
   if (!list.length) return html`<section><h2>Workers</h2><p class="none">No worker takes runs.</p></section>`;
-  return html`<section><h2>Workers <span class="count">${list.length}</span></h2><div class="scroll" tabindex="0"><table><thead><tr><th>Worker</th><th>Machine</th><th>Version</th><th>Labels</th><th class="num">Runs</th><th class="num">Room</th><th>Beat</th></tr></thead><tbody>
-    ${list.map((worker) => html`<tr key=${worker.id}><td>${String(worker.id).slice(0, 13)}</td><td>${worker.machine ?? worker.host ?? ""}</td><td>${worker.version ?? ""}</td><td>${(worker.labels ?? []).join(", ")}</td>
-      <td class="num">${Array.isArray(worker.runs) ? worker.runs.length : (worker.runs ?? "")}</td><td class="num">${worker.room ?? ""}</td><td>${beat(worker)}</td></tr>`)}</tbody></table></div></section>`;
+  return html`<section><h2>Workers <span class="count">${list.length}</span></h2><${Table} heads=${["Worker", "Machine", "Version", "Labels", "#Runs", "#Room", "Beat"]}>
+    ${list.map((worker) => html`<tr key=${worker.id}><td>${String(worker.id).slice(0, 13)}</td><td>${worker.host}</td><td>${worker.version}</td><td>${worker.labels.join(", ")}</td>
+      <td class="num">${worker.runs}</td><td class="num">${worker.room}</td><td>${beatOf(worker)}</td></tr>`)}<//></section>`;
 }
 
-function beat(worker) {
-  const age = worker.beat_age_ms ?? worker.age_ms ?? worker.heartbeat_age_ms;
-  if (Number.isFinite(age)) return `${count(Math.round(age / 1000))} s ago`;
-  const time = worker.beat ?? worker.heartbeat ?? worker.seen;
-  return typeof time === "string" ? html`<${Time} at=${time} />` : worker.draining ? "draining" : "";
+function beatOf(worker) {
+  const beat = `${duration(Math.floor(worker.beat_age_ms / 1000) * 1000).replace(".0", "")} ago`;
+  return worker.draining ? `${beat}, draining` : beat;
 }
 
 function Queue({ list, more }) {
@@ -63,8 +62,8 @@ function Tokens({ list, again }) {
     }
   };
   return html`<section><h2>Tokens <span class="count">${list.length}</span></h2>
-    <div class="scroll" tabindex="0"><table><thead><tr><th>Name</th><th>Tenant</th><th>Rights</th><th>Expires</th><th></th></tr></thead><tbody>${list.map((one) => html`<tr key=${`${one.tenant}/${one.name}`}><td>${one.name}</td><td>${one.tenant ?? "all"}</td><td>${(one.rights ?? []).join(", ")}</td><td>${one.expires ? html`<${Time} at=${one.expires} />` : "never"}</td>
-      <td>${one.name !== identity.value?.name && html`<${Revoke} name=${one.name} revoke=${() => revoke(one)} />`}</td></tr>`)}</tbody></table></div>
+    <${Table} heads=${["Name", "Tenant", "Rights", "Expires", ""]}>${list.map((one) => html`<tr key=${`${one.tenant}/${one.name}`}><td>${one.name}</td><td>${one.tenant ?? "all"}</td><td>${(one.rights ?? []).join(", ")}</td><td>${one.expires ? html`<${Time} at=${one.expires} />` : "never"}</td>
+      <td>${one.name !== identity.value?.name && html`<${Revoke} name=${one.name} revoke=${() => revoke(one)} />`}</td></tr>`)}<//>
     <${NewToken} again=${again} /></section>`;
 }
 
@@ -78,25 +77,17 @@ const RIGHTS = ["submit", "view", "answer", "operate", "admin"];
 
 function NewToken({ again }) {
   const [made, setMade] = useState(null);
-  const [name, setName] = useState("");
-  const [tenant, setTenant] = useState("");
+  const [form, set] = useFields({ name: "", tenant: "" });
   const [rights, setRights] = useState(["view"]);
-  const [problem, setProblem] = useState(null);
-  const submit = async (event) => {
-    event.preventDefault();
-    const of = identity.value?.tenant ?? tenant.trim();
-    try {
-      setMade(await post("/v1/tokens", { name: name.trim(), rights, ...(of ? { tenant: of } : {}) }, { key: newKey() }));
-      setProblem(null);
-      again();
-    } catch (failed) {
-      setProblem(failed);
-    }
-  };
+  const [submit, busy, problem] = useSubmit(async () => {
+    const of = identity.value?.tenant ?? form.tenant.trim();
+    setMade(await post("/v1/tokens", { name: form.name.trim(), rights, ...(of ? { tenant: of } : {}) }, { key: newKey() }));
+    again();
+  });
   const toggle = (right) => setRights(rights.includes(right) ? rights.filter((one) => one !== right) : [...rights, right]);
   return html`${made && html`<div class="panel live" role="status"><p>The token <b>${made.name}</b>. It is shown once:</p><pre class="command" tabindex="0"><code>${made.token}</code></pre><${CopyButton} text=${made.token} /></div>`}
-    <details class="source"><summary>New token</summary><form onSubmit=${submit}><label>Name<input type="text" autocomplete="off" value=${name} onInput=${typed(setName)} /></label>
-    ${!identity.value?.tenant && html`<label>Tenant <span class="note">without one it sees all</span><input type="text" autocomplete="off" placeholder="default" value=${tenant} onInput=${typed(setTenant)} /></label>`}
+    <details class="source"><summary>New token</summary><form onSubmit=${submit}><label>Name<input type="text" autocomplete="off" value=${form.name} onInput=${set("name")} /></label>
+    ${!identity.value?.tenant && html`<label>Tenant <span class="note">without one it sees all</span><input type="text" autocomplete="off" placeholder="default" value=${form.tenant} onInput=${set("tenant")} /></label>`}
     <fieldset><legend>Rights</legend>${RIGHTS.map((right) => html`<label class="chip"><input type="checkbox" checked=${rights.includes(right)} onChange=${() => toggle(right)} /> ${right}</label>`)}</fieldset>
-    <${ProblemView} problem=${problem} /><p class="controls"><button type="submit" class="primary" disabled=${!name.trim() || !rights.length}>Make a token</button></p></form></details>`;
+    <${ProblemView} problem=${problem} /><p class="controls"><button type="submit" class="primary" disabled=${busy || !form.name.trim() || !rights.length}>Make a token</button></p></form></details>`;
 }

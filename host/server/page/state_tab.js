@@ -42,9 +42,9 @@ export function StateTab({ data, run }) {
   if (!checkpoint) return html`<p class="empty">The run has no checkpoint yet.</p>`;
   return html`<div class="slider"><label for="checkpoint" class="note">Checkpoint ${at + 1} of ${list.length}</label>
       <button class="small" aria-label="Previous checkpoint" disabled=${at === 0} onClick=${() => move(at - 1)}>←</button>
-      <input id="checkpoint" type="range" min="0" max=${list.length - 1} value=${at} aria-valuetext=${`${checkpoint.id}, step ${checkpoint.step}`} onInput=${(event) => move(Number(event.target.value))} />
+      <div><input id="checkpoint" type="range" min="0" max=${list.length - 1} value=${at} aria-valuetext=${`${checkpoint.id}, step ${checkpoint.step}`} onInput=${(event) => move(Number(event.target.value))} />
+        <${SliderMarks} list=${list} model=${data.model} at=${at} /></div>
       <button class="small" aria-label="Next checkpoint" disabled=${at === list.length - 1} onClick=${() => move(at + 1)}>→</button></div>
-    <${SliderMarks} list=${list} model=${data.model} at=${at} />
     <${Checkpoint} run=${run} checkpoint=${checkpoint} before=${list.find((one) => one.id === checkpoint.parent) ?? list[at - 1]} />`;
 }
 

@@ -41,11 +41,11 @@ export function onRequest(listener) {
   return () => requestListeners.delete(listener);
 }
 
-/** Returns a request in one form: the API names its run and its id in more than one way. */
-export function normalRequest(raw) {
-  const run = typeof raw.run === "object" && raw.run ? raw.run.name : raw.run;
-  return { ...raw, id: raw.id ?? raw.request, run, expires: raw.expires ?? null };
-}
+/** Returns the open requests of a run. */
+export const requestsOf = (run) => [...requests.value.values()].filter((request) => request.run === run.name);
+
+/** Returns who is asked in requests, each once. */
+export const rolesOf = (asked) => [...new Set(asked.map((request) => request.role))];
 
 /** The order of questions: those that expire first, then the oldest. */
 export const byExpiry = (a, b) =>
@@ -85,7 +85,7 @@ export async function loadNeeds() {
       allItems("/v1/runs", { status: NEEDING }),
     ]);
     batch(() => {
-      requests.value = new Map(asked.map(normalRequest).map((request) => [requestKey(request), request]));
+      requests.value = new Map(asked.map((request) => [requestKey(request), request]));
       needing.value = new Map(runs.filter(isNeeding).map((run) => [run.id, run]));
       needsProblem.value = null;
       needsLoaded.value = true;
@@ -129,15 +129,14 @@ function wordsFor(run) {
   return `${run.status}: ${run.name}, ${money(run.spent)}`;
 }
 
-export function takeRequest(raw) {
-  const request = normalRequest(raw);
+export function takeRequest(request) {
   const key = requestKey(request);
   const all = new Map(requests.value);
-  if (raw.answered) all.delete(key);
+  if (request.answered) all.delete(key);
   else if (all.size < MAX_KEPT) {
     if (!all.has(key)) announce(`${request.role} is asked`);
     all.set(key, request);
   }
   requests.value = all;
-  for (const listener of requestListeners) listener(request, Boolean(raw.answered));
+  for (const listener of requestListeners) listener(request, Boolean(request.answered));
 }

@@ -1,6 +1,6 @@
 // Where times are on the timeline. Idle spans are folded, unless somebody wants the real time or a logarithmic one.
 
-import { shortDuration } from "./figures.js";
+import { duration, shortDuration } from "./figures.js";
 
 /** Spans in which nothing is at work are folded if they are longer. */
 const FOLDED_AFTER_MS = 10_000;
@@ -89,10 +89,12 @@ const LOG_STEPS_MS = [0, 100, 1000, 10_000, 60_000, 600_000, 3_600_000, 86_400_0
 export function ticks(scale, from, to, wanted) {
   const gap = (to - from) / wanted;
   const found = [];
+  // Ticks of less than a minute would look the same if only their minutes were written.
+  let write = shortDuration;
   const add = (since) => {
     const at = scale.at(scale.start + since);
     const isFree = at >= from && at <= to && at - (found.at(-1)?.at ?? -1) >= gap * 0.9 && !scale.folds.some((fold) => Math.abs((fold.at + fold.end) / 2 - at) < gap * 0.6);
-    if (isFree) found.push({ at, time: scale.start + since, text: since ? shortDuration(since).replace(".0", "") : "0" });
+    if (isFree) found.push({ at, time: scale.start + since, text: since ? write(since).replace(".0", "") : "0" });
   };
   if (!scale.pieces) {
     LOG_STEPS_MS.forEach(add);
@@ -101,6 +103,7 @@ export function ticks(scale, from, to, wanted) {
   const seen = scale.pieces.filter((piece) => !piece.isFold && piece.end >= from && piece.at <= to);
   const length = seen.reduce((sum, piece) => sum + Math.min(scale.time(to), piece.to) - Math.max(scale.time(from), piece.from), 0);
   const step = STEPS_MS.find((one) => length / one <= wanted) ?? STEPS_MS.at(-1);
+  if (step % 60_000) write = duration;
   for (const piece of seen) {
     const last = Math.min(scale.time(to), piece.to) - scale.start;
     for (let since = Math.ceil((Math.max(scale.time(from), piece.from) - scale.start) / step) * step; since <= last; since += step) add(since);

@@ -13,7 +13,8 @@ export function Time({ at, exact }) {
   if (!at) return null;
   const ms = millis(at);
   if (!Number.isFinite(ms)) return html`<span>${String(at)}</span>`;
-  return html`<time datetime=${new Date(ms).toISOString()} title=${absolute(at)}>${exact ? absolute(at) : relative(at, coarseNow.value)}</time>`;
+  // What happened since the last step of the clock of ages is not in the future.
+  return html`<time datetime=${new Date(ms).toISOString()} title=${absolute(at)}>${exact ? absolute(at) : relative(at, Math.max(coarseNow.value, Math.min(ms, Date.now())))}</time>`;
 }
 
 export function Elapsed({ from, to }) {
@@ -190,6 +191,10 @@ export function useLoaded(load, dependencies) {
   const isCurrent = state.of === identity;
   return [isCurrent ? state.value : undefined, isCurrent ? state.problem : null, () => setRound((n) => n + 1)];
 }
+
+/** A table in a box that scrolls. The names of columns of numbers begin with `#`. */
+export const Table = ({ heads, className, children }) => html`<div class="scroll" tabindex="0"><table class=${className}><thead><tr>${heads.map((head) =>
+  head ? html`<th class=${head[0] === "#" ? "num" : undefined}>${head.replace("#", "")}</th>` : html`<td></td>`)}</tr></thead><tbody>${children}</tbody></table></div>`;
 
 export const Choose = ({ label, value, options, take }) =>
   html`<select aria-label=${label} value=${value} onChange=${typed(take)}>${options.map(([one, text]) => html`<option value=${one}>${text}</option>`)}</select>`;

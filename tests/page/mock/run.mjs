@@ -180,7 +180,7 @@ export class MockRun {
     const groups = new Map();
     for (const turn of this.texts) {
       const key = `${turn.role}/${turn.step}`;
-      if (!groups.has(key)) groups.set(key, { role: turn.role, step: turn.step, news: [], turns: [], replacements: [], fault: null, output: null, cost: 0 });
+      if (!groups.has(key)) groups.set(key, { role: turn.role, step: turn.step, news: [], turns: [], replacements: this.replacements ?? [], fault: null, output: null, cost: 0 });
       groups.get(key).turns.push({
         turn: turn.turn, model: turn.model, finish: turn.finish, cost: turn.cost, reasoning: "", text: turn.text, tree: tree(turn.text), misfit: null,
         calls: turn.calls.map((one, at) => ({ tool_call: at, id: `call_${at}`, tool: one.tool, arguments: one.arguments ?? "{}", edited_arguments: null, decided_by: null, attempts: 1, cost: 0, outcome: one.outcome ?? { kind: "returned", content: one.result ?? "12 results", data: null }, earlier_faults: [] })),

@@ -53,6 +53,7 @@ export function addOutOfBudget(server, name = "research-2") {
     run.turn("Analyst", turn, { text: `Part ${turn + 1} of the answer needs another source.`, calls: [{ tool: "files/read_text", arguments: `{"path":"birds-${turn}.txt"}`, result: "Blackbirds eat berries." }, { tool: "search", arguments: '{"query":"seeds"}', outcome: turn === 2 ? { kind: "rejected", reason: "the arguments do not match the schema" } : undefined }], cost: 0.1 });
     run.tool("Analyst", turn, 0, "files/read_text").tool("Analyst", turn, 1, "search", turn === 3 ? { fails: "error" } : {});
   }
+  run.replacements = [{ turn: 3, messages: [1, 4], how: "summary", summary: "Birds eat berries and seeds.", model: "default", cost: 0.01, tokens_before: 9100, tokens_after: 2300, failure: null }];
   run.emit("action-suspended", { step: 0, role: "Analyst", index: -1, action: "turn", attempt: 1, reason: "out-of-budget" });
   return run.end("out-of-budget");
 }

@@ -165,7 +165,7 @@ export class MockServer {
       case "tokens": return this.tokensRoute(second, method, context);
       case "workers": {
         this.need(identity, "admin");
-        return this.json(response, 200, { items: [{ id: "0193c0de-aaaa", machine: "one", version: "0.1.0", labels: ["gpu"], secrets: [], room: 8, runs: 2, beat: iso(Date.now() - 1000) }], next: null });
+        return this.json(response, 200, { items: [{ id: "0193c0de-aaaa", host: "one", version: "0.1.0", labels: ["gpu"], secrets: [], room: 8, runs: 2, beat_age_ms: 1000, draining: false }], next: null });
       }
       case "openapi.json": return this.json(response, 200, { openapi: "3.1.0", info: { title: "strata-host", version: "0.1.0" }, paths: {} });
       case "bundles": return this.bundle(context);
@@ -254,7 +254,7 @@ export class MockServer {
       case "calls": return this.json(response, 200, { ...run.events.find((event) => event.n === Number(id)), outcome: "ok", response: { text: "the whole answer" }, text: "the whole answer" });
       case "graph": return this.json(response, 200, run.layout());
       case "files": return this.files(run, [id, ...rest], response);
-      case "diff": return this.json(response, 200, run.difference ?? { run: [{ name: "spent", one: "$0.10", other: "$0.20" }], scopes: [{ scope: "log", name: "count", one: 2, other: 3 }], mailboxes: [], joins: [], published: null, open: [], memory: [], components: [] });
+      case "diff": return this.json(response, 200, { difference: run.difference ?? { run: [{ name: "spent", one: "$0.10", other: "$0.20" }], scopes: [{ scope: "log", name: "count", one: 2, other: 3 }], mailboxes: [], joins: [], published: null, open: [], memory: [], components: [] } });
       default: return this.problem(response, 404, `there is no ${what}`, identity);
     }
   }
