@@ -1,24 +1,30 @@
-//! The page of the server in a browser: `tests/page` contains the tests, which are scripts of node that drive Chromium. They
-//! test the sources of the page with a mock of the API, which can be killed and can send what no guest would.
+//! The page of the server in a browser: `tests/page` contains the tests, which are scripts of node that drive Chromium. Most
+//! of them test the sources of the page with a mock of the API, which can be killed and can send what no guest would; `real`
+//! tests the page of the built program.
 
 use std::fs;
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 
 use crate::probe::project;
 
-/// The files of `tests/page` that need no idle machine. `load` does, and is run by hand; `real` tests
-/// the page of a built program.
+/// The files of `tests/page` that use the mock and need no idle machine. `load` does, and is run by hand.
 const PARTS: [&str; 6] = ["needs", "runs", "run", "connection", "looks", "hostile"];
 /// With this exit code the scripts say that this machine lacks something.
 const CANNOT_TEST: i32 = 3;
 
-#[test]
-fn the_page_works_in_a_browser_whatever_the_server_and_its_guests_do() {
+/// One browser at a time is enough for a machine.
+static BROWSER: Mutex<()> = Mutex::new(());
+
+/// Runs files of `tests/page`, or says that this is not possible here.
+fn test_in_browser(parts: &[&str]) {
+    let _browser = BROWSER.lock().unwrap_or_else(PoisonError::into_inner);
     let shots = tempfile::tempdir().unwrap();
     let output = Command::new("node")
         .arg(project().join("tests/page/run.mjs"))
-        .args(PARTS)
+        .args(parts)
         .env("PAGE_SHOTS", shots.path())
+        .env("STRATA_HOST", env!("CARGO_BIN_EXE_strata-host-under-test"))
         .output();
     let output = match output {
         Ok(output) => output,
@@ -36,6 +42,16 @@ fn the_page_works_in_a_browser_whatever_the_server_and_its_guests_do() {
         return;
     }
     assert!(output.status.success(), "{text}\n{errors}");
+}
+
+#[test]
+fn the_page_works_in_a_browser_whatever_the_server_and_its_guests_do() {
+    test_in_browser(&PARTS);
+}
+
+#[test]
+fn the_page_of_the_program_shows_runs_that_wait_fail_are_resumed_and_outlive_the_server() {
+    test_in_browser(&["real"]);
 }
 
 #[test]

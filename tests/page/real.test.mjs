@@ -2,6 +2,7 @@
 
 import { spawn, execFileSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -12,20 +13,32 @@ import { startFront } from "./mock/front.mjs";
 
 const HOST = process.env.STRATA_HOST;
 const TEAM = fileURLToPath(new URL("./team/team.toml", import.meta.url));
-const PORT = 7400 + (process.pid % 90);
 /** How long a step of a run may take on a busy machine. */
 const PATIENCE = 30_000;
 
 const folder = mkdtempSync(join(tmpdir(), "page-"));
-const real = `http://127.0.0.1:${PORT}`;
 let browser;
 let server;
 let front;
+/** Where the server listens, also after a restart. */
+let real = "";
+/** What the server printed. */
+let printed = "";
+
+/** Returns a port that is free now. */
+const freePort = () => new Promise((resolve) => {
+  const listener = createServer().listen(0, "127.0.0.1", () => {
+    const { port } = listener.address();
+    listener.close(() => resolve(port));
+  });
+});
 
 const token = () => readFileSync(join(folder, "token"), "utf8").trim();
 
 async function start() {
-  server = spawn(HOST, ["serve", "--storage", folder, "--listen", `127.0.0.1:${PORT}`], { stdio: "ignore" });
+  printed = "";
+  server = spawn(HOST, ["serve", "--storage", folder, "--listen", real.slice("http://".length), "--quiet"], { stdio: ["ignore", "pipe", "ignore"] });
+  server.stdout.on("data", (data) => (printed += data));
   await until(() => fetch(`${real}/ready`).then((answer) => answer.ok, () => false), "the server is ready", PATIENCE);
 }
 
@@ -44,6 +57,7 @@ const ask = async (path) => (await fetch(`${real}${path}`, { headers: { authoriz
 before(async () => {
   if (!HOST) return;
   browser = await launch();
+  real = `http://127.0.0.1:${await freePort()}`;
   await start();
   const page = await fetch(`${real}/`, { headers: { accept: "text/html" } });
   front = page.ok ? { url: real, close: () => {} } : await startFront(real);
@@ -81,6 +95,24 @@ function check(name, run, body) {
   });
 }
 
+check("the address that is printed shows what to type, which starts a run that is seen at work", null, async ({ open: show }) => {
+  await until(() => printed.includes("\n"), "the address is printed");
+  const [address, secret] = printed.trim().split("/#token=");
+  assert.equal(address, real);
+  const page = await show("/", { token: secret });
+  await sees(page, "No runs yet.");
+  await shot(page, "real-empty");
+  assert.ok(!page.url().includes("token"), "the token does not stay in the address");
+  const [program, ...args] = (await page.locator(".command").innerText()).trim().split(" ");
+  assert.equal(program, "strata-host");
+  command(...args.map((one) => (one === "team.toml" ? TEAM : one)), "--name", "first");
+  await page.getByRole("button", { name: "1 new run" }).click();
+  await page.getByRole("link", { name: "first", exact: true }).click();
+  await sees(page, "at work: Writer");
+  await page.locator(".graph .node.live").first().waitFor();
+  await shot(page, "real-at-work");
+});
+
 check("a run is started, watched over a reload, answered, fails, is resumed and ends", "one", async ({ open: show }) => {
   const page = await show("/runs/one/overview");
   await sees(page, "at work: Writer");
@@ -96,14 +128,17 @@ check("a run is started, watched over a reload, answered, fails, is resumed and 
   await page.getByLabel("copies").fill("40");
   await page.getByRole("button", { name: "A5" }).click();
   await page.getByRole("button", { name: "Answer", exact: true }).click();
-  await until(async () => (await page.locator(".field-error").count()) > 0, "the answer is refused", PATIENCE);
+  await until(async () => (await page.locator(".field.wrong").allInnerTexts()).some((text) => text.startsWith("copies")), "the answer is refused at its field", PATIENCE);
   await shot(page, "real-wrong-answer");
   await page.getByLabel("copies").fill("4");
   await page.getByRole("button", { name: "Answer", exact: true }).click();
   await sees(page, "trap: Printer.Print");
+  await sees(page, "will not be paid again");
+  await sees(page, `strata-host resume one team.toml --server ${real}`);
   await shot(page, "real-fault");
   await page.getByRole("button", { name: "Resume" }).first().click();
   await until(async () => (await page.locator(".run-title").innerText()).includes("done"), "the run is done", PATIENCE);
+  await until(async () => (await page.locator(".graph .node.bad").count()) === 0, "nothing is shown as failed any more", PATIENCE);
   await shot(page, "real-done", { fullPage: true });
   for (const tab of ["timeline", "conversation", "calls", "files", "state", "events"]) {
     await page.getByRole("tab", { name: new RegExp(tab, "i") }).click();
@@ -159,4 +194,38 @@ check("what a token may not do is not offered, and a revoked one ends the view",
   assert.equal(await page.getByRole("button", { name: /^(Send|Pause|Cancel)/ }).count(), 0);
   await fetch(`${real}/v1/tokens/ann?tenant=default`, { method: "DELETE", headers: admin });
   await sees(page, "This token is not accepted any more");
+});
+
+check("a call is approved and a run is found and looked at with the keyboard alone", "seven", async ({ open: show }) => {
+  const toApprove = async () => (await ask("/v1/requests?run=seven")).items.find((one) => one.tool);
+  await until(toApprove, "the call waits for approval", PATIENCE);
+  const page = await show(`/needs#seven/${(await toApprove()).id}`);
+  await sees(page, "send_mail");
+  const press = async (...keys) => {
+    for (const key of keys) await page.keyboard.press(key);
+  };
+  await press("a");
+  await until(() => page.evaluate(() => document.activeElement.textContent.startsWith("Approve")), "the button has the focus");
+  await press("Enter");
+  await until(async () => !(await toApprove()), "the call is approved", PATIENCE);
+  await press("g", "r");
+  await sees(page, "spent today");
+  await press("/");
+  await page.keyboard.type("seven");
+  await until(async () => (await page.locator("table.runs tbody tr").count()) === 1, "one run is found");
+  await press("Escape", "j", "Enter");
+  await until(() => page.url().includes("/runs/seven/overview"), "the run is shown");
+  await page.getByRole("tab", { name: "Overview" }).waitFor();
+  for (const [key, tab] of [["2", "timeline"], ["3", "conversation"], ["7", "events"]]) {
+    await press(key);
+    await until(() => page.url().includes(`/seven/${tab}`), tab);
+  }
+});
+
+check("seven tabs of one browser follow a run, although the browser opens six connections", "eight", async ({ open: show }) => {
+  const first = await show("/runs/eight/events");
+  const tabs = [first];
+  for (const tab of ["overview", "timeline", "conversation", "calls", "files", "state"]) tabs.push(await show(`/runs/eight/${tab}`, { context: first.context() }));
+  await until(async () => (await ask("/v1/runs/eight")).status === "waiting", "the run waits", PATIENCE);
+  for (const page of tabs) await sees(page, "waits for");
 });

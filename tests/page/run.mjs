@@ -7,7 +7,7 @@ import { browserPath } from "./browser.mjs";
 import { install } from "./packages.mjs";
 
 const folder = fileURLToPath(new URL(".", import.meta.url));
-const all = ["needs", "runs", "run", "connection", "looks", "hostile", "load"];
+const all = ["needs", "runs", "run", "connection", "looks", "hostile", "real", "load"];
 const files = (process.argv.length > 2 ? process.argv.slice(2) : all).map((name) => `${folder}${name}.test.mjs`).filter(existsSync);
 // The exit code 3 says that the page cannot be tested here.
 const missing = browserPath() ? install() : "there is no Chromium on this machine";
