@@ -1,4 +1,5 @@
-// The page on the real program: a server with scripted models. `STRATA_HOST` is the path of the program.
+// The page on the real program: a server with scripted models. `STRATA_HOST` is the path of the program. With `PAGE_SOURCES`,
+// the page comes from its sources, so that an edit of it needs no build.
 
 import { spawn, execFileSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
@@ -60,8 +61,8 @@ before(async () => {
   real = `http://127.0.0.1:${await freePort()}`;
   await start();
   const page = await fetch(`${real}/`, { headers: { accept: "text/html" } });
-  front = page.ok ? { url: real, close: () => {} } : await startFront(real);
-  console.log(page.ok ? "the page of the program" : "the page from its sources, because the program has none");
+  assert.ok(page.ok, "the program has the page");
+  front = process.env.PAGE_SOURCES ? await startFront(real) : { url: real, close: () => {} };
 });
 
 after(async () => {
@@ -105,7 +106,9 @@ check("the address that is printed shows what to type, which starts a run that i
   assert.ok(!page.url().includes("token"), "the token does not stay in the address");
   const [program, ...args] = (await page.locator(".command").innerText()).trim().split(" ");
   assert.equal(program, "strata-host");
-  command(...args.map((one) => (one === "team.toml" ? TEAM : one)), "--name", "first");
+  // Sources are delivered by this process, which waits for the command.
+  const given = { "team.toml": TEAM, [front.url]: real };
+  command(...args.map((one) => given[one] ?? one), "--name", "first");
   await page.getByRole("button", { name: "1 new run" }).click();
   await page.getByRole("link", { name: "first", exact: true }).click();
   await sees(page, "at work: Writer");
@@ -134,7 +137,7 @@ check("a run is started, watched over a reload, answered, fails, is resumed and 
   await page.getByRole("button", { name: "Answer", exact: true }).click();
   await sees(page, "trap: Printer.Print");
   await sees(page, "will not be paid again");
-  await sees(page, `strata-host resume one team.toml --server ${real}`);
+  await sees(page, `strata-host resume one team.toml --server ${front.url}`);
   await shot(page, "real-fault");
   await page.getByRole("button", { name: "Resume" }).first().click();
   await until(async () => (await page.locator(".run-title").innerText()).includes("done"), "the run is done", PATIENCE);

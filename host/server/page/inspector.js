@@ -29,7 +29,7 @@ function AttemptDetails({ data, run, attempt }) {
       <dt>cost</dt><dd>${money(attempt.cost)}, ${plural(attempt.calls, "call")}</dd>
       ${attempt.turn !== undefined && !attempt.isTurn && html`<dt>called in</dt><dd>turn ${attempt.turn}, call ${attempt.toolCall}</dd>`}
       ${attempt.via && html`<dt>for</dt><dd>${attempt.via.role}, turn ${attempt.via.turn}</dd>`}</dl>
-    ${attempt.fault && html`<div class="panel bad"><h3>${attempt.fault.fault}${attempt.fault.cause && html` <span class="note">${attempt.fault.cause}</span>`}</h3><${LongText} text=${attempt.fault.message ?? ""} />
+    ${attempt.fault && html`<div class="panel bad"><h3>${attempt.fault.fault}${attempt.fault.cause && attempt.fault.cause !== "unspecified" && html` <span class="note">${attempt.fault.cause}</span>`}</h3><${LongText} text=${attempt.fault.message ?? ""} />
       ${attempt.fault.backtrace?.length > 0 && html`<pre class="trace" tabindex="0">${attempt.fault.backtrace.join("\n")}</pre>`}</div>`}
     ${attempt.output && html`<h3>Result</h3><${LongText} text=${attempt.output.content ?? ""} />${attempt.output.data !== undefined && attempt.output.data !== null && html`<h4>Data</h4><${Json} value=${attempt.output.data} />`}`}
     ${request && html`<h3>Question</h3><${LongText} text=${request.event.question ?? ""} />`}
