@@ -11,12 +11,14 @@ export function lazy(load) {
   function Lazy(props) {
     const [problem, setProblem] = useState(null);
     const [round, setRound] = useState(0);
+    const isShown = loaded !== null;
     useEffect(() => {
-      if (!loaded) prepare().then(() => setRound(-1), (error) => setProblem({ title: "A part of the page could not be loaded", detail: String(error.message ?? error), hint: "If the server was replaced, load the page again." }));
+      // It may have been fetched since this was drawn.
+      if (!isShown) prepare().then(() => setRound(-1), (error) => setProblem({ title: "A part of the page could not be loaded", detail: String(error.message ?? error), hint: "If the server was replaced, load the page again." }));
     }, [round]);
     // There was no title when the view was opened.
     useEffect(focusTitle, [loaded]);
-    if (loaded) return html`<${loaded} ...${props} />`;
+    if (isShown) return html`<${loaded} ...${props} />`;
     if (!problem) return html`<${Skeleton} lines=${10} />`;
     return html`<${ProblemView} problem=${problem} retry=${() => {
       setProblem(null);
