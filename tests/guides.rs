@@ -10,7 +10,12 @@ use crate::probe::project;
 /// The maximum number of characters of a line of a page.
 const MAX_COLUMNS: usize = 200;
 /// The pages.
-const PAGES: [&str; 2] = ["ARCHITECTURE.md", "CONTRIBUTING.md"];
+const PAGES: [&str; 4] = [
+    "ARCHITECTURE.md",
+    "CONTRIBUTING.md",
+    "host/README.md",
+    "host/storage/README.md",
+];
 /// The subcommands of cargo that the pages use.
 const SUBCOMMANDS: [&str; 6] = ["check", "clippy", "doc", "fmt", "run", "test"];
 
@@ -146,6 +151,12 @@ fn every_crate_of_the_host_has_a_row() {
         .filter(|name| !page.contains(&format!("| `cargo test -p {name} ")))
         .collect();
     assert!(missing.is_empty(), "{missing:?}");
+}
+
+#[test]
+fn the_page_on_the_architecture_is_read_in_one_go() {
+    let page = fs::read_to_string(project().join("ARCHITECTURE.md")).unwrap();
+    assert!(page.lines().count() <= 200);
 }
 
 #[test]
