@@ -26,6 +26,7 @@ const PRELUDE: &str = r#"
     (import "strata:action/secrets@0.2.0" "placeholder" (func $placeholder (param i32 i32 i32)))
     (import "strata:action/env@0.2.0" "get" (func $variable (param i32 i32 i32)))
     (import "strata:action/tools@0.2.0" "list" (func $tools (param i32)))
+    (import "strata:action/mcp@0.2.0" "call-tool" (func $call_tool (param i32 i32 i32 i32 i32 i32 i32)))
 
     (global $heap (mut i32) (i32.const 16384))
     (func (export "cabi_realloc") (param i32 i32 i32 i32) (result i32)

@@ -188,6 +188,13 @@ fn every_grant_is_missed_by_a_guest_that_lacks_it() {
                 "",
                 "(call $tools (i32.const 2048)) (call $told (i32.const 0))",
             ),
+            // The server, the tool and the arguments are each the name of the guest.
+            "mcp" => guest::with(
+                "",
+                "(call $call_tool (i32.const 640) (i32.const 5) (i32.const 640) (i32.const 5)
+                    (i32.const 640) (i32.const 5) (i32.const 2048))
+                 (call $told (i32.const 0))",
+            ),
             "human" => {
                 assert!(
                     human::text_or_fault(run_within(limits(), &human::asking("", None))).is_ok(),
