@@ -103,7 +103,7 @@ impl RunDatabase {
         }
     }
 
-    /// Returns the server. Fails for a file, which has no caps and nothing to administer.
+    /// Returns the server. Fails for a file, of which nothing else is administered.
     fn server(&self, action: &'static str) -> Result<&DatabaseUrl, StoreError> {
         match &self.kind {
             DatabaseKind::Server(url) => Ok(url),
@@ -129,7 +129,10 @@ impl RunDatabase {
 
     /// Returns all caps.
     pub fn caps(&self) -> Result<Vec<CapState>, StoreError> {
-        database::read_caps(self.server("read the caps of")?)
+        match &self.kind {
+            DatabaseKind::File(url) => shared::read_caps(url),
+            DatabaseKind::Server(url) => database::read_caps(url),
+        }
     }
 
     /// Changes a cap. Returns whether there is one of this scope.
@@ -144,7 +147,10 @@ impl RunDatabase {
             let path = self.to_string().into();
             return Err(StoreError::CapTooLarge { path, cap, most });
         }
-        database::change_cap(self.server("change a cap of")?, scope, change)
+        match &self.kind {
+            DatabaseKind::File(url) => shared::change_cap(url, scope, change),
+            DatabaseKind::Server(url) => database::change_cap(url, scope, change),
+        }
     }
 
     /// Returns for how long runs are kept that have ended.

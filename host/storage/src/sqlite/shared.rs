@@ -10,6 +10,7 @@
 //! a server finds them by their ids (`served`) and keeps its own records there (`records`). Runs are copied into it from
 //! elsewhere (`insert_copy`), and deleted (`delete`).
 
+mod caps;
 mod change;
 mod claims;
 mod database;
@@ -31,6 +32,7 @@ mod submit;
 mod tests;
 mod writer;
 
+pub(crate) use caps::{change_cap, read_caps};
 pub(crate) use claims::{
     FileWorker, acknowledge_request, list_workers, open_claimed, prepare, try_write,
 };

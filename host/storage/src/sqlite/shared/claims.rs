@@ -5,14 +5,13 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use futures_util::future::BoxFuture;
 use rusqlite::{Connection, OptionalExtension, params};
 use strata_base::clock::{now_ms, stopwatch};
 use strata_base::random_id::random_name;
-use strata_core::record::money::Usd;
 use tokio::sync::Notify;
 
 use super::super::rows::{SqliteReader, SqliteRows, WHOLE_DATABASE};
+use super::caps::{FileCaps, generations};
 use super::change::ChangeTerms;
 use super::database::{DatabaseHandle, MissingDatabase, SharedDatabase};
 use super::delete::sweep;
@@ -20,7 +19,7 @@ use super::lease::SharedLease;
 use super::submission_row::{
     COLUMNS, LATER, NEVER, NOW, ON_REQUEST, SubmissionRow, schedule_columns,
 };
-use crate::caps::{CapAccounts, CapDraw, CapReturn, CapScope, CapStore};
+use crate::caps::{CapAccounts, CapScope};
 use crate::error::StoreError;
 use crate::sqlite_url::SqliteUrl;
 use crate::work::{ClaimedRun, ListedWorker, RunFailure, RunRelease, Tended, WorkerProfile};
@@ -57,24 +56,6 @@ fn read_settings(database: &SharedDatabase) -> Result<DatabaseSettings, StoreErr
         incarnation: incarnation.unwrap_or_default(),
         intake: Intake::Open,
     })
-}
-
-/// The caps of a database file: it has none.
-struct NoCaps;
-
-impl CapStore for NoCaps {
-    fn draw(&self, _: &CapScope, _: Usd) -> BoxFuture<'static, Result<CapDraw, StoreError>> {
-        Box::pin(async { Ok(CapDraw::NoCap) })
-    }
-
-    fn give_back(&self, _: &CapScope, _: CapReturn) -> BoxFuture<'static, Result<(), StoreError>> {
-        Box::pin(async { Ok(()) })
-    }
-
-    fn spawn(&self, work: BoxFuture<'static, ()>) {
-        // There is nothing to wait for.
-        strata_base::process::wait::wait(work);
-    }
 }
 
 /// The worker of a database file.
@@ -115,7 +96,7 @@ impl FileWorker {
             database,
             id: std::process::id().to_string().into(),
             profile: profile.clone(),
-            caps: Arc::new(CapAccounts::new(Box::new(NoCaps))),
+            caps: Arc::new(CapAccounts::new(Box::new(FileCaps::new(url.clone())))),
             held: BTreeSet::new(),
             next_sweep: None,
         })
@@ -212,6 +193,8 @@ impl FileWorker {
         let failed = |e| self.reader.error("read", e);
         let is_due = exists(has_due, now_ms()).map_err(failed)?;
         let is_ready = exists(has_ready, now_ms()).map_err(failed)?;
+        let generations = generations(conn).map_err(failed)?;
+        self.caps.note_heartbeat(self.caps.report(), &generations);
         if is_due {
             self.database.change(ChangeTerms::default(), |conn| {
                 let sql = "UPDATE submission SET schedule = 1, scheduled_ms = ?1 \

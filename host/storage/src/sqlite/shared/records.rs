@@ -93,7 +93,7 @@ impl FileRecords {
     }
 
     /// Returns what `read` returns for the database, or the default if it has no records.
-    fn read<T: Default>(
+    pub(super) fn read<T: Default>(
         &self,
         read: impl FnOnce(&SqliteReader) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
@@ -113,7 +113,8 @@ impl FileRecords {
         }
     }
 
-    fn change<T: Send + 'static>(
+    /// Makes a change that must not be lost.
+    pub(super) fn change<T: Send + 'static>(
         &self,
         write: impl Fn(&Connection) -> rusqlite::Result<T> + Send + 'static,
     ) -> Result<T, StoreError> {
