@@ -108,6 +108,15 @@ pub enum AnswerError {
 }
 
 impl AnswerError {
+    /// Returns the JSON pointer of the part of the answer that is not valid; empty if it is the whole
+    /// answer.
+    pub fn pointer(&self) -> &str {
+        match self {
+            Self::Invalid { why, .. } => why.pointer(),
+            _ => "",
+        }
+    }
+
     /// Returns the id of the request that the answer was for.
     pub fn request(&self) -> &str {
         match self {

@@ -35,8 +35,29 @@ pub struct HumanQuestion {
 
 /// The reason why a question or an answer is not valid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct InvalidQuestionOrAnswer(String);
+#[error("{message}")]
+pub struct InvalidQuestionOrAnswer {
+    message: String,
+    pointer: String,
+}
+
+impl InvalidQuestionOrAnswer {
+    fn new(message: impl Into<String>) -> Self {
+        Self {
+            message: message.into(),
+            pointer: String::new(),
+        }
+    }
+
+    fn at(self, pointer: String) -> Self {
+        Self { pointer, ..self }
+    }
+
+    /// Returns the JSON pointer of the part of the answer that is not valid; empty if it is the whole answer.
+    pub fn pointer(&self) -> &str {
+        &self.pointer
+    }
+}
 
 impl HumanQuestion {
     /// Fails if nobody could answer the question.
@@ -72,7 +93,7 @@ impl HumanQuestion {
         }
         match &request.default {
             Some(default) => check_answer(&request, schema.as_ref(), default).map_err(|why| {
-                InvalidQuestionOrAnswer(format!("the default is not a valid answer: {why}"))
+                InvalidQuestionOrAnswer::new(format!("the default is not a valid answer: {why}"))
             }),
             None => Ok(()),
         }
@@ -87,7 +108,7 @@ impl HumanQuestion {
         let json = |what: &str, text: &Option<String>| match text {
             Some(text) => Json::parse(text)
                 .map(Some)
-                .map_err(|error| InvalidQuestionOrAnswer(format!("the {what} is {error}"))),
+                .map_err(|error| InvalidQuestionOrAnswer::new(format!("the {what} is {error}"))),
             None => Ok(None),
         };
         Ok(HumanRequest {
@@ -182,7 +203,8 @@ fn check_answer(
     }
     if let Some(schema) = schema {
         schema.check(&value).map_err(|why| {
-            InvalidQuestionOrAnswer(format!("it does not follow the schema: {why}"))
+            InvalidQuestionOrAnswer::new(format!("it does not follow the schema: {why}"))
+                .at(schema.first_violation(&value))
         })?;
     }
     match (&request.proposed, value.get("arguments")) {
@@ -216,11 +238,13 @@ fn check_changed_arguments(
     let Some(schema) = &call.input_schema else {
         return Ok(());
     };
-    compile_recorded(schema)?.check(arguments).map_err(|why| {
-        InvalidQuestionOrAnswer(format!(
+    let schema = compile_recorded(schema)?;
+    schema.check(arguments).map_err(|why| {
+        InvalidQuestionOrAnswer::new(format!(
             "the arguments do not follow the schema of `{}`: {why}",
             call.tool
         ))
+        .at(format!("/arguments{}", schema.first_violation(arguments)))
     })
 }
 
@@ -232,7 +256,7 @@ fn compile_schema(
         .as_ref()
         .map(|schema| CompiledSchema::compile_bounded(&schema.value()))
         .transpose();
-    schema.map_err(|why| InvalidQuestionOrAnswer(format!("its schema cannot be used: {why}")))
+    schema.map_err(|why| InvalidQuestionOrAnswer::new(format!("its schema cannot be used: {why}")))
 }
 
 /// Compiles the schema of a request that was opened. That of a guest is within the bounds, as was
@@ -241,7 +265,7 @@ fn compile_recorded(schema: &Json) -> Result<CompiledSchema, InvalidQuestionOrAn
     let schema = schema.value();
     CompiledSchema::compile_bounded(&schema)
         .or_else(|_| CompiledSchema::compile(&schema))
-        .map_err(|why| InvalidQuestionOrAnswer(format!("its schema cannot be used: {why}")))
+        .map_err(|why| InvalidQuestionOrAnswer::new(format!("its schema cannot be used: {why}")))
 }
 
 /// Returns the beginning of a text, for display.
@@ -253,7 +277,7 @@ fn quote_start(text: &str) -> String {
 }
 
 fn fail<T>(why: impl Into<String>) -> Result<T, InvalidQuestionOrAnswer> {
-    Err(InvalidQuestionOrAnswer(why.into()))
+    Err(InvalidQuestionOrAnswer::new(why))
 }
 
 #[cfg(test)]
@@ -341,6 +365,19 @@ mod tests {
             ..question()
         })
         .unwrap()
+    }
+
+    #[test]
+    fn the_part_of_an_answer_that_is_not_valid_is_named() {
+        let check = |text: &str, expected: &str| {
+            let schema = r#"{"type":"object","properties":{"a/b":{"items":{"maximum":9}},"n":{"type":"integer"}}}"#;
+            let why = parse_answer(&of(schema, &[]), text).unwrap_err();
+            assert_eq!(why.pointer(), expected, "{text}: {why}");
+        };
+        check("[]", "");
+        check("{broken", "");
+        check(r#"{"n":"many"}"#, "/n");
+        check(r#"{"a/b":[1,10]}"#, "/a~1b/1");
     }
 
     #[test]

@@ -325,17 +325,17 @@ pub async fn answer_requests(mut context: Context) -> Answer {
 
 /// Returns the problem of an answer, with the field that it is about.
 fn at_request(error: LaunchError, replies: &[HumanReply]) -> Problem {
+    let is_named = |request: &str| replies.iter().any(|reply| reply.request == request);
     let pointer = match &error {
-        LaunchError::Answer(why) => Some(format!("/{}", escape_pointer(why.request()))),
+        LaunchError::Answer(why) if is_named(why.request()) => Some(format!(
+            "/{}{}",
+            escape_pointer(why.request()),
+            why.pointer()
+        )),
         _ => None,
     };
     let text = error.to_string();
     let problem = Problem::from(error);
-    let pointer = pointer.filter(|pointer| {
-        replies
-            .iter()
-            .any(|reply| *pointer == format!("/{}", escape_pointer(&reply.request)))
-    });
     match pointer {
         Some(pointer) => problem.with_field(pointer, text),
         None => problem,

@@ -152,6 +152,16 @@ impl CompiledSchema {
         })
     }
 
+    /// Returns the JSON pointer of the first part of a document that violates the schema; empty if it is
+    /// the whole document, or if nothing does.
+    pub fn first_violation(&self, document: &Value) -> String {
+        if self.check_cost(document).is_err() {
+            return String::new();
+        }
+        let violation = self.validator.validate(document).err();
+        violation.map_or_else(String::new, |one| one.instance_path().to_string())
+    }
+
     /// Returns whether the list of all violations has a reasonable size. It is made as a whole, and
     /// each value of the document can violate each part of the schema.
     fn may_list_violations(&self, document: &Value) -> bool {
