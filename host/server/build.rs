@@ -139,7 +139,8 @@ impl Builder<'_> {
         };
         self.open.remove(path);
         let digest = ring::digest::digest(&ring::digest::SHA256, &bytes);
-        let digest: String = digest.as_ref()[..8]
+        // Enough to tell the versions of one file apart. References to files are part of what scripts may have together.
+        let digest: String = digest.as_ref()[..4]
             .iter()
             .map(|byte| format!("{byte:02x}"))
             .collect();
