@@ -4,12 +4,19 @@ use strata_core::record::money::Usd;
 use strata_core::record::work::ActivationKey;
 
 use super::bounded::{Excerpt, FirstAndNewest};
-use strata_view::{ActionFault, ConversationView, ToolCallOutcome, ToolCallView, TurnView};
+use strata_view::{
+    ActionFault, ConversationView, NestedCallView, ReplacementView, ToolCallOutcome, ToolCallView,
+    TurnView,
+};
 
 /// The maximum number of turns shown of a conversation.
 const MAX_TURNS: usize = 200;
 /// The maximum number of tool calls shown of a turn.
 const MAX_CALLS: usize = 64;
+/// The maximum number of calls shown that code made within one call.
+const MAX_NESTED_CALLS: usize = 64;
+/// The maximum number of replacements shown of a conversation.
+const MAX_REPLACEMENTS: usize = 64;
 /// The maximum number of characters of a reply, of arguments and of results.
 const TEXT_CHARS: usize = 6_000;
 
@@ -22,6 +29,27 @@ pub struct ConversationEntry {
     pub step: u64,
     /// The replies of the model.
     pub turns: FirstAndNewest<TurnEntry>,
+    /// What was replaced in what the model was sent.
+    pub replacements: FirstAndNewest<ReplacementEntry>,
+}
+
+/// A replacement of the oldest messages of a conversation in what the model is sent.
+#[derive(Clone, Debug)]
+pub struct ReplacementEntry {
+    /// The turn that was requested next.
+    pub turn: u32,
+    /// The positions of the first and the last message that was replaced.
+    pub messages: Option<(u32, u32)>,
+    /// The name of the method.
+    pub how: &'static str,
+    /// The estimated sizes of the request before and after, in tokens.
+    pub tokens: (u64, u64),
+    /// What the summary cost.
+    pub cost: Usd,
+    /// The summary; `None` if results of tools became a line each.
+    pub summary: Option<Excerpt>,
+    /// Why there is no summary although one was due.
+    pub failure: Option<Excerpt>,
 }
 
 /// A reply of the model.
@@ -64,6 +92,29 @@ pub struct ToolCallEntry {
     pub outcome: ToolCallEntryOutcome,
     /// The result, or the reason why there is none.
     pub text: Excerpt,
+    /// The calls of tools that its code made.
+    pub nested: FirstAndNewest<NestedCallEntry>,
+}
+
+/// A call of a tool that code made within a tool call.
+#[derive(Clone, Debug)]
+pub struct NestedCallEntry {
+    /// Its number within the outer call, from 0.
+    pub number: u16,
+    /// The name of the tool.
+    pub tool: String,
+    /// The arguments.
+    pub arguments: Excerpt,
+    /// The person who approved or declined it, if one did and the name is known.
+    pub decided_by: Option<Excerpt>,
+    /// How many attempts were made.
+    pub attempts: u32,
+    /// What became of it.
+    pub outcome: ToolCallEntryOutcome,
+    /// The result, or the reason why there is none.
+    pub text: Excerpt,
+    /// The calls of tools that its code made.
+    pub nested: FirstAndNewest<Self>,
 }
 
 /// What became of a tool call.
@@ -91,16 +142,39 @@ impl ConversationEntry {
         for turn in &view.turns {
             turns.push(TurnEntry::from_view(turn));
         }
+        let mut replacements = FirstAndNewest::at_most(MAX_REPLACEMENTS);
+        for replacement in &view.replacements {
+            replacements.push(ReplacementEntry::from_view(replacement));
+        }
         Self {
             activation: view.activation,
             step: view.step,
             turns,
+            replacements,
         }
     }
 
     /// Returns all its texts, so that they can be shortened.
     pub(super) fn texts_mut(&mut self) -> impl Iterator<Item = &mut Excerpt> {
-        self.turns.iter_mut().flat_map(TurnEntry::texts_mut)
+        let replacements = self.replacements.iter_mut();
+        let replaced = replacements.flat_map(|one| one.summary.iter_mut().chain(&mut one.failure));
+        let turns = self.turns.iter_mut().flat_map(TurnEntry::texts_mut);
+        turns.chain(replaced)
+    }
+}
+
+impl ReplacementEntry {
+    fn from_view(view: &ReplacementView) -> Self {
+        let shown = |text: &String| Excerpt::from_text(text, TEXT_CHARS);
+        Self {
+            turn: view.turn,
+            messages: view.messages,
+            how: view.how,
+            tokens: (view.tokens_before, view.tokens_after),
+            cost: view.cost,
+            summary: view.summary.as_ref().map(shown),
+            failure: view.failure.as_ref().map(shown),
+        }
     }
 }
 
@@ -135,24 +209,7 @@ impl TurnEntry {
 impl ToolCallEntry {
     fn from_view(call: &ToolCallView) -> Self {
         let shown = |text: &str| Excerpt::from_text(text, TEXT_CHARS);
-        let result = call.outcome.result().map(shown).unwrap_or_default();
-        let (outcome, text) = match &call.outcome {
-            ToolCallOutcome::Returned { .. } => (ToolCallEntryOutcome::Returned, result),
-            ToolCallOutcome::FaultReturned { fault } => {
-                (ToolCallEntryOutcome::FaultReturned, describe_fault(fault))
-            }
-            ToolCallOutcome::Failed { fault } => {
-                (ToolCallEntryOutcome::Failed, describe_fault(fault))
-            }
-            ToolCallOutcome::Rejected { reason } => (ToolCallEntryOutcome::Rejected, shown(reason)),
-            ToolCallOutcome::Declined { reason } => (ToolCallEntryOutcome::Declined, shown(reason)),
-            ToolCallOutcome::WaitsForHuman => {
-                (ToolCallEntryOutcome::WaitsForHuman, Excerpt::default())
-            }
-            ToolCallOutcome::Running | ToolCallOutcome::Pending => {
-                (ToolCallEntryOutcome::Open, Excerpt::default())
-            }
-        };
+        let (outcome, text) = outcome_of(&call.outcome);
         let edited = call.edited_arguments.as_ref();
         Self {
             number: call.tool_call,
@@ -164,14 +221,74 @@ impl ToolCallEntry {
             cost: call.cost,
             outcome,
             text,
+            nested: nested_entries(&call.nested),
         }
     }
 
     fn texts_mut(&mut self) -> impl Iterator<Item = &mut Excerpt> {
+        let mut nested = Vec::new();
+        for call in self.nested.iter_mut() {
+            call.add_texts(&mut nested);
+        }
         [&mut self.arguments, &mut self.text]
             .into_iter()
             .chain(&mut self.edited_arguments)
             .chain(&mut self.decided_by)
+            .chain(nested)
+    }
+}
+
+fn nested_entries(views: &[NestedCallView]) -> FirstAndNewest<NestedCallEntry> {
+    let mut entries = FirstAndNewest::at_most(MAX_NESTED_CALLS);
+    for view in views {
+        entries.push(NestedCallEntry::from_view(view));
+    }
+    entries
+}
+
+impl NestedCallEntry {
+    fn from_view(call: &NestedCallView) -> Self {
+        let shown = |text: &str| Excerpt::from_text(text, TEXT_CHARS);
+        let (outcome, text) = outcome_of(&call.outcome);
+        Self {
+            number: call.number,
+            tool: call.tool.clone(),
+            arguments: shown(&call.arguments),
+            decided_by: call.decided_by.as_deref().map(shown),
+            attempts: call.attempts,
+            outcome,
+            text,
+            nested: nested_entries(&call.nested),
+        }
+    }
+
+    fn add_texts<'a>(&'a mut self, texts: &mut Vec<&'a mut Excerpt>) {
+        texts.extend([&mut self.arguments, &mut self.text]);
+        texts.extend(&mut self.decided_by);
+        for call in self.nested.iter_mut() {
+            call.add_texts(texts);
+        }
+    }
+}
+
+/// Returns what became of a tool call, with its result or the reason why there is none.
+fn outcome_of(outcome: &ToolCallOutcome) -> (ToolCallEntryOutcome, Excerpt) {
+    let shown = |text: &str| Excerpt::from_text(text, TEXT_CHARS);
+    match outcome {
+        ToolCallOutcome::Returned { .. } => {
+            let result = outcome.result().map(shown).unwrap_or_default();
+            (ToolCallEntryOutcome::Returned, result)
+        }
+        ToolCallOutcome::FaultReturned { fault } => {
+            (ToolCallEntryOutcome::FaultReturned, describe_fault(fault))
+        }
+        ToolCallOutcome::Failed { fault } => (ToolCallEntryOutcome::Failed, describe_fault(fault)),
+        ToolCallOutcome::Rejected { reason } => (ToolCallEntryOutcome::Rejected, shown(reason)),
+        ToolCallOutcome::Declined { reason } => (ToolCallEntryOutcome::Declined, shown(reason)),
+        ToolCallOutcome::WaitsForHuman => (ToolCallEntryOutcome::WaitsForHuman, Excerpt::default()),
+        ToolCallOutcome::Running | ToolCallOutcome::Pending => {
+            (ToolCallEntryOutcome::Open, Excerpt::default())
+        }
     }
 }
 

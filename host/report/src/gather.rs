@@ -11,7 +11,8 @@ use strata_base::text::excerpt::excerpt;
 use strata_core::machine::stepper::{IllegalEvent, Stepper};
 use strata_core::record::event::{
     AttemptEvent, ComponentChanged, DoubtSettled, Event, Forked, HandOverFailed, RequestAnswered,
-    RequestOpened, RunEnded, RunResumed, Status, StepCommitted, StepStarted,
+    RequestOpened, RunEnded, RunResumed, ServerChanged, ServerState, Status, StepCommitted,
+    StepStarted,
 };
 use strata_core::record::id::CheckpointId;
 use strata_core::record::request::{HumanAnswer, HumanRequest};
@@ -221,6 +222,10 @@ impl ReportBuilder {
                     format!("`{description}` was in doubt, settled: {}", verdict.name()),
                 );
             }
+            Event::ServerChanged(changed) => {
+                let (kind, text) = server_marker(changed);
+                mark(kind, text);
+            }
             _ => {}
         }
         match event {
@@ -420,6 +425,29 @@ fn last_output(stepper: &Stepper) -> Option<PublishedOutput> {
             .as_ref()
             .map(|data| Excerpt::from_text(data.value.as_str(), TEXT_CHARS)),
     })
+}
+
+/// Returns how a change of an MCP server is shown.
+fn server_marker(changed: &ServerChanged) -> (RunMarkerKind, String) {
+    let kind = match changed.state {
+        ServerState::Ready => RunMarkerKind::Started,
+        ServerState::Restarted => RunMarkerKind::Changed,
+        ServerState::Gone | ServerState::Omitted => RunMarkerKind::Failed,
+    };
+    let called = changed.name.iter().chain(&changed.version);
+    let called: Vec<&str> = called.map(String::as_str).collect();
+    let mut text = format!(
+        "the MCP server `{}` is {}",
+        changed.server,
+        changed.state.name()
+    );
+    if !called.is_empty() {
+        text += &format!(" ({})", called.join(" "));
+    }
+    if let Some(reason) = &changed.reason {
+        text += &format!(": {reason}");
+    }
+    (kind, text)
 }
 
 fn end_marker_kind(status: Status) -> RunMarkerKind {

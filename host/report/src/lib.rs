@@ -52,7 +52,10 @@ use strata_storage::{CheckpointRow, LineageRow};
 use strata_view::JoinView;
 
 pub use bounded::{Excerpt, FirstAndNewest};
-pub use conversation::{ConversationEntry, ToolCallEntry, ToolCallEntryOutcome, TurnEntry};
+pub use conversation::{
+    ConversationEntry, NestedCallEntry, ReplacementEntry, ToolCallEntry, ToolCallEntryOutcome,
+    TurnEntry,
+};
 pub use gather::ReportBuilder;
 pub use images::{EmbeddedImage, MessagePart};
 pub use standing::{RunContext, Standing};

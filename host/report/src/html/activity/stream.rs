@@ -2,11 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use strata_core::record::nested_path::NestedPath;
 use strata_core::record::work::{ActivationKey, CallKey, Work};
 
 use super::super::super::{
-    AttemptEntry, AttemptOutcome, ConversationEntry, FaultEntry, HostCallEntry, HumanRequestEntry,
-    MessageEntry, Report, RunMarker, RunMarkerKind, StepEntry, ToolCallEntry, TurnEntry,
+    AttemptEntry, AttemptOutcome, ConversationEntry, FaultEntry, FirstAndNewest, HostCallEntry,
+    HumanRequestEntry, MessageEntry, NestedCallEntry, ReplacementEntry, Report, RunMarker,
+    RunMarkerKind, StepEntry, ToolCallEntry, TurnEntry,
 };
 
 /// What happened in a step, or before the first one.
@@ -51,6 +53,8 @@ pub(super) struct AttemptRun<'a> {
 pub(super) struct TurnRun<'a> {
     pub(super) run: AttemptRun<'a>,
     pub(super) turn: &'a TurnEntry,
+    /// What was replaced in what the model was sent for it.
+    pub(super) replacements: Vec<&'a ReplacementEntry>,
     pub(super) tools: Vec<ToolRun<'a>>,
 }
 
@@ -58,7 +62,20 @@ pub(super) struct TurnRun<'a> {
 pub(super) struct ToolRun<'a> {
     pub(super) call: &'a ToolCallEntry,
     pub(super) attempts: Vec<AttemptRun<'a>>,
+    pub(super) nested: Vec<NestedRun<'a>>,
 }
+
+/// A call that code made within a tool call, with its attempts.
+pub(super) struct NestedRun<'a> {
+    pub(super) call: &'a NestedCallEntry,
+    pub(super) attempts: Vec<AttemptRun<'a>>,
+    pub(super) nested: Vec<NestedRun<'a>>,
+}
+
+/// Attempts at tool calls: by the step and the activation, the turn, the position of the call in the reply, and the way from
+/// there to a call that code made.
+type AttemptsOfTools<'a> =
+    BTreeMap<(u64, ActivationKey, u32, u32, NestedPath), Vec<&'a AttemptEntry>>;
 
 impl EntryKind {
     pub(super) const ALL: [Self; 5] = [
@@ -183,16 +200,18 @@ impl<'a> Gatherer<'a> {
     fn add_turns(&mut self) {
         let report = self.report;
         let mut attempts: BTreeMap<(u64, CallKey), Vec<&AttemptEntry>> = BTreeMap::new();
-        let mut of_tools: BTreeMap<(u64, ActivationKey, u32, u32), Vec<&AttemptEntry>> =
-            BTreeMap::new();
+        let mut of_tools = AttemptsOfTools::new();
         for attempt in report.attempts.iter() {
             let (step, call) = (attempt.opened_step, attempt.call);
             match call.work {
                 Work::Turn { .. } => attempts.entry((step, call)).or_default().push(attempt),
                 Work::ToolCall {
-                    turn, call: index, ..
+                    turn,
+                    call: index,
+                    nested,
+                    ..
                 } => {
-                    let key = (step, call.activation(), turn, index);
+                    let key = (step, call.activation(), turn, index, nested);
                     of_tools.entry(key).or_default().push(attempt);
                 }
                 _ => {}
@@ -211,7 +230,13 @@ impl<'a> Gatherer<'a> {
                 };
                 let run = self.take(attempt);
                 let tools = self.take_tools(conversation, turn, &of_tools);
-                let turn = TurnRun { run, turn, tools };
+                let replacements = conversation.replacements.iter();
+                let turn = TurnRun {
+                    run,
+                    turn,
+                    replacements: replacements.filter(|one| one.turn == turn.number).collect(),
+                    tools,
+                };
                 self.entries.push((attempt.events.0, Entry::Turn(turn)));
             }
         }
@@ -221,19 +246,21 @@ impl<'a> Gatherer<'a> {
         &mut self,
         conversation: &ConversationEntry,
         turn: &'a TurnEntry,
-        attempts: &BTreeMap<(u64, ActivationKey, u32, u32), Vec<&'a AttemptEntry>>,
+        attempts: &AttemptsOfTools<'a>,
     ) -> Vec<ToolRun<'a>> {
+        let (step, activation) = (conversation.step, conversation.activation);
         let mut tools = Vec::new();
         for call in turn.calls.iter() {
-            let key = (
-                conversation.step,
-                conversation.activation,
-                turn.number,
-                call.number,
-            );
-            let attempts = attempts.get(&key).into_iter().flatten();
-            let attempts = attempts.map(|attempt| self.take(attempt)).collect();
-            tools.push(ToolRun { call, attempts });
+            let mut of_call = |path: NestedPath| {
+                let key = (step, activation, turn.number, call.number, path);
+                let attempts = attempts.get(&key).into_iter().flatten();
+                attempts.map(|attempt| self.take(attempt)).collect()
+            };
+            tools.push(ToolRun {
+                call,
+                attempts: of_call(NestedPath::EMPTY),
+                nested: nested_runs(&call.nested, NestedPath::EMPTY, &mut of_call),
+            });
         }
         tools
     }
@@ -298,4 +325,25 @@ impl<'a> Gatherer<'a> {
         steps.retain(|step| step.step.is_some() || !step.entries.is_empty());
         steps
     }
+}
+
+/// Returns the calls that code made within a call, with their attempts, which `attempts` finds.
+fn nested_runs<'a>(
+    calls: &'a FirstAndNewest<NestedCallEntry>,
+    outer: NestedPath,
+    attempts: &mut dyn FnMut(NestedPath) -> Vec<AttemptRun<'a>>,
+) -> Vec<NestedRun<'a>> {
+    let mut runs = Vec::new();
+    for call in calls.iter() {
+        // The view has no calls that are nested deeper than paths can be.
+        let Some(path) = outer.with(call.number) else {
+            continue;
+        };
+        runs.push(NestedRun {
+            call,
+            attempts: attempts(path),
+            nested: nested_runs(&call.nested, path, attempts),
+        });
+    }
+    runs
 }
