@@ -61,3 +61,50 @@ fn a_revoked_token_ends_its_streams() {
     assert!(!read.contains("event: end"), "{read}");
     assert_eq!(server.get(&ann, "/v1/runs").status, 401);
 }
+
+#[test]
+fn a_token_is_made_once_under_a_key_and_its_text_is_not_kept() {
+    let server = TestServer::start(ASKING);
+    let make = |name: &str| {
+        let body = json!({ "name": name, "tenant": "red", "rights": ["view"] }).to_string();
+        let headers = [
+            ("content-type", "application/json"),
+            ("idempotency-key", "ann's token"),
+        ];
+        server.request(
+            "POST",
+            "/v1/tokens",
+            &server.token,
+            &headers,
+            body.as_bytes(),
+        )
+    };
+    let made = make("ann");
+    assert_eq!(made.status, 201, "{made:?}");
+    let text = made.json()["token"].as_str().unwrap().to_owned();
+    let again = make("ann");
+    assert_eq!(again.status, 201, "{again:?}");
+    assert!(
+        again.headers.contains("idempotency-replayed: true"),
+        "{again:?}"
+    );
+    let expected = {
+        let mut first = made.json();
+        first["token"] = json!(null);
+        first
+    };
+    assert_eq!(again.json(), expected);
+    assert_eq!(make("bob").status, 422);
+    assert_eq!(server.get(&text, "/v1/runs").status, 200);
+    assert_eq!(server.terminate(), Some(0));
+    for entry in std::fs::read_dir(server.place.path("served")).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_file() {
+            let bytes = std::fs::read(&path).unwrap();
+            let is_kept = bytes
+                .windows(text.len())
+                .any(|part| part == text.as_bytes());
+            assert!(!is_kept, "{path:?} has the text of the token");
+        }
+    }
+}

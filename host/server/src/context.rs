@@ -4,10 +4,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::body::Body;
 use axum::http::HeaderMap;
-use serde::de::DeserializeOwned;
 use strata_host::storage::ServedRun;
 
-use crate::body::{parse_json, read_body, require_json};
+use crate::body::{read_body, require_json};
 use crate::caller::{Caller, Deed};
 use crate::problem::Problem;
 use crate::query::Query;
@@ -70,11 +69,6 @@ impl Context {
         }
         require_json(&self.headers)?;
         read_body(&self.headers, body, limit).await
-    }
-
-    /// Reads the body, and parses it.
-    pub async fn json<T: DeserializeOwned>(&mut self, limit: u64) -> Result<T, Problem> {
-        parse_json(&self.read_json(limit).await?)
     }
 
     /// Reads a body that may be absent.

@@ -184,6 +184,13 @@ fn key_of(
 pub enum MadeOnce {
     /// The key is not stored yet.
     Now(Made),
+    /// The key is not stored yet, and what is stored with it lacks a secret that is shown once.
+    Once {
+        /// The answer.
+        shown: Made,
+        /// The answer to a repeated request.
+        kept: Made,
+    },
     /// The key is stored with what was made.
     WithKey(Made),
     /// The key was stored before: this is its record.
@@ -216,7 +223,9 @@ where
     let Some(key) = key_of(&context.headers, tenant, &scope, body)? else {
         let made = tokio::spawn(make(None)).await;
         return match made.map_err(|_| Problem::internal("the request was not carried out"))?? {
-            MadeOnce::Now(made) | MadeOnce::WithKey(made) => Ok(made.into_response()),
+            MadeOnce::Now(made) | MadeOnce::WithKey(made) | MadeOnce::Once { shown: made, .. } => {
+                Ok(made.into_response())
+            }
             MadeOnce::Before(_) => Err(Problem::internal("a key that was not given is stored")),
         };
     };
@@ -238,18 +247,17 @@ where
         return key.replay(&record);
     }
     let making = make(Some(key.clone()));
-    let (server, run) = (
-        Arc::clone(&context.server),
-        run.map(|(id, _)| id.to_owned()),
-    );
+    let server = Arc::clone(&context.server);
+    let run = run.map(|(id, _)| id.to_owned());
     let stored_key = key.clone();
     let made = tokio::spawn(async move {
         let _guard = guard;
-        let made = match making.await? {
-            MadeOnce::Now(made) => made,
+        let (made, kept) = match making.await? {
+            MadeOnce::Now(made) => (made.clone(), made),
+            MadeOnce::Once { shown, kept } => (shown, kept),
             other => return Ok(other),
         };
-        let record = stored_key.record(&made, run.as_deref());
+        let record = stored_key.record(&kept, run.as_deref());
         server
             .blocking(move |server| Ok(server.records.put_record(&record)?))
             .await?;
@@ -259,7 +267,9 @@ where
         .await
         .map_err(|_| Problem::internal("the request was not carried out"))??
     {
-        MadeOnce::Now(made) | MadeOnce::WithKey(made) => Ok(made.into_response()),
+        MadeOnce::Now(made) | MadeOnce::WithKey(made) | MadeOnce::Once { shown: made, .. } => {
+            Ok(made.into_response())
+        }
         MadeOnce::Before(record) => key.replay(&record),
     }
 }

@@ -1,5 +1,7 @@
 //! Tokens, workers, and what a process says about itself.
 
+use std::sync::Arc;
+
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
 use schemars::JsonSchema;
@@ -8,9 +10,10 @@ use serde_json::json;
 use strata_host::clock::{now_ms, parse_rfc3339, rfc3339};
 
 use crate::answer::{empty, json};
-use crate::body::MAX_BODY_BYTES;
+use crate::body::{MAX_BODY_BYTES, parse_json};
 use crate::caller::{Caller, Right};
 use crate::context::Context;
+use crate::idempotency::{Made, MadeOnce, make_once};
 use crate::operations::Answer;
 use crate::problem::Problem;
 use crate::server::ServerPhase;
@@ -85,7 +88,8 @@ pub async fn get_own_token(context: Context) -> Answer {
 
 pub async fn create_token(mut context: Context) -> Answer {
     context.caller.require(Right::Admin)?;
-    let request: TokenRequest = context.json(MAX_BODY_BYTES).await?;
+    let body = context.read_json(MAX_BODY_BYTES).await?;
+    let request: TokenRequest = parse_json(&body)?;
     check_token_name(&request.name).map_err(|why| Problem::field("/name", why))?;
     if let Some(tenant) = &request.tenant {
         check_token_name(tenant).map_err(|why| Problem::field("/tenant", why))?;
@@ -116,23 +120,32 @@ pub async fn create_token(mut context: Context) -> Answer {
         rights: request.rights,
         expires_ms,
     };
-    let (text, new) = context
-        .server
-        .blocking(move |server| {
-            let text = create(server.records.as_ref(), &new)?;
-            server.tokens.forget();
-            Ok((text, new))
+    let server = Arc::clone(&context.server);
+    make_once(&context, &body, None, move |_| async move {
+        let (text, new) = server
+            .blocking(move |server| {
+                let text = create(server.records.as_ref(), &new)?;
+                server.tokens.forget();
+                Ok::<_, Problem>((text, new))
+            })
+            .await?;
+        let text = text.ok_or_else(|| {
+            Problem::conflict("there is a token of this name").named("name-taken")
+        })?;
+        let answer = |text: Option<&str>| {
+            let value = json!({
+                "name": new.name, "tenant": new.tenant, "rights": new.rights,
+                "expires": new.expires_ms.map(rfc3339), "token": text,
+            });
+            Made::new(StatusCode::CREATED, &value)
+        };
+        // Texts of tokens are not stored, so a repeated request cannot get this one.
+        Ok(MadeOnce::Once {
+            shown: answer(Some(&text)),
+            kept: answer(None),
         })
-        .await?;
-    let text =
-        text.ok_or_else(|| Problem::conflict("there is a token of this name").named("name-taken"))?;
-    Ok(json(
-        StatusCode::CREATED,
-        &json!({
-            "name": new.name, "tenant": new.tenant, "rights": new.rights, "expires": new.expires_ms.map(rfc3339),
-            "token": text,
-        }),
-    ))
+    })
+    .await
 }
 
 pub async fn revoke_token(context: Context) -> Answer {

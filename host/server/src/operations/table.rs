@@ -480,9 +480,10 @@ fn tokens() -> Vec<Operation> {
             Method::POST,
             "/v1/tokens",
             "createToken",
-            "Makes a token. Its text is shown once.",
+            "Makes a token. Its text is shown once: a repeated request gets `null` in its place.",
             create_token,
         )
+        .keyed()
         .takes(Content::Json(body::<TokenRequest>))
         .gives(201, ANY)
         .fails(&[409]),
