@@ -118,7 +118,7 @@ fn a_database_whose_version_is_not_known_is_refused() {
     };
     refused(
         "UPDATE strata.meta SET version = 99",
-        "has schema version 99, this program knows versions up to 2; use the newer",
+        "has schema version 99, this program knows versions up to 3; use the newer",
     );
     refused(
         "UPDATE strata.meta SET version = -1",
