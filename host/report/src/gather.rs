@@ -17,7 +17,6 @@ use strata_core::record::event::{
 use strata_core::record::id::CheckpointId;
 use strata_core::record::request::{HumanAnswer, HumanRequest};
 use strata_core::record::work::{CallKey, Work};
-use strata_driver::public_event::action_name;
 use strata_storage::{CheckpointRow, Record};
 
 use super::bounded::{Excerpt, FirstAndNewest};
@@ -26,7 +25,7 @@ use super::{
     Report, RunContext, RunMarker, RunMarkerKind, RunOverview, StateEntry, StepEntry, state,
 };
 use crate::graph::{Graph, RenderFormat};
-use attempts::{AttemptTracker, EventTime};
+use attempts::{AttemptTracker, EventTime, call_name};
 use messages::Deliveries;
 use strata_view::ConversationTracker;
 
@@ -274,9 +273,8 @@ impl ReportBuilder {
                     id: id.0.clone(),
                     role: self.stepper.team().role(call.role).name.clone(),
                     call: *call,
-                    tool: matches!(call.work, Work::ToolCall { .. }).then(|| {
-                        action_name(self.stepper.team().role(call.role), call.work).into()
-                    }),
+                    tool: matches!(call.work, Work::ToolCall { .. })
+                        .then(|| call_name(&self.stepper, *call)),
                     text: Excerpt::from_text(question, SHORT_CHARS),
                     event: self.event_count,
                     time_ms,

@@ -12,7 +12,7 @@ use strata_core::record::event::{
 use strata_core::record::fault::{Fault, FaultKind};
 use strata_core::record::host_call::{AnswerSource, CallOutcome, HostCall, HostCallKind};
 use strata_core::record::money::Usd;
-use strata_core::record::turn::TurnOutcome;
+use strata_core::record::turn::{ToolRef, TurnOutcome};
 use strata_core::record::work::{CallKey, CallResult, Work};
 use strata_driver::public_event::action_name;
 use strata_services::gateway::WASI_CLOCK_START;
@@ -28,6 +28,22 @@ use super::{MAX_ATTEMPTS, MAX_RARE_ENTRIES, SHORT_CHARS, TEXT_CHARS};
 const MAX_LINES: usize = 100;
 /// The name under which model calls are counted that failed, so that no model is known.
 const NO_MODEL: &str = "(no answer)";
+
+/// Returns the name of what is attempted. A tool of an MCP server has none in the team; it has the name by which it was called.
+pub(super) fn call_name(stepper: &Stepper, call: CallKey) -> String {
+    let is_of_server = matches!(
+        call.work,
+        Work::ToolCall {
+            tool: ToolRef::Server { .. },
+            ..
+        }
+    );
+    let activation = stepper.env().activation(call.activation());
+    match activation.and_then(|activation| activation.tool_call(call.work)) {
+        Some(tool_call) if is_of_server => tool_call.tool.clone(),
+        _ => action_name(stepper.team().role(call.role), call.work).into(),
+    }
+}
 
 /// The attempts seen so far.
 pub(super) struct AttemptTracker {
@@ -224,7 +240,7 @@ impl AttemptTracker {
 
     /// Returns a new first attempt, without a component.
     fn start_attempt(&mut self, stepper: &Stepper, call: CallKey, at: EventTime) -> AttemptEntry {
-        let CallKey { role, work, .. } = call;
+        let role = call.role;
         self.started += 1;
         let activation = stepper.env().activation(call.activation());
         AttemptEntry {
@@ -235,7 +251,7 @@ impl AttemptTracker {
                 .map_or(stepper.env().step, |activation| activation.opened_in_step),
             role: role.index(),
             role_name: stepper.team().role(role).name.clone(),
-            action: action_name(stepper.team().role(role), work).into(),
+            action: call_name(stepper, call),
             number: 1,
             events: (at.event, at.event),
             span_ms: (at.time_ms, at.time_ms),
