@@ -40,7 +40,7 @@ fn authorize(
     let mut grants = ctx.capabilities.grants().mcp.iter();
     if !grants.any(|grant| grant.allows(&server, &tool)) {
         let message = format!(
-            "the tool `{}` of the MCP server `{}` is not granted",
+            "the tool `{}` of the MCP server `{}` is not granted; add it to `allow.mcp`",
             tool.escape_debug(),
             server.escape_debug()
         );
