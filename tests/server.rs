@@ -63,6 +63,40 @@ fn a_revoked_token_ends_its_streams() {
 }
 
 #[test]
+fn the_stream_of_a_page_brings_what_a_run_does_after_it_has_ended_and_was_resumed() {
+    let failing = ASKING.replace(
+        r#"{ ask = "how many?", schema = { type = "integer" } }, { say = "answer {reads}" }"#,
+        r#"{ fail = "trap", attempts = [1] }, { say = "done" }"#,
+    );
+    let server = TestServer::start(&failing);
+    server.submit(&server.token, json!({ "name": "one" }));
+    let mut stream = server.open_stream(&server.token, "/v1/events?run=one");
+    let mut until_the_end = |wanted: &str| {
+        let mut numbers = Vec::new();
+        loop {
+            let message = stream.next_message().expect("the stream goes on");
+            assert_ne!(message.name, "end");
+            if !message.name.is_empty() {
+                continue;
+            }
+            let event: serde_json::Value = serde_json::from_str(&message.data).unwrap();
+            numbers.push(event["n"].as_u64().unwrap());
+            if event["kind"] == "run-ended" {
+                assert_eq!(event["status"], wanted);
+                return numbers;
+            }
+        }
+    };
+    let mut numbers = until_the_end("failed");
+    server.until(&server.token, "/v1/runs/one", |run| run["state"] == "ended");
+    let resumed = server.post(&server.token, "/v1/runs/one/resume", &json!({}));
+    assert_eq!(resumed.status, 202, "{resumed:?}");
+    numbers.extend(until_the_end("done"));
+    let all: Vec<u64> = (1..=numbers.len() as u64).collect();
+    assert_eq!(numbers, all);
+}
+
+#[test]
 fn a_token_is_made_once_under_a_key_and_its_text_is_not_kept() {
     let server = TestServer::start(ASKING);
     let make = |name: &str| {

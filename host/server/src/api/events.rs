@@ -14,7 +14,7 @@ use crate::problem::Problem;
 use crate::server::ServerPhase;
 use crate::streams::all_events::AllEvents;
 use crate::streams::model_text::TextStream;
-use crate::streams::run_events::RunEvents;
+use crate::streams::run_events::{AfterEnd, RunEvents};
 use crate::streams::run_feed::FeedLine;
 use crate::streams::sse::{MessageSource, NewStream};
 
@@ -73,7 +73,7 @@ pub async fn list_events(context: Context) -> Answer {
         let (events, is_finished) = context
             .server
             .blocking(move |_| {
-                let events = RunEvents::open(&server, run, last)?;
+                let events = RunEvents::open(&server, run, last, AfterEnd::Nothing)?;
                 let is_finished = has_last && events.is_finished()?;
                 Ok((events, is_finished))
             })

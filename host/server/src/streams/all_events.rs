@@ -13,7 +13,7 @@ use strata_host::storage::{ChangedRun, ServedFilter, ServedRun, StateSelector};
 use strata_host::view::RequestView;
 use tokio::sync::broadcast;
 
-use super::run_events::RunEvents;
+use super::run_events::{AfterEnd, RunEvents};
 use super::run_feed::{FeedLine, FeedRead, RequestChange, RunFeed};
 use super::sse::{MessageSource, SseMessage};
 use crate::caller::{Caller, Deed};
@@ -107,7 +107,7 @@ impl AllEvents {
         });
         let after = (since.event > 0).then_some(since.event);
         let events = run
-            .map(|run| RunEvents::open(server, run, after))
+            .map(|run| RunEvents::open(server, run, after, AfterEnd::LaterEvents))
             .transpose()?;
         let mut all = Self {
             server: Arc::clone(server),
@@ -355,11 +355,7 @@ impl MessageSource for AllEvents {
                         for message in &mut messages {
                             message.id = Some(id.clone());
                         }
-                        // That the run has ended does not end this stream.
-                        messages.retain(|message| message.name != Some("end"));
-                        if !messages.is_empty() {
-                            return Some(messages);
-                        }
+                        return Some(messages);
                     }
                     None => self.events = None,
                 },

@@ -26,7 +26,17 @@ pub struct RunEvents {
     position: u64,
     /// What is sent before anything else.
     first: Vec<SseMessage>,
+    after_end: AfterEnd,
     is_over: bool,
+}
+
+/// What follows once a run has ended and all of its events were sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AfterEnd {
+    /// The message `end`, and nothing more.
+    Nothing,
+    /// The events of the run if somebody resumes it.
+    LaterEvents,
 }
 
 /// What has happened in a run.
@@ -43,7 +53,12 @@ enum Progress {
 
 impl RunEvents {
     /// Begins after the line of which a client has the number; with the first line without one. Blocks.
-    pub fn open(server: &Arc<Server>, run: ServedRun, after: Option<u64>) -> Result<Self, Problem> {
+    pub fn open(
+        server: &Arc<Server>,
+        run: ServedRun,
+        after: Option<u64>,
+        after_end: AfterEnd,
+    ) -> Result<Self, Problem> {
         let location = &run.listing.location;
         let feed = server.feeds.of_run(run.key, location, &server.changes);
         let version = feed.changes();
@@ -56,6 +71,7 @@ impl RunEvents {
             run,
             position: 0,
             first: Vec::new(),
+            after_end,
             is_over: false,
         };
         if let Some(n) = after.filter(|n| *n > 0) {
@@ -182,11 +198,11 @@ impl MessageSource for RunEvents {
                     (self.lineage, self.position) = (lineage, after);
                     return Some(vec![SseMessage::named("lineage", data)]);
                 }
-                Progress::Over => {
+                Progress::Over if self.after_end == AfterEnd::Nothing => {
                     self.is_over = true;
                     return Some(vec![SseMessage::named("end", "{}".into())]);
                 }
-                Progress::Nothing => {
+                Progress::Over | Progress::Nothing => {
                     if self.version.changed().await.is_err() {
                         return None;
                     }
@@ -207,6 +223,7 @@ impl RunEvents {
             lineage: self.lineage.clone(),
             position: self.position,
             first: Vec::new(),
+            after_end: self.after_end,
             is_over: self.is_over,
         }
     }
