@@ -340,7 +340,7 @@ fn missing_space_for_marks_is_reported_and_trust_helps() {
 }
 
 /// Commands that read, change or copy what is saved, and run nothing of it.
-const LOOKERS: [&[&str]; 19] = [
+const LOOKERS: [&[&str]; 20] = [
     &["inspect", "gift"],
     &["inspect", "gift", "--json"],
     &["checkpoints", "gift"],
@@ -359,15 +359,17 @@ const LOOKERS: [&[&str]; 19] = [
     &["cancel", "gift"],
     &["graph", "team.toml"],
     &["describe"],
+    &["adopt", "gift", "--to", "sqlite:adopted.db", "--copy"],
     &["delete", "gift"],
 ];
-/// Commands that run a saved team. They are tested above, and `worker` in `untrusted_submissions`.
-const RUNNERS: [&str; 5] = ["run", "resume", "replay", "worker", "mcp"];
+/// Commands that run a saved team. They are tested above, and `worker`, which `serve` contains, in `untrusted_submissions`.
+const RUNNERS: [&str; 6] = ["run", "resume", "replay", "worker", "serve", "mcp"];
 /// Commands that do not use a saved team. The operator names what they build or check.
-const OTHERS: [&str; 17] = [
+const OTHERS: [&str; 18] = [
     "dev",
     "database",
     "submit",
+    "token",
     "check",
     "lock",
     "build",
@@ -421,6 +423,8 @@ fn commands_that_look_at_a_stranger_s_storage_start_build_and_contact_nothing() 
         let expected = match args[0] {
             // There is no such question, and the run goes on no more.
             "answer" | "pause" => 2,
+            // It would take the team and its component along.
+            "adopt" => 2,
             // The exit code of the run.
             "wait" => 3,
             _ => 0,
