@@ -6,6 +6,9 @@ import { addAll, addDone, addFailed, addLong, addOutOfBudget, addRunning } from 
 check("a run is watched until it ends: its head changes, its result appears, and nothing scrolls", { fill: addRunning, path: "/runs/poem-4/overview" }, async ({ page, server }) => {
   await sees(page, "at work: Critic");
   await shot(page, "running");
+  // What is fetched later moves what is below it.
+  await page.locator(".graph .node").first().waitFor();
+  await page.locator("section.timeline-part svg").first().waitFor();
   await page.setViewportSize({ width: 1280, height: 500 });
   await page.evaluate(() => window.scrollTo(0, 200));
   const run = server.find("poem-4");
