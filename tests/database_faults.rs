@@ -203,7 +203,8 @@ fn a_run_whose_server_is_gone_waits_for_it_and_ends() {
     // One that has something to record waits for the server, and ends.
     place.write("team.toml", greeter_after("sleep = \"3s\""));
     let slow = format!("{}&run=slow", proxy.url());
-    let mut slow = place.start(&["run", "team.toml", "--storage", &slow, "--events", "-"]);
+    let args = ["run", "team.toml", "--storage", &slow, "--events", "-"];
+    let mut slow = place.start(&[&args[..], &["--patience", "5s"]].concat());
     slow.until("action-started", None);
     server.stop();
     check(place.host(&["inspect", &url]), 1, "cannot reach");

@@ -3,6 +3,7 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -87,28 +88,40 @@ fn status_of(answer: &str) -> u16 {
     status.unwrap_or_else(|| panic!("no answer: {answer:?}"))
 }
 
-/// Checks both servers.
-fn on_both(check: impl Fn(&Target<'_>)) {
+/// Checks both servers at the same time.
+fn on_both(check: impl Fn(&Target<'_>) + Sync) {
+    thread::scope(|scope| {
+        scope.spawn(|| on_command(&check));
+        scope.spawn(|| on_server(&check));
+    });
+}
+
+/// Checks `strata-host mcp --listen`.
+fn on_command(check: impl Fn(&Target<'_>)) {
     let place = Workspace::with(&team(r#"{ say = "x" }"#));
     place.write("token", "letmein\n");
     let served = Served::start(&place, &["--token-file", "token"]);
-    let alone = Target {
+    let target = Target {
         name: "mcp",
         port: served.port,
         token: "letmein",
     };
-    check(&alone);
-    alone.check_served();
+    check(&target);
+    target.check_served();
     served.end();
+}
+
+/// Checks `/mcp` of `serve`.
+fn on_server(check: impl Fn(&Target<'_>)) {
     let server = TestServer::start(ASKING);
     let token = server.new_token("ann", Some("red"), &["submit"]);
-    let within = Target {
+    let target = Target {
         name: "serve",
         port: server.port,
         token: &token,
     };
-    check(&within);
-    within.check_served();
+    check(&target);
+    target.check_served();
 }
 
 #[test]
