@@ -359,7 +359,7 @@ mod tests {
     use tokio::sync::mpsc;
 
     use super::*;
-    use crate::fixture::{ROLE, RunningTeam};
+    use crate::tests::fixture::{ROLE, RunningTeam};
 
     /// Starts the first attempt of a team.
     fn start(team: &mut RunningTeam) -> (Attempts, AttemptId) {

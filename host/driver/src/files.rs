@@ -176,7 +176,7 @@ mod tests {
     use strata_services::plugin::{Access, DirGrant};
 
     use super::*;
-    use crate::fixture::{ROLE, RunningTeam};
+    use crate::tests::fixture::{ROLE, RunningTeam};
 
     #[test]
     fn a_file_waits_while_an_attempt_of_another_role_could_see_it() {

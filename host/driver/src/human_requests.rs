@@ -113,7 +113,7 @@ impl HumanRequests {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::{ROLE, RunningTeam};
+    use crate::tests::fixture::{ROLE, RunningTeam};
 
     fn question(expires_s: Option<u32>) -> HumanQuestion {
         HumanQuestion {

@@ -469,7 +469,7 @@ mod tests {
     use strata_storage::{FIRST_LINE, MailId, MemoryLease, MemoryStorage, SavedDefinition};
 
     use super::*;
-    use crate::fixture::{ROLE, RunningTeam};
+    use crate::tests::fixture::{ROLE, RunningTeam};
 
     #[test]
     fn a_reply_is_stored_only_with_what_its_request_became() {

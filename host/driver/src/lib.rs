@@ -23,8 +23,6 @@ mod attempts;
 mod command;
 mod environment_answer;
 mod files;
-#[cfg(test)]
-mod fixture;
 mod guests;
 mod host_calls;
 mod human_requests;
@@ -43,6 +41,8 @@ pub mod serialize_name;
 mod services;
 mod spans;
 pub mod telemetry;
+#[cfg(test)]
+mod tests;
 mod tool_listings;
 mod turns;
 pub mod work_name;

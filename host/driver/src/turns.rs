@@ -452,7 +452,7 @@ mod tests {
     use strata_core::state::messages::{MessagePage, MessageRef, Messages, TextSize};
 
     use super::*;
-    use crate::fixture::RunningTeam;
+    use crate::tests::fixture::RunningTeam;
 
     /// A page of one message, which counts how often it is read.
     #[derive(Debug)]

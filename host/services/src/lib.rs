@@ -20,8 +20,6 @@ pub mod external;
 pub mod gateway;
 pub mod http;
 pub mod human;
-#[cfg(test)]
-mod loopback;
 pub mod mcp;
 pub mod models;
 pub mod outbound;
@@ -29,6 +27,8 @@ pub mod plugin;
 mod redaction;
 pub mod skills;
 pub mod telemetry;
+#[cfg(test)]
+mod tests;
 mod text_response;
 pub mod tool_name;
 pub mod tools;

@@ -2,7 +2,7 @@
 //! same time.
 
 #[cfg(test)]
-mod metagpt_tests;
+mod tests;
 
 use std::path::PathBuf;
 use std::sync::Arc;

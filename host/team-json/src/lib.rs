@@ -45,8 +45,6 @@ mod turns;
 mod warnings;
 
 #[cfg(test)]
-mod import_tests;
-#[cfg(test)]
 mod tests;
 
 use serde::{Deserialize, Serialize, Serializer};

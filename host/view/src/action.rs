@@ -190,7 +190,7 @@ mod tests {
     use strata_core::record::id::{ActionId, RoleId};
 
     use super::*;
-    use crate::fixture::{FixtureAttempt, RunFixture};
+    use crate::tests::fixture::{FixtureAttempt, RunFixture};
 
     #[test]
     fn an_action_has_its_fault_and_its_last_output() {

@@ -73,7 +73,7 @@ impl JoinView {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::{FixtureAttempt, RunFixture};
+    use crate::tests::fixture::{FixtureAttempt, RunFixture};
 
     #[test]
     fn a_join_says_what_it_holds_and_what_it_waits_for() {

@@ -26,8 +26,6 @@ mod doubt;
 mod ending;
 mod fault;
 mod files;
-#[cfg(test)]
-mod fixture;
 mod holder;
 mod joins;
 mod message;
@@ -38,6 +36,8 @@ mod result;
 mod run_row;
 mod saved_team;
 mod summary;
+#[cfg(test)]
+mod tests;
 mod trial;
 pub mod wording;
 

@@ -151,7 +151,7 @@ mod tests {
     use strata_core::record::id::RequestId;
 
     use super::*;
-    use crate::fixture::{FixtureAttempt, RunFixture};
+    use crate::tests::fixture::{FixtureAttempt, RunFixture};
 
     #[test]
     fn an_open_request_has_its_choices_and_the_command_that_answers_it() {

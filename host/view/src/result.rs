@@ -136,7 +136,7 @@ mod tests {
     use strata_core::record::fault::Fault;
 
     use super::*;
-    use crate::fixture::{FixtureAttempt, RunFixture};
+    use crate::tests::fixture::{FixtureAttempt, RunFixture};
 
     #[test]
     fn a_result_has_the_output_only_if_the_run_is_done() {

@@ -413,7 +413,7 @@ mod tests {
     use strata_storage::SavedDefinition;
 
     use super::*;
-    use crate::fixture::{FixtureAttempt, RunFixture};
+    use crate::tests::fixture::{FixtureAttempt, RunFixture};
     use crate::{WorkKind, WorkState};
 
     #[test]

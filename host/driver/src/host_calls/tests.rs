@@ -17,7 +17,7 @@ use tokio::sync::watch;
 
 use super::attempt_calls::local_record;
 use super::*;
-use crate::fixture::{ROLE, RunningTeam};
+use crate::tests::fixture::{ROLE, RunningTeam};
 
 /// A call whose answer is its digest.
 struct TestCall {

@@ -108,7 +108,7 @@ mod tests {
     use super::super::named_call::{ReplyRules, inner_call};
     use super::super::request::request_frame;
     use super::*;
-    use crate::fixture::RunningTeam;
+    use crate::tests::fixture::RunningTeam;
 
     /// Starts a team with this many roles that can be called, as tools with this `defer`.
     fn team(count: usize, defer: &str) -> RunningTeam {

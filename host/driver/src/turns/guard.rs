@@ -290,7 +290,7 @@ mod tests {
     use tokio::sync::mpsc;
 
     use super::*;
-    use crate::fixture::RunningTeam;
+    use crate::tests::fixture::RunningTeam;
     use strata_services::gateway::AttemptId;
 
     const TEAM: &str = "[llm]\nprovider = \"openai\"\nbase_url = \"http://127.0.0.1:1/v1\"\nmodel = \"m\"\n\

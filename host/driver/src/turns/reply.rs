@@ -249,7 +249,7 @@ mod tests {
     use strata_services::tools::{Deferral, Exposure, ToolOffer};
 
     use super::*;
-    use crate::fixture::empty_role;
+    use crate::tests::fixture::empty_role;
 
     /// A role with the tool `add`, which takes an integer, `wipe`, which needs approval, and a
     /// handoff to `B`.

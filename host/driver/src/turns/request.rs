@@ -155,7 +155,7 @@ mod tests {
 
     use super::super::conversation::{ConversationSource, History};
     use super::*;
-    use crate::fixture::RunningTeam;
+    use crate::tests::fixture::RunningTeam;
 
     /// A role with two tools, in the notation of team files.
     const ANALYST: &str = "[llm]\nprovider = \"openai\"\nbase_url = \"http://127.0.0.1:1/v1\"\nmodel = \"m\"\n\

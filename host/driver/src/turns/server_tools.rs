@@ -128,7 +128,7 @@ mod tests {
     use strata_services::tools::{CodeTool, Deferral};
 
     use super::*;
-    use crate::fixture::empty_role;
+    use crate::tests::fixture::empty_role;
 
     fn listed(name: &str) -> ServerTool {
         let schema = json!({ "type": "object", "properties": { "path": { "type": "string" } } });

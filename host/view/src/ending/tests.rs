@@ -3,7 +3,7 @@
 use strata_core::record::fault::{Fault, FaultCause, FaultKind};
 
 use super::*;
-use crate::fixture::{FixtureAttempt, RunFixture};
+use crate::tests::fixture::{FixtureAttempt, RunFixture};
 
 /// A team of one role with one component.
 const ROLE: &str = "[[role]]\nname = \"A\"\nwatch = [\"UserRequirement\"]\n\

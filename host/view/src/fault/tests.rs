@@ -8,7 +8,7 @@ use strata_core::record::json::Json;
 use strata_core::record::money::Usd;
 
 use super::*;
-use crate::fixture::{FixtureAttempt, RunFixture};
+use crate::tests::fixture::{FixtureAttempt, RunFixture};
 
 fn advice_for(from: &str, fault: &Fault) -> FaultAdvice {
     let withheld = vec![(

@@ -17,7 +17,7 @@ use strata_core::state::memory_plan::{
 };
 
 use super::*;
-use crate::fixture::{ROLE, RunningTeam};
+use crate::tests::fixture::{ROLE, RunningTeam};
 
 const RESULT: &str = "0123456789 0123456789 0123456789 0123456789 0123456789";
 

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::thread;
 
-use crate::loopback::{LoopbackServer, ReceivedRequest};
+use crate::tests::loopback::{LoopbackServer, ReceivedRequest};
 
 /// What the server does with a request.
 #[derive(Clone)]

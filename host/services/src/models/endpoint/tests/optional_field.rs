@@ -58,8 +58,9 @@ async fn bodies(protocol: ProtocolName, refusal: &str, settings: &ModelSettings)
         }
     }
     let seen = server.seen();
-    let body =
-        |seen: &crate::loopback::ReceivedRequest| serde_json::from_str(&seen.body).expect("JSON");
+    let body = |seen: &crate::tests::loopback::ReceivedRequest| {
+        serde_json::from_str(&seen.body).expect("JSON")
+    };
     seen.iter().map(body).collect()
 }
 

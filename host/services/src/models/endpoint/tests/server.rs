@@ -3,8 +3,8 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
-use crate::loopback::{LoopbackServer, ReceivedRequest};
 use crate::models::config::{Endpoint, ModelConfig, ProtocolName, ProviderConfig};
+use crate::tests::loopback::{LoopbackServer, ReceivedRequest};
 
 /// What the server does with a request.
 #[derive(Clone)]

@@ -16,7 +16,7 @@ use strata_manifest::Definition;
 use crate::provenance::Provenance;
 
 /// What an attempt does.
-pub(super) enum FixtureAttempt {
+pub(crate) enum FixtureAttempt {
     /// It returns this text.
     Return(&'static str),
     /// It fails.
@@ -26,15 +26,15 @@ pub(super) enum FixtureAttempt {
 }
 
 /// A run of a team.
-pub(super) struct RunFixture {
-    pub(super) stepper: Stepper,
-    pub(super) provenance: Provenance,
+pub(crate) struct RunFixture {
+    pub(crate) stepper: Stepper,
+    pub(crate) provenance: Provenance,
 }
 
 impl RunFixture {
     /// Starts the team that a team file defines below its `[team]` line, and runs it as far as it
     /// goes. `attempt` says what each attempt does.
-    pub(super) fn new(
+    pub(crate) fn new(
         roles: &str,
         mut attempt: impl FnMut(&str, &Invocation) -> FixtureAttempt,
     ) -> Self {

@@ -14,8 +14,8 @@ use strata_core::record::work::{ActivationKey, CallKey, Work};
 use strata_core::state::activation::Phase;
 use strata_core::state::environment::Environment;
 
-use super::tests::{again, read};
-use super::{
+use super::{again, read};
+use crate::{
     SavedDefinition, export, import, is_finished, parse_external_message, saved_definition,
 };
 
@@ -262,7 +262,7 @@ fn pointers(value: &Value, at: String, all: &mut Vec<String>) {
         }
         Value::Object(map) => {
             for (name, item) in map {
-                pointers(item, super::located_value::child_pointer(&at, name), all);
+                pointers(item, crate::located_value::child_pointer(&at, name), all);
             }
         }
         _ => {}

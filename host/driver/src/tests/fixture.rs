@@ -18,25 +18,25 @@ use strata_services::http::HttpClient;
 use strata_services::http::secrets::Secrets;
 use strata_services::tools::{HistoryUse, ModelTimeout, ToolRole};
 
-use super::HostServices;
+use crate::HostServices;
 
 /// A role with one action, in the notation of team files.
-pub(super) const ROLE: &str = "[[role]]\nname = \"A\"\nwatch = [\"UserRequirement\"]\n\
+pub(crate) const ROLE: &str = "[[role]]\nname = \"A\"\nwatch = [\"UserRequirement\"]\n\
                                [[role.action]]\nname = \"One\"\ncomponent = \"one.wasm\"\n";
 
 /// A team whose attempts have begun.
-pub(super) struct RunningTeam {
-    pub(super) stepper: Stepper,
+pub(crate) struct RunningTeam {
+    pub(crate) stepper: Stepper,
     /// The attempts of the first step.
-    pub(super) invocations: Vec<Invocation>,
+    pub(crate) invocations: Vec<Invocation>,
     /// Services whose sandbox has no scripts: each action returns its name.
-    pub(super) services: HostServices,
+    pub(crate) services: HostServices,
 }
 
 impl RunningTeam {
     /// Starts the team that a team file defines below the name in its `[team]` table, until its
     /// first attempts have begun.
-    pub(super) fn start(team_file: &str) -> Self {
+    pub(crate) fn start(team_file: &str) -> Self {
         let text = format!("schema = \"strata.team/1\"\n[team]\nname = \"team\"\n{team_file}");
         let definition = Definition::parse_without_files(&text, "team.toml", Path::new("/teams"))
             .unwrap_or_else(|error| panic!("{error}"));
@@ -85,7 +85,7 @@ impl RunningTeam {
 }
 
 /// Returns a role without tools.
-pub(super) fn empty_role() -> (ToolLoop, ToolRole) {
+pub(crate) fn empty_role() -> (ToolLoop, ToolRole) {
     let tools = ToolLoop {
         max_turns: 9,
         max_calls: 9,

@@ -1,0 +1,3 @@
+//! What tests of several modules use: a server on the loopback interface.
+
+pub(crate) mod loopback;
