@@ -6,6 +6,7 @@ mod killed;
 pub mod mcp;
 mod open_calls;
 mod parser;
+mod schema_fuzz;
 
 use serde_json::json;
 

@@ -3,7 +3,8 @@
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
-use crate::operations::{Content, Operation, operations};
+use crate::operations::{Content, Operation, Parameter, ParameterValue, operations};
+use crate::query::{DEFAULT_LIMIT, MAX_LIMIT};
 
 /// The statuses that every operation with a token can have, and those with a body and with variable parts of the path.
 const WITH_TOKEN: [u16; 3] = [401, 403, 429];
@@ -54,13 +55,7 @@ fn describe(operation: &Operation, generator: &mut schemars::SchemaGenerator) ->
         })
         .collect();
     for parameter in &operation.query {
-        let schema = match parameter.is_repeated {
-            true => json!({ "type": "array", "items": { "type": "string" } }),
-            false => json!({ "type": "string" }),
-        };
-        parameters.push(json!({
-            "name": parameter.name, "in": "query", "description": parameter.about, "schema": schema,
-        }));
+        parameters.push(describe_parameter(parameter));
     }
     if operation.is_keyed {
         parameters.push(json!({
@@ -77,6 +72,28 @@ fn describe(operation: &Operation, generator: &mut schemars::SchemaGenerator) ->
     }
     if !operation.needs_token {
         described["security"] = json!([]);
+    }
+    described
+}
+
+fn describe_parameter(parameter: &Parameter) -> Value {
+    let mut schema = match &parameter.value {
+        ParameterValue::Text => json!({ "type": "string" }),
+        ParameterValue::Number => json!({ "type": "integer", "minimum": 0 }),
+        ParameterValue::Limit => {
+            json!({ "type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT })
+        }
+        ParameterValue::Time => json!({ "type": "string", "format": "date-time" }),
+        ParameterValue::OneOf(words) => json!({ "type": "string", "enum": words }),
+    };
+    if parameter.is_repeated {
+        schema = json!({ "type": "array", "items": schema });
+    }
+    let mut described = json!({
+        "name": parameter.name, "in": "query", "description": parameter.about, "schema": schema,
+    });
+    if parameter.is_required {
+        described["required"] = json!(true);
     }
     described
 }

@@ -35,14 +35,33 @@ pub enum Content {
 }
 
 /// A parameter of a query.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Parameter {
     /// Its name.
     pub name: &'static str,
     /// What it means.
     pub about: &'static str,
+    /// What its value is.
+    pub value: ParameterValue,
     /// Whether it may be repeated.
     pub is_repeated: bool,
+    /// Whether the operation fails without it.
+    pub is_required: bool,
+}
+
+/// What the value of a parameter is.
+#[derive(Clone, Debug)]
+pub enum ParameterValue {
+    /// Any text.
+    Text,
+    /// A whole number that is not negative.
+    Number,
+    /// How many entries of a list are asked for.
+    Limit,
+    /// A time, as in RFC 3339.
+    Time,
+    /// One of these words.
+    OneOf(Vec<&'static str>),
 }
 
 /// An answer of an operation that is no error.
@@ -131,26 +150,52 @@ impl Operation {
         self
     }
 
-    pub(super) fn with(mut self, name: &'static str, about: &'static str) -> Self {
+    pub(super) fn with(self, name: &'static str, about: &'static str) -> Self {
+        self.with_value(name, ParameterValue::Text, about)
+    }
+
+    pub(super) fn with_value(
+        mut self,
+        name: &'static str,
+        value: ParameterValue,
+        about: &'static str,
+    ) -> Self {
         self.query.push(Parameter {
             name,
             about,
+            value,
             is_repeated: false,
+            is_required: false,
         });
         self
     }
 
-    pub(super) fn with_several(mut self, name: &'static str, about: &'static str) -> Self {
-        self.query.push(Parameter {
-            name,
-            about,
-            is_repeated: true,
-        });
+    /// The parameter that was named last may be repeated.
+    pub(super) fn repeated(mut self) -> Self {
+        if let Some(last) = self.query.last_mut() {
+            last.is_repeated = true;
+        }
         self
+    }
+
+    /// The parameter that was named last has to be there.
+    pub(super) fn required(mut self) -> Self {
+        if let Some(last) = self.query.last_mut() {
+            last.is_required = true;
+        }
+        self
+    }
+
+    pub(super) fn limited(self) -> Self {
+        self.with_value(
+            "limit",
+            ParameterValue::Limit,
+            "how many entries, 1 to 500; 50 by default",
+        )
     }
 
     pub(super) fn paged(self) -> Self {
-        self.with("limit", "how many entries, 1 to 500; 50 by default")
+        self.limited()
             .with("after", "the position after which the list continues")
     }
 

@@ -26,12 +26,14 @@ use crate::tokens::{
 #[serde(deny_unknown_fields)]
 pub struct TokenRequest {
     /// Its name, which is recorded as who did something.
+    #[schemars(length(min = 1, max = 200))]
     name: String,
     /// Its tenant. Without one, it is that of the token with which it is made; for a token without a tenant: all.
     tenant: Option<String>,
     /// Its rights.
     rights: Vec<Right>,
     /// When it stops counting.
+    #[schemars(extend("format" = "date-time"))]
     expires: Option<String>,
 }
 

@@ -48,6 +48,7 @@ pub struct NewMessage {
     /// Its text.
     content: String,
     /// The label under which it is heard.
+    #[schemars(length(min = 1))]
     cause: String,
     /// Its recipients: roles, aliases or groups. By default, every role that watches the label receives it.
     #[serde(default)]
@@ -66,6 +67,7 @@ pub struct NewPart {
     /// Its name.
     name: String,
     /// The digest of a blob that was uploaded.
+    #[schemars(regex(pattern = "^sha256:[0-9a-f]{64}$"))]
     digest: String,
 }
 
@@ -79,6 +81,7 @@ pub struct NewFork {
     #[serde(default)]
     set: BTreeMap<String, Value>,
     /// The name of the new run.
+    #[schemars(length(min = 1, max = 200))]
     name: Option<String>,
 }
 

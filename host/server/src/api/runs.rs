@@ -46,10 +46,12 @@ const MAX_LABEL_BYTES: usize = 256;
 #[serde(deny_unknown_fields)]
 pub struct NewRun {
     /// The digest of a bundle, whose team file is its `team.toml`.
+    #[schemars(regex(pattern = "^sha256:[0-9a-f]{64}$"))]
     bundle: String,
     /// The idea. Replaces the one in the team file.
     idea: Option<String>,
     /// The name of the run. By default it is that of the team with a random number.
+    #[schemars(length(min = 1, max = 200))]
     name: Option<String>,
     /// What it may spend, in US dollars.
     investment: Option<f64>,
@@ -86,6 +88,7 @@ pub struct BulkChange {
     /// What is done.
     r#do: BulkDeed,
     /// Their names or ids, at most 500.
+    #[schemars(length(max = MAX_BULK))]
     runs: Vec<String>,
 }
 

@@ -3,8 +3,10 @@
 use axum::http::Method;
 use schemars::generate::SchemaGenerator;
 use schemars::{JsonSchema, Schema, json_schema};
+use strata_core::record::event::Status;
+use strata_host::storage::LifecycleState;
 
-use super::{Content, Operation};
+use super::{Content, Operation, ParameterValue};
 use crate::api;
 use crate::run_view::RunView;
 
@@ -45,6 +47,17 @@ const RUN: Content = Content::Json(run);
 const ANY: Content = Content::Json(any);
 const LIST: Content = Content::Json(any_list);
 const STREAM: Content = Content::Other("text/event-stream");
+
+fn state_names() -> ParameterValue {
+    ParameterValue::OneOf(LifecycleState::ALL.map(LifecycleState::name).to_vec())
+}
+
+/// The statuses of runs; those that were never taken have the status `queued`.
+fn status_names() -> ParameterValue {
+    let mut names = vec![LifecycleState::Queued.name()];
+    names.extend(Status::ALL.iter().map(|status| status.name()));
+    ParameterValue::OneOf(names)
+}
 
 /// Returns all operations.
 pub fn operations() -> Vec<Operation> {
@@ -126,14 +139,20 @@ fn runs_of_server() -> Vec<Operation> {
             list_runs,
         )
         .paged()
-        .with_several("state", "only runs in one of these states")
-        .with_several("status", "only runs with one of these statuses")
-        .with_several("team", "only runs of one of these teams")
-        .with_several("prefix", "only runs whose names begin with one of these")
-        .with_several("by", "only runs that one of these tokens started")
-        .with_several("label", "only runs with one of these labels, each `KEY=VALUE`")
-        .with("since", "only runs that changed at this time or later")
-        .with("until", "only runs that have not changed after this time")
+        .with_value("state", state_names(), "only runs in one of these states")
+        .repeated()
+        .with_value("status", status_names(), "only runs with one of these statuses")
+        .repeated()
+        .with("team", "only runs of one of these teams")
+        .repeated()
+        .with("prefix", "only runs whose names begin with one of these")
+        .repeated()
+        .with("by", "only runs that one of these tokens started")
+        .repeated()
+        .with("label", "only runs with one of these labels, each `KEY=VALUE`")
+        .repeated()
+        .with_value("since", ParameterValue::Time, "only runs that changed at this time or later")
+        .with_value("until", ParameterValue::Time, "only runs that have not changed after this time")
         .gives(200, Content::Json(runs))
         .fails(&[422]),
         Operation::new(
@@ -299,7 +318,11 @@ fn states() -> Vec<Operation> {
             "Returns a message completely.",
             get_message,
         )
-        .with("as", "`tree`: its content as a tree of Markdown")
+        .with_value(
+            "as",
+            ParameterValue::OneOf(vec!["tree"]),
+            "`tree`: its content as a tree of Markdown",
+        )
         .gives(200, ANY)
         .fails(&[422]),
         Operation::new(
@@ -311,7 +334,11 @@ fn states() -> Vec<Operation> {
         )
         .paged()
         .with("role", "only those of this role")
-        .with("as", "`tree`: texts as trees of Markdown, too")
+        .with_value(
+            "as",
+            ParameterValue::OneOf(vec!["tree"]),
+            "`tree`: texts as trees of Markdown, too",
+        )
         .gives(200, LIST)
         .fails(&[422]),
     ]
@@ -350,6 +377,7 @@ fn calls() -> Vec<Operation> {
             "with",
             "the other state: `RUN`, or `RUN@ID` with a checkpoint or a lineage",
         )
+        .required()
         .with("at", "the checkpoint or lineage of this run")
         .gives(200, ANY)
         .fails(&[409, 410, 422]),
@@ -431,8 +459,8 @@ fn streams() -> Vec<Operation> {
             "Lists the events of a run, oldest first; as a stream with `Accept: text/event-stream`.",
             list_events,
         )
-        .with("limit", "how many entries, 1 to 500; 50 by default")
-        .with("after", "the number of the event after which it begins")
+        .limited()
+        .with_value("after", ParameterValue::Number, "the number of the event after which it begins")
         .gives(200, LIST)
         .gives(204, Content::Empty)
         .fails(&[422]),
