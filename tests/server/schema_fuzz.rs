@@ -34,5 +34,5 @@ fn every_answer_to_a_request_made_from_the_document_is_described_in_it() {
         .expect("the program is installed");
     let said = String::from_utf8_lossy(&ran.stdout);
     assert!(ran.status.success(), "{said}");
-    assert_eq!(server.get(&server.token, "/v1/runs/one").status, 200);
+    assert_eq!(server.get(&server.token, "/ready").status, 200);
 }

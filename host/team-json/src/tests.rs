@@ -1,7 +1,7 @@
-//! The fields of the file, and edits of it. What other programs write is in `import`, together with a test that a file
+//! The fields of the file, and edits of it. What other programs write is in `foreign_files`, together with a test that a file
 //! of ours is read back exactly.
 
-mod import;
+mod foreign_files;
 mod invalid;
 
 use serde_json::{Value, json};
