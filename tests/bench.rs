@@ -44,6 +44,16 @@ fn the_scripts_of_the_benchmarks_can_be_parsed_and_show_their_options() {
         );
     }
 
+    let help = Command::new(bench.join("server"))
+        .arg("--help")
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&help.stdout).into_owned();
+    assert!(
+        text.contains("--program") && text.contains("--quick"),
+        "{text}"
+    );
+
     let help = Command::new(bench.join("run"))
         .arg("--help")
         .output()
