@@ -1,7 +1,7 @@
 //! What is shown of a run: what is listed of it, and what only its state tells.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -98,40 +98,48 @@ struct StateNumbers {
 /// Tells whether a run is as it was when its state was read.
 type CacheKey = (Option<i64>, Option<&'static str>, u64, Usd, u64, u64);
 
+/// What was read of a run.
+#[derive(Clone, Debug)]
+struct CachedView {
+    key: CacheKey,
+    texts: StateTexts,
+    bundle: String,
+}
+
 /// What the states of runs tell that have not changed since.
 #[derive(Debug, Default)]
 pub struct ViewCache {
-    cached: Mutex<BTreeMap<String, (CacheKey, StateTexts)>>,
+    cached: Mutex<BTreeMap<String, CachedView>>,
 }
 
 impl ViewCache {
-    /// Returns what is shown of a run that was started with a bundle. Its state is read unless that was done before and
-    /// it rests.
-    pub fn view(&self, run: &ServedRun, bundle: Option<String>) -> Result<RunView, Problem> {
+    /// Returns what is shown of a run. `read_bundle` reads the digest of the bundle with which it was started, which never
+    /// changes. It is called, and the state is read, unless that was done before and the run rests.
+    pub fn view(
+        &self,
+        run: &ServedRun,
+        read_bundle: impl FnOnce() -> Result<Option<String>, Problem>,
+    ) -> Result<RunView, Problem> {
         let key = cache_key(run);
-        let known = {
-            let cached = self.cached.lock().unwrap_or_else(PoisonError::into_inner);
-            cached
-                .get(&run.id)
-                .filter(|(of, _)| *of == key)
-                .map(|(_, texts)| texts.clone())
-        };
-        let texts = match known {
-            Some(texts) => texts,
-            None => {
-                let texts = read_texts(run)?;
-                // A process that works on a run changes it without a trace in what is listed.
-                if run.listing.owner.is_none() {
-                    let mut cached = self.cached.lock().unwrap_or_else(PoisonError::into_inner);
-                    if cached.len() >= MAX_CACHED {
-                        cached.pop_first();
-                    }
-                    cached.insert(run.id.clone(), (key, texts.clone()));
-                }
-                texts
+        let known = self.lock().get(&run.id).filter(|of| of.key == key).cloned();
+        if let Some(known) = known {
+            return Ok(view_of(run, known.texts, Some(known.bundle)));
+        }
+        let (texts, bundle) = (read_texts(run)?, read_bundle()?);
+        // A process that works on a run changes it without a trace in what is listed.
+        if let (None, Some(bundle)) = (&run.listing.owner, bundle.clone()) {
+            let texts = texts.clone();
+            let mut cached = self.lock();
+            if cached.len() >= MAX_CACHED {
+                cached.pop_first();
             }
-        };
+            cached.insert(run.id.clone(), CachedView { key, texts, bundle });
+        }
         Ok(view_of(run, texts, bundle))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, CachedView>> {
+        self.cached.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -91,7 +91,7 @@ impl Server {
 
     /// Returns what is shown of a run.
     pub fn view(&self, run: &ServedRun) -> Result<RunView, Problem> {
-        self.views.view(run, self.bundle_of(&run.id)?)
+        self.views.view(run, || self.bundle_of(&run.id))
     }
 
     /// Returns the digest of the bundle with which a run was started.

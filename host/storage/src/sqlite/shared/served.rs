@@ -1,6 +1,6 @@
 //! The runs of a server in a database file.
 
-use rusqlite::{Row, params};
+use rusqlite::{Connection, Row, ToSql, params};
 
 use super::super::rows::SqliteReader;
 use super::database::{MissingDatabase, SharedDatabase};
@@ -15,6 +15,9 @@ use crate::lock::LockHolder;
 use crate::schema::has_queue_tables;
 use crate::served::{RunChanges, ServedFilter, ServedRun};
 use crate::sqlite_url::SqliteUrl;
+
+/// From how many tenants runs are merged at most.
+const MAX_MERGED_TENANTS: usize = 64;
 
 /// Passes the database of a URL to `read`, with the process that may work on its runs. Returns the default if there is no
 /// database.
@@ -91,24 +94,24 @@ pub(crate) fn list_served(
     limit: usize,
 ) -> Result<Vec<ServedRun>, StoreError> {
     read_database(url, |reader, process| {
-        if !has_queue_tables(&reader.rows.conn)? {
+        let conn = &reader.rows.conn;
+        if !has_queue_tables(conn)? {
             return Ok(Vec::new());
         }
-        let sql = format!(
-            "SELECT {COLUMNS}, r.name, w.text IS NOT NULL \
-             FROM submission s JOIN run r ON r.id = s.run \
-                  LEFT JOIN note w ON w.run = s.run AND w.name = ?1 \
-             WHERE (?2 IS NULL OR s.tenant = ?2) AND (?3 IS NULL OR (s.created_ms, s.code) < (?3, ?4)) \
-             ORDER BY s.created_ms DESC, s.code DESC"
-        );
-        let mut statement = reader.rows.conn.prepare_cached(&sql)?;
-        let after = filter.after.as_ref();
-        let mut rows = statement.query(params![
-            OWNER_NOTE,
-            filter.tenant,
-            after.map(|after| after.created_ms),
-            after.map(|after| &after.id)
-        ])?;
+        let tenants = match &filter.tenant {
+            Some(tenant) => vec![tenant.clone()],
+            None => list_tenants(conn)?,
+        };
+        let mut statement = conn.prepare_cached(&newest_first(tenants.len()))?;
+        let (before_ms, before_code) = match &filter.after {
+            Some(after) => (after.created_ms, after.id.as_str()),
+            None => (i64::MAX, ""),
+        };
+        let mut values: Vec<&dyn ToSql> = vec![&OWNER_NOTE, &before_ms, &before_code];
+        if tenants.len() <= MAX_MERGED_TENANTS {
+            values.extend(tenants.iter().map(|tenant| tenant as &dyn ToSql));
+        }
+        let mut rows = statement.query(&values[..])?;
         let mut found = Vec::new();
         while found.len() < limit
             && let Some(row) = rows.next()?
@@ -120,6 +123,40 @@ pub(crate) fn list_served(
         }
         Ok(found)
     })
+}
+
+/// Returns the tenants that have runs. Reads one entry of the index for each.
+fn list_tenants(conn: &Connection) -> rusqlite::Result<Vec<String>> {
+    let sql = "WITH RECURSIVE found(tenant) AS ( \
+                   SELECT min(tenant) FROM submission \
+                   UNION ALL \
+                   SELECT (SELECT min(s.tenant) FROM submission s WHERE s.tenant > found.tenant) FROM found \
+                   WHERE found.tenant IS NOT NULL) \
+               SELECT tenant FROM found WHERE tenant IS NOT NULL";
+    let mut statement = conn.prepare_cached(sql)?;
+    statement.query_map([], |row| row.get(0))?.collect()
+}
+
+/// Returns the statement that reads the runs of some tenants, the newest first, which are older than a position. The runs
+/// of each tenant are read in their order from an index, and merged, so that a page of a list is read without the rest of
+/// it. With more tenants than can be merged, all runs are read and sorted.
+fn newest_first(tenants: usize) -> String {
+    let of_tenant = |condition: String| {
+        format!(
+            "SELECT {COLUMNS}, r.name, w.text IS NOT NULL \
+             FROM submission s JOIN run r ON r.id = s.run \
+                  LEFT JOIN note w ON w.run = s.run AND w.name = ?1 \
+             WHERE {condition} (s.created_ms, s.code) < (?2, ?3)"
+        )
+    };
+    let parts = match tenants {
+        1..=MAX_MERGED_TENANTS => (0..tenants)
+            .map(|n| of_tenant(format!("s.tenant = ?{} AND", n + 4)))
+            .collect::<Vec<_>>()
+            .join(" UNION ALL "),
+        _ => of_tenant(String::new()),
+    };
+    format!("{parts} ORDER BY created_ms DESC, code DESC")
 }
 
 /// How a run of a server is looked for.
