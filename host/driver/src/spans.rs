@@ -19,7 +19,6 @@ use strata_core::record::event::{
 use strata_core::record::fault::Fault;
 use strata_core::record::host_call::{AnswerSource, CallOutcome, HostCall, HostCallKind};
 use strata_core::record::id::{CheckpointId, RoleId, RunId};
-use strata_core::record::turn::ToolRef;
 use strata_core::record::work::{ActivationKey, CallKey, CallResult, Work};
 use strata_core::state::activation::Activation;
 use strata_services::gateway::WASI_CLOCK_START;
@@ -177,7 +176,7 @@ impl Spans {
                 HostCallKind::Llm | HostCallKind::Http => None,
                 _ => telemetry::traceparent(&span.span),
             },
-            attempt: calls_server(call.work).then(|| attempt.span.clone()),
+            attempt: call.work.calls_server().then(|| attempt.span.clone()),
         }
     }
 
@@ -401,7 +400,7 @@ fn tool_span(
     let role = stepper.team().role(key.role);
     let call = state.and_then(|state| state.tool_call(key.work));
     let tool = call.map_or_else(|| action_name(role, key.work), |call| call.tool.as_str());
-    let kind = match calls_server(key.work) {
+    let kind = match key.work.calls_server() {
         true => names::EXTENSION,
         false => names::FUNCTION,
     };
@@ -419,17 +418,6 @@ fn tool_span(
         { names::TOOL_RESULT } = Empty, { names::MCP_METHOD } = Empty, { names::MCP_REVISION } = Empty,
         { names::NETWORK_TRANSPORT } = Empty, { names::REQUEST_ID } = Empty, { names::ERROR_TYPE } = Empty,
         otel.status_code = Empty, otel.status_description = Empty
-    )
-}
-
-/// Returns whether some work is a call of a tool of a server, and nothing else.
-fn calls_server(work: Work) -> bool {
-    matches!(
-        work,
-        Work::ToolCall {
-            tool: ToolRef::Server { .. },
-            ..
-        }
     )
 }
 

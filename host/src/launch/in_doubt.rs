@@ -13,7 +13,6 @@ use strata_core::record::host_call::{
 use strata_core::state::activation::OpenCall;
 
 use strata_core::record::json;
-use strata_core::record::turn::ToolRef;
 use strata_core::record::work::{CallKey, Work};
 use strata_manifest::Definition;
 use strata_services::http::{HttpResponse, parse_operator_response};
@@ -260,15 +259,8 @@ fn servers_with_unknown_results(definition: &Definition) -> BTreeSet<String> {
 /// Returns whether a model is told that the result of a call is unknown. `servers` are those for which that is
 /// so.
 fn is_reported_as_unknown(doubt: &CallInDoubt, servers: &BTreeSet<String>) -> bool {
-    let is_of_model = matches!(
-        doubt.call.work,
-        Work::ToolCall {
-            tool: ToolRef::Server { .. },
-            ..
-        }
-    );
     let server = doubt.description.split_once('/');
-    is_of_model && server.is_some_and(|(server, _)| servers.contains(server))
+    doubt.call.work.calls_server() && server.is_some_and(|(server, _)| servers.contains(server))
 }
 
 /// Returns what becomes of each call in doubt that a decision is about.

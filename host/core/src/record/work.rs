@@ -64,6 +64,17 @@ impl Work {
             _ => None,
         }
     }
+
+    /// Returns whether this is a call of a tool of an MCP server, and of nothing else.
+    pub fn calls_server(&self) -> bool {
+        matches!(
+            self,
+            Self::ToolCall {
+                tool: ToolRef::Server { .. },
+                ..
+            }
+        )
+    }
 }
 
 /// One activation of a team among all that are open at the same time: that of a role which handles

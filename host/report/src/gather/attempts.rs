@@ -12,7 +12,7 @@ use strata_core::record::event::{
 use strata_core::record::fault::{Fault, FaultKind};
 use strata_core::record::host_call::{AnswerSource, CallOutcome, HostCall, HostCallKind};
 use strata_core::record::money::Usd;
-use strata_core::record::turn::{ToolRef, TurnOutcome};
+use strata_core::record::turn::TurnOutcome;
 use strata_core::record::work::{CallKey, CallResult, Work};
 use strata_driver::public_event::action_name;
 use strata_services::gateway::WASI_CLOCK_START;
@@ -31,16 +31,9 @@ const NO_MODEL: &str = "(no answer)";
 
 /// Returns the name of what is attempted. A tool of an MCP server has none in the team; it has the name by which it was called.
 pub(super) fn call_name(stepper: &Stepper, call: CallKey) -> String {
-    let is_of_server = matches!(
-        call.work,
-        Work::ToolCall {
-            tool: ToolRef::Server { .. },
-            ..
-        }
-    );
     let activation = stepper.env().activation(call.activation());
     match activation.and_then(|activation| activation.tool_call(call.work)) {
-        Some(tool_call) if is_of_server => tool_call.tool.clone(),
+        Some(tool_call) if call.work.calls_server() => tool_call.tool.clone(),
         _ => action_name(stepper.team().role(call.role), call.work).into(),
     }
 }

@@ -123,11 +123,7 @@ impl EventNames {
     }
 
     pub(super) fn note_server_tool(&mut self, call: CallKey, name: &str) {
-        if let Work::ToolCall {
-            tool: ToolRef::Server { .. },
-            ..
-        } = call.work
-        {
+        if call.work.calls_server() {
             self.server_tools.insert(call, name.to_owned());
         }
     }
