@@ -6,7 +6,8 @@
 //! slow, sends too much or opens many connections does not affect runs, since connections are limited
 //! in number, in size and in duration.
 //!
-//! `service` serves one service on TCP, whose responses may be streams.
+//! `service` serves one service on TCP, whose responses may be streams. `server_names` says which requests are meant for
+//! a server on TCP; others may come from a page of another server, in the browser of a user of this one.
 //!
 //! What is served is passed in. This module knows neither how requests are carried out
 //! (`launch::control`) nor where the socket of a run lies (`storage::mailbox`).
@@ -17,6 +18,8 @@ mod connection;
 mod metrics;
 mod response;
 mod run_api;
+#[cfg(feature = "server")]
+mod server_names;
 #[cfg(feature = "server")]
 mod service;
 #[cfg(test)]
@@ -41,6 +44,8 @@ use connection::{ConnectionLimits, serve_connections};
 pub use metrics::Monitoring;
 pub use run_api::{ReplyStatus, RunOperation, RunReply, RunRequest};
 use run_api::{RunRequestHandler, run_routes};
+#[cfg(feature = "server")]
+pub use server_names::{NotForServer, ServerNames};
 #[cfg(feature = "server")]
 pub use service::{GuardedService, HttpGuard, HttpRefusal, ServiceServer};
 

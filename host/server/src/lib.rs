@@ -5,7 +5,7 @@
 //! and the OpenAPI document are made; `routes` leads from a request to its operation, `caller` says what a token may
 //! see and do, and `problem` which status an error has.
 //!
-//! A request first has to be for this server (`origin`), then to have a token (`tokens`); then `api` carries it out.
+//! A request first has to be for this server (`ServerNames`), then to have a token (`tokens`); then `api` carries it out.
 //! Streams are in `streams`, and the files of the page in `page`. `mcp` serves clients of the Model Context Protocol.
 
 mod answer;
@@ -23,7 +23,6 @@ mod mcp_teams;
 mod media;
 mod openapi;
 mod operations;
-mod origin;
 mod page;
 mod problem;
 mod query;

@@ -6,6 +6,7 @@ use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value, json};
 use strata_host::driver::{AnswerError, DriverError};
 use strata_host::launch::LaunchError;
+use strata_host::owner::NotForServer;
 use strata_host::storage::StoreError;
 
 /// The media type of a problem document.
@@ -133,23 +134,6 @@ impl Problem {
         let mut problem = Self::refused(format!("`{pointer}`: {detail}")).named("field");
         problem.errors.push(FieldProblem { pointer, detail });
         problem
-    }
-
-    /// The host that is named is none of this server's.
-    pub fn misdirected() -> Self {
-        let title = "The request is for another server";
-        let detail = "the header `Host` names neither this machine with the port of the server nor a host that it was told";
-        Self::new(StatusCode::MISDIRECTED_REQUEST, title, detail)
-    }
-
-    /// The request is of a page elsewhere.
-    pub fn foreign_origin() -> Self {
-        let title = "The request comes from another origin";
-        Self::new(
-            StatusCode::FORBIDDEN,
-            title,
-            "pages of other servers may not use this one",
-        )
     }
 
     /// Too much is under way for this token.
@@ -288,6 +272,23 @@ impl From<StoreError> for Problem {
             tracing::error!("a request failed: {text}");
         }
         problem
+    }
+}
+
+impl From<NotForServer> for Problem {
+    fn from(why: NotForServer) -> Self {
+        match why {
+            NotForServer::OtherHost => Self::new(
+                StatusCode::MISDIRECTED_REQUEST,
+                "The request is for another server",
+                "the header `Host` names neither this machine with the port of the server nor a host that it was told",
+            ),
+            NotForServer::OtherOrigin => Self::new(
+                StatusCode::FORBIDDEN,
+                "The request comes from another origin",
+                "pages of other servers may not use this one",
+            ),
+        }
     }
 }
 

@@ -144,7 +144,11 @@ pub async fn answer(server: Arc<Server>, router: Router, request: Request) -> Re
     let length = lengths.sum::<usize>() + request.uri().path().len();
     let checked = match length > MAX_HEAD_BYTES {
         true => Err(Problem::head_too_large(MAX_HEAD_BYTES)),
-        false => server.names.check(request.headers(), authority.as_deref()),
+        false => {
+            let names = &server.names;
+            let checked = names.check(request.headers(), authority.as_deref());
+            checked.map_err(Problem::from)
+        }
     };
     let mut response = match checked {
         Ok(()) => match router.oneshot(request).await {

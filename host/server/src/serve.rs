@@ -12,6 +12,7 @@ use std::time::Duration;
 use axum::Router;
 use strata_host::driver::StopSignal;
 use strata_host::operate::ProcessMetrics;
+use strata_host::owner::ServerNames;
 use strata_host::storage::{RunDatabase, StoreError};
 use strata_host::worker::{
     ReportWork, RunObserver, TenantPolicy, WorkerSettings, work_with_metrics,
@@ -20,7 +21,6 @@ use tokio::sync::watch;
 
 use crate::listen::{TlsError, bind, read_tls, serve_connections};
 use crate::mcp::McpEndpoint;
-use crate::origin::ServerNames;
 use crate::routes::router;
 use crate::server::{Server, ServerPhase};
 use crate::streams::hub::ChangeHub;
@@ -133,7 +133,7 @@ pub async fn serve(
         address: settings.address,
         source,
     })?;
-    let names = names_of(&settings, address, tls.is_some());
+    let names = ServerNames::new(address, tls.is_some(), settings.hosts.clone());
     let server = Arc::new(new_server(&settings, names, token.as_deref(), &database)?);
     let watching = tokio::spawn(server.changes.clone().pass_on(database.watch_runs()?));
     let mcp = open_mcp(&settings.storage)?;
@@ -238,19 +238,6 @@ async fn work_on_a_thread(
                 source,
             })
         }
-    }
-}
-
-fn names_of(settings: &ServeSettings, address: SocketAddr, is_encrypted: bool) -> ServerNames {
-    ServerNames {
-        port: address.port(),
-        is_encrypted,
-        is_loopback: address.ip().is_loopback(),
-        address: (!address.ip().is_unspecified()).then(|| match address {
-            SocketAddr::V4(address) => address.ip().to_string(),
-            SocketAddr::V6(address) => format!("[{}]", address.ip()),
-        }),
-        hosts: settings.hosts.clone(),
     }
 }
 

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use strata_host::manifest::operator::OperatorPolicy;
 use strata_host::manifest::submission::SubmissionGrants;
 use strata_host::operate::ProcessMetrics;
+use strata_host::owner::ServerNames;
 use strata_host::storage::{RunDatabase, ServedRun, ServerRecord, ServerRecords};
 use strata_host::worker::TenantPolicy;
 use tokio::sync::watch;
 
 use crate::idempotency::KeysUnderWay;
-use crate::origin::ServerNames;
 use crate::problem::Problem;
 use crate::run_view::{RunView, ViewCache};
 use crate::streams::hub::ChangeHub;

@@ -1,38 +1,76 @@
-//! Which requests are meant for this server: those that name it in `Host`, and that no page of another server makes.
+//! Which requests are meant for a server: those that name it in `Host`, and that no page of another server makes.
 //! Without this, a page could reach a server on this machine by a name that it makes lead there.
+
+use std::net::SocketAddr;
 
 use axum::http::HeaderMap;
 use axum::http::header;
 
-use crate::problem::Problem;
+use super::service::HttpRefusal;
 
 /// The names by which a server is reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerNames {
     /// The port on which it listens.
-    pub port: u16,
+    port: u16,
     /// Whether it is reached over TLS.
-    pub is_encrypted: bool,
-    /// Whether it listens on a loopback address.
-    pub is_loopback: bool,
-    /// The address on which it listens, if that is a single one.
-    pub address: Option<String>,
+    is_encrypted: bool,
+    /// The address on which it listens, as `Host` has it, if that is a single one.
+    address: Option<String>,
     /// The names that its operator gave.
-    pub hosts: Vec<String>,
+    hosts: Vec<String>,
+}
+
+/// Why a request is not meant for a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotForServer {
+    /// It names another host, several or none.
+    OtherHost,
+    /// A page of another server makes it.
+    OtherOrigin,
+}
+
+impl From<NotForServer> for HttpRefusal {
+    fn from(why: NotForServer) -> Self {
+        let (status, detail) = match why {
+            NotForServer::OtherHost => (421, "the request is addressed to another host"),
+            NotForServer::OtherOrigin => (403, "the request comes from a page of another origin"),
+        };
+        Self {
+            status,
+            detail: detail.into(),
+        }
+    }
 }
 
 /// The names of this machine for itself.
 const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 
 impl ServerNames {
-    /// Fails unless a request is meant for this server.
-    pub fn check(&self, headers: &HeaderMap, authority: Option<&str>) -> Result<(), Problem> {
+    /// Returns the names of a server that listens on `address`: those of this machine, that of the address, and
+    /// `hosts`, which its operator gave.
+    pub fn new(address: SocketAddr, is_encrypted: bool, hosts: Vec<String>) -> Self {
+        let is_single = !address.ip().is_unspecified();
+        Self {
+            port: address.port(),
+            is_encrypted,
+            address: is_single.then(|| match address {
+                SocketAddr::V4(address) => address.ip().to_string(),
+                SocketAddr::V6(address) => format!("[{}]", address.ip()),
+            }),
+            hosts,
+        }
+    }
+
+    /// Fails unless a request with these headers is meant for this server. `authority` is that of its address, if the
+    /// request line has one.
+    pub fn check(&self, headers: &HeaderMap, authority: Option<&str>) -> Result<(), NotForServer> {
         let mut hosts = headers.get_all(header::HOST).iter();
         let host = hosts.next().and_then(|host| host.to_str().ok());
         let is_own = host.is_some_and(|host| self.is_own_host(host))
             && authority.is_none_or(|authority| self.is_own_host(authority));
         if hosts.next().is_some() || !is_own {
-            return Err(Problem::misdirected());
+            return Err(NotForServer::OtherHost);
         }
         let mut origins = headers.get_all(header::ORIGIN).iter();
         let Some(origin) = origins.next() else {
@@ -43,7 +81,7 @@ impl ServerNames {
             .is_ok_and(|origin| self.is_own_origin(origin));
         match is_own && origins.next().is_none() {
             true => Ok(()),
-            false => Err(Problem::foreign_origin()),
+            false => Err(NotForServer::OtherOrigin),
         }
     }
 
@@ -103,13 +141,9 @@ mod tests {
     use super::*;
 
     fn names() -> ServerNames {
-        ServerNames {
-            port: 7464,
-            is_encrypted: false,
-            is_loopback: true,
-            address: None,
-            hosts: vec!["strata.test".into(), "other.test:8443".into()],
-        }
+        let address = SocketAddr::from(([0, 0, 0, 0], 7464));
+        let hosts = vec!["strata.test".into(), "other.test:8443".into()];
+        ServerNames::new(address, false, hosts)
     }
 
     #[test]
@@ -140,6 +174,20 @@ mod tests {
     }
 
     #[test]
+    fn a_host_may_be_the_single_address_on_which_the_server_listens() {
+        let check = |address: &str, host: &str, expected: bool| {
+            let address = address.parse().expect("an address");
+            let names = ServerNames::new(address, false, Vec::new());
+            assert_eq!(names.is_own_host(host), expected, "{address} {host}");
+        };
+        check("10.0.0.2:7464", "10.0.0.2:7464", true);
+        check("10.0.0.2:7464", "10.0.0.3:7464", false);
+        check("10.0.0.2:80", "10.0.0.2", true);
+        check("[fd00::2]:7464", "[fd00::2]:7464", true);
+        check("0.0.0.0:7464", "0.0.0.0:7464", false);
+    }
+
+    #[test]
     fn an_origin_is_that_of_the_servers_own_page() {
         let check = |origin: &str, expected: bool| {
             assert_eq!(names().is_own_origin(origin), expected, "{origin}");
@@ -162,7 +210,8 @@ mod tests {
 
     #[test]
     fn a_request_with_two_hosts_or_none_is_for_another_server() {
-        let check = |hosts: &[&'static str], origins: &[&'static str], expected: Option<u16>| {
+        use NotForServer::{OtherHost, OtherOrigin};
+        let check = |hosts: &[&'static str], origins: &[&'static str], expected| {
             let mut headers = HeaderMap::new();
             for host in hosts {
                 headers.append(header::HOST, HeaderValue::from_static(host));
@@ -171,16 +220,23 @@ mod tests {
                 headers.append(header::ORIGIN, HeaderValue::from_static(origin));
             }
             let checked = names().check(&headers, None);
-            let status = checked.err().map(|problem| problem.status.as_u16());
-            assert_eq!(status, expected, "{hosts:?} {origins:?}");
+            assert_eq!(checked.err(), expected, "{hosts:?} {origins:?}");
         };
         check(&["127.0.0.1:7464"], &[], None);
-        check(&[], &[], Some(421));
-        check(&["127.0.0.1:7464", "127.0.0.1:7464"], &[], Some(421));
-        check(&["127.0.0.1:7464", "evil.example"], &[], Some(421));
+        check(&[], &[], Some(OtherHost));
+        check(&["127.0.0.1:7464", "127.0.0.1:7464"], &[], Some(OtherHost));
+        check(&["127.0.0.1:7464", "evil.example"], &[], Some(OtherHost));
         check(&["127.0.0.1:7464"], &["http://127.0.0.1:7464"], None);
-        check(&["127.0.0.1:7464"], &["http://evil.example"], Some(403));
+        check(
+            &["127.0.0.1:7464"],
+            &["http://evil.example"],
+            Some(OtherOrigin),
+        );
         let twice = ["http://127.0.0.1:7464", "http://evil.example"];
-        check(&["127.0.0.1:7464"], &twice, Some(403));
+        check(&["127.0.0.1:7464"], &twice, Some(OtherOrigin));
+        let mut headers = HeaderMap::new();
+        headers.append(header::HOST, HeaderValue::from_static("127.0.0.1:7464"));
+        let checked = names().check(&headers, Some("evil.example"));
+        assert_eq!(checked, Err(OtherHost));
     }
 }
