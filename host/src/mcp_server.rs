@@ -36,6 +36,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use rmcp::model::Tool;
 use strata_driver::telemetry::TelemetryExport;
 use strata_manifest::operator::OperatorPolicy;
 use strata_manifest::{Definition, Overrides};
@@ -44,10 +45,11 @@ use tokio_util::sync::CancellationToken;
 use crate::launch::{LaunchError, Notice};
 
 pub use arguments::RunName;
+pub use client_call::tool_name;
 pub use connection::serve_streams;
 pub use http::{HttpAccess, HttpServer, HttpService, MissingToken, serve_http};
 pub use place::{Activity, Launch, RunAttempt, RunPlace, RunResult};
-pub use served::{ClientTeams, ServedClient, ServedTeam};
+pub use served::{ClientTeams, ServedClient, ServedTeam, TeamDescription};
 
 use component_tool::ComponentTool;
 use local_runs::LocalRuns;
@@ -99,7 +101,8 @@ pub struct Offer {
 }
 
 enum Tools {
-    Team(Box<TeamTool>),
+    /// A team, and what is listed of it.
+    Team(Box<TeamTool>, Box<Tool>),
     Components(Vec<ComponentTool>),
     /// Those of a server. Which teams they are, each request says.
     Served(Arc<CallRecords>),
@@ -122,8 +125,9 @@ impl Offer {
         })?;
         Ok(Self::new(|active| {
             let runs = TeamRuns::new(Arc::clone(active), Arc::new(local));
-            let tool = describe(&definition.team.name, &definition.team.desc);
-            Tools::Team(Box::new(TeamTool::new(tool, runs, Arc::new(records))))
+            let team = &definition.team;
+            let tool = TeamTool::new(&team.name, runs, Arc::new(records));
+            Tools::Team(Box::new(tool), Box::new(describe(&team.name, &team.desc)))
         }))
     }
 

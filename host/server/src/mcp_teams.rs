@@ -16,6 +16,7 @@ use strata_host::launch::{
 };
 use strata_host::mcp_server::{
     Activity, ClientTeams, Launch, RunAttempt, RunName, RunPlace, RunResult, ServedTeam,
+    TeamDescription, tool_name,
 };
 use strata_host::storage::{
     LifecycleState, ServedFilter, ServedRun, StateSelector, StoreError, stored_run_name,
@@ -31,7 +32,7 @@ use crate::context::find_run;
 use crate::problem::Problem;
 use crate::server::{Server, ServerPhase};
 
-/// How many of the newest runs are looked at for teams, and how many teams there are at most.
+/// How many of the newest runs are looked at for teams, and how many teams these have at most.
 const MAX_RUNS: usize = 1000;
 const MAX_TEAMS: usize = 100;
 /// How often a run is looked at that nothing is heard of.
@@ -50,7 +51,8 @@ impl TenantTeams {
         Self { server, caller }
     }
 
-    fn read(&self) -> Result<Vec<ServedTeam>, Problem> {
+    /// Returns the newest runs that the token sees, of at most `MAX_TEAMS` teams, each with the name of its team.
+    fn newest_runs(&self) -> Result<Vec<(String, ServedRun)>, Problem> {
         let Some(visible) = self.caller.visible_runs() else {
             return Ok(Vec::new());
         };
@@ -59,35 +61,52 @@ impl TenantTeams {
             tenant: Some(self.caller.own_tenant().into()),
             ..visible
         };
-        let mut teams = Vec::new();
-        let mut seen = BTreeSet::new();
+        let mut teams = BTreeSet::new();
+        let mut runs = Vec::new();
         for run in self.server.database.list_served(&filter, MAX_RUNS)? {
             let overview = run.listing.overview.as_ref();
-            let Some(name) = overview.map(|one| one.team.clone()) else {
+            let Some(team) = overview.map(|one| one.team.clone()) else {
                 continue;
             };
-            if teams.len() >= MAX_TEAMS || seen.contains(&name) {
+            if teams.len() < MAX_TEAMS || teams.contains(&team) {
+                teams.insert(team.clone());
+                runs.push((team, run));
+            }
+        }
+        Ok(runs)
+    }
+
+    fn read_descriptions(&self) -> Result<Vec<TeamDescription>, Problem> {
+        let mut listed: Vec<TeamDescription> = Vec::new();
+        let mut seen = BTreeSet::new();
+        for (name, run) in self.newest_runs()? {
+            // A run without a bundle was not started here, and no other can be started like it.
+            if seen.contains(&name) || self.server.bundle_of(&run.id)?.is_none() {
                 continue;
             }
-            let Some(bundle) = self.server.bundle_of(&run.id)? else {
-                continue;
-            };
-            let Some(desc) = description_of(&run)? else {
-                continue;
-            };
-            seen.insert(name.clone());
-            teams.push(ServedTeam {
-                name: name.clone(),
-                desc,
-                runs: Arc::new(TenantRuns {
+            if let Some(desc) = description_of(&run)? {
+                seen.insert(name.clone());
+                listed.push(TeamDescription { name, desc });
+            }
+        }
+        Ok(listed)
+    }
+
+    fn find_team(&self, tool: &str) -> Result<Option<ServedTeam>, Problem> {
+        for (name, run) in self.newest_runs()? {
+            if tool_name(&name) == tool
+                && let Some(bundle) = self.server.bundle_of(&run.id)?
+            {
+                let runs = Arc::new(TenantRuns {
                     server: Arc::clone(&self.server),
                     caller: self.caller.clone(),
-                    team: name,
+                    team: name.clone(),
                     bundle,
-                }),
-            });
+                });
+                return Ok(Some(ServedTeam { name, runs }));
+            }
         }
-        Ok(teams)
+        Ok(None)
     }
 }
 
@@ -101,8 +120,14 @@ fn description_of(run: &ServedRun) -> Result<Option<String>, Problem> {
 }
 
 impl ClientTeams for TenantTeams {
-    fn teams(&self) -> Result<Vec<ServedTeam>, String> {
-        self.read().map_err(|problem| problem.detail().to_owned())
+    fn descriptions(&self) -> Result<Vec<TeamDescription>, String> {
+        let listed = self.read_descriptions();
+        listed.map_err(|problem| problem.detail().to_owned())
+    }
+
+    fn find(&self, tool: &str) -> Result<Option<ServedTeam>, String> {
+        let found = self.find_team(tool);
+        found.map_err(|problem| problem.detail().to_owned())
     }
 
     fn may_answer(&self) -> bool {

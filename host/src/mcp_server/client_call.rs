@@ -137,8 +137,8 @@ impl ClientCall<'_> {
     }
 }
 
-/// Returns a name as that of a tool: what is not allowed in it becomes `_`.
-pub(super) fn tool_name(name: &str) -> String {
+/// Returns the name that a team has as a tool: what is not allowed in one becomes `_`.
+pub fn tool_name(name: &str) -> String {
     let is_allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
     let name: String = name
         .chars()

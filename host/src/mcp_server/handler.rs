@@ -18,10 +18,10 @@ use tracing::{Instrument, Span, info_span};
 
 use super::arguments::invalid;
 use super::call_limit::{CallLimit, MAX_CALLS};
-use super::client_call::{ClientCall, Elicitation, MAX_TOOL_NAME_CHARS, tool_name};
+use super::client_call::{ClientCall, Elicitation, MAX_TOOL_NAME_CHARS};
 use super::result::error;
 use super::runs::TeamRuns;
-use super::served::{ServedClient, ServedTeam};
+use super::served::ServedClient;
 use super::team_tool::{TeamTool, describe};
 use super::{Offer, Principal, Tools};
 
@@ -61,7 +61,7 @@ impl ClientHandler {
     /// Returns the tools that are the same for all clients.
     fn tools(&self) -> Vec<Tool> {
         match self.offer.tools.as_ref() {
-            Tools::Team(team) => vec![team.tool().clone()],
+            Tools::Team(_, tool) => vec![Tool::clone(tool)],
             Tools::Components(components) => {
                 let tools = components.iter().map(|component| component.tool().clone());
                 tools.collect()
@@ -77,11 +77,12 @@ impl ClientHandler {
     ) -> Result<Vec<Tool>, ErrorData> {
         let mut tools: Vec<Tool> = match self.offer.tools.as_ref() {
             Tools::Served(_) => {
-                let teams = teams_of(&served_client(context)?).await?;
+                let listed = served_client(context)?.descriptions().await;
+                let teams = listed.map_err(unreadable)?;
                 let tools = teams.iter().map(|team| describe(&team.name, &team.desc));
                 tools.collect()
             }
-            Tools::Team(_) | Tools::Components(_) => self.tools(),
+            Tools::Team(..) | Tools::Components(_) => self.tools(),
         };
         tools.sort_by(|one, other| one.name.cmp(&other.name));
         tools.dedup_by(|later, first| later.name == first.name);
@@ -91,7 +92,7 @@ impl ClientHandler {
     /// Returns how long a client may take lists for current, in milliseconds.
     fn list_ttl_ms(&self) -> u64 {
         match self.offer.tools.as_ref() {
-            Tools::Team(_) | Tools::Components(_) => LIST_TTL_MS,
+            Tools::Team(..) | Tools::Components(_) => LIST_TTL_MS,
             // Teams are submitted at any time.
             Tools::Served(_) => 0,
         }
@@ -101,7 +102,7 @@ impl ClientHandler {
     fn elicitation(&self, context: &RequestContext<RoleServer>) -> Result<Elicitation, ErrorData> {
         let may_answer = match self.offer.tools.as_ref() {
             Tools::Served(_) => served_client(context)?.0.may_answer(),
-            Tools::Team(_) | Tools::Components(_) => true,
+            Tools::Team(..) | Tools::Components(_) => true,
         };
         Ok(match may_answer {
             true => Elicitation::of_client(context),
@@ -124,10 +125,8 @@ impl ClientHandler {
         call: &ClientCall<'_>,
     ) -> Result<CallToolResponse, ErrorData> {
         match self.offer.tools.as_ref() {
-            Tools::Team(team) if team.tool().name == request.name => {
-                team.call(&request, call).await
-            }
-            Tools::Team(_) => Err(unknown_tool(&request.name)),
+            Tools::Team(team, _) if team.name() == request.name => team.call(&request, call).await,
+            Tools::Team(..) => Err(unknown_tool(&request.name)),
             Tools::Components(components) => {
                 let named = components
                     .iter()
@@ -136,13 +135,11 @@ impl ClientHandler {
                 Ok(component.call(request.arguments, call).await.into())
             }
             Tools::Served(records) => {
-                let teams = teams_of(&served_client(call.context)?).await?;
-                let mut teams = teams.into_iter();
-                let named = teams.find(|team| tool_name(&team.name) == request.name);
-                let team = named.ok_or_else(|| unknown_tool(&request.name))?;
+                let found = served_client(call.context)?.find(&request.name).await;
+                let team = found.map_err(unreadable)?;
+                let team = team.ok_or_else(|| unknown_tool(&request.name))?;
                 let runs = TeamRuns::new(Arc::clone(&self.offer.runs), team.runs);
-                let tool = describe(&team.name, &team.desc);
-                TeamTool::new(tool, runs, Arc::clone(records))
+                TeamTool::new(&team.name, runs, Arc::clone(records))
                     .call(&request, call)
                     .await
             }
@@ -291,9 +288,9 @@ fn served_client(context: &RequestContext<RoleServer>) -> Result<ServedClient, E
     of_request::<ServedClient>(context)
 }
 
-async fn teams_of(client: &ServedClient) -> Result<Vec<ServedTeam>, ErrorData> {
-    let teams = client.teams().await;
-    teams.map_err(|why| ErrorData::internal_error(why, None))
+/// Returns the error for teams that cannot be read.
+fn unreadable(why: String) -> ErrorData {
+    ErrorData::internal_error(why, None)
 }
 
 fn unknown_tool(name: &str) -> ErrorData {

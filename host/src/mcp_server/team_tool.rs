@@ -58,7 +58,8 @@ impl CallRecords {
 
 /// A team that is offered as a tool.
 pub(super) struct TeamTool {
-    tool: Tool,
+    /// The name of the tool.
+    name: String,
     runs: TeamRuns,
     records: Arc<CallRecords>,
 }
@@ -81,16 +82,18 @@ struct Replies {
 }
 
 impl TeamTool {
-    pub(super) fn new(tool: Tool, runs: TeamRuns, records: Arc<CallRecords>) -> Self {
+    /// Returns the tool for a team with this name.
+    pub(super) fn new(team: &str, runs: TeamRuns, records: Arc<CallRecords>) -> Self {
         Self {
-            tool,
+            name: tool_name(team),
             runs,
             records,
         }
     }
 
-    pub(super) fn tool(&self) -> &Tool {
-        &self.tool
+    /// Returns the name of the tool.
+    pub(super) fn name(&self) -> &str {
+        &self.name
     }
 
     /// Carries out a call.
@@ -106,7 +109,7 @@ impl TeamTool {
         let digest = arguments.digest();
         let owner = StateOwner {
             principal: &call.principal,
-            tool: &self.tool.name,
+            tool: &self.name,
             arguments: &digest,
         };
         let mut replies = Replies::default();
@@ -168,7 +171,7 @@ impl TeamTool {
         };
         let key = ScopedKey {
             principal: &call.principal,
-            tool: &self.tool.name,
+            tool: &self.name,
             key: &key,
         };
         let claimed = {
@@ -236,15 +239,15 @@ impl TeamTool {
             };
             let asked = requests_to_ask(&ending, &replies);
             if asked.is_empty() {
-                return Ok(ended(&self.tool.name, &run, &ending).into());
+                return Ok(ended(&self.name, &run, &ending).into());
             }
             match call.elicitation {
-                Elicitation::None => return Ok(ended(&self.tool.name, &run, &ending).into()),
+                Elicitation::None => return Ok(ended(&self.name, &run, &ending).into()),
                 Elicitation::InputRequired => {
                     return Ok(self.input_required(&run, &asked, &replies, owner).into());
                 }
                 Elicitation::WithinCall if rounds == MAX_WRONG_ANSWERS => {
-                    return Ok(ended(&self.tool.name, &run, &ending).into());
+                    return Ok(ended(&self.name, &run, &ending).into());
                 }
                 Elicitation::WithinCall => {
                     match self.ask_within_call(&run, &asked, &replies, call).await {
@@ -254,7 +257,7 @@ impl TeamTool {
                             replies = taken;
                         }
                         Asked::Stopped(why) => {
-                            let mut result: CallToolResult = ended(&self.tool.name, &run, &ending);
+                            let mut result: CallToolResult = ended(&self.name, &run, &ending);
                             result
                                 .content
                                 .insert(0, rmcp::model::ContentBlock::text(why));
