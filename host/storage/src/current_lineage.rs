@@ -9,7 +9,7 @@ use strata_core::state::environment::Environment;
 
 use super::codec::MessageBundle;
 use super::error::StoreError;
-use super::lineage::{StoredLineage, event_key};
+use super::lineage::StoredLineage;
 use super::reader::{RowReader, SnapshotInfo, branch_of, makes_checkpoint};
 use super::rows::RunRows;
 use super::snapshot::{EncodedSnapshot, MAX_SNAPSHOT_BYTES, MIN_SNAPSHOT_BYTES};
@@ -68,11 +68,6 @@ impl CurrentLineage {
         &self.line
     }
 
-    /// Returns the key of its newest event.
-    pub(crate) fn last_key(&self) -> i64 {
-        event_key(self.line.id, self.line.events)
-    }
-
     /// Returns the row that has to be written because it lags behind, if it does.
     pub(crate) fn row_behind(&self) -> Option<StoredLineage> {
         (self.line != self.row).then(|| self.line.clone())
@@ -109,7 +104,7 @@ impl CurrentLineage {
     pub(crate) fn new_snapshot<'a>(&self, env: &'a Environment) -> NewSnapshot<'a> {
         NewSnapshot {
             state: EncodedSnapshot::encode(env),
-            key: self.last_key(),
+            key: self.line.last_key(),
             bundles: self.snapshot.bundles.clone(),
             row: StoredLineage {
                 bytes_since_snapshot: 0,
@@ -299,7 +294,7 @@ mod tests {
         current.note_snapshot(&new, Ok(Some(Vec::new()))).unwrap();
         assert_eq!(
             (current.snapshot.key, current.row_behind()),
-            (current.last_key(), None)
+            (current.line.last_key(), None)
         );
     }
 }

@@ -23,7 +23,7 @@ use super::{
 };
 
 /// The lineage in the saved runs that is not the current one.
-const OTHER_LINEAGE: &str = "main.1";
+pub(super) const OTHER_LINEAGE: &str = "main.1";
 
 /// Saves a run with this many events and its `team.json`, and closes it in an orderly way.
 pub(super) fn saved(events: usize) -> (TempDir, StorageDirectory, Vec<Record>, Environment) {
@@ -51,9 +51,14 @@ pub(super) fn saved(events: usize) -> (TempDir, StorageDirectory, Vec<Record>, E
 
 /// Forks the newest checkpoint, if there is one. The current lineage stays the same.
 pub(super) fn add_lineage(store: &mut super::SqliteLease) {
-    let Some(from) = store.checkpoints().unwrap().pop() else {
-        return;
-    };
+    if let Some(forked) = fork_newest(store) {
+        store.append(&[forked], Durability::Full).unwrap();
+    }
+}
+
+/// Returns the event with which another lineage begins at the newest checkpoint, if there is one.
+pub(super) fn fork_newest(store: &dyn Lease) -> Option<Record> {
+    let from = store.checkpoints().unwrap().pop()?;
     let saved = store.load(&StateSelector::Checkpoint(from.id)).unwrap();
     let (line, env) = (saved.next_line, loaded_state(&saved));
     let account = Account {
@@ -63,17 +68,12 @@ pub(super) fn add_lineage(store: &mut super::SqliteLease) {
     let event = Stepper::new(team(), env)
         .forked_event(OTHER_LINEAGE.into(), Vec::new(), account)
         .unwrap();
-    store
-        .append(
-            &[Record {
-                line,
-                lines: 1,
-                time_ms: 0,
-                event,
-            }],
-            Durability::Full,
-        )
-        .unwrap();
+    Some(Record {
+        line,
+        lines: 1,
+        time_ms: 0,
+        event,
+    })
 }
 
 /// Reads everything. Each result is right, or this fails.

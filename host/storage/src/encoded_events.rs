@@ -1,7 +1,7 @@
 //! Events as they are stored, apart from where.
 
 use super::codec;
-use super::lineage::{StoredLineage, event_key};
+use super::lineage::{StoredLineage, event_key, position_of_key};
 use super::{Record, concerns_checkpoint};
 
 /// Encoded events.
@@ -17,14 +17,12 @@ pub(crate) struct EncodedEvent {
 }
 
 /// An event whose checksum is known.
-#[cfg(feature = "postgres")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct KnownEvent {
     pub key: i64,
     pub sum: u32,
 }
 
-#[cfg(feature = "postgres")]
 impl KnownEvent {
     /// Returns the newest event of a lineage, if it has any of its own.
     pub(crate) fn newest_of(line: &StoredLineage) -> Option<Self> {
@@ -37,7 +35,7 @@ impl KnownEvent {
 
 /// Returns the numbers in the row of an event: its key, its first public line, the number of its lines, its
 /// time and whether it concerns a checkpoint.
-pub(crate) fn event_numbers(n: i64, record: &Record) -> [i64; 5] {
+fn event_numbers(n: i64, record: &Record) -> [i64; 5] {
     [
         n,
         record.line as i64,
@@ -61,24 +59,41 @@ impl EncodedEvents {
         Self(events)
     }
 
+    /// Returns the same events of a lineage with another key.
+    pub(crate) fn moved_to(&self, lineage: i64) -> Self {
+        let moved = |event: &EncodedEvent| {
+            let mut numbers = event.numbers;
+            numbers[0] = event_key(lineage, position_of_key(numbers[0]));
+            EncodedEvent {
+                numbers,
+                sum: codec::checksum(&numbers, &event.body),
+                body: event.body.clone(),
+            }
+        };
+        Self(self.0.iter().map(moved).collect())
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = &EncodedEvent> {
         self.0.iter()
     }
 
     /// Returns the size of their bodies in bytes.
-    #[cfg(feature = "postgres")]
     pub(crate) fn bytes(&self) -> u64 {
         self.0.iter().map(|event| event.body.len() as u64).sum()
     }
 
+    /// Returns the time of the last one.
+    pub(crate) fn time_ms(&self) -> Option<i64> {
+        let [.., time_ms, _] = self.0.last()?.numbers;
+        Some(time_ms)
+    }
+
     /// Returns how many there are.
-    #[cfg(feature = "postgres")]
     pub(crate) fn count(&self) -> usize {
         self.0.len()
     }
 
     /// Returns the last one.
-    #[cfg(feature = "postgres")]
     pub(crate) fn last(&self) -> Option<KnownEvent> {
         self.0.last().map(|event| KnownEvent {
             key: event.numbers[0],

@@ -496,7 +496,6 @@ impl StoreError {
     }
 
     /// Whether a database refused a change because it is in an earlier state than it was.
-    #[cfg(feature = "postgres")]
     pub(super) fn is_behind(&self) -> bool {
         matches!(self, Self::Lost { .. } | Self::RolledBack { .. })
     }

@@ -110,6 +110,11 @@ impl StoredLineage {
         self.origin.map_or(0, |(_, at)| at)
     }
 
+    /// Returns the key of its newest event.
+    pub(crate) fn last_key(&self) -> i64 {
+        event_key(self.id, self.events)
+    }
+
     /// Counts an event that was appended, with its size in bytes and its checksum.
     pub(crate) fn count_event(&mut self, event: &Event, weight: usize, sum: u32) {
         let cost = i64::try_from(cost_of(event).0).unwrap_or(i64::MAX);

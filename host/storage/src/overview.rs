@@ -8,8 +8,8 @@ use strata_core::record::money::Usd;
 use strata_core::state::environment::Environment;
 use strata_core::team::Team;
 
-use super::Record;
 use super::work::RunSchedule;
+use super::{Append, Record};
 
 /// The state of a run after events that are appended, from which a list is kept.
 #[derive(Clone, Copy, Debug)]
@@ -94,6 +94,58 @@ impl EndTime {
             .iter()
             .rfind(ended)
             .map_or(Self::Unchanged, |record| Self::At(record.time_ms))
+    }
+}
+
+/// What becomes of what a list shows of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct OverviewChange {
+    /// `None` if it is not known any more what the state is.
+    pub overview: Option<RunOverview>,
+    pub ended: EndTime,
+    /// The time of the newest event, in milliseconds since 1970; `None` if that stays as it is.
+    pub changed_ms: Option<i64>,
+}
+
+impl OverviewChange {
+    /// Returns the change after events that are appended to the current lineage.
+    pub(crate) fn after(append: Append<'_>) -> Self {
+        Self {
+            overview: append.state.map(RunOverview::of),
+            ended: match append.state {
+                Some(state) => EndTime::after(append.records, state.env.status),
+                None => EndTime::Unchanged,
+            },
+            changed_ms: append.records.last().map(|record| record.time_ms),
+        }
+    }
+
+    /// Returns the change after these events if the last one ends the run, and the state is known.
+    pub(crate) fn after_end(append: Append<'_>) -> Option<Self> {
+        let last = append.records.last()?;
+        let is_end = append.state.is_some() && matches!(last.event, Event::RunEnded(_));
+        is_end.then(|| Self::after(append))
+    }
+
+    /// Returns the change after which it is not known what the state is.
+    pub(crate) fn unknown() -> Self {
+        Self {
+            overview: None,
+            ended: EndTime::Unchanged,
+            changed_ms: None,
+        }
+    }
+
+    /// Returns the change of a run that is copied from elsewhere, where it changed last at this time.
+    pub(crate) fn of_copy(overview: RunOverview, changed_ms: Option<i64>) -> Self {
+        Self {
+            ended: match has_ended(overview.status) {
+                true => EndTime::At(changed_ms.unwrap_or_default()),
+                false => EndTime::None,
+            },
+            overview: Some(overview),
+            changed_ms,
+        }
     }
 }
 

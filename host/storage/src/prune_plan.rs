@@ -19,6 +19,7 @@ use super::rows::RunRows;
 use super::snapshot::EncodedSnapshot;
 
 /// What pruning changes.
+#[derive(Debug)]
 pub(crate) struct PrunePlan {
     /// The lineages as they are afterwards.
     pub lineages: Vec<StoredLineage>,
@@ -33,6 +34,7 @@ pub(crate) struct PrunePlan {
 }
 
 /// A range of a lineage's own events that is to be dropped, by their positions.
+#[derive(Debug)]
 pub(crate) struct DropRange {
     pub lineage: i64,
     pub first: i64,

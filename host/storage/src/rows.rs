@@ -78,6 +78,9 @@ pub(crate) trait RunRows: Debug + Sized {
     /// nothing for a key without a bundle.
     fn visit_bundles(&self, keys: &[i64], visit: &mut VisitBundle<'_>) -> RowResult<()>;
 
+    /// Returns the largest key of a bundle in a range, or the beginning of the range.
+    fn last_bundle(&self, keys: KeyRange) -> Result<i64, StoreError>;
+
     /// Returns the row of the team file.
     fn definition(&self) -> Result<DefinitionRow, StoreError>;
 

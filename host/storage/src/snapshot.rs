@@ -29,6 +29,7 @@ pub(crate) struct EncodedSnapshot<'a> {
 }
 
 /// The rows of a state that is to be inserted.
+#[derive(Debug)]
 pub(crate) struct SnapshotRows {
     /// The key of its own row.
     pub n: i64,
@@ -45,6 +46,7 @@ pub(crate) struct SnapshotRows {
 }
 
 /// The row of a bundle that is to be inserted.
+#[derive(Debug)]
 pub(crate) struct BundleRow {
     pub n: i64,
     pub sum: u32,
@@ -133,6 +135,18 @@ impl<'a> EncodedSnapshot<'a> {
             let bundle = codec::encode_messages(&mut left);
             (bundle.messages > 0).then_some(bundle)
         })
+    }
+}
+
+impl SnapshotRows {
+    /// Returns how large they are, in bytes.
+    pub(crate) fn bytes(&self) -> u64 {
+        let bundles: usize = self
+            .new_bundles
+            .iter()
+            .map(|bundle| bundle.body.len())
+            .sum();
+        (self.body.len() + bundles) as u64
     }
 }
 

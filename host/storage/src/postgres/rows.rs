@@ -9,6 +9,7 @@ use tokio_postgres::types::{FromSql, Type};
 use super::connection::Connection;
 use super::schema::require_known_format;
 use super::session::Argument;
+use super::write;
 use crate::error::StoreError;
 use crate::lineage::{DIRECTORY_RUN, KeyRange, StoredLineage, StoredRun};
 use crate::reader::RowReader;
@@ -287,6 +288,10 @@ impl RunRows for PostgresRows {
             }
         }
         Ok(())
+    }
+
+    fn last_bundle(&self, keys: KeyRange) -> Result<i64, StoreError> {
+        Ok(write::last_bundle(&self.connection, self.run, keys)?)
     }
 
     fn definition(&self) -> Result<DefinitionRow, StoreError> {

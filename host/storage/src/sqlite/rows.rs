@@ -8,6 +8,7 @@ use strata_core::record::id::Digest;
 
 use super::file_state::ReadMode;
 use super::lineage::next_lineage_id;
+use super::snapshot::last_bundle;
 use crate::codec::DecodeError;
 use crate::error::StoreError;
 use crate::lineage::{KeyRange, NamedRun, StoredLineage, StoredRun, key_range};
@@ -346,6 +347,10 @@ impl RunRows for SqliteRows {
             }
         }
         Ok(())
+    }
+
+    fn last_bundle(&self, keys: KeyRange) -> Result<i64, StoreError> {
+        last_bundle(&self.conn, keys).map_err(|e| self.read_error(e))
     }
 
     fn definition(&self) -> Result<DefinitionRow, StoreError> {

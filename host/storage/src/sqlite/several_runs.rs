@@ -5,13 +5,13 @@ use strata_base::files::blob::{Blobs, digest_of};
 use strata_core::state::environment::Environment;
 
 use super::SqliteLease;
+use super::lineage::next_lineage_id;
 use super::rows::{SqliteReader, SqliteRows};
 use super::write::NewRun;
 use crate::conformance::{loaded_state, replay};
 use crate::damage::add_lineage;
 use crate::error::StoreError;
 use crate::lock::StorageLock;
-use crate::rows::RunRows;
 use crate::script::pseudorandom;
 use crate::script::{definition, scripted_run};
 use crate::{
@@ -101,15 +101,15 @@ fn create_two_runs(temp: &tempfile::TempDir) -> (StorageDirectory, [ExpectedRun;
             .create(ReplacePolicy::Never, &base, &runs[0].definition)
             .unwrap(),
     );
-    let mut lease = runs[0].open(&directory);
+    let conn = Connection::open(directory.database()).unwrap();
     let second = NewRun {
         run: (2, "second"),
-        lineage: lease.connection.reader.rows.next_lineage_id().unwrap(),
+        lineage: next_lineage_id(&conn).unwrap(),
         base: &base,
         definition: &runs[1].definition,
         blobs: &Blobs::new(),
     };
-    lease.commit_change(|conn| second.insert(conn)).unwrap();
+    second.insert(&conn).unwrap();
     (directory, runs)
 }
 
@@ -138,22 +138,22 @@ fn a_damaged_row_of_another_run_changes_nothing_in_how_commits_are_synced() {
     let damage = "UPDATE lineage SET sum = (sum + 1) % 1000 WHERE run = 2";
     assert_eq!(conn.execute(damage, []).unwrap(), 1);
     drop(conn);
-    let synchronous = |lease: &SqliteLease| -> i64 {
+    let synchronous = |lease: &mut SqliteLease| -> i64 {
         let value = |row: &rusqlite::Row<'_>| row.get(0);
         lease
-            .connection
+            .connection()
             .reader
             .rows
             .conn
             .pragma_query_value(None, "synchronous", value)
             .unwrap()
     };
-    let before = synchronous(&lease);
+    let before = synchronous(&mut lease);
     for _ in 0..2 {
         let failed = lease.append(&runs[0].records[..1], Durability::Full);
         assert!(matches!(failed, Err(StoreError::Corrupt { .. })));
-        assert_eq!(synchronous(&lease), before);
-        assert!(!lease.connection.progress.is_open());
+        assert_eq!(synchronous(&mut lease), before);
+        assert!(!lease.connection().progress.is_open());
     }
 }
 

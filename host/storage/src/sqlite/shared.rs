@@ -1,7 +1,7 @@
 //! A database file that holds many runs. One process at a time changes them, the holder of the lock beside
 //! the file; every process can read them.
 //!
-//! The process opens the file once (`database`), however many of its runs it has leases of (`lease`). A
+//! The process opens the file once (`database`), however many of its runs it has leases of (`queued_writer`). A
 //! change (`change`) is queued (`queue`) and written by a thread (`writer`): all that are queued in one
 //! transaction, with one sync. `runs` finds, creates and renames runs by their URLs, and `mail` brings
 //! requests to their owner, who is noted (`owner_note`).
@@ -15,18 +15,18 @@ mod change;
 mod claims;
 mod database;
 mod delete;
-mod end_note;
+pub(super) mod end_note;
 mod failure;
 mod insert_copy;
-mod lease;
 mod list;
 mod mail;
 mod owner_note;
 mod queue;
+mod queued_writer;
 mod records;
 mod runs;
 mod served;
-mod submission_row;
+pub(super) mod submission_row;
 mod submit;
 #[cfg(test)]
 mod tests;
@@ -40,10 +40,10 @@ pub(crate) use claims::{
 pub(crate) use database::SharedDatabase;
 pub(crate) use delete::{delete_run, read_retention, set_retention};
 pub(crate) use insert_copy::insert_copy;
-#[cfg(test)]
-pub(crate) use lease::SharedLease;
 pub(crate) use list::list_overviews;
 pub(crate) use mail::{holder, receive_requests, request_owner};
+#[cfg(test)]
+pub(crate) use queued_writer::SharedLease;
 pub(crate) use records::FileRecords;
 pub(crate) use runs::{
     VacantName, has_run, is_same, is_storage_file, obstacle, open_named, open_reader, place_run,

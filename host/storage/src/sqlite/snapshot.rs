@@ -181,22 +181,15 @@ mod tests {
     }
 
     /// Returns the keys of the bundles that exist, and of those that states refer to.
-    fn bundles(store: &SqliteLease) -> (BTreeSet<i64>, BTreeSet<i64>) {
-        let mut rows = store
-            .connection
-            .reader
-            .rows
-            .conn
-            .prepare("SELECT n FROM bundle")
-            .unwrap();
+    fn bundles(store: &mut SqliteLease) -> (BTreeSet<i64>, BTreeSet<i64>) {
+        let reader = &store.connection().reader;
+        let mut rows = reader.rows.conn.prepare("SELECT n FROM bundle").unwrap();
         let there = rows
             .query_map([], |row| row.get(0))
             .unwrap()
             .collect::<rusqlite::Result<_>>()
             .unwrap();
-        let named = store
-            .connection
-            .reader
+        let named = reader
             .snapshots()
             .unwrap()
             .into_iter()
@@ -219,28 +212,19 @@ mod tests {
                 .unwrap();
             let so_far = replay(&records[..until]);
             store.save_snapshot(&so_far).unwrap();
-            let newest = store.current.bundles();
-            assert_eq!(message_count(newest), so_far.final_message_count());
+            let newest = store.current().bundles().to_vec();
+            assert_eq!(message_count(&newest), so_far.final_message_count());
+            let saved = store.connection().reader.snapshots().unwrap().pop();
+            assert_eq!(saved.unwrap().bundles, newest);
             assert_eq!(
-                store
-                    .connection
-                    .reader
-                    .snapshots()
-                    .unwrap()
-                    .pop()
-                    .unwrap()
-                    .bundles,
-                *newest
-            );
-            assert_eq!(
-                bundles(&store).0,
+                bundles(&mut store).0,
                 newest.iter().map(|bundle| bundle.key).collect()
             );
         }
         store.append(&records[600..], Durability::Process).unwrap();
         // A bundle that a dropped state left behind.
         store
-            .connection
+            .connection()
             .reader
             .rows
             .conn
@@ -249,7 +233,7 @@ mod tests {
         store
             .prune(3, &mut |saved| Ok(loaded_state(&saved)))
             .unwrap();
-        let (there, named) = bundles(&store);
+        let (there, named) = bundles(&mut store);
         assert_eq!(there, named);
         assert_eq!(
             loaded_state(&store.load(&StateSelector::Head).unwrap()),
@@ -279,11 +263,8 @@ mod tests {
             .append(&scripted_run(&pseudorandom(1, 8), 1).0, Durability::Process)
             .unwrap();
         store.save_snapshot(&env).unwrap();
-        assert!(
-            store.current.bundles().len() > 2 * 64,
-            "{}",
-            store.current.bundles().len()
-        );
+        let count = store.current().bundles().len();
+        assert!(count > 2 * 64, "{count}");
         assert_eq!(store.load(&StateSelector::Head).unwrap().base, env);
     }
 }

@@ -8,6 +8,7 @@ use strata_base::files::durability::Durability;
 use tokio::sync::oneshot;
 
 use super::super::lineage::stored_epoch;
+use super::super::write_change::LossCheck;
 use crate::error::StoreError;
 
 /// The right under which a run is changed.
@@ -16,17 +17,6 @@ pub(super) struct RunRight {
     pub run: i64,
     /// The epoch of the lease.
     pub epoch: i64,
-}
-
-/// How a change is counted, so that its loss is noticed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum LossCheck {
-    /// It may be lost with the power.
-    None,
-    /// It appends so many events.
-    Events(usize),
-    /// It is no event, and must not be lost.
-    Change,
 }
 
 /// Under what conditions a change is made, and what it has to survive.
@@ -122,9 +112,7 @@ impl Change {
             return Ok(ChangeOutcome::Refused);
         }
         (self.write)(conn)?;
-        if self.terms.loss_check == LossCheck::Change {
-            conn.execute("UPDATE log SET changes = changes + 1", [])?;
-        }
+        self.terms.loss_check.note(conn)?;
         Ok(ChangeOutcome::Made)
     }
 

@@ -15,7 +15,7 @@ use super::caps::{FileCaps, generations};
 use super::change::ChangeTerms;
 use super::database::{DatabaseHandle, MissingDatabase, SharedDatabase};
 use super::delete::sweep;
-use super::lease::SharedLease;
+use super::queued_writer::SharedLease;
 use super::submission_row::{
     COLUMNS, LATER, NEVER, NOW, ON_REQUEST, SubmissionRow, schedule_columns,
 };
@@ -351,7 +351,7 @@ pub(crate) fn open_claimed(url: &SqliteUrl, run: &ClaimedRun) -> Result<SharedLe
     let database = SharedDatabase::open(&url.file, MissingDatabase::Fail)?;
     let begun = stopwatch();
     loop {
-        match SharedLease::take(database.clone(), run.key, url.to_path()) {
+        match SharedLease::take(database.clone(), run.key, &url.to_path()) {
             Err(StoreError::Locked { .. }) if begun.elapsed() < OPEN_TIME => {
                 std::thread::sleep(OPEN_INTERVAL);
             }

@@ -362,7 +362,7 @@ pub(crate) struct TestDatabase(DatabaseHandle);
 impl TestDatabase {
     /// Takes a lease of a run.
     pub(crate) fn take_lease(&self, run: i64) -> super::SharedLease {
-        super::SharedLease::take(self.0.clone(), run, "sqlite:again".into()).unwrap()
+        super::SharedLease::take(self.0.clone(), run, Path::new("sqlite:again")).unwrap()
     }
 }
 

@@ -2,38 +2,31 @@
 
 use rusqlite::Connection;
 use serde_json::{Value, json};
-use strata_core::record::event::{Event, Status};
+use strata_core::record::event::Status;
 use strata_core::record::money::Usd;
 
 use super::super::write::write_note;
-use crate::Append;
-use crate::overview::RunOverview;
+use crate::overview::{OverviewChange, RunOverview};
 
 /// The name of the note.
 pub(super) const OVERVIEW_NOTE: &str = "overview";
 
-/// A note of what the state of a run was at its end.
-pub(super) struct EndNote(String);
-
-impl EndNote {
-    /// Returns the note for events that end a run, the last of which gets this key.
-    pub(super) fn after(append: Append<'_>, key: i64) -> Option<Self> {
-        let ends = |event: &Event| matches!(event, Event::RunEnded(_));
-        let state = append.state?;
-        let last = append.records.last().filter(|last| ends(&last.event))?;
-        let one = RunOverview::of(state);
-        let text = json!({
-            "n": key, "ended": last.time_ms, "run": one.run, "team": one.team, "status": one.status.name(),
-            "step": one.step, "spent": one.spent.0, "budget": one.budget.map(|budget| budget.0),
-            "requests": one.requests, "faults": one.faults,
-        });
-        Some(Self(text.to_string()))
-    }
-
-    /// Writes it, in a transaction that is open.
-    pub(super) fn write(&self, conn: &Connection, run: i64) -> rusqlite::Result<()> {
-        write_note(conn, run, OVERVIEW_NOTE, &self.0)
-    }
+/// Writes a note of what the state of a run was at its end, which is the event with the key `last`.
+pub(in crate::sqlite) fn write_end_note(
+    conn: &Connection,
+    run: i64,
+    end: &OverviewChange,
+    last: i64,
+) -> rusqlite::Result<()> {
+    let Some(one) = &end.overview else {
+        return Ok(());
+    };
+    let text = json!({
+        "n": last, "ended": end.changed_ms, "run": one.run, "team": one.team, "status": one.status.name(),
+        "step": one.step, "spent": one.spent.0, "budget": one.budget.map(|budget| budget.0),
+        "requests": one.requests, "faults": one.faults,
+    });
+    write_note(conn, run, OVERVIEW_NOTE, &text.to_string())
 }
 
 /// Returns what a note says if it is of the event with this key, and when the run ended.

@@ -6,16 +6,17 @@ use strata_base::files::blob::Blobs;
 
 use super::super::lineage::{DELETED_LINEAGE_NOTE, DELETED_RUN_NOTE};
 use super::super::write::{write_definition, write_note};
-use super::change::{ChangeTerms, LossCheck};
+use super::super::write_change::{LossCheck, new_lineage_id};
+use super::change::ChangeTerms;
 use super::database::SharedDatabase;
 use super::delete::note_deleted;
-use super::lease::new_lineage_id;
 use super::runs::free_key;
-use super::submission_row::{OverviewUpdate, SubmissionRow, write_request, write_schedule};
+use super::submission_row::{SubmissionRow, write_request, write_schedule, write_shown};
 use super::submit::{insert_contents, insert_files, new_row};
 use crate::blob::insert_blobs;
 use crate::error::StoreError;
 use crate::lineage::{StoredLineage, StoredRun};
+use crate::overview::OverviewChange;
 use crate::rows::RunRows;
 use crate::sqlite_url::SqliteUrl;
 use crate::transfer::{CopiedRow, RunCopy, RunRecords};
@@ -167,7 +168,7 @@ fn reserve_keys(
 /// What is stored of a copy for the queue.
 struct QueuedCopy {
     row: SubmissionRow,
-    shown: OverviewUpdate,
+    shown: OverviewChange,
     schedule: crate::RunSchedule,
     changed_ms: Option<i64>,
 }
@@ -178,7 +179,8 @@ impl QueuedCopy {
         row.run = run;
         row.overview = Some(copy.overview.clone());
         let changed_ms = copy.changed_ms;
-        let shown = OverviewUpdate::of_copy(copy.overview.clone(), changed_ms.unwrap_or(now_ms()));
+        let shown =
+            OverviewChange::of_copy(copy.overview.clone(), Some(changed_ms.unwrap_or(now_ms())));
         Self {
             row,
             shown,
@@ -190,7 +192,7 @@ impl QueuedCopy {
     fn insert(&self, conn: &Connection) -> rusqlite::Result<()> {
         let run = self.row.run;
         self.row.insert(conn)?;
-        self.shown.write(conn, run)?;
+        write_shown(conn, run, &self.shown)?;
         write_schedule(conn, run, self.schedule)?;
         let sql = "UPDATE submission SET changed_ms = coalesce(?2, changed_ms) WHERE run = ?1";
         conn.execute(sql, params![run, self.changed_ms]).map(drop)

@@ -9,11 +9,12 @@ use strata_core::state::environment::Environment;
 use super::super::lineage::{DELETED_RUN_NOTE, next_key};
 use super::super::rows::{SqliteReader, SqliteRows, WHOLE_DATABASE};
 use super::super::write::NewRun;
+use super::super::write_change::new_lineage_id;
 use super::change::ChangeTerms;
 use super::database::{
     DatabaseHandle, MissingDatabase, SharedDatabase, canonical_path, database_files,
 };
-use super::lease::{SharedLease, new_lineage_id};
+use super::queued_writer::SharedLease;
 use crate::database_url::require_new_name;
 use crate::directory::file::FileIdentity;
 use crate::error::StoreError;
@@ -192,7 +193,7 @@ pub(crate) fn is_storage_file(url: &SqliteUrl, file: &Path) -> bool {
 pub(crate) fn take_lease(url: &SqliteUrl) -> Result<SharedLease, StoreError> {
     let run = open_named(url)?.rows.run;
     let database = SharedDatabase::open(&url.file, MissingDatabase::Fail)?;
-    SharedLease::take(database, run, url.to_path())
+    SharedLease::take(database, run, &url.to_path())
 }
 
 /// A database without a run of a name, which is about to be created.
@@ -219,7 +220,7 @@ pub(crate) fn vacate(url: &SqliteUrl, replace: ReplacePolicy) -> Result<VacantNa
     let Some(run) = run_key(url, whole.as_ref())? else {
         return Ok(vacant);
     };
-    let mut former = SharedLease::take(vacant.database.clone(), run, url.to_path())?;
+    let mut former = SharedLease::take(vacant.database.clone(), run, &url.to_path())?;
     if replace == ReplacePolicy::Never && !former.load(&StateSelector::Head)?.is_finished() {
         return Err(StoreError::Unfinished {
             path: url.to_path(),
@@ -227,7 +228,7 @@ pub(crate) fn vacate(url: &SqliteUrl, replace: ReplacePolicy) -> Result<VacantNa
         });
     }
     let new = free_name(url, whole.as_ref())?;
-    former.rename(&new)?;
+    former.writer().rename(&new)?;
     vacant.moved_to = Some(url.with_run(&new).to_path());
     Ok(vacant)
 }
@@ -270,7 +271,7 @@ impl VacantName {
             new.insert(conn).map(|()| Some(key))
         })?;
         match created.flatten() {
-            Some(run) => SharedLease::take(database, run, url.to_path()),
+            Some(run) => SharedLease::take(database, run, &url.to_path()),
             None => Err(StoreError::Occupied {
                 path: url.to_path(),
             }),

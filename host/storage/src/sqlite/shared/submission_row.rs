@@ -8,8 +8,7 @@ use strata_base::clock::now_ms;
 use strata_core::record::event::Status;
 use strata_core::record::money::Usd;
 
-use crate::Append;
-use crate::overview::{EndTime, LifecycleState, RunOverview, has_ended};
+use crate::overview::{EndTime, LifecycleState, OverviewChange, RunOverview};
 use crate::work::RunSchedule;
 
 /// The values of `submission.schedule`.
@@ -163,7 +162,7 @@ pub(super) fn schedule_columns(schedule: RunSchedule) -> (i64, Option<i64>) {
 }
 
 /// Says when a run is taken up, if workers take it.
-pub(super) fn write_schedule(
+pub(in crate::sqlite) fn write_schedule(
     conn: &Connection,
     run: i64,
     schedule: RunSchedule,
@@ -182,80 +181,39 @@ pub(super) fn write_request(conn: &Connection, run: i64) -> rusqlite::Result<usi
     conn.execute(sql, params![run, now_ms()])
 }
 
-/// What becomes of the row of a run when events are appended.
-#[derive(Clone, Debug)]
-pub(super) struct OverviewUpdate {
-    /// `None` if it is not known what the state is.
-    overview: Option<RunOverview>,
-    ended: EndTime,
-    /// The time of the newest event, in milliseconds since 1970.
-    changed_ms: i64,
-}
-
-impl OverviewUpdate {
-    /// Returns the change of the row after events that are appended to the current lineage.
-    pub(super) fn after(append: Append<'_>) -> Self {
-        let overview = append.state.map(RunOverview::of);
-        let ended = match append.state {
-            Some(state) => EndTime::after(append.records, state.env.status),
-            None => EndTime::Unchanged,
-        };
-        Self {
-            overview,
-            ended,
-            changed_ms: append.records.last().map_or(0, |record| record.time_ms),
-        }
-    }
-
-    /// Returns the row of a run that is copied from elsewhere, where it changed last at this time.
-    pub(super) fn of_copy(overview: RunOverview, changed_ms: i64) -> Self {
-        Self {
-            ended: match has_ended(overview.status) {
-                true => EndTime::At(changed_ms),
-                false => EndTime::None,
-            },
-            overview: Some(overview),
-            changed_ms,
-        }
-    }
-
-    /// Returns the change of the row of a run of which it is not known what its state is.
-    pub(super) fn unknown() -> Self {
-        Self {
-            overview: None,
-            ended: EndTime::Unchanged,
-            changed_ms: 0,
-        }
-    }
-
-    /// Writes it, in a transaction that is open.
-    pub(super) fn write(&self, conn: &Connection, run: i64) -> rusqlite::Result<()> {
-        let Some(one) = &self.overview else {
-            let sql = "UPDATE submission SET status = NULL, changed_ms = max(changed_ms, ?2) WHERE run = ?1";
-            return conn.execute(sql, params![run, self.changed_ms]).map(drop);
-        };
-        let (keeps_end, ended) = match self.ended {
-            EndTime::None => (false, None),
-            EndTime::At(time_ms) => (false, Some(time_ms)),
-            EndTime::Unchanged => (true, None),
-        };
-        let sql = "UPDATE submission SET started = ?2, team = ?3, status = ?4, step = ?5, spent = ?6, budget = ?7, \
-                       requests = ?8, faults = ?9, changed_ms = max(changed_ms, ?10), \
-                       ended_ms = CASE WHEN ?11 THEN ended_ms ELSE ?12 END WHERE run = ?1";
-        let params = params![
-            run,
-            one.run,
-            one.team,
-            one.status.name(),
-            to_i64(one.step),
-            to_i64(one.spent.0),
-            one.budget.map(|usd| to_i64(usd.0)),
-            to_i64(one.requests),
-            to_i64(one.faults),
-            self.changed_ms,
-            keeps_end,
-            ended
-        ];
-        conn.prepare_cached(sql)?.execute(params).map(drop)
-    }
+/// Writes what becomes of what a list shows of a run.
+pub(in crate::sqlite) fn write_shown(
+    conn: &Connection,
+    run: i64,
+    change: &OverviewChange,
+) -> rusqlite::Result<()> {
+    let changed_ms = change.changed_ms.unwrap_or(0);
+    let Some(one) = &change.overview else {
+        let sql =
+            "UPDATE submission SET status = NULL, changed_ms = max(changed_ms, ?2) WHERE run = ?1";
+        return conn.execute(sql, params![run, changed_ms]).map(drop);
+    };
+    let (keeps_end, ended) = match change.ended {
+        EndTime::None => (false, None),
+        EndTime::At(time_ms) => (false, Some(time_ms)),
+        EndTime::Unchanged => (true, None),
+    };
+    let sql = "UPDATE submission SET started = ?2, team = ?3, status = ?4, step = ?5, spent = ?6, budget = ?7, \
+                   requests = ?8, faults = ?9, changed_ms = max(changed_ms, ?10), \
+                   ended_ms = CASE WHEN ?11 THEN ended_ms ELSE ?12 END WHERE run = ?1";
+    let params = params![
+        run,
+        one.run,
+        one.team,
+        one.status.name(),
+        to_i64(one.step),
+        to_i64(one.spent.0),
+        one.budget.map(|usd| to_i64(usd.0)),
+        to_i64(one.requests),
+        to_i64(one.faults),
+        changed_ms,
+        keeps_end,
+        ended
+    ];
+    conn.prepare_cached(sql)?.execute(params).map(drop)
 }

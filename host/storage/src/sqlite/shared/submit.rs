@@ -10,9 +10,9 @@ use strata_core::record::id::Digest;
 
 use super::super::rows::SqliteReader;
 use super::super::write::{NewRun, write_definition, write_note};
+use super::super::write_change::new_lineage_id;
 use super::change::ChangeTerms;
 use super::database::{MissingDatabase, SharedDatabase};
-use super::lease::new_lineage_id;
 use super::records::{insert_record, read_file};
 use super::runs::{free_key, open_named};
 use super::submission_row::{COLUMNS, NEVER, NOW, SubmissionRow, write_request};

@@ -13,17 +13,18 @@ use tempfile::TempDir;
 
 use super::change::{ChangeTerms, PendingChange};
 use super::database::{MissingDatabase, SharedDatabase};
-use super::lease::SharedLease;
+use super::queued_writer::SharedLease;
 use super::runs::{take_lease, vacate};
 use super::{delete_run, holder, open_reader, receive_requests, request_owner};
 use crate::conformance::{loaded_state, replay};
+use crate::damage::{OTHER_LINEAGE, fork_newest};
 use crate::directory::names::SideFile;
 use crate::error::StoreError;
 use crate::script::pseudorandom;
 use crate::script::{copy, definition, names, scripted_run};
 use crate::sqlite_url::SqliteUrl;
 use crate::{
-    Durability, IncomingRequest, Lease, LockHolder, Record, ReplacePolicy, RequestOutcome,
+    Append, Durability, IncomingRequest, Lease, LockHolder, Record, ReplacePolicy, RequestOutcome,
     StateSelector,
 };
 
@@ -280,6 +281,43 @@ fn a_writer_that_panics_leaves_nobody_waiting() {
     assert_eq!(count(&url(&temp, "0")).unwrap(), 5);
     let mut lease = take_lease(&url(&temp, "0")).unwrap();
     lease.append(&records[5..], Durability::Full).unwrap();
+}
+
+#[test]
+fn lineages_that_runs_begin_at_the_same_time_get_different_keys() {
+    let temp = tempfile::tempdir().unwrap();
+    let mut leases = create_runs(&temp, 3);
+    let records = records(60);
+    for lease in &mut leases {
+        lease.append(&records, Durability::Full).unwrap();
+    }
+    let forks: Vec<[Record; 1]> = leases
+        .iter()
+        .map(|lease| [fork_newest(lease).unwrap()])
+        .collect();
+    // Each chooses the same key, since none is written yet.
+    let busy = BusyWriter::of(&database(&temp));
+    let begun: Vec<_> = leases
+        .iter_mut()
+        .zip(&forks)
+        .map(|(lease, fork)| lease.begin_append(Append::new(fork, Durability::Full)))
+        .collect();
+    busy.release();
+    for appending in begun {
+        appending.finish_blocking().unwrap();
+    }
+    for lease in &mut leases {
+        lease.switch_lineage(OTHER_LINEAGE).unwrap();
+    }
+    drop(leases);
+    for (n, fork) in forks.iter().enumerate() {
+        let lease = take_lease(&url(&temp, &n.to_string())).unwrap();
+        assert_eq!(lease.lineages().unwrap().len(), 2);
+        let found = lease.records(0, usize::MAX).unwrap();
+        assert_eq!(found.last(), fork.last(), "run {n}");
+        let saved = lease.load(&StateSelector::Head).unwrap();
+        assert_eq!(loaded_state(&saved).lineage.name, OTHER_LINEAGE);
+    }
 }
 
 #[test]

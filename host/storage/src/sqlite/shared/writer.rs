@@ -7,7 +7,7 @@ use std::thread::{self, JoinHandle};
 use strata_base::files::durability::Durability;
 
 use super::super::write_connection::{TransactionError, WriteConnection};
-use super::change::{Change, ChangeOutcome, LossCheck};
+use super::change::{Change, ChangeOutcome};
 use super::failure::repeat;
 use super::queue::{Queue, WriterEnd};
 use crate::error::StoreError;
@@ -143,11 +143,7 @@ impl Writer {
             if *outcome == ChangeOutcome::Refused {
                 continue;
             }
-            counted += match change.terms.loss_check {
-                LossCheck::None => 0,
-                LossCheck::Events(events) => events as u64,
-                LossCheck::Change => 1,
-            };
+            counted += change.terms.loss_check.changes();
             self.changed_runs
                 .extend(change.terms.right.map(|right| right.run));
         }
