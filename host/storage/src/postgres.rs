@@ -3,7 +3,7 @@
 //!
 //! The rows of a run, and the bytes in them, are those of an SQLite database: what a run contains
 //! is read by the same code (`reader`) through `rows`. Here, `schema` creates the tables,
-//! `run_name` finds runs, `runs` opens and creates them, `owner` decides which process may change one, `lease` changes it (`change`) and stores again what a database lost that
+//! `run_name` finds runs, `runs` opens and creates them, `owner` decides which process may change one, `server_writer` changes it (`change`) and stores again what a database lost that
 //! went back to an earlier state (`recent`, `restore`),
 //! `mail` brings requests to the owner, `work` gives runs to workers when they are due (`schedule`), `watch` takes them from
 //! dead ones, `caps` limits what runs cost together, `administer` is for operators, and `clean_up` removes what killed processes left.
@@ -25,7 +25,6 @@ mod examine;
 mod failures;
 mod heartbeat;
 mod insert_copy;
-mod lease;
 mod list;
 mod mail;
 mod mail_text;
@@ -41,6 +40,7 @@ mod run_name;
 mod runs;
 mod schedule;
 mod schema;
+mod server_writer;
 mod session;
 mod silence;
 mod statistics;
@@ -62,8 +62,6 @@ pub(super) use connection::TestUser;
 pub(super) use examine::examine;
 pub(super) use failures::try_write;
 pub(super) use insert_copy::{insert_copy, open_rows};
-#[cfg(test)]
-pub(super) use lease::PostgresLease;
 pub(super) use list::list_overviews;
 #[cfg(test)]
 pub(super) use mail::send_request;
@@ -80,6 +78,8 @@ pub(super) use runs::{
 };
 #[cfg(test)]
 pub(super) use schema::MIGRATIONS;
+#[cfg(test)]
+pub(super) use server_writer::PostgresLease;
 pub(super) use statistics::read_statistics;
 pub(super) use work::{
     DatabaseWorker, RunSubmission, acknowledge_request, open_claimed, request_work, submit,

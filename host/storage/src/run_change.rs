@@ -50,6 +50,9 @@ pub(crate) struct NewEvents {
     pub writes_row: bool,
     /// What becomes of what a list shows of the run, if that is kept.
     pub shown: Option<OverviewChange>,
+    /// The replies to requests that became these events. A server stores them with the events.
+    #[cfg(feature = "postgres")]
+    pub replies: Vec<crate::MailReply>,
 }
 
 /// A lineage that begins with events.

@@ -208,6 +208,8 @@ impl<W: RunWriter> StoredLease<W> {
                 writes_row: self.current.is_row_due(&line),
                 shown: self.shown_after(append),
                 line,
+                #[cfg(feature = "postgres")]
+                replies: append.replies.to_vec(),
             })));
         };
         let mut line = branch.line;

@@ -11,11 +11,9 @@ use tokio_postgres::types::Type;
 
 use super::connect::StatementError;
 use super::connection::Connection;
-use super::overview::OverviewRow;
 use super::session::Argument;
 use crate::encoded_events::{EncodedEvents, KnownEvent};
-use crate::lineage::StoredLineage;
-use crate::mailbox::MailReply;
+use crate::run_change::NewEvents;
 
 /// How often it is tried again meanwhile.
 pub(super) const RETRY_INTERVAL: Duration = Duration::from_millis(250);
@@ -39,17 +37,13 @@ pub(super) struct AppendRequest {
     /// Where the run is kept, for messages.
     pub path: PathBuf,
     pub right: AppendRight,
-    pub events: Arc<EncodedEvents>,
+    pub new: Arc<NewEvents>,
+    /// Whether a list shows the same after them, so that its row stays as it is.
+    pub is_shown: bool,
     /// The files that were stored since the event before them.
     pub files: Vec<Digest>,
     /// The last event that was appended with full durability under this lease.
     pub kept: Option<KnownEvent>,
-    /// The row of the lineage, if it is to be written with them.
-    pub row: Option<StoredLineage>,
-    /// What becomes of the row from which the run is listed, if it changes.
-    pub overview: Option<OverviewRow>,
-    /// The replies to requests that became these events.
-    pub replies: Vec<MailReply>,
     pub durability: Durability,
 }
 

@@ -182,7 +182,8 @@ impl<'a> AppendColumns<'a> {
         let [key, sum] = key_and_sum(right.before);
         push_row(&mut self.requests, [right.run, right.epoch, key, sum]);
         self.owners.push(&right.owner);
-        for event in request.events.iter() {
+        let new = &request.new;
+        for event in new.events.iter() {
             let [n, line, lines, time_ms, marks] = event.numbers;
             let sum = event.sum.into();
             push_row(
@@ -191,10 +192,13 @@ impl<'a> AppendColumns<'a> {
             );
             self.bodies.push(&event.body);
         }
-        if let Some(row) = &request.overview {
-            self.overviews.push(number, right.run, row);
+        if let Some(shown) = &new.shown
+            && !request.is_shown
+        {
+            self.overviews.push(number, right.run, shown);
         }
-        if let Some(row) = &request.row {
+        if new.writes_row {
+            let row = &new.line;
             let values = [
                 number,
                 right.run,
@@ -208,7 +212,7 @@ impl<'a> AppendColumns<'a> {
             ];
             push_row(&mut self.rows, values);
         }
-        for reply in &request.replies {
+        for reply in &new.replies {
             push_row(&mut self.answered, [number, right.run, reply.id.number]);
             self.replies.push(encode_reply(&reply.reply).into_bytes());
         }

@@ -1,167 +1,108 @@
 //! Changes of a run that are made in a transaction of their own, under the right of its newest lease. They may be
 //! made again if the connection breaks, and if the database went back to an earlier state (`restore`).
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use strata_base::files::blob::Blobs;
 use tokio_postgres::types::Type;
 
 use super::append::{AppendRight, RETRY_INTERVAL, key_and_sum, synchronous_commit};
 use super::connect::StatementError;
 use super::connection::Connection;
 use super::mail_text::encode_reply;
-use super::overview::OverviewRow;
 use super::{overview, schedule, write};
-use crate::current_lineage::NewBranch;
-use crate::encoded_events::EncodedEvents;
+use crate::Durability;
 use crate::error::StoreError;
-use crate::lineage::StoredLineage;
+use crate::lineage::{KeyRange, StoredLineage};
 use crate::mailbox::MailReply;
-use crate::work::RunSchedule;
-use crate::{Append, Durability, SavedDefinition};
+use crate::overview::OverviewChange;
+use crate::run_change::{NewEvents, NewLineage, RunChange, WrittenChange};
 
-/// About how much memory an event or another change takes besides its texts.
-const ROW_BYTES: u64 = 128;
-
-/// A change of a run that cannot be derived from others.
-#[derive(Clone, Debug)]
-pub(super) enum RunChange {
-    /// Events were added to a lineage, and requests that became these events were answered.
-    Events {
-        events: Arc<EncodedEvents>,
-        replies: Vec<MailReply>,
-        /// What became of the row from which the run is listed, if it changed.
-        overview: Option<OverviewRow>,
-    },
-    /// A lineage was added, which begins with events.
-    Branch(Arc<NewLineage>),
-    /// The bytes of files were added.
-    Blobs(Arc<Blobs>),
-    Definition(Arc<SavedDefinition>),
-    Note {
-        name: String,
-        text: String,
-    },
-    /// The run continues with another lineage.
-    Lineage {
-        id: i64,
-        /// The first public line that none of its lineages uses.
-        next_line: i64,
-    },
-    Schedule(RunSchedule),
+/// The keys of a run that is changed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RunKeys {
+    /// Its key.
+    pub run: i64,
+    /// The range in which the keys of its bundles are.
+    pub bundle_keys: KeyRange,
 }
 
-/// A lineage that begins with events.
-#[derive(Debug)]
-pub(super) struct NewLineage {
-    /// The lineage, with these events.
-    pub line: StoredLineage,
-    pub events: EncodedEvents,
-    /// The lineage that the run continues with.
-    pub current: i64,
-    /// The first public line after the events.
-    pub next_line: i64,
-    /// What becomes of the row from which the run is listed, if it continues with the lineage.
-    pub overview: Option<OverviewRow>,
+/// Carries a change out, in a transaction that is open. `stored_bytes` is about how many bytes are stored of the run, if
+/// a state is saved.
+pub(super) fn write_change(
+    connection: &Connection,
+    changed: RunKeys,
+    change: &RunChange,
+    stored_bytes: u64,
+) -> Result<WrittenChange, StatementError> {
+    let RunKeys { run, bundle_keys } = changed;
+    let mut written = WrittenChange::default();
+    match change {
+        RunChange::Events(new) => append(connection, run, new)?,
+        RunChange::Branch(new) => insert_branch(connection, run, new)?,
+        RunChange::Snapshot(new) => {
+            write::delete_old_snapshots(connection, run, new.rows.n, stored_bytes)?;
+            write::update_lineage(connection, run, &new.line)?;
+            write::insert_snapshot(connection, run, &new.rows)?;
+        }
+        RunChange::EarlierState(rows) => write::insert_snapshot(connection, run, rows)?,
+        RunChange::Row(line) => write::update_lineage(connection, run, line)?,
+        RunChange::Prune(plan) => {
+            written.dropped = write::carry_out(connection, run, bundle_keys, plan)?;
+        }
+        RunChange::Blobs(blobs) => write::insert_blobs(connection, run, blobs)?,
+        RunChange::Definition(definition) => {
+            write::write_definition(connection, run, definition)?;
+        }
+        RunChange::Note { name, text } => write::write_note(connection, run, name, text)?,
+        RunChange::Switch(switch) => {
+            update_if_behind(connection, run, switch.behind.as_ref())?;
+            write::update_run(connection, run, switch.lineage, switch.next_line)?;
+            overview::write(connection, run, &OverviewChange::unknown())?;
+        }
+        RunChange::Schedule(schedule) => schedule::write_schedule(connection, run, *schedule)?,
+    }
+    Ok(written)
 }
 
-impl NewLineage {
-    /// Returns a lineage that branches off and begins with records, in a run that continues with `current` if not
-    /// with the new one.
-    pub(super) fn beginning_with(append: Append<'_>, branch: &NewBranch, current: i64) -> Self {
-        let mut line = branch.line.clone();
-        let events = EncodedEvents::following(&mut line, append.records);
-        Self {
-            overview: branch.becomes_current.then(|| OverviewRow::after(append)),
-            events,
-            current: match branch.becomes_current {
-                true => line.id,
-                false => current,
-            },
-            next_line: branch.next_line as i64,
-            line,
-        }
+fn append(connection: &Connection, run: i64, new: &NewEvents) -> Result<(), StatementError> {
+    new.events.insert(connection, run)?;
+    write_shown(connection, run, new.shown.as_ref())?;
+    for reply in &new.replies {
+        write_reply(connection, run, reply)?;
     }
+    update_if_behind(connection, run, new.writes_row.then_some(&new.line))
 }
 
-impl RunChange {
-    /// Makes it, in a transaction that is open.
-    pub(super) fn write(&self, connection: &Connection, run: i64) -> Result<(), StatementError> {
-        match self {
-            Self::Events {
-                events,
-                replies,
-                overview,
-            } => {
-                events.insert(connection, run)?;
-                write_overview(connection, run, overview.as_ref())?;
-                for reply in replies {
-                    write_reply(connection, run, reply)?;
-                }
-                Ok(())
-            }
-            Self::Branch(new) => {
-                write::insert_lineage(connection, run, &new.line)?;
-                write::update_run(connection, run, new.current, new.next_line)?;
-                write_overview(connection, run, new.overview.as_ref())?;
-                new.events.insert(connection, run)
-            }
-            Self::Blobs(blobs) => write::insert_blobs(connection, run, blobs),
-            Self::Definition(definition) => write::write_definition(connection, run, definition),
-            Self::Note { name, text } => write::write_note(connection, run, name, text),
-            Self::Lineage { id, next_line } => {
-                write::update_run(connection, run, *id, *next_line)?;
-                overview::write(connection, run, &OverviewRow::unknown())
-            }
-            Self::Schedule(schedule) => schedule::write_schedule(connection, run, *schedule),
-        }
-    }
-
-    /// Returns the events that it adds, if it adds any.
-    pub(super) fn events(&self) -> Option<&EncodedEvents> {
-        match self {
-            Self::Events { events, .. } => Some(events),
-            Self::Branch(new) => Some(&new.events),
-            Self::Blobs(_)
-            | Self::Definition(_)
-            | Self::Note { .. }
-            | Self::Lineage { .. }
-            | Self::Schedule(_) => None,
-        }
-    }
-
-    /// Returns the replies that are stored with it.
-    pub(super) fn replies(&self) -> &[MailReply] {
-        match self {
-            Self::Events { replies, .. } => replies,
-            _ => &[],
-        }
-    }
-
-    /// Returns about how much memory it takes.
-    pub(super) fn bytes(&self) -> u64 {
-        let events = self.events().map_or(0, |events| {
-            events.bytes() + ROW_BYTES * events.count() as u64
-        });
-        let other: usize = match self {
-            Self::Blobs(blobs) => blobs.values().map(|body| body.len()).sum(),
-            Self::Definition(definition) => definition.text.len(),
-            Self::Note { name, text } => name.len() + text.len(),
-            Self::Events { replies, .. } => replies.iter().map(|one| one.reply.body.len()).sum(),
-            Self::Branch(_) | Self::Lineage { .. } | Self::Schedule(_) => 0,
-        };
-        events + other as u64 + ROW_BYTES
-    }
-}
-
-fn write_overview(
+fn insert_branch(
     connection: &Connection,
     run: i64,
-    row: Option<&OverviewRow>,
+    new: &NewLineage,
+) -> Result<(), StatementError> {
+    update_if_behind(connection, run, new.behind.as_ref())?;
+    write::insert_lineage(connection, run, &new.line)?;
+    write::update_run(connection, run, new.current(new.line.id), new.next_line)?;
+    write_shown(connection, run, new.shown.as_ref())?;
+    new.events.insert(connection, run)
+}
+
+fn update_if_behind(
+    connection: &Connection,
+    run: i64,
+    row: Option<&StoredLineage>,
 ) -> Result<(), StatementError> {
     match row {
-        Some(row) => overview::write(connection, run, row),
+        Some(row) => write::update_lineage(connection, run, row),
+        None => Ok(()),
+    }
+}
+
+fn write_shown(
+    connection: &Connection,
+    run: i64,
+    change: Option<&OverviewChange>,
+) -> Result<(), StatementError> {
+    match change {
+        Some(change) => overview::write(connection, run, change),
         None => Ok(()),
     }
 }
@@ -182,12 +123,12 @@ fn write_reply(connection: &Connection, run: i64, reply: &MailReply) -> Result<(
 }
 
 /// Tries something again on a new connection for as long as `patience`.
-fn retry(
+fn retry<T>(
     connection: &Connection,
     patience: Duration,
     mut error: StatementError,
-    attempt: impl Fn() -> Result<bool, StatementError>,
-) -> Result<bool, StoreError> {
+    attempt: impl Fn() -> Result<T, StatementError>,
+) -> Result<T, StoreError> {
     let since = Instant::now();
     tracing::warn!("waiting for the database: {}", error.meaning);
     while since.elapsed() < patience {
@@ -226,46 +167,46 @@ fn refusal(connection: &Connection, right: &AppendRight) -> Result<StoreError, S
 
 /// Runs `work` in a transaction, if there is no newer lease and the database has the newest event that `right` names.
 /// It may be run again if the connection breaks.
-pub(super) fn change(
+pub(super) fn change<T>(
     connection: &Connection,
     right: &AppendRight,
     durability: Durability,
-    work: impl Fn(&Connection) -> Result<(), StatementError>,
-) -> Result<(), StoreError> {
+    work: impl Fn(&Connection) -> Result<T, StatementError>,
+) -> Result<T, StoreError> {
     let attempt = || match transact(connection, right, durability, &work) {
-        Err(error) if error.is_duplicate => Ok(false),
+        Err(error) if error.is_duplicate => Ok(None),
         done => done,
     };
-    let is_made = match attempt() {
+    let made = match attempt() {
         Err(error) if error.is_disconnected => retry(connection, right.patience, error, attempt)?,
         done => done?,
     };
-    match is_made {
-        true => Ok(()),
-        false => Err(refusal(connection, right)?),
+    match made {
+        Some(made) => Ok(made),
+        None => Err(refusal(connection, right)?),
     }
 }
 
 /// Runs `work` once in a transaction, on the conditions of `change`. What is not repeated may add rows.
-pub(super) fn change_once(
+pub(super) fn change_once<T>(
     connection: &Connection,
     right: &AppendRight,
     durability: Durability,
-    work: impl Fn(&Connection) -> Result<(), StatementError>,
-) -> Result<(), StoreError> {
+    work: impl Fn(&Connection) -> Result<T, StatementError>,
+) -> Result<T, StoreError> {
     match transact(connection, right, durability, &work)? {
-        true => Ok(()),
-        false => Err(refusal(connection, right)?),
+        Some(made) => Ok(made),
+        None => Err(refusal(connection, right)?),
     }
 }
 
-/// Runs `work` in a transaction, if the run is as `right` says. Returns whether it is.
-fn transact(
+/// Runs `work` in a transaction, if the run is as `right` says. Returns `None` if it is not.
+fn transact<T>(
     connection: &Connection,
     right: &AppendRight,
     durability: Durability,
-    work: &dyn Fn(&Connection) -> Result<(), StatementError>,
-) -> Result<bool, StatementError> {
+    work: &dyn Fn(&Connection) -> Result<T, StatementError>,
+) -> Result<Option<T>, StatementError> {
     let settings = format!(
         "SET LOCAL synchronous_commit TO {}",
         synchronous_commit(durability)
@@ -285,9 +226,8 @@ fn transact(
             (&owner as _, Type::TEXT),
         ];
         if connection.query_optional(sql, &arguments)?.is_none() {
-            return Ok(false);
+            return Ok(None);
         }
-        work(connection)?;
-        Ok(true)
+        work(connection).map(Some)
     })
 }

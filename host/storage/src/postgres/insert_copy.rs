@@ -8,15 +8,15 @@ use super::administer::require_open;
 use super::connect::StatementError;
 use super::connection::Connection;
 use super::notifications::notify_workers;
-use super::overview::{self, OverviewRow};
 use super::rows::{PostgresReader, PostgresRows};
 use super::run_name::find_run;
 use super::schema::migrate;
 use super::work::insert_missing_files;
-use super::{schedule, write};
+use super::{overview, schedule, write};
 use crate::database_url::DatabaseUrl;
 use crate::error::StoreError;
 use crate::lineage::StoredRun;
+use crate::overview::OverviewChange;
 use crate::rows::{EventRow, RunRows};
 use crate::transfer::{CopiedRow, RunCopy, RunRecords};
 
@@ -48,7 +48,7 @@ pub(crate) fn insert_copy<R: RunRows>(
         next_line: records.next_line(),
     };
     let blobs = records.blobs()?;
-    let listed = OverviewRow::of_copy(copy.overview.clone(), copy.changed_ms);
+    let listed = OverviewChange::of_copy(copy.overview.clone(), copy.changed_ms);
     let inserted = connection.transact("", || -> Result<(), StatementError> {
         require_open(&connection)?;
         let run = write::insert_run(&connection, &first)?;

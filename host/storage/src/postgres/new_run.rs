@@ -6,11 +6,10 @@ use strata_core::state::environment::Environment;
 use super::administer::require_open;
 use super::connect::StatementError;
 use super::connection::Connection;
-use super::overview::OverviewRow;
 use super::{overview, schedule, write};
 use crate::SavedDefinition;
 use crate::lineage::{StoredLineage, StoredRun, event_key, key_range};
-use crate::overview::RunOverview;
+use crate::overview::{EndTime, OverviewChange, RunOverview};
 use crate::snapshot::EncodedSnapshot;
 use crate::work::NewSubmission;
 
@@ -41,7 +40,11 @@ impl NewPostgresRun<'_> {
             lineage: lineage.id,
             next_line: crate::FIRST_LINE as i64,
         };
-        let listed = OverviewRow::of_new(RunOverview::of_new(self.team, self.base));
+        let listed = OverviewChange {
+            overview: Some(RunOverview::of_new(self.team, self.base)),
+            ended: EndTime::None,
+            changed_ms: None,
+        };
         let n = event_key(lineage.id, 0);
         let state = EncodedSnapshot::encode(self.base);
         let rows = state.rows(n, key_range(lineage.id).first, Vec::new());

@@ -6,73 +6,12 @@ use tokio_postgres::types::Type;
 use super::connect::StatementError;
 use super::connection::Connection;
 use super::session::Argument;
-use crate::Append;
-use crate::overview::{EndTime, RunOverview, has_ended};
+use crate::overview::{EndTime, OverviewChange};
 
 /// What stands for a number that there is not.
 const NONE: i64 = -1;
 /// What stands for a time that stays as it is.
 const UNCHANGED: i64 = -2;
-
-/// What becomes of the row of a run.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct OverviewRow {
-    /// `None` if it is not known any more.
-    pub(super) overview: Option<RunOverview>,
-    ended: EndTime,
-    /// The time of the newest event, in milliseconds since 1970.
-    changed_ms: i64,
-}
-
-impl OverviewRow {
-    /// Returns the row of a run in which it is not known what its state is.
-    pub(super) fn unknown() -> Self {
-        Self {
-            overview: None,
-            ended: EndTime::Unchanged,
-            changed_ms: UNCHANGED,
-        }
-    }
-
-    /// Returns the row of a run after events that are appended to its current lineage.
-    pub(super) fn after(append: Append<'_>) -> Self {
-        let Some(state) = append.state else {
-            return Self::unknown();
-        };
-        Self {
-            overview: Some(RunOverview::of(state)),
-            ended: EndTime::after(append.records, state.env.status),
-            changed_ms: append.records.last().map_or(0, |record| record.time_ms),
-        }
-    }
-
-    /// Returns the row of a new run of a team with this name.
-    pub(super) fn of_new(overview: RunOverview) -> Self {
-        Self {
-            overview: Some(overview),
-            ended: EndTime::None,
-            changed_ms: UNCHANGED,
-        }
-    }
-
-    /// Returns the row of a run that is copied from elsewhere, where it changed last at this time.
-    pub(super) fn of_copy(overview: RunOverview, changed_ms: Option<i64>) -> Self {
-        let changed = changed_ms.unwrap_or_default();
-        Self {
-            ended: match has_ended(overview.status) {
-                true => EndTime::At(changed),
-                false => EndTime::None,
-            },
-            overview: Some(overview),
-            changed_ms: changed_ms.unwrap_or(UNCHANGED),
-        }
-    }
-
-    /// Whether it shows nothing else than the row before.
-    pub(super) fn is_like(&self, before: &Self) -> bool {
-        self.overview == before.overview && !matches!(self.ended, EndTime::At(_))
-    }
-}
 
 /// Rows, as the columns of a statement's arguments.
 #[derive(Debug, Default)]
@@ -87,14 +26,14 @@ pub(super) const COLUMNS: u32 = 12;
 
 impl OverviewColumns {
     /// Adds the row of a run.
-    pub(super) fn push(&mut self, request: i64, run: i64, row: &OverviewRow) {
+    pub(super) fn push(&mut self, request: i64, run: i64, change: &OverviewChange) {
         let number = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
-        let ended = match row.ended {
+        let ended = match change.ended {
             EndTime::None => NONE,
             EndTime::At(time_ms) => time_ms,
             EndTime::Unchanged => UNCHANGED,
         };
-        let (values, texts) = match &row.overview {
+        let (values, texts) = match &change.overview {
             Some(one) => (
                 [
                     number(one.step),
@@ -107,7 +46,9 @@ impl OverviewColumns {
             ),
             None => ([0, 0, NONE, 0, 0], ["", "", ""]),
         };
-        let ends = [row.changed_ms, ended];
+        // Without its state, it is not known whether the list shows the run as it is after these events.
+        let changed_ms = change.overview.as_ref().and(change.changed_ms);
+        let ends = [changed_ms.unwrap_or(UNCHANGED), ended];
         let all = [request, run].into_iter().chain(values).chain(ends);
         for (column, value) in self.numbers.iter_mut().zip(all) {
             column.push(value);
@@ -152,10 +93,10 @@ pub(super) fn updating(columns: &str, accepted: &str) -> String {
 pub(super) fn write(
     connection: &Connection,
     run: i64,
-    row: &OverviewRow,
+    change: &OverviewChange,
 ) -> Result<(), StatementError> {
     let mut columns = OverviewColumns::default();
-    columns.push(1, run, row);
+    columns.push(1, run, change);
     let arguments: Vec<Argument<'_>> = columns.arguments().collect();
     let named: Vec<String> = (1..=COLUMNS).map(|number| format!("${number}")).collect();
     let sql = updating(&named.join(", "), "1");
@@ -166,9 +107,9 @@ pub(super) fn write(
 pub(super) fn insert(
     connection: &Connection,
     run: i64,
-    row: &OverviewRow,
+    change: &OverviewChange,
 ) -> Result<(), StatementError> {
     let sql = "INSERT INTO strata.overview (run) VALUES ($1)";
     connection.execute(sql, &[(&run, Type::INT8)])?;
-    write(connection, run, row)
+    write(connection, run, change)
 }

@@ -8,18 +8,21 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::change::RunChange;
 use super::per_database::PerDatabase;
 use crate::database_url::DatabaseUrl;
-use crate::encoded_events::KnownEvent;
+use crate::encoded_events::{EncodedEvents, KnownEvent};
 use crate::error::StoreError;
-use crate::mailbox::MailId;
+use crate::mailbox::{MailId, MailReply};
+use crate::run_change::RunChange;
 
 /// How old a change may be when another is made: a standby that lags further behind should not become the primary.
 const KEPT_TIME: Duration = Duration::from_secs(60);
 /// About how much memory the changes of a lease take, and those of all leases of this process together.
 const MAX_LEASE_BYTES: u64 = 16 << 20;
 const MAX_BYTES: u64 = 64 << 20;
+
+/// About how much memory an event or another change takes besides its texts.
+const ROW_BYTES: u64 = 128;
 
 /// What the leases of this process changed lately in a database.
 #[derive(Debug, Default)]
@@ -39,7 +42,7 @@ impl RecentChanges {
         let numbers = of_run.flat_map(|lease| &lease.changes);
         let mut changes = numbers.filter_map(|number| kept.changes.get(number));
         changes.any(|one| {
-            let mut replies = one.change.replies().iter();
+            let mut replies = replies(&one.change).iter();
             replies.any(|reply| reply.id == request)
         })
     }
@@ -131,6 +134,25 @@ fn last_event(change: &RunChange) -> Option<KnownEvent> {
     change.events()?.last()
 }
 
+/// Returns the replies that are stored with a change.
+fn replies(change: &RunChange) -> &[MailReply] {
+    match change {
+        RunChange::Events(new) => &new.replies,
+        _ => &[],
+    }
+}
+
+/// Returns about how much memory a change takes.
+fn memory_of(change: &RunChange) -> u64 {
+    let rows = 1 + change.events().map_or(0, EncodedEvents::count) as u64;
+    let texts: usize = match change {
+        RunChange::Definition(definition) => definition.text.len(),
+        RunChange::Note { name, text } => name.len() + text.len(),
+        change => replies(change).iter().map(|one| one.reply.body.len()).sum(),
+    };
+    change.added_bytes() + texts as u64 + ROW_BYTES * rows
+}
+
 #[derive(Debug, Default)]
 struct KeptChanges {
     /// By number, in the order in which they were made.
@@ -196,7 +218,7 @@ impl KeptChanges {
         let kept = KeptChange {
             lease,
             made: now,
-            bytes: change.bytes(),
+            bytes: memory_of(&change),
             change,
         };
         history.changes.push_back(number);
@@ -245,8 +267,8 @@ impl KeptChanges {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::encoded_events::EncodedEvents;
     use crate::lineage::StoredLineage;
+    use crate::run_change::NewEvents;
     use crate::script::pseudorandom;
     use crate::script::scripted_run;
 
@@ -257,21 +279,29 @@ mod tests {
         let mut added = Vec::new();
         for record in &records {
             let record = std::slice::from_ref(record);
-            added.push(RunChange::Events {
-                events: EncodedEvents::following(&mut line, record).into(),
-                replies: Vec::new(),
-                overview: None,
-            });
+            let events = EncodedEvents::following(&mut line, record);
+            added.push(events_with(&line, events, Vec::new()));
         }
         added
     }
 
+    fn events_with(
+        line: &StoredLineage,
+        events: EncodedEvents,
+        replies: Vec<MailReply>,
+    ) -> RunChange {
+        RunChange::Events(Arc::new(NewEvents {
+            line: line.clone(),
+            events,
+            writes_row: false,
+            shown: None,
+            replies,
+        }))
+    }
+
     /// A change that takes this much memory.
     fn note_of(bytes: usize) -> RunChange {
-        RunChange::Note {
-            name: String::new(),
-            text: "x".repeat(bytes),
-        }
+        RunChange::note("", &"x".repeat(bytes))
     }
 
     fn stored(events: &[KnownEvent]) -> BTreeMap<i64, i64> {
@@ -379,15 +409,12 @@ mod tests {
         let all = Arc::new(RecentChanges::default());
         let lease = LeaseChanges::begin(Arc::clone(&all), 7, None);
         let request = MailId::EXAMPLE;
-        let reply = crate::MailReply {
+        let reply = MailReply {
             id: request,
             reply: strata_base::owner::RunReply::refused("no"),
         };
-        lease.note(RunChange::Events {
-            events: Arc::default(),
-            replies: vec![reply],
-            overview: None,
-        });
+        let line = StoredLineage::first("main");
+        lease.note(events_with(&line, EncodedEvents::default(), vec![reply]));
         let same_number = MailId {
             sent_us: request.sent_us + 1,
             ..request

@@ -10,12 +10,13 @@ use tokio_postgres::types::Type;
 
 use super::administer::read_settings;
 use super::append::AppendRight;
-use super::change::{RunChange, change};
+use super::change::{RunKeys, change, write_change};
 use super::connect::StatementError;
 use super::connection::Connection;
 use super::recent::ChangeHistory;
 use crate::encoded_events::EncodedEvents;
 use crate::error::StoreError;
+use crate::run_change::RunChange;
 
 /// Makes the changes of a lease again that the database lost. Returns whether it has all of them now, so that what
 /// was refused without them can be repeated. What was stored besides them may be lost.
@@ -25,6 +26,7 @@ use crate::error::StoreError;
 pub(super) fn restore_changes(
     connection: &Connection,
     right: &AppendRight,
+    changed: RunKeys,
     incarnation: &str,
     history: &ChangeHistory,
 ) -> Result<bool, StoreError> {
@@ -39,7 +41,8 @@ pub(super) fn restore_changes(
         let stored = stored_ends(connection, right.run, history)?;
         let missing = history.missing(&stored);
         for change in missing.unwrap_or_default() {
-            change.write(connection, right.run)?;
+            // No state is stored again.
+            write_change(connection, changed, change, 0)?;
         }
         written.set(missing);
         Ok(())

@@ -9,12 +9,12 @@ use tokio_postgres::types::Type;
 use super::administer::require_open;
 use super::connect::StatementError;
 use super::connection::Connection;
-use super::lease::PostgresLease;
 use super::new_run::NewPostgresRun;
 use super::owner::{OwnerWait, acquire};
 use super::rows::{PostgresReader, PostgresRows};
 use super::run_name::{find_run, run_key, run_name};
 use super::schema::migrate;
+use super::server_writer::PostgresLease;
 use crate::database_url::{DatabaseUrl, require_new_name};
 use crate::error::StoreError;
 use crate::lineage::NamedRun;
@@ -96,7 +96,7 @@ pub(crate) fn take_lease(url: &DatabaseUrl, wait: OwnerWait) -> Result<PostgresL
 
 fn lease(connection: Connection, run: i64, wait: OwnerWait) -> Result<PostgresLease, StoreError> {
     let owner = acquire(&connection, run, wait)?;
-    PostgresLease::new(connection, run, owner)
+    PostgresLease::of_owner(connection, run, owner)
 }
 
 /// Prepares the creation of a run. A finished one of its name gets another name, an unfinished one only

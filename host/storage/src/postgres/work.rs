@@ -17,13 +17,13 @@ use super::administer::read_settings;
 use super::connection::Connection;
 use super::failures::{MAX_FAILURES, counting_failure};
 use super::heartbeat::OwnerHeartbeat;
-use super::lease::PostgresLease;
 use super::new_run::NewPostgresRun;
 use super::notifications::{Subject, Subscription, notify_workers};
 use super::owner::{Ownership, ProcessIdentity, unregister};
 use super::run_name::find_run;
 use super::schedule::{NOW, parse_schedule, schedule_columns};
 use super::schema::{RECORD_FORMAT, migrate};
+use super::server_writer::PostgresLease;
 use super::sweep::sweep;
 use super::watch::ProcessWatch;
 use crate::caps::{CapAccounts, CapScope};
@@ -178,7 +178,7 @@ pub(crate) fn open_claimed(
     run: &ClaimedRun,
 ) -> Result<PostgresLease, StoreError> {
     let connection = Connection::open(url)?;
-    PostgresLease::new(connection, run.key, Ownership::claimed(run))
+    PostgresLease::of_owner(connection, run.key, Ownership::claimed(run))
 }
 
 /// A worker's row, and how it looks for runs.

@@ -152,7 +152,7 @@ impl Writers {
         let path = request.path.clone();
         let queue = request.right.run.unsigned_abs() as usize % self.queues.len();
         let pending = PendingAppend {
-            _waiting: WaitingBytes::count(request.events.bytes(), &self.waiting),
+            _waiting: WaitingBytes::count(request.new.events.bytes(), &self.waiting),
             request,
             since: Instant::now(),
             reply,
@@ -204,13 +204,13 @@ impl Writer {
 
     async fn run(mut self) {
         while let Some(first) = self.requests.recv().await {
-            let mut bytes = first.request.events.bytes();
+            let mut bytes = first.request.new.events.bytes();
             let mut batch = vec![first];
             while batch.len() < MAX_BATCH
                 && bytes < MAX_BATCH_BYTES
                 && let Ok(next) = self.requests.try_recv()
             {
-                bytes += next.request.events.bytes();
+                bytes += next.request.new.events.bytes();
                 batch.push(next);
             }
             self.append_all(batch).await;
@@ -249,7 +249,7 @@ impl Writer {
                 match error.is_duplicate {
                     true => only.answer(AppendOutcome::Lost),
                     false => {
-                        let needed = only.request.events.bytes();
+                        let needed = only.request.new.events.bytes();
                         only.fail(error.meaning.needing(needed));
                     }
                 }
@@ -386,7 +386,7 @@ impl Writer {
         let mut owners: Vec<&str> = Vec::new();
         for pending in batch {
             let request = &pending.request;
-            let [key, sum] = key_and_sum(request.events.last());
+            let [key, sum] = key_and_sum(request.new.events.last());
             let [kept, kept_sum] = key_and_sum(request.kept);
             let AppendRight { run, epoch, .. } = request.right;
             push_row(&mut columns, [run, epoch, key, sum, kept, kept_sum]);
