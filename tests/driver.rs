@@ -31,8 +31,8 @@ use strata_host::sandbox::{
 use strata_host::services::http::HttpClient;
 use strata_host::services::http::secrets::Secrets;
 use strata_host::storage::{
-    Append, Appending, BuildState, Durability, Epoch, FIRST_LINE, Lease, MemoryLease, OtherWork,
-    Pruned, Record, RecordedRun, SavedDefinition, StoreError,
+    Append, Appending, BuildState, Durability, Epoch, FIRST_LINE, Lease, OtherWork, Pruned, Record,
+    RecordedRun, SavedDefinition, StoreError, create_in_memory,
 };
 
 /// What a store did, and when it is to fail.
@@ -50,7 +50,7 @@ struct Ledger {
 
 /// A store in memory that can be inspected while it is used, and that fails on request.
 struct WatchedStore {
-    store: MemoryLease,
+    store: Box<dyn Lease>,
     ledger: Arc<Mutex<Ledger>>,
 }
 
@@ -235,7 +235,7 @@ fn watched(stepper: &Stepper, ledger: &Arc<Mutex<Ledger>>) -> WatchedStore {
         components: Default::default(),
     };
     WatchedStore {
-        store: MemoryLease::new(stepper.env().clone(), definition),
+        store: create_in_memory(stepper.env(), &definition).unwrap(),
         ledger: ledger.clone(),
     }
 }

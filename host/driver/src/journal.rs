@@ -466,7 +466,9 @@ fn attempt_needs_full_durability(event: &AttemptEvent) -> bool {
 mod tests {
     use strata_base::owner::RunReply;
     use strata_core::record::host_call::CallPolicy;
-    use strata_storage::{FIRST_LINE, MailId, MemoryLease, MemoryStorage, SavedDefinition};
+    use strata_storage::{
+        FIRST_LINE, MailId, SavedDefinition, create_in_memory, create_with_damage,
+    };
 
     use super::*;
     use crate::tests::fixture::{ROLE, RunningTeam};
@@ -475,9 +477,9 @@ mod tests {
     fn a_reply_is_stored_only_with_what_its_request_became() {
         let team = RunningTeam::start(ROLE).stepper.team().clone();
         let stepper = Stepper::new(team.clone(), Environment::new(&team));
-        let lease = MemoryLease::new(stepper.env().clone(), SavedDefinition::default());
+        let lease = create_in_memory(stepper.env(), &SavedDefinition::default()).unwrap();
         let durability = Durability::Process;
-        let mut journal = Journal::new(stepper, Box::new(lease), FIRST_LINE, durability);
+        let mut journal = Journal::new(stepper, lease, FIRST_LINE, durability);
         let reply = MailReply {
             id: MailId::EXAMPLE,
             reply: RunReply::refused("not now"),
@@ -498,8 +500,8 @@ mod tests {
     fn nothing_is_recorded_once_messages_of_the_state_could_not_be_decoded() {
         let team = RunningTeam::start(ROLE).stepper.team().clone();
         let stepper = Stepper::new(team.clone(), Environment::new(&team));
-        let storage = MemoryStorage::new(stepper.env().clone(), SavedDefinition::default());
-        let lease = Box::new(storage.open());
+        let (lease, damage) =
+            create_with_damage(stepper.env(), &SavedDefinition::default()).unwrap();
         let mut journal = Journal::new(stepper, lease, FIRST_LINE, Durability::Process);
         let event = journal
             .stepper()
@@ -508,7 +510,7 @@ mod tests {
         journal.flush_blocking().unwrap();
         let resumed = journal.stepper().run_resumed_event(None, CallPolicy::Auto);
         journal.stage(resumed.clone()).unwrap();
-        storage.damage_messages();
+        damage();
         for refused in [
             journal.flush_blocking(),
             journal.stage(resumed),

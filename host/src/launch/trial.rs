@@ -29,7 +29,7 @@ use strata_services::models::StreamObserverFactory;
 use strata_services::plugin::CompiledSchema;
 use strata_services::plugin::builtin::BuiltinComponent;
 use strata_services::plugin::script::is_script;
-use strata_storage::{Durability, FIRST_LINE, Lease, MemoryLease};
+use strata_storage::{Durability, FIRST_LINE, create_in_memory};
 
 use strata_view::Provenance;
 
@@ -127,10 +127,10 @@ pub fn prepare_trial(
     let (saved, provenance) = (saved_definition(&definition), provenance_of(&definition));
     let mut env = Environment::new(&definition.team);
     env.idea_parts = files.parts;
-    let mut lease = MemoryLease::new(env.clone(), saved);
+    let mut lease = create_in_memory(&env, &saved)?;
     lease.put_blobs(&files.blobs)?;
     let stepper = Stepper::new(Arc::new(definition.team), env);
-    let journal = Journal::new(stepper, Box::new(lease), FIRST_LINE, Durability::Process);
+    let journal = Journal::new(stepper, lease, FIRST_LINE, Durability::Process);
     let mut journal = journal.with_listener(on_line);
     let started = journal.stepper().run_started_event(
         ROLE_NAME.into(),

@@ -6,6 +6,7 @@ mod lineages;
 mod listing;
 #[cfg(feature = "postgres")]
 mod mail;
+mod model;
 #[cfg(feature = "postgres")]
 mod overviews;
 #[cfg(feature = "postgres")]
@@ -28,17 +29,20 @@ use strata_core::machine::stepper::Stepper;
 use strata_core::record::event::{Event, RunEnded, Status};
 use strata_core::state::environment::Environment;
 
+use model::Model;
+
 #[cfg(feature = "postgres")]
 use super::database_url::DatabaseUrl;
 #[cfg(feature = "postgres")]
 use super::postgres::{self, OwnerWait, PostgresLease};
 use super::script::{definition, pseudorandom, scripted_run, team};
+use super::sqlite::MemoryLease;
 use super::sqlite::shared::{self, SharedDatabase, SharedLease};
 use super::sqlite_url::SqliteUrl;
 use super::{
-    Append, CheckpointOrigin, CheckpointRow, Durability, FIRST_LINE, Lease, LoadedState,
-    MemoryLease, MemoryStorage, OtherWork, Record, ReplacePolicy, SavedDefinition, StateSelector,
-    StorageDirectory, StorageLocation, StoreError, checkpoint_of,
+    Append, CheckpointOrigin, CheckpointRow, Durability, FIRST_LINE, Lease, LoadedState, OtherWork,
+    Record, ReplacePolicy, SavedDefinition, StateSelector, StorageDirectory, StorageLocation,
+    StoreError, checkpoint_of,
 };
 
 /// A kind of storage, with a run that is open.
@@ -58,32 +62,24 @@ trait TestStorage {
     }
 }
 
-struct MemoryStorageUnderTest {
-    storage: MemoryStorage,
-    lease: MemoryLease,
-}
+/// A run in memory, which ends with its lease: it can neither be opened again nor taken over.
+struct MemoryStorage(MemoryLease);
 
-impl MemoryStorageUnderTest {
+impl MemoryStorage {
     fn new(base: &Environment) -> Self {
-        let storage = MemoryStorage::new(base.clone(), definition());
-        Self {
-            lease: storage.open(),
-            storage,
-        }
+        Self(MemoryLease::create(base, &definition()).unwrap())
     }
 }
 
-impl TestStorage for MemoryStorageUnderTest {
+impl TestStorage for MemoryStorage {
     fn lease(&mut self) -> &mut dyn Lease {
-        &mut self.lease
+        &mut self.0
     }
 
-    fn reopen(&mut self) {
-        self.lease = self.storage.open();
-    }
+    fn reopen(&mut self) {}
 
     fn take_over(&mut self) -> Box<dyn Lease> {
-        Box::new(self.storage.open())
+        panic!("nobody else can reach it")
     }
 }
 
@@ -238,7 +234,7 @@ fn check(base: &Environment, check: impl Fn(&mut dyn TestStorage)) {
     if let Some(mut database) = DatabaseStorage::new(base) {
         check(&mut database);
     }
-    check(&mut MemoryStorageUnderTest::new(base));
+    check(&mut Model::new(base));
     check(&mut FileStorage::new(base));
     check(&mut SharedStorage::new(base));
 }

@@ -36,7 +36,6 @@ mod lineage;
 mod listing;
 mod location;
 mod mailbox;
-mod memory;
 #[cfg(not(feature = "postgres"))]
 mod no_database;
 mod overview;
@@ -119,7 +118,6 @@ pub use lease_status::{Heartbeat, LEASE_TIME, LeaseStatus};
 pub use listing::{ListedOwner, ListedRun, QueuedRun, RunFilter, RunListing};
 pub use location::{OpenedRun, PreparedRun, SavedForm, SavedRun, StorageLocation, VacantLocation};
 pub use mailbox::{IncomingRequest, MailId, MailReply, Mailbox, RequestHandler, RequestOutcome};
-pub use memory::{MemoryLease, MemoryStorage};
 pub use overview::{AppendedState, LifecycleState, RunOverview, has_ended};
 pub use reader::{EarliestState, Reader, RecordedRun};
 pub use reader::{RECORDS_PER_BATCH, read_in_batches};
@@ -132,6 +130,9 @@ pub use server_record::ServerRecord;
 pub use server_records::ServerRecords;
 #[cfg(test)]
 use sqlite::SqliteLease;
+pub use sqlite::create_in_memory;
+#[cfg(feature = "test-support")]
+pub use sqlite::create_with_damage;
 #[cfg(test)]
 use sqlite::rows::SqliteReader;
 use sqlite::{blob, schema};

@@ -18,6 +18,7 @@ use super::database_url::DatabaseUrl;
 use super::error::StoreError;
 use super::lineage::NamedRun;
 use super::rows::RunRows;
+use super::sqlite::SqliteLease;
 use super::sqlite::rows::SqliteReader;
 use super::transfer::{RunCopy, RunRecords};
 use super::{
@@ -25,7 +26,7 @@ use super::{
     NewSubmission, Reader, RegistrationHealth, Retention, RunFilter, RunListing, RunRelease,
     RunStatistics, SavedDefinition, SubmissionChange, SubmissionState, Tended, WorkerProfile,
 };
-use super::{LockHolder, MemoryLease, ReplacePolicy, RequestHandler, RequestOutcome};
+use super::{LockHolder, ReplacePolicy, RequestHandler, RequestOutcome};
 
 pub(super) enum OwnerWait {
     Watch,
@@ -56,7 +57,7 @@ impl VacantRun {
         _: &Environment,
         _: &SavedDefinition,
         _: &Blobs,
-    ) -> Result<MemoryLease, StoreError> {
+    ) -> Result<SqliteLease, StoreError> {
         match self.never {}
     }
 }
@@ -244,7 +245,7 @@ pub(super) fn acknowledge_request(url: &DatabaseUrl, _: &ClaimedRun) -> Result<(
     unsupported(url)
 }
 
-pub(super) fn open_claimed(url: &DatabaseUrl, _: &ClaimedRun) -> Result<MemoryLease, StoreError> {
+pub(super) fn open_claimed(url: &DatabaseUrl, _: &ClaimedRun) -> Result<SqliteLease, StoreError> {
     unsupported(url)
 }
 
@@ -274,7 +275,7 @@ pub(super) fn vacate(url: &DatabaseUrl, _: ReplacePolicy) -> Result<VacantRun, S
     unsupported(url)
 }
 
-pub(super) fn take_lease(url: &DatabaseUrl, _: OwnerWait) -> Result<MemoryLease, StoreError> {
+pub(super) fn take_lease(url: &DatabaseUrl, _: OwnerWait) -> Result<SqliteLease, StoreError> {
     unsupported(url)
 }
 

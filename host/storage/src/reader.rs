@@ -290,6 +290,13 @@ impl<R: RunRows> RowReader<R> {
         }
     }
 
+    /// Returns a function after whose call it is known that messages cannot be decoded.
+    #[cfg(feature = "test-support")]
+    pub(crate) fn damaging(&self) -> impl Fn() + use<R> {
+        let decoding = Arc::clone(&self.decoding);
+        move || decoding.note_damage("bundle 1 of messages cannot be read".into())
+    }
+
     /// Returns the saved states of the run.
     pub(crate) fn states(&self) -> SavedStates<'_, R> {
         SavedStates {

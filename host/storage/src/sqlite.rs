@@ -2,7 +2,7 @@
 //! its lock in `consistent_read`, and its tables are in `schema`.
 //!
 //! Here, `create` makes a database; `write_change` carries out the changes of a run, for the lease of a run in a storage
-//! directory (`inline_writer`) and for those of a file with many runs (`shared`); `write` writes rows; `wal_file` syncs the
+//! directory (`inline_writer`), for those of a file with many runs (`shared`) and for one in memory (`memory_writer`); `write` writes rows; `wal_file` syncs the
 //! write-ahead log, and `wal_checkpoint` moves it into the database; `snapshot` saves states, and `prune` removes what is
 //! not needed.
 
@@ -12,6 +12,7 @@ mod create;
 mod file_state;
 mod inline_writer;
 mod lineage;
+mod memory_writer;
 mod prune;
 pub(super) mod rows;
 pub(super) mod schema;
@@ -27,3 +28,8 @@ mod write_connection;
 
 pub(crate) use create::DatabaseImage;
 pub(crate) use inline_writer::SqliteLease;
+#[cfg(test)]
+pub(crate) use memory_writer::MemoryLease;
+pub use memory_writer::create_in_memory;
+#[cfg(feature = "test-support")]
+pub use memory_writer::create_with_damage;

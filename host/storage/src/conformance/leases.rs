@@ -6,10 +6,10 @@ use strata_core::state::environment::Environment;
 
 #[cfg(feature = "postgres")]
 use super::TestStorage;
-use super::{check, fresh, loaded_state, replay};
+use super::{check, fresh, loaded_state};
 use crate::script::pseudorandom;
 use crate::script::{definition, scripted_run};
-use crate::{Durability, Lease, MemoryStorage, Record, StateSelector, StoreError, checkpoint_of};
+use crate::{Durability, Lease, Record, StateSelector, StoreError, checkpoint_of};
 #[cfg(feature = "postgres")]
 use strata_base::process::wait::wait;
 
@@ -240,23 +240,4 @@ fn runs_that_append_at_the_same_time_do_not_disturb_each_other_when_some_are_tak
         storage.reopen();
         check_content(storage.lease(), &records, &end);
     }
-}
-
-#[test]
-fn a_storage_that_lost_acknowledged_events_is_not_appended_to() {
-    let (records, _) = scripted_run(&pseudorandom(34, 1000), 60);
-    let storage = MemoryStorage::new(fresh(), definition());
-    let mut lease = storage.open();
-    append(&mut lease, &records[..40]);
-    storage.lose_newest(3);
-    let refused = lease.append(&records[40..41], Durability::Full);
-    assert!(
-        matches!(refused, Err(StoreError::Lost { .. })),
-        "{refused:?}"
-    );
-    // Whoever takes it over continues from what is there.
-    let mut next = storage.open();
-    append(&mut next, &records[37..]);
-    let saved = next.load(&StateSelector::Head).unwrap();
-    assert_eq!(loaded_state(&saved), replay(&records));
 }

@@ -103,6 +103,12 @@ impl LateDecoding {
         self.damage.get().map(String::as_str)
     }
 
+    /// Notes why a bundle could not be decoded.
+    pub(super) fn note_damage(&self, what: String) {
+        // Another bundle may have been damaged before.
+        let _ = self.damage.set(what);
+    }
+
     /// Returns the messages of a bundle. If they cannot be decoded, returns as many empty ones.
     fn decode(&self, bundle: MessageBundle, body: &[u8], limit: DecodeLimit) -> Vec<Arc<Message>> {
         let decode = || {
@@ -114,8 +120,7 @@ impl LateDecoding {
         };
         decode().unwrap_or_else(|damage| {
             let what = bundle_label(bundle.key);
-            // Another bundle may have been damaged before.
-            let _ = self.damage.set(format!("{what} cannot be read: {damage}"));
+            self.note_damage(format!("{what} cannot be read: {damage}"));
             let empty = Message::from_user("".into(), String::new(), String::new());
             let empty = Arc::new(empty);
             vec![empty; bundle.messages as usize]

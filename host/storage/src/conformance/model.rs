@@ -1,9 +1,6 @@
-//! A run in memory: the same as `sqlite`, without a disk. It is used to repeat recorded attempts, and
-//! for tests.
+//! A run as maps in memory, which is simple enough to be evidently right. What is stored elsewhere must be the same.
 
 use std::collections::BTreeMap;
-#[cfg(feature = "test-support")]
-use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use strata_base::files::blob::Blobs;
@@ -11,12 +8,14 @@ use strata_core::record::id::{CheckpointId, Digest};
 use strata_core::record::money::Usd;
 use strata_core::state::environment::Environment;
 
-use super::checkpoint_list::{
+use super::TestStorage;
+use crate::checkpoint_list::{
     LineageHistory, ListedCheckpoint, list_checkpoints, unknown_checkpoint,
 };
-use super::error::StoreError;
-use super::reader::{RecordedRun, branch_of};
-use super::{
+use crate::error::StoreError;
+use crate::reader::{RecordedRun, branch_of};
+use crate::script::definition;
+use crate::{
     Append, Appending, BuildState, CheckpointRow, Durability, Epoch, FIRST_LINE, Lease, LineageRow,
     LoadedState, Pruned, Record, SavedDefinition, StateSelector, concerns_checkpoint, cost_of,
     next_line,
@@ -25,74 +24,50 @@ use super::{
 /// With fewer events a snapshot is not worth its cost.
 const MIN_SNAPSHOT_EVENTS: u64 = 100;
 
-/// A lease of a run that is lost when the process ends.
+/// A lease of a run.
 #[derive(Debug)]
-pub struct MemoryLease {
-    storage: MemoryStorage,
+struct ModelLease {
+    storage: ModelStorage,
     epoch: Epoch,
-    /// How many events the run had after the last append.
-    known_events: u64,
 }
 
-/// Keeps a run in memory. A clone refers to the same run.
+/// Keeps a run. A clone refers to the same run.
 #[derive(Clone, Debug)]
-pub struct MemoryStorage {
-    run: Arc<Mutex<MemoryRun>>,
+struct ModelStorage {
+    run: Arc<Mutex<ModelRun>>,
 }
 
-impl MemoryStorage {
+impl ModelStorage {
     /// Creates a run that starts from `base`.
-    pub fn new(base: Environment, definition: SavedDefinition) -> Self {
+    fn new(base: Environment, definition: SavedDefinition) -> Self {
         Self {
-            run: Arc::new(Mutex::new(MemoryRun::new(base, definition))),
+            run: Arc::new(Mutex::new(ModelRun::new(base, definition))),
         }
     }
 
     /// Takes a lease of the run. Those that were taken before cannot change it any more.
-    pub fn open(&self) -> MemoryLease {
+    fn open(&self) -> ModelLease {
         let mut run = self.lock();
         run.epoch.0 += 1;
-        MemoryLease {
+        ModelLease {
             storage: self.clone(),
             epoch: run.epoch,
-            known_events: run.events(),
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, MemoryRun> {
+    fn lock(&self) -> MutexGuard<'_, ModelRun> {
         self.run.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// From now on, `check_loaded` fails, as it does for a database whose messages cannot be decoded.
-    #[cfg(feature = "test-support")]
-    pub fn damage_messages(&self) {
-        self.lock().is_damaged = true;
-    }
-
-    /// Loses the newest events of the current lineage, as a database does that goes back to an
-    /// older copy of itself.
-    #[cfg(test)]
-    pub(super) fn lose_newest(&self, events: u64) {
-        let run = &mut *self.lock();
-        let line = &mut run.lineages[run.current];
-        line.end -= events;
-        line.records.split_off(&(line.end + 1));
     }
 }
 
-impl MemoryLease {
-    /// Creates a run that starts from `base`, and takes a lease of it.
-    pub fn new(base: Environment, definition: SavedDefinition) -> Self {
-        MemoryStorage::new(base, definition).open()
-    }
-
+impl ModelLease {
     /// Returns the run for reading.
-    fn read(&self) -> MutexGuard<'_, MemoryRun> {
+    fn read(&self) -> MutexGuard<'_, ModelRun> {
         self.storage.lock()
     }
 
     /// Returns the run for a change. Fails if there is a newer lease.
-    fn write(&self) -> Result<MutexGuard<'_, MemoryRun>, StoreError> {
+    fn write(&self) -> Result<MutexGuard<'_, ModelRun>, StoreError> {
         let run = self.storage.lock();
         if run.epoch == self.epoch {
             Ok(run)
@@ -104,16 +79,43 @@ impl MemoryLease {
     }
 }
 
+/// A run that is open in such a storage.
+pub(super) struct Model {
+    storage: ModelStorage,
+    lease: ModelLease,
+}
+
+impl Model {
+    pub(super) fn new(base: &Environment) -> Self {
+        let storage = ModelStorage::new(base.clone(), definition());
+        Self {
+            lease: storage.open(),
+            storage,
+        }
+    }
+}
+
+impl TestStorage for Model {
+    fn lease(&mut self) -> &mut dyn Lease {
+        &mut self.lease
+    }
+
+    fn reopen(&mut self) {
+        self.lease = self.storage.open();
+    }
+
+    fn take_over(&mut self) -> Box<dyn Lease> {
+        Box::new(self.storage.open())
+    }
+}
+
 /// A run and everything that is recorded of it.
 #[derive(Debug)]
-struct MemoryRun {
-    /// Whether the messages cannot be decoded.
-    #[cfg(feature = "test-support")]
-    is_damaged: bool,
+struct ModelRun {
     /// The epoch of the newest lease.
     epoch: Epoch,
     base: Environment,
-    lineages: Vec<MemoryLineage>,
+    lineages: Vec<ModelLineage>,
     current: usize,
     next_line: u64,
     spent: Usd,
@@ -125,7 +127,7 @@ struct MemoryRun {
 /// A lineage: its own events and snapshots, by their positions on the path from the beginning of
 /// the run.
 #[derive(Clone, Debug, Default)]
-struct MemoryLineage {
+struct ModelLineage {
     name: String,
     /// The lineage that it left, and the position of the event after which it did.
     origin: Option<(usize, u64)>,
@@ -139,22 +141,20 @@ struct MemoryLineage {
     gaps: BTreeMap<u64, (u64, u64)>,
 }
 
-impl MemoryLineage {
+impl ModelLineage {
     fn start(&self) -> u64 {
         self.origin.map_or(0, |(_, at)| at)
     }
 }
 
-impl MemoryRun {
+impl ModelRun {
     fn new(base: Environment, definition: SavedDefinition) -> Self {
-        let first = MemoryLineage {
+        let first = ModelLineage {
             name: base.lineage.name.clone(),
-            ..MemoryLineage::default()
+            ..ModelLineage::default()
         };
         let spent = base.spent;
         Self {
-            #[cfg(feature = "test-support")]
-            is_damaged: false,
             epoch: Epoch(0),
             base,
             lineages: vec![first],
@@ -167,14 +167,8 @@ impl MemoryRun {
         }
     }
 
-    /// Returns how many events all lineages have together.
-    fn events(&self) -> u64 {
-        let own = |line: &MemoryLineage| line.end - line.start();
-        self.lineages.iter().map(own).sum()
-    }
-
     fn listed_checkpoints(&self) -> Vec<ListedCheckpoint> {
-        let lineage = |line: &MemoryLineage| LineageHistory {
+        let lineage = |line: &ModelLineage| LineageHistory {
             name: line.name.clone(),
             origin: line.origin,
             forgotten_until: line.forgotten_until,
@@ -248,7 +242,7 @@ impl MemoryRun {
         }
     }
 
-    fn branch(&self, name: &str, from: &CheckpointId) -> Result<MemoryLineage, StoreError> {
+    fn branch(&self, name: &str, from: &CheckpointId) -> Result<ModelLineage, StoreError> {
         if self.lineage_index(name).is_ok() {
             return Err(StoreError::Lineage {
                 name: name.into(),
@@ -256,11 +250,11 @@ impl MemoryRun {
             });
         }
         let origin = self.find_checkpoint(from)?;
-        Ok(MemoryLineage {
+        Ok(ModelLineage {
             name: name.into(),
             origin: Some(origin),
             end: origin.1,
-            ..MemoryLineage::default()
+            ..ModelLineage::default()
         })
     }
 
@@ -270,7 +264,7 @@ impl MemoryRun {
             .records
             .iter()
             .filter(|(at, record)| {
-                **at > begin + 1 && super::checkpoint_of(&record.event).is_some()
+                **at > begin + 1 && crate::checkpoint_of(&record.event).is_some()
             });
         let positions: Vec<u64> = checkpoints.map(|(at, _)| *at).collect();
         let over = positions.len().saturating_sub(keep as usize);
@@ -281,7 +275,7 @@ impl MemoryRun {
     }
 }
 
-impl MemoryRun {
+impl ModelRun {
     fn append(&mut self, records: &[Record]) -> Result<(), StoreError> {
         let Some(newest) = records.last() else {
             return Ok(());
@@ -407,38 +401,9 @@ impl MemoryRun {
     }
 }
 
-impl MemoryLease {
-    fn append_now(&mut self, records: &[Record]) -> Result<(), StoreError> {
-        let mut run = self.write()?;
-        let missing = self.known_events.saturating_sub(run.events());
-        if missing > 0 {
-            return Err(StoreError::Lost {
-                path: "memory".into(),
-                what: format!("{missing} events are missing"),
-            });
-        }
-        run.append(records)?;
-        let known_events = run.events();
-        drop(run);
-        self.known_events = known_events;
-        Ok(())
-    }
-}
-
-impl RecordedRun for MemoryStorage {
+impl RecordedRun for ModelStorage {
     fn load(&self, at: &StateSelector) -> Result<LoadedState, StoreError> {
         self.lock().load(at)
-    }
-
-    #[cfg(feature = "test-support")]
-    fn check_loaded(&self) -> Result<(), StoreError> {
-        match self.lock().is_damaged {
-            true => Err(StoreError::corrupt(
-                Path::new("memory"),
-                "bundle 1 of messages cannot be read",
-            )),
-            false => Ok(()),
-        }
     }
 
     fn lineages(&self) -> Result<Vec<LineageRow>, StoreError> {
@@ -471,7 +436,7 @@ impl RecordedRun for MemoryStorage {
     }
 }
 
-impl Lease for MemoryLease {
+impl Lease for ModelLease {
     fn epoch(&self) -> Epoch {
         self.epoch
     }
@@ -481,7 +446,7 @@ impl Lease for MemoryLease {
     }
 
     fn begin_append<'a>(&'a mut self, append: Append<'a>) -> Appending<'a> {
-        Appending::Done(self.append_now(append.records))
+        Appending::Done(self.write().and_then(|mut run| run.append(append.records)))
     }
 
     fn snapshot_due(&self) -> bool {
