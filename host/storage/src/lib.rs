@@ -9,6 +9,10 @@
 //! is there while a process works on it. Or it lies in a database file with many runs
 //! (`sqlite/shared`), in PostgreSQL (`postgres`), or in memory.
 //!
+//! There is one kind of lease (`stored_lease`). What it changes are values (`run_change`), which something else writes for
+//! each kind of place (`run_writer`): at once on a connection of its own, through a thread that many runs share, or through
+//! the connections to a server. What else differs between the kinds of places is in `location`.
+//!
 //! ```
 //! use strata_storage::StorageLocation;
 //!

@@ -1,7 +1,11 @@
 //! Where a run is kept. The path or the URL that an operator gives becomes a location once; code outside
 //! of `storage` uses a run through its location and does not know how it is kept.
 
+mod backend;
 mod creation;
+mod in_directory;
+mod in_file;
+mod in_server;
 mod saved_run;
 
 use std::fmt;
@@ -14,26 +18,24 @@ use strata_base::owner::RunRequest;
 use strata_core::state::environment::Environment;
 
 use super::database_url::DatabaseUrl;
-use super::directory::default_location::update_latest_link;
-use super::directory::names::SideFile;
-use super::directory::{DirectoryContent, StorageDirectory};
+use super::directory::StorageDirectory;
 use super::error::StoreError;
 use super::lock::LockHolder;
 use super::mailbox::{Mailbox, RequestHandler, RequestOutcome};
 #[cfg(not(feature = "postgres"))]
-use super::no_database as database;
+use super::no_database::OwnerWait;
 #[cfg(feature = "postgres")]
-use super::postgres as database;
+use super::postgres::OwnerWait;
 use super::reader::Reader;
-use super::sqlite::rows::SqliteReader;
 use super::sqlite::shared;
 use super::sqlite_url::SqliteUrl;
 use super::{
     DatabaseReport, Epoch, Lease, LocationIdentity, NewSubmission, SavedDefinition,
     SubmissionChange, SubmissionState, SubmittedRun, TeamJsonFile,
 };
+use backend::{Backend, RunContents};
 pub use creation::{PreparedRun, VacantLocation};
-use database::OwnerWait;
+use in_directory::DirectoryPath;
 pub use saved_run::{OpenedRun, SavedForm, SavedRun};
 
 /// Where a run is kept: a storage directory, given by its own path or by that of a `team.json` in it
@@ -58,7 +60,7 @@ pub struct StorageLocation {
 /// In what a run is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum LocationKind {
-    Directory,
+    Directory(DirectoryPath),
     Shared(SqliteUrl),
     Database(Box<DatabaseUrl>),
     /// A URL that cannot be used, with what is wrong with it.
@@ -105,8 +107,8 @@ impl StorageLocation {
                 SqliteUrl::parse(url).map_or_else(invalid, Self::of_shared)
             }
             _ => Self {
+                kind: LocationKind::Directory(DirectoryPath(path.clone())),
                 path,
-                kind: LocationKind::Directory,
             },
         }
     }
@@ -152,177 +154,117 @@ impl StorageLocation {
         &self.path
     }
 
+    /// Returns what does the work. Fails if the location is a URL that cannot be used.
+    fn backend(&self) -> Result<&dyn Backend, StoreError> {
+        match &self.kind {
+            LocationKind::Directory(path) => Ok(path),
+            LocationKind::Shared(url) => Ok(url),
+            LocationKind::Database(url) => Ok(&**url),
+            LocationKind::Invalid(what) => Err(self.invalid(what)),
+        }
+    }
+
+    fn invalid(&self, what: &str) -> StoreError {
+        StoreError::InvalidUrl {
+            url: self.to_string(),
+            what: what.into(),
+        }
+    }
+
     /// Returns the paths on this machine at or under which everything lies that is stored of the run. There
     /// are none if it is stored elsewhere.
     pub fn local_paths(&self) -> Vec<PathBuf> {
-        match &self.kind {
-            LocationKind::Directory => vec![self.operand().into()],
-            LocationKind::Shared(url) => shared::storage_files(url),
-            LocationKind::Database(_) | LocationKind::Invalid(_) => Vec::new(),
-        }
+        self.backend()
+            .map_or_else(|_| Vec::new(), Backend::local_paths)
     }
 
     /// Returns the path or the URL that names the run in commands: the path of the directory, even
     /// if that of its `team.json` was given.
     pub fn operand(&self) -> &Path {
-        match self.kind {
-            LocationKind::Directory => StorageDirectory::path_for(&self.path),
-            LocationKind::Shared(_) | LocationKind::Database(_) | LocationKind::Invalid(_) => {
-                &self.path
-            }
+        match &self.kind {
+            LocationKind::Directory(path) => path.operand(),
+            _ => &self.path,
         }
     }
 
     /// Returns the same location, given by its operand.
     pub fn normalized(&self) -> Self {
-        Self {
-            path: self.operand().into(),
-            kind: self.kind.clone(),
+        match &self.kind {
+            LocationKind::Directory(path) => Self {
+                path: path.operand().into(),
+                kind: LocationKind::Directory(DirectoryPath(path.operand().into())),
+            },
+            _ => self.clone(),
         }
     }
 
     /// Returns whether a run can be saved here as a `team.json` alone.
     pub fn accepts_team_json(&self) -> bool {
-        matches!(self.kind, LocationKind::Directory)
+        matches!(self.kind, LocationKind::Directory(_))
     }
 
     /// Makes the link beside the storage directories of several teams lead to this one. Does nothing
     /// if the run is not kept in a directory, or if something else has the name of the link.
     pub fn update_latest_link(&self) -> io::Result<()> {
-        match self.kind {
-            LocationKind::Directory => update_latest_link(self.operand()),
-            LocationKind::Shared(_) | LocationKind::Database(_) | LocationKind::Invalid(_) => {
-                Ok(())
-            }
-        }
+        self.backend().map_or(Ok(()), Backend::update_latest_link)
     }
 
     /// Refers to the directory, whether or not there is something; or to the database.
     pub(super) fn place(&self) -> Result<Place<'_>, StoreError> {
         match &self.kind {
-            LocationKind::Directory => {
-                let directory = StorageDirectory::path_for(&self.path);
-                Ok(Place::Directory(StorageDirectory::new(directory)))
-            }
+            LocationKind::Directory(path) => Ok(Place::Directory(path.directory())),
             LocationKind::Shared(url) => Ok(Place::Shared(url)),
             LocationKind::Database(url) => Ok(Place::Database(url)),
-            LocationKind::Invalid(what) => Err(StoreError::InvalidUrl {
-                url: self.to_string(),
-                what: what.to_string(),
-            }),
+            LocationKind::Invalid(what) => Err(self.invalid(what)),
         }
     }
 
     /// Returns the directory if there is something, or the database.
     pub(super) fn existing(&self) -> Result<Place<'_>, StoreError> {
         match self.place()? {
-            Place::Directory(_) => Ok(Place::Directory(StorageDirectory::locate(&self.path)?)),
+            Place::Directory(_) => Ok(Place::Directory(self.backend()?.existing_directory()?)),
             database => Ok(database),
-        }
-    }
-
-    /// Returns the directory if there is something. Fails for a database, which has no files.
-    fn existing_directory(&self) -> Result<StorageDirectory, StoreError> {
-        match self.existing()? {
-            Place::Directory(directory) => Ok(directory),
-            Place::Shared(_) | Place::Database(_) => Err(self.without_team_json()),
-        }
-    }
-
-    fn without_team_json(&self) -> StoreError {
-        StoreError::NoTeam {
-            path: self.path.clone(),
-            what: "a database has no `team.json`; `inspect --team-json` prints one".into(),
         }
     }
 
     /// Returns in which form a run is saved here. Fails if there is none.
     pub fn saved_form(&self) -> Result<SavedForm, StoreError> {
-        match self.existing()? {
-            Place::Directory(directory) => match directory.require_team()? {
-                DirectoryContent::Database => Ok(SavedForm::Records),
-                _ => Ok(SavedForm::TeamJson),
-            },
-            Place::Shared(url) => shared::require_run(url).map(|()| SavedForm::Records),
-            Place::Database(url) => database::require_run(url).map(|()| SavedForm::Records),
-        }
+        self.backend()?.saved_form()
     }
 
     /// Takes a lease of the run that is saved here. Fails with `StoreError::Locked` if another
     /// process holds one. In a database, this takes seconds if that process may have been killed.
     pub fn open(&self) -> Result<OpenedRun, StoreError> {
-        self.open_with(OwnerWait::Watch)
+        self.backend()?.open(OwnerWait::Watch)
     }
 
     /// Takes a lease of the run that is saved here. Fails with `StoreError::Locked` at once if another
     /// process may hold one and has been heard of lately.
     pub fn open_if_free(&self) -> Result<OpenedRun, StoreError> {
-        self.open_with(OwnerWait::Brief)
-    }
-
-    fn open_with(&self, wait: OwnerWait) -> Result<OpenedRun, StoreError> {
-        match self.existing()? {
-            Place::Directory(directory) => {
-                let opened = directory.open()?;
-                Ok(OpenedRun {
-                    lease: Box::new(opened.lease),
-                    team_json_differs: opened.team_json_differs,
-                })
-            }
-            Place::Shared(url) => Ok(OpenedRun {
-                lease: Box::new(shared::take_lease(url)?),
-                team_json_differs: false,
-            }),
-            Place::Database(url) => Ok(OpenedRun {
-                lease: Box::new(database::take_lease(url, wait)?),
-                team_json_differs: false,
-            }),
-        }
+        self.backend()?.open(OwnerWait::Brief)
     }
 
     /// Opens the records of the run for reading, whoever holds a lease. Fails with
     /// `StoreError::NoRecords` if there is a `team.json` alone.
     pub fn read(&self) -> Result<Box<dyn Reader>, StoreError> {
-        match self.existing()? {
-            Place::Directory(directory) => match directory.require_team()? {
-                DirectoryContent::Database => Ok(Box::new(SqliteReader::open(&directory)?)),
-                _ => Err(StoreError::NoRecords {
-                    path: self.path.clone(),
-                }),
-            },
-            Place::Shared(url) => shared::open_reader(url),
-            Place::Database(url) => database::open_reader(url),
-        }
+        self.backend()?.read()
     }
 
     /// Reads what is saved of the run, in whichever form, whoever holds a lease.
     pub fn read_saved(&self) -> Result<SavedRun, StoreError> {
-        match self.existing()? {
-            Place::Directory(directory) => match directory.require_team()? {
-                DirectoryContent::Database => {
-                    Ok(SavedRun::Records(Box::new(SqliteReader::open(&directory)?)))
-                }
-                _ => Ok(SavedRun::TeamJson(directory.read_team_json()?)),
-            },
-            Place::Shared(url) => shared::open_reader(url).map(SavedRun::Records),
-            Place::Database(url) => database::open_reader(url).map(SavedRun::Records),
-        }
+        self.backend()?.read_saved()
     }
 
     /// Returns which process holds a lease of the run.
     pub fn holder(&self) -> Result<LockHolder, StoreError> {
-        match self.existing()? {
-            Place::Directory(directory) => directory.holder(),
-            Place::Shared(url) => shared::holder(url),
-            Place::Database(url) => database::holder(url),
-        }
+        self.backend()?.holder()
     }
 
     /// Returns the `team.json` of the run, to write it, if it is kept in a directory.
     pub fn team_json(&self) -> Option<TeamJsonFile> {
-        match self.kind {
-            LocationKind::Directory => Some(TeamJsonFile::in_directory(self.operand())),
-            LocationKind::Shared(_) | LocationKind::Database(_) | LocationKind::Invalid(_) => None,
+        match &self.kind {
+            LocationKind::Directory(path) => Some(TeamJsonFile::in_directory(path.operand())),
+            _ => None,
         }
     }
 
@@ -336,20 +278,12 @@ impl StorageLocation {
 
     /// Returns the content of its `team.json`.
     pub fn read_team_json(&self) -> Result<Vec<u8>, StoreError> {
-        self.existing_directory()?.read_team_json()
+        self.backend()?.existing_directory()?.read_team_json()
     }
 
     /// Returns whether another program changed the `team.json` beside its records.
     pub fn is_team_json_edited(&self) -> Result<bool, StoreError> {
-        let Place::Directory(directory) = self.existing()? else {
-            return Ok(false);
-        };
-        match directory.require_team()? {
-            DirectoryContent::Database => {
-                directory.is_team_json_edited(&SqliteReader::open(&directory)?)
-            }
-            _ => Ok(false),
-        }
+        self.backend()?.is_team_json_edited()
     }
 
     /// Creates records from a `team.json` alone, and takes a lease. `bytes` is the content of that
@@ -360,32 +294,19 @@ impl StorageLocation {
         base: &Environment,
         definition: &SavedDefinition,
     ) -> Result<Box<dyn Lease>, StoreError> {
-        let directory = self.existing_directory()?;
+        let directory = self.backend()?.existing_directory()?;
         let lease = directory.import_team_json(bytes, base, definition)?;
         Ok(Box::new(lease))
     }
 
     /// Fails if a run is saved here, in whatever form.
     pub fn require_vacant(&self) -> Result<(), StoreError> {
-        let directory = match self.place()? {
-            Place::Directory(directory) => directory,
-            Place::Shared(url) => return shared::require_vacant(url),
-            Place::Database(url) => return database::require_vacant(url),
-        };
-        match directory.content()? {
-            DirectoryContent::TeamJson | DirectoryContent::Database => Err(StoreError::Occupied {
-                path: self.path.clone(),
-            }),
-            _ => Ok(()),
-        }
+        self.backend()?.require_vacant()
     }
 
     /// Saves a `team.json` here, where no run may be saved yet. Fails for a database.
     pub fn place_team_json(&self, text: &str) -> Result<(), StoreError> {
-        match self.place()? {
-            Place::Directory(directory) => directory.place_team_json(text),
-            Place::Shared(_) | Place::Database(_) => Err(self.without_team_json()),
-        }
+        self.backend()?.place_team_json(text)
     }
 
     /// Saves a run that starts from `base`, with its `team.json` and the bytes of its files, where
@@ -397,68 +318,65 @@ impl StorageLocation {
         definition: &SavedDefinition,
         blobs: &Blobs,
     ) -> Result<(), StoreError> {
-        match self.place()? {
-            Place::Directory(directory) => directory.place_team(text, base, definition, blobs),
-            Place::Shared(url) => shared::place_run(url, base, definition, blobs),
-            Place::Database(url) => database::place_run(url, base, definition, blobs),
-        }
+        let contents = RunContents {
+            base,
+            definition,
+            blobs,
+        };
+        self.backend()?.place_run(text, contents)
     }
 
-    /// Returns what the database has of what runs need, or `None` if the run is kept in a directory.
+    /// Prepares a run that starts from `base`. `blobs` are the bytes of the files that `base` refers
+    /// to. This changes nothing.
+    pub fn prepare<'a>(
+        &'a self,
+        base: &'a Environment,
+        definition: &'a SavedDefinition,
+        blobs: &'a Blobs,
+    ) -> Result<PreparedRun<'a>, StoreError> {
+        let contents = RunContents {
+            base,
+            definition,
+            blobs,
+        };
+        self.backend()?.prepare(contents).map(PreparedRun)
+    }
+
+    /// Removes the oldest teams that were moved aside in a storage directory, so that the last
+    /// `KEPT_ASIDE` are left, and returns their directories. A database keeps all its runs.
+    pub fn remove_oldest_aside(&self) -> Vec<PathBuf> {
+        self.backend()
+            .map_or_else(|_| Vec::new(), Backend::remove_oldest_aside)
+    }
+
+    /// Returns what the database has of what runs need, or `None` if the run is not in a server.
     pub fn examine_database(&self) -> Result<Option<DatabaseReport>, StoreError> {
-        match self.place()? {
-            Place::Directory(_) | Place::Shared(_) => Ok(None),
-            Place::Database(url) => database::examine(url).map(Some),
-        }
+        self.backend()?.examine_database()
     }
 
     /// Returns what distinguishes the run that is kept here from another that could be.
     pub fn identity(&self) -> Result<LocationIdentity, StoreError> {
-        match self.place()? {
-            Place::Directory(directory) => directory.identity(),
-            Place::Shared(url) => shared::run_identity(url),
-            Place::Database(url) => {
-                let identity = database::run_identity(url)?;
-                Ok(LocationIdentity {
-                    path: self.path.clone(),
-                    number: identity.key,
-                    created_ns: Some(identity.created_ns),
-                })
-            }
-        }
+        self.backend()?.identity()
     }
 
     /// Starts to answer requests to the owner of the run, which is this process, under a lease with this
     /// epoch. Must be called within a tokio runtime.
     pub fn receive_requests(&self, epoch: Epoch, handler: RequestHandler) -> io::Result<Mailbox> {
-        match self.place().map_err(io::Error::other)? {
-            Place::Directory(directory) => directory.receive_requests(handler).map(Mailbox::Socket),
-            Place::Shared(url) => {
-                shared::receive_requests(url, epoch, handler).map(Mailbox::Socket)
-            }
-            Place::Database(url) => {
-                database::receive_requests(url, epoch, handler).map(Mailbox::Database)
-            }
-        }
+        let backend = self.backend().map_err(io::Error::other)?;
+        backend.receive_requests(epoch, handler)
     }
 
     /// Sends a request to the owner of the run and waits for the reply.
     pub fn request_owner(&self, request: RunRequest) -> RequestOutcome {
-        match self.place() {
-            Ok(Place::Directory(directory)) => directory.request_owner(request),
-            Ok(Place::Shared(url)) => shared::request_owner(url, request),
-            Ok(Place::Database(url)) => database::request_owner(url, &request),
+        match self.backend() {
+            Ok(backend) => backend.request_owner(request),
             Err(error) => RequestOutcome::NotSent(error),
         }
     }
 
     /// Returns the name of the run, if it is kept in a database.
     pub fn run_name(&self) -> Option<&str> {
-        match &self.kind {
-            LocationKind::Shared(url) => url.run.as_deref(),
-            LocationKind::Database(url) => url.run.as_deref(),
-            LocationKind::Directory | LocationKind::Invalid(_) => None,
-        }
+        self.backend().ok()?.run_name()
     }
 
     /// Returns whether the run is kept in a database server. Only those whom its operator has let in
@@ -469,40 +387,22 @@ impl StorageLocation {
 
     /// Returns whether runs can be submitted to where it is kept, with their files.
     pub fn accepts_submissions(&self) -> bool {
-        matches!(
-            self.kind,
-            LocationKind::Database(_) | LocationKind::Shared(_)
-        )
+        self.backend().is_ok_and(Backend::accepts_submissions)
     }
 
     /// Opens what is kept of the run besides its records. `None` if it is kept in a directory, or was not submitted.
     pub fn open_submission(&self) -> Result<Option<SubmittedRun>, StoreError> {
-        match self.place()? {
-            Place::Directory(_) => Ok(None),
-            Place::Shared(url) => SubmittedRun::open_file(url),
-            Place::Database(url) => SubmittedRun::open(url).map(Some),
-        }
+        self.backend()?.open_submission()
     }
 
     /// Asks workers to take up the run, if it is one that they take.
     pub fn request_work(&self) -> Result<(), StoreError> {
-        match self.place()? {
-            Place::Directory(_) => Ok(()),
-            Place::Shared(url) => shared::request_work(url),
-            Place::Database(url) => database::request_work(url),
-        }
+        self.backend()?.request_work()
     }
 
     /// Saves a run with the files of its team here, in a database, where no run may be saved yet.
     pub fn place_submission(&self, submission: &NewSubmission<'_>) -> Result<(), StoreError> {
-        match self.place()? {
-            Place::Directory(_) => Err(StoreError::NoTeam {
-                path: self.path.clone(),
-                what: "a directory has no place for the files of a team; name a database".into(),
-            }),
-            Place::Shared(url) => shared::submit(url, submission),
-            Place::Database(url) => database::submit(url, submission),
-        }
+        self.backend()?.place_submission(submission)
     }
 
     /// Changes a submitted run that nobody owns. Does nothing if it was not submitted.
@@ -510,20 +410,12 @@ impl StorageLocation {
     /// # Errors
     /// Fails with `StoreError::Locked` if a process owns it. Then nothing is changed.
     pub fn change_submission(&self, change: &SubmissionChange) -> Result<(), StoreError> {
-        match self.place()? {
-            Place::Directory(_) => Ok(()),
-            Place::Shared(url) => shared::change_submission(url, change),
-            Place::Database(url) => database::change_submission(url, change),
-        }
+        self.backend()?.change_submission(change)
     }
 
     /// Deletes the run. Fails with `StoreError::Locked` if a process owns it.
     pub fn delete_run(&self) -> Result<(), StoreError> {
-        match self.place()? {
-            Place::Directory(_) => self.existing_directory()?.delete_team(),
-            Place::Shared(url) => shared::delete_run(url),
-            Place::Database(url) => database::delete_run(url),
-        }
+        self.backend()?.delete_run()
     }
 
     /// Returns what is known of the run without reading its records. `None` if it is kept in a
@@ -535,38 +427,25 @@ impl StorageLocation {
 
     /// Returns why nothing can be created here, if something else is where it has to be.
     pub fn obstacle(&self) -> Option<StoreError> {
-        match self.place() {
-            Ok(Place::Directory(directory)) => directory.obstacle(),
-            Ok(Place::Shared(url)) => shared::obstacle(url),
-            Ok(Place::Database(_)) => None,
-            Err(error) => Some(error),
-        }
+        self.backend().map_or_else(Some, Backend::obstacle)
     }
 
     /// Whether a file is one of those in which the run is saved, or has the name of one.
     pub fn is_storage_file(&self, file: &Path) -> bool {
-        match self.existing() {
-            Ok(Place::Directory(directory)) => directory.is_storage_file(file),
-            Ok(Place::Shared(url)) => shared::is_storage_file(url, file),
-            Ok(Place::Database(_)) | Err(_) => false,
-        }
+        self.backend()
+            .is_ok_and(|backend| backend.is_storage_file(file))
     }
 
     /// Returns the files that change whenever the run is saved.
     pub fn changing_files(&self) -> Vec<PathBuf> {
-        match self.place() {
-            Ok(Place::Directory(directory)) => vec![directory.database(), directory.team_json()],
-            Ok(Place::Shared(url)) => {
-                vec![url.file.clone(), SideFile::Wal.beside(&url.file)]
-            }
-            _ => Vec::new(),
-        }
+        self.backend()
+            .map_or_else(|_| Vec::new(), Backend::changing_files)
     }
 
     /// Whether two locations are the same, however they are given.
     pub fn is_same(&self, other: &Self) -> bool {
         let resolve = |location: &Self| {
-            let directory = location.existing_directory()?;
+            let directory = location.backend()?.existing_directory()?;
             let path = directory.path();
             Ok::<_, StoreError>(std::fs::canonicalize(path).unwrap_or_else(|_| path.into()))
         };

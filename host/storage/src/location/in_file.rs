@@ -1,0 +1,161 @@
+//! A run in a database file that holds many.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use strata_base::owner::RunRequest;
+
+use super::backend::{Backend, RunContents};
+use super::creation::{PreparedBackend, VacantBackend};
+use super::saved_run::{OpenedRun, SavedForm};
+use crate::directory::names::SideFile;
+use crate::error::StoreError;
+use crate::lock::LockHolder;
+use crate::mailbox::{Mailbox, RequestHandler, RequestOutcome};
+#[cfg(not(feature = "postgres"))]
+use crate::no_database::OwnerWait;
+#[cfg(feature = "postgres")]
+use crate::postgres::OwnerWait;
+use crate::reader::Reader;
+use crate::sqlite::shared::{self, VacantName};
+use crate::sqlite_url::SqliteUrl;
+use crate::{
+    Epoch, Lease, LocationIdentity, NewSubmission, ReplacePolicy, SubmissionChange, SubmittedRun,
+};
+
+impl Backend for SqliteUrl {
+    fn path(&self) -> PathBuf {
+        self.to_path()
+    }
+
+    fn local_paths(&self) -> Vec<PathBuf> {
+        shared::storage_files(self)
+    }
+
+    fn saved_form(&self) -> Result<SavedForm, StoreError> {
+        shared::require_run(self).map(|()| SavedForm::Records)
+    }
+
+    fn open(&self, _: OwnerWait) -> Result<OpenedRun, StoreError> {
+        Ok(OpenedRun {
+            lease: Box::new(shared::take_lease(self)?),
+            team_json_differs: false,
+        })
+    }
+
+    fn read(&self) -> Result<Box<dyn Reader>, StoreError> {
+        shared::open_reader(self)
+    }
+
+    fn holder(&self) -> Result<LockHolder, StoreError> {
+        shared::holder(self)
+    }
+
+    fn require_vacant(&self) -> Result<(), StoreError> {
+        shared::require_vacant(self)
+    }
+
+    fn place_run(&self, _: &str, contents: RunContents<'_>) -> Result<(), StoreError> {
+        shared::place_run(self, contents.base, contents.definition, contents.blobs)
+    }
+
+    /// Does nothing: creating the run does everything.
+    fn prepare<'a>(
+        &'a self,
+        contents: RunContents<'a>,
+    ) -> Result<Box<dyn PreparedBackend<'a> + 'a>, StoreError> {
+        Ok(Box::new(PreparedName {
+            url: self,
+            contents,
+        }))
+    }
+
+    fn identity(&self) -> Result<LocationIdentity, StoreError> {
+        shared::run_identity(self)
+    }
+
+    fn receive_requests(&self, epoch: Epoch, handler: RequestHandler) -> io::Result<Mailbox> {
+        shared::receive_requests(self, epoch, handler).map(Mailbox::Socket)
+    }
+
+    fn request_owner(&self, request: RunRequest) -> RequestOutcome {
+        shared::request_owner(self, request)
+    }
+
+    fn run_name(&self) -> Option<&str> {
+        self.run.as_deref()
+    }
+
+    fn open_submission(&self) -> Result<Option<SubmittedRun>, StoreError> {
+        SubmittedRun::open_file(self)
+    }
+
+    fn request_work(&self) -> Result<(), StoreError> {
+        shared::request_work(self)
+    }
+
+    fn place_submission(&self, submission: &NewSubmission<'_>) -> Result<(), StoreError> {
+        shared::submit(self, submission)
+    }
+
+    fn change_submission(&self, change: &SubmissionChange) -> Result<(), StoreError> {
+        shared::change_submission(self, change)
+    }
+
+    fn delete_run(&self) -> Result<(), StoreError> {
+        shared::delete_run(self)
+    }
+
+    fn obstacle(&self) -> Option<StoreError> {
+        shared::obstacle(self)
+    }
+
+    fn is_storage_file(&self, file: &Path) -> bool {
+        shared::is_storage_file(self, file)
+    }
+
+    fn changing_files(&self) -> Vec<PathBuf> {
+        vec![self.file.clone(), SideFile::Wal.beside(&self.file)]
+    }
+}
+
+/// A run that is about to be created.
+#[derive(Debug)]
+struct PreparedName<'a> {
+    url: &'a SqliteUrl,
+    contents: RunContents<'a>,
+}
+
+impl<'a> PreparedBackend<'a> for PreparedName<'a> {
+    fn vacate(
+        self: Box<Self>,
+        replace: ReplacePolicy,
+    ) -> Result<Box<dyn VacantBackend + 'a>, StoreError> {
+        Ok(Box::new(LockedName {
+            run: shared::vacate(self.url, replace)?,
+            contents: self.contents,
+        }))
+    }
+}
+
+/// A database without a run of the name.
+#[derive(Debug)]
+struct LockedName<'a> {
+    run: VacantName,
+    contents: RunContents<'a>,
+}
+
+impl VacantBackend for LockedName<'_> {
+    fn moved_to(&self) -> Option<&Path> {
+        self.run.moved_to.as_deref()
+    }
+
+    fn create(self: Box<Self>) -> Result<Box<dyn Lease>, StoreError> {
+        let RunContents {
+            base,
+            definition,
+            blobs,
+        } = self.contents;
+        Ok(Box::new(self.run.create(base, definition, blobs)?))
+    }
+}

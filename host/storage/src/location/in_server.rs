@@ -1,0 +1,154 @@
+//! A run in a database server.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use strata_base::owner::RunRequest;
+
+use super::backend::{Backend, RunContents};
+use super::creation::{PreparedBackend, VacantBackend};
+use super::saved_run::{OpenedRun, SavedForm};
+use crate::database_url::DatabaseUrl;
+use crate::error::StoreError;
+use crate::lock::LockHolder;
+use crate::mailbox::{Mailbox, RequestHandler, RequestOutcome};
+#[cfg(not(feature = "postgres"))]
+use crate::no_database as database;
+#[cfg(feature = "postgres")]
+use crate::postgres as database;
+use crate::reader::Reader;
+use crate::{
+    DatabaseReport, Epoch, Lease, LocationIdentity, NewSubmission, ReplacePolicy, SubmissionChange,
+    SubmittedRun,
+};
+use database::{OwnerWait, VacantRun};
+
+impl Backend for DatabaseUrl {
+    fn path(&self) -> PathBuf {
+        self.to_path()
+    }
+
+    fn saved_form(&self) -> Result<SavedForm, StoreError> {
+        database::require_run(self).map(|()| SavedForm::Records)
+    }
+
+    fn open(&self, wait: OwnerWait) -> Result<OpenedRun, StoreError> {
+        Ok(OpenedRun {
+            lease: Box::new(database::take_lease(self, wait)?),
+            team_json_differs: false,
+        })
+    }
+
+    fn read(&self) -> Result<Box<dyn Reader>, StoreError> {
+        database::open_reader(self)
+    }
+
+    fn holder(&self) -> Result<LockHolder, StoreError> {
+        database::holder(self)
+    }
+
+    fn require_vacant(&self) -> Result<(), StoreError> {
+        database::require_vacant(self)
+    }
+
+    fn place_run(&self, _: &str, contents: RunContents<'_>) -> Result<(), StoreError> {
+        database::place_run(self, contents.base, contents.definition, contents.blobs)
+    }
+
+    /// Does nothing: creating the run does everything.
+    fn prepare<'a>(
+        &'a self,
+        contents: RunContents<'a>,
+    ) -> Result<Box<dyn PreparedBackend<'a> + 'a>, StoreError> {
+        Ok(Box::new(PreparedName {
+            url: self,
+            contents,
+        }))
+    }
+
+    fn examine_database(&self) -> Result<Option<DatabaseReport>, StoreError> {
+        database::examine(self).map(Some)
+    }
+
+    fn identity(&self) -> Result<LocationIdentity, StoreError> {
+        let identity = database::run_identity(self)?;
+        Ok(LocationIdentity {
+            path: self.to_path(),
+            number: identity.key,
+            created_ns: Some(identity.created_ns),
+        })
+    }
+
+    fn receive_requests(&self, epoch: Epoch, handler: RequestHandler) -> io::Result<Mailbox> {
+        database::receive_requests(self, epoch, handler).map(Mailbox::Database)
+    }
+
+    fn request_owner(&self, request: RunRequest) -> RequestOutcome {
+        database::request_owner(self, &request)
+    }
+
+    fn run_name(&self) -> Option<&str> {
+        self.run.as_deref()
+    }
+
+    fn open_submission(&self) -> Result<Option<SubmittedRun>, StoreError> {
+        SubmittedRun::open(self).map(Some)
+    }
+
+    fn request_work(&self) -> Result<(), StoreError> {
+        database::request_work(self)
+    }
+
+    fn place_submission(&self, submission: &NewSubmission<'_>) -> Result<(), StoreError> {
+        database::submit(self, submission)
+    }
+
+    fn change_submission(&self, change: &SubmissionChange) -> Result<(), StoreError> {
+        database::change_submission(self, change)
+    }
+
+    fn delete_run(&self) -> Result<(), StoreError> {
+        database::delete_run(self)
+    }
+}
+
+/// A run that is about to be created.
+#[derive(Debug)]
+struct PreparedName<'a> {
+    url: &'a DatabaseUrl,
+    contents: RunContents<'a>,
+}
+
+impl<'a> PreparedBackend<'a> for PreparedName<'a> {
+    fn vacate(
+        self: Box<Self>,
+        replace: ReplacePolicy,
+    ) -> Result<Box<dyn VacantBackend + 'a>, StoreError> {
+        Ok(Box::new(VacantName {
+            run: database::vacate(self.url, replace)?,
+            contents: self.contents,
+        }))
+    }
+}
+
+/// A database without a run of the name.
+#[derive(Debug)]
+struct VacantName<'a> {
+    run: VacantRun,
+    contents: RunContents<'a>,
+}
+
+impl VacantBackend for VacantName<'_> {
+    fn moved_to(&self) -> Option<&Path> {
+        self.run.moved_to.as_deref()
+    }
+
+    fn create(self: Box<Self>) -> Result<Box<dyn Lease>, StoreError> {
+        let RunContents {
+            base,
+            definition,
+            blobs,
+        } = self.contents;
+        Ok(Box::new(self.run.create(base, definition, blobs)?))
+    }
+}
