@@ -295,21 +295,30 @@ impl Source {
 
 /// Returns whether the module in this file, or in the directory of this name, is declared only for tests.
 fn is_test_module(path: &Path) -> bool {
+    path.file_stem().is_some_and(|module| module == "tests")
+        || is_declared(path, &["test", "any(test, feature = \"test-support\")"])
+}
+
+/// Returns whether the module in this file is declared only for the tests of its crate.
+fn declared_only_for_tests(path: &Path) -> bool {
+    is_declared(path, &["test"])
+}
+
+/// Returns whether the module in this file is declared under one of these conditions.
+fn is_declared(path: &Path, conditions: &[&str]) -> bool {
     let (Some(directory), Some(module)) = (path.parent(), path.file_stem()) else {
         return false;
     };
     let module = module.to_string_lossy();
     let parents = [directory.with_extension("rs"), directory.join("lib.rs")];
-    let declares = |parent: &PathBuf| {
+    parents.iter().any(|parent| {
         let parent = fs::read_to_string(project().join(parent)).unwrap_or_default();
-        let only_tests = ["test", "any(test, feature = \"test-support\")"];
-        only_tests.iter().any(|condition| {
+        conditions.iter().any(|condition| {
             ["mod", "pub mod"].iter().any(|keyword| {
                 parent.contains(&format!("#[cfg({condition})]\n{keyword} {module};"))
             })
         })
-    };
-    module == "tests" || parents.iter().any(declares)
+    })
 }
 
 /// Returns all files below some directories of the project for which `wanted` is true.
@@ -454,6 +463,21 @@ fn files_are_short_and_begin_with_documentation() {
         }
     }
     assert_none(broken);
+}
+
+#[test]
+fn modules_that_only_tests_use_lie_in_a_directory_of_tests() {
+    let outside = |source: &&Source| {
+        let path = Path::new(&source.name);
+        let lies_in_tests = path.components().any(|part| {
+            let part = part.as_os_str();
+            part == "tests" || part == "tests.rs"
+        });
+        source.name.starts_with("host/") && declared_only_for_tests(path) && !lies_in_tests
+    };
+    let sources = sources();
+    let found = sources.iter().filter(outside);
+    assert_none(found.map(|source| source.name.clone()).collect());
 }
 
 #[test]

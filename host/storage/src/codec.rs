@@ -312,7 +312,7 @@ mod tests {
     use strata_core::record::message::{Hop, Instruct};
 
     use super::*;
-    use crate::script::pseudorandom;
+    use crate::tests::script::pseudorandom;
 
     fn check(plain: Vec<u8>, expected: u8) {
         let packed = compress(plain.clone());

@@ -208,10 +208,10 @@ impl NewSnapshot<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::conformance::replay;
     use crate::lineage::MAX_EVENTS_BEHIND;
-    use crate::script::pseudorandom;
-    use crate::script::scripted_run;
+    use crate::tests::conformance::replay;
+    use crate::tests::script::pseudorandom;
+    use crate::tests::script::scripted_run;
 
     fn empty() -> CurrentLineage {
         let line = StoredLineage::first("main");

@@ -65,21 +65,7 @@ mod transfer;
 mod work;
 
 #[cfg(test)]
-mod bit_flips;
-#[cfg(test)]
-mod conformance;
-#[cfg(test)]
-mod crash;
-#[cfg(test)]
-mod damage;
-#[cfg(test)]
-mod golden;
-#[cfg(test)]
-mod hostile;
-#[cfg(test)]
-mod lost_log;
-#[cfg(test)]
-mod script;
+mod tests;
 
 use std::path::PathBuf;
 use std::sync::Arc;

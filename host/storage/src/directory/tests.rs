@@ -11,10 +11,10 @@ use strata_core::state::environment::Environment;
 use strata_team_json::export;
 
 use super::{DirectoryContent, KEPT_ASIDE, ReplacePolicy, StorageDirectory};
-use crate::conformance::loaded_state;
-use crate::damage::{read_all, saved};
-use crate::script::pseudorandom;
-use crate::script::{ScriptedRun, copy, definition, names, record, scripted_run, team};
+use crate::tests::conformance::loaded_state;
+use crate::tests::damage::{read_all, saved};
+use crate::tests::script::pseudorandom;
+use crate::tests::script::{ScriptedRun, copy, definition, names, record, scripted_run, team};
 use crate::{
     Durability, Lease, Record, RecordedRun, SqliteReader, StateSelector, StorageLocation,
     StoreError,

@@ -254,9 +254,9 @@ impl<'a> AppendColumns<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::conformance::postgres_server::{create_database, query};
     use crate::database_url::DatabaseUrl;
     use crate::postgres::administer::prepare;
+    use crate::tests::conformance::postgres_server::{create_database, query};
 
     /// Without PostgreSQL, this is skipped.
     #[test]

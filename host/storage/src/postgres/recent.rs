@@ -269,8 +269,8 @@ mod tests {
     use super::*;
     use crate::lineage::StoredLineage;
     use crate::run_change::NewEvents;
-    use crate::script::pseudorandom;
-    use crate::script::scripted_run;
+    use crate::tests::script::pseudorandom;
+    use crate::tests::script::scripted_run;
 
     /// Returns changes that add one event each.
     fn additions(count: usize) -> Vec<RunChange> {

@@ -97,9 +97,9 @@ impl<R: RunRows> RowReader<R> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::conformance::{loaded_state, replay};
-    use crate::script::pseudorandom;
-    use crate::script::{definition, scripted_run};
+    use crate::tests::conformance::{loaded_state, replay};
+    use crate::tests::script::pseudorandom;
+    use crate::tests::script::{definition, scripted_run};
     use crate::{
         Durability, Lease, Reader, RecordedRun, ReplacePolicy, SqliteReader, StorageDirectory,
     };

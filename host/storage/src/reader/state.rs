@@ -261,10 +261,10 @@ mod tests {
 
     use super::*;
     use crate::codec::EncodedMessages;
-    use crate::conformance::replay;
-    use crate::damage::saved;
-    use crate::script::pseudorandom;
-    use crate::script::{definition, scripted_run};
+    use crate::tests::conformance::replay;
+    use crate::tests::damage::saved;
+    use crate::tests::script::pseudorandom;
+    use crate::tests::script::{definition, scripted_run};
     use crate::{Durability, Lease, ReplacePolicy, SqliteReader, StorageDirectory};
 
     #[test]

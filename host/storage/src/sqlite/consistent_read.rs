@@ -92,8 +92,9 @@ fn uri(path: &Path, mode: ReadMode) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::damage::saved;
-    use crate::{Durability, Lease, Record, RecordedRun, ReplacePolicy, script};
+    use crate::tests::damage::saved;
+    use crate::tests::script;
+    use crate::{Durability, Lease, Record, RecordedRun, ReplacePolicy};
 
     #[test]
     fn who_began_to_read_before_a_run_goes_on_sees_what_that_does() {

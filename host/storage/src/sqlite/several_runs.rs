@@ -8,12 +8,12 @@ use super::SqliteLease;
 use super::lineage::next_lineage_id;
 use super::rows::{SqliteReader, SqliteRows};
 use super::write::NewRun;
-use crate::conformance::{loaded_state, replay};
-use crate::damage::add_lineage;
 use crate::error::StoreError;
 use crate::lock::StorageLock;
-use crate::script::pseudorandom;
-use crate::script::{definition, scripted_run};
+use crate::tests::conformance::{loaded_state, replay};
+use crate::tests::damage::add_lineage;
+use crate::tests::script::pseudorandom;
+use crate::tests::script::{definition, scripted_run};
 use crate::{
     Durability, Lease, Record, RecordedRun, ReplacePolicy, SavedDefinition, StateSelector,
     StorageDirectory,

@@ -93,11 +93,11 @@ mod tests {
     use strata_core::state::environment::Environment;
 
     use super::*;
-    use crate::conformance::{loaded_state, replay};
     use crate::lineage::{FIRST_LINEAGE, event_key, key_range};
-    use crate::script::pseudorandom;
-    use crate::script::{definition, scripted_run, team};
     use crate::snapshot::message_count;
+    use crate::tests::conformance::{loaded_state, replay};
+    use crate::tests::script::pseudorandom;
+    use crate::tests::script::{definition, scripted_run, team};
     use crate::{
         Durability, Lease, ReplacePolicy, SqliteLease, StateSelector, StorageDirectory, schema,
     };

@@ -241,8 +241,8 @@ mod tests {
 
     use rusqlite::Connection;
 
-    use crate::damage::saved;
     use crate::directory::names::DATABASE;
+    use crate::tests::damage::saved;
     use crate::{Durability, Lease, Record};
 
     /// How many times the run appends while others use its database.

@@ -1,7 +1,7 @@
 //! Tests of the statements about caps. Without PostgreSQL, they are skipped.
 
 use super::*;
-use crate::conformance::postgres_server::create_database;
+use crate::tests::conformance::postgres_server::create_database;
 
 /// A cap of all runs in a database of its own.
 struct SharedCap {

@@ -3,10 +3,10 @@
 use rusqlite::OpenFlags;
 
 use super::*;
-use crate::conformance::{loaded_state, replay};
 use crate::lineage::{FIRST_LINEAGE, MAX_BYTES_BEHIND, MAX_EVENTS_BEHIND};
-use crate::script::pseudorandom;
-use crate::script::{definition, scripted_run};
+use crate::tests::conformance::{loaded_state, replay};
+use crate::tests::script::pseudorandom;
+use crate::tests::script::{definition, scripted_run};
 use crate::{
     Append, Appending, Lease, OtherWork, Record, RecordedRun, ReplacePolicy, StateSelector,
     StorageDirectory,

@@ -6,7 +6,7 @@ use super::{
     QUEUE_TABLES, TABLES, create_queue_tables, expected_objects, expected_queue_objects,
     read_objects,
 };
-use crate::damage::saved;
+use crate::tests::damage::saved;
 use crate::{SqliteReader, StorageDirectory, StoreError};
 
 /// Changes a saved run, and checks the error when it is read, continued, and replaced by a fresh
@@ -22,7 +22,7 @@ fn check_refused(change: &str, expected: &str) {
             .create(
                 crate::ReplacePolicy::Never,
                 &end,
-                &crate::script::definition(),
+                &crate::tests::script::definition(),
             )
             .err()
     };

@@ -16,13 +16,13 @@ use super::database::{MissingDatabase, SharedDatabase};
 use super::queued_writer::SharedLease;
 use super::runs::{take_lease, vacate};
 use super::{delete_run, holder, open_reader, receive_requests, request_owner};
-use crate::conformance::{loaded_state, replay};
-use crate::damage::{OTHER_LINEAGE, fork_newest};
 use crate::directory::names::SideFile;
 use crate::error::StoreError;
-use crate::script::pseudorandom;
-use crate::script::{copy, definition, names, scripted_run};
 use crate::sqlite_url::SqliteUrl;
+use crate::tests::conformance::{loaded_state, replay};
+use crate::tests::damage::{OTHER_LINEAGE, fork_newest};
+use crate::tests::script::pseudorandom;
+use crate::tests::script::{copy, definition, names, scripted_run};
 use crate::{
     Append, Durability, IncomingRequest, Lease, LockHolder, Record, ReplacePolicy, RequestOutcome,
     StateSelector,

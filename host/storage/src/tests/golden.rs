@@ -40,14 +40,14 @@ use strata_core::state::activation::{Addressing, Consent, Phase, ToolOutcome};
 use strata_core::state::environment::Environment;
 use strata_core::state::environment::routing::OwnMessages;
 
-use super::TEAM_JSON;
 use super::conformance::{loaded_state, replay};
-use super::directory::names::DATABASE;
-use super::lock::LOCK_FILE;
-use super::mailbox::RunSocket;
 use super::script::pseudorandom;
 use super::script::{definition, normalized, scripted_run, team};
-use super::{
+use crate::TEAM_JSON;
+use crate::directory::names::DATABASE;
+use crate::lock::LOCK_FILE;
+use crate::mailbox::RunSocket;
+use crate::{
     Durability, Lease, LockHolder, Reader, Record, RecordedRun, ReplacePolicy, SqliteReader,
     StateSelector, StorageDirectory, StorageLock, codec,
 };
@@ -236,7 +236,7 @@ fn create_storage(events: usize) -> (TempDir, StorageDirectory) {
         .collect();
     store.put_blobs(&blobs).unwrap();
     super::damage::add_lineage(&mut store);
-    let fill: &super::WriteContent<'_> =
+    let fill: &crate::WriteContent<'_> =
         &|out| strata_team_json::write(&team(), &end, &definition(), out);
     let file = directory.projection();
     file.write(&mut store, fill, Durability::Full).unwrap();

@@ -10,8 +10,8 @@ use super::postgres_server::{create_database, query};
 use super::{DatabaseStorage, TestStorage, fresh, loaded_state, replay};
 use crate::database_url::DatabaseUrl;
 use crate::postgres::{declare_dead, tamper};
-use crate::script::pseudorandom;
-use crate::script::scripted_run;
+use crate::tests::script::pseudorandom;
+use crate::tests::script::scripted_run;
 use crate::{Durability, StateSelector, StoreError};
 
 /// Loses the newest events of a run.

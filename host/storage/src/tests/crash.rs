@@ -14,9 +14,9 @@ use strata_core::state::environment::Environment;
 use super::conformance::loaded_state;
 use super::script::pseudorandom;
 use super::script::{definition, scripted_run, team};
-use super::sqlite::shared;
-use super::sqlite_url::SqliteUrl;
-use super::{
+use crate::sqlite::shared;
+use crate::sqlite_url::SqliteUrl;
+use crate::{
     Durability, Lease, Record, RecordedRun, ReplacePolicy, StateSelector, StorageDirectory,
     StoreError, checkpoint_of,
 };
@@ -57,7 +57,7 @@ fn child_appends_until_it_is_killed() {
         at = next;
         if at % 50 < 3 {
             store.save_snapshot(stepper.env()).unwrap();
-            let fill: &super::WriteContent<'_> = &|out| write!(out, "{{\"n\": {at}}}");
+            let fill: &crate::WriteContent<'_> = &|out| write!(out, "{{\"n\": {at}}}");
             let file = directory.projection();
             file.write(&mut store, fill, Durability::Full).unwrap();
         }
@@ -176,7 +176,7 @@ fn create_shared_runs(directory: &Path) {
 
 fn spawn(directory: &Path, test: &str) -> Child {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", &format!("crash::{test}"), "--nocapture"]);
+    command.args(["--exact", &format!("tests::crash::{test}"), "--nocapture"]);
     command
         .env(DIRECTORY_VARIABLE, directory)
         .stdout(Stdio::piped())
@@ -232,7 +232,7 @@ fn what_a_killed_process_saved_is_there() {
         let pause = Duration::from_micros(700 * (round * round % 29));
         let said = last_number(&kill_after(child, pause));
         // A reader sees the files as they are, before anything is repaired.
-        let read = super::SqliteReader::open(&directory)
+        let read = crate::SqliteReader::open(&directory)
             .unwrap()
             .load(&StateSelector::Head)
             .unwrap();
@@ -410,7 +410,7 @@ fn a_directory_is_locked_while_a_process_works_on_it_and_no_longer() {
         }
         other => panic!("{other:?}"),
     }
-    super::SqliteReader::open(&directory)
+    crate::SqliteReader::open(&directory)
         .unwrap()
         .checkpoints()
         .unwrap();

@@ -17,8 +17,8 @@ use crate::postgres::{
     DatabaseWorker, OwnerWait, RunSubmission, TestUser, open_claimed, open_reader,
     receive_requests, request_owner, submit, take_lease, tamper,
 };
-use crate::script::pseudorandom;
-use crate::script::{definition, scripted_run, team};
+use crate::tests::script::pseudorandom;
+use crate::tests::script::{definition, scripted_run, team};
 use crate::work::{
     NewSubmission, RunNeeds, RunRelease, RunSchedule, SubmissionIdentity, WorkerProfile,
 };

@@ -40,7 +40,7 @@ use strata_core::record::work::{ActivationKey, CallKey, CallResult, Task, Work};
 
 use super::samples::{json, of_call, texts};
 use super::{request_events, server_events};
-use crate::script::team;
+use crate::tests::script::team;
 
 const THINK: Work = Work::Think { round: 3 };
 const ACT: Work = Work::Act {

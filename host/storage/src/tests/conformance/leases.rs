@@ -7,8 +7,8 @@ use strata_core::state::environment::Environment;
 #[cfg(feature = "postgres")]
 use super::TestStorage;
 use super::{check, fresh, loaded_state};
-use crate::script::pseudorandom;
-use crate::script::{definition, scripted_run};
+use crate::tests::script::pseudorandom;
+use crate::tests::script::{definition, scripted_run};
 use crate::{Durability, Lease, Record, StateSelector, StoreError, checkpoint_of};
 #[cfg(feature = "postgres")]
 use strata_base::process::wait::wait;

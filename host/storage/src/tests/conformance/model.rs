@@ -14,7 +14,7 @@ use crate::checkpoint_list::{
 };
 use crate::error::StoreError;
 use crate::reader::{RecordedRun, branch_of};
-use crate::script::definition;
+use crate::tests::script::definition;
 use crate::{
     Append, Appending, BuildState, CheckpointRow, Durability, Epoch, FIRST_LINE, Lease, LineageRow,
     LoadedState, Pruned, Record, SavedDefinition, StateSelector, concerns_checkpoint, cost_of,

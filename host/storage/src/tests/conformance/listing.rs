@@ -6,9 +6,9 @@ use strata_core::state::environment::Environment;
 #[cfg(feature = "postgres")]
 use super::{DatabaseStorage, DatabaseUrl, fresh_run};
 use super::{FileStorage, SharedStorage, TestStorage, fresh};
-use crate::script::pseudorandom;
-use crate::script::scripted_run;
 use crate::sqlite_url::SqliteUrl;
+use crate::tests::script::pseudorandom;
+use crate::tests::script::scripted_run;
 use crate::{Durability, ListedRun, Record, StorageLocation};
 
 /// How many runs are listed at most.

@@ -10,8 +10,8 @@ mod model;
 #[cfg(feature = "postgres")]
 mod overviews;
 #[cfg(feature = "postgres")]
-#[path = "../../../tests/postgres_server.rs"]
-pub(super) mod postgres_server;
+#[path = "../../../../tests/postgres_server.rs"]
+pub(crate) mod postgres_server;
 mod random_scripts;
 #[cfg(feature = "postgres")]
 mod restoring;
@@ -31,15 +31,15 @@ use strata_core::state::environment::Environment;
 
 use model::Model;
 
-#[cfg(feature = "postgres")]
-use super::database_url::DatabaseUrl;
-#[cfg(feature = "postgres")]
-use super::postgres::{self, OwnerWait, PostgresLease};
 use super::script::{definition, pseudorandom, scripted_run, team};
-use super::sqlite::MemoryLease;
-use super::sqlite::shared::{self, SharedDatabase, SharedLease};
-use super::sqlite_url::SqliteUrl;
-use super::{
+#[cfg(feature = "postgres")]
+use crate::database_url::DatabaseUrl;
+#[cfg(feature = "postgres")]
+use crate::postgres::{self, OwnerWait, PostgresLease};
+use crate::sqlite::MemoryLease;
+use crate::sqlite::shared::{self, SharedDatabase, SharedLease};
+use crate::sqlite_url::SqliteUrl;
+use crate::{
     Append, CheckpointOrigin, CheckpointRow, Durability, FIRST_LINE, Lease, LoadedState, OtherWork,
     Record, ReplacePolicy, SavedDefinition, StateSelector, StorageDirectory, StorageLocation,
     StoreError, checkpoint_of,
@@ -84,7 +84,7 @@ impl TestStorage for MemoryStorage {
 }
 
 struct FileStorage {
-    lease: Option<super::SqliteLease>,
+    lease: Option<crate::SqliteLease>,
     directory: StorageDirectory,
     _temp: TempDir,
 }
@@ -244,7 +244,7 @@ fn fresh() -> Environment {
 }
 
 /// Returns the state that was loaded.
-pub(super) fn loaded_state(saved: &LoadedState) -> Environment {
+pub(crate) fn loaded_state(saved: &LoadedState) -> Environment {
     let mut stepper = Stepper::new(team(), saved.base.clone());
     for record in &saved.tail {
         stepper.apply(&record.event).unwrap();
@@ -252,7 +252,7 @@ pub(super) fn loaded_state(saved: &LoadedState) -> Environment {
     stepper.env().clone()
 }
 
-pub(super) fn replay(records: &[Record]) -> Environment {
+pub(crate) fn replay(records: &[Record]) -> Environment {
     loaded_state(&LoadedState {
         base: fresh(),
         tail: records.to_vec(),

@@ -13,8 +13,8 @@ use strata_core::state::environment::Environment;
 use tempfile::TempDir;
 
 use super::{TestStorage, check, fresh, loaded_state};
-use crate::script::pseudorandom;
-use crate::script::{ScriptedRun, definition, team};
+use crate::tests::script::pseudorandom;
+use crate::tests::script::{ScriptedRun, definition, team};
 use crate::{
     CheckpointOrigin, CheckpointRow, Durability, Lease, LoadedState, NewSubmission, Pruned, Record,
     RunCopy, RunDatabase, RunNeeds, RunOverview, RunSchedule, StateSelector, StorageLocation,

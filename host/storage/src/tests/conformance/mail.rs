@@ -9,8 +9,8 @@ use strata_base::owner::{ReplyStatus, RunOperation, RunReply, RunRequest};
 use super::{DatabaseStorage, TestStorage, fresh};
 use crate::database_url::DatabaseUrl;
 use crate::postgres::{DatabaseMailbox, receive_requests, request_owner, send_request, tamper};
-use crate::script::pseudorandom;
-use crate::script::scripted_run;
+use crate::tests::script::pseudorandom;
+use crate::tests::script::scripted_run;
 use crate::{Append, Durability, IncomingRequest, Lease, MailReply, RequestOutcome, StoreError};
 
 /// How long a request is waited for.

@@ -12,10 +12,10 @@ use strata_core::state::environment::Environment;
 use strata_team_json::write;
 
 use super::conformance::loaded_state;
-use super::directory::DirectoryContent;
 use super::script::pseudorandom;
 use super::script::{definition, scripted_run, team};
-use super::{
+use crate::directory::DirectoryContent;
+use crate::{
     Durability, Lease, Record, RecordedRun, ReplacePolicy, SqliteReader, StateSelector,
     StorageDirectory, StoreError,
 };
@@ -62,7 +62,7 @@ fn saved(killed: bool) -> SavedStorage {
             .append(std::slice::from_ref(record), durability)
             .unwrap();
     }
-    let fill: &super::WriteContent<'_> = &|out| write(&team(), &end, &definition(), out);
+    let fill: &crate::WriteContent<'_> = &|out| write(&team(), &end, &definition(), out);
     let file = directory.projection();
     file.write(&mut store, fill, Durability::Full).unwrap();
     if killed {

@@ -8,8 +8,8 @@ use super::postgres_server::{create_database, query};
 use super::{DatabaseStorage, TestStorage, fresh, loaded_state};
 use crate::database_url::DatabaseUrl;
 use crate::postgres::{MIGRATIONS, prepare, tamper};
-use crate::script::pseudorandom;
-use crate::script::{scripted_run, team};
+use crate::tests::script::pseudorandom;
+use crate::tests::script::{scripted_run, team};
 use crate::{
     Append, AppendedState, Durability, Lease, LifecycleState, Record, RunFilter, RunListing,
     RunOverview, StateSelector, StorageLocation, StoreError,

@@ -7,10 +7,10 @@ use tempfile::TempDir;
 
 use strata_core::state::environment::Environment;
 
-use super::progress::{ProgressFile, WriteProgress};
 use super::script::pseudorandom;
 use super::script::{copy, definition, scripted_run, team};
-use super::{
+use crate::progress::{ProgressFile, WriteProgress};
+use crate::{
     Durability, Lease, Record, RecordedRun, ReplacePolicy, SqliteLease, SqliteReader,
     StateSelector, StorageDirectory, StoreError,
 };
@@ -371,7 +371,7 @@ fn a_loss_of_power_may_take_what_was_not_synced_and_no_more() {
 #[test]
 fn a_lost_change_that_is_no_event_is_noticed() {
     let mut under = OpenRun::new(5);
-    let changed = super::SavedDefinition {
+    let changed = crate::SavedDefinition {
         text: "[team]\nname = \"other\"\n".into(),
         ..definition()
     };

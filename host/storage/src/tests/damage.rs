@@ -14,19 +14,19 @@ use strata_core::state::environment::Environment;
 use strata_team_json::{import, write};
 
 use super::conformance::loaded_state;
-use super::directory::DirectoryContent;
 use super::script::pseudorandom;
 use super::script::{definition, scripted_run, team};
-use super::{
+use crate::directory::DirectoryContent;
+use crate::{
     Durability, Lease, Record, RecordedRun, ReplacePolicy, SqliteReader, StateSelector,
     StorageDirectory, StoreError,
 };
 
 /// The lineage in the saved runs that is not the current one.
-pub(super) const OTHER_LINEAGE: &str = "main.1";
+pub(crate) const OTHER_LINEAGE: &str = "main.1";
 
 /// Saves a run with this many events and its `team.json`, and closes it in an orderly way.
-pub(super) fn saved(events: usize) -> (TempDir, StorageDirectory, Vec<Record>, Environment) {
+pub(crate) fn saved(events: usize) -> (TempDir, StorageDirectory, Vec<Record>, Environment) {
     let (records, end) = scripted_run(&pseudorandom(21, 8 * events), events);
     let temp = tempfile::tempdir().unwrap();
     let directory = StorageDirectory::new(temp.path().join("store"));
@@ -42,7 +42,7 @@ pub(super) fn saved(events: usize) -> (TempDir, StorageDirectory, Vec<Record>, E
         .unwrap();
     store.append(rest, Durability::Full).unwrap();
     add_lineage(&mut store);
-    let fill: &super::WriteContent<'_> = &|out| write(&team(), &end, &definition(), out);
+    let fill: &crate::WriteContent<'_> = &|out| write(&team(), &end, &definition(), out);
     let file = directory.projection();
     file.write(&mut store, fill, Durability::Full).unwrap();
     drop(store);
@@ -50,14 +50,14 @@ pub(super) fn saved(events: usize) -> (TempDir, StorageDirectory, Vec<Record>, E
 }
 
 /// Forks the newest checkpoint, if there is one. The current lineage stays the same.
-pub(super) fn add_lineage(store: &mut super::SqliteLease) {
+pub(crate) fn add_lineage(store: &mut crate::SqliteLease) {
     if let Some(forked) = fork_newest(store) {
         store.append(&[forked], Durability::Full).unwrap();
     }
 }
 
 /// Returns the event with which another lineage begins at the newest checkpoint, if there is one.
-pub(super) fn fork_newest(store: &dyn Lease) -> Option<Record> {
+pub(crate) fn fork_newest(store: &dyn Lease) -> Option<Record> {
     let from = store.checkpoints().unwrap().pop()?;
     let saved = store.load(&StateSelector::Checkpoint(from.id)).unwrap();
     let (line, env) = (saved.next_line, loaded_state(&saved));
@@ -77,7 +77,7 @@ pub(super) fn fork_newest(store: &dyn Lease) -> Option<Record> {
 }
 
 /// Reads everything. Each result is right, or this fails.
-pub(super) fn read_all(
+pub(crate) fn read_all(
     directory: &StorageDirectory,
     records: &[Record],
     end: &Environment,
@@ -333,7 +333,7 @@ fn a_lost_team_json_is_written_again_and_a_changed_one_is_noticed() {
     assert!(opened().team_json_differs);
     let write = |bytes: &'static [u8]| {
         let mut store = opened().lease;
-        let fill: &super::WriteContent<'_> = &|out| out.write_all(bytes);
+        let fill: &crate::WriteContent<'_> = &|out| out.write_all(bytes);
         let file = directory.projection();
         file.write(&mut store, fill, Durability::Full).unwrap();
     };
@@ -342,7 +342,7 @@ fn a_lost_team_json_is_written_again_and_a_changed_one_is_noticed() {
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "{}");
     // Killed after the new file was recorded and before it was renamed.
     let mut store = opened().lease;
-    let fill: &super::WriteContent<'_> = &|out| out.write_all(b"{\"n\": 1}");
+    let fill: &crate::WriteContent<'_> = &|out| out.write_all(b"{\"n\": 1}");
     let file = directory.projection();
     file.prepare(&mut store, fill, Durability::Full).unwrap();
     drop(store);
@@ -435,7 +435,7 @@ fn a_directory_that_cannot_be_written_can_be_read_and_says_so_otherwise() {
 fn a_full_disk_loses_nothing_that_was_saved() {
     let (_temp, directory, records, _) = saved(60);
     let mut store = directory.open().unwrap().lease;
-    let pages = |store: &mut super::SqliteLease, max: u32| store.connection().limit_pages(max);
+    let pages = |store: &mut crate::SqliteLease, max: u32| store.connection().limit_pages(max);
     pages(&mut store, 1);
     let large = Event::RunEnded(RunEnded {
         status: Status::Failed,
@@ -504,8 +504,8 @@ fn a_former_owner_writes_no_team_json() {
     let mut former = created.unwrap().lease;
     former.append(&records[..20], Durability::Full).unwrap();
     let file = directory.projection();
-    let first: &super::WriteContent<'_> = &|out| out.write_all(b"first");
-    let second: &super::WriteContent<'_> = &|out| out.write_all(b"second");
+    let first: &crate::WriteContent<'_> = &|out| out.write_all(b"first");
+    let second: &crate::WriteContent<'_> = &|out| out.write_all(b"second");
     file.write(&mut former, first, Durability::Full).unwrap();
     std::fs::remove_file(directory.path().join("team.lock")).unwrap();
     let mut owner = directory.open().unwrap().lease;
@@ -519,7 +519,7 @@ fn a_former_owner_writes_no_team_json() {
     }
     drop(former);
     // The former owner leaves the lock of the new one alone.
-    let holder = super::LockHolder::Process {
+    let holder = crate::LockHolder::Process {
         pid: Some(std::process::id()),
     };
     assert_eq!(directory.holder().unwrap(), holder);

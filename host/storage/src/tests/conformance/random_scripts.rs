@@ -11,7 +11,7 @@ use strata_core::state::environment::Environment;
 use super::DatabaseStorage;
 use super::{FileStorage, MemoryStorage, Model, SharedStorage, TestStorage, fresh, loaded_state};
 use crate::reader::branch_of;
-use crate::script::{ScriptedRun, definition, pseudorandom, team};
+use crate::tests::script::{ScriptedRun, definition, pseudorandom, team};
 use crate::{
     Append, AppendedState, Durability, Lease, Record, RunFilter, RunOverview, StateSelector,
     StoreError, codec,

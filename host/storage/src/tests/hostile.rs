@@ -11,12 +11,12 @@ use strata_core::state::environment::Environment;
 use strata_core::state::environment::validation::{InvalidState, validate};
 use strata_core::state::messages::MessageRef;
 
-use super::codec::MessageBundle;
 use super::damage::saved;
-use super::lineage::{DIRECTORY_RUN, StoredLineage, StoredRun};
 use super::script::pseudorandom;
 use super::script::{scripted_run, team};
-use super::{
+use crate::codec::MessageBundle;
+use crate::lineage::{DIRECTORY_RUN, StoredLineage, StoredRun};
+use crate::{
     Durability, Lease, Reader, RecordedRun, SqliteReader, StateSelector, StorageDirectory,
     StoreError, codec,
 };

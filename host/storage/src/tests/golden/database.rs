@@ -8,11 +8,11 @@ use strata_base::golden::golden;
 use strata_core::state::environment::Environment;
 
 use super::run;
-use crate::conformance::postgres_server::{create_database, query};
-use crate::conformance::{loaded_state, replay};
 use crate::database_url::DatabaseUrl;
 use crate::postgres::{MIGRATIONS, OwnerWait, open_reader, place_run, prepare, take_lease};
-use crate::script::{definition, team};
+use crate::tests::conformance::postgres_server::{create_database, query};
+use crate::tests::conformance::{loaded_state, replay};
+use crate::tests::script::{definition, team};
 use crate::{Durability, Lease, Reader, StateSelector};
 
 /// How many events the run has.
