@@ -3,8 +3,9 @@
 //! `config` is what the team file says of a server. `connection` exchanges messages with one, over the
 //! standard streams of a process (`stdio`) or over HTTP (`http`). `session` settles the revision of the
 //! protocol, lists the tools and calls them. `server` starts a server at its first use, and again after it
-//! has died; `servers` are those of a run. `tool` checks what a server says of its tools, `result` what a
-//! call returned, and `outbound` makes a call one that the driver records.
+//! has died; `servers` are those of a run. `tool` checks what a server says of its tools (`param_header`: which
+//! arguments are sent as headers), `result` what a call returned, and `outbound` makes a call one that the driver
+//! records.
 //!
 //! The protocol is implemented here, on JSON values, and not with the types of a library: each rule of this
 //! module is about messages that do not follow the protocol, such as a hint that is not a boolean, a block of
@@ -21,6 +22,7 @@ mod legible;
 mod lock;
 mod message;
 mod outbound;
+mod param_header;
 mod question;
 mod result;
 mod revision;

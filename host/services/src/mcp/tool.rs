@@ -8,8 +8,8 @@ use strata_base::text::units::format_bytes;
 use strata_core::record::id::to_hex;
 use strata_core::record::json::Json;
 
-use super::http::header_text;
 use super::legible::{legible, make_schema_legible, removed_for_models};
+use super::param_header::ParamHeader;
 use crate::plugin::CompiledSchema;
 use crate::tool_name::is_accepted_in_model_name;
 
@@ -46,8 +46,8 @@ pub(super) struct Tool {
     pub(super) output_schema: Option<CompiledSchema>,
     /// What the server says about the effects of a call.
     pub(super) hints: Hints,
-    /// The arguments that are sent as headers over HTTP, with the names of the headers.
-    pub(super) headers: Vec<(String, String)>,
+    /// The arguments that are sent as headers, too, over HTTP.
+    pub(super) headers: Vec<ParamHeader>,
     /// The digests of its fields as the server sent them.
     pub(super) digests: BTreeMap<String, String>,
 }
@@ -108,7 +108,7 @@ fn read_tool(name: &str, entry: &Value, uses_headers: bool) -> Result<Tool, Stri
     let schema = entry.get("inputSchema").ok_or("it has no `inputSchema`")?;
     check_input_schema(schema)?;
     let headers = match uses_headers {
-        true => read_headers(schema)?,
+        true => ParamHeader::read_all(schema)?,
         false => Vec::new(),
     };
     let mut schema = schema.clone();
@@ -136,40 +136,13 @@ fn read_tool(name: &str, entry: &Value, uses_headers: bool) -> Result<Tool, Stri
     })
 }
 
-/// Reads which arguments are sent as headers. Fails if a header has no valid name.
-fn read_headers(schema: &Value) -> Result<Vec<(String, String)>, String> {
-    let mut headers = Vec::new();
-    let properties = schema.get("properties").and_then(Value::as_object);
-    for (property, about) in properties.into_iter().flatten() {
-        let Some(header) = about.get("x-mcp-header") else {
-            continue;
-        };
-        let name = header.as_str().unwrap_or_default();
-        let is_token = !name.is_empty()
-            && name
-                .bytes()
-                .all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte));
-        if !is_token {
-            return Err("its `x-mcp-header` is not the name of a header".into());
-        }
-        headers.push((property.clone(), name.to_owned()));
-    }
-    Ok(headers)
-}
-
 impl Tool {
     /// Returns the headers with which a call is sent over HTTP.
     pub(super) fn headers_of(&self, arguments: &Value) -> Vec<(String, String)> {
-        let mut headers = Vec::new();
-        for (property, header) in &self.headers {
-            let value = match &arguments[property] {
-                Value::String(text) => text.clone(),
-                Value::Number(_) | Value::Bool(_) => arguments[property].to_string(),
-                _ => continue,
-            };
-            headers.push((format!("mcp-param-{header}"), header_text(&value)));
-        }
+        let headers = self.headers.iter();
         headers
+            .filter_map(|header| header.of_arguments(arguments))
+            .collect()
     }
 }
 
