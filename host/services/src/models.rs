@@ -31,7 +31,7 @@ mod tokens;
 
 pub use charge::Charge;
 pub use embedding::{EmbedCall, EmbedRequest, Embeddings};
-pub use media::describe_named as describe_named_media;
+pub use media::{IMAGE_TYPES, describe_named as describe_named_media};
 pub use outbound::no_model_error;
 pub use protocol::{ExcludedOption, allows_forced_choice, arguments_schema, check_settings};
 pub use record::LINE_BEGINNING as RECORD_BEGINNING;

@@ -14,6 +14,7 @@ use strata_core::record::json::Json;
 
 use super::legible::removed_for_models;
 use super::message::RpcError;
+use crate::models::IMAGE_TYPES;
 use crate::plugin::CompiledSchema;
 
 /// The longest name of a type that is shown, in characters.
@@ -210,12 +211,11 @@ fn read_media<'a>(block: &'a Value, key: &str) -> Option<Block<'a>> {
     })
 }
 
-/// Returns an image whose bytes are added to `blobs`, or `None` if this is none.
+/// Returns an image whose bytes are added to `blobs`, or `None` if this is none that every model with images accepts.
+/// With any other, the next request to a model would fail.
 fn image(media_type: &str, data: &str, blobs: &mut Blobs) -> Option<Media> {
-    let is_image = media_type.starts_with("image/")
-        && media_type.bytes().all(|byte| byte.is_ascii_graphic())
-        && media_type.len() <= MAX_TYPE_CHARS;
-    let bytes = STANDARD.decode(data).ok().filter(|_| is_image)?;
+    let is_accepted = IMAGE_TYPES.contains(&media_type);
+    let bytes = STANDARD.decode(data).ok().filter(|_| is_accepted)?;
     let digest = digest_of(&bytes);
     let size = bytes.len() as u64;
     blobs.insert(digest.clone(), bytes.into());
@@ -322,9 +322,9 @@ mod tests {
             { "type": "hologram", "data": "light" },
             { "type": "image" },
             5,
+            { "type": "image", "data": "AAAA", "mimeType": "image/tiff" },
         ] }));
-        let expected =
-            "first\n[image/png, 12 KiB]\nfar: note://a\nnote://b:\nnear\n[hologram]\n[image]\n[]";
+        let expected = "first\n[image/png, 12 KiB]\nfar: note://a\nnote://b:\nnear\n[hologram]\n[image]\n[]\n[image/tiff, 3 bytes]";
         assert_eq!(result.text(), expected);
         let mut blobs = Blobs::new();
         let (text, parts) = result.parts(&mut blobs);

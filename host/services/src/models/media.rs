@@ -11,6 +11,8 @@ use strata_core::record::conversation::{Media, MediaSource};
 use super::error_text::invalid;
 use crate::gateway::HostError;
 
+/// The types of images that all providers accept.
+pub const IMAGE_TYPES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 /// The maximum length of a media type in a message, in characters.
 const MEDIA_TYPE_CHARS: usize = 64;
 

@@ -20,8 +20,8 @@ use super::json_writer::{self, ListWriter};
 use super::openai::OpenAiEmbeddings;
 use super::reply::{ParsedReply, ReplyProblem, SentToolCall, items_of, name_of, text_of};
 use super::tools::{
-    Enforcement, IMAGE_TYPES, ReplySchema, SCHEMA_NAME, SchemaText, SentTool, ToolNames,
-    arguments_object, sent_tools,
+    Enforcement, ReplySchema, SCHEMA_NAME, SchemaText, SentTool, ToolNames, arguments_object,
+    sent_tools,
 };
 use super::{
     EmbeddingProtocol, KeyHeader, ModelProtocol, Outbound, ReplyContext, RequestBody, TransferMode,
@@ -29,7 +29,7 @@ use super::{
 };
 use crate::gateway::HostError;
 use crate::models::FinishReason;
-use crate::models::media::{self, MediaContent};
+use crate::models::media::{self, IMAGE_TYPES, MediaContent};
 use crate::models::request::parts_text;
 use crate::models::tokens::{ReportedUsage, first_count};
 

@@ -19,9 +19,6 @@ use crate::tool_name::{NameRule, model_name, model_names};
 /// The name of the schema of a reply, which some protocols require.
 pub(super) const SCHEMA_NAME: &str = "reply";
 
-/// The types of images that most providers accept.
-pub(super) const IMAGE_TYPES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
-
 /// A JSON Schema that is sent.
 pub(super) struct SchemaText {
     /// Its text, in its own order.

@@ -7,7 +7,7 @@ use strata_core::record::conversation::{Media, Part, ToolChoice};
 
 use super::thinking;
 use crate::gateway::HostError;
-use crate::models::media::{self, MediaContent};
+use crate::models::media::{self, IMAGE_TYPES, MediaContent};
 use crate::models::protocol::body::is_blank;
 use crate::models::protocol::conversation::{
     ConversationRules, OpaqueKind, SentMessage, SentPart, SentResult, sent_conversation,
@@ -15,7 +15,7 @@ use crate::models::protocol::conversation::{
 use crate::models::protocol::json_writer::{self, ListWriter, ObjectWriter};
 use crate::models::protocol::reply::text_of;
 use crate::models::protocol::tools::{
-    Enforcement, IMAGE_TYPES, ReplySchema, SentTool, ToolNames, arguments_object, sent_tools,
+    Enforcement, ReplySchema, SentTool, ToolNames, arguments_object, sent_tools,
 };
 use crate::models::protocol::{Outbound, RequestBody, TransferMode};
 use crate::tool_name::NameRule;

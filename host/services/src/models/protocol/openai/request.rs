@@ -9,15 +9,15 @@ use super::{
     ChatCompletions, EXTRA_CONTENT, MESSAGE_EXTRA, RETURNED_REASONING, RETURNED_WITH_CALLS,
 };
 use crate::gateway::HostError;
-use crate::models::media::MediaContent;
+use crate::models::media::{IMAGE_TYPES, MediaContent};
 use crate::models::protocol::body::write_text_message;
 use crate::models::protocol::conversation::{
     ConversationRules, EMPTY, OpaqueKind, SentCall, SentMessage, SentPart, sent_conversation,
 };
 use crate::models::protocol::json_writer::{self, ListWriter, ObjectWriter};
 use crate::models::protocol::tools::{
-    Enforcement, IMAGE_TYPES, ReplySchema, SCHEMA_NAME, SchemaText, SentTool, ToolNames,
-    arguments_object, sent_tools,
+    Enforcement, ReplySchema, SCHEMA_NAME, SchemaText, SentTool, ToolNames, arguments_object,
+    sent_tools,
 };
 use crate::models::protocol::{ModelProtocol, Outbound, RequestBody, TransferMode};
 use crate::models::request::parts_text;
