@@ -1,6 +1,9 @@
 //! MCP servers: those that do not behave, what is left of them, how often they are started and called, and older
 //! ones that ask within a call.
 
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpListener;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -15,7 +18,7 @@ use crate::workspace::Workspace;
 const END_TIME: Duration = Duration::from_secs(10);
 
 /// Returns a team with a server that is started with these flags. Its action has these steps.
-fn team_with_action(flags: &str, server: &str, steps: &str) -> Workspace {
+pub fn team_with_action(flags: &str, server: &str, steps: &str) -> Workspace {
     let team = format!(
         r#"schema = "strata.team/1"
 [team]
@@ -70,13 +73,21 @@ tools = ["*"]
     place
 }
 
+/// Lets the team use a server at an address in place of the command.
+fn use_url(place: &Workspace, url: &str) {
+    let team = String::from_utf8(place.read("team.toml")).expect("a text");
+    let command = team.lines().find(|line| line.starts_with("command"));
+    let url = format!("url = {url:?}");
+    place.write("team.toml", team.replace(command.expect("a command"), &url));
+}
+
 fn with_server(team: &str) -> Workspace {
     let place = Workspace::with(team);
     place.write("server.py", SERVER);
     place
 }
 
-fn lines(place: &Workspace, name: &str) -> Vec<String> {
+pub fn lines(place: &Workspace, name: &str) -> Vec<String> {
     match place.path(name).exists() {
         true => {
             let text = String::from_utf8(place.read(name)).expect("a text");
@@ -95,7 +106,7 @@ fn states(ended: &Ended) -> Vec<String> {
 }
 
 /// Waits until none of the processes of the server lives.
-fn assert_nothing_is_left(place: &Workspace, at_least: usize) {
+pub fn assert_nothing_is_left(place: &Workspace, at_least: usize) {
     let pids: Vec<i32> = lines(place, "pids.txt")
         .iter()
         .map(|pid| pid.parse().expect("a process id"))
@@ -143,6 +154,41 @@ fn a_server_that_says_nothing_does_not_start_and_a_program_that_is_missing_is_na
     let ended = place.host(&["run", "team.toml", "--storage", "other"]);
     assert_eq!(ended.code, Some(3), "{}", ended.stderr);
     assert!(ended.stderr.contains("no-such-program"), "{}", ended.stderr);
+}
+
+#[test]
+fn a_server_that_sends_a_request_within_a_call_is_refused_or_of_the_newest_revision_not_answered() {
+    let place = team_with_action(r#""asks=sampling/createMessage""#, "", READ);
+    let ended = place.run();
+    assert_eq!(ended.code, Some(3), "{}", ended.stderr);
+    let expected = "asks for sampling/createMessage, which is not offered";
+    assert!(ended.stderr.contains(expected), "{}", ended.stderr);
+    // What it hears is that the call is given up, or the end of its input.
+    let heard = lines(&place, "answers.txt").join("\n");
+    assert!(!heard.contains("\"id\""), "{heard}");
+    let place = team_with_action(r#""old", "asks=sampling/createMessage""#, "", READ);
+    place.run().expect(0);
+    let heard = lines(&place, "answers.txt").join("\n");
+    assert!(heard.contains("-32601"), "{heard}");
+}
+
+#[test]
+fn a_server_with_the_transport_of_2024_alone_is_a_fault_that_says_so() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let _ = stream.read(&mut [0; 1 << 16]);
+            let refused =
+                "HTTP/1.1 405 Method Not Allowed\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
+            let _ = stream.write_all(refused.as_bytes());
+        }
+    });
+    let place = team_with_action("", "", READ);
+    use_url(&place, &format!("http://{address}/sse"));
+    let ended = place.run();
+    assert_eq!(ended.code, Some(3), "{}", ended.stderr);
+    assert!(ended.stderr.contains("HTTP+SSE"), "{}", ended.stderr);
 }
 
 #[test]
@@ -232,7 +278,7 @@ fn another_server_than_before_is_found_out_although_its_revision_is_recorded() {
 }
 
 /// The call of an older server that asks a person within it.
-const ASK: &str = r#"{ mcp = "pages/ask", arguments = { n = 1 } }"#;
+pub const ASK: &str = r#"{ mcp = "pages/ask", arguments = { n = 1 } }"#;
 
 /// Answers the open request of a team, and returns how the command ended.
 fn answer(place: &Workspace, request: &Value) -> Ended {
@@ -263,6 +309,33 @@ fn an_older_server_that_asks_goes_on_with_its_call_while_the_team_is_kept_alive(
     assert_nothing_is_left(&place, 1);
     std::fs::remove_file(place.path("server.py")).expect("the server");
     place.host(&["replay", "store", "--verify"]).expect(0);
+}
+
+#[test]
+fn an_older_server_may_ask_on_the_stream_that_it_sends_of_itself() {
+    let place = team_with_action("", "", ASK);
+    place.write("asking.py", include_str!("fixtures/mcp/asking_server.py"));
+    let mut server = Command::new("python3")
+        .arg("asking.py")
+        .current_dir(place.path(""))
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("python3");
+    let mut port = String::new();
+    let mut output = BufReader::new(server.stdout.take().expect("a pipe"));
+    output.read_line(&mut port).expect("a port");
+    use_url(&place, &format!("http://127.0.0.1:{}/mcp", port.trim()));
+    let mut process = place.start_run(&["--keep-alive"]);
+    let opened = process.until("request-opened", None);
+    answer(&place, &opened["request"]).expect(0);
+    let finished = process.until("action-finished", None);
+    let content = stream::text(&finished["output"]["content"]).to_owned();
+    assert!(content.contains("bob"), "{content}");
+    process.signal(crate::process::Signal::INT);
+    process.end().expect(0);
+    assert_eq!(lines(&place, "calls.txt").len(), 1);
+    server.kill().expect("it lives");
+    server.wait().expect("it ends");
 }
 
 #[test]

@@ -26,6 +26,7 @@ pub mod outbound;
 pub mod plugin;
 mod redaction;
 pub mod skills;
+mod sse;
 pub mod telemetry;
 #[cfg(test)]
 mod tests;

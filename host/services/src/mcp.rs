@@ -13,9 +13,11 @@
 //! or a line, and not the whole list, result or connection.
 
 mod call;
+mod call_signals;
 mod call_span;
 pub mod config;
 mod connection;
+mod event_stream;
 mod exchange;
 mod http;
 mod legible;

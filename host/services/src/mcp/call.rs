@@ -31,6 +31,8 @@ pub(super) enum CallEnd {
     Refused(RpcError),
     /// The server asks a person within the call, and goes on when it is answered.
     Asked(Box<AskingCall>),
+    /// The server sent a request with this method, which is not answered. It may wait for that for ever.
+    Unexpected(String),
     /// There is no answer.
     Lost(Lost),
     /// A limit was hit, which this names.
@@ -124,6 +126,7 @@ impl OpenCall {
                 }
                 Some(signal) = self.signals.recv() => match signal {
                     Signal::Progress => silent_until = Instant::now() + self.limits.silence,
+                    Signal::Unexpected(method) => return CallEnd::Unexpected(method),
                     Signal::Question(mut question) => match known.get(&digest_of(&question)) {
                         Some(answer) => {
                             silent_until = Instant::now() + self.limits.silence;

@@ -44,13 +44,22 @@ impl Connection {
         }
     }
 
+    /// Hears from now on what a server of an older revision sends of itself, in a session that has begun.
+    pub(super) fn listen(&self) {
+        match self {
+            // That is on its standard output, too.
+            Self::Stdio(_) => {}
+            Self::Http(http) => http.listen(),
+        }
+    }
+
     /// Answers a request of the server.
     pub(super) fn respond(&self, id: &Value, result: &Value) {
         match self {
             Self::Stdio(stdio) => stdio.respond(id, result),
             Self::Http(http) => {
-                let (http, answer) = (http.clone(), message::answer(id, result));
-                tokio::spawn(async move { http.send("", answer).await });
+                let (http, id, result) = (http.clone(), id.clone(), result.clone());
+                tokio::spawn(async move { http.respond(&id, &result).await });
             }
         }
     }

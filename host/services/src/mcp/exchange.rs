@@ -2,6 +2,7 @@
 //! and why a request has no answer.
 
 use serde_json::Value;
+use strata_base::text::units::format_bytes;
 
 use super::message::Reply;
 
@@ -17,6 +18,8 @@ pub(super) enum Signal {
     Progress,
     /// It asks a person.
     Question(Value),
+    /// It sends a request with this method, which servers of its revision do not send.
+    Unexpected(String),
 }
 
 /// Why a request has no answer.
@@ -52,6 +55,17 @@ impl Lost {
             message: "it does not know the session any more".into(),
             reach: Reach::SessionGone,
         }
+    }
+
+    /// The connection broke.
+    pub(super) fn broken(error: reqwest::Error) -> Self {
+        Self::unknown(format!("the connection broke: {}", error.without_url()))
+    }
+
+    /// A message is larger than the limit.
+    pub(super) fn too_large() -> Self {
+        let most = format_bytes(MAX_MESSAGE_BYTES as u64);
+        Self::unknown(format!("it sent a message of more than {most}"))
     }
 
     pub(super) fn not_taken(message: impl Into<String>) -> Self {

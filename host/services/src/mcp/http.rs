@@ -2,15 +2,18 @@
 //! events. Nothing but the address of the team file is contacted: redirects within its origin are followed
 //! with 307 and 308, and all others are errors.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
 
 use reqwest::{StatusCode, Url, header};
 use serde_json::{Value, json};
 use strata_base::text::excerpt::excerpt;
-use strata_base::text::units::format_bytes;
 use tokio::sync::mpsc;
+use tokio::task::AbortHandle;
 
+use super::call_signals::CallSignals;
 use super::config::HttpServer;
+use super::event_stream::EventStream;
 use super::exchange::{ExchangeResult, Lost, MAX_MESSAGE_BYTES, Request, Signal};
 use super::message::{self, Incoming, Reply, RpcError};
 use crate::http::{Header, HttpClient, HttpRequest, RequestSent};
@@ -19,6 +22,9 @@ use crate::http::{Header, HttpClient, HttpRequest, RequestSent};
 const MAX_REDIRECTS: u32 = 5;
 /// How much of a challenge or a target is shown, in characters.
 const MAX_SHOWN_CHARS: usize = 200;
+/// How long it is waited before the stream of what a server sends of itself is opened again, at first and at most.
+const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// The header with the id of a session.
 const SESSION: &str = "mcp-session-id";
 /// The header with the revision of the protocol.
@@ -32,6 +38,10 @@ pub(super) struct HttpConnection {
     http: Arc<HttpClient>,
     /// What the server of an older revision has settled.
     settled: Mutex<Settled>,
+    /// The calls that the server works on.
+    calls: Mutex<CallSignals>,
+    /// The task that reads what a server of an older revision sends of itself.
+    listening: Mutex<Option<AbortHandle>>,
 }
 
 #[derive(Clone, Default)]
@@ -46,11 +56,13 @@ impl HttpConnection {
             server,
             http,
             settled: Mutex::default(),
+            calls: Mutex::default(),
+            listening: Mutex::default(),
         }
     }
 
     fn settled(&self) -> MutexGuard<'_, Settled> {
-        self.settled.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.settled)
     }
 
     /// Notes the revision that `initialize` has settled.
@@ -69,6 +81,8 @@ impl HttpConnection {
         request: &Request,
         signals: mpsc::Sender<Signal>,
     ) -> ExchangeResult {
+        let _waiting =
+            (request.method == "tools/call").then(|| WaitingCall::new(self, request.id, &signals));
         let body = message::request(request.id, request.method, &request.params);
         let headers = self.headers(request.method, &request.params, &request.headers);
         let response = self.post(body, headers).await?;
@@ -80,11 +94,34 @@ impl HttpConnection {
         if !response.status().is_success() {
             return self.refusal(response).await;
         }
-        let kind = response.headers().get(header::CONTENT_TYPE);
-        let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-        match kind.starts_with("text/event-stream") {
-            true => self.read_events(response, request.id, &signals).await,
+        match is_event_stream(&response) {
+            true => self.read_events(response, request, &signals).await,
             false => self.read_message(response).await,
+        }
+    }
+
+    /// Answers a question of the server.
+    pub(super) async fn respond(&self, id: &Value, result: &Value) {
+        lock(&self.calls).note_answer(id);
+        self.send("", message::answer(id, result)).await;
+    }
+
+    /// Reads from now on what a server of an older revision sends of itself, which is where some of them ask people. A
+    /// server that has no such stream works, too.
+    pub(super) fn listen(self: &Arc<Self>) {
+        let connection = Arc::downgrade(self);
+        let listening = tokio::spawn(async move {
+            let mut pause = SHORTEST_PAUSE;
+            while let Some(stream) = open_stream(&connection).await {
+                if follow_stream(&connection, stream).await {
+                    pause = SHORTEST_PAUSE;
+                }
+                tokio::time::sleep(pause).await;
+                pause = LONGEST_PAUSE.min(2 * pause);
+            }
+        });
+        if let Some(before) = lock(&self.listening).replace(listening.abort_handle()) {
+            before.abort();
         }
     }
 
@@ -130,15 +167,7 @@ impl HttpConnection {
 
     /// Posts a message. Follows redirects within the origin of the address.
     async fn post(&self, body: String, headers: Vec<Header>) -> Result<reqwest::Response, Lost> {
-        let mut request = HttpRequest {
-            method: "POST".into(),
-            url: self.server.url.clone(),
-            headers,
-            body: Some(body.into_bytes()),
-            secrets: self.server.secrets.clone(),
-            key: None,
-            timeout_ms: None,
-        };
+        let mut request = self.http_request("POST", headers, Some(body.into_bytes()));
         for _ in 0..=MAX_REDIRECTS {
             let response = self.http.open(&request).await.map_err(|failed| Lost {
                 message: failed.error.message,
@@ -173,6 +202,23 @@ impl HttpConnection {
         Err(Lost::not_taken(format!(
             "it redirects more than {MAX_REDIRECTS} times"
         )))
+    }
+
+    fn http_request(
+        &self,
+        method: &str,
+        headers: Vec<Header>,
+        body: Option<Vec<u8>>,
+    ) -> HttpRequest {
+        HttpRequest {
+            method: method.into(),
+            url: self.server.url.clone(),
+            headers,
+            body,
+            secrets: self.server.secrets.clone(),
+            key: None,
+            timeout_ms: None,
+        }
     }
 
     fn is_same_origin(&self, url: &Url) -> bool {
@@ -213,9 +259,9 @@ impl HttpConnection {
     /// Reads a response that is one message.
     async fn read_message(&self, mut response: reqwest::Response) -> ExchangeResult {
         let mut bytes = Vec::new();
-        while let Some(chunk) = response.chunk().await.map_err(broken)? {
+        while let Some(chunk) = response.chunk().await.map_err(Lost::broken)? {
             if bytes.len() + chunk.len() > MAX_MESSAGE_BYTES {
-                return Err(too_large());
+                return Err(Lost::too_large());
             }
             bytes.extend_from_slice(&chunk);
         }
@@ -228,57 +274,69 @@ impl HttpConnection {
     /// Reads events until one has the answer.
     async fn read_events(
         &self,
-        mut response: reqwest::Response,
-        id: u64,
+        response: reqwest::Response,
+        request: &Request,
         signals: &mpsc::Sender<Signal>,
     ) -> ExchangeResult {
-        let mut bytes: Vec<u8> = Vec::new();
-        let mut data: Vec<u8> = Vec::new();
-        while let Some(chunk) = response.chunk().await.map_err(broken)? {
-            // What arrived before has no end of a line.
-            let mut scanned = bytes.len();
-            bytes.extend_from_slice(&chunk);
-            let mut begin = 0;
-            while let Some(length) = bytes[scanned..].iter().position(|byte| *byte == b'\n') {
-                let end = scanned + length;
-                let line = bytes[begin..end].trim_ascii_end().to_vec();
-                (begin, scanned) = (end + 1, end + 1);
-                if let Some(more) = line.strip_prefix(b"data:") {
-                    data.extend_from_slice(more.trim_ascii_start());
-                } else if line.is_empty() && !data.is_empty() {
-                    let event = std::mem::take(&mut data);
-                    if let Some(reply) = self.handle_event(&event, id, signals) {
-                        return Ok(reply);
-                    }
-                }
-            }
-            bytes.drain(..begin);
-            if bytes.len() + data.len() > MAX_MESSAGE_BYTES {
-                return Err(too_large());
+        let mut events = EventStream::new(response);
+        while let Some(event) = events.next().await? {
+            match self.handle_event(event.as_bytes(), request, signals) {
+                Handled::Reply(reply) => return Ok(reply),
+                Handled::Request(answer) => self.send("", answer).await,
+                Handled::Other => {}
             }
         }
         Err(Lost::unknown("it closed the connection before it answered"))
     }
 
-    /// Handles an event. Returns the answer, if it has it.
-    fn handle_event(&self, event: &[u8], id: u64, signals: &mpsc::Sender<Signal>) -> Option<Reply> {
+    /// Handles an event of the stream that belongs to no request. Returns the answer to a request of the server.
+    fn handle_own_event(&self, event: &[u8]) -> Option<String> {
         match self.parse(event)? {
-            Incoming::Reply {
-                id: Some(of),
-                reply,
-            } if of == id => Some(reply),
-            Incoming::Notification { method, .. } if method == "notifications/progress" => {
-                // Full of signals that say the same.
-                let _ = signals.try_send(Signal::Progress);
+            Incoming::Notification { method, params } if method == "notifications/progress" => {
+                lock(&self.calls).note_progress(&params);
                 None
             }
-            Incoming::Request { id, method, params } if method == "elicitation/create" => {
-                let question = json!({ "id": id, "params": params });
-                let _ = signals.try_send(Signal::Question(question));
-                None
-            }
+            Incoming::Request { id, method, params } => match method.as_str() {
+                message::ELICITATION if lock(&self.calls).ask(&id, params) => None,
+                message::PING => Some(message::answer(&id, &json!({}))),
+                _ => Some(message::refusal(&id, &method)),
+            },
             _ => None,
         }
+    }
+
+    /// Handles an event of the stream that answers a request.
+    fn handle_event(
+        &self,
+        event: &[u8],
+        request: &Request,
+        signals: &mpsc::Sender<Signal>,
+    ) -> Handled {
+        // Where signals are lost, there are others that say the same.
+        match self.parse(event) {
+            Some(Incoming::Reply {
+                id: Some(of),
+                reply,
+            }) if of == request.id => return Handled::Reply(reply),
+            Some(Incoming::Notification { method, .. }) if method == "notifications/progress" => {
+                let _ = signals.try_send(Signal::Progress);
+            }
+            Some(Incoming::Request { method, .. }) if is_newest(&request.params) => {
+                if method != message::PING {
+                    let _ = signals.try_send(Signal::Unexpected(method));
+                }
+            }
+            Some(Incoming::Request { id, method, params }) => match method.as_str() {
+                message::ELICITATION => {
+                    let question = json!({ "id": id, "params": params });
+                    let _ = signals.try_send(Signal::Question(question));
+                }
+                message::PING => return Handled::Request(message::answer(&id, &json!({}))),
+                _ => return Handled::Request(message::refusal(&id, &method)),
+            },
+            _ => {}
+        }
+        Handled::Other
     }
 
     /// Parses a message, in which no secret is left.
@@ -293,13 +351,81 @@ impl HttpConnection {
     }
 }
 
-fn broken(error: reqwest::Error) -> Lost {
-    Lost::unknown(format!("the connection broke: {}", error.without_url()))
+impl Drop for HttpConnection {
+    fn drop(&mut self) {
+        if let Some(listening) = lock(&self.listening).take() {
+            listening.abort();
+        }
+    }
 }
 
-fn too_large() -> Lost {
-    let most = format_bytes(MAX_MESSAGE_BYTES as u64);
-    Lost::unknown(format!("it sent a message of more than {most}"))
+/// A call that the server works on until this is dropped.
+struct WaitingCall<'a> {
+    connection: &'a HttpConnection,
+    id: u64,
+}
+
+impl<'a> WaitingCall<'a> {
+    fn new(connection: &'a HttpConnection, id: u64, signals: &mpsc::Sender<Signal>) -> Self {
+        lock(&connection.calls).insert(id, signals.clone());
+        Self { connection, id }
+    }
+}
+
+impl Drop for WaitingCall<'_> {
+    fn drop(&mut self) {
+        lock(&self.connection.calls).remove(self.id);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Opens the stream of what the server sends of itself. Returns `None` if it has none, or the connection is gone.
+async fn open_stream(connection: &Weak<HttpConnection>) -> Option<EventStream> {
+    let connection = connection.upgrade()?;
+    let headers = connection.headers("", &Value::Null, &[]);
+    let request = connection.http_request("GET", headers, None);
+    let response = connection.http.open(&request).await.ok()?;
+    let is_stream = response.status().is_success() && is_event_stream(&response);
+    is_stream.then(|| EventStream::new(response))
+}
+
+/// Handles the events of such a stream until it ends. Returns whether there were any.
+async fn follow_stream(connection: &Weak<HttpConnection>, mut stream: EventStream) -> bool {
+    let mut has_events = false;
+    while let Ok(Some(event)) = stream.next().await {
+        has_events = true;
+        let Some(connection) = connection.upgrade() else {
+            break;
+        };
+        if let Some(answer) = connection.handle_own_event(event.as_bytes()) {
+            connection.send("", answer).await;
+        }
+    }
+    has_events
+}
+
+fn is_event_stream(response: &reqwest::Response) -> bool {
+    let kind = response.headers().get(header::CONTENT_TYPE);
+    let kind = kind.and_then(|kind| kind.to_str().ok());
+    kind.is_some_and(|kind| kind.starts_with("text/event-stream"))
+}
+
+/// What an event of a stream was.
+enum Handled {
+    /// The answer.
+    Reply(Reply),
+    /// A request of the server, which this answers.
+    Request(String),
+    /// Something else.
+    Other,
+}
+
+/// Returns whether these are the parameters of a request of the newest revision.
+fn is_newest(params: &Value) -> bool {
+    params["_meta"][META_REVISION].is_string()
 }
 
 /// Returns a text as the value of a header: as it is if it can be one, else in Base64.

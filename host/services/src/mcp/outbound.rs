@@ -340,6 +340,10 @@ impl McpCall {
             CallEnd::Asked(asking) => {
                 return Err(Box::new(self.asked_within(asking, memory, is_write)));
             }
+            CallEnd::Unexpected(method) => {
+                let method = method.replace(strata_core::text::is_invisible, " ");
+                self.lost(self.not_offered(&method), is_write)
+            }
             CallEnd::Refused(error) => {
                 record_refusal(trace, &error);
                 OutboundResult::answered(error_record(&error))
@@ -382,8 +386,7 @@ impl McpCall {
         let round = match read_round(server, tool, &requests) {
             Ok(round) => round,
             Err(what) => {
-                let what = format!("asks for {what}, which is not offered");
-                return Err(Box::new(self.failed(&what)));
+                return Err(Box::new(OutboundResult::failed(self.not_offered(&what))));
             }
         };
         let pause = match requests.is_empty() && memory.repetitions > 0 {
@@ -419,10 +422,7 @@ impl McpCall {
             Ok(Some(question)) => question,
             Ok(None) => return AskedWithin::GoesOn(asking.answer(&declined())),
             Err(what) => {
-                let message = format!("the MCP server asks for {what}, which is not offered");
-                let message = format!("`{}`: {message}", self.describe());
-                let error = HostError::new(HostErrorKind::Upstream, message);
-                return AskedWithin::Ends(self.lost(error, is_write));
+                return AskedWithin::Ends(self.lost(self.not_offered(&what), is_write));
             }
         };
         let progress = match &self.server {
@@ -440,6 +440,15 @@ impl McpCall {
         let asking = self.server.as_ref()?.take_parked(number?)?;
         let response = memory.known.get(&question_digest(&asking.params))?;
         Some(asking.answer(response))
+    }
+
+    /// Returns the error of a call whose server asks for something that the client does not have.
+    fn not_offered(&self, what: &str) -> HostError {
+        let message = format!(
+            "`{}`: the MCP server asks for {what}, which is not offered",
+            self.describe()
+        );
+        HostError::new(HostErrorKind::Upstream, message)
     }
 
     /// Returns the result of a call that the server did not carry out.

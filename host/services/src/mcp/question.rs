@@ -12,11 +12,10 @@ use strata_core::record::json::Json;
 use strata_core::record::request::{AskingServer, HumanAnswer, HumanRequest};
 
 use super::legible::removed_for_models;
+use super::message::ELICITATION;
 use crate::human::fill_in_defaults;
 use crate::plugin::CompiledSchema;
 
-/// The method of a question to a person.
-const ELICITATION: &str = "elicitation/create";
 /// The longest message of a question, in bytes.
 const MAX_MESSAGE_BYTES: usize = 16 << 10;
 /// How many questions a server may ask at once.
@@ -89,7 +88,7 @@ pub(super) fn read_question(
     };
     let request = HumanRequest {
         id: RequestId(String::new()),
-        question: quoted(server, tool, &message),
+        question: quoted(server, tool, &message, url.as_deref()),
         schema: Some(Json::from(schema)),
         choices: Vec::new(),
         default: None,
@@ -108,11 +107,11 @@ pub(super) fn read_question(
     }))
 }
 
-/// Returns the text of a question: who asks, and what it says as a quotation. Characters that nobody sees
-/// are shown as their codes.
-fn quoted(server: &str, tool: &str, message: &str) -> String {
+/// Returns the text of a question: who asks, what it says as a quotation, and the address that a person is to open.
+/// Characters that nobody sees are shown as their codes.
+fn quoted(server: &str, tool: &str, message: &str, url: Option<&str>) -> String {
     let mut shown = format!("the MCP server `{server}` asks, before it answers `{tool}`:");
-    for line in message.lines() {
+    let mut quote = |line: &str| {
         shown += "\n> ";
         for c in line.chars() {
             match removed_for_models(c) {
@@ -120,6 +119,12 @@ fn quoted(server: &str, tool: &str, message: &str) -> String {
                 false => shown.push(c),
             }
         }
+    };
+    message.lines().for_each(&mut quote);
+    if let Some(url) = url {
+        quote(url);
+        shown +=
+            "\nThe answer is `true` once this page was opened and left; the host does not open it.";
     }
     shown.replace(|c: char| removed_for_models(c), " ")
 }
@@ -182,3 +187,28 @@ pub(super) fn question_digest(params: &Value) -> String {
 
 /// The answers that are known to questions that a server asks within a call.
 pub(super) type KnownAnswers = BTreeMap<String, Value>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_to_open_is_part_of_the_question_and_one_that_is_not_safe_is_declined() {
+        let ask = |url: &str| {
+            let params = json!({ "mode": "url", "message": "log in", "url": url });
+            read_question("wiki", "edit", "q", &params).expect("a question")
+        };
+        let asked = ask("https://wiki.example/login?x=1").expect("it is asked");
+        let expected = "the MCP server `wiki` asks, before it answers `edit`:\n> log in\n> https://wiki.example/login?x=1\n\
+            The answer is `true` once this page was opened and left; the host does not open it.";
+        assert_eq!(asked.request.question, expected);
+        for unsafe_url in [
+            "http://wiki.example/login",
+            "file:///etc/passwd",
+            "",
+            "wiki",
+        ] {
+            assert_eq!(ask(unsafe_url), None, "{unsafe_url}");
+        }
+    }
+}

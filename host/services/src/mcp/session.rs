@@ -14,7 +14,7 @@ use super::call::{CallEnd, CallLimits, OpenCall};
 use super::call_span::record_request;
 use super::connection::{Connection, refused};
 use super::exchange::{Lost, QUEUED_SIGNALS, Reach, Request};
-use super::message::Reply;
+use super::message::{Reply, RpcError};
 use super::question::KnownAnswers;
 use super::revision::Revision;
 use super::tool::{OmittedTool, Tool, read_tools};
@@ -27,6 +27,11 @@ const PROBE_TIME: Duration = Duration::from_secs(10);
 const MODERN_ERRORS: std::ops::RangeInclusive<i64> = -32022..=-32020;
 /// The error of a server that does not speak the revision of a request.
 const UNSUPPORTED_REVISION: i64 = -32022;
+/// The statuses with which a server over HTTP refuses a request that has only the transport of 2024.
+const SSE_STATUSES: [u64; 3] = [400, 404, 405];
+/// What is said then.
+const SSE_IS_NOT_SUPPORTED: &str =
+    "if it has the transport HTTP+SSE of 2024-11-05: that is not supported";
 /// How many tools a list may have.
 const MAX_TOOLS: usize = 1000;
 /// How many bytes a list may have.
@@ -253,7 +258,11 @@ impl ServerSession {
                 Ok(Reply::Error(error)) => {
                     let supported = error.supported();
                     if supported.is_empty() {
-                        return failed(refused("`initialize`", &error));
+                        let why = refused("`initialize`", &error);
+                        return failed(match self.may_speak_sse(&error) {
+                            true => format!("{why}; {SSE_IS_NOT_SUPPORTED}"),
+                            false => why,
+                        });
                     }
                     match newest_common(&supported) {
                         Some(next) if offers == Offers::Several && !is_second => {
@@ -281,7 +290,15 @@ impl ServerSession {
         self.connection
             .notify("notifications/initialized", &json!({}))
             .await;
+        self.connection.listen();
         Ok(())
+    }
+
+    /// Returns whether a server that refuses `initialize` like this may have the transport of the oldest revision.
+    fn may_speak_sse(&self, error: &RpcError) -> bool {
+        let status = error.data["status"].as_u64();
+        matches!(self.connection, Connection::Http(_))
+            && status.is_some_and(|status| SSE_STATUSES.contains(&status))
     }
 
     fn note_revision(&self) {
@@ -304,6 +321,7 @@ impl ServerSession {
         self.connection
             .notify("notifications/initialized", &json!({}))
             .await;
+        self.connection.listen();
         Ok(())
     }
 
@@ -348,11 +366,11 @@ impl ServerSession {
                 .sum::<usize>();
             entries.extend(tools);
             if entries.len() > MAX_TOOLS {
-                return Err(format!("its list has more than {MAX_TOOLS} tools"));
+                return Err(self.stop(format!("its list has more than {MAX_TOOLS} tools")));
             }
             if bytes > MAX_LIST_BYTES {
                 let most = format_bytes(MAX_LIST_BYTES as u64);
-                return Err(format!("its list of tools has more than {most}"));
+                return Err(self.stop(format!("its list of tools has more than {most}")));
             }
             match page.remove("nextCursor") {
                 Some(Value::String(next)) if seen.insert(next.clone()) => cursor = Some(next),
@@ -365,7 +383,15 @@ impl ServerSession {
                 _ => return Ok(self.keep_tools(entries)),
             }
         }
-        Err(format!("its list of tools has more than {MAX_PAGES} pages"))
+        Err(self.stop(format!("its list of tools has more than {MAX_PAGES} pages")))
+    }
+
+    /// Stops a server that exceeds a limit. Returns why.
+    fn stop(&self, why: String) -> String {
+        if let Connection::Stdio(stdio) = &self.connection {
+            stdio.kill();
+        }
+        why
     }
 
     fn keep_tools(&self, entries: Vec<Value>) -> Vec<OmittedTool> {

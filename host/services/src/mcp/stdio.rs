@@ -17,6 +17,7 @@ use strata_base::process::children::{ChildProcess, spawn_external};
 use strata_base::text::units::format_bytes;
 use tokio::sync::{mpsc, oneshot};
 
+use super::call_signals::CallSignals;
 use super::exchange::{ExchangeResult, Lost, MAX_MESSAGE_BYTES, Request, Signal};
 use super::message::{self, Incoming};
 
@@ -63,7 +64,9 @@ struct Shared {
 #[derive(Default)]
 struct State {
     /// The requests that wait for answers, by id.
-    waiting: BTreeMap<u64, Waiting>,
+    waiting: BTreeMap<u64, oneshot::Sender<ExchangeResult>>,
+    /// The calls among them.
+    calls: CallSignals,
     /// Why nothing more arrives.
     ended: Option<String>,
     /// Whether all output was read.
@@ -72,17 +75,11 @@ struct State {
     has_last_words: bool,
     /// Whether the process has ended.
     has_exited: bool,
+    /// Whether the server is of an older revision, in which it may send requests.
+    has_handshake: bool,
     /// The last lines on standard error.
     stderr: VecDeque<String>,
     has_warned: bool,
-}
-
-struct Waiting {
-    reply: oneshot::Sender<ExchangeResult>,
-    signals: mpsc::Sender<Signal>,
-    is_call: bool,
-    /// The id of the question that it was passed and that is not answered yet.
-    question: Option<Value>,
 }
 
 impl Shared {
@@ -104,9 +101,9 @@ impl Shared {
             return;
         }
         let reason = reason(&state);
-        for (_, waiting) in std::mem::take(&mut state.waiting) {
+        for (_, reply) in std::mem::take(&mut state.waiting) {
             // It is no error if nobody waits any more.
-            let _ = waiting.reply.send(Err(Lost::unknown(reason.clone())));
+            let _ = reply.send(Err(Lost::unknown(reason.clone())));
         }
         state.ended = Some(reason);
     }
@@ -193,14 +190,15 @@ impl StdioConnection {
             if let Some(reason) = &state.ended {
                 return Err(Lost::not_taken(reason.clone()));
             }
-            let is_call = request.method == "tools/call";
-            let waiting = Waiting {
-                reply,
-                signals,
-                is_call,
-                question: None,
-            };
-            state.waiting.insert(request.id, waiting);
+            match request.method {
+                "initialize" => state.has_handshake = true,
+                "server/discover" => state.has_handshake = false,
+                _ => {}
+            }
+            if request.method == "tools/call" {
+                state.calls.insert(request.id, signals);
+            }
+            state.waiting.insert(request.id, reply);
         }
         let _forget = ForgetOnDrop {
             shared: &self.shared,
@@ -223,9 +221,7 @@ impl StdioConnection {
 
     /// Answers a request of the server.
     pub(super) fn respond(&self, id: &Value, result: &Value) {
-        for waiting in self.shared.lock().waiting.values_mut() {
-            waiting.question.take_if(|asked| asked == id);
-        }
+        self.shared.lock().calls.note_answer(id);
         // A server that is gone needs none.
         let _ = self.shared.send_line(message::answer(id, result));
     }
@@ -282,7 +278,9 @@ struct ForgetOnDrop<'a> {
 
 impl Drop for ForgetOnDrop<'_> {
     fn drop(&mut self) {
-        self.shared.lock().waiting.remove(&self.id);
+        let mut state = self.shared.lock();
+        state.waiting.remove(&self.id);
+        state.calls.remove(self.id);
     }
 }
 
@@ -368,28 +366,15 @@ fn dispatch(incoming: Incoming, shared: &Shared) {
         Incoming::Reply { id, reply } => {
             let mut state = shared.lock();
             if let Some(waiting) = id.and_then(|id| state.waiting.remove(&id)) {
-                let _ = waiting.reply.send(Ok(reply));
+                let _ = waiting.send(Ok(reply));
             }
         }
         Incoming::Notification { method, params } if method == "notifications/progress" => {
-            let state = shared.lock();
-            let token = params.get("progressToken").and_then(Value::as_u64);
-            if let Some(waiting) = token.and_then(|token| state.waiting.get(&token)) {
-                // Full of signals that say the same.
-                let _ = waiting.signals.try_send(Signal::Progress);
-            }
+            shared.lock().calls.note_progress(&params);
         }
         Incoming::Notification { .. } => {}
         Incoming::Request { id, method, params } => {
-            let response = match method.as_str() {
-                "ping" => Some(message::answer(&id, &json!({}))),
-                "elicitation/create" => match pass_question(&id, params, &mut shared.lock()) {
-                    true => None,
-                    false => Some(message::refusal(&id, &method)),
-                },
-                _ => Some(message::refusal(&id, &method)),
-            };
-            if let Some(response) = response {
+            if let Some(response) = answer_request(&id, &method, params, &mut shared.lock()) {
                 // A server that reads nothing gets no answer.
                 let _ = shared.send_line(response);
             }
@@ -397,21 +382,20 @@ fn dispatch(incoming: Incoming, shared: &Shared) {
     }
 }
 
-/// Passes a question on to the call that it is probably about: the protocol does not say that. It is the oldest
-/// without an open question, or else the oldest. Returns whether there is a call.
-fn pass_question(id: &Value, params: Value, state: &mut State) -> bool {
-    let calls = || state.waiting.iter().filter(|(_, waiting)| waiting.is_call);
-    let mut asks_nothing = calls().filter(|(_, waiting)| waiting.question.is_none());
-    let about = asks_nothing.next().or_else(|| calls().next());
-    let Some(about) = about.map(|(about, _)| *about) else {
-        return false;
-    };
-    let Some(call) = state.waiting.get_mut(&about) else {
-        return false;
-    };
-    call.question = Some(id.clone());
-    let question = Signal::Question(json!({ "id": id, "params": params }));
-    call.signals.try_send(question).is_ok()
+/// Returns the answer to a request of a server, if it gets one at once. A server of the newest revision gets none: it
+/// asks by results.
+fn answer_request(id: &Value, method: &str, params: Value, state: &mut State) -> Option<String> {
+    if !state.has_handshake {
+        if method != message::PING {
+            state.calls.note_unexpected(method);
+        }
+        return None;
+    }
+    match method {
+        message::PING => Some(message::answer(id, &json!({}))),
+        message::ELICITATION if state.calls.ask(id, params) => None,
+        _ => Some(message::refusal(id, method)),
+    }
 }
 
 /// Keeps the last lines of standard error. It is always read, so that the process is never blocked.

@@ -12,7 +12,6 @@ mod key;
 mod optional_field;
 mod receive;
 mod retry;
-mod sse;
 mod stated_delay;
 
 pub(super) use clients::HttpClients;

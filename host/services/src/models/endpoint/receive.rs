@@ -15,7 +15,6 @@ use tokio::time::{Sleep, sleep};
 use super::failure::AttemptFailure;
 use super::key::KeyRedactor;
 use super::retry::RetryDecision;
-use super::sse::{SseEvent, SseParser};
 use super::{MAX_REPLY_BYTES, ModelEndpoint};
 use crate::models::StreamObserver;
 use crate::models::protocol::{Assembler, Nesting, ReplyContext, StreamProgress, read_reply};
@@ -23,6 +22,7 @@ use crate::models::reply_json::parse_reply;
 use crate::models::surrogate::{parse_chunk, replace_marked_surrogates};
 use crate::models::think_tags::AnswerFilter;
 use crate::models::tokens::UsageWithoutReply;
+use crate::sse::{SseEvent, SseParser};
 use crate::text_response::TextResponse;
 
 /// The data that ends a stream.

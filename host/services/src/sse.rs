@@ -1,19 +1,19 @@
-//! A parser for server-sent events, as far as streamed replies need it: the name and the data of
-//! each event, from bytes in chunks of any size. Ids and retry delays are ignored. The caller
+//! A parser for server-sent events, as far as streamed replies and MCP servers need it: the name and the
+//! data of each event, from bytes in chunks of any size. Ids and retry delays are ignored. The caller
 //! limits the amount of data.
 
 /// An event.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct SseEvent {
+pub(crate) struct SseEvent {
     /// Empty for an event without a name.
-    pub(super) name: String,
+    pub(crate) name: String,
     /// Its lines of data.
-    pub(super) data: String,
+    pub(crate) data: String,
 }
 
 /// Parses events.
 #[derive(Default)]
-pub(super) struct SseParser {
+pub(crate) struct SseParser {
     /// The bytes of an incomplete line.
     line: Vec<u8>,
     /// The name of an incomplete event.
@@ -27,7 +27,7 @@ pub(super) struct SseParser {
 
 impl SseParser {
     /// Adds bytes and returns the events that they complete.
-    pub(super) fn feed(&mut self, bytes: &[u8]) -> Vec<SseEvent> {
+    pub(crate) fn feed(&mut self, bytes: &[u8]) -> Vec<SseEvent> {
         let mut ended = Vec::new();
         for &byte in bytes {
             let returned = std::mem::replace(&mut self.after_carriage_return, byte == b'\r');
@@ -42,7 +42,7 @@ impl SseParser {
 
     /// Ends the stream. Returns the last event if its empty line is missing, which some endpoints
     /// leave out.
-    pub(super) fn end(&mut self) -> Option<SseEvent> {
+    pub(crate) fn end(&mut self) -> Option<SseEvent> {
         if !self.line.is_empty() {
             self.end_line();
         }
