@@ -74,6 +74,7 @@
 //! | `slips` | typing errors on the command line and in a team file; suggested commands |
 //! | `events` | events on stdout, in a file and from the records |
 //! | `mcp_server` | teams and components as tools of MCP clients: asked, killed, cancelled, continued |
+//! | `mcp_server_asked` | teams as such tools, whose own MCP servers ask within a call: it stays open meanwhile |
 //! | `mcp_http` | the same over HTTP: who may connect, sessions, closed connections; and the Python SDK as client |
 //! | `killed_mcp_server` | a server for MCP clients is killed after each event of a run |
 //! | `mcp_hostile_http` | clients over HTTP that send too much, too slowly, or what is no request |
@@ -183,6 +184,7 @@ mod mcp_counterparts;
 mod mcp_hostile_http;
 mod mcp_http;
 mod mcp_server;
+mod mcp_server_asked;
 mod mcp_servers;
 mod metagpt;
 mod observing;

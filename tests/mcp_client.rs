@@ -141,6 +141,17 @@ impl McpClient {
         }
     }
 
+    /// Reads messages until the server sends this request or notification, which is returned and not answered.
+    pub fn until(&mut self, method: &str) -> Value {
+        loop {
+            let message = self.next();
+            if message["method"] == method {
+                return message;
+            }
+            self.received.push(message);
+        }
+    }
+
     fn next(&mut self) -> Value {
         let line = match self.lines.recv_timeout(PATIENCE) {
             Ok(line) => line,

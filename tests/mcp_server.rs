@@ -21,7 +21,7 @@ pub fn team(steps: &str) -> String {
 }
 
 /// A team that asks how many, and answers with that.
-const ASKS: &str = r#"{ ask = "how many?", schema = { type = "object", properties = { n = { type = "integer" } }, required = ["n"] } }, { say = "answer {reads}" }"#;
+pub const ASKS: &str = r#"{ ask = "how many?", schema = { type = "object", properties = { n = { type = "integer" } }, required = ["n"] } }, { say = "answer {reads}" }"#;
 
 /// Returns a team that makes a request, of which the first is not answered.
 fn waits_for(web: &Web) -> String {
@@ -35,18 +35,18 @@ fn waits_for(web: &Web) -> String {
 }
 
 /// Returns the command that serves `team.toml`.
-fn serve(place: &Workspace) -> Command {
+pub fn serve(place: &Workspace) -> Command {
     place.command(&["mcp", "team.toml", "--storage", "runs"])
 }
 
 /// Returns the status that a result has.
-fn status(response: &Value) -> &str {
+pub fn status(response: &Value) -> &str {
     let status = &response["result"]["structuredContent"]["status"];
     status.as_str().unwrap_or_else(|| panic!("{response}"))
 }
 
 /// Returns the name of the run that a result has.
-fn run_name(response: &Value) -> String {
+pub fn run_name(response: &Value) -> String {
     let run = &response["result"]["structuredContent"]["run"];
     run.as_str()
         .unwrap_or_else(|| panic!("{response}"))
@@ -60,14 +60,14 @@ pub fn text(response: &Value) -> &str {
 }
 
 /// Returns the names of the runs that are kept.
-fn runs(place: &Workspace) -> Vec<PathBuf> {
+pub fn runs(place: &Workspace) -> Vec<PathBuf> {
     let entries = fs::read_dir(place.path("runs")).expect("the directory of the runs");
     let paths = entries.map(|entry| entry.expect("an entry").path());
     let is_run = |path: &PathBuf| path.join("team.db").exists();
     paths.filter(is_run).collect()
 }
 
-fn accept(content: Value) -> Value {
+pub fn accept(content: Value) -> Value {
     json!({ "action": "accept", "content": content })
 }
 

@@ -6,7 +6,7 @@
 
 mod events;
 mod handle;
-mod thread;
+pub(crate) mod thread;
 
 use std::fmt;
 use std::sync::Arc;

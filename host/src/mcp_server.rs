@@ -4,9 +4,9 @@
 //! What is offered ([`Offer`]) knows nothing of how clients are connected: `connection` serves one
 //! client over a pair of streams, `http` any number of them over HTTP, and both tell who a client is
 //! ([`Principal`]). Nor does it know where runs are kept: they are carried out by this process
-//! (`local_runs`), or by the workers of a server ([`RunPlace`], [`ClientTeams`]). The protocol itself, in
-//! all its revisions, is that of the library `rmcp`, which is used by no other module of this crate; its
-//! types are part of no public function.
+//! (`local_runs`, on threads of `open_runs`), or by the workers of a server ([`RunPlace`], [`ClientTeams`]).
+//! The protocol itself, in all its revisions, is that of the library `rmcp`, which is used by no other module of
+//! this crate; its types are part of no public function.
 //!
 //! Within the protocol's limits, what a client sends decides nothing but the arguments of calls: a
 //! client cannot choose a team file, a component, a directory, or an answer to a question that is
@@ -21,6 +21,7 @@ mod handler;
 mod http;
 mod idempotency;
 mod local_runs;
+mod open_runs;
 mod place;
 mod question;
 mod request_state;
@@ -168,6 +169,11 @@ impl Offer {
     /// Ends all calls: runs are interrupted and saved. Returns when they have ended.
     pub async fn close(&self) {
         self.closing.cancel();
-        self.runs.ended().await;
+        let kept = async {
+            if let Tools::Team(team, _) = self.tools.as_ref() {
+                team.close().await;
+            }
+        };
+        tokio::join!(self.runs.ended(), kept);
     }
 }

@@ -3,16 +3,16 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
-use strata_core::machine::effect::Effect;
-use strata_core::machine::stepper::Stepper;
-use strata_core::record::event::{Event, Status};
+use strata_core::record::event::Status;
 use strata_host::HumanReply;
 use strata_host::driver::Halt;
 use strata_host::launch::{
-    EventReader, LaunchError, answer, generated_run_name, load_saved, load_saved_with_provenance,
+    EventReader, LaunchError, answer, check_answers, generated_run_name, load_saved,
+    load_saved_with_provenance,
 };
 use strata_host::mcp_server::{
     Activity, ClientTeams, Launch, RunAttempt, RunName, RunPlace, RunResult, ServedTeam,
@@ -21,7 +21,7 @@ use strata_host::mcp_server::{
 use strata_host::storage::{
     LifecycleState, ServedFilter, ServedRun, StateSelector, StoreError, stored_run_name,
 };
-use strata_host::view::EndedRun;
+use strata_host::view::{EndedRun, status_at_rest};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
@@ -251,15 +251,8 @@ impl TenantRuns {
             storage: Path::new(run.name()),
             policy: None,
         };
-        Ok(ended.ending(status_now(&saved.stepper)))
-    }
-}
-
-/// Returns with which status a run would end now.
-fn status_now(stepper: &Stepper) -> Status {
-    match stepper.next() {
-        Effect::Record(Event::RunEnded(ended)) => ended.status,
-        _ => stepper.env().status,
+        let status = status_at_rest(&saved.stepper).unwrap_or(saved.stepper.env().status);
+        Ok(ended.ending(status))
     }
 }
 
@@ -270,7 +263,7 @@ fn asks(run: &ServedRun) -> bool {
     let may_ask =
         run.listing.state == LifecycleState::Running && overview.is_none_or(|one| one.requests > 0);
     let saved = may_ask.then(|| load_saved(&run.listing.location, &StateSelector::Head));
-    matches!(saved, Some(Ok(saved)) if status_now(&saved.stepper) == Status::Waiting)
+    matches!(saved, Some(Ok(saved)) if status_at_rest(&saved.stepper) == Some(Status::Waiting))
 }
 
 impl RunPlace for TenantRuns {
@@ -312,7 +305,10 @@ impl RunPlace for TenantRuns {
             person: Some(self.caller.name.clone()),
             ..reply
         };
-        answer(&found.listing.location, &[reply]).map(drop)
+        let location = &found.listing.location;
+        // A worker that keeps the run does not say what is wrong with an answer.
+        check_answers(location, slice::from_ref(&reply))?;
+        answer(location, &[reply]).map(drop)
     }
 }
 

@@ -14,10 +14,10 @@ use super::LiveError;
 use crate::launch::RunHandle;
 
 /// The outcome of a run. A run that an error ended is dropped and releases its storage.
-type RunEnd = Result<Box<RunHandle>, DriverError>;
+pub(crate) type RunEnd = Result<Box<RunHandle>, DriverError>;
 
 /// A run on its thread.
-pub(super) struct RunThread {
+pub(crate) struct RunThread {
     end: oneshot::Receiver<RunEnd>,
 }
 
@@ -28,7 +28,7 @@ pub(super) fn current_runtime() -> Result<Handle, LiveError> {
 
 impl RunThread {
     /// Starts a run, which goes on until it is stopped or ends by itself.
-    pub(super) fn spawn(
+    pub(crate) fn spawn(
         runtime: Handle,
         run: Box<RunHandle>,
         stopped: StopSignal,
@@ -48,7 +48,7 @@ impl RunThread {
     }
 
     /// Waits until the run has ended.
-    pub(super) async fn ended(&mut self) -> Result<RunEnd, LiveError> {
+    pub(crate) async fn ended(&mut self) -> Result<RunEnd, LiveError> {
         let torn = |_| {
             LiveError::Thread("its thread was torn down, with the runtime or by a panic".into())
         };

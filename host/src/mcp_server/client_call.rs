@@ -72,6 +72,11 @@ impl ClientCall<'_> {
         self.context.ct.cancelled().await;
     }
 
+    /// Returns whether the client has cancelled the call, or is gone.
+    pub(super) fn is_cancelled(&self) -> bool {
+        self.context.ct.is_cancelled()
+    }
+
     /// Waits until the server has been ending for as long as runs may take to be saved.
     pub(super) async fn overdue(&self) {
         self.closing.cancelled().await;

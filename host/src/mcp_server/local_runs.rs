@@ -2,6 +2,8 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::slice;
+use std::sync::Arc;
 
 use strata_base::random_id::random_name;
 use strata_core::machine::stepper::Stepper;
@@ -14,6 +16,7 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use super::arguments::RunName;
+use super::open_runs::{OpenRun, OpenRuns};
 use super::place::{Activity, Launch, RunAttempt, RunPlace, RunResult, may_reattach};
 use super::{OfferedTeam, ReportNotice};
 use crate::launch::{
@@ -27,6 +30,15 @@ const NAME_CHARS: usize = 12;
 pub(super) struct LocalRuns {
     offered: OfferedTeam,
     report: ReportNotice,
+    open: Arc<OpenRuns>,
+}
+
+/// What became of a run that was to be begun or continued.
+enum Launched {
+    /// It goes on.
+    Open(OpenRun),
+    /// It stays as it is saved.
+    Saved(RunEnding),
 }
 
 impl LocalRuns {
@@ -39,37 +51,36 @@ impl LocalRuns {
                 "the directory of the runs, `{place}`, cannot be used: {error}"
             ))
         })?;
-        Ok(Self { offered, report })
+        let open = Arc::new(OpenRuns::new(offered.policy.clone()));
+        Ok(Self {
+            offered,
+            report,
+            open,
+        })
     }
 
     fn storage(&self, run: &RunName) -> PathBuf {
         self.offered.storage.join(run.as_str())
     }
 
-    fn launch_and_run(
-        &self,
-        attempt: RunAttempt,
-        launch: &Launch,
-    ) -> Result<RunEnding, LaunchError> {
-        let RunAttempt {
-            run: name,
-            mut stopped,
-            activity,
-        } = attempt;
-        let mut run = match launch {
-            Launch::New { idea } => self.start(&name, idea.clone(), activity)?,
-            Launch::Look => return self.saved_ending(&name),
-            Launch::Reattach if !may_reattach(self.saved_ending(&name)?.status) => {
-                return self.saved_ending(&name);
+    /// Begins or continues a run, unless it stays as it is.
+    fn launch(&self, name: &RunName, launch: &Launch) -> Result<Launched, LaunchError> {
+        let (tell_activity, activity) = watch::channel(Activity::default());
+        let run = match launch {
+            Launch::New { idea } => self.start(name, idea.clone(), tell_activity)?,
+            Launch::Look => return self.saved_ending(name).map(Launched::Saved),
+            Launch::Reattach if !may_reattach(self.saved_ending(name)?.status) => {
+                return self.saved_ending(name).map(Launched::Saved);
             }
-            Launch::Resume | Launch::Reattach => match self.resume(&name, activity)? {
+            Launch::Resume | Launch::Reattach => match self.resume(name, tell_activity)? {
                 Some(run) => run,
-                None => return self.saved_ending(&name),
+                None => return self.saved_ending(name).map(Launched::Saved),
             },
         };
-        let status = Handle::current().block_on(run.run(&mut stopped))?;
-        let policy = self.offered.policy.as_deref();
-        Ok(run.ended(policy).ending(status))
+        let begun = self.open.begin(name, run, activity);
+        begun
+            .map(Launched::Open)
+            .map_err(|error| LaunchError::InvalidInput(error.to_string()))
     }
 
     fn start(
@@ -144,13 +155,30 @@ impl RunPlace for LocalRuns {
     }
 
     fn carry_out(&self, attempt: RunAttempt, launch: &Launch) -> RunResult {
-        let ended = self.launch_and_run(attempt, launch);
-        ended.map_err(|error| error.to_string())
+        let open = match self.open.find(&attempt.run) {
+            Some(open) => open,
+            None => match self.launch(&attempt.run, launch) {
+                Ok(Launched::Open(open)) => open,
+                Ok(Launched::Saved(ending)) => return Ok(ending),
+                Err(error) => return Err(error.to_string()),
+            },
+        };
+        Handle::current().block_on(self.open.wait(open, attempt))
     }
 
     fn answer(&self, run: &RunName, reply: HumanReply) -> Result<(), LaunchError> {
         let location = StorageLocation::new(self.storage(run));
-        launch::answer(&location, &[reply]).map(|_| ())
+        // A run that is open takes answers, but does not say what is wrong with one.
+        launch::check_answers(&location, slice::from_ref(&reply))?;
+        launch::answer(&location, &[reply]).map(drop)
+    }
+
+    fn interrupt(&self, run: &RunName) {
+        self.open.interrupt(run);
+    }
+
+    fn close(&self) {
+        self.open.close();
     }
 }
 

@@ -98,6 +98,12 @@ pub trait RunPlace: Send + Sync + 'static {
     /// # Errors
     /// Fails if the run cannot be read or written, or the answer does not fit.
     fn answer(&self, run: &RunName, reply: HumanReply) -> Result<(), LaunchError>;
+
+    /// Interrupts a run that rests and is kept open, because the call that it belongs to was cancelled.
+    fn interrupt(&self, _run: &RunName) {}
+
+    /// Interrupts what goes on although nobody waits for it, and returns when it is saved.
+    fn close(&self) {}
 }
 
 impl fmt::Debug for dyn RunPlace {

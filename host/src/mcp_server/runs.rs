@@ -182,6 +182,17 @@ impl TeamRuns {
         })
     }
 
+    /// Interrupts a run that rests, if it is kept open.
+    pub(super) async fn interrupt(&self, run: &RunName) {
+        let run = run.clone();
+        self.blocking(move |place| place.interrupt(&run)).await;
+    }
+
+    /// Interrupts what goes on although no call waits for it. Returns when it is saved.
+    pub(super) async fn close(&self) {
+        self.blocking(|place| place.close()).await;
+    }
+
     /// Starts the thread of a run.
     fn begin(&self, run: &RunName, launch: Launch, caller: WaitingClient) -> ActiveRun {
         let (stop, stopped) = watch::channel(self.active.closing.is_cancelled());

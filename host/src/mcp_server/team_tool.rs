@@ -96,6 +96,11 @@ impl TeamTool {
         &self.name
     }
 
+    /// Interrupts what goes on although no call waits for it. Returns when it is saved.
+    pub(super) async fn close(&self) {
+        self.runs.close().await;
+    }
+
     /// Carries out a call.
     pub(super) async fn call(
         &self,
@@ -257,6 +262,9 @@ impl TeamTool {
                             replies = taken;
                         }
                         Asked::Stopped(why) => {
+                            if call.is_cancelled() {
+                                self.runs.interrupt(&run).await;
+                            }
                             let mut result: CallToolResult = ended(&self.name, &run, &ending);
                             result
                                 .content

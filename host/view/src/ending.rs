@@ -4,8 +4,9 @@
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
+use strata_core::machine::effect::Effect;
 use strata_core::machine::stepper::{Stepper, step_of_fault};
-use strata_core::record::event::Status;
+use strata_core::record::event::{Event, Status};
 use strata_core::record::id::RoleId;
 use strata_core::record::message::Message;
 use strata_core::record::money::Usd;
@@ -140,6 +141,14 @@ pub struct EndedRun<'a> {
     pub storage: &'a Path,
     /// The policy that was named for it.
     pub policy: Option<&'a Path>,
+}
+
+/// Returns with which status a run would end now, or `None` if something is left to do, or it has ended.
+pub fn status_at_rest(stepper: &Stepper) -> Option<Status> {
+    match stepper.next() {
+        Effect::Record(Event::RunEnded(ended)) => Some(ended.status),
+        _ => None,
+    }
 }
 
 impl<'a> EndedRun<'a> {

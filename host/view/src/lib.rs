@@ -63,6 +63,7 @@ pub use conversation::{
 pub use doubt::{CallInDoubt, action_name_of, calls_in_doubt};
 pub use ending::{
     AFTER_CHANGE, DoubtView, EndedRun, RunEnding, RunOutput, UndeliveredMessage, WITHOUT_CHANGE,
+    status_at_rest,
 };
 pub use fault::{
     CodeSource, FailedToolCall, FaultAdvice, FaultView, HostCallView, Remedy, response_text,
