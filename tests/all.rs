@@ -76,6 +76,7 @@
 //! | `mcp_server` | teams and components as tools of MCP clients: asked, killed, cancelled, continued |
 //! | `mcp_server_asked` | teams as such tools, whose own MCP servers ask within a call: it stays open meanwhile |
 //! | `mcp_http` | the same over HTTP: who may connect, sessions, closed connections; and the Python SDK as client |
+//! | `mcp_rust_sdk` | the Rust SDK of the protocol as client of such a team |
 //! | `killed_mcp_server` | a server for MCP clients is killed after each event of a run |
 //! | `mcp_hostile_http` | clients over HTTP that send too much, too slowly, or what is no request |
 //! | `mcp_conformance` | the conformance suite of the protocol against the server |
@@ -183,6 +184,7 @@ mod mcp_conformance;
 mod mcp_counterparts;
 mod mcp_hostile_http;
 mod mcp_http;
+mod mcp_rust_sdk;
 mod mcp_server;
 mod mcp_server_asked;
 mod mcp_servers;

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::mcp_client::{NEWEST, OLDER};
-use crate::mcp_server::{team, text};
+use crate::mcp_server::{ASKS, team, text};
 use crate::observing::free_port;
 use crate::process::{Process, Signal};
 use crate::pypi::environment_with;
@@ -307,8 +307,7 @@ fn the_python_sdk_of_the_protocol_calls_a_team_that_asks() {
         return;
     };
     let python = environment.join("bin/python");
-    let steps = r#"{ ask = "how many?", schema = { type = "object", properties = { n = { type = "integer" } }, required = ["n"] } }, { say = "answer {reads}" }"#;
-    let place = Workspace::with(&team(steps));
+    let place = Workspace::with(&team(ASKS));
     place.write("client.py", CLIENT);
     let run = |words: &[&std::ffi::OsStr]| {
         let mut command = Command::new(&python);
