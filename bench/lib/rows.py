@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .host import DONE, ROLES, Host
-from .measure import Failed, median, run
+from .measure import Failed, figures, median, run
+from .peers import HERE as CLIENTS
 from .peers import Peer
 from .provider import CALLS, PRICE_USD, Provider
 from .table import Row, beside, ratio, time
@@ -14,8 +15,8 @@ from .table import Row, beside, ratio, time
 class Bench:
     """The programs to measure, and the settings."""
 
-    def __init__(self, host: Host, peers: list[Peer], directory: Path, quick: bool, say):
-        self.host, self.peers, self.quick, self.say = host, peers, quick, say
+    def __init__(self, host: Host, peers: list[Peer], directory: Path, quick: bool, say, mcp_python: Path | None):
+        self.host, self.peers, self.quick, self.say, self.mcp_python = host, peers, quick, say, mcp_python
         self.directory, self.used = directory, 0
         self.rounds = 1 if quick else 3
 
@@ -200,6 +201,27 @@ def calls(bench: Bench) -> list[Row]:
             f"reqwest, one thread {time(at('bare_model'))}"),
         Row("an HTTP call on loopback, survives `kill -9`", f"{time(http)}, {ratio(http / at('bare_http'))} bare", "≤ 110 µs", http <= 110,
             f"reqwest, one thread {time(at('bare_http'))}"),
+    ]
+
+
+def mcp(bench: Bench) -> list[Row]:
+    """Calls of an MCP server, next to the exchange alone, to a durable step, and to the client of the protocol's SDK."""
+    count, found, sdk = bench.few(1000, 100), [], []
+    for _ in range(bench.rounds):
+        found.append(bench.host.table("mcp", bench.place(), count))
+        if bench.mcp_python:
+            client = [bench.mcp_python, "-I", "-B", CLIENTS / "mcp_client.py", count, bench.host.bench, "mcp-server"]
+            sdk.append(figures(client)["us"])
+    at = lambda name: median([f[f"{name}_us"] for f in found])  # noqa: E731
+    read, write, bare, step = at("read"), at("write"), at("bare"), at("step")
+    over = median([f["read_us"] / (f["bare_us"] + f["step_us"]) for f in found])
+    beside_it = f"the exchange {time(bare)}; a durable step {time(step)}"
+    if sdk:
+        beside_it += f"; the Python SDK's client, which keeps nothing, {beside(median(sdk), read)}"
+    return [
+        Row("a call of an MCP server over stdio that reads, recorded and synced before the action goes on",
+            f"{time(read)}, {ratio(over)} the exchange and a durable step", "≤ 1.3×", over <= 1.3, beside_it),
+        Row("the same of one that writes: its intent is synced before it is sent, too", time(write)),
     ]
 
 

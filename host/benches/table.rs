@@ -17,6 +17,8 @@ mod call;
 mod calls;
 #[path = "table/chain.rs"]
 mod chain;
+#[path = "table/mcp.rs"]
+mod mcp;
 #[path = "table/run.rs"]
 mod run;
 #[path = "table/teams.rs"]
@@ -29,10 +31,13 @@ fn main() -> anyhow::Result<()> {
         .skip(1)
         .filter(|word| word != "--bench")
         .collect();
+    if given == [mcp::SERVER] {
+        return mcp::serve();
+    }
     let [what, dir, probe, numbers @ ..] = given.as_slice() else {
         // `cargo bench` prints a usage message instead of failing.
         println!(
-            "usage: table call|calls|full|process|growth|wide|teams|ring|crowd DIR PROBE NUMBER…   (see bench/run)"
+            "usage: table call|calls|mcp|full|process|growth|wide|teams|ring|crowd DIR PROBE NUMBER…   (see bench/run)"
         );
         return Ok(());
     };
@@ -51,6 +56,7 @@ fn main() -> anyhow::Result<()> {
     let found = match (what.as_str(), numbers.as_slice()) {
         ("call", []) => call::call()?,
         ("calls", [count]) => calls::calls(&place, *count)?,
+        ("mcp", [count]) => mcp::calls(&place, *count)?,
         ("full", [steps]) => chain::full(&place, *steps)?,
         ("process", [steps]) => chain::process(&place, *steps)?,
         ("growth", [steps]) => chain::growth(&place, *steps)?,
