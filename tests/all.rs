@@ -117,7 +117,8 @@
 //! Their helpers are `workspace` (a directory with a team in which the host is run), `process` (a
 //! running host), `terminal` (a host at a terminal), `stream` (events), `saved` (`team.json`),
 //! `mcp_client` (a client of the Model Context Protocol), `collector` (what a collector of telemetry was
-//! sent), `pypi` (programs that others wrote), `probe` (the component of the probe), `alike` (teams for
+//! sent), `pypi` (programs that others wrote), `skipped`
+//! (tests that cannot run here), `probe` (the component of the probe), `alike` (teams for
 //! the probes of all languages), `web` (a
 //! server) and `signer` (a key that signs components). Teams of more than a few lines are fixtures.
 
@@ -225,6 +226,7 @@ mod shared_database;
 mod signals;
 mod signer;
 mod skills;
+mod skipped;
 mod slips;
 mod snake;
 mod storage;

@@ -5,11 +5,12 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use crate::database_server::{Server, give_to_server, is_root, skip};
+use crate::database_server::{Server, give_to_server, is_root};
 use crate::live::GREETER;
 use crate::observing::free_port;
 use crate::postgres_server::ServerOptions;
 use crate::process::Signal;
+use crate::skipped::skip;
 use crate::workers::wait_until;
 use crate::workspace::Workspace;
 

@@ -8,10 +8,11 @@ use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
-use crate::database_server::{Proxy, Server, give_to_server, skip};
+use crate::database_server::{Proxy, Server, give_to_server};
 use crate::live::GREETER;
 use crate::postgres_server::ServerOptions;
 use crate::process::{Ended, Signal};
+use crate::skipped::skip;
 use crate::web::Web;
 use crate::workers::{greeter_after, wait_until};
 use crate::workspace::Workspace;

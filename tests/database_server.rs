@@ -11,6 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::postgres_server::{ServerOptions, query, server_url, start_server};
+use crate::skipped::skip;
 use crate::workers::wait_until;
 
 /// The name of PostgreSQL's socket in its directory.
@@ -112,11 +113,6 @@ impl Server {
             let _ = self.child.wait();
         }
     }
-}
-
-/// Says that a test is skipped, past the capture of the test's output, so that it is seen.
-pub fn skip(why: &str) {
-    let _ = writeln!(std::io::stderr(), "SKIPPED: {why}");
 }
 
 /// Makes a file or a directory that of PostgreSQL's own user, which it has because it does not run as root.

@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use crate::skipped::skip;
 use crate::stream;
 use crate::workspace::Workspace;
 
@@ -46,7 +47,7 @@ fn command(modules: &Path, name: &str, argument: &str) -> String {
 #[test]
 fn servers_that_others_wrote_are_called_and_ask() {
     let Some(modules) = install() else {
-        eprintln!("SKIPPED: npm cannot install the MCP servers of others");
+        skip("npm cannot install the MCP servers of others");
         return;
     };
     let team = format!(

@@ -7,6 +7,7 @@ use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 
 use crate::probe::project;
+use crate::skipped::skip;
 
 /// The files of `tests/page` that use the mock and need no idle machine. `load` does, and is run by hand.
 const PARTS: [&str; 6] = ["needs", "runs", "run", "connection", "looks", "hostile"];
@@ -29,7 +30,9 @@ fn test_in_browser(parts: &[&str]) {
     let output = match output {
         Ok(output) => output,
         Err(error) => {
-            println!("SKIPPED: the page was not tested, because node does not start: {error}");
+            skip(format_args!(
+                "the page was not tested, because node does not start: {error}"
+            ));
             return;
         }
     };
@@ -38,7 +41,7 @@ fn test_in_browser(parts: &[&str]) {
         String::from_utf8_lossy(&output.stderr),
     );
     if output.status.code() == Some(CANNOT_TEST) {
-        println!("SKIPPED: the page was not tested: {errors}");
+        skip(format_args!("the page was not tested: {errors}"));
         return;
     }
     assert!(output.status.success(), "{text}\n{errors}");

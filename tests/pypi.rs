@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
 
+use crate::skipped::skip;
+
 /// Environments are made one after the other.
 static INSTALLING: Mutex<()> = Mutex::new(());
 
@@ -17,7 +19,9 @@ pub fn environment_with(package: &str, check: &str) -> Option<PathBuf> {
     match install(package, check) {
         Ok(place) => Some(place),
         Err(why) => {
-            eprintln!("SKIPPED: `{package}` cannot be installed from PyPI: {why}");
+            skip(format_args!(
+                "`{package}` cannot be installed from PyPI: {why}"
+            ));
             None
         }
     }
