@@ -113,15 +113,19 @@ impl OpenRuns {
         let result = {
             // Whoever finds that the run is not open any more can open its storage.
             let mut runs = self.lock();
-            runs.remove(name.as_str());
-            match ended {
+            let was_kept = runs.remove(name.as_str()).is_some_and(|open| open.is_kept);
+            let result = match ended {
                 Ok(Ok(run)) => {
                     let status = run.stepper().env().status;
                     Ok(run.ended(self.policy.as_deref()).ending(status))
                 }
                 Ok(Err(error)) => Err(LaunchError::from(error).to_string()),
                 Err(error) => Err(error.to_string()),
+            };
+            if let (true, Err(why)) = (was_kept, &result) {
+                tracing::warn!("the run `{}` cannot go on: {why}", name.as_str());
             }
+            result
         };
         tell_end.send_replace(Some(result));
         self.count.send_modify(|count| *count -= 1);
