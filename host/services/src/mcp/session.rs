@@ -176,7 +176,11 @@ impl ServerSession {
         match &found {
             Ok(Reply::Result(_)) => return self.accept_discovery(found),
             Ok(Reply::Error(error)) if MODERN_ERRORS.contains(&error.code) => {
-                return self.accept_discovery(found);
+                let older = newest_common(&error.supported());
+                return match older.filter(|_| error.code == UNSUPPORTED_REVISION) {
+                    Some(older) => self.shake_hands(older, Offers::Several).await,
+                    None => self.accept_discovery(found),
+                };
             }
             Ok(Reply::Error(_)) => {}
             Err(None) => {}
@@ -210,7 +214,14 @@ impl ServerSession {
     /// Asks a server what it is, as one of the newest revision. Returns `None` as the error if there is no
     /// answer in time.
     async fn discover(&self, time: Option<Duration>) -> Result<Reply, Option<Lost>> {
-        let asking = self.request("server/discover", self.modern_params(json!({})));
+        let ask = || self.request("server/discover", self.modern_params(json!({})));
+        let asking = async {
+            match ask().await {
+                // It names the revision that it has refused.
+                Ok(Reply::Error(error)) if is_offered(Revision::V2026, &error) => ask().await,
+                answered => answered,
+            }
+        };
         match time {
             None => asking.await.map_err(Some),
             Some(time) => match tokio::time::timeout(time, asking).await {
@@ -505,6 +516,12 @@ fn names_in(list: Option<&Value>) -> Vec<String> {
     names
         .filter_map(|name| Some(name.as_str()?.to_owned()))
         .collect()
+}
+
+/// Returns whether an error refuses the revision of a request and names this one.
+fn is_offered(revision: Revision, error: &RpcError) -> bool {
+    let supported = error.supported();
+    error.code == UNSUPPORTED_REVISION && supported.iter().any(|name| name == revision.name())
 }
 
 /// Returns the newest revision with a handshake that is among these names.

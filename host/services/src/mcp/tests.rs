@@ -108,3 +108,51 @@ async fn lines_that_are_no_messages_are_skipped_and_a_repeated_page_ends_the_lis
     assert_eq!(notices.len(), 1, "{notices:?}");
     servers.close().await;
 }
+
+#[tokio::test]
+async fn a_server_that_refuses_the_newest_revision_is_asked_for_one_that_it_names() {
+    let script = r#"
+REFUSALS = [0]
+def answer(method, params):
+    if method == "initialize":
+        return {"result": {"protocolVersion": "2025-06-18"}}
+    if method == "tools/list":
+        return {"result": tools([params.get("_meta", {}).get("io.modelcontextprotocol/protocolVersion", "older")])}
+    REFUSALS[0] += 1
+    if REFUSALS[0] > ALLOWED:
+        return {"result": {"supportedVersions": ["2026-07-28"]}}
+    return {"error": {"code": -32022, "message": "no", "data": {"supported": SUPPORTED}}}
+for line in sys.stdin:
+    message = json.loads(line)
+    if "id" in message:
+        found = answer(message["method"], message["params"])
+        print(json.dumps({"jsonrpc": "2.0", "id": message["id"], **found}), flush=True)
+"#;
+    let check = |setting: &'static str, expected: &'static str| async move {
+        let servers = servers(&format!("{setting}\n{script}"), Duration::from_secs(20));
+        let (lists, _) = servers.list(everything(), Vec::new()).await;
+        let lists = lists.map_err(|error| error.message);
+        let found = lists.map(|lists| lists[0].tools[0].name.clone());
+        servers.close().await;
+        match found {
+            Ok(name) => assert_eq!(name, expected, "{setting}"),
+            Err(why) => assert!(why.contains(expected), "{setting}: {why}"),
+        }
+    };
+    check("ALLOWED, SUPPORTED = 1, ['2026-07-28']", "2026-07-28").await;
+    check(
+        "ALLOWED, SUPPORTED = 9, ['2026-07-28']",
+        "it speaks 2026-07-28",
+    )
+    .await;
+    check(
+        "ALLOWED, SUPPORTED = 9, ['2030-01-01', '2025-06-18']",
+        "older",
+    )
+    .await;
+    check(
+        "ALLOWED, SUPPORTED = 9, ['2030-01-01']",
+        "it speaks 2030-01-01",
+    )
+    .await;
+}
