@@ -28,6 +28,7 @@
 //! | `killed_mcp` | a role whose model calls tools of an MCP server is killed after each event |
 //! | `mcp_counterparts` | MCP servers that others wrote, from npm |
 //! | `mcp_servers` | MCP servers that do not behave, what is left of them, and older ones that ask |
+//! | `guards` | guards: calls of code that they deny, answers of roles that they see, and what a fault of one repeats |
 //! | `killed_nested` | a script that calls tools is killed after each event |
 //! | `killed_turns` | conversations of a model with tools, killed after each event: no turn is paid for twice |
 //! | `recovery` | what `--recover_path` accepts; finished teams; the input of a repeated attempt |
@@ -162,6 +163,7 @@ mod five_calls;
 mod foreign_component;
 mod granted;
 mod graph;
+mod guards;
 mod guides;
 mod hostile;
 mod house;

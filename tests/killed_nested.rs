@@ -1,5 +1,6 @@
 //! A script that calls six tools is killed after each event: no nested call that ended is made again, a
-//! write is in doubt exactly if its answer was lost, and the model is told the same.
+//! write is in doubt exactly if its answer was lost, and the model is told the same. Also with guards, which
+//! are not asked again about a call that is recorded.
 
 use serde_json::Value;
 
@@ -25,7 +26,7 @@ replies = "replies.toml"
 name = "Clerk"
 watch = ["UserRequirement"]
 react = "tools"
-
+GUARDS
 [[role.action]]
 name = "page"
 component = "probe.wasm"
@@ -43,7 +44,7 @@ http = [{ host = "127.0.0.1:PORT", methods = ["POST"], path = "/*" }]
 [[role.action]]
 name = "wipe"
 component = "probe.wasm"
-approve = true
+APPROVE
 config = { steps = [{ say = "wiped" }] }
 
 [[role.action]]
@@ -68,10 +69,43 @@ turn = 1
 text = "done"
 "#;
 
+/// Guards: one asks a server before it decides, and has a person asked about `wipe`; one marks results.
+const GUARDS: &str = r#"
+[role.before]
+component = "probe.wasm"
+config = { steps = [{ http = "http://127.0.0.1:PORT/v1/policy", method = "GET" }, { guard = { wipe = "ask" } }] }
+allow = { http = [{ host = "127.0.0.1:PORT", methods = ["GET"], path = "/*" }] }
+[role.after]
+component = "probe.wasm"
+config = { steps = [{ say = "<{inputs}>" }] }
+"#;
+
 const RESULT: &str = r#"{"n":0},{"n":1},ordered,wiped,{"n":2},{"n":3}"#;
+/// The result if each is marked.
+const MARKED: &str = r#"<<{"n":0}>,<{"n":1}>,<ordered>,<wiped>,<{"n":2}>,<{"n":3}>>"#;
+/// How many calls there are, with that of the model.
+const CALLS: usize = 7;
 const ANSWER: &str = r#"ask-0-0-0-0-3={"approve": true}"#;
 /// The maximum number of resumes until the run ends.
 const RESUMES: usize = 6;
+
+/// What decides about `wipe`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Approval {
+    /// The team file.
+    ByTool,
+    /// A guard. Another one sees the results.
+    ByGuard,
+}
+
+impl Approval {
+    fn result(self) -> &'static str {
+        match self {
+            Self::ByTool => RESULT,
+            Self::ByGuard => MARKED,
+        }
+    }
+}
 
 struct Desk {
     web: Web,
@@ -79,11 +113,24 @@ struct Desk {
 }
 
 impl Desk {
-    fn new() -> Self {
+    fn new(approval: Approval) -> Self {
         let web = Web::new();
-        let workspace = Workspace::with(&TEAM.replace("PORT", &web.port().to_string()));
+        let (guards, approve) = match approval {
+            Approval::ByTool => ("", "approve = true"),
+            Approval::ByGuard => (GUARDS, ""),
+        };
+        let team = TEAM.replace("GUARDS", guards).replace("APPROVE", approve);
+        let workspace = Workspace::with(&team.replace("PORT", &web.port().to_string()));
         workspace.write("replies.toml", REPLIES);
         Self { web, workspace }
+    }
+
+    /// Returns how many requests the tools, and the guard, have made.
+    fn requests(&self) -> (usize, usize) {
+        let lines = self.web.lines();
+        let of_guard = lines.iter().filter(|line| line.contains("/v1/policy"));
+        let of_guard = of_guard.count();
+        (lines.len() - of_guard, of_guard)
     }
 
     fn resume(&self, more: &[&str]) -> Option<i32> {
@@ -125,8 +172,8 @@ enum Killed {
 }
 
 /// Kills a process of the run after its event `n`, and continues the run to its end.
-fn check(killed: Killed, n: usize) {
-    let desk = Desk::new();
+fn check(approval: Approval, killed: Killed, n: usize) {
+    let desk = Desk::new(approval);
     let mut process = match killed {
         Killed::First => desk.workspace.start_run(&[]),
         Killed::Answered => {
@@ -163,25 +210,42 @@ fn check(killed: Killed, n: usize) {
     let script = finished.iter().find(|event| event["action"] == "script");
     assert_eq!(
         script.expect("the script ends")["output"]["content"],
-        RESULT
+        approval.result()
     );
     // A page whose answer was lost is fetched again, and an order that was in doubt is made again.
-    assert!(desk.web.lines().len() <= 5 + 1, "after event {n}");
+    let (of_tools, of_guard) = desk.requests();
+    assert!(of_tools <= 5 + 1, "after event {n}");
+    // So is what the guard asks, unless the decision is recorded.
+    assert!(of_guard <= CALLS + 1, "{of_guard} after event {n}");
     desk.workspace
         .host(&["replay", "store", "--verify"])
         .expect(0);
 }
 
-#[test]
-fn a_script_killed_after_any_event_repeats_no_nested_call_that_ended() {
-    let desk = Desk::new();
+fn check_all(approval: Approval) {
+    let desk = Desk::new(approval);
     let count = desk.workspace.run().code;
     assert_eq!(count, Some(4));
     let first = desk.workspace.recorded().len();
     assert_eq!(desk.resume(&["--answer", ANSWER]), Some(0));
     let all = desk.workspace.recorded().len();
+    let of_guard = match approval {
+        Approval::ByTool => 0,
+        Approval::ByGuard => CALLS,
+    };
+    assert_eq!(desk.requests(), (5, of_guard));
     in_parallel(all, |n| match n < first {
-        true => check(Killed::First, n + 1),
-        false => check(Killed::Answered, n + 1 - first),
+        true => check(approval, Killed::First, n + 1),
+        false => check(approval, Killed::Answered, n + 1 - first),
     });
+}
+
+#[test]
+fn a_script_killed_after_any_event_repeats_no_nested_call_that_ended() {
+    check_all(Approval::ByTool);
+}
+
+#[test]
+fn a_guard_decides_once_about_each_call_of_a_script_that_is_killed_after_any_event() {
+    check_all(Approval::ByGuard);
 }

@@ -12,7 +12,8 @@
 //! tools (`tool_roles`), whose code calls tools (`nested_calls`), what of a conversation is replaced
 //! (`memory_plan`), and everything at once (`simulation`).
 //!
-//! Examples: the react modes (`react_modes`), roles as tools (`role_calls`), joins (`fan_in`), files (`files`), budgets
+//! Examples: the react modes (`react_modes`), roles as tools (`role_calls`), guards that see their results
+//! (`reviewed_results`), joins (`fan_in`), files (`files`), budgets
 //! (`budgets`), attempts (`attempts`), calls in doubt (`writes_in_doubt`), errors of the past
 //! (`regressions`), shapes and idempotency keys (`shapes`).
 
@@ -73,6 +74,8 @@ mod regressions;
 mod replay;
 #[path = "laws/request_ids.rs"]
 mod request_ids;
+#[path = "laws/reviewed_results.rs"]
+mod reviewed_results;
 #[path = "laws/revised_calls.rs"]
 mod revised_calls;
 #[path = "laws/role_calls.rs"]

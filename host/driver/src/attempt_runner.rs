@@ -1,6 +1,8 @@
 //! Runs attempts: prepares what the sandbox gets, and converts what it returns. The guests' requests
 //! arrive in the channel that a runner was created with; whoever owns the receiver answers them.
 
+mod guarded;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -22,17 +24,15 @@ use strata_sandbox::{
 };
 use strata_services::gateway::{AttemptId, Gateway, PendingGuestRequest};
 use strata_services::models::action_choice;
-use strata_services::plugin::{CompiledSchema, Limits, Plugin};
+use strata_services::plugin::{Limits, Plugin};
 use strata_services::tools::{ModelTimeout, ToolRole};
 use tokio::sync::mpsc;
 
 use super::HostServices;
 use super::model_attempt::choose_action;
-use super::turns::guard::Guard;
 use super::turns::host_tool::HostToolResult;
 use super::turns::skills::SkillCall;
-use super::turns::{Turns, component_summary, handoff_result, server_tool_attempt};
-use super::work_name::index_and_name;
+use super::turns::{Turns, component_summary, handoff_result, role_result, server_tool_attempt};
 
 /// Runs attempts.
 pub struct AttemptRunner {
@@ -158,6 +158,10 @@ impl AttemptRunner {
         let role = stepper.team().role(call.role);
         let slot = component_slot(role, call.role, call.work);
         let plugin = slot.and_then(|slot| self.plugins.get(&slot).cloned());
+        let context = (&gateway, view.clone());
+        let nested = self.guarded_calls(plugin.as_deref(), call, stepper, context);
+        let (own_gateway, nested) = nested.unzip();
+        let own_gateway = own_gateway.unwrap_or_else(|| gateway.clone());
         let result = match slot {
             Some(_) if matches!(call.work, Work::Summary { .. }) => {
                 let summary = plugin.clone();
@@ -169,20 +173,15 @@ impl AttemptRunner {
                     self.turns.skill_script(tool, call, stepper)
                 });
                 let made_by = (plugin.clone(), script);
-                self.component_attempt(call, role, made_by, gateway.clone(), view.clone())
+                self.component_attempt(call, role, made_by, own_gateway, view.clone())
             }
             None => self.host_attempt(call, stepper, gateway.clone(), view.clone()),
         };
-        let result = match self.guard(GuardMoment::After, call, stepper, (&gateway, view)) {
-            Some(guard) if returns_to_model(call.work) => {
-                let tool = index_and_name(role, Some(call.work)).1.to_owned();
-                let schema = plugin
-                    .as_ref()
-                    .and_then(|plugin| plugin.answer_schema.clone());
-                reviewed(result, guard, (tool, call.clone()), schema)
-            }
-            _ => result,
+        let result = match nested {
+            Some(guarded) => guarded.decide_during(result),
+            None => result,
         };
+        let result = self.reviewed(result, plugin.as_deref(), call, stepper, (&gateway, view));
         PreparedAttempt {
             id,
             plugin,
@@ -221,6 +220,7 @@ impl AttemptRunner {
             news: call.news.clone(),
             outputs: call.outputs.clone(),
             view,
+            level: call.key().waiting_attempts(),
         };
         if let (Some(script), Some(language)) = (script, skill_language(work)) {
             let sandbox = self.sandbox.clone();
@@ -325,6 +325,13 @@ impl AttemptRunner {
                 self.turns
                     .summary_attempt(call, stepper, gateway, result_bytes)
             }
+            Work::ToolCall {
+                tool: ToolRef::Role(_),
+                ..
+            } => {
+                let result = role_result(call, stepper);
+                Box::pin(async move { result })
+            }
             Work::ToolCall { .. } => {
                 let result = handoff_result(call);
                 Box::pin(async move { Ok(result) })
@@ -349,23 +356,6 @@ impl AttemptRunner {
             });
             (success, AttemptNotes::default())
         })
-    }
-
-    /// Returns a guard of the role of a call, if it has this one.
-    fn guard(
-        &self,
-        moment: GuardMoment,
-        call: &Invocation,
-        stepper: &Stepper,
-        context: (&Gateway, Arc<FileView>),
-    ) -> Option<Guard> {
-        let slot = Slot {
-            role: call.role,
-            kind: SlotKind::Guard(moment),
-        };
-        let plugin = self.plugins.get(&slot)?.clone();
-        let made_by = (self.sandbox.clone(), plugin);
-        Some(Guard::new(made_by, moment, call, stepper, context))
     }
 
     /// Returns how much a model is told of the result of a tool, in bytes.
@@ -428,7 +418,7 @@ impl AttemptRunner {
                         call: position,
                     }),
                 },
-                ToolRef::Role(_) => unreachable!("no attempt is made at a call of a role"),
+                ToolRef::Role(_) => unreachable!("no component calls a role for a model"),
                 ToolRef::Server { .. } => unreachable!("no component calls a server for a model"),
             },
             Work::Plan => EntryPoint::Plan {
@@ -523,44 +513,6 @@ fn host_tool_attempt(
             loaded_skill: result.loaded,
         });
         (success, AttemptNotes::default())
-    })
-}
-
-/// Returns whether a model is told the result of a call.
-fn returns_to_model(work: Work) -> bool {
-    match work {
-        Work::ToolCall { tool, .. } => !matches!(tool, ToolRef::Handoff(_)),
-        _ => false,
-    }
-}
-
-/// Returns an attempt whose result a guard sees, too.
-fn reviewed(
-    attempt: AttemptResultFuture,
-    guard: Guard,
-    (tool, call): (String, Invocation),
-    answer_schema: Option<CompiledSchema>,
-) -> AttemptResultFuture {
-    Box::pin(async move {
-        let (result, notes) = attempt.await;
-        let success = match result {
-            Ok(success) => success,
-            Err(fault) => return (Err(fault), notes),
-        };
-        let AttemptSuccess {
-            finished,
-            files,
-            loaded_skill,
-        } = success;
-        let reviewed = guard.review(tool, call, finished, answer_schema).await;
-        (
-            reviewed.map(|finished| AttemptSuccess {
-                finished,
-                files,
-                loaded_skill,
-            }),
-            notes,
-        )
     })
 }
 

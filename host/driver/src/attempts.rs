@@ -21,7 +21,7 @@ use strata_core::record::turn::SkillDigest;
 use strata_core::record::work::{ActivationKey, CallKey, CallResult, Work};
 use strata_core::state::activation::is_made_in;
 use strata_sandbox::{AttemptNotes, FileView, HeldLines, hold_lines};
-use strata_services::gateway::AttemptId;
+use strata_services::gateway::{AttemptId, GuardedCall};
 use strata_services::plugin::Plugin;
 use strata_services::tools::ToolRole;
 
@@ -216,13 +216,19 @@ impl Attempts {
         self.get(id).is_some()
     }
 
-    /// Returns what the host calls of an attempt depend on.
-    pub(super) fn caller(&self, id: AttemptId) -> Option<Caller<'_>> {
+    /// Returns what the host calls of an attempt depend on. `about` is the call about which a guard
+    /// decides that makes them.
+    pub(super) fn caller<'a>(
+        &'a self,
+        id: AttemptId,
+        about: Option<&'a GuardedCall>,
+    ) -> Option<Caller<'a>> {
         self.get(id).map(|attempt| Caller {
             attempt: id,
             number: attempt.call.attempt,
             idempotency_key: &attempt.call.idempotency_key,
             seed: &attempt.call.seed,
+            about,
         })
     }
 
@@ -420,7 +426,7 @@ mod tests {
         let mut team = RunningTeam::start(ROLE);
         let (mut attempts, id) = start(&mut team);
         assert_eq!(attempts.suspend(id.call), Some(1));
-        assert!(attempts.caller(id).is_none());
+        assert!(attempts.caller(id, None).is_none());
         let end = end(&mut attempts).await;
         assert!(!attempts.keep_result(end));
         assert!(

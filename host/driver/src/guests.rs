@@ -11,8 +11,8 @@ use strata_core::record::event::{AttemptEvent, CallSuspended, Event, SuspendReas
 use strata_core::record::host_call::{ExternalWrite, RecordedCallUse, WriteResult};
 use strata_core::record::work::{CallKey, Work};
 use strata_services::gateway::{
-    AttemptId, GUEST_REQUEST_QUEUE, GuestRequest, HostAnswer, OutboundRequest, PendingGuestRequest,
-    ToolRequest, WASI_CLOCK_START,
+    AttemptId, GUEST_REQUEST_QUEUE, GuardedCall, GuestRequest, HostAnswer, OutboundRequest,
+    PendingGuestRequest, ToolRequest, WASI_CLOCK_START, name_about, question_about,
 };
 use strata_services::human::HumanQuestion;
 use strata_services::models::ModelCaller;
@@ -244,11 +244,7 @@ impl Guests {
     ) -> Result<(), DriverError> {
         let mut calls = Vec::new();
         for request in requests {
-            let stepper = journal.stepper();
-            let plugin = self.attempts.plugin(id).map(|plugin| &**plugin);
-            let roles = self.attempts.tool_roles();
-            let access = ToolAccess::new(stepper, roles, plugin, id.call);
-            let made = match access.make(request) {
+            let made = match self.tool_access(id, journal).make(request) {
                 Ok((event, call)) => {
                     let name = self.calls.name_tool_call(id, call.digest());
                     journal.stage(event)?;
@@ -260,6 +256,13 @@ impl Guests {
         }
         self.nested.wait(id, calls, reply);
         Ok(())
+    }
+
+    /// Returns what the calls of tools of an attempt are checked against.
+    fn tool_access<'a>(&'a self, id: AttemptId, journal: &'a Journal) -> ToolAccess<'a> {
+        let plugin = self.attempts.plugin(id).map(|plugin| &**plugin);
+        let roles = self.attempts.tool_roles();
+        ToolAccess::new(journal.stepper(), roles, plugin, id.call)
     }
 
     fn conclude_one(&mut self, call: CallKey, journal: &mut Journal) -> Result<(), DriverError> {
@@ -365,12 +368,14 @@ impl Guests {
             attempt: id,
             request,
             plugin,
+            about,
             allowance,
             reply,
         } = request;
         if !self.attempts.is_running(id) || reply.is_closed() {
             return Ok(());
         }
+        let about = about.as_deref();
         let answer = match request {
             GuestRequest::Environment(request) => {
                 journal.answer_from_environment(id.call.activation(), request)
@@ -379,28 +384,33 @@ impl Guests {
                 HostAnswer::File(journal.store_ref().blob(&digest)?)
             }
             GuestRequest::CurrentTime => {
-                record_local(self.calls.read_clock(id, ""), journal).await?
+                let name = name_about(about, "");
+                record_local(self.calls.read_clock(id, &name), journal).await?
             }
             GuestRequest::ClockStart => {
-                record_local(self.calls.read_clock(id, WASI_CLOCK_START), journal).await?
+                let name = name_about(about, WASI_CLOCK_START);
+                record_local(self.calls.read_clock(id, &name), journal).await?
             }
             GuestRequest::Random { length } => {
-                let Some(caller) = self.attempts.caller(id) else {
+                let Some(caller) = self.attempts.caller(id, about) else {
                     return Ok(());
                 };
                 record_local(self.calls.draw_random_bytes(caller, length), journal).await?
             }
-            GuestRequest::AskHuman(question) => match self.calls.ask(id, &question) {
-                RecordedQuestion::Answered(answer) => record_local(answer, journal).await?,
-                RecordedQuestion::Unanswered { earlier } => {
-                    return self.open_request(id.call, &question, earlier, journal);
+            GuestRequest::AskHuman(question) => {
+                let question = question_about(about, question);
+                match self.calls.ask(id, &question) {
+                    RecordedQuestion::Answered(answer) => record_local(answer, journal).await?,
+                    RecordedQuestion::Unanswered { earlier } => {
+                        return self.open_request(id.call, &question, earlier, journal);
+                    }
                 }
-            },
+            }
             GuestRequest::ListTools => {
-                let plugin = self.attempts.plugin(id).map(|plugin| &**plugin);
-                let roles = self.attempts.tool_roles();
-                let access = ToolAccess::new(journal.stepper(), roles, plugin, id.call);
-                HostAnswer::Tools(access.descriptions())
+                HostAnswer::Tools(self.tool_access(id, journal).descriptions())
+            }
+            GuestRequest::GuardedCalls(requests) => {
+                HostAnswer::GuardedCalls(self.tool_access(id, journal).guarded(&requests))
             }
             GuestRequest::CallTools(requests) => {
                 return self.call_tools(id, &requests, reply, journal);
@@ -420,23 +430,24 @@ impl Guests {
                     blobs: load_media(&request, journal)?,
                 };
                 let calls = request.into_calls(&context);
-                return self
-                    .submit(id, GuestBatch::new(calls, allowance, reply), journal)
-                    .await;
+                let batch = GuestBatch::new(calls, allowance, reply);
+                return self.submit(id, about, batch, journal).await;
             }
         };
         let _ = reply.send(answer);
         Ok(())
     }
 
-    /// Takes over calls that leave the host, and makes those that can be made now.
+    /// Takes over calls that leave the host, and makes those that can be made now. `about` is the call
+    /// about which a guard decides that makes them.
     async fn submit(
         &mut self,
         id: AttemptId,
+        about: Option<&GuardedCall>,
         batch: GuestBatch,
         journal: &mut Journal,
     ) -> Result<(), DriverError> {
-        let Some(caller) = self.attempts.caller(id) else {
+        let Some(caller) = self.attempts.caller(id, about) else {
             return Ok(());
         };
         for event in self.calls.submit(caller, batch, journal.env()) {

@@ -9,6 +9,7 @@
 mod attempt_calls;
 mod batch;
 mod budget_gate;
+mod caller;
 mod in_flight;
 mod local_answer;
 mod preparing;
@@ -44,6 +45,7 @@ use super::spans::{CallSpan, Spans};
 use attempt_calls::AttemptCalls;
 use batch::{CallBatch, PendingCall};
 use budget_gate::{Admission, Grant, admit};
+pub(super) use caller::Caller;
 use in_flight::{Abandoned, AwaitPolicy};
 pub(super) use preparing::PreparedOutcome;
 use preparing::Preparing;
@@ -54,10 +56,6 @@ pub use budget_gate::action_budget_error;
 pub(super) use local_answer::{LocalAnswer, RecordedQuestion};
 pub use local_answer::{decode_random, decode_time};
 pub use request_sequence::request_number;
-
-/// How many digits of a request's digest are part of the key of a write: enough to distinguish the
-/// writes of one call.
-const WRITE_KEY_DIGITS: usize = 16;
 
 /// The host calls of running attempts.
 #[derive(Default)]
@@ -80,18 +78,6 @@ pub(super) struct HostCalls {
     caps: RunCaps,
     /// Whether a call waits until more of a cap is free.
     waits_for_cap: bool,
-}
-
-/// The attempt that makes a host call.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Caller<'a> {
-    pub(super) attempt: AttemptId,
-    /// The number of the attempt, counted from 1.
-    pub(super) number: u32,
-    /// The key by which a service recognizes a repetition. All attempts at this call have one key.
-    pub(super) idempotency_key: &'a str,
-    /// The seed of its random numbers.
-    pub(super) seed: &'a str,
 }
 
 /// A batch that a guest has requested.
@@ -269,7 +255,7 @@ impl HostCalls {
         let (mut events, mut answers) = (Vec::new(), Vec::with_capacity(calls.len()));
         let mut awaiting_budget = VecDeque::new();
         for (nth, call) in calls.iter().enumerate() {
-            let digest = call.digest(env);
+            let digest = caller.request_name(&call.digest(env));
             let NumberedRequest {
                 number,
                 name: request_name,
@@ -289,7 +275,7 @@ impl HostCalls {
                 nth,
                 request_name,
                 call: call.clone(),
-                idempotency_key: write_key(caller.idempotency_key, &digest, number),
+                idempotency_key: caller.write_key(&digest, number),
                 expected_cost: None,
                 charge: CapCharge::default(),
                 asked: attempt
@@ -578,14 +564,6 @@ fn await_policy(call: &dyn OutboundCall) -> AwaitPolicy {
     } else {
         AwaitPolicy::Discardable
     }
-}
-
-/// Returns the idempotency key of a write. It is the same for the same numbered request in every
-/// attempt, and different for all others, so that no service mistakes one request for a repetition
-/// of another.
-fn write_key(call_key: &str, digest: &str, nth: u32) -> String {
-    let digest = digest.get(..WRITE_KEY_DIGITS).unwrap_or(digest);
-    format!("{call_key}/{digest}/{nth}")
 }
 
 /// Returns which reply of a tools role's model a work asks for, or belongs to.

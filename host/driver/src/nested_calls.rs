@@ -5,7 +5,7 @@
 //! waits here until all calls that it made at once have ended.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -22,14 +22,14 @@ use strata_core::record::work::{CallKey, Work};
 use strata_core::state::activation::{CallProgress, NestedCall, ToolOutcome};
 use strata_core::team::tools::{Tool, ToolLoop};
 use strata_services::gateway::{
-    AttemptId, HostAnswer, HostError, HostErrorKind, ToolDescription, ToolRequest,
+    AttemptId, GuardedCall, HostAnswer, HostError, HostErrorKind, ToolDescription, ToolRequest,
 };
 use strata_services::outbound::summarize;
 use strata_services::plugin::{Plugin, pattern};
 use strata_services::tools::{RoleTool, ToolRole};
 use tokio::sync::oneshot;
 
-use super::turns::{decide_call, with_server_tools};
+use super::turns::{decide_call, input_schema, with_server_tools};
 
 /// How much of a failure code is told, in characters.
 const MAX_REASON_CHARS: usize = 4096;
@@ -293,6 +293,84 @@ impl<'a> ToolAccess<'a> {
         })
     }
 
+    /// Returns about which of these calls a guard has to decide: those that are made for the first time
+    /// and that the host does not reject.
+    pub(crate) fn guarded(&self, requests: &[ToolRequest]) -> Vec<Option<GuardedCall>> {
+        let Some(progress) = progress(self.stepper, self.call) else {
+            return vec![None; requests.len()];
+        };
+        let mut made_again = BTreeSet::new();
+        let mut next = progress.nested.len();
+        let guarded = requests.iter().map(|request| {
+            let (tool, known) = self.find(request).ok()?;
+            let digest = request.digest(&tool.name);
+            let mut earlier = progress.all_earlier_nested(&digest);
+            if earlier.any(|number| made_again.insert(number)) {
+                return None;
+            }
+            let number = u16::try_from(next).ok()?;
+            next += 1;
+            self.guarded_call(tool, known, request, number)
+        });
+        guarded.collect()
+    }
+
+    /// Returns a call about which a guard has to decide unless the host rejects it.
+    fn guarded_call(
+        &self,
+        tool: &Tool,
+        known: &RoleTool,
+        request: &ToolRequest,
+        number: u16,
+    ) -> Option<GuardedCall> {
+        let decision = self.decide(tool, known, tool.target, request);
+        let is_rejected = matches!(decision, CallDecision::Reject(_));
+        (!is_rejected).then(|| GuardedCall {
+            tool: tool.name.clone(),
+            number,
+        })
+    }
+
+    /// Returns about which of these calls a guard had to decide in an attempt that has ended: those that
+    /// the attempt made for the first time, and those that it did not come to make, because the guard
+    /// ended it. `plans` are the former, and `made` counts, by their digests, the calls that it has made
+    /// before these.
+    pub(crate) fn guarded_then(
+        &self,
+        requests: &[ToolRequest],
+        plans: &BTreeMap<u16, CallDecision>,
+        made: &BTreeMap<String, usize>,
+    ) -> Vec<Option<GuardedCall>> {
+        let mut made = made.clone();
+        let mut next =
+            progress(self.stepper, self.call).map_or(0, |progress| progress.nested.len());
+        let guarded = requests.iter().map(|request| {
+            let (tool, known) = self.find(request).ok()?;
+            let digest = request.digest(&tool.name);
+            let number = match self.number_then(&digest, &mut made) {
+                Some(number) => plans.get(&number).map(|_| number)?,
+                None => {
+                    next += 1;
+                    u16::try_from(next - 1).ok()?
+                }
+            };
+            self.guarded_call(tool, known, request, number)
+        });
+        guarded.collect()
+    }
+
+    /// Returns the number of the next call with this digest in an attempt that has ended, and counts it.
+    pub(crate) fn number_then(
+        &self,
+        digest: &str,
+        made: &mut BTreeMap<String, usize>,
+    ) -> Option<u16> {
+        let nth = made.entry(digest.to_owned()).or_default();
+        let number = progress(self.stepper, self.call)?.nth_nested(digest, *nth);
+        *nth += 1;
+        number
+    }
+
     /// Returns the digest by which a call is recognised in the record. Fails if the call is denied.
     pub(crate) fn digest(&self, request: &ToolRequest) -> Result<String, HostError> {
         let (tool, _) = self.find(request)?;
@@ -331,7 +409,12 @@ impl<'a> ToolAccess<'a> {
             request: digest,
             tool: tool.name.clone(),
             arguments: request.arguments.clone(),
-            decision: self.decide(tool, known, target, request),
+            decision: request
+                .decision
+                .clone()
+                .narrow(self.decide(tool, known, target, request), || {
+                    input_schema(known)
+                }),
         };
         let made = self.stepper.nested_call_made_event(self.call, plan);
         let made = made

@@ -396,7 +396,8 @@ pub enum PublicEvent {
         action: ActionRef,
         /// the number of the attempt, counted from 1 over all resumes
         attempt: u32,
-        /// `out-of-budget`; `tool-call` for code that waits for a tool, which waits for a person or a role
+        /// `out-of-budget`; `tool-call` for code that waits for a tool, which waits for a person or a role; `guard` for a role that has answered
+        /// as a tool, whose answer a guard sees in the next attempt
         reason: &'static str,
     },
     /// An action has a result, which is durable.

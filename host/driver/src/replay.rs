@@ -159,6 +159,13 @@ impl ReplaySession {
                     open.recorded.calls.push(call.clone());
                 }
             }
+            Event::Attempt(key, AttemptEvent::NestedCallMade(made)) => {
+                if let (Some(open), Some(plan)) = (self.open.get_mut(key), &made.plan) {
+                    open.recorded
+                        .nested
+                        .insert(made.number, plan.decision.clone());
+                }
+            }
             Event::Attempt(key, AttemptEvent::FilesWritten(FilesWritten { files })) => {
                 if let Some(open) = self.open.get_mut(key) {
                     open.recorded.files.clone_from(files);
@@ -201,15 +208,18 @@ impl ReplaySession {
     }
 
     fn attempt_started(&mut self, key: CallKey) {
-        if let Work::ToolCall {
-            tool: ToolRef::Role(_),
-            ..
-        } = key.work
-        {
+        let stepper = self.rerun.stepper();
+        let calls_role = matches!(
+            key.work,
+            Work::ToolCall {
+                tool: ToolRef::Role(_),
+                ..
+            }
+        );
+        if calls_role && stepper.role_result(key).is_none() {
             // The calls of that role are repeated instead.
             return;
         }
-        let stepper = self.rerun.stepper();
         let Some(call) = stepper.next_invocation(key) else {
             return;
         };

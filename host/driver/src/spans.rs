@@ -21,7 +21,7 @@ use strata_core::record::host_call::{AnswerSource, CallOutcome, HostCall, HostCa
 use strata_core::record::id::{CheckpointId, RoleId, RunId};
 use strata_core::record::work::{ActivationKey, CallKey, CallResult, Work};
 use strata_core::state::activation::Activation;
-use strata_services::gateway::WASI_CLOCK_START;
+use strata_services::gateway::records_start;
 use strata_services::outbound::OutboundCall;
 use strata_services::telemetry::{CallTrace, ContentCapture, content_text, names};
 use tracing::field::Empty;
@@ -340,9 +340,7 @@ impl Spans {
         let Some(open) = self.attempts.get(&key) else {
             return;
         };
-        if (call.kind.leaves_host() && source == AnswerSource::Live)
-            || (call.kind == HostCallKind::Clock && call.request == WASI_CLOCK_START)
-        {
+        if (call.kind.leaves_host() && source == AnswerSource::Live) || records_start(call) {
             return;
         }
         tracing::info!(

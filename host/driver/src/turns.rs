@@ -57,7 +57,7 @@ use summary::{PreparedSummary, summary_news, too_long};
 
 pub(super) use summary::component_summary;
 
-pub(crate) use reply::decide_call;
+pub(crate) use reply::{decide_call, input_schema};
 pub use revision::{RevisedCalls, revised_calls};
 pub(super) use server_tool::server_tool_attempt;
 pub(super) use server_tools::with_server_tools;
@@ -443,6 +443,17 @@ pub(super) fn handoff_result(call: &Invocation) -> CallResult {
         emissions: Vec::new(),
         writes: Vec::new(),
     }
+}
+
+/// Returns the result of a call of a role that is done, for the guard that sees it.
+pub(super) fn role_result(call: &Invocation, stepper: &Stepper) -> Result<CallResult, Fault> {
+    let output = stepper.role_result(call.key());
+    let output = output.ok_or_else(|| Fault::new(FaultKind::Host, "the role is not done"))?;
+    Ok(CallResult::Returned {
+        output,
+        emissions: Vec::new(),
+        writes: Vec::new(),
+    })
 }
 
 #[cfg(test)]

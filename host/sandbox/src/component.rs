@@ -12,10 +12,10 @@ use strata_core::record::id::Digest;
 use strata_core::record::json::Json;
 use strata_services::gateway::Gateway;
 use strata_services::plugin::Limits;
-use tokio::sync::Semaphore;
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
+use super::attempt_slots::AttemptSlots;
 use super::debug_info::DebugInfo;
 use super::engine::cache::{CacheEntry, CompileCache, portable_key};
 use super::engine::{Allocation, CacheHealth, Engines, Metering, SandboxUse};
@@ -124,7 +124,7 @@ struct SandboxInner {
     cache: CompileCache,
     /// Has at most as many entries as the teams of this process have components.
     shared_components: SharedComponents,
-    attempt_slots: Semaphore,
+    attempt_slots: AttemptSlots,
     /// Held while a component describes itself. Only one does so at a time, so that it never takes
     /// the slot of an attempt.
     describing: Mutex<()>,
@@ -205,7 +205,7 @@ impl WasmSandbox {
             engines: Engines::new(work)?,
             cache,
             shared_components: SharedComponents::default(),
-            attempt_slots: Semaphore::new(work.max_attempts() as usize),
+            attempt_slots: AttemptSlots::new(work.max_attempts() as usize),
             describing: Mutex::default(),
         })))
     }
@@ -423,7 +423,7 @@ impl Sandbox for WasmSandbox {
         let inner = Arc::clone(&self.inner);
         Box::pin(async move {
             // Waiting for a slot does not count against the guest's time.
-            let _slot = inner.attempt_slots.acquire().await;
+            let _slot = inner.attempt_slots.acquire(call.level).await;
             attempt::run(&component.linked, component.script.as_ref(), call, gateway).await
         })
     }

@@ -86,7 +86,8 @@ impl SandboxUse {
     pub(super) fn max_attempts(self) -> u32 {
         match self {
             Self::Teams => MAX_ATTEMPTS,
-            Self::OneShot | Self::Portable => 1,
+            // One, and a guard that it waits for.
+            Self::OneShot | Self::Portable => 2,
         }
     }
 }

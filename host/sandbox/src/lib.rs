@@ -55,6 +55,7 @@ pub use log::{HeldLines, hold_lines};
 pub use scripted::{AttemptScript, ScriptedSandbox, outcome_without_usage, output_without_effects};
 
 mod attempt;
+mod attempt_slots;
 mod bindings;
 mod capability;
 mod component;
@@ -141,6 +142,8 @@ pub struct SandboxCall {
     pub outputs: Vec<Arc<Message>>,
     /// How the attempt sees files.
     pub view: Arc<FileView>,
+    /// How many other attempts wait for it.
+    pub level: usize,
 }
 
 impl SandboxCall {
@@ -163,6 +166,7 @@ impl SandboxCall {
             news: Vec::new(),
             outputs: Vec::new(),
             view: Arc::default(),
+            level: 0,
         }
     }
 }

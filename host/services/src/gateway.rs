@@ -31,7 +31,10 @@ pub use outbound_request::OutboundRequest;
 pub use size::{
     ITEM_BYTES, embeddings_bytes, ok_bytes_or_message, part_bytes, reply_bytes, response_bytes,
 };
-pub use tool_request::{ToolDescription, ToolRequest};
+pub use tool_request::{
+    GuardDecision, GuardedCall, ToolDescription, ToolRequest, name_about, question_about,
+    records_start,
+};
 
 /// How many requests may be queued for the driver. A guest waits for an answer before its next
 /// request, so this is the number of guests that need not wait to send, not a limit on what is
@@ -125,6 +128,8 @@ pub enum GuestRequest {
     ListTools,
     /// Calls of tools, all at once. Each is an attempt of its own, and the guest waits for all of them.
     CallTools(Vec<ToolRequest>),
+    /// About which of these calls of tools a guard has to decide.
+    GuardedCalls(Vec<ToolRequest>),
 }
 
 /// A question of a turn about the tools of MCP servers.
@@ -200,6 +205,9 @@ pub enum HostAnswer {
     ToolLists(ListedTools),
     /// To `ServerRequest::Compare`: those that are not.
     ChangedTools(Vec<ChangedTool>),
+    /// To `GuardedCalls`, in the order of the requests: `None` for those that are denied or rejected
+    /// whatever a guard says, and for those that an earlier attempt made.
+    GuardedCalls(Vec<Option<GuardedCall>>),
 }
 
 impl HostAnswer {
@@ -220,7 +228,8 @@ impl HostAnswer {
             | Self::Human(_)
             | Self::File(_)
             | Self::Tools(_)
-            | Self::ChangedTools(_) => None,
+            | Self::ChangedTools(_)
+            | Self::GuardedCalls(_) => None,
         }
     }
 }
@@ -254,6 +263,8 @@ pub struct PendingGuestRequest {
     pub request: GuestRequest,
     /// The plugin that asks, if it is not the one that makes the attempt.
     pub plugin: Option<Arc<Plugin>>,
+    /// The call about which that plugin decides, if it is a guard and code makes the call.
+    pub about: Option<Arc<GuardedCall>>,
     /// The maximum size of an answer that comes from outside the host.
     pub allowance: Allowance,
     /// Receives the answer. It is closed if the guest is gone.
@@ -265,7 +276,10 @@ pub struct PendingGuestRequest {
 pub struct Gateway {
     attempt: AttemptId,
     plugin: Option<Arc<Plugin>>,
+    about: Option<Arc<GuardedCall>>,
     requests: mpsc::Sender<PendingGuestRequest>,
+    /// Receives the calls of tools, in place of the driver.
+    tool_calls: Option<mpsc::Sender<PendingGuestRequest>>,
 }
 
 impl Gateway {
@@ -274,7 +288,9 @@ impl Gateway {
         Self {
             attempt,
             plugin: None,
+            about: None,
             requests,
+            tool_calls: None,
         }
     }
 
@@ -283,8 +299,32 @@ impl Gateway {
     pub fn for_plugin(&self, plugin: Arc<Plugin>) -> Self {
         Self {
             plugin: Some(plugin),
+            tool_calls: None,
             ..self.clone()
         }
+    }
+
+    /// Returns a gateway for deciding about a call of code. What is asked through it is recorded
+    /// apart from what the attempt itself asks.
+    pub fn about(&self, call: GuardedCall) -> Self {
+        Self {
+            about: Some(Arc::new(call)),
+            ..self.clone()
+        }
+    }
+
+    /// Returns a gateway whose calls of tools go to a guard, which passes them on with `forward`.
+    pub fn with_tool_calls_to(&self, guard: mpsc::Sender<PendingGuestRequest>) -> Self {
+        Self {
+            tool_calls: Some(guard),
+            ..self.clone()
+        }
+    }
+
+    /// Passes a request on to the driver.
+    pub async fn forward(&self, request: PendingGuestRequest) {
+        // It is no error if the driver is gone: the attempt is about to be dropped.
+        let _ = self.requests.send(request).await;
     }
 
     /// Sends a request and waits for the answer. Returns `None` if the driver is gone, which means
@@ -301,14 +341,19 @@ impl Gateway {
         allowance: Allowance,
     ) -> Option<HostAnswer> {
         let (reply, answer) = oneshot::channel();
+        let receiver = match (&ask, &self.tool_calls) {
+            (GuestRequest::CallTools(_), Some(guard)) => guard,
+            _ => &self.requests,
+        };
         let question = PendingGuestRequest {
             attempt: self.attempt,
             request: ask,
             plugin: self.plugin.clone(),
+            about: self.about.clone(),
             allowance,
             reply,
         };
-        self.requests.send(question).await.ok()?;
+        receiver.send(question).await.ok()?;
         answer.await.ok()
     }
 }

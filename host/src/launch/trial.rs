@@ -280,6 +280,7 @@ fn tool_loop(action: &str) -> React {
             order: CallOrder::Parallel,
             max_calls: None,
         }],
+        reviews_results: false,
         server_limits: Vec::new(),
     }))
 }

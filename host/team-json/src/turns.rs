@@ -375,6 +375,7 @@ pub(super) mod tests {
             retry,
             summariser: Summariser::Model,
             tools: tools.collect(),
+            reviews_results: false,
             server_limits: Vec::new(),
         }));
         Arc::new(team)

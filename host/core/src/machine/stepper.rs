@@ -64,7 +64,7 @@ use memory_index::MemoryIndex;
 pub use nested_calls::MAX_NESTED_CALLS;
 use nested_calls::stalled_attempt_event;
 use ready_index::{ReadyIndex, RoleStatus};
-use role_calls::{idempotency_prefix, is_role_busy};
+use role_calls::{begins_role, idempotency_prefix, is_role_busy};
 pub use team_state::IllegalEvent;
 use team_state::TeamState;
 use tool_calls::startable_tool_calls;
@@ -252,7 +252,7 @@ impl Stepper {
             if let Some(event) = turn_limit_event(&self.state.team, call, open) {
                 return Effect::Record(event);
             }
-            if called_key(call.activation(), call.work).is_some() {
+            if begins_role(&self.state.env, call) {
                 let started = self.call_started_event(&self.build_invocation(call, open));
                 return Effect::Record(started);
             }
@@ -319,14 +319,14 @@ impl Stepper {
                 .chain(tool_calls)
                 .filter_map(move |work| {
                     let open = activation.open_call(role, work)?;
+                    let call = CallKey::in_activation(key, work);
+                    let (team, env) = (&self.state.team, &self.state.env);
                     let is_held_up = || {
-                        let to = called_key(key, work);
-                        to.is_some_and(|to| {
-                            is_role_busy(&self.state.team, &self.state.env, to.role)
-                        })
+                        let to = called_key(key, work).filter(|_| begins_role(env, call));
+                        to.is_some_and(|to| is_role_busy(team, env, to.role))
                     };
                     let is_ready = open.phase.is_ready() && !is_held_up();
-                    is_ready.then_some((CallKey::in_activation(key, work), open))
+                    is_ready.then_some((call, open))
                 })
         })
     }

@@ -168,6 +168,13 @@ impl CallKey {
         Self { role, via, work }
     }
 
+    /// Returns how many attempts wait for the call: those of the code that led to it.
+    pub fn waiting_attempts(&self) -> usize {
+        let via = self.via.calls().iter().map(|call| call.nested);
+        let nested = via.chain(self.work.nested());
+        nested.map(|path| path.numbers().len()).sum()
+    }
+
     /// Returns the activation that makes the call.
     pub fn activation(&self) -> ActivationKey {
         ActivationKey {

@@ -27,6 +27,8 @@ pub struct ToolLoop {
     pub retry: RetryPolicy,
     /// What writes the summaries of its conversations.
     pub summariser: Summariser,
+    /// Whether a guard sees the results of calls before the model does.
+    pub reviews_results: bool,
     /// The tools, in the order in which the model is told about them.
     pub tools: Vec<Tool>,
     /// How many calls of the tools of an MCP server one activation may make, for servers with such a limit.

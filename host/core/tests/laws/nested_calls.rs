@@ -36,31 +36,49 @@ fn target(action: u16) -> CallTarget {
 
 /// Lets an attempt call an action, or continue the call that an earlier attempt made. Returns its number.
 fn nest(run: &mut ManualRun, outer: CallKey, action: u16, argument: usize) -> u16 {
-    let request = format!("{action}/{argument}");
+    let decision = match action {
+        1 => CallDecision::AskFirst(target(1), Approval::default()),
+        _ => CallDecision::Make(target(action)),
+    };
+    let arguments = format!("{{\"n\":{argument}}}");
+    let plan = NestedCallPlan {
+        request: format!("{action}/{argument}"),
+        tool: ["x", "y", "z"][usize::from(action)].into(),
+        arguments: Json::parse(&arguments).expect("JSON"),
+        decision,
+    };
+    make_or_continue(run, outer, plan)
+}
+
+/// Lets an attempt call a role, or continue the call that an earlier attempt made.
+pub fn nest_role(run: &mut ManualRun, outer: CallKey, name: &str, role: RoleId) {
+    let target = CallTarget {
+        tool: ToolRef::Role(role),
+        effect: CallEffect::Continues,
+    };
+    let plan = NestedCallPlan {
+        request: name.into(),
+        tool: name.into(),
+        arguments: Json::parse(r#"{"message":"may I?"}"#).expect("JSON"),
+        decision: CallDecision::Make(target),
+    };
+    make_or_continue(run, outer, plan);
+}
+
+fn make_or_continue(run: &mut ManualRun, outer: CallKey, plan: NestedCallPlan) -> u16 {
     let open = run
         .env()
         .open_call(run.stepper.team(), outer)
         .expect("an open call");
-    let event = match open.progress.earlier_nested(&request) {
+    let event = match open.progress.earlier_nested(&plan.request) {
         Some(number) => Event::Attempt(
             outer,
             AttemptEvent::NestedCallMade(NestedCallMade { number, plan: None }),
         ),
-        None => {
-            let decision = match action {
-                1 => CallDecision::AskFirst(target(1), Approval::default()),
-                _ => CallDecision::Make(target(action)),
-            };
-            let plan = NestedCallPlan {
-                request,
-                tool: ["x", "y", "z"][usize::from(action)].into(),
-                arguments: Json::parse(&format!("{{\"n\":{argument}}}")).expect("JSON"),
-                decision,
-            };
-            run.stepper
-                .nested_call_made_event(outer, plan)
-                .expect("a running call")
-        }
+        None => run
+            .stepper
+            .nested_call_made_event(outer, plan)
+            .expect("a running call"),
     };
     let Event::Attempt(_, AttemptEvent::NestedCallMade(made)) = &event else {
         unreachable!("a call is made");

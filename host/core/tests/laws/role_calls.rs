@@ -45,7 +45,7 @@ fn caller(name: &str, watch: &[&str], called: &[u16]) -> Role {
 
 /// Returns a team in which `A` calls `B`, which has the actions `x` and `y`, and `C` watches `x`,
 /// `y` and what `A` answers.
-fn assistant() -> Team {
+pub fn assistant() -> Team {
     team(vec![
         caller("A", &[IDEA_LABEL], &[1]),
         role("B", &[], &["x", "y"]),
@@ -54,7 +54,7 @@ fn assistant() -> Team {
 }
 
 /// Returns a reply that calls these roles with these messages.
-fn calls(made: &[(RoleId, &str)]) -> CallResult {
+pub fn calls(made: &[(RoleId, &str)]) -> CallResult {
     plan_calls(made, |_, target| CallDecision::Make(target))
 }
 
@@ -98,7 +98,7 @@ impl ManualRun {
     }
 
     /// Returns the results of the tool calls of the activation in which `A` handles mail.
-    fn results(&self) -> Vec<String> {
+    pub fn results(&self) -> Vec<String> {
         let activation = self.env().role(A).activation.as_ref().expect("open");
         let results = activation
             .tool_calls()
@@ -109,7 +109,8 @@ impl ManualRun {
         results.collect()
     }
 
-    fn memory_of(&self, role: RoleId) -> Vec<&str> {
+    /// Returns what a role remembers.
+    pub fn memory_of(&self, role: RoleId) -> Vec<&str> {
         let memory = self.env().role(role).memory.iter();
         memory
             .map(|id| self.env().message(*id).content.as_str())

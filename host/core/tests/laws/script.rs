@@ -238,8 +238,9 @@ impl Script {
                 None => CallResult::Replied(self.reply(&mut rng, role, call, seen)),
             },
             Work::Summary { .. } => self.summary(stepper, call, seen),
+            // The guard of a role that is called has no effects.
             Work::ToolCall {
-                tool: ToolRef::Handoff(_),
+                tool: ToolRef::Handoff(_) | ToolRef::Role(_),
                 ..
             } => CallResult::Returned {
                 output: Draft {

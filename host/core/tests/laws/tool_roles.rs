@@ -66,6 +66,7 @@ pub fn tool_loop(tools: Vec<Tool>) -> ToolLoop {
         },
         summariser: Summariser::Model,
         tools,
+        reviews_results: false,
         server_limits: Vec::new(),
     }
 }
@@ -466,6 +467,7 @@ fn with_tools(mut team: Team, seed: u64) -> Team {
             tools.order = CallOrder::Exclusive;
         }
         tools.max_calls = 1 + rng.below(6) as u32;
+        tools.reviews_results = rng.chance(40);
         role.react = React::Tools(Box::new(tools));
     }
     team

@@ -61,7 +61,8 @@ impl HostCalls {
     /// Draws random bytes. They depend only on the seed, the number of the attempt, and how many
     /// times it has drawn before.
     pub(crate) fn draw_random_bytes(&mut self, caller: Caller<'_>, length: u32) -> LocalAnswer {
-        let (kind, request) = (HostCallKind::Random, length.to_string());
+        let kind = HostCallKind::Random;
+        let request = caller.request_name(&length.to_string());
         let calls = self.attempt_mut(caller.attempt);
         let (call, source) = match calls.take_recorded(kind, &request) {
             Some(call) => (call, AnswerSource::Recorded),
@@ -76,12 +77,7 @@ impl HostCalls {
         };
         let answer = HostAnswer::Bytes(Ok(decode_random(&call)));
         LocalAnswer {
-            event: host_called_event(
-                caller.attempt.call,
-                call,
-                source,
-                format!("{request} bytes"),
-            ),
+            event: host_called_event(caller.attempt.call, call, source, format!("{length} bytes")),
             answer,
         }
     }

@@ -165,6 +165,7 @@ impl Fixture {
             number: 1,
             idempotency_key: "run/0/A/0",
             seed: "run/0/A/0",
+            about: None,
         };
         let env = self.team.stepper.env();
         (self.calls.submit(caller, batch, env), answer)
@@ -414,6 +415,7 @@ fn random_bytes_depend_on_the_seed_the_attempt_and_the_draw() {
             number,
             idempotency_key: "key",
             seed: "seed",
+            about: None,
         };
         let drawn = (0..draws).map(|_| match calls.draw_random_bytes(caller, 8).answer {
             HostAnswer::Bytes(Ok(bytes)) => bytes,

@@ -12,11 +12,12 @@ use strata_core::record::file::{FileChange, PathContent};
 use strata_core::record::host_call::{CallOutcome, HostCall, HostCallKind};
 use strata_core::record::id::Digest;
 use strata_core::record::request::HumanAnswer;
-use strata_core::record::turn::ChangedTool;
+use strata_core::record::turn::{CallDecision, ChangedTool};
 use strata_core::record::work::{ActivationKey, CallKey};
 use strata_services::gateway::{
-    GUEST_REQUEST_QUEUE, GuestRequest, HostAnswer, HostError, HostErrorKind, PendingGuestRequest,
-    ServerRequest, ToolRequest, WASI_CLOCK_START,
+    GUEST_REQUEST_QUEUE, GuardDecision, GuardedCall, GuestRequest, HostAnswer, HostError,
+    HostErrorKind, PendingGuestRequest, ServerRequest, ToolRequest, WASI_CLOCK_START, name_about,
+    question_about,
 };
 use strata_services::human::HumanQuestion;
 use strata_services::mcp::OfferedTool;
@@ -66,6 +67,10 @@ pub struct RecordedAttempt {
     pub suspended: bool,
     /// For a turn: the called tools that were not any more what the model had been told.
     pub changed_tools: Vec<ChangedTool>,
+    /// What was decided about the calls of tools that it made for the first time, by their numbers.
+    pub nested: BTreeMap<u16, CallDecision>,
+    /// How many calls of tools with each digest were made again so far.
+    nested_again: BTreeMap<String, usize>,
 }
 
 /// The outcome of replaying an attempt.
@@ -201,22 +206,26 @@ impl Replayer {
         let PendingGuestRequest {
             attempt,
             request,
+            about,
             reply,
             ..
         } = request;
+        let about = about.as_deref();
         let (call, recorded) = (attempt.call, &mut known.calls);
         let answer = match request {
             GuestRequest::CurrentTime => {
-                let clock = HostCallKind::Clock;
-                return Ok(answer_from_record(reply, clock, "", recorded, time_answer));
+                let (clock, now) = (HostCallKind::Clock, name_about(about, ""));
+                let answered = answer_from_record(reply, clock, &now, recorded, time_answer);
+                return Ok(answered);
             }
             GuestRequest::ClockStart => {
-                let (clock, start) = (HostCallKind::Clock, WASI_CLOCK_START);
-                let answered = answer_from_record(reply, clock, start, recorded, time_answer);
+                let (clock, start) = (HostCallKind::Clock, name_about(about, WASI_CLOCK_START));
+                let answered = answer_from_record(reply, clock, &start, recorded, time_answer);
                 return Ok(answered);
             }
             GuestRequest::Random { length } => {
-                let (random, length) = (HostCallKind::Random, length.to_string());
+                let length = length.to_string();
+                let (random, length) = (HostCallKind::Random, name_about(about, &length));
                 return Ok(answer_from_record(
                     reply,
                     random,
@@ -225,10 +234,19 @@ impl Replayer {
                     random_answer,
                 ));
             }
-            GuestRequest::AskHuman(question) => return Ok(answer_human(reply, question, recorded)),
+            GuestRequest::AskHuman(question) => {
+                let question = question_about(about, question);
+                return Ok(answer_human(reply, question, recorded));
+            }
             GuestRequest::ListTools => HostAnswer::Tools(self.tool_access(call).descriptions()),
+            GuestRequest::GuardedCalls(requests) => {
+                let (plans, again) = (&known.nested, &known.nested_again);
+                HostAnswer::GuardedCalls(
+                    self.tool_access(call).guarded_then(&requests, plans, again),
+                )
+            }
             GuestRequest::CallTools(requests) => {
-                return Ok(self.answer_tool_calls(call, &requests, reply, recorded));
+                return Ok(self.answer_tool_calls(call, &requests, reply, known));
             }
             GuestRequest::Outbound(request) => {
                 let context = OutboundContext {
@@ -238,7 +256,7 @@ impl Replayer {
                     blobs: Blobs::new(),
                 };
                 let calls = request.into_calls(&context);
-                return Ok(self.answer_batch(call, calls, reply, known));
+                return Ok(self.answer_batch((call, about), calls, reply, known));
             }
             GuestRequest::StoredFile(digest) => match (self.files.blobs)(&digest)? {
                 None => return Ok(Some(ReplayOutcome::FileMissing)),
@@ -276,11 +294,12 @@ impl Replayer {
         caller: CallKey,
         requests: &[ToolRequest],
         reply: oneshot::Sender<HostAnswer>,
-        recorded: &mut Vec<HostCall>,
+        known: &mut RecordedAttempt,
     ) -> Option<ReplayOutcome> {
         let mut answers = Vec::new();
         for request in requests {
-            let digest = match self.tool_access(caller).digest(request) {
+            let access = self.tool_access(caller);
+            let digest = match access.digest(request) {
                 Ok(digest) => digest,
                 Err(refusal) => {
                     answers.push(Err(refusal));
@@ -288,7 +307,13 @@ impl Replayer {
                 }
             };
             let kind = HostCallKind::Tool;
-            answers.push(match take_numbered(recorded, kind, &digest) {
+            let number = access.number_then(&digest, &mut known.nested_again);
+            let decided = number.and_then(|number| known.nested.get(&number));
+            if decided.is_some_and(|decided| contradicts(&request.decision, decided)) {
+                let request = format!("{digest}, about which the guard decides otherwise");
+                return Some(ReplayOutcome::Diverged { kind, request });
+            }
+            answers.push(match take_numbered(&mut known.calls, kind, &digest) {
                 Some(call) if call.outcome == CallOutcome::Answered => Ok(call.response),
                 Some(call) => Err(recorded_error(&call)),
                 None => {
@@ -305,14 +330,15 @@ impl Replayer {
     /// Answers a batch of calls.
     fn answer_batch(
         &self,
-        caller: CallKey,
+        (caller, about): (CallKey, Option<&GuardedCall>),
         calls: Vec<Arc<dyn OutboundCall>>,
         reply: oneshot::Sender<HostAnswer>,
         recorded: &mut RecordedAttempt,
     ) -> Option<ReplayOutcome> {
         let mut found = Vec::new();
         for call in &calls {
-            let request = call.digest(self.stepper.env());
+            let digest = call.digest(self.stepper.env());
+            let request = name_about(about, &digest).into_owned();
             let record = recorded.take_next(call.kind(), &request);
             found.push((call.kind(), request, record));
         }
@@ -369,6 +395,16 @@ fn answer_human(
         call,
         question: question.text,
     })
+}
+
+/// Returns whether a guard decides otherwise about a call than it did then. The host may have rejected
+/// more calls than the guard.
+fn contradicts(now: &GuardDecision, then: &CallDecision) -> bool {
+    match (now, then) {
+        (GuardDecision::Deny(reason), CallDecision::Reject(recorded)) => reason != recorded,
+        (GuardDecision::Deny(_), _) | (GuardDecision::Ask, CallDecision::Make(_)) => true,
+        (GuardDecision::Ask | GuardDecision::Allow, _) => false,
+    }
 }
 
 fn random_answer(call: HostCall) -> HostAnswer {

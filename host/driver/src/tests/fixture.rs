@@ -98,6 +98,7 @@ pub(crate) fn empty_role() -> (ToolLoop, ToolRole) {
         },
         summariser: Summariser::Model,
         tools: Vec::new(),
+        reviews_results: false,
         server_limits: Vec::new(),
     };
     let settings = ToolRole {

@@ -2,9 +2,10 @@
 //! their results.
 //!
 //! A guard works for the attempt that it guards. `before` is asked in the turn whose reply calls the
-//! tool, so its decisions are part of the recorded turn; `after` is asked in the attempt at the call, so
-//! what it makes of the result is the recorded result. What guards ask the host is recorded with these
-//! attempts, too. A guard has no other effects: what it writes or emits is dropped, like that of a
+//! tool, so its decisions are part of the recorded turn; about a call that code makes it is asked while
+//! the attempt waits that makes it, and its decision is recorded as that of the call. `after` is asked in
+//! the attempt at the call, so what it makes of the result is the recorded result. What guards ask the
+//! host is recorded with these attempts, too. A guard has no other effects: what it writes or emits is dropped, like that of a
 //! component that chooses an action. It can only narrow what a call may do.
 
 use std::sync::Arc;
@@ -17,15 +18,18 @@ use strata_core::record::fault::{Fault, FaultKind, Retryability};
 use strata_core::record::id::{Digest, GuardMoment, Slot, SlotKind};
 use strata_core::record::json::Json;
 use strata_core::record::message::{Draft, Message};
-use strata_core::record::turn::{Approval, CallDecision, ReplyMessage, TurnOutcome, TurnReply};
-use strata_core::record::work::{CallResult, Work};
+use strata_core::record::turn::{CallDecision, ReplyMessage, TurnOutcome, TurnReply};
+use strata_core::record::work::{CallKey, CallResult, Work};
 use strata_core::team::RoleProfile;
 use strata_sandbox::{
     EntryPoint, FileView, ReturnValue, Sandbox, SandboxCall, SandboxOutcome, ToolCallInput,
 };
-use strata_services::gateway::Gateway;
+use strata_services::gateway::{
+    Gateway, GuardDecision, GuestRequest, HostAnswer, PendingGuestRequest,
+};
 use strata_services::models::{read_answer, shorten_reason};
 use strata_services::plugin::{CompiledSchema, Plugin};
+use tokio::sync::mpsc;
 
 use super::named_call::ReplyRules;
 use super::reply::input_schema;
@@ -38,6 +42,8 @@ pub(in super::super) struct Guard {
     digest: Option<Digest>,
     moment: GuardMoment,
     role: RoleProfile,
+    /// What is attempted.
+    call: CallKey,
     attempt: u32,
     idempotency_key: String,
     seed: String,
@@ -47,19 +53,13 @@ pub(in super::super) struct Guard {
 }
 
 /// The tool call that a guard is asked about.
-struct GuardedCall<'a> {
+struct GuardInput<'a> {
     tool: &'a str,
     arguments: Json,
     turn: u32,
     call: u32,
-}
-
-/// What a guard decides about a call.
-#[derive(Debug, PartialEq, Eq)]
-enum GuardDecision {
-    Allow,
-    Deny(String),
-    Ask,
+    /// Its number among those about which the guard is asked in an attempt.
+    number: u32,
 }
 
 impl Guard {
@@ -80,6 +80,7 @@ impl Guard {
             digest: stepper.env().components.get(&slot).cloned(),
             moment,
             role: stepper.team().role(call.role).to_profile(),
+            call: call.key(),
             attempt: call.attempt,
             idempotency_key: format!("{}/{}", call.idempotency_key, moment.name()),
             seed: format!("{}/{}", call.seed, moment.name()),
@@ -109,7 +110,7 @@ impl Guard {
             else {
                 continue;
             };
-            let guarded = GuardedCall {
+            let input = GuardInput {
                 tool: &plan.tool,
                 arguments: plan
                     .form
@@ -117,28 +118,66 @@ impl Guard {
                     .unwrap_or_else(Json::null),
                 turn,
                 call,
+                number: call,
             };
-            match self.decide(&guarded).await? {
-                GuardDecision::Allow => {}
-                GuardDecision::Deny(reason) => plan.decision = CallDecision::Reject(reason),
-                GuardDecision::Ask => {
-                    if matches!(plan.decision, CallDecision::Make(_)) {
-                        let mut tools = rules.tools.tools.iter().zip(&rules.settings.tools);
-                        let known = tools.find(|(tool, _)| tool.target.tool == target.tool);
-                        let approval = Approval {
-                            input_schema: known.and_then(|(_, settings)| input_schema(settings)),
-                            ..Approval::default()
-                        };
-                        plan.decision = CallDecision::AskFirst(target, approval);
-                    }
-                }
-            }
+            let decision = self.decide(&input, self.gateway.clone()).await?;
+            plan.decision = decision.narrow(plan.decision.clone(), || {
+                let mut tools = rules.tools.tools.iter().zip(&rules.settings.tools);
+                let known = tools.find(|(tool, _)| tool.target.tool == target.tool);
+                known.and_then(|(_, settings)| input_schema(settings))
+            });
         }
         Ok(())
     }
 
-    async fn decide(&self, guarded: &GuardedCall<'_>) -> Result<GuardDecision, Fault> {
-        let answer = self.call(guarded, self.news.clone()).await?;
+    /// Decides about the calls of tools that the component of the attempt makes, and passes them on.
+    /// Returns why the guard failed: the component is not answered then.
+    pub(in super::super) async fn decide_nested(
+        &self,
+        mut calls: mpsc::Receiver<PendingGuestRequest>,
+    ) -> Fault {
+        while let Some(pending) = calls.recv().await {
+            if let Err(fault) = self.decide_request(pending).await {
+                return fault;
+            }
+        }
+        // The component has ended.
+        std::future::pending().await
+    }
+
+    async fn decide_request(&self, mut pending: PendingGuestRequest) -> Result<(), Fault> {
+        let (GuestRequest::CallTools(requests), Work::ToolCall { turn, call, .. }) =
+            (&mut pending.request, self.call.work)
+        else {
+            unreachable!("only tools call tools");
+        };
+        let about = GuestRequest::GuardedCalls(requests.clone());
+        let Some(HostAnswer::GuardedCalls(guarded)) = self.gateway.request(about).await else {
+            // The attempt is about to be dropped.
+            return Ok(());
+        };
+        for (request, guarded) in requests.iter_mut().zip(guarded) {
+            let Some(guarded) = guarded else { continue };
+            let input = GuardInput {
+                tool: &guarded.tool,
+                arguments: request.arguments.clone(),
+                turn,
+                call,
+                number: guarded.number.into(),
+            };
+            let gateway = self.gateway.about(guarded.clone());
+            request.decision = self.decide(&input, gateway).await?;
+        }
+        self.gateway.forward(pending).await;
+        Ok(())
+    }
+
+    async fn decide(
+        &self,
+        input: &GuardInput<'_>,
+        gateway: Gateway,
+    ) -> Result<GuardDecision, Fault> {
+        let answer = self.call(input, self.news.clone(), gateway).await?;
         let text = answer.content.trim();
         let decision = match text.split_once(':') {
             None if text == "allow" => GuardDecision::Allow,
@@ -167,63 +206,70 @@ impl Guard {
         result: CallResult,
         answer_schema: Option<CompiledSchema>,
     ) -> Result<CallResult, Fault> {
-        let (
-            CallResult::Returned {
-                mut output,
-                emissions,
-                writes,
-            },
-            Work::ToolCall {
-                turn, call: index, ..
-            },
-        ) = (result.clone(), call.work)
+        let Work::ToolCall {
+            turn, call: index, ..
+        } = call.work
         else {
             return Ok(result);
+        };
+        let output = match &result {
+            CallResult::Returned { output, .. } | CallResult::Reported { output } => output,
+            _ => return Ok(result),
         };
         let text = match &output.data {
             Some(data) => data.as_str().to_owned(),
             None => output.content.clone(),
         };
-        let guarded = GuardedCall {
+        let input = GuardInput {
             tool: &tool,
             arguments: call.arguments.unwrap_or_else(Json::null),
             turn,
             call: index,
+            number: index,
         };
         let shown = Message::from_user("result".into(), text.clone(), tool.clone());
-        let reviewed = self.call(&guarded, vec![Arc::new(shown)]).await?.content;
-        if reviewed == text {
-            return Ok(result);
+        let news = vec![Arc::new(shown)];
+        let reviewed = self.call(&input, news, self.gateway.clone()).await?;
+        match reviewed.content == text {
+            true => Ok(result),
+            false => self.with_text(result, reviewed.content, answer_schema.as_ref()),
         }
-        output.data = match &answer_schema {
-            None => None,
-            Some(schema) => Some(read_answer(schema, &reviewed).map_err(|why| {
-                self.fault(
-                    FaultKind::OutputInvalid,
-                    &format!("its text is no answer of the role: {why}"),
-                )
-            })?),
-        };
-        output.content = reviewed;
-        Ok(CallResult::Returned {
-            output,
-            emissions,
-            writes,
-        })
+    }
+
+    /// Returns a result with another text. If it is the answer of the role, the text has to be one.
+    fn with_text(
+        &self,
+        mut result: CallResult,
+        text: String,
+        answer_schema: Option<&CompiledSchema>,
+    ) -> Result<CallResult, Fault> {
+        let is_error = matches!(result, CallResult::Reported { .. });
+        if let CallResult::Returned { output, .. } | CallResult::Reported { output } = &mut result {
+            let schema = answer_schema.filter(|_| !is_error);
+            let data = schema.map(|schema| read_answer(schema, &text)).transpose();
+            output.data = data.map_err(|why| {
+                let why = format!("its text is no answer of the role: {why}");
+                self.fault(FaultKind::OutputInvalid, &why)
+            })?;
+            output.content = text;
+        }
+        Ok(result)
     }
 
     /// Calls the component, and returns its output.
     async fn call(
         &self,
-        guarded: &GuardedCall<'_>,
+        input: &GuardInput<'_>,
         news: Vec<Arc<Message>>,
+        gateway: Gateway,
     ) -> Result<Draft, Fault> {
-        let GuardedCall {
+        let GuardInput {
             tool,
             arguments,
             turn,
             call,
-        } = guarded;
+            number,
+        } = input;
         let Some(digest) = self.digest.clone() else {
             let why = "the host was given no component for it";
             return Err(self.fault(FaultKind::Host, why));
@@ -233,8 +279,8 @@ impl Guard {
             digest,
             plugin: self.plugin.clone(),
             attempt: self.attempt,
-            idempotency_key: format!("{}/{call}", self.idempotency_key),
-            seed: format!("{}/{call}", self.seed),
+            idempotency_key: format!("{}/{number}", self.idempotency_key),
+            seed: format!("{}/{number}", self.seed),
             entry: EntryPoint::Run {
                 action: self.moment.name().to_owned(),
                 index: 0,
@@ -249,9 +295,10 @@ impl Guard {
             news,
             outputs: Vec::new(),
             view: self.view.clone(),
+            // The attempt that it works for may wait for it.
+            level: self.call.waiting_attempts() + 1,
         };
-        let SandboxOutcome { result, .. } =
-            self.sandbox.call(sandbox_call, self.gateway.clone()).await;
+        let SandboxOutcome { result, .. } = self.sandbox.call(sandbox_call, gateway).await;
         match result {
             Ok(output) => match output.value {
                 ReturnValue::Output(draft) => Ok(draft),
@@ -287,7 +334,6 @@ mod tests {
     use strata_core::record::money::Usd;
     use strata_core::record::turn::{CallForm, CallPlan};
     use strata_sandbox::{AttemptOutput, ScriptedSandbox, output_without_effects};
-    use tokio::sync::mpsc;
 
     use super::*;
     use crate::tests::fixture::RunningTeam;

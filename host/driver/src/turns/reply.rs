@@ -231,7 +231,7 @@ pub(super) fn approval(rule: ApprovalRule, tool: &RoleTool, now_ms: i64) -> Appr
 }
 
 /// Returns the schema of the arguments of a tool.
-pub(super) fn input_schema(tool: &RoleTool) -> Option<Json> {
+pub(crate) fn input_schema(tool: &RoleTool) -> Option<Json> {
     let schema = tool.input_schema.as_ref()?;
     Some(Json::from(schema.document().clone()))
 }

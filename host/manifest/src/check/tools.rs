@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 use strata_base::text::suggest::suggest;
 use strata_core::record::conversation::ToolChoice;
-use strata_core::record::id::ActionId;
+use strata_core::record::id::{ActionId, GuardMoment};
 use strata_core::record::turn::{CallEffect, CallTarget, ToolRef};
 use strata_core::team::HANDOFF_PREFIX;
 use strata_core::team::tools::{CallOrder, ServerLimit, Summariser, Tool, ToolLoop};
@@ -111,6 +111,7 @@ pub(super) fn check_tools(
                 true => Summariser::Component,
                 false => Summariser::Model,
             },
+            reviews_results: has_guard(authored, GuardMoment::After),
             tools: core,
             server_limits: server_limits(role),
         },
@@ -139,6 +140,10 @@ pub(super) fn check_tools(
     };
     checked.settings.choose_exposure();
     checked
+}
+
+fn has_guard(tools: &AuthoredTools, moment: GuardMoment) -> bool {
+    tools.guards.iter().any(|(at, _)| *at == moment)
 }
 
 fn summarised_by_component(tools: &AuthoredTools) -> bool {

@@ -15,7 +15,7 @@ use strata_core::record::money::Usd;
 use strata_core::record::turn::TurnOutcome;
 use strata_core::record::work::{CallKey, CallResult, Work};
 use strata_driver::public_event::action_name;
-use strata_services::gateway::WASI_CLOCK_START;
+use strata_services::gateway::records_start;
 use strata_services::{http, models};
 
 use super::super::bounded::{Excerpt, FirstAndNewest};
@@ -303,7 +303,7 @@ impl AttemptTracker {
             source,
             summary,
         } = called;
-        if call.kind == HostCallKind::Clock && call.request == WASI_CLOCK_START {
+        if records_start(call) {
             return;
         }
         let recorded = *source == AnswerSource::Recorded;

@@ -2,7 +2,9 @@
 
 use strata_core::record::host_call::Grant;
 use strata_core::record::json::Json;
-use strata_services::gateway::{GuestRequest, HostAnswer, ToolRequest, ok_bytes_or_message};
+use strata_services::gateway::{
+    GuardDecision, GuestRequest, HostAnswer, ToolRequest, ok_bytes_or_message,
+};
 
 use super::MAX_BATCH;
 use crate::bindings::tools;
@@ -121,5 +123,6 @@ fn read_call(call: tools::ToolCall) -> Result<ToolRequest, HostError> {
     Ok(ToolRequest {
         name: call.name,
         arguments,
+        decision: GuardDecision::default(),
     })
 }

@@ -31,7 +31,8 @@ impl GuestRequest {
             | Self::StoredFile(_)
             | Self::ListTools
             // No guest asks for them.
-            | Self::Servers(_) => 0,
+            | Self::Servers(_)
+            | Self::GuardedCalls(_) => 0,
             Self::CallTools(calls) => calls.iter().map(ToolRequest::bytes).sum(),
             Self::Random { .. } => NUMBER_BYTES,
             Self::AskHuman(question) => question_bytes(question),
@@ -72,7 +73,11 @@ impl HostAnswer {
                 request::HumanAnswer::Expired => 0,
             },
             Self::Tools(tools) => tools.iter().map(ToolDescription::bytes).sum(),
-            Self::Outbound(_) | Self::File(_) | Self::ToolLists(_) | Self::ChangedTools(_) => 0,
+            Self::Outbound(_)
+            | Self::File(_)
+            | Self::ToolLists(_)
+            | Self::ChangedTools(_)
+            | Self::GuardedCalls(_) => 0,
         };
         bytes as u64
     }

@@ -13,6 +13,7 @@ use super::memory::{
 use super::nested_calls::apply_nested_call_made;
 use super::ready_index::ReadyIndex;
 use super::results::keep_result;
+use super::role_calls::{apply_role_done, begins_role};
 use super::team_state::{ApplyResult, TeamState, advance_to_next, ensure};
 use super::tool_calls::can_be_called;
 use super::turns::{
@@ -20,14 +21,13 @@ use super::turns::{
     end_tool_call, end_tool_call_with, end_tool_call_with_error, ensure_valid_reply,
 };
 use crate::record::event::{
-    AttemptEvent, CallFailed, CallStarted, Logged, LookupsDenied, ToolsListed,
+    AttemptEvent, CallFailed, CallStarted, Logged, LookupsDenied, SuspendReason, ToolsListed,
 };
 use crate::record::fault::{FaultHandling, FaultKind};
 use crate::record::host_call::RecordedCallUse;
 use crate::record::message::Draft;
 use crate::record::work::{CallKey, CallResult, Task, Work};
 use crate::state::activation::{Phase, ToolOutcome, TurnCall};
-use crate::state::environment::activations::called_key;
 use crate::team::Role;
 
 /// Applies an event about a call.
@@ -39,13 +39,14 @@ pub(super) fn apply_attempt_event(
 ) -> ApplyResult {
     match event {
         AttemptEvent::CallStarted(started) => apply_call_started(state, call, started),
+        AttemptEvent::CallSuspended(suspended) if suspended.reason == SuspendReason::Review => {
+            apply_role_done(state, call, suspended.attempt)
+        }
         AttemptEvent::CallSuspended(suspended) => {
             state.ensure_current_attempt(call, suspended.attempt)?;
             apply_call_suspended(state, call)
         }
-        AttemptEvent::CallFinished(finished)
-            if called_key(call.activation(), call.work).is_some() =>
-        {
+        AttemptEvent::CallFinished(finished) if works_on_call(state, call) => {
             apply_role_returned(state, call, finished)
         }
         AttemptEvent::CallFinished(finished) => {
@@ -77,6 +78,12 @@ pub(super) fn apply_attempt_event(
         AttemptEvent::CallAsks(asks) => apply_call_asks(state, call, &asks.call),
         AttemptEvent::ToolsListed(listed) => apply_tools_listed(state, call, listed),
     }
+}
+
+/// Returns whether a role works on a call, or is done and its result is not taken yet.
+fn works_on_call(state: &TeamState, call: CallKey) -> bool {
+    let open = state.env.open_call(&state.team, call);
+    open.is_some_and(|open| *open.phase == Phase::CallingRole)
 }
 
 /// Fails unless this may be noted about a running attempt. It is kept in the journal only: nothing
@@ -147,7 +154,10 @@ fn apply_call_started(state: &mut TeamState, call: CallKey, started: &CallStarte
         open.progress.asking = None;
     }
     *open.phase = Phase::Running;
-    begin_role_call(state, call)
+    match begins_role(&state.env, call) {
+        true => begin_role_call(state, call),
+        false => Ok(()),
+    }
 }
 
 fn apply_call_finished(state: &mut TeamState, call: CallKey, result: &CallResult) -> ApplyResult {

@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 
 use super::call_limits::limit_calls;
 use super::calls::unassignable_task;
-use super::{Stepper, fork, human_requests, memory, nested_calls};
+use super::{Stepper, fork, human_requests, memory, nested_calls, role_calls};
 use crate::machine::effect::Invocation;
 use crate::record::asking_call::AskingCall;
 use crate::record::edit::Edit;
@@ -20,7 +20,7 @@ use crate::record::fault::{Fault, FaultHandling, FaultKind, Retryability};
 use crate::record::host_call::{CallOutcome, CallPolicy, HostCall, RecordedCallUse, WriteResult};
 use crate::record::id::{Digest, MessageId, RequestId, RunId, Slot};
 use crate::record::memory::PlannedReplacement;
-use crate::record::message::{IDEA_LABEL, IDEMPOTENCY_KEY, Message, TO_ALL};
+use crate::record::message::{Draft, IDEA_LABEL, IDEMPOTENCY_KEY, Message, TO_ALL};
 use crate::record::money::Usd;
 use crate::record::questions::AskedQuestions;
 use crate::record::request::{HumanAnswer, HumanRequest};
@@ -180,6 +180,12 @@ impl Stepper {
     /// `None` if it is not running. A call beyond a limit is rejected.
     pub fn nested_call_made_event(&self, outer: CallKey, plan: NestedCallPlan) -> Option<Event> {
         nested_calls::nested_call_made_event(&self.state, outer, plan)
+    }
+
+    /// Returns what the role answered that a tool call called, if it is done. A guard sees it before the
+    /// call ends.
+    pub fn role_result(&self, call: CallKey) -> Option<Draft> {
+        role_calls::role_result(&self.state.env, call)
     }
 
     /// Returns the id of the first request that an open call makes after `before` others.

@@ -5,6 +5,9 @@
 //! the stepper. In between, the calls of the activation are made like any others. What fails, is
 //! asked or is paid there concerns the called role; the call waits.
 //!
+//! If a guard of the calling role sees results, the call does not end by itself: it is suspended, and its
+//! next attempt is made outside, which passes the output to the guard.
+//!
 //! The called role sees its committed memory and scopes, what earlier turns of the same caller had
 //! it do, and nothing that its other activations do in the step. Nothing of it is published.
 
@@ -12,8 +15,10 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use super::nested_calls::wake_outer_calls;
 use super::ready_index::OpenWork;
-use crate::record::event::{AttemptEvent, CallFinished, Event};
+use super::team_state::{ApplyResult, TeamState, ensure};
+use crate::record::event::{AttemptEvent, CallFinished, CallSuspended, Event, SuspendReason};
 use crate::record::id::RoleId;
 use crate::record::json::Json;
 use crate::record::message::Draft;
@@ -34,17 +39,52 @@ pub(super) fn is_role_busy(team: &Team, env: &Environment, id: RoleId) -> bool {
     called.any(|(key, _)| OpenWork::count(team, env, key).can_go_on())
 }
 
-/// Returns the event that ends a tool call because the role that it called is done, for the first
-/// such call within the activation of a role.
+/// Returns the event that ends a tool call because the role that it called is done, or lets a guard see
+/// the result, for the first such call within the activation of a role.
 pub(super) fn role_returned_event(team: &Team, env: &Environment, root: RoleId) -> Option<Event> {
     env.activations_of(root).find_map(|(key, activation)| {
+        let tools = team.role(key.role).tool_loop()?;
         let mut calls = activation.unsettled_tool_calls();
         calls.find_map(|(work, _)| {
             let call = CallKey::in_activation(key, work);
-            let finished = end_of_role_call(team, env, call)?;
-            Some(Event::Attempt(call, AttemptEvent::CallFinished(finished)))
+            let CallFinished { attempt, result } = end_of_role_call(team, env, call)?;
+            let event = match tools.reviews_results {
+                true => AttemptEvent::CallSuspended(CallSuspended {
+                    attempt,
+                    reason: SuspendReason::Review,
+                }),
+                false => AttemptEvent::CallFinished(CallFinished { attempt, result }),
+            };
+            Some(Event::Attempt(call, event))
         })
     })
+}
+
+/// Applies that a guard is to see the result of a role that is done.
+pub(super) fn apply_role_done(state: &mut TeamState, call: CallKey, attempt: u32) -> ApplyResult {
+    state.ensure_running()?;
+    ensure(state.env.is_step_open, "a result outside of a step")?;
+    let end = end_of_role_call(&state.team, &state.env, call);
+    ensure(
+        end.is_some_and(|end| end.attempt == attempt),
+        "the result of a role that works",
+    )?;
+    let open = state.open_call_mut(call)?;
+    (open.progress.keeps_calls, open.progress.was_suspended) = (true, true);
+    *open.phase = open.progress.ready_or_in_doubt();
+    wake_outer_calls(state, call)
+}
+
+/// Returns whether a call begins the activation of a role when it is started: it calls a role that has
+/// not answered it yet.
+pub(super) fn begins_role(env: &Environment, call: CallKey) -> bool {
+    called_key(call.activation(), call.work).is_some() && role_result(env, call).is_none()
+}
+
+/// Returns what the role answered that a tool call called, if it is done.
+pub(super) fn role_result(env: &Environment, call: CallKey) -> Option<Draft> {
+    let called = env.activation(called_key(call.activation(), call.work)?)?;
+    (called.phase == Phase::Complete).then(|| result_of(env, called))
 }
 
 /// Returns the end of a tool call if the role that it called is done.
@@ -54,14 +94,13 @@ pub(super) fn end_of_role_call(
     call: CallKey,
 ) -> Option<CallFinished> {
     let open = env.open_call(team, call)?;
-    let called = env.activation(called_key(call.activation(), call.work)?)?;
-    if *open.phase != Phase::CallingRole || called.phase != Phase::Complete {
+    if *open.phase != Phase::CallingRole {
         return None;
     }
     Some(CallFinished {
         attempt: open.progress.attempts,
         result: CallResult::Returned {
-            output: result_of(env, called),
+            output: role_result(env, call)?,
             emissions: Vec::new(),
             writes: Vec::new(),
         },

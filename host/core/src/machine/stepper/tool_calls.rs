@@ -55,18 +55,20 @@ pub(super) fn startable_tool_calls<'a>(
             open_before_the_end += 1;
         }
         if call.is_ready() && activation.is_awaited(work) {
-            ready.push((work, is_exclusive, target));
+            // What a role answered can be reviewed while the role works on another call.
+            let is_answered = call.progress.was_suspended;
+            ready.push((work, is_exclusive, target, is_answered));
         }
     }
     ready
         .into_iter()
-        .filter_map(move |(work, is_exclusive, target)| {
+        .filter_map(move |(work, is_exclusive, target, is_answered)| {
             let mut beside = in_progress
                 .iter()
                 .filter(|(other, _)| !is_made_in(work, *other));
             let may_run = beside.all(|(_, runs_alone)| !runs_alone && !is_exclusive);
             let is_due = target.effect == CallEffect::Continues || open_before_the_end == 0;
-            let is_role_free = !called_roles.contains(&target.tool);
+            let is_role_free = is_answered || !called_roles.contains(&target.tool);
             (may_run && is_due && is_role_free).then_some(work)
         })
 }

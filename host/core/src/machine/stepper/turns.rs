@@ -16,7 +16,8 @@
 //!   beyond the limit, and further calls that would end the activation.
 //! - `Work::Summary`: see `memory`.
 //! - `Work::ToolCall` of an action: run its component with `Invocation::arguments`.
-//! - `Work::ToolCall` of a role: nothing; `role_calls` decides all of it.
+//! - `Work::ToolCall` of a role: pass `Stepper::role_result` to the guard. Without a guard that sees
+//!   results there is no such attempt; `role_calls` decides all of it.
 //! - `Work::ToolCall` of a handoff: end the attempt at once; the content of its output is the
 //!   argument `message`.
 //! - A request with `HumanRequest::proposed` is about a call that was not made yet, and is opened
@@ -252,13 +253,13 @@ fn discard_nested_roles(state: &mut TeamState, call: CallKey) -> ApplyResult {
     let ended = activation.tool_call(call.work).into_iter();
     let is_open = ended
         .flat_map(TurnCall::with_nested)
-        .any(|(_, within)| within.outcome.is_none() && within.phase == Phase::CallingRole);
+        .any(|(_, within)| within.outcome.is_none() && within.called_role().is_some());
     if !is_open {
         return Ok(());
     }
     let open = activation.unsettled_tool_calls();
     let open: Vec<Work> = open
-        .filter(|(work, within)| within.phase == Phase::CallingRole && is_made_in(*work, call.work))
+        .filter(|(work, within)| within.called_role().is_some() && is_made_in(*work, call.work))
         .map(|(work, _)| work)
         .collect();
     for work in open {
@@ -392,8 +393,8 @@ pub(super) fn apply_call_revised(
     )?;
     if made.is_worked_on() {
         made.phase = Phase::Ready;
-        discard_called_role(state, call);
     }
+    discard_called_role(state, call);
     let revised = state
         .activation_mut(call.activation())?
         .tool_call_mut(call.work)

@@ -168,6 +168,8 @@ pub enum SuspendReason {
     Budget,
     /// A call of a tool, which waits for a human or for a role.
     NestedCall,
+    /// A guard that sees what a called role answered: the role is done.
+    Review,
 }
 
 impl SuspendReason {
@@ -176,6 +178,7 @@ impl SuspendReason {
         match self {
             Self::Budget => "out-of-budget",
             Self::NestedCall => "tool-call",
+            Self::Review => "guard",
         }
     }
 }

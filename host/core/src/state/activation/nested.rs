@@ -89,10 +89,23 @@ impl CallProgress {
     /// Returns the number of the call that an earlier attempt made with this request and that the current
     /// one has not made yet.
     pub fn earlier_nested(&self, request: &str) -> Option<u16> {
-        let mut numbered = (0..).zip(&self.nested);
-        let earlier = numbered
-            .find(|(_, nested)| nested.request == request && nested.made_by != self.attempts);
+        self.all_earlier_nested(request).next()
+    }
+
+    /// Returns the numbers of all such calls, in order.
+    pub fn all_earlier_nested(&self, request: &str) -> impl Iterator<Item = u16> {
+        let numbered = (0..).zip(&self.nested);
+        let earlier = numbered.filter(move |(_, nested)| {
+            nested.request == request && nested.made_by != self.attempts
+        });
         earlier.map(|(number, _)| number)
+    }
+
+    /// Returns the number of the `nth` call with this request that the current attempt has made, from 0.
+    pub fn nth_nested(&self, request: &str, nth: usize) -> Option<u16> {
+        let made = self.made_now();
+        let mut equal = made.filter(|(_, nested)| nested.request == request);
+        equal.nth(nth).map(|(number, _)| number)
     }
 
     /// Returns the first external write whose result is unknown and that must not simply be made

@@ -92,8 +92,11 @@ impl RoleState {
             });
             made.is_some_and(|made| {
                 made.called_role() == Some(key.role)
-                    && (made.phase == Phase::CallingRole) == made.outcome.is_none()
-                    && (made.outcome.is_none() || called.phase == Phase::Complete)
+                    && match made.phase {
+                        Phase::CallingRole => made.outcome.is_none(),
+                        // It has ended, or a guard sees its result.
+                        _ => called.phase == Phase::Complete,
+                    }
             })
         };
         let waits_in_vain = |(key, activation): (ActivationKey, &Activation)| {

@@ -8,13 +8,13 @@ use strata_core::record::event::{
 };
 use strata_core::record::fault::Fault;
 use strata_core::record::file::{FileChange, PathContent};
-use strata_core::record::host_call::{AnswerSource, HostCall, HostCallKind};
+use strata_core::record::host_call::AnswerSource;
 use strata_core::record::memory::MemoryReplacement;
 use strata_core::record::message::Draft;
 use strata_core::record::request::HumanRequest;
 use strata_core::record::turn::{CallDecision, CallPlan, CallRevision, TurnOutcome, TurnReply};
 use strata_core::record::work::{CallKey, CallResult, Work};
-use strata_services::gateway::WASI_CLOCK_START;
+use strata_services::gateway::records_start;
 
 use super::{EventNames, Visitor, has_own_event};
 use crate::public_event::{
@@ -418,9 +418,4 @@ fn written_file(change: &FileChange) -> WrittenFile {
             },
         },
     }
-}
-
-/// Returns whether a call only records when an attempt began.
-fn records_start(call: &HostCall) -> bool {
-    call.kind == HostCallKind::Clock && call.request == WASI_CLOCK_START
 }

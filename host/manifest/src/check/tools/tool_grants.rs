@@ -37,7 +37,9 @@ pub(super) fn check_tool_grants(
     tools: &mut [CheckedTool],
     problems: &Problems,
 ) {
-    reject_guarded_grants(role, problems);
+    for (moment, guard) in &role.tools.guards {
+        reject_grants_of_guard(*moment, &guard.value.allow, problems);
+    }
     let mut calls = Vec::with_capacity(role.actions.len());
     let mut hidden = Vec::new();
     for (action, index) in role.actions.iter().zip(0..) {
@@ -79,21 +81,12 @@ pub(super) fn code_only_patterns(role: &AuthoredRole) -> Vec<String> {
     patterns.map(|pattern| pattern.value.clone()).collect()
 }
 
-/// Reports tools that are granted to code of a role with a guard, which would not see the calls.
-fn reject_guarded_grants(role: &AuthoredRole, problems: &Problems) {
-    let mut guards = role.tools.guards.iter();
-    let mut granted = role
-        .actions
-        .iter()
-        .flat_map(|action| &action.slot.allow.tools);
-    if let Some((_, guard)) = guards.find(|(moment, _)| *moment == GuardMoment::Before)
-        && let Some(first) = granted.next()
-    {
-        let message = "a guard does not see the calls that code makes";
-        let problem = problems
-            .at(&first.span, message)
-            .also(guard.span.clone(), "the guard");
-        problems.add(problem.hint("remove the guard, or let the model call these tools itself"));
+/// Reports tools that are granted to a guard, which works for the calls of others and makes none.
+fn reject_grants_of_guard(moment: GuardMoment, allow: &AuthoredGrants, problems: &Problems) {
+    if let Some(first) = allow.tools.first() {
+        let message = format!("the guard `{}` cannot call tools", moment.name());
+        let problem = problems.at(&first.span, message);
+        problems.add(problem.hint("remove it; only actions of the role call its tools"));
     }
 }
 
