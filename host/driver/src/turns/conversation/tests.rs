@@ -5,7 +5,9 @@ use std::cell::Cell;
 use strata_core::record::conversation::ToolCall;
 use strata_core::record::host_call::FinishReason;
 use strata_core::record::id::ActionId;
-use strata_core::record::memory::{MemoryReplacement, ReplacedRange, ReplacementMethod};
+use strata_core::record::memory::{
+    MemoryReplacement, ReplacedRange, ReplacementMethod, WrittenSummary,
+};
 use strata_core::record::message::Draft;
 use strata_core::record::money::Usd;
 use strata_core::record::turn::{CallEffect, CallForm, CallTarget};
@@ -186,4 +188,129 @@ fn a_cleared_result_names_its_tool_and_its_size() {
         })
         .collect();
     assert_eq!(texts, ["[result of x, 54 bytes, cleared]", RESULT]);
+}
+
+/// Returns a turn that calls tools, whose results have these lengths.
+fn turn_with(number: usize, results: &[usize]) -> Turn {
+    let mut made = turn();
+    let known = made.calls.remove(0);
+    made.message = vec![AssistantPart::Text(format!("turn {number}"))];
+    for (length, index) in results.iter().zip(0..) {
+        made.message.push(AssistantPart::ToolCall(ToolCall {
+            id: format!("{number}-{index}"),
+            name: "x".into(),
+            arguments: "{}".into(),
+        }));
+        let returned = ToolReturn {
+            output: Draft {
+                content: "r".repeat(*length),
+                ..Draft::default()
+            },
+            emissions: Vec::new(),
+            writes: Vec::new(),
+            is_error: false,
+        };
+        made.calls.push(TurnCall {
+            outcome: Some(ToolOutcome::Returned(returned)),
+            ..known.clone()
+        });
+    }
+    made
+}
+
+/// Fails unless these messages are a conversation that a provider accepts: it begins with the first news, and
+/// each reply that calls tools is followed by the results of its calls, in their order.
+fn assert_whole(messages: &[ModelMessage], first_news: &ModelMessage, newest: Option<&Turn>) {
+    assert_eq!(messages.first(), Some(first_news));
+    let ids = |message: &ModelMessage| -> Vec<String> {
+        match message {
+            ModelMessage::Assistant(parts) => parts
+                .iter()
+                .filter_map(|part| match part {
+                    AssistantPart::ToolCall(call) => Some(call.id.clone()),
+                    _ => None,
+                })
+                .collect(),
+            ModelMessage::ToolResults(results) => {
+                results.iter().map(|result| result.call.clone()).collect()
+            }
+            _ => Vec::new(),
+        }
+    };
+    let mut due = Vec::new();
+    for message in messages {
+        match message {
+            ModelMessage::ToolResults(_) => {
+                assert_eq!(ids(message), std::mem::take(&mut due));
+            }
+            _ => {
+                assert!(due.is_empty(), "{due:?} have no results");
+                due = ids(message);
+            }
+        }
+    }
+    assert!(due.is_empty(), "{due:?} have no results");
+    if let Some(newest) = newest {
+        let whole = SentTurn::new(newest, 0, ResultPosition::default(), |_| u64::MAX);
+        assert!(messages.ends_with(&whole.messages), "the newest turn");
+    }
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig { cases: 64, ..Default::default() })]
+
+    #[test]
+    fn no_request_splits_a_turn_from_its_results_drops_the_first_news_or_exceeds_its_bounds(
+        turns in proptest::collection::vec(proptest::collection::vec(0..1500_usize, 1..4), 1..30),
+        messages in 10..40_u32,
+        tokens in 2000..6000_u64,
+        clears: bool,
+        summary in 1..200_usize,
+    ) {
+        let turns: Vec<Turn> = turns.iter().zip(0..).map(|(results, number)| turn_with(number, results)).collect();
+        let bounds = MemoryBounds {
+            messages,
+            tokens,
+            summary_tokens: 200,
+            results: if clears { OldResults::Cleared } else { OldResults::Sent },
+        };
+        let mut memory = ConversationMemory::default();
+        for count in 0..=turns.len() {
+            let number = count as u32;
+            let request = ModelRequest::new(Vec::new());
+            let planned = with_source(&turns[..count], &memory, |source| {
+                let size = source.sent(|_| u64::MAX).size(number, &memory, &request);
+                size.plan(&bounds, ReplacementReason::Bounds)
+            });
+            // A summary that is not shorter than what it replaces is not used.
+            let mut is_used = true;
+            match planned {
+                MemoryDecision::Nothing => {}
+                MemoryDecision::Clear(planned) => memory.replacements.push(planned.only_cleared()),
+                MemoryDecision::Summarise(planned) => {
+                    let replacement = planned.complete(WrittenSummary {
+                        text: "s".repeat(summary),
+                        tokens: text_tokens(summary as u64),
+                        how: ReplacementMethod::Summary,
+                        model: None,
+                        cost: Usd::ZERO,
+                    });
+                    is_used = replacement.summary.is_some();
+                    if is_used {
+                        memory.summary_index = Some(memory.replacements.len() as u32);
+                    }
+                    memory.replacements.push(replacement);
+                }
+            }
+            with_source(&turns[..count], &memory, |source| {
+                let first_news = news_message(&source.news[0]);
+                let sent = source.sent(|_| u64::MAX);
+                let size = sent.size(number, &memory, &request);
+                assert_whole(&sent.into_messages(), &first_news, turns[..count].last());
+                // The first news, a summary and the newest turn always fit.
+                let fits = size.message_count() <= bounds.messages && size.tokens <= bounds.tokens;
+                assert!(fits || !is_used, "{size:?}");
+            });
+        }
+    }
 }
