@@ -29,6 +29,7 @@
 //! | `mcp_counterparts` | MCP servers that others wrote, from npm |
 //! | `mcp_servers` | MCP servers that do not behave, what is left of them, and older ones that ask |
 //! | `guards` | guards: calls of code that they deny, answers of roles that they see, and what a fault of one repeats |
+//! | `hostile_skills` | skills that want more than they may: links, paths, scripts, instructions, front matter |
 //! | `killed_nested` | a script that calls tools is killed after each event |
 //! | `killed_turns` | conversations of a model with tools, killed after each event: no turn is paid for twice |
 //! | `recovery` | what `--recover_path` accepts; finished teams; the input of a repeated attempt |
@@ -166,6 +167,7 @@ mod graph;
 mod guards;
 mod guides;
 mod hostile;
+mod hostile_skills;
 mod house;
 mod inspecting;
 mod installed;
