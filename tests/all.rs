@@ -32,6 +32,7 @@
 //! | `hostile_skills` | skills that want more than they may: links, paths, scripts, instructions, front matter |
 //! | `killed_nested` | a script that calls tools is killed after each event |
 //! | `killed_turns` | conversations of a model with tools, killed after each event: no turn is paid for twice |
+//! | `memory` | bounded memory: summaries by a component, killed, failing, denied; what `inspect` shows of them |
 //! | `recovery` | what `--recover_path` accepts; finished teams; the input of a repeated attempt |
 //! | `external` | messages that leave the team, and the answers |
 //! | `children` | programs that the host starts end with it, also if it is killed |
@@ -193,6 +194,7 @@ mod mcp_rust_sdk;
 mod mcp_server;
 mod mcp_server_asked;
 mod mcp_servers;
+mod memory;
 mod metagpt;
 mod observing;
 mod operate;

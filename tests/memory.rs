@@ -1,0 +1,213 @@
+//! Bounded memory: summaries that a component writes, killed after each event, failing and denied, and what
+//! `inspect` shows of what was replaced.
+
+use std::path::PathBuf;
+use std::sync::LazyLock;
+
+use serde_json::Value;
+
+use crate::crash::in_parallel;
+use crate::probe::project;
+use crate::saved::essence_of_lineage;
+use crate::stream::{self, of_kind};
+use crate::workspace::Workspace;
+
+/// A role whose conversation is summarised twice by a component.
+const TEAM: &str = r#"
+schema = "strata.team/1"
+[team]
+name = "notes"
+idea = "note it all"
+[llm]
+provider = "scripted"
+replies = "replies.toml"
+[[role]]
+name = "Noter"
+watch = ["UserRequirement"]
+react = "tools"
+[role.memory]
+keep = 8
+clear_results = false
+summarise = SUMMARISER
+[[role.action]]
+name = "note"
+component = "probe.wasm"
+config = { steps = [{ say = "noted {arguments} PADDING" }] }
+"#;
+const SUMMARISER: &str =
+    r#"{ component = "COMPONENT", allow = { llm = { models = ["*"] } }, config = CONFIG }"#;
+const TURNS: usize = 8;
+
+/// The component of `plugins/summarise`.
+static SUMMARISE: LazyLock<PathBuf> = LazyLock::new(|| {
+    let dir = project().join("plugins/summarise");
+    let built = Workspace::empty()
+        .command(&["build", dir.to_str().expect("a path")])
+        .output()
+        .expect("it runs");
+    assert!(
+        built.status.success(),
+        "{}",
+        String::from_utf8_lossy(&built.stderr)
+    );
+    PathBuf::from(String::from_utf8(built.stdout).expect("a path").trim())
+});
+
+/// The replies of the role's model, and of the one that is asked for summaries.
+fn replies() -> String {
+    let mut replies = String::new();
+    for turn in 0..TURNS {
+        replies += &format!(
+            "[[reply]]\nturn = {turn}\ntool_calls = [{{ name = \"note\", arguments = {{ n = {turn} }} }}]\n"
+        );
+    }
+    replies += &format!("[[reply]]\nturn = {TURNS}\ntext = \"all is noted\"\n");
+    replies += "[[reply]]\nmatch = \"# The summary so far\"\ntext = \"the second part was noted, too\"\ninput = 100\n";
+    replies +=
+        "[[reply]]\nmatch = \"note it all\"\ntext = \"the first part was noted\"\ninput = 100\n";
+    replies
+}
+
+fn place(config: &str) -> Workspace {
+    let component = SUMMARISE.to_str().expect("a path");
+    let summariser = SUMMARISER
+        .replace("COMPONENT", component)
+        .replace("CONFIG", config);
+    place_with(&summariser)
+}
+
+fn place_with(summariser: &str) -> Workspace {
+    let padding = "0123456789 ".repeat(20);
+    let team = TEAM
+        .replace("SUMMARISER", summariser)
+        .replace("PADDING", &padding);
+    let place = Workspace::with(&team);
+    place.write("replies.toml", replies());
+    place
+}
+
+fn summaries(lines: &[Value]) -> Vec<&Value> {
+    of_kind(lines, "memory-summarised")
+}
+
+#[test]
+fn a_component_summarises_the_conversation_of_a_role_and_a_kill_pays_no_summary_twice() {
+    let calm = place("{}");
+    let lines = calm.run().expect(0).events();
+    let made = summaries(&lines);
+    assert_eq!(made.len(), 2, "{made:?}");
+    assert!(
+        made.iter().all(|line| line["how"] == "component"),
+        "{made:?}"
+    );
+    let paid = |lines: &[Value]| {
+        let calls = of_kind(lines, "host-call").into_iter();
+        calls
+            .filter(|call| call["action"] == "summary" && call["source"] == "live")
+            .count()
+    };
+    assert_eq!(paid(&lines), 2);
+    calm.host(&["replay", "store", "--verify"]).expect(0);
+    let saved = essence_of_lineage(calm.team_json());
+    in_parallel(lines.len() - 1, |n| {
+        let place = place("{}");
+        let mut process = place.start_run(&[]);
+        let seen = (0..=n).map_while(|_| process.next()).count();
+        process.kill();
+        if seen == 0 {
+            return;
+        }
+        place.resume().expect(0);
+        let what = format!("killed after event {}", n + 1);
+        assert_eq!(essence_of_lineage(place.team_json()), saved, "{what}");
+        let all = place.recorded();
+        assert_eq!(summaries(&all).len(), 2, "{what}");
+        assert_eq!(of_kind(&all, "turn").len(), TURNS + 1, "{what}");
+        // A summary whose answer was lost before it was recorded is asked for again.
+        assert!(paid(&all) <= 3, "{what}");
+    });
+}
+
+#[test]
+fn a_component_that_fails_to_summarise_leaves_the_conversation_as_it_is() {
+    let cases = [
+        (
+            r#"{ component = "probe.wasm", config = { steps = [{ fail = "trap" }] } }"#,
+            "trap",
+        ),
+        (
+            r#"{ component = "probe.wasm", config = { steps = [{ say = "" }] } }"#,
+            "empty",
+        ),
+        (
+            r#"{ component = "probe.wasm", config = { steps = [{ llm = "summarise" }] } }"#,
+            "allow",
+        ),
+    ];
+    for (summariser, reason) in cases {
+        let place = place_with(summariser);
+        let lines = place.run().expect(0).events();
+        let made = summaries(&lines);
+        assert!(!made.is_empty(), "{summariser}");
+        for line in made {
+            assert_eq!(line["how"], "cleared", "{line}");
+            let told = stream::text(&line["reason"]);
+            assert!(told.contains(reason), "{told}");
+        }
+        place.host(&["replay", "store", "--verify"]).expect(0);
+    }
+}
+
+#[test]
+fn what_a_component_writes_or_emits_while_it_summarises_is_dropped() {
+    let summariser = r#"{ component = "probe.wasm", config = { steps = [
+        { set = "k", value = 1 }, { emit = "lost", to = ["Noter"] }, { say = "short" },
+    ] } }"#;
+    let place = place_with(&summariser.replace('\n', " "));
+    let lines = place.run().expect(0).events();
+    assert_eq!(summaries(&lines)[0]["how"], "component");
+    assert!(
+        !of_kind(&lines, "message-routed")
+            .iter()
+            .any(|line| line["from"] == "Noter" && line["to"] == "Noter")
+    );
+    let saved = place.team_json();
+    assert!(
+        saved["strata"]["state"]["role"]
+            .get("Noter")
+            .is_none_or(|role| role.get("k").is_none())
+    );
+}
+
+#[test]
+fn inspect_shows_what_was_replaced_by_what_and_all_messages() {
+    let place = place("{}");
+    place.run().expect(0);
+    let shown = place
+        .host(&["inspect", "store", "--conversation", "Noter"])
+        .expect(0)
+        .stdout;
+    for part in ["the first part was noted", "all is noted"] {
+        assert!(shown.contains(part), "`{part}` is not in:\n{shown}");
+    }
+    // Every message is shown, also those that were replaced.
+    for turn in 0..TURNS {
+        assert!(
+            shown.contains(&format!("{{\"n\":{turn}}}")),
+            "turn {turn}: {shown}"
+        );
+    }
+    let json = place
+        .host(&["inspect", "store", "--conversation", "Noter", "--json"])
+        .expect(0)
+        .stdout;
+    let json: Value = serde_json::from_str(&json).expect("JSON");
+    let text = json.to_string();
+    for part in [
+        "\"how\":\"component\"",
+        "the first part was noted",
+        "\"messages\":[",
+    ] {
+        assert!(text.contains(part), "`{part}` is not in: {text}");
+    }
+}
