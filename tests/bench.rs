@@ -32,7 +32,7 @@ fn the_scripts_of_the_benchmarks_can_be_parsed_and_show_their_options() {
             > 10
     );
 
-    for script in ["models", "real-model", "turns"] {
+    for script in ["conversations", "models", "real-model", "turns"] {
         let help = Command::new(bench.join(script))
             .arg("--help")
             .output()
