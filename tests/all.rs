@@ -30,6 +30,7 @@
 //! | `mcp_servers` | MCP servers that do not behave, what is left of them, and older ones that ask |
 //! | `guards` | guards: calls of code that they deny, answers of roles that they see, and what a fault of one repeats |
 //! | `hostile_skills` | skills that want more than they may: links, paths, scripts, instructions, front matter |
+//! | `tool_callers` | the interface `tools` in every language: one list of calls |
 //! | `killed_nested` | a script that calls tools is killed after each event |
 //! | `killed_turns` | conversations of a model with tools, killed after each event: no turn is paid for twice |
 //! | `memory` | bounded memory: summaries by a component, killed, failing, denied; what `inspect` shows of them |
@@ -242,6 +243,7 @@ mod telemetry;
 mod telemetry_mcp;
 mod terminal;
 mod together;
+mod tool_callers;
 mod tools;
 mod trial;
 mod trust;
