@@ -383,13 +383,10 @@ impl Guests {
             GuestRequest::StoredFile(digest) => {
                 HostAnswer::File(journal.store_ref().blob(&digest)?)
             }
-            GuestRequest::CurrentTime => {
-                let name = name_about(about, "");
-                record_local(self.calls.read_clock(id, &name), journal).await?
-            }
+            GuestRequest::CurrentTime => self.read_clock(id, about, "", journal).await?,
             GuestRequest::ClockStart => {
-                let name = name_about(about, WASI_CLOCK_START);
-                record_local(self.calls.read_clock(id, &name), journal).await?
+                self.read_clock(id, about, WASI_CLOCK_START, journal)
+                    .await?
             }
             GuestRequest::Random { length } => {
                 let Some(caller) = self.attempts.caller(id, about) else {
@@ -436,6 +433,19 @@ impl Guests {
         };
         let _ = reply.send(answer);
         Ok(())
+    }
+
+    /// Reads the clock for an attempt, or for a guard that decides `about` a call. Returns the time once it is
+    /// durable.
+    async fn read_clock(
+        &mut self,
+        id: AttemptId,
+        about: Option<&GuardedCall>,
+        request: &str,
+        journal: &mut Journal,
+    ) -> Result<HostAnswer, DriverError> {
+        let name = name_about(about, request);
+        record_local(self.calls.read_clock(id, &name), journal).await
     }
 
     /// Takes over calls that leave the host, and makes those that can be made now. `about` is the call

@@ -214,25 +214,17 @@ impl Replayer {
         let (call, recorded) = (attempt.call, &mut known.calls);
         let answer = match request {
             GuestRequest::CurrentTime => {
-                let (clock, now) = (HostCallKind::Clock, name_about(about, ""));
-                let answered = answer_from_record(reply, clock, &now, recorded, time_answer);
-                return Ok(answered);
+                let now = name_about(about, "");
+                return Ok(answer_time(reply, &now, recorded));
             }
             GuestRequest::ClockStart => {
-                let (clock, start) = (HostCallKind::Clock, name_about(about, WASI_CLOCK_START));
-                let answered = answer_from_record(reply, clock, &start, recorded, time_answer);
-                return Ok(answered);
+                let start = name_about(about, WASI_CLOCK_START);
+                return Ok(answer_time(reply, &start, recorded));
             }
             GuestRequest::Random { length } => {
                 let length = length.to_string();
-                let (random, length) = (HostCallKind::Random, name_about(about, &length));
-                return Ok(answer_from_record(
-                    reply,
-                    random,
-                    &length,
-                    recorded,
-                    random_answer,
-                ));
+                let length = name_about(about, &length);
+                return Ok(answer_random(reply, &length, recorded));
             }
             GuestRequest::AskHuman(question) => {
                 let question = question_about(about, question);
@@ -407,12 +399,24 @@ fn contradicts(now: &GuardDecision, then: &CallDecision) -> bool {
     }
 }
 
-fn random_answer(call: HostCall) -> HostAnswer {
-    HostAnswer::Bytes(Ok(decode_random(&call)))
+/// Answers a request for random bytes with the recorded ones.
+fn answer_random(
+    reply: oneshot::Sender<HostAnswer>,
+    request: &str,
+    recorded: &mut Vec<HostCall>,
+) -> Option<ReplayOutcome> {
+    let answer = |call: HostCall| HostAnswer::Bytes(Ok(decode_random(&call)));
+    answer_from_record(reply, HostCallKind::Random, request, recorded, answer)
 }
 
-fn time_answer(call: HostCall) -> HostAnswer {
-    HostAnswer::Time(decode_time(&call))
+/// Answers a request for the time with the recorded one.
+fn answer_time(
+    reply: oneshot::Sender<HostAnswer>,
+    request: &str,
+    recorded: &mut Vec<HostCall>,
+) -> Option<ReplayOutcome> {
+    let answer = |call: HostCall| HostAnswer::Time(decode_time(&call));
+    answer_from_record(reply, HostCallKind::Clock, request, recorded, answer)
 }
 
 /// Answers from the record. Returns `ReplayOutcome::Diverged` if the call is not recorded.
