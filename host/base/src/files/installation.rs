@@ -15,6 +15,8 @@ pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// The directory with the files of all versions, relative to the directory of the program or, if it is
 /// in a directory such as `bin`, beside that.
 const SHARED_DIRECTORY: &str = "share/strata-host";
+/// Where a wheel that was unpacked by hand has this directory, beside that of the program: installers put it there.
+const WHEEL_DATA: &str = "data";
 /// The file that contains the name of the package. It is written last.
 const PACKAGE_FILE: &str = "package";
 
@@ -102,7 +104,12 @@ impl Installation {
             return Self::ProgramOnly;
         };
         let mut others = Self::ProgramOnly;
-        for above in [Some(directory), directory.parent()].into_iter().flatten() {
+        let beside = directory.parent().map(Path::to_owned);
+        let unpacked = beside.as_ref().map(|beside| beside.join(WHEEL_DATA));
+        for above in [Some(directory.to_owned()), beside, unpacked]
+            .into_iter()
+            .flatten()
+        {
             let shared = above.join(SHARED_DIRECTORY);
             let files = shared.join(VERSION);
             if let Ok(name) = fs::read_to_string(files.join(PACKAGE_FILE))
@@ -171,6 +178,19 @@ mod tests {
             std::os::unix::fs::symlink(&program, &link).expect("a link");
             assert_eq!(Installation::of(&link), expected);
         }
+    }
+
+    #[test]
+    fn files_are_found_in_a_wheel_that_was_unpacked_by_hand() {
+        let root = tempfile::tempdir().expect("a directory");
+        let root = root.path().canonicalize().expect("it exists");
+        let program = root.join("strata_host.data/scripts/strata-host");
+        fs::create_dir_all(program.parent().expect("it has one")).expect("a directory");
+        fs::write(&program, "").expect("a file");
+        let data = root.join("strata_host.data/data");
+        install(&data, VERSION, "wheel\n");
+        let files = data.join(SHARED_DIRECTORY).join(VERSION);
+        assert_eq!(Installation::of(&program).files(), Some(&*files));
     }
 
     #[test]
