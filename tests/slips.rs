@@ -257,7 +257,8 @@ fn missing_quotes_and_similar_names_are_explained() {
     let nowhere = Workspace::empty();
     let ended = nowhere.host(&["run", "an idea"]).expect(2);
     assert!(
-        ended.stderr.contains("which team?") && !ended.stderr.contains("did you mean"),
+        ended.stderr.contains("which team?")
+            && ended.stderr.contains("`strata-host new team NAME`"),
         "{}",
         ended.stderr
     );

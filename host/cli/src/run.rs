@@ -411,7 +411,8 @@ fn missing_team(idea: Option<&str>) -> CommandFailure {
         idea.filter(|idea| looks_like_file(idea))
             .map(|idea| format!("; {}", taken_as_idea(idea)))
     };
-    let meant = meant.or_else(file).unwrap_or_default();
+    let new = || "; `strata-host new team NAME` makes one".into();
+    let meant = meant.or_else(file).unwrap_or_else(new);
     let which = "which team? give a TEAM.toml, or `--recover_path PATH` to resume a saved one";
     CommandFailure::usage(format!("{which}{meant}"))
 }
