@@ -201,6 +201,8 @@ fn the_doctor_suggests_a_remedy_for_each_problem() {
         refused.contains("BAD  disk") && refused.contains("choose another directory"),
         "{refused}"
     );
+    // What there is on this machine, it advises to use.
+    place.write("dnf", "");
     let mut command = place.command(&["doctor", "--json"]);
     command
         .env("PATH", place.path(""))
@@ -227,6 +229,60 @@ fn the_doctor_suggests_a_remedy_for_each_problem() {
             .iter()
             .all(|finding| finding["state"] == "good" || finding["advice"].is_string())
     );
+    for command in [
+        "`dnf install python3`",
+        "`dnf install nodejs npm`",
+        "https://sh.rustup.rs",
+    ] {
+        assert!(
+            ended.stdout.contains(command),
+            "{command}: {}",
+            ended.stdout
+        );
+    }
+}
+
+#[test]
+fn the_option_for_a_server_is_shown_and_taken_only_where_it_means_something() {
+    let place = Workspace::empty();
+    let shows = |words: &[&str]| {
+        let help = place.host(&[words, &["--help"]].concat()).expect(0).stdout;
+        help.contains("--server <URL>")
+    };
+    // Nobody listens there.
+    let call = |words: &[&str]| {
+        let server = ["--server", "http://127.0.0.1:9"];
+        place.host(&[words, &server].concat()).stderr
+    };
+    const REFUSED: &str = "does not work through a server";
+    let commands: [(&[&str], &[&str]); 10] = [
+        (&["serve"], &[]),
+        (&["run"], &["team.toml"]),
+        (&["doctor"], &[]),
+        (&["worker"], &["--database", "sqlite:runs.db"]),
+        (&["token", "list"], &[]),
+        (&["database", "open"], &["sqlite:runs.db"]),
+        (&["shelf", "list"], &[]),
+        (&["new"], &["team", "press"]),
+        (&["sdk"], &["wit"]),
+        (&["graph"], &["team.toml"]),
+    ];
+    for (command, arguments) in commands {
+        let refused = call(&[command, arguments].concat());
+        assert!(refused.contains(REFUSED), "{command:?}: {refused}");
+        assert!(!shows(command), "{command:?}");
+    }
+    for (command, arguments) in [
+        ("runs", None),
+        ("inspect", Some("it")),
+        ("wait", Some("it")),
+    ] {
+        let words: Vec<&str> = [command].into_iter().chain(arguments).collect();
+        let failed = call(&words);
+        assert!(!failed.is_empty() && !failed.contains(REFUSED), "{failed}");
+        assert!(shows(&[command]), "{command}");
+    }
+    assert!(shows(&[]), "the program as a whole has it");
 }
 
 #[test]

@@ -1,9 +1,13 @@
 //! A program with the files that a package installs beside it: example teams, components that were built
-//! before, and what is said if files are missing.
+//! before, and what is said if files are missing, or if they cannot be unpacked.
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use tempfile::TempDir;
 
 use crate::probe::project;
 
@@ -14,9 +18,34 @@ fn binary() -> &'static Path {
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
+/// Returns the installed files: an interpreter of scripts, and the component of the action in `action` beside them.
+fn files() -> &'static Path {
+    static MADE: OnceLock<TempDir> = OnceLock::new();
+    let made = MADE.get_or_init(|| {
+        let home = tempfile::tempdir().expect("a directory");
+        let action = home.path().join("action");
+        fs::create_dir(&action).expect("a directory");
+        fs::write(action.join("build.sh"), BUILD).expect("a file");
+        let made = Command::new(binary())
+            .args(["prebuild", "--interpreter=javascript", "--to"])
+            .arg(home.path().join("files"))
+            .arg(&action)
+            .env("PROBE", project().join("plugins/probe/probe.wasm"))
+            .output()
+            .expect("it starts");
+        assert!(made.status.success(), "{}", text(&made));
+        home
+    });
+    static PATH: OnceLock<PathBuf> = OnceLock::new();
+    PATH.get_or_init(|| made.path().join("files"))
+}
+
+/// The build of an action.
+const BUILD: &str = "cp \"$PROBE\" \"$STRATA_OUT\"\n";
+
 /// A home with an installed program.
 struct InstalledProgram {
-    home: tempfile::TempDir,
+    home: TempDir,
 }
 
 impl InstalledProgram {
@@ -26,17 +55,11 @@ impl InstalledProgram {
         let installed = Self {
             home: tempfile::tempdir().expect("a directory"),
         };
-        let probe = project().join("plugins/probe/probe.wasm");
-        installed.write("action/build.sh", "cp \"$PROBE\" \"$STRATA_OUT\"\n");
-        let made = Command::new(binary())
-            .args(["prebuild", "--to"])
-            .arg(installed.files())
-            .arg(installed.path("action"))
-            .env("PROBE", &probe)
-            .output()
-            .expect("it starts");
-        assert!(made.status.success(), "{}", text(&made));
-        fs::remove_dir_all(installed.path("action/target")).expect("it was built");
+        installed.write("action/build.sh", BUILD);
+        fs::create_dir_all(installed.files().parent().expect("it has one")).expect("a directory");
+        let mut copy = Command::new("cp");
+        copy.arg("-r").arg(files()).arg(installed.files());
+        assert!(copy.status().expect("it starts").success());
         fs::create_dir_all(installed.path("bin")).expect("a directory");
         fs::hard_link(binary(), installed.path("bin/strata-host"))
             .or_else(|_| fs::copy(binary(), installed.path("bin/strata-host")).map(|_| ()))
@@ -45,6 +68,8 @@ impl InstalledProgram {
         installed.write(example.join("team.toml"), TEAM);
         installed.write(example.join("out/gitignore"), "*\n");
         installed.write(installed.files().join("package"), "wheel\n");
+        installed.write("script.toml", &TEAM.replace(PROBE, "script = \"hello.js\""));
+        installed.write("hello.js", "return 'hello';\n");
         installed
     }
 
@@ -62,18 +87,72 @@ impl InstalledProgram {
         fs::write(path, content).expect("a file");
     }
 
+    /// Returns a command of the program, which finds no other program and has no home.
+    fn homeless(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(self.path("bin/strata-host"));
+        command.args(arguments).current_dir(self.home.path());
+        command.env_clear().env("PATH", "/nonexistent");
+        command
+    }
+
     /// Runs the program where no other program is found.
     fn run(&self, arguments: &[&str]) -> Output {
-        Command::new(self.path("bin/strata-host"))
-            .args(arguments)
+        let mut command = self.homeless(arguments);
+        command.env("HOME", self.path("own"));
+        command.output().expect("it starts")
+    }
+
+    /// Runs the script `hello.js` with a home on a file system of its own, mounted with these options, and then lists what
+    /// is in its cache. Returns none where users cannot mount anything.
+    fn run_script_on(&self, options: &str) -> Option<Output> {
+        fs::create_dir_all(self.path("own")).expect("a directory");
+        let mut command = Command::new("unshare");
+        command.args([
+            "--map-root-user",
+            "--mount",
+            "sh",
+            "-c",
+            MOUNTED,
+            "sh",
+            options,
+        ]);
+        command
+            .arg(self.path("own"))
+            .arg(self.path("bin/strata-host"));
+        let output = command
             .current_dir(self.home.path())
-            .env_clear()
-            .env("HOME", self.path("own"))
-            .env("PATH", "/nonexistent")
             .output()
-            .expect("it starts")
+            .expect("it starts");
+        let is_mounted = !text(&output).contains("not permitted");
+        is_mounted.then_some(output)
+    }
+
+    /// Returns the names of what is in a directory of the part of the cache into which interpreters are unpacked.
+    fn unpacked(&self, directory: &str) -> Vec<String> {
+        let path = self
+            .path("own/.cache/strata-host/installed")
+            .join(directory);
+        let entries = fs::read_dir(path).into_iter().flatten().flatten();
+        let mut names: Vec<String> = entries
+            .map(|entry| entry.file_name().to_string_lossy().into_owned())
+            .collect();
+        names.sort();
+        names
     }
 }
+
+/// Mounts a file system as the home, and runs a script in it.
+const MOUNTED: &str = r#"
+mount -t tmpfs -o "$1" tmpfs "$2" || exit 99
+env -i HOME="$2" PATH=/nonexistent "$3" run script.toml --storage "store-$1"
+code=$?
+find "$2" -path '*/installed/*' ! -name '*.lock' ! -name code | sed 's/^/left: /'
+exit $code
+"#;
+
+/// The action of the example.
+const PROBE: &str =
+    "component = \"components/action.wasm\"\nconfig = { steps = [{ say = \"hello\" }] }";
 
 const TEAM: &str = r#"schema = "strata.team/1"
 [team]
@@ -84,7 +163,7 @@ name = "A"
 watch = ["UserRequirement"]
 [[role.action]]
 name = "say"
-component = "builtin:probe"
+component = "components/action.wasm"
 config = { steps = [{ say = "hello" }] }
 "#;
 
@@ -99,6 +178,7 @@ fn an_example_team_is_copied_and_runs() {
     let made = installed.run(&["new", "team", "--example", "hello"]);
     assert!(made.status.success(), "{}", text(&made));
     assert!(installed.path("hello/out/.gitignore").is_file());
+    assert!(installed.path("hello/components/action.wasm").is_file());
     let done = installed.run(&["run", "hello/team.toml"]);
     assert!(text(&done).contains("done after"), "{}", text(&done));
     for (arguments, expected) in [
@@ -133,11 +213,162 @@ fn the_version_says_what_is_installed_and_what_is_missing() {
             assert!(shown.contains(expected), "{expected}: {shown}");
         }
     };
-    check("from the package `wheel`, with 0 interpreters of scripts and 1 actions");
+    check("from the package `wheel`, with 1 interpreters of scripts and 1 actions");
     installed.write(installed.files().join("components/action.wasm"), "cut");
     check("these components are missing or incomplete");
     installed.write(installed.files().join("index.json"), "{");
     check("the index of the installed files");
     fs::rename(installed.files(), installed.path("share/strata-host/9.9.9")).expect("it is there");
     check("contains those of 9.9.9");
+}
+
+#[test]
+fn an_example_has_the_schemas_of_its_files_for_editors() {
+    let installed = InstalledProgram::new();
+    let made = installed.run(&["new", "team", "mine", "--example", "hello"]);
+    assert!(made.status.success(), "{}", text(&made));
+    let team = fs::read_to_string(installed.path("mine/team.toml")).expect("a file");
+    assert_eq!(team, format!("#:schema ./schemas/team.schema.json\n{TEAM}"));
+    let schema = fs::read(installed.path("mine/schemas/team.schema.json")).expect("a file");
+    let schema: serde_json::Value = serde_json::from_slice(&schema).expect("it is JSON");
+    assert_eq!(schema["type"], "object");
+    let checked = installed.run(&["check", "mine/team.toml"]);
+    assert!(checked.status.success(), "{}", text(&checked));
+}
+
+#[test]
+fn the_help_names_every_example() {
+    let help = text(&InstalledProgram::new().run(&["new", "--help"]));
+    let teams = fs::read_dir(project().join("plugins/teams")).expect("a directory");
+    let names = teams.map(|entry| entry.expect("an entry").file_name());
+    for name in names.map(|name| name.to_string_lossy().into_owned()) {
+        let is_named = help.contains(&format!("`{name}`"));
+        assert_eq!(is_named, !name.starts_with("template"), "{name}: {help}");
+    }
+}
+
+/// Asserts that the script could not run, that this is said, and that nothing is left in the cache.
+#[track_caller]
+fn assert_refused(refused: &Output, said: &str) {
+    let shown = text(refused);
+    assert_eq!(refused.status.code(), Some(2), "{shown}");
+    for part in [said, "`export XDG_CACHE_HOME=DIRECTORY`"] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    assert!(!shown.contains("left: "), "{shown}");
+}
+
+#[test]
+fn a_script_that_finds_no_room_for_its_interpreter_says_where_it_would_find_some() {
+    let installed = InstalledProgram::new();
+    let run = ["run", "script.toml"];
+    let refused = installed.homeless(&run).output().expect("it starts");
+    assert_refused(
+        &refused,
+        "neither `XDG_CACHE_HOME` nor `HOME` names a directory",
+    );
+    assert!(!installed.path("workspace").exists());
+    for (options, said) in [
+        ("ro", "Read-only file system"),
+        ("size=1m,mode=700", "No space left on device"),
+    ] {
+        let Some(refused) = installed.run_script_on(options) else {
+            eprintln!("skipped: file systems cannot be mounted here");
+            return;
+        };
+        assert_refused(&refused, said);
+    }
+    let elsewhere = installed.path("elsewhere");
+    let done = installed
+        .homeless(&run)
+        .env("XDG_CACHE_HOME", elsewhere)
+        .output();
+    let done = done.expect("it starts");
+    assert!(text(&done).contains("done after"), "{}", text(&done));
+    for arguments in [
+        &["new", "team", "--example", "hello"][..],
+        &["run", "hello/team.toml"],
+    ] {
+        let done = installed.homeless(arguments).output().expect("it starts");
+        assert!(done.status.success(), "{}", text(&done));
+    }
+}
+
+#[test]
+fn a_script_runs_where_files_of_the_home_cannot_be_executed() {
+    let installed = InstalledProgram::new();
+    let Some(done) = installed.run_script_on("noexec,mode=700") else {
+        eprintln!("skipped: file systems cannot be mounted here");
+        return;
+    };
+    let shown = text(&done);
+    assert!(
+        done.status.success() && shown.contains("done after"),
+        "{shown}"
+    );
+    assert!(
+        shown.contains("left: "),
+        "the interpreter was not unpacked: {shown}"
+    );
+}
+
+#[test]
+fn an_interpreter_whose_unpacking_was_killed_is_unpacked_anew_and_nothing_else_is_left() {
+    let installed = InstalledProgram::new();
+    let run = ["run", "script.toml"];
+    let is_in_parts = || {
+        let names = installed.unpacked("");
+        let directory = names
+            .iter()
+            .find(|name| *name != "code" && !name.ends_with(".lock"));
+        directory.is_some_and(|directory| {
+            let files = installed.unpacked(directory);
+            !files.is_empty() && !files.iter().any(|file| file == "ready")
+        })
+    };
+    let was_killed = (0..20).any(|_| {
+        let _ = fs::remove_dir_all(installed.path("own"));
+        let mut command = installed.homeless(&run);
+        command.env("HOME", installed.path("own"));
+        let mut child = command.stderr(Stdio::null()).spawn().expect("it starts");
+        while !is_in_parts() && child.try_wait().expect("it is a child").is_none() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        child.kill().expect("it is a child");
+        child.wait().expect("it ends");
+        is_in_parts()
+    });
+    assert!(was_killed, "it was never killed in time");
+    let done = installed.run(&["run", "script.toml", "--force"]);
+    assert!(text(&done).contains("done after"), "{}", text(&done));
+    let mut names = installed.unpacked("");
+    names.retain(|name| name != "code");
+    let [directory, lock] = &names[..] else {
+        panic!("{names:?}");
+    };
+    assert_eq!(*lock, format!("{directory}.lock"));
+    let files = installed.unpacked(directory);
+    assert!(
+        matches!(&files[..], [wasm, ready] if ready == "ready" && wasm.ends_with(".wasm")),
+        "{files:?}"
+    );
+    assert_eq!(installed.unpacked("code").len(), 1);
+}
+
+#[test]
+fn a_new_team_says_what_its_action_lacks_on_this_machine() {
+    let installed = InstalledProgram::new();
+    let made = text(&installed.run(&["new", "team", "compiled"]));
+    for part in [
+        "made the team `compiled`",
+        "`cargo` does not run",
+        "https://sh.rustup.rs",
+        "`--lang python`",
+    ] {
+        assert!(made.contains(part), "{part}: {made}");
+    }
+    let made = text(&installed.run(&["new", "team", "interpreted", "--lang", "js"]));
+    assert!(!made.contains("warning"), "{made}");
+    let done = installed.run(&["run", "interpreted/team.toml"]);
+    assert!(text(&done).contains("done after"), "{}", text(&done));
 }

@@ -4,7 +4,7 @@
 //! Compiled components are in the same directory, but are managed by `sandbox`.
 
 use strata_base::files::caches::{CacheName, LOCK_EXTENSION, PROGRAM_DIRECTORY};
-use strata_base::files::user;
+use strata_base::files::user::{self, UnusableDirectory};
 
 use super::{BuildError, with_path};
 use std::fs::{self, File};
@@ -14,6 +14,10 @@ use std::path::{Path, PathBuf};
 /// tools record the path at which they were installed: in a cache that was moved, they are
 /// installed again.
 const COMPLETE_MARKER: &str = "ready";
+
+/// What to do if the cache cannot be written.
+pub const USE_ANOTHER: &str =
+    "use a directory that can be written: `export XDG_CACHE_HOME=DIRECTORY`";
 
 /// Creates a directory in a part of the cache, unless it exists, and returns it. `name` contains a
 /// digest or version of its contents, because a directory that exists under a name is not created
@@ -105,6 +109,10 @@ pub fn directory_of(part: CacheName) -> Result<PathBuf, BuildError> {
     let root = user_cache.join(PROGRAM_DIRECTORY);
     match user::create_private_dir(&root) {
         Ok(()) => Ok(part.path_in(&user_cache)),
+        Err(UnusableDirectory::Io(source)) => Err(BuildError::Cache {
+            dir: root,
+            why: format!("{source}; {USE_ANOTHER}"),
+        }),
         Err(why) => Err(BuildError::Cache {
             dir: root,
             why: why.to_string(),

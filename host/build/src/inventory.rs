@@ -12,88 +12,189 @@ pub struct ToolchainStatus {
     pub language: &'static str,
     /// The programs that were found, or what is missing.
     pub found: Result<String, String>,
-    /// How to install what is missing.
-    pub advice: &'static str,
+    /// How to install what is missing, with a command.
+    pub advice: String,
 }
 
-/// The languages, the programs that their builds call, and how to install these.
-const LANGUAGES: [(&str, &[&[&str]], &str); 4] = [
-    (
-        "rust",
-        &[&["cargo", "--version"]],
-        "actions in rust need it: install rust: `curl --proto =https --tlsv1.2 -sSf https://sh.rustup.rs | sh`",
-    ),
-    (
-        "python",
-        &[
-            &["python3", "--version"],
-            &["python3", "-c", "import ensurepip, venv"],
-        ],
-        "actions in python that are built need it: install python 3 with `venv`, e.g. `apt install python3-venv`",
-    ),
-    (
-        "c",
-        // The compiler is zig's, from PyPI.
-        &[
-            &["python3", "--version"],
-            &["python3", "-c", "import ensurepip, venv"],
-        ],
-        "actions in c need it to set up their compiler: install python 3 with `venv`, e.g. `apt install python3-venv`",
-    ),
-    (
-        "javascript",
-        &[&["node", "--version"], &["npm", "--version"]],
-        "actions in javascript and typescript with packages need it: install node with npm, e.g. `apt install nodejs npm`",
-    ),
+/// A language whose actions are built by programs of this machine.
+struct Language {
+    name: &'static str,
+    /// The programs that its builds call.
+    programs: &'static [&'static [&'static str]],
+    /// Which actions need them.
+    used_by: &'static str,
+    install: Install,
+}
+
+/// How the programs of a language are installed.
+#[derive(Clone, Copy)]
+enum Install {
+    Rustup,
+    Python,
+    Node,
+}
+
+/// Python's modules are packages of their own in some distributions. The compiler for C is zig's, from PyPI.
+const PYTHON_WITH_VENV: &[&[&str]] = &[
+    &["python3", "--version"],
+    &["python3", "-c", "import ensurepip, venv"],
 ];
+
+const LANGUAGES: [Language; 4] = [
+    Language {
+        name: "rust",
+        programs: &[&["cargo", "--version"]],
+        used_by: "actions in rust",
+        install: Install::Rustup,
+    },
+    Language {
+        name: "python",
+        programs: PYTHON_WITH_VENV,
+        used_by: "actions in python that are built",
+        install: Install::Python,
+    },
+    Language {
+        name: "c",
+        programs: PYTHON_WITH_VENV,
+        used_by: "actions in c, whose compiler comes from PyPI,",
+        install: Install::Python,
+    },
+    Language {
+        name: "javascript",
+        programs: &[&["node", "--version"], &["npm", "--version"]],
+        used_by: "actions in javascript and typescript with packages",
+        install: Install::Node,
+    },
+];
+
+/// A program that installs packages, its arguments for that, and its packages for Python and for node.
+struct PackageManager {
+    program: &'static str,
+    install: &'static str,
+    python: &'static str,
+    node: &'static str,
+}
+
+/// Those of common distributions. The first is the example where there is none of them.
+const PACKAGE_MANAGERS: [PackageManager; 5] = [
+    PackageManager {
+        program: "apt-get",
+        install: "install",
+        python: "python3-venv",
+        node: "nodejs npm",
+    },
+    PackageManager {
+        program: "dnf",
+        install: "install",
+        python: "python3",
+        node: "nodejs npm",
+    },
+    PackageManager {
+        program: "apk",
+        install: "add",
+        python: "python3",
+        node: "nodejs npm",
+    },
+    PackageManager {
+        program: "pacman",
+        install: "-S",
+        python: "python",
+        node: "nodejs npm",
+    },
+    PackageManager {
+        program: "zypper",
+        install: "install",
+        python: "python3",
+        node: "nodejs npm",
+    },
+];
+
+impl PackageManager {
+    /// Returns that of this machine.
+    fn of_machine() -> &'static Self {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let directories: Vec<_> = std::env::split_paths(&path).collect();
+        let is_here = |manager: &&Self| {
+            let mut directories = directories.iter();
+            directories.any(|directory| directory.join(manager.program).is_file())
+        };
+        PACKAGE_MANAGERS
+            .iter()
+            .find(is_here)
+            .unwrap_or(&PACKAGE_MANAGERS[0])
+    }
+
+    /// Returns what installs the programs of a language.
+    fn advice(&self, install: Install) -> String {
+        let Self {
+            program,
+            install: argument,
+            ..
+        } = self;
+        match install {
+            Install::Rustup => {
+                "install rust: `curl --proto =https --tlsv1.2 -sSf https://sh.rustup.rs | sh`"
+                    .into()
+            }
+            Install::Python => format!(
+                "install python 3 with `venv`, e.g. `{program} {argument} {}`",
+                self.python
+            ),
+            Install::Node => format!(
+                "install node {} or later with npm, e.g. `{program} {argument} {}`",
+                javascript::tools::MINIMUM_VERSION,
+                self.node
+            ),
+        }
+    }
+}
 
 /// Looks for the toolchains of all languages.
 pub fn inventory() -> Vec<ToolchainStatus> {
-    let mut found = Vec::new();
-    for (language, programs, advice) in LANGUAGES {
-        found.push(language_status(language, programs, advice));
-    }
-    found
+    LANGUAGES.iter().map(Language::status).collect()
 }
 
-/// Looks for the toolchain of one language.
-fn language_status(
-    language: &'static str,
-    programs: &[&[&str]],
-    advice: &'static str,
-) -> ToolchainStatus {
-    let mut found = programs
-        .iter()
-        .map(|program| query_version(program))
-        .collect::<Result<Vec<_>, _>>();
-    if language == "rust" {
-        found = found.map(|found| [found, vec![describe_rust_compiler()]].concat());
-    }
-    found = found.and_then(|found| {
-        match minimum_version(language).filter(|oldest| is_older(&found[0], *oldest)) {
-            Some((major, minor)) => Err(format!(
-                "{} is older than {major}.{minor}, which builds need",
-                found[0]
-            )),
-            None => Ok(found),
+/// Looks for the toolchain of a language. Returns none if no toolchain is listed under this name.
+pub fn toolchain_of(language: &str) -> Option<ToolchainStatus> {
+    let mut languages = LANGUAGES.iter();
+    let found = languages.find(|one| one.name == language)?;
+    Some(found.status())
+}
+
+impl Language {
+    fn status(&self) -> ToolchainStatus {
+        let manager = PackageManager::of_machine();
+        ToolchainStatus {
+            language: self.name,
+            found: find_programs(self),
+            advice: format!("{} need it: {}", self.used_by, manager.advice(self.install)),
         }
-    });
-    let found = found.map(|found| {
-        found
-            .into_iter()
-            .filter(|line| !line.is_empty())
-            .collect::<Vec<_>>()
-            .join(", ")
-    });
-    let found = found.map(|found| match language {
+    }
+}
+
+/// Returns the versions of the programs of a language, or what is missing.
+fn find_programs(language: &Language) -> Result<String, String> {
+    let programs = language.programs.iter();
+    let mut found = programs
+        .map(|program| query_version(program))
+        .collect::<Result<Vec<_>, _>>()?;
+    if let Some((major, minor)) = minimum_version(language.name)
+        && is_older(&found[0], (major, minor))
+    {
+        return Err(format!(
+            "{} is older than {major}.{minor}, which builds need",
+            found[0]
+        ));
+    }
+    if language.name == "rust" {
+        found.push(describe_rust_compiler());
+    }
+    found.retain(|line| !line.is_empty());
+    let found = found.join(", ");
+    Ok(match language.name {
         "c" => format!("zig, which the first build sets up with {found}"),
         _ => found,
-    });
-    ToolchainStatus {
-        language,
-        found,
-        advice,
-    }
+    })
 }
 
 /// Returns the oldest supported version of a language's first program.

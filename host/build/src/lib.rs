@@ -117,7 +117,8 @@ pub enum BuildError {
     },
     /// The user has no cache directory.
     #[error(
-        "looking for the cache directory: neither `XDG_CACHE_HOME` nor `HOME` names a directory; set one of them"
+        "looking for the cache directory: neither `XDG_CACHE_HOME` nor `HOME` names a directory; set one of them: \
+         `export XDG_CACHE_HOME=DIRECTORY`"
     )]
     NoCache,
     /// The user's cache directory cannot be used or is not private.

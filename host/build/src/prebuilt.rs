@@ -24,8 +24,8 @@ use super::{BuildError, cache, external_inputs, with_path};
 
 /// The file with the index, in the directory of the installed files.
 const INDEX_FILE: &str = "index.json";
-/// The directory of the components of actions, beside the index.
-const ACTION_DIRECTORY: &str = "components";
+/// The directory of the components of actions, beside the index. Copied examples have them in one of this name.
+pub(crate) const ACTION_DIRECTORY: &str = "components";
 /// The directory of the interpreters, beside the index.
 const INTERPRETER_DIRECTORY: &str = "interpreters";
 /// How well interpreters are compressed: as well as possible without much more memory.
@@ -152,9 +152,15 @@ impl PrebuiltComponents {
                 }
             };
             copy(&dir.join(&file_name), interpreter.component_bytes)?;
+            // Not where it belongs: what a killed process leaves in this directory is removed by the next.
+            let unplaced = dir.join(&interpreter.code_name);
+            copy(&unplaced, interpreter.code_bytes)?;
             let code = cache::directory_of(CacheName::Installed)?.join(INSTALLED_CODE);
             with_path(&code, fs::create_dir_all(&code))?;
-            copy(&code.join(&interpreter.code_name), interpreter.code_bytes)
+            with_path(
+                &code,
+                fs::rename(&unplaced, code.join(&interpreter.code_name)),
+            )
         })?;
         Ok(dir.join(file_name))
     }
@@ -206,8 +212,8 @@ fn describe_unusable_cache(error: BuildError) -> BuildError {
         BuildError::File { path, source } => BuildError::Cache {
             dir: path,
             why: format!(
-                "{source}; interpreters of scripts are unpacked there once, which takes 100 MB: make room, or set \
-                 `XDG_CACHE_HOME` to a directory that can be written"
+                "{source}; interpreters of scripts are unpacked there once, which takes 100 MB: make room, or {}",
+                cache::USE_ANOTHER
             ),
         },
         other => other,

@@ -18,7 +18,7 @@ use thiserror::Error;
 pub use templates::{LANGUAGES, TemplateLanguage};
 
 /// The directory of the action in a new team. The team's template refers to it.
-const TEAM_ACTION_DIR: &str = "respond";
+pub const TEAM_ACTION_DIR: &str = "respond";
 /// The longest name, in characters. It is valid for packages of all languages.
 const MAX_NAME_CHARS: usize = 64;
 /// Words of the languages and their tools that cannot be the name of a package or a module.
@@ -198,11 +198,19 @@ pub struct EditorSchemas {
 }
 
 impl EditorSchemas {
+    /// The name of the schema of team files.
+    const TEAM: &str = "team";
+    /// The name of the schema of scripted replies.
+    const REPLIES: &str = "replies";
+
+    /// Returns the path of the schema with this name in the directory of a team.
+    fn path(name: &str) -> String {
+        format!("{SCHEMA_DIR}/{name}.schema.json")
+    }
+
     fn files(&self) -> [NewFile; 2] {
-        [("team", &self.team), ("replies", &self.replies)].map(|(name, text)| {
-            let path = format!("{SCHEMA_DIR}/{name}.schema.json");
-            (path, text.clone().into_bytes())
-        })
+        [(Self::TEAM, &self.team), (Self::REPLIES, &self.replies)]
+            .map(|(name, text)| (Self::path(name), text.clone().into_bytes()))
     }
 }
 

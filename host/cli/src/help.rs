@@ -10,6 +10,7 @@ use strata_host::installation::VERSION;
 use strata_host::suggest::closest;
 
 use super::args::{Cli, expanded_path};
+use super::remote;
 
 /// The exit codes of commands that run teams.
 const RUN_EXIT_CODES: &str = "Exit codes:
@@ -51,12 +52,21 @@ pub(super) fn command() -> clap::Command {
         };
         long(command, codes).mut_subcommands(|below| long(below, OTHER_EXIT_CODES))
     };
+    let all = Cli::command();
+    let is_server = |option: &&clap::Arg| option.get_id() == remote::OPTION;
+    let server = all.get_arguments().find(is_server).cloned();
+    let server = server.expect("it is declared");
     long(
-        Cli::command().bin_name("strata-host").after_help(EXAMPLES),
+        all.bin_name("strata-host").after_help(EXAMPLES),
         RUN_EXIT_CODES,
     )
     .mut_subcommands(each)
     .mut_subcommands(with_expanded_paths)
+    .mut_subcommands(|command| match remote::works_remotely(command.get_name()) {
+        true => command,
+        // It is still parsed there, so that the error can say more than that it is unknown.
+        false => command.arg(server.clone().hide(true)),
+    })
 }
 
 /// Lets a command, and those below it, refuse paths in which a shell would have replaced something.
@@ -74,7 +84,7 @@ fn with_expanded_paths(command: clap::Command) -> clap::Command {
 
 /// The examples in the program's own help.
 const EXAMPLES: &str = "Examples:
-  strata-host new team press && strata-host run press/team.toml
+  strata-host new team press --lang python && strata-host run press/team.toml
   strata-host check team.toml
   strata-host resume workspace/storage/team";
 

@@ -4,7 +4,8 @@ use std::path::Path;
 
 use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueEnum};
-use strata_host::build::Kit;
+use strata_host::build::inventory::{ToolchainStatus, toolchain_of};
+use strata_host::build::{Kit, is_built};
 use strata_host::manifest::schema::{self, FileKind};
 use strata_host::scaffold::example::create_example;
 use strata_host::scaffold::{self, EditorSchemas, LANGUAGES, ScaffoldError, TemplateLanguage};
@@ -13,7 +14,7 @@ use super::{CommandFailure, Printer};
 
 #[derive(Args)]
 #[command(
-    after_help = "Examples:\n  strata-host new team press && strata-host run press/team.toml\n  \
+    after_help = "Examples:\n  strata-host new team press --lang python && strata-host run press/team.toml\n  \
     strata-host new team helper --tools\n  \
     strata-host new team --example snake\n  \
     strata-host new action greet-people --lang python"
@@ -33,7 +34,7 @@ pub(super) struct NewArgs {
     #[arg(long, conflicts_with = "lang")]
     tools: bool,
     /// Copy an example team, with the components that it uses: `snake`, `analyst`, `werewolf`, `map-reduce`, `polyglot`,
-    /// `scripts` or `five-calls`. The examples come with a package of the program.
+    /// `scripts`, `five-calls`, `orders` or `library`. The examples come with a package of the program.
     #[arg(long, value_name = "EXAMPLE", conflicts_with_all = ["lang", "tools"])]
     example: Option<String>,
 }
@@ -75,7 +76,7 @@ pub(super) fn new(args: &NewArgs, printer: &Printer) -> Result<u8, CommandFailur
             ));
         }
         Thing::Action => {
-            scaffold::create_action(HERE.as_ref(), name, language).map_err(refused)?;
+            let made = scaffold::create_action(HERE.as_ref(), name, language).map_err(refused)?;
             let test = language.test_command("strata-host");
             printer.note(format_args!(
                 "made the action `{name}` in {}; next:\n  cd {name}\n  {test}\n  strata-host build\n\
@@ -83,6 +84,7 @@ pub(super) fn new(args: &NewArgs, printer: &Printer) -> Result<u8, CommandFailur
                  `llm` in its `allow`.",
                 language.name
             ));
+            note_missing_tools(&made, language, printer);
         }
         Thing::Team => {
             let template = match &args.example {
@@ -116,7 +118,7 @@ fn new_team(
     };
     let made = match template {
         TeamTemplate::Example(example) => {
-            create_example(here, name, example).map_err(refused)?;
+            create_example(here, name, example, &schemas()).map_err(refused)?;
             format!("the team `{name}`, the example `{example}` with its components")
         }
         TeamTemplate::Tools => {
@@ -131,7 +133,26 @@ fn new_team(
     printer.note(format_args!(
         "made {made}; next:\n  cd {name}\n  strata-host run team.toml"
     ));
+    if let TeamTemplate::Action(language) = template {
+        let action = here.join(name).join(scaffold::TEAM_ACTION_DIR);
+        note_missing_tools(&action, language, printer);
+    }
     Ok(())
+}
+
+/// Says so if the action in a directory has to be built and this machine lacks what builds it.
+fn note_missing_tools(action: &Path, language: &TemplateLanguage, printer: &Printer) {
+    let toolchain = toolchain_of(language.name).filter(|_| is_built(action));
+    if let Some(ToolchainStatus {
+        found: Err(missing),
+        advice,
+        ..
+    }) = toolchain
+    {
+        printer.warn(format_args!(
+            "{missing}; {advice}. With `--lang python`, `js` or `ts` nothing has to be installed"
+        ));
+    }
 }
 
 pub(super) fn sdk(name: &str, printer: &Printer) -> Result<u8, CommandFailure> {

@@ -12,8 +12,36 @@ use super::args::Command;
 use super::printer::Verbosity;
 use super::{CommandFailure, Printer};
 
+/// The name of the option with the address of a server.
+pub(super) const OPTION: &str = "server";
+/// The commands that work through a server. [`run`] dispatches them.
+const COMMANDS: [&str; 18] = [
+    "answer",
+    "cancel",
+    "checkpoints",
+    "delete",
+    "diff",
+    "events",
+    "files",
+    "fork",
+    "inspect",
+    "pause",
+    "prune",
+    "report",
+    "resume",
+    "runs",
+    "send",
+    "submit",
+    "wait",
+    "workers",
+];
 /// The variable with the token.
 const TOKEN_VARIABLE: &str = "STRATA_TOKEN";
+
+/// Returns whether the command with this name works through a server.
+pub(super) fn works_remotely(command: &str) -> bool {
+    COMMANDS.contains(&command)
+}
 
 /// Runs a command through the server at an address.
 pub(super) fn run(command: Command, url: &str, printer: &Printer) -> Result<u8, CommandFailure> {
@@ -60,6 +88,9 @@ pub(super) fn run(command: Command, url: &str, printer: &Printer) -> Result<u8, 
         Command::Resume(args) => remote.resume(&args),
         Command::Prune(args) => remote.prune(&args),
         Command::Fork(args) => remote.fork(&args),
+        Command::Run(_) => Err(CommandFailure::usage(
+            "`run` does not work through a server; `submit --wait` runs a team there",
+        )),
         _ => Err(CommandFailure::usage(
             "this command does not work through a server; leave `--server` away",
         )),
