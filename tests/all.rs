@@ -7,6 +7,7 @@
 //! | `crash` | `kill -9` after every event of a run and of its resumes |
 //! | `random_teams` | random teams with faults and kills, compared with the same teams without them |
 //! | `installed` | what packages install beside the program: examples, components that were built before |
+//! | `packages` | the wheel and the packages for npm: what installers make of them, and what is passed to the program |
 //! | `driver` | the driver with a store that fails: how often it saves, what it does if it cannot |
 //! | `shared_database` | runs in one database file, and teams of one process that share it |
 //! | `signals` | Ctrl-C, SIGTERM, the lock and its owner |
@@ -202,6 +203,7 @@ mod operate;
 mod orders;
 mod output;
 mod owner_socket;
+mod packages;
 mod page;
 mod policy;
 mod polyglot;

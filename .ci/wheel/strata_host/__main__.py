@@ -1,0 +1,3 @@
+from strata_host import main
+
+main()
