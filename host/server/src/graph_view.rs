@@ -94,7 +94,7 @@ fn kebab(name: &str) -> String {
     text
 }
 
-/// Returns what a role does: how much mail waits for it, and its work.
+/// Returns what a role does: how much mail waits for it, its work, and what it may spend, in US dollars.
 fn role_state(saved: &SavedTeam, kind: NodeKind, name: &str) -> Value {
     if !matches!(kind, NodeKind::Role | NodeKind::Human) {
         return Value::Null;
@@ -111,7 +111,11 @@ fn role_state(saved: &SavedTeam, kind: NodeKind, name: &str) -> Value {
         Some(RoleActivity::CallingTools { .. }) => ("calling-tools", None),
         Some(RoleActivity::Working { action, state, .. }) => (work_state(&state), Some(action)),
     };
-    json!({ "state": state, "action": action, "mail": mail })
+    let limits = team.policy.scoped_budgets.roles.get(&role);
+    let budget = limits
+        .and_then(|limits| limits.usd)
+        .map(|usd| usd.to_dollars());
+    json!({ "state": state, "action": action, "mail": mail, "budget": budget })
 }
 
 fn work_state(state: &WorkState) -> &'static str {

@@ -81,7 +81,7 @@ impl TenantTeams {
         let mut seen = BTreeSet::new();
         for (name, run) in self.newest_runs()? {
             // A run without a bundle was not started here, and no other can be started like it.
-            if seen.contains(&name) || self.server.bundle_of(&run.id)?.is_none() {
+            if seen.contains(&name) || self.server.origin_of(&run.id)?.bundle.is_none() {
                 continue;
             }
             if let Some(desc) = description_of(&run)? {
@@ -95,7 +95,7 @@ impl TenantTeams {
     fn find_team(&self, tool: &str) -> Result<Option<ServedTeam>, Problem> {
         for (name, run) in self.newest_runs()? {
             if tool_name(&name) == tool
-                && let Some(bundle) = self.server.bundle_of(&run.id)?
+                && let Some(bundle) = self.server.origin_of(&run.id)?.bundle
             {
                 let runs = Arc::new(TenantRuns {
                     server: Arc::clone(&self.server),

@@ -5,14 +5,17 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use schemars::JsonSchema;
 use serde::Serialize;
+use strata_core::machine::stepper::Stepper;
 use strata_core::record::event::Status;
+use strata_core::record::id::RoleId;
 use strata_core::record::money::Usd;
 use strata_host::clock::rfc3339;
 use strata_host::launch::load_saved;
 use strata_host::storage::{ServedRun, StateSelector};
-use strata_host::view::RunOutput;
+use strata_host::view::{RoleActivity, RunOutput, WorkState};
 
 use crate::problem::Problem;
+use crate::run_origin::RunOrigin;
 
 /// How many characters of an idea and of an output are shown.
 const MAX_TEXT_CHARS: usize = 2000;
@@ -40,6 +43,8 @@ pub struct RunView {
     pub status: Option<String>,
     /// Why it is refused.
     pub problem: Option<String>,
+    /// The names of the roles that are at work on it.
+    pub at_work: Vec<String>,
     /// The open step or, if none is open, the next one.
     pub step: u64,
     /// What it spent, in US dollars.
@@ -54,6 +59,10 @@ pub struct RunView {
     pub timer: Option<String>,
     /// Its newest checkpoint.
     pub checkpoint: Option<String>,
+    /// The lineage that it continues.
+    pub lineage: Option<String>,
+    /// The run and the checkpoint from which it was forked, as `ID@CHECKPOINT`.
+    pub forked_from: Option<String>,
     /// When it was submitted.
     pub created: Option<String>,
     /// When it last changed.
@@ -77,7 +86,9 @@ pub struct RunView {
 struct StateTexts {
     idea: String,
     output: Option<String>,
+    at_work: Vec<String>,
     checkpoint: Option<String>,
+    lineage: Option<String>,
     is_truncated: bool,
     events: u64,
     overview: Option<StateNumbers>,
@@ -98,47 +109,34 @@ struct StateNumbers {
 /// Tells whether a run is as it was when its state was read.
 type CacheKey = (Option<i64>, Option<&'static str>, u64, Usd, u64, u64);
 
-/// What was read of a run.
-#[derive(Clone, Debug)]
-struct CachedView {
-    key: CacheKey,
-    texts: StateTexts,
-    bundle: String,
-}
-
 /// What the states of runs tell that have not changed since.
 #[derive(Debug, Default)]
 pub struct ViewCache {
-    cached: Mutex<BTreeMap<String, CachedView>>,
+    cached: Mutex<BTreeMap<String, (CacheKey, StateTexts)>>,
 }
 
 impl ViewCache {
-    /// Returns what is shown of a run. `read_bundle` reads the digest of the bundle with which it was started, which never
-    /// changes. It is called, and the state is read, unless that was done before and the run rests.
-    pub fn view(
-        &self,
-        run: &ServedRun,
-        read_bundle: impl FnOnce() -> Result<Option<String>, Problem>,
-    ) -> Result<RunView, Problem> {
+    /// Returns what is shown of a run that was started with this. Its state is read unless that was done before and
+    /// it rests.
+    pub fn view(&self, run: &ServedRun, origin: RunOrigin) -> Result<RunView, Problem> {
         let key = cache_key(run);
-        let known = self.lock().get(&run.id).filter(|of| of.key == key).cloned();
-        if let Some(known) = known {
-            return Ok(view_of(run, known.texts, Some(known.bundle)));
+        let known = self.lock().get(&run.id).filter(|(of, _)| *of == key).cloned();
+        if let Some((_, texts)) = known {
+            return Ok(view_of(run, texts, origin));
         }
-        let (texts, bundle) = (read_texts(run)?, read_bundle()?);
+        let texts = read_texts(run)?;
         // A process that works on a run changes it without a trace in what is listed.
-        if let (None, Some(bundle)) = (&run.listing.owner, bundle.clone()) {
-            let texts = texts.clone();
+        if run.listing.owner.is_none() {
             let mut cached = self.lock();
             if cached.len() >= MAX_CACHED {
                 cached.pop_first();
             }
-            cached.insert(run.id.clone(), CachedView { key, texts, bundle });
+            cached.insert(run.id.clone(), (key, texts.clone()));
         }
-        Ok(view_of(run, texts, bundle))
+        Ok(view_of(run, texts, origin))
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, CachedView>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, (CacheKey, StateTexts)>> {
         self.cached.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -163,6 +161,9 @@ fn read_texts(run: &ServedRun) -> Result<StateTexts, Problem> {
     let (idea, is_idea_cut) = cut(&env.idea);
     let output = RunOutput::from_stepper(stepper).map(|output| cut(&output.content));
     let is_output_cut = output.as_ref().is_some_and(|(_, is_cut)| *is_cut);
+    let at_work = team.role_ids().filter(|role| is_at_work(stepper, *role));
+    let reader = run.listing.location.read()?;
+    let current = reader.lineages()?.into_iter().find(|row| row.current);
     let overview = run.listing.overview.is_none().then(|| StateNumbers {
         team: team.name.clone(),
         status: env.status.name(),
@@ -175,11 +176,25 @@ fn read_texts(run: &ServedRun) -> Result<StateTexts, Problem> {
     Ok(StateTexts {
         idea,
         output: output.map(|(text, _)| text),
+        at_work: at_work.map(|role| team.role(role).name.clone()).collect(),
         checkpoint: env.checkpoint.as_ref().map(|id| id.0.clone()),
+        lineage: current.map(|row| row.name),
         is_truncated: is_idea_cut || is_output_cut,
-        events: run.listing.location.read()?.dropped()?.1,
+        events: reader.dropped()?.1,
         overview,
     })
+}
+
+/// Whether a role does something that does not wait for a person.
+fn is_at_work(stepper: &Stepper, role: RoleId) -> bool {
+    match RoleActivity::from_role(stepper, role, false) {
+        Some(RoleActivity::Working { state, .. }) => matches!(
+            state,
+            WorkState::Next | WorkState::Running | WorkState::BackingOff
+        ),
+        Some(RoleActivity::CallingTools { .. }) => true,
+        Some(RoleActivity::Finished) | None => false,
+    }
 }
 
 /// Returns the beginning of a text, and whether it is longer.
@@ -190,7 +205,7 @@ fn cut(text: &str) -> (String, bool) {
     }
 }
 
-fn view_of(run: &ServedRun, texts: StateTexts, bundle: Option<String>) -> RunView {
+fn view_of(run: &ServedRun, texts: StateTexts, origin: RunOrigin) -> RunView {
     let listing = &run.listing;
     let queued = listing.queued.clone().unwrap_or_default();
     let numbers = match &listing.overview {
@@ -222,7 +237,10 @@ fn view_of(run: &ServedRun, texts: StateTexts, bundle: Option<String>) -> RunVie
         requests: one.map_or(0, |one| one.requests),
         faults: one.map_or(0, |one| one.faults),
         timer: run.due_ms.map(rfc3339),
+        at_work: texts.at_work,
         checkpoint: texts.checkpoint,
+        lineage: texts.lineage,
+        forked_from: origin.forked_from,
         created: listing.created_ms.map(rfc3339),
         updated: listing.changed_ms.map(rfc3339),
         ended: listing.ended_ms.map(rfc3339),
@@ -230,7 +248,7 @@ fn view_of(run: &ServedRun, texts: StateTexts, bundle: Option<String>) -> RunVie
         output: texts.output,
         truncated: texts.is_truncated,
         events: texts.events,
-        bundle,
+        bundle: origin.bundle,
     }
 }
 

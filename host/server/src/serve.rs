@@ -202,6 +202,8 @@ fn new_server(
         usage: Arc::default(),
         keys: Arc::default(),
         views: Default::default(),
+        origins: Default::default(),
+        request_times: Default::default(),
         changes: ChangeHub::default(),
         feeds: Default::default(),
         texts: Arc::default(),

@@ -7,21 +7,20 @@ use strata_host::manifest::operator::OperatorPolicy;
 use strata_host::manifest::submission::SubmissionGrants;
 use strata_host::operate::ProcessMetrics;
 use strata_host::owner::ServerNames;
-use strata_host::storage::{RunDatabase, ServedRun, ServerRecord, ServerRecords};
+use strata_host::storage::{RunDatabase, ServedRun, ServerRecords};
 use strata_host::worker::TenantPolicy;
 use tokio::sync::watch;
 
 use crate::idempotency::KeysUnderWay;
 use crate::problem::Problem;
+use crate::request_times::RequestTimes;
+use crate::run_origin::{RunOrigin, RunOrigins};
 use crate::run_view::{RunView, ViewCache};
 use crate::streams::hub::ChangeHub;
 use crate::streams::model_text::ModelTexts;
 use crate::streams::run_feed::RunFeeds;
 use crate::tokens::TokenRegistry;
 use crate::usage::Usage;
-
-/// The kind of the records that say which bundle a run was started with.
-const BUNDLE_OF_RUN: &str = "run-bundle";
 
 /// Whether a server takes requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +47,10 @@ pub struct Server {
     pub keys: Arc<KeysUnderWay>,
     /// What is shown of runs, as long as they do not change.
     pub views: ViewCache,
+    /// What runs were started with.
+    pub origins: RunOrigins,
+    /// When open requests were made.
+    pub request_times: RequestTimes,
     /// Tells which runs change.
     pub changes: ChangeHub,
     /// The events of runs that somebody reads.
@@ -91,28 +94,16 @@ impl Server {
 
     /// Returns what is shown of a run.
     pub fn view(&self, run: &ServedRun) -> Result<RunView, Problem> {
-        self.views.view(run, || self.bundle_of(&run.id))
+        self.views.view(run, self.origin_of(&run.id)?)
     }
 
-    /// Returns the digest of the bundle with which a run was started.
-    pub fn bundle_of(&self, id: &str) -> Result<Option<String>, Problem> {
-        let record = self.records.read_record(BUNDLE_OF_RUN, "", id)?;
-        Ok(record.map(|record| record.text))
+    /// Returns what a run was started with.
+    pub fn origin_of(&self, id: &str) -> Result<RunOrigin, Problem> {
+        Ok(self.origins.of_run(id, self.records.as_ref())?)
     }
 
     /// Returns the run as it is now; `None` if it was deleted.
     pub fn reload(&self, run: &ServedRun) -> Result<Option<ServedRun>, Problem> {
         Ok(self.database.find_served_by_id(&run.id)?)
-    }
-}
-
-/// Returns the record that says which bundle a run is started with.
-pub fn bundle_record(id: &str, bundle: &str) -> ServerRecord {
-    ServerRecord {
-        kind: BUNDLE_OF_RUN.into(),
-        name: id.into(),
-        run: Some(id.into()),
-        text: bundle.into(),
-        ..ServerRecord::default()
     }
 }

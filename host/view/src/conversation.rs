@@ -394,7 +394,8 @@ impl TurnView {
 }
 
 impl NewsView {
-    fn from_message(message: &Message) -> Self {
+    /// Returns the view of a message.
+    pub fn from_message(message: &Message) -> Self {
         Self {
             id: message.id.0.clone(),
             from: message.sent_from.clone(),

@@ -174,6 +174,7 @@ pub async fn list_workers(context: Context) -> Answer {
         .server
         .blocking(|server| Ok(server.database.workers()?))
         .await?;
+    let database = context.server.database.to_string();
     let items: Vec<serde_json::Value> = workers
         .iter()
         .map(|worker| {
@@ -186,7 +187,7 @@ pub async fn list_workers(context: Context) -> Answer {
         .collect();
     Ok(json(
         StatusCode::OK,
-        &json!({ "items": items, "next": null }),
+        &json!({ "items": items, "next": null, "database": database }),
     ))
 }
 

@@ -35,8 +35,9 @@ use crate::operations::Answer;
 use crate::problem::Problem;
 use crate::query::{decode_cursor, encode_cursor};
 use crate::request_view::request_json;
+use crate::run_origin::RunOrigin;
 use crate::run_view::RunView;
-use crate::server::{Server, bundle_record};
+use crate::server::Server;
 
 /// How many runs with open requests are looked at for a list of requests.
 const MAX_ASKING_RUNS: usize = 10_000;
@@ -241,11 +242,15 @@ pub async fn list_requests(context: Context) -> Answer {
                     Err(LaunchError::Store(StoreError::NoRun { .. })) => continue,
                     saved => saved?,
                 };
-                for view in RequestView::all(&saved.stepper) {
+                let views = RequestView::all(&saved.stepper);
+                let ids = views.iter().map(|view| view.id.as_str());
+                let opened = server.request_times.of_run(run, ids)?;
+                for view in views {
+                    let opened_ms = opened.get(&view.id).copied().flatten();
                     let created = run.listing.created_ms.unwrap_or(0);
                     items.push((
                         (created, run.id.clone(), view.id.clone()),
-                        request_json(run, &saved.stepper, &view),
+                        request_json(run, &saved.stepper, &view, opened_ms),
                     ));
                 }
             }
@@ -519,7 +524,10 @@ fn start_fork(
     for (place, value) in new.set {
         edits.push(parse_edit(&place, &value)?);
     }
-    let bundle = server.bundle_of(&run.id)?;
+    let origin = RunOrigin {
+        forked_from: Some(format!("{}@{}", run.id, new.at)),
+        ..server.origin_of(&run.id)?
+    };
     let stored = stored_run_name(&run.tenant, &name);
     let identity = SubmissionIdentity {
         tenant: run.tenant.clone(),
@@ -543,10 +551,7 @@ fn start_fork(
                 .scope
                 .as_deref()
                 .and_then(|scope| CapScope::parse_named(scope).ok()),
-            records: bundle
-                .iter()
-                .map(|bundle| bundle_record(&id, bundle))
-                .collect(),
+            records: origin.records(&id),
         }),
     };
     fork(&request)?;

@@ -143,6 +143,7 @@ pub async fn get_team_json(context: Context) -> Answer {
 
 pub async fn list_messages(context: Context) -> Answer {
     let limit = context.query.limit()?;
+    let as_tree = is_tree(&context)?;
     let after = match context.query.one("after")? {
         None => None,
         // Messages are only added, so the number of one stays.
@@ -163,6 +164,9 @@ pub async fn list_messages(context: Context) -> Answer {
             if let Ok(view) = MessageView::from_id(stepper, id) {
                 let mut value = serde_json::to_value(view).unwrap_or_default();
                 cut_texts(&mut value);
+                if as_tree {
+                    add_tree(&mut value);
+                }
                 items.push(value);
             }
         }
@@ -183,15 +187,20 @@ pub async fn get_message(context: Context) -> Answer {
             let saved = load(&run.listing.location, &StateSelector::Head)?;
             let view = MessageView::from_id(&saved.stepper, &id);
             let view = view.map_err(|_| Problem::not_found("message"))?;
-            let content = view.message.content.clone();
             let mut value = serde_json::to_value(view).unwrap_or_default();
             if as_tree {
-                value["tree"] = markdown_tree(&content);
+                add_tree(&mut value);
             }
             Ok(value)
         })
         .await?;
     Ok(json(StatusCode::OK, &value))
+}
+
+/// Adds the content of a message as a tree. Its data is nobody's Markdown.
+fn add_tree(message: &mut Value) {
+    let tree = message["content"].as_str().map(markdown_tree);
+    message["tree"] = tree.unwrap_or_default();
 }
 
 /// Whether texts are wanted as trees.

@@ -30,8 +30,9 @@ use crate::idempotency::{Made, MadeOnce, PendingKey, make_once};
 use crate::operations::Answer;
 use crate::problem::Problem;
 use crate::query::{decode_cursor, encode_cursor, wrong};
+use crate::run_origin::RunOrigin;
 use crate::run_view::RunView;
-use crate::server::{Server, bundle_record};
+use crate::server::Server;
 
 /// How many runs are changed at once at most.
 const MAX_BULK: usize = 500;
@@ -255,8 +256,11 @@ pub fn start_run(
             let answer = Made::new(StatusCode::CREATED, &view).at(format!("/v1/runs/{id}"));
             let record = key.map(|key| key.record(&answer, Some(&id)));
             *made.borrow_mut() = Some(answer);
-            let bundle = bundle_record(&id, &new.bundle);
-            record.into_iter().chain([bundle]).collect()
+            let origin = RunOrigin {
+                bundle: Some(new.bundle.clone()),
+                ..RunOrigin::default()
+            };
+            record.into_iter().chain(origin.records(&id)).collect()
         },
         operators,
         grants,
@@ -298,7 +302,10 @@ fn new_run_view(new: &NewRun, caller: &Caller, id: &str, submitted: &SubmittedAs
         requests: 0,
         faults: 0,
         timer: None,
+        at_work: Vec::new(),
         checkpoint: None,
+        lineage: None,
+        forked_from: None,
         created: Some(now.clone()),
         updated: Some(now),
         ended: None,

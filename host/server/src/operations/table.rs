@@ -309,6 +309,7 @@ fn states() -> Vec<Operation> {
         )
         .paged()
         .with("at", "the checkpoint or lineage")
+        .with("as", "`tree`: their contents as trees of Markdown, too")
         .gives(200, LIST)
         .fails(&[410, 422]),
         Operation::new(
@@ -535,7 +536,7 @@ fn about_server() -> Vec<Operation> {
             Method::GET,
             "/v1/workers",
             "listWorkers",
-            "Lists the workers.",
+            "Lists the workers, and names the database that they share.",
             list_workers,
         )
         .gives(200, LIST),

@@ -293,7 +293,7 @@ fn request_message(run: &ServedRun, line: &FeedLine, change: RequestChange) -> V
         let saved = load_saved(&run.listing.location, &StateSelector::Head).ok()?;
         let views = RequestView::all(&saved.stepper);
         let view = views.iter().find(|view| view.id == id)?;
-        Some(request_json(run, &saved.stepper, view))
+        Some(request_json(run, &saved.stepper, view, Some(line.time_ms)))
     };
     let mut message = match change {
         RequestChange::Opened => open(),
