@@ -1,8 +1,10 @@
-// How fast the page is: the first paint, ten thousand events at five hundred a second, and its memory over a long time.
+// How fast the page is: the first paint, ten thousand events at five hundred a second, and its memory over a long time. What is
+// measured needs an idle machine and minutes, so it is tested only with `STRATA_PAGE_LONG`.
 
-import { assert, check, sees, sleep, until } from "./harness.mjs";
+import { assert, check, sees, settled, sleep, until } from "./harness.mjs";
 import { addAll, addLong, addRunning } from "./mock/runs.mjs";
 
+const IS_LONG = Boolean(process.env.STRATA_PAGE_LONG);
 /** No frame may take longer. */
 const MAX_FRAME_MS = 100;
 const MAX_PAINT_MS = 300;
@@ -41,10 +43,18 @@ async function stream(run, count) {
   }
 }
 
-for (const tab of ["timeline", "events", "overview"]) {
-  check(`ten thousand events at five hundred a second without a frame over ${MAX_FRAME_MS} ms: ${tab}`, { fill: (server) => addLong(server, 500), path: `/runs/long-1/${tab}` }, async ({ page, server }) => {
+check("a thousand events at five hundred a second are all shown, and only what is seen is in the document", { fill: (server) => addLong(server, 500), path: "/runs/long-1/events" }, async ({ page, server }) => {
+  await sees(page, "● Live");
+  const run = server.find("long-1");
+  await stream(run, 1000);
+  await until(async () => (await page.locator(".virtual-row").last().innerText()).startsWith(String(run.n)), "the last event is shown");
+  assert.ok((await page.locator(".virtual-row").count()) < 80, "only what is seen is in the document");
+});
+
+if (IS_LONG) for (const tab of ["timeline", "events", "overview"]) {
+  check(`ten thousand events at five hundred a second without a frame over ${MAX_FRAME_MS} ms: ${tab}`, { fill: (server) => addLong(server, 500), path: `/runs/long-1/${tab}`, alone: true }, async ({ page, server }) => {
     await page.locator("h1").waitFor();
-    await sleep(1500);
+    await settled(page);
     await watchFrames(page);
     const run = server.find("long-1");
     await stream(run, 10_000);
@@ -56,9 +66,9 @@ for (const tab of ["timeline", "events", "overview"]) {
   });
 }
 
-check("memory stays flat while a run goes on for very long", { fill: (server) => addLong(server, 20_000), path: "/runs/long-1/timeline" }, async ({ page, server, context }) => {
+if (IS_LONG) check("memory stays flat while a run goes on for very long", { fill: (server) => addLong(server, 20_000), path: "/runs/long-1/timeline", alone: true, timeout: 3_600_000 }, async ({ page, server, context }) => {
   await until(async () => (await page.locator(".live-timeline .bar").count()) > 5, "bars");
-  await sleep(3000);
+  await settled(page);
   const session = await context.newCDPSession(page);
   const used = async () => {
     await session.send("HeapProfiler.collectGarbage");
@@ -66,30 +76,33 @@ check("memory stays flat while a run goes on for very long", { fill: (server) =>
   };
   const run = server.find("long-1");
   const sizes = [await used()];
+  // As fast as the page takes them: each round is what a busy run does in an hour.
   for (let round = 0; round < 4; round += 1) {
-    // As fast as the page takes them: each round is what a busy run does in an hour.
-    for (let part = 0; part < 10; part += 1) {
-      await stream(run, 1000);
-    }
+    await stream(run, 10_000);
     sizes.push(await used());
   }
   console.log(`memory: ${sizes.map((size) => size.toFixed(1)).join(", ")} MiB`);
   assert.ok(sizes.at(-1) < sizes[1] * 1.2 + 2, `it grows: ${sizes}`);
 });
 
-check(`the first useful paint comes within ${MAX_PAINT_MS} ms`, { fill: addAll, path: "/needs" }, async ({ page, server, open, context }) => {
+if (IS_LONG) check(`the first useful paint comes within ${MAX_PAINT_MS} ms`, { fill: addAll, path: "/needs", alone: true }, async ({ page, open, context }) => {
   await sees(page, "May this call be made?");
   const times = [];
-  for (let at = 0; at < 3; at += 1) {
+  for (let at = 0; at < 5; at += 1) {
     const one = await open("/needs", { context });
     await sees(one.page, "May this call be made?");
-    times.push(await one.page.evaluate(() => performance.getEntriesByName("useful")[0]?.startTime ?? performance.getEntriesByType("paint").find((entry) => entry.name === "first-contentful-paint").startTime));
+    times.push(await usefulPaint(one.page));
     await one.page.close();
   }
   console.log(`first useful paint: ${times.map(Math.round).join(", ")} ms`);
   assert.ok(Math.min(...times) <= MAX_PAINT_MS, `${times}`);
-  assert.ok(server);
 });
+
+/** When what waits for somebody was painted. */
+async function usefulPaint(page) {
+  await settled(page);
+  return page.evaluate(() => window.watched_.useful);
+}
 
 check("a run with one role and no events is shown as well", { fill: (server) => {
   addRunning(server);

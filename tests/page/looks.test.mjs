@@ -1,7 +1,7 @@
 // How the page looks and works in other ways: narrow, enlarged, dark, with other colours, printed, without a mouse.
 
 import { readFileSync } from "node:fs";
-import { assert, check, sees, shot, sleep } from "./harness.mjs";
+import { assert, check, sees, settled, shot, visit } from "./harness.mjs";
 import { addAll, addLong } from "./mock/runs.mjs";
 import { required } from "./packages.mjs";
 
@@ -14,49 +14,46 @@ const VIEWS = [
 ];
 
 /** Shows each view in turn. */
-async function eachView(page, visit) {
+async function eachView(page, look) {
   for (const [name, path, text] of VIEWS) {
-    await page.evaluate((to) => {
-      history.pushState({}, "", to);
-      dispatchEvent(new PopStateEvent("popstate", { state: {} }));
-    }, path);
+    await visit(page, path);
     await sees(page, text);
-    await sleep(250);
-    await visit(name, path);
+    await settled(page);
+    await look(name);
   }
 }
 
 const overflow = (page) => page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
 
-check("nothing is wider than a screen of 360 pixels", { fill: addAll, path: "/needs", options: { size: [360, 760] } }, async ({ page }) => {
+/** How a view is looked at: its size, with the factor by which it is enlarged, and its colours. */
+const WAYS = [
+  ["wide", { width: 1280, height: 900 }, 1, {}], ["narrow", { width: 360, height: 760 }, 1, {}], ["zoomed", { width: 640, height: 450 }, 2, {}],
+  ["dark", { width: 1280, height: 900 }, 1, { colorScheme: "dark" }], ["forced", { width: 1280, height: 900 }, 1, { forcedColors: "active" }],
+];
+
+check("nothing is wider than a screen of 360 pixels, at 200 %, in the dark, and with colours that the system forces", { fill: addAll, path: "/needs" }, async ({ page, context }) => {
   await sees(page, "May this call be made?");
+  const session = await context.newCDPSession(page);
   await eachView(page, async (name) => {
-    await shot(page, `narrow-${name}`, { fullPage: true });
-    assert.ok((await overflow(page)) <= 0, name);
+    for (const [way, size, deviceScaleFactor, media] of WAYS) {
+      await page.emulateMedia({ colorScheme: "light", forcedColors: "none", ...media });
+      await session.send("Emulation.setDeviceMetricsOverride", { ...size, deviceScaleFactor, mobile: false });
+      await settled(page);
+      assert.ok((await overflow(page)) <= 0, `${way} ${name}`);
+      await shot(page, `${way}-${name}`);
+    }
   });
 });
 
-check("nothing is wider than the screen at 200 %", { fill: addAll, path: "/needs", options: { size: [640, 450], deviceScaleFactor: 2 } }, async ({ page }) => {
+check("dark is chosen by the system or by a switch, which is kept", { fill: addAll, path: "/needs", options: { colorScheme: "dark" } }, async ({ page }) => {
+  const background = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
   await sees(page, "May this call be made?");
-  await eachView(page, async (name) => {
-    await shot(page, `zoomed-${name}`);
-    assert.ok((await overflow(page)) <= 0, name);
-  });
-});
-
-check("dark is as complete as light", { fill: addAll, path: "/needs", options: { colorScheme: "dark" } }, async ({ page }) => {
-  await sees(page, "May this call be made?");
-  await eachView(page, (name) => shot(page, `dark-${name}`));
+  assert.equal(await background(), "rgb(16, 21, 27)");
   await page.getByLabel("Colours").selectOption("light");
-  assert.equal(await page.evaluate(() => getComputedStyle(document.body).backgroundColor), "rgb(251, 252, 253)");
+  assert.equal(await background(), "rgb(251, 252, 253)");
   await page.reload();
   await sees(page, "Mailer");
-  assert.equal(await page.evaluate(() => getComputedStyle(document.body).backgroundColor), "rgb(251, 252, 253)", "the choice is kept");
-});
-
-check("colours that the system forces", { fill: addAll, path: "/needs", options: { forcedColors: "active" } }, async ({ page }) => {
-  await sees(page, "May this call be made?");
-  await eachView(page, (name) => shot(page, `forced-${name}`));
+  assert.equal(await background(), "rgb(251, 252, 253)", "the choice is kept");
 });
 
 check("nothing moves for those who do not want it", { fill: (server) => {
@@ -75,19 +72,22 @@ check("a page is printed without its controls", { fill: addAll, path: "/runs/sna
   assert.equal(await page.locator(".top").isVisible(), false);
 });
 
-for (const colorScheme of ["light", "dark"]) {
-  check(`axe finds nothing serious in any view, ${colorScheme}`, { fill: addAll, path: "/needs", options: { colorScheme }, allowed: (text) => text.startsWith("policy: style-src") }, async ({ page }) => {
-    await sees(page, "May this call be made?");
-    await page.evaluate(axe);
-    const found = [];
-    await eachView(page, async (name) => {
-      const result = await page.evaluate(() => window.axe.run(document, { resultTypes: ["violations"] }));
-      for (const one of result.violations) found.push(`${name}: ${one.impact} ${one.id}: ${one.nodes.slice(0, 3).map((node) => `${node.target} ${node.any.concat(node.all)[0]?.message ?? ""}`).join(" | ")}`);
-    });
-    assert.deepEqual(found.filter((one) => /: (serious|critical) /.test(one)), []);
-    if (found.length) console.log(found.join("\n"));
+check("axe finds nothing serious in any view, and no text that is hard to read in the dark", { fill: addAll, path: "/needs", allowed: (text) => text.startsWith("policy: style-src") }, async ({ page }) => {
+  await sees(page, "May this call be made?");
+  await page.evaluate(axe);
+  const found = [];
+  await eachView(page, async (name) => {
+    for (const colorScheme of ["light", "dark"]) {
+      await page.emulateMedia({ colorScheme });
+      // Only colours differ.
+      const rules = colorScheme === "dark" ? { runOnly: ["color-contrast"] } : {};
+      const result = await page.evaluate((options) => window.axe.run(document, { resultTypes: ["violations"], ...options }), rules);
+      for (const one of result.violations) found.push(`${name} ${colorScheme}: ${one.impact} ${one.id}: ${one.nodes.slice(0, 3).map((node) => `${node.target} ${node.any.concat(node.all)[0]?.message ?? ""}`).join(" | ")}`);
+    }
   });
-}
+  assert.deepEqual(found.filter((one) => /: (serious|critical) /.test(one)), []);
+  if (found.length) console.log(found.join("\n"));
+});
 
 check("everything is reached and done with the keyboard alone, and the focus is seen", { fill: addAll, path: "/" }, async ({ page }) => {
   await sees(page, "May this call be made?");
@@ -136,6 +136,6 @@ check("single keys can be switched off", { fill: addAll, path: "/runs" }, async 
   await page.getByLabel("Single keys do something").uncheck();
   await page.keyboard.press("Escape");
   await page.keyboard.press("n");
-  await sleep(200);
+  await settled(page);
   assert.equal(await page.getByRole("dialog").count(), 0);
 });

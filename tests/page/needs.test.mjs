@@ -1,6 +1,6 @@
 // What needs somebody: questions, approvals, faults, budgets and doubts.
 
-import { assert, check, sees, shot, sleep, until } from "./harness.mjs";
+import { assert, check, sees, settled, shot, until } from "./harness.mjs";
 import { addAll, addDone, addFailed, addInDoubt, addOutOfBudget, addRunning, addWaiting } from "./mock/runs.mjs";
 
 check("the start page is what needs somebody, with numbers in the title and at the icon", { fill: addAll }, async ({ page }) => {
@@ -43,7 +43,7 @@ check("a call is rejected with a reason, by keys alone", { fill: addWaiting, pat
 check("approving by a key asks once more with Enter", { fill: addWaiting, path: "/needs" }, async ({ page, server }) => {
   await sees(page, "May this call be made?");
   await page.keyboard.press("a");
-  await sleep(200);
+  await settled(page);
   assert.equal(server.requests.filter((line) => line.startsWith("POST")).length, 0);
   await page.keyboard.press("Enter");
   await sees(page, "Answered, continuing.");
@@ -112,10 +112,25 @@ check("a second answer from another tab is shown the first one", { fill: addWait
 
 check("an answer that is given elsewhere leaves the list by itself, and what is shown does not jump", { fill: addWaiting, path: "/needs" }, async ({ page, server }) => {
   await boss(page);
-  await sleep(300);
+  await until(() => server.streams.size === 1, "one stream");
   server.find("campaign-7").answer("ask-1-1-0-0", { approve: true }, "ann");
   await until(async () => (await page.locator(".needs-list .entry").count()) === 1, "the other question leaves");
   assert.match(await page.locator(".needs-item").innerText(), /How many customers/);
+});
+
+check("what comes later waits behind a button, and a question says since when it is open and what it is about", { fill: addWaiting, path: "/needs" }, async ({ page, server }) => {
+  await boss(page);
+  await until(() => server.streams.size === 1, "one stream");
+  addRunning(server).ask("Printer", "ask-3", "which paper?", { choices: ["A4", "A5"], news: [{ id: "m1", from: "", cause_by: "UserRequirement", content: "a poem about the sea" }] });
+  await page.getByRole("button", { name: "1 new" }).waitFor();
+  assert.equal(await page.locator(".needs-list .entry").count(), 2);
+  await page.getByRole("button", { name: "1 new" }).click();
+  const entry = page.locator(".entry", { hasText: "which paper?" });
+  assert.match(await entry.innerText(), /just now|s ago/);
+  await entry.click();
+  await page.locator(".needs-item").getByText("a poem about the sea").waitFor();
+  await page.locator(".needs-item").getByText(/asked (just now|\d+ s ago)/).waitFor();
+  await shot(page, "question");
 });
 
 check("a question whose schema cannot be drawn is answered as JSON", {
@@ -144,7 +159,7 @@ check("a fault says what failed, where, and what is kept; it is resumed", { fill
   await shot(page, "fault");
   await page.getByRole("button", { name: "Resume" }).click();
   await sees(page, "Resuming: printer-3");
-  await sees(page, "Nothing waits for you.").catch(() => {});
+  await sees(page, "Nothing waits for you.");
   assert.equal(server.find("printer-3").record.state, "running");
 });
 

@@ -7,24 +7,11 @@ import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { after, before, test } from "node:test";
-import { launch, open } from "./browser.mjs";
-import { assert, sees, shot, sleep, until } from "./harness.mjs";
+import { assert, atEnd, check as checkPage, sees, settled, shot, until } from "./harness.mjs";
 import { startFront } from "./mock/front.mjs";
 
 const HOST = process.env.STRATA_HOST;
 const TEAM = fileURLToPath(new URL("./team/team.toml", import.meta.url));
-/** How long a step of a run may take on a busy machine. */
-const PATIENCE = 30_000;
-
-const folder = mkdtempSync(join(tmpdir(), "page-"));
-let browser;
-let server;
-let front;
-/** Where the server listens, also after a restart. */
-let real = "";
-/** What the server printed. */
-let printed = "";
 
 /** Returns a port that is free now. */
 const freePort = () => new Promise((resolve) => {
@@ -34,72 +21,82 @@ const freePort = () => new Promise((resolve) => {
   });
 });
 
-const token = () => readFileSync(join(folder, "token"), "utf8").trim();
+/** A server of the program with a storage of its own, and the page in front of it. */
+class RealServer {
+  constructor() {
+    this.folder = mkdtempSync(join(tmpdir(), "page-"));
+    /** What it printed. */
+    this.printed = "";
+  }
 
-async function start() {
-  printed = "";
-  server = spawn(HOST, ["serve", "--storage", folder, "--listen", real.slice("http://".length), "--quiet"], { stdio: ["ignore", "pipe", "ignore"] });
-  server.stdout.on("data", (data) => (printed += data));
-  await until(() => fetch(`${real}/ready`).then((answer) => answer.ok, () => false), "the server is ready", PATIENCE);
+  async start() {
+    this.real ??= `http://127.0.0.1:${await freePort()}`;
+    this.process = spawn(HOST, ["serve", "--storage", this.folder, "--listen", this.real.slice("http://".length), "--quiet"], { stdio: ["ignore", "pipe", "ignore"] });
+    this.process.stdout.on("data", (data) => (this.printed += data));
+    await until(() => fetch(`${this.real}/ready`).then((answer) => answer.ok, () => false), "the server is ready");
+    const page = await fetch(`${this.real}/`, { headers: { accept: "text/html" } });
+    assert.ok(page.ok, "the program has the page");
+    this.front ??= process.env.PAGE_SOURCES ? await startFront(this.real) : { url: this.real, close: () => {} };
+    this.url = this.front.url;
+    this.token = readFileSync(join(this.folder, "token"), "utf8").trim();
+    return this;
+  }
+
+  /** Ends the process at once. */
+  async stop() {
+    const ended = new Promise((resolve) => this.process.once("exit", resolve));
+    this.process.kill("SIGKILL");
+    await ended;
+  }
+
+  async kill() {
+    this.front.close();
+    await this.stop();
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+
+  command(...args) {
+    return execFileSync(HOST, args, { env: { ...process.env, STRATA_TOKEN: this.token }, encoding: "utf8" });
+  }
+
+  /** Makes a request of the test itself. */
+  async ask(path, { method = "GET", body } = {}) {
+    const headers = { authorization: `Bearer ${this.token}`, "content-type": "application/json" };
+    return fetch(`${this.real}${path}`, { method, headers, body: body && JSON.stringify(body) });
+  }
+
+  async get(path) {
+    return (await this.ask(path)).json();
+  }
 }
 
-async function kill() {
-  const ended = new Promise((resolve) => server.once("exit", resolve));
-  server.kill("SIGKILL");
-  await ended;
+let shared = null;
+atEnd(() => shared?.then((server) => server.kill()));
+
+/** The server of all tests that leave it as it is. */
+async function sharedServer() {
+  shared ??= new RealServer().start();
+  const server = await shared;
+  return Object.assign(Object.create(server), { kill: () => {} });
 }
 
-const command = (...args) => execFileSync(HOST, args, { env: { ...process.env, STRATA_TOKEN: token() }, encoding: "utf8" });
-const submit = (name) => command("submit", TEAM, "--name", name, "--server", real);
-
-/** A request of the test itself. */
-const ask = async (path) => (await fetch(`${real}${path}`, { headers: { authorization: `Bearer ${token()}` } })).json();
-
-before(async () => {
+/** Tests something with a run of its own, on a server that others use, too, unless it says otherwise. */
+function check(name, run, body, start = sharedServer) {
   if (!HOST) return;
-  browser = await launch();
-  real = `http://127.0.0.1:${await freePort()}`;
-  await start();
-  const page = await fetch(`${real}/`, { headers: { accept: "text/html" } });
-  assert.ok(page.ok, "the program has the page");
-  front = process.env.PAGE_SOURCES ? await startFront(real) : { url: real, close: () => {} };
-});
-
-after(async () => {
-  if (!HOST) return;
-  await browser.close();
-  front.close();
-  await kill();
-  rmSync(folder, { recursive: true, force: true });
-});
-
-/** Tests something with a run of its own. */
-function check(name, run, body) {
-  test(name, { timeout: 180_000, skip: HOST ? false : "STRATA_HOST names no program" }, async () => {
-    const opened = [];
-    const openPage = async (path, more = {}) => {
-      const one = await open(browser, front, path, { token: token(), ...more });
-      one.page.setDefaultTimeout(PATIENCE);
-      opened.push(one);
-      return one.page;
-    };
-    try {
-      if (run) submit(run);
-      await body({ open: openPage });
-      for (const { bad } of opened) assert.deepEqual(bad, []);
-    } catch (error) {
-      if (opened[0]) await shot(opened[0].page, `failed real ${name.slice(0, 50).replace(/[^a-z0-9]+/gi, "-")}`).catch(() => {});
-      throw error;
-    } finally {
-      for (const { context } of opened) await context.close();
-    }
-  });
+  const begin = async () => {
+    const server = await start();
+    if (run) server.command("submit", TEAM, "--name", run, "--server", server.real);
+    return server;
+  };
+  checkPage(name, { start: begin, path: null }, ({ server, open }) => body({ server, open: async (path, more) => (await open(path, more)).page }));
 }
 
-check("the address that is printed shows what to type, which starts a run that is seen at work", null, async ({ open: show }) => {
-  await until(() => printed.includes("\n"), "the address is printed");
-  const [address, secret] = printed.trim().split("/#token=");
-  assert.equal(address, real);
+const ownServer = () => new RealServer().start();
+
+check("the address that is printed shows what to type, which starts a run that is seen at work", null, async ({ server, open: show }) => {
+  await until(() => server.printed.includes("\n"), "the address is printed");
+  const [address, secret] = server.printed.trim().split("/#token=");
+  assert.equal(address, server.real);
   const page = await show("/", { token: secret });
   await sees(page, "No runs yet.");
   await shot(page, "real-empty");
@@ -107,101 +104,105 @@ check("the address that is printed shows what to type, which starts a run that i
   const [program, ...args] = (await page.locator(".command").innerText()).trim().split(" ");
   assert.equal(program, "strata-host");
   // Sources are delivered by this process, which waits for the command.
-  const given = { "team.toml": TEAM, [front.url]: real };
-  command(...args.map((one) => given[one] ?? one), "--name", "first");
+  const given = { "team.toml": TEAM, [server.url]: server.real };
+  server.command(...args.map((one) => given[one] ?? one), "--name", "first");
   await page.getByRole("button", { name: "1 new run" }).click();
   await page.getByRole("link", { name: "first", exact: true }).click();
   await sees(page, "at work: Writer");
   await page.locator(".graph .node.live").first().waitFor();
   await shot(page, "real-at-work");
-});
+}, ownServer);
 
-check("a run is started, watched over a reload, answered, fails, is resumed and ends", "one", async ({ open: show }) => {
+check("a run is started, watched over a reload, answered, fails, is resumed and ends", "one", async ({ server, open: show }) => {
   const page = await show("/runs/one/overview");
   await sees(page, "at work: Writer");
   await page.reload();
   await sees(page, "waits for");
   await shot(page, "real-waiting");
-  await until(async () => (await ask("/v1/runs/one")).requests === 2, "both questions are open", PATIENCE);
+  await until(async () => (await server.get("/v1/runs/one")).requests === 2, "both questions are open");
   // One is shown in full, the other is folded.
   await page.locator(".more-items > summary").click();
   await page.getByRole("button", { name: "Approve" }).click();
   await sees(page, "Answered, continuing.");
-  await until(async () => (await page.getByLabel("copies").count()) === 1, "the other question is shown", PATIENCE);
+  await until(async () => (await page.getByLabel("copies").count()) === 1, "the other question is shown");
   await page.getByLabel("copies").fill("40");
   await page.getByRole("button", { name: "A5" }).click();
   await page.getByRole("button", { name: "Answer", exact: true }).click();
-  await until(async () => (await page.locator(".field.wrong").allInnerTexts()).some((text) => text.startsWith("copies")), "the answer is refused at its field", PATIENCE);
+  await until(async () => (await page.locator(".field.wrong").allInnerTexts()).some((text) => text.startsWith("copies")), "the answer is refused at its field");
   await shot(page, "real-wrong-answer");
   await page.getByLabel("copies").fill("4");
   await page.getByRole("button", { name: "Answer", exact: true }).click();
   await sees(page, "trap: Printer.Print");
   await sees(page, "will not be paid again");
-  await sees(page, `strata-host resume one team.toml --server ${front.url}`);
+  await sees(page, `strata-host resume one team.toml --server ${server.url}`);
   await shot(page, "real-fault");
   await page.getByRole("button", { name: "Resume" }).first().click();
-  await until(async () => (await page.locator(".run-title").innerText()).includes("done"), "the run is done", PATIENCE);
-  await until(async () => (await page.locator(".graph .node.bad").count()) === 0, "nothing is shown as failed any more", PATIENCE);
+  await until(async () => (await page.locator(".run-title").innerText()).includes("done"), "the run is done");
+  await until(async () => (await page.locator(".graph .node.bad").count()) === 0, "nothing is shown as failed any more");
   await shot(page, "real-done", { fullPage: true });
   for (const tab of ["timeline", "conversation", "calls", "files", "state", "events"]) {
     await page.getByRole("tab", { name: new RegExp(tab, "i") }).click();
-    await sleep(700);
+    await settled(page);
     await shot(page, `real-${tab}`);
     assert.equal(await page.locator(".problem").count(), 0, tab);
   }
 });
 
-check("a second answer from another tab is told of the first", "two", async ({ open: show }) => {
+check("a second answer from another tab is told of the first", "two", async ({ server, open: show }) => {
   const page = await show("/runs/two/overview");
   await sees(page, "which paper?");
-  const [request] = (await ask("/v1/requests?run=two")).items.filter((one) => !one.tool);
-  const other = await fetch(`${real}/v1/runs/two/answers`, { method: "POST", headers: { authorization: `Bearer ${token()}`, "content-type": "application/json" }, body: JSON.stringify({ [request.id]: { size: "A4" } }) });
+  const [request] = (await server.get("/v1/requests?run=two")).items.filter((one) => !one.tool);
+  assert.ok(Math.abs(Date.now() - Date.parse(request.opened)) < 60_000, `a request says since when it is open: ${request.opened}`);
+  assert.match(request.news[0].content, /Version 2/, "and what it is about");
+  await sees(page, "asked just now");
+  const other = await server.ask("/v1/runs/two/answers", { method: "POST", body: { [request.id]: { size: "A4" } } });
   assert.equal(other.status, 200);
-  await until(async () => !(await page.locator("main").innerText()).includes("which paper?"), "the question leaves by itself", PATIENCE);
+  await until(async () => !(await page.locator("main").innerText()).includes("which paper?"), "the question leaves by itself");
 });
 
-check("the server is killed in mid-run and comes back", "three", async ({ open: show }) => {
+check("the server is killed in mid-run and comes back", "three", async ({ server, open: show }) => {
   const page = await show("/runs/three/events");
   await sees(page, "action-started");
-  await kill();
+  await server.stop();
   await sees(page, "No connection since");
-  await start();
+  await server.start();
   await sees(page, "Up to date");
-  await until(async () => (await page.locator(".virtual-row").allInnerTexts()).some((row) => row.includes("request-opened")), "the run went on", PATIENCE);
-  const { items } = await ask("/v1/runs/three/events?limit=500");
-  await until(async () => Number((await page.locator(".filters .note").innerText()).split(" ")[0]) === items.length, "each event once", PATIENCE);
-});
+  await until(async () => (await page.locator(".virtual-row").allInnerTexts()).some((row) => row.includes("request-opened")), "the run went on");
+  await until(async () => (await server.get("/v1/runs/three")).status === "waiting", "it waits");
+  const { items } = await server.get("/v1/runs/three/events?limit=500");
+  await until(async () => Number((await page.locator(".filters .note").innerText()).split(" ")[0]) === items.length, "each event once");
+}, ownServer);
 
-check("a run is forked from a checkpoint, and compared", "four", async ({ open: show }) => {
+check("a run is forked from a checkpoint, and compared", "four", async ({ server, open: show }) => {
   const page = await show("/runs/four/state");
-  await until(async () => (await ask("/v1/runs/four")).status === "waiting", "the run waits", PATIENCE);
+  await until(async () => (await server.get("/v1/runs/four")).status === "waiting", "the run waits");
   await page.getByLabel("Previous checkpoint").click();
   await page.getByRole("button", { name: "Fork from here" }).click();
   await page.getByLabel("Name optional").fill("five");
   await page.getByRole("dialog").getByRole("button", { name: "Fork", exact: true }).click();
-  await until(() => page.url().includes("/runs/five/"), "the new run is shown", PATIENCE);
-  await until(async () => (await ask("/v1/runs/five")).status === "waiting", "it waits, too", PATIENCE);
+  await until(() => page.url().includes("/runs/five/"), "the new run is shown");
+  await sees(page, "forked from");
+  await until(async () => (await server.get("/v1/runs/five")).status === "waiting", "it waits, too");
   const compared = await show("/compare?a=four&b=five");
   await sees(compared, "Spent");
   await shot(compared, "real-compare");
   assert.equal(await compared.locator(".problem").count(), 0);
 });
 
-check("what a token may not do is not offered, and a revoked one ends the view", "six", async ({ open: show }) => {
-  const admin = { authorization: `Bearer ${token()}`, "content-type": "application/json" };
-  const made = await fetch(`${real}/v1/tokens`, { method: "POST", headers: admin, body: JSON.stringify({ name: "ann", rights: ["view"], tenant: "default" }) });
-  const { token: text } = await made.json();
-  const page = await show("/runs/six/overview", { token: text });
-  await sees(page, "six");
-  await sleep(1500);
+check("what a token may not do is not offered, and a revoked one ends the view", "six", async ({ server, open: show }) => {
+  const made = await server.ask("/v1/tokens", { method: "POST", body: { name: "ann", rights: ["view"], tenant: "default" } });
+  const { token } = await made.json();
+  const page = await show("/runs/six/overview", { token });
+  await sees(page, "at work");
+  await settled(page);
   assert.equal(await page.getByRole("button", { name: /^(Send|Pause|Cancel)/ }).count(), 0);
-  await fetch(`${real}/v1/tokens/ann?tenant=default`, { method: "DELETE", headers: admin });
+  await server.ask("/v1/tokens/ann?tenant=default", { method: "DELETE" });
   await sees(page, "This token is not accepted any more");
 });
 
-check("a call is approved and a run is found and looked at with the keyboard alone", "seven", async ({ open: show }) => {
-  const toApprove = async () => (await ask("/v1/requests?run=seven")).items.find((one) => one.tool);
-  await until(toApprove, "the call waits for approval", PATIENCE);
+check("a call is approved and a run is found and looked at with the keyboard alone", "seven", async ({ server, open: show }) => {
+  const toApprove = async () => (await server.get("/v1/requests?run=seven")).items.find((one) => one.tool);
+  await until(toApprove, "the call waits for approval");
   const page = await show(`/needs#seven/${(await toApprove()).id}`);
   await sees(page, "send_mail");
   const press = async (...keys) => {
@@ -210,7 +211,7 @@ check("a call is approved and a run is found and looked at with the keyboard alo
   await press("a");
   await until(() => page.evaluate(() => document.activeElement.textContent.startsWith("Approve")), "the button has the focus");
   await press("Enter");
-  await until(async () => !(await toApprove()), "the call is approved", PATIENCE);
+  await until(async () => !(await toApprove()), "the call is approved");
   await press("g", "r");
   await sees(page, "spent today");
   await press("/");
@@ -225,10 +226,10 @@ check("a call is approved and a run is found and looked at with the keyboard alo
   }
 });
 
-check("seven tabs of one browser follow a run, although the browser opens six connections", "eight", async ({ open: show }) => {
+check("seven tabs of one browser follow a run, although the browser opens six connections", "eight", async ({ server, open: show }) => {
   const first = await show("/runs/eight/events");
   const tabs = [first];
   for (const tab of ["overview", "timeline", "conversation", "calls", "files", "state"]) tabs.push(await show(`/runs/eight/${tab}`, { context: first.context() }));
-  await until(async () => (await ask("/v1/runs/eight")).status === "waiting", "the run waits", PATIENCE);
+  await until(async () => (await server.get("/v1/runs/eight")).status === "waiting", "the run waits");
   for (const page of tabs) await sees(page, "waits for");
 });

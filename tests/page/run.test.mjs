@@ -1,7 +1,7 @@
 // One run: what is seen of it while it goes on, its tabs, sending, forking, comparing.
 
-import { assert, check, sees, shot, sleep, until } from "./harness.mjs";
-import { addAll, addDone, addFailed, addLong, addOutOfBudget, addRunning } from "./mock/runs.mjs";
+import { assert, check, sees, settled, shot, until, visit } from "./harness.mjs";
+import { addAll, addDone, addFailed, addLong, addNightly, addOutOfBudget, addRunning } from "./mock/runs.mjs";
 
 check("a run is watched until it ends: its head changes, its result appears, and nothing scrolls", { fill: addRunning, path: "/runs/poem-4/overview" }, async ({ page, server }) => {
   await sees(page, "at work: Critic");
@@ -9,10 +9,12 @@ check("a run is watched until it ends: its head changes, its result appears, and
   // What is fetched later moves what is below it.
   await page.locator(".graph .node").first().waitFor();
   await page.locator("section.timeline-part svg").first().waitFor();
-  await page.setViewportSize({ width: 1280, height: 500 });
-  await page.evaluate(() => window.scrollTo(0, 200));
+  // Below what is looked at there is enough, also when the result has moved up.
+  await page.setViewportSize({ width: 1280, height: 360 });
   const run = server.find("poem-4");
   const seen = () => page.evaluate(() => document.querySelector("section.timeline-part").getBoundingClientRect().top);
+  const top = await seen();
+  await page.evaluate((by) => window.scrollBy(0, by), top - 120);
   const before = await seen();
   run.clock = Date.now();
   run.emit("action-finished", { step: 1, role: "Critic", index: 0, action: "Judge", attempt: 1, digest: "00", output: { content: "good", data: null, to: [] } });
@@ -22,7 +24,7 @@ check("a run is watched until it ends: its head changes, its result appears, and
   run.end("done");
   await until(async () => (await page.locator(".run-title").innerText()).includes("done"), "the head says so");
   await sees(page, "Output of Printer");
-  await sleep(500);
+  await settled(page);
   assert.ok(Math.abs((await seen()) - before) < 6, "what was seen is where it was");
   await page.setViewportSize({ width: 1280, height: 900 });
   await page.evaluate(() => window.scrollTo(0, 0));
@@ -65,10 +67,11 @@ check("scrolling away from the end leaves Live, and new events do not move what 
     const top = box.getBoundingClientRect().top + 40;
     return [...document.querySelectorAll(".virtual-row")].find((row) => row.getBoundingClientRect().top >= top).innerText;
   });
-  await sleep(300);
+  await settled(page);
   const before = await first();
-  for (let at = 0; at < 50; at += 1) server.find("long-1").act("Worker1", "Count", { took: 1 });
-  await sleep(700);
+  const run = server.find("long-1");
+  for (let at = 0; at < 50; at += 1) run.act("Worker1", "Count", { took: 1 });
+  await until(async () => (await page.locator(".filters .note").innerText()).replaceAll("\u2009", "").startsWith(`${run.n} events`), "all of them are there");
   assert.equal(await first(), before);
   await page.keyboard.press(".");
   await sees(page, "● Live");
@@ -177,14 +180,58 @@ check("a message is sent, and what may not be done is not offered", { fill: addR
   await until(async () => (await page.locator(".run-title").innerText()).includes("cancelled"), "it is cancelled");
 });
 
+check("a run that waits for a time says until when, and a list that is worked on is one bar and one lane", { fill: addNightly, path: "/runs/nightly-1/overview" }, async ({ page }) => {
+  await sees(page, "17 done, 1 running, 1 failed, of 20");
+  assert.match(await page.locator(".run-title").innerText(), /◷ waiting\s+until (\d{4}-\d\d-\d\d )?\d\d:\d\d/);
+  await sees(page, "Open timers");
+  await sees(page, "https://chat.example answers 404");
+  await until(async () => (await page.locator(".live-timeline .lanes").innerText()).includes("Review 17/20"), "the lane has its count");
+  assert.equal(await page.locator(".live-timeline .lanes", { hasText: "Critic" }).count(), 0, "what is within is part of its lane");
+  assert.equal(await page.locator(".node .ring").count(), 1, "what a role spent is a ring");
+  await page.getByRole("button", { name: "Splitter" }).first().click();
+  await page.getByRole("button", { name: "Split", exact: true }).click();
+  await sees(page, "skipped 3 that are binary");
+  await shot(page, "nightly");
+});
+
+check("a text is copied, and shown as it was written", { fill: addDone, path: "/runs/snake-1/conversation" }, async ({ page }) => {
+  const last = page.locator(".said").last();
+  await last.getByRole("link", { name: "curses" }).waitFor();
+  await last.getByRole("button", { name: "Raw" }).click();
+  await sees(page, "- **q** ends it");
+  await shot(page, "raw");
+  await last.getByRole("button", { name: "Raw" }).click();
+  await last.getByRole("link", { name: "curses" }).waitFor();
+});
+
+check("a fork leads back to the run that it comes from, and a report is saved", { fill: addDone, path: "/runs/snake-1/overview" }, async ({ page, server }) => {
+  await sees(page, "The game is in");
+  const { id } = server.find("snake-1");
+  const forked = addDone(server, "snake-2");
+  forked.changed({ forked_from: `${id}@main-2` });
+  await visit(page, "/runs/snake-2/overview");
+  await page.getByRole("button", { name: "More" }).click();
+  const [report] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "Report" }).click()]);
+  assert.equal(report.suggestedFilename(), "snake-2.html");
+  await page.getByRole("link", { name: "main-2" }).click();
+  await sees(page, "Checkpoint 3 of 4");
+});
+
 check("a run that is unknown, or hidden from the token, says so", { fill: addAll, path: "/runs/nothing/overview" }, async ({ page }) => {
   await sees(page, "Unknown, or not for this token");
   await sees(page, "/v1/runs/nothing");
   await shot(page, "unknown-run");
 });
 
-check("the server has workers, a queue and tokens; a token is made, shown once, and revoked", { fill: addAll, path: "/server" }, async ({ page, server }) => {
+check("the server has workers, a queue, triggers and tokens; a trigger is fired, and a token made, shown once, and revoked", { fill: (server) => {
+  addAll(server);
+  server.triggers.push({ name: "morning", run: "snake-1", cron: "0 7 * * 1-5", tz: "Europe/Berlin", next: new Date(Date.now() + 3_600_000).toISOString(), last: new Date(Date.now() - 86_400_000).toISOString(), missed: 2 });
+}, path: "/server" }, async ({ page, server }) => {
   await sees(page, "waits-for-room");
+  await sees(page, "version 0.1.0, database sqlite:workspace/serve/runs.db");
+  await page.getByRole("button", { name: "Fire now" }).click();
+  await sees(page, "Fired: morning");
+  assert.deepEqual(server.fired, ["morning"]);
   await page.getByText("New token").click();
   await page.getByLabel("Name", { exact: true }).fill("ann");
   await page.getByRole("button", { name: "Make a token" }).click();

@@ -1,6 +1,6 @@
 // The list of all runs: numbers, filters, pages, several runs at once, and new runs.
 
-import { assert, check, sees, shot, sleep, until } from "./harness.mjs";
+import { assert, check, sees, shot, until } from "./harness.mjs";
 import { addAll, addDone, addRunning } from "./mock/runs.mjs";
 
 check("numbers are filters, filters are in the address, and going back restores them", { fill: addAll, path: "/runs" }, async ({ page }) => {
@@ -25,7 +25,7 @@ check("text filters names and ideas, and a chip is removed", { fill: addAll, pat
   await page.keyboard.press("/");
   await page.keyboard.type("the sea");
   await until(async () => (await page.locator("table.runs tbody tr").count()) === 1, "one run is about the sea");
-  assert.match(page.url(), /text=the\+sea/);
+  await until(() => page.url().endsWith("text=the+sea"), "the text is in the address");
   await page.getByRole("searchbox").fill("nothing like this");
   await sees(page, "No run fits these filters.");
   await shot(page, "runs-no-fit");
@@ -39,7 +39,7 @@ check("without runs the page says in one sentence what to type", { path: "/runs"
 
 check("new runs wait behind a button", { fill: addDone, path: "/runs" }, async ({ page, server }) => {
   await sees(page, "snake-1");
-  await sleep(300);
+  await until(() => server.streams.size === 1, "one stream");
   addRunning(server, "poem-5");
   addRunning(server, "poem-6");
   await sees(page, "2 new runs");

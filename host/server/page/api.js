@@ -1,8 +1,10 @@
 // Requests to the API. An answer is its JSON; anything else is a `Problem`, which says what the server says.
 
 import { refuseToken, token } from "./token.js";
-import { wellFormed } from "./visible.js";
+import { encode } from "./visible.js";
 
+/** The most that the server returns at once. */
+export const PAGE = 500;
 /** How long a request may take. Uploads have no such limit. */
 const PATIENCE_MS = 30_000;
 
@@ -20,9 +22,7 @@ export class Problem extends Error {
   }
 }
 
-export const part = (name) => encodeURIComponent(wellFormed(name));
-
-export const runPath = (name, ...below) => `/v1/runs/${[name, ...below].map(part).join("/")}`;
+export const runPath = (name, ...below) => `/v1/runs/${[name, ...below].map(encode).join("/")}`;
 
 /** Returns a path with a query. Values that are null are left out, those of a list are repeated. */
 export function withQuery(path, query) {
@@ -50,7 +50,7 @@ async function problemOf(path, response) {
   return new Problem(path, response.status, document ?? {});
 }
 
-/** Makes a request and returns its response, whatever its status is except for errors. */
+/** Returns the response to a request. */
 export async function fetchResponse(path, { method = "GET", body, raw, more, signal } = {}) {
   const used = token.peek();
   const own = new AbortController();
@@ -65,7 +65,7 @@ export async function fetchResponse(path, { method = "GET", body, raw, more, sig
     response = await (begun || fetch(path, {
       method,
       headers: headers({ ...json, ...more }),
-      body: raw !== undefined ? raw : body !== undefined ? JSON.stringify(body) : undefined,
+      body: raw ?? (body && JSON.stringify(body)),
       signal: own.signal,
       cache: "no-store",
       credentials: "omit",
@@ -83,7 +83,7 @@ export async function fetchResponse(path, { method = "GET", body, raw, more, sig
   throw problem;
 }
 
-/** Makes a request and returns the JSON of its answer, or null if it has none. */
+/** Returns the JSON of an answer, or null if it has none. */
 export async function call(path, options = {}) {
   const response = await fetchResponse(path, options);
   if (response.status === 204) return null;
@@ -97,8 +97,37 @@ export function post(path, body, { key, signal } = {}) {
   return call(path, { method: "POST", body: body ?? {}, more, signal });
 }
 
-/** Returns the items of a list; none while it is being loaded. */
+/** Returns what was asked for, or something instead of what the token may not see. */
+export const orElse = (promise, instead) => promise.catch((problem) => {
+  if ([403, 404].includes(problem.status)) return instead;
+  throw problem;
+});
+
+/** The items of a list; none while it is loaded. */
 export const items = (answer) => answer?.items ?? [];
+
+/** Reads the pages of a list until there are `most` entries. */
+export async function allItems(path, query, { signal, most = 2000 } = {}) {
+  const all = [];
+  let after = null;
+  do {
+    const answer = await call(withQuery(path, { ...query, limit: PAGE, after }), { signal });
+    all.push(...items(answer));
+    after = answer?.next ?? null;
+  } while (after && all.length < most);
+  return all;
+}
+
+/** Reads the events of a run after a number. `onPage` gets what there is so far if there is more. */
+export async function eventsAfter(name, after, { signal, most = Infinity, onPage } = {}) {
+  const all = [];
+  for (;;) {
+    const page = items(await call(withQuery(runPath(name, "events"), { after: all.at(-1)?.n ?? after, limit: PAGE }), { signal }));
+    all.push(...page);
+    if (page.length < PAGE || all.length >= most) return all;
+    onPage?.(all);
+  }
+}
 
 export function newKey() {
   const random = new Uint8Array(16);

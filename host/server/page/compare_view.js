@@ -1,17 +1,16 @@
 // Two runs or checkpoints side by side: the first difference, then outputs, messages, cost and time.
 
-import { html, typed, useEffect, useState } from "./dom.js";
-import { call, items, runPath, withQuery } from "./api.js";
+import { html, typed } from "./dom.js";
+import { call, eventsAfter, items, runPath, withQuery } from "./api.js";
 import { TextDifference } from "./difference_view.js";
 import { summary } from "./event_summary.js";
 import { duration, money } from "./figures.js";
 import { go, Link, route, runAddress } from "./router.js";
 import { StatusTag, statusOf } from "./status.js";
-import { Json, jsonLine, ProblemView, useLoaded, whenLoaded } from "./widgets.js";
+import { Json, jsonLine } from "./texts.js";
+import { ProblemView, Table, useFields, useGet, useLoaded, whenLoaded } from "./widgets.js";
 
-/** How many events of each run are compared. */
 const COMPARED = 2000;
-const PAGE = 500;
 
 const split = (text) => {
   const at = text.lastIndexOf("@");
@@ -21,45 +20,28 @@ const split = (text) => {
 export function CompareView() {
   const a = route.value.query.get("a") ?? "";
   const b = route.value.query.get("b") ?? "";
-  return html`<h1 tabindex="-1">Compare</h1><${Chooser} a=${a} b=${b} />${a && b ? html`<${Comparison} key=${`${a} ${b}`} a=${a} b=${b} />` : html`<p class="empty">Name two runs, or two checkpoints as RUN@ID.</p>`}`;
+  return html`<h1 tabindex="-1">Compare</h1><${Chooser} key=${`${a} ${b}`} a=${a} b=${b} />${a && b ? html`<${Comparison} a=${a} b=${b} />` : html`<p class="empty">Name two runs, or two checkpoints as RUN@ID.</p>`}`;
 }
 
 function Chooser({ a, b }) {
-  const [one, setOne] = useState(a);
-  const [other, setOther] = useState(b);
-  useEffect(() => {
-    setOne(a);
-    setOther(b);
-  }, [a, b]);
-  const [runs] = useLoaded((signal) => call("/v1/runs?limit=100", { signal }).then(items), ["runs"]);
+  const [form, take] = useFields({ a, b });
+  const [runs] = useGet("/v1/runs?limit=100");
   const submit = (event) => {
     event.preventDefault();
-    go(withQuery("/compare", { a: one.trim(), b: other.trim() }));
+    go(withQuery("/compare", { a: form.a.trim(), b: form.b.trim() }));
   };
-  return html`<form class="filters" onSubmit=${submit}><label>One <input type="text" list="run-names" value=${one} onInput=${typed(setOne)} /></label>
-    <label>Other <input type="text" list="run-names" value=${other} onInput=${typed(setOther)} /></label><button type="submit" class="primary" disabled=${!one.trim() || !other.trim()}>Compare</button>
-    <button onClick=${() => go(withQuery("/compare", { a: b, b: a }))}>Swap</button><datalist id="run-names">${(runs ?? []).map((run) => html`<option value=${run.name} />`)}</datalist></form>`;
-}
-
-async function eventsOf(name, signal) {
-  const all = [];
-  let after = 0;
-  while (all.length < COMPARED) {
-    const page = items(await call(withQuery(runPath(name, "events"), { after, limit: PAGE }), { signal }));
-    all.push(...page);
-    if (page.length < PAGE) break;
-    after = page.at(-1).n;
-  }
-  return all;
+  const field = (label, name) => html`<label>${label} <input type="text" list="run-names" value=${form[name]} onInput=${typed(take(name))} /></label>`;
+  return html`<form class="filters" onSubmit=${submit}>${field("One", "a")}${field("Other", "b")}<button type="submit" class="primary" disabled=${!form.a.trim() || !form.b.trim()}>Compare</button>
+    <button onClick=${() => go(withQuery("/compare", { a: b, b: a }))}>Swap</button><datalist id="run-names">${items(runs).map((run) => html`<option value=${run.name} />`)}</datalist></form>`;
 }
 
 async function load(a, b, signal) {
   const [one, other] = [split(a), split(b)];
-  const from = one.checkpoint ? { at: one.checkpoint } : {};
+  const events = ({ name }) => (one.name === other.name ? [] : eventsAfter(name, 0, { signal, most: COMPARED }));
   const [runA, runB, difference, eventsA, eventsB] = await Promise.all([
     call(runPath(one.name), { signal }), call(runPath(other.name), { signal }),
-    call(withQuery(runPath(one.name, "diff"), { ...from, with: b }), { signal }).then((answer) => answer.difference, (problem) => ({ problem })),
-    one.name === other.name ? [] : eventsOf(one.name, signal), one.name === other.name ? [] : eventsOf(other.name, signal),
+    call(withQuery(runPath(one.name, "diff"), { at: one.checkpoint, with: b }), { signal }).then((answer) => answer.difference, (problem) => ({ problem })),
+    events(one), events(other),
   ]);
   return { runA, runB, difference, first: firstDifference(eventsA, eventsB) };
 }
@@ -70,8 +52,7 @@ const essence = (event) =>
 
 const COMPARED_KINDS = new Set(["message-routed", "action-finished", "action-failed", "request-answered", "turn", "host-call", "run-ended"]);
 
-/** Returns the first events of two runs that differ. */
-export function firstDifference(one, other) {
+function firstDifference(one, other) {
   const a = one.filter((event) => COMPARED_KINDS.has(event.kind));
   const b = other.filter((event) => COMPARED_KINDS.has(event.kind));
   for (let at = 0; at < Math.max(a.length, b.length); at += 1) {
@@ -81,10 +62,11 @@ export function firstDifference(one, other) {
 }
 
 function Comparison({ a, b }) {
-  return whenLoaded(useLoaded((signal) => load(a, b, signal), [`${a} ${b}`]), ({ runA, runB, difference, first }) => html`${first && html`<section class="panel"><h2>The first difference</h2><div class="two"><${FirstSide} run=${runA} event=${first.a} /><${FirstSide} run=${runB} event=${first.b} /></div></section>`}
-    <${Figures} runA=${runA} runB=${runB} a=${a} b=${b} />
+  return whenLoaded(useLoaded((signal) => load(a, b, signal), `${a} ${b}`), ({ runA, runB, difference, first }) => html`${first && html`<section class="panel"><h2>The first difference</h2><div class="two"><${FirstSide} run=${runA} event=${first.a} /><${FirstSide} run=${runB} event=${first.b} /></div></section>`}
     ${(runA.output || runB.output) && html`<section><h2>Outputs</h2><${TextDifference} before=${runA.output ?? ""} after=${runB.output ?? ""} /></section>`}
-    ${difference.problem ? html`<${ProblemView} problem=${difference.problem} />` : html`<${StateDifference} difference=${difference} />`}`, 10);
+    <${StateDifference} difference=${difference} of=${{ published: "Messages" }} />
+    <${Figures} runA=${runA} runB=${runB} a=${a} b=${b} />
+    ${difference.problem ? html`<${ProblemView} problem=${difference.problem} />` : html`<${StateDifference} difference=${difference} of=${TITLES} none="The states do not differ." />`}`, 10);
 }
 
 function FirstSide({ run, event }) {
@@ -94,27 +76,27 @@ function FirstSide({ run, event }) {
 
 function Figures({ runA, runB, a, b }) {
   const length = (run) => (Date.parse(run.ended ?? run.updated) || 0) - (Date.parse(run.created) || 0);
-  const row = (name, one, other) => html`<tr><th>${name}</th><td>${one}</td><td>${other}</td></tr>`;
-  return html`<section class="scroll" tabindex="0"><table class="compared"><thead><tr><td></td><th><${Link} to=${runAddress(split(a).name)}>${a}<//></th><th><${Link} to=${runAddress(split(b).name)}>${b}<//></th></tr></thead><tbody>
-    ${row("State", html`<${StatusTag} status=${statusOf(runA)} />`, html`<${StatusTag} status=${statusOf(runB)} />`)}${row("Step", runA.step, runB.step)}${row("Spent", money(runA.spent), money(runB.spent))}${row("Time", duration(length(runA)), duration(length(runB)))}</tbody></table></section>`;
+  const rows = [["State", (run) => html`<${StatusTag} status=${statusOf(run)} />`], ["Step", (run) => run.step], ["Spent", (run) => money(run.spent)], ["Time", (run) => duration(length(run))]];
+  const head = (name) => html`<th><${Link} to=${runAddress(split(name).name)}>${name}<//></th>`;
+  return html`<section><h2>Cost and time</h2><${Table} className="compared" heads=${[]}><tr><td></td>${head(a)}${head(b)}</tr>
+    ${rows.map(([name, show]) => html`<tr><th>${name}</th><td>${show(runA)}</td><td>${show(runB)}</td></tr>`)}<//></section>`;
 }
 
-const TITLES = { run: "Run", scopes: "Values", mailboxes: "Mail", joins: "Joins", published: "Messages", open: "Open work", memory: "Memory", components: "Components" };
+const TITLES = { run: "Run", scopes: "Values", mailboxes: "Mail", joins: "Joins", open: "Open work", memory: "Memory", components: "Components" };
 
 /** What the states differ in; what is equal is not in it. */
-function StateDifference({ difference }) {
-  const parts = Object.entries(TITLES).map(([name, title]) => [title, difference[name]]).filter(([, value]) => value && (!Array.isArray(value) || value.length));
-  if (!parts.length) return html`<p class="none">The states do not differ.</p>`;
-  return html`${parts.map(([title, value]) => html`<section key=${title}><h2>${title}</h2>${(Array.isArray(value) ? value : [value]).map((one) => html`<${Change} one=${one} />`)}</section>`)}`;
+function StateDifference({ difference, of, none }) {
+  const parts = Object.entries(of).map(([name, title]) => [title, [difference[name] ?? []].flat()]).filter(([, list]) => list.length);
+  if (!parts.length) return none && html`<p class="none">${none}</p>`;
+  return parts.map(([title, list]) => html`<section key=${title}><h2>${title}</h2>${list.map((one) => html`<${Change} one=${one} />`)}</section>`);
 }
 
 function Change({ one }) {
   const name = [one.scope, one.name].filter(Boolean).join("/");
-  if (Array.isArray(one.one) || Array.isArray(one.other)) {
-    return html`<div class="change">${name && html`<b>${name}</b>`}<div class="two"><${Messages} list=${one.one ?? []} /><${Messages} list=${one.other ?? []} /></div></div>`;
-  }
-  return html`<div class="change"><b>${name}</b><div class="two"><div>${one.one === null || one.one === undefined ? html`<span class="none">nothing</span>` : html`<${Json} value=${one.one} />`}</div><div>${one.other === null || one.other === undefined ? html`<span class="none">nothing</span>` : html`<${Json} value=${one.other} />`}</div></div></div>`;
+  const show = Array.isArray(one.one) || Array.isArray(one.other) ? (list) => html`<${Messages} list=${list ?? []} />` : valueOf;
+  return html`<div class="change">${name && html`<b>${name}</b>`}<div class="two"><div>${show(one.one)}</div><div>${show(one.other)}</div></div></div>`;
 }
 
-const Messages = ({ list }) => html`<ul class="plain">${list.length ? list.map((message) => html`<li key=${message.id}><b>${message.from || "from outside"}</b> <span class="label">${message.cause_by}</span> ${jsonLine(message.content, 300)}</li>`) : html`<li class="none">nothing</li>`}</ul>`;
+const valueOf = (value) => (value === null || value === undefined ? html`<span class="none">nothing</span>` : html`<${Json} value=${value} />`);
 
+const Messages = ({ list }) => html`<ul class="plain">${list.length ? list.map((message) => html`<li key=${message.id}><b>${message.from || "from outside"}</b> <span class="label">${message.cause_by}</span> ${jsonLine(message.content, 300)}</li>`) : html`<li class="none">nothing</li>`}</ul>`;

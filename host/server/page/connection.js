@@ -2,11 +2,11 @@
 // connections to a server, so of all tabs at most four have a stream; others ask every few seconds.
 
 import { batch, effect, signal } from "./dom.js";
-import { part } from "./api.js";
 import { readStream } from "./event_stream.js";
 import { coarseNow, now, tick } from "./figures.js";
 import { epoch, loadNeeds, takeRequest, takeRun } from "./store.js";
 import { token } from "./token.js";
+import { encode } from "./visible.js";
 
 const PAUSES = [1, 2, 5, 10, 30];
 /** After how long without a connection a person is told. */
@@ -60,7 +60,7 @@ function sleep(ms) {
   });
 }
 
-/** Takes one of the places for streams that all tabs of the browser share. Returns how to give it back, or null. */
+/** Takes a place for streams, which all tabs of the browser share. Returns how to give it back, or null. */
 async function takePlace() {
   if (!navigator.locks) return () => {};
   for (let number = 0; number < STREAMS; number += 1) {
@@ -152,7 +152,7 @@ async function poll() {
 
 async function listen(release) {
   current = new AbortController();
-  const path = followed === null ? "/v1/events" : `/v1/events?run=${part(followed)}`;
+  const path = followed === null ? "/v1/events" : `/v1/events?run=${encode(followed)}`;
   try {
     await readStream(path, { lastId, onOpen: connected, onMessage: takeMessage, signal: current.signal });
     // The server closes streams when it is about to stop.

@@ -1,13 +1,13 @@
 // How the page makes its document: Preact with tagged templates. Texts become text nodes, so nothing that somebody wrote is
 // parsed as markup, and each of them gets a visible form of characters that are invisible or reorder others, here.
 
-import { Component, h, options, render, Fragment } from "preact";
+import { Component, h, options, render } from "preact";
 import htm from "htm";
 import "@preact/signals";
 import { visible } from "./visible.js";
 
-export { Component, render, Fragment };
-export { useState, useEffect, useLayoutEffect, useMemo, useRef, useCallback, useId } from "preact/hooks";
+export { Component, render };
+export { useState, useEffect, useLayoutEffect, useMemo, useRef, useId } from "preact/hooks";
 export { signal, computed, effect, batch, untracked } from "@preact/signals";
 
 /** Returns a handler that passes on what was put into a field. */

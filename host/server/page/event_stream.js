@@ -8,52 +8,31 @@ const MAX_MESSAGE = 8 * 1024 * 1024;
 /** A server that sends nothing for so long is gone: it sends a comment every 15 seconds. */
 const SILENCE_MS = 40_000;
 
-/** Splits text that arrives in pieces into messages `{event, data, id}`. */
-export class MessageParser {
-  constructor(onMessage) {
-    this.onMessage = onMessage;
-    this.rest = "";
-    this.clear();
-  }
-
-  clear() {
-    this.event = "";
-    this.data = [];
-    this.size = 0;
-  }
-
-  push(text) {
-    this.rest += text;
-    let from = 0;
-    for (;;) {
-      const end = this.rest.indexOf("\n", from);
-      if (end < 0) break;
-      this.line(this.rest.slice(from, this.rest[end - 1] === "\r" ? end - 1 : end));
-      from = end + 1;
+/** Returns what takes text as it arrives, and calls `onMessage` with each message `{event, data, id}` in it. */
+function messageReader(onMessage) {
+  let rest = "";
+  let searched = 0;
+  let id;
+  return (text) => {
+    rest += text.replaceAll("\r", "");
+    for (let end = rest.indexOf("\n\n", searched); end >= 0; end = rest.indexOf("\n\n")) {
+      let event = "message";
+      const data = [];
+      for (const line of rest.slice(0, end).split("\n")) {
+        const colon = line.indexOf(":");
+        const name = line.slice(0, Math.max(0, colon));
+        const value = line.slice(line[colon + 1] === " " ? colon + 2 : colon + 1);
+        if (name === "event") event = value;
+        else if (name === "id") id = value;
+        else if (name === "data") data.push(value);
+      }
+      rest = rest.slice(end + 2);
+      if (data.length) onMessage({ event, data: data.join("\n"), id });
     }
-    this.rest = this.rest.slice(from);
-    if (this.rest.length > MAX_MESSAGE) throw new Error("a message of the stream is too large");
-  }
-
-  line(line) {
-    if (line === "") {
-      if (this.data.length) this.onMessage({ event: this.event || "message", data: this.data.join("\n"), id: this.id });
-      this.clear();
-      return;
-    }
-    const colon = line.indexOf(":");
-    if (colon === 0) return;
-    const name = colon < 0 ? line : line.slice(0, colon);
-    let value = colon < 0 ? "" : line.slice(colon + 1);
-    if (value.startsWith(" ")) value = value.slice(1);
-    if (name === "event") this.event = value;
-    else if (name === "id" && !value.includes("\0")) this.id = value;
-    else if (name === "data") {
-      this.size += value.length;
-      if (this.size > MAX_MESSAGE) throw new Error("a message of the stream is too large");
-      this.data.push(value);
-    }
-  }
+    // The end of a message may be the beginning of the next text.
+    searched = Math.max(0, rest.length - 1);
+    if (rest.length > MAX_MESSAGE) throw new Error("a message of the stream is too large");
+  };
 }
 
 /**
@@ -78,7 +57,7 @@ export async function readStream(path, { lastId, onOpen, onMessage, signal }) {
       throw new Problem(path, response.status, await response.json().catch(() => ({})));
     }
     onOpen?.();
-    const parser = new MessageParser(onMessage);
+    const take = messageReader(onMessage);
     const decoder = new TextDecoder();
     const reader = response.body.getReader();
     for (;;) {
@@ -86,7 +65,7 @@ export async function readStream(path, { lastId, onOpen, onMessage, signal }) {
       if (done) return "closed";
       clearTimeout(watchdog);
       watchdog = setTimeout(stop, SILENCE_MS);
-      parser.push(decoder.decode(value, { stream: true }));
+      take(decoder.decode(value, { stream: true }));
     }
   } finally {
     clearTimeout(watchdog);

@@ -1,10 +1,9 @@
 // An event in words, for lists.
 
-import { jsonLine } from "./widgets.js";
+import { jsonLine } from "./texts.js";
 
 const HIDDEN_FIELDS = new Set(["n", "time", "kind"]);
 
-/** Returns what an event says, on one line. */
 export function summary(event) {
   const { role, action, attempt, step } = event;
   const who = role === undefined ? "" : `${role}${action ? `.${action}` : ""}`;

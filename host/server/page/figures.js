@@ -19,10 +19,8 @@ export function tick(time) {
 
 /** Returns an amount in US dollars: two digits, four below one cent. */
 export function money(amount) {
-  if (amount === null || amount === undefined || !Number.isFinite(Number(amount))) return "–";
-  const usd = Number(amount);
-  if (usd !== 0 && Math.abs(usd) < 0.01) return `$${usd.toFixed(4)}`;
-  return `$${usd.toFixed(2)}`;
+  const usd = Number(amount ?? NaN);
+  return Number.isFinite(usd) ? `$${usd.toFixed(usd !== 0 && Math.abs(usd) < 0.01 ? 4 : 2)}` : "–";
 }
 
 export function millis(time) {
@@ -51,32 +49,31 @@ function pair(length, unit, name, part, partName) {
   return rest && whole < 10 ? `${whole} ${name} ${rest} ${partName}` : `${whole} ${name}`;
 }
 
-/** Returns how long ago or how far ahead a time is. */
 export function relative(time, at) {
   const ms = millis(time);
   if (!Number.isFinite(ms)) return "";
   const ago = at - ms;
   if (Math.abs(ago) < 5000) return "just now";
-  const whole = (length) => shortDuration(Math.floor(length / 1000) * 1000).replace(".0", "");
-  return ago > 0 ? `${whole(ago)} ago` : `in ${whole(-ago)}`;
+  return ago > 0 ? `${wholeDuration(ago)} ago` : `in ${wholeDuration(-ago)}`;
+}
+
+/** In the largest unit, without parts of seconds. */
+export const wholeDuration = (ms) => shortDuration(Math.floor(ms / 1000) * 1000).replace(".0", "");
+
+/** A time of day, with the day if it is another one. */
+export function moment(time) {
+  const [day, of] = absolute(time).split(" ");
+  return `${day === absolute(Date.now()).split(" ")[0] ? "" : `${day} `}${(of ?? "").slice(0, 5)}`;
 }
 
 export function absolute(time) {
   const ms = millis(time);
   if (!Number.isFinite(ms)) return String(time ?? "");
-  const date = new Date(ms);
-  if (inUtc.value) return date.toISOString().replace("T", " ").replace(/\.\d+Z$/, " UTC");
-  const two = (n) => String(n).padStart(2, "0");
-  return (
-    `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())} ` +
-    `${two(date.getHours())}:${two(date.getMinutes())}:${two(date.getSeconds())}`
-  );
+  const offset = inUtc.value ? 0 : new Date(ms).getTimezoneOffset() * MINUTE;
+  return `${new Date(ms - offset).toISOString().slice(0, 19).replace("T", " ")}${inUtc.value ? " UTC" : ""}`;
 }
 
-export function clock(time, seconds = true) {
-  const whole = absolute(time);
-  return whole.slice(11, seconds ? 19 : 16);
-}
+export const clock = (time) => absolute(time).slice(11, 19);
 
 export function bytes(count) {
   if (!Number.isFinite(count)) return "";

@@ -1,36 +1,38 @@
 // The files that the actions of a run wrote, as of a checkpoint. A file is shown as text or not at all, whatever it is.
 
 import { html, typed, useState } from "./dom.js";
-import { call, fetchResponse, items, part, runPath, withQuery } from "./api.js";
+import { fetchResponse, items, runPath, withQuery } from "./api.js";
 import { TextDifference } from "./difference_view.js";
 import { bytes, plural } from "./figures.js";
+import { download } from "./run_actions.js";
 import { draft, keepDraft } from "./storage.js";
-import { toastProblem } from "./toast.js";
-import { LongText, ProblemView, Skeleton, useLoaded } from "./widgets.js";
+import { LongText } from "./texts.js";
+import { Time, useGet, useLoaded, whenLoaded } from "./widgets.js";
 
-/** Larger files are not shown, but can be downloaded. */
 const SHOWN_BYTES = 1024 * 1024;
 
-const filePath = (run, path) => `${runPath(run.name, "files")}/${path.replace(/^\/+/, "").split("/").map(part).join("/")}`;
+const filePath = (run, path) => runPath(run.name, "files", ...path.replace(/^\/+/, "").split("/"));
 
 export function FilesTab({ data, run }) {
   const checkpoints = data.model.checkpoints;
   const [at, setAt] = useState("");
   const [chosen, setChosen] = useState(draft(`file.${run.id}`));
-  const [answer, problem, again] = useLoaded((signal) => call(withQuery(runPath(run.name, "files"), { at }), { signal }), [`${run.id} ${at} ${at ? "" : data.model.files.size}`]);
-  const files = items(answer).filter((file) => file.kind !== "directory").sort((a, b) => a.path.localeCompare(b.path));
+  const loaded = useGet(withQuery(runPath(run.name, "files"), { at }), at || data.model.files.size);
+  const files = items(loaded[0]).filter((file) => file.kind !== "directory").sort((a, b) => a.path.localeCompare(b.path));
   const choose = (path) => {
     setChosen(path);
     keepDraft(`file.${run.id}`, path);
   };
   const shown = files.find((file) => file.path === chosen) ?? files.find((file) => file.kind !== "removed");
   const place = at ? checkpoints.findIndex((one) => one.id === at) : checkpoints.length - 1;
+  const written = at ? null : data.model.files.get(shown?.path)?.time;
   return html`<div class="filters"><label>As of <select value=${at} onChange=${typed(setAt)}><option value="">now</option>${[...checkpoints].reverse().slice(0, 200).map((one) => html`<option value=${one.id}>step ${one.step} (${one.id})</option>`)}</select></label>
-      <span class="note">${answer && plural(files.length, "file")}</span></div>
-    ${problem ? html`<${ProblemView} problem=${problem} retry=${again} />` : !answer ? html`<${Skeleton} lines=${6} />` : !files.length ? html`<p class="empty">No action has written a file.</p>`
-    : html`<div class="files-pair"><nav class="file-tree" aria-label="Files"><${Tree} files=${files} shown=${shown} choose=${choose} /></nav>
-      <div class="file-view">${shown && html`<${File} key=${`${shown.path}@${at}`} run=${run} file=${shown} at=${at} before=${checkpoints[place - 1]?.id} />`}</div></div>`}`;
+      <span class="note">${loaded[0] && plural(files.length, "file")}</span></div>
+    ${whenLoaded(loaded, () => (files.length ? html`<div class="files-pair"><nav class="file-tree" aria-label="Files"><${Tree} files=${files} shown=${shown} choose=${choose} /></nav>
+      <div class="file-view">${shown && html`<${File} key=${`${shown.path}@${at}`} run=${run} file=${shown} at=${at} before=${checkpoints[place - 1]?.id} written=${written} />`}</div></div>` : html`<p class="empty">No action has written a file.</p>`), 6)}`;
 }
+
+const sizeOf = (file) => (file.kind === "removed" ? "removed" : bytes(file.bytes));
 
 function Tree({ files, shown, choose }) {
   let folder = null;
@@ -40,7 +42,7 @@ function Tree({ files, shown, choose }) {
     const heading = own !== folder && own ? html`<li class="folder">${own}</li>` : null;
     folder = own;
     return html`${heading}<li key=${file.path}><button class=${`link file${file.kind === "removed" ? " removed" : ""}`} aria-current=${file === shown ? "true" : undefined} onClick=${() => choose(file.path)}>${file.path.slice(cut)}</button>
-      <span class="note">${file.kind === "removed" ? "removed" : bytes(file.bytes)}</span></li>`;
+      <span class="note">${sizeOf(file)}</span></li>`;
   })}</ul>`;
 }
 
@@ -60,31 +62,19 @@ const textBefore = (path, signal) => textOf(path, signal).catch((problem) => {
   throw problem;
 });
 
-function File({ run, file, at, before }) {
+function File({ run, file, at, before, written }) {
   const [isDifference, setDifference] = useState(false);
   const path = withQuery(filePath(run, file.path), { at });
-  const isShown = file.kind !== "removed" && (file.bytes ?? 0) <= SHOWN_BYTES;
-  const [content, problem, again] = useLoaded((signal) => (isShown ? textOf(path, signal) : Promise.resolve({})), [`${path} ${file.digest}`]);
-  const [old] = useLoaded((signal) => (isDifference && before ? textBefore(withQuery(filePath(run, file.path), { at: before }), signal) : Promise.resolve(null)), [`${path} ${before} ${isDifference}`]);
-  return html`<h2>${file.path}</h2><p class="note">${file.kind === "removed" ? "removed" : bytes(file.bytes)} by ${file.by}${file.step !== null && file.step !== undefined && html`, step ${file.step}`}</p>
-    <p class="controls">${file.kind !== "removed" && html`<button onClick=${() => download(path, file.path)}>Download</button>`}
+  const why = file.kind === "removed" ? "The file is not there any more." : (file.bytes ?? 0) > SHOWN_BYTES ? "It is too large to be shown." : null;
+  const content = useLoaded((signal) => (why ? Promise.resolve({}) : textOf(path, signal)), `${path} ${file.digest}`);
+  const old = useLoaded((signal) => (isDifference && before ? textBefore(withQuery(filePath(run, file.path), { at: before }), signal) : Promise.resolve(null)), `${path} ${before} ${isDifference}`);
+  const show = ({ text, binary }) => {
+    if (why || binary !== undefined) return html`<p class="none">${why ?? "It is not text."}</p>`;
+    if (!isDifference || !before) return html`<${LongText} text=${text} className="file-text" />`;
+    return whenLoaded(old, (one) => html`<${TextDifference} before=${one?.text ?? ""} after=${text} />`);
+  };
+  return html`<h2>${file.path}</h2><p class="note">${sizeOf(file)} by ${file.by}${file.step !== null && file.step !== undefined && `, step ${file.step}`}${written && html`, <${Time} at=${written} />`}</p>
+    <p class="controls">${file.kind !== "removed" && html`<button onClick=${() => download(path, file.path.split("/").at(-1))}>Download</button>`}
       ${before && html`<button aria-pressed=${isDifference} onClick=${() => setDifference(!isDifference)}>Difference to the checkpoint before</button>`}</p>
-    ${problem ? html`<${ProblemView} problem=${problem} retry=${again} />` : file.kind === "removed" ? html`<p class="none">The file is not there any more.</p>`
-    : !isShown ? html`<p class="none">It is too large to be shown.</p>` : !content ? html`<${Skeleton} />`
-    : content.binary !== undefined ? html`<p class="none">It is not text.</p>`
-    : isDifference && before ? (old ? html`<${TextDifference} before=${old.text ?? ""} after=${content.text} />` : html`<${Skeleton} />`) : html`<${LongText} text=${content.text} className="file-text" />`}`;
-}
-
-async function download(path, name) {
-  try {
-    const blob = await (await fetchResponse(path)).blob();
-    const address = URL.createObjectURL(new Blob([blob], { type: "application/octet-stream" }));
-    const link = document.createElement("a");
-    link.href = address;
-    link.download = name.split("/").at(-1);
-    link.click();
-    setTimeout(() => URL.revokeObjectURL(address), 60_000);
-  } catch (problem) {
-    toastProblem("Not downloaded", problem);
-  }
+    ${whenLoaded(content, show)}`;
 }

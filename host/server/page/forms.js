@@ -1,33 +1,34 @@
 // What forms share.
 
-import { useState } from "./dom.js";
+import { html, typed, useRef, useState } from "./dom.js";
+import { newKey } from "./api.js";
+import { ActionButton, ProblemView, Sheet } from "./widgets.js";
 
-/** Returns what is wrong with a text that should be JSON, or null. */
-export function jsonError(text) {
-  try {
-    JSON.parse(text);
-    return null;
-  } catch (error) {
-    return `no JSON: ${error.message}`;
-  }
-}
+/** A field of one line, or of `rows`, with a remark. */
+export const Field = ({ label, note, rows, take, ...rest }) => html`<label>${label}${note && html` <span class="note">${note}</span>`}${
+  rows ? html`<textarea rows=${rows} onInput=${typed(take)} ...${rest}></textarea>` : html`<input type="text" autocomplete="off" onInput=${typed(take)} ...${rest} />`}</label>`;
 
-/** Returns `[values, set]`: what is in the fields of a form, and a function from a field's name to its handler. */
-export function useFields(initial) {
-  const [values, setValues] = useState(initial);
-  return [values, (name) => ({ target }) => setValues((before) => ({ ...before, [name]: target.value }))];
-}
-
-/** Returns `[submit, busy, problem, setProblem]` of a form that sends something with `send`. */
-export function useSubmit(send) {
-  const [busy, setBusy] = useState(false);
+/** A form that `send`s something, and says why that failed. A repeat has the same key while nobody knows what became of the first. */
+export function Form({ send, word, busyWord = "Sending…", canSend = true, children }) {
+  const key = useRef(null);
+  const [isBusy, setBusy] = useState(false);
   const [problem, setProblem] = useState(null);
   const submit = async (event) => {
     event.preventDefault();
     setBusy(true);
     setProblem(null);
-    await send().catch(setProblem);
+    key.current ??= newKey();
+    try {
+      await send(key.current);
+      key.current = null;
+    } catch (failed) {
+      if (failed.status) key.current = null;
+      setProblem(failed);
+    }
     setBusy(false);
   };
-  return [submit, busy, problem, setProblem];
+  return html`<form onSubmit=${submit}>${children}<${ProblemView} problem=${problem} />
+    <p class="controls"><${ActionButton} type="submit" class="primary" disabled=${isBusy || !canSend}>${isBusy ? busyWord : word}<//></p></form>`;
 }
+
+export const FormSheet = ({ title, onClose, ...rest }) => html`<${Sheet} title=${title} onClose=${onClose}><${Form} ...${rest} /><//>`;

@@ -2,14 +2,13 @@
 
 import { html, signal, typed, useState } from "./dom.js";
 import { notice, lostSince, state } from "./connection.js";
-import { clock, inUtc, money } from "./figures.js";
+import { inUtc, moment } from "./figures.js";
 import { areOn, KEYS, setKeys } from "./keys.js";
 import { Link, route } from "./router.js";
-import { spentToday } from "./runs_view.js";
 import { choice, keepChoice } from "./storage.js";
-import { needs } from "./store.js";
+import { needs, shownSpent, spentToday } from "./store.js";
 import { identity, tokenProblem, useToken } from "./token.js";
-import { Sheet } from "./widgets.js";
+import { Check, Choose, Sheet } from "./widgets.js";
 
 const theme = signal(choice("theme") ?? "system");
 inUtc.value = choice("utc") === true;
@@ -35,31 +34,31 @@ export function Bar() {
     <nav aria-label="Views">${entry("/needs", "needs", html`Needs you ${total > 0 ? html`<span class="badge">${total}</span>` : html`<span class="count">0</span>`}`)}
       ${entry("/runs", "runs", "Runs")}${entry("/compare", "compare", "Compare")}${entry("/server", "server", "Server")}</nav>
     <span class="bar-right"><${Link} to="/runs" class="search-link" title="Search ( / )">Search <kbd>/</kbd><//>
-      ${spentToday.value && html`<span class="spent-today" title="Spent today">${spentToday.value.isPartial ? "≥ " : ""}${money(spentToday.value.spent)} today</span>`}
+      ${spentToday.value && html`<span class="spent-today" title="What the runs that changed today have spent">${shownSpent()} today</span>`}
       <${Connection} /></span></header>`;
 }
 
 export function ConnectionLine() {
-  if (notice.value === "lost") return html`<div class="connection-line bad" role="status">No connection since ${clock(lostSince.value, false)}, trying again. What is shown may be out of date.</div>`;
+  if (notice.value === "lost") return html`<div class="connection-line bad" role="status">No connection since ${moment(lostSince.value)}, trying again. What is shown may be out of date.</div>`;
   if (notice.value === "back") return html`<div class="connection-line ok" role="status">Up to date</div>`;
   return null;
 }
 
 export function Footer({ onKeys }) {
-  const changeTheme = (event) => {
-    theme.value = event.target.value;
-    const isSystem = theme.value === "system";
-    keepChoice("theme", isSystem ? null : theme.value);
+  const changeTheme = (chosen) => {
+    theme.value = chosen;
+    const isSystem = chosen === "system";
+    keepChoice("theme", isSystem ? null : chosen);
     // `first.js` does the same before the first paint.
     if (isSystem) delete document.documentElement.dataset.theme;
-    else document.documentElement.dataset.theme = theme.value;
+    else document.documentElement.dataset.theme = chosen;
   };
-  const changeUtc = (event) => {
-    inUtc.value = event.target.checked;
-    keepChoice("utc", inUtc.value);
+  const changeUtc = (isOn) => {
+    inUtc.value = isOn;
+    keepChoice("utc", isOn);
   };
-  return html`<footer class="foot"><label>Colours <select value=${theme.value} onChange=${changeTheme}><option value="system">as the system</option><option value="light">light</option><option value="dark">dark</option></select></label>
-    <label><input type="checkbox" checked=${inUtc.value} onChange=${changeUtc} /> Times in UTC</label>
+  return html`<footer class="foot"><span>Colours <${Choose} label="Colours" value=${theme.value} options=${[["system", "as the system"], ["light", "light"], ["dark", "dark"]]} take=${changeTheme} /></span>
+    <${Check} isOn=${inUtc.value} take=${changeUtc}>Times in UTC<//>
     <button class="small" onClick=${onKeys}>Keys <kbd>?</kbd></button>
     ${identity.value && html`<span class="note">Token <b>${identity.value.name}</b>: ${identity.value.rights.join(", ")}</span>`}</footer>`;
 }
@@ -67,7 +66,7 @@ export function Footer({ onKeys }) {
 export function KeysSheet({ onClose }) {
   return html`<${Sheet} title="Keys" isNarrow onClose=${onClose}>
     <table class="keys"><tbody>${KEYS.map(([key, text]) => html`<tr><td><kbd>${key}</kbd></td><td>${text}</td></tr>`)}</tbody></table>
-    <label><input type="checkbox" data-first checked=${areOn.value} onChange=${(event) => setKeys(event.target.checked)} /> Single keys do something</label><//>`;
+    <${Check} isOn=${areOn.value} take=${setKeys}>Single keys do something<//><//>`;
 }
 
 /** Asks for a token, because there is none or because the server does not accept it any more. */

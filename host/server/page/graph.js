@@ -1,34 +1,34 @@
 // The team as a graph, with coordinates from the server, and what each role does now.
 
 import { html, useMemo, useState } from "./dom.js";
-import { call, runPath } from "./api.js";
+import { runPath } from "./api.js";
 import { money, plural } from "./figures.js";
-import { selectedRole, selectRole } from "./selection.js";
-import { useThrottled } from "./throttle.js";
-import { ProblemView, Search, Skeleton, useLoaded } from "./widgets.js";
+import { selectRole } from "./router.js";
+import { selectedRole, useThrottled } from "./run_data.js";
+import { cut } from "./texts.js";
+import { hasText } from "./visible.js";
+import { Search, Table, useGet, whenLoaded } from "./widgets.js";
 
 const REDRAW_MS = 300;
 const SEARCHED_ABOVE = 60;
 const MARGIN = 12;
 
 export function Graph({ data, run }) {
-  const [graph, problem, again] = useLoaded((signal) => call(runPath(run.name, "graph"), { signal }), [run.id]);
+  const loaded = useGet(runPath(run.name, "graph"));
   useThrottled(data.version, REDRAW_MS);
   const [text, setText] = useState("");
   const [isFitted, setFitted] = useState(true);
   const { model } = data;
-  const chosen = selectedRole(model);
-  if (problem) return html`<${ProblemView} problem=${problem} retry=${again} />`;
-  if (!graph) return html`<${Skeleton} lines=${5} />`;
-  const nodes = graph.nodes ?? [];
-  const isLarge = nodes.length > SEARCHED_ABOVE;
-  const words = text.toLowerCase();
-  return html`<section class="graph-part" aria-label="Team">
-    <div class="part-head"><h2>Team</h2><div class="part-controls">${isLarge && html`<${Search} className="short" label="Find a role" hint="Find a role" value=${text} take=${setText} />`}
-      <button class="small" aria-pressed=${!isFitted} onClick=${() => setFitted(!isFitted)}>Full size</button></div></div>
-    <div class="graph-pair"><div class=${isFitted ? "graph fitted" : "graph"}><${Drawing} ...${{ graph, nodes, model, chosen, words }} /></div>
-      <${RoleList} ...${{ nodes, model, chosen, words }} /></div>
-  </section>`;
+  return whenLoaded(loaded, (graph) => {
+    const nodes = graph.nodes ?? [];
+    const common = { nodes, model, chosen: selectedRole(model), words: text, roleOf: withFaults(model) };
+    return html`<section class="graph-part" aria-label="Team">
+      <div class="part-head"><h2>Team</h2><div class="part-controls">${nodes.length > SEARCHED_ABOVE && html`<${Search} className="short" label="Find a role" hint="Find a role" value=${text} take=${setText} />`}
+        <button class="small" aria-pressed=${!isFitted} onClick=${() => setFitted(!isFitted)}>${isFitted ? "Full size" : "Fit"}</button></div></div>
+      <div class="graph-pair"><div class=${isFitted ? "graph fitted" : "graph"}><${Drawing} ...${common} graph=${graph} budget=${run.budget} /></div>
+        <${RoleList} ...${common} /></div>
+    </section>`;
+  }, 5);
 }
 
 const nameOf = (node) => String(node.label);
@@ -49,8 +49,7 @@ function withFaults(model) {
   };
 }
 
-function Drawing({ graph, nodes, model, chosen, words }) {
-  const roleOf = withFaults(model);
+function Drawing({ graph, nodes, model, chosen, words, roleOf, budget }) {
   const byId = useMemo(() => new Map(nodes.map((node) => [node.id, node])), [nodes]);
   const width = (graph.width || 100) + 2 * MARGIN;
   const height = (graph.height || 100) + 2 * MARGIN;
@@ -64,7 +63,7 @@ function Drawing({ graph, nodes, model, chosen, words }) {
       const isLast = last && last.from === from && last.to === to;
       return html`<${Edge} key=${`${edge.from}-${edge.to}`} edge=${edge} sent=${sent} used=${isLast ? last.n : 0} />`;
     })}
-    ${nodes.map((node) => html`<${Node} key=${node.id} node=${node} role=${roleOf(nameOf(node))} isChosen=${chosen === nameOf(node)} isDimmed=${words !== "" && !nameOf(node).toLowerCase().includes(words)} />`)}
+    ${nodes.map((node) => html`<${Node} key=${node.id} node=${node} role=${roleOf(nameOf(node))} budget=${node.state?.budget ?? budget} items=${model.expansionOf(nameOf(node))?.of} isChosen=${chosen === nameOf(node)} isDimmed=${!hasText(nameOf(node), words)} />`)}
   </svg>`;
 }
 
@@ -79,7 +78,7 @@ function Edge({ edge, sent, used }) {
     ${label && html`<text x=${middle[0]} y=${middle[1] + 3} text-anchor="middle">${cut(label, 40)}</text>`}</g>`;
 }
 
-/** A curve through the points, which leaves and reaches each of them in the direction in which the graph is laid out. */
+/** A curve that leaves and reaches each point in the direction in which the graph is laid out. */
 function pathOf(points) {
   const [first] = points;
   const last = points.at(-1);
@@ -104,33 +103,34 @@ function linesOf(node, role, room, height) {
   return all.slice(0, Math.max(0, Math.floor((height - 24) / LINE))).map((line) => ({ ...line, text: cut(line.text, room) }));
 }
 
-const cut = (text, length) => (text.length > length ? `${text.slice(0, Math.max(1, length - 1))}…` : text);
-
-function Node({ node, role, isChosen, isDimmed }) {
+function Node({ node, role, budget, items, isChosen, isDimmed }) {
   const [kind, glyph, words] = activity(role);
   const width = node.width || 120;
   const height = node.height || 44;
   const lines = linesOf(node, role, Math.floor((width - 12) / 5.6), height);
-  const signs = `${role?.mail ? `✉${role.mail} ` : ""}${glyph}`;
+  const signs = `${items ? `×${items} ` : ""}${role?.mail ? `✉${role.mail} ` : ""}${glyph}`;
   const top = lines.length ? 19 : height / 2 + 4;
   const nameRoom = Math.floor((width - 14 - signs.length * 9) / 7.2);
+  const round = node.kind === "join" || node.kind === "start" ? height / 2 : 8;
+  const share = budget > 0 && role?.spent > 0 ? Math.min(1, role.spent / budget) : 0;
   return html`<g class=${`node ${kind}${isChosen ? " chosen" : ""}${isDimmed ? " dim" : ""}`} transform=${`translate(${node.x} ${node.y})`} onClick=${() => selectRole(nameOf(node))}>
-    <rect width=${width} height=${height} rx=${node.kind === "join" || node.kind === "start" ? height / 2 : 8} /><title>${nameOf(node)}${words ? `: ${words}` : ""}</title>
+    ${items > 1 && html`<rect x="6" y="-6" width=${width} height=${height} rx=${round} /><rect x="3" y="-3" width=${width} height=${height} rx=${round} />`}
+    <rect width=${width} height=${height} rx=${round} /><title>${nameOf(node)}${words && `: ${words}`}${share > 0 && `, ${money(role.spent)} of ${money(budget)}`}</title>
+    ${share > 0 && html`<rect class="ring" x="-4" y="-4" width=${width + 8} height=${height + 8} rx=${round + 4} pathLength="1" stroke-dasharray=${`${share} 1`} />`}
     ${glyph || lines.length ? html`<text class="node-name" x="8" y=${top}>${cut(nameOf(node), nameRoom)}</text>` : html`<text class="node-name" x=${width / 2} y=${top} text-anchor="middle">${cut(nameOf(node), nameRoom)}</text>`}
     ${signs && html`<text class=${`node-glyph${kind === "live" ? " pulse" : ""}`} x=${width - 7} y=${top} text-anchor="end">${signs}</text>`}
     ${lines.map((line, at) => html`<text class=${line.isOpen ? "node-note open" : "node-note"} x="8" y=${top + 16 + at * LINE}>${line.text}</text>`)}
   </g>`;
 }
 
-function RoleList({ nodes, model, chosen, words }) {
-  const roleOf = withFaults(model);
+function RoleList({ nodes, model, chosen, words, roleOf }) {
   const names = nodes.filter((node) => ["role", "human", undefined].includes(node.kind)).map(nameOf);
-  const all = [...new Set([...names, ...model.roles.keys()])].filter((name) => !words || name.toLowerCase().includes(words));
-  return html`<div class="role-list scroll" tabindex="0" role="region" aria-label="Roles"><table><thead><tr><th>Role</th><th>Now</th><th class="num">Attempts</th><th class="num">Cost</th></tr></thead><tbody>${all.slice(0, 200).map((name) => {
+  const all = [...new Set([...names, ...model.roles.keys()])].filter((name) => hasText(name, words));
+  return html`<div class="role-list" role="region" aria-label="Roles"><${Table} heads=${["Role", "Now", "#Attempts", "#Cost"]}>${all.slice(0, 200).map((name) => {
     const role = roleOf(name);
     const [kind, glyph, doing] = activity(role);
     return html`<tr key=${name} class=${chosen === name ? "current" : ""}><td><button class="link" aria-pressed=${chosen === name} onClick=${() => selectRole(name)}>${name}</button></td>
-      <td>${glyph && html`<span class=${`mark ${kind}`} aria-hidden="true">${glyph}</span>\u00a0`}${kind === "live" ? `at work: ${doing}` : doing}${role?.mail ? html` <span class="note">${plural(role.mail, "message")}</span>` : ""}</td>
-      <td class="num">${role?.attempts ?? 0}</td><td class="num">${role?.spent ? money(role.spent) : ""}</td></tr>`;
-  })}</tbody></table></div>`;
+      <td>${glyph && html`<span class=${`mark ${kind}`} aria-hidden="true">${glyph}</span>\u00a0`}${kind === "live" ? `at work: ${doing}` : doing}${role?.mail > 0 && html` <span class="note">${plural(role.mail, "message")}</span>`}</td>
+      <td class="num">${role?.attempts ?? 0}</td><td class="num">${role?.spent > 0 && money(role.spent)}</td></tr>`;
+  })}<//></div>`;
 }

@@ -27,6 +27,14 @@ export function useKeys(bindings) {
   }, []);
 }
 
+/** The next or the previous entry of a list; if none is selected, the first or the last one. */
+export const neighbour = (list, at, by) => (at < 0 ? list.at(by > 0 ? 0 : -1) : list[Math.max(0, Math.min(list.length - 1, at + by))]);
+
+export const stepKeys = (list, at, choose) => {
+  const step = (by) => () => list.length && choose(neighbour(list, at, by));
+  return { j: step(1), k: step(-1) };
+};
+
 function isField(element) {
   if (!element) return false;
   if (element.isContentEditable || ["TEXTAREA", "SELECT"].includes(element.tagName)) return true;

@@ -1,29 +1,26 @@
-// Views whose modules are fetched after the first screen is shown.
+// Views whose modules are fetched when they are needed, or a while after the first screen is shown.
 
 import { html, useEffect, useState } from "./dom.js";
+import { isOnline } from "./connection.js";
 import { focusTitle } from "./router.js";
 import { ProblemView, Skeleton } from "./widgets.js";
 
-/** Returns a component that shows what `load` gets, and whose `prepare` gets it before it is shown. */
-export function lazy(load) {
+/** Returns a component of a module, whose `prepare` fetches that before it is shown. */
+export function lazy(load, name) {
   let loaded = null;
-  const prepare = () => load().then((component) => (loaded = component));
+  const prepare = () => load().then((module) => (loaded = module[name]));
   function Lazy(props) {
     const [problem, setProblem] = useState(null);
-    const [round, setRound] = useState(0);
-    const isShown = loaded !== null;
-    useEffect(() => {
-      // It may have been fetched since this was drawn.
-      if (!isShown) prepare().then(() => setRound(-1), (error) => setProblem({ title: "A part of the page could not be loaded", detail: String(error.message ?? error), hint: "If the server was replaced, load the page again." }));
-    }, [round]);
+    const [, draw] = useState(false);
+    const get = (orElse) => prepare().then(() => draw(true), orElse);
+    const fail = (error) => setProblem({ title: "A part of the page could not be loaded", detail: String(error.message ?? error) });
+    useState(() => loaded || get(fail));
     // There was no title when the view was opened.
     useEffect(focusTitle, [loaded]);
-    if (isShown) return html`<${loaded} ...${props} />`;
+    if (loaded) return html`<${loaded} ...${props} />`;
     if (!problem) return html`<${Skeleton} lines=${10} />`;
-    return html`<${ProblemView} problem=${problem} retry=${() => {
-      setProblem(null);
-      setRound(round + 1);
-    }} />`;
+    // A browser may remember that a module failed, and a server that was replaced has others.
+    return html`<${ProblemView} problem=${problem} retry=${() => get((error) => (isOnline() ? location.reload() : fail(error)))} />`;
   }
   Lazy.prepare = prepare;
   return Lazy;

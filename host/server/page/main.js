@@ -1,49 +1,48 @@
 // The page: finds the token, connects, and shows the view of the address.
 
 import { effect, html, render, untracked, useEffect, useState } from "./dom.js";
-import { LiveRegion } from "./announce.js";
-import { Boundary } from "./boundary.js";
+import { Toasts } from "./announce.js";
 import { Bar, ConnectionLine, Footer, KeysSheet, TokenForm } from "./frame.js";
 import { connect, follow } from "./connection.js";
 import { startKeys, useKeys } from "./keys.js";
 import { lazy } from "./lazy.js";
-import { NeedsView } from "./needs_view.js";
-import { back, focusTitle, go, Link, route, startRouter } from "./router.js";
-import { isNewRunOpen, loadSpentToday, RunsView } from "./runs_view.js";
-import { epoch, loadIdentity, loadNeeds, needs, needsLoaded, onRun } from "./store.js";
-import { Toasts } from "./toast.js";
+import { back, focusTitle, go, Link, openSearch, route, startRouter } from "./router.js";
+import { epoch, isNewRunOpen, loadIdentity, loadNeeds, loadSpentToday, needs, needsLoaded, onRun } from "./store.js";
 import { findToken, may, token, tokenProblem } from "./token.js";
-import { Skeleton } from "./widgets.js";
+import { Boundary, Skeleton } from "./widgets.js";
 
-const CompareView = lazy(() => import("./compare_view.js").then((module) => module.CompareView));
-const NewRunSheet = lazy(() => import("./new_run.js").then((module) => module.NewRunSheet));
-const RunView = lazy(() => import("./run_view.js").then((module) => module.RunView));
-const ServerView = lazy(() => import("./server_view.js").then((module) => module.ServerView));
+const CompareView = lazy(() => import("./compare_view.js"), "CompareView");
+const NeedsView = lazy(() => import("./needs_view.js"), "NeedsView");
+const NewRunSheet = lazy(() => import("./new_run.js"), "NewRunSheet");
+const RunsView = lazy(() => import("./runs_view.js"), "RunsView");
+const RunView = lazy(() => import("./run_view.js"), "RunView");
+const ServerView = lazy(() => import("./server_view.js"), "ServerView");
 
-const LATER = [CompareView, NewRunSheet, RunView, ServerView];
+const LATER = [NeedsView, RunsView, RunView, NewRunSheet, CompareView, ServerView];
 const PREPARED_AFTER_MS = 1500;
+/** How long the first view may take until what there is is drawn. */
+const FIRST_VIEW_MS = 200;
+
+const VIEWS = { __proto__: null, needs: NeedsView, runs: RunsView, compare: CompareView, server: ServerView };
+const viewOf = ([first, second]) => (first === "runs" && second ? RunView : VIEWS[first]);
 
 function View() {
   const [first, second] = route.value.segments;
-  const isRun = first === "runs" && second !== undefined;
+  const view = viewOf(route.value.segments);
   useEffect(() => {
-    if (!isRun) follow(null, null);
-  }, [isRun]);
-  if (isRun) return html`<${RunView} key=${second} name=${second} />`;
-  switch (first) {
-    case undefined: return html`<${Start} />`;
-    case "needs": return html`<${NeedsView} />`;
-    case "runs": return html`<${RunsView} />`;
-    case "compare": return html`<${CompareView} />`;
-    case "server": return html`<${ServerView} />`;
-    default: return html`<h1 tabindex="-1">Not found</h1><p class="empty">The page has no such address. ${" "}<${Link} to="/runs">All runs<//></p>`;
-  }
+    if (view !== RunView) follow(null, null);
+  }, [view]);
+  if (view) return html`<${view} key=${second ?? first} name=${second} />`;
+  if (first === undefined) return html`<${Start} />`;
+  return html`<h1 tabindex="-1">Not found</h1><p class="empty">The page has no such address. ${" "}<${Link} to="/runs">All runs<//></p>`;
 }
 
 /** The start: what needs somebody, or all runs if nothing does. */
+const openStart = () => go(needs.value.total ? "/needs" : "/runs", { replace: true });
+
 function Start() {
   useEffect(() => {
-    if (needsLoaded.value) go(needs.value.total ? "/needs" : "/runs", { replace: true });
+    if (needsLoaded.value) openStart();
   }, [needsLoaded.value]);
   return html`<${Skeleton} lines=${8} />`;
 }
@@ -55,14 +54,14 @@ function Page() {
     "g r": () => go("/runs"),
     "?": () => showKeys(true),
     n: () => may("submit") && (isNewRunOpen.value = true),
-    "/": () => go("/runs"),
+    "/": openSearch,
     Escape: () => route.value.segments.length > 1 && back(),
   });
   useEffect(focusTitle, [route.value.segments.slice(0, 2).join("/")]);
   if (!token.value) return html`<main>${tokenProblem.value ? html`<${TokenForm} />` : html`<${Skeleton} />`}</main>`;
   return html`<${Bar} onKeys=${() => showKeys(true)} /><${ConnectionLine} />
     <main id="main"><${Boundary} of=${route.value.segments.slice(0, 2).join("/")}><${View} /><//></main><${Footer} onKeys=${() => showKeys(true)} />
-    <${Toasts} /><${LiveRegion} />
+    <${Toasts} />
     ${areKeysShown && html`<${KeysSheet} onClose=${() => showKeys(false)} />`}
     ${isNewRunOpen.value && html`<${NewRunSheet} onClose=${() => (isNewRunOpen.value = false)} />`}`;
 }
@@ -79,15 +78,33 @@ function showNumber() {
   if (icon.getAttribute("href") !== wanted) icon.setAttribute("href", wanted);
 }
 
+/** Waits for what the first view shows, so that it is drawn with the bar. */
+async function firstView(needsRead) {
+  if (!route.value.segments.length) {
+    await needsRead;
+    if (needsLoaded.value) openStart();
+  }
+  await viewOf(route.value.segments)?.prepare();
+}
+
 async function start() {
   startRouter();
   startKeys();
+  await findToken();
+  let needsRead = null;
+  effect(() => {
+    if (!token.value) return;
+    untracked(() => {
+      loadIdentity();
+      needsRead = loadNeeds();
+      epoch.value += 1;
+    });
+  });
+  await Promise.race([firstView(needsRead).catch(() => {}), new Promise((resolve) => setTimeout(resolve, FIRST_VIEW_MS))]);
   render(html`<${Page} />`, document.getElementById("page"));
   effect(showNumber);
-  // What is fetched later is ready before it is opened.
-  setTimeout(() => LATER.map((view) => view.prepare().catch(() => {})), PREPARED_AFTER_MS);
-  await findToken();
   connect();
+  effect(() => token.value && untracked(loadSpentToday));
   let timer = 0;
   onRun(() => {
     timer ||= setTimeout(() => {
@@ -95,15 +112,8 @@ async function start() {
       loadSpentToday();
     }, 5000);
   });
-  effect(() => {
-    if (!token.value) return;
-    untracked(() => {
-      loadIdentity();
-      loadNeeds();
-      loadSpentToday();
-      epoch.value += 1;
-    });
-  });
+  // What is fetched later is ready before it is opened.
+  setTimeout(() => LATER.map((view) => view.prepare().catch(() => {})), PREPARED_AFTER_MS);
 }
 
 start();

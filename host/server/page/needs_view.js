@@ -2,41 +2,38 @@
 
 import { html, useEffect, useRef, useState } from "./dom.js";
 import { announce } from "./announce.js";
-import { Boundary } from "./boundary.js";
-import { money } from "./figures.js";
-import { useKeys } from "./keys.js";
+import { money, plural } from "./figures.js";
+import { stepKeys, useKeys } from "./keys.js";
+import { lazy } from "./lazy.js";
 import { RequestItem } from "./request_item.js";
-import { encode, Link, route, setHash } from "./router.js";
-import { RunItem } from "./run_needs.js";
+import { Link, route, setHash } from "./router.js";
 import { appearance } from "./status.js";
-import { byExpiry, loadNeeds, needs, needsLoaded, needsProblem, onRequest, requestKey } from "./store.js";
-import { oneLine } from "./visible.js";
-import { ProblemView, Skeleton, Time } from "./widgets.js";
+import { byExpiry, GROUPS, loadNeeds, needs, needsLoaded, needsProblem, onRequest, requestKey } from "./store.js";
+import { encode, oneLine } from "./visible.js";
+import { Boundary, Time, whenLoaded } from "./widgets.js";
 
-/** How long an answered question stays in the list. */
 const LEAVES_AFTER_MS = 3000;
 
-const GROUP_NAMES = [
-  ["questions", "Questions and approvals"],
-  ["faults", "Faults"],
-  ["budgets", "Out of budget"],
-  ["doubts", "In doubt"],
-];
+const RunItem = lazy(() => import("./run_needs.js"), "RunItem");
 
-function entriesOf(group, list) {
-  if (group !== "questions") return list.map((run) => ({ key: run.id, run }));
-  return list.map((request) => ({ key: requestKey(request), request }));
-}
+const entryOf = (one) => (one.question === undefined ? { key: one.id, run: one } : { key: requestKey(one), request: one });
 
 export function NeedsView() {
   const groups = needs.value;
   // What was answered here stays for a while, and what is chosen stays as long as it is chosen.
   const [left, setLeft] = useState(new Map());
+  // What came since the list was shown waits, so that nothing moves under the pointer.
+  const known = useRef(null);
+  const [, draw] = useState(0);
   const list = useRef(null);
   const chosenKey = route.value.hash;
-  const questions = withLeft(groups.questions, left);
-  const all = GROUP_NAMES.map(([group, title]) => [group, title, entriesOf(group, group === "questions" ? questions : groups[group])]);
+  const whole = Object.entries(GROUPS).map(([group, [title]]) => [group, title, (group === "questions" ? withLeft(groups.questions, left) : groups[group]).map(entryOf)]);
+  const keys = whole.flatMap(([, , entries]) => entries.map((entry) => entry.key));
+  if (needsLoaded.value && !keys.some((key) => known.current?.has(key))) known.current = new Set(keys);
+  const isShown = ({ key }) => known.current?.has(key) || key === chosenKey;
+  const all = whole.map(([group, title, entries]) => [group, title, entries.filter(isShown), entries.length]);
   const flat = all.flatMap(([, , entries]) => entries);
+  const fresh = keys.length - flat.length;
   // What is shown stays until another one is chosen or it has left.
   const stays = useRef(null);
   const isIn = (key) => flat.find((entry) => entry.key === key);
@@ -48,29 +45,25 @@ export function NeedsView() {
   useEffect(() => {
     if (chosenKey && chosen) document.getElementById(`entry-${chosenKey}`)?.scrollIntoView({ block: "nearest" });
   }, [chosenKey]);
-  const step = (by) => {
-    const at = flat.findIndex((entry) => entry.key === shown?.key);
-    const next = flat[Math.min(flat.length - 1, Math.max(0, at + by))];
-    if (next) setHash(next.key);
-  };
   useKeys({
-    j: () => step(1),
-    k: () => step(-1),
+    ...stepKeys(flat, flat.findIndex((entry) => entry.key === shown?.key), (entry) => setHash(entry.key)),
     Enter: () => document.querySelector(".needs-item button, .needs-item textarea, .needs-item input")?.focus(),
     Escape: () => list.current?.querySelector("[aria-current]")?.focus(),
   });
-  if (!needsLoaded.value) return needsProblem.value ? html`<${ProblemView} problem=${needsProblem.value} retry=${loadNeeds} />` : html`<${Skeleton} lines=${8} />`;
-  if (!flat.length && !shown) {
-    return html`<h1 tabindex="-1">Needs you</h1><p class="empty">Nothing waits for you. ${" "}<${Link} to="/runs">All runs<//></p>`;
-  }
+  if (!needsLoaded.value) return html`<h1 class="sr" tabindex="-1">Needs you</h1>${whenLoaded([undefined, needsProblem.value, loadNeeds], null, 8)}`;
+  if (!shown) return html`<h1 tabindex="-1">Needs you</h1><p class="empty">Nothing waits for you. ${" "}<${Link} class="button" to="/runs">All runs<//></p>`;
+  const showFresh = () => {
+    known.current = new Set(keys);
+    draw(fresh);
+  };
   return html`<h1 class="sr" tabindex="-1">Needs you</h1>
     <div class="needs">
       <nav class="needs-list" aria-label="What needs you" ref=${list}>
-        ${all.map(([group, title, entries]) => html`<${Group} key=${group} ...${{ title, entries, shown, left }} />`)}
+        ${fresh > 0 && html`<p><button class="fresh" onClick=${showFresh}>${fresh} new</button></p>`}
+        ${all.map(([group, title, entries, number]) => html`<${Group} key=${group} ...${{ title, entries, number, shown, left }} />`)}
       </nav>
-      <div class="needs-item" key=${shown?.key}>
-        <${Boundary} of=${shown?.key}>${shown?.request && html`<${RequestItem} key=${shown.key} request=${shown.request} onAnswered=${(request) => keep(setLeft, request)} />`}
-        ${shown?.run && html`<${RunItem} key=${shown.key} run=${shown.run} />`}<//>
+      <div class="needs-item" key=${shown.key}>
+        <${Boundary} of=${shown.key}>${shown.request ? html`<${RequestItem} key=${shown.key} request=${shown.request} onAnswered=${(request) => keep(setLeft, request)} />` : html`<${RunItem} key=${shown.key} run=${shown.run} />`}<//>
       </div>
     </div>`;
 }
@@ -91,31 +84,24 @@ function withLeft(questions, left) {
   return [...questions, ...[...left.values()].filter((request) => !open.has(requestKey(request)))].sort(byExpiry);
 }
 
-function Group({ title, entries, shown, left }) {
-  if (!entries.length) return html`<p class="group-empty">${title} <span class="count">0</span></p>`;
-  return html`<section class="group"><h2>${title} <span class="count">${entries.length}</span></h2>
+function Group({ title, entries, number, shown, left }) {
+  if (!entries.length) return html`<p class="group-empty">${title} <span class="count">${number}</span></p>`;
+  return html`<section class="group"><h2>${title} <span class="count">${number}</span></h2>
     <ul class="plain">${entries.map((entry) => html`<${Entry} key=${entry.key} entry=${entry} isShown=${entry.key === shown?.key} isLeaving=${left.has(entry.key)} />`)}</ul></section>`;
 }
 
-function Entry({ entry, isShown, isLeaving }) {
+function Entry({ entry: { key, request, run }, isShown, isLeaving }) {
   const follow = (event) => {
     if (event.ctrlKey || event.metaKey || event.shiftKey) return;
     event.preventDefault();
-    setHash(entry.key);
+    setHash(key);
   };
-  const { request, run } = entry;
-  const line = request ? (request.tool ? `${request.tool}: ${request.question}` : request.question) : lineOf(run);
-  return html`<li id=${`entry-${entry.key}`}><a href=${`/needs#${encode(entry.key)}`} class=${isLeaving ? "entry leaving" : "entry"}
+  const line = request ? `${request.tool ? `${request.tool}: ` : ""}${request.question}` : `${appearance(run.status).word}, step ${run.step ?? 0}, ${money(run.spent)}${run.faults > 1 ? `, ${plural(run.faults, "fault")}` : ""}`;
+  return html`<li id=${`entry-${key}`}><a href=${`/needs#${encode(key)}`} class=${isLeaving ? "entry leaving" : "entry"}
       aria-current=${isShown ? "true" : undefined} onClick=${follow}>
     <span class="entry-head"><b>${request ? request.role : run.name}</b><span class="note">${request ? request.run : run.team}</span>
-      <span class="note when">${request ? html`<${Expiry} request=${request} />` : html`<${Time} at=${run.ended ?? run.updated} />`}</span></span>
-    ${isLeaving ? html`<span class="entry-line"><span class="mark ok" aria-hidden="true">✓</span> answered, continuing</span>` : html`<span class="entry-line">${oneLine(line ?? "").slice(0, 200)}</span>`}
+      <span class="note when"><${Time} at=${request ? request.opened : (run.ended ?? run.updated)} /></span></span>
+    ${isLeaving ? html`<span class="entry-line"><span class="mark ok" aria-hidden="true">✓</span> answered, continuing</span>`
+    : html`<span class="entry-line">${oneLine(line).slice(0, 200)}</span>${request?.expires && html`<span class="entry-expiry">expires <${Time} at=${request.expires} /></span>`}`}
   </a></li>`;
 }
-
-function Expiry({ request }) {
-  if (request.expires) return html`expires <${Time} at=${request.expires} />`;
-  return request.opened && request.opened !== true ? html`<${Time} at=${request.opened} />` : null;
-}
-
-const lineOf = (run) => `${appearance(run.status).word}, step ${run.step ?? 0}, ${money(run.spent)}`;

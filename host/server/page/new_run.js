@@ -1,22 +1,25 @@
-// Starts a run: of a team that was used before, or of files that are dropped here.
+// Starts a run: of a team that was used before, or of files that are dropped here. Only those that the server lacks are uploaded.
 
-import { html, useMemo, useState } from "./dom.js";
-import { newKey, post } from "./api.js";
+import { html, useState } from "./dom.js";
+import { toast, toastProblem } from "./announce.js";
+import { call, fetchResponse, items, post } from "./api.js";
 import { plural } from "./figures.js";
-import { useFields, useSubmit } from "./forms.js";
+import { Field, FormSheet } from "./forms.js";
 import { go, runAddress } from "./router.js";
-import { toast } from "./toast.js";
-import { chosenFiles, droppedFiles, teamsUsedBefore, uploadBundle } from "./upload.js";
-import { ProblemView, Sheet, useLoaded } from "./widgets.js";
+import { useFields, useLoaded } from "./widgets.js";
+
+/** The largest upload of one file that the server accepts. */
+const MAX_FILE = 256 * 1024 * 1024;
+/** Folders with more files are probably not what somebody means. */
+const MAX_FILES = 2000;
 
 export function NewRunSheet({ onClose }) {
-  const key = useMemo(newKey, []);
-  const [teams] = useLoaded(teamsUsedBefore, ["teams"]);
+  const [teams] = useLoaded(teamsUsedBefore);
   const [bundle, setBundle] = useState("");
   const [files, setFiles] = useState([]);
-  const [form, set] = useFields({ idea: "", name: "", investment: "", labels: "" });
+  const [form, take] = useFields({ idea: "", name: "", investment: "", labels: "" });
   const [progress, setProgress] = useState("");
-  const [submit, busy, problem, setProblem] = useSubmit(async () => {
+  const send = async (key) => {
     setProgress("Uploading…");
     const digest = bundle || (await uploadBundle(files, (done, all) => setProgress(`Uploading ${done + 1} of ${all}…`)));
     setProgress("Starting…");
@@ -24,38 +27,27 @@ export function NewRunSheet({ onClose }) {
     onClose();
     toast(`Started: ${run.name}`);
     go(runAddress(run.name));
-  });
+  };
   const hasTeam = files.some((one) => one.path === "team.toml");
-  const take = (found) => {
+  const useTeam = (found, used = "") => {
     setFiles(found);
-    setBundle("");
-    setProblem(null);
+    setBundle(used);
   };
-  const drop = async (event) => {
+  const drop = (event) => {
     event.preventDefault();
-    try {
-      take(await droppedFiles(event.dataTransfer));
-    } catch (failed) {
-      setProblem(failed);
-    }
+    droppedFiles(event.dataTransfer).then((found) => useTeam(found), (problem) => toastProblem("Not taken", problem));
   };
-  return html`<${Sheet} title="New run" onClose=${onClose}><form onSubmit=${submit}>
-    ${teams?.length > 0 && html`<label>A team that was used before<select value=${bundle} onChange=${(event) => {
-      setBundle(event.target.value);
-      setFiles([]);
-    }}><option value="">None</option>${teams.map((one) => html`<option value=${one.bundle}>${one.team} (as in ${one.run})</option>`)}</select></label>`}
+  return html`<${FormSheet} title="New run" onClose=${onClose} send=${send} word="Start" busyWord=${progress} canSend=${bundle || hasTeam}>
+    ${teams?.length > 0 && html`<label>A team that was used before<select value=${bundle} onChange=${(event) => useTeam([], event.target.value)}><option value="">None</option>${teams.map((one) => html`<option value=${one.bundle}>${one.team} (as in ${one.run})</option>`)}</select></label>`}
     <div class="drop" onDragOver=${(event) => event.preventDefault()} onDrop=${drop}>
       <p>${teams?.length > 0 ? "Or drop" : "Drop"} the folder of a team here, with its <code>team.toml</code>.</p>
-      <label class="file-button">Choose a folder<input type="file" multiple webkitdirectory onChange=${(event) => take(chosenFiles(event.target.files))} /></label>
+      <label class="file-button">Choose a folder<input type="file" multiple webkitdirectory onChange=${(event) => useTeam(chosenFiles(event.target.files))} /></label>
       ${files.length > 0 && html`<p class=${hasTeam ? "note" : "field-error"}>${plural(files.length, "file")}${hasTeam ? "" : ", and none of them is team.toml"}</p>`}
     </div>
-    <label>Idea<textarea rows="3" value=${form.idea} onInput=${set("idea")}></textarea></label>
-    <div class="row"><label>Name <span class="note">optional</span><input type="text" autocomplete="off" value=${form.name} onInput=${set("name")} /></label>
-      <label>Budget in USD <span class="note">optional</span><input type="text" inputmode="decimal" value=${form.investment} onInput=${set("investment")} /></label></div>
-    <label>Labels <span class="note">KEY=VALUE, with spaces between them</span><input type="text" value=${form.labels} onInput=${set("labels")} /></label>
-    <${ProblemView} problem=${problem} />
-    <p class="controls"><button type="submit" class="primary" disabled=${busy || !(bundle || hasTeam)}>${busy ? progress : "Start"}</button></p>
-  </form><//>`;
+    <${Field} label="Idea" rows="3" value=${form.idea} take=${take("idea")} />
+    <div class="row"><${Field} label="Name" note="optional" value=${form.name} take=${take("name")} />
+      <${Field} label="Budget in USD" note="optional" inputmode="decimal" value=${form.investment} take=${take("investment")} /></div>
+    <${Field} label="Labels" note="KEY=VALUE, with spaces between them" value=${form.labels} take=${take("labels")} /><//>`;
 }
 
 function bodyOf(form, bundle) {
@@ -66,4 +58,77 @@ function bodyOf(form, bundle) {
     ...(form.investment.trim() ? { investment: Number(form.investment) } : {}),
     ...(Object.keys(labels).length ? { labels } : {}),
   };
+}
+
+async function digestOf(bytes) {
+  if (!crypto.subtle) throw new Error("This browser computes digests only on loopback addresses and over TLS. `strata-host submit` works everywhere.");
+  const hash = await crypto.subtle.digest("SHA-256", bytes);
+  return `sha256:${Array.from(new Uint8Array(hash), (byte) => byte.toString(16).padStart(2, "0")).join("")}`;
+}
+
+async function droppedFiles(transfer) {
+  const entries = [...transfer.items].map((item) => item.webkitGetAsEntry?.()).filter(Boolean);
+  const found = [];
+  for (const entry of entries) await collect(entry, "", found);
+  return withoutCommonFolder(found);
+}
+
+async function collect(entry, folder, found) {
+  if (found.length >= MAX_FILES) throw new Error(`more than ${MAX_FILES} files`);
+  const path = folder ? `${folder}/${entry.name}` : entry.name;
+  if (entry.isFile) {
+    found.push({ path, file: await new Promise((resolve, reject) => entry.file(resolve, reject)) });
+    return;
+  }
+  const reader = entry.createReader();
+  for (;;) {
+    const some = await new Promise((resolve, reject) => reader.readEntries(resolve, reject));
+    if (!some.length) return;
+    for (const one of some) await collect(one, path, found);
+  }
+}
+
+function chosenFiles(list) {
+  return withoutCommonFolder([...list].map((file) => ({ path: file.webkitRelativePath || file.name, file })));
+}
+
+/** A folder that holds all files is not part of their paths. */
+function withoutCommonFolder(files) {
+  const first = files[0]?.path.split("/")[0];
+  const isCommon = files.length > 0 && files.every((one) => one.path.startsWith(`${first}/`));
+  return isCommon ? files.map((one) => ({ ...one, path: one.path.slice(first.length + 1) })) : files;
+}
+
+async function uploadBundle(files, onProgress) {
+  const contents = new Map();
+  const digests = {};
+  for (const { path, file } of files) {
+    if (file.size > MAX_FILE) throw new Error(`${path} is too large`);
+    const bytes = await file.arrayBuffer();
+    const digest = await digestOf(bytes);
+    contents.set(digest, bytes);
+    Object.defineProperty(digests, path, { value: digest, enumerable: true });
+  }
+  try {
+    return (await post("/v1/bundles", { files: digests })).digest;
+  } catch (problem) {
+    const missing = problem.document?.missing;
+    if (!Array.isArray(missing)) throw problem;
+    let done = 0;
+    for (const digest of missing) {
+      onProgress?.(done, missing.length);
+      if (contents.has(digest)) await fetchResponse(`/v1/blobs/${digest}`, { method: "PUT", raw: contents.get(digest), more: { "Content-Type": "application/octet-stream" } });
+      done += 1;
+    }
+    return (await post("/v1/bundles", { files: digests })).digest;
+  }
+}
+
+async function teamsUsedBefore() {
+  const runs = items(await call("/v1/runs?limit=200"));
+  const seen = new Map();
+  for (const run of runs) {
+    if (run.bundle && !seen.has(run.bundle)) seen.set(run.bundle, { team: run.team, bundle: run.bundle, run: run.name });
+  }
+  return [...seen.values()].slice(0, 20);
 }

@@ -1,23 +1,23 @@
 // One question of a run in full: what is asked, what it is about, what happens on yes and no, and the controls.
 
 import { html, typed, useEffect, useMemo, useRef, useState } from "./dom.js";
-import { call, items, post, runPath, withQuery } from "./api.js";
-import { isOnline, state } from "./connection.js";
+import { call, eventsAfter, items, PAGE, post, runPath, withQuery } from "./api.js";
+import { isOnline } from "./connection.js";
 import { clock } from "./figures.js";
 import { useKeys } from "./keys.js";
 import { runAddress, Link } from "./router.js";
-import { fieldOf, inputOf, valueOf } from "./schema_fields.js";
+import { fieldOf, inputOf, pointerTo, valueOf } from "./schema_fields.js";
 import { SchemaForm } from "./schema_form.js";
 import { draft, keepDraft } from "./storage.js";
 import { may } from "./token.js";
-import { Json, LongText, ProblemView, Time, useLoaded, whenLoaded } from "./widgets.js";
+import { Json, LongText, Titled } from "./texts.js";
+import { ProblemView, Time, useGet, whenLoaded } from "./widgets.js";
 
 const CONTEXT_MESSAGES = 3;
 
 const isApproval = (request) => typeof request.tool === "string";
 const draftName = (request) => `answer.${request.run}.${request.id}`;
 
-/** Shows a request. `onAnswered` is called once the server has recorded the answer. */
 export function RequestItem({ request, onAnswered, isInRun }) {
   return html`<article class="panel held item" aria-label=${`Question of ${request.role}`}>
     <p class="who"><b>${request.role}</b>${request.action && request.action !== "answer" && html` <span class="note">${request.action}</span>`}
@@ -32,25 +32,33 @@ export function RequestItem({ request, onAnswered, isInRun }) {
   </article>`;
 }
 
-function Deadline({ request }) {
-  return html`${request.opened && request.opened !== true && html`asked <${Time} at=${request.opened} />`}
-    ${request.expires && html`${request.opened ? ", " : ""}<b>expires <${Time} at=${request.expires} /></b>`}`;
-}
+const Deadline = ({ request: { opened, expires } }) =>
+  html`${opened && html`asked <${Time} at=${opened} />`}${expires && html`${opened ? ", " : ""}<b>expires <${Time} at=${expires} /></b>`}`;
 
+/** What a question is about: the call that is to be made, or the messages that the role works on. */
 function About({ request }) {
   const [isOpen, setOpen] = useState(false);
-  return html`${isApproval(request) &&
-  html`<h2 class="caption">Calls the tool</h2><p><code class="tool-name">${request.tool}</code></p><h2 class="caption">With the arguments</h2><${Json} value=${request.arguments ?? {}} />
-    ${request.said && html`<h2 class="caption">What the model said with it</h2><${LongText} text=${request.said} />`}`}
-  <details onToggle=${(event) => setOpen(event.target.open)}><summary>The last messages</summary>${isOpen && html`<${LastMessages} run=${request.run} />`}</details>`;
+  const news = (request.news ?? []).slice(-CONTEXT_MESSAGES);
+  return html`${isApproval(request)
+      ? html`<h2 class="caption">Calls the tool</h2><p><code class="tool-name">${request.tool}</code></p><${Titled} as="h2" title="With the arguments" value=${request.arguments ?? {}} />
+        <${Titled} as="h2" title="What the model said with it" text=${request.said} />`
+      : news.length > 0 && html`<h2 class="caption">About</h2><ul class="plain">${news.map((message) => html`<${News} key=${message.id} run=${request.run} message=${message} />`)}</ul>`}
+    ${request.server && html`<p>The MCP server <b>${request.server}</b> asks before it answers a call.${request.url && html` Something is to be done at <code>${request.url}</code>; nobody has opened that address.`}</p>`}
+    <details onToggle=${(event) => setOpen(event.target.open)}><summary>The last ${CONTEXT_MESSAGES} messages</summary>${isOpen && html`<${LastMessages} run=${request.run} />`}</details>`;
+}
+
+const MessageCard = ({ from, cause, text, tree }) =>
+  html`<li class="card"><p class="who"><b>${from || "from outside"}</b> <span class="label">${cause}</span></p><${LongText} text=${text ?? ""} tree=${tree} /></li>`;
+
+function News({ run, message: { id, from, cause_by: cause, content } }) {
+  const [whole] = useGet(`${runPath(run, "messages", id)}?as=tree`);
+  return html`<${MessageCard} from=${from} cause=${cause} text=${whole?.content ?? content} tree=${whole?.tree} />`;
 }
 
 function LastMessages({ run }) {
-  const loaded = useLoaded((signal) => call(withQuery(runPath(run, "messages"), { limit: CONTEXT_MESSAGES }), { signal }).then(items), [run]);
-  return whenLoaded(loaded, (messages) => (messages.length ? html`<ul class="plain">${messages.map(
-    (message) => html`<li key=${message.id} class="card"><p class="who"><b>${message.sent_from || "from outside"}</b> <span class="label">${message.cause_by}</span></p>
-      <${LongText} text=${message.content ?? ""} /></li>`,
-  )}</ul>` : html`<p class="none">No messages.</p>`));
+  const loaded = useGet(withQuery(runPath(run, "messages"), { limit: CONTEXT_MESSAGES, as: "tree" }));
+  return whenLoaded(loaded, (messages) => (items(messages).length ? html`<ul class="plain">${items(messages).map((one) => html`<${MessageCard} key=${one.id} from=${one.sent_from} cause=${one.cause_by} text=${one.content} tree=${one.tree} />`)}</ul>`
+    : html`<p class="none">No messages.</p>`));
 }
 
 function Consequence({ request }) {
@@ -83,20 +91,19 @@ function useSending(request, onAnswered) {
   return [sending, send, () => setSending({ phase: "idle" })];
 }
 
-/** Returns the errors with pointers into the answer: those of the server point into all answers. */
+/** The pointers of the server point into all answers, these into one. */
 function fieldErrors(request, problem) {
-  const start = `/${request.id.replaceAll("~", "~0").replaceAll("/", "~1")}`;
+  const start = pointerTo("", request.id);
   const within = (pointer) => (pointer === start || pointer.startsWith(`${start}/`) ? pointer.slice(start.length) : pointer);
   const errors = problem.errors.map((one) => ({ pointer: within(String(one.pointer ?? "")), detail: String(one.detail ?? "") }));
   return errors.length ? errors : [{ pointer: "", detail: problem.detail || problem.title }];
 }
 
-/** Finds the answer that was there first in the events of the run. */
+/** Finds the answer that was there first. */
 async function answeredBy(request) {
   try {
     const run = await call(runPath(request.run));
-    const after = Math.max(0, (Number(run.events) || 0) - 500);
-    const events = items(await call(withQuery(runPath(request.run, "events"), { after, limit: 500 })));
+    const events = await eventsAfter(request.run, Math.max(0, (Number(run.events) || 0) - PAGE));
     const event = events.findLast((one) => one.kind === "request-answered" && one.request === request.id);
     return event ? { answer: event.answer, by: event.person ?? event.by, time: event.time } : null;
   } catch {
@@ -106,14 +113,13 @@ async function answeredBy(request) {
 
 function Answer({ request, onAnswered }) {
   const [sending, send, again] = useSending(request, onAnswered);
-  // Read so that the controls change with the connection.
-  const offline = (state.value, !isOnline());
+  const offline = !isOnline();
   if (sending.phase === "sent") return html`<p class="done-line" role="status"><span class="mark ok" aria-hidden="true">✓</span> Answered, continuing.</p>`;
   if (sending.phase === "taken") return html`<${Taken} by=${sending.by} problem=${sending.problem} />`;
   const common = { request, send, again, busy: sending.phase === "busy", offline, errors: sending.errors ?? [] };
   return html`${offline && html`<p class="note" id="offline-reason">There is no connection to the server, so nothing can be sent.</p>`}
     ${isApproval(request) ? html`<${Approval} ...${common} />` : html`<${Question} ...${common} />`}
-    ${sending.phase === "wrong" && ![422].includes(sending.problem.status) && html`<${ProblemView} problem=${sending.problem} />`}`;
+    ${sending.phase === "wrong" && sending.problem.status !== 422 && html`<${ProblemView} problem=${sending.problem} />`}`;
 }
 
 function Taken({ by, problem }) {
@@ -121,14 +127,14 @@ function Taken({ by, problem }) {
     ${by ? html`<${Json} value=${by.answer} />` : html`<p>${problem.detail}</p>`}</div>`;
 }
 
+/** Returns `[value, change]` of what is put in for a request, which this tab keeps under a name. */
 function useDraft(request, name, initial) {
-  const kept = useMemo(() => draft(draftName(request)) ?? {}, []);
-  const [value, setValue] = useState(kept[name] ?? initial);
+  const [values, setValues] = useState(() => draft(draftName(request)) ?? {});
   const change = (changed) => {
-    setValue(changed);
-    keepDraft(draftName(request), { ...(draft(draftName(request)) ?? {}), [name]: changed });
+    setValues((before) => ({ ...before, [name]: changed }));
+    keepDraft(draftName(request), { ...draft(draftName(request)), [name]: changed });
   };
-  return [value, change];
+  return [values[name] ?? initial, change];
 }
 
 function argumentsField(request) {
@@ -137,13 +143,26 @@ function argumentsField(request) {
   return field.kind === "object" && isObject ? field : { kind: "json" };
 }
 
+/** Returns `[submit, errors]` of a form: what was put in is sent if it can be read. */
+function useChecked(field, input, send) {
+  const [wrong, setWrong] = useState([]);
+  useEffect(() => setWrong((before) => (before.length ? [] : before)), [field.kind, input]);
+  const submit = (event) => {
+    event.preventDefault();
+    const read = valueOf(field, input);
+    setWrong(read.errors ?? []);
+    if (!read.errors) send(read.value);
+  };
+  return [submit, wrong];
+}
+
 function Approval({ request, send, busy, offline, errors }) {
   const [mode, setMode] = useDraft(request, "mode", "decide");
   const [reason, setReason] = useDraft(request, "reason", "");
   const field = useMemo(() => argumentsField(request), [request]);
   const original = useMemo(() => inputOf(field, request.arguments), [field]);
   const [edited, setEdited] = useDraft(request, "arguments", original);
-  const [wrong, setWrong] = useState([]);
+  const [sendEdited, wrong] = useChecked(field, edited, (value) => send({ approve: true, arguments: value }));
   const approve = useRef(null);
   const disabled = busy || offline;
   useKeys({
@@ -151,33 +170,23 @@ function Approval({ request, send, busy, offline, errors }) {
     r: () => setMode("reject"),
     e: () => setMode("edit"),
   });
-  const sendEdited = (event) => {
-    event.preventDefault();
-    const read = valueOf(field, edited);
-    setWrong(read.errors ?? []);
-    if (!read.errors) send({ approve: true, arguments: read.value });
-  };
   const reject = (event) => {
     event.preventDefault();
-    send(reason.trim() ? { approve: false, reason: reason.trim() } : { approve: false });
+    send({ approve: false, ...(reason.trim() ? { reason: reason.trim() } : {}) });
   };
-  const back = (event) => {
+  const escape = (event) => {
     if (event.key !== "Escape") return;
     event.stopPropagation();
     setMode("decide");
   };
+  const form = (submit, fields, word, kind, more) => html`<form class="controls-form" onSubmit=${submit} onKeyDown=${escape}>${fields}
+    <p class="controls"><button type="submit" class=${kind} disabled=${disabled}>${busy ? "Sending…" : word}</button>${more}<button onClick=${() => setMode("decide")}>Back</button></p></form>`;
   if (mode === "reject") {
-    return html`<form class="controls-form" onSubmit=${reject} onKeyDown=${back}>
-      <label>Reason, which the model is told<input type="text" data-first autofocus ref=${focusOnce} value=${reason} onInput=${typed(setReason)} /></label>
-      <p class="controls"><button type="submit" class="bad" disabled=${disabled}>${busy ? "Sending…" : "Reject"}</button>
-        <button onClick=${() => setMode("decide")}>Back</button></p></form>`;
+    return form(reject, html`<label>Reason, which the model is told<input type="text" data-first autofocus ref=${focusOnce} value=${reason} onInput=${typed(setReason)} /></label>`, "Reject", "bad");
   }
   if (mode === "edit") {
-    return html`<form class="controls-form" onSubmit=${sendEdited} onKeyDown=${back}>
-      <${SchemaForm} field=${field} input=${edited} onInput=${setEdited} errors=${[...wrong, ...argumentErrors(errors)]} name="Arguments" original=${original} />
-      <p class="controls"><button type="submit" class="primary" disabled=${disabled}>${busy ? "Sending…" : "Approve with these arguments"}</button>
-        <button onClick=${() => setEdited(original)}>Undo changes</button>
-        <button onClick=${() => setMode("decide")}>Back</button></p></form>`;
+    const fields = html`<${SchemaForm} field=${field} input=${edited} onInput=${setEdited} errors=${[...wrong, ...argumentErrors(errors)]} name="Arguments" original=${original} />`;
+    return form(sendEdited, fields, "Approve with these arguments", "primary", html`<button onClick=${() => setEdited(original)}>Undo changes</button>`);
   }
   return html`<div><p class="controls">
       <button class="primary armed" ref=${approve} disabled=${disabled} aria-describedby=${offline ? "offline-reason" : undefined} onClick=${() => send({ approve: true })}>${busy ? "Sending…" : "Approve"}<span class="enter-hint" aria-hidden="true"> ⏎</span></button>
@@ -196,11 +205,9 @@ const focusOnce = (element) => {
 const argumentErrors = (errors) =>
   errors.map((one) => ({ ...one, pointer: one.pointer.startsWith("/arguments") ? one.pointer.slice("/arguments".length) : one.pointer }));
 
-/** Returns the field of an answer. Without a schema an answer is a text, or one of the choices. */
+/** Without a schema an answer is a text, or one of the choices. */
 function answerField(request) {
-  if (Array.isArray(request.choices) && request.choices.length) {
-    return { kind: request.choices.length <= 6 ? "choice" : "select", choices: request.choices };
-  }
+  if (request.choices?.length) return { kind: "choice", choices: request.choices };
   return request.schema ? fieldOf(request.schema) : { kind: "text" };
 }
 
@@ -208,26 +215,16 @@ function Question({ request, send, again, busy, offline, errors }) {
   const drawn = useMemo(() => answerField(request), [request]);
   const [asJson, setAsJson] = useDraft(request, "asJson", drawn.kind === "json");
   const field = asJson ? { kind: "json" } : drawn;
-  const [input, setInput] = useDraft(request, "input", inputOf(drawn, drawn.initial));
-  const [json, setJson] = useDraft(request, "json", inputOf({ kind: "json" }, drawn.initial));
-  const [wrong, setWrong] = useState([]);
-  const current = asJson ? json : input;
+  const first = useMemo(() => inputOf(field, drawn.initial), [drawn, asJson]);
+  const [input, setInput] = useDraft(request, asJson ? "json" : "input", first);
+  const [submit, wrong] = useChecked(field, input, send);
   const change = (value) => {
-    (asJson ? setJson : setInput)(value);
-    setWrong([]);
+    setInput(value);
     if (errors.length) again();
   };
-  const isOneClick = ["choice", "boolean"].includes(field.kind);
-  useEffect(() => setWrong([]), [asJson]);
-  const submit = (event) => {
-    event.preventDefault();
-    const read = valueOf(field, current);
-    setWrong(read.errors ?? []);
-    if (!read.errors) send(read.value);
-  };
   return html`<form class="controls-form" onSubmit=${submit}>
-    <${SchemaForm} field=${field} input=${current} onInput=${change} errors=${[...wrong, ...errors]} name=${asJson ? "Answer as JSON" : "Answer"} />
-    <p class="controls"><button type="submit" class="primary" disabled=${busy || offline || (isOneClick && current === undefined)}>${busy ? "Sending…" : "Answer"}</button>
+    <${SchemaForm} field=${field} input=${input} onInput=${change} errors=${[...wrong, ...errors]} name=${asJson ? "Answer as JSON" : "Answer"} />
+    <p class="controls"><button type="submit" class="primary" disabled=${busy || offline || (field.kind === "choice" && input === undefined)}>${busy ? "Sending…" : "Answer"}</button>
       ${drawn.kind !== "json" && html`<button class="small" onClick=${() => setAsJson(!asJson)}>${asJson ? "As a form" : "As JSON"}</button>`}
       ${request.schema && html`<details class="inline"><summary>Schema</summary><${Json} value=${request.schema} /></details>`}</p>
   </form>`;

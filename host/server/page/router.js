@@ -1,14 +1,12 @@
 // Addresses of the page. Each view has one that can be read and shared; going back restores filters and scroll.
 
 import { signal, html } from "./dom.js";
-import { wellFormed } from "./visible.js";
-
-/** Percent-encodes a part of an address, also if it is no well-formed text. */
-export const encode = (text) => encodeURIComponent(wellFormed(text));
+import { withQuery } from "./api.js";
+import { encode } from "./visible.js";
 
 export const route = signal(read());
-/** Rises when the page was asked to show another address, but not when only its query changed. */
-export const visits = signal(0);
+/** Rises when another address is shown, but not when only its query changed. */
+const visits = signal(0);
 
 function read() {
   const segments = location.pathname.split("/").filter(Boolean).map(decode);
@@ -43,20 +41,19 @@ export function go(address, { replace = false } = {}) {
   }
 }
 
-/** The part of an address that decides whether another one is another view: the tabs of a run are one. */
+/** The tabs of a run are one section: changing them does not scroll. */
 const sectionOf = (path) => path.split("/").slice(0, path.startsWith("/runs/") ? 3 : 2).join("/");
+
+export function openSearch() {
+  go("/runs");
+  requestAnimationFrame(() => document.getElementById("runs-search")?.focus());
+}
 
 /** Changes parts of the query of the address. Null removes one. */
 export function setQuery(changes, { replace = true } = {}) {
-  const query = new URLSearchParams(location.search);
-  for (const [name, value] of Object.entries(changes)) {
-    query.delete(name);
-    for (const one of Array.isArray(value) ? value : [value]) {
-      if (one !== null && one !== undefined && one !== "") query.append(name, one);
-    }
-  }
-  const text = query.toString();
-  go(location.pathname + (text ? `?${text}` : "") + location.hash, { replace });
+  const { query } = read();
+  const kept = Object.fromEntries([...query.keys()].map((name) => [name, query.getAll(name)]));
+  go(withQuery(location.pathname, { ...kept, ...changes }) + location.hash, { replace });
 }
 
 /** Changes what is selected, which the address has behind `#`. */
@@ -64,19 +61,32 @@ export function setHash(hash) {
   go(location.pathname + location.search + (hash ? `#${encode(hash)}` : ""), { replace: true });
 }
 
+/** Returns what is selected in a run: an event by its number, a role by its name, a checkpoint, or nothing. */
+export function selection() {
+  const { hash } = route.value;
+  if (/^e\d+$/.test(hash)) return { event: Number(hash.slice(1)) };
+  if (hash.startsWith("role:")) return { role: hash.slice(5) };
+  if (hash.startsWith("at:")) return { checkpoint: hash.slice(3) };
+  return {};
+}
+
+export const selectEvent = (n) => setHash(`e${n}`);
+export const selectRole = (name) => setHash(`role:${name}`);
+export const selectCheckpoint = (id) => setHash(`at:${id}`);
+
 /** Goes back, but never out of the page: from the address with which it was opened to the list of runs. */
 export function back() {
   if (history.state?.depth) history.back();
   else go(route.value.segments.length > 1 ? "/runs" : "/");
 }
 
-/** Moves the focus to the title of the view that was opened, unless something has it. */
+/** Moves the focus to the title of the view, unless something in it has it. */
 export function focusTitle() {
   const { activeElement } = document;
   if (visits.value > 0 && !document.querySelector("main")?.contains(activeElement)) document.querySelector("main h1")?.focus({ preventScroll: true });
 }
 
-/** Restores the scroll position as soon as the view is long enough for it, or gives up after a second. */
+/** Scrolls as soon as the view is long enough for that, or gives up after a second. */
 function restoreScroll(top) {
   const until = performance.now() + 1000;
   const attempt = () => {

@@ -1,20 +1,20 @@
 // One run that is looked at: its record, its events and the model of them. The newest events are read first, earlier ones
 // while nothing else is to be done, and new ones come from the stream of the page.
 
-import { batch, signal } from "./dom.js";
-import { call, items, runPath, withQuery } from "./api.js";
+import { batch, signal, useEffect, useRef, useState } from "./dom.js";
+import { call, eventsAfter, items, PAGE, runPath, withQuery } from "./api.js";
 import { announce } from "./announce.js";
 import { money } from "./figures.js";
+import { selection } from "./router.js";
 import { onRun } from "./store.js";
 import { follow } from "./connection.js";
-import { RunModel } from "./run_model.js";
+import { attemptOfEvent, RunModel } from "./run_model.js";
 
-const PAGE = 500;
-/** How many events the page keeps, so that a run that goes on for days does not fill the memory. */
+/** How many events are kept, so that a run that goes on for days does not fill the memory. */
 const MAX_EVENTS = 20_000;
-/** How many are dropped at once when there are more, because dropping leads to a new model. */
+/** So many are dropped at once, because that leads to a new model. */
 const DROPPED_AT_ONCE = 5000;
-/** How many pages of earlier events are read before the model is made anew. */
+/** After so many pages of earlier events the model is made anew. */
 const PAGES_PER_MODEL = 8;
 
 export class RunData {
@@ -58,7 +58,8 @@ export class RunData {
         this.takeRun(run);
       });
     } catch (problem) {
-      if (!this.stopped.signal.aborted) this.problem.value = problem;
+      // What is shown stays while the server is away.
+      if (!this.stopped.signal.aborted && (problem.status || !this.run.value)) this.problem.value = problem;
     }
   }
 
@@ -70,11 +71,6 @@ export class RunData {
     if (before && before.state !== run.state && run.state === "ended") announce(`${run.status}, ${money(run.spent)}`);
   }
 
-  page(after) {
-    return call(withQuery(runPath(this.name, "events"), { after, limit: PAGE }), { signal: this.stopped.signal }).then(items);
-  }
-
-  /** Reads the newest events, then what is before them. */
   async loadEvents() {
     const newest = Number(this.run.value?.events);
     this.waiting = [];
@@ -93,17 +89,10 @@ export class RunData {
     this.isLoaded.value = true;
   }
 
-  async pagesFrom(after) {
-    const all = [];
-    let from = after;
-    for (;;) {
-      const page = await this.page(from);
-      all.push(...page);
-      if (page.length < PAGE || all.length >= MAX_EVENTS) return all;
-      from = page.at(-1).n;
-      // What there is already is shown while the rest is read.
-      if (!this.events.length) this.replace(all.slice());
-    }
+  pagesFrom(after) {
+    // What there is already is shown while the rest is read.
+    const onPage = (page) => this.events.length || this.replace(page.slice());
+    return eventsAfter(this.name, after, { signal: this.stopped.signal, most: MAX_EVENTS, onPage });
   }
 
   /** Reads earlier events, newest first, until the beginning or until there are as many as are kept. */
@@ -112,7 +101,8 @@ export class RunData {
       let earlier = [];
       for (let pages = 1; !this.isWhole.value; pages += 1) {
         const first = (earlier[0] ?? this.events[0])?.n ?? 0;
-        const page = (await this.page(Math.max(0, first - PAGE - 1))).filter((event) => event.n < first);
+        const answer = await call(withQuery(runPath(this.name, "events"), { after: Math.max(0, first - PAGE - 1), limit: PAGE }), { signal: this.stopped.signal });
+        const page = items(answer).filter((event) => event.n < first);
         earlier = [...page, ...earlier];
         const isWhole = first - PAGE - 1 <= 0;
         const isFull = this.events.length + earlier.length >= MAX_EVENTS - DROPPED_AT_ONCE;
@@ -134,15 +124,12 @@ export class RunData {
     const last = events.at(-1)?.n ?? 0;
     const later = dropLater ? [] : this.events.filter((event) => event.n > last);
     this.events = later.length ? [...events, ...later] : events;
-    this.model = new RunModel();
-    for (const event of this.events) this.model.apply(event);
-    const came = this.waiting ?? [];
-    this.waiting = null;
-    this.append(came);
-    this.version.value += 1;
+    this.model = RunModel.of(this.events);
+    this.appendWaiting();
   }
 
-  appendMissed(missed) {
+  /** Appends what was missed, and what came while it was read. */
+  appendWaiting(missed = []) {
     const came = this.waiting ?? [];
     this.waiting = null;
     this.append(missed);
@@ -185,6 +172,8 @@ export class RunData {
     } else {
       this.append(events);
       this.version.value += 1;
+      const failed = events.findLast((event) => event.kind === "action-failed" && event.retry_ms === undefined);
+      if (failed) announce(`failed: ${failed.role}.${failed.action}, ${failed.fault}`);
     }
   }
 
@@ -192,7 +181,7 @@ export class RunData {
     // What comes meanwhile is later than what was missed.
     this.waiting ??= [];
     try {
-      this.appendMissed(await this.pagesFrom(this.events.at(-1)?.n ?? 0));
+      this.appendWaiting(await this.pagesFrom(this.events.at(-1)?.n ?? 0));
       await this.loadRun();
     } catch {
       // The next connection tries again, and what came without what was missed is of no use.
@@ -201,3 +190,30 @@ export class RunData {
   }
 }
 
+/** Returns the role that is selected, or whose work is. */
+export function selectedRole(model) {
+  const { role, event } = selection();
+  return role ?? (event === undefined ? null : (attemptOfEvent(model, event)?.role ?? null));
+}
+
+/** Returns the value of a signal, at most once in `ms`: for what is expensive to draw. */
+export function useThrottled(source, ms) {
+  const [value, setValue] = useState(source.peek());
+  const timer = useRef(0);
+  const drawn = useRef(-Infinity);
+  useEffect(() => {
+    const stop = source.subscribe(() => {
+      timer.current ||= setTimeout(() => {
+        timer.current = 0;
+        drawn.current = performance.now();
+        setValue(source.peek());
+      }, drawn.current + ms - performance.now());
+    });
+    return () => {
+      stop();
+      clearTimeout(timer.current);
+      timer.current = 0;
+    };
+  }, [source]);
+  return value;
+}

@@ -1,18 +1,26 @@
 // What the events of a run say, put together: attempts, turns, host calls, questions, messages and checkpoints. Events are
 // applied in their order, one after another; what was read later of the past leads to a new model.
 
-import { millis } from "./figures.js";
+import { duration, millis } from "./figures.js";
 
-/** Returns what identifies the work of an event: the same for its start and its end. */
-function workKey(event) {
-  const via = event.via ? `${event.via.role}.${event.via.turn}.${event.via.tool_call}` : "";
-  return [event.role, event.action, event.index, event.turn ?? "", event.tool_call ?? "", JSON.stringify(event.nested ?? ""), via].join("|");
-}
+/** Identifies the work of an event: the same for its start and its end. */
+const workKey = ({ role, action, index, turn, tool_call: call, nested, via, in: within }) => JSON.stringify([role, action, index, turn, call, nested, via, within]);
 
-/** How many attempts of a role are drawn beside each other. More share the last row. */
-export const MAX_ROWS = 4;
+/** Returns whose work an event is part of: what happens in a sub-team or an item is that of the role of the run. */
+const laneOf = (event) => String(event.in?.[0]?.role ?? event.role);
 
-/** Returns the first row of a lane that no open attempt of the role takes. */
+/** What an attempt did, within its role and with it. */
+export const deedOf = (attempt) => (attempt.isTurn ? `turn ${attempt.turn}` : attempt.action);
+export const nameOf = (attempt) => `${attempt.inner ? `${attempt.role}: ${attempt.inner}` : attempt.role}${attempt.isTurn ? `, turn ${attempt.turn}` : `.${attempt.action}`}`;
+/** Where the drawing of an attempt ends. */
+export const endOf = (attempt, now) => (Number.isFinite(attempt.end) ? attempt.end : Math.max(now, attempt.start));
+export const lengthOf = (attempt) => (Number.isFinite(attempt.end) ? duration(attempt.end - attempt.start) : "not finished");
+
+export const attemptOfEvent = (model, n) => model.attempts.findLast((attempt) => attempt.n === n || attempt.endEvent === n) ?? null;
+
+/** More attempts of a role at a time share the last row. */
+const MAX_ROWS = 4;
+
 function freeRow(role) {
   const taken = new Set([...role.open].map((attempt) => attempt.row));
   let row = 0;
@@ -44,6 +52,12 @@ export class RunModel {
     this.open = new Map();
     this.liveCosts = new Map();
     this.mcp = new Map();
+    this.timers = new Map();
+    /** The lists whose items roles work on. */
+    this.expansions = [];
+    this.notices = [];
+    /** The newest attempt at each work, to which logs are added after its end. */
+    this.newest = new Map();
     this.lastEdge = null;
     this.step = null;
     this.status = null;
@@ -51,6 +65,12 @@ export class RunModel {
     this.lastTime = NaN;
     this.saved = 0;
     this.outputMessage = null;
+  }
+
+  static of(events) {
+    const model = new RunModel();
+    for (const event of events) model.apply(event);
+    return model;
   }
 
   role(name) {
@@ -62,6 +82,15 @@ export class RunModel {
     return role;
   }
 
+  /** Returns the list on whose items a role works, or worked last. */
+  expansionOf(role) {
+    return this.expansions.findLast((one) => one.role === role);
+  }
+
+  get failures() {
+    return this.attempts.filter((attempt) => attempt.fault);
+  }
+
   /** Applies the next event. Kinds that are not known change nothing. */
   apply(event) {
     const time = millis(event.time);
@@ -69,6 +98,7 @@ export class RunModel {
       if (!Number.isFinite(this.startedAt)) this.startedAt = time;
       this.lastTime = Math.max(this.lastTime || 0, time);
     }
+    if (event.in?.length) this.expansionOf(laneOf(event))?.begun.add(event.in[0].item);
     HANDLERS[event.kind]?.(this, event, time);
   }
 
@@ -81,17 +111,19 @@ export class RunModel {
 
   begin(event, time) {
     const attempt = {
-      n: event.n, role: event.role, action: event.action, index: event.index, attempt: event.attempt, step: event.step,
+      n: event.n, role: laneOf(event), inner: event.in?.length ? `${event.in.map((one) => one.item).join(".")} ${event.role}` : "", action: event.action, index: event.index, attempt: event.attempt, step: event.step,
       turn: event.turn, toolCall: event.tool_call, nested: event.nested, via: event.via, start: time, end: NaN,
       outcome: "running", cost: 0, calls: 0, fault: null,
     };
     this.attempts.push(attempt);
-    const role = this.role(event.role);
+    const role = this.role(attempt.role);
     role.attempts += 1;
     attempt.row = freeRow(role);
     role.open.add(attempt);
     role.lastAction = event.action;
-    this.open.set(workKey(event), attempt);
+    const key = workKey(event);
+    this.open.set(key, attempt);
+    this.newest.set(key, attempt);
     return attempt;
   }
 
@@ -103,7 +135,7 @@ export class RunModel {
     role.lastTime = time;
   }
 
-  /** Ends the attempt that an event is about, or returns null if its start is not known. */
+  /** Ends the attempt that an event is about, if its start is known. */
   finish(event, time, outcome) {
     const key = workKey(event);
     const attempt = this.open.get(key) ?? null;
@@ -138,7 +170,7 @@ function hostCall(model, event, time) {
   }
   model.calls.push(call);
   model.doubts.delete(workKey(event));
-  const role = model.role(event.role);
+  const role = model.role(laneOf(event));
   role.spent += cost;
   role.calls += 1;
   if (attempt) {
@@ -162,11 +194,11 @@ function routed(model, event, time) {
 
 function requestOpened(model, event, time) {
   const attempt = model.finish(event, time, "asked");
-  const wait = { n: event.n, role: event.role, action: event.action, request: event.request, start: time, end: NaN, outcome: "asked", event, attempt };
+  const wait = { n: event.n, role: laneOf(event), action: event.action, request: event.request, start: time, end: NaN, outcome: "asked", event, attempt };
   model.waits.push(wait);
-  model.role(event.role).asked += 1;
+  model.role(wait.role).asked += 1;
   model.requests.set(event.request, { ...event, openedAt: time, answer: null, wait });
-  model.marks.push({ n: event.n, time, kind: "question", text: event.question, role: event.role });
+  mark(model, event, time, "question", event.question);
 }
 
 function requestAnswered(model, event, time) {
@@ -174,14 +206,14 @@ function requestAnswered(model, event, time) {
   if (request && !request.answer) {
     request.answer = event;
     request.wait.end = time;
-    model.role(request.role).asked -= 1;
+    model.role(request.wait.role).asked -= 1;
   }
 }
 
 function failed(model, event, time) {
   const retried = Number.isFinite(event.retry_ms);
   let attempt = model.finish(event, time, retried ? "retried" : "failed");
-  const role = model.role(event.role);
+  const role = model.role(laneOf(event));
   if (!attempt) {
     // A turn has no start of its own.
     attempt = model.begin(event, Number.isFinite(role.lastTime) ? role.lastTime : time);
@@ -194,11 +226,11 @@ function failed(model, event, time) {
 }
 
 function turn(model, event, time) {
-  const role = model.role(event.role);
+  const role = model.role(laneOf(event));
   const start = Number.isFinite(role.lastTime) ? role.lastTime : (model.stepStart ?? time);
   model.turns.push({ ...event, time, step: model.step });
   model.attempts.push({
-    n: event.n, role: event.role, action: "turn", index: -1, turn: event.turn, via: event.via, start, end: time,
+    n: event.n, role: role.name, action: "turn", index: -1, turn: event.turn, via: event.via, start, end: time,
     outcome: "finished", cost: Number(event.cost) || 0, calls: event.calls?.length ?? 0, fault: null, isTurn: true, endEvent: event.n, row: 0, step: model.step,
   });
   role.lastTime = time;
@@ -206,24 +238,29 @@ function turn(model, event, time) {
   model.faults.delete(workKey({ ...event, action: "turn", index: -1, turn: undefined }));
 }
 
+function mark(model, event, time, kind, text) {
+  model.marks.push({ n: event.n, time, kind, text });
+}
+
 const HANDLERS = {
   "run-started"(model, event, time) {
     model.status = "running";
-    model.marks.push({ n: event.n, time, kind: "began", text: "started" });
+    mark(model, event, time, "began", "started");
   },
   "run-resumed"(model, event, time) {
     model.interrupt(time);
     model.status = "running";
-    model.marks.push({ n: event.n, time, kind: "began", text: "resumed" });
+    mark(model, event, time, "began", "resumed");
   },
   "run-ended"(model, event, time) {
     model.interrupt(time);
+    if (event.status === "cancelled") model.timers.clear();
     model.status = event.status;
     if (event.status === "done") model.faults.clear();
-    model.marks.push({ n: event.n, time, kind: event.status === "done" ? "ended" : "stopped", text: event.status });
+    mark(model, event, time, event.status === "done" ? "ended" : "stopped", event.status);
   },
   forked(model, event, time) {
-    model.marks.push({ n: event.n, time, kind: "fork", text: `lineage ${event.lineage}` });
+    mark(model, event, time, "fork", `lineage ${event.lineage}`);
   },
   "step-started"(model, event, time) {
     model.step = event.step;
@@ -232,7 +269,7 @@ const HANDLERS = {
   },
   "step-committed"(model, event, time) {
     model.checkpoints.push({ n: event.n, time, id: event.checkpoint, step: event.step, parent: event.parent });
-    model.marks.push({ n: event.n, time, kind: "checkpoint", text: `step ${event.step} committed`, checkpoint: event.checkpoint });
+    mark(model, event, time, "checkpoint", `step ${event.step} committed`);
   },
   "message-routed": routed,
   "action-started"(model, event, time) {
@@ -262,10 +299,34 @@ const HANDLERS = {
   "host-call": hostCall,
   turn,
   "tool-rejected"(model, event, time) {
-    model.marks.push({ n: event.n, time, kind: "rejected", text: `${event.tool}: ${event.reason}`, role: event.role });
+    mark(model, event, time, "rejected", `${event.tool}: ${event.reason}`);
   },
   "request-opened": requestOpened,
   "request-answered": requestAnswered,
+  "action-logged"(model, event) {
+    const attempt = model.newest.get(workKey(event));
+    if (attempt) attempt.logs = event;
+  },
+  "timer-set"(model, event) {
+    model.timers.set(event.timer, event);
+  },
+  "timer-fired"(model, event, time) {
+    model.timers.delete(event.timer);
+    mark(model, event, time, "timer", `timer of ${event.role}`);
+  },
+  "trigger-fired"(model, event, time) {
+    mark(model, event, time, "timer", `trigger ${event.trigger}`);
+  },
+  expanded(model, event) {
+    model.expansions.push({ n: event.n, role: String(event.role), of: Number(event.items) || 0, begun: new Set(), done: 0, failed: 0, cancelled: 0 });
+  },
+  "item-ended"(model, event) {
+    const one = model.expansionOf(event.role);
+    if (one && Object.hasOwn(one, event.status)) one[event.status] += 1;
+  },
+  "notify-failed"(model, event) {
+    model.notices.push(event);
+  },
   "mcp-server"(model, event) {
     model.mcp.set(event.server, event);
   },

@@ -1,63 +1,38 @@
 // What a run needs from somebody because it stopped: a fault, a budget or a doubt, and what can be done about it.
 
-import { html, typed, useMemo, useState } from "./dom.js";
-import { call, items, runPath, withQuery } from "./api.js";
-import { isOnline, state } from "./connection.js";
+import { html, useMemo, useState } from "./dom.js";
+import { eventsAfter, PAGE } from "./api.js";
 import { money, plural } from "./figures.js";
 import { ForkSheet } from "./fork_sheet.js";
-import { jsonError } from "./forms.js";
+import { Field } from "./forms.js";
 import { Link, runAddress } from "./router.js";
 import { ask } from "./run_actions.js";
 import { RunModel } from "./run_model.js";
+import { jsonError } from "./schema_fields.js";
+import { CommandLine, LongText, quoted } from "./texts.js";
 import { mayOperate } from "./token.js";
-import { CommandLine, LongText, quoted, useLoaded, whenLoaded } from "./widgets.js";
+import { ActionButton, useLoaded, whenLoaded } from "./widgets.js";
 
-const TAIL = 500;
-
-async function loadTail(run, signal) {
-  const newest = Number(run.events);
-  const model = new RunModel();
-  let after = Number.isFinite(newest) ? Math.max(0, newest - TAIL) : 0;
-  for (;;) {
-    const page = items(await call(withQuery(runPath(run.name, "events"), { after, limit: TAIL }), { signal }));
-    for (const event of page) model.apply(event);
-    if (page.length < TAIL) return model;
-    after = page.at(-1).n;
-  }
-}
+/** Reads the newest events of a run, which say why it stopped. */
+const loadTail = async (run, signal) => RunModel.of(await eventsAfter(run.name, Math.max(0, (Number(run.events) || 0) - PAGE), { signal }));
 
 export function RunItem({ run }) {
-  const tail = useLoaded((signal) => loadTail(run, signal), [`${run.id} ${run.updated}`]);
+  const tail = useLoaded((signal) => loadTail(run, signal), `${run.id} ${run.updated}`);
   return html`<article>
     <p class="who"><${Link} to=${runAddress(run.name)}><b>${run.name}</b><//> <span class="note">${run.team}</span></p>
     ${whenLoaded(tail, (model) => html`<${RunNeeds} run=${run} model=${model} />`, 6)}
   </article>`;
 }
 
-/** Shows what a run needs. Nothing, if it needs nothing but answers. */
 export function RunNeeds({ run, model }) {
   switch (run.status) {
     case "failed": return html`<${Faults} run=${run} model=${model} />`;
     case "stalled": return html`<${Stalled} run=${run} />`;
     case "out-of-budget": return html`<${Budget} run=${run} model=${model} />`;
-    case "step-limit": return html`<${StepLimit} run=${run} />`;
+    case "step-limit": return html`<${Limit} run=${run} glyph="↧" title="step limit" name="New limit" first=${(Number(run.step) || 0) * 2 || 100} above=${run.step} terms=${(limit) => ({ max_steps: limit })}><p>${plural(Number(run.step) || 0, "step")} are done.</p><//>`;
     case "in-doubt": return html`<${Doubts} run=${run} model=${model} />`;
     default: return null;
   }
-}
-
-const serverOption = () => `--server ${location.origin}`;
-
-/** A button that asks the server for something, and says why it cannot be used. */
-function ActionButton({ className, onClick, children, disabled }) {
-  const [busy, setBusy] = useState(false);
-  const offline = (state.value, !isOnline());
-  const click = async () => {
-    setBusy(true);
-    await onClick();
-    setBusy(false);
-  };
-  return html`<button class=${className} disabled=${busy || offline || disabled} title=${offline ? "There is no connection to the server" : undefined} onClick=${click}>${busy ? "Sending…" : children}</button>`;
 }
 
 function firstGuestFrame(frames) {
@@ -92,10 +67,10 @@ function Faults({ run, model }) {
   return html`<section class="item" aria-label="Faults">
     ${faults.length ? faults.map((fault) => html`<${Fault} key=${fault.event.n} ...${{ run, model, fault }} />`) : html`<div class="panel bad"><h2>✕ failed</h2><p class="note">Its events do not say more.</p></div>`}
     ${mayOperate(run) &&
-    html`<p class="controls"><${ActionButton} className="primary" onClick=${() => ask(run, "resume")}>Resume<//>
+    html`<p class="controls"><${ActionButton} class="primary" onClick=${() => ask(run, "resume")}>Resume<//>
       ${before && html`<button onClick=${() => setForking(true)}>Fork from before…</button>`}</p>
       <p class="note">Resume repeats what failed, with the same team. With a mended team file:</p>
-      <${CommandLine} command=${`strata-host resume ${quoted(run.name)} team.toml ${serverOption()}`} />`}
+      <${CommandLine} command=${`resume ${quoted(run.name)} team.toml`} />`}
     ${isForking && html`<${ForkSheet} run=${run} at=${before} onClose=${() => setForking(false)} />`}
   </section>`;
 }
@@ -103,32 +78,26 @@ function Faults({ run, model }) {
 function Stalled({ run }) {
   return html`<section class="panel bad item"><h2><span aria-hidden="true">⊟</span> stalled</h2>
     <p>A join waits for a message that nobody will send. Send it what is missing, or fork from an earlier checkpoint.</p>
-    <${CommandLine} command=${`strata-host send ${quoted(run.name)} --cause LABEL CONTENT ${serverOption()}`} /></section>`;
+    <${CommandLine} command=${`send ${quoted(run.name)} --cause LABEL CONTENT`} /></section>`;
+}
+
+/** A run that stopped at a limit, which can be raised. */
+function Limit({ run, glyph, title, name, first, above, terms, children }) {
+  const [text, setText] = useState(String(first));
+  const limit = Number(text);
+  const isValid = text.trim() !== "" && Number.isFinite(limit) && limit > Number(above);
+  return html`<section class="panel held item"><h2><span aria-hidden="true">${glyph}</span> ${title}</h2>${children}
+    ${mayOperate(run) &&
+    html`<form class="controls" onSubmit=${(event) => event.preventDefault()}><${Field} label=${name} inputmode="decimal" size="8" value=${text} take=${setText} />
+      <${ActionButton} class="primary" disabled=${!isValid} onClick=${() => ask(run, "resume", terms(limit))}>Resume<//></form>`}</section>`;
 }
 
 function Budget({ run, model }) {
-  const [cap, setCap] = useState(run.budget ? String(Number(run.budget) * 2) : "");
   const paid = model.calls.findLast((one) => one.cost > 0);
-  const amount = Number(cap);
-  const isValid = cap.trim() !== "" && Number.isFinite(amount) && amount > Number(run.spent);
-  const id = `cap-${run.id}`;
-  return html`<section class="panel held item"><h2><span aria-hidden="true">$</span> out of budget</h2>
+  return html`<${Limit} run=${run} glyph="$" title="out of budget" name="New budget in USD" first=${run.budget ? Number(run.budget) * 2 : ""} above=${run.spent} terms=${(investment) => ({ investment })}>
     <dl class="facts"><div><dt>Spent</dt><dd>${money(run.spent)}</dd></div><div><dt>Budget</dt><dd>${run.budget ? money(run.budget) : "a cap above the run"}</dd></div>
       ${paid && html`<div><dt>The last paid call</dt><dd>${money(paid.cost)}</dd><dd class="note">${paid.event.role}, ${paid.event.model ?? paid.event.call}</dd></div>`}</dl>
-    ${mayOperate(run) &&
-    html`<form class="controls" onSubmit=${(event) => event.preventDefault()}><label for=${id}>New budget in USD</label>
-      <input id=${id} type="text" inputmode="decimal" size="8" value=${cap} onInput=${typed(setCap)} />
-      <${ActionButton} className="primary" disabled=${!isValid} onClick=${() => ask(run, "resume", { investment: amount })}>Resume<//></form>
-      <p class="note">What was paid is not paid again. The budget counts everything that the run spent.</p>`}</section>`;
-}
-
-function StepLimit({ run }) {
-  const [limit, setLimit] = useState(String((Number(run.step) || 0) * 2 || 100));
-  const id = `steps-${run.id}`;
-  return html`<section class="panel held item"><h2><span aria-hidden="true">↧</span> step limit</h2><p>${plural(Number(run.step) || 0, "step")} are done.</p>
-    ${mayOperate(run) &&
-    html`<p class="controls"><label for=${id}>New limit</label><input id=${id} type="text" inputmode="numeric" size="6" value=${limit} onInput=${typed(setLimit)} />
-      <${ActionButton} className="primary" disabled=${!(Number(limit) > Number(run.step))} onClick=${() => ask(run, "resume", { max_steps: Number(limit) })}>Resume<//></p>`}</section>`;
+    <p class="note">What was paid is not paid again. The budget counts everything that the run spent.</p><//>`;
 }
 
 /** Returns the name of each doubt as the operator uses it: several of one action are numbered. */
@@ -162,7 +131,7 @@ function Doubt({ run, event, id }) {
       <dt><button aria-expanded=${result !== null} onClick=${() => setResult(result === null ? "" : null)}>Give result…</button></dt><dd>You know what the answer was: the action gets it.</dd>
     </dl>
     ${result !== null &&
-    html`<label>The answer, as JSON<textarea class="code" rows="4" value=${result} onInput=${typed(setResult)}></textarea></label>
-      <p class="controls"><${ActionButton} className="primary" disabled=${jsonError(result) !== null} onClick=${() => decide({ answer: JSON.parse(result) })}>Go on with this result<//></p>`}`}
+    html`<${Field} label="The answer, as JSON" class="code" rows="4" value=${result} take=${setResult} />
+      <p class="controls"><${ActionButton} class="primary" disabled=${jsonError(result) !== null} onClick=${() => decide({ answer: JSON.parse(result) })}>Go on with this result<//></p>`}`}
   </div>`;
 }

@@ -1,33 +1,32 @@
 // One run: its head, what it needs, and its tabs.
 
 import { html, useEffect, useMemo, useState } from "./dom.js";
-import { Boundary } from "./boundary.js";
-import { isOnline, state } from "./connection.js";
+import { toast } from "./announce.js";
+import { runPath } from "./api.js";
 import { CallsTab } from "./calls_tab.js";
 import { ConversationTab } from "./conversation_tab.js";
 import { EventsTab } from "./events_tab.js";
-import { plural } from "./figures.js";
 import { FilesTab } from "./files_tab.js";
 import { ForkSheet } from "./fork_sheet.js";
 import { Graph } from "./graph.js";
 import { Inspector } from "./inspector.js";
-import { useKeys } from "./keys.js";
+import { neighbour, useKeys } from "./keys.js";
 import { OverviewTab } from "./overview_tab.js";
 import { RequestItem } from "./request_item.js";
-import { encode, focusTitle, go, Link, route, runAddress } from "./router.js";
-import { ask, deleteRun } from "./run_actions.js";
+import { focusTitle, go, Link, route, runAddress, selectEvent, selection } from "./router.js";
+import { ask, copyAndTell, deleteRun, download } from "./run_actions.js";
 import { RunData } from "./run_data.js";
+import { attemptOfEvent } from "./run_model.js";
 import { RunNeeds } from "./run_needs.js";
-import { attemptOfEvent, selectEvent, selection } from "./selection.js";
 import { SendSheet } from "./send_sheet.js";
 import { StateTab } from "./state_tab.js";
 import { StatusTag, statusOf } from "./status.js";
-import { byExpiry, epoch, requestsOf, rolesOf } from "./store.js";
+import { byExpiry, doing, epoch, requestsOf } from "./store.js";
+import { onServer, quoted } from "./texts.js";
 import { Timeline } from "./timeline.js";
-import { toast } from "./toast.js";
 import { mayOperate } from "./token.js";
-import { oneLine } from "./visible.js";
-import { copy, Elapsed, Menu, ProblemView, Sheet, Skeleton, Spent, Time, quoted } from "./widgets.js";
+import { encode, oneLine } from "./visible.js";
+import { ActionButton, Boundary, Elapsed, Menu, ProblemView, Sheet, Skeleton, Spent, Time } from "./widgets.js";
 
 const TABS = [
   ["overview", "Overview"], ["timeline", "Timeline"], ["conversation", "Conversation"], ["calls", "Calls"], ["files", "Files"],
@@ -55,67 +54,56 @@ export function RunView({ name }) {
     <${RunBody} data=${data} run=${run} tab=${tab} />`;
 }
 
-function rolesAtWork(data) {
-  data.version.value;
-  return [...data.model.roles.values()].filter((role) => role.open.size > 0).map((role) => role.name);
-}
-
 function Doing({ data, run }) {
-  if (run.state === "queued") return "waits for a worker";
-  if (run.status === "waiting" || run.requests > 0) {
-    const roles = rolesOf(requestsOf(run));
-    if (roles.length) return `waits for ${roles.slice(0, 4).join(", ")}`;
-    if (run.status === "waiting") return `waits for ${plural(run.requests, "answer")}`;
-  }
-  if (run.state === "running") {
-    const roles = rolesAtWork(data);
-    return roles.length ? `at work: ${roles.slice(0, 4).join(", ")}${roles.length > 4 ? ` and ${roles.length - 4} more` : ""}` : "at work";
-  }
-  return run.ended ? html`ended <${Time} at=${run.ended} />` : "";
+  data.version.value;
+  const atWork = [...data.model.roles.values()].filter((role) => role.open.size > 0).map((role) => role.name);
+  const words = doing(run, atWork.length ? atWork : run.at_work);
+  return html`${words}${run.ended && run.state === "ended" && html`${words && ", "}ended <${Time} at=${run.ended} />`}`;
 }
 
 function Head({ data, run }) {
   const [sheet, setSheet] = useState(null);
-  const offline = (state.value, !isOnline());
   const may = mayOperate(run);
   const isActive = ["running", "queued", "resting"].includes(run.state);
   // The title of what was shown while the run was loaded is gone.
   useEffect(() => {
     if (document.activeElement === document.body) focusTitle();
   }, []);
-  const title = offline ? "There is no connection to the server" : undefined;
   useKeys({
     s: () => may && setSheet("send"),
-    c: async () => (await copy(run.id)) && toast("The id is copied"),
+    c: () => copyAndTell(run.id, "The id"),
   });
-  const button = (text, act, more = {}) => html`<button disabled=${offline} title=${title} onClick=${act} ...${more}>${text}</button>`;
+  const close = () => setSheet(null);
+  const last = data.model.checkpoints.at(-1);
+  const [origin, at] = run.forked_from?.split("@") ?? [];
   return html`<header class="run-head">
     <div class="run-title"><h1 tabindex="-1">${run.name}</h1><${StatusTag} status=${statusOf(run)} /><span class="doing"><${Doing} data=${data} run=${run} /></span></div>
     <div class="run-facts"><span>step <b>${run.step ?? 0}</b></span><span><${Elapsed} from=${run.created} to=${run.state === "running" || run.state === "queued" ? null : (run.ended ?? run.updated)} /></span>
-      <span><${Spent} spent=${run.spent} budget=${run.budget} /></span><span class="note">${run.team}${run.lineage && html`, lineage ${run.lineage}`}</span></div>
+      <span><${Spent} spent=${run.spent} budget=${run.budget} /></span><span class="note">${run.team}${run.lineage && run.lineage !== "main" && `, lineage ${run.lineage}`}${origin && html`, forked from <${Link} to=${runAddress(origin, "state", `at:${at}`)}>${at}<//>`}</span></div>
     <div class="run-actions">
-      ${may && button("Send", () => setSheet("send"))}
-      ${may && run.state === "running" && button("Pause", () => ask(run, "pause"))}
-      ${may && (run.status === "paused" || run.status === "interrupted") && button("Resume", () => ask(run, "resume"), { class: "primary" })}
-      ${may && isActive && button("Cancel…", () => setSheet("cancel"))}
-      <${Menu} label="⋯" title="More"><${MoreActions} ...${{ run, may, offline, setSheet }} /><//>
+      ${may && html`<${ActionButton} onClick=${() => setSheet("send")}>Send<//>`}
+      ${may && run.state === "running" && html`<${ActionButton} onClick=${() => ask(run, "pause")}>Pause<//>`}
+      ${may && (run.status === "paused" || run.status === "interrupted") && html`<${ActionButton} class="primary" onClick=${() => ask(run, "resume")}>Resume<//>`}
+      ${may && isActive && html`<${ActionButton} onClick=${() => setSheet("cancel")}>Cancel…<//>`}
+      <${Menu} label="⋯" title="More"><${MoreActions} ...${{ run, may, setSheet }} /><//>
     </div>
-    ${sheet === "send" && html`<${SendSheet} run=${run} data=${data} onClose=${() => setSheet(null)} />`}
-    ${sheet === "fork" && html`<${ForkSheet} run=${run} at=${data.model.checkpoints.at(-1)?.id ?? run.checkpoint} step=${data.model.checkpoints.at(-1)?.step} onClose=${() => setSheet(null)} />`}
-    ${sheet === "cancel" && html`<${Confirm} title=${`Cancel ${run.name}`} text="The run ends. What it did stays, and it can be forked." word="Cancel the run" onClose=${() => setSheet(null)} act=${() => ask(run, "cancel")} />`}
-    ${sheet === "delete" && html`<${Confirm} title=${`Delete ${run.name}`} text="The run, its events and the files that only it has are removed. This cannot be undone." word="Delete the run" onClose=${() => setSheet(null)}
+    ${sheet === "send" && html`<${SendSheet} run=${run} data=${data} onClose=${close} />`}
+    ${sheet === "fork" && html`<${ForkSheet} run=${run} at=${last?.id ?? run.checkpoint} step=${last?.step} onClose=${close} />`}
+    ${sheet === "cancel" && html`<${Confirm} title=${`Cancel ${run.name}`} text="The run ends. What it did stays, and it can be forked." word="Cancel the run" onClose=${close} act=${() => ask(run, "cancel")} />`}
+    ${sheet === "delete" && html`<${Confirm} title=${`Delete ${run.name}`} text="The run, its events and the files that only it has are removed. This cannot be undone." word="Delete the run" onClose=${close}
       act=${async () => (await deleteRun(run)) && go("/runs")} />`}
   </header>`;
 }
 
-function MoreActions({ run, may, offline, setSheet }) {
-  const at = run.checkpoint;
-  return html`${may && html`<button disabled=${offline || !at} onClick=${() => setSheet("fork")}>Fork…</button>`}
-    ${may && !["running", "queued"].includes(run.state) && run.status !== "done" && html`<button disabled=${offline} onClick=${() => ask(run, "resume")}>Resume</button>`}
+function MoreActions({ run, may, setSheet }) {
+  const canResume = !["running", "queued"].includes(run.state) && run.status !== "done";
+  return html`${may && html`<${ActionButton} disabled=${!run.checkpoint} onClick=${() => setSheet("fork")}>Fork…<//>`}
+    ${may && canResume && html`<${ActionButton} onClick=${() => ask(run, "resume")}>Resume<//>`}
     <${Link} to=${`/compare?a=${encode(run.name)}`}>Compare…<//>
-    <button onClick=${async () => (await copy(`strata-host inspect ${quoted(run.name)} --server ${location.origin}`)) && toast("The command is copied")}>Copy the command</button>
-    <button onClick=${async () => (await copy(run.id)) && toast("The id is copied")}>Copy the id</button>
-    ${may && run.state !== "running" && html`<button class="bad" disabled=${offline} onClick=${() => setSheet("delete")}>Delete…</button>`}`;
+    <${ActionButton} onClick=${() => download(runPath(run.name, "report"), `${run.name}.html`)}>Report<//>
+    <button onClick=${() => copyAndTell(onServer(`inspect ${quoted(run.name)}`), "The command")}>Copy the command</button>
+    <button onClick=${() => copyAndTell(run.id, "The id")}>Copy the id</button>
+    ${may && run.state !== "running" && html`<${ActionButton} class="bad" onClick=${() => setSheet("delete")}>Delete…<//>`}`;
 }
 
 function Confirm({ title, text, word, act, onClose }) {
@@ -128,22 +116,24 @@ function Confirm({ title, text, word, act, onClose }) {
 
 function Waiting({ data, run }) {
   data.version.value;
-  const open = requestsOf(run);
   const [answered, setAnswered] = useState([]);
   const leave = (request) => {
     setAnswered((before) => [...before, request]);
     setTimeout(() => setAnswered((before) => before.filter((one) => one !== request)), 3000);
   };
-  // The events say more of a question than its list does.
-  const item = (request) => html`<${RequestItem} key=${request.id} request=${{ ...detailsOf(data.model.requests.get(request.id)), ...request }} isInRun onAnswered=${leave} />`;
-  const isAnswered = (request) => answered.some((one) => one.id === request.id);
-  const waiting = open.filter((request) => !isAnswered(request)).sort(byExpiry);
+  const waiting = requestsOf(run).filter((request) => !answered.some((one) => one.id === request.id)).sort(byExpiry);
   return html`${answered.map((request) => html`<p key=${request.id} class="panel done-line" role="status"><span class="mark ok" aria-hidden="true">✓</span> <b>${request.role}</b>: Answered, continuing.</p>`)}
-    ${waiting.map((request, at) => (at === 0 ? item(request) : html`<details key=${request.id} class="panel held more-items"><summary><b>${request.role}</b> ${oneLine(request.question ?? "").slice(0, 160)}</summary>${item(request)}</details>`))}
+    ${waiting.map((request, at) => html`<${Asked} key=${request.id} request=${request} isFirst=${at === 0} onAnswered=${leave} />`)}
     ${data.isLoaded.value && html`<${RunNeeds} run=${run} model=${data.model} />`}`;
 }
 
-const detailsOf = (event) => (event ? { opened: event.time, input_schema: event.input_schema } : {});
+/** The first question is shown in full, others are a line that opens. */
+function Asked({ request, isFirst, onAnswered }) {
+  const [isOpen, setOpen] = useState(false);
+  const item = () => html`<${RequestItem} request=${request} isInRun onAnswered=${onAnswered} />`;
+  if (isFirst) return item();
+  return html`<details class="panel held more-items" onToggle=${(event) => setOpen(event.target.open)}><summary><b>${request.role}</b> ${oneLine(request.question ?? "").slice(0, 160)}</summary>${isOpen && item()}</details>`;
+}
 
 function Tabs({ name, tab }) {
   const choose = (id) => go(runAddress(name, id, route.value.hash));
@@ -168,42 +158,32 @@ function Tabs({ name, tab }) {
   )}</div>`;
 }
 
-function useFailures(data) {
-  useKeys({
-    f: () => stepFailure(data, 1),
-    F: () => stepFailure(data, -1),
-  });
-}
-
 function stepFailure(data, by) {
-  const failures = data.model.attempts.filter((attempt) => attempt.fault).map((attempt) => attempt.endEvent).sort((a, b) => a - b);
+  const failures = data.model.failures.map((attempt) => attempt.endEvent).sort((a, b) => a - b);
   if (!failures.length) return toast("Nothing failed");
   const { event } = selection();
   const current = event === undefined ? null : (attemptOfEvent(data.model, event)?.endEvent ?? event);
   const next = by > 0 ? failures.find((n) => current === null || n > current) : failures.findLast((n) => current === null || n < current);
-  selectEvent(next ?? (by > 0 ? failures[0] : failures.at(-1)));
+  selectEvent(next ?? neighbour(failures, -1, by));
 }
 
 function RunBody({ data, run, tab }) {
-  useFailures(data);
+  useKeys({ f: () => stepFailure(data, 1), F: () => stepFailure(data, -1) });
   const isWide = useMedia("(min-width: 70rem)");
   const retry = () => data.loadEvents();
   const problem = data.eventsProblem.value;
   if (problem && !data.events.length) return html`<div id="tab-panel" role="tabpanel" aria-labelledby=${`tab-${tab}`}><${ProblemView} problem=${problem} retry=${retry} /></div>`;
   const isGraphical = tab === "overview" || tab === "timeline";
-  const inspector = isWide && html`<aside class="inspector" aria-label="What is selected"><${Inspector} data=${data} run=${run} /></aside>`;
-  const content = {
-    // While a run goes on, what grows is below what does not.
-    overview: () => html`${run.state === "ended" && html`<${OverviewTab} key="result" data=${data} run=${run} />`}<${Graph} key="graph" data=${data} run=${run} />${isWide && html`<${Timeline} key="timeline" data=${data} run=${run} />`}
-      ${run.state !== "ended" && html`<${OverviewTab} key="so-far" data=${data} run=${run} />`}`,
-    timeline: () => html`${isWide && html`<${Graph} data=${data} run=${run} />`}<${Timeline} data=${data} run=${run} />${!isWide && html`<${Inspector} data=${data} run=${run} />`}`,
-    conversation: () => html`<${ConversationTab} data=${data} run=${run} />`,
-    calls: () => html`<${CallsTab} data=${data} run=${run} />`,
-    files: () => html`<${FilesTab} data=${data} run=${run} />`,
-    state: () => html`<${StateTab} data=${data} run=${run} />`,
-    events: () => html`<${EventsTab} data=${data} run=${run} />`,
+  const show = (Part, key) => html`<${Part} key=${key} data=${data} run=${run} />`;
+  const inspector = isWide && html`<aside class="inspector" aria-label="What is selected">${show(Inspector)}</aside>`;
+  const hasEnded = run.state === "ended";
+  // While a run goes on, what grows is below what does not.
+  const parts = {
+    overview: { result: hasEnded && OverviewTab, graph: Graph, timeline: isWide && Timeline, soFar: !hasEnded && OverviewTab },
+    timeline: { graph: isWide && Graph, timeline: Timeline, inspector: !isWide && Inspector },
+    conversation: { ConversationTab }, calls: { CallsTab }, files: { FilesTab }, state: { StateTab }, events: { EventsTab },
   }[tab];
-  return html`<div id="tab-panel" role="tabpanel" aria-labelledby=${`tab-${tab}`} class=${isGraphical && isWide ? "with-inspector" : ""}><div class="tab-content"><${Boundary} of=${tab}>${content()}<//></div>${isGraphical && inspector}</div>`;
+  return html`<div id="tab-panel" role="tabpanel" aria-labelledby=${`tab-${tab}`} class=${isGraphical && isWide ? "with-inspector" : ""}><div class="tab-content"><${Boundary} of=${tab}>${Object.entries(parts).map(([key, Part]) => Part && show(Part, key))}<//></div>${isGraphical && inspector}</div>`;
 }
 
 function useMedia(query) {

@@ -1,16 +1,23 @@
 // Which fields a form needs for values that follow a JSON Schema. What cannot be drawn is a field for JSON, so that no
 // schema keeps anybody from answering.
 
-import { jsonError } from "./forms.js";
-
-export const MAX_BUTTONS = 6;
 /** Objects with more fields, or deeper ones, are edited as JSON. */
 const MAX_FIELDS = 30;
 const MAX_DEPTH = 3;
 const MAX_REFERENCES = 8;
 
-/** Keywords that make a schema mean more than its type. */
 const COMPLEX = ["oneOf", "anyOf", "allOf", "not", "if", "patternProperties", "dependentSchemas", "unevaluatedProperties"];
+
+export function jsonError(text) {
+  try {
+    JSON.parse(text);
+    return null;
+  } catch (error) {
+    return `no JSON: ${error.message}`;
+  }
+}
+
+export const pointerTo = (pointer, name) => `${pointer}/${name.replaceAll("~", "~0").replaceAll("/", "~1")}`;
 
 function resolve(schema, root) {
   let at = schema;
@@ -32,11 +39,9 @@ export function fieldOf(schema, root = schema, depth = 0) {
   const about = { title: textOf(whole.title), description: textOf(whole.description), initial: whole.default };
   if (COMPLEX.some((keyword) => keyword in whole)) return { kind: "json", ...about };
   if ("const" in whole) return { kind: "choice", choices: [whole.const], ...about };
-  if (Array.isArray(whole.enum) && whole.enum.length) {
-    return { kind: whole.enum.length <= MAX_BUTTONS ? "choice" : "select", choices: whole.enum, ...about };
-  }
+  if (Array.isArray(whole.enum) && whole.enum.length) return { kind: "choice", choices: whole.enum, ...about };
   switch (whole.type) {
-    case "boolean": return { kind: "boolean", ...about };
+    case "boolean": return { kind: "choice", choices: [true, false], ...about };
     case "integer":
     case "number": return { kind: "number", isWhole: whole.type === "integer", min: whole.minimum, max: whole.maximum, ...about };
     case "string": return { kind: stringKind(whole), maxLength: whole.maxLength, ...about };
@@ -67,14 +72,12 @@ function objectField(schema, root, depth, about) {
 /** Returns a property of a value that is its own: a field may be called `constructor`. */
 export const ownValue = (value, name) => (value !== null && typeof value === "object" && Object.hasOwn(value, name) ? value[name] : undefined);
 
-/** Returns what a form begins with for a value; a field for text keeps text, one for JSON keeps JSON as text. */
+/** What a form begins with for a value. */
 export function inputOf(field, value) {
   switch (field.kind) {
     case "object": return Object.fromEntries(field.fields.map((one) => [one.name, inputOf(one.field, ownValue(value, one.name))]));
     case "json": return value === undefined ? "" : JSON.stringify(value, null, 2);
-    case "choice":
-    case "select":
-    case "boolean": return value;
+    case "choice": return value;
     case "number": return value === undefined ? "" : String(value);
     case "date-time": return typeof value === "string" ? value.slice(0, 16) : "";
     default: return typeof value === "string" ? value : "";
@@ -93,9 +96,7 @@ export function valueOf(field, input, pointer = "", isRequired = true) {
     case "json":
       if (!String(input ?? "").trim()) return missing();
       return jsonError(input) ? wrong(jsonError(input)) : { value: JSON.parse(input) };
-    case "choice":
-    case "select":
-    case "boolean": return input === undefined || input === null ? missing() : { value: input };
+    case "choice": return input === undefined || input === null ? missing() : { value: input };
     case "number": {
       if (String(input ?? "").trim() === "") return missing();
       const number = Number(input);
@@ -110,13 +111,13 @@ export function valueOf(field, input, pointer = "", isRequired = true) {
 }
 
 function objectValue(field, input, pointer) {
-  const value = {};
+  const values = [];
   const errors = [];
   for (const { name, isRequired, field: inner } of field.fields) {
-    const at = `${pointer}/${name.replaceAll("~", "~0").replaceAll("/", "~1")}`;
-    const read = valueOf(inner, ownValue(input, name), at, isRequired);
+    const read = valueOf(inner, ownValue(input, name), pointerTo(pointer, name), isRequired);
     if (read.errors) errors.push(...read.errors);
-    else if (read.value !== undefined) Object.defineProperty(value, name, { value: read.value, enumerable: true, configurable: true, writable: true });
+    else if (read.value !== undefined) values.push([name, read.value]);
   }
-  return errors.length ? { errors } : { value };
+  // A field may be called `__proto__`.
+  return errors.length ? { errors } : { value: Object.fromEntries(values) };
 }

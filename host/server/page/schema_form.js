@@ -1,7 +1,10 @@
 // Shows the fields of a form. What is put in stays in the state of whoever shows the form.
 
 import { html, useId } from "./dom.js";
-import { MAX_BUTTONS, ownValue } from "./schema_fields.js";
+import { ownValue, pointerTo } from "./schema_fields.js";
+
+/** More choices than these are not buttons. */
+const MAX_BUTTONS = 6;
 
 /** Returns the errors at a pointer and, for what has no fields of its own, below it. */
 function errorsAt(errors, pointer, isLeaf) {
@@ -13,18 +16,16 @@ function Errors({ errors, id }) {
   return html`<span class="field-error" id=${id} role="alert">${errors.map((one) => one.detail).join("; ")}</span>`;
 }
 
-const label = (value) => (typeof value === "string" ? value : JSON.stringify(value));
+const label = (value) => (typeof value === "string" ? value : value === true ? "Yes" : value === false ? "No" : JSON.stringify(value));
 
-function Choice({ field, input, onInput, name, errorId }) {
-  const choices = field.kind === "boolean" ? [true, false] : field.choices;
-  const words = field.kind === "boolean" ? ["Yes", "No"] : choices.map(label);
+function Choice({ field: { choices }, input, onInput, name, errorId }) {
   if (choices.length > MAX_BUTTONS) {
     const at = choices.findIndex((one) => same(one, input));
     return html`<select aria-label=${name} aria-describedby=${errorId} value=${String(at)} onChange=${(event) => onInput(choices[Number(event.target.value)])}>
-      <option value="-1" disabled>Choose…</option>${choices.map((_, i) => html`<option value=${String(i)}>${words[i]}</option>`)}</select>`;
+      <option value="-1" disabled>Choose…</option>${choices.map((_, i) => html`<option value=${String(i)}>${label(choices[i])}</option>`)}</select>`;
   }
   return html`<span class="choices" role="group" aria-label=${name}>${choices.map(
-    (one, i) => html`<button class="choice" aria-pressed=${same(one, input)} onClick=${() => onInput(one)}>${words[i]}</button>`,
+    (one) => html`<button class="choice" aria-pressed=${same(one, input)} onClick=${() => onInput(one)}>${label(one)}</button>`,
   )}</span>`;
 }
 
@@ -36,9 +37,7 @@ function Input({ field, input, onInput, name, id, errorId, isFirst }) {
     onInput: (event) => onInput(event.target.value),
   };
   switch (field.kind) {
-    case "choice":
-    case "select":
-    case "boolean": return html`<${Choice} ...${{ field, input, onInput, name, errorId }} />`;
+    case "choice": return html`<${Choice} ...${{ field, input, onInput, name, errorId }} />`;
     case "number": return html`<input type="text" inputmode=${field.isWhole ? "numeric" : "decimal"} autocomplete="off" value=${input ?? ""} ...${common} />`;
     case "date": return html`<input type="date" value=${input ?? ""} ...${common} />`;
     case "date-time": return html`<input type="datetime-local" value=${input ?? ""} ...${common} />`;
@@ -55,9 +54,8 @@ export function SchemaForm({ field, input, onInput, errors = [], pointer = "", n
       ${pointer && html`<h4>${name}</h4>`}
       <${Errors} errors=${errorsAt(errors, pointer, false)} />
       ${field.fields.map(({ name: inner, isRequired: needed, field: one }, i) => {
-        const at = `${pointer}/${inner.replaceAll("~", "~0").replaceAll("/", "~1")}`;
         const change = (value) => onInput({ ...input, [inner]: value });
-        return html`<${SchemaForm} key=${inner} field=${one} input=${ownValue(input, inner)} onInput=${change} errors=${errors} pointer=${at}
+        return html`<${SchemaForm} key=${inner} field=${one} input=${ownValue(input, inner)} onInput=${change} errors=${errors} pointer=${pointerTo(pointer, inner)}
           name=${one.title || inner} isRequired=${needed} original=${original === undefined ? undefined : (ownValue(original, inner) ?? "")} isFirst=${isFirst && i === 0} />`;
       })}
     </div>`;
@@ -65,7 +63,7 @@ export function SchemaForm({ field, input, onInput, errors = [], pointer = "", n
   const own = errorsAt(errors, pointer, true);
   const errorId = own.length ? `${id}-error` : undefined;
   const isChanged = original !== undefined && !same(original ?? "", input ?? "");
-  const isGroup = ["choice", "boolean", "select"].includes(field.kind);
+  const isGroup = field.kind === "choice";
   const caption = html`${name}${!isRequired && html` <span class="note">optional</span>`}${isChanged && html` <span class="tag held">changed</span>`}`;
   return html`<div class=${`field${isChanged ? " changed" : ""}${own.length ? " wrong" : ""}`}>
     ${isGroup ? html`<span class="field-name">${caption}</span>` : html`<label class="field-name" for=${id}>${caption}</label>`}

@@ -1,32 +1,29 @@
 // Sends a message to a run.
 
 import { html, useMemo } from "./dom.js";
-import { jsonError, useFields, useSubmit } from "./forms.js";
-import { newKey, sendMessage } from "./run_actions.js";
-import { toast } from "./toast.js";
-import { ProblemView, Sheet } from "./widgets.js";
+import { toast } from "./announce.js";
+import { post, runPath } from "./api.js";
+import { Field, FormSheet } from "./forms.js";
+import { jsonError } from "./schema_fields.js";
+import { useFields } from "./widgets.js";
 
 export function SendSheet({ run, data, onClose }) {
-  const key = useMemo(newKey, []);
   const labels = useMemo(() => [...new Set(data.model.messages.map((message) => message.cause))], []);
-  const [form, set] = useFields({ content: "", cause: "", to: "", data: "" });
+  const [form, take] = useFields({ content: "", cause: "", to: "", data: "" });
   const hasData = form.data.trim() !== "";
   const wrong = hasData && jsonError(form.data);
-  const [submit, busy, problem] = useSubmit(async () => {
+  const send = async (key) => {
     const to = form.to.split(",").map((one) => one.trim()).filter(Boolean);
-    await sendMessage(run, { content: form.content, cause: form.cause.trim(), ...(to.length ? { to } : {}), ...(hasData ? { data: JSON.parse(form.data) } : {}) }, key);
+    await post(runPath(run.name, "messages"), { content: form.content, cause: form.cause.trim(), ...(to.length ? { to } : {}), ...(hasData ? { data: JSON.parse(form.data) } : {}) }, { key });
     toast("Sent");
     onClose();
-  });
-  return html`<${Sheet} title=${`Send to ${run.name}`} onClose=${onClose}><form onSubmit=${submit}>
-    <label>Text<textarea rows="4" data-first value=${form.content} onInput=${set("content")}></textarea></label>
-    <div class="row"><label>Label<input type="text" list="labels" value=${form.cause} onInput=${set("cause")} /></label>
-      <label>To <span class="note">optional: roles, with commas between them</span><input type="text" list="roles" value=${form.to} onInput=${set("to")} /></label></div>
-    <datalist id="labels">${labels.map((label) => html`<option value=${label} />`)}</datalist>
-    <datalist id="roles">${[...data.model.roles.keys()].map((role) => html`<option value=${role} />`)}</datalist>
-    <label>Data <span class="note">optional, JSON</span><textarea class="code" rows="3" value=${form.data} onInput=${set("data")}></textarea></label>
-    ${wrong && html`<p class="field-error">${wrong}</p>`}
-    <${ProblemView} problem=${problem} />
-    <p class="controls"><button type="submit" class="primary" disabled=${busy || Boolean(wrong) || !form.content || !form.cause.trim()}>${busy ? "Sending…" : "Send"}</button></p>
-  </form><//>`;
+  };
+  const options = (id, names) => html`<datalist id=${id}>${names.map((name) => html`<option value=${name} />`)}</datalist>`;
+  return html`<${FormSheet} title=${`Send to ${run.name}`} onClose=${onClose} send=${send} word="Send" canSend=${!wrong && form.content && form.cause.trim()}>
+    <${Field} label="Text" rows="4" data-first value=${form.content} take=${take("content")} />
+    <div class="row"><${Field} label="Label" list="labels" value=${form.cause} take=${take("cause")} />
+      <${Field} label="To" note="optional: roles, with commas between them" list="roles" value=${form.to} take=${take("to")} /></div>
+    ${options("labels", labels)}${options("roles", [...data.model.roles.keys()])}
+    <${Field} label="Data" note="optional, JSON" class="code" rows="3" value=${form.data} take=${take("data")} />
+    ${wrong && html`<p class="field-error">${wrong}</p>`}<//>`;
 }

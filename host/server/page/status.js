@@ -7,6 +7,8 @@ const STATUSES = {
   queued: ["cut", "◌", "queued"],
   done: ["ok", "✓", "done"],
   waiting: ["held", "?", "waiting"],
+  "waiting-for-time": ["held", "◷", "waiting"],
+  "waiting-for-mail": ["held", "✉", "waiting"],
   paused: ["held", "‖", "paused"],
   "out-of-budget": ["held", "$", "out of budget"],
   "step-limit": ["held", "↧", "step limit"],
@@ -17,25 +19,6 @@ const STATUSES = {
   cancelled: ["cut", "⊘", "cancelled"],
   refused: ["bad", "✕", "refused"],
 };
-
-export function appearance(status) {
-  const [kind, glyph, word] = STATUSES[status] ?? ["cut", "◌", String(status ?? "unknown")];
-  return { kind, glyph, word };
-}
-
-/** Returns the status that is shown of a run: a run that waits in the queue is queued, whatever it was before. */
-export function statusOf(run) {
-  if (run.state === "queued") return "queued";
-  if (run.state === "refused") return "refused";
-  if (run.state === "running") return "running";
-  return run.status ?? run.state;
-}
-
-export function StatusTag({ status, word }) {
-  const shown = appearance(status);
-  return html`<span class=${`tag ${shown.kind}`}><span class=${status === "running" ? "glyph pulse" : "glyph"} aria-hidden="true"
-    >${shown.glyph}</span> ${word ?? shown.word}</span>`;
-}
 
 const OUTCOMES = {
   running: ["live", "●", "running"],
@@ -51,13 +34,25 @@ const OUTCOMES = {
   pending: ["cut", "◌", "not begun"],
 };
 
-export function outcomeAppearance(outcome) {
-  const [kind, glyph, word] = OUTCOMES[outcome] ?? OUTCOMES.running;
-  return { kind, glyph, word };
+const named = ([kind, glyph, word]) => ({ kind, glyph, word });
+
+export const appearance = (status) => named(STATUSES[status] ?? ["cut", "◌", String(status ?? "unknown")]);
+export const outcomeAppearance = (outcome) => named(OUTCOMES[outcome] ?? OUTCOMES.running);
+
+/** The status that is shown: a run in the queue is queued, whatever it was before. */
+export function statusOf(run) {
+  if (["queued", "refused", "running"].includes(run.state)) return run.state;
+  if (run.status === "waiting" && !run.requests) return run.timer ? "waiting-for-time" : "waiting-for-mail";
+  return run.status ?? run.state;
 }
+
+const Tag = ({ kind, glyph, word, isMoving }) =>
+  html`<span class=${`tag ${kind}`}><span class=${isMoving ? "glyph pulse" : "glyph"} aria-hidden="true">${glyph}</span> ${word}</span>`;
+
+export const StatusTag = ({ status }) => html`<${Tag} ...${appearance(status)} isMoving=${status === "running"} />`;
 
 export function OutcomeMark({ outcome, withWord }) {
   const { kind, glyph, word } = outcomeAppearance(outcome);
-  if (withWord) return html`<span class=${`tag ${kind}`}><span aria-hidden="true">${glyph}</span> ${word}</span>`;
+  if (withWord) return html`<${Tag} ...${{ kind, glyph, word }} />`;
   return html`<span class=${`mark ${kind}`} title=${word}><span aria-hidden="true">${glyph}</span><span class="sr">${word}</span></span>`;
 }

@@ -1,24 +1,21 @@
 // What all views share: what needs somebody, and which runs changed.
 
 import { batch, computed, signal } from "./dom.js";
-import { call, items, withQuery } from "./api.js";
+import { allItems, call, items, orElse, PAGE, withQuery } from "./api.js";
 import { announce } from "./announce.js";
-import { money } from "./figures.js";
+import { coarseNow, moment, money, plural, startOfDay, wholeDuration } from "./figures.js";
 import { identity, mayOperate, may } from "./token.js";
 
-/** Statuses of runs that go on only if somebody does something, by the group that shows them. */
+/** The groups of what needs somebody: their titles, and the statuses of the runs in them. */
 export const GROUPS = {
-  faults: ["failed", "stalled"],
-  budgets: ["out-of-budget", "step-limit"],
-  doubts: ["in-doubt"],
+  questions: ["Questions and approvals"], faults: ["Faults", "failed", "stalled"], budgets: ["Out of budget", "out-of-budget", "step-limit"], doubts: ["In doubt", "in-doubt"],
 };
-const NEEDING = Object.values(GROUPS).flat();
-/** How many open requests and runs are kept. There are rarely more than ten. */
+const NEEDING = Object.values(GROUPS).flatMap(([, ...statuses]) => statuses);
+/** How many open requests are kept. There are rarely more than ten. */
 const MAX_KEPT = 2000;
-const PAGE = 500;
 
-export const requests = signal(new Map());
-export const needing = signal(new Map());
+const requests = signal(new Map());
+const needing = signal(new Map());
 export const needsLoaded = signal(false);
 export const needsProblem = signal(null);
 /** Rises when everything that is shown should be read again. */
@@ -29,75 +26,88 @@ export const requestKey = (request) => `${request.run}/${request.id}`;
 const runListeners = new Set();
 const requestListeners = new Set();
 
-/** Calls `listener` with each run that changed, until the function that is returned is called. */
-export function onRun(listener) {
-  runListeners.add(listener);
-  return () => runListeners.delete(listener);
-}
+const listenTo = (listeners) => (listener) => {
+  listeners.add(listener);
+  return () => listeners.delete(listener);
+};
 
-/** Calls `listener` with each request that was opened or answered. */
-export function onRequest(listener) {
-  requestListeners.add(listener);
-  return () => requestListeners.delete(listener);
-}
+/** Each calls a listener with what changed, until the function that it returns is called. */
+export const onRun = listenTo(runListeners);
+export const onRequest = listenTo(requestListeners);
 
-/** Returns the open requests of a run. */
-export const requestsOf = (run) => [...requests.value.values()].filter((request) => request.run === run.name);
-
-/** Returns who is asked in requests, each once. */
-export const rolesOf = (asked) => [...new Set(asked.map((request) => request.role))];
+export const requestsOf = (run) => [...requests.value.values()].filter((request) => request.run === run.name && (request.run_id ?? run.id) === run.id);
 
 /** The order of questions: those that expire first, then the oldest. */
 export const byExpiry = (a, b) =>
   (Date.parse(a.expires) || Infinity) - (Date.parse(b.expires) || Infinity) || String(a.opened).localeCompare(String(b.opened));
 
+const some = (names) => `${names.slice(0, 4).join(", ")}${names.length > 4 ? ` and ${names.length - 4} more` : ""}`;
+
+/** What a run does now, in words. */
+export function doing(run, atWork = run.at_work ?? []) {
+  if (run.state === "queued") return "waits for a worker";
+  if (run.state === "refused") return run.problem ?? "refused";
+  const isRunning = run.state === "running";
+  if (isRunning && atWork.length) return `at work: ${some(atWork)}${run.requests > 0 ? `, ${plural(run.requests, "question")} open` : ""}`;
+  if (run.status === "waiting" || (run.requests > 0 && run.state !== "ended")) return waitsFor(run);
+  if (isRunning) return "at work";
+  return run.faults > 0 ? plural(run.faults, "fault") : "";
+}
+
+function waitsFor(run) {
+  const asked = requestsOf(run);
+  const roles = [...new Set(asked.map((request) => request.role))];
+  const age = coarseNow.value - Math.min(...asked.map((request) => Date.parse(request.opened)));
+  if (roles.length) return `waits for ${some(roles)}${age >= 5000 ? `, ${wholeDuration(age)}` : ""}`;
+  if (run.requests > 0) return `waits for ${plural(run.requests, "answer")}`;
+  return run.timer ? `until ${moment(run.timer)}` : "waits for mail";
+}
+
 /** What needs somebody, in four groups, as far as the token may act on it. */
 export const needs = computed(() => {
-  const runs = [...needing.value.values()].filter((run) => mayOperate(run));
-  const group = (statuses) =>
-    runs.filter((run) => statuses.includes(run.status)).sort((a, b) => String(b.updated).localeCompare(String(a.updated)));
-  const groups = {
-    questions: may("answer") ? [...requests.value.values()].sort(byExpiry) : [],
-    faults: group(GROUPS.faults),
-    budgets: group(GROUPS.budgets),
-    doubts: group(GROUPS.doubts),
-  };
+  const runs = [...needing.value.values()].filter(mayOperate).sort((a, b) => String(b.updated).localeCompare(String(a.updated)));
+  const groups = Object.fromEntries(Object.entries(GROUPS).map(([name, [, ...statuses]]) => [name, runs.filter((run) => statuses.includes(run.status))]));
+  if (may("answer")) groups.questions = [...requests.value.values()].sort(byExpiry);
   const total = Object.values(groups).reduce((sum, entries) => sum + entries.length, 0);
   return { ...groups, total };
 });
 
-async function allItems(path, query) {
-  const all = [];
-  let after = null;
-  do {
-    const answer = await call(withQuery(path, { ...query, limit: PAGE, after }));
-    all.push(...items(answer));
-    after = answer?.next ?? null;
-  } while (after && all.length < MAX_KEPT);
-  return all;
-}
+/** What happened while lists are read, which may be of the time before. */
+const readings = new Set();
+let begun = 0;
+let newest = 0;
 
 export async function loadNeeds() {
+  const meanwhile = [];
+  readings.add(meanwhile);
+  begun += 1;
+  const number = begun;
   try {
     const [asked, runs] = await Promise.all([
       // A token without the right to answer sees no requests.
-      may("answer") ? allItems("/v1/requests", {}).catch(forbidden) : [],
+      may("answer") ? orElse(allItems("/v1/requests", {}), []) : [],
       allItems("/v1/runs", { status: NEEDING }),
     ]);
+    // One that began later may have ended before.
+    if (number < newest) return;
+    newest = number;
     batch(() => {
       requests.value = new Map(asked.map((request) => [requestKey(request), request]));
       needing.value = new Map(runs.filter(isNeeding).map((run) => [run.id, run]));
+      for (const happened of meanwhile) happened();
       needsProblem.value = null;
       needsLoaded.value = true;
     });
   } catch (problem) {
     needsProblem.value = problem;
+  } finally {
+    readings.delete(meanwhile);
   }
 }
 
-function forbidden(problem) {
-  if (problem.status === 403 || problem.status === 404) return [];
-  throw problem;
+function happen(change) {
+  change();
+  for (const meanwhile of readings) meanwhile.push(change);
 }
 
 const isNeeding = (run) => NEEDING.includes(run.status) && run.state !== "queued" && run.state !== "running";
@@ -112,31 +122,41 @@ export async function loadIdentity() {
   }
 }
 
+/** Returns a map with an entry, or without it if it is null. */
+function withEntry(map, key, value) {
+  const changed = new Map(map);
+  if (value === null) changed.delete(key);
+  else changed.set(key, value);
+  return changed;
+}
+
 export function takeRun(run) {
-  const known = needing.value.get(run.id);
-  if (isNeeding(run)) {
-    if (!known) announce(wordsFor(run));
-    needing.value = new Map(needing.value).set(run.id, run);
-  } else if (known) {
-    const rest = new Map(needing.value);
-    rest.delete(run.id);
-    needing.value = rest;
-  }
+  const needed = isNeeding(run) ? run : null;
+  if (needed && !needing.value.has(run.id)) announce(`${run.status}: ${run.name}, ${money(run.spent)}`);
+  if (needed || needing.value.has(run.id) || readings.size) happen(() => (needing.value = withEntry(needing.value, run.id, needed)));
   for (const listener of runListeners) listener(run);
 }
 
-function wordsFor(run) {
-  return `${run.status}: ${run.name}, ${money(run.spent)}`;
+/** What the runs that changed today have spent: `{spent, isPartial}`. */
+export const spentToday = signal(null);
+export const shownSpent = () => `${spentToday.value.isPartial ? "≥ " : ""}${money(spentToday.value.spent)}`;
+export const isNewRunOpen = signal(false);
+
+export const counted = (query, signal) => call(withQuery("/v1/runs", { ...query, limit: PAGE }), { signal }).then((answer) => ({ list: items(answer), isPartial: Boolean(answer.next) }));
+
+export async function loadToday(day, signal) {
+  const today = await counted({ since: new Date(day).toISOString() }, signal);
+  spentToday.value = { spent: today.list.reduce((sum, run) => sum + (Number(run.spent) || 0), 0), isPartial: today.isPartial };
+  return today;
 }
+
+export const loadSpentToday = () => loadToday(startOfDay(Date.now())).catch(() => {});
 
 export function takeRequest(request) {
   const key = requestKey(request);
-  const all = new Map(requests.value);
-  if (request.answered) all.delete(key);
-  else if (all.size < MAX_KEPT) {
-    if (!all.has(key)) announce(`${request.role} is asked`);
-    all.set(key, request);
-  }
-  requests.value = all;
-  for (const listener of requestListeners) listener(request, Boolean(request.answered));
+  const open = request.answered ? null : request;
+  if (open && requests.value.size >= MAX_KEPT) return;
+  if (open && !requests.value.has(key)) announce(`${request.role} is asked`);
+  happen(() => (requests.value = withEntry(requests.value, key, open)));
+  for (const listener of requestListeners) listener(request, !open);
 }

@@ -2,22 +2,23 @@
 
 import { html, useEffect, useMemo, useRef, useState } from "./dom.js";
 import { state } from "./connection.js";
-import { absolute, duration, money, now, plural, shortDuration } from "./figures.js";
-import { useKeys } from "./keys.js";
-import { back } from "./router.js";
-import { attemptOfEvent, selectedRole, selectEvent, selection, selectRole } from "./selection.js";
+import { absolute, count, duration, money, now, plural, shortDuration } from "./figures.js";
+import { neighbour, useKeys } from "./keys.js";
+import { back, selectEvent, selection, selectRole } from "./router.js";
+import { selectedRole, useThrottled } from "./run_data.js";
+import { attemptOfEvent, deedOf, endOf, lengthOf, nameOf } from "./run_model.js";
 import { outcomeAppearance } from "./status.js";
 import { draft, keepDraft } from "./storage.js";
-import { useThrottled } from "./throttle.js";
+import { cut } from "./texts.js";
 import { makeScale, ticks } from "./timeline_scale.js";
-import { Choose, Search } from "./widgets.js";
+import { hasText } from "./visible.js";
+import { Check, Choose, Live, Search, useFields } from "./widgets.js";
 
 const ROW = 16;
 const LANE_PADDING = 6;
 const AXIS = 24;
 const BRUSH = 26;
 const REDRAW_MS = 400;
-/** Bars that would be narrower are drawn so wide. */
 const MIN_BAR = 2;
 /** Bars that are hardly wider, and whose gap is hardly seen, are drawn as one. */
 const MERGED_WIDTH = 6;
@@ -44,10 +45,10 @@ const matches = (attempt, filter) => {
   if (filter.failed && !attempt.fault) return false;
   if (filter.open && Number.isFinite(attempt.end)) return false;
   if (filter.unfinished && (attempt.outcome === "finished" || attempt.outcome === "replayed")) return false;
-  return !filter.text || `${attempt.role}.${attempt.action}`.toLowerCase().includes(filter.text.toLowerCase());
+  return hasText(nameOf(attempt), filter.text);
 };
 
-/** Lays out the lanes: each role in the order of its first attempt, and as high as it needs. */
+/** Each role has a lane, in the order of its first attempt, as high as it needs. */
 function lanesOf(model, filter) {
   const lanes = [];
   let top = AXIS;
@@ -57,69 +58,65 @@ function lanesOf(model, filter) {
     if (!names.has(role.name)) continue;
     if (lanes.length >= MAX_LANES) break;
     const height = role.rows * ROW + LANE_PADDING;
-    lanes.push({ name: role.name, role, top, height });
+    const list = model.expansionOf(role.name);
+    lanes.push({ name: role.name, title: list ? `${role.name} ${count(list.done)}/${count(list.of)}` : role.name, top, height });
     top += height;
   }
   return { lanes, height: top + 2, left: names.size - lanes.length };
 }
 
-/** Returns the bars of the part that is shown. Neighbours that cannot be told apart are one bar; failures come last. */
+/** Neighbours that cannot be told apart are one bar; failures come last, so that they are on top. */
 function barsOf({ model, filter, place, layout, width, end: openEnd }) {
   const lane = new Map(layout.lanes.map((one) => [one.name, one]));
   const bars = [];
   const failed = [];
   const last = new Map();
-  const add = (attempt, kind, from, to, isWait) => {
+  const add = (attempt, kind, row) => {
     const at = lane.get(attempt.role);
     if (!at) return;
-    const x = place(from);
-    const end = place(to);
+    const x = place(attempt.start);
+    const end = place(endOf(attempt, openEnd));
     if (end < 0 || x > width) return;
     const left = Math.max(-2, x);
     const size = Math.max(MIN_BAR, Math.min(width + 2, end) - left);
-    const y = at.top + LANE_PADDING / 2 + (attempt.row ?? 0) * ROW;
-    const key = `${attempt.role}/${attempt.row}/${kind}`;
+    const y = at.top + LANE_PADDING / 2 + row * ROW;
+    const key = `${attempt.role}/${row}/${kind}`;
     const before = last.get(key);
     if (before?.isSmall && size <= MERGED_WIDTH && left - (before.x + before.width) < MERGED_GAP) {
       before.width = Math.max(before.width, left + size - before.x);
       before.count += 1;
       return;
     }
-    const bar = { x: left, width: size, y, kind, attempt, count: 1, isSmall: size <= MERGED_WIDTH, isWait };
+    const bar = { x: left, width: size, y, kind, attempt, count: 1, isSmall: size <= MERGED_WIDTH };
     last.set(key, bar);
     (kind === "bad" ? failed : bars).push(bar);
   };
   for (const attempt of model.attempts) {
     if (!matches(attempt, filter)) continue;
-    add(attempt, outcomeAppearance(attempt.outcome).kind, attempt.start, Number.isFinite(attempt.end) ? attempt.end : Math.max(openEnd, attempt.start), false);
+    add(attempt, outcomeAppearance(attempt.outcome).kind, attempt.row);
   }
   if (!filter.failed && !filter.unfinished) {
-    for (const wait of model.waits) add({ ...wait, row: 0 }, "wait", wait.start, Number.isFinite(wait.end) ? wait.end : Math.max(openEnd, wait.start), true);
+    for (const wait of model.waits) add(wait, "wait", 0);
   }
   return [...bars, ...failed];
 }
 
-function labelOf(attempt) {
-  const { word } = outcomeAppearance(attempt.outcome);
-  const length = Number.isFinite(attempt.end) ? duration(attempt.end - attempt.start) : "not finished";
-  return `${attempt.role}${attempt.isTurn ? `, turn ${attempt.turn}` : `.${attempt.action}`}: ${word}, ${length}${attempt.cost ? `, ${money(attempt.cost)}` : ""}`;
-}
-
 function Bar({ bar, isChosen, isDimmed }) {
   const { attempt } = bar;
-  const name = bar.count > 1 ? `${bar.count}×` : attempt.isTurn ? `turn ${attempt.turn}` : attempt.action;
+  const name = bar.count > 1 ? `${bar.count}×` : deedOf(attempt);
   const room = Math.floor((bar.width - 6) / 6);
   return html`<g class=${`bar ${bar.kind}${isChosen ? " chosen" : ""}${isDimmed ? " dim" : ""}`} data-n=${attempt.n}><rect x=${bar.x} y=${bar.y + 1} width=${bar.width} height=${ROW - 3} rx="2" />
-    ${room > 3 && html`<text x=${bar.x + 4} y=${bar.y + 11}>${name.length > room ? `${name.slice(0, room - 1)}…` : name}</text>`}</g>`;
+    ${room > 3 && html`<text x=${bar.x + 4} y=${bar.y + 11}>${cut(name, room)}</text>`}</g>`;
 }
 
-/** What a bar is, which is shown while the pointer is over it. A title for each bar would be half of the drawing. */
-function describe(bar) {
-  if (bar.count > 1) return `${plural(bar.count, "attempt")} of ${bar.attempt.role}`;
-  return bar.isWait ? `${bar.attempt.role} waits for an answer` : labelOf(bar.attempt);
+/** What the pointer is over. A title for each bar would be half of the drawing. */
+function describe({ attempt, count: number, kind }) {
+  if (number > 1) return `${plural(number, "attempt")} of ${attempt.role}`;
+  if (kind === "wait") return `${attempt.role} waits for an answer`;
+  return `${nameOf(attempt)}: ${outcomeAppearance(attempt.outcome).word}, ${lengthOf(attempt)}${attempt.cost ? `, ${money(attempt.cost)}` : ""}`;
 }
 
-const MARK_GLYPHS = { question: "?", began: "▶", stopped: "■", ended: "✓", fork: "⑂", rejected: "✕" };
+const MARKS = { question: ["?", "asked"], began: ["▶", "began"], stopped: ["■", "broke"], ended: ["✓", ""], fork: ["⑂", ""], rejected: ["✕", ""], timer: ["◷", "asked"] };
 
 function Marks({ model, place, width, height }) {
   const shown = [];
@@ -135,8 +132,8 @@ function Marks({ model, place, width, height }) {
     } else {
       if (x - glyphAt < 9) continue;
       glyphAt = x;
-      const kind = mark.kind === "began" ? "began" : mark.kind === "stopped" ? "broke" : mark.kind === "question" ? "asked" : "";
-      shown.push(html`<g class=${`marker ${kind}`}>${mark.kind !== "question" && html`<path d=${`M${x} ${AXIS - 4}V${height}`} />`}<text x=${x} y="10" text-anchor="middle">${MARK_GLYPHS[mark.kind] ?? "·"}</text><title>${mark.text ?? ""}, ${absolute(mark.time)}</title></g>`);
+      const [glyph, kind] = MARKS[mark.kind];
+      shown.push(html`<g class=${`marker ${kind}`}>${kind !== "asked" && html`<path d=${`M${x} ${AXIS - 4}V${height}`} />`}<text x=${x} y="10" text-anchor="middle">${glyph}</text><title>${mark.text ?? ""}, ${absolute(mark.time)}</title></g>`);
     }
   }
   return html`${shown}`;
@@ -156,7 +153,7 @@ function Brush({ model, scale, window: shown, setWindow, width }) {
     const columns = new Uint8Array(Math.max(1, Math.floor(width / 2)));
     for (const attempt of model.attempts) {
       const from = Math.floor(scale.at(attempt.start) * columns.length);
-      const to = Math.floor(scale.at(Number.isFinite(attempt.end) ? attempt.end : scale.end) * columns.length);
+      const to = Math.floor(scale.at(endOf(attempt, scale.end)) * columns.length);
       const value = attempt.fault ? 2 : 1;
       for (let at = Math.max(0, from); at <= Math.min(columns.length - 1, to); at += 1) columns[at] = Math.max(columns[at], value);
     }
@@ -213,7 +210,7 @@ export function Timeline({ data, run }) {
   const { model } = data;
   const [ref, width] = useWidth();
   const [mode, setMode] = useState(draft("timeline.mode") ?? "folded");
-  const [filter, setFilter] = useState({ failed: false, open: false, unfinished: false, text: "" });
+  const [filter, take] = useFields({ failed: false, open: false, unfinished: false, text: "" });
   const [shown, setShown] = useState(WHOLE);
   const [pointed, setPointed] = useState("");
   const isRunning = run.state === "running";
@@ -239,9 +236,7 @@ export function Timeline({ data, run }) {
   const drag = useDrag(width, (left, right) => setWindow({ from: left, to: right }), { from, to });
   const step = (by) => {
     const list = model.attempts.filter((attempt) => matches(attempt, filter) && (!role || attempt.role === role));
-    const at = list.indexOf(chosenAttempt);
-    const next = at < 0 ? list.at(by > 0 ? 0 : -1) : list[at + by];
-    if (next) selectEvent(next.n);
+    if (list.length) selectEvent(neighbour(list, list.indexOf(chosenAttempt), by).n);
   };
   useKeys({
     ".": () => setWindow({ from: shown.from > 0 ? Math.max(0, 1 - (to - from)) : 0, to: 1 }),
@@ -259,21 +254,21 @@ export function Timeline({ data, run }) {
     setPointed(bar ? describe(bar) : "");
   };
   const zoom = (factor) => {
-    const middle = isLive ? 1 : (from + to) / 2;
-    const half = ((to - from) * factor) / 2;
-    setWindow(isLive ? { from: 1 - (to - from) * factor, to: 1 } : { from: middle - half, to: middle + half });
+    const size = (to - from) * factor;
+    const right = isLive ? 1 : (from + to + size) / 2;
+    setWindow({ from: right - size, to: right });
   };
   return html`<section class="timeline-part" aria-label="Timeline">
-    <div class="part-head"><h2>Timeline</h2><${Controls} ...${{ mode, setMode, filter, setFilter, zoom, isLive, setWindow, isRunning, isWhole: shown === WHOLE, model }} /></div>
+    <div class="part-head"><h2>Timeline</h2><${Controls} ...${{ mode, setMode, filter, take, zoom, isLive, setWindow, isRunning, isWhole: shown === WHOLE, model }} /></div>
     <div class="timeline live-timeline"><ul class="lanes" style=${{ paddingTop: `${AXIS + BRUSH}px` }}>${layout.lanes.map((lane) => html`<li key=${lane.name} style=${{ height: `${lane.height}px`, lineHeight: `${lane.height}px` }} class=${role === lane.name ? "chosen" : ""}>
-        <button class="link" title=${lane.name} onClick=${() => selectRole(lane.name)}>${lane.name}</button></li>`)}</ul>
+        <button class="link" title=${lane.name} onClick=${() => selectRole(lane.name)}>${lane.title}</button></li>`)}</ul>
       <div class="drawing" ref=${ref}><${Brush} ...${{ model, scale, window: { from, to }, setWindow, width }} />
         <svg width=${width} height=${layout.height} role="img" aria-label=${summary(model)} onClick=${click} onPointerOver=${point} onPointerLeave=${() => setPointed("")} onDblClick=${() => setWindow(WHOLE)} ...${drag.handlers}>
           ${layout.lanes.map((lane, i) => html`<rect key=${lane.name} class=${`lane${i % 2 ? " odd" : ""}${role === lane.name ? " chosen" : ""}`} y=${lane.top} width=${width} height=${lane.height} />`)}
           ${ticks(scale, from, to, Math.max(2, Math.floor(width / 90))).map((tick) => html`<g key=${tick.time} class="tick"><path d=${`M${x(tick.at)} ${AXIS - 3}V${layout.height}`} /><text x=${x(tick.at) + 3} y=${AXIS - 6}>${tick.text}</text></g>`)}
           <${Folds} scale=${scale} x=${x} height=${layout.height} />
           <${Marks} model=${model} place=${place} width=${width} height=${layout.height} />
-          ${bars.map((bar) => html`<${Bar} key=${`${bar.attempt.n}${bar.isWait ? "w" : ""}`} bar=${bar} isChosen=${chosenAttempt !== null && bar.attempt.n === chosenAttempt.n} isDimmed=${role !== null && bar.attempt.role !== role} />`)}
+          ${bars.map((bar) => html`<${Bar} key=${`${bar.attempt.n}${bar.kind}`} bar=${bar} isChosen=${chosenAttempt !== null && bar.attempt.n === chosenAttempt.n} isDimmed=${role !== null && bar.attempt.role !== role} />`)}
           ${drag.area && html`<rect class="drag" x=${drag.area[0]} width=${drag.area[1] - drag.area[0]} height=${layout.height} />`}
         </svg></div></div>
     ${!model.attempts.length && html`<p class="none">Nothing was at work yet.</p>`}
@@ -284,20 +279,20 @@ export function Timeline({ data, run }) {
 
 const summary = (model) => `${plural(model.attempts.length, "attempt")} of ${plural(model.roles.size, "role")}; the list of roles and the events say the same as text`;
 
-function Controls({ mode, setMode, filter, setFilter, zoom, isLive, setWindow, isRunning, isWhole, model }) {
-  const box = (name, text) => html`<label class="chip"><input type="checkbox" checked=${filter[name]} onChange=${(event) => setFilter({ ...filter, [name]: event.target.checked })} /> ${text}</label>`;
-  const failures = model.attempts.reduce((sum, attempt) => sum + (attempt.fault ? 1 : 0), 0);
+function Controls({ mode, setMode, filter, take, zoom, isLive, setWindow, isRunning, isWhole, model }) {
+  const box = (name, text) => html`<${Check} className="chip" isOn=${filter[name]} take=${take(name)}>${text}<//>`;
+  const failures = model.failures.length;
   return html`<div class="part-controls">
     ${failures > 0 && html`<button class="small bad" onClick=${() => document.dispatchEvent(new KeyboardEvent("keydown", { key: "f" }))}>Next failure <span class="count">${failures}</span></button>`}
     ${box("failed", "failed")}${box("open", "open")}${box("unfinished", "hide finished")}
-    <${Search} className="short" label="Filter by role or action" hint="Role or action" value=${filter.text} take=${(text) => setFilter({ ...filter, text })} />
+    <${Search} className="short" label="Filter by role or action" hint="Role or action" value=${filter.text} take=${take("text")} />
     <${Choose} label="Scale of time" value=${mode} options=${[["folded", "idle folded"], ["real", "real time"], ["log", "logarithmic"]]} take=${(chosen) => {
       setMode(chosen);
       keepDraft("timeline.mode", chosen);
       setWindow(WHOLE);
     }} />
     <span class="zoom"><button class="small" aria-label="Zoom in" onClick=${() => zoom(0.5)}>+</button><button class="small" aria-label="Zoom out" onClick=${() => zoom(2)}>−</button>${!isWhole && html`<button class="small" onClick=${() => setWindow(WHOLE)}>All</button>`}</span>
-    ${isRunning && (isLive ? html`<span class="tag live"><span class="pulse" aria-hidden="true">●</span> Live</span>` : html`<button class="small" onClick=${() => setWindow({ from: 0, to: 1 })}>Live <kbd>.</kbd></button>`)}
+    ${isRunning && html`<${Live} isOn=${isLive} follow=${() => setWindow(WHOLE)} />`}
   </div>`;
 }
 

@@ -1,6 +1,7 @@
 // Where times are on the timeline. Idle spans are folded, unless somebody wants the real time or a logarithmic one.
 
 import { duration, shortDuration } from "./figures.js";
+import { endOf } from "./run_model.js";
 
 /** Spans in which nothing is at work are folded if they are longer. */
 const FOLDED_AFTER_MS = 10_000;
@@ -8,10 +9,10 @@ const FOLDED_AFTER_MS = 10_000;
 const FOLD_SHARE = 0.03;
 const LOG_UNIT_MS = 100;
 
-/** Returns the spans in which something is at work, in order and without overlaps. */
-export function activeSpans(model, end) {
+/** The spans in which something is at work, without overlaps. */
+function activeSpans(model, end) {
   const all = [];
-  for (const attempt of model.attempts) all.push([attempt.start, Number.isFinite(attempt.end) ? attempt.end : end]);
+  for (const attempt of model.attempts) all.push([attempt.start, endOf(attempt, end)]);
   all.sort((a, b) => a[0] - b[0]);
   const spans = [];
   for (const [from, to] of all) {
@@ -26,7 +27,6 @@ export function activeSpans(model, end) {
 export function makeScale(model, mode, end) {
   const start = Number.isFinite(model.startedAt) ? model.startedAt : end;
   const length = Math.max(1, end - start);
-  if (mode === "real") return { start, end, folds: [], pieces: [{ from: start, to: end, at: 0, end: 1 }], at: (time) => (time - start) / length, time: (at) => start + at * length };
   if (mode === "log") {
     const whole = Math.log1p(length / LOG_UNIT_MS);
     return {
@@ -35,11 +35,7 @@ export function makeScale(model, mode, end) {
       time: (at) => start + Math.expm1(at * whole) * LOG_UNIT_MS,
     };
   }
-  return foldedScale(model, start, end);
-}
-
-function foldedScale(model, start, end) {
-  const spans = activeSpans(model, end);
+  const spans = mode === "real" ? [[start, start + length]] : activeSpans(model, end);
   const pieces = [];
   let at = start;
   for (const [from, to] of [...spans, [end, end]]) {
@@ -85,7 +81,7 @@ function foldedScale(model, start, end) {
 const STEPS_MS = [100, 200, 500, 1000, 2000, 5000, 10_000, 15_000, 30_000, 60_000, 120_000, 300_000, 600_000, 1_800_000, 3_600_000, 7_200_000, 21_600_000, 86_400_000];
 const LOG_STEPS_MS = [0, 100, 1000, 10_000, 60_000, 600_000, 3_600_000, 86_400_000];
 
-/** Returns round times between two places for the axis, at most about `wanted`, and none beside a fold. */
+/** Round times for the axis, about `wanted`, and none beside a fold. */
 export function ticks(scale, from, to, wanted) {
   const gap = (to - from) / wanted;
   const found = [];

@@ -47,19 +47,11 @@ export function refuseToken(refused) {
   tokenProblem.value = "invalid";
 }
 
-/** Returns whether the token has a right, as far as is known: what is not known is tried. */
-export function may(...rights) {
-  const known = identity.value;
-  return !known || rights.some((right) => known.rights.includes(right));
-}
+/** Returns whether the token has one of these rights, as far as is known: what is not known is tried. */
+export const may = (...rights) => !identity.value || rights.some((right) => identity.value.rights.includes(right));
 
 /** Returns whether the token may change a run: with `operate` any, with `submit` those that it started. */
-export function mayOperate(run) {
-  const known = identity.value;
-  if (!known) return true;
-  if (known.rights.includes("operate")) return true;
-  return known.rights.includes("submit") && run?.by === known.name;
-}
+export const mayOperate = (run) => may("operate") || (may("submit") && run?.by === identity.value.name);
 
 function listen() {
   if (channel || typeof BroadcastChannel === "undefined") return;

@@ -20,8 +20,11 @@ export function visible(text) {
   return text.replace(HIDDEN, visibleForm);
 }
 
-/** Returns a text that can be part of an address: halves of surrogate pairs cannot. */
-export const wellFormed = (text) => String(text).replace(/[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g, "\ufffd");
+/** Percent-encodes a part of an address. Halves of surrogate pairs cannot be in one. */
+export const encode = (text) => encodeURIComponent(String(text).replace(/[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g, "\ufffd"));
+
+/** Whether somebody who searches for a text wants this one. */
+export const hasText = (text, wanted) => text.toLowerCase().includes(wanted.toLowerCase());
 
 /** Returns a text on one line: line feeds and tabs become visible, too. */
 export function oneLine(text) {

@@ -1,13 +1,9 @@
-// Small parts that all views use: times, commands to copy, long texts, problems, places of what is not there yet.
+// Small parts that all views use: times, amounts, problems, dialogs, tables.
 
-import { html, typed, useEffect, useRef, useState } from "./dom.js";
-import { absolute, coarseNow, money, now, relative, duration, millis } from "./figures.js";
-import { oneLine } from "./visible.js";
-
-const FOLDED_LINES = 12;
-const CUT_CHARS = 64 * 1024;
-/** A skeleton appears only if something takes so long. */
-const SKELETON_AFTER_MS = 150;
+import { Component, html, typed, useEffect, useRef, useState } from "./dom.js";
+import { call } from "./api.js";
+import { isOnline } from "./connection.js";
+import { absolute, coarseNow, duration, millis, money, now, relative } from "./figures.js";
 
 export function Time({ at, exact }) {
   if (!at) return null;
@@ -24,65 +20,32 @@ export function Elapsed({ from, to }) {
 
 export function Spent({ spent, budget }) {
   const share = budget > 0 ? Math.min(1, Number(spent) / Number(budget)) : null;
-  const text = budget > 0 ? `${money(spent)} of ${money(budget)}` : money(spent);
-  return html`<span class="spent">${text}${share !== null &&
-  html`<svg class="share" viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true"><rect class="whole" width="100" height="8" /><rect
-        class=${share >= 1 ? "full" : ""} width=${share * 100} height="8" /></svg>`}</span>`;
+  return html`<span class="spent">${spentOf(spent, budget)}${share !== null && html`<${Shares} parts=${[[share >= 1 ? "full" : "", share]]} />`}</span>`;
 }
 
-export async function copy(text) {
-  try {
-    await navigator.clipboard.writeText(text);
-    return true;
-  } catch {
-    return false;
-  }
+export const spentOf = (spent, budget) => (budget > 0 ? `${money(spent)} of ${money(budget)}` : money(spent));
+
+/** A bar with parts, each `[class, share]`. */
+export function Shares({ parts }) {
+  let from = 0;
+  return html`<svg class="share" viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true"><rect class="whole" width="100" height="8" />${parts.map(([name, share]) => {
+    from += share * 100;
+    return html`<rect class=${name} x=${from - share * 100} width=${share * 100} height="8" />`;
+  })}</svg>`;
 }
 
-export function CopyButton({ text, label = "Copy" }) {
-  const [done, setDone] = useState("");
-  const click = async (event) => {
-    event.stopPropagation();
-    setDone((await copy(text)) ? "Copied" : "Not allowed here");
-    setTimeout(() => setDone(""), 1500);
+/** A button that asks the server for something. While there is no connection it cannot be used, and says so. */
+export function ActionButton({ onClick, children, disabled, ...rest }) {
+  const [isBusy, setBusy] = useState(false);
+  const isAway = !isOnline();
+  const click = async () => {
+    const done = onClick?.();
+    if (!done?.then) return;
+    setBusy(true);
+    await done;
+    setBusy(false);
   };
-  return html`<button class="small" onClick=${click} aria-live="polite">${done || label}</button>`;
-}
-
-export function CommandLine({ command }) {
-  return html`<div class="command-line"><pre class="command" tabindex="0"><code>${command}</code></pre><${CopyButton} text=${command} /></div>`;
-}
-
-export const quoted = (text) => (/^[A-Za-z0-9_.,:\/@=+-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
-
-export function LongText({ text, className = "", raw }) {
-  const whole = typeof text === "string" ? text : JSON.stringify(text, null, 2);
-  const [isOpen, setOpen] = useState(false);
-  const [isAll, setAll] = useState(false);
-  const lines = whole.split("\n", FOLDED_LINES + 1);
-  const isLong = lines.length > FOLDED_LINES || whole.length > 1600;
-  let shown = whole;
-  if (isLong && !isOpen) shown = lines.slice(0, FOLDED_LINES).join("\n").slice(0, 1600);
-  else if (!isAll && whole.length > CUT_CHARS) shown = whole.slice(0, CUT_CHARS);
-  const isCut = isOpen && !isAll && whole.length > CUT_CHARS;
-  return html`<div class=${`long ${className}`}>
-    <pre class="prose" tabindex=${isOpen && isLong ? "0" : undefined}>${shown}${isLong && !isOpen ? " …" : ""}</pre>
-    ${isLong &&
-    html`<div class="long-actions"><button class="small" aria-expanded=${isOpen} onClick=${() => setOpen(!isOpen)}>${
-      isOpen ? "Fold" : `Show ${whole.length > CUT_CHARS ? "more" : "all"}`
-    }</button>${isCut && html` <button class="small" onClick=${() => setAll(true)}>Show all (${Math.ceil(whole.length / 1024)} KiB)</button>`}
-    ${" "}<${CopyButton} text=${whole} /></div>`}
-    ${raw}
-  </div>`;
-}
-
-export function Json({ value }) {
-  return html`<${LongText} text=${typeof value === "string" ? JSON.stringify(value) : JSON.stringify(value ?? null, null, 2)} className="json" />`;
-}
-
-export function jsonLine(value, length = 160) {
-  const text = oneLine(typeof value === "string" ? value : JSON.stringify(value ?? null));
-  return text.length > length ? `${text.slice(0, length)}…` : text;
+  return html`<button ...${rest} disabled=${isBusy || isAway || disabled} title=${isAway ? "There is no connection to the server" : undefined} onClick=${click}>${isBusy ? "Sending…" : children}</button>`;
 }
 
 export function ProblemView({ problem, retry }) {
@@ -97,24 +60,25 @@ export function ProblemView({ problem, retry }) {
   </div>`;
 }
 
-function titleOf(problem) {
-  if (problem.status === 404) return "Unknown, or not for this token";
-  if (problem.status === 403) return "This token may not do that";
-  if (problem.status === 410) return "Pruned";
-  return problem.title ?? String(problem.message ?? problem);
+const TITLES = { 403: "This token may not do that", 404: "Unknown, or not for this token", 410: "Pruned" };
+const titleOf = (problem) => TITLES[problem.status] ?? problem.title ?? String(problem.message ?? problem);
+
+/** A view that fails leaves the rest of the page. Another `of` begins anew. */
+export class Boundary extends Component {
+  componentDidCatch(error) {
+    console.error(error);
+    this.setState({ error, of: this.props.of });
+  }
+
+  render({ children, of }, { error, of: failed }) {
+    if (!error || failed !== of) return children;
+    const problem = { title: "The page cannot show this", detail: String(error?.message ?? error) };
+    return html`<${ProblemView} problem=${problem} retry=${() => this.setState({ error: null })} />`;
+  }
 }
 
-/** The place of something that is being loaded. It is empty at first, so that what comes at once does not flicker. */
-export function Skeleton({ lines = 3, label = "Loading" }) {
-  const [isShown, setShown] = useState(false);
-  useEffect(() => {
-    const timer = setTimeout(() => setShown(true), SKELETON_AFTER_MS);
-    return () => clearTimeout(timer);
-  }, []);
-  return html`<div class=${isShown ? "skeleton shown" : "skeleton"} role="status" aria-label=${label}>
-    ${Array.from({ length: lines }, () => html`<div class="bone" aria-hidden="true"></div>`)}
-  </div>`;
-}
+/** The place of something that is being loaded. It is seen only after a while, so that nothing flickers. */
+export const Skeleton = ({ lines = 3 }) => html`<div class="skeleton" role="status" aria-label="Loading">${Array.from({ length: lines }, () => html`<div class="bone" aria-hidden="true"></div>`)}</div>`;
 
 /** What had the focus before a dialog took it. */
 let opener = null;
@@ -122,7 +86,7 @@ document.addEventListener("focusin", ({ target }) => {
   if (!target.closest("dialog")) opener = target;
 });
 
-/** A dialog beside the page. The focus moves into it, and back when it closes. */
+/** A dialog. The focus moves into it, and back when it closes. */
 export function Sheet({ title, onClose, children, isNarrow }) {
   const ref = useRef(null);
   useEffect(() => {
@@ -148,9 +112,10 @@ export function Sheet({ title, onClose, children, isNarrow }) {
 export function Menu({ label, children, title }) {
   const [isOpen, setOpen] = useState(false);
   const ref = useRef(null);
+  const entries = () => [...(ref.current?.querySelectorAll(".menu-items button, .menu-items a") ?? [])];
   useEffect(() => {
     if (!isOpen) return undefined;
-    ref.current.querySelector(".menu-items button, .menu-items a")?.focus();
+    entries()[0]?.focus();
     const close = (event) => {
       if (!ref.current?.contains(event.target)) setOpen(false);
     };
@@ -158,15 +123,15 @@ export function Menu({ label, children, title }) {
     return () => document.removeEventListener("pointerdown", close);
   }, [isOpen]);
   const key = (event) => {
-    const entries = [...(ref.current?.querySelectorAll(".menu-items button, .menu-items a") ?? [])];
-    const at = entries.indexOf(document.activeElement);
+    const by = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (event.key === "Escape") {
       setOpen(false);
       ref.current.querySelector("button").focus();
       event.stopPropagation();
-    } else if (event.key === "ArrowDown" || event.key === "ArrowUp") {
+    } else if (by) {
       event.preventDefault();
-      entries.at((at + (event.key === "ArrowDown" ? 1 : -1)) % entries.length)?.focus();
+      const all = entries();
+      all.at((all.indexOf(document.activeElement) + by) % all.length)?.focus();
     }
   };
   return html`<span class="menu" ref=${ref} onKeyDown=${isOpen ? key : undefined}>
@@ -175,21 +140,40 @@ export function Menu({ label, children, title }) {
   </span>`;
 }
 
-/** Loads something for a view: `[value, problem, again]`. The value stays while it is loaded again. */
-export function useLoaded(load, dependencies) {
-  const [state, setState] = useState({ value: undefined, problem: null, of: null });
-  const [round, setRound] = useState(0);
-  const identity = JSON.stringify(dependencies.slice(0, 1));
+/** Loads something: `[value, problem, again]`. The value stays while the same thing, named by `of`, is loaded again. */
+export function useLoaded(load, of, round) {
+  const [state, setState] = useState({});
+  const [asked, setAsked] = useState(0);
   useEffect(() => {
     const stopped = new AbortController();
-    load(stopped.signal).then(
-      (value) => !stopped.signal.aborted && setState({ value, problem: null, of: identity }),
-      (problem) => !stopped.signal.aborted && setState((before) => ({ ...before, problem, of: identity })),
-    );
+    const take = (what) => stopped.signal.aborted || setState((before) => ({ value: before.of === of ? before.value : undefined, ...what, of }));
+    load(stopped.signal).then((value) => take({ value }), (problem) => take({ problem }));
     return () => stopped.abort();
-  }, [...dependencies, round]);
-  const isCurrent = state.of === identity;
-  return [isCurrent ? state.value : undefined, isCurrent ? state.problem : null, () => setRound((n) => n + 1)];
+  }, [of, round, asked]);
+  const { value, problem } = state.of === of ? state : {};
+  return [value, problem, () => setAsked((n) => n + 1)];
+}
+
+export const useGet = (path, round) => useLoaded((signal) => (path ? call(path, { signal }) : Promise.resolve(null)), path ?? "", round);
+
+export function whenLoaded([value, problem, again], show, lines) {
+  if (problem) return html`<${ProblemView} problem=${problem} retry=${again} />`;
+  return value === undefined ? html`<${Skeleton} lines=${lines} />` : show(value);
+}
+
+/** A list with a title. An empty one is left out, unless `none` is said of it. */
+export function Listed({ title, isPart, list, none, show, className = "plain" }) {
+  if (!list.length && !none) return null;
+  return html`<section>${isPart ? html`<h3>${title}</h3>` : html`<h2>${title} <span class="count">${list.length}</span></h2>`}${list.length ? html`<ul class=${className}>${list.map(show)}</ul>` : html`<p class="none">${none}</p>`}</section>`;
+}
+
+export const Live = ({ isOn, follow }) =>
+  (isOn ? html`<span class="tag live"><span class="pulse" aria-hidden="true">●</span> Live</span>` : html`<button class="small" onClick=${follow}>Live <kbd>.</kbd></button>`);
+
+/** Returns `[values, take]`, where `take(name)` takes a value of that name. */
+export function useFields(initial) {
+  const [values, setValues] = useState(initial);
+  return [values, (name) => (value) => setValues((before) => ({ ...before, [name]: value }))];
 }
 
 /** A table in a box that scrolls. The names of columns of numbers begin with `#`. */
@@ -202,8 +186,5 @@ export const Choose = ({ label, value, options, take }) =>
 export const Search = ({ label, hint, value, take, className }) =>
   html`<input type="search" class=${className} aria-label=${label} placeholder=${hint} value=${value} onInput=${typed(take)} />`;
 
-/** Shows what was loaded with `useLoaded`, or that it is loading, or why it could not be. */
-export function whenLoaded([value, problem, again], show, lines) {
-  if (problem) return html`<${ProblemView} problem=${problem} retry=${again} />`;
-  return value === undefined ? html`<${Skeleton} lines=${lines} />` : show(value);
-}
+export const Check = ({ className, isOn, take, children }) =>
+  html`<label class=${className}><input type="checkbox" checked=${isOn} onChange=${(event) => take(event.target.checked)} /> ${children}</label>`;

@@ -10,7 +10,7 @@ export async function startFront(real, port = 0) {
   const target = new URL(real);
   const server = createServer((request, response) => {
     const { pathname } = new URL(request.url, real);
-    if (!pathname.startsWith("/v1")) {
+    if (!pathname.startsWith("/v1") && pathname !== "/health") {
       const file = pageFile(pathname);
       response.writeHead(file ? 200 : 404, file ? { "content-type": file.type, "content-security-policy": POLICY } : {});
       response.end(file?.content);

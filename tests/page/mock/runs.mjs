@@ -80,6 +80,29 @@ export function addRunning(server, name = "poem-4") {
   return run;
 }
 
+/** A run that works on a list of files, and goes on in the morning. */
+export function addNightly(server, name = "nightly-1") {
+  const run = server.add(name, { team: "reviews", began: Date.now() - 40 * MINUTE, budget: 4, idea: "review what changed today", roles: ["Splitter", "Review", "Editor"] });
+  run.begin().step(0).act("Splitter", "Split", { cost: 0.02, says: "20 files" });
+  run.message("Splitter", "20 files changed.", ["Review"], "Split");
+  run.emit("expanded", { message: "m2", role: "Review", items: 20 });
+  for (let item = 0; item < 19; item += 1) {
+    const about = { step: 0, role: "Critic", index: 0, action: "Read", in: [{ step: 0, role: "Review", item }] };
+    run.emit("action-started", { ...about, attempt: 1, digest: "00" });
+    run.wait(400);
+    if (item > 17) continue;
+    if (item === 5) run.emit("action-failed", { ...about, attempt: 1, fault: "error", cause: "declared", message: "the file is not UTF-8", digest: "00", backtrace: [] });
+    else run.emit("action-finished", { ...about, attempt: 1, digest: "00", output: { content: "fine", data: null, to: [] } });
+    run.emit("item-ended", { role: "Review", item, status: item === 5 ? "failed" : "done" });
+  }
+  run.emit("action-logged", { step: 0, role: "Splitter", index: 0, action: "Split", lines: ["read 20 names", "skipped 3 that are binary"], left_out: 12 });
+  const due = new Date(Date.now() + 3 * 3_600_000).toISOString();
+  run.emit("timer-set", { timer: "t1", role: "Editor", due, for: "message" });
+  run.emit("notify-failed", { notify: "chat", id: "n1", reason: "https://chat.example answers 404" });
+  run.changed({ timer: due });
+  return run.end("waiting");
+}
+
 /** A run with very many events. */
 export function addLong(server, count, name = "long-1") {
   const run = server.add(name, { team: "long", began: Date.now() - count * 400, idea: "count", roles: Array.from({ length: 12 }, (_, at) => `Worker${at + 1}`) });

@@ -36,6 +36,8 @@ export class MockServer {
     this.position = 0;
     this.delay = 0;
     this.bundles = new Map();
+    this.triggers = [];
+    this.fired = [];
     this.blobs = new Set();
   }
 
@@ -129,6 +131,7 @@ export class MockServer {
     const url = new URL(request.url, this.url);
     this.requests.push(`${request.method} ${url.pathname}${url.search}`);
     const segments = url.pathname.split("/").filter(Boolean).map(decodeURIComponent);
+    if (url.pathname === "/health") return this.json(response, 200, { status: "ok", version: "0.1.0" });
     if (segments[0] !== "v1") return this.page(url.pathname, response);
     if (this.delay) await new Promise((resolve) => setTimeout(resolve, this.delay));
     const token = (request.headers.authorization ?? "").replace(/^Bearer /, "");
@@ -165,9 +168,9 @@ export class MockServer {
       case "tokens": return this.tokensRoute(second, method, context);
       case "workers": {
         this.need(identity, "admin");
-        return this.json(response, 200, { items: [{ id: "0193c0de-aaaa", host: "one", version: "0.1.0", labels: ["gpu"], secrets: [], room: 8, runs: 2, beat_age_ms: 1000, draining: false }], next: null });
+        return this.json(response, 200, { items: [{ id: "0193c0de-aaaa", host: "one", version: "0.1.0", labels: ["gpu"], secrets: [], room: 8, runs: 2, beat_age_ms: 1000, draining: false }], next: null, database: "sqlite:workspace/serve/runs.db" });
       }
-      case "openapi.json": return this.json(response, 200, { openapi: "3.1.0", info: { title: "strata-host", version: "0.1.0" }, paths: {} });
+      case "triggers": return this.triggersRoute(second, method, response);
       case "bundles": return this.bundle(context);
       case "blobs": {
         this.blobs.add(second);
@@ -210,6 +213,12 @@ export class MockServer {
     this.json(response, 201, { digest: `sha256:${createHash("sha256").update(body).digest("hex")}` });
   }
 
+  triggersRoute(name, method, response) {
+    if (method === "GET") return this.json(response, 200, { items: this.triggers, next: null });
+    this.fired.push(name);
+    return this.json(response, 202, {});
+  }
+
   tokensRoute(name, method, { response, identity, body }) {
     this.need(identity, "admin");
     if (method === "GET") return this.json(response, 200, { items: [...this.tokens.values()], next: null });
@@ -241,9 +250,10 @@ export class MockServer {
       }
       case "stream": return this.textStream(run, context);
       case "messages": {
-        if (id === undefined) return this.list(response, query, [...run.messages].reverse());
+        const shown = (message) => (query.get("as") === "tree" ? { ...message, tree: tree(message.content) } : message);
+        if (id === undefined) return this.list(response, query, [...run.messages].reverse().map(shown));
         const message = run.messages.find((one) => one.id === id);
-        return message ? this.json(response, 200, query.get("as") === "tree" ? { ...message, tree: tree(message.content) } : message) : this.problem(response, 404, "there is no such message");
+        return message ? this.json(response, 200, shown(message)) : this.problem(response, 404, "there is no such message");
       }
       case "conversations": return this.json(response, 200, { items: run.conversations(), next: null });
       case "checkpoints": {
@@ -252,6 +262,7 @@ export class MockServer {
         return checkpoint ? this.json(response, 200, checkpoint.state) : this.problem(response, 404, "there is no such checkpoint");
       }
       case "calls": return this.json(response, 200, { ...run.events.find((event) => event.n === Number(id)), outcome: "ok", response: { text: "the whole answer" }, text: "the whole answer" });
+      case "report": return this.text(response, "text/html", "<!doctype html><title>a report</title>");
       case "graph": return this.json(response, 200, run.layout());
       case "files": return this.files(run, [id, ...rest], response);
       case "diff": return this.json(response, 200, { difference: run.difference ?? { run: [{ name: "spent", one: "$0.10", other: "$0.20" }], scopes: [{ scope: "log", name: "count", one: 2, other: 3 }], mailboxes: [], joins: [], published: null, open: [], memory: [], components: [] } });
@@ -263,8 +274,12 @@ export class MockServer {
     if (path[0] === undefined) return this.json(response, 200, { items: [...run.files.values()].map(({ text, ...file }) => file), next: null });
     const file = run.files.get(path.join("/"));
     if (!file) return this.problem(response, 404, "there is no such file");
-    response.writeHead(200, { "content-type": "text/plain; charset=utf-8", "content-disposition": "attachment", "x-content-type-options": "nosniff", "content-security-policy": "sandbox" });
-    return response.end(file.text);
+    return this.text(response, "text/plain", file.text);
+  }
+
+  text(response, type, text) {
+    response.writeHead(200, { "content-type": `${type}; charset=utf-8`, "content-disposition": "attachment", "x-content-type-options": "nosniff", "content-security-policy": "sandbox" });
+    return response.end(text);
   }
 
   change(run, what, { response, body, identity }) {
@@ -277,7 +292,7 @@ export class MockServer {
       forked.emit("forked", { lineage: "fork-1", checkpoint: "main-0", parent: sent.at });
       forked.begin();
       forked.set = sent.set;
-      forked.changed();
+      forked.changed({ forked_from: `${run.id}@${sent.at}` });
       return this.json(response, 201, forked.record);
     }
     this.need(identity, "operate", "submit");
