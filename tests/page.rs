@@ -1,30 +1,20 @@
 //! The page of the server in a browser: `tests/page` contains the tests, which are scripts of node that drive Chromium. Most
 //! of them test the sources of the page with a mock of the API, which can be killed and can send what no guest would; `real`
-//! tests the page of the built program.
+//! tests the page of the built program. `STRATA_PAGE_LONG` adds what is measured for minutes on an idle machine.
 
 use std::fs;
 use std::process::Command;
-use std::sync::{Mutex, PoisonError};
 
 use crate::probe::project;
 use crate::skipped::skip;
 
-/// The files of `tests/page` that use the mock and need no idle machine. `load` does, and is run by hand.
-const PARTS: [&str; 6] = ["needs", "runs", "run", "connection", "looks", "hostile"];
 /// With this exit code the scripts say that this machine lacks something.
 const CANNOT_TEST: i32 = 3;
 
-/// One browser at a time is enough for a machine.
-static BROWSER: Mutex<()> = Mutex::new(());
-
-/// Runs files of `tests/page`, or says that this is not possible here.
-fn test_in_browser(parts: &[&str]) {
-    let _browser = BROWSER.lock().unwrap_or_else(PoisonError::into_inner);
-    let shots = tempfile::tempdir().unwrap();
+#[test]
+fn the_page_works_in_a_browser_whatever_the_server_and_its_guests_do() {
     let output = Command::new("node")
         .arg(project().join("tests/page/run.mjs"))
-        .args(parts)
-        .env("PAGE_SHOTS", shots.path())
         .env("STRATA_HOST", env!("CARGO_BIN_EXE_strata-host-under-test"))
         .output();
     let output = match output {
@@ -45,16 +35,7 @@ fn test_in_browser(parts: &[&str]) {
         return;
     }
     assert!(output.status.success(), "{text}\n{errors}");
-}
-
-#[test]
-fn the_page_works_in_a_browser_whatever_the_server_and_its_guests_do() {
-    test_in_browser(&PARTS);
-}
-
-#[test]
-fn the_page_of_the_program_shows_runs_that_wait_fail_are_resumed_and_outlive_the_server() {
-    test_in_browser(&["real"]);
+    println!("{text}");
 }
 
 #[test]
