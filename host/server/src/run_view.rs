@@ -120,7 +120,11 @@ impl ViewCache {
     /// it rests.
     pub fn view(&self, run: &ServedRun, origin: RunOrigin) -> Result<RunView, Problem> {
         let key = cache_key(run);
-        let known = self.lock().get(&run.id).filter(|(of, _)| *of == key).cloned();
+        let known = self
+            .lock()
+            .get(&run.id)
+            .filter(|(of, _)| *of == key)
+            .cloned();
         if let Some((_, texts)) = known {
             return Ok(view_of(run, texts, origin));
         }
