@@ -47,6 +47,7 @@ mod overview;
 mod postgres;
 mod prune_plan;
 mod reader;
+mod record_hold;
 mod retention;
 mod rows;
 mod run_change;
@@ -111,6 +112,7 @@ pub use mailbox::{IncomingRequest, MailId, MailReply, Mailbox, RequestHandler, R
 pub use overview::{AppendedState, LifecycleState, RunOverview, has_ended};
 pub use reader::{EarliestState, Reader, RecordedRun};
 pub use reader::{RECORDS_PER_BATCH, read_in_batches};
+pub use record_hold::RecordHold;
 pub use retention::{Retention, SpanText};
 pub use run_database::{RunDatabase, WorkerRegistration};
 pub use served::{

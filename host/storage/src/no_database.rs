@@ -19,6 +19,8 @@ use super::error::StoreError;
 use super::lineage::NamedRun;
 use super::rows::RunRows;
 use super::sqlite::SqliteLease;
+use super::served::{RunChanges, ServedFilter, ServedKey, ServedRun};
+use super::server_records::ServerRecords;
 use super::sqlite::rows::SqliteReader;
 use super::transfer::{RunCopy, RunRecords};
 use super::{
@@ -174,6 +176,29 @@ pub(super) fn insert_copy<R: RunRows>(
     _: &RunCopy<'_>,
     _: &RunRecords<'_, R>,
 ) -> Result<(), StoreError> {
+    unsupported(url)
+}
+
+pub(super) fn open_records(url: &DatabaseUrl) -> Result<Box<dyn ServerRecords>, StoreError> {
+    unsupported(url)
+}
+
+pub(super) fn list_served(
+    url: &DatabaseUrl,
+    _: &ServedFilter,
+    _: usize,
+) -> Result<Vec<ServedRun>, StoreError> {
+    unsupported(url)
+}
+
+pub(super) fn find_served(
+    url: &DatabaseUrl,
+    _: ServedKey<'_>,
+) -> Result<Option<ServedRun>, StoreError> {
+    unsupported(url)
+}
+
+pub(super) fn watch_runs(url: &DatabaseUrl) -> Result<RunChanges, StoreError> {
     unsupported(url)
 }
 

@@ -8,6 +8,9 @@
 //! `mail` brings requests to the owner, `work` gives runs to workers when they are due (`schedule`), `watch` takes them from
 //! dead ones, `caps` limits what runs cost together, `administer` is for operators, and `clean_up` removes what killed processes left.
 //!
+//! Servers list runs (`served`), keep what they remember (`records`, `record_hold`), and learn which runs change
+//! (`change_feed`).
+//!
 //! However many runs a process has, it opens at most six connections to a database (`connect`): two over
 //! which `writer` appends the events of all runs, two that everything else shares (`connection`, `write`),
 //! one for the `heartbeat`, and one for `notifications`.
@@ -17,6 +20,7 @@ mod append;
 mod append_statement;
 mod caps;
 mod change;
+mod change_feed;
 mod change_run;
 mod clean_up;
 mod connect;
@@ -34,6 +38,8 @@ mod overview;
 mod owner;
 mod per_database;
 mod recent;
+mod record_hold;
+mod records;
 mod restore;
 mod rows;
 mod run_name;
@@ -41,6 +47,7 @@ mod runs;
 mod schedule;
 mod schema;
 mod server_writer;
+mod served;
 mod session;
 mod silence;
 mod statistics;
@@ -54,6 +61,7 @@ mod writer;
 
 pub(super) use administer::{fence, has_run, prepare, read_retention, set_intake, set_retention};
 pub(super) use caps::{change_cap, read_caps};
+pub(super) use change_feed::watch_runs;
 pub(super) use change_run::{change_submission, delete_run};
 #[cfg(test)]
 pub(super) use clean_up::{clean_up, leave_behind};
@@ -69,6 +77,7 @@ pub(super) use mail::{DatabaseMailbox, receive_requests, request_owner};
 #[cfg(test)]
 pub(super) use owner::declare_dead;
 pub(super) use owner::{OwnerWait, holder};
+pub(super) use records::open_records;
 pub(super) use run_name::list_runs;
 #[cfg(test)]
 pub(super) use run_name::tamper;
@@ -80,6 +89,7 @@ pub(super) use runs::{
 pub(super) use schema::MIGRATIONS;
 #[cfg(test)]
 pub(super) use server_writer::PostgresLease;
+pub(super) use served::{find_served, list_served};
 pub(super) use statistics::read_statistics;
 pub(super) use work::{
     DatabaseWorker, RunSubmission, acknowledge_request, open_claimed, request_work, submit,

@@ -14,9 +14,9 @@ use super::database_url::DatabaseUrl;
 use super::no_database as database;
 #[cfg(feature = "postgres")]
 use super::postgres as database;
-use super::served::{RunChanges, ServedFilter, ServedRun, stored_run_name};
+use super::served::{RunChanges, ServedFilter, ServedKey, ServedRun, stored_run_name};
 use super::server_records::ServerRecords;
-use super::sqlite::shared::{self, ServedKey};
+use super::sqlite::shared;
 use super::sqlite_url::SqliteUrl;
 use super::work::{
     ClaimedRun, ListedWorker, NewSubmission, RegistrationHealth, RunRelease, Tended, WorkerProfile,
@@ -265,7 +265,7 @@ impl RunDatabase {
     pub fn records(&self) -> Result<Box<dyn ServerRecords>, StoreError> {
         match &self.kind {
             DatabaseKind::File(url) => Ok(Box::new(shared::FileRecords::new(url.clone()))),
-            DatabaseKind::Server(_) => Err(self.not_served()),
+            DatabaseKind::Server(url) => database::open_records(url),
         }
     }
 
@@ -277,7 +277,7 @@ impl RunDatabase {
     ) -> Result<Vec<ServedRun>, StoreError> {
         match &self.kind {
             DatabaseKind::File(url) => shared::list_served(url, filter, limit),
-            DatabaseKind::Server(_) => Err(self.not_served()),
+            DatabaseKind::Server(url) => database::list_served(url, filter, limit),
         }
     }
 
@@ -303,7 +303,7 @@ impl RunDatabase {
     fn find_served(&self, key: ServedKey<'_>) -> Result<Option<ServedRun>, StoreError> {
         match &self.kind {
             DatabaseKind::File(url) => shared::find_served(url, key),
-            DatabaseKind::Server(_) => Err(self.not_served()),
+            DatabaseKind::Server(url) => database::find_served(url, key),
         }
     }
 
@@ -311,14 +311,8 @@ impl RunDatabase {
     pub fn watch_runs(&self) -> Result<RunChanges, StoreError> {
         match &self.kind {
             DatabaseKind::File(url) => shared::watch_runs(url),
-            DatabaseKind::Server(_) => Err(self.not_served()),
+            DatabaseKind::Server(url) => database::watch_runs(url),
         }
-    }
-
-    /// Returns the error for a database that cannot be served.
-    fn not_served(&self) -> StoreError {
-        let what = std::io::Error::other("runs are served from a file only");
-        StoreError::io(Path::new(&self.to_string()), "serve", what)
     }
 }
 

@@ -46,6 +46,17 @@ impl ServedRun {
     }
 }
 
+/// How a run of a server is looked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum ServedKey<'a> {
+    /// By its id.
+    Id(&'a str),
+    /// By the name under which it is stored.
+    Name(&'a str),
+    /// By its key.
+    Key(i64),
+}
+
 /// The position after a run in a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServedPosition {
@@ -120,7 +131,7 @@ impl ServedFilter {
 
 /// Tells which runs have changed.
 pub struct RunChanges {
-    changed: broadcast::Receiver<i64>,
+    changed: broadcast::Receiver<ChangedRun>,
     /// Keeps the database open.
     _open: Box<dyn Any + Send + Sync>,
 }
@@ -136,7 +147,10 @@ pub enum ChangedRun {
 
 impl RunChanges {
     /// Returns what tells of the changes of a database, which is open as long as `open` exists.
-    pub(super) fn new(changed: broadcast::Receiver<i64>, open: impl Any + Send + Sync) -> Self {
+    pub(super) fn new(
+        changed: broadcast::Receiver<ChangedRun>,
+        open: impl Any + Send + Sync,
+    ) -> Self {
         Self {
             changed,
             _open: Box::new(open),
@@ -146,7 +160,7 @@ impl RunChanges {
     /// Waits until a run has changed. Returns `None` once no run can change any more.
     pub async fn next(&mut self) -> Option<ChangedRun> {
         match self.changed.recv().await {
-            Ok(key) => Some(ChangedRun::Key(key)),
+            Ok(changed) => Some(changed),
             Err(broadcast::error::RecvError::Lagged(_)) => Some(ChangedRun::Unknown),
             Err(broadcast::error::RecvError::Closed) => None,
         }

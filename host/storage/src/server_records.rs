@@ -3,6 +3,7 @@
 use strata_core::record::id::Digest;
 
 use super::error::StoreError;
+use super::record_hold::RecordHold;
 use super::server_record::ServerRecord;
 
 /// Where a server keeps its records and the files that were uploaded.
@@ -44,4 +45,8 @@ pub trait ServerRecords: Send + Sync {
 
     /// Returns the bytes of a file that was uploaded or submitted.
     fn read_file(&self, digest: &Digest) -> Result<Option<Vec<u8>>, StoreError>;
+
+    /// Holds a name of a tenant against everybody else who uses the same storage, until what is returned is dropped. Returns
+    /// `None` if somebody holds it. A name that a killed process held is free again after 10 s at most.
+    fn hold(&self, tenant: &str, name: &str) -> Result<Option<RecordHold>, StoreError>;
 }

@@ -30,6 +30,7 @@ async fn remove_older_than(client: &Session, seconds: f64) -> Result<(), Error> 
         "DELETE FROM strata.worker w WHERE w.beat_at < clock_timestamp() - make_interval(secs => $1) \
          AND NOT EXISTS (SELECT FROM strata.run r WHERE r.owner = w.id)",
         "DELETE FROM strata.mail WHERE sent_at < clock_timestamp() - make_interval(secs => $1)",
+        "DELETE FROM strata.deletion WHERE deleted_at < clock_timestamp() - make_interval(secs => $1)",
     ];
     for sql in statements {
         client

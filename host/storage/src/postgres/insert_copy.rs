@@ -51,7 +51,7 @@ pub(crate) fn insert_copy<R: RunRows>(
     let listed = OverviewChange::of_copy(copy.overview.clone(), copy.changed_ms);
     let inserted = connection.transact("", || -> Result<(), StatementError> {
         require_open(&connection)?;
-        let run = write::insert_run(&connection, &first)?;
+        let run = write::insert_run(&connection, &first, &copy.submission.identity)?;
         overview::insert(&connection, run, &listed)?;
         let events = RefCell::new(EventBatch::new(&connection, run));
         let failure: Cell<Option<StatementError>> = Cell::new(None);

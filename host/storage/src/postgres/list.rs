@@ -17,15 +17,21 @@ use crate::listing::{ListedOwner, QueuedRun, RunFilter, RunListing};
 use crate::location::StorageLocation;
 use crate::overview::{LifecycleState, RunOverview};
 
-/// The runs that a filter accepts, those that changed last first. A run without a status has to be read, so nothing
+/// The columns that `listing` reads, and the tables that they are from.
+pub(super) const COLUMNS: &str = "
+    l.name, l.id, l.team, l.state, o.status, o.step, o.spent, o.budget, o.requests, o.faults,
+    l.owner_worker, l.owner_host, (extract(epoch FROM l.owner_since) * 1000)::bigint,
+    l.scope, l.labels::text, l.needs, l.problem,
+    (extract(epoch FROM l.created) * 1000)::bigint, (extract(epoch FROM l.changed) * 1000)::bigint,
+    o.ended_ms";
+/// How many these are.
+pub(super) const COLUMN_COUNT: usize = 20;
+pub(super) const TABLES: &str =
+    "strata.runs l JOIN strata.run r ON r.name = l.name JOIN strata.overview o ON o.run = r.id";
+
+/// Which runs a filter accepts, those that changed last first. A run without a status has to be read, so nothing
 /// that depends on that excludes it.
-const LIST: &str = "
-    SELECT l.name, l.id, l.team, l.state, o.status, o.step, o.spent, o.budget, o.requests, o.faults,
-           l.owner_worker, l.owner_host, (extract(epoch FROM l.owner_since) * 1000)::bigint,
-           l.scope, l.labels::text, l.needs, l.problem,
-           (extract(epoch FROM l.created) * 1000)::bigint, (extract(epoch FROM l.changed) * 1000)::bigint,
-           o.ended_ms
-    FROM strata.runs l JOIN strata.run r ON r.name = l.name JOIN strata.overview o ON o.run = r.id
+const SELECTED: &str = "
     WHERE ($1::text IS NULL OR l.name = $1)
       AND (cardinality($2::text[]) = 0 OR l.status IS NULL OR l.status = ANY($2))
       AND (cardinality($3::text[]) = 0 OR l.status IS NULL OR l.state = ANY($3))
@@ -69,7 +75,8 @@ pub(crate) fn list_overviews(
         (&filter.until_ms as _, Type::INT8),
         (&limit as _, Type::INT8),
     ];
-    let rows = connection.repeat_if_broken(|connection| connection.query(LIST, &arguments))?;
+    let sql = format!("SELECT {COLUMNS} FROM {TABLES} {SELECTED}");
+    let rows = connection.repeat_if_broken(|connection| connection.query(&sql, &arguments))?;
     Ok(rows.iter().map(|row| listing(url, row)).collect())
 }
 
@@ -87,7 +94,7 @@ fn like_pattern(pattern: &str) -> String {
     like
 }
 
-fn listing(url: &DatabaseUrl, row: &Row) -> RunListing {
+pub(super) fn listing(url: &DatabaseUrl, row: &Row) -> RunListing {
     let name: String = row.get(0);
     let number = |column: usize| row.get::<_, i64>(column).unsigned_abs();
     let status = row.get::<_, Option<&str>>(4).and_then(Status::from_name);

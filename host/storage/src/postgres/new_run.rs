@@ -6,12 +6,12 @@ use strata_core::state::environment::Environment;
 use super::administer::require_open;
 use super::connect::StatementError;
 use super::connection::Connection;
-use super::{overview, schedule, write};
+use super::{overview, records, schedule, write};
 use crate::SavedDefinition;
 use crate::lineage::{StoredLineage, StoredRun, event_key, key_range};
 use crate::overview::{EndTime, OverviewChange, RunOverview};
 use crate::snapshot::EncodedSnapshot;
-use crate::work::NewSubmission;
+use crate::work::{NewSubmission, SubmissionIdentity};
 
 /// A run that is to be inserted into a database.
 pub(super) struct NewPostgresRun<'a> {
@@ -48,9 +48,16 @@ impl NewPostgresRun<'_> {
         let n = event_key(lineage.id, 0);
         let state = EncodedSnapshot::encode(self.base);
         let rows = state.rows(n, key_range(lineage.id).first, Vec::new());
+        let identity = match self.submission {
+            Some(submission) => submission.identity.clone(),
+            None => SubmissionIdentity::unserved(),
+        };
         connection.transact("", || {
             require_open(connection)?;
-            let run = write::insert_run(connection, &first)?;
+            if let Some(submission) = self.submission {
+                records::insert_new(connection, submission.records)?;
+            }
+            let run = write::insert_run(connection, &first, &identity)?;
             overview::insert(connection, run, &listed)?;
             write::insert_lineage(connection, run, &lineage)?;
             write::insert_snapshot(connection, run, &rows)?;

@@ -11,7 +11,7 @@ use super::connection::Connection;
 use crate::error::StoreError;
 
 /// The version of the schema.
-const VERSION: i64 = 3;
+const VERSION: i64 = 4;
 
 /// The format of what this program records of runs. It rises with the first event, or part of one, that earlier
 /// programs cannot read, so that they do not take runs of which such events may be recorded.
@@ -270,6 +270,57 @@ pub(crate) const MIGRATIONS: [&str; VERSION as usize] = ["
         run bigint PRIMARY KEY
     );
     CREATE INDEX overview_ended ON strata.overview (status, ended_ms) WHERE ended_ms IS NOT NULL;
+", "
+    -- By what the clients of servers know a run (`code` never changes), whose it is, who submitted it, and when that was, in
+    -- milliseconds since 1970. `moved` is the number of the transaction that changed the row last, by which servers find the
+    -- runs that have changed.
+    ALTER TABLE strata.run
+        ADD COLUMN code text COLLATE \"C\" NOT NULL DEFAULT replace(gen_random_uuid()::text, '-', ''),
+        ADD COLUMN tenant text NOT NULL DEFAULT 'default',
+        ADD COLUMN submitter text NOT NULL DEFAULT '',
+        ADD COLUMN created_ms bigint NOT NULL DEFAULT (extract(epoch FROM clock_timestamp()) * 1000)::bigint,
+        ADD COLUMN moved bigint NOT NULL DEFAULT pg_current_xact_id()::text::bigint;
+    UPDATE strata.run SET created_ms = (extract(epoch FROM created_at) * 1000)::bigint;
+    CREATE UNIQUE INDEX run_code ON strata.run (code);
+    CREATE INDEX run_of_tenant ON strata.run (tenant, created_ms, code);
+    CREATE INDEX run_order ON strata.run (created_ms, code);
+    CREATE INDEX run_moved ON strata.run (moved);
+    CREATE FUNCTION strata.note_moved() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN
+        NEW.moved := pg_current_xact_id()::text::bigint;
+        RETURN NEW;
+    END $$;
+    CREATE TRIGGER run_moves BEFORE UPDATE ON strata.run FOR EACH ROW EXECUTE FUNCTION strata.note_moved();
+
+    -- The runs that were deleted lately, for servers, too.
+    CREATE TABLE strata.deletion (
+        run bigint PRIMARY KEY,
+        moved bigint NOT NULL DEFAULT pg_current_xact_id()::text::bigint,
+        deleted_at timestamptz NOT NULL DEFAULT clock_timestamp()
+    );
+    CREATE INDEX deletion_moved ON strata.deletion (moved);
+    CREATE FUNCTION strata.note_deletion() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN
+        INSERT INTO strata.deletion (run) VALUES (OLD.id) ON CONFLICT DO NOTHING;
+        RETURN NULL;
+    END $$;
+    CREATE TRIGGER run_is_deleted AFTER DELETE ON strata.run FOR EACH ROW EXECUTE FUNCTION strata.note_deletion();
+
+    -- What servers remember: their tokens, which tenant uploaded which file, answers to repeated requests. `code` is that of
+    -- the run with which a record is deleted, `expires_ms` when it stops counting, in milliseconds since 1970.
+    CREATE TABLE strata.server_record (
+        kind text NOT NULL,
+        tenant text NOT NULL,
+        name text NOT NULL,
+        code text COLLATE \"C\",
+        text text NOT NULL,
+        expires_ms bigint,
+        PRIMARY KEY (kind, tenant, name)
+    );
+    CREATE INDEX server_record_run ON strata.server_record (code) WHERE code IS NOT NULL;
+    CREATE INDEX server_record_end ON strata.server_record (expires_ms) WHERE expires_ms IS NOT NULL;
+    CREATE INDEX server_record_file ON strata.server_record (name) WHERE kind = 'blob';
+    CREATE INDEX run_file_digest ON strata.run_file (digest);
 "];
 
 /// Whether a database has our tables.

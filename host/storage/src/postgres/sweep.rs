@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use tokio_postgres::types::Type;
 
+use super::change_run::{delete_run_records, delete_unused_files};
 use super::connect::StatementError;
 use super::connection::Connection;
 use crate::error::StoreError;
@@ -113,9 +114,7 @@ fn remove_expired(connection: &Connection, retention: &Retention) -> Result<u64,
         return Ok(0);
     }
     let ids = [(&runs as _, Type::INT8_ARRAY)];
-    let sql = "SELECT DISTINCT digest FROM strata.run_file WHERE run = ANY($1)";
-    let rows = connection.query(sql, &ids)?;
-    let digests: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
+    let digests = delete_run_records(connection, &runs)?;
     for table in FOUND_BY {
         let sql = format!("DELETE FROM strata.{table} WHERE run = ANY($1)");
         connection.execute(&sql, &ids)?;
@@ -123,9 +122,7 @@ fn remove_expired(connection: &Connection, retention: &Retention) -> Result<u64,
     connection.execute("DELETE FROM strata.run WHERE id = ANY($1)", &ids)?;
     let sql = "INSERT INTO strata.removal (run) SELECT unnest($1::bigint[])";
     connection.execute(sql, &ids)?;
-    let sql = "DELETE FROM strata.file f WHERE digest = ANY($1) \
-               AND NOT EXISTS (SELECT FROM strata.run_file r WHERE r.digest = f.digest)";
-    connection.execute(sql, &[(&digests, Type::TEXT_ARRAY)])?;
+    delete_unused_files(connection, &digests)?;
     Ok(runs.len() as u64)
 }
 

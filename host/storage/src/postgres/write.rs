@@ -14,17 +14,25 @@ use crate::lineage::{KeyRange, StoredLineage, StoredRun, event_key, position_of_
 use crate::prune_plan::{DropRange, PrunePlan};
 use crate::reader::definition_checksum_input;
 use crate::snapshot::{OLD_SNAPSHOTS_SHARE, SnapshotRows, SnapshotSize, unneeded_snapshots};
+use crate::work::SubmissionIdentity;
 
 /// Inserts a run, and returns its key.
-pub(super) fn insert_run(connection: &Connection, run: &StoredRun) -> Result<i64, StatementError> {
-    let sql = "INSERT INTO strata.run (name, epoch, lineage, line, format) \
-               VALUES ($1, $2, $3, $4, $5) RETURNING id";
+pub(super) fn insert_run(
+    connection: &Connection,
+    run: &StoredRun,
+    identity: &SubmissionIdentity,
+) -> Result<i64, StatementError> {
+    let sql = "INSERT INTO strata.run (name, epoch, lineage, line, format, code, tenant, submitter) \
+               VALUES ($1, $2, $3, $4, $5, $6, $7, $8) RETURNING id";
     let arguments = [
         (&run.name as _, Type::TEXT),
         (&run.epoch as _, Type::INT8),
         (&run.lineage as _, Type::INT8),
         (&run.next_line as _, Type::INT8),
         (&RECORD_FORMAT as _, Type::INT8),
+        (&identity.id as _, Type::TEXT),
+        (&identity.tenant as _, Type::TEXT),
+        (&identity.submitter as _, Type::TEXT),
     ];
     let row = connection.query_optional(sql, &arguments)?;
     Ok(row.map_or(0, |row| row.get(0)))

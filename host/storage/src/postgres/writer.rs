@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{broadcast, mpsc, oneshot};
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Row, Statement};
 
@@ -33,6 +33,8 @@ const MAX_BATCH: usize = 256;
 const MAX_BATCH_BYTES: u64 = 16 << 20;
 /// How many bytes of events are kept for longer than the usual time while a server is away.
 const MAX_WAITING_BYTES: u64 = 64 << 20;
+/// How many appends are remembered for somebody who watches and is slow.
+const MAX_APPENDS: usize = 4096;
 /// How long a plan of a statement is used. One that was made for a small table may read all of it.
 const PLAN_LIFETIME: Duration = Duration::from_secs(10);
 
@@ -122,6 +124,17 @@ pub(super) struct Writers {
     queues: Vec<mpsc::UnboundedSender<PendingAppend>>,
     /// How many bytes of events wait to be stored.
     waiting: Arc<AtomicU64>,
+    /// Tells what was appended.
+    appended: broadcast::Sender<AppendedEvents>,
+}
+
+/// Events that were appended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct AppendedEvents {
+    /// The key of the run.
+    pub run: i64,
+    /// The key of its newest event.
+    pub newest: i64,
 }
 
 impl Writers {
@@ -132,13 +145,28 @@ impl Writers {
             let background = background(&url.to_path())?;
             let mut queues = Vec::new();
             let waiting = Arc::new(AtomicU64::new(0));
+            let appended = broadcast::Sender::new(MAX_APPENDS);
             for _ in 0..WRITERS {
                 let (queue, requests) = mpsc::unbounded_channel();
-                background.spawn(Writer::new(url.clone(), requests, Arc::clone(&waiting)).run());
+                let writer = Writer {
+                    waiting: Arc::clone(&waiting),
+                    appended: appended.clone(),
+                    ..Writer::new(url.clone(), requests)
+                };
+                background.spawn(writer.run());
                 queues.push(queue);
             }
-            Ok(Self { queues, waiting })
+            Ok(Self {
+                queues,
+                waiting,
+                appended,
+            })
         })
+    }
+
+    /// Tells what this process appends from now on.
+    pub(super) fn watch_appends(&self) -> broadcast::Receiver<AppendedEvents> {
+        self.appended.subscribe()
     }
 
     /// Appends events, also if the connection breaks meanwhile. The queue holds one request of a run at
@@ -178,6 +206,7 @@ struct Writer {
     prepared: BTreeMap<AppendKind, PreparedAppend>,
     /// How many bytes of events wait to be stored, in all queues.
     waiting: Arc<AtomicU64>,
+    appended: broadcast::Sender<AppendedEvents>,
 }
 
 /// A statement that was prepared on the connection.
@@ -187,13 +216,10 @@ struct PreparedAppend {
 }
 
 impl Writer {
-    fn new(
-        url: DatabaseUrl,
-        requests: mpsc::UnboundedReceiver<PendingAppend>,
-        waiting: Arc<AtomicU64>,
-    ) -> Self {
+    fn new(url: DatabaseUrl, requests: mpsc::UnboundedReceiver<PendingAppend>) -> Self {
         Self {
-            waiting,
+            waiting: Arc::default(),
+            appended: broadcast::Sender::new(1),
             path: url.to_path(),
             url,
             requests,
@@ -224,6 +250,7 @@ impl Writer {
             let error = match self.attempt(&batch, may_be_stored).await {
                 Ok(outcomes) => {
                     for (pending, outcome) in batch.into_iter().zip(outcomes) {
+                        self.tell(&pending.request, outcome);
                         pending.answer(outcome);
                     }
                     return;
@@ -254,6 +281,17 @@ impl Writer {
                     }
                 }
             }
+        }
+    }
+
+    /// Tells those who watch what was stored.
+    fn tell(&self, request: &AppendRequest, outcome: AppendOutcome) {
+        if let (AppendOutcome::Stored, Some(last)) = (outcome, request.events.last()) {
+            // Nobody may be watching.
+            let _ = self.appended.send(AppendedEvents {
+                run: request.right.run,
+                newest: last.key,
+            });
         }
     }
 

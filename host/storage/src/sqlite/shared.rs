@@ -49,5 +49,5 @@ pub(crate) use runs::{
     VacantName, has_run, is_same, is_storage_file, obstacle, open_named, open_reader, place_run,
     read_runs, require_run, require_vacant, run_identity, storage_files, take_lease, vacate,
 };
-pub(crate) use served::{ServedKey, find_served, list_served, watch_runs};
+pub(crate) use served::{find_served, list_served, watch_runs};
 pub(crate) use submit::{FileRun, change_submission, request_work, submit};

@@ -1,5 +1,6 @@
 //! What every kind of storage must do, run against each of them. Opening and taking over are in
-//! `leases`, several lineages in `lineages`; what can only happen to files is in `damage` and `crash`.
+//! `leases`, several lineages in `lineages`, what servers need in `served` and `server_records`; what can only happen to files is in `damage` and
+//! `crash`.
 
 mod leases;
 mod lineages;
@@ -15,6 +16,8 @@ pub(crate) mod postgres_server;
 mod random_scripts;
 #[cfg(feature = "postgres")]
 mod restoring;
+mod served;
+mod server_records;
 #[cfg(feature = "postgres")]
 mod work;
 

@@ -248,8 +248,59 @@ CREATE SCHEMA strata;
         run bigint PRIMARY KEY
     );
     CREATE INDEX overview_ended ON strata.overview (status, ended_ms) WHERE ended_ms IS NOT NULL;
-UPDATE strata.meta SET version = 3, incarnation = 'incarnation';
-INSERT INTO strata.run (id, name, created_at, epoch, owner, lineage, line, schedule, scheduled_at, wake_at, is_requested, labels, secrets, problem, scope, format, owned_at, failures, failed_step, needed_bytes, tags) OVERRIDING SYSTEM VALUE VALUES ('1', 'run', '2026-01-01 00:00:00+00', '2', NULL, '0', '1', '0', '2026-01-01 00:00:00+00', NULL, 'false', '{}', '{}', NULL, NULL, '1', '2026-01-01 00:00:00+00', '0', NULL, '0', '{}');
+
+    -- By what the clients of servers know a run (`code` never changes), whose it is, who submitted it, and when that was, in
+    -- milliseconds since 1970. `moved` is the number of the transaction that changed the row last, by which servers find the
+    -- runs that have changed.
+    ALTER TABLE strata.run
+        ADD COLUMN code text COLLATE "C" NOT NULL DEFAULT replace(gen_random_uuid()::text, '-', ''),
+        ADD COLUMN tenant text NOT NULL DEFAULT 'default',
+        ADD COLUMN submitter text NOT NULL DEFAULT '',
+        ADD COLUMN created_ms bigint NOT NULL DEFAULT (extract(epoch FROM clock_timestamp()) * 1000)::bigint,
+        ADD COLUMN moved bigint NOT NULL DEFAULT pg_current_xact_id()::text::bigint;
+    UPDATE strata.run SET created_ms = (extract(epoch FROM created_at) * 1000)::bigint;
+    CREATE UNIQUE INDEX run_code ON strata.run (code);
+    CREATE INDEX run_of_tenant ON strata.run (tenant, created_ms, code);
+    CREATE INDEX run_order ON strata.run (created_ms, code);
+    CREATE INDEX run_moved ON strata.run (moved);
+    CREATE FUNCTION strata.note_moved() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN
+        NEW.moved := pg_current_xact_id()::text::bigint;
+        RETURN NEW;
+    END $$;
+    CREATE TRIGGER run_moves BEFORE UPDATE ON strata.run FOR EACH ROW EXECUTE FUNCTION strata.note_moved();
+
+    -- The runs that were deleted lately, for servers, too.
+    CREATE TABLE strata.deletion (
+        run bigint PRIMARY KEY,
+        moved bigint NOT NULL DEFAULT pg_current_xact_id()::text::bigint,
+        deleted_at timestamptz NOT NULL DEFAULT clock_timestamp()
+    );
+    CREATE INDEX deletion_moved ON strata.deletion (moved);
+    CREATE FUNCTION strata.note_deletion() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN
+        INSERT INTO strata.deletion (run) VALUES (OLD.id) ON CONFLICT DO NOTHING;
+        RETURN NULL;
+    END $$;
+    CREATE TRIGGER run_is_deleted AFTER DELETE ON strata.run FOR EACH ROW EXECUTE FUNCTION strata.note_deletion();
+
+    -- What servers remember: their tokens, which tenant uploaded which file, answers to repeated requests. `code` is that of
+    -- the run with which a record is deleted, `expires_ms` when it stops counting, in milliseconds since 1970.
+    CREATE TABLE strata.server_record (
+        kind text NOT NULL,
+        tenant text NOT NULL,
+        name text NOT NULL,
+        code text COLLATE "C",
+        text text NOT NULL,
+        expires_ms bigint,
+        PRIMARY KEY (kind, tenant, name)
+    );
+    CREATE INDEX server_record_run ON strata.server_record (code) WHERE code IS NOT NULL;
+    CREATE INDEX server_record_end ON strata.server_record (expires_ms) WHERE expires_ms IS NOT NULL;
+    CREATE INDEX server_record_file ON strata.server_record (name) WHERE kind = 'blob';
+    CREATE INDEX run_file_digest ON strata.run_file (digest);
+UPDATE strata.meta SET version = 4, incarnation = 'incarnation';
+INSERT INTO strata.run (id, name, created_at, epoch, owner, lineage, line, schedule, scheduled_at, wake_at, is_requested, labels, secrets, problem, scope, format, owned_at, failures, failed_step, needed_bytes, tags, code, tenant, submitter, created_ms, moved) OVERRIDING SYSTEM VALUE VALUES ('1', 'run', '2026-01-01 00:00:00+00', '2', NULL, '0', '1', '0', '2026-01-01 00:00:00+00', NULL, 'false', '{}', '{}', NULL, NULL, '1', '2026-01-01 00:00:00+00', '0', NULL, '0', '{}', '00000000000000000000000000000001', 'default', '', '1767225600000', '3');
 INSERT INTO strata.blob (run, digest, body) OVERRIDING SYSTEM VALUE VALUES ('1', '0f599b9451f725bfe1eb79476b36417380d4c36212d2644b43685e53d70ceb2e', E'\\x746865206279746573206f6620612066696c65');
 INSERT INTO strata.bundle (run, n, sum, body) OVERRIDING SYSTEM VALUE VALUES ('1', '1', '2853485892', E'\\x01046964656114616e20696465610a2271756f7465642220e29c93000004757365720f55736572526571756972656d656e740001053c616c6c3e000005302d302d300673616964203700010109696d6167652f706e6700011568747470733a2f2f6578616d706c652e636f6d2f61094128526f6c6520412901700141020470616972066e6f626f6479000005302d302d31067361696420380100147b2261223a7b2262223a5b5d7d2c227a223a317d010209696d6167652f706e670105612022622200406533623063343432393866633163313439616662663463383939366662393234323761653431653436343962393334636134393539393162373835326238353500094128526f6c6520412901700141020470616972066e6f626f6479000005302d302d32067361696420350100013700094128526f6c652041290001410305717569657407776169742f7e3101440001057468652d4301014105302d302d33067361696420310100013700094128526f6c6520412900014101063c73656c663e0001057468652d4301014105302d302d34067361696420360000094128526f6c65204129036f646401410107776169742f7e310000');
 INSERT INTO strata.definition (run, name, base, text, components, sum) OVERRIDING SYSTEM VALUE VALUES ('1', E'\\x7465616d2e746f6d6c', E'\\x2f736f6d657768657265', E'\\x5b7465616d5d0a6e616d65203d202274220a', E'\\x5b22412e703d2f702e7761736d225d', '1077369993');

@@ -15,7 +15,7 @@ use strata_base::process::wait::wait;
 use strata_core::record::money::Usd;
 
 use super::change::ChangeTerms;
-use super::database::SharedDatabase;
+use super::database::DatabaseHandle;
 use super::records::FileRecords;
 use crate::caps::{CapChange, CapDraw, CapReturn, CapScope, CapState, CapStore};
 use crate::error::StoreError;
@@ -135,29 +135,21 @@ pub(super) fn generations(conn: &Connection) -> rusqlite::Result<BTreeMap<CapSco
 
 /// The caps of a database file, for the process that has it open.
 pub(super) struct FileCaps {
-    url: SqliteUrl,
+    /// Has the tables of a queue.
+    database: DatabaseHandle,
 }
 
 impl FileCaps {
-    pub(super) fn new(url: SqliteUrl) -> Self {
-        Self { url }
+    pub(super) fn new(database: DatabaseHandle) -> Self {
+        Self { database }
     }
 
     fn change<T: Send + 'static>(
         &self,
         write: impl Fn(&Connection) -> rusqlite::Result<T> + Send + 'static,
     ) -> BoxFuture<'static, Result<T, StoreError>> {
-        let url = self.url.clone();
-        Box::pin(async move {
-            let database = SharedDatabase::open_queue(&url.file)?;
-            let changed = database
-                .begin(ChangeTerms::durable(), write)
-                .outcome()
-                .await?;
-            changed.ok_or_else(|| StoreError::Fenced {
-                path: url.to_path(),
-            })
-        })
+        let database = self.database.clone();
+        Box::pin(database.make(ChangeTerms::durable(), write))
     }
 }
 
@@ -245,6 +237,7 @@ mod tests {
 
     use tempfile::TempDir;
 
+    use super::super::database::SharedDatabase;
     use super::*;
     use crate::caps::{CapAccounts, CapAdmission, RunCaps};
 
@@ -259,9 +252,13 @@ mod tests {
         }
     }
 
+    fn open(url: &SqliteUrl) -> DatabaseHandle {
+        SharedDatabase::open_queue(&url.file).unwrap()
+    }
+
     /// Returns the caps of a run of the scope, in a process of its own.
     fn run_caps(url: &SqliteUrl) -> RunCaps {
-        let caps = FileCaps::new(url.clone());
+        let caps = FileCaps::new(open(url));
         Arc::new(CapAccounts::new(Box::new(caps))).join(Some(scope()))
     }
 
@@ -309,7 +306,7 @@ mod tests {
         let temp = TempDir::new().unwrap();
         let url = url(&temp);
         change_cap(&url, &scope(), CapChange::Set(Usd(10_000))).unwrap();
-        let caps = FileCaps::new(url.clone());
+        let caps = FileCaps::new(open(&url));
         let drawn = caps.draw(&scope(), Usd(5)).await.unwrap();
         let generation = 1;
         let usd = Usd(20);

@@ -93,10 +93,10 @@ impl FileWorker {
         Ok(Self {
             settings: read_settings(&database)?,
             reader: SqliteReader::from_rows(rows),
+            caps: Arc::new(CapAccounts::new(Box::new(FileCaps::new(database.clone())))),
             database,
             id: std::process::id().to_string().into(),
             profile: profile.clone(),
-            caps: Arc::new(CapAccounts::new(Box::new(FileCaps::new(url.clone())))),
             held: BTreeSet::new(),
             next_sweep: None,
         })
@@ -168,6 +168,9 @@ impl FileWorker {
         })?;
         let claimed = claimed.unwrap_or_default();
         self.held.extend(claimed.iter().map(|(row, _)| row.run));
+        for (row, _) in &claimed {
+            self.database.note_changed(row.run);
+        }
         let to_claim = |(row, name): (SubmissionRow, String)| ClaimedRun {
             key: row.run,
             name,

@@ -22,7 +22,9 @@ use crate::file;
 use crate::lock::StorageLock;
 use crate::mailbox::note_in_lock;
 use crate::progress::WriteProgress;
+use crate::record_hold::HeldNames;
 use crate::schema::create_queue_tables;
+use crate::served::ChangedRun;
 use crate::work::WorkerProfile;
 
 /// The size at which the log is moved into the database, in pages of 4 KiB: 64 MiB. It is larger than that
@@ -57,6 +59,8 @@ pub(crate) struct SharedDatabase {
     is_queue: OnceLock<()>,
     /// The worker of this process that takes its runs, and how that is told of new ones.
     worker: Mutex<FileWorkerState>,
+    /// The names that are held of its records.
+    held_names: HeldNames,
     /// Connections that nobody reads with at the moment: opening one checks the schema.
     idle_readers: Mutex<Vec<SqliteReader>>,
     /// Dropped after the thread has closed the database.
@@ -113,6 +117,20 @@ impl std::ops::Deref for DatabaseHandle {
 
     fn deref(&self) -> &SharedDatabase {
         self.0.as_ref().expect("it is there until it is dropped")
+    }
+}
+
+impl DatabaseHandle {
+    /// Makes a change, beginning when it is polled. Fails if the change is refused.
+    pub(super) async fn make<T: Send + 'static>(
+        self,
+        terms: ChangeTerms,
+        write: impl Fn(&Connection) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let made = self.begin(terms, write).outcome().await?;
+        made.ok_or_else(|| StoreError::Fenced {
+            path: self.path().into(),
+        })
     }
 }
 
@@ -199,6 +217,7 @@ impl SharedDatabase {
             is_reachable: OnceLock::new(),
             is_queue: OnceLock::new(),
             worker: Mutex::default(),
+            held_names: HeldNames::default(),
             idle_readers: Mutex::default(),
             _lock: lock,
         };
@@ -276,6 +295,11 @@ impl SharedDatabase {
         }))
     }
 
+    /// Returns the names that are held of its records.
+    pub(super) fn held_names(&self) -> &HeldNames {
+        &self.held_names
+    }
+
     fn worker(&self) -> MutexGuard<'_, FileWorkerState> {
         self.worker.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -319,14 +343,13 @@ impl SharedDatabase {
     }
 
     /// Tells which runs change from now on.
-    pub(super) fn watch_changes(&self) -> broadcast::Receiver<i64> {
+    pub(super) fn watch_changes(&self) -> broadcast::Receiver<ChangedRun> {
         self.queue.changes().subscribe()
     }
 
     /// Tells those who watch that a run has changed.
     pub(super) fn note_changed(&self, run: i64) {
-        // Nobody may be watching.
-        let _ = self.queue.changes().send(run);
+        self.queue.note_changed(run);
     }
 
     /// Has the lock say that this process can be reached at sockets in a directory, so that others do not

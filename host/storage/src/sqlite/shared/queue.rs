@@ -10,6 +10,7 @@ use tokio::sync::broadcast;
 use super::change::{Change, writer_ended};
 use super::failure::repeat;
 use crate::error::StoreError;
+use crate::served::ChangedRun;
 
 /// How long the changes of a batch wait for others. After the number of active runs drops, the next one or
 /// two batches wait this long in vain.
@@ -26,7 +27,7 @@ pub(super) struct Queue {
     /// Signals that there is a change, that there are as many as are waited for, or that there will be none.
     arrived: Condvar,
     /// Tells which runs have changed.
-    changes: broadcast::Sender<i64>,
+    changes: broadcast::Sender<ChangedRun>,
 }
 
 #[derive(Default)]
@@ -91,8 +92,14 @@ impl Queue {
     }
 
     /// Returns what tells which runs have changed.
-    pub(super) fn changes(&self) -> &broadcast::Sender<i64> {
+    pub(super) fn changes(&self) -> &broadcast::Sender<ChangedRun> {
         &self.changes
+    }
+
+    /// Tells those who watch that a run has changed.
+    pub(super) fn note_changed(&self, run: i64) {
+        // Nobody may be watching.
+        let _ = self.changes.send(ChangedRun::Key(run));
     }
 
     fn lock(&self) -> MutexGuard<'_, QueueState> {

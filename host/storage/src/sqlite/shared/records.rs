@@ -3,6 +3,7 @@
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use strata_base::clock::now_ms;
 use strata_base::files::blob::digest_of;
+use strata_base::process::wait::wait;
 use strata_core::record::id::Digest;
 
 use super::super::rows::SqliteReader;
@@ -10,6 +11,7 @@ use super::change::ChangeTerms;
 use super::database::SharedDatabase;
 use super::runs::open_whole;
 use crate::error::StoreError;
+use crate::record_hold::RecordHold;
 use crate::schema::has_queue_tables;
 use crate::server_record::ServerRecord;
 use crate::server_records::ServerRecords;
@@ -126,10 +128,7 @@ impl FileRecords {
         terms: ChangeTerms,
         write: impl Fn(&Connection) -> rusqlite::Result<T> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let changed = SharedDatabase::open_queue(&self.url.file)?.change(terms, write)?;
-        changed.ok_or_else(|| StoreError::Fenced {
-            path: self.url.to_path(),
-        })
+        wait(SharedDatabase::open_queue(&self.url.file)?.make(terms, write))
     }
 }
 
@@ -202,5 +201,12 @@ impl ServerRecords for FileRecords {
 
     fn read_file(&self, digest: &Digest) -> Result<Option<Vec<u8>>, StoreError> {
         self.read(|reader| read_file(reader, digest))
+    }
+
+    fn hold(&self, tenant: &str, name: &str) -> Result<Option<RecordHold>, StoreError> {
+        // No other process has the file open to change it.
+        let database = SharedDatabase::open_queue(&self.url.file)?;
+        let names = database.held_names().clone();
+        Ok(names.hold(tenant, name, database))
     }
 }

@@ -13,7 +13,7 @@ use crate::listing::{ListedOwner, QueuedRun, RunListing};
 use crate::location::StorageLocation;
 use crate::lock::LockHolder;
 use crate::schema::has_queue_tables;
-use crate::served::{RunChanges, ServedFilter, ServedRun};
+use crate::served::{RunChanges, ServedFilter, ServedKey, ServedRun};
 use crate::sqlite_url::SqliteUrl;
 
 /// From how many tenants runs are merged at most.
@@ -157,17 +157,6 @@ fn newest_first(tenants: usize) -> String {
         _ => of_tenant(String::new()),
     };
     format!("{parts} ORDER BY created_ms DESC, code DESC")
-}
-
-/// How a run of a server is looked for.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum ServedKey<'a> {
-    /// By its id.
-    Id(&'a str),
-    /// By the name under which it is stored.
-    Name(&'a str),
-    /// By its key.
-    Key(i64),
 }
 
 /// Returns a run of a server, if there is one.

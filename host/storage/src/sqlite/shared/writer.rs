@@ -76,8 +76,7 @@ impl Writer {
             change.answer(outcome);
         }
         for run in changed {
-            // Nobody may be watching.
-            let _ = self.queue.changes().send(run);
+            self.queue.note_changed(run);
         }
         self.batches = self.batches.wrapping_add(1);
         if self.batches.is_multiple_of(BATCHES_BETWEEN_LOOKS) {

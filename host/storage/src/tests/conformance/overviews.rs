@@ -11,8 +11,8 @@ use crate::postgres::{MIGRATIONS, prepare, tamper};
 use crate::tests::script::pseudorandom;
 use crate::tests::script::{scripted_run, team};
 use crate::{
-    Append, AppendedState, Durability, Lease, LifecycleState, Record, RunFilter, RunListing,
-    RunOverview, StateSelector, StorageLocation, StoreError,
+    Append, AppendedState, DEFAULT_TENANT, Durability, Lease, LifecycleState, Record, RunDatabase,
+    RunFilter, RunListing, RunOverview, StateSelector, StorageLocation, StoreError,
 };
 
 /// Appends events with the state after all of them and those before.
@@ -173,6 +173,12 @@ fn a_database_of_an_earlier_version_is_refused_until_it_is_migrated_and_then_lis
     );
     prepare(&database).unwrap();
     let run = listed(&database);
+    // Servers know it, too.
+    let served = RunDatabase::parse(&url).unwrap();
+    let found = served.find_served_by_name(DEFAULT_TENANT, "old").unwrap();
+    let found = found.unwrap();
+    assert_eq!((found.id.len(), found.submitter.as_str()), (32, ""));
+    assert_eq!(found.listing.created_ms, run.created_ms);
     // Only the state tells.
     assert_eq!((run.name.as_str(), &run.overview), ("old", &None));
     let known = RunOverview::of(AppendedState {
