@@ -8,6 +8,7 @@ use strata_host::storage::ServedRun;
 
 use crate::body::{read_body, require_json};
 use crate::caller::{Caller, Deed};
+use crate::cut_off::CutOff;
 use crate::problem::Problem;
 use crate::query::Query;
 use crate::server::Server;
@@ -33,6 +34,8 @@ pub struct Context {
     pub body: BodySlot,
     /// Counts it as one that is under way.
     pub permit: Option<UsagePermit>,
+    /// Breaks its connection off.
+    pub cut_off: CutOff,
 }
 
 /// The body of a request, until that is read.

@@ -14,6 +14,7 @@ mod body;
 pub mod caller;
 pub mod client;
 mod context;
+mod cut_off;
 mod graph_view;
 mod idempotency;
 mod listen;

@@ -19,6 +19,7 @@ use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
 use crate::body::READ_TIME;
+use crate::cut_off::CutOff;
 use crate::routes::{MAX_HEAD_BYTES, answer};
 use crate::server::Server;
 use crate::unread_body::UnreadBody;
@@ -131,8 +132,11 @@ async fn serve_client<S>(
 ) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let service = hyper::service::service_fn(move |request: Request<Incoming>| {
+    let cut_off = CutOff::default();
+    let of_connection = cut_off.clone();
+    let service = hyper::service::service_fn(move |mut request: Request<Incoming>| {
         let (server, router) = (Arc::clone(&server), router.clone());
+        request.extensions_mut().insert(of_connection.clone());
         async move {
             let request = request.map(|body| axum::body::Body::new(UnreadBody::new(body)));
             Ok::<_, std::convert::Infallible>(answer(server, router, request).await)
@@ -146,9 +150,13 @@ async fn serve_client<S>(
     tokio::pin!(connection);
     tokio::select! {
         _ = &mut connection => return,
+        () = cut_off.wait() => return,
         _ = ending.wait_for(|ending| *ending) => connection.as_mut().graceful_shutdown(),
     }
-    let _ = connection.await;
+    tokio::select! {
+        _ = &mut connection => {}
+        () = cut_off.wait() => {}
+    }
 }
 
 /// Returns the address on which a listener listens, and the listener.

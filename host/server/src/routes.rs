@@ -94,6 +94,7 @@ async fn carry_out(
         headers: parts.headers,
         body: BodySlot::new(body),
         permit,
+        cut_off: parts.extensions.get().cloned().unwrap_or_default(),
     };
     (operation.handler)(context).await
 }

@@ -54,6 +54,7 @@ fn open<S: MessageSource>(mut context: Context, source: S) -> Answer {
         server: Arc::clone(&context.server),
         token: context.token,
         _permit: permit,
+        cut_off: context.cut_off,
         source,
     };
     Ok(stream.open())

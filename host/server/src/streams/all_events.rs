@@ -15,7 +15,7 @@ use tokio::sync::broadcast;
 
 use super::run_events::{AfterEnd, RunEvents};
 use super::run_feed::{FeedLine, FeedRead, RequestChange, RunFeed};
-use super::sse::{MessageSource, SseMessage};
+use super::sse::{MessageSource, NextMessages, SseMessage};
 use crate::caller::{Caller, Deed};
 use crate::problem::Problem;
 use crate::query::{decode_cursor, encode_cursor};
@@ -28,6 +28,9 @@ const RUN_INTERVAL: Duration = Duration::from_secs(1);
 const MAX_AGE_MS: i64 = 24 * 3600 * 1000;
 /// How long a change may take until it is seen, in milliseconds: what happened before is known to have been sent.
 const SLACK_MS: i64 = 5_000;
+/// How soon a run that cannot be read is looked at again, and how late at most if that goes on.
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
+const MAX_RETRY_INTERVAL: Duration = Duration::from_secs(30);
 /// How many runs' events are kept in memory for one stream.
 const MAX_FEEDS: usize = 256;
 /// How many runs are looked at that changed while a client was away.
@@ -42,6 +45,13 @@ struct Position {
     runs: BTreeMap<String, u64>,
     /// The number of the last event that was sent of the run that is looked at.
     event: u64,
+}
+
+impl Position {
+    /// Returns when it was made at the latest, in milliseconds since 1970.
+    fn made_ms(&self) -> i64 {
+        self.time_ms.saturating_add(SLACK_MS)
+    }
 }
 
 /// What is known of a run that has changed.
@@ -60,19 +70,71 @@ pub struct AllEvents {
     caller: Caller,
     changes: broadcast::Receiver<ChangedRun>,
     runs: BTreeMap<i64, KnownRun>,
-    /// The runs that have changed, and when each may be told of.
-    dirty: BTreeMap<i64, Instant>,
+    /// The runs that have changed and are to be told of.
+    dirty: BTreeMap<i64, DirtyRun>,
     told: BTreeMap<i64, Instant>,
     /// From when on requests are told of, and after which events of some runs.
     since: Position,
-    events: Option<RunEvents>,
+    events: Option<LookedAt>,
     first: Vec<SseMessage>,
 }
 
-/// The messages of a look at runs that have changed.
+/// The events of the run that is looked at.
+struct LookedAt {
+    events: RunEvents,
+    /// When they are read again after they could not be, and after which pause.
+    retry: Option<(Instant, Duration)>,
+}
+
+impl LookedAt {
+    /// Waits for the next ones. While the run cannot be read, that is tried again and again: the stream goes on, and the
+    /// position stays.
+    async fn next(&mut self) -> Vec<SseMessage> {
+        loop {
+            if let Some((due, _)) = self.retry {
+                tokio::time::sleep_until(due.into()).await;
+            }
+            match self.events.next().await {
+                NextMessages::Some(messages) => {
+                    self.retry = None;
+                    return messages;
+                }
+                NextMessages::End => std::future::pending().await,
+                NextMessages::Failed => {
+                    let pause = match self.retry {
+                        Some((_, pause)) => (pause * 2).min(MAX_RETRY_INTERVAL),
+                        None => RETRY_INTERVAL,
+                    };
+                    self.retry = Some((stopwatch() + pause, pause));
+                }
+            }
+        }
+    }
+}
+
+/// A run that has changed.
+#[derive(Clone, Copy)]
+struct DirtyRun {
+    /// When it may be told of.
+    due: Instant,
+    /// Since when it is known, in milliseconds since 1970.
+    since_ms: i64,
+}
+
+impl DirtyRun {
+    fn now() -> Self {
+        Self {
+            due: stopwatch(),
+            since_ms: now_ms(),
+        }
+    }
+}
+
+/// The messages of a look at a run that has changed.
 #[derive(Default)]
 struct RunMessages {
-    requests: Vec<Value>,
+    /// Those about requests, with the numbers of their events.
+    requests: Vec<(u64, Value)>,
     run: Option<Value>,
 }
 
@@ -109,6 +171,10 @@ impl AllEvents {
         let events = run
             .map(|run| RunEvents::open(server, run, after, AfterEnd::LaterEvents))
             .transpose()?;
+        let events = events.map(|events| LookedAt {
+            events,
+            retry: None,
+        });
         let mut all = Self {
             server: Arc::clone(server),
             caller: caller.clone(),
@@ -135,18 +201,16 @@ impl AllEvents {
             since_ms: Some(self.since.time_ms.saturating_sub(SLACK_MS)),
             ..visible
         };
-        let now = stopwatch();
         for run in self.server.database.list_served(&filter, MAX_MISSED)? {
-            self.dirty.insert(run.key, now);
+            self.dirty.entry(run.key).or_insert_with(DirtyRun::now);
         }
         Ok(())
     }
 
     fn note_changed(&mut self, changed: ChangedRun) {
-        let now = stopwatch();
         match changed {
             ChangedRun::Key(key) => {
-                self.dirty.entry(key).or_insert(now);
+                self.dirty.entry(key).or_insert_with(DirtyRun::now);
             }
             ChangedRun::Unknown => {
                 // What was missed is found by its time.
@@ -181,7 +245,8 @@ impl AllEvents {
                 None,
             ),
         };
-        let seen = seen.or_else(|| since.runs.get(&run.id).copied());
+        let sent_before = since.runs.get(&run.id).copied();
+        let seen = seen.or(sent_before);
         feed.refresh()?;
         let lines = match feed.lines_after(&feed.lineage(), seen.unwrap_or(0)) {
             FeedRead::Lines(lines) => lines,
@@ -192,7 +257,8 @@ impl AllEvents {
         let mut told = RunMessages::default();
         for line in lines.iter().filter(is_new) {
             if let Some(change) = line.request {
-                told.requests.push(request_message(&run, line, change));
+                let message = request_message(&run, line, change);
+                told.requests.push((line.n, message));
             }
         }
         if wants_run && caller.may(Deed::See, &run) {
@@ -204,83 +270,114 @@ impl AllEvents {
             feed,
             id: run.id,
             seen: last.map_or(seen.unwrap_or(0), |line| line.n),
-            seen_ms: last.map_or(0, |line| line.time_ms),
+            seen_ms: match last {
+                Some(line) => line.time_ms,
+                None if sent_before.is_some() => since.made_ms(),
+                None => 0,
+            },
         };
         Ok(Some((known, told)))
     }
 
-    /// Returns the messages about the runs that have changed.
-    async fn tell_changed(&mut self) -> Vec<SseMessage> {
+    /// Returns the messages about the run that is due next. Nothing is lost if the future is dropped.
+    async fn tell_next(&mut self) -> Vec<SseMessage> {
         let now = stopwatch();
-        let due: Vec<i64> = self.dirty.keys().copied().collect();
-        let (mut messages, mut runs) = (Vec::new(), Vec::new());
-        for key in due {
-            let may_tell = self
-                .told
-                .get(&key)
-                .is_none_or(|told| now.duration_since(*told) >= RUN_INTERVAL);
-            let known = self
-                .runs
-                .get(&key)
-                .map(|run| (Arc::clone(&run.feed), run.seen));
-            let (caller, since) = (self.caller.clone(), self.since.clone());
-            let looked = self
-                .server
-                .blocking(move |server| Self::look(server, &caller, known, key, &since, may_tell))
-                .await;
-            let Ok(Some((mut known, told))) = looked else {
+        let next = self.dirty.iter().min_by_key(|(_, run)| run.due);
+        let Some((key, dirty)) = next.map(|(key, dirty)| (*key, *dirty)) else {
+            return Vec::new();
+        };
+        let may_tell = self
+            .told
+            .get(&key)
+            .is_none_or(|told| now.duration_since(*told) >= RUN_INTERVAL);
+        let known = self
+            .runs
+            .get(&key)
+            .map(|run| (Arc::clone(&run.feed), run.seen));
+        let (caller, since) = (self.caller.clone(), self.since.clone());
+        let looked = self
+            .server
+            .blocking(move |server| Self::look(server, &caller, known, key, &since, may_tell))
+            .await;
+        let (mut known, told) = match looked {
+            Ok(Some(looked)) => looked,
+            Ok(None) => {
                 self.dirty.remove(&key);
                 self.runs.remove(&key);
-                continue;
-            };
-            if known.seen_ms == 0 {
-                known.seen_ms = self.runs.get(&key).map_or(0, |run| run.seen_ms);
+                return Vec::new();
             }
-            self.runs.insert(key, known);
-            messages.extend(
-                told.requests
-                    .iter()
-                    .map(|data| ("request", data.to_string())),
-            );
-            if may_tell {
-                self.dirty.remove(&key);
-                self.told.insert(key, now);
-                runs.extend(told.run.map(|data| ("run", data.to_string())));
-            } else if let Some(told) = self.told.get(&key) {
-                self.dirty.insert(key, *told + RUN_INTERVAL);
+            Err(problem) => {
+                tracing::debug!("a run that changed is told of later: {problem:?}");
+                let due = now + RETRY_INTERVAL;
+                self.dirty.insert(key, DirtyRun { due, ..dirty });
+                return Vec::new();
             }
+        };
+        if known.seen_ms == 0 {
+            known.seen_ms = self.runs.get(&key).map_or(0, |run| run.seen_ms);
         }
+        // A request is told of before the run that waits for it, and each message has an id of its own.
+        let mut messages = Vec::new();
+        for (n, data) in told.requests {
+            let id = self.id(self.event(), Some((&known.id, n)));
+            messages.push(message("request", id, &data));
+        }
+        self.runs.insert(key, known);
         while self.runs.len() > MAX_FEEDS {
             self.runs.pop_first();
         }
+        if may_tell {
+            self.dirty.remove(&key);
+            self.told.insert(key, now);
+            let id = self.id(self.event(), None);
+            messages.extend(told.run.map(|data| message("run", id, &data)));
+        } else if let Some(told) = self.told.get(&key) {
+            let due = *told + RUN_INTERVAL;
+            self.dirty.insert(key, DirtyRun { due, ..dirty });
+        }
         self.told
             .retain(|_, told| now.duration_since(*told) < RUN_INTERVAL);
-        let id = self.id();
-        // A request is told of before the run that waits for it.
-        let all = messages.into_iter().chain(runs);
-        all.map(|(name, data)| SseMessage {
-            name: Some(name),
-            id: Some(id.clone()),
-            data,
-        })
-        .collect()
+        messages
     }
 
-    /// Returns the id that says what was sent up to now.
-    fn id(&self) -> String {
-        let time_ms = now_ms() - SLACK_MS;
+    /// Returns the number of the last event that was sent of the run that is looked at.
+    fn event(&self) -> u64 {
+        let looked_at = self.events.as_ref();
+        looked_at.map_or(0, |looked_at| looked_at.events.position())
+    }
+
+    /// Returns the id that says what was sent up to now: these events of the run that is looked at, and of another run, if it
+    /// is given, those up to a number.
+    fn id(&self, event: u64, other: Option<(&String, u64)>) -> String {
+        // A client that continues elsewhere is told of what is still to be told of here.
+        let untold_ms = self.dirty.values().map(|run| run.since_ms).min();
+        let time_ms = untold_ms.unwrap_or_else(now_ms) - SLACK_MS;
         let time_ms = time_ms.max(self.since.time_ms);
+        let mut runs = match time_ms <= self.since.made_ms() {
+            true => self.since.runs.clone(),
+            false => BTreeMap::new(),
+        };
         let recent = self.runs.values().filter(|run| run.seen_ms >= time_ms);
+        runs.extend(recent.map(|run| (run.id.clone(), run.seen)));
+        runs.extend(other.map(|(id, n)| (id.clone(), n)));
         encode_cursor(&Position {
             time_ms,
-            runs: recent.map(|run| (run.id.clone(), run.seen)).collect(),
-            event: self.events.as_ref().map_or(0, RunEvents::position),
+            runs,
+            event,
         })
     }
 
     /// Returns when the next run may be told of.
     fn next_due(&self) -> Option<Instant> {
-        self.dirty.values().min().copied()
+        self.dirty.values().map(|run| run.due).min()
+    }
+}
+
+fn message(name: &'static str, id: String, data: &Value) -> SseMessage {
+    SseMessage {
+        name: Some(name),
+        id: Some(id),
+        data: data.to_string(),
     }
 }
 
@@ -316,16 +413,16 @@ fn request_message(run: &ServedRun, line: &FeedLine, change: RequestChange) -> V
 }
 
 impl MessageSource for AllEvents {
-    async fn next(&mut self) -> Option<Vec<SseMessage>> {
+    async fn next(&mut self) -> NextMessages {
         if !self.first.is_empty() {
-            return Some(std::mem::take(&mut self.first));
+            return NextMessages::Some(std::mem::take(&mut self.first));
         }
         loop {
             let is_due = self.next_due().is_some_and(|due| due <= stopwatch());
             if is_due {
-                let messages = self.tell_changed().await;
+                let messages = self.tell_next().await;
                 if !messages.is_empty() {
-                    return Some(messages);
+                    return NextMessages::Some(messages);
                 }
                 continue;
             }
@@ -347,18 +444,16 @@ impl MessageSource for AllEvents {
                 changed = self.changes.recv() => match changed {
                     Ok(changed) => self.note_changed(changed),
                     Err(broadcast::error::RecvError::Lagged(_)) => self.note_changed(ChangedRun::Unknown),
-                    Err(broadcast::error::RecvError::Closed) => return None,
+                    Err(broadcast::error::RecvError::Closed) => return NextMessages::Failed,
                 },
-                messages = events => match messages {
-                    Some(mut messages) => {
-                        let id = self.id();
-                        for message in &mut messages {
-                            message.id = Some(id.clone());
-                        }
-                        return Some(messages);
+                mut messages = events => {
+                    for message in &mut messages {
+                        // A client that has only some of them continues with the others.
+                        let own = message.id.as_ref().and_then(|id| id.parse().ok());
+                        message.id = Some(self.id(own.unwrap_or(self.event()), None));
                     }
-                    None => self.events = None,
-                },
+                    return NextMessages::Some(messages);
+                }
                 () = pause => {}
             }
         }

@@ -12,7 +12,7 @@ use strata_host::services::models::{
 use strata_host::storage::{LifecycleState, ServedRun};
 use tokio::sync::watch;
 
-use super::sse::{MessageSource, SseMessage};
+use super::sse::{MessageSource, NextMessages, SseMessage};
 use crate::server::Server;
 
 /// How much is kept of the text of a call, and how many calls of a run are kept that are over.
@@ -208,9 +208,9 @@ impl TextStream {
 }
 
 impl MessageSource for TextStream {
-    async fn next(&mut self) -> Option<Vec<SseMessage>> {
+    async fn next(&mut self) -> NextMessages {
         if self.is_over {
-            return None;
+            return NextMessages::End;
         }
         loop {
             self.changed.borrow_and_update();
@@ -219,18 +219,23 @@ impl MessageSource for TextStream {
             let state = self
                 .server
                 .blocking(move |server| Ok(server.reload(&run)?.map(|run| run.listing.state)));
-            let state = state.await.ok()?;
+            let Ok(state) = state.await else {
+                return NextMessages::Failed;
+            };
             let messages = self.new_text();
             if !messages.is_empty() {
-                return Some(messages);
+                return NextMessages::Some(messages);
             }
             if matches!(state, Some(LifecycleState::Ended) | None) {
                 self.is_over = true;
-                return Some(vec![SseMessage::named("end", "{}".into())]);
+                return NextMessages::Some(vec![SseMessage::named("end", "{}".into())]);
             }
-            tokio::select! {
-                changed = self.changed.changed() => changed.ok()?,
-                changed = self.run_changed.changed() => changed.ok()?,
+            let changed = tokio::select! {
+                changed = self.changed.changed() => changed,
+                changed = self.run_changed.changed() => changed,
+            };
+            if changed.is_err() {
+                return NextMessages::Failed;
             }
         }
     }

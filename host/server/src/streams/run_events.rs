@@ -8,7 +8,7 @@ use strata_host::storage::{LifecycleState, ServedRun};
 use tokio::sync::watch;
 
 use super::run_feed::{FeedLine, FeedRead, LineOrigin, RunFeed, find_line, last_common_line};
-use super::sse::{MessageSource, SseMessage};
+use super::sse::{MessageSource, NextMessages, SseMessage};
 use crate::problem::Problem;
 use crate::server::Server;
 
@@ -105,7 +105,13 @@ impl RunEvents {
 
     /// Looks what has happened. Blocks.
     fn look(&self) -> Result<Progress, Problem> {
-        self.feed.refresh()?;
+        if let Err(error) = self.feed.refresh() {
+            // One that was deleted cannot be read, and nothing follows of it.
+            return match self.server.reload(&self.run)? {
+                Some(_) => Err(error.into()),
+                None => Ok(Progress::Over),
+            };
+        }
         match self.feed.lines_after(&self.lineage, self.position) {
             FeedRead::Lines(lines) if !lines.is_empty() => return Ok(Progress::Lines(lines)),
             FeedRead::Lines(_) => {}
@@ -163,12 +169,12 @@ impl RunEvents {
 }
 
 impl MessageSource for RunEvents {
-    async fn next(&mut self) -> Option<Vec<SseMessage>> {
+    async fn next(&mut self) -> NextMessages {
         if !self.first.is_empty() {
-            return Some(std::mem::take(&mut self.first));
+            return NextMessages::Some(std::mem::take(&mut self.first));
         }
         if self.is_over {
-            return None;
+            return NextMessages::End;
         }
         loop {
             self.version.borrow_and_update();
@@ -177,7 +183,7 @@ impl MessageSource for RunEvents {
                 && let FeedRead::Lines(lines) = self.feed.lines_after(&self.lineage, self.position)
                 && !lines.is_empty()
             {
-                return Some(self.messages(&lines));
+                return NextMessages::Some(self.messages(&lines));
             }
             // What is read before the future is dropped is read again.
             let now = self.snapshot();
@@ -186,25 +192,25 @@ impl MessageSource for RunEvents {
                 Ok(Ok(progress)) => progress,
                 Ok(Err(problem)) => {
                     tracing::debug!("a stream ends: {problem:?}");
-                    return None;
+                    return NextMessages::Failed;
                 }
-                Err(_) => return None,
+                Err(_) => return NextMessages::Failed,
             };
             match progress {
                 Progress::Lines(lines) if lines.is_empty() => continue,
-                Progress::Lines(lines) => return Some(self.messages(&lines)),
+                Progress::Lines(lines) => return NextMessages::Some(self.messages(&lines)),
                 Progress::Switched { lineage, after } => {
                     let data = json!({ "lineage": lineage, "after": after }).to_string();
                     (self.lineage, self.position) = (lineage, after);
-                    return Some(vec![SseMessage::named("lineage", data)]);
+                    return NextMessages::Some(vec![SseMessage::named("lineage", data)]);
                 }
                 Progress::Over if self.after_end == AfterEnd::Nothing => {
                     self.is_over = true;
-                    return Some(vec![SseMessage::named("end", "{}".into())]);
+                    return NextMessages::Some(vec![SseMessage::named("end", "{}".into())]);
                 }
                 Progress::Over | Progress::Nothing => {
                     if self.version.changed().await.is_err() {
-                        return None;
+                        return NextMessages::Failed;
                     }
                 }
             }

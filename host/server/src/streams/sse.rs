@@ -3,6 +3,7 @@
 
 use std::convert::Infallible;
 use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +12,9 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream;
 use tokio::sync::{mpsc, watch};
+use tokio::time::Sleep;
 
+use crate::cut_off::CutOff;
 use crate::server::{Server, ServerPhase};
 use crate::usage::UsagePermit;
 
@@ -72,8 +75,19 @@ impl SseMessage {
 
 /// Where the messages of a stream come from.
 pub trait MessageSource: Send + 'static {
-    /// Waits for the next messages. Returns `None` once there are no more. Nothing is lost if the future is dropped.
-    fn next(&mut self) -> impl Future<Output = Option<Vec<SseMessage>>> + Send;
+    /// Waits for the next messages. Nothing is lost if the future is dropped.
+    fn next(&mut self) -> impl Future<Output = NextMessages> + Send;
+}
+
+/// What follows in a stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NextMessages {
+    /// These messages.
+    Some(Vec<SseMessage>),
+    /// Nothing, for good.
+    End,
+    /// Nothing that can be read at the moment: a client continues by the id of its last message.
+    Failed,
 }
 
 /// A stream that is to be opened.
@@ -84,6 +98,8 @@ pub struct NewStream<S> {
     pub token: String,
     /// Counts it until it is over.
     pub _permit: UsagePermit,
+    /// Breaks its connection off.
+    pub cut_off: CutOff,
     /// Where its messages come from.
     pub source: S,
 }
@@ -92,7 +108,7 @@ impl<S: MessageSource> NewStream<S> {
     /// Returns the answer whose body is the stream.
     pub fn open(self) -> Response {
         let (pieces, waiting) = mpsc::channel::<Bytes>(MAX_PIECES);
-        tokio::spawn(self.run(pieces));
+        tokio::spawn(self.run(Pieces::new(pieces, READ_TIME)));
         let body = stream::unfold(waiting, |mut waiting| async move {
             let piece = waiting.recv().await?;
             Some((Ok::<_, Infallible>(piece), waiting))
@@ -110,38 +126,38 @@ impl<S: MessageSource> NewStream<S> {
         response
     }
 
-    async fn run(mut self, pieces: mpsc::Sender<Bytes>) {
-        if send(&pieces, RETRY.into()).await.is_err() {
-            return;
+    async fn run(mut self, mut pieces: Pieces) {
+        if self.send_until_the_end(&mut pieces).await.is_err() {
+            self.cut_off.cut();
         }
+    }
+
+    async fn send_until_the_end(&mut self, pieces: &mut Pieces) -> Result<(), ReaderGone> {
+        pieces.send(RETRY.into()).await?;
         let mut phase = self.server.phase.subscribe();
         let mut comments = tokio::time::interval(COMMENT_INTERVAL);
         let mut checks = tokio::time::interval(TOKEN_INTERVAL);
         comments.reset();
         checks.reset();
         loop {
-            let sent = tokio::select! {
+            tokio::select! {
                 biased;
-                () = end_of_service(&mut phase) => {
-                    let _ = send(&pieces, RETRY.into()).await;
-                    return;
-                }
-                () = pieces.closed() => return,
-                _ = checks.tick() => match self.server.is_token_valid(self.token.clone()).await {
-                    true => Ok(()),
-                    false => return,
-                },
-                _ = comments.tick() => send(&pieces, ": \n\n".into()).await,
-                messages = self.source.next() => match messages {
-                    Some(messages) => {
-                        comments.reset();
-                        send_all(&pieces, &messages).await
+                () = end_of_service(&mut phase) => return pieces.send(RETRY.into()).await,
+                () = pieces.waiting.closed() => return Ok(()),
+                _ = checks.tick() => {
+                    if !self.server.is_token_valid(self.token.clone()).await {
+                        return Ok(());
                     }
-                    None => return,
+                }
+                _ = comments.tick() => pieces.send(": \n\n".into()).await?,
+                messages = self.source.next() => match messages {
+                    NextMessages::Some(messages) => {
+                        comments.reset();
+                        pieces.send_all(&messages).await?;
+                    }
+                    NextMessages::End => return Ok(()),
+                    NextMessages::Failed => return pieces.send(RETRY.into()).await,
                 },
-            };
-            if sent.is_err() {
-                return;
             }
         }
     }
@@ -154,36 +170,69 @@ async fn end_of_service(phase: &mut watch::Receiver<ServerPhase>) {
 }
 
 /// The reader is gone or too slow.
+#[derive(Debug)]
 struct ReaderGone;
 
-/// Sends messages in pieces.
-async fn send_all(pieces: &mpsc::Sender<Bytes>, messages: &[SseMessage]) -> Result<(), ReaderGone> {
-    let mut piece = Vec::new();
-    for message in messages {
-        message.write(&mut piece);
-        if piece.len() >= PIECE_BYTES {
-            send(pieces, std::mem::take(&mut piece).into()).await?;
+/// What waits for a reader.
+struct Pieces {
+    waiting: mpsc::Sender<Bytes>,
+    /// Within which time a reader has to take what waits for it.
+    time: Duration,
+    /// How many were sent.
+    sent: usize,
+    /// Once as much waits as may wait: until when that has to be taken, and how many were sent by then.
+    full: Option<(Pin<Box<Sleep>>, usize)>,
+}
+
+impl Pieces {
+    fn new(waiting: mpsc::Sender<Bytes>, time: Duration) -> Self {
+        Self {
+            waiting,
+            time,
+            sent: 0,
+            full: None,
         }
     }
-    match piece.is_empty() {
-        true => Ok(()),
-        false => send(pieces, piece.into()).await,
+
+    /// Sends messages in pieces.
+    async fn send_all(&mut self, messages: &[SseMessage]) -> Result<(), ReaderGone> {
+        let mut piece = Vec::new();
+        for message in messages {
+            message.write(&mut piece);
+            if piece.len() >= PIECE_BYTES {
+                self.send_parts(std::mem::take(&mut piece).into()).await?;
+            }
+        }
+        self.send_parts(piece.into()).await
     }
-}
 
-/// Sends a piece. Fails if the reader does not make room for it in time.
-async fn send(pieces: &mpsc::Sender<Bytes>, piece: Bytes) -> Result<(), ReaderGone> {
-    send_within(READ_TIME, pieces, piece).await
-}
+    /// Sends bytes in pieces, of which a long message is several.
+    async fn send_parts(&mut self, mut bytes: Bytes) -> Result<(), ReaderGone> {
+        while !bytes.is_empty() {
+            let piece = bytes.split_to(bytes.len().min(PIECE_BYTES));
+            self.send(piece).await?;
+        }
+        Ok(())
+    }
 
-async fn send_within(
-    time: Duration,
-    pieces: &mpsc::Sender<Bytes>,
-    piece: Bytes,
-) -> Result<(), ReaderGone> {
-    match tokio::time::timeout(time, pieces.send(piece)).await {
-        Ok(Ok(())) => Ok(()),
-        Ok(Err(_)) | Err(_) => Err(ReaderGone),
+    /// Sends a piece. Fails if the reader does not take in time what waited when no more could wait.
+    async fn send(&mut self, piece: Bytes) -> Result<(), ReaderGone> {
+        let waiting = self.waiting.max_capacity() - self.waiting.capacity();
+        self.full.take_if(|(_, sent)| waiting <= self.sent - *sent);
+        if self.waiting.capacity() == 0 && self.full.is_none() {
+            self.full = Some((Box::pin(tokio::time::sleep(self.time)), self.sent));
+        }
+        let sending = self.waiting.send(piece);
+        let sent = match &mut self.full {
+            Some((too_late, _)) => tokio::select! {
+                biased;
+                sent = sending => sent,
+                () = too_late => return Err(ReaderGone),
+            },
+            None => sending.await,
+        };
+        self.sent += 1;
+        sent.map_err(|_| ReaderGone)
     }
 }
 
@@ -210,17 +259,76 @@ mod tests {
         check(lines, "event: text\ndata: a\ndata: b\n\n");
     }
 
+    const TIME: Duration = Duration::from_millis(200);
+
+    fn pieces(most: usize) -> (Pieces, mpsc::Receiver<Bytes>) {
+        let (pieces, waiting) = mpsc::channel(most);
+        (Pieces::new(pieces, TIME), waiting)
+    }
+
+    #[tokio::test]
+    async fn a_long_message_is_sent_in_pieces() {
+        let (mut pieces, mut waiting) = pieces(4);
+        let long = SseMessage::named("text", "x".repeat(PIECE_BYTES * 2));
+        pieces.send_all(&[long.clone()]).await.unwrap();
+        drop(pieces);
+        let mut read = Vec::new();
+        while let Some(piece) = waiting.recv().await {
+            assert!(piece.len() <= PIECE_BYTES);
+            read.extend_from_slice(&piece);
+        }
+        let mut expected = Vec::new();
+        long.write(&mut expected);
+        assert!(read == expected);
+    }
+
     #[tokio::test]
     async fn a_reader_that_takes_nothing_is_cut_off() {
-        let (pieces, mut waiting) = mpsc::channel(1);
-        let time = Duration::from_millis(20);
-        let is_sent =
-            async |piece: &'static str| send_within(time, &pieces, piece.into()).await.is_ok();
-        assert!(is_sent("one").await);
-        assert!(!is_sent("two").await);
+        let (mut pieces, mut waiting) = pieces(1);
+        pieces.send("one".into()).await.unwrap();
+        pieces.send("two".into()).await.unwrap_err();
         assert_eq!(waiting.recv().await.unwrap(), "one");
-        assert!(is_sent("three").await);
+        let (mut pieces, waiting) = self::pieces(1);
         drop(waiting);
-        assert!(!is_sent("four").await);
+        pieces.send("one".into()).await.unwrap_err();
+    }
+
+    #[tokio::test]
+    async fn a_reader_that_always_takes_a_little_is_cut_off() {
+        let (mut pieces, mut waiting) = pieces(4);
+        let reader = tokio::spawn(async move {
+            while waiting.recv().await.is_some() {
+                tokio::time::sleep(TIME / 2).await;
+            }
+        });
+        let mut sent = 0;
+        while pieces.send("piece".into()).await.is_ok() {
+            sent += 1;
+        }
+        assert!(sent < 10, "{sent}");
+        drop(pieces);
+        reader.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_reader_that_pauses_and_then_takes_all_that_waits_is_not_cut_off() {
+        let (mut pieces, mut waiting) = pieces(4);
+        let reader = tokio::spawn(async move {
+            let mut taken = 0;
+            loop {
+                tokio::time::sleep(TIME / 4).await;
+                for _ in 0..5 {
+                    match waiting.recv().await {
+                        Some(_) => taken += 1,
+                        None => return taken,
+                    }
+                }
+            }
+        });
+        for _ in 0..50 {
+            pieces.send("piece".into()).await.unwrap();
+        }
+        drop(pieces);
+        assert_eq!(reader.await.unwrap(), 50);
     }
 }
