@@ -102,7 +102,7 @@ const RULES: &[Rule] = &[
             // The files of submitted teams.
             "host/src/bundle",
             // What is kept beside the runs of a team that is a tool.
-            "host/src/mcp_server/idempotency",
+            "host/src/mcp_server/call_store",
             // The token of a server.
             "host/server/src/serve",
         ],

@@ -14,6 +14,7 @@
 
 mod arguments;
 mod call_limit;
+mod call_store;
 mod client_call;
 mod component_tool;
 mod connection;
@@ -34,7 +35,7 @@ mod team_tool;
 mod tests;
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use rmcp::model::Tool;
@@ -46,12 +47,14 @@ use tokio_util::sync::CancellationToken;
 use crate::launch::{LaunchError, Notice};
 
 pub use arguments::RunName;
+pub use call_store::CallStore;
 pub use client_call::tool_name;
 pub use connection::serve_streams;
 pub use http::{HttpAccess, HttpServer, HttpService, MissingToken, serve_http};
 pub use place::{Activity, Launch, RunAttempt, RunPlace, RunResult};
 pub use served::{ClientTeams, ServedClient, ServedTeam, TeamDescription};
 
+use call_store::CallFiles;
 use component_tool::ComponentTool;
 use local_runs::LocalRuns;
 use runs::{ActiveRuns, TeamRuns};
@@ -120,7 +123,8 @@ impl Offer {
         definition.check_ready()?;
         let place = offered.storage.clone();
         let local = LocalRuns::open(offered, report)?;
-        let records = CallRecords::open(&place).map_err(|error| {
+        let records = CallFiles::open(&place).and_then(|files| CallRecords::open(Arc::new(files)));
+        let records = records.map_err(|error| {
             let place = place.display();
             LaunchError::InvalidInput(format!("the directory of the runs, `{place}`: {error}"))
         })?;
@@ -133,12 +137,12 @@ impl Offer {
     }
 
     /// Offers the teams of a server. Each request has to have the [`ServedClient`] who makes it in its extensions,
-    /// and its [`Principal`]. What is remembered of calls is kept in `directory`.
+    /// and its [`Principal`].
     ///
     /// # Errors
-    /// Fails if the directory cannot be used.
-    pub fn served(directory: &Path) -> io::Result<Self> {
-        let records = Arc::new(CallRecords::open(directory)?);
+    /// Fails if the store cannot be used.
+    pub fn served(store: Arc<dyn CallStore>) -> io::Result<Self> {
+        let records = Arc::new(CallRecords::open(store)?);
         Ok(Self::new(|_| Tools::Served(records)))
     }
 

@@ -12,7 +12,7 @@ use strata_host::worker::{
     RunObserver, TenantPolicy, WORKER_PATIENCE, WorkerReport, WorkerSettings, machine_name,
 };
 use strata_server::tokens::check_token_name;
-use strata_server::{ServeError, ServeSettings, serve};
+use strata_server::{ServeError, ServeSettings, database_in, serve};
 
 use super::args::ServeArgs;
 use super::printer::Verbosity;
@@ -49,7 +49,8 @@ pub(super) fn serve_runs(args: ServeArgs, printer: &Printer) -> Result<u8, Comma
         observer: RunObserver::default(),
     });
     let settings = ServeSettings {
-        storage: args.storage,
+        database: args.database.unwrap_or_else(|| database_in(&args.storage)),
+        directory: args.storage,
         address: args.listen,
         tls: args.tls_cert.zip(args.tls_key),
         is_behind_proxy: args.behind_proxy,

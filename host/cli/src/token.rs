@@ -61,9 +61,13 @@ pub(super) fn token(command: TokenCommand, printer: &Printer) -> Result<u8, Comm
     Ok(0)
 }
 
-/// Returns the records of a server that does not run.
+/// Returns the records of a server that does not run, or of those of a database.
 fn records(place: &TokenPlaceArgs) -> Result<Box<dyn ServerRecords>, CommandFailure> {
-    Ok(database_in(&place.storage).records()?)
+    let records = match &place.database {
+        Some(database) => database.records(),
+        None => database_in(&place.storage).records(),
+    };
+    Ok(records?)
 }
 
 fn show(tokens: &[Token], json: bool, printer: &Printer) -> Result<(), CommandFailure> {

@@ -1,8 +1,7 @@
 //! Requests that are repeated under a key: the first answer is given again, and nothing is done twice.
 
-use std::collections::BTreeSet;
 use std::future::Future;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::Response;
@@ -121,34 +120,6 @@ impl PendingKey {
     }
 }
 
-/// The keys of requests that this process carries out.
-#[derive(Debug, Default)]
-pub struct KeysUnderWay(Mutex<BTreeSet<(String, String)>>);
-
-/// A key that counts as under way until this is dropped.
-struct KeyGuard {
-    keys: Arc<KeysUnderWay>,
-    key: (String, String),
-}
-
-impl KeysUnderWay {
-    fn begin(self: &Arc<Self>, key: &PendingKey) -> Option<KeyGuard> {
-        let key = (key.tenant.clone(), key.name.clone());
-        let mut keys = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        keys.insert(key.clone()).then(|| KeyGuard {
-            keys: Arc::clone(self),
-            key,
-        })
-    }
-}
-
-impl Drop for KeyGuard {
-    fn drop(&mut self) {
-        let mut keys = self.keys.0.lock().unwrap_or_else(PoisonError::into_inner);
-        keys.remove(&self.key);
-    }
-}
-
 /// Returns the key of a request; `None` if it has none. `scope` says what the request makes something in.
 fn key_of(
     headers: &HeaderMap,
@@ -229,29 +200,33 @@ where
             MadeOnce::Before(_) => Err(Problem::internal("a key that was not given is stored")),
         };
     };
-    let Some(guard) = context.server.keys.begin(&key) else {
+    let (hold, known) = {
+        let key = key.clone();
+        let take = move |server: &crate::server::Server| {
+            let hold = server.records.hold(&key.tenant, &key.name)?;
+            Ok((
+                hold,
+                server.records.read_record(KIND, &key.tenant, &key.name)?,
+            ))
+        };
+        context.server.blocking(take).await?
+    };
+    if let Some(record) = known {
+        return key.replay(&record);
+    }
+    let Some(hold) = hold else {
         return Err(
             Problem::conflict("the first request under this key is under way")
                 .named("key-under-way")
                 .retry_after(1),
         );
     };
-    let known = {
-        let key = key.clone();
-        let read = move |server: &crate::server::Server| {
-            Ok(server.records.read_record(KIND, &key.tenant, &key.name)?)
-        };
-        context.server.blocking(read).await?
-    };
-    if let Some(record) = known {
-        return key.replay(&record);
-    }
     let making = make(Some(key.clone()));
     let server = Arc::clone(&context.server);
     let run = run.map(|(id, _)| id.to_owned());
     let stored_key = key.clone();
     let made = tokio::spawn(async move {
-        let _guard = guard;
+        let _hold = hold;
         let (made, kept) = match making.await? {
             MadeOnce::Now(made) => (made.clone(), made),
             MadeOnce::Once { shown, kept } => (shown, kept),
@@ -317,16 +292,5 @@ mod tests {
         assert_eq!(replayed.headers()[header::LOCATION], "/v1/runs/1");
         let refused = key(b"{ }").replay(&record).unwrap_err();
         assert_eq!(refused.status.as_u16(), 422);
-    }
-
-    #[test]
-    fn a_key_is_under_way_once() {
-        let keys = Arc::new(KeysUnderWay::default());
-        let key = key_of(&headers(&["one"]), "red", "POST /v1/runs", b"");
-        let key = key.unwrap().unwrap();
-        let guard = keys.begin(&key);
-        assert!(guard.is_some() && keys.begin(&key).is_none());
-        drop(guard);
-        assert!(keys.begin(&key).is_some());
     }
 }

@@ -20,6 +20,7 @@ mod idempotency;
 mod listen;
 mod markdown;
 mod mcp;
+mod mcp_calls;
 mod mcp_teams;
 mod media;
 mod openapi;

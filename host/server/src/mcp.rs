@@ -2,7 +2,6 @@
 //! `strata_host::mcp_server`; here it is decided who a client is and what its token may do, as for every other request.
 
 use std::io;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,10 +13,12 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::any;
 use futures_util::StreamExt;
 use strata_host::mcp_server::{HttpService, Offer, Principal, ServedClient};
+use strata_host::storage::ServerRecords;
 use tower::ServiceExt;
 
 use crate::body::{MAX_BODY_BYTES, read_body};
 use crate::caller::{Caller, Right};
+use crate::mcp_calls::RecordedCalls;
 use crate::mcp_teams::TenantTeams;
 use crate::problem::Problem;
 use crate::routes::authenticate;
@@ -26,8 +27,6 @@ use crate::usage::UsagePermit;
 
 /// The path at which clients of the protocol are served.
 const PATH: &str = "/mcp";
-/// The directory, within that of the server, with what is remembered of calls.
-const DIRECTORY: &str = "mcp";
 /// How long the last answers may take to be sent.
 const LAST_ANSWERS_TIME: Duration = Duration::from_millis(300);
 /// How often it is looked whether the token of a call or of a stream still counts.
@@ -41,12 +40,12 @@ pub struct McpEndpoint {
 }
 
 impl McpEndpoint {
-    /// Opens that of a server with this storage directory.
+    /// Opens that of a server with these records.
     ///
     /// # Errors
     /// Fails if what is remembered of calls cannot be read or written.
-    pub fn open(storage: &Path) -> io::Result<Self> {
-        let offer = Offer::served(&storage.join(DIRECTORY))?;
+    pub fn open(records: Box<dyn ServerRecords>) -> io::Result<Self> {
+        let offer = Offer::served(Arc::new(RecordedCalls(records)))?;
         let service = HttpService::new(&offer);
         Ok(Self { offer, service })
     }

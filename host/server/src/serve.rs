@@ -33,13 +33,17 @@ const TOKEN_FILE: &str = "token";
 const CLEANING_INTERVAL: Duration = Duration::from_secs(600);
 /// How long calls of the Model Context Protocol may take to end once the runs have.
 const LAST_CALLS_TIME: Duration = Duration::from_secs(3);
+/// How long it may take another server to write the file with a token.
+const TOKEN_PAUSE: Duration = Duration::from_millis(100);
 /// The longest token in a file.
 const MAX_TOKEN_BYTES: u64 = 4096;
 
 /// How a server works.
 pub struct ServeSettings {
-    /// The directory with its runs and its token.
-    pub storage: PathBuf,
+    /// Where its runs are, and what it remembers.
+    pub database: RunDatabase,
+    /// The directory with its token.
+    pub directory: PathBuf,
     /// Where it listens.
     pub address: SocketAddr,
     /// The certificate and the key, for TLS.
@@ -48,7 +52,7 @@ pub struct ServeSettings {
     pub is_behind_proxy: bool,
     /// The names by which it is reached besides those of this machine.
     pub hosts: Vec<String>,
-    /// How its worker works; `None` if it only serves the API. The database and the observer are set here.
+    /// How its worker works; `None` if it only serves the API. Its database and its observer are those of the server.
     pub worker: Option<WorkerSettings>,
     /// What submitted teams may use.
     pub policy: TenantPolicy,
@@ -106,7 +110,7 @@ pub fn database_in(storage: &Path) -> RunDatabase {
 ///
 /// # Errors
 /// Fails if it cannot listen, or the storage cannot be used. Fails with `StoreError::Locked` if another process serves
-/// it.
+/// the same file.
 pub async fn serve(
     settings: ServeSettings,
     mut stop: StopSignal,
@@ -121,9 +125,9 @@ pub async fn serve(
         Some((certificate, key)) => Some(read_tls(certificate, key)?),
         None => None,
     };
-    let database = database_in(&settings.storage);
+    let database = settings.database.clone();
     database.prepare()?;
-    let token = own_token(&settings.storage, is_loopback)?;
+    let token = own_token(&settings.directory, is_loopback)?;
     let listener = bind(settings.address).await;
     let listener = listener.map_err(|source| ServeError::Listen {
         address: settings.address,
@@ -136,7 +140,7 @@ pub async fn serve(
     let names = ServerNames::new(address, tls.is_some(), settings.hosts.clone());
     let server = Arc::new(new_server(&settings, names, token.as_deref(), &database)?);
     let watching = tokio::spawn(server.changes.clone().pass_on(database.watch_runs()?));
-    let mcp = open_mcp(&settings.storage)?;
+    let mcp = open_mcp(&database)?;
     let others = settings.others.merge(mcp.routes(&server));
     let routes = router(&server, others);
     let (end, ending) = watch::channel(false);
@@ -178,9 +182,9 @@ pub async fn serve(
     Ok(worked?)
 }
 
-fn open_mcp(storage: &Path) -> Result<McpEndpoint, ServeError> {
-    McpEndpoint::open(storage).map_err(|source| {
-        let path = storage.to_owned();
+fn open_mcp(database: &RunDatabase) -> Result<McpEndpoint, ServeError> {
+    McpEndpoint::open(database.records()?).map_err(|source| {
+        let path = database.to_string().into();
         let action = "keep what is remembered of MCP calls in";
         ServeError::Store(StoreError::Io {
             path,
@@ -200,7 +204,6 @@ fn new_server(
         names,
         tokens: TokenRegistry::new(token),
         usage: Arc::default(),
-        keys: Arc::default(),
         views: Default::default(),
         origins: Default::default(),
         request_times: Default::default(),
@@ -269,14 +272,38 @@ async fn clean_records(server: Arc<Server>) {
     }
 }
 
-/// Returns the token of a storage. On a loopback address, it is made at the first start.
-fn own_token(storage: &Path, may_make: bool) -> Result<Option<String>, ServeError> {
-    let path = storage.join(TOKEN_FILE);
+/// Returns the token in a directory. On a loopback address, it is made at the first start.
+fn own_token(directory: &Path, may_make: bool) -> Result<Option<String>, ServeError> {
+    let path = directory.join(TOKEN_FILE);
+    let mut attempts = 0;
+    loop {
+        attempts += 1;
+        match read_token(&path)? {
+            None if may_make => {}
+            found => return Ok(found),
+        }
+        match make_token(&path) {
+            // Another server makes it at the same time.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && attempts < 3 => {
+                std::thread::sleep(TOKEN_PAUSE);
+            }
+            made => {
+                return made.map(Some).map_err(|error| ServeError::Token {
+                    path,
+                    what: error.to_string(),
+                });
+            }
+        }
+    }
+}
+
+/// Reads the file with a token; `None` if there is none.
+fn read_token(path: &Path) -> Result<Option<String>, ServeError> {
     let failed = |what: String| ServeError::Token {
-        path: path.clone(),
+        path: path.to_owned(),
         what,
     };
-    match OpenOptions::new().read(true).open(&path) {
+    match OpenOptions::new().read(true).open(path) {
         Ok(file) => {
             let mode = file
                 .metadata()
@@ -302,32 +329,24 @@ fn own_token(storage: &Path, may_make: bool) -> Result<Option<String>, ServeErro
                 false => Ok(Some(text)),
             }
         }
-        Err(error) if error.kind() == io::ErrorKind::NotFound && may_make => {
-            let text =
-                new_token_text().map_err(|_| failed("the system has no random numbers".into()))?;
-            let made = OpenOptions::new()
-                .write(true)
-                .create_new(true)
-                .mode(0o600)
-                .open(&path)
-                .and_then(|mut file| {
-                    file.write_all(format!("{text}\n").as_bytes())?;
-                    file.sync_all()
-                });
-            made.map_err(|e| failed(e.to_string()))?;
-            Ok(Some(text))
-        }
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(failed(error.to_string())),
     }
 }
 
-/// Returns the token of a storage, if there is one.
-///
-/// # Errors
-/// Fails if its file cannot be used.
-pub fn read_own_token(storage: &Path) -> Result<Option<String>, ServeError> {
-    own_token(storage, false)
+/// Makes a token, and a file with it.
+fn make_token(path: &Path) -> io::Result<String> {
+    let text =
+        new_token_text().map_err(|_| io::Error::other("the system has no random numbers"))?;
+    std::fs::create_dir_all(path.parent().unwrap_or(Path::new(".")))?;
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)?;
+    file.write_all(format!("{text}\n").as_bytes())?;
+    file.sync_all()?;
+    Ok(text)
 }
 
 #[cfg(test)]

@@ -11,7 +11,6 @@ use strata_host::storage::{RunDatabase, ServedRun, ServerRecords};
 use strata_host::worker::TenantPolicy;
 use tokio::sync::watch;
 
-use crate::idempotency::KeysUnderWay;
 use crate::problem::Problem;
 use crate::request_times::RequestTimes;
 use crate::run_origin::{RunOrigin, RunOrigins};
@@ -43,8 +42,6 @@ pub struct Server {
     pub tokens: TokenRegistry,
     /// What is under way.
     pub usage: Arc<Usage>,
-    /// The keys of requests that are under way.
-    pub keys: Arc<KeysUnderWay>,
     /// What is shown of runs, as long as they do not change.
     pub views: ViewCache,
     /// What runs were started with.

@@ -1,7 +1,7 @@
 //! Tokens: how they are made, stored and recognised. A token is stored as its SHA-256: whoever reads the storage cannot
 //! use it.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
@@ -21,6 +21,8 @@ const BYTES: usize = 32;
 const MAX_TEXT_BYTES: usize = 256;
 /// For how long tokens that were read count: another process may have revoked one.
 const FRESH: Duration = Duration::from_secs(2);
+/// How often they are read because of one that is not among them: another process may have made it.
+const UNKNOWN_INTERVAL: Duration = Duration::from_millis(100);
 
 /// A token, without its text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -163,7 +165,15 @@ pub fn revoke_token(
 pub struct TokenRegistry {
     /// The hash of the token that belongs to the storage itself, if there is one.
     own: Option<String>,
-    known: Mutex<Option<(Instant, Vec<Token>)>>,
+    known: Mutex<KnownTokens>,
+}
+
+/// The tokens that were read last.
+#[derive(Default)]
+struct KnownTokens {
+    read: Option<(Instant, Arc<[Token]>)>,
+    /// How often they were forgotten.
+    forgotten: u64,
 }
 
 impl TokenRegistry {
@@ -192,23 +202,43 @@ impl TokenRegistry {
         if self.own.as_ref() == Some(&hash) {
             return Ok(Some(Caller::of_storage()));
         }
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_fresh = known
-            .as_ref()
-            .is_some_and(|(read, _)| read.elapsed() < FRESH);
-        if !is_fresh {
-            *known = Some((stopwatch(), list_tokens(records, None)?));
-        }
+        let tokens = self.tokens(&hash, records)?;
         let now = now_ms();
-        let tokens = known.as_ref().map_or(&[][..], |(_, tokens)| tokens);
         let found = tokens.iter().find(|token| token.hash == hash);
         let counts = |token: &&Token| token.expires_ms.is_none_or(|expires| expires > now);
         Ok(found.filter(counts).map(|token| token.caller.clone()))
     }
 
+    fn known(&self) -> MutexGuard<'_, KnownTokens> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns all tokens. They are read again if that was too long ago for one with this hash.
+    fn tokens(&self, hash: &str, records: &dyn ServerRecords) -> Result<Arc<[Token]>, StoreError> {
+        let (known, forgotten) = {
+            let known = self.known();
+            (known.read.clone(), known.forgotten)
+        };
+        if let Some((read, tokens)) = known {
+            let is_known = tokens.iter().any(|token| token.hash == hash);
+            if read.elapsed() < if is_known { FRESH } else { UNKNOWN_INTERVAL } {
+                return Ok(tokens);
+            }
+        }
+        let begun = stopwatch();
+        let tokens: Arc<[Token]> = list_tokens(records, None)?.into();
+        let mut known = self.known();
+        if known.forgotten == forgotten {
+            known.read = Some((begun, Arc::clone(&tokens)));
+        }
+        Ok(tokens)
+    }
+
     /// Forgets which tokens there are, because one was made or revoked.
     pub fn forget(&self) {
-        *self.known.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        let mut known = self.known();
+        known.read = None;
+        known.forgotten += 1;
     }
 }
 

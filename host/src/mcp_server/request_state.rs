@@ -3,21 +3,18 @@
 //! principal or another call, is not accepted.
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::io::{self, ErrorKind, Write};
-use std::path::Path;
+use std::io::{self, ErrorKind};
 
 use rmcp::model::{ErrorData, RequestStateCodec, SealOptions};
 use serde::{Deserialize, Serialize};
-use strata_base::files::replace::{Replacement, replace};
 use strata_base::random_id::random_id;
 
 use super::Principal;
 use super::arguments::invalid;
+use super::call_store::CallStore;
 
-/// The file with the key, within the directory of the runs. It is kept, so that a state is accepted
-/// by the next process, too.
-const KEY_FILE: &str = ".state-key";
+/// The name of the key. It is kept, so that a state is accepted by the next process, too.
+const KEY: &str = ".state-key";
 
 /// What a state says.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,22 +39,13 @@ pub(super) struct StateOwner<'a> {
 pub(super) struct StateSigner(RequestStateCodec);
 
 impl StateSigner {
-    /// Reads the key of a directory of runs. It is made if there is none.
-    pub(super) fn open(runs: &Path) -> io::Result<Self> {
-        let file = runs.join(KEY_FILE);
-        let key = match fs::read(&file) {
-            Ok(key) => key,
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                let key = [random_id().to_le_bytes(), random_id().to_le_bytes()].concat();
-                replace(&file, Replacement::Private, |new| new.write_all(&key))?;
-                // Another process may have made one at the same time, and the last one counts.
-                fs::read(&file)?
-            }
-            Err(error) => return Err(error),
-        };
+    /// Reads the key that is kept. It is made if there is none.
+    pub(super) fn open(store: &dyn CallStore) -> io::Result<Self> {
+        let new = [random_id().to_le_bytes(), random_id().to_le_bytes()].concat();
+        let key = store.keep(KEY, &new)?.unwrap_or(new);
         let codec = RequestStateCodec::try_new(key);
         codec.map(Self).map_err(|error| {
-            let text = format!("`{}` is damaged ({error}); remove it", file.display());
+            let text = format!("`{KEY}` is damaged ({error}); remove it");
             io::Error::new(ErrorKind::InvalidData, text)
         })
     }
@@ -99,12 +87,14 @@ impl StateOwner<'_> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::call_store::CallFiles;
     use super::*;
 
     #[test]
     fn a_state_is_accepted_only_unchanged_and_from_its_owner() {
         let runs = tempfile::tempdir().expect("a directory");
-        let signer = StateSigner::open(runs.path()).expect("a signer");
+        let files = CallFiles::open(runs.path()).expect("files");
+        let signer = StateSigner::open(&files).expect("a signer");
         let state = RequestState {
             run: "r".into(),
             asked: ["ask-0".to_owned()].into(),
@@ -118,7 +108,7 @@ mod tests {
         };
         let sealed = signer.seal(&state, &owner(&local, "a"));
         // The key is kept.
-        let later = StateSigner::open(runs.path()).expect("a signer");
+        let later = StateSigner::open(&files).expect("a signer");
         assert_eq!(
             later
                 .open_state(&sealed, &owner(&local, "a"))

@@ -2,8 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -22,9 +21,9 @@ use super::Principal;
 use super::arguments::{
     RunName, TeamArguments, idempotency_key, input_schema, invalid, output_schema,
 };
+use super::call_store::CallStore;
 use super::client_call::{ClientCall, Elicitation, tool_name};
-use super::idempotency::{IdempotencyKeys, KeyOwner, ScopedKey};
-use super::local_runs::create_private_directory;
+use super::idempotency::{KeyOwner, ScopedKey, claim};
 use super::place::{Activity, Launch, RunResult};
 use super::question::{ClientReply, form, read_reply, read_result};
 use super::request_state::{RequestState, StateOwner, StateSigner};
@@ -41,17 +40,16 @@ const MAX_WRONG_ANSWERS: usize = 20;
 
 /// What is kept of calls: their idempotency keys, and the key by which states are signed.
 pub(super) struct CallRecords {
-    keys: Mutex<IdempotencyKeys>,
+    store: Arc<dyn CallStore>,
     signer: StateSigner,
 }
 
 impl CallRecords {
-    /// Opens the records in a directory, which is created if it is missing.
-    pub(super) fn open(directory: &Path) -> io::Result<Self> {
-        create_private_directory(directory)?;
+    /// Opens the records in a store.
+    pub(super) fn open(store: Arc<dyn CallStore>) -> io::Result<Self> {
         Ok(Self {
-            keys: Mutex::new(IdempotencyKeys::open(directory)?),
-            signer: StateSigner::open(directory)?,
+            signer: StateSigner::open(store.as_ref())?,
+            store,
         })
     }
 }
@@ -174,16 +172,7 @@ impl TeamTool {
                 launch: first_launch,
             }));
         };
-        let key = ScopedKey {
-            principal: &call.principal,
-            tool: &self.name,
-            key: &key,
-        };
-        let claimed = {
-            let keys = self.records.keys.lock();
-            let keys = keys.unwrap_or_else(PoisonError::into_inner);
-            keys.claim(&key, digest, run)
-        };
+        let claimed = self.claim(key, digest, run, &call.principal).await;
         Ok(match claimed {
             Ok(KeyOwner::New(run)) => Ok(Target {
                 run,
@@ -202,6 +191,29 @@ impl TeamTool {
             }
             Err(why) => Err(format!("the idempotency key cannot be recorded: {why}")),
         })
+    }
+
+    /// Returns which run belongs to a key.
+    async fn claim(
+        &self,
+        key: String,
+        digest: &str,
+        run: RunName,
+        principal: &Principal,
+    ) -> io::Result<KeyOwner> {
+        let (store, principal) = (Arc::clone(&self.records.store), principal.clone());
+        let (tool, digest) = (self.name.clone(), digest.to_owned());
+        let claimed = tokio::task::spawn_blocking(move || {
+            let key = ScopedKey {
+                principal: &principal,
+                tool: &tool,
+                key: &key,
+            };
+            claim(store.as_ref(), &key, &digest, run)
+        });
+        claimed
+            .await
+            .unwrap_or_else(|error| Err(io::Error::other(error)))
     }
 
     /// Returns the run that a state belongs to.

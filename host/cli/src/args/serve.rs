@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use strata_host::clock::{now_ms, parse_rfc3339};
+use strata_host::storage::RunDatabase;
 use strata_server::caller::Right;
 
 use super::expanded_path;
 use super::operate::parse_span;
-use super::work::{parse_drain, parse_room};
+use super::work::{parse_database, parse_drain, parse_room};
 
 /// Where the runs of a server are if nothing else is said.
 const DEFAULT_STORAGE: &str = "workspace/serve";
@@ -19,16 +20,22 @@ const DEFAULT_LISTEN: &str = "127.0.0.1:7464";
 
 #[derive(Args)]
 #[command(
-    after_help = "All runs are kept in DIR/runs.db. On a loopback address, a token is made at the first start, in DIR/token; the \
-    address that is printed contains it behind `#`.\n\nExamples:\n  \
+    after_help = "All runs are kept in DIR/runs.db, which one server uses at a time, or in a database, which any number of servers \
+    and workers share. On a loopback address, a token is made at the first start, in DIR/token; the address that is printed \
+    contains it behind `#`.\n\nExamples:\n  \
     strata-host serve\n  \
+    strata-host serve --database postgres://host/teams --behind-proxy --listen 0.0.0.0:7464 --host strata.example\n  \
     strata-host serve --storage /srv/strata --policy teams.toml --policy red=red.toml\n  \
     strata-host serve --listen 0.0.0.0:7464 --host strata.example --tls-cert chain.pem --tls-key key.pem"
 )]
 pub(crate) struct ServeArgs {
-    /// The directory with all runs, and the token.
+    /// The directory with all runs, and the token. With `--database`, only with what belongs to this server alone: the token,
+    /// and the files of runs while they run.
     #[arg(long, value_name = "DIR", default_value = DEFAULT_STORAGE, value_parser = expanded_path())]
     pub(crate) storage: PathBuf,
+    /// The database with all runs, which other servers and workers may use, too.
+    #[arg(long, value_name = "URL", value_parser = parse_database)]
+    pub(crate) database: Option<RunDatabase>,
     /// Where to listen. An address that is not loopback needs `--tls-cert` and `--tls-key`, or `--behind-proxy`.
     #[arg(long, value_name = "ADDR", default_value = DEFAULT_LISTEN)]
     pub(crate) listen: SocketAddr,
@@ -120,6 +127,9 @@ pub(crate) struct TokenPlaceArgs {
     /// The directory of a server that does not run.
     #[arg(long, value_name = "DIR", default_value = DEFAULT_STORAGE, value_parser = expanded_path())]
     pub(crate) storage: PathBuf,
+    /// The database of servers, which may run.
+    #[arg(long, value_name = "URL", conflicts_with = "storage", value_parser = parse_database)]
+    pub(crate) database: Option<RunDatabase>,
 }
 
 fn parse_right(text: &str) -> Result<Right, String> {
