@@ -180,6 +180,19 @@ impl Proxy {
         }
     }
 
+    /// Ends all connections, and refuses new ones, as a server does that has ended; or goes on accepting them.
+    pub fn refuse(&self, refuses: bool) {
+        let socket = self.directory.path().join(SOCKET);
+        let aside = self.directory.path().join("refused");
+        match refuses {
+            true => {
+                std::fs::rename(&socket, &aside).unwrap();
+                self.cut();
+            }
+            false => std::fs::rename(&aside, &socket).unwrap(),
+        }
+    }
+
     /// Returns both directions.
     pub fn flows(&self) -> [Arc<Flow>; 2] {
         [&self.to_server, &self.from_server].map(Arc::clone)

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::ASKING;
-use super::client::TestServer;
+use super::client::{Runs, TestServer, wherever_runs_are};
 
 /// What is there: a run of each of two tenants, each of which waits for a person, and tokens.
 struct Scene {
@@ -26,8 +26,8 @@ struct Scene {
 }
 
 impl Scene {
-    fn new() -> Self {
-        let server = TestServer::start(ASKING);
+    fn new(runs: &Runs) -> Self {
+        let server = TestServer::start_at(runs, ASKING);
         let token = |name: &str, tenant: &str, rights: &[&str]| {
             server.new_token(name, Some(tenant), rights)
         };
@@ -133,203 +133,217 @@ impl Scene {
 
 #[test]
 fn a_run_does_not_exist_for_a_token_that_may_not_see_it() {
-    let scene = Scene::new();
-    let answers = json!({ scene.request.clone(): 7 });
-    let message = json!({ "content": "x", "cause": "p" });
-    // What belongs to a run, for tokens that may not see it: of another tenant, of another tenant with the same name of
-    // a token, of the same tenant without a right, and by the name as well as by the id.
-    for who in ["blue", "bob", "admin", "nothing"] {
-        for name in ["mine", "RUN"] {
-            for rest in [
-                "",
-                "/events",
-                "/stream",
-                "/checkpoints",
-                "/checkpoints/main-0",
-                "/messages",
-                "/messages/idea",
-                "/conversations",
-                "/calls",
-                "/calls/1",
-                "/graph",
-                "/graph.svg",
-                "/report",
-                "/files",
-                "/files/a.txt",
-                "/team.json",
-                "/diff?with=theirs",
-            ] {
-                scene.check(who, scene.get(&format!("/v1/runs/{name}{rest}")), &[404]);
-            }
-            for rest in ["cancel", "pause", "resume", "prune"] {
-                let attempt = scene.post(&format!("/v1/runs/{name}/{rest}"), Value::Null);
+    wherever_runs_are(|runs| {
+        let scene = Scene::new(runs);
+        let answers = json!({ scene.request.clone(): 7 });
+        let message = json!({ "content": "x", "cause": "p" });
+        // What belongs to a run, for tokens that may not see it: of another tenant, of another tenant with the same name of
+        // a token, of the same tenant without a right, and by the name as well as by the id.
+        for who in ["blue", "bob", "admin", "nothing"] {
+            for name in ["mine", "RUN"] {
+                for rest in [
+                    "",
+                    "/events",
+                    "/stream",
+                    "/checkpoints",
+                    "/checkpoints/main-0",
+                    "/messages",
+                    "/messages/idea",
+                    "/conversations",
+                    "/calls",
+                    "/calls/1",
+                    "/graph",
+                    "/graph.svg",
+                    "/report",
+                    "/files",
+                    "/files/a.txt",
+                    "/team.json",
+                    "/diff?with=theirs",
+                ] {
+                    scene.check(who, scene.get(&format!("/v1/runs/{name}{rest}")), &[404]);
+                }
+                for rest in ["cancel", "pause", "resume", "prune"] {
+                    let attempt = scene.post(&format!("/v1/runs/{name}/{rest}"), Value::Null);
+                    scene.check(who, attempt, &[404]);
+                }
+                let attempt = scene.post(&format!("/v1/runs/{name}/answers"), answers.clone());
                 scene.check(who, attempt, &[404]);
+                let attempt = scene.post(&format!("/v1/runs/{name}/messages"), message.clone());
+                scene.check(who, attempt, &[404]);
+                let fork = json!({ "at": "main-0", "name": "stolen" });
+                let attempt = scene.post(&format!("/v1/runs/{name}/fork"), fork);
+                scene.check(who, attempt, &[404]);
+                let delete = (
+                    "DELETE",
+                    scene.fill(&format!("/v1/runs/{name}")),
+                    Value::Null,
+                );
+                scene.check(who, delete, &[404]);
             }
-            let attempt = scene.post(&format!("/v1/runs/{name}/answers"), answers.clone());
-            scene.check(who, attempt, &[404]);
-            let attempt = scene.post(&format!("/v1/runs/{name}/messages"), message.clone());
-            scene.check(who, attempt, &[404]);
-            let fork = json!({ "at": "main-0", "name": "stolen" });
-            let attempt = scene.post(&format!("/v1/runs/{name}/fork"), fork);
-            scene.check(who, attempt, &[404]);
-            let delete = (
-                "DELETE",
-                scene.fill(&format!("/v1/runs/{name}")),
-                Value::Null,
+            scene.check(who, scene.get("/v1/requests?run=mine"), &[404]);
+            scene.check(who, scene.get("/v1/runs/red%2Fmine"), &[404]);
+            scene.check(who, scene.get("/v1/runs/..%2Fred%2Fmine"), &[404]);
+            scene.check(
+                who,
+                scene.get("/v1/runs?prefix=m&label=secret%3Dplan"),
+                &[200],
             );
-            scene.check(who, delete, &[404]);
+            let open = scene.server.get(scene.token(who), "/v1/requests").json();
+            let of_others = open["items"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .filter(|item| item["run"] != "theirs");
+            assert_eq!(of_others.count(), 0, "{who}: {open}");
         }
-        scene.check(who, scene.get("/v1/requests?run=mine"), &[404]);
-        scene.check(who, scene.get("/v1/runs/red%2Fmine"), &[404]);
-        scene.check(who, scene.get("/v1/runs/..%2Fred%2Fmine"), &[404]);
-        scene.check(
-            who,
-            scene.get("/v1/runs?prefix=m&label=secret%3Dplan"),
-            &[200],
-        );
-        let open = scene.server.get(scene.token(who), "/v1/requests").json();
-        let of_others = open["items"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .filter(|item| item["run"] != "theirs");
-        assert_eq!(of_others.count(), 0, "{who}: {open}");
-    }
-    scene.assert_unchanged();
+        scene.assert_unchanged();
+    });
 }
 
 #[test]
 fn a_token_does_only_what_it_has_a_right_to() {
-    let scene = Scene::new();
-    let answers = json!({ scene.request.clone(): 7 });
-    let message = json!({ "content": "x", "cause": "p" });
-    // What is seen and not allowed.
-    for (who, path, body) in [
-        ("viewer", "cancel", Value::Null),
-        ("viewer", "pause", Value::Null),
-        ("viewer", "resume", Value::Null),
-        ("viewer", "prune", Value::Null),
-        ("viewer", "answers", answers.clone()),
-        ("viewer", "messages", message.clone()),
-        ("viewer", "fork", json!({ "at": "main-0" })),
-        ("ann", "answers", answers.clone()),
-        ("ann", "fork", json!({ "at": "main-0" })),
-        ("ann", "prune", Value::Null),
-        ("boss", "cancel", Value::Null),
-        ("boss", "messages", message.clone()),
-        ("operator", "answers", answers.clone()),
-    ] {
-        scene.check(
-            who,
-            scene.post(&format!("/v1/runs/mine/{path}"), body),
-            &[403],
+    wherever_runs_are(|runs| {
+        let scene = Scene::new(runs);
+        let answers = json!({ scene.request.clone(): 7 });
+        let message = json!({ "content": "x", "cause": "p" });
+        // What is seen and not allowed.
+        for (who, path, body) in [
+            ("viewer", "cancel", Value::Null),
+            ("viewer", "pause", Value::Null),
+            ("viewer", "resume", Value::Null),
+            ("viewer", "prune", Value::Null),
+            ("viewer", "answers", answers.clone()),
+            ("viewer", "messages", message.clone()),
+            ("viewer", "fork", json!({ "at": "main-0" })),
+            ("ann", "answers", answers.clone()),
+            ("ann", "fork", json!({ "at": "main-0" })),
+            ("ann", "prune", Value::Null),
+            ("boss", "cancel", Value::Null),
+            ("boss", "messages", message.clone()),
+            ("operator", "answers", answers.clone()),
+        ] {
+            scene.check(
+                who,
+                scene.post(&format!("/v1/runs/mine/{path}"), body),
+                &[403],
+            );
+        }
+        for who in ["viewer", "ann", "boss"] {
+            let delete = ("DELETE", "/v1/runs/mine".to_owned(), Value::Null);
+            scene.check(who, delete, &[403]);
+        }
+        // Tokens, workers and metrics.
+        let token = json!({ "name": "more", "tenant": "red", "rights": ["view"] });
+        for who in ["blue", "ann", "viewer", "boss", "operator", "nothing"] {
+            scene.check(who, scene.get("/v1/tokens"), &[403]);
+            scene.check(who, scene.post("/v1/tokens", token.clone()), &[403]);
+            let revoke = ("DELETE", "/v1/tokens/ann".to_owned(), Value::Null);
+            scene.check(who, revoke, &[403]);
+            scene.check(who, scene.get("/v1/workers"), &[403]);
+            scene.check(who, scene.get("/metrics"), &[403]);
+        }
+        let elsewhere = json!({ "name": "more", "tenant": "blue", "rights": ["view"] });
+        scene.check("admin", scene.post("/v1/tokens", elsewhere), &[403]);
+        let revoke = (
+            "DELETE",
+            "/v1/tokens/ann?tenant=blue".to_owned(),
+            Value::Null,
         );
-    }
-    for who in ["viewer", "ann", "boss"] {
-        let delete = ("DELETE", "/v1/runs/mine".to_owned(), Value::Null);
-        scene.check(who, delete, &[403]);
-    }
-    // Tokens, workers and metrics.
-    let token = json!({ "name": "more", "tenant": "red", "rights": ["view"] });
-    for who in ["blue", "ann", "viewer", "boss", "operator", "nothing"] {
-        scene.check(who, scene.get("/v1/tokens"), &[403]);
-        scene.check(who, scene.post("/v1/tokens", token.clone()), &[403]);
-        let revoke = ("DELETE", "/v1/tokens/ann".to_owned(), Value::Null);
-        scene.check(who, revoke, &[403]);
-        scene.check(who, scene.get("/v1/workers"), &[403]);
-        scene.check(who, scene.get("/metrics"), &[403]);
-    }
-    let elsewhere = json!({ "name": "more", "tenant": "blue", "rights": ["view"] });
-    scene.check("admin", scene.post("/v1/tokens", elsewhere), &[403]);
-    let revoke = (
-        "DELETE",
-        "/v1/tokens/ann?tenant=blue".to_owned(),
-        Value::Null,
-    );
-    scene.check("admin", revoke, &[403]);
-    scene.check("admin", scene.get("/v1/workers"), &[403]);
-    scene.check("admin", scene.get("/metrics"), &[403]);
-    scene.assert_unchanged();
+        scene.check("admin", revoke, &[403]);
+        scene.check("admin", scene.get("/v1/workers"), &[403]);
+        scene.check("admin", scene.get("/metrics"), &[403]);
+        scene.assert_unchanged();
+    });
 }
 
 #[test]
 fn files_and_bundles_belong_to_the_tenant_that_uploaded_them() {
-    let scene = Scene::new();
-    // Files and bundles of another tenant, and of this one without the right to start runs.
-    let bundle = scene.bundle.clone();
-    let start = json!({ "bundle": bundle, "idea": "go" });
-    scene.check(
-        "blue",
-        ("HEAD", scene.fill("/v1/blobs/BLOB"), Value::Null),
-        &[404],
-    );
-    scene.check(
-        "nothing",
-        ("HEAD", scene.fill("/v1/blobs/BLOB"), Value::Null),
-        &[403],
-    );
-    scene.check("viewer", scene.post("/v1/runs", start.clone()), &[403]);
-    scene.check("boss", scene.post("/v1/runs", start.clone()), &[403]);
-    scene.check("operator", scene.post("/v1/runs", start), &[403]);
-    let files = json!({ "files": { "note.txt": scene.blob.clone() } });
-    scene.check("blue", scene.post("/v1/bundles", files.clone()), &[422]);
-    scene.check("viewer", scene.post("/v1/bundles", files), &[403]);
-    let attach = json!({ "bundle": scene.server.bundle(&scene.blue), "files": { "n.txt": scene.blob.clone() } });
-    scene.check("blue", scene.post("/v1/runs", attach), &[422]);
+    wherever_runs_are(|runs| {
+        let scene = Scene::new(runs);
+        // Files and bundles of another tenant, and of this one without the right to start runs.
+        let bundle = scene.bundle.clone();
+        let start = json!({ "bundle": bundle, "idea": "go" });
+        scene.check(
+            "blue",
+            ("HEAD", scene.fill("/v1/blobs/BLOB"), Value::Null),
+            &[404],
+        );
+        scene.check(
+            "nothing",
+            ("HEAD", scene.fill("/v1/blobs/BLOB"), Value::Null),
+            &[403],
+        );
+        scene.check("viewer", scene.post("/v1/runs", start.clone()), &[403]);
+        scene.check("boss", scene.post("/v1/runs", start.clone()), &[403]);
+        scene.check("operator", scene.post("/v1/runs", start), &[403]);
+        let files = json!({ "files": { "note.txt": scene.blob.clone() } });
+        scene.check("blue", scene.post("/v1/bundles", files.clone()), &[422]);
+        scene.check("viewer", scene.post("/v1/bundles", files), &[403]);
+        let attach = json!({ "bundle": scene.server.bundle(&scene.blue), "files": { "n.txt": scene.blob.clone() } });
+        scene.check("blue", scene.post("/v1/runs", attach), &[422]);
+    });
 }
 
 #[test]
 fn a_request_without_a_token_in_its_header_is_refused() {
-    let scene = Scene::new();
-    // No token, a wrong one, and one where none belongs.
-    for token in ["", "wrong", "strata_00"] {
-        scene.check(token, scene.get("/v1/runs"), &[401]);
-        scene.check(token, scene.get("/v1/runs/mine"), &[401]);
-        scene.check(token, scene.get("/v1/events"), &[401]);
-    }
-    let by_query = format!("/v1/runs?token={}", scene.ann);
-    scene.check("", ("GET", by_query, Value::Null), &[401]);
-    let cookie = format!("token={}", scene.ann);
-    let answer = scene
-        .server
-        .request("GET", "/v1/runs", "", &[("cookie", &cookie)], b"");
-    assert_eq!(answer.status, 401);
+    wherever_runs_are(|runs| {
+        let scene = Scene::new(runs);
+        // No token, a wrong one, and one where none belongs.
+        for token in ["", "wrong", "strata_00"] {
+            scene.check(token, scene.get("/v1/runs"), &[401]);
+            scene.check(token, scene.get("/v1/runs/mine"), &[401]);
+            scene.check(token, scene.get("/v1/events"), &[401]);
+        }
+        let by_query = format!("/v1/runs?token={}", scene.ann);
+        scene.check("", ("GET", by_query, Value::Null), &[401]);
+        let cookie = format!("token={}", scene.ann);
+        let answer = scene
+            .server
+            .request("GET", "/v1/runs", "", &[("cookie", &cookie)], b"");
+        assert_eq!(answer.status, 401);
+    });
 }
 
 #[test]
 fn several_runs_are_changed_each_with_the_rights_for_it() {
-    let scene = Scene::new();
-    let bulk = json!({ "do": "cancel", "runs": ["mine", "theirs", scene.run.clone(), "nothing"] });
-    let answer = scene.server.post(&scene.blue, "/v1/bulk", &bulk).json();
-    let statuses: Vec<u64> = answer["results"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|one| one["status"].as_u64().unwrap())
-        .collect();
-    assert_eq!(statuses, [404, 200, 404, 404], "{answer}");
-    let run = scene.server.get(&scene.viewer, "/v1/runs/mine").json();
-    assert_eq!(run["status"], "waiting");
+    wherever_runs_are(|runs| {
+        let scene = Scene::new(runs);
+        let bulk =
+            json!({ "do": "cancel", "runs": ["mine", "theirs", scene.run.clone(), "nothing"] });
+        let answer = scene.server.post(&scene.blue, "/v1/bulk", &bulk).json();
+        let statuses: Vec<u64> = answer["results"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|one| one["status"].as_u64().unwrap())
+            .collect();
+        assert_eq!(statuses, [404, 200, 404, 404], "{answer}");
+        let run = scene.server.get(&scene.viewer, "/v1/runs/mine").json();
+        assert_eq!(run["status"], "waiting");
+    });
 }
 
 #[test]
 fn what_another_tenant_has_changes_no_answer() {
-    let scene = Scene::new();
-    // The same names, keys and files, whichever tenant had them first.
-    let key = [
-        ("idempotency-key", "k"),
-        ("content-type", "application/json"),
-    ];
-    let start = |token: &str| {
-        let body = json!({ "bundle": scene.server.bundle(token), "name": "same", "idea": "go" });
-        scene
-            .server
-            .request("POST", "/v1/runs", token, &key, body.to_string().as_bytes())
-    };
-    let (one, other) = (start(&scene.ann), start(&scene.blue));
-    assert_eq!((one.status, other.status), (201, 201), "{one:?} {other:?}");
-    assert!(!other.headers.contains("idempotency-replayed"));
-    assert_ne!(one.json()["id"], other.json()["id"]);
-    let listed = scene.server.get(&scene.nothing, "/v1/runs").body;
-    assert_eq!(listed, r#"{"items":[],"next":null}"#);
+    wherever_runs_are(|runs| {
+        let scene = Scene::new(runs);
+        // The same names, keys and files, whichever tenant had them first.
+        let key = [
+            ("idempotency-key", "k"),
+            ("content-type", "application/json"),
+        ];
+        let start = |token: &str| {
+            let body =
+                json!({ "bundle": scene.server.bundle(token), "name": "same", "idea": "go" });
+            scene
+                .server
+                .request("POST", "/v1/runs", token, &key, body.to_string().as_bytes())
+        };
+        let (one, other) = (start(&scene.ann), start(&scene.blue));
+        assert_eq!((one.status, other.status), (201, 201), "{one:?} {other:?}");
+        assert!(!other.headers.contains("idempotency-replayed"));
+        assert_ne!(one.json()["id"], other.json()["id"]);
+        let listed = scene.server.get(&scene.nothing, "/v1/runs").body;
+        assert_eq!(listed, r#"{"items":[],"next":null}"#);
+    });
 }

@@ -1,8 +1,11 @@
 //! A server under test, and requests to it, written as bytes.
 
 use std::cell::RefCell;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Cursor, Read, Write};
 use std::net::TcpStream;
+use std::ops::Deref;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -10,6 +13,7 @@ use serde_json::{Value, json};
 use strata_host::blob::digest_of;
 
 use crate::observing::free_port;
+use crate::postgres_server::create_database;
 use crate::process::{Process, Signal};
 use crate::workspace::Workspace;
 
@@ -17,11 +21,56 @@ use crate::workspace::Workspace;
 const INTERVAL: Duration = Duration::from_millis(50);
 const MAX_LOOKS: u32 = 1200;
 
+/// Where the runs of a server are.
+#[derive(Clone, Debug)]
+pub enum Runs {
+    /// In a file of its directory.
+    InFile,
+    /// In the database of a URL, which other servers may use, too.
+    InDatabase(String),
+}
+
+impl Runs {
+    /// Returns a database that nobody uses yet. `None` if PostgreSQL is not installed.
+    pub fn in_new_database() -> Option<Self> {
+        static DATABASES: AtomicU32 = AtomicU32::new(0);
+        let n = DATABASES.fetch_add(1, Ordering::Relaxed);
+        let name = format!("served-{}-{n}", std::process::id());
+        create_database(&name).map(Self::InDatabase)
+    }
+
+    fn arguments(&self) -> Vec<String> {
+        match self {
+            Self::InFile => Vec::new(),
+            Self::InDatabase(url) => vec!["--database".into(), url.clone()],
+        }
+    }
+}
+
+/// Runs a test with each kind of place for runs.
+pub fn wherever_runs_are(test: impl Fn(&Runs)) {
+    for runs in [Some(Runs::InFile), Runs::in_new_database()]
+        .into_iter()
+        .flatten()
+    {
+        eprintln!("{runs:?}");
+        test(&runs);
+    }
+}
+
+/// Sends requests to a server.
+#[derive(Clone, Copy, Debug)]
+pub struct Client {
+    pub port: u16,
+}
+
 /// A server that runs teams.
 pub struct TestServer {
-    pub place: Workspace,
-    pub port: u16,
+    pub place: Rc<Workspace>,
     pub token: String,
+    client: Client,
+    /// The name of its directory.
+    storage: String,
     /// Further arguments of `serve`.
     more: Vec<String>,
     process: RefCell<Option<Process>>,
@@ -42,7 +91,49 @@ impl Answer {
 }
 
 /// A stream that is open.
-pub struct OpenStream(BufReader<TcpStream>);
+pub struct OpenStream(BufReader<ChunkedBody>);
+
+/// The body of an answer that is sent in chunks, without their sizes.
+struct ChunkedBody {
+    answer: Box<dyn BufRead>,
+    /// How much of the chunk has not been read.
+    left: usize,
+}
+
+impl ChunkedBody {
+    /// Returns that of an answer, of which no more was read than the status.
+    fn of_answer(mut answer: Box<dyn BufRead>) -> Self {
+        let mut line = String::new();
+        while line != "\r\n" {
+            line.clear();
+            if answer.read_line(&mut line).unwrap_or(0) == 0 {
+                break;
+            }
+        }
+        Self { answer, left: 0 }
+    }
+}
+
+impl Read for ChunkedBody {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        while self.left == 0 {
+            // The end of the chunk before, and the size of the next one.
+            let mut line = String::new();
+            if self.answer.read_line(&mut line)? == 0 {
+                return Ok(0);
+            }
+            match usize::from_str_radix(line.trim_end(), 16) {
+                Ok(0) => return Ok(0),
+                Ok(size) => self.left = size,
+                Err(_) => assert_eq!(line, "\r\n"),
+            }
+        }
+        let most = buffer.len().min(self.left);
+        let count = self.answer.read(&mut buffer[..most])?;
+        self.left -= count;
+        Ok(count)
+    }
+}
 
 /// A message of a stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -53,6 +144,15 @@ pub struct StreamMessage {
 }
 
 impl OpenStream {
+    fn of_answer(answer: impl BufRead + 'static) -> Self {
+        Self(BufReader::new(ChunkedBody::of_answer(Box::new(answer))))
+    }
+
+    /// Returns what was read of one, with the head of the answer.
+    pub fn of_bytes(bytes: Vec<u8>) -> Self {
+        Self::of_answer(Cursor::new(bytes))
+    }
+
     /// Reads what comes until the connection is closed.
     pub fn read_to_end(mut self) -> String {
         let mut bytes = Vec::new();
@@ -68,7 +168,7 @@ impl OpenStream {
             if !matches!(self.0.read_line(&mut line), Ok(bytes) if bytes > 0) {
                 return None;
             }
-            // Everything else is the head, a comment, or the size of a chunk.
+            // Everything else is a comment, or says when to come back.
             match line.trim_end().split_once(": ") {
                 Some(("event", name)) => message.name = name.into(),
                 Some(("id", id)) => message.id = id.into(),
@@ -80,25 +180,56 @@ impl OpenStream {
     }
 }
 
+impl Deref for TestServer {
+    type Target = Client;
+
+    fn deref(&self) -> &Client {
+        &self.client
+    }
+}
+
 impl TestServer {
     /// Starts a server whose workspace has this team.
     pub fn start(team: &str) -> Self {
-        Self::start_in(Workspace::with(team), &[])
+        Self::start_at(&Runs::InFile, team)
+    }
+
+    /// Starts a server whose workspace has this team.
+    pub fn start_at(runs: &Runs, team: &str) -> Self {
+        Self::begin(Rc::new(Workspace::with(team)), "served", runs.arguments())
     }
 
     /// Starts a server in a workspace, with further arguments.
     pub fn start_in(place: Workspace, more: &[&str]) -> Self {
+        let more = more.iter().map(|one| (*one).to_owned());
+        Self::begin(Rc::new(place), "served", more.collect())
+    }
+
+    /// Starts another server in the same workspace, with a directory of its own.
+    pub fn start_beside(&self, storage: &str, more: &[&str]) -> Self {
+        let more = more.iter().map(|one| (*one).to_owned());
+        let more = self.more.iter().cloned().chain(more);
+        Self::begin(Rc::clone(&self.place), storage, more.collect())
+    }
+
+    fn begin(place: Rc<Workspace>, storage: &str, more: Vec<String>) -> Self {
         let mut server = Self {
             place,
-            port: free_port(),
+            client: Client { port: free_port() },
             token: String::new(),
-            more: more.iter().map(|one| (*one).to_owned()).collect(),
+            storage: storage.into(),
+            more,
             process: RefCell::new(None),
         };
         server.start_again();
-        let token = String::from_utf8(server.place.read("served/token"));
-        server.token = token.unwrap().trim().to_owned();
+        let token = server.place.read(&format!("{storage}/token"));
+        server.token = String::from_utf8(token).unwrap().trim().to_owned();
         server
+    }
+
+    /// Kills the server.
+    pub fn kill(&self) {
+        self.process.borrow_mut().take().unwrap().kill();
     }
 
     /// Tells the server to end, and returns its exit code.
@@ -110,14 +241,14 @@ impl TestServer {
 
     /// Kills the server and starts it again, at the same port.
     pub fn restart(&mut self) {
-        self.process.borrow_mut().take().unwrap().kill();
+        self.kill();
         self.start_again();
     }
 
     /// Starts the server after it has ended, at the same port.
     pub fn start_again(&mut self) {
         let listen = format!("127.0.0.1:{}", self.port);
-        let mut args = vec!["serve", "--storage", "served", "--listen", &listen];
+        let mut args = vec!["serve", "--storage", &self.storage, "--listen", &listen];
         args.extend(["--host", "strata.test"]);
         args.extend(self.more.iter().map(String::as_str));
         *self.process.borrow_mut() = Some(self.place.start(&args));
@@ -129,6 +260,46 @@ impl TestServer {
         }
     }
 
+    /// Returns what sends requests to it, also from another thread.
+    pub fn client(&self) -> Client {
+        self.client
+    }
+
+    /// Makes a token.
+    pub fn new_token(&self, name: &str, tenant: Option<&str>, rights: &[&str]) -> String {
+        let body = json!({ "name": name, "tenant": tenant, "rights": rights });
+        let made = self.post(&self.token, "/v1/tokens", &body);
+        assert_eq!(made.status, 201, "{made:?}");
+        made.json()["token"].as_str().unwrap().to_owned()
+    }
+
+    /// Uploads the team, and returns the digest of its bundle.
+    pub fn bundle(&self, token: &str) -> String {
+        let mut files = serde_json::Map::new();
+        for name in ["team.toml", "probe.wasm"] {
+            files.insert(
+                name.into(),
+                json!(self.upload(token, &self.place.read(name))),
+            );
+        }
+        let made = self.post(token, "/v1/bundles", &json!({ "files": files }));
+        assert_eq!(made.status, 201, "{made:?}");
+        made.json()["digest"].as_str().unwrap().to_owned()
+    }
+
+    /// Starts a run of the team, and returns it.
+    pub fn submit(&self, token: &str, more: Value) -> Value {
+        let mut body = json!({ "bundle": self.bundle(token), "idea": "go" });
+        for (name, value) in more.as_object().into_iter().flatten() {
+            body[name] = value.clone();
+        }
+        let started = self.post(token, "/v1/runs", &body);
+        assert_eq!(started.status, 201, "{started:?}");
+        started.json()
+    }
+}
+
+impl Client {
     /// Sends bytes and returns what comes back until the connection is closed.
     pub fn exchange(&self, bytes: &[u8]) -> String {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
@@ -209,7 +380,7 @@ impl TestServer {
         let mut status = [0; 12];
         stream.read_exact(&mut status).unwrap();
         assert_eq!(&status, b"HTTP/1.1 200");
-        OpenStream(BufReader::new(stream))
+        OpenStream::of_answer(BufReader::new(stream))
     }
 
     /// Repeats a request until the answer fits.
@@ -226,44 +397,11 @@ impl TestServer {
         panic!("{path} stays {last}");
     }
 
-    /// Makes a token.
-    pub fn new_token(&self, name: &str, tenant: Option<&str>, rights: &[&str]) -> String {
-        let body = json!({ "name": name, "tenant": tenant, "rights": rights });
-        let made = self.post(&self.token, "/v1/tokens", &body);
-        assert_eq!(made.status, 201, "{made:?}");
-        made.json()["token"].as_str().unwrap().to_owned()
-    }
-
     /// Uploads a file, and returns its digest.
     pub fn upload(&self, token: &str, bytes: &[u8]) -> String {
         let digest = format!("sha256:{}", digest_of(bytes));
         let put = self.request("PUT", &format!("/v1/blobs/{digest}"), token, &[], bytes);
         assert!([201, 204].contains(&put.status), "{put:?}");
         digest
-    }
-
-    /// Uploads the team, and returns the digest of its bundle.
-    pub fn bundle(&self, token: &str) -> String {
-        let mut files = serde_json::Map::new();
-        for name in ["team.toml", "probe.wasm"] {
-            files.insert(
-                name.into(),
-                json!(self.upload(token, &self.place.read(name))),
-            );
-        }
-        let made = self.post(token, "/v1/bundles", &json!({ "files": files }));
-        assert_eq!(made.status, 201, "{made:?}");
-        made.json()["digest"].as_str().unwrap().to_owned()
-    }
-
-    /// Starts a run of the team, and returns it.
-    pub fn submit(&self, token: &str, more: Value) -> Value {
-        let mut body = json!({ "bundle": self.bundle(token), "idea": "go" });
-        for (name, value) in more.as_object().into_iter().flatten() {
-            body[name] = value.clone();
-        }
-        let started = self.post(token, "/v1/runs", &body);
-        assert_eq!(started.status, 201, "{started:?}");
-        started.json()
     }
 }

@@ -3,10 +3,10 @@
 
 use serde_json::{Value, json};
 
-use super::client::{StreamMessage, TestServer};
+use super::client::{Runs, StreamMessage, TestServer, wherever_runs_are};
 
 /// A team with two steps, a question to a person, and a join of two roles.
-const TEAM: &str = r#"
+pub const TEAM: &str = r#"
 schema = "strata.team/1"
 [team]
 name = "t"
@@ -34,7 +34,7 @@ config = { steps = [{ say = "c of {inputs}" }] }
 "#;
 
 /// Answers the open requests of a run.
-fn answer(server: &TestServer, run: &str) {
+pub fn answer(server: &TestServer, run: &str) {
     let open = server
         .get(&server.token, &format!("/v1/requests?run={run}"))
         .json();
@@ -47,7 +47,7 @@ fn answer(server: &TestServer, run: &str) {
 }
 
 /// Reads a run's stream from a position until it ends, or until so many events have come.
-fn read(
+pub fn read(
     server: &TestServer,
     run: &str,
     last: Option<&str>,
@@ -75,14 +75,25 @@ fn read(
 
 #[test]
 fn a_stream_over_kills_of_the_server_loses_and_repeats_nothing() {
-    let mut server = TestServer::start(TEAM);
+    wherever_runs_are(|runs| {
+        // Each kill of a server with a database takes longer, since its runs are taken from it.
+        let step = match runs {
+            Runs::InFile => 1,
+            Runs::InDatabase(_) => 4,
+        };
+        check_kills(TestServer::start_at(runs, TEAM), step);
+    });
+}
+
+/// Kills a server after each so many-th event of a run.
+fn check_kills(mut server: TestServer, step: usize) {
     server.submit(&server.token, json!({ "name": "undisturbed" }));
     let (undisturbed, _) = read(&server, "undisturbed", None, usize::MAX);
     let output = |server: &TestServer, run: &str| {
         server.get(&server.token, &format!("/v1/runs/{run}")).json()["output"].clone()
     };
     assert_eq!(output(&server, "undisturbed"), "c of b 3");
-    for kill_after in 1..undisturbed.len() {
+    for kill_after in (1..undisturbed.len()).step_by(step) {
         let name = format!("killed-{kill_after}");
         server.submit(&server.token, json!({ "name": name }));
         let (mut events, is_over) = read(&server, &name, None, kill_after);
@@ -114,20 +125,22 @@ fn a_stream_over_kills_of_the_server_loses_and_repeats_nothing() {
 
 #[test]
 fn a_drain_ends_all_streams_and_the_process() {
-    let server = TestServer::start(TEAM);
-    server.submit(&server.token, json!({ "name": "one" }));
-    let readers: Vec<String> = (0..4)
-        .map(|n| server.new_token(&format!("reader-{n}"), Some("default"), &["view"]))
-        .collect();
-    let streams: Vec<_> = (0..100)
-        .map(|n| server.open_stream(&readers[n % readers.len()], "/v1/runs/one/events"))
-        .collect();
-    assert_eq!(server.terminate(), Some(0));
-    for stream in streams {
-        let read = stream.read_to_end();
-        assert!(
-            read.contains("retry: 1000") && !read.contains("event: end"),
-            "{read}"
-        );
-    }
+    wherever_runs_are(|runs| {
+        let server = TestServer::start_at(runs, TEAM);
+        server.submit(&server.token, json!({ "name": "one" }));
+        let readers: Vec<String> = (0..4)
+            .map(|n| server.new_token(&format!("reader-{n}"), Some("default"), &["view"]))
+            .collect();
+        let streams: Vec<_> = (0..100)
+            .map(|n| server.open_stream(&readers[n % readers.len()], "/v1/runs/one/events"))
+            .collect();
+        assert_eq!(server.terminate(), Some(0));
+        for stream in streams {
+            let read = stream.read_to_end();
+            assert!(
+                read.contains("retry: 1000") && !read.contains("event: end"),
+                "{read}"
+            );
+        }
+    });
 }
