@@ -70,8 +70,6 @@ const HOST_CRATES: &[HostCrate] = &[
         sources: "host/server/src/",
         exceptions: &[
             // What a server has under way is part of its state, and works on that state.
-            import("idempotency", "context"),
-            import("idempotency", "server"),
             import("streams::model_text", "server"),
             import("streams::sse", "server"),
         ],
@@ -91,6 +89,7 @@ const HOST_CRATES: &[HostCrate] = &[
         sources: "host/storage/src/",
         exceptions: &[
             // What stands for a server where there is none has the types of what a server does.
+            import("no_database", "served"),
             import("no_database", "transfer"),
         ],
     },

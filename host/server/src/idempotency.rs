@@ -8,11 +8,12 @@ use axum::response::Response;
 use serde::{Deserialize, Serialize};
 use strata_core::record::id::to_hex;
 use strata_host::clock::now_ms;
-use strata_host::storage::ServerRecord;
+use strata_host::storage::{RecordHold, ServerRecord};
 
 use crate::answer::json_text;
 use crate::context::Context;
 use crate::problem::Problem;
+use crate::server::Server;
 
 /// The kind of the records of keys.
 const KIND: &str = "key";
@@ -168,6 +169,20 @@ pub enum MadeOnce {
     Before(Box<ServerRecord>),
 }
 
+/// Holds a key against repetitions, and returns what was stored under it before.
+async fn hold_key(
+    context: &Context,
+    key: &PendingKey,
+) -> Result<(Option<RecordHold>, Option<ServerRecord>), Problem> {
+    let key = key.clone();
+    let hold = move |server: &Server| {
+        let hold = server.records.hold(&key.tenant, &key.name)?;
+        let known = server.records.read_record(KIND, &key.tenant, &key.name)?;
+        Ok((hold, known))
+    };
+    context.server.blocking(hold).await
+}
+
 /// Carries out a request that makes something, unless it was carried out before under its key. It is carried out to
 /// its end, even if the client goes away. `run` is the id of the run in which it makes something.
 pub async fn make_once<M>(
@@ -200,17 +215,7 @@ where
             MadeOnce::Before(_) => Err(Problem::internal("a key that was not given is stored")),
         };
     };
-    let (hold, known) = {
-        let key = key.clone();
-        let take = move |server: &crate::server::Server| {
-            let hold = server.records.hold(&key.tenant, &key.name)?;
-            Ok((
-                hold,
-                server.records.read_record(KIND, &key.tenant, &key.name)?,
-            ))
-        };
-        context.server.blocking(take).await?
-    };
+    let (hold, known) = hold_key(context, &key).await?;
     if let Some(record) = known {
         return key.replay(&record);
     }

@@ -6,6 +6,7 @@ use super::connect::StatementError;
 use super::connection::Connection;
 use super::notifications::notify_workers;
 use super::run_name::find_run;
+use super::sweep::{delete_run_records, delete_unused_files};
 use super::work::insert_missing_files;
 use super::{schedule, write};
 use crate::LEASE_TIME;
@@ -100,33 +101,4 @@ pub(crate) fn delete_run(url: &DatabaseUrl) -> Result<(), StoreError> {
         delete_unused_files(&connection, &digests)
     });
     Ok(deleted?)
-}
-
-/// Deletes what servers remember with runs that are about to be deleted. Returns the digests of the files that were
-/// submitted with them.
-pub(super) fn delete_run_records(
-    connection: &Connection,
-    runs: &[i64],
-) -> Result<Vec<String>, StatementError> {
-    let runs = [(&runs as _, Type::INT8_ARRAY)];
-    let sql = "DELETE FROM strata.server_record s USING strata.run r WHERE s.code = r.code AND r.id = ANY($1)";
-    connection.execute(sql, &runs)?;
-    let sql = "SELECT DISTINCT digest FROM strata.run_file WHERE run = ANY($1)";
-    let rows = connection.query(sql, &runs)?;
-    Ok(rows.iter().map(|row| row.get(0)).collect())
-}
-
-/// Deletes those of some files that no run has. One that a tenant uploaded stays, so that the next run can have it.
-pub(super) fn delete_unused_files(
-    connection: &Connection,
-    digests: &[String],
-) -> Result<(), StatementError> {
-    let digests = [(&digests as _, Type::TEXT_ARRAY)];
-    // Whoever uploads one of them at the same time is waited for, and the next statement sees what that did.
-    let sql = "SELECT FROM strata.file WHERE digest = ANY($1) ORDER BY digest FOR UPDATE";
-    connection.query(sql, &digests)?;
-    let sql = "DELETE FROM strata.file f WHERE digest = ANY($1) \
-               AND NOT EXISTS (SELECT FROM strata.run_file r WHERE r.digest = f.digest) \
-               AND NOT EXISTS (SELECT FROM strata.server_record u WHERE u.kind = 'blob' AND u.name = f.digest)";
-    connection.execute(sql, &digests).map(drop)
 }
