@@ -94,7 +94,7 @@ mod tests {
             key,
         };
         let claim = |key: ScopedKey<'_>, arguments: &str, run: &str| {
-            super::claim(&keys, &key, arguments, name(run)).expect("claimed")
+            claim(&keys, &key, arguments, name(run)).expect("claimed")
         };
         assert_eq!(
             claim(key(&local, "t", "k"), "a", "r1"),

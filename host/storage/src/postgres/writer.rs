@@ -286,7 +286,7 @@ impl Writer {
 
     /// Tells those who watch what was stored.
     fn tell(&self, request: &AppendRequest, outcome: AppendOutcome) {
-        if let (AppendOutcome::Stored, Some(last)) = (outcome, request.events.last()) {
+        if let (AppendOutcome::Stored, Some(last)) = (outcome, request.new.events.last()) {
             // Nobody may be watching.
             let _ = self.appended.send(AppendedEvents {
                 run: request.right.run,

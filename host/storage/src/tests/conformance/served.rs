@@ -17,7 +17,7 @@ use tokio::sync::Notify;
 #[cfg(feature = "postgres")]
 use super::postgres_server::create_database;
 use super::{definition, fresh, scripted_run, team};
-use crate::script::pseudorandom;
+use crate::tests::script::pseudorandom;
 use crate::{
     Append, AppendedState, ChangedRun, ClaimedRun, DEFAULT_TENANT, Durability, Handover,
     LifecycleState, NewSubmission, RunDatabase, RunNeeds, RunRelease, RunSchedule, ServedFilter,
