@@ -18,9 +18,9 @@ use super::database_url::DatabaseUrl;
 use super::error::StoreError;
 use super::lineage::NamedRun;
 use super::rows::RunRows;
-use super::sqlite::SqliteLease;
 use super::served::{RunChanges, ServedFilter, ServedKey, ServedRun};
 use super::server_records::ServerRecords;
+use super::sqlite::SqliteLease;
 use super::sqlite::rows::SqliteReader;
 use super::transfer::{RunCopy, RunRecords};
 use super::{

@@ -46,8 +46,8 @@ mod run_name;
 mod runs;
 mod schedule;
 mod schema;
-mod server_writer;
 mod served;
+mod server_writer;
 mod session;
 mod silence;
 mod statistics;
@@ -87,9 +87,9 @@ pub(super) use runs::{
 };
 #[cfg(test)]
 pub(super) use schema::MIGRATIONS;
+pub(super) use served::{find_served, list_served};
 #[cfg(test)]
 pub(super) use server_writer::PostgresLease;
-pub(super) use served::{find_served, list_served};
 pub(super) use statistics::read_statistics;
 pub(super) use work::{
     DatabaseWorker, RunSubmission, acknowledge_request, open_claimed, request_work, submit,

@@ -16,10 +16,10 @@ mod memory_writer;
 mod prune;
 pub(super) mod rows;
 pub(super) mod schema;
-#[cfg(test)]
-mod several_runs;
 pub(super) mod shared;
 mod snapshot;
+#[cfg(test)]
+mod tests;
 mod wal_checkpoint;
 mod wal_file;
 mod write;

@@ -17,13 +17,12 @@ use strata_host::launch::{
     StateEdit, answer, check_answers, fork, halt_by, load_saved, prune, request_resume,
     resume_in_queue, send_with_files,
 };
-use strata_host::manifest::Overrides;
 use strata_host::storage::{
     CapScope, LifecycleState, ServedFilter, ServedRun, StateSelector, StoreError,
     SubmissionIdentity, check_stored_name, stored_run_name,
 };
 use strata_host::view::RequestView;
-use strata_host::{CallPolicy, CheckpointId, SendReceipt};
+use strata_host::{CallPolicy, CheckpointId, SendReceipt, manifest::Overrides};
 
 use super::uploads::{has_uploaded, parse_digest};
 use crate::answer::json;

@@ -4,10 +4,10 @@ use rusqlite::Connection;
 use strata_base::files::blob::{Blobs, digest_of};
 use strata_core::state::environment::Environment;
 
-use super::SqliteLease;
-use super::lineage::next_lineage_id;
-use super::rows::{SqliteReader, SqliteRows};
-use super::write::NewRun;
+use super::super::SqliteLease;
+use super::super::lineage::next_lineage_id;
+use super::super::rows::{SqliteReader, SqliteRows};
+use super::super::write::NewRun;
 use crate::error::StoreError;
 use crate::lock::StorageLock;
 use crate::tests::conformance::{loaded_state, replay};

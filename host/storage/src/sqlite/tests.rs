@@ -1,0 +1,3 @@
+//! Several runs in one database file.
+
+mod several_runs;
