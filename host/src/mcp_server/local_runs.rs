@@ -38,7 +38,13 @@ enum Launched {
     /// It goes on.
     Open(OpenRun),
     /// It stays as it is saved.
-    Saved(RunEnding),
+    Saved(Box<RunEnding>),
+}
+
+impl Launched {
+    fn saved(ending: RunEnding) -> Self {
+        Self::Saved(Box::new(ending))
+    }
 }
 
 impl LocalRuns {
@@ -68,13 +74,13 @@ impl LocalRuns {
         let (tell_activity, activity) = watch::channel(Activity::default());
         let run = match launch {
             Launch::New { idea } => self.start(name, idea.clone(), tell_activity)?,
-            Launch::Look => return self.saved_ending(name).map(Launched::Saved),
+            Launch::Look => return self.saved_ending(name).map(Launched::saved),
             Launch::Reattach if !may_reattach(self.saved_ending(name)?.status) => {
-                return self.saved_ending(name).map(Launched::Saved);
+                return self.saved_ending(name).map(Launched::saved);
             }
             Launch::Resume | Launch::Reattach => match self.resume(name, tell_activity)? {
                 Some(run) => run,
-                None => return self.saved_ending(name).map(Launched::Saved),
+                None => return self.saved_ending(name).map(Launched::saved),
             },
         };
         let begun = self.open.begin(name, run, activity);
@@ -159,7 +165,7 @@ impl RunPlace for LocalRuns {
             Some(open) => open,
             None => match self.launch(&attempt.run, launch) {
                 Ok(Launched::Open(open)) => open,
-                Ok(Launched::Saved(ending)) => return Ok(ending),
+                Ok(Launched::Saved(ending)) => return Ok(*ending),
                 Err(error) => return Err(error.to_string()),
             },
         };

@@ -270,7 +270,7 @@ mod tests {
     async fn a_long_message_is_sent_in_pieces() {
         let (mut pieces, mut waiting) = pieces(4);
         let long = SseMessage::named("text", "x".repeat(PIECE_BYTES * 2));
-        pieces.send_all(&[long.clone()]).await.unwrap();
+        pieces.send_all(std::slice::from_ref(&long)).await.unwrap();
         drop(pieces);
         let mut read = Vec::new();
         while let Some(piece) = waiting.recv().await {

@@ -321,10 +321,10 @@ impl HttpConnection {
             Some(Incoming::Notification { method, .. }) if method == "notifications/progress" => {
                 let _ = signals.try_send(Signal::Progress);
             }
+            Some(Incoming::Request { method, .. })
+                if is_newest(&request.params) && method == message::PING => {}
             Some(Incoming::Request { method, .. }) if is_newest(&request.params) => {
-                if method != message::PING {
-                    let _ = signals.try_send(Signal::Unexpected(method));
-                }
+                let _ = signals.try_send(Signal::Unexpected(method));
             }
             Some(Incoming::Request { id, method, params }) => match method.as_str() {
                 message::ELICITATION => {

@@ -95,7 +95,7 @@ fn collect(
         match (keyword.as_str(), value) {
             ("properties", Value::Object(properties)) => {
                 for (name, property) in properties {
-                    let longer = path.map(|path| [path, &[name.clone()]].concat());
+                    let longer = path.map(|path| [path, std::slice::from_ref(name)].concat());
                     collect(property, longer.as_deref(), found)?;
                 }
             }

@@ -72,7 +72,7 @@ fn a_record_counts_until_its_time_is_over() {
         records.put_record(&later).unwrap();
         assert_eq!(records.read_record("note", "red", "over").unwrap(), None);
         let listed = records.list_records("note", None).unwrap();
-        assert_eq!(listed, [later.clone()]);
+        assert_eq!(listed.as_slice(), std::slice::from_ref(&later));
         // It makes room for another of its name.
         let new = record("red", "over", "new");
         assert_eq!(records.insert_record(&new).unwrap(), None);
