@@ -53,7 +53,7 @@ const STRICT: &str = r#"{"type":"object","properties":{"n":{"type":"integer"}},"
 static CASES: LazyLock<Vec<(Value, Result<Value, (&str, &str)>)>> = LazyLock::new(|| {
     let any = json!({ "type": "object" });
     let tool = |name: &str, description: &str, schema: &Value| json!({ "name": name, "description": description, "schema": schema });
-    let probe = "Executes the steps in its config, for trying teams, limits and recovery";
+    let probe = "Does what its config's steps say, for trying teams, limits and recovery without writing code";
     let strict: Value = serde_json::from_str(STRICT).expect("a schema");
     let many: Vec<Value> = (0..65).map(|n| json!(["echo", { "n": n }])).collect();
     vec![
