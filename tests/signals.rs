@@ -234,7 +234,7 @@ fn team_with_many_messages() -> String {
     WAITS.replace("config = { steps = [{ HOW, attempts = [1] }] }", "")
         + &format!(
             "config = {{ steps = [{steps}] }}\n[[role]]\nname = \"B\"\nwatch = []\n[[role.action]]\nname = \"Wait\"\n\
-             component = \"probe.wasm\"\nconfig = {{ steps = [{{ sleep = \"90s\", attempts = [1] }}] }}\n\
+             component = \"probe.wasm\"\nconfig = {{ steps = [{{ sleep = \"90s\" }}] }}\n\
              [[route]]\nfrom = \"A\"\ncase = [{}]\ndefault = [\"B\"]\n",
             arms.join(",")
         )
