@@ -13,7 +13,7 @@ use strata_base::process::wait::wait;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_postgres::{Error, Row};
 
-use super::connect::{StatementError, background, connect, statement_error};
+use super::connect::{CHANGE_TABLES, StatementError, background, connect, statement_error};
 use super::per_database::PerDatabase;
 use super::session::Argument;
 use super::session::{BEGIN, BEGIN_READ, MAX_REPETITIONS, Session};
@@ -295,7 +295,9 @@ impl Connection {
 
     /// Carries out statements without arguments.
     pub(super) fn execute_all(&self, sql: &str) -> Result<(), StatementError> {
-        self.wait_for("write", async |client| client.batch_execute(sql).await)
+        self.wait_for(CHANGE_TABLES, async |client| {
+            client.batch_execute(sql).await
+        })
     }
 
     fn note_conflict<T>(&self, done: &Result<T, StatementError>) {
