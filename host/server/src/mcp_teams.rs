@@ -20,7 +20,7 @@ use strata_host::mcp_server::{
 use strata_host::storage::{
     LifecycleState, ServedFilter, ServedRun, StateSelector, StoreError, stored_run_name,
 };
-use strata_host::view::EndedRun;
+use strata_host::view::{Continuation, EndedRun};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
@@ -225,6 +225,7 @@ impl TenantRuns {
             provenance: &provenance,
             storage: Path::new(run.name()),
             policy: None,
+            continuation: Continuation::Workers,
         };
         Ok(ended.ending(status_now(&saved.stepper)))
     }

@@ -60,9 +60,11 @@ fn describe(tool: &str, run: &RunName, ending: &RunEnding) -> String {
             shell_command(answer)
         ));
     }
-    lines.push(format!(
-        "Call `{tool}` again with `run` = `{name}` to go on with it, or use one of these commands:"
-    ));
+    let again = format!("Call `{tool}` again with `run` = `{name}` to go on with it");
+    lines.push(match ending.resume_commands.is_empty() {
+        true => format!("{again}."),
+        false => format!("{again}, or use one of these commands:"),
+    });
     for command in &ending.resume_commands {
         lines.push(format!("  {}", commented_command(command)));
     }
