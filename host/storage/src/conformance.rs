@@ -14,6 +14,7 @@ pub(super) mod postgres_server;
 mod random_scripts;
 #[cfg(feature = "postgres")]
 mod restoring;
+mod submitted;
 #[cfg(feature = "postgres")]
 mod work;
 

@@ -1,7 +1,7 @@
 //! Where a run is kept. The path or the URL that an operator gives becomes a location once; code outside
 //! of `storage` uses a run through its location and does not know how it is kept.
 
-mod creation;
+mod lifecycle;
 mod saved_run;
 
 use std::fmt;
@@ -29,11 +29,10 @@ use super::sqlite::rows::SqliteReader;
 use super::sqlite::shared;
 use super::sqlite_url::SqliteUrl;
 use super::{
-    DatabaseReport, Epoch, Lease, LocationIdentity, NewSubmission, SavedDefinition,
-    SubmissionChange, SubmissionState, SubmittedRun, TeamJsonFile,
+    DatabaseReport, Epoch, FileReport, Lease, LocationIdentity, SavedDefinition, TeamJsonFile,
 };
-pub use creation::{PreparedRun, VacantLocation};
 use database::OwnerWait;
+pub use lifecycle::{PreparedRun, VacantLocation};
 pub use saved_run::{OpenedRun, SavedForm, SavedRun};
 
 /// Where a run is kept: a storage directory, given by its own path or by that of a `team.json` in it
@@ -404,11 +403,19 @@ impl StorageLocation {
         }
     }
 
-    /// Returns what the database has of what runs need, or `None` if the run is kept in a directory.
+    /// Returns what the server has of what runs need, or `None` if the run is kept elsewhere.
     pub fn examine_database(&self) -> Result<Option<DatabaseReport>, StoreError> {
         match self.place()? {
             Place::Directory(_) | Place::Shared(_) => Ok(None),
             Place::Database(url) => database::examine(url).map(Some),
+        }
+    }
+
+    /// Returns what the file has of what runs need, if the run is kept in a file of many.
+    pub fn examine_file(&self) -> Result<Option<FileReport>, StoreError> {
+        match self.place()? {
+            Place::Shared(url) => shared::examine(url).map(Some),
+            Place::Directory(_) | Place::Database(_) => Ok(None),
         }
     }
 
@@ -465,72 +472,6 @@ impl StorageLocation {
     /// can write to it, whereas a file may come from anybody.
     pub fn is_in_database(&self) -> bool {
         matches!(self.kind, LocationKind::Database(_))
-    }
-
-    /// Returns whether runs can be submitted to where it is kept, with their files.
-    pub fn accepts_submissions(&self) -> bool {
-        matches!(
-            self.kind,
-            LocationKind::Database(_) | LocationKind::Shared(_)
-        )
-    }
-
-    /// Opens what is kept of the run besides its records. `None` if it is kept in a directory, or was not submitted.
-    pub fn open_submission(&self) -> Result<Option<SubmittedRun>, StoreError> {
-        match self.place()? {
-            Place::Directory(_) => Ok(None),
-            Place::Shared(url) => SubmittedRun::open_file(url),
-            Place::Database(url) => SubmittedRun::open(url).map(Some),
-        }
-    }
-
-    /// Asks workers to take up the run, if it is one that they take.
-    pub fn request_work(&self) -> Result<(), StoreError> {
-        match self.place()? {
-            Place::Directory(_) => Ok(()),
-            Place::Shared(url) => shared::request_work(url),
-            Place::Database(url) => database::request_work(url),
-        }
-    }
-
-    /// Saves a run with the files of its team here, in a database, where no run may be saved yet.
-    pub fn place_submission(&self, submission: &NewSubmission<'_>) -> Result<(), StoreError> {
-        match self.place()? {
-            Place::Directory(_) => Err(StoreError::NoTeam {
-                path: self.path.clone(),
-                what: "a directory has no place for the files of a team; name a database".into(),
-            }),
-            Place::Shared(url) => shared::submit(url, submission),
-            Place::Database(url) => database::submit(url, submission),
-        }
-    }
-
-    /// Changes a submitted run that nobody owns. Does nothing if it was not submitted.
-    ///
-    /// # Errors
-    /// Fails with `StoreError::Locked` if a process owns it. Then nothing is changed.
-    pub fn change_submission(&self, change: &SubmissionChange) -> Result<(), StoreError> {
-        match self.place()? {
-            Place::Directory(_) => Ok(()),
-            Place::Shared(url) => shared::change_submission(url, change),
-            Place::Database(url) => database::change_submission(url, change),
-        }
-    }
-
-    /// Deletes the run. Fails with `StoreError::Locked` if a process owns it.
-    pub fn delete_run(&self) -> Result<(), StoreError> {
-        match self.place()? {
-            Place::Directory(_) => self.existing_directory()?.delete_team(),
-            Place::Shared(url) => shared::delete_run(url),
-            Place::Database(url) => database::delete_run(url),
-        }
-    }
-
-    /// Returns what is known of the run without reading its records. `None` if it is kept in a
-    /// directory.
-    pub fn submission_state(&self) -> Result<Option<SubmissionState>, StoreError> {
-        let submission = self.open_submission()?;
-        submission.map(|submission| submission.state()).transpose()
     }
 
     /// Returns why nothing can be created here, if something else is where it has to be.

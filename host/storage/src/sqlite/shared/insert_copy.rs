@@ -11,6 +11,7 @@ use super::database::SharedDatabase;
 use super::delete::note_deleted;
 use super::lease::new_lineage_id;
 use super::runs::free_key;
+use super::settings::require_open;
 use super::submission_row::{OverviewUpdate, SubmissionRow, write_request, write_schedule};
 use super::submit::{insert_contents, insert_files, new_row};
 use crate::blob::insert_blobs;
@@ -87,6 +88,7 @@ pub(crate) fn insert_copy<R: RunRows>(
         name: submission.name.into(),
     };
     let database = SharedDatabase::open_queue(&url.file)?;
+    require_open(&database, &url)?;
     let keys = reserve_keys(&database, submission.name, records.lineage_count())?;
     let Some(keys) = keys else {
         return Err(taken());

@@ -1,4 +1,4 @@
-//! A run that is about to be created at a location.
+//! The beginning and the end of a run at a location: its creation, its submission for workers, and its deletion.
 
 use std::path::{Path, PathBuf};
 
@@ -6,14 +6,17 @@ use strata_base::files::blob::Blobs;
 use strata_core::state::environment::Environment;
 
 use super::database::VacantRun;
-use super::{Place, StorageLocation, database};
+use super::{LocationKind, Place, StorageLocation, database};
 use crate::database_url::DatabaseUrl;
 use crate::directory::{StorageDirectory, VacantDirectory};
 use crate::error::StoreError;
 use crate::sqlite::DatabaseImage;
 use crate::sqlite::shared::{self, VacantName};
 use crate::sqlite_url::SqliteUrl;
-use crate::{Lease, ReplacePolicy, SavedDefinition};
+use crate::{
+    Lease, NewSubmission, ReplacePolicy, RunDatabase, SavedDefinition, SubmissionChange,
+    SubmissionState, SubmittedRun,
+};
 
 /// A run that is about to be created. Nothing of it is stored yet.
 #[derive(Debug)]
@@ -152,5 +155,82 @@ impl StorageLocation {
             Place::Database(url) => PreparedPlace::Database { url, contents },
         };
         Ok(PreparedRun { place })
+    }
+}
+
+impl StorageLocation {
+    /// Returns the database in which the run is kept, if it is kept in one.
+    pub fn database(&self) -> Option<RunDatabase> {
+        match &self.kind {
+            LocationKind::Shared(url) => Some(RunDatabase::in_file(&url.file)),
+            LocationKind::Database(url) => Some(RunDatabase::of_server(url)),
+            LocationKind::Directory | LocationKind::Invalid(_) => None,
+        }
+    }
+
+    /// Returns whether runs can be submitted to where it is kept, with their files.
+    pub fn accepts_submissions(&self) -> bool {
+        matches!(
+            self.kind,
+            LocationKind::Database(_) | LocationKind::Shared(_)
+        )
+    }
+
+    /// Opens what is kept of the run besides its records. `None` if it is kept in a directory, or was not submitted.
+    pub fn open_submission(&self) -> Result<Option<SubmittedRun>, StoreError> {
+        match self.place()? {
+            Place::Directory(_) => Ok(None),
+            Place::Shared(url) => SubmittedRun::open_file(url),
+            Place::Database(url) => SubmittedRun::open(url).map(Some),
+        }
+    }
+
+    /// Asks workers to take up the run, if it is one that they take.
+    pub fn request_work(&self) -> Result<(), StoreError> {
+        match self.place()? {
+            Place::Directory(_) => Ok(()),
+            Place::Shared(url) => shared::request_work(url),
+            Place::Database(url) => database::request_work(url),
+        }
+    }
+
+    /// Saves a run with the files of its team here, in a database, where no run may be saved yet.
+    pub fn place_submission(&self, submission: &NewSubmission<'_>) -> Result<(), StoreError> {
+        match self.place()? {
+            Place::Directory(_) => Err(StoreError::NoTeam {
+                path: self.path.clone(),
+                what: "a directory has no place for the files of a team; name a database".into(),
+            }),
+            Place::Shared(url) => shared::submit(url, submission),
+            Place::Database(url) => database::submit(url, submission),
+        }
+    }
+
+    /// Changes a submitted run that nobody owns. Does nothing if it was not submitted.
+    ///
+    /// # Errors
+    /// Fails with `StoreError::Locked` if a process owns it. Then nothing is changed.
+    pub fn change_submission(&self, change: &SubmissionChange) -> Result<(), StoreError> {
+        match self.place()? {
+            Place::Directory(_) => Ok(()),
+            Place::Shared(url) => shared::change_submission(url, change),
+            Place::Database(url) => database::change_submission(url, change),
+        }
+    }
+
+    /// Deletes the run. Fails with `StoreError::Locked` if a process owns it. A database remembers for a while who did it.
+    pub fn delete_run(&self, by: Option<&str>) -> Result<(), StoreError> {
+        match self.place()? {
+            Place::Directory(_) => self.existing_directory()?.delete_team(),
+            Place::Shared(url) => shared::delete_run(url, by),
+            Place::Database(url) => database::delete_run(url, by),
+        }
+    }
+
+    /// Returns what is known of the run without reading its records. `None` if it is kept in a
+    /// directory.
+    pub fn submission_state(&self) -> Result<Option<SubmissionState>, StoreError> {
+        let submission = self.open_submission()?;
+        submission.map(|submission| submission.state()).transpose()
     }
 }
