@@ -62,6 +62,13 @@ fn result<'a>(lines: &'a [Value], tool: &str) -> &'a str {
     stream::text(&of_tool.next().expect("it finished")["output"]["content"])
 }
 
+/// Resumes the run with the team file as it is now, to its end, and returns the events.
+fn resume_with_team_file(place: &Workspace) -> Vec<Value> {
+    let args = "run team.toml --recover_path store --events -";
+    let args: Vec<&str> = args.split(' ').collect();
+    place.host(&args).expect(0).events()
+}
+
 #[test]
 fn a_call_of_code_that_a_guard_denies_is_rejected_and_an_error_for_the_code() {
     let place = place(DESK, CALL_SCRIPT);
@@ -102,17 +109,7 @@ fn a_guard_that_fails_ends_the_code_before_the_call_and_a_resume_asks_it_again()
     }
     place.host(&["replay", "store", "--verify"]).expect(0);
     place.write("team.toml", DESK.replace("deny: too dangerous", "allow"));
-    let resumed = place
-        .host(&[
-            "run",
-            "team.toml",
-            "--recover_path",
-            "store",
-            "--events",
-            "-",
-        ])
-        .expect(0)
-        .events();
+    let resumed = resume_with_team_file(&place);
     // The page that was read is not read again.
     assert_eq!(
         stream::actions(&resumed, "action-finished"),
@@ -240,17 +237,7 @@ fn a_guard_that_fails_after_a_role_has_answered_is_repeated_alone() {
     let expected = "the guard `after` failed: trap";
     assert!(failed.stderr.contains(expected), "{}", failed.stderr);
     place.write("team.toml", OFFICE);
-    let resumed = place
-        .host(&[
-            "run",
-            "team.toml",
-            "--recover_path",
-            "store",
-            "--events",
-            "-",
-        ])
-        .expect(0)
-        .events();
+    let resumed = resume_with_team_file(&place);
     let of_clerk = |line: &&&Value| line["role"] == "Clerk";
     let again = of_kind(&resumed, "action-started");
     assert_eq!(again.iter().filter(of_clerk).count(), 0, "{again:?}");

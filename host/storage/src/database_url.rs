@@ -37,7 +37,7 @@ pub(crate) const ENCODED_IN_URLS: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'.')
     .remove(b'~');
 /// The maximum length of a run's name. It is part of file names and of other URLs.
-const MAX_NAME_CHARS: usize = 200;
+pub const MAX_NAME_CHARS: usize = 200;
 /// How much is shown of what cannot be one.
 const MAX_SHOWN_CHARS: usize = 40;
 

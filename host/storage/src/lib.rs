@@ -95,7 +95,7 @@ pub use database_set::{
     DatabaseSet, DatabaseSettings, FencedDatabase, Intake, NameOrigin, SelectedDatabase,
     require_distinct,
 };
-pub use database_url::{check_run_name, check_stored_name};
+pub use database_url::{MAX_NAME_CHARS, check_run_name, check_stored_name};
 pub use directory::KEPT_ASIDE;
 pub use directory::ReplacePolicy;
 pub use directory::default_location::{default_directories, resolve_link};

@@ -26,7 +26,7 @@ use crate::tokens::{
 #[serde(deny_unknown_fields)]
 pub struct TokenRequest {
     /// Its name, which is recorded as who did something.
-    #[schemars(length(min = 1, max = 200))]
+    #[schemars(length(min = 1, max = strata_host::storage::MAX_NAME_CHARS))]
     name: String,
     /// Its tenant. Without one, it is that of the token with which it is made; for a token without a tenant: all.
     tenant: Option<String>,

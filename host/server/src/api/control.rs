@@ -18,13 +18,13 @@ use strata_host::launch::{
     resume_in_queue, send_with_files,
 };
 use strata_host::storage::{
-    CapScope, LifecycleState, ServedFilter, ServedRun, StateSelector, StoreError,
+    CapScope, LifecycleState, MAX_NAME_CHARS, ServedFilter, ServedRun, StateSelector, StoreError,
     SubmissionIdentity, check_stored_name, stored_run_name,
 };
 use strata_host::view::RequestView;
 use strata_host::{CallPolicy, CheckpointId, SendReceipt, manifest::Overrides};
 
-use super::uploads::{has_uploaded, parse_digest};
+use super::uploads::{DIGEST_PATTERN, has_uploaded, parse_digest};
 use crate::answer::json;
 use crate::body::{MAX_ANSWER_BYTES, MAX_BODY_BYTES, escape_pointer, parse_json};
 use crate::caller::{Caller, Deed};
@@ -67,7 +67,7 @@ pub struct NewPart {
     /// Its name.
     name: String,
     /// The digest of a blob that was uploaded.
-    #[schemars(regex(pattern = "^sha256:[0-9a-f]{64}$"))]
+    #[schemars(regex(pattern = DIGEST_PATTERN))]
     digest: String,
 }
 
@@ -81,7 +81,7 @@ pub struct NewFork {
     #[serde(default)]
     set: BTreeMap<String, Value>,
     /// The name of the new run.
-    #[schemars(length(min = 1, max = 200))]
+    #[schemars(length(min = 1, max = MAX_NAME_CHARS))]
     name: Option<String>,
 }
 

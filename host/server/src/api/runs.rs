@@ -16,12 +16,12 @@ use strata_host::launch::{
 };
 use strata_host::operate::{DeleteRuns, delete_run_by};
 use strata_host::storage::{
-    CapScope, DEFAULT_TENANT, LifecycleState, ServedFilter, ServedPosition, ServedRun, StoreError,
-    SubmissionIdentity, check_stored_name, stored_run_name,
+    CapScope, DEFAULT_TENANT, LifecycleState, MAX_NAME_CHARS, ServedFilter, ServedPosition,
+    ServedRun, StoreError, SubmissionIdentity, check_stored_name, stored_run_name,
 };
 
 use super::control::{ResumeTerms, halt_run, resume};
-use super::uploads::{parse_digest, read_bundle};
+use super::uploads::{DIGEST_PATTERN, parse_digest, read_bundle};
 use crate::answer::{empty, json, tagged_json};
 use crate::body::{MAX_BODY_BYTES, escape_pointer, parse_json};
 use crate::caller::{Caller, Deed, Right};
@@ -47,12 +47,12 @@ const MAX_LABEL_BYTES: usize = 256;
 #[serde(deny_unknown_fields)]
 pub struct NewRun {
     /// The digest of a bundle, whose team file is its `team.toml`.
-    #[schemars(regex(pattern = "^sha256:[0-9a-f]{64}$"))]
+    #[schemars(regex(pattern = DIGEST_PATTERN))]
     bundle: String,
     /// The idea. Replaces the one in the team file.
     idea: Option<String>,
     /// The name of the run. By default it is that of the team with a random number.
-    #[schemars(length(min = 1, max = 200))]
+    #[schemars(length(min = 1, max = MAX_NAME_CHARS))]
     name: Option<String>,
     /// What it may spend, in US dollars.
     investment: Option<f64>,

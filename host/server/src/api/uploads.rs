@@ -26,6 +26,8 @@ const BLOB_KIND: &str = "blob";
 const BUNDLE_KIND: &str = "bundle";
 /// What a digest begins with.
 const DIGEST_PREFIX: &str = "sha256:";
+/// The form of a digest, for schemas.
+pub const DIGEST_PATTERN: &str = "^sha256:[0-9a-f]{64}$";
 
 /// The files of a team.
 #[derive(Debug, Deserialize, JsonSchema)]
