@@ -13,10 +13,9 @@ use tokio::time::MissedTickBehavior;
 use tokio_postgres::Error;
 use tokio_postgres::types::Type;
 
-use super::connect::background;
 use super::connection::Connection;
 use super::notifications::{Subject, Subscription};
-use super::writer::{AppendedEvents, Writers};
+use super::writer::AppendedEvents;
 use crate::database_url::DatabaseUrl;
 use crate::error::StoreError;
 use crate::served::{ChangedRun, RunChanges};
@@ -51,7 +50,7 @@ pub(crate) fn watch_runs(url: &DatabaseUrl) -> Result<RunChanges, StoreError> {
     let connection = Connection::open(url)?;
     let row = connection.repeat_if_broken(|connection| connection.query_optional(POSITION, &[]))?;
     let due = Arc::new(Notify::new());
-    let writers = Writers::of_database(url)?;
+    let client = Arc::clone(connection.client());
     let (changed, changes) = broadcast::channel(MAX_CHANGES);
     let feed = ChangeFeed {
         // A run that becomes due was changed.
@@ -60,10 +59,10 @@ pub(crate) fn watch_runs(url: &DatabaseUrl) -> Result<RunChanges, StoreError> {
         position: row.map_or(0, |row| row.get(0)),
         changed,
     };
-    let telling = feed.tell(due, writers.watch_appends());
-    let telling = AbortOnDrop::new(background(&url.to_path())?.spawn(telling));
+    let telling = feed.tell(due, client.writers().watch_appends());
+    let telling = AbortOnDrop::new(client.background.spawn(telling));
     // The connections stay open meanwhile.
-    Ok(RunChanges::new(changes, (telling, writers)))
+    Ok(RunChanges::new(changes, (telling, client)))
 }
 
 /// Up to which transaction a run was moved, and the key of its newest event.
@@ -119,7 +118,7 @@ impl ChangeFeed {
 
     /// Looks which runs have changed.
     async fn look(&mut self) -> Result<(), Error> {
-        let client = self.subscription.client().await;
+        let client = self.subscription.session().await;
         let rows = client
             .query_typed(LOOK, &[(&self.position, Type::INT8)])
             .await?;

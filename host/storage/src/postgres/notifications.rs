@@ -6,13 +6,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use strata_base::process::abort_on_drop::AbortOnDrop;
+use tokio::runtime::Runtime;
 use tokio::sync::{Notify, watch};
 use tokio_postgres::types::Type;
 use tokio_postgres::{Error, Notification};
 
-use super::connect::{OnNotification, background, connect};
+use super::client::DatabaseClient;
+use super::connect::{OnNotification, connect};
 use super::connection::Connection;
-use super::per_database::PerDatabase;
 use super::session::Session;
 use crate::database_url::DatabaseUrl;
 use crate::error::StoreError;
@@ -49,12 +50,13 @@ pub(super) enum Subject {
 /// Notifies `notify` of a subject until it is dropped.
 pub(super) struct Subscription {
     number: u64,
-    listener: Arc<Listener>,
+    client: Arc<DatabaseClient>,
 }
 
 impl Drop for Subscription {
     fn drop(&mut self) {
-        self.listener
+        self.client
+            .listener()
             .subscribers
             .lock()
             .entries
@@ -68,25 +70,25 @@ impl Subscription {
         subject: Subject,
         notify: Arc<Notify>,
     ) -> Result<Self, StoreError> {
-        let listener = Listener::of_database(url)?;
-        let mut subscribers = listener.subscribers.lock();
+        let client = DatabaseClient::of_database(url)?;
+        let mut subscribers = client.listener().subscribers.lock();
         let number = subscribers.next;
         subscribers.next += 1;
         subscribers
             .entries
             .insert(number, Subscriber { subject, notify });
         drop(subscribers);
-        Ok(Self { number, listener })
+        Ok(Self { number, client })
     }
 
     /// Returns the connection that notifies, for short statements. Waits until there is one.
-    pub(super) async fn client(&self) -> Arc<Session> {
-        let mut client = self.listener.client.clone();
+    pub(super) async fn session(&self) -> Arc<Session> {
+        let mut session = self.client.listener().session.clone();
         loop {
-            if let Some(client) = &*client.borrow_and_update() {
-                return Arc::clone(client);
+            if let Some(session) = &*session.borrow_and_update() {
+                return Arc::clone(session);
             }
-            if client.changed().await.is_err() {
+            if session.changed().await.is_err() {
                 std::future::pending::<()>().await;
             }
         }
@@ -94,42 +96,41 @@ impl Subscription {
 }
 
 /// Listens for everybody in this process.
-struct Listener {
+#[derive(Debug)]
+pub(super) struct Listener {
     subscribers: Subscribers,
     /// `None` while there is no connection.
-    client: watch::Receiver<Option<Arc<Session>>>,
+    session: watch::Receiver<Option<Arc<Session>>>,
     _listening: AbortOnDrop<()>,
 }
 
 impl Listener {
-    fn of_database(url: &DatabaseUrl) -> Result<Arc<Self>, StoreError> {
-        static ALL: PerDatabase<Listener> = PerDatabase::new();
-        ALL.get(url, |url| {
-            let background = background(&url.to_path())?;
-            let subscribers = Subscribers::default();
-            let (connected, client) = watch::channel(None);
-            let listening = background.spawn(listen(url, subscribers.clone(), connected));
-            Ok(Self {
-                _listening: AbortOnDrop::new(listening),
-                subscribers,
-                client,
-            })
-        })
+    /// Begins with no subscriber.
+    pub(super) fn begin(url: DatabaseUrl, background: &Runtime) -> Self {
+        let subscribers = Subscribers::default();
+        let (connected, session) = watch::channel(None);
+        let listening = background.spawn(listen(url, subscribers.clone(), connected));
+        Self {
+            _listening: AbortOnDrop::new(listening),
+            subscribers,
+            session,
+        }
     }
 }
 
+#[derive(Debug)]
 struct Subscriber {
     subject: Subject,
     notify: Arc<Notify>,
 }
 
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct SubscriberList {
     next: u64,
     entries: BTreeMap<u64, Subscriber>,
 }
 
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 struct Subscribers(Arc<Mutex<SubscriberList>>);
 
 impl Subscribers {

@@ -14,11 +14,10 @@ use super::change::{RunKeys, change, change_once, write_change};
 use super::connect::on_another_thread;
 use super::connection::Connection;
 use super::owner::Ownership;
-use super::recent::{LeaseChanges, RecentChanges};
+use super::recent::LeaseChanges;
 use super::restore::restore_changes;
 use super::rows::{PostgresReader, PostgresRows};
 use super::write;
-use super::writer::Writers;
 use crate::encoded_events::KnownEvent;
 use crate::error::StoreError;
 use crate::lineage::{KeyRange, StoredLineage, key_range};
@@ -38,11 +37,9 @@ pub(crate) struct ServerWriter {
     reader: PostgresReader,
     owner: Ownership,
     caps: RunCaps,
-    writers: Arc<Writers>,
     changed: RunKeys,
-    /// What this lease changed lately, and all leases of this process.
+    /// What this lease changed lately.
     recent: OnceCell<LeaseChanges>,
-    all_recent: Arc<RecentChanges>,
     /// Which restored copy of the database this is.
     incarnation: String,
     /// The change that was begun last.
@@ -72,10 +69,7 @@ impl PostgresLease {
 impl ServerWriter {
     fn new(connection: Connection, run: i64, owner: Ownership) -> Result<Self, StoreError> {
         let reader = PostgresReader::from_rows(PostgresRows { connection, run });
-        let url = reader.rows.connection.url();
         Ok(Self {
-            writers: Writers::of_database(url)?,
-            all_recent: RecentChanges::of_database(url)?,
             recent: OnceCell::new(),
             // What is read of the run later belongs to this copy of the database or to a newer one.
             incarnation: read_settings(&reader.rows.connection)?.incarnation,
@@ -113,7 +107,7 @@ impl ServerWriter {
     /// Returns what was changed lately. `line` is the current lineage, if nothing was.
     fn recent(&self, line: &StoredLineage) -> &LeaseChanges {
         self.recent.get_or_init(|| {
-            let all = Arc::clone(&self.all_recent);
+            let all = Arc::clone(&self.connection().client().recent);
             LeaseChanges::begin(all, self.changed.run, KnownEvent::newest_of(line))
         })
     }
@@ -129,7 +123,7 @@ impl ServerWriter {
             let before = self.shown.as_ref();
             before.is_some_and(|before| shows_the_same(before, shown))
         };
-        let appended = self.writers.append(AppendRequest {
+        let appended = self.connection().client().writers().append(AppendRequest {
             path: self.path().into(),
             right,
             is_shown: new.shown.as_ref().is_some_and(is_known),
