@@ -1,5 +1,5 @@
-//! Bounded memory: summaries that a component writes, killed after each event, failing and denied, and what
-//! `inspect` shows of what was replaced.
+//! Bounded memory: summaries that a component writes, killed after each event, failing and denied, summaries that are
+//! written in pieces, and what `inspect` shows of what was replaced.
 
 use std::path::PathBuf;
 use std::sync::LazyLock;
@@ -125,6 +125,92 @@ fn a_component_summarises_the_conversation_of_a_role_and_a_kill_pays_no_summary_
         assert_eq!(of_kind(&all, "turn").len(), TURNS + 1, "{what}");
         // A summary whose answer was lost before it was recorded is asked for again.
         assert!(paid(&all) <= 3, "{what}");
+    });
+}
+
+/// A role whose first result is nearly as large as a request may be, so that what is summarised does not fit into one
+/// request together with what the model is told.
+const LARGE: &str = r#"
+schema = "strata.team/1"
+[team]
+name = "large"
+idea = "read it all"
+[llm]
+provider = "scripted"
+replies = "replies.toml"
+[[role]]
+name = "Reader"
+watch = ["UserRequirement"]
+react = "tools"
+[role.memory]
+summarise_at = 2000
+clear_results = false
+summary_tokens = 100
+[[role.action]]
+name = "read"
+component = "probe.wasm"
+config = { steps = [{ say = "found {arguments} TEXT" }] }
+[[role.action]]
+name = "look"
+component = "probe.wasm"
+config = { steps = [{ say = "nothing" }] }
+"#;
+
+fn place_large() -> Workspace {
+    // 47 lines of about 118 bytes, each with its number.
+    let text: String = (0..47)
+        .map(|line| format!("line {line} {}\\n", "0123456789 ".repeat(10)))
+        .collect();
+    let place = Workspace::with(&LARGE.replace("TEXT", &text));
+    let call = |turn: usize, tool: &str, input: u32| {
+        format!(
+            "[[reply]]\nturn = {turn}\ninput = {input}\ntool_calls = [{{ name = \"{tool}\", arguments = {{ n = {turn} }} }}]\n"
+        )
+    };
+    let mut replies = call(0, "read", 20) + &call(1, "look", 1999) + &call(2, "look", 300);
+    replies += "[[reply]]\nturn = 3\ntext = \"all is read\"\n";
+    // The second request for the summary contains the first one's reply.
+    replies += "[[reply]]\nmatch = \"the first half\"\ntext = \"both halves were read\"\ninput = 50\n";
+    replies += "[[reply]]\nmatch = \"# The conversation\"\ntext = \"the first half\"\ninput = 50\n";
+    place.write("replies.toml", replies);
+    place
+}
+
+#[test]
+fn what_is_too_long_for_one_request_is_summarised_in_pieces_and_a_kill_pays_no_piece_twice() {
+    let calm = place_large();
+    let lines = calm.run().expect(0).events();
+    let made = summaries(&lines);
+    assert_eq!(made.len(), 1, "{made:?}");
+    assert_eq!(made[0]["how"], "summary");
+    let asked = |lines: &[Value], source: &str| {
+        let calls = of_kind(lines, "host-call").into_iter();
+        let is_one = |call: &&Value| call["action"] == "summary" && call["source"] == source;
+        calls.filter(is_one).count()
+    };
+    assert_eq!(asked(&lines, "live"), 2, "one request for each piece");
+    calm.host(&["replay", "store", "--verify"]).expect(0);
+    let shown = calm
+        .host(&["inspect", "store", "--conversation", "Reader"])
+        .expect(0)
+        .stdout;
+    assert!(shown.contains("both halves were read"), "{shown}");
+    let saved = essence_of_lineage(calm.team_json());
+    in_parallel(lines.len() - 1, |n| {
+        let place = place_large();
+        let mut process = place.start_run(&[]);
+        let seen = (0..=n).map_while(|_| process.next()).count();
+        process.kill();
+        if seen == 0 {
+            return;
+        }
+        place.resume().expect(0);
+        let what = format!("killed after event {}", n + 1);
+        assert_eq!(essence_of_lineage(place.team_json()), saved, "{what}");
+        let all = place.recorded();
+        assert_eq!(summaries(&all).len(), 1, "{what}");
+        // A reply that was lost before it was recorded is asked for again.
+        assert!(asked(&all, "live") <= 3, "{what}");
     });
 }
 
