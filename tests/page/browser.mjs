@@ -51,8 +51,8 @@ function watch() {
   };
 }
 
-/** Opens a page of the server. `bad` of the result gets what must not happen: errors, violations of the policy, dialogs. */
-export async function open(browser, server, path, { token = "owner-token", context: kept, size = [1280, 900], ...options } = {}) {
+/** Opens a page of the server, in which `init` runs first. `bad` of the result gets what must not happen: errors, violations of the policy, dialogs. */
+export async function open(browser, server, path, { token = "owner-token", context: kept, size = [1280, 900], init, ...options } = {}) {
   const context = kept ?? (await browser.newContext({ viewport: { width: size[0], height: size[1] }, ...options }));
   const page = await context.newPage();
   const bad = [];
@@ -67,6 +67,7 @@ export async function open(browser, server, path, { token = "owner-token", conte
   });
   await page.exposeFunction("reportViolation", (text) => bad.push(`policy: ${text}`));
   await page.addInitScript(watch);
+  if (init) await page.addInitScript(init);
   const [address, hash] = path.split("#");
   await page.goto(`${server.url}${address}${token ? `#token=${token}` : ""}`);
   if (hash) await page.evaluate((text) => { location.hash = text; }, hash);

@@ -57,39 +57,17 @@ async function carryOut(browser, name, { fill, start = () => startMock(fill), pa
   }
 }
 
-/** How often a test that failed beside others is repeated alone. */
-const REPEATS = 2;
-
-/**
- * Runs the tests that were described: several at a time, then one after another those that have to be alone. What fails beside others is
- * repeated alone, because pages take the processors and the focus from each other; what fails there, too, has failed.
- */
+/** Runs the tests that were described: several at a time, then one after another those that have to be alone. */
 export async function runAll() {
   const browser = await launch();
-  const group = (name, concurrency, chosen, run) => test(name, { concurrency, timeout: 2 * 3_600_000 }, async (context) => {
-    const all = chosen.map((one) => context.test(one.name, { timeout: one.settings.timeout ?? MAX_TEST_MS }, (within) => run(one, within)));
+  const group = (name, concurrency, chosen) => test(name, { concurrency, timeout: 2 * 3_600_000 }, async (context) => {
+    const all = chosen.map(({ name: what, settings, body }) => context.test(what, { timeout: settings.timeout ?? MAX_TEST_MS }, () => carryOut(browser, what, settings, body)));
     await Promise.all(all);
   });
-  const once = (one) => carryOut(browser, one.name, one.settings, one.body);
   const isAlone = (one) => Boolean(one.settings.alone);
   const [together, alone] = [checks.filter((one) => !isAlone(one)), checks.filter(isAlone)];
-  const failed = [];
-  const beside = (one, within) => once(one).catch((error) => {
-    within.diagnostic(`it is repeated alone: ${error.message}`);
-    failed.push(one);
-  });
-  const repeated = async (one) => {
-    for (let left = REPEATS; ; left -= 1) {
-      try {
-        return await once(one);
-      } catch (error) {
-        if (left <= 1) throw error;
-      }
-    }
-  };
-  if (together.length) await group("the page", PARALLEL, together, beside);
-  if (failed.length) await group("the page, repeated", 1, failed, repeated);
-  if (alone.length) await group("the page, measured", 1, alone, once);
+  if (together.length) await group("the page", PARALLEL, together);
+  if (alone.length) await group("the page, measured", 1, alone);
   for (const end of endings) await end();
   await browser.close();
 }

@@ -49,6 +49,22 @@ check("approving by a key asks once more with Enter", { fill: addWaiting, path: 
   await sees(page, "Answered, continuing.");
 });
 
+check("a key works as soon as what it is for is seen, also while the page is not connected yet", { fill: addWaiting, path: null }, async ({ server, open }) => {
+  server.holdsStreams = true;
+  const { page } = await open("/needs", { init: () => {
+    new MutationObserver((_, observer) => {
+      if (!document.querySelector(".needs-item button.primary")) return;
+      observer.disconnect();
+      document.dispatchEvent(new KeyboardEvent("keydown", { key: "a", bubbles: true }));
+      window.focusedAtOnce = document.activeElement.textContent;
+    }).observe(document, { subtree: true, childList: true });
+  } });
+  await sees(page, "May this call be made?");
+  assert.match(await page.evaluate(() => window.focusedAtOnce), /^Approve/);
+  await page.keyboard.press("Enter");
+  await sees(page, "Answered, continuing.");
+});
+
 check("arguments are changed in a form that marks what differs", { fill: addWaiting, path: "/needs" }, async ({ page, server }) => {
   await page.getByRole("button", { name: "Edit arguments" }).click();
   await page.getByRole("button", { name: "press" }).click();

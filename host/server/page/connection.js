@@ -25,7 +25,8 @@ export const state = signal("connecting");
 export const lostSince = signal(null);
 /** Whether to say that the connection is gone, or that it is back. */
 export const notice = signal(null);
-export const isOnline = () => state.value === "live" || state.value === "polling";
+/** Whether something can be sent, as far as is known. Nothing is known before the first stream is open, and while the tab is hidden. */
+export const isOnline = () => state.value !== "lost";
 
 let followed = null;
 let handler = null;

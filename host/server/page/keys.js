@@ -1,6 +1,6 @@
 // Single keys. They do nothing inside of fields and dialogs, and can be switched off.
 
-import { signal, useEffect, useRef } from "./dom.js";
+import { signal, useLayoutEffect, useRef } from "./dom.js";
 import { choice, keepChoice } from "./storage.js";
 
 export const areOn = signal(choice("keys") !== false);
@@ -8,7 +8,9 @@ export const areOn = signal(choice("keys") !== false);
 /** How long the second key of a sequence may take. */
 const SEQUENCE_MS = 1200;
 
+/** What is bound, in the order in which its components were drawn first: what is within another comes after it. */
 const layers = [];
+let drawn = 0;
 let first = null;
 let firstTimer = 0;
 
@@ -17,12 +19,18 @@ export function setKeys(on) {
   keepChoice("keys", on);
 }
 
-/** Binds keys while a component is shown. The binding of the newest component counts. A sequence is written `g n`. */
+/**
+ * Binds keys from the moment when a component is shown. The binding of the innermost and newest component counts. A sequence is
+ * written `g n`.
+ */
 export function useKeys(bindings) {
-  const layer = useRef(null);
-  layer.current = bindings;
-  useEffect(() => {
+  const { current: layer } = useRef({ order: 0 });
+  layer.order ||= drawn += 1;
+  layer.bindings = bindings;
+  // What is seen can be used: an effect after the paint would be too late.
+  useLayoutEffect(() => {
     layers.push(layer);
+    layers.sort((a, b) => a.order - b.order);
     return () => layers.splice(layers.indexOf(layer), 1);
   }, []);
 }
@@ -52,7 +60,7 @@ function usesKey(element, key) {
 
 function binding(key) {
   for (let at = layers.length - 1; at >= 0; at -= 1) {
-    if (layers[at].current[key]) return layers[at].current[key];
+    if (layers[at].bindings[key]) return layers[at].bindings[key];
   }
   return null;
 }
@@ -70,7 +78,7 @@ function press(event) {
   if (act) {
     event.preventDefault();
     act(event);
-  } else if (layers.some((layer) => Object.keys(layer.current).some((bound) => bound.startsWith(`${key} `)))) {
+  } else if (layers.some((layer) => Object.keys(layer.bindings).some((bound) => bound.startsWith(`${key} `)))) {
     first = key;
     firstTimer = setTimeout(() => (first = null), SEQUENCE_MS);
   }

@@ -1,6 +1,6 @@
 // Views whose modules are fetched when they are needed, or a while after the first screen is shown.
 
-import { html, useEffect, useState } from "./dom.js";
+import { html, useLayoutEffect, useState } from "./dom.js";
 import { isOnline } from "./connection.js";
 import { focusTitle } from "./router.js";
 import { ProblemView, Skeleton } from "./widgets.js";
@@ -16,7 +16,7 @@ export function lazy(load, name) {
     const fail = (error) => setProblem({ title: "A part of the page could not be loaded", detail: String(error.message ?? error) });
     useState(() => loaded || get(fail));
     // There was no title when the view was opened.
-    useEffect(focusTitle, [loaded]);
+    useLayoutEffect(focusTitle, [loaded]);
     if (loaded) return html`<${loaded} ...${props} />`;
     if (!problem) return html`<${Skeleton} lines=${10} />`;
     // A browser may remember that a module failed, and a server that was replaced has others.

@@ -1,6 +1,6 @@
 // The page: finds the token, connects, and shows the view of the address.
 
-import { effect, html, render, untracked, useEffect, useState } from "./dom.js";
+import { effect, html, render, untracked, useEffect, useLayoutEffect, useState } from "./dom.js";
 import { Toasts } from "./announce.js";
 import { Bar, ConnectionLine, Footer, KeysSheet, TokenForm } from "./frame.js";
 import { connect, follow } from "./connection.js";
@@ -57,7 +57,7 @@ function Page() {
     "/": openSearch,
     Escape: () => route.value.segments.length > 1 && back(),
   });
-  useEffect(focusTitle, [route.value.segments.slice(0, 2).join("/")]);
+  useLayoutEffect(focusTitle, [route.value.segments.slice(0, 2).join("/")]);
   if (!token.value) return html`<main>${tokenProblem.value ? html`<${TokenForm} />` : html`<${Skeleton} />`}</main>`;
   return html`<${Bar} onKeys=${() => showKeys(true)} /><${ConnectionLine} />
     <main id="main"><${Boundary} of=${route.value.segments.slice(0, 2).join("/")}><${View} /><//></main><${Footer} onKeys=${() => showKeys(true)} />

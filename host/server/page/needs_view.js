@@ -1,6 +1,6 @@
 // The start page if something waits for somebody: four groups on the left, what is chosen on the right.
 
-import { html, useEffect, useRef, useState } from "./dom.js";
+import { html, useEffect, useLayoutEffect, useRef, useState } from "./dom.js";
 import { announce } from "./announce.js";
 import { money, plural } from "./figures.js";
 import { stepKeys, useKeys } from "./keys.js";
@@ -41,7 +41,7 @@ export function NeedsView() {
   const shown = chosen ?? (chosenKey && stays.current?.key === chosenKey ? stays.current : flat[0]);
   stays.current = shown;
 
-  useEffect(() => onRequest((request, isAnswered) => isAnswered && keep(setLeft, request)), []);
+  useLayoutEffect(() => onRequest((request, isAnswered) => isAnswered && keep(setLeft, request)), []);
   useEffect(() => {
     if (chosenKey && chosen) document.getElementById(`entry-${chosenKey}`)?.scrollIntoView({ block: "nearest" });
   }, [chosenKey]);

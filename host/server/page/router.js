@@ -44,9 +44,12 @@ export function go(address, { replace = false } = {}) {
 /** The tabs of a run are one section: changing them does not scroll. */
 const sectionOf = (path) => path.split("/").slice(0, path.startsWith("/runs/") ? 3 : 2).join("/");
 
+/** Whether the field for searching gets the focus once it is there. */
+export const search = { isWanted: false };
+
 export function openSearch() {
+  search.isWanted = true;
   go("/runs");
-  requestAnimationFrame(() => document.getElementById("runs-search")?.focus());
 }
 
 /** Changes parts of the query of the address. Null removes one. */

@@ -1,6 +1,6 @@
 // One run: its head, what it needs, and its tabs.
 
-import { html, useEffect, useMemo, useState } from "./dom.js";
+import { html, useEffect, useLayoutEffect, useMemo, useState } from "./dom.js";
 import { toast } from "./announce.js";
 import { runPath } from "./api.js";
 import { CallsTab } from "./calls_tab.js";
@@ -66,7 +66,7 @@ function Head({ data, run }) {
   const may = mayOperate(run);
   const isActive = ["running", "queued", "resting"].includes(run.state);
   // The title of what was shown while the run was loaded is gone.
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (document.activeElement === document.body) focusTitle();
   }, []);
   useKeys({

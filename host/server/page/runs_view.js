@@ -1,11 +1,11 @@
 // All runs: numbers that are filters, filters in the address, and a table by cursor.
 
-import { html, typed, useEffect, useMemo, useRef, useState } from "./dom.js";
+import { html, typed, useEffect, useLayoutEffect, useMemo, useRef, useState } from "./dom.js";
 import { call, items, PAGE as WHOLE_PAGE, post, withQuery } from "./api.js";
 import { state } from "./connection.js";
 import { coarseNow, relative, startOfDay, plural } from "./figures.js";
 import { stepKeys, useKeys } from "./keys.js";
-import { go, Link, route, runAddress, setQuery } from "./router.js";
+import { go, Link, route, runAddress, search as searching, setQuery } from "./router.js";
 import { carryOut, copyAndTell } from "./run_actions.js";
 import { StatusTag, statusOf } from "./status.js";
 import { choice, keepChoice } from "./storage.js";
@@ -158,7 +158,11 @@ function Filters({ filters }) {
   const field = useRef(null);
   const [text, setText] = useState(filters.text?.[0] ?? "");
   const timer = useRef(0);
-  useKeys({ "/": () => field.current?.focus() });
+  useKeys({ "/": () => field.current.focus() });
+  useLayoutEffect(() => {
+    if (searching.isWanted) field.current.focus();
+    searching.isWanted = false;
+  }, []);
   useEffect(() => setText(filters.text?.[0] ?? ""), [filters.text?.[0]]);
   const recent = useMemo(() => choice("filters") ?? [], [JSON.stringify(filters)]);
   const search = (value) => {

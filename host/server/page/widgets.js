@@ -1,6 +1,6 @@
 // Small parts that all views use: times, amounts, problems, dialogs, tables.
 
-import { Component, html, typed, useEffect, useRef, useState } from "./dom.js";
+import { Component, html, typed, useEffect, useLayoutEffect, useRef, useState } from "./dom.js";
 import { call } from "./api.js";
 import { isOnline } from "./connection.js";
 import { absolute, coarseNow, duration, millis, money, now, relative } from "./figures.js";
@@ -89,7 +89,8 @@ document.addEventListener("focusin", ({ target }) => {
 /** A dialog. The focus moves into it, and back when it closes. */
 export function Sheet({ title, onClose, children, isNarrow }) {
   const ref = useRef(null);
-  useEffect(() => {
+  // What is typed as soon as it is seen goes into it.
+  useLayoutEffect(() => {
     const dialog = ref.current;
     dialog.showModal();
     dialog.querySelector("[data-first], input, textarea, select, button:not(.close)")?.focus();
@@ -113,7 +114,7 @@ export function Menu({ label, children, title }) {
   const [isOpen, setOpen] = useState(false);
   const ref = useRef(null);
   const entries = () => [...(ref.current?.querySelectorAll(".menu-items button, .menu-items a") ?? [])];
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (!isOpen) return undefined;
     entries()[0]?.focus();
     const close = (event) => {

@@ -35,6 +35,8 @@ export class MockServer {
     this.log = [];
     this.position = 0;
     this.delay = 0;
+    /** Whether no stream begins: requests for one are not answered. */
+    this.holdsStreams = false;
     this.bundles = new Map();
     this.triggers = [];
     this.fired = [];
@@ -331,6 +333,7 @@ export class MockServer {
   }
 
   stream({ request, response, token, query }) {
+    if (this.holdsStreams) return;
     this.open(response);
     const stream = new Stream(response, token, query.get("run"));
     const last = Number((request.headers["last-event-id"] ?? "").slice(1));
