@@ -31,6 +31,27 @@ check("text filters names and ideas, and a chip is removed", { fill: addAll, pat
   await shot(page, "runs-no-fit");
 });
 
+check("what is typed while the address takes what was typed before is not lost", { fill: addAll, path: "/runs" }, async ({ page }) => {
+  await sees(page, "poem-4");
+  await page.evaluate(() => {
+    const field = document.getElementById("runs-search");
+    const type = (text) => {
+      field.value = text;
+      field.dispatchEvent(new Event("input", { bubbles: true }));
+    };
+    const { replaceState } = history;
+    history.replaceState = (...change) => {
+      replaceState.apply(history, change);
+      if (location.search !== "?text=the") return;
+      queueMicrotask(() => type("the s"));
+      setTimeout(() => type(`${field.value}ea`), 80);
+    };
+    type("the");
+  });
+  await until(() => page.url().endsWith("text=the+sea"), "all of it is in the address");
+  assert.equal(await page.getByRole("searchbox").inputValue(), "the sea");
+});
+
 check("without runs the page says in one sentence what to type", { path: "/runs" }, async ({ page, server }) => {
   await sees(page, "No runs yet.");
   await sees(page, `strata-host submit team.toml --server ${server.url}`);

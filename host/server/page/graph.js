@@ -129,8 +129,9 @@ function RoleList({ nodes, model, chosen, words, roleOf }) {
   return html`<div class="role-list" role="region" aria-label="Roles"><${Table} heads=${["Role", "Now", "#Attempts", "#Cost"]}>${all.slice(0, 200).map((name) => {
     const role = roleOf(name);
     const [kind, glyph, doing] = activity(role);
+    const now = kind === "live" ? `at work: ${doing}` : doing;
     return html`<tr key=${name} class=${chosen === name ? "current" : ""}><td><button class="link" aria-pressed=${chosen === name} onClick=${() => selectRole(name)}>${name}</button></td>
-      <td>${glyph && html`<span class=${`mark ${kind}`} aria-hidden="true">${glyph}</span>\u00a0`}${kind === "live" ? `at work: ${doing}` : doing}${role?.mail > 0 && html` <span class="note">${plural(role.mail, "message")}</span>`}</td>
+      <td class="one-line" title=${now}>${glyph && html`<span class=${`mark ${kind}`} aria-hidden="true">${glyph}</span>\u00a0`}${now}${role?.mail > 0 && html` <span class="note" title=${plural(role.mail, "message")}><span aria-hidden="true">✉ ${role.mail}</span><span class="sr">${plural(role.mail, "message")}</span></span>`}</td>
       <td class="num">${role?.attempts ?? 0}</td><td class="num">${role?.spent > 0 && money(role.spent)}</td></tr>`;
   })}<//></div>`;
 }

@@ -156,19 +156,28 @@ async function loadCounts(day, signal) {
 
 function Filters({ filters }) {
   const field = useRef(null);
-  const [text, setText] = useState(filters.text?.[0] ?? "");
+  const addressed = filters.text?.[0] ?? "";
+  const sent = useRef(addressed);
+  const [text, setText] = useState(addressed);
   const timer = useRef(0);
   useKeys({ "/": () => field.current.focus() });
   useLayoutEffect(() => {
     if (searching.isWanted) field.current.focus();
     searching.isWanted = false;
   }, []);
-  useEffect(() => setText(filters.text?.[0] ?? ""), [filters.text?.[0]]);
+  // What was typed since the address was changed stays: only another address changes the field.
+  useLayoutEffect(() => {
+    if (addressed !== sent.current) setText(addressed);
+    sent.current = addressed;
+  }, [addressed]);
   const recent = useMemo(() => choice("filters") ?? [], [JSON.stringify(filters)]);
   const search = (value) => {
     setText(value);
     clearTimeout(timer.current);
-    timer.current = setTimeout(() => setQuery({ text: value }), 150);
+    timer.current = setTimeout(() => {
+      sent.current = value;
+      setQuery({ text: value });
+    }, 150);
   };
   const chips = Object.entries(filters).filter(([name]) => name !== "text").flatMap(([name, values]) => values.map((value) => [name, value]));
   useEffect(() => {
