@@ -102,11 +102,27 @@ async function picture(page, folder, name, options) {
   await page.screenshot({ path: join(folder, `${name}.png`), animations: "disabled", ...options });
 }
 
-/** Takes a picture for somebody to look at, if that is wanted. */
-export async function shot(page, name, options = {}) {
+/** In which ways something is looked at: on a wide and on a narrow screen, in light and dark colours. */
+const WAYS = ["wide", "narrow"].flatMap((size) => ["light", "dark"].map((colorScheme) => [`${size}-${colorScheme}`, size, colorScheme]));
+const NARROW = { width: 360, height: 760 };
+
+/** Takes pictures of what is seen for somebody to look at, if that is wanted: in all ways, unless it `isOneWay`. */
+export async function shot(page, name, { isOneWay, ...options } = {}) {
   if (!SHOTS) return;
   await settled(page);
-  await picture(page, SHOTS, name, options);
+  if (isOneWay) return picture(page, SHOTS, name, options);
+  const own = page.viewportSize();
+  const top = await page.evaluate(() => scrollY);
+  for (const [way, size, colorScheme] of WAYS) {
+    await page.setViewportSize(size === "wide" ? own : NARROW);
+    await page.emulateMedia({ colorScheme });
+    await settled(page);
+    await picture(page, join(SHOTS, way), name, options);
+  }
+  await page.setViewportSize(own);
+  await page.emulateMedia({ colorScheme: null });
+  await page.evaluate((to) => scrollTo(0, to), top);
+  await settled(page);
 }
 
 export const shotOfFailure = (page, name) => picture(page, SHOTS ?? FAILURES, `failed ${name.slice(0, 60).replace(/[^a-z0-9]+/gi, "-")}`).catch(() => {});

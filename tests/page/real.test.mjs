@@ -7,7 +7,7 @@ import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { assert, atEnd, check as checkPage, sees, settled, shot, until } from "./harness.mjs";
+import { assert, atEnd, check as checkPage, sees, settled, shot, until, visit } from "./harness.mjs";
 import { startFront } from "./mock/front.mjs";
 
 const HOST = process.env.STRATA_HOST;
@@ -59,6 +59,11 @@ class RealServer {
     return execFileSync(HOST, args, { env: { ...process.env, STRATA_TOKEN: this.token }, encoding: "utf8" });
   }
 
+  /** Starts a run of the team. */
+  submit(name) {
+    this.command("submit", TEAM, "--name", name, "--server", this.real);
+  }
+
   /** Makes a request of the test itself. */
   async ask(path, { method = "GET", body } = {}) {
     const headers = { authorization: `Bearer ${this.token}`, "content-type": "application/json" };
@@ -85,7 +90,7 @@ function check(name, run, body, start = sharedServer) {
   if (!HOST) return;
   const begin = async () => {
     const server = await start();
-    if (run) server.command("submit", TEAM, "--name", run, "--server", server.real);
+    if (run) server.submit(run);
     return server;
   };
   checkPage(name, { start: begin, path: null }, ({ server, open }) => body({ server, open: async (path, more) => (await open(path, more)).page }));
@@ -113,8 +118,12 @@ check("the address that is printed shows what to type, which starts a run that i
   await shot(page, "real-at-work");
 }, ownServer);
 
-check("a run is started, watched over a reload, answered, fails, is resumed and ends", "one", async ({ server, open: show }) => {
-  const page = await show("/runs/one/overview");
+check("a run is started, watched over a reload, answered, fails, is resumed and ends", null, async ({ server, open: show }) => {
+  const page = await show("/runs");
+  await page.locator("h1").waitFor();
+  // Its first role works for some seconds.
+  server.submit("one");
+  await visit(page, "/runs/one/overview");
   await sees(page, "at work: Writer");
   await page.reload();
   await sees(page, "waits for");
@@ -189,10 +198,13 @@ check("a run is forked from a checkpoint, and compared", "four", async ({ server
   assert.equal(await compared.locator(".problem").count(), 0);
 });
 
-check("what a token may not do is not offered, and a revoked one ends the view", "six", async ({ server, open: show }) => {
+check("what a token may not do is not offered, and a revoked one ends the view", null, async ({ server, open: show }) => {
   const made = await server.ask("/v1/tokens", { method: "POST", body: { name: "ann", rights: ["view"], tenant: "default" } });
   const { token } = await made.json();
-  const page = await show("/runs/six/overview", { token });
+  const page = await show("/runs", { token });
+  await page.locator("h1").waitFor();
+  server.submit("six");
+  await visit(page, "/runs/six/overview");
   await sees(page, "at work");
   await settled(page);
   assert.equal(await page.getByRole("button", { name: /^(Send|Pause|Cancel)/ }).count(), 0);

@@ -110,6 +110,10 @@ check("a conversation has turns, tool calls with their results, and text as it a
   send(16, "the moon");
   send(9, "ünder ");
   await sees(live.page, "The sea, ünder the moon");
+  server.publishText(run, { live: false }, "source");
+  await sees(live.page, "Another server works on this run.");
+  server.publishText(run, { live: true }, "source");
+  await until(async () => (await live.page.getByText("Another server works on this run.").count()) === 0, "this one does");
   await shot(live.page, "live-text");
   run.clock = Date.now();
   run.turn("Critic", 0, { text: "The sea, ünder the moon." });

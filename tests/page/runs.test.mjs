@@ -1,7 +1,7 @@
 // The list of all runs: numbers, filters, pages, several runs at once, and new runs.
 
 import { assert, check, sees, shot, until } from "./harness.mjs";
-import { addAll, addDone, addRunning } from "./mock/runs.mjs";
+import { addAll, addDone, addRunning, addWaiting } from "./mock/runs.mjs";
 
 check("numbers are filters, filters are in the address, and going back restores them", { fill: addAll, path: "/runs" }, async ({ page }) => {
   await sees(page, "snake-1");
@@ -122,4 +122,29 @@ check("a run is started with files that are chosen, and a refusal is shown as it
   await page.getByRole("button", { name: "Start", exact: true }).click();
   await until(() => /\/runs\/run-2\/overview$/.test(page.url()), "the run is shown");
   assert.equal(server.blobs.size, 2);
+});
+
+check("a token of all tenants opens the runs of each, answers them and controls them, also if two have the same name", {
+  fill: (server) => {
+    addWaiting(server);
+    addWaiting(server, "red/campaign-7");
+    addRunning(server, "red/poem-4");
+  }, path: "/runs",
+}, async ({ page, server }) => {
+  await page.getByRole("link", { name: "red/poem-4" }).click();
+  await sees(page, "at work: Critic");
+  assert.match(page.url(), /\/runs\/red%2Fpoem-4\/overview$/);
+  await until(() => server.streams.size === 1, "one stream");
+  server.find("red/poem-4").act("Printer", "Print", { took: 1 });
+  await page.getByRole("tab", { name: "Events" }).click();
+  await sees(page, "Printer.Print, attempt 1");
+  await page.getByRole("button", { name: "Pause" }).click();
+  await until(() => server.requests.includes("POST /v1/runs/red%2Fpoem-4/pause"), "the run of that tenant is paused");
+  await page.getByRole("link", { name: /Needs you/ }).click();
+  await until(async () => (await page.locator(".needs-list .entry").count()) === 4, "the questions of both runs");
+  await page.locator(".entry", { hasText: "red/campaign-7" }).filter({ hasText: "send_mail" }).click();
+  await page.getByRole("button", { name: "Approve" }).click();
+  await sees(page, "Answered, continuing.");
+  assert.equal(server.find("red/campaign-7").events.at(-1).kind, "request-answered");
+  assert.equal(server.find("campaign-7").requests.size, 2, "nothing was answered elsewhere");
 });

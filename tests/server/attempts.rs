@@ -47,7 +47,9 @@ impl Scene {
         );
         let run = run["id"].as_str().unwrap().to_owned();
         server.submit(&blue, json!({ "name": "theirs" }));
-        server.until(&ann, "/v1/runs/mine", |run| run["status"] == "waiting");
+        for (token, path) in [(&ann, "/v1/runs/mine"), (&blue, "/v1/runs/theirs")] {
+            server.until(token, path, |run| run["state"] == "resting");
+        }
         let open = server.get(&scene_tokens.2, "/v1/requests").json();
         let request = open["items"][0]["id"].as_str().unwrap().to_owned();
         let bundle = server.bundle(&ann);
@@ -345,5 +347,45 @@ fn what_another_tenant_has_changes_no_answer() {
         assert_ne!(one.json()["id"], other.json()["id"]);
         let listed = scene.server.get(&scene.nothing, "/v1/runs").body;
         assert_eq!(listed, r#"{"items":[],"next":null}"#);
+    });
+}
+
+#[test]
+fn a_run_of_another_tenant_is_named_with_that_by_a_token_of_all_tenants() {
+    wherever_runs_are(|runs| {
+        let server = TestServer::start_at(runs, ASKING);
+        let red = server.new_token("ann", Some("red"), &["submit", "view", "answer"]);
+        let run = server.submit(&red, json!({ "name": "one" }));
+        // Its own tenant has one of the same name.
+        server.submit(&server.token, json!({ "name": "one" }));
+        for (token, path) in [
+            (&server.token, "/v1/runs/red%2Fone"),
+            (&red, "/v1/runs/one"),
+            (&red, "/v1/runs/red%2Fone"),
+        ] {
+            assert_eq!(server.get(token, path).json()["id"], run["id"], "{path}");
+        }
+        let own = server.get(&server.token, "/v1/runs/one").json();
+        assert_eq!(own["tenant"], "default");
+        assert_eq!(server.get(&red, "/v1/runs/default%2Fone").status, 404);
+        server.until(&server.token, "/v1/runs/red%2Fone", |run| {
+            run["status"] == "waiting"
+        });
+        let open = server.get(&server.token, "/v1/requests?run=red%2Fone");
+        let request = &open.json()["items"][0];
+        assert_eq!(
+            (&request["tenant"], &request["run"]),
+            (&json!("red"), &json!("one"))
+        );
+        let mut stream = server.open_stream(&server.token, "/v1/events?run=red%2Fone");
+        let id = request["id"].as_str().unwrap();
+        let answers = json!({ id: 3 });
+        let answered = server.post(&server.token, "/v1/runs/red%2Fone/answers", &answers);
+        assert_eq!(answered.status, 200, "{answered:?}");
+        let events = std::iter::from_fn(|| stream.next_message());
+        let mut events = events.filter_map(|event| serde_json::from_str(&event.data).ok());
+        assert!(events.any(|event: Value| event["kind"] == "run-ended"));
+        let done = server.until(&red, "/v1/runs/one", |run| run["state"] == "ended");
+        assert_eq!(done["output"], "answer 3");
     });
 }

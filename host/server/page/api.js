@@ -1,6 +1,6 @@
 // Requests to the API. An answer is its JSON; anything else is a `Problem`, which says what the server says.
 
-import { refuseToken, token } from "./token.js";
+import { addressOf, refuseToken, token } from "./token.js";
 import { encode } from "./visible.js";
 
 /** The most that the server returns at once. */
@@ -22,7 +22,8 @@ export class Problem extends Error {
   }
 }
 
-export const runPath = (name, ...below) => `/v1/runs/${[name, ...below].map(encode).join("/")}`;
+/** Returns a path below that of a run, which is given as a record or by its address. */
+export const runPath = (run, ...below) => `/v1/runs/${[addressOf(run), ...below].map(encode).join("/")}`;
 
 /** Returns a path with a query. Values that are null are left out, those of a list are repeated. */
 export function withQuery(path, query) {
@@ -118,11 +119,11 @@ export async function allItems(path, query, { signal, most = 2000 } = {}) {
   return all;
 }
 
-/** Reads the events of a run after a number. `onPage` gets what there is so far if there is more. */
-export async function eventsAfter(name, after, { signal, most = Infinity, onPage } = {}) {
+/** Reads the events of a run, given as for `runPath`, after a number. `onPage` gets what there is so far if there is more. */
+export async function eventsAfter(run, after, { signal, most = Infinity, onPage } = {}) {
   const all = [];
   for (;;) {
-    const page = items(await call(withQuery(runPath(name, "events"), { after: all.at(-1)?.n ?? after, limit: PAGE }), { signal }));
+    const page = items(await call(withQuery(runPath(run, "events"), { after: all.at(-1)?.n ?? after, limit: PAGE }), { signal }));
     all.push(...page);
     if (page.length < PAGE || all.length >= most) return all;
     onPage?.(all);

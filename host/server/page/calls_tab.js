@@ -65,7 +65,7 @@ export function CallsTab({ data, run }) {
 }
 
 function CallDetails({ run, one }) {
-  const answer = useGet(runPath(run.name, "calls", one.n));
+  const answer = useGet(runPath(run, "calls", one.n));
   const { event } = one;
   return html`<section class="card" aria-label="The selected call"><h2>${event.call} of ${event.role}.${event.action}</h2>
     <${Titled} title="Request" text=${event.what} />

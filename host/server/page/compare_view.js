@@ -8,6 +8,7 @@ import { duration, money } from "./figures.js";
 import { go, Link, route, runAddress } from "./router.js";
 import { StatusTag, statusOf } from "./status.js";
 import { Json, jsonLine } from "./texts.js";
+import { addressOf } from "./token.js";
 import { ProblemView, Table, useFields, useGet, useLoaded, whenLoaded } from "./widgets.js";
 
 const COMPARED = 2000;
@@ -31,8 +32,8 @@ function Chooser({ a, b }) {
     go(withQuery("/compare", { a: form.a.trim(), b: form.b.trim() }));
   };
   const field = (label, name) => html`<label>${label} <input type="text" list="run-names" value=${form[name]} onInput=${typed(take(name))} /></label>`;
-  return html`<form class="filters" onSubmit=${submit}>${field("One", "a")}${field("Other", "b")}<button type="submit" class="primary" disabled=${!form.a.trim() || !form.b.trim()}>Compare</button>
-    <button onClick=${() => go(withQuery("/compare", { a: b, b: a }))}>Swap</button><datalist id="run-names">${items(runs).map((run) => html`<option value=${run.name} />`)}</datalist></form>`;
+  return html`<form class="filters compared" onSubmit=${submit}>${field("One", "a")}${field("Other", "b")}<button type="submit" class="primary" disabled=${!form.a.trim() || !form.b.trim()}>Compare</button>
+    <button onClick=${() => go(withQuery("/compare", { a: b, b: a }))}>Swap</button><datalist id="run-names">${items(runs).map((run) => html`<option value=${addressOf(run)} />`)}</datalist></form>`;
 }
 
 async function load(a, b, signal) {
@@ -70,8 +71,8 @@ function Comparison({ a, b }) {
 }
 
 function FirstSide({ run, event }) {
-  if (!event) return html`<div><b>${run.name}</b><p class="none">It has no further events.</p></div>`;
-  return html`<div><b>${run.name}</b> <${Link} to=${runAddress(run.name, "events", `e${event.n}`)}>event ${event.n}<//><p><code>${event.kind}</code></p><p class="prose-text">${summary(event)}</p></div>`;
+  if (!event) return html`<div><b>${addressOf(run)}</b><p class="none">It has no further events.</p></div>`;
+  return html`<div><b>${addressOf(run)}</b> <${Link} to=${runAddress(run, "events", `e${event.n}`)}>event ${event.n}<//><p><code>${event.kind}</code></p><p class="prose-text">${summary(event)}</p></div>`;
 }
 
 function Figures({ runA, runB, a, b }) {

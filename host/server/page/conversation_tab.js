@@ -27,8 +27,8 @@ const SHOW_MS = 100;
 /** Reads the texts of turns and messages. Turns that are open are in them, too. */
 async function loadTexts(run, signal) {
   const [conversations, messages] = await Promise.all([
-    call(`${runPath(run.name, "conversations")}?as=tree`, { signal }),
-    call(withQuery(runPath(run.name, "messages"), { limit: PAGE, as: "tree" }), { signal }),
+    call(`${runPath(run, "conversations")}?as=tree`, { signal }),
+    call(withQuery(runPath(run, "messages"), { limit: PAGE, as: "tree" }), { signal }),
   ]);
   return { conversations: items(conversations), messages: new Map(items(messages).map((message) => [message.id, message])) };
 }
@@ -78,7 +78,7 @@ function Said({ n, kind, children }) {
 
 function MessageEntry({ run, n, time, message, text }) {
   const data = text?.instruct_content?.value;
-  const loadAll = text?.truncated && (() => call(runPath(run.name, "messages", message.id)).then((whole) => whole.content));
+  const loadAll = text?.truncated && (() => call(runPath(run, "messages", message.id)).then((whole) => whole.content));
   return html`<${Said} n=${n} kind="message"><p class="who"><b>${message.from || "from outside"}</b> <span class="note">→ ${[...message.to, ...(message.outside ?? [])].join(", ") || "nobody"}</span> <span class="label">${message.cause}</span>
       <span class="when note"><${Time} at=${time} /></span></p>
     ${text && html`<${LongText} text=${text.content ?? ""} tree=${text.tree} loadAll=${loadAll} />`}
@@ -142,7 +142,7 @@ function Nested({ calls }) {
 const pretty = (text) => (jsonError(text) ? String(text) : JSON.stringify(JSON.parse(text), null, 2));
 
 function Live({ run, data, role }) {
-  const live = useMemo(() => new LiveText(run.name, (name) => data.model.roles.get(name)?.calls ?? 0), [run.id]);
+  const live = useMemo(() => new LiveText(run, (name) => data.model.roles.get(name)?.calls ?? 0), [run.id]);
   useEffect(() => {
     live.start();
     return () => live.stop();
@@ -151,7 +151,8 @@ function Live({ run, data, role }) {
   const size = (useThrottled(data.version, REDRAW_MS), data.model.calls.length);
   useEffect(() => live.forgetRecorded(), [size]);
   const shown = live.texts.value.filter((open) => role === null || open.role === role);
-  return html`<ol class="thread">${shown.map((open) => html`<li key=${`${open.role}/${open.turn}/${open.attempt}`} class="said turn writing"><p class="who"><b>${open.role}</b> <span class="note">turn ${open.turn}, writes</span></p><pre class="prose">${open.text}<span class="caret" aria-hidden="true"></span></pre></li>`)}</ol>`;
+  return html`${live.isElsewhere.value && html`<p class="note">Another server works on this run. What its models write is shown once it is complete.</p>`}
+    <ol class="thread">${shown.map((open) => html`<li key=${`${open.role}/${open.turn}/${open.attempt}`} class="said turn writing"><p class="who"><b>${open.role}</b> <span class="note">turn ${open.turn}, writes</span></p><pre class="prose">${open.text}<span class="caret" aria-hidden="true"></span></pre></li>`)}</ol>`;
 }
 
 const encoder = new TextEncoder();
@@ -159,11 +160,13 @@ const encoder = new TextEncoder();
 /** What models write as it arrives. It is not durable: the text of a finished call is what the record says. */
 class LiveText {
   /** `callsOf(role)` is how many calls of the role are recorded. */
-  constructor(name, callsOf) {
+  constructor(run, callsOf) {
     this.callsOf = callsOf;
-    this.path = runPath(name, "stream");
+    this.path = runPath(run, "stream");
     /** The texts of open calls: `{role, turn, attempt, text}`. */
     this.texts = signal([]);
+    /** Whether another server works on the run, which alone sees the texts. */
+    this.isElsewhere = signal(false);
     this.calls = new Map();
     this.timer = 0;
     this.stopped = new AbortController();
@@ -172,7 +175,7 @@ class LiveText {
   async start() {
     while (!this.stopped.signal.aborted) {
       try {
-        const ended = await readStream(this.path, { signal: this.stopped.signal, onMessage: (message) => this.take(message) });
+        const ended = await readStream(this.path, { signal: this.stopped.signal, onOpen: () => (this.isElsewhere.value = false), onMessage: (message) => this.take(message) });
         if (ended === "ended") return;
       } catch (problem) {
         if (problem.status >= 400 && problem.status < 500) return;
@@ -187,13 +190,14 @@ class LiveText {
   }
 
   take({ event, data }) {
-    if (event !== "text") return;
+    if (event !== "text" && event !== "source") return;
     let piece;
     try {
       piece = JSON.parse(data);
     } catch {
       return;
     }
+    if (event === "source") return (this.isElsewhere.value = piece.live === false);
     const key = `${piece.role}/${piece.turn}/${piece.attempt}`;
     const open = this.calls.get(key) ?? { role: piece.role, turn: piece.turn, attempt: piece.attempt, text: "", bytes: 0, callsBefore: this.callsOf(piece.role) };
     const size = encoder.encode(piece.text ?? "").length;

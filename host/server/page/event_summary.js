@@ -15,6 +15,7 @@ export function summary(event) {
     case "host-call": return `${who}: ${event.call} ${jsonLine(event.what ?? "", 120)}${event.source === "recorded" ? " (recorded)" : ""}`;
     case "request-opened": return `${who}: ${jsonLine(event.question ?? "", 140)}`;
     case "request-answered": return `${role ?? ""}: ${jsonLine(event.answer, 120)}`;
+    case "files-written": return `${who}: ${(event.files ?? []).map((file) => file.path).join(", ")}`;
     case "step-started": return `step ${step}`;
     case "step-committed": return `step ${step}, checkpoint ${event.checkpoint}`;
     case "run-ended": return String(event.status);

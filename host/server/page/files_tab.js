@@ -11,13 +11,13 @@ import { Time, useGet, useLoaded, whenLoaded } from "./widgets.js";
 
 const SHOWN_BYTES = 1024 * 1024;
 
-const filePath = (run, path) => runPath(run.name, "files", ...path.replace(/^\/+/, "").split("/"));
+const filePath = (run, path) => runPath(run, "files", ...path.replace(/^\/+/, "").split("/"));
 
 export function FilesTab({ data, run }) {
   const checkpoints = data.model.checkpoints;
   const [at, setAt] = useState("");
   const [chosen, setChosen] = useState(draft(`file.${run.id}`));
-  const loaded = useGet(withQuery(runPath(run.name, "files"), { at }), at || data.model.files.size);
+  const loaded = useGet(withQuery(runPath(run, "files"), { at }), at || data.model.files.size);
   const files = items(loaded[0]).filter((file) => file.kind !== "directory").sort((a, b) => a.path.localeCompare(b.path));
   const choose = (path) => {
     setChosen(path);

@@ -16,9 +16,9 @@ export function ForkSheet({ run, at, step, scopes = {}, onClose }) {
   const changeScope = (place, scope) => change(place, { scope, ...(Object.hasOwn(scopes, scope) && !changes[place].value ? { value: JSON.stringify(scopes[scope], null, 2) } : {}) });
   const send = async (key) => {
     const set = Object.fromEntries(changes.map((one) => [one.scope, JSON.parse(one.value)]));
-    const made = await post(runPath(run.name, "fork"), { at, ...(changes.length ? { set } : {}), ...(name.trim() ? { name: name.trim() } : {}) }, { key });
+    const made = await post(runPath(run, "fork"), { at, ...(changes.length ? { set } : {}), ...(name.trim() ? { name: name.trim() } : {}) }, { key });
     onClose();
-    go(runAddress(made.name));
+    go(runAddress(made));
   };
   const until = step === undefined || step === null ? "up to there" : `up to step ${step}`;
   return html`<${FormSheet} title="Fork" onClose=${onClose} send=${send} word="Fork" busyWord="Forking…" canSend=${!wrong.some(Boolean)}>

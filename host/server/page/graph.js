@@ -12,9 +12,11 @@ import { Search, Table, useGet, whenLoaded } from "./widgets.js";
 const REDRAW_MS = 300;
 const SEARCHED_ABOVE = 60;
 const MARGIN = 12;
+/** A wider graph has the list of roles below it: beside it, its texts would be too small. */
+const BESIDE_LIST = 560;
 
 export function Graph({ data, run }) {
-  const loaded = useGet(runPath(run.name, "graph"));
+  const loaded = useGet(runPath(run, "graph"));
   useThrottled(data.version, REDRAW_MS);
   const [text, setText] = useState("");
   const [isFitted, setFitted] = useState(true);
@@ -25,7 +27,7 @@ export function Graph({ data, run }) {
     return html`<section class="graph-part" aria-label="Team">
       <div class="part-head"><h2>Team</h2><div class="part-controls">${nodes.length > SEARCHED_ABOVE && html`<${Search} className="short" label="Find a role" hint="Find a role" value=${text} take=${setText} />`}
         <button class="small" aria-pressed=${!isFitted} onClick=${() => setFitted(!isFitted)}>${isFitted ? "Full size" : "Fit"}</button></div></div>
-      <div class="graph-pair"><div class=${isFitted ? "graph fitted" : "graph"}><${Drawing} ...${common} graph=${graph} budget=${run.budget} /></div>
+      <div class=${graph.width > BESIDE_LIST ? "graph-pair stacked" : "graph-pair"}><div class=${isFitted ? "graph fitted" : "graph"}><${Drawing} ...${common} graph=${graph} budget=${run.budget} /></div>
         <${RoleList} ...${common} /></div>
     </section>`;
   }, 5);
@@ -36,7 +38,7 @@ const nameOf = (node) => String(node.label);
 function activity(role) {
   if (!role) return ["idle", "", ""];
   if (role.open.size) return ["live", "●", [...new Set([...role.open].map((attempt) => attempt.action))].slice(0, 2).join(", ")];
-  if (role.asked > 0) return ["held", "?", "waits for an answer"];
+  if (role.asked > 0) return ["held", "?", "asks"];
   if (role.isFailed) return ["bad", "✕", "failed"];
   return role.attempts ? ["ok", "✓", role.lastAction] : ["idle", "", ""];
 }
@@ -129,9 +131,8 @@ function RoleList({ nodes, model, chosen, words, roleOf }) {
   return html`<div class="role-list" role="region" aria-label="Roles"><${Table} heads=${["Role", "Now", "#Attempts", "#Cost"]}>${all.slice(0, 200).map((name) => {
     const role = roleOf(name);
     const [kind, glyph, doing] = activity(role);
-    const now = kind === "live" ? `at work: ${doing}` : doing;
     return html`<tr key=${name} class=${chosen === name ? "current" : ""}><td><button class="link" aria-pressed=${chosen === name} onClick=${() => selectRole(name)}>${name}</button></td>
-      <td class="one-line" title=${now}>${glyph && html`<span class=${`mark ${kind}`} aria-hidden="true">${glyph}</span>\u00a0`}${now}${role?.mail > 0 && html` <span class="note" title=${plural(role.mail, "message")}><span aria-hidden="true">✉ ${role.mail}</span><span class="sr">${plural(role.mail, "message")}</span></span>`}</td>
+      <td class="one-line" title=${doing}>${glyph && html`<span class=${`mark ${kind}`} aria-hidden="true">${glyph}</span>\u00a0`}${kind === "live" && html`<span class="sr">at work: </span>`}${doing}${role?.mail > 0 && html` <span class="note" title=${plural(role.mail, "message")}><span aria-hidden="true">✉ ${role.mail}</span><span class="sr">${plural(role.mail, "message")}</span></span>`}</td>
       <td class="num">${role?.attempts ?? 0}</td><td class="num">${role?.spent > 0 && money(role.spent)}</td></tr>`;
   })}<//></div>`;
 }

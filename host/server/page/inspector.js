@@ -40,7 +40,7 @@ function AttemptDetails({ data, run, attempt }) {
     <${Titled} title="Question" text=${request?.event.question} />
     ${attempt.logs && html`<${Logs} event=${attempt.logs} />`}
     ${calls.length > 0 && html`<h3>Host calls</h3><ul class="plain">${calls.map(({ n, event, cost }) => html`<li key=${n}><code>${event.call}</code> <span class="one-line">${jsonLine(event.what ?? "", 90)}</span> <span class="note">${event.source === "recorded" ? "recorded, not paid" : money(cost)}</span></li>`)}</ul>`}
-    <p class="note">Events ${[...new Set([attempt.n, attempt.endEvent ?? attempt.n])].map((n) => html` <${Link} to=${runAddress(run.name, "events", `e${n}`)}>${n}<//>`)}</p>`;
+    <p class="note">Events ${[...new Set([attempt.n, attempt.endEvent ?? attempt.n])].map((n) => html` <${Link} to=${runAddress(run, "events", `e${n}`)}>${n}<//>`)}</p>`;
 }
 
 const belongs = (event, attempt) =>

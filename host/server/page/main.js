@@ -95,13 +95,16 @@ async function start() {
   effect(() => {
     if (!token.value) return;
     untracked(() => {
-      loadIdentity();
-      needsRead = loadNeeds();
+      // How runs are named depends on the tenant of the token.
+      needsRead = loadIdentity().then(loadNeeds);
       epoch.value += 1;
     });
   });
   await Promise.race([firstView(needsRead).catch(() => {}), new Promise((resolve) => setTimeout(resolve, FIRST_VIEW_MS))]);
-  render(html`<${Page} />`, document.getElementById("page"));
+  const page = document.getElementById("page");
+  // What is there while the scripts are fetched.
+  page.replaceChildren();
+  render(html`<${Page} />`, page);
   effect(showNumber);
   connect();
   effect(() => token.value && untracked(loadSpentToday));

@@ -9,6 +9,7 @@ import { RequestItem } from "./request_item.js";
 import { Link, route, setHash } from "./router.js";
 import { appearance } from "./status.js";
 import { byExpiry, GROUPS, loadNeeds, needs, needsLoaded, needsProblem, onRequest, requestKey } from "./store.js";
+import { addressOf } from "./token.js";
 import { encode, oneLine } from "./visible.js";
 import { Boundary, Time, whenLoaded } from "./widgets.js";
 
@@ -99,7 +100,7 @@ function Entry({ entry: { key, request, run }, isShown, isLeaving }) {
   const line = request ? `${request.tool ? `${request.tool}: ` : ""}${request.question}` : `${appearance(run.status).word}, step ${run.step ?? 0}, ${money(run.spent)}${run.faults > 1 ? `, ${plural(run.faults, "fault")}` : ""}`;
   return html`<li id=${`entry-${key}`}><a href=${`/needs#${encode(key)}`} class=${isLeaving ? "entry leaving" : "entry"}
       aria-current=${isShown ? "true" : undefined} onClick=${follow}>
-    <span class="entry-head"><b>${request ? request.role : run.name}</b><span class="note">${request ? request.run : run.team}</span>
+    <span class="entry-head"><b>${request ? request.role : addressOf(run)}</b><span class="note">${request ? addressOf(request) : run.team}</span>
       <span class="note when"><${Time} at=${request ? request.opened : (run.ended ?? run.updated)} /></span></span>
     ${isLeaving ? html`<span class="entry-line"><span class="mark ok" aria-hidden="true">✓</span> answered, continuing</span>`
     : html`<span class="entry-line">${oneLine(line).slice(0, 200)}</span>${request?.expires && html`<span class="entry-expiry">expires <${Time} at=${request.expires} /></span>`}`}

@@ -6,6 +6,7 @@ import { call, fetchResponse, items, post } from "./api.js";
 import { plural } from "./figures.js";
 import { Field, FormSheet } from "./forms.js";
 import { go, runAddress } from "./router.js";
+import { addressOf } from "./token.js";
 import { useFields, useLoaded } from "./widgets.js";
 
 /** The largest upload of one file that the server accepts. */
@@ -26,7 +27,7 @@ export function NewRunSheet({ onClose }) {
     const run = await post("/v1/runs", bodyOf(form, digest), { key });
     onClose();
     toast(`Started: ${run.name}`);
-    go(runAddress(run.name));
+    go(runAddress(run));
   };
   const hasTeam = files.some((one) => one.path === "team.toml");
   const useTeam = (found, used = "") => {
@@ -128,7 +129,8 @@ async function teamsUsedBefore() {
   const runs = items(await call("/v1/runs?limit=200"));
   const seen = new Map();
   for (const run of runs) {
-    if (run.bundle && !seen.has(run.bundle)) seen.set(run.bundle, { team: run.team, bundle: run.bundle, run: run.name });
+    // The files of another tenant are not this one's.
+    if (run.bundle && addressOf(run) === run.name && !seen.has(run.bundle)) seen.set(run.bundle, { team: run.team, bundle: run.bundle, run: run.name });
   }
   return [...seen.values()].slice(0, 20);
 }

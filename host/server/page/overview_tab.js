@@ -30,7 +30,7 @@ function Expansion({ one, isOver }) {
 
 function Output({ data, run }) {
   const { id, from } = data.model.outputMessage ?? {};
-  const [message] = useGet(id && `${runPath(run.name, "messages", id)}?as=tree`);
+  const [message] = useGet(id && `${runPath(run, "messages", id)}?as=tree`);
   const hasEnded = run.state === "ended";
   if (!run.output && !id) return hasEnded && html`<section><h2>Output</h2><p class="none">The run has no output.</p></section>`;
   const text = message?.content ?? run.output ?? "";
@@ -43,7 +43,7 @@ function FaultList({ run, model }) {
   if (!failed.length) return null;
   return html`<section><h2>Faults <span class="count">${failed.length}</span></h2><ul class="plain">${failed.slice(-10).reverse().map(
     (attempt) => html`<li key=${attempt.endEvent} class="fault-line"><span class=${attempt.outcome === "retried" ? "mark" : "mark bad"} aria-hidden="true">✕</span>
-      <${Link} to=${runAddress(run.name, "timeline", `e${attempt.endEvent}`)}>${nameOf(attempt)}<//>
+      <${Link} to=${runAddress(run, "timeline", `e${attempt.endEvent}`)}>${nameOf(attempt)}<//>
       <span class="note">${attempt.fault.fault}, attempt ${attempt.fault.attempt}${attempt.outcome === "retried" ? ", tried again" : ""}</span>
       <span class="one-line">${(attempt.fault.message ?? "").split("\n")[0].slice(0, 200)}</span></li>`,
   )}</ul>${failed.length > 10 && html`<p class="note">The newest 10 of ${failed.length}. <kbd>f</kbd> goes through all of them.</p>`}</section>`;

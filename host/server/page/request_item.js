@@ -9,25 +9,26 @@ import { runAddress, Link } from "./router.js";
 import { fieldOf, inputOf, pointerTo, valueOf } from "./schema_fields.js";
 import { SchemaForm } from "./schema_form.js";
 import { draft, keepDraft } from "./storage.js";
-import { may } from "./token.js";
+import { requestKey } from "./store.js";
+import { addressOf, may } from "./token.js";
 import { Json, LongText, Titled } from "./texts.js";
 import { ProblemView, Time, useGet, whenLoaded } from "./widgets.js";
 
 const CONTEXT_MESSAGES = 3;
 
 const isApproval = (request) => typeof request.tool === "string";
-const draftName = (request) => `answer.${request.run}.${request.id}`;
+const draftName = (request) => `answer.${requestKey(request)}`;
 
 export function RequestItem({ request, onAnswered, isInRun }) {
   return html`<article class="panel held item" aria-label=${`Question of ${request.role}`}>
     <p class="who"><b>${request.role}</b>${request.action && request.action !== "answer" && html` <span class="note">${request.action}</span>`}
-      ${!isInRun && html` in <${Link} to=${runAddress(request.run)}>${request.run}<//>`}
+      ${!isInRun && html` in <${Link} to=${runAddress(request)}>${addressOf(request)}<//>`}
       <span class="when note"><${Deadline} request=${request} /></span></p>
     <div class="question"><${LongText} text=${request.question ?? ""} /></div>
     <${About} request=${request} />
     <${Consequence} request=${request} />
     ${may("answer")
-      ? html`<${Answer} key=${`${request.run}/${request.id}`} request=${request} onAnswered=${onAnswered} />`
+      ? html`<${Answer} key=${requestKey(request)} request=${request} onAnswered=${onAnswered} />`
       : html`<p class="note">This token may not answer.</p>`}
   </article>`;
 }
@@ -42,9 +43,9 @@ function About({ request }) {
   return html`${isApproval(request)
       ? html`<h2 class="caption">Calls the tool</h2><p><code class="tool-name">${request.tool}</code></p><${Titled} as="h2" title="With the arguments" value=${request.arguments ?? {}} />
         <${Titled} as="h2" title="What the model said with it" text=${request.said} />`
-      : news.length > 0 && html`<h2 class="caption">About</h2><ul class="plain">${news.map((message) => html`<${News} key=${message.id} run=${request.run} message=${message} />`)}</ul>`}
+      : news.length > 0 && html`<h2 class="caption">About</h2><ul class="plain">${news.map((message) => html`<${News} key=${message.id} run=${request} message=${message} />`)}</ul>`}
     ${request.server && html`<p>The MCP server <b>${request.server}</b> asks before it answers a call.${request.url && html` Something is to be done at <code>${request.url}</code>; nobody has opened that address.`}</p>`}
-    <details onToggle=${(event) => setOpen(event.target.open)}><summary>The last ${CONTEXT_MESSAGES} messages</summary>${isOpen && html`<${LastMessages} run=${request.run} />`}</details>`;
+    <details onToggle=${(event) => setOpen(event.target.open)}><summary>The last ${CONTEXT_MESSAGES} messages</summary>${isOpen && html`<${LastMessages} run=${request} />`}</details>`;
 }
 
 const MessageCard = ({ from, cause, text, tree }) =>
@@ -79,7 +80,7 @@ function useSending(request, onAnswered) {
   const send = async (value) => {
     setSending({ phase: "busy" });
     try {
-      await post(runPath(request.run, "answers"), { [request.id]: value });
+      await post(runPath(request, "answers"), { [request.id]: value });
       keepDraft(draftName(request), null);
       setSending({ phase: "sent" });
       onAnswered?.(request);
@@ -102,8 +103,8 @@ function fieldErrors(request, problem) {
 /** Finds the answer that was there first. */
 async function answeredBy(request) {
   try {
-    const run = await call(runPath(request.run));
-    const events = await eventsAfter(request.run, Math.max(0, (Number(run.events) || 0) - PAGE));
+    const run = await call(runPath(request));
+    const events = await eventsAfter(request, Math.max(0, (Number(run.events) || 0) - PAGE));
     const event = events.findLast((one) => one.kind === "request-answered" && one.request === request.id);
     return event ? { answer: event.answer, by: event.person ?? event.by, time: event.time } : null;
   } catch {

@@ -2,6 +2,7 @@
 
 import { signal, html } from "./dom.js";
 import { withQuery } from "./api.js";
+import { addressOf } from "./token.js";
 import { encode } from "./visible.js";
 
 export const route = signal(read());
@@ -120,6 +121,6 @@ export function Link({ to, children, ...rest }) {
   return html`<a href=${to} onClick=${follow} ...${rest}>${children}</a>`;
 }
 
-/** Returns the address of a run. It always names a tab: a name may contain a dot, which would look like a file's. */
-export const runAddress = (name, tab = "overview", hash = "") =>
-  `/runs/${encode(name)}/${tab}${hash ? `#${encode(hash)}` : ""}`;
+/** Returns the address of a run, given as for `runPath`. It always names a tab: a name may contain a dot, which would look like a file's. */
+export const runAddress = (run, tab = "overview", hash = "") =>
+  `/runs/${encode(addressOf(run))}/${tab}${hash ? `#${encode(hash)}` : ""}`;

@@ -20,9 +20,9 @@ export async function carryOut(act, done, failed) {
 const WORDS = { cancel: "Cancelling", pause: "Pausing", resume: "Resuming", prune: "Pruning" };
 
 /** Asks for something without a result: `cancel`, `pause`, `resume`, `prune`. */
-export const ask = (run, what, body) => change(() => post(runPath(run.name, what), body), `${WORDS[what]}: ${run.name}`, `Not done (${what})`);
+export const ask = (run, what, body) => change(() => post(runPath(run, what), body), `${WORDS[what]}: ${run.name}`, `Not done (${what})`);
 
-export const deleteRun = (run) => change(() => call(runPath(run.name), { method: "DELETE" }), `Deleted: ${run.name}`, "Not deleted");
+export const deleteRun = (run) => change(() => call(runPath(run), { method: "DELETE" }), `Deleted: ${run.name}`, "Not deleted");
 
 async function change(act, done, failed) {
   const isDone = await carryOut(act, done, failed);

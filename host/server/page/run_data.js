@@ -9,6 +9,7 @@ import { selection } from "./router.js";
 import { onRun } from "./store.js";
 import { follow } from "./connection.js";
 import { attemptOfEvent, RunModel } from "./run_model.js";
+import { addressOf } from "./token.js";
 
 /** How many events are kept, so that a run that goes on for days does not fill the memory. */
 const MAX_EVENTS = 20_000;
@@ -37,7 +38,7 @@ export class RunData {
 
   async start() {
     this.unlisten = onRun((run) => {
-      if (run.id === this.run.value?.id || (!this.run.value && run.name === this.name)) this.takeRun(run);
+      if (run.id === this.run.value?.id || (!this.run.value && addressOf(run) === this.name)) this.takeRun(run);
     });
     await this.loadRun();
     if (this.stopped.signal.aborted || this.problem.value) return;

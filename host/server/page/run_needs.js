@@ -10,16 +10,16 @@ import { ask } from "./run_actions.js";
 import { RunModel } from "./run_model.js";
 import { jsonError } from "./schema_fields.js";
 import { CommandLine, LongText, quoted } from "./texts.js";
-import { mayOperate } from "./token.js";
+import { addressOf, mayOperate } from "./token.js";
 import { ActionButton, useLoaded, whenLoaded } from "./widgets.js";
 
 /** Reads the newest events of a run, which say why it stopped. */
-const loadTail = async (run, signal) => RunModel.of(await eventsAfter(run.name, Math.max(0, (Number(run.events) || 0) - PAGE), { signal }));
+const loadTail = async (run, signal) => RunModel.of(await eventsAfter(run, Math.max(0, (Number(run.events) || 0) - PAGE), { signal }));
 
 export function RunItem({ run }) {
   const tail = useLoaded((signal) => loadTail(run, signal), `${run.id} ${run.updated}`);
   return html`<article>
-    <p class="who"><${Link} to=${runAddress(run.name)}><b>${run.name}</b><//> <span class="note">${run.team}</span></p>
+    <p class="who"><${Link} to=${runAddress(run)}><b>${addressOf(run)}</b><//> <span class="note">${run.team}</span></p>
     ${whenLoaded(tail, (model) => html`<${RunNeeds} run=${run} model=${model} />`, 6)}
   </article>`;
 }
@@ -52,7 +52,7 @@ function Fault({ run, model, fault }) {
   return html`<div class="panel bad">
     <h2><span aria-hidden="true">✕</span> ${event.fault}: ${event.role}.${event.action}</h2>
     <p class="note">attempt ${event.attempt}, step ${event.step}${event.cause && event.cause !== "unspecified" && html`, cause: ${event.cause}`}${" · "}
-      <${Link} to=${runAddress(run.name, "timeline", `e${event.n}`)}>in the timeline<//></p>
+      <${Link} to=${runAddress(run, "timeline", `e${event.n}`)}>in the timeline<//></p>
     <${LongText} text=${event.message ?? ""} className="message" />
     ${frame && html`<p class="note">at <code>${frame}</code></p>`}
     ${event.backtrace?.length > 1 && html`<details><summary>All ${event.backtrace.length} frames</summary><pre class="trace" tabindex="0">${event.backtrace.join("\n")}</pre></details>`}
@@ -70,7 +70,7 @@ function Faults({ run, model }) {
     html`<p class="controls"><${ActionButton} class="primary" onClick=${() => ask(run, "resume")}>Resume<//>
       ${before && html`<button onClick=${() => setForking(true)}>Fork from before…</button>`}</p>
       <p class="note">Resume repeats what failed, with the same team. With a mended team file:</p>
-      <${CommandLine} command=${`resume ${quoted(run.name)} team.toml`} />`}
+      <${CommandLine} command=${`resume ${quoted(addressOf(run))} team.toml`} />`}
     ${isForking && html`<${ForkSheet} run=${run} at=${before} onClose=${() => setForking(false)} />`}
   </section>`;
 }
@@ -78,7 +78,7 @@ function Faults({ run, model }) {
 function Stalled({ run }) {
   return html`<section class="panel bad item"><h2><span aria-hidden="true">⊟</span> stalled</h2>
     <p>A join waits for a message that nobody will send. Send it what is missing, or fork from an earlier checkpoint.</p>
-    <${CommandLine} command=${`send ${quoted(run.name)} --cause LABEL CONTENT`} /></section>`;
+    <${CommandLine} command=${`send ${quoted(addressOf(run))} --cause LABEL CONTENT`} /></section>`;
 }
 
 /** A run that stopped at a limit, which can be raised. */

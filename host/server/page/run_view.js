@@ -24,7 +24,7 @@ import { StatusTag, statusOf } from "./status.js";
 import { byExpiry, doing, epoch, requestsOf } from "./store.js";
 import { onServer, quoted } from "./texts.js";
 import { Timeline } from "./timeline.js";
-import { mayOperate } from "./token.js";
+import { addressOf, mayOperate } from "./token.js";
 import { encode, oneLine } from "./visible.js";
 import { ActionButton, Boundary, Elapsed, Menu, ProblemView, Sheet, Skeleton, Spent, Time } from "./widgets.js";
 
@@ -77,7 +77,7 @@ function Head({ data, run }) {
   const last = data.model.checkpoints.at(-1);
   const [origin, at] = run.forked_from?.split("@") ?? [];
   return html`<header class="run-head">
-    <div class="run-title"><h1 tabindex="-1">${run.name}</h1><${StatusTag} status=${statusOf(run)} /><span class="doing"><${Doing} data=${data} run=${run} /></span></div>
+    <div class="run-title"><h1 tabindex="-1">${addressOf(run)}</h1><${StatusTag} status=${statusOf(run)} /><span class="doing"><${Doing} data=${data} run=${run} /></span></div>
     <div class="run-facts"><span>step <b>${run.step ?? 0}</b></span><span><${Elapsed} from=${run.created} to=${run.state === "running" || run.state === "queued" ? null : (run.ended ?? run.updated)} /></span>
       <span><${Spent} spent=${run.spent} budget=${run.budget} /></span><span class="note">${run.team}${run.lineage && run.lineage !== "main" && `, lineage ${run.lineage}`}${origin && html`, forked from <${Link} to=${runAddress(origin, "state", `at:${at}`)}>${at}<//>`}</span></div>
     <div class="run-actions">
@@ -99,9 +99,9 @@ function MoreActions({ run, may, setSheet }) {
   const canResume = !["running", "queued"].includes(run.state) && run.status !== "done";
   return html`${may && html`<${ActionButton} disabled=${!run.checkpoint} onClick=${() => setSheet("fork")}>Fork…<//>`}
     ${may && canResume && html`<${ActionButton} onClick=${() => ask(run, "resume")}>Resume<//>`}
-    <${Link} to=${`/compare?a=${encode(run.name)}`}>Compare…<//>
-    <${ActionButton} onClick=${() => download(runPath(run.name, "report"), `${run.name}.html`)}>Report<//>
-    <button onClick=${() => copyAndTell(onServer(`inspect ${quoted(run.name)}`), "The command")}>Copy the command</button>
+    <${Link} to=${`/compare?a=${encode(addressOf(run))}`}>Compare…<//>
+    <${ActionButton} onClick=${() => download(runPath(run, "report"), `${run.name}.html`)}>Report<//>
+    <button onClick=${() => copyAndTell(onServer(`inspect ${quoted(addressOf(run))}`), "The command")}>Copy the command</button>
     <button onClick=${() => copyAndTell(run.id, "The id")}>Copy the id</button>
     ${may && run.state !== "running" && html`<${ActionButton} class="bad" onClick=${() => setSheet("delete")}>Delete…<//>`}`;
 }

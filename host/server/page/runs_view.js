@@ -11,7 +11,7 @@ import { StatusTag, statusOf } from "./status.js";
 import { choice, keepChoice } from "./storage.js";
 import { counted, doing, epoch, isNewRunOpen, loadToday, needs, onRun, shownSpent, spentToday } from "./store.js";
 import { CommandLine, CopyButton } from "./texts.js";
-import { may } from "./token.js";
+import { addressOf, may } from "./token.js";
 import { hasText, oneLine } from "./visible.js";
 import { Choose, ProblemView, Sheet, Skeleton, Spent, Time } from "./widgets.js";
 
@@ -81,8 +81,8 @@ export function RunsView() {
   const toggle = (place, isRange) => {
     const next = new Set(chosen);
     const [from, to] = isRange && last.current >= 0 ? [Math.min(last.current, place), Math.max(last.current, place)] : [place, place];
-    const value = !next.has(list[place].name);
-    for (let one = from; one <= to; one += 1) value ? next.add(list[one].name) : next.delete(list[one].name);
+    const value = !next.has(addressOf(list[place]));
+    for (let one = from; one <= to; one += 1) value ? next.add(addressOf(list[one])) : next.delete(addressOf(list[one]));
     last.current = place;
     setChosen(next);
   };
@@ -93,7 +93,7 @@ export function RunsView() {
   useKeys({
     ...stepKeys([...list.keys()], at, focusRow),
     x: () => list[at] && toggle(at, false),
-    Enter: () => list[at] && go(runAddress(list[at].name)),
+    Enter: () => list[at] && go(runAddress(list[at])),
     c: () => list[at] && copyAndTell(list[at].id, "The id"),
     Escape: () => setChosen(new Set()),
   });
@@ -223,10 +223,10 @@ function RunTable({ list, at, chosen, toggle, isStale, setAt }) {
   return html`<div class=${isStale ? "scroll dimmed" : "scroll"} tabindex="-1"><table class="runs">
     <thead><tr><th class="check"><span class="sr">Select</span></th><th>State</th><th>Name</th><th class="wide">Team</th><th class="num">Step</th><th>Now</th><th class="num">Spent</th><th>Updated</th><th class="wide">By</th></tr></thead>
     <tbody>${list.map(
-      (run, place) => html`<tr key=${run.id} data-row=${place} class=${place === at ? "current" : ""} aria-selected=${chosen.has(run.name)} onFocusIn=${() => setAt(place)}>
-        <td class="check"><input type="checkbox" aria-label=${`Select ${run.name}`} checked=${chosen.has(run.name)} onClick=${(event) => toggle(place, event.shiftKey)} /></td>
+      (run, place) => html`<tr key=${run.id} data-row=${place} class=${place === at ? "current" : ""} aria-selected=${chosen.has(addressOf(run))} onFocusIn=${() => setAt(place)}>
+        <td class="check"><input type="checkbox" aria-label=${`Select ${addressOf(run)}`} checked=${chosen.has(addressOf(run))} onClick=${(event) => toggle(place, event.shiftKey)} /></td>
         <td><${StatusTag} status=${statusOf(run)} /></td>
-        <td class="name"><${Link} to=${runAddress(run.name)}>${run.name}<//>${run.idea && html`<span class="idea-line note">${oneLine(run.idea).slice(0, 120)}</span>`}</td>
+        <td class="name"><${Link} to=${runAddress(run)}>${addressOf(run)}<//>${run.idea && html`<span class="idea-line note">${oneLine(run.idea).slice(0, 120)}</span>`}</td>
         <td class="wide">${run.team}</td><td class="num">${run.step ?? ""}</td><td class="now">${doing(run)}</td>
         <td class="num"><${Spent} spent=${run.spent} budget=${run.budget} /></td><td class="when"><${Time} at=${run.updated} /></td><td class="wide">${run.by}</td></tr>`,
     )}</tbody></table></div>`;

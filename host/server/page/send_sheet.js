@@ -14,7 +14,7 @@ export function SendSheet({ run, data, onClose }) {
   const wrong = hasData && jsonError(form.data);
   const send = async (key) => {
     const to = form.to.split(",").map((one) => one.trim()).filter(Boolean);
-    await post(runPath(run.name, "messages"), { content: form.content, cause: form.cause.trim(), ...(to.length ? { to } : {}), ...(hasData ? { data: JSON.parse(form.data) } : {}) }, { key });
+    await post(runPath(run, "messages"), { content: form.content, cause: form.cause.trim(), ...(to.length ? { to } : {}), ...(hasData ? { data: JSON.parse(form.data) } : {}) }, { key });
     toast("Sent");
     onClose();
   };

@@ -7,7 +7,7 @@ import { Field, Form } from "./forms.js";
 import { Link, runAddress } from "./router.js";
 import { carryOut } from "./run_actions.js";
 import { CopyButton } from "./texts.js";
-import { identity } from "./token.js";
+import { addressOf, identity } from "./token.js";
 import { encode } from "./visible.js";
 import { ActionButton, Check, Listed, Table, Time, useFields, useLoaded, whenLoaded } from "./widgets.js";
 
@@ -41,11 +41,11 @@ function Triggers({ list, again }) {
   if (!list.length) return null;
   const fire = async (one) => (await carryOut(() => post(`/v1/triggers/${encode(one.name)}/fire`), `Fired: ${one.name}`, "Not fired")) && again();
   return html`<section><h2>Triggers <span class="count">${list.length}</span></h2><${Table} heads=${["Trigger", "Run", "Next", "Last", "Missed", ""]}>
-    ${list.map((one) => html`<tr key=${`${one.run} ${one.name}`}><td>${one.name}<span class="note"> ${one.cron ?? (one.hook && "hook")} ${one.tz}</span></td><td>${one.run && html`<${Link} to=${runAddress(one.run)}>${one.run}<//>`}</td><td><${Time} at=${one.next} /></td><td><${Time} at=${one.last} /></td>
+    ${list.map((one) => html`<tr key=${`${one.run} ${one.name}`}><td>${one.name}<span class="note"> ${one.cron ?? (one.hook && "hook")} ${one.tz}</span></td><td>${one.run && html`<${Link} to=${runAddress(one)}>${addressOf(one)}<//>`}</td><td><${Time} at=${one.next} /></td><td><${Time} at=${one.last} /></td>
       <td>${Array.isArray(one.missed) ? plural(one.missed.length, "time") : typeof one.missed === "number" ? plural(one.missed, "time") : html`<${Time} at=${one.missed} />`}</td><td><${ActionButton} class="small" onClick=${() => fire(one)}>Fire now<//></td></tr>`)}<//></section>`;
 }
 
-const Queue = ({ list }) => html`<${Listed} title="Queue" list=${list} none="Nothing waits for a worker." show=${(run) => html`<li key=${run.id}><${Link} to=${runAddress(run.name)}>${run.name}<//> <span class="note">${run.state}, <${Time} at=${run.created} /></span>${run.problem && html` <span class="bad-text">${run.problem}</span>`}</li>`} />`;
+const Queue = ({ list }) => html`<${Listed} title="Queue" list=${list} none="Nothing waits for a worker." show=${(run) => html`<li key=${run.id}><${Link} to=${runAddress(run)}>${addressOf(run)}<//> <span class="note">${run.state}, <${Time} at=${run.created} /></span>${run.problem && html` <span class="bad-text">${run.problem}</span>`}</li>`} />`;
 
 function Tokens({ list, again }) {
   const revoke = async ({ name, tenant }) => {
@@ -80,6 +80,6 @@ function NewToken({ again }) {
   const toggle = (right) => setRights(rights.includes(right) ? rights.filter((one) => one !== right) : [...rights, right]);
   return html`${made && html`<div class="panel live" role="status"><p>The token <b>${made.name}</b>. It is shown once:</p><pre class="command" tabindex="0"><code>${made.token}</code></pre><${CopyButton} text=${made.token} /></div>`}
     <details class="source"><summary>New token</summary><${Form} send=${send} word="Make a token" canSend=${form.name.trim() && rights.length}><${Field} label="Name" value=${form.name} take=${take("name")} />
-    ${!own && html`<${Field} label="Tenant" note="without one it sees all" placeholder="default" value=${form.tenant} take=${take("tenant")} />`}
+    ${!own && html`<${Field} label="Tenant" note="without one it sees all" value=${form.tenant} take=${take("tenant")} />`}
     <fieldset><legend>Rights</legend>${RIGHTS.map((right) => html`<${Check} className="chip" isOn=${rights.includes(right)} take=${() => toggle(right)}>${right}<//>`)}</fieldset><//></details>`;
 }

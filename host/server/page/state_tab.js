@@ -8,7 +8,7 @@ import { neighbour, useKeys } from "./keys.js";
 import { Link, runAddress, selectCheckpoint, selection } from "./router.js";
 import { StatusTag } from "./status.js";
 import { Json } from "./texts.js";
-import { mayOperate } from "./token.js";
+import { addressOf, mayOperate } from "./token.js";
 import { encode } from "./visible.js";
 import { Listed, spentOf, Time, useGet, useLoaded, whenLoaded } from "./widgets.js";
 
@@ -17,7 +17,7 @@ const MAX_CHECKPOINTS = 5000;
 const MAX_MARKS = 300;
 
 export function StateTab({ data, run }) {
-  const loaded = useLoaded((signal) => allItems(runPath(run.name, "checkpoints"), {}, { signal, most: MAX_CHECKPOINTS }), run.id, run.checkpoint);
+  const loaded = useLoaded((signal) => allItems(runPath(run, "checkpoints"), {}, { signal, most: MAX_CHECKPOINTS }), run.id, run.checkpoint);
   const [list] = loaded;
   const wanted = selection().checkpoint;
   const at = list ? Math.max(0, wanted === undefined ? list.length - 1 : list.findIndex((one) => one.id === wanted)) : 0;
@@ -73,7 +73,7 @@ function scopesOf(state) {
 
 function Checkpoint({ run, checkpoint, before }) {
   const [isForking, setForking] = useState(false);
-  const pathOf = (one) => one && runPath(run.name, "checkpoints", one.id);
+  const pathOf = (one) => one && runPath(run, "checkpoints", one.id);
   const loaded = useGet(pathOf(checkpoint));
   const [state] = loaded;
   const [old] = useGet(pathOf(before));
@@ -82,7 +82,7 @@ function Checkpoint({ run, checkpoint, before }) {
   const then = useMemo(() => (old ? partsOf(old) : null), [old]);
   return html`<div class="part-head"><h2>${checkpoint.id}</h2><${StatusTag} status=${checkpoint.status} /> <span class="note">step ${checkpoint.step}${checkpoint.source && html`, by ${checkpoint.source}`}${checkpoint.lineage && html`, lineage ${checkpoint.lineage}`}${checkpoint.time && html`, <${Time} at=${checkpoint.time} />`}</span>
       <span class="part-controls">${mayOperate(run) && html`<button class="primary" onClick=${() => setForking(true)}>Fork from here</button>`}
-      ${before && html`<${Link} class="button" to=${`/compare?a=${encode(`${run.name}@${before.id}`)}&b=${encode(`${run.name}@${checkpoint.id}`)}`}>Compare with the one before<//>`}</span></div>
+      ${before && html`<${Link} class="button" to=${`/compare?a=${encode(`${addressOf(run)}@${before.id}`)}&b=${encode(`${addressOf(run)}@${checkpoint.id}`)}`}>Compare with the one before<//>`}</span></div>
     ${whenLoaded(loaded, () => html`<${StateParts} run=${run} now=${now} then=${then} />`, 8)}
     ${isForking && html`<${ForkSheet} run=${run} at=${checkpoint.id} step=${checkpoint.step} scopes=${now.scopes} onClose=${() => setForking(false)} />`}`;
 }
@@ -104,5 +104,5 @@ function StateParts({ run, now, then }) {
     <${Listed} isPart title="Timers" list=${now.timers} show=${(timer) => html`<li><b>${timer.role}</b> <${Time} at=${timer.due} exact /></li>`} />
     <${Listed} isPart title="Open questions" list=${now.requests} show=${(request) => html`<li><b>${request.role}</b> ${line(request.question ?? request.id)}</li>`} />
     <${Listed} isPart title="Open faults" list=${now.faults} show=${(fault) => html`<li><b>${fault.role}.${fault.action}</b> ${fault.kind}: ${line(fault.message)}</li>`} />
-    <section><h3>Money</h3><p>${spentOf(now.budget.total ?? 0, now.budget.max)} spent then. ${" "}<${Link} to=${runAddress(run.name, "calls")}>All calls<//></p></section></div>`;
+    <section><h3>Money</h3><p>${spentOf(now.budget.total ?? 0, now.budget.max)} spent then. ${" "}<${Link} to=${runAddress(run, "calls")}>All calls<//></p></section></div>`;
 }

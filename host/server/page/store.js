@@ -4,7 +4,7 @@ import { batch, computed, signal } from "./dom.js";
 import { allItems, call, items, orElse, PAGE, withQuery } from "./api.js";
 import { announce } from "./announce.js";
 import { coarseNow, moment, money, plural, startOfDay, wholeDuration } from "./figures.js";
-import { identity, mayOperate, may } from "./token.js";
+import { addressOf, identity, mayOperate, may } from "./token.js";
 
 /** The groups of what needs somebody: their titles, and the statuses of the runs in them. */
 export const GROUPS = {
@@ -21,7 +21,7 @@ export const needsProblem = signal(null);
 /** Rises when everything that is shown should be read again. */
 export const epoch = signal(0);
 
-export const requestKey = (request) => `${request.run}/${request.id}`;
+export const requestKey = (request) => `${addressOf(request)}/${request.id}`;
 
 const runListeners = new Set();
 const requestListeners = new Set();
@@ -35,7 +35,7 @@ const listenTo = (listeners) => (listener) => {
 export const onRun = listenTo(runListeners);
 export const onRequest = listenTo(requestListeners);
 
-export const requestsOf = (run) => [...requests.value.values()].filter((request) => request.run === run.name && (request.run_id ?? run.id) === run.id);
+export const requestsOf = (run) => [...requests.value.values()].filter((request) => request.run_id === run.id);
 
 /** The order of questions: those that expire first, then the oldest. */
 export const byExpiry = (a, b) =>

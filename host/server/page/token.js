@@ -47,6 +47,16 @@ export function refuseToken(refused) {
   tokenProblem.value = "invalid";
 }
 
+/** The tenant of what the token makes. */
+const ownTenant = () => identity.value?.tenant ?? "default";
+
+/** How a run, or the run of a request, is named in paths and commands: with its tenant, if that is not the token's own. */
+export function addressOf(one) {
+  if (typeof one === "string") return one;
+  const name = one.run ?? one.name;
+  return one.tenant && one.tenant !== ownTenant() ? `${one.tenant}/${name}` : name;
+}
+
 /** Returns whether the token has one of these rights, as far as is known: what is not known is tried. */
 export const may = (...rights) => !identity.value || rights.some((right) => identity.value.rights.includes(right));
 

@@ -104,9 +104,9 @@ pub fn find_run(
     if name.is_empty() || name.chars().all(|c| c == '.') || name.contains('\0') {
         return Err(unknown());
     }
-    // A token of all tenants names a run of another one than its own as `TENANT/NAME`.
+    // A run of another tenant than the token's own is named `TENANT/NAME`.
     let (tenant, own) = match name.split_once('/') {
-        Some((tenant, own)) if caller.tenant.is_none() => (tenant, own),
+        Some((tenant, own)) if caller.is_of_tenant(tenant) => (tenant, own),
         Some(_) => return Err(unknown()),
         None => (caller.own_tenant(), name),
     };

@@ -35,7 +35,7 @@ pub fn request_json(
     let value =
         |json: &Option<strata_core::record::json::Json>| json.as_ref().map(|json| json.value());
     let mut request = json!({
-        "id": view.id, "run": run.name(), "run_id": run.id, "role": view.role, "action": view.action,
+        "id": view.id, "run": run.name(), "run_id": run.id, "tenant": run.tenant, "role": view.role, "action": view.action,
         "question": view.question, "schema": value(&view.schema),
         "tool": view.arguments.as_ref().map(|_| view.action.clone()),
         "arguments": value(&view.arguments), "input_schema": value(&input_schema), "said": view.said,

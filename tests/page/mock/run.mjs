@@ -20,7 +20,7 @@ export class MockRun {
     this.requests = new Map();
     this.texts = [];
     this.record = {
-      id: this.id, name, team: more.team ?? "snake", tenant: "default", by: more.by ?? "owner", labels: more.labels ?? {}, state: "running", status: "running", step: 0,
+      id: this.id, name: name.split("/").at(-1), team: more.team ?? "snake", tenant: name.includes("/") ? name.split("/")[0] : "default", by: more.by ?? "owner", labels: more.labels ?? {}, state: "running", status: "running", step: 0,
       spent: 0, budget: more.budget ?? null, requests: 0, faults: 0, timer: null, at_work: [], checkpoint: null, lineage: "main", forked_from: null, created: iso(this.clock), updated: iso(this.clock), ended: null,
       idea: more.idea ?? "write a snake game", output: null, bundle: "sha256:" + "ab".repeat(32),
     };
@@ -143,7 +143,7 @@ export class MockRun {
   ask(role, id, question, more = {}) {
     const fields = { step: this.record.step, role, index: 0, action: "Ask", request: id, question, ...more };
     const event = this.emit("request-opened", fields);
-    const request = { id, run: this.name, run_id: this.id, role, action: fields.action, question, opened: event.time, expires: null, choices: [], schema: null, ...more };
+    const request = { id, run: this.record.name, run_id: this.id, tenant: this.record.tenant, role, action: fields.action, question, opened: event.time, expires: null, choices: [], schema: null, ...more };
     this.requests.set(id, request);
     this.record.requests = this.requests.size;
     this.server?.publishRequest(this, { ...request, opened: event.time });

@@ -113,8 +113,8 @@ export class MockServer {
     this.publish("request", run, request);
   }
 
-  publishText(run, data) {
-    for (const stream of this.textStreams) if (stream.run === run.name) stream.send("text", data);
+  publishText(run, data, event = "text") {
+    for (const stream of this.textStreams) if (stream.run === run.name) stream.send(event, data);
   }
 
   problem(response, status, detail, more = {}) {
@@ -165,7 +165,7 @@ export class MockServer {
       case "events": return this.stream(context);
       case "requests": {
         this.need(identity, "answer");
-        return this.list(response, query, [...this.runs.values()].flatMap((run) => [...run.requests.values()]).filter((one) => !query.get("run") || one.run === query.get("run")));
+        return this.list(response, query, [...this.runs.values()].flatMap((run) => [...run.requests.values()]).filter((one) => !query.get("run") || one.run_id === this.find(query.get("run")).id));
       }
       case "tokens": return this.tokensRoute(second, method, context);
       case "workers": {
