@@ -52,6 +52,18 @@ check("what is typed while the address takes what was typed before is not lost",
   assert.equal(await page.getByRole("searchbox").inputValue(), "the sea");
 });
 
+check("searching begins in any view, and what is typed at once is searched for", { fill: addAll, path: "/runs/snake-1/overview" }, async ({ page, open, context }) => {
+  await sees(page, "The game is in");
+  await page.getByRole("link", { name: /^Search/ }).click();
+  await page.keyboard.type("the sea");
+  await until(async () => (await page.locator("table.runs tbody tr").count()) === 1, "one run is about the sea");
+  const other = await open("/needs", { context });
+  await sees(other.page, "May this call be made?");
+  await other.page.keyboard.type("/the sea");
+  await until(async () => (await other.page.locator("table.runs tbody tr").count()) === 1, "by the key, too");
+  assert.equal(await other.page.getByRole("searchbox").inputValue(), "the sea");
+});
+
 check("without runs the page says in one sentence what to type", { path: "/runs" }, async ({ page, server }) => {
   await sees(page, "No runs yet.");
   await sees(page, `strata-host submit team.toml --server ${server.url}`);

@@ -4,7 +4,7 @@ import { html, signal, typed, useState } from "./dom.js";
 import { notice, lostSince, state } from "./connection.js";
 import { inUtc, moment } from "./figures.js";
 import { areOn, KEYS, setKeys } from "./keys.js";
-import { Link, route } from "./router.js";
+import { Link, openSearch, route } from "./router.js";
 import { choice, keepChoice } from "./storage.js";
 import { needs, shownSpent, spentToday } from "./store.js";
 import { identity, tokenProblem, useToken } from "./token.js";
@@ -33,7 +33,7 @@ export function Bar() {
   <header class="top"><span class="server-name" title=${location.host}>${identity.value?.tenant ? `${identity.value.tenant} · ` : ""}${location.host}</span>
     <nav aria-label="Views">${entry("/needs", "needs", html`Needs you ${total > 0 ? html`<span class="badge">${total}</span>` : html`<span class="count">0</span>`}`)}
       ${entry("/runs", "runs", "Runs")}${entry("/compare", "compare", "Compare")}${entry("/server", "server", "Server")}</nav>
-    <span class="bar-right"><${Link} to="/runs" class="search-link" title="Search ( / )">Search <kbd>/</kbd><//>
+    <span class="bar-right"><${Link} to="/runs" open=${openSearch} class="search-link" title="Search ( / )">Search <kbd>/</kbd><//>
       ${spentToday.value && html`<span class="spent-today" title="What the runs that changed today have spent">${shownSpent()} today</span>`}
       <${Connection} /></span></header>`;
 }

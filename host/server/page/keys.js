@@ -8,6 +8,9 @@ export const areOn = signal(choice("keys") !== false);
 /** How long the second key of a sequence may take. */
 const SEQUENCE_MS = 1200;
 
+/** What was typed for the field for searching, which will be there soon; null if nobody waits for it. */
+export const keysFor = { search: null };
+
 /** What is bound, in the order in which its components were drawn first: what is within another comes after it. */
 const layers = [];
 let drawn = 0;
@@ -70,6 +73,11 @@ function press(event) {
   if (isField(event.target) || document.querySelector("dialog[open]")) return;
   const key = event.key;
   if (!areOn.value && key !== "Escape") return;
+  if (keysFor.search !== null && key.length === 1) {
+    keysFor.search += key;
+    event.preventDefault();
+    return;
+  }
   if (usesKey(event.target, key)) return;
   const name = first ? `${first} ${key}` : key;
   clearTimeout(firstTimer);

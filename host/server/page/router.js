@@ -2,6 +2,7 @@
 
 import { signal, html } from "./dom.js";
 import { withQuery } from "./api.js";
+import { keysFor } from "./keys.js";
 import { addressOf } from "./token.js";
 import { encode } from "./visible.js";
 
@@ -45,12 +46,16 @@ export function go(address, { replace = false } = {}) {
 /** The tabs of a run are one section: changing them does not scroll. */
 const sectionOf = (path) => path.split("/").slice(0, path.startsWith("/runs/") ? 3 : 2).join("/");
 
-/** Whether the field for searching gets the focus once it is there. */
-export const search = { isWanted: false };
+/** How long the field for searching may take to appear. */
+const SEARCH_LOADED_MS = 5000;
 
 export function openSearch() {
-  search.isWanted = true;
-  go("/runs");
+  const field = document.getElementById("runs-search");
+  if (field) return field.focus();
+  keysFor.search = "";
+  // A view that cannot be loaded does not take the keys for ever.
+  setTimeout(() => (keysFor.search = null), SEARCH_LOADED_MS);
+  return go("/runs");
 }
 
 /** Changes parts of the query of the address. Null removes one. */
@@ -111,12 +116,12 @@ export function startRouter() {
   if (history.state?.scroll) restoreScroll(history.state.scroll);
 }
 
-/** A link to an address of the page. Ctrl-click opens it in another tab, as everywhere. */
-export function Link({ to, children, ...rest }) {
+/** A link to an address of the page, which `open` shows. Ctrl-click opens it in another tab, as everywhere. */
+export function Link({ to, open = go, children, ...rest }) {
   const follow = (event) => {
     if (event.defaultPrevented || event.button !== 0 || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
     event.preventDefault();
-    go(to);
+    open(to);
   };
   return html`<a href=${to} onClick=${follow} ...${rest}>${children}</a>`;
 }

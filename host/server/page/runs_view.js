@@ -4,8 +4,8 @@ import { html, typed, useEffect, useLayoutEffect, useMemo, useRef, useState } fr
 import { call, items, PAGE as WHOLE_PAGE, post, withQuery } from "./api.js";
 import { state } from "./connection.js";
 import { coarseNow, relative, startOfDay, plural } from "./figures.js";
-import { stepKeys, useKeys } from "./keys.js";
-import { go, Link, route, runAddress, search as searching, setQuery } from "./router.js";
+import { keysFor, stepKeys, useKeys } from "./keys.js";
+import { go, Link, route, runAddress, setQuery } from "./router.js";
 import { carryOut, copyAndTell } from "./run_actions.js";
 import { StatusTag, statusOf } from "./status.js";
 import { choice, keepChoice } from "./storage.js";
@@ -161,10 +161,6 @@ function Filters({ filters }) {
   const [text, setText] = useState(addressed);
   const timer = useRef(0);
   useKeys({ "/": () => field.current.focus() });
-  useLayoutEffect(() => {
-    if (searching.isWanted) field.current.focus();
-    searching.isWanted = false;
-  }, []);
   // What was typed since the address was changed stays: only another address changes the field.
   useLayoutEffect(() => {
     if (addressed !== sent.current) setText(addressed);
@@ -179,6 +175,12 @@ function Filters({ filters }) {
       setQuery({ text: value });
     }, 150);
   };
+  useLayoutEffect(() => {
+    if (keysFor.search === null) return;
+    field.current.focus();
+    if (keysFor.search) search(keysFor.search);
+    keysFor.search = null;
+  }, []);
   const chips = Object.entries(filters).filter(([name]) => name !== "text").flatMap(([name, values]) => values.map((value) => [name, value]));
   useEffect(() => {
     if (!chips.length) return;
