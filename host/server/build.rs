@@ -133,7 +133,7 @@ impl Builder<'_> {
         }
         let (stem, end) = path.rsplit_once('.').unwrap_or((path, ""));
         let bytes = match end {
-            "js" => self.rewrite(path, bytes, &["from", "import", "import("])?,
+            "js" => without_comments(&self.rewrite(path, bytes, &["from", "import", "import("])?),
             "css" => self.rewrite(path, bytes, &["@import", "url("])?,
             _ => bytes.clone(),
         };
@@ -236,6 +236,21 @@ impl Builder<'_> {
         out.push_str(rest);
         Ok(out.into_bytes())
     }
+}
+
+/// Leaves out lines that are nothing but a comment. No other line of the page's scripts begins like one.
+fn without_comments(script: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(script.len());
+    let mut is_within = false;
+    for line in script.split_inclusive(|byte| *byte == b'\n') {
+        let text = line.trim_ascii();
+        is_within |= text.starts_with(b"/**");
+        if !is_within && !text.starts_with(b"//") {
+            out.extend_from_slice(line);
+        }
+        is_within &= !text.ends_with(b"*/");
+    }
+    out
 }
 
 /// Whether a text ends with a word that is not the end of a longer one.
