@@ -14,6 +14,8 @@ const CHECKS: &str = "not_a_server_error,status_code_conformance,content_type_co
                       response_headers_conformance,unsupported_method,ignored_auth";
 /// How many requests are made of each operation, besides those that try each value on its own.
 const EXAMPLES: &str = "5";
+/// After how many seconds the program gives an answer up. Only streams have no end, of which it checks nothing then.
+const PATIENCE: &str = "2";
 
 #[test]
 fn every_answer_to_a_request_made_from_the_document_is_described_in_it() {
@@ -28,7 +30,12 @@ fn every_answer_to_a_request_made_from_the_document_is_described_in_it() {
     let ran = Command::new(environment.join("bin/schemathesis"))
         .args(["run", &document, "--header", &token, "--checks", CHECKS])
         .args(["--max-examples", EXAMPLES, "--seed", "1", "--no-color"])
-        .args(["--phases", "coverage,fuzzing"])
+        .args([
+            "--phases",
+            "coverage,fuzzing",
+            "--request-timeout",
+            PATIENCE,
+        ])
         .current_dir(server.place.path("."))
         .output()
         .expect("the program is installed");
