@@ -1,7 +1,7 @@
 //! Tells which runs of a database change. What this process appends is told at once. What others do is found by asking
-//! several times a second: which runs were moved (submitted, taken, given up, deleted, …) by transactions that had not ended
-//! the last time, and what the newest events of those are that somebody owns. So an append costs nothing more, and
-//! nothing is missed if a connection breaks.
+//! several times a second while a run is at work, and once otherwise: which runs were moved (submitted, taken, given up,
+//! deleted, …) by transactions that had not ended the last time, and what the newest events of those are that somebody owns.
+//! So an append costs nothing more, and nothing is missed if a connection breaks.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use strata_base::process::abort_on_drop::AbortOnDrop;
 use tokio::sync::{Notify, broadcast};
-use tokio::time::MissedTickBehavior;
+use tokio::time::Instant;
 use tokio_postgres::Error;
 use tokio_postgres::types::Type;
 
@@ -20,8 +20,10 @@ use crate::database_url::DatabaseUrl;
 use crate::error::StoreError;
 use crate::served::{ChangedRun, RunChanges};
 
-/// How often it is asked what others have changed.
+/// How often it is asked what others have changed, while a run has an owner or was moved.
 const INTERVAL: Duration = Duration::from_millis(250);
+/// How often otherwise: what is submitted or becomes due is notified, and little else can change.
+const IDLE_INTERVAL: Duration = Duration::from_secs(1);
 /// How many changes are remembered for somebody who is slow.
 const MAX_CHANGES: usize = 4096;
 
@@ -83,8 +85,7 @@ struct ChangeFeed {
 
 impl ChangeFeed {
     async fn tell(mut self, due: Arc<Notify>, mut appends: broadcast::Receiver<AppendedEvents>) {
-        let mut ticks = tokio::time::interval(INTERVAL);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut next = Instant::now();
         loop {
             tokio::select! {
                 appended = appends.recv() => match appended {
@@ -97,11 +98,16 @@ impl ChangeFeed {
                     Err(broadcast::error::RecvError::Closed) => return,
                 },
                 () = due.notified() => {}
-                _ = ticks.tick() => {}
+                () = tokio::time::sleep_until(next) => {}
             }
             if let Err(error) = self.look().await {
                 tracing::debug!("it is not known which runs change: {error}");
             }
+            let interval = match self.known.is_empty() {
+                true => IDLE_INTERVAL,
+                false => INTERVAL,
+            };
+            next = Instant::now() + interval;
         }
     }
 
