@@ -16,6 +16,14 @@ use crate::database_server::{Proxy, Server};
 const RIGHTS: [&str; 4] = ["submit", "view", "answer", "operate"];
 const JSON: (&str, &str) = ("content-type", "application/json");
 
+/// A team that works until it is cancelled.
+fn working_team() -> String {
+    ASKING.replace(
+        r#"{ ask = "how many?", schema = { type = "integer" } }, { say = "answer {reads}" }"#,
+        r#"{ sleep = "90s" }"#,
+    )
+}
+
 /// Starts two servers with one database, in which the same token counts. `None` without PostgreSQL.
 fn two_servers(team: &str, more: &[&str]) -> Option<[TestServer; 2]> {
     let runs = Runs::in_new_database()?;
@@ -364,6 +372,62 @@ fn a_server_whose_database_is_away_says_so_and_goes_on_when_it_is_back() {
     assert_eq!(ids, all.iter().map(|(id, _)| id).collect::<Vec<_>>());
     let started = with_key(server.client(), token, "/v1/runs", "k", &start);
     assert_eq!(started.status, 201, "{started:?}");
+}
+
+#[test]
+fn a_server_that_does_not_see_what_models_write_says_so() {
+    let Some([one, other]) = two_servers(&working_team(), &["--no-work"]) else {
+        return;
+    };
+    one.submit(&one.token, json!({ "name": "one" }));
+    other.until(&other.token, "/v1/runs/one", |run| {
+        run["state"] == "running"
+    });
+    let mut stream = other.open_stream(&other.token, "/v1/runs/one/stream");
+    let first = stream.next_message().unwrap();
+    assert_eq!(
+        (&*first.name, &*first.data),
+        ("source", r#"{"live":false}"#)
+    );
+    // The one that works on the run says nothing of the kind.
+    let mut stream = one.open_stream(&one.token, "/v1/runs/one/stream");
+    let cancelled = other.post(&other.token, "/v1/runs/one/cancel", &json!({}));
+    assert_eq!(cancelled.status, 202, "{cancelled:?}");
+    let names = std::iter::from_fn(|| stream.next_message()).map(|message| message.name);
+    assert_eq!(names.collect::<Vec<_>>(), ["end"]);
+}
+
+#[test]
+fn a_server_that_starts_before_its_database_listens_and_waits_for_it() {
+    let Some(database) = Server::start() else {
+        return;
+    };
+    let proxy = Proxy::start(&database.directory);
+    proxy.refuse(true);
+    let mut server = TestServer::start_at(&Runs::InDatabase(proxy.url()), TEAM);
+    let assert_waits = |server: &TestServer| {
+        assert_eq!(server.get("", "/health").status, 200);
+        assert_eq!(server.get("", "/").status, 200);
+        for path in ["/ready", "/v1/runs", "/v1/runs/one/events", "/v1/token"] {
+            let answer = server.get(&server.token, path);
+            assert_eq!(answer.status, 503, "{path}: {answer:?}");
+            assert!(answer.headers.contains("retry-after"), "{path}: {answer:?}");
+            assert_eq!(answer.json()["status"], 503, "{path}: {answer:?}");
+        }
+        let start = json!({ "name": "one", "idea": "go" });
+        assert_eq!(server.post(&server.token, "/v1/runs", &start).status, 503);
+    };
+    assert_waits(&server);
+    // It is told to end as at any other time.
+    assert_eq!(server.terminate(), Some(0));
+    server.start_again();
+    assert_waits(&server);
+    proxy.refuse(false);
+    server.until("", "/ready", |_| true);
+    server.submit(&server.token, json!({ "name": "one" }));
+    server.until(&server.token, "/v1/runs/one", |run| {
+        run["status"] == "waiting"
+    });
 }
 
 /// Returns the ids of the events that a waiting run has.

@@ -5,7 +5,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
 use axum::http::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -20,8 +19,7 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::body::READ_TIME;
 use crate::cut_off::CutOff;
-use crate::routes::{MAX_HEAD_BYTES, answer};
-use crate::server::Server;
+use crate::routes::{MAX_HEAD_BYTES, Site, answer};
 use crate::unread_body::UnreadBody;
 
 /// How many connections are open at once. Further ones wait in the kernel's queue.
@@ -79,8 +77,7 @@ pub fn read_tls(certificate: &Path, key: &Path) -> Result<TlsAcceptor, TlsError>
 pub async fn serve_connections(
     listener: TcpListener,
     tls: Option<TlsAcceptor>,
-    server: Arc<Server>,
-    router: Router,
+    site: Site,
     mut ending: watch::Receiver<bool>,
 ) {
     /// How long requests that are under way may take.
@@ -102,16 +99,16 @@ pub async fn serve_connections(
             continue;
         };
         let _ = stream.set_nodelay(true);
-        let (tls, server, router) = (tls.clone(), Arc::clone(&server), router.clone());
+        let (tls, site) = (tls.clone(), site.clone());
         let ending = ending.clone();
         clients.spawn(async move {
             let _permit = permit;
             match tls {
-                None => serve_client(stream, server, router, ending).await,
+                None => serve_client(stream, site, ending).await,
                 Some(tls) => {
                     let handshake = tokio::time::timeout(HANDSHAKE_TIME, tls.accept(stream));
                     if let Ok(Ok(stream)) = handshake.await {
-                        serve_client(stream, server, router, ending).await;
+                        serve_client(stream, site, ending).await;
                     }
                 }
             }
@@ -124,22 +121,18 @@ pub async fn serve_connections(
 }
 
 /// Serves the requests of a client. What fails concerns only that client.
-async fn serve_client<S>(
-    stream: S,
-    server: Arc<Server>,
-    router: Router,
-    mut ending: watch::Receiver<bool>,
-) where
+async fn serve_client<S>(stream: S, site: Site, mut ending: watch::Receiver<bool>)
+where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let cut_off = CutOff::default();
     let of_connection = cut_off.clone();
     let service = hyper::service::service_fn(move |mut request: Request<Incoming>| {
-        let (server, router) = (Arc::clone(&server), router.clone());
+        let site = site.clone();
         request.extensions_mut().insert(of_connection.clone());
         async move {
             let request = request.map(|body| axum::body::Body::new(UnreadBody::new(body)));
-            Ok::<_, std::convert::Infallible>(answer(server, router, request).await)
+            Ok::<_, std::convert::Infallible>(answer(site, request).await)
         }
     });
     let connection = http1::Builder::new()

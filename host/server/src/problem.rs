@@ -148,6 +148,11 @@ impl Problem {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, title, detail).retry_after(5)
     }
 
+    /// The storage cannot be used at the moment.
+    pub fn without_storage() -> Self {
+        Self::unavailable("the storage cannot be used")
+    }
+
     /// The client took too long to send its request.
     pub fn timeout() -> Self {
         let title = "The request was not sent in time";
@@ -262,9 +267,12 @@ impl From<StoreError> for Problem {
                 Self::conflict("something else was done at the same time; repeat the request")
                     .retry_after(1)
             }
-            StoreError::Unreachable { .. }
-            | StoreError::RolledBack { .. }
-            | StoreError::Full { .. } => Self::unavailable("the storage cannot be used"),
+            StoreError::Unreachable { .. } | StoreError::RolledBack { .. } => {
+                Self::without_storage()
+            }
+            StoreError::Full { .. } => {
+                Self::unavailable("the storage has no space left for this").named("full")
+            }
             StoreError::InvalidUrl { what, .. } => Self::refused(what.clone()).named("name"),
             _ => Self::internal("the storage failed"),
         };

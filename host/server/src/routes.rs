@@ -7,8 +7,11 @@ use axum::Router;
 use axum::extract::{RawPathParams, Request};
 use axum::http::{HeaderMap, HeaderValue, Method, header};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{MethodFilter, MethodRouter, on};
+use axum::routing::{MethodFilter, MethodRouter, get, on};
+use strata_host::owner::ServerNames;
+use tokio::sync::watch;
 
+use crate::api::administration::health;
 use crate::caller::Caller;
 use crate::context::{BodySlot, Context};
 use crate::operations::{Answer, Operation, operations};
@@ -20,6 +23,27 @@ use crate::tokens::bearer_token;
 
 /// The maximum size of a request head in bytes.
 pub const MAX_HEAD_BYTES: usize = 64 << 10;
+
+/// What answers requests. Its clones are the same one.
+#[derive(Clone)]
+pub struct Site {
+    /// The names by which the server is reached.
+    pub names: Arc<ServerNames>,
+    /// What is served at the moment.
+    pub routes: watch::Receiver<Router>,
+}
+
+/// Returns what is served before the storage could be used for the first time: the page, and that nothing else can be done.
+pub fn routes_without_storage() -> Router {
+    let reject = |request: Request| async move {
+        page::for_path(request.method(), request.uri().path(), request.headers())
+            .unwrap_or_else(|| Problem::without_storage().into_response())
+    };
+    Router::new()
+        .route("/health", get(|| async { health() }))
+        .merge(page::routes())
+        .fallback(reject)
+}
 
 /// Returns all that is served. `others` are further routes, below paths of their own.
 pub fn router(server: &Arc<Server>, others: Router) -> Router {
@@ -131,7 +155,7 @@ pub async fn authenticate(
 }
 
 /// Answers a request: one that is not for this server is refused before anything else.
-pub async fn answer(server: Arc<Server>, router: Router, request: Request) -> Response {
+pub async fn answer(site: Site, request: Request) -> Response {
     use tower::ServiceExt as _;
     let authority = request
         .uri()
@@ -146,11 +170,11 @@ pub async fn answer(server: Arc<Server>, router: Router, request: Request) -> Re
     let checked = match length > MAX_HEAD_BYTES {
         true => Err(Problem::head_too_large(MAX_HEAD_BYTES)),
         false => {
-            let names = &server.names;
-            let checked = names.check(request.headers(), authority.as_deref());
+            let checked = site.names.check(request.headers(), authority.as_deref());
             checked.map_err(Problem::from)
         }
     };
+    let router = site.routes.borrow().clone();
     let mut response = match checked {
         Ok(()) => match router.oneshot(request).await {
             Ok(response) => response,

@@ -15,13 +15,14 @@ use strata_host::operate::ProcessMetrics;
 use strata_host::owner::ServerNames;
 use strata_host::storage::{RunDatabase, StoreError};
 use strata_host::worker::{
-    ReportWork, RunObserver, TenantPolicy, WorkerSettings, work_with_metrics,
+    ReportWork, RunObserver, TenantPolicy, WorkerReport, WorkerSettings, work_with_metrics,
 };
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 
 use crate::listen::{TlsError, bind, read_tls, serve_connections};
 use crate::mcp::McpEndpoint;
-use crate::routes::router;
+use crate::routes::{Site, router, routes_without_storage};
 use crate::server::{Server, ServerPhase};
 use crate::streams::hub::ChangeHub;
 use crate::tokens::{TokenRegistry, new_token_text};
@@ -29,6 +30,8 @@ use crate::tokens::{TokenRegistry, new_token_text};
 /// The file in a storage directory with all runs, and the one with its token.
 const RUNS_FILE: &str = "runs.db";
 const TOKEN_FILE: &str = "token";
+/// How often it is looked whether a database that is away at the beginning has come back.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// How often records are deleted that do not count any more.
 const CLEANING_INTERVAL: Duration = Duration::from_secs(600);
 /// How long calls of the Model Context Protocol may take to end once the runs have.
@@ -106,7 +109,8 @@ pub fn database_in(storage: &Path) -> RunDatabase {
     RunDatabase::in_file(&storage.join(RUNS_FILE))
 }
 
-/// Serves until it is told to stop. Then it takes no new streams and no more runs, and ends when its runs have.
+/// Serves until it is told to stop. Then it takes no new streams and no more runs, and ends when its runs have. While the
+/// database cannot be reached at the beginning, it listens, says so, and waits.
 ///
 /// # Errors
 /// Fails if it cannot listen, or the storage cannot be used. Fails with `StoreError::Locked` if another process serves
@@ -125,9 +129,13 @@ pub async fn serve(
         Some((certificate, key)) => Some(read_tls(certificate, key)?),
         None => None,
     };
-    let database = settings.database.clone();
-    database.prepare()?;
+    let prepared = unless_away(prepare(&settings.database).await)?;
     let token = own_token(&settings.directory, is_loopback)?;
+    // Whoever reads that the server has started finds all of it, unless the database is away.
+    let opened = match prepared {
+        Ok(()) => unless_away(open_server(&settings, token.as_deref()))?,
+        Err(away) => Err(away),
+    };
     let listener = bind(settings.address).await;
     let listener = listener.map_err(|source| ServeError::Listen {
         address: settings.address,
@@ -138,48 +146,148 @@ pub async fn serve(
         source,
     })?;
     let names = ServerNames::new(address, tls.is_some(), settings.hosts.clone());
-    let server = Arc::new(new_server(&settings, names, token.as_deref(), &database)?);
-    let watching = tokio::spawn(server.changes.clone().pass_on(database.watch_runs()?));
-    let mcp = open_mcp(&database)?;
-    let others = settings.others.merge(mcp.routes(&server));
-    let routes = router(&server, others);
+    let routes = watch::Sender::new(match &opened {
+        Ok(opened) => opened.routes(&settings),
+        Err(_) => routes_without_storage(),
+    });
+    let site = Site {
+        names: Arc::new(names),
+        routes: routes.subscribe(),
+    };
     let (end, ending) = watch::channel(false);
-    let connections = serve_connections(listener, tls.clone(), Arc::clone(&server), routes, ending);
+    let connections = serve_connections(listener, tls.clone(), site, ending);
     let connections = tokio::spawn(connections);
-    let cleaning = tokio::spawn(clean_records(Arc::clone(&server)));
     on_start(&started(address, tls.is_some(), token.as_deref()));
-    let drained = {
-        let (server, mut stop) = (Arc::clone(&server), stop.clone());
-        tokio::spawn(async move {
-            let _ = stop.wait_for(|stop| *stop).await;
-            server.phase.send_replace(ServerPhase::Draining);
-        })
-    };
-    let worked = match settings.worker {
-        Some(worker) => {
-            let texts = Arc::clone(&server.texts);
-            let worker = WorkerSettings {
-                databases: vec![database],
-                tenants: settings.tenants,
-                observer: RunObserver::new(move |run| texts.observer(run)),
-                ..worker
-            };
-            work_on_a_thread(worker, stop, report, Arc::clone(&server.metrics)).await
-        }
-        None => {
-            let _ = stop.wait_for(|stop| *stop).await;
-            Ok(())
+    let opened = match opened {
+        Ok(opened) => Some(opened),
+        Err(error) => {
+            report(WorkerReport::Unavailable(&settings.database, &error));
+            let opened = wait_for_server(&settings, token.as_deref(), &mut stop).await?;
+            if let Some(opened) = &opened {
+                routes.send_replace(opened.routes(&settings));
+            }
+            opened
         }
     };
-    server.phase.send_replace(ServerPhase::Draining);
-    // Those that wait for runs learn that these go on later.
-    let _ = tokio::time::timeout(LAST_CALLS_TIME, mcp.close()).await;
+    let worked = match &opened {
+        Some(opened) => opened.work_until_stopped(settings, stop, report).await,
+        None => Ok(()),
+    };
     end.send_replace(true);
     let _ = connections.await;
-    for task in [cleaning, watching, drained] {
-        task.abort();
-    }
     Ok(worked?)
+}
+
+/// Returns the error of a database that is away as a value.
+fn unless_away<T>(done: Result<T, ServeError>) -> Result<Result<T, StoreError>, ServeError> {
+    match done {
+        Err(ServeError::Store(error @ StoreError::Unreachable { .. })) => Ok(Err(error)),
+        done => done.map(Ok),
+    }
+}
+
+/// Creates the tables, unless they exist.
+async fn prepare(database: &RunDatabase) -> Result<(), ServeError> {
+    let database = database.clone();
+    // It may take a while until it is known that nobody answers.
+    let prepared = tokio::task::spawn_blocking(move || database.prepare());
+    if let Ok(prepared) = prepared.await {
+        prepared?;
+    }
+    Ok(())
+}
+
+/// A server whose database can be used.
+struct OpenServer {
+    server: Arc<Server>,
+    mcp: McpEndpoint,
+    /// What goes on as long as this lasts.
+    _background: JoinSet<()>,
+}
+
+/// Opens what the server needs of a database that has its tables.
+fn open_server(settings: &ServeSettings, token: Option<&str>) -> Result<OpenServer, ServeError> {
+    let database = &settings.database;
+    let server = Arc::new(new_server(settings, token, database)?);
+    let mcp = open_mcp(database)?;
+    let mut background = JoinSet::new();
+    background.spawn(server.changes.clone().pass_on(database.watch_runs()?));
+    background.spawn(clean_records(Arc::clone(&server)));
+    Ok(OpenServer {
+        server,
+        mcp,
+        _background: background,
+    })
+}
+
+/// Waits until the database can be used. Returns `None` if the server is told to stop before.
+async fn wait_for_server(
+    settings: &ServeSettings,
+    token: Option<&str>,
+    stop: &mut StopSignal,
+) -> Result<Option<OpenServer>, ServeError> {
+    loop {
+        tokio::select! {
+            Ok(_) = stop.wait_for(|stop| *stop) => return Ok(None),
+            () = tokio::time::sleep(LOOK_INTERVAL) => {}
+        }
+        let prepared = prepare(&settings.database).await;
+        let opened = prepared.and_then(|()| open_server(settings, token));
+        if let Ok(opened) = unless_away(opened)? {
+            return Ok(Some(opened));
+        }
+    }
+}
+
+impl OpenServer {
+    /// Returns all that is served.
+    fn routes(&self, settings: &ServeSettings) -> Router {
+        let others = settings.others.clone();
+        router(&self.server, others.merge(self.mcp.routes(&self.server)))
+    }
+
+    /// Works until it is told to stop, and until the runs of its worker have ended.
+    async fn work_until_stopped(
+        &self,
+        settings: ServeSettings,
+        mut stop: StopSignal,
+        report: ReportWork,
+    ) -> Result<(), StoreError> {
+        let server = &self.server;
+        let (phase, mut stopping) = (server.phase.clone(), stop.clone());
+        let drained = tokio::spawn(async move {
+            let _ = stopping.wait_for(|stop| *stop).await;
+            phase.send_replace(ServerPhase::Draining);
+        });
+        let worked = match settings.worker {
+            Some(worker) => {
+                let texts = Arc::clone(&server.texts);
+                let registered = Arc::clone(&texts);
+                let report: ReportWork = Arc::new(move |one: WorkerReport<'_>| {
+                    if let WorkerReport::Registered(_, id) = &one {
+                        registered.set_worker(id);
+                    }
+                    report(one);
+                });
+                let worker = WorkerSettings {
+                    databases: vec![settings.database],
+                    tenants: settings.tenants,
+                    observer: RunObserver::new(move |run| texts.observer(run)),
+                    ..worker
+                };
+                work_on_a_thread(worker, stop, report, Arc::clone(&server.metrics)).await
+            }
+            None => {
+                let _ = stop.wait_for(|stop| *stop).await;
+                Ok(())
+            }
+        };
+        server.phase.send_replace(ServerPhase::Draining);
+        // Those that wait for runs learn that these go on later.
+        let _ = tokio::time::timeout(LAST_CALLS_TIME, self.mcp.close()).await;
+        drained.abort();
+        worked
+    }
 }
 
 fn open_mcp(database: &RunDatabase) -> Result<McpEndpoint, ServeError> {
@@ -196,12 +304,10 @@ fn open_mcp(database: &RunDatabase) -> Result<McpEndpoint, ServeError> {
 
 fn new_server(
     settings: &ServeSettings,
-    names: ServerNames,
     token: Option<&str>,
     database: &RunDatabase,
 ) -> Result<Server, StoreError> {
     Ok(Server {
-        names,
         tokens: TokenRegistry::new(token),
         usage: Arc::default(),
         views: Default::default(),

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use strata_host::manifest::operator::OperatorPolicy;
 use strata_host::manifest::submission::SubmissionGrants;
 use strata_host::operate::ProcessMetrics;
-use strata_host::owner::ServerNames;
 use strata_host::storage::{RunDatabase, ServedRun, ServerRecords};
 use strata_host::worker::TenantPolicy;
 use tokio::sync::watch;
@@ -36,8 +35,6 @@ pub struct Server {
     pub database: RunDatabase,
     /// What the server remembers.
     pub records: Box<dyn ServerRecords>,
-    /// The names by which it is reached.
-    pub names: ServerNames,
     /// Recognises tokens.
     pub tokens: TokenRegistry,
     /// What is under way.

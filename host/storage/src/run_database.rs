@@ -87,6 +87,11 @@ impl RunDatabase {
         }
     }
 
+    /// Whether other processes may work on its runs, too.
+    pub fn is_shared(&self) -> bool {
+        matches!(self.kind, DatabaseKind::Server(_))
+    }
+
     /// Returns the location of a run in it.
     pub fn location(&self, run: &str) -> StorageLocation {
         match &self.kind {

@@ -469,7 +469,7 @@ fn streams() -> Vec<Operation> {
             Method::GET,
             "/v1/runs/{run}/stream",
             "streamText",
-            "Streams what models write, as it arrives.",
+            "Streams what models write, as it arrives: messages `text`. With `source {live: false}` it says that another server works on the run, and that texts come with its events only.",
             stream_text,
         )
         .gives(200, STREAM),

@@ -9,7 +9,7 @@ use strata_core::record::host_call::HostCallKind;
 use strata_host::services::models::{
     ObservedCall, StreamEvent, StreamListener, StreamObserverFactory,
 };
-use strata_host::storage::{LifecycleState, ServedRun};
+use strata_host::storage::{LifecycleState, RunListing, ServedRun};
 use tokio::sync::watch;
 
 use super::sse::{MessageSource, NextMessages, SseMessage};
@@ -23,6 +23,8 @@ const MAX_ENDED: usize = 16;
 #[derive(Debug, Default)]
 pub struct ModelTexts {
     runs: Mutex<BTreeMap<String, Arc<RunTexts>>>,
+    /// The id of the worker of this process; empty if it has none.
+    worker: Mutex<String>,
 }
 
 /// What the models of a run write.
@@ -72,6 +74,17 @@ impl ModelTexts {
             })
         });
         Arc::clone(texts)
+    }
+
+    /// Notes the id of the worker whose runs are observed.
+    pub fn set_worker(&self, id: &str) {
+        let mut worker = self.worker.lock().unwrap_or_else(PoisonError::into_inner);
+        id.clone_into(&mut worker);
+    }
+
+    /// Whether the worker whose runs are observed is another than this one.
+    fn is_other_worker(&self, id: &str) -> bool {
+        *self.worker.lock().unwrap_or_else(PoisonError::into_inner) != id
     }
 
     /// Returns what observes the calls of the run with a name.
@@ -160,6 +173,8 @@ pub struct TextStream {
     run_changed: watch::Receiver<u64>,
     /// How much of each call was sent, and after how many restarts.
     sent: BTreeMap<u64, (u32, usize)>,
+    /// Whether the reader was told that another process works on the run.
+    is_told_elsewhere: bool,
     is_over: bool,
 }
 
@@ -180,8 +195,24 @@ impl TextStream {
             texts,
             run,
             sent,
+            is_told_elsewhere: false,
             is_over: false,
         }
+    }
+
+    /// Returns what says whether this process sees what models write, if that is another than before. While nobody works on
+    /// the run there is nothing to see.
+    fn new_source(&mut self, run: Option<&RunListing>) -> Option<SseMessage> {
+        let owner = run?.owner.as_ref()?;
+        // Nobody else has the file of another database.
+        let is_elsewhere =
+            self.server.database.is_shared() && self.server.texts.is_other_worker(&owner.worker);
+        if is_elsewhere == self.is_told_elsewhere {
+            return None;
+        }
+        self.is_told_elsewhere = is_elsewhere;
+        let data = json!({ "live": !is_elsewhere });
+        Some(SseMessage::named("source", data.to_string()))
     }
 
     /// Returns what was written since it was last called.
@@ -216,17 +247,18 @@ impl MessageSource for TextStream {
             self.changed.borrow_and_update();
             self.run_changed.borrow_and_update();
             let run = self.run.clone();
-            let state = self
+            let listing = self
                 .server
-                .blocking(move |server| Ok(server.reload(&run)?.map(|run| run.listing.state)));
-            let Ok(state) = state.await else {
+                .blocking(move |server| Ok(server.reload(&run)?.map(|run| run.listing)));
+            let Ok(listing) = listing.await else {
                 return NextMessages::Failed;
             };
-            let messages = self.new_text();
+            let source = self.new_source(listing.as_ref());
+            let messages: Vec<SseMessage> = source.into_iter().chain(self.new_text()).collect();
             if !messages.is_empty() {
                 return NextMessages::Some(messages);
             }
-            if matches!(state, Some(LifecycleState::Ended) | None) {
+            if listing.is_none_or(|run| run.state == LifecycleState::Ended) {
                 self.is_over = true;
                 return NextMessages::Some(vec![SseMessage::named("end", "{}".into())]);
             }
