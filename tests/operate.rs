@@ -448,3 +448,36 @@ fn the_alerts_and_the_dashboard_name_metrics_that_are_served() {
         assert!(rule["annotations"]["summary"].as_str().is_some(), "{name}");
     }
 }
+
+/// Returns the program that checks what Prometheus loads, if it is installed. Debian has it in the package `prometheus`.
+fn promtool() -> Option<std::process::Command> {
+    let asked = std::process::Command::new("promtool")
+        .arg("--version")
+        .output();
+    if asked.is_err() {
+        // Written past the capture of the test's output, so that it is seen.
+        let _ = writeln!(
+            std::io::stderr(),
+            "SKIPPED: the alerts are not checked, because `promtool` is not installed (Debian: `apt install prometheus`)"
+        );
+        return None;
+    }
+    Some(std::process::Command::new("promtool"))
+}
+
+#[test]
+fn prometheus_loads_the_alerts_and_each_fires_when_it_should() {
+    let Some(mut check) = promtool() else { return };
+    let project = crate::probe::project();
+    check.args(["check", "rules"]);
+    let checked = check.arg(project.join("docs/deploy/alerts.yaml")).output();
+    let checked = checked.unwrap();
+    let said = String::from_utf8_lossy(&checked.stdout).into_owned();
+    assert!(checked.status.success(), "{checked:?}");
+    assert!(said.contains("10 rules found"), "{said}");
+    let mut test = promtool().unwrap();
+    test.args(["test", "rules", "alerts.test.yaml"]);
+    let tested = test.current_dir(project.join("tests/operate")).output();
+    let tested = tested.unwrap();
+    assert!(tested.status.success(), "{tested:?}");
+}

@@ -45,6 +45,9 @@ pub enum RefusalReason {
 }
 
 impl RefusalReason {
+    /// All reasons.
+    pub const ALL: [Self; 4] = [Self::Grants, Self::Team, Self::Storage, Self::Machine];
+
     /// Returns its name in metrics.
     pub fn name(self) -> &'static str {
         match self {
@@ -281,7 +284,9 @@ impl ProcessMetrics {
 fn write_refusals(refusals: &BTreeMap<RefusalReason, u64>, out: &mut MetricsWriter) {
     let name = "strata_worker_refusals_total";
     out.family(name, "counter", "Runs that could not be run, by reason.");
-    for (reason, count) in refusals {
+    // Those that have not happened, too: only from zero on can the first one be seen as an increase.
+    for reason in RefusalReason::ALL {
+        let count = refusals.get(&reason).copied().unwrap_or_default();
         out.sample(name, &[("reason", reason.name())], count);
     }
 }
