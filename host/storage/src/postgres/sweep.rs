@@ -62,11 +62,14 @@ pub(super) fn sweep(connection: &Connection) -> Result<Swept, StoreError> {
 }
 
 fn sweep_piece(connection: &Connection) -> Result<Swept, StatementError> {
-    let sql = "SELECT retention, (SELECT min(run) FROM strata.removal), pg_try_advisory_xact_lock($1) FROM strata.meta";
-    let Some(row) = connection.query_optional(sql, &[(&SWEEP_LOCK, Type::INT8)])? else {
+    let sql = format!(
+        "SELECT retention, ARRAY(SELECT run FROM strata.removal ORDER BY run LIMIT {RUNS_PER_PIECE}), \
+                pg_try_advisory_xact_lock($1) FROM strata.meta"
+    );
+    let Some(row) = connection.query_optional(&sql, &[(&SWEEP_LOCK, Type::INT8)])? else {
         return Ok(Swept::default());
     };
-    let (text, left, is_locked): (String, Option<i64>, bool) = (row.get(0), row.get(1), row.get(2));
+    let (text, left, is_locked): (String, Vec<i64>, bool) = (row.get(0), row.get(1), row.get(2));
     if !is_locked {
         return Ok(Swept::default());
     }
@@ -76,16 +79,12 @@ fn sweep_piece(connection: &Connection) -> Result<Swept, StatementError> {
         true => 0,
         false => remove_expired(connection, &retention)?,
     };
-    let is_removing = match left {
-        Some(run) => {
-            remove_rows(connection, run)?;
-            true
-        }
-        None => false,
-    };
+    if !left.is_empty() {
+        remove_rows(connection, &left)?;
+    }
     Ok(Swept {
         runs,
-        has_more: is_removing || runs > 0,
+        has_more: !left.is_empty() || runs > 0,
     })
 }
 
@@ -125,19 +124,20 @@ fn remove_expired(connection: &Connection, retention: &Retention) -> Result<u64,
     Ok(runs.len() as u64)
 }
 
-/// Removes some of the rows that are left of a run that disappeared.
-fn remove_rows(connection: &Connection, run: i64) -> Result<(), StatementError> {
-    let mut removed = 0;
+/// Removes some of the rows that are left of runs that disappeared.
+fn remove_rows(connection: &Connection, runs: &[i64]) -> Result<(), StatementError> {
+    let ids = [(&runs as _, Type::INT8_ARRAY)];
+    let mut is_done = true;
     for (table, key) in LEFT_TABLES {
         let sql = format!(
-            "DELETE FROM strata.{table} WHERE run = $1 AND {key} IN \
-                 (SELECT {key} FROM strata.{table} WHERE run = $1 LIMIT {ROWS_PER_PIECE})"
+            "DELETE FROM strata.{table} WHERE run = ANY($1) AND (run, {key}) IN \
+                 (SELECT run, {key} FROM strata.{table} WHERE run = ANY($1) LIMIT {ROWS_PER_PIECE})"
         );
-        removed += connection.execute(&sql, &[(&run, Type::INT8)])?;
+        is_done &= connection.execute(&sql, &ids)? < ROWS_PER_PIECE as u64;
     }
-    if removed == 0 {
-        let sql = "DELETE FROM strata.removal WHERE run = $1";
-        connection.execute(sql, &[(&run, Type::INT8)])?;
+    if is_done {
+        let sql = "DELETE FROM strata.removal WHERE run = ANY($1)";
+        connection.execute(sql, &ids)?;
     }
     Ok(())
 }
