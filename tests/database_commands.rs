@@ -349,3 +349,76 @@ fn tables_are_created_by_one_user_and_used_by_another() {
     assert_eq!(worker.next(), None);
     worker.end().expect(0);
 }
+
+/// Returns what a message says is to be granted, as statements.
+fn granted_in(message: &str) -> &str {
+    let from = message
+        .find("`GRANT")
+        .unwrap_or_else(|| panic!("{message}"));
+    message[from + 1..].split('`').next().unwrap()
+}
+
+#[test]
+fn a_user_who_may_not_do_something_is_told_what_to_grant_and_that_suffices() {
+    let Some(url) = new_database() else { return };
+    let place = Workspace::with(GREETER);
+    place.host(&["database", "migrate", &url]).expect(0);
+    let role = format!("Guest {}", std::process::id());
+    let database = url.split('/').nth(3).unwrap().split('?').next().unwrap();
+    query(
+        &url,
+        &format!(
+            "CREATE ROLE \"{role}\" LOGIN; REVOKE CREATE ON DATABASE \"{database}\" FROM PUBLIC"
+        ),
+    );
+    let guest = url.replacen("strata@", &format!("{}@", role.replace(' ', "%20")), 1);
+    let submit = ["submit", "team.toml", "--database", &guest];
+    // Neither the schema nor its tables.
+    let refused = place.host(&["runs", &guest]).expect(2);
+    query(&url, granted_in(&refused.stderr));
+    place.host(&submit).expect(0);
+    // Not one of the tables.
+    query(
+        &url,
+        &format!("REVOKE INSERT ON strata.run FROM \"{role}\""),
+    );
+    let refused = place.host(&submit).expect(2);
+    assert!(
+        refused.stderr.contains("permission denied"),
+        "{}",
+        refused.stderr
+    );
+    let shown = place.host(&["doctor", "--database", &guest]);
+    assert!(shown.stdout.contains("may only read"), "{}", shown.stdout);
+    query(&url, granted_in(&refused.stderr));
+    place.host(&submit).expect(0);
+    // No slot for a connection.
+    query(&url, &format!("ALTER ROLE \"{role}\" CONNECTION LIMIT 0"));
+    let refused = place.host(&submit).expect(1);
+    assert!(
+        refused.stderr.contains("its connections are used up"),
+        "{}",
+        refused.stderr
+    );
+}
+
+#[test]
+fn only_a_run_of_the_same_name_is_taken_for_one() {
+    let Some(url) = new_database() else { return };
+    let place = Workspace::with(GREETER);
+    submit(&place, &[&url], &["--name", "first"]);
+    let named = ["submit", "team.toml", "--database", &url, "--name"];
+    let taken = place.host(&[&named[..], &["first"]].concat()).expect(2);
+    assert!(
+        taken.stderr.contains("a run of the name `first` already"),
+        "{}",
+        taken.stderr
+    );
+    query(&url, "CREATE UNIQUE INDEX only_one ON strata.run ((1))");
+    let other = place.host(&[&named[..], &["second"]].concat()).expect(1);
+    assert!(
+        other.stderr.contains("only_one") && !other.stderr.contains("already; give"),
+        "{}",
+        other.stderr
+    );
+}

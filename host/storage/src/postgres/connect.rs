@@ -19,6 +19,9 @@ use super::tls::RustlsConnector;
 use crate::database_url::{DatabaseHost, DatabaseUrl, Encryption};
 use crate::error::StoreError;
 
+/// The action of statements that create or change tables.
+pub(super) const CHANGE_TABLES: &str = "change the tables of";
+
 /// How long it may take until a connection is ready.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// After how long without an acknowledgement from the other machine a connection counts as broken.
@@ -235,10 +238,10 @@ fn explain_error(path: &Path, action: &'static str, error: &tokio_postgres::Erro
             path,
             what: format!("{what}; create it with `createdb`, or name another"),
         },
-        &SqlState::INSUFFICIENT_PRIVILEGE => StoreError::Refused {
-            path,
-            what: format!("{what}; {}", missing_grant(&what)),
-        },
+        &SqlState::INSUFFICIENT_PRIVILEGE => {
+            let what = format!("{what}; {}", missing_grant(&path, action));
+            StoreError::Refused { path, what }
+        }
         &SqlState::READ_ONLY_SQL_TRANSACTION => StoreError::Refused {
             path,
             what: format!("{what}; name the primary server instead of a standby"),
@@ -265,17 +268,23 @@ fn explain_error(path: &Path, action: &'static str, error: &tokio_postgres::Erro
     }
 }
 
-/// Returns what to grant to a user, for a message of the server that says what is denied.
-fn missing_grant(what: &str) -> &'static str {
-    match what {
-        what if what.contains("for schema") => {
-            "`GRANT USAGE ON SCHEMA strata` to this user, and rights on the tables in it"
-        }
-        what if what.contains("for table") || what.contains("for view") => {
-            "`GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA strata` to this user; `SELECT` suffices to read"
-        }
-        what if what.contains("must be owner") => "the user who created the tables has to do this",
-        _ => "grant this user the right to create and change tables in it",
+/// Returns what to grant to the user of a URL, to whom the server denies an action.
+fn missing_grant(path: &Path, action: &str) -> String {
+    let url = path.to_str().and_then(|url| DatabaseUrl::parse(url).ok());
+    let quoted = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
+    let (user, database) = match &url {
+        Some(url) => (quoted(&url.user_or_default()), quoted(&url.database)),
+        None => (quoted("USER"), quoted("DATABASE")),
+    };
+    match action {
+        CHANGE_TABLES => format!(
+            "grant this user the right to create the tables, with `GRANT CREATE ON DATABASE {database} TO {user}`, or let \
+             the user who created them bring them to this version"
+        ),
+        _ => format!(
+            "grant this user `GRANT USAGE ON SCHEMA strata TO {user}; \
+             GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA strata TO {user}`; to read, `SELECT` suffices"
+        ),
     }
 }
 

@@ -14,7 +14,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_postgres::{Error, Row};
 
 use super::client::DatabaseClient;
-use super::connect::{StatementError, connect, statement_error};
+use super::connect::{CHANGE_TABLES, StatementError, connect, statement_error};
 use super::session::Argument;
 use super::session::{BEGIN, BEGIN_READ, MAX_REPETITIONS, Session};
 use crate::database_url::DatabaseUrl;
@@ -297,7 +297,9 @@ impl Connection {
 
     /// Carries out statements without arguments.
     pub(super) fn execute_all(&self, sql: &str) -> Result<(), StatementError> {
-        self.wait_for("write", async |client| client.batch_execute(sql).await)
+        self.wait_for(CHANGE_TABLES, async |client| {
+            client.batch_execute(sql).await
+        })
     }
 
     fn note_conflict<T>(&self, done: &Result<T, StatementError>) {
