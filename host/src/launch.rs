@@ -13,6 +13,7 @@ mod bundle;
 mod claimed;
 mod compare;
 mod components;
+mod continuation;
 mod control;
 mod conversations;
 mod default_storage;
@@ -80,6 +81,7 @@ pub(crate) use author::machine_name;
 pub use claimed::{ClaimedOutcome, ClaimedResume, RefusedSubmission, resume_claimed};
 pub use compare::{ComparedState, Comparison, compare, parse_saved_state};
 pub use components::Components;
+pub use continuation::continuation;
 pub use control::MAX_MESSAGE_BYTES;
 pub use conversations::for_each_conversation;
 pub use default_storage::{development_storage, storage_by_name};
@@ -256,6 +258,7 @@ impl RunHandle {
             provenance: self.provenance(),
             storage: self.location().path(),
             policy,
+            continuation: continuation(self.location()),
         }
     }
 

@@ -7,7 +7,7 @@ use strata_core::record::event::Status;
 use strata_core::record::money::Usd;
 use strata_host::launch::RunHandle;
 use strata_host::view::{
-    EndedRun, ExhaustedBudget, RunEnding, SuggestedCommand, UndeliveredMessage,
+    CommandArgument, EndedRun, ExhaustedBudget, RunEnding, SuggestedCommand, UndeliveredMessage,
 };
 use strata_host::wording::{ResumeTrigger, commented_arguments, commented_command, shell_command};
 
@@ -43,6 +43,30 @@ impl EndReport {
             ending: run.ending(status),
             trigger: ResumeTrigger::ByCommand,
         }
+    }
+
+    /// Creates the report of a run that is kept at a server. That takes no other team files.
+    pub(super) fn of_server(run: EndedRun<'_>, status: Status, server: &str) -> Self {
+        let mut report = Self::from_saved(run, status);
+        let ending = &mut report.ending;
+        let changes_files = |argument: &CommandArgument| {
+            matches!(
+                argument,
+                CommandArgument::TeamFile(_) | CommandArgument::Assignment { .. }
+            )
+        };
+        ending
+            .resume_commands
+            .retain(|command| !command.arguments.iter().any(changes_files));
+        let commands = ending.resume_commands.iter_mut();
+        let commands = commands.chain(ending.send_command.iter_mut());
+        for command in commands.chain(ending.requests.answer_command.iter_mut()) {
+            command.arguments.extend([
+                CommandArgument::word("--server"),
+                CommandArgument::word(server),
+            ]);
+        }
+        report
     }
 
     /// Creates the report of a round of `dev`, after which files are watched.
@@ -146,6 +170,12 @@ impl EndReport {
         let resume = self.resume_command();
         let what = |text: &str| printer.styled(ATTENTION, text);
         match ending.status {
+            Status::Interrupted | Status::Running if ending.resume_commands.is_empty() => {
+                printer.note(format_args!(
+                    "{} at step {step}; {saved}; a worker continues it",
+                    what(ending.status.name())
+                ));
+            }
             Status::Interrupted | Status::Cancelled | Status::Paused => printer.note(format_args!(
                 "{} at step {step}; {saved}; resume with:\n  {resume}",
                 what(ending.status.name())
@@ -170,10 +200,13 @@ impl EndReport {
                     what("waiting for a person")
                 ));
                 let answer = ending.requests.answer_command.as_ref();
-                printer.note(format_args!(
-                    "  {}\nthen resume with:\n  {resume}",
-                    answer.map(shell_command).unwrap_or_default()
-                ));
+                let answer = answer.map(shell_command).unwrap_or_default();
+                match ending.resume_commands.is_empty() {
+                    true => printer.note(format_args!("  {answer}\nthen a worker continues it")),
+                    false => {
+                        printer.note(format_args!("  {answer}\nthen resume with:\n  {resume}"));
+                    }
+                }
             }
             status => printer.note(format_args!(
                 "{}; {saved}; resume with:\n  {resume}",

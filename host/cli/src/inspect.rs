@@ -13,7 +13,7 @@ use std::path::Path;
 use strata_core::record::event::Status;
 use strata_core::record::id::CheckpointId;
 use strata_core::record::money::Usd;
-use strata_host::launch::{last_log, load_saved, parse_saved_state};
+use strata_host::launch::{continuation, last_log, load_saved, parse_saved_state};
 use strata_host::storage::{StateSelector, StorageLocation, resolve_link};
 use strata_host::team_json;
 use strata_host::view::{
@@ -95,7 +95,8 @@ pub(super) fn inspect(args: &InspectArgs, printer: &Printer) -> Result<u8, Comma
             print_state_with_run(&saved, run.as_ref(), printer)?;
         }
         (None, None, false) => {
-            let summary = RunSummary::from_saved(&saved, path, &at, holder);
+            let continued = continuation(&location);
+            let summary = RunSummary::from_saved(&saved, path, &at, holder, continued);
             show_summary(&summary, standing(&location, &at)?.as_ref(), printer);
         }
     }

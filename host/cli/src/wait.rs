@@ -1,6 +1,6 @@
 //! `wait`: waits until runs have ended or need a person, and ends with the exit code of `run`.
 
-use strata_host::launch::load_saved_with_provenance;
+use strata_host::launch::{continuation, load_saved_with_provenance};
 use strata_host::operate::{Patience, RestCause, RunAtRest, WaitFor, wait_for_runs};
 use strata_host::storage::{StateSelector, StorageLocation};
 use strata_host::view::{EndedRun, RunOutput, RunRow};
@@ -129,6 +129,7 @@ fn report_one(one: &RunAtRest, printer: &Printer) -> Result<u8, CommandFailure> 
         provenance: &provenance,
         storage: location.path(),
         policy: None,
+        continuation: continuation(location),
     };
     EndReport::from_saved(ended, status).write(printer);
     if let Some(output) = RunOutput::from_stepper(&saved.stepper)

@@ -21,7 +21,7 @@ use strata_host::mcp_server::{
 use strata_host::storage::{
     LifecycleState, ServedFilter, ServedRun, StateSelector, StoreError, stored_run_name,
 };
-use strata_host::view::{EndedRun, status_at_rest};
+use strata_host::view::{Continuation, EndedRun, status_at_rest};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
@@ -250,6 +250,7 @@ impl TenantRuns {
             provenance: &provenance,
             storage: Path::new(run.name()),
             policy: None,
+            continuation: Continuation::Workers,
         };
         let status = status_at_rest(&saved.stepper).unwrap_or(saved.stepper.env().status);
         Ok(ended.ending(status))

@@ -86,6 +86,7 @@ fn run_context(
             provenance: &provenance_of(&definition),
             storage: location.path(),
             policy: None,
+            continuation: super::continuation(location),
         };
         let ending = run.ending(stepper.env().status);
         Standing::new(stepper, holder.reread(location), ending)

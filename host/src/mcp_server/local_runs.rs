@@ -11,7 +11,7 @@ use strata_core::record::event::{AttemptEvent, Event};
 use strata_core::record::id::RunId;
 use strata_driver::{HumanReply, LineListener};
 use strata_storage::{StateSelector, StorageLocation};
-use strata_view::{EndedRun, RunEnding};
+use strata_view::{Continuation, EndedRun, RunEnding};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
@@ -141,6 +141,7 @@ impl LocalRuns {
             provenance: &provenance,
             storage: &storage,
             policy: self.offered.policy.as_deref(),
+            continuation: Continuation::OwnProcess,
         };
         Ok(ended.ending(stepper.env().status))
     }

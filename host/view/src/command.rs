@@ -103,6 +103,43 @@ impl CommandArgument {
     }
 }
 
+/// Who continues a run, and so which command does it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Continuation {
+    /// A process of its operator, with `run --recover_path`.
+    #[default]
+    OwnProcess,
+    /// Workers, once `resume` has asked them to.
+    Workers,
+    /// Workers, without being asked: now, or when a question was answered or its time is over.
+    Itself,
+}
+
+/// How a run is continued that is saved somewhere.
+#[derive(Clone, Copy, Debug)]
+pub struct ResumeTarget<'a> {
+    /// Where it is saved.
+    pub path: &'a Path,
+    /// The policy that was named for it, which a resume does not remember. Workers have their own.
+    pub policy: Option<&'a Path>,
+    /// Who continues it.
+    pub continuation: Continuation,
+}
+
+impl ResumeTarget<'_> {
+    /// Returns the command that continues the run, with this team file if there is one.
+    pub fn command(self, team: Option<CommandArgument>) -> SuggestedCommand {
+        let place = CommandArgument::Path(self.path.to_owned());
+        match self.continuation {
+            Continuation::OwnProcess => SuggestedCommand::from_subcommand("run", team)
+                .with(resume_arguments(self.path, self.policy)),
+            Continuation::Workers | Continuation::Itself => {
+                SuggestedCommand::from_subcommand("resume", [place]).with(team)
+            }
+        }
+    }
+}
+
 /// Returns the arguments that resume the team saved at `path`. They name `policy` again, since a
 /// resume does not remember it.
 pub fn resume_arguments(path: &Path, policy: Option<&Path>) -> Vec<CommandArgument> {

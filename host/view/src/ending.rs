@@ -14,8 +14,8 @@ use strata_core::record::work::Work;
 use strata_core::state::activation::Activation;
 
 use super::{
-    CommandArgument, ExhaustedBudget, FaultAdvice, FaultView, JoinView, OpenRequests,
-    SuggestedCommand, index_and_name, raise_step_limit, resume_arguments,
+    CommandArgument, Continuation, ExhaustedBudget, FaultAdvice, FaultView, JoinView, OpenRequests,
+    ResumeTarget, SuggestedCommand, index_and_name, raise_step_limit,
 };
 use crate::doubt::calls_in_doubt;
 use crate::provenance::Provenance;
@@ -62,7 +62,8 @@ pub struct RunEnding {
     pub waiting_joins: Vec<JoinView>,
     /// The command that sends a stalled team what is missing.
     pub send_command: Option<SuggestedCommand>,
-    /// The commands that continue the run: alternatives, the simplest one last. Empty if it is done.
+    /// The commands that continue the run: alternatives, the simplest one last. Empty if it is done, or goes on by
+    /// itself.
     pub resume_commands: Vec<SuggestedCommand>,
 }
 
@@ -141,6 +142,8 @@ pub struct EndedRun<'a> {
     pub storage: &'a Path,
     /// The policy that was named for it.
     pub policy: Option<&'a Path>,
+    /// Who continues it.
+    pub continuation: Continuation,
 }
 
 /// Returns with which status a run would end now, or `None` if something is left to do, or it has ended.
@@ -232,14 +235,27 @@ impl<'a> EndedRun<'a> {
             ])
     }
 
+    fn target(&self) -> ResumeTarget<'a> {
+        ResumeTarget {
+            path: self.storage,
+            policy: self.policy,
+            continuation: self.continuation,
+        }
+    }
+
     /// Returns the command that resumes the run without a change.
     fn resume_command(&self) -> SuggestedCommand {
-        SuggestedCommand::from_subcommand("run", resume_arguments(self.storage, self.policy))
+        self.target().command(None)
     }
 
     fn resume_commands(&self, ending: &RunEnding) -> Vec<SuggestedCommand> {
         let resume = self.resume_command();
         match ending.status {
+            Status::Waiting | Status::Running | Status::Interrupted
+                if self.continuation == Continuation::Itself =>
+            {
+                Vec::new()
+            }
             Status::Done => Vec::new(),
             Status::Failed => self.commands_after_faults(ending),
             Status::InDoubt => self.commands_in_doubt(),
@@ -284,13 +300,13 @@ impl<'a> EndedRun<'a> {
     /// Returns the commands that may continue after faults.
     fn commands_after_faults(&self, ending: &RunEnding) -> Vec<SuggestedCommand> {
         let advice = || ending.faults.iter().map(|fault| &fault.advice);
-        let mut resume = resume_arguments(self.storage, self.policy);
-        resume.extend(self.checkpoint_arguments());
+        let target = self.target();
+        let at = self.checkpoint_arguments();
         let mut commands = Vec::new();
         let edits_team_file = |advice: &FaultAdvice| advice.edits_team_file;
         if !ending.undelivered.is_empty() || advice().any(edits_team_file) {
             let file = CommandArgument::TeamFile(self.provenance.file.clone());
-            let command = SuggestedCommand::from_subcommand("run", [file]).with(resume.clone());
+            let command = target.command(Some(file)).with(at.clone());
             commands.push(command.commented(AFTER_CHANGE));
         }
         // One component is named as an example for all.
@@ -299,13 +315,15 @@ impl<'a> EndedRun<'a> {
                 name,
                 placeholder: "FIXED.wasm".into(),
             };
-            let command = SuggestedCommand::from_subcommand("run", resume.clone())
+            let command = target
+                .command(None)
+                .with(at.clone())
                 .with([CommandArgument::word("--component"), component]);
             commands.push(command.commented("with another component"));
         }
         // The command without changes comes last, where it is found first. It needs no comment if
         // it is the only one.
-        let unchanged = SuggestedCommand::from_subcommand("run", resume);
+        let unchanged = target.command(None).with(at);
         commands.push(if commands.is_empty() {
             unchanged
         } else {

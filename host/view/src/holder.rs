@@ -10,8 +10,8 @@ use strata_core::record::host_call::CallPolicy;
 use strata_storage::{LockHolder, StateSelector, StorageLocation};
 
 use super::{
-    AFTER_CHANGE, CommandArgument, DoubtView, SuggestedCommand, WITHOUT_CHANGE, raise_budget,
-    raise_step_limit, resume_arguments,
+    AFTER_CHANGE, CommandArgument, Continuation, DoubtView, ResumeTarget, SuggestedCommand,
+    WITHOUT_CHANGE, raise_budget, raise_step_limit,
 };
 use crate::saved_team::SavedTeam;
 
@@ -69,21 +69,27 @@ impl HolderState {
         DoubtView::all(if is_resumed { &resumed } else { stepper })
     }
 
-    /// Returns the commands that continue the run; none if it is finished or a process holds it.
-    pub fn resume_commands(self, saved: &SavedTeam, path: &Path) -> Vec<SuggestedCommand> {
+    /// Returns the commands that continue the run; none if it is finished, a process holds it, or it goes on by itself.
+    pub fn resume_commands(
+        self,
+        saved: &SavedTeam,
+        path: &Path,
+        continuation: Continuation,
+    ) -> Vec<SuggestedCommand> {
         let stepper = &saved.stepper;
         let env = stepper.env();
-        if self != Self::Free || env.is_finished() {
+        if self != Self::Free || env.is_finished() || continuation == Continuation::Itself {
             return Vec::new();
         }
-        let resume = resume_arguments(path, None);
+        let target = ResumeTarget {
+            path,
+            policy: None,
+            continuation,
+        };
         // A team saved by MetaGPT has no team file.
         let has_team_file = !saved.definition.text.is_empty();
-        let mut plain = SuggestedCommand::from_subcommand("run", []);
-        if !has_team_file {
-            plain = plain.with([CommandArgument::placeholder("TEAM.toml")]);
-        }
-        let plain = plain.with(resume.clone());
+        let missing = (!has_team_file).then(|| CommandArgument::placeholder("TEAM.toml"));
+        let plain = target.command(missing);
         match env.status {
             Status::OutOfBudget => vec![plain.with_suggested(raise_budget(stepper, None))],
             Status::StepLimit => vec![plain.with_suggested(raise_step_limit(stepper))],
@@ -96,10 +102,9 @@ impl HolderState {
                 if !has_team_file || !file.is_file() {
                     return vec![plain];
                 }
-                let changed =
-                    SuggestedCommand::from_subcommand("run", [CommandArgument::TeamFile(file)]);
+                let changed = target.command(Some(CommandArgument::TeamFile(file)));
                 vec![
-                    changed.with(resume).commented(AFTER_CHANGE),
+                    changed.commented(AFTER_CHANGE),
                     plain.commented(WITHOUT_CHANGE),
                 ]
             }

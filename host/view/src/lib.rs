@@ -55,7 +55,10 @@ pub use activity::{RoleActivity, WorkKind, WorkState};
 pub use answer_form::AnswerField;
 pub use budget::{ExhaustedBudget, raise_budget, raise_step_limit};
 pub use checkpoint::CheckpointView;
-pub use command::{CommandArgument, SuggestedArguments, SuggestedCommand, resume_arguments};
+pub use command::{
+    CommandArgument, Continuation, ResumeTarget, SuggestedArguments, SuggestedCommand,
+    resume_arguments,
+};
 pub use conversation::{
     ConversationTracker, ConversationView, NestedCallView, NewsView, ReplacementView,
     ToolCallOutcome, ToolCallView, TurnView,

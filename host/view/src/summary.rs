@@ -18,8 +18,8 @@ use strata_core::state::messages::MessageRef;
 use strata_storage::StateSelector;
 
 use super::{
-    CommandArgument, DoubtView, FileChangeView, HolderState, JoinView, OpenRequests, RoleActivity,
-    RunOutput, SuggestedCommand,
+    CommandArgument, Continuation, DoubtView, FileChangeView, HolderState, JoinView, OpenRequests,
+    RoleActivity, RunOutput, SuggestedCommand,
 };
 use crate::saved_team::SavedTeam;
 
@@ -200,6 +200,7 @@ impl RunSummary {
         path: &Path,
         at: &StateSelector,
         holder: HolderState,
+        continuation: Continuation,
     ) -> Self {
         let stepper = &saved.stepper;
         let env = stepper.env();
@@ -230,7 +231,7 @@ impl RunSummary {
             mail: unfinished_mail(stepper),
             dead_letters: dead_letters(stepper),
             outbox: outbox(stepper),
-            resume_commands: holder.resume_commands(saved, path),
+            resume_commands: holder.resume_commands(saved, path, continuation),
         }
     }
 }
@@ -439,7 +440,17 @@ mod tests {
             },
         };
         let at = StateSelector::Head;
-        let summary = RunSummary::from_saved(&saved, Path::new("store"), &at, HolderState::Free);
+        let by = |continuation| {
+            let store = Path::new("store");
+            RunSummary::from_saved(&saved, store, &at, HolderState::Free, continuation)
+        };
+        let in_queue = serde_json::to_value(by(Continuation::Workers)).expect("JSON");
+        assert_eq!(
+            in_queue["resume_commands"][0]["arguments"],
+            serde_json::json!([{ "kind": "word", "value": "resume" }, { "kind": "path", "value": "store" }])
+        );
+        assert!(by(Continuation::Itself).resume_commands.is_empty());
+        let summary = by(Continuation::OwnProcess);
         assert_eq!(summary.status, Status::Failed);
         assert_eq!((summary.is_cut_off, summary.is_step_open), (false, true));
         assert_eq!(

@@ -11,7 +11,7 @@ use strata_host::clock::stopwatch;
 use strata_host::launch::load_saved_with_provenance;
 use strata_host::open;
 use strata_host::storage::{StateSelector, StorageLocation};
-use strata_host::view::{EndedRun, RunOutput};
+use strata_host::view::{Continuation, EndedRun, RunOutput};
 use strata_server::client::{ApiRequest, StreamEnd};
 
 use super::Remote;
@@ -250,8 +250,12 @@ impl Remote<'_> {
             provenance: &provenance,
             storage: Path::new(run),
             policy: None,
+            continuation: match status {
+                Status::Waiting | Status::Running | Status::Interrupted => Continuation::Itself,
+                _ => Continuation::Workers,
+            },
         };
-        EndReport::from_saved(ended, status).write(self.printer);
+        EndReport::of_server(ended, status, self.client.url()).write(self.printer);
         if let Some(output) = RunOutput::from_stepper(&saved.stepper)
             && exit_code(status) == 0
         {

@@ -10,11 +10,16 @@ const ROLE: &str = "[[role]]\nname = \"A\"\nwatch = [\"UserRequirement\"]\n\
                     [[role.action]]\nname = \"One\"\ncomponent = \"one.wasm\"\n";
 
 fn ending(run: &RunFixture, status: Status) -> RunEnding {
+    ending_by(run, status, Continuation::OwnProcess)
+}
+
+fn ending_by(run: &RunFixture, status: Status, continuation: Continuation) -> RunEnding {
     let ended = EndedRun {
         stepper: &run.stepper,
         provenance: &run.provenance,
         storage: Path::new("store"),
         policy: Some(Path::new("policy.toml")),
+        continuation,
     };
     ended.ending(status)
 }
@@ -65,6 +70,15 @@ fn a_failed_team_continues_with_a_changed_file_another_component_or_as_it_is() {
             "run /teams/team.toml --recover_path store --policy policy.toml",
             "run --recover_path store --policy policy.toml --component A.One=FIXED.wasm",
             "run --recover_path store --policy policy.toml",
+        ]
+    );
+    let submitted = ending_by(&run, run.stepper.env().status, Continuation::Workers);
+    assert_eq!(
+        texts(&submitted.resume_commands),
+        [
+            "resume store /teams/team.toml",
+            "resume store --component A.One=FIXED.wasm",
+            "resume store",
         ]
     );
     let json = serde_json::to_value(&ending).expect("JSON");
