@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use strata_driver::{DriverHandle, RunState, WhenIdle};
-use strata_view::{EndedRun, Provenance, RunEnding, status_at_rest};
+use strata_view::{Continuation, EndedRun, Provenance, RunEnding, status_at_rest};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
@@ -177,6 +177,7 @@ impl OpenRuns {
             provenance: &open.provenance,
             storage: &open.storage,
             policy: self.policy.as_deref(),
+            continuation: Continuation::OwnProcess,
         };
         let mut ending = ended.ending(status_at_rest(&stepper)?);
         // No other process can continue it.
