@@ -1,6 +1,7 @@
 //! Operating many runs: who did what, hand-over, retention, metrics, and what travels with a run wherever it goes.
 //! Without PostgreSQL, most of these tests are skipped, and say so.
 
+mod beside_worker;
 mod journeys;
 
 use std::io::{Read, Write};

@@ -365,7 +365,7 @@ fn a_worker_that_drains_takes_nothing_and_lets_its_runs_end_for_a_while() {
     assert!(!events.contains("interrupted"), "{events}");
     let state = pool.location("later").submission_state().unwrap().unwrap();
     assert_eq!(
-        (state.schedule, state.has_worker),
+        (state.schedule, state.shortage.is_none()),
         (Some(RunSchedule::Now), false)
     );
     // One that takes too long is stopped.

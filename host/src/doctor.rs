@@ -19,7 +19,9 @@ use strata_base::text::units::format_bytes;
 use strata_build::inventory::{ToolchainStatus, inventory};
 use strata_build::prebuilt::describe_installation;
 use strata_sandbox::{Allocation, WasmSandbox};
-use strata_storage::{DatabaseRights, Intake, StorageLocation, measure_sync};
+use strata_storage::{
+    DatabaseReport, DatabaseRights, FileReport, Intake, LockHolder, StorageLocation, measure_sync,
+};
 
 use strata_manifest::interface::host_interfaces;
 use strata_manifest::skills::Shelf;
@@ -245,35 +247,75 @@ fn check_disk(storage: &Path) -> Finding {
     }
 }
 
+/// What a finding about a database is about.
+const DATABASE: &str = "database";
+
+/// Examines a file of many runs.
+fn check_file(location: &StorageLocation, report: &FileReport) -> Finding {
+    let mut found = match report.runs {
+        Some(runs) => format!("`{location}` has {runs} runs"),
+        None => format!("`{location}` is not there; its first run creates it"),
+    };
+    if report.runs.is_some() {
+        found += describe_intake(report.intake);
+    }
+    if let Some(incarnation) = &report.incarnation {
+        found += &format!(", incarnation {incarnation}");
+    }
+    if let LockHolder::Process { pid } = report.holder {
+        let process = pid.map_or_else(|| "a process".into(), |pid| format!("process {pid}"));
+        found += &format!(", and {process} has it open");
+    }
+    found += describe_rights(Some(report.rights));
+    match report.rights {
+        DatabaseRights::Read => {
+            let advice =
+                "to run teams, give this user write access to the file and to its directory";
+            Finding::bad(DATABASE, found, advice)
+        }
+        DatabaseRights::Run | DatabaseRights::Administer => Finding::good(DATABASE, found),
+    }
+}
+
+fn describe_intake(intake: Intake) -> &'static str {
+    match intake {
+        Intake::Open => ", open for new runs",
+        Intake::Closed => ", closed for new runs",
+    }
+}
+
 fn check_database(location: &StorageLocation) -> Vec<Finding> {
-    /// The oldest version that is tested.
-    const MIN_VERSION: i64 = 14;
-    /// After that time, an open transaction keeps the server from reusing space.
-    const LONG_TRANSACTION_S: i64 = 600;
-    const ABOUT: &str = "database";
-    let report = match location.examine_database() {
-        Ok(Some(report)) => report,
+    let examined = match location.examine_file() {
+        Ok(Some(report)) => return vec![check_file(location, &report)],
+        Ok(None) => location.examine_database(),
+        Err(error) => Err(error),
+    };
+    match examined {
+        Ok(Some(report)) => check_server(&report),
         Ok(None) => {
             let found = format!("`{location}` is no URL of a database");
-            let advice = "write `postgres://HOST/DATABASE`";
-            return vec![Finding::bad(ABOUT, found, advice)];
+            let advice = "write `postgres://HOST/DATABASE`, or `sqlite:PATH` for a file";
+            vec![Finding::bad(DATABASE, found, advice)]
         }
         Err(error) => {
             let advice =
                 "the message says what to do; the page \"Runs in a database\" describes the URL";
-            return vec![Finding::bad(ABOUT, error.to_string(), advice)];
+            vec![Finding::bad(DATABASE, error.to_string(), advice)]
         }
-    };
+    }
+}
+
+/// Examines a server.
+fn check_server(report: &DatabaseReport) -> Vec<Finding> {
+    const ABOUT: &str = DATABASE;
+    /// The oldest version that is tested.
+    const MIN_VERSION: i64 = 14;
+    /// After that time, an open transaction keeps the server from reusing space.
+    const LONG_TRANSACTION_S: i64 = 600;
     let mut found = format!("PostgreSQL {}, {} runs", report.version, report.runs);
     if let Some(settings) = &report.settings {
-        let intake = match settings.intake {
-            Intake::Open => "open",
-            Intake::Closed => "closed",
-        };
-        found += &format!(
-            ", {intake} for new runs, incarnation {}",
-            settings.incarnation
-        );
+        found += describe_intake(settings.intake);
+        found += &format!(", incarnation {}", settings.incarnation);
     }
     found += describe_rights(report.rights);
     let mut findings = vec![if report.rights == Some(DatabaseRights::Read) {

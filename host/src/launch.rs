@@ -25,6 +25,7 @@ mod fork;
 mod in_doubt;
 mod inputs;
 mod lock;
+mod on_behalf;
 mod opened_team;
 mod provenance;
 mod prune;
@@ -77,7 +78,6 @@ pub use adopt::{AdoptMode, Adoption, adopt};
 pub use amend::{QueuedResume, is_submitted_run, request_resume, resume_in_queue};
 pub use attached_files::{AttachedFileError, NamedFile};
 pub use author::Author;
-pub(crate) use author::machine_name;
 pub use claimed::{ClaimedOutcome, ClaimedResume, RefusedSubmission, resume_claimed};
 pub use compare::{ComparedState, Comparison, compare, parse_saved_state};
 pub use components::Components;
@@ -95,7 +95,8 @@ pub use inputs::{
     ActionDirectory, OutputConflict, OutputFile, TeamInputs, WriteTime, source_files,
 };
 pub use lock::{LockResult, lock_components};
-pub use prune::{DEFAULT_KEPT_CHECKPOINTS, PruneResult, prune};
+pub use on_behalf::carry_out_for_others;
+pub use prune::{DEFAULT_KEPT_CHECKPOINTS, PruneResult, prune, prune_by};
 pub use replay::{ReplayRequest, replay};
 #[cfg(feature = "report")]
 pub use report::gather_report;

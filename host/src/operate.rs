@@ -9,7 +9,9 @@ mod metrics;
 mod patience;
 mod wait;
 
-pub use bulk::{DeleteRuns, delete_run, delete_run_by, select_runs};
+pub use bulk::{
+    DeleteRuns, RunDeed, SelectedRun, check_deed, delete_run, delete_run_by, select_runs,
+};
 pub use follow::{FollowUntil, follow_events};
 pub use list::{FoundRun, find_run, list_runs};
 pub use metrics::{ProcessMetrics, RefusalReason};

@@ -5,6 +5,8 @@
 //! submitted team may use, in `manifest::submission`. Here, runs are started, each on a thread of its
 //! own, and given up when they end.
 
+mod attempt;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
@@ -14,22 +16,22 @@ use std::time::{Duration, Instant};
 
 use strata_base::clock;
 use strata_core::record::event::Status;
-use strata_driver::{DriverError, LineListener, StopSignal, WhenIdle};
+use strata_driver::StopSignal;
 use strata_manifest::Overrides;
 use strata_manifest::operator::OperatorPolicy;
 use strata_manifest::submission::{SubmissionGrants, allows_secret};
 use strata_services::models::StreamObserverFactory;
 use strata_storage::{
-    ClaimedRun, DEFAULT_TENANT, RunDatabase, RunRelease, StorageLocation, StoreError,
-    WorkerProfile, WorkerRegistration, require_distinct,
+    ClaimedRun, DEFAULT_TENANT, HolderMailbox, RunDatabase, RunRelease, StorageLocation,
+    StoreError, WorkerProfile, WorkerRegistration, require_distinct,
 };
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, oneshot, watch};
 use tokio::task::JoinSet;
 
-use crate::bundle::{remove_workspace, workspace_in};
-use crate::launch::{ClaimedOutcome, ClaimedResume, LaunchError, Notice, resume_claimed};
+use crate::launch::carry_out_for_others;
 use crate::operate::{ProcessMetrics, RefusalReason};
+use attempt::RunAttempt;
 
 /// How often a worker looks for runs and for dead workers without being notified.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
@@ -198,12 +200,17 @@ pub async fn work_with_metrics(
     }
     let ended = worker.work_until_stopped(&mut stop, &notified).await;
     worker.drain().await;
+    for attached in &mut worker.attached {
+        if let Some(mailbox) = attached.mailbox.take() {
+            mailbox.close().await;
+        }
+    }
     ended
 }
 
 /// Returns the name of this machine.
 pub fn machine_name() -> String {
-    crate::launch::machine_name()
+    strata_base::process::machine::name()
 }
 
 struct Worker {
@@ -225,6 +232,8 @@ struct Worker {
 
 struct AttachedDatabase {
     registration: WorkerRegistration,
+    /// Answers other processes that cannot open a file meanwhile.
+    mailbox: Option<HolderMailbox>,
     /// Whether it could be used the last time.
     is_available: bool,
     /// When it last looked for runs to refuse.
@@ -272,8 +281,18 @@ impl Worker {
             self.metrics.set_registration(n, registration.health());
             (self.report)(WorkerReport::Registered(database, registration.id()));
             (self.report)(WorkerReport::Attached(database));
+            let mailbox = match registration.receive_requests(Arc::new(carry_out_for_others)) {
+                Ok(mailbox) => mailbox,
+                Err(error) => {
+                    tracing::warn!(
+                        "other processes cannot change the runs of `{database}` meanwhile: {error}"
+                    );
+                    None
+                }
+            };
             self.attached.push(AttachedDatabase {
                 registration,
+                mailbox,
                 is_available: true,
                 last_refusal: None,
             });
@@ -481,119 +500,5 @@ impl Worker {
             let next = self.postponed.swap_remove(next);
             self.start(next);
         }
-    }
-}
-
-/// What the thread of a run needs.
-struct RunAttempt {
-    settings: Arc<WorkerSettings>,
-    database: usize,
-    run: ClaimedRun,
-    /// The id of the worker that took it.
-    worker: String,
-    location: StorageLocation,
-    report: ReportWork,
-    metrics: Arc<ProcessMetrics>,
-    stop: StopSignal,
-    runtime: Handle,
-}
-
-impl RunAttempt {
-    /// Runs the team until it ends or rests, and returns how the run is to be given up.
-    fn run_to_end(mut self) -> RunRelease {
-        let _within = self.runtime.enter();
-        let workspace = workspace_in(&self.settings.workspaces, &self.location);
-        let ended = self.resume_and_run(workspace.clone());
-        // What is in it is recorded, and created anew when the run is continued.
-        if let Err(error) = remove_workspace(&workspace) {
-            let text = format!("cannot remove `{}`: {error}", workspace.display());
-            (self.report)(WorkerReport::Notice(&self.location, text));
-        }
-        match ended {
-            Ok(release) => release,
-            Err(LaunchError::Store(error) | LaunchError::Driver(DriverError::Store(error))) => {
-                self.metrics.add_lost();
-                (self.report)(WorkerReport::Lost(&self.location, &error));
-                match error {
-                    StoreError::Lost { .. } | StoreError::Corrupt { .. } => {
-                        self.metrics.add_refusal(RefusalReason::Storage);
-                        RunRelease::refused(error.to_string())
-                    }
-                    _ => RunRelease::failed(&error),
-                }
-            }
-            Err(error) => {
-                let problem = error.to_string();
-                self.metrics.add_refusal(refusal_reason(&error));
-                (self.report)(WorkerReport::Refused(&self.location, &problem));
-                RunRelease::refused(problem)
-            }
-        }
-    }
-
-    fn resume_and_run(&mut self, workspace: PathBuf) -> Result<RunRelease, LaunchError> {
-        let database = &self.settings.databases[self.database];
-        // Nothing is paid for whose result could not be stored.
-        if self.run.needed_bytes > 0 {
-            database.try_write(&self.run, self.run.needed_bytes)?;
-        }
-        let (overrides, grants) = self.settings.terms_of(&self.run.name);
-        let resume = ClaimedResume {
-            database,
-            run: &self.run,
-            workspace,
-            overrides,
-            grants,
-            worker: Some(&self.worker),
-            fleet: Some(self.metrics.fleet()),
-        };
-        let report = &mut |notice: Notice<'_>| {
-            if let Notice::Note(text) | Notice::Warning(text) | Notice::AdvisedWarning(text, _) =
-                notice
-            {
-                (self.report)(WorkerReport::Notice(&self.location, text.to_owned()));
-            }
-        };
-        let on_line = LineListener::none();
-        let mut run = match resume_claimed(&resume, report, on_line)? {
-            ClaimedOutcome::Running(run) => run,
-            ClaimedOutcome::Resting(schedule) => {
-                return Ok(RunRelease {
-                    schedule: Some(schedule),
-                    problem: None,
-                    keeps_request: false,
-                    failure: None,
-                });
-            }
-        };
-        run.set_patience(self.settings.patience);
-        run.set_when_idle(WhenIdle::KeepCalls);
-        if self.run.is_requested {
-            database.acknowledge_request(&self.run)?;
-        }
-        if let RunObserver(Some(observe)) = &self.settings.observer {
-            run.observe(observe(&self.run.name));
-        }
-        let status = self.runtime.block_on(run.run(&mut self.stop))?;
-        (self.report)(WorkerReport::Ended(&self.location, status));
-        // The end of the run has said when it is taken up again.
-        Ok(RunRelease {
-            schedule: None,
-            problem: None,
-            keeps_request: true,
-            failure: None,
-        })
-    }
-}
-
-/// Returns why a run could not be run that failed with this error.
-fn refusal_reason(error: &LaunchError) -> RefusalReason {
-    match error {
-        LaunchError::Refused(_) => RefusalReason::Grants,
-        LaunchError::Store(_) | LaunchError::Driver(_) => RefusalReason::Storage,
-        LaunchError::Sandbox(_) | LaunchError::Http(_) | LaunchError::Place(_) => {
-            RefusalReason::Machine
-        }
-        _ => RefusalReason::Team,
     }
 }

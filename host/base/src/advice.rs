@@ -69,11 +69,39 @@ pub enum Advice {
     /// Give the run another name.
     ChooseRunName,
     /// The database is closed: name another one, or open it.
-    OpenDatabase,
+    OpenDatabase {
+        /// Its URL.
+        database: PathBuf,
+    },
     /// The tables of a database are those of an earlier program: bring them to the version of this one.
-    MigrateDatabase,
+    MigrateDatabase {
+        /// Its URL.
+        database: PathBuf,
+    },
     /// A copy has the identity of its original: name one of the two, or give the copy its own.
-    FenceDatabase,
+    FenceDatabase {
+        /// The URL of one of them.
+        database: PathBuf,
+    },
+    /// A worker has the file of many runs open in which the run is: let it continue the run.
+    ResumeThroughWorker {
+        /// Where the run is saved.
+        storage: PathBuf,
+    },
+    /// A worker has the file of many runs open: let it run the team.
+    SubmitToWorker {
+        /// The team file.
+        team_file: PathBuf,
+        /// The URL of the file.
+        database: String,
+        /// The name of the run.
+        name: String,
+    },
+    /// The run has not ended: cancel it, and delete it then.
+    ForceDeletion {
+        /// Where the run is saved.
+        storage: PathBuf,
+    },
     /// Remove what is in the caches.
     CleanCaches,
     /// Save teams in another directory.
@@ -113,9 +141,14 @@ impl fmt::Display for Advice {
             }
             Self::ChooseForkStorage => "a fork is kept in a place of its own, name another",
             Self::ChooseRunName => "give this one another name",
-            Self::OpenDatabase => "name another database, or open it",
-            Self::MigrateDatabase => "bring its tables to the version of this program",
-            Self::FenceDatabase => "name one of them, or make the copy a database of its own",
+            Self::OpenDatabase { .. } => "name another database, or open it",
+            Self::MigrateDatabase { .. } => "bring its tables to the version of this program",
+            Self::FenceDatabase { .. } => {
+                "name one of them, or make the copy a database of its own"
+            }
+            Self::ResumeThroughWorker { .. } => "let its worker continue the run",
+            Self::SubmitToWorker { .. } => "let its worker run the team",
+            Self::ForceDeletion { .. } => "cancel it first",
             Self::CleanCaches => "they can be removed",
             Self::ChooseStorage => "choose another directory",
             Self::ChooseStorageOrFreeSpace => "choose another directory, or free some room",

@@ -1,6 +1,9 @@
 //! Advice as what to type: the commands and options that carry out what an error advises.
 
+use std::path::Path;
+
 use strata_host::Advice;
+use strata_host::storage::RunDatabase;
 
 use super::{shell_path, shell_word};
 
@@ -43,15 +46,40 @@ pub(super) fn describe_advice(advice: &Advice) -> String {
             "a fork is kept in a place of its own, name another with `--to`".into()
         }
         Advice::ChooseRunName => "give this one another name with `--name`".into(),
-        Advice::OpenDatabase => {
-            "name another database, or open it with `strata-host database open URL`".into()
+        Advice::OpenDatabase { database } => {
+            let database = database_word(database);
+            format!("name another database, or open it with `strata-host database open {database}`")
         }
-        Advice::MigrateDatabase => {
-            "bring its tables to the version of this program with `strata-host database migrate URL`".into()
+        Advice::MigrateDatabase { database } => {
+            let database = database_word(database);
+            format!(
+                "bring its tables to the version of this program with `strata-host database migrate {database}`"
+            )
         }
-        Advice::FenceDatabase => {
-            "name one of them, or make the copy a database of its own with `strata-host database fence URL`"
-                .into()
+        Advice::FenceDatabase { database } => {
+            let database = database_word(database);
+            format!(
+                "name one of them, or, if this is the copy, make it a database of its own with \
+                 `strata-host database fence {database}`"
+            )
+        }
+        Advice::SubmitToWorker {
+            team_file,
+            database,
+            name,
+        } => format!(
+            "its worker runs the team: `strata-host submit {} --database {} --name {}`",
+            shell_path(team_file),
+            shell_word(database),
+            shell_word(name)
+        ),
+        Advice::ResumeThroughWorker { storage } => {
+            let storage = shell_path(storage);
+            format!("its worker continues the run: `strata-host resume {storage}`")
+        }
+        Advice::ForceDeletion { storage } => {
+            let storage = shell_path(storage);
+            format!("`strata-host delete {storage} --force` cancels it first")
         }
         Advice::CleanCaches => "`strata-host clean` removes them".into(),
         Advice::ChooseStorage => "choose another directory with `--storage`".into(),
@@ -59,6 +87,15 @@ pub(super) fn describe_advice(advice: &Advice) -> String {
             "choose another directory with `--storage`, or free some room".into()
         }
         Advice::WriteDot => "try `--format dot`".into(),
+    }
+}
+
+/// Returns the URL of a database without the run that it may name, quoted for a shell.
+fn database_word(url: &Path) -> String {
+    let parsed = url.to_str().and_then(|url| RunDatabase::parse(url).ok());
+    match parsed {
+        Some(database) => shell_word(&database.to_string()),
+        None => shell_path(url),
     }
 }
 

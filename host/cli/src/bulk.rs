@@ -3,7 +3,9 @@
 use serde_json::{Value, json};
 use strata_host::driver::Halt;
 use strata_host::launch::halt_by;
-use strata_host::operate::{DeleteRuns, delete_run_by, select_runs};
+use strata_host::operate::{
+    DeleteRuns, RunDeed, SelectedRun, check_deed, delete_run_by, select_runs,
+};
 use strata_host::storage::StorageLocation;
 
 use super::args::{DeleteArgs, HaltArgs, SelectionArgs};
@@ -11,9 +13,13 @@ use super::{CommandFailure, Printer};
 
 /// Ends runs for good or for a while.
 pub(super) fn halt(args: &HaltArgs, halt: Halt, printer: &Printer) -> Result<u8, CommandFailure> {
-    let status = halt.status().name();
+    let task = BulkTask {
+        selection: &args.selection,
+        deed: RunDeed::Halt(halt),
+        result: halt.status().name(),
+    };
     let by = args.selection.author();
-    for_each(&args.selection, status, printer, |location| {
+    task.carry_out(printer, |location| {
         halt_by(location, halt, Some(&by))?;
         Ok(Outcome::default())
     })
@@ -24,8 +30,13 @@ pub(super) fn delete(args: &DeleteArgs, printer: &Printer) -> Result<u8, Command
         true => DeleteRuns::All,
         false => DeleteRuns::Ended,
     };
+    let task = BulkTask {
+        selection: &args.selection,
+        deed: RunDeed::Delete(which),
+        result: "deleted",
+    };
     let by = args.selection.author();
-    for_each(&args.selection, "deleted", printer, |location| {
+    task.carry_out(printer, |location| {
         delete_run_by(location, which, Some(&by))?;
         Ok(Outcome::default())
     })
@@ -42,69 +53,91 @@ pub(super) struct Outcome {
     pub(super) details: serde_json::Map<String, Value>,
 }
 
-/// Does something with each of the runs that are meant, and prints what became of each. `result` is what a run is
-/// afterwards.
-pub(super) fn for_each(
-    selection: &SelectionArgs,
-    result: &'static str,
-    printer: &Printer,
-    mut act: impl FnMut(&StorageLocation) -> Result<Outcome, CommandFailure>,
-) -> Result<u8, CommandFailure> {
-    let runs = select_runs(&selection.places, &selection.filter.to_filter())?;
-    if let ([only], false) = (&runs[..], selection.is_plural()) {
-        let done = act(only)?;
-        printer.note(format_args!(
-            "`{only}` is {}",
-            done.result.unwrap_or(result)
-        ));
-        return Ok(done.code);
-    }
-    let mut code = 0;
-    for run in &runs {
-        let done = match selection.dry_run {
-            true => Ok(Outcome::default()),
-            false => act(run),
-        };
-        code = code.max(match &done {
-            Ok(outcome) => outcome.code,
-            Err(failure) => failure.code,
-        });
-        show_outcome(run, result, done, selection, printer)?;
-    }
-    if runs.is_empty() {
-        printer.note("there is no such run");
-    }
-    Ok(code)
+/// Something that is done with each of some runs.
+#[derive(Clone, Copy)]
+pub(super) struct BulkTask<'a> {
+    /// The runs that are meant.
+    pub(super) selection: &'a SelectionArgs,
+    /// What is done with them.
+    pub(super) deed: RunDeed,
+    /// What a run is afterwards.
+    pub(super) result: &'static str,
 }
 
-fn show_outcome(
-    run: &StorageLocation,
-    result: &'static str,
-    done: Result<Outcome, CommandFailure>,
-    selection: &SelectionArgs,
-    printer: &Printer,
-) -> Result<(), CommandFailure> {
-    if selection.json {
-        let (result, error, details) = match done {
-            Ok(outcome) => (
-                Some(outcome.result.unwrap_or(result)),
-                None,
-                outcome.details,
-            ),
-            Err(failure) => (None, Some(failure.to_text()), serde_json::Map::new()),
-        };
-        let mut line = json!({
-            "place": run.operand().to_string_lossy(), "result": result, "error": error, "dry_run": selection.dry_run,
-        });
-        if let Value::Object(line) = &mut line {
-            line.extend(details);
+impl BulkTask<'_> {
+    /// Does it with each of the runs, and prints what became of each.
+    pub(super) fn carry_out(
+        self,
+        printer: &Printer,
+        mut act: impl FnMut(&StorageLocation) -> Result<Outcome, CommandFailure>,
+    ) -> Result<u8, CommandFailure> {
+        let selection = self.selection;
+        let mut runs = select_runs(&selection.places, &selection.filter.to_filter())?;
+        if !selection.is_plural()
+            && let Some(only) = runs.pop()
+        {
+            only.found?;
+            let done = act(&only.location)?;
+            printer.note(format_args!(
+                "`{}` is {}",
+                only.location,
+                done.result.unwrap_or(self.result)
+            ));
+            return Ok(done.code);
         }
-        return printer.print_json_line(&line);
+        if runs.is_empty() {
+            printer.note("there is no such run");
+        }
+        let mut code = 0;
+        for SelectedRun { location, found } in runs {
+            let done = match found {
+                Ok(run) if selection.dry_run => {
+                    let checked = check_deed(&run, self.deed);
+                    checked
+                        .map(|()| Outcome::default())
+                        .map_err(CommandFailure::from)
+                }
+                Ok(_) => act(&location),
+                Err(error) => Err(error.into()),
+            };
+            code = code.max(match &done {
+                Ok(outcome) => outcome.code,
+                Err(failure) => failure.code,
+            });
+            self.show_outcome(&location, done, printer)?;
+        }
+        Ok(code)
     }
-    printer.print_text(&match done {
-        Err(failure) => format!("{run}: {}", failure.to_text()),
-        Ok(_) if selection.dry_run => format!("{run}: would be {result}"),
-        Ok(outcome) => format!("{run}: {}", outcome.result.unwrap_or(result)),
-    });
-    Ok(())
+
+    fn show_outcome(
+        self,
+        run: &StorageLocation,
+        done: Result<Outcome, CommandFailure>,
+        printer: &Printer,
+    ) -> Result<(), CommandFailure> {
+        let (result, is_dry) = (self.result, self.selection.dry_run);
+        if self.selection.json {
+            let (result, error, details) = match done {
+                Ok(outcome) => (
+                    Some(outcome.result.unwrap_or(result)),
+                    None,
+                    outcome.details,
+                ),
+                Err(failure) => (None, Some(failure.to_text()), serde_json::Map::new()),
+            };
+            let mut line = json!({
+                "place": run.operand().to_string_lossy(), "result": result, "error": error, "dry_run": is_dry,
+            });
+            if let Value::Object(line) = &mut line {
+                line.extend(details);
+            }
+            return printer.print_json_line(&line);
+        }
+        printer.print_text(&match done {
+            Err(failure) => format!("{run}: {}", failure.to_text()),
+            Ok(_) if is_dry => format!("{run}: would be {result}"),
+            Ok(outcome) => format!("{run}: {}", outcome.result.unwrap_or(result)),
+        });
+        Ok(())
+    }
 }

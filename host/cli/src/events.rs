@@ -2,7 +2,7 @@
 //! added.
 
 use strata_host::launch::EventReader;
-use strata_host::operate::{FollowUntil, follow_events};
+use strata_host::operate::{FollowUntil, Patience, follow_events};
 use strata_host::public_event::EventLine;
 
 use super::{CommandFailure, Printer};
@@ -13,9 +13,19 @@ pub(super) fn events(
     follow: Option<FollowUntil>,
     printer: &Printer,
 ) -> Result<u8, CommandFailure> {
-    let mut telling = match lineage {
-        Some(_) => EventReader::open_lineage(&at.into(), lineage)?,
-        None => EventReader::parse_and_open(at)?,
+    let open = || match lineage {
+        Some(_) => EventReader::open_lineage(&at.into(), lineage),
+        None => EventReader::parse_and_open(at),
+    };
+    let mut patience = Patience::default();
+    let mut telling = loop {
+        let opened = match follow {
+            Some(_) => patience.accept(open())?,
+            None => Some(open()?),
+        };
+        if let Some(opened) = opened {
+            break opened;
+        }
     };
     let (dropped, all) = telling.pruned_events()?;
     if dropped > 0 {

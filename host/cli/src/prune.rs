@@ -1,9 +1,10 @@
 //! `prune`: removes old checkpoints and what only they needed.
 
-use strata_host::launch::{PruneResult, prune as carry_out};
+use strata_host::launch::{PruneResult, prune_by as carry_out};
+use strata_host::operate::RunDeed;
 use strata_host::storage::StorageLocation;
 
-use super::bulk::{Outcome, for_each};
+use super::bulk::{BulkTask, Outcome};
 use super::{CommandFailure, Printer, PruneArgs, pluralize};
 
 pub(super) fn prune(args: &PruneArgs, printer: &Printer) -> Result<u8, CommandFailure> {
@@ -15,8 +16,14 @@ pub(super) fn prune(args: &PruneArgs, printer: &Printer) -> Result<u8, CommandFa
     ) {
         return prune_one(only, args, printer);
     }
-    for_each(selection, "pruned", printer, |location| {
-        let result = carry_out(location, args.keep)?;
+    let task = BulkTask {
+        selection,
+        deed: RunDeed::Prune,
+        result: "pruned",
+    };
+    let by = selection.author();
+    task.carry_out(printer, |location| {
+        let result = carry_out(location, args.keep, Some(&by))?;
         let details = describe(&result).as_object().cloned();
         Ok(Outcome {
             details: details.unwrap_or_default(),
@@ -37,7 +44,7 @@ fn prune_one(
     args: &PruneArgs,
     printer: &Printer,
 ) -> Result<u8, CommandFailure> {
-    let result = carry_out(location, args.keep)?;
+    let result = carry_out(location, args.keep, Some(&args.selection.author()))?;
     let pruned = result.pruned;
     if args.selection.json {
         printer.print_json(&describe(&result).to_string());

@@ -11,11 +11,12 @@ use strata_host::launch::{
 };
 use strata_host::manifest::Overrides;
 use strata_host::manifest::operator::in_force;
+use strata_host::operate::RunDeed;
 use strata_host::storage::{StateSelector, StorageLocation, SubmissionState};
 use strata_host::telemetry::TelemetryExport;
 
 use super::args::{ResumeArgs, RunArgs, RunOptions};
-use super::bulk::{Outcome, for_each};
+use super::bulk::{BulkTask, Outcome};
 use super::printer::Verbosity;
 use super::progress::ProgressDisplay;
 use super::run::run;
@@ -80,7 +81,12 @@ pub(super) fn resume(
         json: false,
         ..args.options.clone()
     };
-    for_each(&selection, "resumed", printer, |location| {
+    let task = BulkTask {
+        selection: &selection,
+        deed: RunDeed::Resume,
+        result: "resumed",
+    };
+    task.carry_out(printer, |location| {
         let resumed = resume_one(location, (team, &args.telemetry), &options, 0, quiet)?;
         Ok(Outcome {
             code: resumed.code(),
@@ -222,7 +228,8 @@ fn tell_who_continues(
         return Ok(());
     }
     let now = location.submission_state()?;
-    let missing = now.as_ref().and_then(describe_missing_worker);
+    let missing = now.as_ref();
+    let missing = missing.and_then(|now| describe_missing_worker(location, now));
     match (missing, &before.problem) {
         (Some(text), _) => printer.note(text),
         (None, Some(_)) => printer.note(format_args!(

@@ -8,18 +8,20 @@ use strata_core::machine::stepper::Stepper;
 use strata_core::record::event::Status;
 use strata_core::record::id::CheckpointId;
 use strata_core::record::message::IDEA_LABEL;
+use strata_host::Advice;
 use strata_host::driver::{LineListener, RunState, StopSignal};
 use strata_host::launch::{
     LaunchError, Notice, OutputFile, Resume, ResumeNotes, ResumeOutcome, RunHandle, SavedTeamFile,
-    Start, TeamInputs, WriteTime, resume, start, storage_by_name,
+    Start, TeamInputs, WriteTime, continuation, resume, start, storage_by_name,
 };
 use strata_host::manifest::operator::{in_force, policy_files};
 use strata_host::manifest::{Overrides, find_team_file};
 use strata_host::public_event::{EventLine, may_be_warning};
 use strata_host::runtime_context::in_context_of;
 use strata_host::services::models::{RECORD_BEGINNING, StreamObserverFactory};
-use strata_host::storage::{ReplacePolicy, StorageLocation, resolve_link};
+use strata_host::storage::{ReplacePolicy, RunDatabase, StorageLocation, StoreError, resolve_link};
 use strata_host::unexpanded_path::UnexpandedPath;
+use strata_host::view::Continuation;
 use tokio::runtime::{self, Handle, Runtime};
 use tokio::sync::watch;
 
@@ -320,7 +322,8 @@ fn launch_resume(
     if !is_given && !args.options.quiet && may_be_fixed_by_edit(&resumed) {
         note_edited_team_file(saved, args.options.policy.as_deref(), printer);
     }
-    match resumed? {
+    let resumed = resumed.map_err(|error| with_worker(error, saved, None))?;
+    match resumed {
         ResumeOutcome::Running(run, notes) => {
             report_notes(&notes, run.location(), printer);
             Ok(Launched::Running(run))
@@ -368,7 +371,9 @@ fn launch_new(
         telemetry: args.telemetry.clone(),
         ..Start::new(team, storage.clone(), overrides)
     };
-    let started = start(what, report, on_line)?;
+    let team = what.team.clone();
+    let started = start(what, report, on_line);
+    let started = started.map_err(|error| with_worker(error, storage, Some(&team)))?;
     if let Some(aside) = started.moved_to {
         report(Notice::Note(&format!(
             "the team that was saved there is now in `{}`",
@@ -383,6 +388,29 @@ fn launch_new(
         ));
     }
     Ok(Launched::Running(Box::new(started.run)))
+}
+
+/// Returns an error, with what its worker can do if that has the file of many runs open in which a run is: `team` is the
+/// team file of a new one.
+fn with_worker(error: LaunchError, place: &StorageLocation, team: Option<&Path>) -> CommandFailure {
+    let is_in_use = matches!(error, LaunchError::Store(StoreError::Locked { .. }));
+    let database = place
+        .database()
+        .filter(|database| is_in_use && database.is_file());
+    let is_worker = |database: &RunDatabase| database.workers().is_ok_and(|all| !all.is_empty());
+    let advice = database.filter(is_worker).and_then(|database| match team {
+        Some(team) => Some(Advice::SubmitToWorker {
+            team_file: team.to_owned(),
+            database: database.to_string(),
+            name: place.run_name()?.to_owned(),
+        }),
+        None => {
+            (continuation(place) != Continuation::OwnProcess).then(|| Advice::ResumeThroughWorker {
+                storage: place.operand().to_owned(),
+            })
+        }
+    });
+    CommandFailure::from(error).advised(advice)
 }
 
 /// Returns whether editing the team file may make a difference to a resume.

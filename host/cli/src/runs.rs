@@ -10,7 +10,10 @@ use super::inspect::TextTable;
 use super::{CommandFailure, Printer};
 
 pub(super) fn runs(args: &RunsArgs, printer: &Printer) -> Result<u8, CommandFailure> {
-    let found = list_runs(&args.places(), &args.filter())?;
+    let found = match args.places() {
+        Some(places) => list_runs(&places, &args.filter())?,
+        None => Vec::new(),
+    };
     let rows = found
         .into_iter()
         .map(|run| RunRow::new(&run.listing, run.damage));

@@ -6,7 +6,7 @@ use serde_json::json;
 use strata_host::launch::{Notice, Submission, submit as put};
 use strata_host::manifest::Overrides;
 use strata_host::manifest::operator::in_force;
-use strata_host::storage::{DatabaseSet, StorageLocation, SubmissionState};
+use strata_host::storage::{DatabaseSet, RunNeeds, Shortage, StorageLocation, SubmissionState};
 
 use super::args::SubmitArgs;
 use super::printer::Verbosity;
@@ -14,7 +14,7 @@ use super::progress::ProgressDisplay;
 use super::run::{DEFAULT_TEAM, PositionalArgs};
 use super::sanitize::sanitize;
 use super::wait::{wait_for_end, wait_for_row};
-use super::{CommandFailure, Printer};
+use super::{CommandFailure, Printer, shell_word};
 
 pub(super) fn submit(args: SubmitArgs, printer: &Printer) -> Result<u8, CommandFailure> {
     let verbosity = match args.quiet {
@@ -75,35 +75,77 @@ pub(super) fn note_missing_worker(location: &StorageLocation, printer: &Printer)
     let Ok(Some(state)) = location.submission_state() else {
         return;
     };
-    if let Some(text) = describe_missing_worker(&state) {
+    if let Some(text) = describe_missing_worker(location, &state) {
         printer.note(text);
     }
 }
 
 /// Says what is missing for a worker to continue a submitted run, if nobody is there who does.
-pub(super) fn describe_missing_worker(state: &SubmissionState) -> Option<String> {
-    if state.schedule.is_none() || state.is_owned || state.has_worker {
+pub(super) fn describe_missing_worker(
+    location: &StorageLocation,
+    state: &SubmissionState,
+) -> Option<String> {
+    if state.schedule.is_none() || state.is_owned {
         return None;
     }
     let then = "it is continued when there is one";
-    let text = match state.missing_secrets.as_slice() {
-        [] => {
-            format!("no worker is there that takes it; {then}: `strata-host worker --database URL`")
+    let has_one_worker = location
+        .database()
+        .is_some_and(|database| database.is_file());
+    Some(match state.shortage.as_ref()? {
+        Shortage::Format(format) => format!(
+            "a later version of this program recorded it, in format {format}: a worker of that version continues it"
+        ),
+        Shortage::Worker => {
+            let command = worker_command(location, &state.needs);
+            format!("no worker is there that takes it; {then}: `{command}`")
         }
-        missing => {
-            let noun = if missing.len() == 1 {
-                "secret"
-            } else {
-                "secrets"
-            };
-            let names = quote_list(missing);
+        Shortage::Labels(missing) => {
+            let (noun, names) = (pluralize_noun("label", missing), quote_list(missing));
+            let command = worker_command(location, &state.needs);
+            match has_one_worker {
+                true => format!(
+                    "the worker of the file lacks the {noun} {names}; end it, and start one that has all that its runs need: \
+                     `{command}`"
+                ),
+                false => {
+                    format!("no worker is there that has the {noun} {names}; {then}: `{command}`")
+                }
+            }
+        }
+        Shortage::Secrets(missing) => {
+            let (noun, names) = (pluralize_noun("secret", missing), quote_list(missing));
             format!(
-                "no worker is there that has the {noun} {names}, which the team names; {then} whose policy allows the \
-                 {noun} and whose environment has a value: `strata-host worker --policy FILE --database URL`"
+                "no worker is there that has the {noun} {names}, which the team names; {then} whose policy (`--policy`) \
+                 allows the {noun} and whose environment has a value"
             )
         }
-    };
-    Some(text)
+        Shortage::Room => {
+            "all workers that can take it have as many runs as they take; one takes it when a run of its own ends or rests"
+                .into()
+        }
+    })
+}
+
+/// Returns the command that starts a worker which has the labels that a run needs.
+fn worker_command(location: &StorageLocation, needs: &RunNeeds) -> String {
+    let database = location.database();
+    let database = database.map(|database| database.to_string());
+    let mut command = format!(
+        "strata-host worker --database {}",
+        shell_word(&database.unwrap_or_default())
+    );
+    for label in &needs.labels {
+        command += &format!(" --label {}", shell_word(label));
+    }
+    command
+}
+
+fn pluralize_noun(noun: &str, named: &[String]) -> String {
+    match named {
+        [_] => noun.into(),
+        _ => format!("{noun}s"),
+    }
 }
 
 /// Returns names in quotes, with commas.

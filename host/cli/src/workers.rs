@@ -6,14 +6,14 @@ use strata_host::storage::{ListedWorker, RunDatabase};
 use super::args::{WorkersArgs, WorkersCommand};
 use super::inspect::TextTable;
 use super::runs::describe_age;
-use super::{CommandFailure, Printer};
+use super::{CommandFailure, Printer, shell_word};
 
 pub(super) fn workers(args: &WorkersArgs, printer: &Printer) -> Result<u8, CommandFailure> {
-    if let Some(WorkersCommand::Drain { database, id }) = &args.command {
-        return drain(database, id, printer);
+    if let Some(WorkersCommand::Drain { database, id, json }) = &args.command {
+        return drain(database, id, *json, printer);
     }
     let Some(database) = &args.database else {
-        let text = "name the database: `strata-host workers URL`";
+        let text = "name the database: a URL such as `postgres://host/teams` or `sqlite:PATH`";
         return Err(CommandFailure::usage(text));
     };
     let workers = database.workers()?;
@@ -70,11 +70,21 @@ fn cells(worker: &ListedWorker) -> [String; 8] {
     ]
 }
 
-fn drain(database: &RunDatabase, id: &str, printer: &Printer) -> Result<u8, CommandFailure> {
+fn drain(
+    database: &RunDatabase,
+    id: &str,
+    is_json: bool,
+    printer: &Printer,
+) -> Result<u8, CommandFailure> {
     if !database.drain_worker(id)? {
+        let url = shell_word(&database.to_string());
         return Err(CommandFailure::usage(format!(
-            "`{database}` has no worker `{id}`; `strata-host workers URL` lists them"
+            "`{database}` has no worker `{id}`; `strata-host workers {url}` lists them"
         )));
+    }
+    if is_json {
+        let told = json!({ "database": database.to_string(), "id": id, "draining": true });
+        return printer.print_json_line(&told).map(|()| 0);
     }
     printer.note(format_args!(
         "worker `{id}` takes nothing more, and ends when its runs have been given up"

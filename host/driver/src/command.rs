@@ -8,7 +8,7 @@ use strata_core::machine::stepper::Stepper;
 use strata_core::record::event::{Event, MessageSent, Status};
 use strata_core::record::id::RoleId;
 use strata_core::record::message::Message;
-use strata_storage::{LoadedState, MailId, MailReply, Pruned};
+use strata_storage::{LoadedState, MailId, MailReply, PruneNote, Pruned};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::{
@@ -60,6 +60,7 @@ pub(super) enum DriverCommand {
     },
     /// Remove old checkpoints.
     Prune {
+        by: Option<String>,
         keep: u32,
         reply: oneshot::Sender<Result<Pruned, CommandError>>,
     },
@@ -164,7 +165,7 @@ impl SendReceipt {
 
 impl Journal {
     /// Removes all checkpoints but the newest `keep` of each lineage, and what only they needed. Nothing may be staged.
-    fn prune(&mut self, keep: u32) -> Result<Pruned, String> {
+    fn prune(&mut self, keep: u32, by: Option<String>) -> Result<Pruned, String> {
         let current = self.stepper().clone();
         let mut build_state = |saved: LoadedState| {
             let mut stepper = current.with_env(saved.base);
@@ -175,7 +176,11 @@ impl Journal {
             Ok(stepper.into_env())
         };
         let pruned = self.store().prune(keep, &mut build_state);
-        pruned.map_err(|error| error.to_string())
+        let pruned = pruned.map_err(|error| error.to_string())?;
+        if let Err(error) = PruneNote::store(self.store(), by, keep, &pruned) {
+            tracing::debug!("who pruned the run is not noted: {error}");
+        }
+        Ok(pruned)
     }
 
     /// Publishes a message from outside, unless it is a repetition. The next flush makes it
@@ -329,9 +334,9 @@ impl DriverHandle {
     }
 
     /// Removes all checkpoints but the newest `keep` of each lineage, and what only they needed. If that fails, the run
-    /// goes on.
-    pub async fn prune(&self, keep: u32) -> Result<Pruned, CommandError> {
-        self.execute(|reply| DriverCommand::Prune { keep, reply })
+    /// goes on. Notes who asks for it.
+    pub async fn prune(&self, keep: u32, by: Option<String>) -> Result<Pruned, CommandError> {
+        self.execute(|reply| DriverCommand::Prune { by, keep, reply })
             .await?
     }
 
@@ -482,8 +487,8 @@ impl DriverCommand {
             Self::Save { reply } => {
                 let _ = reply.send(journal.save());
             }
-            Self::Prune { keep, reply } => {
-                let pruned = journal.prune(keep);
+            Self::Prune { by, keep, reply } => {
+                let pruned = journal.prune(keep, by);
                 // Nothing of the run depends on it.
                 let _ = reply.send(pruned.map_err(CommandError::Refused));
             }

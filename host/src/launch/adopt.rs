@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use strata_base::advice::Advice;
 use strata_base::files::blob::Blobs;
 use strata_core::record::id::Digest;
 use strata_manifest::{Overrides, is_confined};
@@ -164,7 +165,7 @@ pub fn adopt(
     }
     drop(held);
     if adoption.mode == AdoptMode::Move {
-        from.delete_run()?;
+        from.delete_run(None)?;
     }
     Ok(to)
 }
@@ -179,7 +180,10 @@ fn name_of(adoption: &Adoption) -> Result<String, LaunchError> {
         }
     };
     let name = adoption.name.clone().or_else(own).unwrap_or_default();
-    check_run_name(&name).map_err(LaunchError::InvalidInput)
+    check_run_name(&name).map_err(|message| LaunchError::Unsuitable {
+        message,
+        advice: Advice::ChooseRunName,
+    })
 }
 
 /// Collects everything that the team of a run needs.

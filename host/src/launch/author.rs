@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 use strata_base::files::user;
+use strata_base::process::machine;
 use strata_core::text::find_unfit_for_name;
 
 /// The maximum length of a name. It is recorded and shown.
@@ -36,7 +37,7 @@ impl Author {
     /// Returns the user of this process and the machine: `anna@desk`.
     pub fn of_process() -> Self {
         let user = user::name().unwrap_or_else(|| "unknown".into());
-        let name = format!("{user}@{}", machine_name());
+        let name = format!("{user}@{}", machine::name());
         Self::parse(&name).unwrap_or_else(|_| Self("unknown".into()))
     }
 
@@ -44,12 +45,6 @@ impl Author {
     pub fn name(&self) -> &str {
         &self.0
     }
-}
-
-/// Returns the name of this machine.
-pub(crate) fn machine_name() -> String {
-    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    name.trim().to_owned()
 }
 
 impl TryFrom<String> for Author {

@@ -26,17 +26,17 @@ pub const MAX_MESSAGE_BYTES: u64 = 16 << 20;
 
 /// What `RunOperation::Send` is about. The result is a `SendReceipt`.
 #[derive(Serialize, Deserialize)]
-struct SentMessage {
-    message: Box<Message>,
+pub(super) struct SentMessage {
+    pub(super) message: Box<Message>,
     /// The bytes of its images and files, in base64.
     #[serde(default)]
-    files: Vec<String>,
+    pub(super) files: Vec<String>,
 }
 
 impl SentMessage {
     /// Fails if it is larger than what a person can send. Whoever reaches the socket of a run, or its
     /// mailbox in a database, need not be this program.
-    fn check_size(&self) -> Result<(), String> {
+    pub(super) fn check_size(&self) -> Result<(), String> {
         let refuse = |what: &str, bytes: u64, limit: u64| {
             let (bytes, limit) = (format_bytes(bytes), format_bytes(limit));
             Err(format!("{what} {bytes}, at most {limit} are taken"))
@@ -73,29 +73,32 @@ impl SentMessage {
 
 /// What `RunOperation::Answer` is about.
 #[derive(Serialize, Deserialize)]
-struct SentAnswers {
-    answers: Vec<HumanReply>,
+pub(super) struct SentAnswers {
+    pub(super) answers: Vec<HumanReply>,
 }
 
 /// The result of `RunOperation::Answer`.
 #[derive(Serialize, Deserialize)]
-struct TakenAnswers {
-    answered: Vec<AnsweredRequest>,
+pub(super) struct TakenAnswers {
+    pub(super) answered: Vec<AnsweredRequest>,
 }
 
 /// What `RunOperation::Cancel` and `RunOperation::Pause` are about.
 #[derive(Default, Serialize, Deserialize)]
-struct SentHalt {
+pub(super) struct SentHalt {
     /// Who says so.
     #[serde(default)]
-    by: Option<Author>,
+    pub(super) by: Option<Author>,
 }
 
 /// What `RunOperation::Prune` is about. The result is a `Pruned`.
 #[derive(Serialize, Deserialize)]
-struct SentPrune {
+pub(super) struct SentPrune {
     /// How many checkpoints of each lineage are kept.
-    keep: u32,
+    pub(super) keep: u32,
+    /// Who says so.
+    #[serde(default)]
+    pub(super) by: Option<Author>,
 }
 
 /// The empty body of operations without arguments or result.
@@ -143,6 +146,7 @@ async fn handle_request(incoming: &IncomingRequest, orders: &DriverHandle) -> Ru
         RunOperation::Cancel => halt(incoming, Halt::Cancel, orders).await,
         RunOperation::Pause => halt(incoming, Halt::Pause, orders).await,
         RunOperation::Prune => prune(incoming, orders).await,
+        RunOperation::Operate => RunReply::refused("that is not about a run"),
     }
 }
 
@@ -198,7 +202,7 @@ async fn prune(incoming: &IncomingRequest, orders: &DriverHandle) -> RunReply {
         Ok(sent) => sent,
         Err(error) => return not_understood(&error),
     };
-    match orders.prune(sent.keep).await {
+    match orders.prune(sent.keep, sent.by.map(String::from)).await {
         Ok(pruned) => done(&pruned),
         Err(why) => why.into(),
     }
@@ -232,7 +236,7 @@ fn stored_reply<T>(
 }
 
 /// Returns files that were sent in base64, by their digests.
-fn decode_files(files: &[String]) -> Result<Blobs, DecodeError> {
+pub(super) fn decode_files(files: &[String]) -> Result<Blobs, DecodeError> {
     let mut blobs = Blobs::new();
     for file in files {
         let bytes = STANDARD.decode(file)?;
@@ -280,8 +284,16 @@ pub(super) fn send_halt(
 }
 
 /// Tells the process that runs the team at a location to remove old checkpoints.
-pub(super) fn send_prune(location: &StorageLocation, keep: u32) -> ControlOutcome<Pruned> {
-    request_owner(location, RunOperation::Prune, &SentPrune { keep })
+pub(super) fn send_prune(
+    location: &StorageLocation,
+    keep: u32,
+    by: Option<&Author>,
+) -> ControlOutcome<Pruned> {
+    let sent = SentPrune {
+        keep,
+        by: by.cloned(),
+    };
+    request_owner(location, RunOperation::Prune, &sent)
 }
 
 /// Sends a request to the process that runs the team at a location, and returns its result.

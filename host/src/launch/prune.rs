@@ -1,14 +1,14 @@
 //! Prunes a saved team: removes old checkpoints and frees the space that only they needed.
 
 use strata_manifest::Definition;
-use strata_storage::{Pruned, StorageLocation, StoreError};
+use strata_storage::{PruneNote, Pruned, StorageLocation, StoreError};
 
 use super::control::{self, ControlOutcome};
 use super::opened_team::{OpenedTeam, StateOrigin};
 use super::resume_plan::restore_stepper;
 use super::saved::read_saved_definition;
 use super::via_owner::via_owner;
-use super::{LaunchError, parse_saved_definition};
+use super::{Author, LaunchError, parse_saved_definition};
 
 /// The number of checkpoints to keep if neither the operator nor the team file says otherwise.
 pub const DEFAULT_KEPT_CHECKPOINTS: u32 = 10;
@@ -24,12 +24,21 @@ pub struct PruneResult {
 /// Removes old checkpoints of a saved team and frees what only they needed. Keeps `keep`
 /// checkpoints, or the number in the team file if that is `None`. A process that runs the team does it itself.
 pub fn prune(location: &StorageLocation, keep: Option<u32>) -> Result<PruneResult, LaunchError> {
+    prune_by(location, keep, None)
+}
+
+/// Prunes a saved team as `prune` does, and notes who asks for it with the run.
+pub fn prune_by(
+    location: &StorageLocation,
+    keep: Option<u32>,
+    by: Option<&Author>,
+) -> Result<PruneResult, LaunchError> {
     via_owner(
         location,
-        |opened| prune_opened(opened, keep),
+        |opened| prune_opened(opened, keep, by),
         || match kept_checkpoints(location, keep) {
             Ok(keep) => {
-                control::send_prune(location, keep).map(|pruned| PruneResult { keep, pruned })
+                control::send_prune(location, keep, by).map(|pruned| PruneResult { keep, pruned })
             }
             Err(error) => ControlOutcome::Answered(Err(error)),
         },
@@ -56,7 +65,11 @@ fn kept_by(definition: &Definition) -> u32 {
     keep.unwrap_or(DEFAULT_KEPT_CHECKPOINTS)
 }
 
-fn prune_opened(opened: OpenedTeam, keep: Option<u32>) -> Result<PruneResult, LaunchError> {
+fn prune_opened(
+    opened: OpenedTeam,
+    keep: Option<u32>,
+    by: Option<&Author>,
+) -> Result<PruneResult, LaunchError> {
     let keep = keep.unwrap_or_else(|| kept_by(&opened.definition));
     let (location, stepper) = (opened.location, opened.stepper);
     match opened.origin {
@@ -66,6 +79,8 @@ fn prune_opened(opened: OpenedTeam, keep: Option<u32>) -> Result<PruneResult, La
                 Err(error) => Err(error.to_string()),
             };
             let pruned = lease.prune(keep, &mut sum_up)?;
+            let by = by.map(|by| by.name().to_owned());
+            PruneNote::store(lease.as_mut(), by, keep, &pruned)?;
             Ok(PruneResult { keep, pruned })
         }
         // It has no records. Returns the same error as other commands that need them.

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use strata_base::advice::Advice;
+use strata_base::files::blob::Blobs;
 use strata_base::process::wait::wait;
 use strata_core::record::message::Message;
 use strata_core::state::environment::Environment;
@@ -111,6 +112,15 @@ fn send_attached(
     files: AttachedFiles,
 ) -> Result<SendReceipt, LaunchError> {
     message.parts.extend(files.parts);
+    send_decoded(location, &message, &files.blobs)
+}
+
+/// Puts a message into a team's mailboxes, with the bytes of its images and files.
+pub(super) fn send_decoded(
+    location: &StorageLocation,
+    message: &Message,
+    files: &Blobs,
+) -> Result<SendReceipt, LaunchError> {
     let put = |opened: OpenedTeam| {
         let has_begun = opened.has_begun();
         let is_submitted = is_saved_base(&opened.definition.source.base);
@@ -127,9 +137,9 @@ fn send_attached(
             // The message follows the idea. Whoever takes the run continues it.
             begin(&mut journal, location)?;
         }
-        let room = journal.stepper().check_room_for(&message);
+        let room = journal.stepper().check_room_for(message);
         room.map_err(|full| LaunchError::InvalidInput(full.message))?;
-        let sent = journal.publish_external_with_files(message.clone(), files.blobs.clone())?;
+        let sent = journal.publish_external_with_files(message.clone(), files.clone())?;
         journal.flush_blocking()?;
         journal.save_if_possible();
         mark_state_as_own(location);
@@ -137,7 +147,7 @@ fn send_attached(
         Ok(sent)
     };
     via_owner(location, put, || {
-        control::send_message(location, &message, &files.blobs)
+        control::send_message(location, message, files)
     })
 }
 

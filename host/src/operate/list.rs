@@ -23,7 +23,7 @@ pub struct FoundRun {
 /// runs of which nothing else tells what their state is.
 ///
 /// # Errors
-/// Fails if a place cannot be read. A run whose own state cannot be read is listed with the reason.
+/// Fails if a place is not there or cannot be read. A run whose own state cannot be read is listed with the reason.
 pub fn list_runs(
     places: &[StorageLocation],
     filter: &RunFilter,
@@ -58,7 +58,12 @@ fn storage_directories(place: &StorageLocation) -> Result<Vec<StorageLocation>, 
     let [directory] = &place.local_paths()[..] else {
         return Ok(vec![place.clone()]);
     };
-    if place.run_name().is_some() || place.saved_form().is_ok() || !directory.is_dir() {
+    if place.run_name().is_some() || place.saved_form().is_ok() {
+        return Ok(vec![place.clone()]);
+    }
+    if !directory.is_dir() {
+        // The error says what is there instead.
+        place.saved_form()?;
         return Ok(vec![place.clone()]);
     }
     let entries = std::fs::read_dir(directory);

@@ -12,6 +12,8 @@ use crate::launch::LaunchError;
 
 /// How often it is looked at whether runs have ended.
 const INTERVAL: Duration = Duration::from_millis(250);
+/// How many times as long as the last look took is waited at least.
+const LIST_TIMES: u32 = 4;
 
 /// For which of several runs is waited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,7 +67,9 @@ pub fn wait_for_runs(
     let (begun, mut patience) = (Instant::now(), Patience::default());
     let mut rested: Vec<RunAtRest> = Vec::new();
     loop {
+        let asked = Instant::now();
         let listed = list_runs(places, &RunFilter::default());
+        let list_time = asked.elapsed();
         if let Some(runs) = patience.accept(listed)? {
             if runs.is_empty() {
                 let text = "there is no run to wait for";
@@ -100,7 +104,8 @@ pub fn wait_for_runs(
                 is_time_over: true,
             });
         }
-        sleep(INTERVAL);
+        // A database with many runs has other things to do than to list them.
+        sleep(INTERVAL.max(LIST_TIMES * list_time));
     }
 }
 

@@ -10,10 +10,10 @@ use rusqlite::ErrorCode;
 use strata_base::advice::Advice;
 use strata_core::record::money::Usd;
 
-use super::TEAM_JSON;
 use super::codec::DecodeError;
+use super::deleted_run::DeletedRun;
 use super::server_record::ServerRecord;
-use hints::{checkpoint_hint, describe_holder, lineage_hint, list_names, run_hint};
+use hints::{absence_hint, checkpoint_hint, describe_holder, lineage_hint, list_names, remedy};
 
 /// Why the storage directory cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -41,7 +41,7 @@ pub enum StoreError {
         known: Vec<String>,
     },
     /// A database has no run of this name.
-    #[error("no run `{name}` at `{}`{}", path.display(), run_hint(name, known))]
+    #[error("no run `{name}` at `{}`{}", path.display(), absence_hint(name, known, deleted.as_ref()))]
     NoRun {
         /// The URL.
         path: PathBuf,
@@ -49,6 +49,8 @@ pub enum StoreError {
         name: String,
         /// The names of runs in the database, the newest first.
         known: Vec<String>,
+        /// Who deleted a run of this name, if somebody did not long ago.
+        deleted: Option<DeletedRun>,
     },
     /// The server of a database refuses what this user asks of it.
     #[error("the server of `{}` refuses: {what}", path.display())]
@@ -369,9 +371,15 @@ impl StoreError {
             }),
             Self::Occupied { .. } => Some(Advice::ChooseForkStorage),
             Self::NameTaken { .. } => Some(Advice::ChooseRunName),
-            Self::Closed { .. } => Some(Advice::OpenDatabase),
-            Self::Outdated { .. } => Some(Advice::MigrateDatabase),
-            Self::SameDatabase { .. } => Some(Advice::FenceDatabase),
+            Self::Closed { path } => Some(Advice::OpenDatabase {
+                database: path.clone(),
+            }),
+            Self::Outdated { path, .. } => Some(Advice::MigrateDatabase {
+                database: path.clone(),
+            }),
+            Self::SameDatabase { other, .. } => Some(Advice::FenceDatabase {
+                database: other.clone(),
+            }),
             _ => None,
         }
     }
@@ -543,18 +551,6 @@ fn has_no_inodes(path: &Path) -> bool {
 /// Names a team file.
 fn of_file(name: Option<&str>) -> String {
     name.map_or_else(String::new, |name| format!(" (of `{name}`)"))
-}
-
-/// What helps against a damaged or incomplete file.
-fn remedy(path: &Path) -> &'static str {
-    match path.with_file_name(TEAM_JSON).exists() && !path.ends_with(TEAM_JSON) {
-        // Whoever makes a database anew removes the log of the one that was there.
-        true => {
-            "restore it from a backup; or move it away, together with its `team.db-wal` and `team.db-progress` if they are \
-             there, to go on from `team.json` beside it: what was done after that was written is done again"
-        }
-        false => "restore it from a backup",
-    }
 }
 
 #[cfg(test)]

@@ -32,6 +32,7 @@ mod codec;
 mod current_lineage;
 mod database_set;
 mod database_url;
+mod deleted_run;
 mod directory;
 mod encoded_events;
 mod error;
@@ -45,6 +46,7 @@ mod no_database;
 mod overview;
 #[cfg(feature = "postgres")]
 mod postgres;
+mod prune_note;
 mod prune_plan;
 mod reader;
 mod record_hold;
@@ -96,6 +98,7 @@ pub use database_set::{
     require_distinct,
 };
 pub use database_url::{MAX_NAME_CHARS, check_run_name, check_stored_name};
+pub use deleted_run::DeletedRun;
 pub use directory::KEPT_ASIDE;
 pub use directory::ReplacePolicy;
 pub use directory::default_location::{default_directories, resolve_link};
@@ -110,6 +113,7 @@ pub use listing::{ListedOwner, ListedRun, QueuedRun, RunFilter, RunListing};
 pub use location::{OpenedRun, PreparedRun, SavedForm, SavedRun, StorageLocation, VacantLocation};
 pub use mailbox::{IncomingRequest, MailId, MailReply, Mailbox, RequestHandler, RequestOutcome};
 pub use overview::{AppendedState, LifecycleState, RunOverview, has_ended};
+pub use prune_note::PruneNote;
 pub use reader::{EarliestState, Reader, RecordedRun};
 pub use reader::{RECORDS_PER_BATCH, read_in_batches};
 pub use record_hold::RecordHold;
@@ -127,6 +131,7 @@ pub use sqlite::create_in_memory;
 pub use sqlite::create_with_damage;
 #[cfg(test)]
 use sqlite::rows::SqliteReader;
+pub use sqlite::shared::{HolderMailbox, UnownedRunHandler};
 use sqlite::{blob, schema};
 pub use statistics::{ReadyRuns, RunStatistics, run_statistics};
 pub use strata_base::files::durability::Durability;
@@ -135,7 +140,7 @@ pub use team_json_file::TeamJsonFile;
 pub use transfer::{RunCopy, copy_records};
 pub use work::{
     ClaimedRun, DEFAULT_TENANT, Handover, ListedWorker, NewSubmission, RegistrationHealth,
-    RunFailure, RunNeeds, RunRelease, RunSchedule, SubmissionChange, SubmissionIdentity,
+    RunFailure, RunNeeds, RunRelease, RunSchedule, Shortage, SubmissionChange, SubmissionIdentity,
     SubmissionState, SubmittedRun, Tended, WorkerProfile,
 };
 
@@ -325,6 +330,21 @@ pub struct DatabaseReport {
     pub runs: i64,
     /// What is set for it, if it has the tables.
     pub settings: Option<DatabaseSettings>,
+}
+
+/// What a database file has of what runs need.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileReport {
+    /// How many runs there are; `None` if there is no file.
+    pub runs: Option<u64>,
+    /// Whether runs may be added.
+    pub intake: Intake,
+    /// Its random name, if it has one.
+    pub incarnation: Option<String>,
+    /// What this user may do.
+    pub rights: DatabaseRights,
+    /// Which process has it open to change it.
+    pub holder: LockHolder,
 }
 
 /// What a user may do with the runs of a database.

@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use strata_base::process::machine;
 use strata_core::record::event::Status;
 
 use super::directory::DirectoryContent;
 use super::error::StoreError;
 use super::lineage::DIRECTORY_RUN;
 use super::location::{Place, SavedRun, StorageLocation};
+use super::lock::{LOCK_FILE, held_since_ms};
 #[cfg(not(feature = "postgres"))]
 use super::no_database as database;
 use super::overview::{LifecycleState, RunOverview, has_ended};
@@ -321,7 +323,10 @@ impl StorageLocation {
         let name = self.operand().file_name().unwrap_or_default();
         let owner = match self.holder()? {
             LockHolder::Nobody => None,
-            LockHolder::Process { pid } => Some(ListedOwner::local(pid)),
+            LockHolder::Process { pid } => {
+                let lock = self.operand().join(LOCK_FILE);
+                Some(ListedOwner::local(pid, held_since_ms(&lock)))
+            }
         };
         Ok(RunListing {
             location: self.normalized(),
@@ -342,10 +347,11 @@ impl StorageLocation {
 
 impl ListedOwner {
     /// Returns a process of this machine.
-    pub(crate) fn local(pid: Option<u32>) -> Self {
+    pub(crate) fn local(pid: Option<u32>, since_ms: Option<i64>) -> Self {
         Self {
             worker: pid.map_or_else(String::new, |pid| pid.to_string()),
-            ..Self::default()
+            host: machine::name(),
+            since_ms,
         }
     }
 }

@@ -30,8 +30,8 @@ use super::reader::Reader;
 use super::sqlite::shared;
 use super::sqlite_url::SqliteUrl;
 use super::{
-    DatabaseReport, Epoch, Lease, LocationIdentity, NewSubmission, SavedDefinition,
-    SubmissionChange, SubmissionState, SubmittedRun, TeamJsonFile,
+    DatabaseReport, Epoch, FileReport, Lease, LocationIdentity, NewSubmission, RunDatabase,
+    SavedDefinition, SubmissionChange, SubmissionState, SubmittedRun, TeamJsonFile,
 };
 use backend::{Backend, RunContents};
 pub use creation::{PreparedRun, VacantLocation};
@@ -349,9 +349,14 @@ impl StorageLocation {
             .map_or_else(|_| Vec::new(), Backend::remove_oldest_aside)
     }
 
-    /// Returns what the database has of what runs need, or `None` if the run is not in a server.
+    /// Returns what the server has of what runs need, or `None` if the run is kept elsewhere.
     pub fn examine_database(&self) -> Result<Option<DatabaseReport>, StoreError> {
         self.backend()?.examine_database()
+    }
+
+    /// Returns what the file has of what runs need, if the run is kept in a file of many.
+    pub fn examine_file(&self) -> Result<Option<FileReport>, StoreError> {
+        self.backend()?.examine_file()
     }
 
     /// Returns what distinguishes the run that is kept here from another that could be.
@@ -385,6 +390,11 @@ impl StorageLocation {
         matches!(self.kind, LocationKind::Database(_))
     }
 
+    /// Returns the database in which the run is kept, if it is kept in one.
+    pub fn database(&self) -> Option<RunDatabase> {
+        self.backend().ok()?.database()
+    }
+
     /// Returns whether runs can be submitted to where it is kept, with their files.
     pub fn accepts_submissions(&self) -> bool {
         self.backend().is_ok_and(Backend::accepts_submissions)
@@ -413,9 +423,9 @@ impl StorageLocation {
         self.backend()?.change_submission(change)
     }
 
-    /// Deletes the run. Fails with `StoreError::Locked` if a process owns it.
-    pub fn delete_run(&self) -> Result<(), StoreError> {
-        self.backend()?.delete_run()
+    /// Deletes the run. Fails with `StoreError::Locked` if a process owns it. A database remembers for a while who did it.
+    pub fn delete_run(&self, by: Option<&str>) -> Result<(), StoreError> {
+        self.backend()?.delete_run(by)
     }
 
     /// Returns what is known of the run without reading its records. `None` if it is kept in a

@@ -101,7 +101,7 @@ impl Mailbox {
     /// Accepts no more requests, and returns once the pending ones have been answered.
     pub async fn close(self) {
         match self {
-            Self::Socket(mailbox) => mailbox.server.close().await,
+            Self::Socket(mailbox) => mailbox.close().await,
             Self::Database(mailbox) => mailbox.close().await,
         }
     }
@@ -115,6 +115,11 @@ pub struct SocketMailbox {
 }
 
 impl SocketMailbox {
+    /// Accepts no more requests, and returns once the pending ones have been answered.
+    pub(super) async fn close(self) {
+        self.server.close().await;
+    }
+
     /// Starts to answer the requests for a run, by its key, that arrive at a socket. Must be called
     /// within a tokio runtime.
     pub(super) fn start(socket: RunSocket, run: i64, handler: RequestHandler) -> io::Result<Self> {
@@ -151,7 +156,18 @@ pub(super) fn exchange(
     request: RunRequest,
     path: &Path,
 ) -> RequestOutcome {
-    match send_request(stream, run, request, RESPONSE_TIMEOUT) {
+    exchange_within(RESPONSE_TIMEOUT, stream, run, request, path)
+}
+
+/// Sends a request as `exchange` does, and waits for the reply at most for so long.
+pub(super) fn exchange_within(
+    timeout: Duration,
+    stream: UnixStream,
+    run: i64,
+    request: RunRequest,
+    path: &Path,
+) -> RequestOutcome {
+    match send_request(stream, run, request, timeout) {
         Ok(reply) => RequestOutcome::Replied(reply),
         Err(SendError::NotSent(error)) => {
             let action = "send a request to the owner of";

@@ -226,7 +226,7 @@ pub(super) fn change_submission(url: &DatabaseUrl, _: &SubmissionChange) -> Resu
     unsupported(url)
 }
 
-pub(super) fn delete_run(url: &DatabaseUrl) -> Result<(), StoreError> {
+pub(super) fn delete_run(url: &DatabaseUrl, _: Option<&str>) -> Result<(), StoreError> {
     unsupported(url)
 }
 

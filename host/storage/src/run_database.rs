@@ -1,6 +1,7 @@
 //! A database from which workers take runs: a file, which one process has open, or a server, which many processes share.
 
 use std::fmt;
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -16,7 +17,7 @@ use super::no_database as database;
 use super::postgres as database;
 use super::served::{RunChanges, ServedFilter, ServedKey, ServedRun, stored_run_name};
 use super::server_records::ServerRecords;
-use super::sqlite::shared;
+use super::sqlite::shared::{self, HolderMailbox, UnownedRunHandler};
 use super::sqlite_url::SqliteUrl;
 use super::work::{
     ClaimedRun, ListedWorker, NewSubmission, RegistrationHealth, RunRelease, Tended, WorkerProfile,
@@ -68,13 +69,17 @@ impl RunDatabase {
                 what: "it does not begin with `postgres://`, or with `sqlite:` for a file".into(),
             });
         }
-        let parsed = DatabaseUrl::parse(url)?;
-        Ok(Self {
+        Ok(Self::of_server(&DatabaseUrl::parse(url)?))
+    }
+
+    /// Returns the database of a URL.
+    pub(super) fn of_server(url: &DatabaseUrl) -> Self {
+        Self {
             kind: DatabaseKind::Server(DatabaseUrl {
                 run: None,
-                ..parsed
+                ..url.clone()
             }),
-        })
+        }
     }
 
     /// Returns the database in a file, which need not exist yet. One process at a time has it open.
@@ -87,9 +92,9 @@ impl RunDatabase {
         }
     }
 
-    /// Whether other processes may work on its runs, too.
-    pub fn is_shared(&self) -> bool {
-        matches!(self.kind, DatabaseKind::Server(_))
+    /// Whether it is a file, which one process at a time has open, so that it has one worker at most.
+    pub fn is_file(&self) -> bool {
+        matches!(self.kind, DatabaseKind::File(_))
     }
 
     /// Returns the location of a run in it.
@@ -108,17 +113,6 @@ impl RunDatabase {
         }
     }
 
-    /// Returns the server. Fails for a file, of which nothing else is administered.
-    fn server(&self, action: &'static str) -> Result<&DatabaseUrl, StoreError> {
-        match &self.kind {
-            DatabaseKind::Server(url) => Ok(url),
-            DatabaseKind::File(url) => {
-                let what = std::io::Error::other("it is a file; only a server has that");
-                Err(StoreError::io(&url.to_path(), action, what))
-            }
-        }
-    }
-
     /// Creates the tables, unless they exist, and returns what is set for the database.
     pub fn prepare(&self) -> Result<DatabaseSettings, StoreError> {
         match &self.kind {
@@ -129,7 +123,10 @@ impl RunDatabase {
 
     /// Says whether runs may be added.
     pub fn set_intake(&self, intake: Intake) -> Result<(), StoreError> {
-        database::set_intake(self.server("open or close")?, intake)
+        match &self.kind {
+            DatabaseKind::File(url) => shared::set_intake(url, intake),
+            DatabaseKind::Server(url) => database::set_intake(url, intake),
+        }
     }
 
     /// Returns all caps.
@@ -174,23 +171,29 @@ impl RunDatabase {
         }
     }
 
-    /// Returns the workers that are registered. That of a file is known in its own process only.
+    /// Returns the workers that are registered. A file has one at most: the process that has it open.
     pub fn workers(&self) -> Result<Vec<ListedWorker>, StoreError> {
         match &self.kind {
-            DatabaseKind::File(url) => Ok(shared::list_workers(url)),
+            DatabaseKind::File(url) => shared::list_workers(url),
             DatabaseKind::Server(url) => database::list_workers(url),
         }
     }
 
     /// Tells a worker to take no more runs and to end. Returns whether there is one with this id.
     pub fn drain_worker(&self, id: &str) -> Result<bool, StoreError> {
-        database::drain_worker(self.server("drain a worker of")?, id)
+        match &self.kind {
+            DatabaseKind::File(url) => shared::drain_worker(url, id),
+            DatabaseKind::Server(url) => database::drain_worker(url, id),
+        }
     }
 
     /// Declares that the database was restored from a backup: nobody owns a run any more, owners of the
     /// time before can change nothing, and workers of that time stop.
     pub fn fence(&self) -> Result<FencedDatabase, StoreError> {
-        database::fence(self.server("fence")?)
+        match &self.kind {
+            DatabaseKind::File(url) => shared::fence(url),
+            DatabaseKind::Server(url) => database::fence(url),
+        }
     }
 
     /// Returns whether there is a run of this name.
@@ -370,6 +373,22 @@ impl WorkerRegistration {
         match &self.registration {
             Registration::File(_) => RegistrationHealth { server: None },
             Registration::Server(worker) => worker.health(),
+        }
+    }
+
+    /// Answers what other processes ask of the one that has a file open, if that is what it takes runs from: they cannot
+    /// change it meanwhile. `unowned` does what is asked about runs that nobody owns. Must be called within a tokio
+    /// runtime.
+    ///
+    /// # Errors
+    /// Fails if no socket can be opened.
+    pub fn receive_requests(
+        &self,
+        unowned: UnownedRunHandler,
+    ) -> io::Result<Option<HolderMailbox>> {
+        match &self.registration {
+            Registration::File(worker) => HolderMailbox::start(worker.url(), unowned).map(Some),
+            Registration::Server(_) => Ok(None),
         }
     }
 

@@ -63,14 +63,13 @@ fn insert<R: RunRows>(
     to: &StorageLocation,
     copy: &RunCopy<'_>,
 ) -> Result<(), StoreError> {
-    let records = RunRecords::new(from)?;
     match to.place()? {
         Place::Directory(_) => Err(StoreError::NoTeam {
             path: to.operand().into(),
             what: "a directory has no place for the files of a team; name a database".into(),
         }),
-        Place::Shared(url) => shared::insert_copy(url, copy, records),
-        Place::Database(url) => database::insert_copy(url, copy, &records),
+        Place::Shared(url) => shared::insert_copy(url, copy, from),
+        Place::Database(url) => database::insert_copy(url, copy, &RunRecords::new(from)?),
     }
 }
 
@@ -109,7 +108,7 @@ pub(crate) struct RunRecords<'a, R> {
 }
 
 impl<'a, R: RunRows> RunRecords<'a, R> {
-    fn new(reader: &'a RowReader<R>) -> Result<Self, StoreError> {
+    pub(crate) fn new(reader: &'a RowReader<R>) -> Result<Self, StoreError> {
         let _same = reader.begin_read()?;
         Ok(Self {
             lineages: reader.stored_lineages()?,

@@ -1,6 +1,8 @@
 //! Runs that processes share out among themselves: what is submitted, what a worker says about itself, and when a run is
 //! taken up again. `run_database` is where they are kept.
 
+mod shortage;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,9 +25,13 @@ use super::server_record::ServerRecord;
 use super::sqlite::shared;
 use super::sqlite_url::SqliteUrl;
 use super::{Heartbeat, SavedDefinition, StoreError};
+pub use shortage::Shortage;
 
 /// The tenant of what belongs to no other. Names of its runs are stored as they are, those of others as `TENANT/NAME`.
 pub const DEFAULT_TENANT: &str = "default";
+
+/// The note of how a run is to be resumed, which whoever takes it reads.
+pub(crate) const RESUME_NOTE: &str = "resume";
 
 /// When a worker takes up a run that nobody owns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -268,11 +274,10 @@ pub struct SubmissionState {
     pub is_owned: bool,
     /// Why a worker could not run it.
     pub problem: Option<String>,
-    /// Whether a worker is there that takes it, by the server's clock.
-    pub has_worker: bool,
-    /// The secrets that its team names and that none of the workers has that are there and have its
-    /// labels.
-    pub missing_secrets: Vec<String>,
+    /// What a worker needs for it.
+    pub needs: RunNeeds,
+    /// What is missing for a worker to take it; `None` if one is there that does.
+    pub shortage: Option<Shortage>,
 }
 
 /// What is kept of a run in a database besides its records, read over one connection.

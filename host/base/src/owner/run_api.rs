@@ -1,5 +1,5 @@
 //! What other processes ask of the process that owns a run, as HTTP: `POST /v1/runs/RUN/messages`,
-//! `…/answers`, `…/cancel`, `…/pause` and `…/prune`. Bodies are JSON, which this module does not look into.
+//! `…/answers`, `…/cancel`, `…/pause`, `…/prune` and `…/operate`. Bodies are JSON, which this module does not look into.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,16 +46,19 @@ pub enum RunOperation {
     Pause,
     /// Remove old checkpoints.
     Prune,
+    /// Do something that only the process can do which has many runs open, under the number 0.
+    Operate,
 }
 
 impl RunOperation {
     /// All operations.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Send,
         Self::Answer,
         Self::Cancel,
         Self::Pause,
         Self::Prune,
+        Self::Operate,
     ];
 
     /// Returns its name: the last part of its path.
@@ -66,6 +69,7 @@ impl RunOperation {
             Self::Cancel => "cancel",
             Self::Pause => "pause",
             Self::Prune => "prune",
+            Self::Operate => "operate",
         }
     }
 

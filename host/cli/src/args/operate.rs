@@ -1,5 +1,6 @@
 //! The arguments of the commands about several runs.
 
+use std::path::Path;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
@@ -38,11 +39,13 @@ pub(crate) struct RunsArgs {
 }
 
 impl RunsArgs {
-    /// Returns the places where runs are looked for.
-    pub(crate) fn places(&self) -> Vec<StorageLocation> {
+    /// Returns the places where runs are looked for; `None` if none is given and nothing was ever saved.
+    pub(crate) fn places(&self) -> Option<Vec<StorageLocation>> {
         match self.places.is_empty() {
-            true => vec![StorageLocation::new(DEFAULT_PLACE)],
-            false => self.places.clone(),
+            true => Path::new(DEFAULT_PLACE)
+                .exists()
+                .then(|| vec![StorageLocation::new(DEFAULT_PLACE)]),
+            false => Some(self.places.clone()),
         }
     }
 
@@ -114,6 +117,9 @@ pub(crate) enum WorkersCommand {
         /// The id of the worker, which `workers` prints.
         #[arg(value_name = "ID")]
         id: String,
+        /// Print the result as JSON.
+        #[arg(long)]
+        json: bool,
     },
 }
 
@@ -129,8 +135,8 @@ pub(crate) struct SelectionArgs {
     /// Say what would be done with which runs, and do nothing.
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Who does it, as it is recorded in the event of a run that is cancelled, paused or resumed; the user and the machine
-    /// by default. Pruning makes no event, and a run that is deleted has none left.
+    /// Who does it; the user and the machine by default. It is recorded in the event of a run that is cancelled, paused or
+    /// resumed, noted with one that is pruned, and remembered for 90 days by a database of one that is deleted.
     #[arg(long, value_name = "NAME", value_parser = Author::parse)]
     pub(crate) by: Option<Author>,
     /// Print one JSON object a line for each run.

@@ -3,13 +3,14 @@
 use std::io::{self, Write};
 
 use serde::Serialize;
+use strata_host::clock::rfc3339;
 use strata_host::operate::find_run;
-use strata_host::storage::{LifecycleState, StateSelector, StorageLocation};
+use strata_host::storage::{LifecycleState, PruneNote, StateSelector, StorageLocation};
 use strata_host::view::RunRow;
 
 use crate::sanitize::sanitize;
 use crate::submit::describe_missing_worker;
-use crate::{CommandFailure, Printer};
+use crate::{CommandFailure, Printer, pluralize};
 
 /// Where a run is in its life.
 #[derive(Serialize)]
@@ -18,6 +19,30 @@ pub(super) struct RunStanding {
     pub(super) row: RunRow,
     /// What is missing for a worker to take it.
     missing: Option<String>,
+    /// Who pruned it last, if it was pruned.
+    pruned: Option<PruneView>,
+}
+
+/// The last pruning of a run.
+#[derive(Serialize)]
+struct PruneView {
+    by: Option<String>,
+    at: String,
+    keep: u32,
+    checkpoints: u64,
+    events: u64,
+}
+
+impl From<PruneNote> for PruneView {
+    fn from(note: PruneNote) -> Self {
+        Self {
+            by: note.by,
+            at: rfc3339(note.at_ms),
+            keep: note.keep,
+            checkpoints: note.checkpoints,
+            events: note.events,
+        }
+    }
 }
 
 /// Returns where a run is in its life; `None` for an earlier state, and for one that is not kept in records.
@@ -32,14 +57,21 @@ pub(super) fn standing(
         return Ok(None);
     };
     let row = RunRow::new(&run.listing, run.damage);
-    let missing = match run.listing.state {
-        LifecycleState::Queued => location
-            .submission_state()?
-            .as_ref()
-            .and_then(describe_missing_worker),
+    let state = match run.listing.state {
+        LifecycleState::Queued => location.submission_state()?,
         _ => None,
     };
-    Ok(Some(RunStanding { row, missing }))
+    let missing = state.and_then(|state| describe_missing_worker(location, &state));
+    let pruned = match location.read() {
+        Ok(reader) => PruneNote::read(reader.as_ref())?,
+        // There is a `team.json` alone, or it cannot be read, which was said.
+        Err(_) => None,
+    };
+    Ok(Some(RunStanding {
+        row,
+        missing,
+        pruned: pruned.map(PruneView::from),
+    }))
 }
 
 impl RunStanding {
@@ -69,6 +101,16 @@ impl RunStanding {
         }
         if let Some(scope) = &row.scope {
             printer.print_line(&format!("scope       {}", sanitize(scope)));
+        }
+        if let Some(pruned) = &self.pruned {
+            let checkpoints = pluralize(pruned.checkpoints, "checkpoint");
+            let events = pluralize(pruned.events, "event");
+            let by = pruned.by.as_deref().map(sanitize);
+            let by = by.map_or_else(String::new, |by| format!(" by {by}"));
+            let at = &pruned.at;
+            printer.print_line(&format!(
+                "pruned      {checkpoints} and {events}{by}, at {at}"
+            ));
         }
         if !row.needs.is_empty() {
             printer.print_line(&format!("needs       {}", sanitize(&row.needs.join(", "))));

@@ -14,7 +14,7 @@ use strata_core::text::find_unfit_for_name;
 use strata_host::driver::{Halt, HumanReply};
 use strata_host::launch::{
     Author, DoubtDecision, ForkRequest, LaunchError, NamedFile, QueuedFork, QueuedResume,
-    StateEdit, answer, check_answers, fork, halt_by, load_saved, prune, request_resume,
+    StateEdit, answer, check_answers, fork, halt_by, load_saved, prune_by, request_resume,
     resume_in_queue, send_with_files,
 };
 use strata_host::storage::{
@@ -586,10 +586,11 @@ pub async fn prune_run(mut context: Context) -> Answer {
         true => Prune::default(),
         false => parse_json(&body)?,
     };
+    let by = context.caller.author();
     let result = context
         .server
         .blocking(move |_| {
-            let done = prune(&run.listing.location, how.keep)?;
+            let done = prune_by(&run.listing.location, how.keep, Some(&by))?;
             Ok(json!({
                 "kept": done.keep, "checkpoints": done.pruned.checkpoints, "events": done.pruned.events,
                 "bytes": done.pruned.bytes,

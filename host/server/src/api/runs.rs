@@ -12,7 +12,7 @@ use strata_core::record::event::Status;
 use strata_host::clock::{now_ms, rfc3339, stopwatch};
 use strata_host::driver::Halt;
 use strata_host::launch::{
-    FileSubmission, LaunchError, NamedFile, SubmittedAs, prune, submit_files,
+    FileSubmission, LaunchError, NamedFile, SubmittedAs, prune_by, submit_files,
 };
 use strata_host::operate::{DeleteRuns, delete_run_by};
 use strata_host::storage::{
@@ -524,7 +524,7 @@ fn change_one(server: &Server, caller: &Caller, name: &str, deed: BulkDeed) -> V
             BulkDeed::Pause => Ok(halt_run(&run, Halt::Pause, &by)?.result()),
             BulkDeed::Resume => Ok(resume(&run, ResumeTerms::default(), by)?.result()),
             BulkDeed::Prune => {
-                prune(location, None)?;
+                prune_by(location, None, Some(&by))?;
                 Ok("pruned")
             }
         }

@@ -206,7 +206,7 @@ impl TextStream {
         let owner = run?.owner.as_ref()?;
         // Nobody else has the file of another database.
         let is_elsewhere =
-            self.server.database.is_shared() && self.server.texts.is_other_worker(&owner.worker);
+            !self.server.database.is_file() && self.server.texts.is_other_worker(&owner.worker);
         if is_elsewhere == self.is_told_elsewhere {
             return None;
         }

@@ -10,7 +10,7 @@ use std::io::{ErrorKind, Read, Seek, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
@@ -121,6 +121,14 @@ impl LockHolder {
             Err(e) => Err(StoreError::io(path, "lock", e.into())),
         }
     }
+}
+
+/// Returns since when the lock that is a file has its holder, in milliseconds since 1970. The holder writes it when it takes
+/// the lock, and perhaps once more soon after.
+pub(crate) fn held_since_ms(path: &Path) -> Option<i64> {
+    let written = std::fs::metadata(path).ok()?.modified().ok()?;
+    let since = written.duration_since(UNIX_EPOCH).ok()?;
+    i64::try_from(since.as_millis()).ok()
 }
 
 impl Drop for StorageLock {
@@ -253,7 +261,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let held_by = |n: u32| {
             let file = File::create(dir.path().join(n.to_string())).unwrap();
-            file.set_modified(std::time::UNIX_EPOCH + Duration::from_secs(n.into()))
+            file.set_modified(UNIX_EPOCH + Duration::from_secs(n.into()))
                 .unwrap();
             file
         };

@@ -1,8 +1,13 @@
 //! The parts of messages that list what there is, and say what was probably meant.
 
+use std::path::Path;
+
 use strata_base::text::suggest::{closest, suggest};
 use strata_core::record::id::CheckpointId;
 use strata_core::record::lineage::parse_checkpoint_id;
+
+use crate::TEAM_JSON;
+use crate::deleted_run::DeletedRun;
 
 /// Lists the names of runs, as the rest of a sentence.
 pub(super) fn list_names(known: &[String]) -> String {
@@ -12,7 +17,15 @@ pub(super) fn list_names(known: &[String]) -> String {
     }
 }
 
-pub(super) fn run_hint(wanted: &str, known: &[String]) -> String {
+/// Says why there is no run of a name, or which was probably meant.
+pub(super) fn absence_hint(wanted: &str, known: &[String], deleted: Option<&DeletedRun>) -> String {
+    match deleted {
+        Some(deleted) => format!(": {deleted}"),
+        None => run_hint(wanted, known),
+    }
+}
+
+fn run_hint(wanted: &str, known: &[String]) -> String {
     match closest(wanted, known.iter().map(String::as_str)) {
         Some(meant) => format!("; did you mean `{meant}`?"),
         None => list_names(known),
@@ -49,4 +62,16 @@ pub(super) fn lineage_hint(wanted: &str, known: &[String]) -> String {
 fn is_before(one: &str, other: &str) -> bool {
     let (one, other) = (CheckpointId::from(one), CheckpointId::from(other));
     matches!((parse_checkpoint_id(&one), parse_checkpoint_id(&other)), (Some((name, one)), Some((of, other))) if name == of && one < other)
+}
+
+/// What helps against a damaged or incomplete file.
+pub(super) fn remedy(path: &Path) -> &'static str {
+    match path.with_file_name(TEAM_JSON).exists() && !path.ends_with(TEAM_JSON) {
+        // Whoever makes a database anew removes the log of the one that was there.
+        true => {
+            "restore it from a backup; or move it away, together with its `team.db-wal` and `team.db-progress` if they are \
+             there, to go on from `team.json` beside it: what was done after that was written is done again"
+        }
+        false => "restore it from a backup",
+    }
 }

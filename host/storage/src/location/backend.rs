@@ -20,8 +20,8 @@ use crate::no_database::OwnerWait;
 use crate::postgres::OwnerWait;
 use crate::reader::Reader;
 use crate::{
-    DatabaseReport, Epoch, LocationIdentity, NewSubmission, SavedDefinition, SubmissionChange,
-    SubmittedRun,
+    DatabaseReport, Epoch, FileReport, LocationIdentity, NewSubmission, RunDatabase,
+    SavedDefinition, SubmissionChange, SubmittedRun,
 };
 
 /// What a new run has.
@@ -92,6 +92,14 @@ pub(crate) trait Backend {
         Ok(None)
     }
 
+    fn examine_file(&self) -> Result<Option<FileReport>, StoreError> {
+        Ok(None)
+    }
+
+    fn database(&self) -> Option<RunDatabase> {
+        None
+    }
+
     fn identity(&self) -> Result<LocationIdentity, StoreError>;
 
     fn receive_requests(&self, epoch: Epoch, handler: RequestHandler) -> io::Result<Mailbox>;
@@ -114,7 +122,7 @@ pub(crate) trait Backend {
 
     fn change_submission(&self, change: &SubmissionChange) -> Result<(), StoreError>;
 
-    fn delete_run(&self) -> Result<(), StoreError>;
+    fn delete_run(&self, by: Option<&str>) -> Result<(), StoreError>;
 
     fn obstacle(&self) -> Option<StoreError> {
         None

@@ -188,7 +188,7 @@ impl Backend for DirectoryPath {
         Ok(())
     }
 
-    fn delete_run(&self) -> Result<(), StoreError> {
+    fn delete_run(&self, _: Option<&str>) -> Result<(), StoreError> {
         self.existing_directory()?.delete_team()
     }
 

@@ -20,7 +20,8 @@ use crate::reader::Reader;
 use crate::sqlite::shared::{self, VacantName};
 use crate::sqlite_url::SqliteUrl;
 use crate::{
-    Epoch, Lease, LocationIdentity, NewSubmission, ReplacePolicy, SubmissionChange, SubmittedRun,
+    Epoch, FileReport, Lease, LocationIdentity, NewSubmission, ReplacePolicy, RunDatabase,
+    SubmissionChange, SubmittedRun,
 };
 
 impl Backend for SqliteUrl {
@@ -70,6 +71,14 @@ impl Backend for SqliteUrl {
         }))
     }
 
+    fn examine_file(&self) -> Result<Option<FileReport>, StoreError> {
+        shared::examine(self).map(Some)
+    }
+
+    fn database(&self) -> Option<RunDatabase> {
+        Some(RunDatabase::in_file(&self.file))
+    }
+
     fn identity(&self) -> Result<LocationIdentity, StoreError> {
         shared::run_identity(self)
     }
@@ -102,8 +111,8 @@ impl Backend for SqliteUrl {
         shared::change_submission(self, change)
     }
 
-    fn delete_run(&self) -> Result<(), StoreError> {
-        shared::delete_run(self)
+    fn delete_run(&self, by: Option<&str>) -> Result<(), StoreError> {
+        shared::delete_run(self, by)
     }
 
     fn obstacle(&self) -> Option<StoreError> {

@@ -18,8 +18,8 @@ use crate::no_database as database;
 use crate::postgres as database;
 use crate::reader::Reader;
 use crate::{
-    DatabaseReport, Epoch, Lease, LocationIdentity, NewSubmission, ReplacePolicy, SubmissionChange,
-    SubmittedRun,
+    DatabaseReport, Epoch, Lease, LocationIdentity, NewSubmission, ReplacePolicy, RunDatabase,
+    SubmissionChange, SubmittedRun,
 };
 use database::{OwnerWait, VacantRun};
 
@@ -70,6 +70,10 @@ impl Backend for DatabaseUrl {
         database::examine(self).map(Some)
     }
 
+    fn database(&self) -> Option<RunDatabase> {
+        Some(RunDatabase::of_server(self))
+    }
+
     fn identity(&self) -> Result<LocationIdentity, StoreError> {
         let identity = database::run_identity(self)?;
         Ok(LocationIdentity {
@@ -107,8 +111,8 @@ impl Backend for DatabaseUrl {
         database::change_submission(self, change)
     }
 
-    fn delete_run(&self) -> Result<(), StoreError> {
-        database::delete_run(self)
+    fn delete_run(&self, by: Option<&str>) -> Result<(), StoreError> {
+        database::delete_run(self, by)
     }
 }
 

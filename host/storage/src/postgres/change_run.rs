@@ -5,12 +5,13 @@ use tokio_postgres::types::Type;
 use super::connect::StatementError;
 use super::connection::Connection;
 use super::notifications::notify_workers;
-use super::run_name::find_run;
+use super::run_name::{find_run, run_name};
 use super::sweep::{delete_run_records, delete_unused_files};
 use super::work::insert_missing_files;
 use super::{schedule, write};
 use crate::LEASE_TIME;
 use crate::database_url::DatabaseUrl;
+use crate::deleted_run::DeletedRun;
 use crate::error::StoreError;
 use crate::work::SubmissionChange;
 
@@ -85,8 +86,8 @@ pub(crate) fn change_submission(
     notify_workers(&connection)
 }
 
-/// Deletes a run that nobody owns, and the submitted files that only it had.
-pub(crate) fn delete_run(url: &DatabaseUrl) -> Result<(), StoreError> {
+/// Deletes a run that nobody owns, and the submitted files that only it had. Notes who did it.
+pub(crate) fn delete_run(url: &DatabaseUrl, by: Option<&str>) -> Result<(), StoreError> {
     let connection = Connection::open(url)?;
     let run = find_run(&connection)?;
     let deleted = connection.transact("", || -> Result<(), StatementError> {
@@ -98,7 +99,21 @@ pub(crate) fn delete_run(url: &DatabaseUrl) -> Result<(), StoreError> {
         }
         let sql = "DELETE FROM strata.run WHERE id = $1";
         connection.execute(sql, &[(&run, Type::INT8)])?;
-        delete_unused_files(&connection, &digests)
+        delete_unused_files(&connection, &digests)?;
+        match by {
+            Some(by) => note_deletion(&connection, run_name(&connection)?, by),
+            None => Ok(()),
+        }
     });
     Ok(deleted?)
+}
+
+/// Notes who deletes a run, and forgets who deleted others long ago.
+fn note_deletion(connection: &Connection, name: &str, by: &str) -> Result<(), StatementError> {
+    let note = DeletedRun::note_name(name);
+    write::write_note(connection, 0, &note, &DeletedRun::now(by).to_note())?;
+    let sql = "DELETE FROM strata.note WHERE run = 0 AND name LIKE $1 AND (text::jsonb ->> 'ms')::bigint < $2";
+    let (pattern, oldest) = (DeletedRun::note_pattern(), DeletedRun::oldest_kept_ms());
+    let arguments = [(&pattern as _, Type::TEXT), (&oldest as _, Type::INT8)];
+    connection.execute(sql, &arguments).map(drop)
 }

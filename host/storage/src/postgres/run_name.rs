@@ -6,6 +6,7 @@ use tokio_postgres::types::Type;
 use super::connection::Connection;
 use super::schema::has_current_tables;
 use crate::database_url::DatabaseUrl;
+use crate::deleted_run::DeletedRun;
 use crate::error::StoreError;
 use crate::lineage::NamedRun;
 
@@ -79,10 +80,25 @@ pub(crate) fn tamper(url: &DatabaseUrl, sql: &str) {
 pub(super) fn find_run(connection: &Connection) -> Result<i64, StoreError> {
     match run_key(connection)? {
         Some(key) => Ok(key),
-        None => Err(StoreError::NoRun {
-            path: connection.path().into(),
-            name: run_name(connection)?.into(),
-            known: known_runs(connection)?,
-        }),
+        None => {
+            let name = run_name(connection)?;
+            Err(StoreError::NoRun {
+                path: connection.path().into(),
+                known: known_runs(connection)?,
+                deleted: read_deletion(connection, name)?,
+                name: name.into(),
+            })
+        }
     }
+}
+
+/// Returns who deleted a run of a name, if somebody did not long ago.
+fn read_deletion(connection: &Connection, name: &str) -> Result<Option<DeletedRun>, StoreError> {
+    if !has_current_tables(connection)? {
+        return Ok(None);
+    }
+    let sql = "SELECT text FROM strata.note WHERE run = 0 AND name = $1";
+    let note = DeletedRun::note_name(name);
+    let row = connection.query_optional(sql, &[(&note, Type::TEXT)])?;
+    Ok(row.and_then(|row| DeletedRun::from_note(row.get(0))))
 }

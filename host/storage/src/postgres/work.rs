@@ -26,12 +26,13 @@ use super::schema::{RECORD_FORMAT, migrate};
 use super::server_writer::PostgresLease;
 use super::sweep::sweep;
 use super::watch::ProcessWatch;
+use super::workers::registered_workers;
 use crate::caps::{CapAccounts, CapScope};
 use crate::database_url::DatabaseUrl;
 use crate::error::StoreError;
 use crate::work::{
-    ClaimedRun, NewSubmission, RegistrationHealth, RunFailure, RunRelease, SubmissionState, Tended,
-    WorkerProfile,
+    ClaimedRun, NewSubmission, RegistrationHealth, RunFailure, RunNeeds, RunRelease, Shortage,
+    SubmissionState, Tended, WorkerProfile,
 };
 use crate::{DatabaseSettings, LEASE_TIME};
 
@@ -123,29 +124,29 @@ impl RunSubmission {
 
     /// Returns the state of the run, also after the connection was broken.
     pub(crate) fn state(&self) -> Result<SubmissionState, StoreError> {
-        let sql = "SELECT schedule, (extract(epoch FROM wake_at) * 1000)::bigint, owner IS NOT NULL, problem, \
-                       EXISTS (SELECT FROM strata.worker w WHERE w.claims AND w.labels @> r.labels \
-                               AND w.secrets @> r.secrets AND clock_timestamp() - w.beat_at < make_interval(secs => $2)), \
-                       ARRAY(SELECT s FROM unnest(r.secrets) s WHERE NOT EXISTS \
-                             (SELECT FROM strata.worker w WHERE w.claims AND w.labels @> r.labels AND s = ANY(w.secrets) \
-                              AND clock_timestamp() - w.beat_at < make_interval(secs => $2))) \
-                   FROM strata.run r WHERE id = $1";
-        let lease_time = LEASE_TIME.as_secs_f64();
-        let arguments = [
-            (&self.run as _, Type::INT8),
-            (&lease_time as _, Type::FLOAT8),
-        ];
-        let row = self
-            .connection
-            .repeat_if_broken(|connection| connection.query_optional(sql, &arguments))?;
+        let sql = "SELECT schedule, (extract(epoch FROM wake_at) * 1000)::bigint, owner IS NOT NULL, problem, labels, \
+                       secrets, format FROM strata.run WHERE id = $1";
+        let arguments = [(&self.run as _, Type::INT8)];
+        let (row, workers) = self.connection.repeat_if_broken(|connection| {
+            let row = connection.query_optional(sql, &arguments)?;
+            Ok((row, registered_workers(connection)?))
+        })?;
         let row =
             row.ok_or_else(|| StoreError::corrupt(self.connection.path(), "the run was removed"))?;
+        let needs = RunNeeds {
+            labels: row.get(4),
+            secrets: row.get(5),
+        };
+        let format: i64 = row.get(6);
         Ok(SubmissionState {
             schedule: parse_schedule(row.get(0), || row.get(1)),
             is_owned: row.get(2),
             problem: row.get(3),
-            has_worker: row.get(4),
-            missing_secrets: row.get(5),
+            shortage: match format > RECORD_FORMAT {
+                true => Some(Shortage::Format(format)),
+                false => Shortage::find(&needs, &workers),
+            },
+            needs,
         })
     }
 }

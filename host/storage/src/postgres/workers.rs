@@ -3,6 +3,7 @@
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
+use super::connect::StatementError;
 use super::connection::Connection;
 use super::notifications::notify_workers;
 use super::schema::has_current_tables;
@@ -13,9 +14,16 @@ use crate::work::{ListedWorker, WorkerProfile};
 /// Returns the workers that are registered.
 pub(crate) fn list_workers(url: &DatabaseUrl) -> Result<Vec<ListedWorker>, StoreError> {
     let connection = Connection::open(url)?;
-    if !has_current_tables(&connection)? {
-        return Ok(Vec::new());
+    match has_current_tables(&connection)? {
+        true => Ok(registered_workers(&connection)?),
+        false => Ok(Vec::new()),
     }
+}
+
+/// Returns the workers that are registered in a database that has the tables.
+pub(super) fn registered_workers(
+    connection: &Connection,
+) -> Result<Vec<ListedWorker>, StatementError> {
     let sql = "SELECT w.id, w.host, w.labels, w.secrets, w.room, w.version, w.is_draining, \
                       (extract(epoch FROM clock_timestamp() - w.beat_at) * 1000)::bigint, \
                       (SELECT count(*) FROM strata.run r WHERE r.owner = w.id) \

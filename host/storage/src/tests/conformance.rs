@@ -18,6 +18,7 @@ mod random_scripts;
 mod restoring;
 mod served;
 mod server_records;
+mod submitted;
 #[cfg(feature = "postgres")]
 mod work;
 

@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, OptionalExtension, params};
 use strata_base::clock::{now_ms, stopwatch};
-use strata_base::random_id::random_name;
 use tokio::sync::Notify;
 
 use super::super::rows::{SqliteReader, SqliteRows, WHOLE_DATABASE};
@@ -16,14 +15,17 @@ use super::change::ChangeTerms;
 use super::database::{DatabaseHandle, MissingDatabase, SharedDatabase};
 use super::delete::sweep;
 use super::queued_writer::SharedLease;
+use super::settings::read_settings;
 use super::submission_row::{
     COLUMNS, LATER, NEVER, NOW, ON_REQUEST, SubmissionRow, schedule_columns,
 };
 use crate::caps::{CapAccounts, CapScope};
 use crate::error::StoreError;
 use crate::sqlite_url::SqliteUrl;
-use crate::work::{ClaimedRun, ListedWorker, RunFailure, RunRelease, Tended, WorkerProfile};
-use crate::{DatabaseSettings, Intake, LeaseStatus};
+use crate::work::{
+    ClaimedRun, ListedWorker, RESUME_NOTE, RunFailure, RunRelease, Tended, WorkerProfile,
+};
+use crate::{DatabaseSettings, LeaseStatus};
 
 /// After how many failures in a row a run is refused.
 const MAX_FAILURES: i64 = 10;
@@ -35,31 +37,10 @@ const OPEN_TIME: Duration = Duration::from_secs(20);
 const OPEN_INTERVAL: Duration = Duration::from_millis(2);
 /// How often the worker looks for runs that are kept no longer.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(20);
-/// The note about no run with the random name of the database.
-const INCARNATION_NOTE: &str = "incarnation";
-
-/// Creates a database, unless it exists, and returns what is set for it.
-pub(crate) fn prepare(url: &SqliteUrl) -> Result<DatabaseSettings, StoreError> {
-    let database = SharedDatabase::open_queue(&url.file)?;
-    read_settings(&database)
-}
-
-fn read_settings(database: &SharedDatabase) -> Result<DatabaseSettings, StoreError> {
-    let new = random_name();
-    let incarnation = database.change(ChangeTerms::durable(), move |conn| {
-        let sql = "INSERT OR IGNORE INTO note VALUES (0, ?1, ?2)";
-        conn.execute(sql, params![INCARNATION_NOTE, new])?;
-        let sql = "SELECT text FROM note WHERE run = 0 AND name = ?1";
-        conn.query_row(sql, [INCARNATION_NOTE], |row| row.get(0))
-    })?;
-    Ok(DatabaseSettings {
-        incarnation: incarnation.unwrap_or_default(),
-        intake: Intake::Open,
-    })
-}
 
 /// The worker of a database file.
 pub(crate) struct FileWorker {
+    url: SqliteUrl,
     database: DatabaseHandle,
     reader: SqliteReader,
     id: Arc<str>,
@@ -91,6 +72,7 @@ impl FileWorker {
         database.notify_with(Arc::clone(notified));
         database.set_claiming(Some(profile.clone()));
         Ok(Self {
+            url: url.clone(),
             settings: read_settings(&database)?,
             reader: SqliteReader::from_rows(rows),
             caps: Arc::new(CapAccounts::new(Box::new(FileCaps::new(database.clone())))),
@@ -100,6 +82,10 @@ impl FileWorker {
             held: BTreeSet::new(),
             next_sweep: None,
         })
+    }
+
+    pub(crate) fn url(&self) -> &SqliteUrl {
+        &self.url
     }
 
     pub(crate) fn settings(&self) -> &DatabaseSettings {
@@ -208,7 +194,7 @@ impl FileWorker {
         Ok(Tended {
             dead: 0,
             may_claim: is_due || is_ready,
-            is_draining: false,
+            is_draining: self.database.is_draining(),
         })
     }
 
@@ -261,13 +247,13 @@ impl FileWorker {
 /// Returns the worker of a database, if it is this process.
 pub(crate) fn list_workers(url: &SqliteUrl) -> Vec<ListedWorker> {
     let claiming = SharedDatabase::claiming(&url.file);
-    let worker = claiming.map(|profile| ListedWorker {
+    let worker = claiming.map(|(profile, is_draining)| ListedWorker {
         id: std::process::id().to_string(),
         profile,
         version: env!("CARGO_PKG_VERSION").into(),
         runs: SharedDatabase::count_leases(&url.file) as u64,
         beat_age_ms: 0,
-        is_draining: false,
+        is_draining,
     });
     worker.into_iter().collect()
 }
@@ -384,8 +370,8 @@ pub(crate) fn acknowledge_request(url: &SqliteUrl, run: &ClaimedRun) -> Result<(
     database.change(ChangeTerms::default(), move |conn| {
         let sql = "UPDATE submission SET is_requested = 0 WHERE run = ?1";
         conn.execute(sql, [key])?;
-        let sql = "DELETE FROM note WHERE run = ?1 AND name = 'resume'";
-        conn.execute(sql, [key]).map(drop)
+        let sql = "DELETE FROM note WHERE run = ?1 AND name = ?2";
+        conn.execute(sql, params![key, RESUME_NOTE]).map(drop)
     })?;
     Ok(())
 }

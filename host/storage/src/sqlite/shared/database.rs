@@ -99,6 +99,8 @@ struct FileWorkerState {
     /// What it says about itself while it takes runs.
     profile: Option<WorkerProfile>,
     notified: Option<Arc<Notify>>,
+    /// Whether it was told to take no more runs and to end.
+    is_draining: bool,
 }
 
 /// Keeps a database open. Whoever opens it next waits until it is closed.
@@ -306,16 +308,38 @@ impl SharedDatabase {
 
     /// Says whether a worker of this process takes its runs, and what it says about itself.
     pub(super) fn set_claiming(&self, profile: Option<WorkerProfile>) {
-        self.worker().profile = profile;
+        let mut worker = self.worker();
+        worker.profile = profile;
+        worker.is_draining = false;
     }
 
-    /// Returns what the worker of this process says about itself that takes the runs of the database at a path.
-    pub(super) fn claiming(path: &Path) -> Option<WorkerProfile> {
+    /// Tells the worker of this process to take no more runs and to end. Returns whether there is one, and has this id.
+    pub(super) fn drain_worker(&self, id: &str) -> bool {
+        let is_meant = {
+            let mut worker = self.worker();
+            let is_meant = worker.profile.is_some() && id == std::process::id().to_string();
+            worker.is_draining |= is_meant;
+            is_meant
+        };
+        self.notify_workers();
+        is_meant
+    }
+
+    /// Returns whether the worker of this process was told to take no more runs and to end.
+    pub(super) fn is_draining(&self) -> bool {
+        self.worker().is_draining
+    }
+
+    /// Returns what the worker of this process says about itself that takes the runs of the database at a path, and whether
+    /// it is about to end.
+    pub(super) fn claiming(path: &Path) -> Option<(WorkerProfile, bool)> {
         let path = canonical_path(path).ok()?;
         let database = open_databases().get(&path).and_then(Weak::upgrade);
         // Dropping the last handle would take the same lock, so it is a handle of its own.
         let database = DatabaseHandle(Some(database?));
-        database.worker().profile.clone()
+        let worker = database.worker();
+        let profile = worker.profile.clone()?;
+        Some((profile, worker.is_draining))
     }
 
     /// Returns how many runs of the database at a path this process has leases of.

@@ -9,7 +9,9 @@ use super::super::rows::SqliteReader;
 use super::super::write::write_note;
 use super::change::ChangeTerms;
 use super::database::{MissingDatabase, SharedDatabase};
+use super::end_note::{OVERVIEW_NOTE, parse_note};
 use super::runs::{open_named, open_whole};
+use crate::deleted_run::DeletedRun;
 use crate::error::StoreError;
 use crate::lineage::{key_range, position_of_key};
 use crate::retention::Retention;
@@ -87,8 +89,93 @@ pub(super) fn sweep(database: &SharedDatabase, reader: &SqliteReader) -> Result<
             }
         }
     }
+    swept.runs += sweep_unsubmitted(database, reader, &retention)?;
     swept.has_more = swept.runs > 0;
     Ok(swept)
+}
+
+/// Deletes some runs that were never submitted, have ended and are kept no longer. What is noted at the end of a run
+/// tells when that was.
+fn sweep_unsubmitted(
+    database: &SharedDatabase,
+    reader: &SqliteReader,
+    retention: &Retention,
+) -> Result<u64, StoreError> {
+    if retention.is_empty() {
+        return Ok(0);
+    }
+    let notes = unsubmitted_ends(&reader.rows.conn).map_err(|e| reader.error("read", e))?;
+    let expired = notes.into_iter().filter(|end| end.is_expired(retention));
+    let mut deleted_runs = 0;
+    for end in expired.take(RUNS_PER_SWEEP) {
+        // Somebody is changing it.
+        let Some(_leased) = database.lease_run(end.run) else {
+            continue;
+        };
+        let run = end.run;
+        let deleted = database.change(ChangeTerms::durable(), move |conn| {
+            // Somebody may have continued it meanwhile.
+            let is_same = unsubmitted_end(conn, end.run)?.as_ref() == Some(&end);
+            if is_same {
+                delete_rows(conn, end.run)?;
+            }
+            Ok(is_same)
+        })?;
+        if deleted == Some(true) {
+            deleted_runs += 1;
+            database.note_changed(run);
+        }
+    }
+    Ok(deleted_runs)
+}
+
+/// What is noted of the end of a run, and the key of its newest event.
+#[derive(PartialEq, Eq)]
+struct NotedEnd {
+    run: i64,
+    note: String,
+    newest: Option<i64>,
+}
+
+impl NotedEnd {
+    /// Whether the run ended that long ago, and waits for nobody.
+    fn is_expired(&self, retention: &Retention) -> bool {
+        let Some((overview, ended_ms)) = parse_note(&self.note, self.newest) else {
+            return false;
+        };
+        let span = retention.spans().get(overview.status.name());
+        span.is_some_and(|span| ended_ms < now_ms().saturating_sub(*span) && overview.requests == 0)
+    }
+
+    fn from_row(row: &Row<'_>) -> rusqlite::Result<Self> {
+        Ok(Self {
+            run: row.get(0)?,
+            note: row.get(1)?,
+            newest: row.get(2)?,
+        })
+    }
+}
+
+/// The ends that are noted of runs that were not submitted.
+const UNSUBMITTED_ENDS: &str = "
+    SELECT r.id, o.text,
+           (SELECT max(n) FROM event WHERE n BETWEEN r.lineage << 40 AND ((r.lineage + 1) << 40) - 1)
+    FROM note o JOIN run r ON r.id = o.run
+    WHERE o.name = ?1 AND (?2 IS NULL OR o.run = ?2)
+      AND NOT EXISTS (SELECT 1 FROM submission s WHERE s.run = o.run)";
+
+fn unsubmitted_ends(conn: &Connection) -> rusqlite::Result<Vec<NotedEnd>> {
+    let mut statement = conn.prepare_cached(UNSUBMITTED_ENDS)?;
+    let all: Option<i64> = None;
+    let rows = statement.query_map(params![OVERVIEW_NOTE, all], NotedEnd::from_row)?;
+    rows.collect()
+}
+
+fn unsubmitted_end(conn: &Connection, run: i64) -> rusqlite::Result<Option<NotedEnd>> {
+    let mut statement = conn.prepare_cached(UNSUBMITTED_ENDS)?;
+    statement
+        .query_row(params![OVERVIEW_NOTE, run], NotedEnd::from_row)
+        .optional()
 }
 
 /// Returns some runs that ended with a status more than `span` milliseconds ago.
@@ -110,8 +197,8 @@ fn is_expired(conn: &Connection, run: i64, status: &str, span: i64) -> rusqlite:
     statement.query_row(params![status, before, run], |row| row.get(0))
 }
 
-/// Deletes a run that nobody owns, and the submitted files that only it had.
-pub(crate) fn delete_run(url: &SqliteUrl) -> Result<(), StoreError> {
+/// Deletes a run that nobody owns, and the submitted files that only it had. Notes who did it.
+pub(crate) fn delete_run(url: &SqliteUrl, by: Option<&str>) -> Result<(), StoreError> {
     let run = open_named(url)?.rows.run;
     let database = SharedDatabase::open(&url.file, MissingDatabase::Fail)?;
     let Some(_leased) = database.lease_run(run) else {
@@ -120,9 +207,26 @@ pub(crate) fn delete_run(url: &SqliteUrl) -> Result<(), StoreError> {
             pid: Some(std::process::id()),
         });
     };
-    database.change(ChangeTerms::durable(), move |conn| delete_rows(conn, run))?;
+    let deleted = by.map(DeletedRun::now);
+    let name = url.run.clone().unwrap_or_default();
+    database.change(ChangeTerms::durable(), move |conn| {
+        delete_rows(conn, run)?;
+        match &deleted {
+            Some(deleted) => note_deletion(conn, &name, deleted),
+            None => Ok(()),
+        }
+    })?;
     database.note_changed(run);
     Ok(())
+}
+
+/// Notes who deleted a run, and forgets who deleted others long ago.
+fn note_deletion(conn: &Connection, name: &str, deleted: &DeletedRun) -> rusqlite::Result<()> {
+    write_note(conn, 0, &DeletedRun::note_name(name), &deleted.to_note())?;
+    let sql = "DELETE FROM note WHERE run = 0 AND name LIKE ?1 AND json_extract(text, '$.ms') < ?2";
+    let oldest = DeletedRun::oldest_kept_ms();
+    conn.execute(sql, params![DeletedRun::note_pattern(), oldest])
+        .map(drop)
 }
 
 /// Deletes all rows of a run.
@@ -179,5 +283,32 @@ pub(super) fn note_deleted(
     match key.max(before) {
         Some(key) => write_note(conn, 0, note, &key.to_string()),
         None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_end_is_expired_if_it_is_old_and_the_newest_event_and_nobody_is_waited_for() {
+        let retention = Retention::parse("failed=1h").unwrap();
+        let check = |status: &str, ago_ms: i64, requests: u64, newest: i64, expected: bool| {
+            let note = serde_json::json!({
+                "n": 7, "ended": now_ms() - ago_ms, "run": "r", "team": "t", "status": status, "step": 1, "spent": 0,
+                "budget": null, "requests": requests, "faults": 1,
+            });
+            let end = NotedEnd {
+                run: 1,
+                note: note.to_string(),
+                newest: Some(newest),
+            };
+            assert_eq!(end.is_expired(&retention), expected, "{note}");
+        };
+        check("failed", 7_200_000, 0, 7, true);
+        check("failed", 7_200_000, 1, 7, false);
+        check("failed", 7_200_000, 0, 8, false);
+        check("failed", 60_000, 0, 7, false);
+        check("done", 7_200_000, 0, 7, false);
     }
 }

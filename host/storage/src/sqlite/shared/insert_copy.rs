@@ -11,6 +11,7 @@ use super::change::ChangeTerms;
 use super::database::SharedDatabase;
 use super::delete::note_deleted;
 use super::runs::free_key;
+use super::settings::require_open;
 use super::submission_row::{SubmissionRow, write_request, write_schedule, write_shown};
 use super::submit::{insert_contents, insert_files, new_row};
 use crate::blob::insert_blobs;
@@ -88,6 +89,7 @@ pub(crate) fn insert_copy<R: RunRows>(
         name: submission.name.into(),
     };
     let database = SharedDatabase::open_queue(&url.file)?;
+    require_open(&database, &url)?;
     let keys = reserve_keys(&database, submission.name, records.lineage_count())?;
     let Some(keys) = keys else {
         return Err(taken());

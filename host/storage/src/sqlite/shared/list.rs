@@ -7,14 +7,14 @@ use rusqlite::{Connection, Row};
 
 use super::end_note::{OVERVIEW_NOTE, parse_note};
 use super::owner_note::OWNER_NOTE;
-use super::runs::open_whole;
+use super::runs::{open_named, open_whole};
 use super::served::to_served;
 use super::submission_row::{COLUMNS, SubmissionRow};
 use crate::directory::names::SideFile;
 use crate::error::StoreError;
 use crate::listing::{ListedOwner, RunListing};
 use crate::location::StorageLocation;
-use crate::lock::LockHolder;
+use crate::lock::{LockHolder, held_since_ms};
 use crate::overview::LifecycleState;
 use crate::schema::has_queue_tables;
 use crate::sqlite_url::SqliteUrl;
@@ -34,14 +34,16 @@ const LIST: &str = "
 /// Lists the run that a URL names, or all.
 pub(crate) fn list_overviews(url: &SqliteUrl) -> Result<Vec<RunListing>, StoreError> {
     let Some(reader) = open_whole(url)? else {
-        return Ok(Vec::new());
+        return Err(StoreError::Absent {
+            path: url.to_path(),
+        });
     };
     // The lock comes first: what is noted then is of its holder, or of one that ends meanwhile.
     let process = LockHolder::query_file(&SideFile::Lock.beside(&url.file))?;
     let listed = reader.read_consistently(|reader| {
         let named = &url.run;
         let parameters = rusqlite::params![OVERVIEW_NOTE, OWNER_NOTE, named];
-        let submitted = submitted_rows(&reader.rows.conn);
+        let submitted = submitted_rows(&reader.rows.conn, named.as_deref());
         let mut submitted = submitted.map_err(|e| reader.error("read", e))?;
         reader.rows.query_all(LIST, parameters, |row| {
             let (key, has_owner): (i64, bool) = (row.get(0)?, row.get(3)?);
@@ -54,16 +56,26 @@ pub(crate) fn list_overviews(url: &SqliteUrl) -> Result<Vec<RunListing>, StoreEr
             }
         })
     })?;
+    if listed.is_empty() && url.run.is_some() {
+        // The error says what there is.
+        open_named(url)?;
+    }
     Ok(listed)
 }
 
-/// Returns the rows of submitted runs by their keys.
-fn submitted_rows(conn: &Connection) -> rusqlite::Result<BTreeMap<i64, SubmissionRow>> {
+/// Returns the row of the submitted run with this name, or those of all, by their keys.
+fn submitted_rows(
+    conn: &Connection,
+    named: Option<&str>,
+) -> rusqlite::Result<BTreeMap<i64, SubmissionRow>> {
     if !has_queue_tables(conn)? {
         return Ok(BTreeMap::new());
     }
-    let mut statement = conn.prepare_cached(&format!("SELECT {COLUMNS} FROM submission s"))?;
-    let rows = statement.query_map([], SubmissionRow::from_row)?;
+    let sql = format!(
+        "SELECT {COLUMNS} FROM submission s WHERE ?1 IS NULL OR s.run = (SELECT id FROM run WHERE name = ?1)"
+    );
+    let mut statement = conn.prepare_cached(&sql)?;
+    let rows = statement.query_map([named], SubmissionRow::from_row)?;
     rows.map(|row| row.map(|row| (row.run, row))).collect()
 }
 
@@ -72,7 +84,10 @@ fn listing(url: &SqliteUrl, process: LockHolder, row: &Row<'_>) -> rusqlite::Res
     let (note, newest): (Option<String>, Option<i64>) = (row.get(2)?, row.get(4)?);
     let noted = note.and_then(|note| parse_note(&note, newest));
     let owner = match process {
-        LockHolder::Process { pid } if row.get(3)? => Some(ListedOwner::local(pid)),
+        LockHolder::Process { pid } if row.get(3)? => {
+            let lock = SideFile::Lock.beside(&url.file);
+            Some(ListedOwner::local(pid, held_since_ms(&lock)))
+        }
         _ => None,
     };
     let mut run = RunListing {

@@ -7,6 +7,8 @@ use strata_base::owner::RunRequest;
 
 use super::change::{ChangeTerms, RunRight};
 use super::database::{MissingDatabase, SharedDatabase, canonical_path};
+use super::holder::Holder;
+use super::holder_request::HolderRequest;
 use super::owner_note::{OWNER_NOTE, insert_owner_note};
 use super::runs::open_named;
 use crate::directory::names::SideFile;
@@ -52,10 +54,10 @@ pub(crate) fn holder(url: &SqliteUrl) -> Result<LockHolder, StoreError> {
     read_owner(url).map(|owner| owner.process)
 }
 
-/// Returns whether a process has the database of a URL open to change it.
+/// Returns whether another process has the database of a URL open to change it.
 pub(super) fn is_open_elsewhere(url: &SqliteUrl) -> Result<bool, StoreError> {
     let process = LockHolder::query_file(&SideFile::Lock.beside(&url.file))?;
-    Ok(process != LockHolder::Nobody)
+    Ok(process != LockHolder::Nobody && !SharedDatabase::is_open_here(&url.file))
 }
 
 /// Starts to answer requests to the owner of a run, which is this process, under a lease with this epoch.
@@ -91,14 +93,28 @@ fn announce(url: &SqliteUrl, run: i64, epoch: Epoch) -> Result<RunSocket, StoreE
     }
 }
 
-/// Sends a request to the owner of a run and waits for the reply.
+/// Lets the process that has the database open carry out a request about a run that nobody owns.
+fn request_holder(url: &SqliteUrl, request: RunRequest) -> RequestOutcome {
+    match Holder::find(url) {
+        Ok(Some(holder)) => holder.send(&HolderRequest::Run {
+            run: url.run.clone().unwrap_or_default(),
+            operation: request.operation.name().into(),
+            body: request.body,
+        }),
+        Ok(None) => RequestOutcome::NoOwner,
+        Err(error) => RequestOutcome::NotSent(error),
+    }
+}
+
+/// Sends a request to the owner of a run and waits for the reply. Without an owner, the process that has the database open
+/// carries it out, if it is another one and listens.
 pub(crate) fn request_owner(url: &SqliteUrl, request: RunRequest) -> RequestOutcome {
     let owner = match read_owner(url) {
         Ok(owner) => owner,
         Err(error) => return RequestOutcome::NotSent(error),
     };
     if owner.process == LockHolder::Nobody {
-        return RequestOutcome::NoOwner;
+        return request_holder(url, request);
     }
     match connect_to(Path::new(&owner.socket)) {
         Some(stream) => exchange(stream, owner.run, request, &url.to_path()),

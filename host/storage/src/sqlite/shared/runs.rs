@@ -15,7 +15,9 @@ use super::database::{
     DatabaseHandle, MissingDatabase, SharedDatabase, canonical_path, database_files,
 };
 use super::queued_writer::SharedLease;
+use super::settings::require_open;
 use crate::database_url::require_new_name;
+use crate::deleted_run::DeletedRun;
 use crate::directory::file::FileIdentity;
 use crate::error::StoreError;
 use crate::lineage::NamedRun;
@@ -72,6 +74,15 @@ fn run_key(url: &SqliteUrl, reader: Option<&SqliteReader>) -> Result<Option<i64>
     }
 }
 
+/// Returns who deleted the run of a URL, if somebody did not long ago.
+fn read_deletion(reader: &SqliteReader, url: &SqliteUrl) -> Result<Option<DeletedRun>, StoreError> {
+    let name = DeletedRun::note_name(url.run.as_deref().unwrap_or_default());
+    let sql = "SELECT text FROM note WHERE run = 0 AND name = ?1";
+    let read = |row: &rusqlite::Row<'_>| row.get::<_, String>(0);
+    let note = reader.read_consistently(|reader| reader.rows.query_optional(sql, [&name], read))?;
+    Ok(note.and_then(|note| DeletedRun::from_note(&note)))
+}
+
 /// Opens the run of a URL for reading. Fails if there is none.
 pub(crate) fn open_named(url: &SqliteUrl) -> Result<SqliteReader, StoreError> {
     let Some(whole) = open_whole(url)? else {
@@ -86,6 +97,7 @@ pub(crate) fn open_named(url: &SqliteUrl) -> Result<SqliteReader, StoreError> {
             path: url.to_path(),
             name: run_name(url, Some(&whole))?.into(),
             known: known_runs(Some(&whole))?,
+            deleted: read_deletion(&whole, url)?,
         }),
     }
 }
@@ -211,6 +223,7 @@ pub(crate) fn vacate(url: &SqliteUrl, replace: ReplacePolicy) -> Result<VacantNa
     require_new_name(url, url.run.as_deref())?;
     run_name(url, open_whole(url)?.as_ref())?;
     let database = SharedDatabase::open(&url.file, MissingDatabase::Create)?;
+    require_open(&database, url)?;
     let mut vacant = VacantName {
         database,
         url: url.clone(),
@@ -297,8 +310,10 @@ pub(crate) fn place_run(
 ) -> Result<(), StoreError> {
     require_new_name(url, url.run.as_deref())?;
     run_name(url, open_whole(url)?.as_ref())?;
+    let database = SharedDatabase::open(&url.file, MissingDatabase::Create)?;
+    require_open(&database, url)?;
     let vacant = VacantName {
-        database: SharedDatabase::open(&url.file, MissingDatabase::Create)?,
+        database,
         url: url.clone(),
         moved_to: None,
     };

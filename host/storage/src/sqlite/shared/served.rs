@@ -11,7 +11,7 @@ use crate::directory::names::SideFile;
 use crate::error::StoreError;
 use crate::listing::{ListedOwner, QueuedRun, RunListing};
 use crate::location::StorageLocation;
-use crate::lock::LockHolder;
+use crate::lock::{LockHolder, held_since_ms};
 use crate::schema::has_queue_tables;
 use crate::served::{RunChanges, ServedFilter, ServedKey, ServedRun};
 use crate::sqlite_url::SqliteUrl;
@@ -55,10 +55,12 @@ pub(super) fn to_served(
     row: SubmissionRow,
 ) -> ServedRun {
     let owner = match process {
-        LockHolder::Process { pid } if has_owner || row.is_taken => Some(ListedOwner {
-            since_ms: row.taken_ms.filter(|_| row.is_taken),
-            ..ListedOwner::local(pid)
-        }),
+        LockHolder::Process { pid } if has_owner || row.is_taken => {
+            let lock = SideFile::Lock.beside(&url.file);
+            let taken = row.taken_ms.filter(|_| row.is_taken);
+            let since = taken.or_else(|| held_since_ms(&lock));
+            Some(ListedOwner::local(pid, since))
+        }
         _ => None,
     };
     let state = row.state(owner.is_some());

@@ -15,13 +15,15 @@ use super::change::ChangeTerms;
 use super::database::{MissingDatabase, SharedDatabase};
 use super::records::{insert_record, read_file};
 use super::runs::{free_key, open_named};
+use super::settings::require_open;
 use super::submission_row::{COLUMNS, NEVER, NOW, SubmissionRow, write_request};
+use super::workers::find_workers;
 use crate::ServerRecord;
 use crate::error::StoreError;
 use crate::overview::RunOverview;
 use crate::schema::has_queue_tables;
 use crate::sqlite_url::SqliteUrl;
-use crate::work::{Handover, NewSubmission, SubmissionChange, SubmissionState};
+use crate::work::{Handover, NewSubmission, RunNeeds, Shortage, SubmissionChange, SubmissionState};
 
 /// What became of a submission.
 enum Inserted {
@@ -34,6 +36,7 @@ enum Inserted {
 /// Puts a run into a database for a worker to take.
 pub(crate) fn submit(url: &SqliteUrl, submission: &NewSubmission<'_>) -> Result<(), StoreError> {
     let database = SharedDatabase::open_queue(&url.file)?;
+    require_open(&database, url)?;
     let row = new_row(submission);
     let (name, base) = (submission.name.to_owned(), submission.base.clone());
     let (definition, blobs) = (submission.definition.clone(), submission.blobs.clone());
@@ -158,7 +161,7 @@ impl FileRun {
         Ok(submission.row()?.map(|_| submission))
     }
 
-    fn row(&self) -> Result<Option<SubmissionRow>, StoreError> {
+    pub(super) fn row(&self) -> Result<Option<SubmissionRow>, StoreError> {
         let rows = &self.reader.rows;
         let read = || -> rusqlite::Result<Option<SubmissionRow>> {
             if !has_queue_tables(&rows.conn)? {
@@ -198,22 +201,18 @@ impl FileRun {
     pub(crate) fn state(&self) -> Result<SubmissionState, StoreError> {
         let row = self.row()?.unwrap_or_default();
         let holder = super::mail::holder(&self.url)?;
-        let claiming = SharedDatabase::claiming(&self.url.file);
-        let is_elsewhere = !SharedDatabase::is_open_here(&self.url.file)
-            && super::mail::is_open_elsewhere(&self.url)?;
+        let needs = RunNeeds {
+            labels: row.labels.clone(),
+            secrets: row.secrets.clone(),
+        };
+        // One that does not say whether it is a worker is taken for one.
+        let workers = find_workers(&self.url)?;
         Ok(SubmissionState {
             schedule: row.run_schedule(),
             is_owned: holder != crate::LockHolder::Nobody,
             problem: row.problem,
-            // Another process that has it open is its server.
-            has_worker: is_elsewhere || claiming.is_some(),
-            missing_secrets: match claiming {
-                Some(profile) => {
-                    let lacks = |name: &&String| !profile.secrets.contains(name);
-                    row.secrets.iter().filter(lacks).cloned().collect()
-                }
-                None => Vec::new(),
-            },
+            shortage: workers.and_then(|workers| Shortage::find(&needs, &workers)),
+            needs,
         })
     }
 }

@@ -373,9 +373,9 @@ fn a_run_that_is_deleted_is_no_loss_to_the_others_also_after_a_kill() {
         lease.append(&records(100), Durability::Full).unwrap();
     }
     drop(leases.remove(0));
-    delete_run(&url(&temp, "0")).unwrap();
+    delete_run(&url(&temp, "0"), Some("Anna")).unwrap();
     assert!(matches!(
-        delete_run(&url(&temp, "1")),
+        delete_run(&url(&temp, "1"), None),
         Err(StoreError::Locked { .. })
     ));
     // The files as a kill leaves them.

@@ -9,6 +9,7 @@ use strata_core::state::environment::Environment;
 
 #[cfg(feature = "postgres")]
 use super::DatabaseStorage;
+use super::submitted::SubmittedStorage;
 use super::{FileStorage, MemoryStorage, Model, SharedStorage, TestStorage, fresh, loaded_state};
 use crate::reader::branch_of;
 use crate::tests::script::{ScriptedRun, definition, pseudorandom, team};
@@ -62,7 +63,7 @@ fn make(storage: &mut dyn TestStorage, change: &Change) {
 }
 
 /// Appends events as the owner of a run does, who knows the state after them.
-fn append_with_state(
+pub(super) fn append_with_state(
     lease: &mut dyn Lease,
     records: &[Record],
     durability: Durability,
@@ -87,7 +88,7 @@ fn append_with_state(
 
 /// Checks that what is listed of a run is what its state is. Returns whether anything is known without reading the
 /// state.
-fn check_listed(storage: &mut dyn TestStorage) -> bool {
+pub(super) fn check_listed(storage: &mut dyn TestStorage) -> bool {
     let Some(location) = storage.location() else {
         return false;
     };
@@ -242,6 +243,7 @@ fn runs_contain_the_same_after_each_change_wherever_they_are_kept() {
             Box::new(FileStorage::new(&fresh())),
             Box::new(SharedStorage::new(&fresh())),
             Box::new(MemoryStorage::new(&fresh())),
+            Box::new(SubmittedStorage::new()),
         ];
         #[cfg(feature = "postgres")]
         if let Some(database) = DatabaseStorage::new(&fresh()) {
@@ -277,8 +279,8 @@ fn runs_contain_the_same_after_each_change_wherever_they_are_kept() {
             }
             change = script.next(model.lease());
         }
-        // Only after the switch to another lineage, a server has to read the state.
-        if let Some(known) = known.get(3) {
+        // Only after the switch to another lineage, the state of a submitted run and that of one in a server has to be read.
+        for known in &known[3..] {
             assert!(*known > CHANGES / 2, "script {seed}: {known}");
         }
     }

@@ -160,7 +160,7 @@ fn a_list_is_read_by_pages_while_runs_are_submitted_and_deleted() {
             ids.push(submit("red", n));
             n += 1;
             if let Some(run) = database.find_served_by_id(&last_of_page).unwrap() {
-                run.listing.location.delete_run().unwrap();
+                run.listing.location.delete_run(None).unwrap();
             }
         });
         assert_eq!(read, all);
@@ -399,7 +399,7 @@ fn each_change_of_a_run_is_told() {
         assert!(changes.try_recv().is_err(), "nothing has changed");
         run.listing.location.request_work().unwrap();
         expect_change(&changes, run.key, "was asked for");
-        run.listing.location.delete_run().unwrap();
+        run.listing.location.delete_run(None).unwrap();
         expect_change(&changes, run.key, "was deleted");
     });
 }

@@ -113,7 +113,7 @@ fn what_belongs_to_a_run_is_deleted_with_it_and_an_uploaded_file_stays() {
         let read = |bytes: &[u8]| records.read_file(&digest_of(bytes)).unwrap();
         assert_eq!(read(uploaded).as_deref(), Some(uploaded));
         assert_eq!(read(submitted).as_deref(), Some(submitted));
-        database.location("one").delete_run().unwrap();
+        database.location("one").delete_run(None).unwrap();
         assert_eq!(database.find_served_by_id(&id).unwrap(), None);
         assert_eq!(read(uploaded).as_deref(), Some(uploaded));
         assert_eq!(read(submitted), None);

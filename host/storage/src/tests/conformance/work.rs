@@ -23,7 +23,7 @@ use crate::work::{
     NewSubmission, RunNeeds, RunRelease, RunSchedule, SubmissionIdentity, WorkerProfile,
 };
 use crate::{
-    Durability, IncomingRequest, Lease, Record, RequestOutcome, StateSelector, StoreError,
+    Durability, IncomingRequest, Lease, Record, RequestOutcome, Shortage, StateSelector, StoreError,
 };
 
 /// Puts the run of a URL into its database. Only a worker with the label takes it.
@@ -64,6 +64,7 @@ fn worker_with_secrets(url: &DatabaseUrl, label: &str, secrets: &[&str]) -> Data
     let profile = WorkerProfile {
         labels: vec![label.into()],
         secrets: secrets.iter().map(|name| (*name).to_owned()).collect(),
+        room: 1,
         ..WorkerProfile::default()
     };
     DatabaseWorker::open(url, &profile, &Arc::new(Notify::new())).unwrap()
@@ -114,9 +115,9 @@ fn only_a_run_whose_secret_no_worker_has_is_taken_to_be_refused() {
         let run = RunSubmission::open(&named(secret)).unwrap();
         run.state().unwrap()
     };
-    assert!(state("HELD").has_worker && state("HELD").missing_secrets.is_empty());
-    assert!(!state("FORBIDDEN").has_worker);
-    assert_eq!(state("FORBIDDEN").missing_secrets, ["FORBIDDEN"]);
+    assert_eq!(state("HELD").shortage, None);
+    let missing = Shortage::Secrets(vec!["FORBIDDEN".into()]);
+    assert_eq!(state("FORBIDDEN").shortage, Some(missing));
 
     let is_forbidden = |name: &str| name != "ALLOWED";
     let refused = loop {
