@@ -199,6 +199,14 @@ impl Office {
         assert_says(&doctor, "this user may read, run and administer");
     }
 
+    /// Runs a command that is refused because of the worker, and then the one that is suggested.
+    fn leave_to_worker(&self, arguments: &[&str]) {
+        let refused = self.host(arguments).expect(9);
+        let (_, command) = refused.stderr.split_once("`strata-host ").unwrap();
+        let command = command.split('`').next().unwrap().replace('\'', "");
+        self.host(&command.split(' ').collect::<Vec<_>>()).expect(0);
+    }
+
     /// Tells the worker to end.
     fn close(self) {
         let [worker] = &self.workers()[..] else {
@@ -232,6 +240,18 @@ fn operate(database: &str) {
 #[test]
 fn a_file_of_many_runs_is_operated_while_its_worker_works() {
     operate("sqlite:queue.db");
+}
+
+#[test]
+fn what_cannot_be_run_beside_the_worker_of_a_file_is_left_to_that() {
+    let office = Office::open("sqlite:queue.db");
+    let run = office.run("own");
+    let wait = ["wait", &run, "-q"];
+    office.leave_to_worker(&["run", "team.toml", "--storage", &run]);
+    office.host(&wait).expect(3);
+    office.leave_to_worker(&["run", "--recover_path", &run]);
+    office.host(&wait).expect(4);
+    office.close();
 }
 
 #[test]

@@ -66,6 +66,27 @@ impl<'a> EndedRun<'a> {
         let notes = routed.iter().filter(|line| line["cause_by"] == "Note");
         assert_eq!(notes.count(), MESSAGES, "{context}");
         self.check_money();
+        self.check_listed();
+    }
+
+    /// Checks that what is listed of it, which changes with its events, is what its state is.
+    fn check_listed(&self) {
+        let place = self.post.place(self.run);
+        let shown = self.post.home.host(&["inspect", &place, "--json"]);
+        let shown: Value = serde_json::from_str(&shown.expect(0).stdout).unwrap();
+        let (listed, state) = (&shown["run"], &shown["strata"]);
+        let context = &self.context;
+        assert_eq!(listed["id"], state["run_id"], "{context}");
+        for name in ["status", "step"] {
+            assert_eq!(listed[name], state[name], "{context}: {name}");
+        }
+        for name in ["requests", "faults"] {
+            let open = state[name].as_array().map(Vec::len);
+            let shown = listed[name].as_u64();
+            assert_eq!(shown, open.map(|open| open as u64), "{context}: {name}");
+        }
+        let spent = [&listed["spent"], &state["budget"]["total"]].map(|usd| usd.as_f64().unwrap());
+        assert!((spent[0] - spent[1]).abs() < 1e-9, "{context}: {spent:?}");
     }
 
     fn of_kind(&self, kind: &str) -> Vec<&Value> {

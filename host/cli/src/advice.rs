@@ -46,6 +46,30 @@ pub(super) fn describe_advice(advice: &Advice) -> String {
             "a fork is kept in a place of its own, name another with `--to`".into()
         }
         Advice::ChooseRunName => "give this one another name with `--name`".into(),
+        Advice::OpenDatabase { .. }
+        | Advice::MigrateDatabase { .. }
+        | Advice::FenceDatabase { .. }
+        | Advice::SubmitToWorker { .. } => describe_database_advice(advice),
+        Advice::ResumeThroughWorker { storage } => {
+            let storage = shell_path(storage);
+            format!("its worker continues the run: `strata-host resume {storage}`")
+        }
+        Advice::ForceDeletion { storage } => {
+            let storage = shell_path(storage);
+            format!("`strata-host delete {storage} --force` cancels it first")
+        }
+        Advice::CleanCaches => "`strata-host clean` removes them".into(),
+        Advice::ChooseStorage => "choose another directory with `--storage`".into(),
+        Advice::ChooseStorageOrFreeSpace => {
+            "choose another directory with `--storage`, or free some room".into()
+        }
+        Advice::WriteDot => "try `--format dot`".into(),
+    }
+}
+
+/// Returns advice about a database.
+fn describe_database_advice(advice: &Advice) -> String {
+    match advice {
         Advice::OpenDatabase { database } => {
             let database = database_word(database);
             format!("name another database, or open it with `strata-host database open {database}`")
@@ -73,20 +97,7 @@ pub(super) fn describe_advice(advice: &Advice) -> String {
             shell_word(database),
             shell_word(name)
         ),
-        Advice::ResumeThroughWorker { storage } => {
-            let storage = shell_path(storage);
-            format!("its worker continues the run: `strata-host resume {storage}`")
-        }
-        Advice::ForceDeletion { storage } => {
-            let storage = shell_path(storage);
-            format!("`strata-host delete {storage} --force` cancels it first")
-        }
-        Advice::CleanCaches => "`strata-host clean` removes them".into(),
-        Advice::ChooseStorage => "choose another directory with `--storage`".into(),
-        Advice::ChooseStorageOrFreeSpace => {
-            "choose another directory with `--storage`, or free some room".into()
-        }
-        Advice::WriteDot => "try `--format dot`".into(),
+        _ => advice.to_string(),
     }
 }
 
@@ -134,6 +145,16 @@ mod tests {
         check(
             Advice::ResumeOrReplace { storage: storage() },
             r"resume it with `strata-host run --recover_path 'the team'\''s'`, start anew with `--force`",
+        );
+        check(
+            Advice::OpenDatabase {
+                database: "postgres://host/teams?run=one&prepare=off".into(),
+            },
+            "`strata-host database open 'postgres://host/teams?prepare=off'`",
+        );
+        check(
+            Advice::ForceDeletion { storage: storage() },
+            r"`strata-host delete 'the team'\''s' --force` cancels it first",
         );
         check(
             Advice::ResumeFirst { storage: storage() },

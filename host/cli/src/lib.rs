@@ -29,6 +29,7 @@ mod fork;
 mod graph;
 mod guest_lines;
 mod help;
+mod in_use;
 mod inspect;
 mod joins;
 mod live_view;

@@ -8,26 +8,25 @@ use strata_core::machine::stepper::Stepper;
 use strata_core::record::event::Status;
 use strata_core::record::id::CheckpointId;
 use strata_core::record::message::IDEA_LABEL;
-use strata_host::Advice;
 use strata_host::driver::{LineListener, RunState, StopSignal};
 use strata_host::launch::{
     LaunchError, Notice, OutputFile, Resume, ResumeNotes, ResumeOutcome, RunHandle, SavedTeamFile,
-    Start, TeamInputs, WriteTime, continuation, resume, start, storage_by_name,
+    Start, TeamInputs, WriteTime, resume, start, storage_by_name,
 };
 use strata_host::manifest::operator::{in_force, policy_files};
 use strata_host::manifest::{Overrides, find_team_file};
 use strata_host::public_event::{EventLine, may_be_warning};
 use strata_host::runtime_context::in_context_of;
 use strata_host::services::models::{RECORD_BEGINNING, StreamObserverFactory};
-use strata_host::storage::{ReplacePolicy, RunDatabase, StorageLocation, StoreError, resolve_link};
+use strata_host::storage::{ReplacePolicy, StorageLocation, resolve_link};
 use strata_host::unexpanded_path::UnexpandedPath;
-use strata_host::view::Continuation;
 use tokio::runtime::{self, Handle, Runtime};
 use tokio::sync::watch;
 
 use super::edit_notices::{note_edited_team_file, warn_edited};
 use super::end_report::EndReport;
 use super::events_sink::{EventsSink, PreviousContent, ensure_events_not_input, ensure_not_input};
+use super::in_use::with_worker;
 use super::live_view::LiveView;
 use super::printer::Verbosity;
 use super::prompt::{Prompt, PromptOutcome};
@@ -388,29 +387,6 @@ fn launch_new(
         ));
     }
     Ok(Launched::Running(Box::new(started.run)))
-}
-
-/// Returns an error, with what its worker can do if that has the file of many runs open in which a run is: `team` is the
-/// team file of a new one.
-fn with_worker(error: LaunchError, place: &StorageLocation, team: Option<&Path>) -> CommandFailure {
-    let is_in_use = matches!(error, LaunchError::Store(StoreError::Locked { .. }));
-    let database = place
-        .database()
-        .filter(|database| is_in_use && database.is_file());
-    let is_worker = |database: &RunDatabase| database.workers().is_ok_and(|all| !all.is_empty());
-    let advice = database.filter(is_worker).and_then(|database| match team {
-        Some(team) => Some(Advice::SubmitToWorker {
-            team_file: team.to_owned(),
-            database: database.to_string(),
-            name: place.run_name()?.to_owned(),
-        }),
-        None => {
-            (continuation(place) != Continuation::OwnProcess).then(|| Advice::ResumeThroughWorker {
-                storage: place.operand().to_owned(),
-            })
-        }
-    });
-    CommandFailure::from(error).advised(advice)
 }
 
 /// Returns whether editing the team file may make a difference to a resume.
