@@ -164,7 +164,7 @@ pub async fn serve(
             report(WorkerReport::Unavailable(&settings.database, &error));
             let opened = wait_for_server(&settings, token.as_deref(), &mut stop).await?;
             if let Some(opened) = &opened {
-                routes.send_replace(opened.routes(&settings));
+                let _ = routes.send_replace(opened.routes(&settings));
             }
             opened
         }
