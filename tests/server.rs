@@ -2,6 +2,7 @@
 
 mod attempts;
 pub mod client;
+mod full_disk;
 mod killed;
 pub mod mcp;
 mod open_calls;

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::create::{DatabaseImage, create_database};
 use super::rows::{SqliteReader, SqliteRows, check_pages};
@@ -140,7 +140,16 @@ impl WriteConnection {
             // visible.
             let _ = conn.execute_batch("ROLLBACK");
         }
-        result
+        match result {
+            // There is no space for the end of the transaction in the log, without which nobody takes it for committed.
+            Err(TransactionError::Commit(source))
+                if conn.is_autocommit()
+                    && source.sqlite_error_code() == Some(ErrorCode::DiskFull) =>
+            {
+                Err(TransactionError::Work(source))
+            }
+            result => result,
+        }
     }
 
     /// Whether the directory was synced, so that a sync of the log is all that events need.
