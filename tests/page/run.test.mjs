@@ -171,6 +171,19 @@ check("two runs are compared: the first difference, then the rest", { fill: (ser
   await shot(page, "compare");
 });
 
+check("a fork is compared with the run that it comes from after the checkpoint, before which it has no events", { fill: (server) => {
+  const { id } = addDone(server);
+  const forked = addDone(server, "snake-2", Date.now() - 600_000);
+  forked.changed({ forked_from: `${id}@main-1` });
+  const at = forked.events.findIndex((event) => event.kind === "step-committed");
+  forked.events.splice(0, at + 1);
+  forked.events.find((event) => event.kind === "action-finished" && event.role === "Architect").output.content = "One module.";
+}, path: "/compare?a=snake-1&b=snake-2" }, async ({ page }) => {
+  await sees(page, "One module.");
+  await sees(page, "Two modules: board and snake.");
+  await sees(page, "$0.10");
+});
+
 check("a message is sent, and what may not be done is not offered", { fill: addRunning, path: "/runs/poem-4/overview" }, async ({ page, server }) => {
   await sees(page, "at work: Critic");
   await page.keyboard.press("s");

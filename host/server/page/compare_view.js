@@ -44,7 +44,15 @@ async function load(a, b, signal) {
     call(withQuery(runPath(one.name, "diff"), { at: one.checkpoint, with: b }), { signal }).then((answer) => answer.difference, (problem) => ({ problem })),
     events(one), events(other),
   ]);
-  return { runA, runB, difference, first: firstDifference(eventsA, eventsB) };
+  return { runA, runB, difference, first: firstDifference(sinceFork(eventsA, runA, runB), sinceFork(eventsB, runB, runA)) };
+}
+
+/** The events of a run after the checkpoint at which the other one was forked from it: that has no earlier ones. */
+function sinceFork(events, run, other) {
+  const [id, checkpoint] = other.forked_from?.split("@") ?? [];
+  if (id !== run.id) return events;
+  const begun = events.findIndex((event) => event.kind === "step-committed" && event.checkpoint === checkpoint);
+  return events.slice(begun < 0 ? events.findIndex((event) => event.kind === "step-started") : begun);
 }
 
 /** What of an event is the same in a repeated run. */
@@ -94,9 +102,11 @@ function StateDifference({ difference, of, none }) {
 
 function Change({ one }) {
   const name = [one.scope, one.name].filter(Boolean).join("/");
-  const show = Array.isArray(one.one) || Array.isArray(one.other) ? (list) => html`<${Messages} list=${list ?? []} />` : valueOf;
+  const show = Array.isArray(one.one) || Array.isArray(one.other) ? (list) => html`<${Messages} list=${list ?? []} />` : !one.scope && MONEY.has(one.name) ? (amount) => html`<p>${money(amount)}</p>` : valueOf;
   return html`<div class="change">${name && html`<b>${name}</b>`}<div class="two"><div>${show(one.one)}</div><div>${show(one.other)}</div></div></div>`;
 }
+
+const MONEY = new Set(["spent", "budget"]);
 
 const valueOf = (value) => (value === null || value === undefined ? html`<span class="none">nothing</span>` : html`<${Json} value=${value} />`);
 

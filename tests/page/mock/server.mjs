@@ -267,7 +267,7 @@ export class MockServer {
       case "report": return this.text(response, "text/html", "<!doctype html><title>a report</title>");
       case "graph": return this.json(response, 200, run.layout());
       case "files": return this.files(run, [id, ...rest], response);
-      case "diff": return this.json(response, 200, { difference: run.difference ?? { run: [{ name: "spent", one: "$0.10", other: "$0.20" }], scopes: [{ scope: "log", name: "count", one: 2, other: 3 }], mailboxes: [], joins: [], published: null, open: [], memory: [], components: [] } });
+      case "diff": return this.json(response, 200, { difference: run.difference ?? { run: [{ name: "spent", one: 0.1, other: 0.2 }], scopes: [{ scope: "log", name: "count", one: 2, other: 3 }], mailboxes: [], joins: [], published: null, open: [], memory: [], components: [] } });
       default: return this.problem(response, 404, `there is no ${what}`, identity);
     }
   }
