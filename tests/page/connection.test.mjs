@@ -25,6 +25,23 @@ check("a server that is killed and comes back: what is shown stays, nothing is l
   assert.ok(!(await page.getByRole("button", { name: "Send" }).isDisabled()));
 });
 
+check("what could not be loaded while the storage of the server was away is loaded once that is back", { fill: (server) => {
+  addAll(server);
+  server.isAway = true;
+}, path: "/runs" }, async ({ page, server, open, context }) => {
+  await sees(page, "the storage cannot be used");
+  const run = await open("/runs/snake-1/overview", { context });
+  await sees(run.page, "the storage cannot be used");
+  await sees(page, "No connection since");
+  await shot(page, "away");
+  server.isAway = false;
+  for (const one of [page, run.page]) await one.evaluate(() => window.dispatchEvent(new Event("online")));
+  await sees(page, "snake-1");
+  await until(async () => (await page.locator(".numbers").innerText()).includes("1\nwaiting"), "the numbers");
+  await sees(page, "submit, view, answer, operate, admin");
+  await sees(run.page, "The game is in");
+});
+
 check("answering while the server is away is not possible, and the reason is there", { fill: addAll, path: "/needs" }, async ({ page, server }) => {
   await sees(page, "May this call be made?");
   await streams(server);

@@ -4,8 +4,8 @@
 import { batch, effect, signal } from "./dom.js";
 import { readStream } from "./event_stream.js";
 import { coarseNow, now, tick } from "./figures.js";
-import { epoch, loadNeeds, takeRequest, takeRun } from "./store.js";
-import { token } from "./token.js";
+import { epoch, loadIdentity, loadNeeds, takeRequest, takeRun } from "./store.js";
+import { identity, token } from "./token.js";
 import { encode } from "./visible.js";
 
 const PAUSES = [1, 2, 5, 10, 30];
@@ -23,6 +23,8 @@ const SLEPT_MS = 20_000;
 export const state = signal("connecting");
 /** Since when there is no connection; null while there is one. */
 export const lostSince = signal(null);
+/** Rises with each return of a connection that was lost: what could not be loaded is loaded again. */
+export const returns = signal(0);
 /** Whether to say that the connection is gone, or that it is back. */
 export const notice = signal(null);
 /** Whether something can be sent, as far as is known. Nothing is known before the first stream is open, and while the tab is hidden. */
@@ -118,14 +120,19 @@ function takeReset() {
 
 function connected() {
   failures = 0;
-  const wasLost = lostSince.value !== null && notice.value === "lost";
+  const wasLost = lostSince.value !== null;
+  const isTold = notice.value === "lost";
   batch(() => {
     state.value = "live";
     lostSince.value = null;
-    notice.value = wasLost ? "back" : null;
+    notice.value = isTold ? "back" : null;
+    if (wasLost) returns.value += 1;
+    // A stream that begins anew does not say what was missed.
+    if (wasLost && lastId === null) epoch.value += 1;
   });
-  if (wasLost) setTimeout(() => notice.value === "back" && (notice.value = null), UP_TO_DATE_MS);
-  loadNeeds();
+  if (isTold) setTimeout(() => notice.value === "back" && (notice.value = null), UP_TO_DATE_MS);
+  // It is not known if the server could not answer when the page was opened.
+  (wasLost && !identity.value ? loadIdentity() : Promise.resolve()).then(loadNeeds);
   handler?.([], { connected: true });
 }
 

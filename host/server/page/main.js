@@ -3,7 +3,7 @@
 import { effect, html, render, untracked, useEffect, useLayoutEffect, useState } from "./dom.js";
 import { Toasts } from "./announce.js";
 import { Bar, ConnectionLine, Footer, KeysSheet, TokenForm } from "./frame.js";
-import { connect, follow } from "./connection.js";
+import { connect, follow, returns } from "./connection.js";
 import { startKeys, useKeys } from "./keys.js";
 import { lazy } from "./lazy.js";
 import { back, focusTitle, go, Link, openSearch, route, startRouter } from "./router.js";
@@ -107,7 +107,7 @@ async function start() {
   render(html`<${Page} />`, page);
   effect(showNumber);
   connect();
-  effect(() => token.value && untracked(loadSpentToday));
+  effect(() => token.value && returns.value >= 0 && untracked(loadSpentToday));
   let timer = 0;
   onRun(() => {
     timer ||= setTimeout(() => {

@@ -4,6 +4,7 @@ import { html, useEffect, useLayoutEffect, useMemo, useState } from "./dom.js";
 import { toast } from "./announce.js";
 import { runPath } from "./api.js";
 import { CallsTab } from "./calls_tab.js";
+import { returns } from "./connection.js";
 import { ConversationTab } from "./conversation_tab.js";
 import { EventsTab } from "./events_tab.js";
 import { FilesTab } from "./files_tab.js";
@@ -43,6 +44,9 @@ export function RunView({ name }) {
   useEffect(() => {
     if (data.isLoaded.value) data.loadRun();
   }, [epoch.value]);
+  useEffect(() => {
+    if (data.problem.value) data.start();
+  }, [returns.value]);
   const run = data.run.value;
   const problem = data.problem.value;
   if (problem) return html`<h1 tabindex="-1">${name}</h1><${ProblemView} problem=${problem} retry=${() => data.start()} />${problem.status === 410 && html`<p class="note">The run was pruned; its newest state may still be there.</p>`}`;

@@ -2,7 +2,7 @@
 
 import { html, typed, useEffect, useLayoutEffect, useMemo, useRef, useState } from "./dom.js";
 import { call, items, PAGE as WHOLE_PAGE, post, withQuery } from "./api.js";
-import { state } from "./connection.js";
+import { returns, state } from "./connection.js";
 import { coarseNow, relative, startOfDay, plural } from "./figures.js";
 import { keysFor, stepKeys, useKeys } from "./keys.js";
 import { go, Link, route, runAddress, setQuery } from "./router.js";
@@ -59,6 +59,9 @@ function useRuns({ text, ...sent }) {
     load(null, [], stopped.signal);
     return () => stopped.abort();
   }, [key, limit, round, epoch.value]);
+  useEffect(() => {
+    if (shown.problem) setRound((n) => n + 1);
+  }, [returns.value]);
   useEffect(
     () =>
       onRun((run) => {
@@ -129,7 +132,7 @@ function Numbers({ filters }) {
     const stopped = new AbortController();
     loadCounts(day, stopped.signal).then((loaded) => !stopped.signal.aborted && setCounts(loaded), () => {});
     return () => stopped.abort();
-  }, [day, round, epoch.value]);
+  }, [day, round, epoch.value, returns.value]);
   const since = new Date(day).toISOString();
   const none = { status: null, state: null, since: null };
   const number = (name, value, filter) => {

@@ -2,7 +2,7 @@
 
 import { Component, html, typed, useEffect, useLayoutEffect, useRef, useState } from "./dom.js";
 import { call } from "./api.js";
-import { isOnline } from "./connection.js";
+import { isOnline, returns } from "./connection.js";
 import { absolute, coarseNow, duration, millis, money, now, relative } from "./figures.js";
 
 export function Time({ at, exact }) {
@@ -151,6 +151,9 @@ export function useLoaded(load, of, round) {
     load(stopped.signal).then((value) => take({ value }), (problem) => take({ problem }));
     return () => stopped.abort();
   }, [of, round, asked]);
+  useEffect(() => {
+    if (state.problem) setAsked((n) => n + 1);
+  }, [returns.value]);
   const { value, problem } = state.of === of ? state : {};
   return [value, problem, () => setAsked((n) => n + 1)];
 }

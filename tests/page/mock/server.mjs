@@ -35,6 +35,8 @@ export class MockServer {
     this.log = [];
     this.position = 0;
     this.delay = 0;
+    /** Whether the storage is away: every request of the API fails. */
+    this.isAway = false;
     /** Whether no stream begins: requests for one are not answered. */
     this.holdsStreams = false;
     this.bundles = new Map();
@@ -136,6 +138,7 @@ export class MockServer {
     if (url.pathname === "/health") return this.json(response, 200, { status: "ok", version: "0.1.0" });
     if (segments[0] !== "v1") return this.page(url.pathname, response);
     if (this.delay) await new Promise((resolve) => setTimeout(resolve, this.delay));
+    if (this.isAway) return this.problem(response, 503, "the storage cannot be used");
     const token = (request.headers.authorization ?? "").replace(/^Bearer /, "");
     const identity = this.tokens.get(token);
     if (!identity) return this.problem(response, 401, "the token is missing, unknown, revoked or expired");
