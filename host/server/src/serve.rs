@@ -164,7 +164,8 @@ pub async fn serve(
             report(WorkerReport::Unavailable(&settings.database, &error));
             let opened = wait_for_server(&settings, token.as_deref(), &mut stop).await?;
             if let Some(opened) = &opened {
-                let _ = routes.send_replace(opened.routes(&settings));
+                let served = opened.routes(&settings);
+                routes.send_modify(|routes| *routes = served);
             }
             opened
         }
