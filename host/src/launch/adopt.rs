@@ -106,7 +106,7 @@ pub fn adopt(
     let form = from.saved_form()?;
     // Nobody changes it while it is moved.
     let held = match (adoption.mode, form) {
-        (AdoptMode::Move, SavedForm::Records) => Some(from.open_if_free()?),
+        (AdoptMode::Move, SavedForm::Records) => Some(from.hold()?),
         _ => None,
     };
     let saved = load_saved(from, &StateSelector::Head)?;
@@ -163,9 +163,10 @@ pub fn adopt(
         }
         None => storage_mark::mark_copy(known, &to),
     }
-    drop(held);
-    if adoption.mode == AdoptMode::Move {
-        from.delete_run(None)?;
+    match (adoption.mode, held) {
+        (AdoptMode::Copy, _) => {}
+        (AdoptMode::Move, Some(held)) => held.delete(None)?,
+        (AdoptMode::Move, None) => from.delete_run(None)?,
     }
     Ok(to)
 }

@@ -1,5 +1,5 @@
-//! What a database remembers of a run that somebody deleted: who, and when. It is a note about no run, which is removed
-//! after a while.
+//! What is remembered of a run that somebody deleted: who, and when. In a database, it is a note about no run, which is
+//! removed after a while.
 
 use std::fmt;
 
@@ -54,6 +54,12 @@ impl DeletedRun {
     /// Reads the text of a note.
     pub(crate) fn from_note(text: &str) -> Option<Self> {
         serde_json::from_str(text).ok()
+    }
+
+    /// Whether the deletion of the run with this key is one of those at which old notes are removed. Looking at all notes
+    /// whenever one of many runs is deleted would take too long.
+    pub(crate) fn is_time_to_forget(run: i64) -> bool {
+        run % 100 == 0
     }
 
     /// Returns the time of the oldest that are kept.

@@ -1,10 +1,11 @@
 //! The storage directory: what it contains, and how a run is started or continued in it. How it is
 //! moved aside is in `aside`.
 //!
-//! Nothing that was saved is ever deleted here, and a path without a team is left unchanged.
+//! Nothing that was saved is deleted here unless that is asked for, and a path without a team is left unchanged.
 
 mod aside;
 pub(super) mod default_location;
+mod deletions;
 pub(super) mod file;
 pub(super) mod lock;
 pub(super) mod names;
@@ -122,7 +123,7 @@ impl StorageDirectory {
         let meta = match std::fs::metadata(path) {
             Ok(meta) => meta,
             Err(e) if e.kind() == ErrorKind::NotFound => {
-                return Err(StoreError::Absent { path: path.into() });
+                return Err(deletions::absence(path));
             }
             Err(e) => return Err(StoreError::io(path, "open", e)),
         };
@@ -266,9 +267,7 @@ impl StorageDirectory {
         let content = self.content()?;
         self.check_no_loss(content)?;
         match content {
-            DirectoryContent::Absent => Err(StoreError::Absent {
-                path: self.path.clone(),
-            }),
+            DirectoryContent::Absent => Err(deletions::absence(&self.path)),
             DirectoryContent::Empty | DirectoryContent::Foreign
                 if let Some(aside) = self.newest_aside() =>
             {

@@ -13,13 +13,15 @@ use strata_core::record::money::Usd;
 use super::codec::DecodeError;
 use super::deleted_run::DeletedRun;
 use super::server_record::ServerRecord;
-use hints::{absence_hint, checkpoint_hint, describe_holder, lineage_hint, list_names, remedy};
+use hints::{
+    absence_hint, checkpoint_hint, describe_holder, lineage_hint, list_names, place_hint, remedy,
+};
 
 /// Why the storage directory cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// There is nothing at the path.
-    #[error("no saved team at `{}`: nothing is there; give a storage directory or its `team.json`", path.display())]
+    #[error("no saved team at `{}`: nothing is there{}", path.display(), place_hint(path))]
     Absent {
         /// The path.
         path: PathBuf,

@@ -110,7 +110,9 @@ use directory::{StorageDirectory, file, lock, progress};
 pub use error::StoreError;
 pub use lease_status::{Heartbeat, LEASE_TIME, LeaseStatus};
 pub use listing::{ListedOwner, ListedRun, QueuedRun, RunFilter, RunListing};
-pub use location::{OpenedRun, PreparedRun, SavedForm, SavedRun, StorageLocation, VacantLocation};
+pub use location::{
+    OpenedRun, PreparedRun, RunHold, SavedForm, SavedRun, StorageLocation, VacantLocation,
+};
 pub use mailbox::{IncomingRequest, MailId, MailReply, Mailbox, RequestHandler, RequestOutcome};
 pub use overview::{AppendedState, LifecycleState, RunOverview, has_ended};
 pub use prune_note::PruneNote;

@@ -6,6 +6,7 @@ mod creation;
 mod in_directory;
 mod in_file;
 mod in_server;
+mod run_hold;
 mod saved_run;
 
 use std::fmt;
@@ -36,6 +37,7 @@ use super::{
 use backend::{Backend, RunContents};
 pub use creation::{PreparedRun, VacantLocation};
 use in_directory::DirectoryPath;
+pub use run_hold::RunHold;
 pub use saved_run::{OpenedRun, SavedForm, SavedRun};
 
 /// Where a run is kept: a storage directory, given by its own path or by that of a `team.json` in it
@@ -244,6 +246,13 @@ impl StorageLocation {
         self.backend()?.open(OwnerWait::Brief)
     }
 
+    /// Keeps the run that is saved here, so that nobody changes it. Fails with `StoreError::Locked` at once if a process
+    /// works on it.
+    pub fn hold(&self) -> Result<RunHold, StoreError> {
+        let keeper = self.backend()?.hold()?;
+        Ok(RunHold::new(self.clone(), keeper))
+    }
+
     /// Opens the records of the run for reading, whoever holds a lease. Fails with
     /// `StoreError::NoRecords` if there is a `team.json` alone.
     pub fn read(&self) -> Result<Box<dyn Reader>, StoreError> {
@@ -423,7 +432,7 @@ impl StorageLocation {
         self.backend()?.change_submission(change)
     }
 
-    /// Deletes the run. Fails with `StoreError::Locked` if a process owns it. A database remembers for a while who did it.
+    /// Deletes the run. Fails with `StoreError::Locked` if a process owns it. For a while, it is remembered who did it.
     pub fn delete_run(&self, by: Option<&str>) -> Result<(), StoreError> {
         self.backend()?.delete_run(by)
     }

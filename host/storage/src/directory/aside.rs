@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::Connection;
 
+use super::deletions::Deletions;
 use super::names::{DATABASE, PROGRESS_FILE, WAL_FILE, WAL_INDEX_FILE};
 use super::{StorageDirectory, file};
 use crate::TEAM_JSON;
@@ -109,11 +110,21 @@ impl StorageDirectory {
     }
 }
 impl StorageDirectory {
-    /// Deletes the saved team, and the directory if nothing else is in it. Fails if a process works on it, and if the
-    /// directory holds files of others.
-    pub(crate) fn delete_team(&self) -> Result<(), StoreError> {
+    /// Deletes the directory with the saved team, and notes beside it who does that. Fails if a process works on the team,
+    /// and if the directory holds files of others.
+    pub(crate) fn delete_team(&self, by: Option<&str>) -> Result<(), StoreError> {
         drop(StorageLock::acquire(&self.path)?);
-        remove_saved(&self.path).map_err(|error| StoreError::io(&self.path, "delete", error))
+        let deletions = Deletions::beside(&self.path);
+        remove_saved(&self.path).map_err(|error| StoreError::io(&self.path, "delete", error))?;
+        if let (Some(deletions), Some(by)) = (deletions, by)
+            && let Err(error) = deletions.note(by)
+        {
+            tracing::warn!(
+                "who deleted `{}` is not noted: {error}",
+                self.path.display()
+            );
+        }
+        Ok(())
     }
 }
 

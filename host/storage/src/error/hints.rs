@@ -8,12 +8,22 @@ use strata_core::record::lineage::parse_checkpoint_id;
 
 use crate::TEAM_JSON;
 use crate::deleted_run::DeletedRun;
+use crate::sqlite_url::SqliteUrl;
 
 /// Lists the names of runs, as the rest of a sentence.
 pub(super) fn list_names(known: &[String]) -> String {
     match known {
         [] => "; there is none in it yet".into(),
         known => format!("; in it are: {}", known.join(", ")),
+    }
+}
+
+/// Says what to give instead of a path at which nothing is. The URL of a file of many runs may be right, and the file is
+/// created with its first run.
+pub(super) fn place_hint(path: &Path) -> &'static str {
+    match path.to_str().is_some_and(SqliteUrl::is_url) {
+        true => "; a file of many runs is created with its first run",
+        false => "; give a storage directory or its `team.json`",
     }
 }
 

@@ -9,6 +9,7 @@ use strata_base::owner::RunRequest;
 use strata_core::state::environment::Environment;
 
 use super::creation::PreparedBackend;
+use super::run_hold::Keeper;
 use super::saved_run::{OpenedRun, SavedForm, SavedRun};
 use crate::directory::StorageDirectory;
 use crate::error::StoreError;
@@ -57,6 +58,11 @@ pub(crate) trait Backend {
 
     /// Takes a lease. `wait` says how long an owner is waited for that may have been killed.
     fn open(&self, wait: OwnerWait) -> Result<OpenedRun, StoreError>;
+
+    fn hold(&self) -> Result<Keeper, StoreError> {
+        let opened = self.open(OwnerWait::Brief)?;
+        Ok(Keeper::Lease(opened.lease))
+    }
 
     fn read(&self) -> Result<Box<dyn Reader>, StoreError>;
 

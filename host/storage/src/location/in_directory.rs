@@ -188,8 +188,8 @@ impl Backend for DirectoryPath {
         Ok(())
     }
 
-    fn delete_run(&self, _: Option<&str>) -> Result<(), StoreError> {
-        self.existing_directory()?.delete_team()
+    fn delete_run(&self, by: Option<&str>) -> Result<(), StoreError> {
+        self.existing_directory()?.delete_team(by)
     }
 
     fn obstacle(&self) -> Option<StoreError> {

@@ -7,6 +7,7 @@ use strata_base::owner::RunRequest;
 
 use super::backend::{Backend, RunContents};
 use super::creation::{PreparedBackend, VacantBackend};
+use super::run_hold::Keeper;
 use super::saved_run::{OpenedRun, SavedForm};
 use crate::directory::names::SideFile;
 use crate::error::StoreError;
@@ -42,6 +43,17 @@ impl Backend for SqliteUrl {
             lease: Box::new(shared::take_lease(self)?),
             team_json_differs: false,
         })
+    }
+
+    fn hold(&self) -> Result<Keeper, StoreError> {
+        match shared::take_lease(self) {
+            Ok(lease) => Ok(Keeper::Lease(Box::new(lease))),
+            Err(in_use @ StoreError::Locked { .. }) => {
+                let held = shared::HeldByHolder::new(self)?;
+                held.map(Keeper::Holder).ok_or(in_use)
+            }
+            Err(error) => Err(error),
+        }
     }
 
     fn read(&self) -> Result<Box<dyn Reader>, StoreError> {

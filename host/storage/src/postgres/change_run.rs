@@ -101,18 +101,28 @@ pub(crate) fn delete_run(url: &DatabaseUrl, by: Option<&str>) -> Result<(), Stor
         connection.execute(sql, &[(&run, Type::INT8)])?;
         delete_unused_files(&connection, &digests)?;
         match by {
-            Some(by) => note_deletion(&connection, run_name(&connection)?, by),
+            Some(by) => note_deletion(&connection, run, run_name(&connection)?, by),
             None => Ok(()),
         }
     });
     Ok(deleted?)
 }
 
-/// Notes who deletes a run, and forgets who deleted others long ago.
-fn note_deletion(connection: &Connection, name: &str, by: &str) -> Result<(), StatementError> {
+/// Notes who deletes a run, and forgets now and then who deleted others long ago.
+fn note_deletion(
+    connection: &Connection,
+    run: i64,
+    name: &str,
+    by: &str,
+) -> Result<(), StatementError> {
     let note = DeletedRun::note_name(name);
     write::write_note(connection, 0, &note, &DeletedRun::now(by).to_note())?;
-    let sql = "DELETE FROM strata.note WHERE run = 0 AND name LIKE $1 AND (text::jsonb ->> 'ms')::bigint < $2";
+    if !DeletedRun::is_time_to_forget(run) {
+        return Ok(());
+    }
+    // Other notes need not be JSON.
+    let sql = "DELETE FROM strata.note WHERE run = 0 AND \
+                   CASE WHEN name LIKE $1 THEN (text::jsonb ->> 'ms')::bigint < $2 ELSE false END";
     let (pattern, oldest) = (DeletedRun::note_pattern(), DeletedRun::oldest_kept_ms());
     let arguments = [(&pattern as _, Type::TEXT), (&oldest as _, Type::INT8)];
     connection.execute(sql, &arguments).map(drop)

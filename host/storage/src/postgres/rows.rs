@@ -321,7 +321,7 @@ impl RunRows for PostgresRows {
     fn blob_digests(&self) -> Result<Vec<String>, StoreError> {
         let sql = "SELECT digest FROM strata.blob WHERE run = $1";
         let rows = self.query(sql, &[])?;
-        rows.iter().map(|row| self.text(row, 0)).collect()
+        rows.iter().map(|row| self.get(row, 0)).collect()
     }
 
     fn has_blobs(&self) -> Result<bool, StoreError> {

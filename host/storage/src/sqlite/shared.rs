@@ -21,6 +21,7 @@ mod delete;
 pub(super) mod end_note;
 mod examine;
 mod failure;
+mod held_runs;
 mod holder;
 mod holder_request;
 mod insert_copy;
@@ -62,6 +63,6 @@ pub(crate) use served::{find_served, list_served, watch_runs};
 pub(crate) use settings::fence;
 pub(crate) use submit::FileRun;
 pub(crate) use through_holder::{
-    change_cap, change_submission, delete_run, drain_worker, insert_copy, list_workers, place_run,
-    prepare, request_work, set_intake, set_retention, submit,
+    HeldByHolder, change_cap, change_submission, delete_run, drain_worker, insert_copy,
+    list_workers, place_run, prepare, request_work, set_intake, set_retention, submit,
 };

@@ -207,12 +207,22 @@ pub(crate) fn delete_run(url: &SqliteUrl, by: Option<&str>) -> Result<(), StoreE
             pid: Some(std::process::id()),
         });
     };
+    delete_leased(&database, url, run, by)
+}
+
+/// Deletes the run of a URL, of which this process has a lease. Notes who did it.
+pub(super) fn delete_leased(
+    database: &SharedDatabase,
+    url: &SqliteUrl,
+    run: i64,
+    by: Option<&str>,
+) -> Result<(), StoreError> {
     let deleted = by.map(DeletedRun::now);
     let name = url.run.clone().unwrap_or_default();
     database.change(ChangeTerms::durable(), move |conn| {
         delete_rows(conn, run)?;
         match &deleted {
-            Some(deleted) => note_deletion(conn, &name, deleted),
+            Some(deleted) => note_deletion(conn, run, &name, deleted),
             None => Ok(()),
         }
     })?;
@@ -220,10 +230,20 @@ pub(crate) fn delete_run(url: &SqliteUrl, by: Option<&str>) -> Result<(), StoreE
     Ok(())
 }
 
-/// Notes who deleted a run, and forgets who deleted others long ago.
-fn note_deletion(conn: &Connection, name: &str, deleted: &DeletedRun) -> rusqlite::Result<()> {
+/// Notes who deletes a run, and forgets now and then who deleted others long ago.
+fn note_deletion(
+    conn: &Connection,
+    run: i64,
+    name: &str,
+    deleted: &DeletedRun,
+) -> rusqlite::Result<()> {
     write_note(conn, 0, &DeletedRun::note_name(name), &deleted.to_note())?;
-    let sql = "DELETE FROM note WHERE run = 0 AND name LIKE ?1 AND json_extract(text, '$.ms') < ?2";
+    if !DeletedRun::is_time_to_forget(run) {
+        return Ok(());
+    }
+    // Other notes need not be JSON.
+    let sql = "DELETE FROM note WHERE run = 0 AND \
+                   CASE WHEN name LIKE ?1 THEN json_extract(text, '$.ms') < ?2 ELSE 0 END";
     let oldest = DeletedRun::oldest_kept_ms();
     conn.execute(sql, params![DeletedRun::note_pattern(), oldest])
         .map(drop)

@@ -32,6 +32,7 @@ const RETRY_DELAY: Duration = Duration::from_millis(20);
 const HANDOVER_FILE: &str = "runs.db";
 
 /// Another process that has a database open and listens.
+#[derive(Debug)]
 pub(super) struct Holder {
     socket: PathBuf,
     /// The URL, for messages.
@@ -104,6 +105,11 @@ impl Holder {
                 Err(self.failed(io::Error::other(reply.body)))
             }
         }
+    }
+
+    /// Returns the error for a process that ended before it did what was asked.
+    pub(super) fn ended(&self) -> StoreError {
+        self.failed(io::Error::other("it has ended"))
     }
 
     fn failed(&self, error: io::Error) -> StoreError {

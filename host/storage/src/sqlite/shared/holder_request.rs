@@ -38,6 +38,16 @@ pub(super) enum HolderRequest {
     RequestWork { run: String },
     /// Delete a run.
     Delete { run: String, by: Option<String> },
+    /// Keep a run, so that nobody changes it while it is copied elsewhere. The result is an epoch.
+    Hold { run: String },
+    /// Give up a run that is kept.
+    Release { run: String, epoch: u64 },
+    /// Delete a run that is kept.
+    DeleteHeld {
+        run: String,
+        epoch: u64,
+        by: Option<String>,
+    },
     /// Say for how long runs are kept that have ended.
     SetRetention { keep: String },
     /// Change a cap.

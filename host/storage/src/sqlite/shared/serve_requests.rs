@@ -15,6 +15,7 @@ use super::change::ChangeTerms;
 use super::claims::list_workers;
 use super::database::{DatabaseHandle, MissingDatabase, SharedDatabase};
 use super::delete::{delete_run, set_retention};
+use super::held_runs::HeldRuns;
 use super::holder::NO_RUN;
 use super::holder_request::{HolderReply, HolderRequest, SentWorker, intake_of, require_exchanged};
 use super::insert_copy::insert_copy;
@@ -78,11 +79,14 @@ impl HolderMailbox {
         });
         noted.map_err(failed)?;
         let note = SocketNote(database);
+        let held = Arc::new(HeldRuns::default());
         let handler: RequestHandler = Arc::new(move |incoming: IncomingRequest| {
             let (url, unowned) = (url.clone(), Arc::clone(&unowned));
+            let held = Arc::clone(&held);
             Box::pin(async move {
+                let request = incoming.request;
                 let carried_out =
-                    tokio::task::spawn_blocking(move || answer(&url, incoming.request, &unowned));
+                    tokio::task::spawn_blocking(move || answer(&url, &held, request, &unowned));
                 carried_out.await.unwrap_or_else(|_| RunReply {
                     status: ReplyStatus::Unsaved,
                     body: "it ended unexpectedly".into(),
@@ -101,7 +105,12 @@ impl HolderMailbox {
     }
 }
 
-fn answer(url: &SqliteUrl, request: RunRequest, unowned: &UnownedRunHandler) -> RunReply {
+fn answer(
+    url: &SqliteUrl,
+    held: &Arc<HeldRuns>,
+    request: RunRequest,
+    unowned: &UnownedRunHandler,
+) -> RunReply {
     if request.operation != RunOperation::Operate {
         return RunReply::refused("the request is about no run");
     }
@@ -121,7 +130,7 @@ fn answer(url: &SqliteUrl, request: RunRequest, unowned: &UnownedRunHandler) -> 
             let location = StorageLocation::of_shared(url.with_run(&run));
             return unowned(&location, &RunRequest { operation, body });
         }
-        asked => match carry_out(url, asked) {
+        asked => match carry_out(url, held, asked) {
             Ok(value) => HolderReply::Done(value),
             Err(error) => HolderReply::Failed(error.into()),
         },
@@ -133,7 +142,11 @@ fn answer(url: &SqliteUrl, request: RunRequest, unowned: &UnownedRunHandler) -> 
 }
 
 /// Carries out a request, and returns its result.
-fn carry_out(url: &SqliteUrl, request: HolderRequest) -> Result<Value, StoreError> {
+fn carry_out(
+    url: &SqliteUrl,
+    held: &Arc<HeldRuns>,
+    request: HolderRequest,
+) -> Result<Value, StoreError> {
     let failed = |error: io::Error| StoreError::io(&url.to_path(), "change", error);
     match request {
         // It is carried out by who knows what runs are about.
@@ -149,6 +162,13 @@ fn carry_out(url: &SqliteUrl, request: HolderRequest) -> Result<Value, StoreErro
         HolderRequest::RequestWork { run } => to_value(request_work(&url.with_run(&run))?),
         HolderRequest::Delete { run, by } => {
             to_value(delete_run(&url.with_run(&run), by.as_deref())?)
+        }
+        HolderRequest::Hold { run } => to_value(held.hold(&url.with_run(&run))?),
+        HolderRequest::Release { run, epoch } => {
+            to_value(held.release(&url.with_run(&run), epoch)?)
+        }
+        HolderRequest::DeleteHeld { run, epoch, by } => {
+            to_value(held.delete(&url.with_run(&run), epoch, by.as_deref())?)
         }
         HolderRequest::SetRetention { keep } => {
             let kept = Retention::parse(&keep).map_err(io::Error::other);

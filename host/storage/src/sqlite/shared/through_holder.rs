@@ -95,6 +95,59 @@ pub(crate) fn delete_run(url: &SqliteUrl, by: Option<&str>) -> Result<(), StoreE
     change_through_holder(url, || super::delete::delete_run(url, by), ask)
 }
 
+/// A run that the process which has its database open keeps. Dropping it gives the run up.
+#[derive(Debug)]
+pub(crate) struct HeldByHolder {
+    holder: Holder,
+    run: String,
+    /// The epoch under which it is kept; `None` once it is not.
+    epoch: Option<u64>,
+}
+
+impl HeldByHolder {
+    /// Lets the process that has the database open keep a run, so that nobody changes it; `None` if there is no such process.
+    pub(crate) fn new(url: &SqliteUrl) -> Result<Option<Self>, StoreError> {
+        let Some(holder) = Holder::find(url)? else {
+            return Ok(None);
+        };
+        let run = name_of(url);
+        let epoch = holder.ask(&HolderRequest::Hold { run: run.clone() })?;
+        Ok(epoch.map(|epoch| Self {
+            holder,
+            run,
+            epoch: Some(epoch),
+        }))
+    }
+
+    /// Deletes the run.
+    pub(crate) fn delete(mut self, by: Option<&str>) -> Result<(), StoreError> {
+        let Some(epoch) = self.epoch.take() else {
+            return Ok(());
+        };
+        let deleted = self.holder.ask(&HolderRequest::DeleteHeld {
+            run: self.run.clone(),
+            epoch,
+            by: by.map(str::to_owned),
+        })?;
+        deleted.ok_or_else(|| self.holder.ended())
+    }
+}
+
+impl Drop for HeldByHolder {
+    fn drop(&mut self) {
+        let Some(epoch) = self.epoch else {
+            return;
+        };
+        let run = self.run.clone();
+        let released = self
+            .holder
+            .ask::<()>(&HolderRequest::Release { run, epoch });
+        if let Err(error) = released {
+            tracing::debug!("a run is kept for nobody: {error}");
+        }
+    }
+}
+
 /// Says for how long runs are kept that have ended.
 pub(crate) fn set_retention(url: &SqliteUrl, retention: &Retention) -> Result<(), StoreError> {
     let keep = retention.to_string();

@@ -9,9 +9,9 @@ use strata_core::record::event::Status;
 use strata_core::state::environment::Environment;
 use tempfile::TempDir;
 
+use super::super::script::{copy, definition, pseudorandom, scripted_run, team};
 use super::random_scripts::{append_with_state, check_listed};
 use super::{TestStorage, fresh, loaded_state};
-use super::super::script::{copy, definition, pseudorandom, scripted_run, team};
 use crate::sqlite::shared::{self, SharedDatabase, SharedLease};
 use crate::sqlite_url::SqliteUrl;
 use crate::work::{NewSubmission, RunNeeds, SubmissionIdentity};
