@@ -16,6 +16,8 @@ use super::{CommandFailure, Printer, exit_code};
 const TIME_OVER: u8 = 124;
 /// The exit code of a run that workers refuse.
 const REFUSED: u8 = 2;
+/// The exit code of a run that was deleted meanwhile: as for one that is not there.
+const DELETED: u8 = 2;
 
 pub(super) fn wait(args: &WaitArgs, printer: &Printer) -> Result<u8, CommandFailure> {
     let verbosity = match args.quiet {
@@ -30,8 +32,7 @@ pub(super) fn wait(args: &WaitArgs, printer: &Printer) -> Result<u8, CommandFail
     let mut failed = None;
     let waited = wait_for_runs(&args.places, wait_for, args.timeout, &mut |one| {
         if args.json {
-            let row = RunRow::new(&one.run.listing, one.run.damage.clone());
-            failed = printer.print_json_line(&row).err();
+            failed = printer.print_json_line(&row_of(one)).err();
         }
     })?;
     if let Some(failure) = failed {
@@ -60,10 +61,22 @@ pub(super) fn wait(args: &WaitArgs, printer: &Printer) -> Result<u8, CommandFail
     }
 }
 
+/// Returns what is listed of a run.
+fn row_of(one: &RunAtRest) -> RunRow {
+    let mut row = RunRow::new(&one.run.listing, one.run.damage.clone());
+    if let RestCause::Deleted(_) = &one.rest {
+        row.state = "deleted";
+        row.owner = None;
+        row.problem = Some(describe(&one.rest));
+    }
+    row
+}
+
 fn code_of(one: &RunAtRest) -> u8 {
     match &one.rest {
         RestCause::Status(status) => exit_code(*status),
         RestCause::Refused(_) | RestCause::Unreadable(_) => REFUSED,
+        RestCause::Deleted(_) => DELETED,
     }
 }
 
@@ -72,6 +85,8 @@ fn describe(rest: &RestCause) -> String {
         RestCause::Status(status) => status.name().into(),
         RestCause::Refused(problem) => format!("refused: {problem}"),
         RestCause::Unreadable(damage) => format!("cannot be read: {damage}"),
+        RestCause::Deleted(Some(deleted)) => deleted.to_string(),
+        RestCause::Deleted(None) => "it is deleted".into(),
     }
 }
 
@@ -98,7 +113,7 @@ pub(super) fn wait_for_row(
     let mut code = 0;
     for one in &waited.rested {
         code = code.max(code_of(one));
-        printer.print_json_line(&RunRow::new(&one.run.listing, one.run.damage.clone()))?;
+        printer.print_json_line(&row_of(one))?;
     }
     Ok(code)
 }
@@ -115,6 +130,10 @@ fn report_one(one: &RunAtRest, printer: &Printer) -> Result<u8, CommandFailure> 
         }
         RestCause::Unreadable(damage) => {
             return Err(CommandFailure::usage(format!("`{location}`: {damage}")));
+        }
+        RestCause::Deleted(_) => {
+            let text = format!("there is no `{location}` any more: {}", describe(&one.rest));
+            return Err(CommandFailure::usage(text));
         }
     };
     let mut patience = Patience::default();

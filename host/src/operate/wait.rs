@@ -4,7 +4,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use strata_core::record::event::Status;
-use strata_storage::{LifecycleState, RunFilter, StorageLocation};
+use strata_storage::{DeletedRun, LifecycleState, RunFilter, StorageLocation, StoreError};
 
 use super::Patience;
 use super::list::{FoundRun, list_runs};
@@ -13,7 +13,7 @@ use crate::launch::LaunchError;
 /// How often it is looked at whether runs have ended.
 const INTERVAL: Duration = Duration::from_millis(250);
 /// How many times as long as the last look took is waited at least.
-const LIST_TIMES: u32 = 4;
+const LOOK_TIMES: u32 = 4;
 
 /// For which of several runs is waited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +42,8 @@ pub enum RestCause {
     Refused(String),
     /// What is saved of it cannot be read, for this reason.
     Unreadable(String),
+    /// It was deleted meanwhile; by whom, if that is known.
+    Deleted(Option<DeletedRun>),
 }
 
 /// The outcome of waiting.
@@ -53,8 +55,8 @@ pub struct Waited {
     pub is_time_over: bool,
 }
 
-/// Waits until the runs at these places have ended, need a person, or are refused by workers; at most for a time.
-/// `on_rest` is called once for each of them. A database that is away is waited for.
+/// Waits until the runs at these places have ended, need a person, are refused by workers, or are deleted; at most for a
+/// time. `on_rest` is called once for each of them. A database that is away is waited for.
 ///
 /// # Errors
 /// Fails if a place cannot be read, or has no run.
@@ -65,47 +67,108 @@ pub fn wait_for_runs(
     on_rest: &mut dyn FnMut(&RunAtRest),
 ) -> Result<Waited, LaunchError> {
     let (begun, mut patience) = (Instant::now(), Patience::default());
-    let mut rested: Vec<RunAtRest> = Vec::new();
+    let mut watch = Watch::default();
     loop {
         let asked = Instant::now();
-        let listed = list_runs(places, &RunFilter::default());
-        let list_time = asked.elapsed();
-        if let Some(runs) = patience.accept(listed)? {
-            if runs.is_empty() {
-                let text = "there is no run to wait for";
-                return Err(LaunchError::InvalidInput(text.into()));
-            }
-            let count = runs.len();
-            for run in runs {
-                let location = &run.listing.location;
-                let is_known = |one: &RunAtRest| one.run.listing.location == *location;
-                if !rested.iter().any(is_known)
-                    && let Some(rest) = rest_of(&run)
-                {
-                    let one = RunAtRest { run, rest };
-                    on_rest(&one);
-                    rested.push(one);
-                }
-            }
-            let is_done = match wait_for {
-                WaitFor::All => rested.len() >= count,
-                WaitFor::Any => !rested.is_empty(),
-            };
-            if is_done {
-                return Ok(Waited {
-                    rested,
-                    is_time_over: false,
-                });
-            }
+        let looked = watch.look(places, on_rest);
+        let look_time = asked.elapsed();
+        if patience.accept(looked)?.is_some() && watch.is_over(wait_for) {
+            return Ok(Waited {
+                rested: watch.rested,
+                is_time_over: false,
+            });
         }
         if timeout.is_some_and(|timeout| begun.elapsed() >= timeout) {
             return Ok(Waited {
-                rested,
+                rested: watch.rested,
                 is_time_over: true,
             });
         }
         // A database with many runs has other things to do than to list them.
-        sleep(INTERVAL.max(LIST_TIMES * list_time));
+        sleep(INTERVAL.max(LOOK_TIMES * look_time));
+    }
+}
+
+/// The runs that were seen.
+#[derive(Default)]
+struct Watch {
+    rested: Vec<RunAtRest>,
+    /// Those that did not rest when they were seen last.
+    pending: Vec<FoundRun>,
+}
+
+impl Watch {
+    /// Looks at the runs again.
+    fn look(
+        &mut self,
+        places: &[StorageLocation],
+        on_rest: &mut dyn FnMut(&RunAtRest),
+    ) -> Result<(), LaunchError> {
+        let mut listed = Vec::new();
+        for place in places {
+            listed.extend(self.list(place)?);
+        }
+        let is_first = self.rested.is_empty() && self.pending.is_empty();
+        if is_first && listed.is_empty() {
+            let text = "there is no run to wait for";
+            return Err(LaunchError::InvalidInput(text.into()));
+        }
+        let before = std::mem::take(&mut self.pending);
+        let is_left = |run: &FoundRun| listed.iter().any(|other| is_same(run, other));
+        let deleted: Vec<_> = before.into_iter().filter(|run| !is_left(run)).collect();
+        for run in deleted {
+            let rest = RestCause::Deleted(find_deletion(&run.listing.location));
+            self.note_rest(RunAtRest { run, rest }, on_rest);
+        }
+        for run in listed {
+            if self.rested.iter().any(|one| is_same(&one.run, &run)) {
+                continue;
+            }
+            match rest_of(&run) {
+                Some(rest) => self.note_rest(RunAtRest { run, rest }, on_rest),
+                None => self.pending.push(run),
+            }
+        }
+        Ok(())
+    }
+
+    /// Lists the runs at a place: none if those that were there are deleted.
+    fn list(&self, place: &StorageLocation) -> Result<Vec<FoundRun>, LaunchError> {
+        let listed = list_runs(std::slice::from_ref(place), &RunFilter::default());
+        let mut seen = self.rested.iter().map(|one| &one.run).chain(&self.pending);
+        match listed {
+            Err(LaunchError::Store(StoreError::NoRun { .. } | StoreError::Absent { .. }))
+                if seen.any(|run| run.listing.location == place.normalized()) =>
+            {
+                Ok(Vec::new())
+            }
+            listed => listed,
+        }
+    }
+
+    fn note_rest(&mut self, one: RunAtRest, on_rest: &mut dyn FnMut(&RunAtRest)) {
+        on_rest(&one);
+        self.rested.push(one);
+    }
+
+    /// Whether there is nothing to wait for any more.
+    fn is_over(&self, wait_for: WaitFor) -> bool {
+        match wait_for {
+            WaitFor::All => self.pending.is_empty(),
+            WaitFor::Any => !self.rested.is_empty(),
+        }
+    }
+}
+
+fn is_same(one: &FoundRun, other: &FoundRun) -> bool {
+    one.listing.location == other.listing.location
+}
+
+/// Returns who deleted the run at a location, if that is known.
+fn find_deletion(location: &StorageLocation) -> Option<DeletedRun> {
+    match location.saved_form() {
+        Err(StoreError::NoRun { deleted, .. }) => deleted,
+        _ => None,
     }
 }
 
