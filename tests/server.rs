@@ -2,6 +2,7 @@
 
 mod attempts;
 pub mod client;
+mod commands;
 mod full_disk;
 mod killed;
 pub mod mcp;

@@ -72,6 +72,10 @@ impl BulkTask<'_> {
         mut act: impl FnMut(&StorageLocation) -> Result<Outcome, CommandFailure>,
     ) -> Result<u8, CommandFailure> {
         let selection = self.selection;
+        if selection.places.is_empty() {
+            let text = "name the runs: storage directories, or URLs of runs in databases";
+            return Err(CommandFailure::usage(text));
+        }
         let mut runs = select_runs(&selection.places, &selection.filter.to_filter())?;
         if !selection.is_plural()
             && let Some(only) = runs.pop()

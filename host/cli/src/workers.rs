@@ -16,9 +16,17 @@ pub(super) fn workers(args: &WorkersArgs, printer: &Printer) -> Result<u8, Comma
         let text = "name the database: a URL such as `postgres://host/teams` or `sqlite:PATH`";
         return Err(CommandFailure::usage(text));
     };
-    let workers = database.workers()?;
-    if args.json {
-        for worker in &workers {
+    show(&database.workers()?, args.json, printer)
+}
+
+/// Prints workers.
+pub(super) fn show(
+    workers: &[ListedWorker],
+    is_json: bool,
+    printer: &Printer,
+) -> Result<u8, CommandFailure> {
+    if is_json {
+        for worker in workers {
             printer.print_json_line(&document(worker))?;
         }
         return Ok(0);
@@ -34,7 +42,7 @@ pub(super) fn workers(args: &WorkersArgs, printer: &Printer) -> Result<u8, Comma
         "heartbeat",
     ];
     let mut table = TextTable::new(&head, printer);
-    for worker in &workers {
+    for worker in workers {
         table.add_row(cells(worker));
     }
     match table.is_empty() {

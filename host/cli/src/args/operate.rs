@@ -127,8 +127,8 @@ pub(crate) enum WorkersCommand {
 #[derive(Args)]
 pub(crate) struct SelectionArgs {
     /// Storage directories or URLs of runs in a database; with a filter, also directories that contain some, or URLs of
-    /// databases.
-    #[arg(value_name = "PLACE", required = true, value_parser = saved_path())]
+    /// databases. Through a server, names of runs or a filter.
+    #[arg(value_name = "PLACE", value_parser = saved_path())]
     pub(crate) places: Vec<StorageLocation>,
     #[command(flatten)]
     pub(crate) filter: FilterArgs,
@@ -136,7 +136,7 @@ pub(crate) struct SelectionArgs {
     #[arg(long)]
     pub(crate) dry_run: bool,
     /// Who does it; the user and the machine by default. It is recorded in the event of a run that is cancelled, paused or
-    /// resumed, noted with one that is pruned, and remembered for 90 days by a database of one that is deleted.
+    /// resumed, noted with one that is pruned, and remembered for 90 days of one that is deleted.
     #[arg(long, value_name = "NAME", value_parser = Author::parse)]
     pub(crate) by: Option<Author>,
     /// Print one JSON object a line for each run.

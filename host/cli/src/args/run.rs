@@ -57,9 +57,9 @@ pub(crate) struct RunArgs {
 pub(crate) struct ResumeArgs {
     /// The storage directory, its team.json or the URL of a run in a database; with a filter, also directories that contain
     /// some, or URLs of databases. Several are resumed one after another. Last, the definition to continue with, if it is
-    /// not the saved one.
+    /// not the saved one. Through a server, names of runs or a filter.
     #[arg(
-        id = "recover_path", value_name = "PLACE | TEAM.toml", required = true, num_args = 1..,
+        id = "recover_path", value_name = "PLACE | TEAM.toml", num_args = 0..,
         value_parser = parse_expanded
     )]
     words: Vec<String>,

@@ -33,6 +33,12 @@ impl Remote<'_> {
             answered => answered?.value(),
         };
         for one in answered["answered"].as_array().into_iter().flatten() {
+            if args.json {
+                self.printer.print_json_line(&json!({
+                    "request": one["request"], "role": one["role"], "place": run,
+                }))?;
+                continue;
+            }
             let text = |name: &str| one[name].as_str().unwrap_or_default().to_owned();
             self.printer.note(format_args!(
                 "request {} of {} is answered",
@@ -149,15 +155,11 @@ impl Remote<'_> {
             let text = "through a server, it is noted to whom the token belongs; leave out `--by`";
             return Err(CommandFailure::usage(text));
         }
-        if !selection.filter.to_filter().is_open() {
-            let text = "name the runs; filters select them with `runs --server`";
-            return Err(CommandFailure::usage(text));
-        }
-        let runs = selection
-            .places
-            .iter()
-            .map(|place| place.path().to_string_lossy());
         let mut code = 0;
+        let runs = self.selected(selection)?;
+        if runs.is_empty() {
+            self.printer.note("there is no such run");
+        }
         for run in runs {
             let done = match selection.dry_run {
                 true => Ok(()),
@@ -185,6 +187,27 @@ impl Remote<'_> {
             });
         }
         Ok(code)
+    }
+
+    /// Returns the names of the runs that are meant.
+    fn selected(&self, selection: &SelectionArgs) -> Result<Vec<String>, CommandFailure> {
+        let is_open = selection.filter.to_filter().is_open();
+        match (is_open, &selection.places[..]) {
+            (true, places) if !places.is_empty() => Ok(places
+                .iter()
+                .map(|place| place.path().to_string_lossy().into_owned())
+                .collect()),
+            (false, []) => {
+                let query = selection.filter.to_query().map_err(CommandFailure::usage)?;
+                let found = self.list("/v1/runs", &query)?;
+                let name = |run: &Value| Some(run["name"].as_str()?.to_owned());
+                Ok(found.iter().filter_map(name).collect())
+            }
+            _ => {
+                let text = "through a server, give either names of runs or filters";
+                Err(CommandFailure::usage(text))
+            }
+        }
     }
 
     pub(super) fn resume(&self, args: &ResumeArgs) -> Result<u8, CommandFailure> {
@@ -235,7 +258,11 @@ impl Remote<'_> {
     pub(super) fn prune(&self, args: &PruneArgs) -> Result<u8, CommandFailure> {
         let selection = &args.selection;
         let how = json!({ "keep": args.keep });
-        let [only] = &selection.places[..] else {
+        let ([only], false, false) = (
+            &selection.places[..],
+            selection.is_many(),
+            selection.dry_run,
+        ) else {
             return self.for_each(selection, "pruned", &|run| {
                 let path = Self::path_of(run, "/prune");
                 let request = ApiRequest::new("POST", &path).json(how.clone());

@@ -5,14 +5,15 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
 
+use serde::Deserialize;
 use serde_json::{Value, json};
 use strata_core::record::event::Status;
 use strata_host::clock::stopwatch;
 use strata_host::launch::load_saved_with_provenance;
 use strata_host::open;
-use strata_host::storage::{StateSelector, StorageLocation};
+use strata_host::storage::{ListedWorker, StateSelector, StorageLocation, WorkerProfile};
 use strata_host::view::{Continuation, EndedRun, RunOutput};
-use strata_server::client::{ApiRequest, StreamEnd};
+use strata_server::client::{ApiRequest, ClientError, StreamEnd};
 
 use super::Remote;
 use crate::args::{
@@ -22,7 +23,7 @@ use crate::end_report::EndReport;
 use crate::inspect::{TextTable, inspect};
 use crate::result::show_output;
 use crate::sanitize::sanitize;
-use crate::{CommandFailure, checkpoints, exit_code};
+use crate::{CommandFailure, checkpoints, exit_code, workers};
 
 /// How soon a stream that broke off is continued.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
@@ -34,6 +35,8 @@ const MAX_ATTEMPTS: u32 = 60;
 const TIME_OVER: u8 = 124;
 /// The exit code of a run that workers refuse.
 const REFUSED: u8 = 2;
+/// The state of a run that was deleted while it was waited for.
+const DELETED: &str = "deleted";
 
 /// A copy of the state of a run, in a directory that is removed afterwards.
 struct StateCopy {
@@ -138,7 +141,7 @@ impl Remote<'_> {
             match read {
                 Ok(StreamEnd::Over) => return Ok(0),
                 Ok(StreamEnd::BrokenOff) => {}
-                Err(error @ strata_server::client::ClientError::Unreachable { .. }) => {
+                Err(error @ ClientError::Unreachable { .. }) => {
                     failures += 1;
                     if failures >= MAX_ATTEMPTS {
                         return Err(error.into());
@@ -197,15 +200,23 @@ impl Remote<'_> {
             .map(|place| place.path().to_string_lossy().into_owned())
             .collect();
         let is_single = waiting.len() == 1;
-        let mut code = 0;
+        let (mut code, mut is_first) = (0, true);
         loop {
             let mut rested = Vec::new();
             for run in &waiting {
-                let view = self.get(run, "")?;
+                let path = Self::path_of(run, "");
+                let view = match self.client.send(ApiRequest::new("GET", &path)) {
+                    // It was there.
+                    Err(ClientError::Refused { status: 404, .. }) if !is_first => {
+                        json!({ "name": run, "state": DELETED, "status": null })
+                    }
+                    answer => answer?.value(),
+                };
                 if is_at_rest(&view) {
                     rested.push((run.clone(), view));
                 }
             }
+            is_first = false;
             for (run, view) in rested {
                 waiting.retain(|one| *one != run);
                 if args.json {
@@ -213,7 +224,8 @@ impl Remote<'_> {
                 } else if is_single {
                     return self.report_end(&run, &view);
                 } else {
-                    let status = view["status"].as_str().unwrap_or("-");
+                    let status = view["status"].as_str().or(view["state"].as_str());
+                    let status = status.unwrap_or("-");
                     self.printer
                         .print_text(&format!("{run}: {}", sanitize(status)));
                 }
@@ -235,6 +247,10 @@ impl Remote<'_> {
 
     /// Reports the end of a run, like `run`.
     pub(super) fn report_end(&self, run: &str, view: &Value) -> Result<u8, CommandFailure> {
+        if view["state"] == DELETED {
+            let text = format!("there is no `{run}` any more: it is deleted");
+            return Err(CommandFailure::usage(text));
+        }
         if let Some(problem) = view["problem"].as_str() {
             return Err(CommandFailure::usage(format!(
                 "`{run}` could not be run: {}",
@@ -336,10 +352,48 @@ impl Remote<'_> {
             let text = "through a server, `workers` lists those that work for it";
             return Err(CommandFailure::usage(text));
         }
-        for worker in self.list("/v1/workers", &[])? {
-            self.printer.print_json_line(&worker)?;
+        let mut document = self
+            .client
+            .send(ApiRequest::new("GET", "/v1/workers"))?
+            .value();
+        let served: Result<Vec<ServedWorker>, _> = serde_json::from_value(document["items"].take());
+        let served = served.map_err(|error| {
+            CommandFailure::internal(format!("the list of workers is not understood: {error}"))
+        })?;
+        let workers: Vec<ListedWorker> = served.into_iter().map(ListedWorker::from).collect();
+        workers::show(&workers, args.json, self.printer)
+    }
+}
+
+/// A worker, as a server lists it.
+#[derive(Deserialize)]
+struct ServedWorker {
+    id: String,
+    host: String,
+    version: String,
+    labels: Vec<String>,
+    secrets: Vec<String>,
+    room: usize,
+    runs: u64,
+    beat_age_ms: i64,
+    draining: bool,
+}
+
+impl From<ServedWorker> for ListedWorker {
+    fn from(served: ServedWorker) -> Self {
+        Self {
+            id: served.id,
+            profile: WorkerProfile {
+                host: served.host,
+                labels: served.labels,
+                secrets: served.secrets,
+                room: served.room,
+            },
+            version: served.version,
+            runs: served.runs,
+            beat_age_ms: served.beat_age_ms,
+            is_draining: served.draining,
         }
-        Ok(0)
     }
 }
 
@@ -355,12 +409,13 @@ fn split_at<'a>(text: &'a str, checkpoint: Option<&'a str>) -> (&'a str, Option<
 /// Whether a run has ended, or goes on only if somebody does something.
 pub(super) fn is_at_rest(view: &Value) -> bool {
     let state = &view["state"];
-    ["ended", "resting", "refused"]
+    ["ended", "resting", "refused", DELETED]
         .iter()
         .any(|one| *state == json!(one))
 }
 
-fn code_of(view: &Value) -> u8 {
+/// Returns the exit code that `run` would have.
+pub(super) fn code_of(view: &Value) -> u8 {
     let status = view["status"].as_str().and_then(Status::from_name);
     match (view["state"].as_str(), status) {
         (Some("refused"), _) | (_, None) => REFUSED,

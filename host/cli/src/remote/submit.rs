@@ -11,7 +11,7 @@ use strata_host::manifest::operator::in_force;
 use strata_server::client::{ApiAnswer, ApiRequest, ClientError};
 
 use super::Remote;
-use super::read::is_at_rest;
+use super::read::{code_of, is_at_rest};
 use crate::CommandFailure;
 use crate::args::SubmitArgs;
 use crate::progress::ProgressDisplay;
@@ -62,14 +62,22 @@ pub(super) fn submit(remote: &Remote<'_>, args: SubmitArgs) -> Result<u8, Comman
     let mut run = remote.client.send(request)?.value();
     let id = run["id"].as_str().unwrap_or_default().to_owned();
     if !args.wait {
-        remote
-            .printer
-            .print_text(run["name"].as_str().unwrap_or(&id));
+        let name = run["name"].as_str().unwrap_or(&id);
+        match args.json {
+            true => remote
+                .printer
+                .print_json_line(&json!({ "name": name, "place": name }))?,
+            false => remote.printer.print_text(name),
+        }
         return Ok(0);
     }
     while !is_at_rest(&run) {
         std::thread::sleep(std::time::Duration::from_millis(250));
         run = remote.get(&id, "")?;
+    }
+    if args.json {
+        remote.printer.print_json_line(&run)?;
+        return Ok(code_of(&run));
     }
     let name = run["name"].as_str().unwrap_or(&id).to_owned();
     remote.report_end(&name, &run)

@@ -580,20 +580,19 @@ pub async fn prune_run(mut context: Context) -> Answer {
     struct Prune {
         keep: Option<u32>,
     }
-    let run = context.run(Deed::Operate).await?;
+    let (run, by) = (context.run(Deed::Operate).await?, context.caller.author());
     let body = context.optional_json(MAX_BODY_BYTES).await?;
     let how: Prune = match body.is_empty() {
         true => Prune::default(),
         false => parse_json(&body)?,
     };
-    let by = context.caller.author();
     let result = context
         .server
         .blocking(move |_| {
             let done = prune_by(&run.listing.location, how.keep, Some(&by))?;
+            let pruned = done.pruned;
             Ok(json!({
-                "kept": done.keep, "checkpoints": done.pruned.checkpoints, "events": done.pruned.events,
-                "bytes": done.pruned.bytes,
+                "kept": done.keep, "checkpoints": pruned.checkpoints, "events": pruned.events, "bytes": pruned.bytes,
             }))
         })
         .await?;

@@ -1,0 +1,74 @@
+//! The commands about runs, through a server.
+
+use serde_json::Value;
+
+use super::ASKING;
+use super::client::{TestServer, wherever_runs_are};
+use crate::process::{Ended, Process};
+
+/// What a command printed, if that is JSON: one document, or one a line.
+fn printed(ended: &Ended) -> Vec<Value> {
+    let values = serde_json::Deserializer::from_str(&ended.stdout).into_iter();
+    let values: Result<Vec<Value>, _> = values.collect();
+    values.unwrap_or_else(|error| panic!("{error}: {ended:?}"))
+}
+
+/// Starts a command that prints JSON.
+fn start(server: &TestServer, arguments: &[&str]) -> Process {
+    let address = format!("http://127.0.0.1:{}", server.port);
+    let arguments = [arguments, &["--json", "--server", &address]].concat();
+    let mut command = server.place.command(&arguments);
+    command.env("STRATA_TOKEN", &server.token);
+    Process::spawn(command)
+}
+
+#[test]
+fn commands_about_runs_work_through_a_server_and_print_nothing_but_json_if_that_is_asked_for() {
+    wherever_runs_are(|runs| {
+        let server = TestServer::start_at(runs, ASKING);
+        let host = |arguments: &[&str], code: i32| {
+            let ended = start(&server, arguments).end();
+            printed(&ended.expect(code))
+        };
+        for name in ["one", "two"] {
+            let submitted = host(&["submit", "team.toml", "--name", name], 0);
+            assert_eq!(submitted[0]["name"], name, "{submitted:?}");
+        }
+        assert_eq!(host(&["wait", "one", "two"], 4).len(), 2);
+        let answered = host(&["answer", "one", "ask-0-0-0-0=3"], 0);
+        assert_eq!(answered[0]["role"], "A", "{answered:?}");
+        let ended = host(&["wait", "one"], 0);
+        assert_eq!(ended[0]["output"], "answer 3", "{ended:?}");
+        let sent = host(&["send", "two", "--cause", "Nobody", "more"], 0);
+        assert_eq!(sent[0]["known"], false, "{sent:?}");
+        let waiting = server.until(&server.token, "/v1/runs/two", |run| {
+            run["state"] == "resting"
+        });
+        assert_eq!(waiting["status"], "waiting");
+        // By a filter; nothing is done yet.
+        let dry = host(&["pause", "--status", "waiting", "--dry-run"], 0);
+        assert_eq!(dry[0]["place"], "two", "{dry:?}");
+        let listed = host(&["runs", "--status", "waiting"], 0);
+        assert_eq!(listed[0]["name"], "two", "{listed:?}");
+        let paused = host(&["pause", "--status", "waiting"], 0);
+        assert_eq!(paused[0]["result"], "paused", "{paused:?}");
+        host(&["resume", "two"], 0);
+        assert_eq!(host(&["wait", "two"], 4)[0]["status"], "waiting");
+        host(&["prune", "one", "--keep", "1", "--dry-run"], 0);
+        let pruned = host(&["prune", "one", "--keep", "1"], 0);
+        assert!(pruned[0]["checkpoints"].is_u64(), "{pruned:?}");
+        assert_eq!(host(&["workers"], 0)[0]["runs"], 0);
+        // Nobody has the label, so it waits until it is deleted.
+        host(
+            &["submit", "team.toml", "--name", "three", "--needs", "gpu"],
+            0,
+        );
+        let mut waiting = start(&server, &["wait", "one", "three"]);
+        assert_eq!(waiting.next().unwrap()["name"], "one");
+        host(&["delete", "three", "--force"], 0);
+        assert_eq!(waiting.next().unwrap()["state"], "deleted");
+        waiting.end().expect(2);
+        host(&["cancel", "two", "missing"], 2);
+        host(&["delete"], 2);
+    });
+}
