@@ -3,6 +3,7 @@
 
 mod beside_worker;
 mod journeys;
+mod places;
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -168,6 +169,23 @@ fn a_run_in_a_file_of_many_is_deleted_and_the_others_stay() {
             "-q",
         ])
         .expect(3);
+}
+
+#[test]
+fn who_deleted_a_storage_directory_is_said_when_somebody_looks_for_it() {
+    let place = bakery();
+    let run = ["run", "team.toml", "--storage", "runs/desk", "-q"];
+    place.host(&run).expect(3);
+    place
+        .host(&["delete", "runs/desk", "--by", "Anna"])
+        .expect(0);
+    for command in ["inspect", "delete", "runs", "wait"] {
+        let gone = place.host(&[command, "runs/desk"]).expect(2);
+        assert_says(&gone, "no run `desk` at `runs`: Anna deleted it at ");
+    }
+    // The name is free again.
+    place.host(&run).expect(3);
+    place.host(&["inspect", "runs/desk"]).expect(0);
 }
 
 #[test]

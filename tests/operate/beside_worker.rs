@@ -146,6 +146,41 @@ impl Office {
         );
     }
 
+    /// Deletes a run that somebody waits for.
+    fn delete_what_is_waited_for(&self) {
+        let submit = ["submit", "team.toml", "--database", &self.database];
+        let unclaimed = ["--needs", "nobody", "--name", "five"];
+        self.host(&[&submit[..], &unclaimed].concat()).expect(0);
+        let (one, five) = (self.run("one"), self.run("five"));
+        let mut waiting = Process::spawn(self.place.command(&["wait", &one, &five, "--json"]));
+        assert_eq!(waiting.next().unwrap()["name"], "one");
+        self.host(&["delete", &five, "--force", "--by", "Anna"])
+            .expect(0);
+        let deleted = waiting.next().unwrap();
+        assert_eq!(deleted["state"], "deleted", "{deleted}");
+        let problem = deleted["problem"].as_str().unwrap();
+        assert!(problem.starts_with("Anna deleted it at "), "{deleted}");
+        waiting.end().expect(2);
+    }
+
+    /// Moves a run that waits for a person away, and back.
+    fn take_away(&self) {
+        let run = self.run("three");
+        // The name is taken. What was not moved is free again.
+        let taken = ["adopt", &run, "--to", &self.database, "--name", "one"];
+        assert_says(&self.host(&taken).expect(2), "a run of the name `one`");
+        let other = "sqlite:other.db";
+        self.host(&["adopt", &run, "--to", other]).expect(0);
+        self.host(&["inspect", &run]).expect(2);
+        let listed = self.host(&["runs", other, "--json"]).expect(0).events();
+        assert_eq!(listed[0]["status"], "waiting", "{listed:?}");
+        let moved = format!("{other}?run=three");
+        self.host(&["adopt", &moved, "--to", &self.database])
+            .expect(0);
+        self.host(&["answer", &run, "ask-1-1-0-0=yes"]).expect(0);
+        assert_says(&self.host(&["wait", &run, "-q"]).expect(0), "TASTE rye yes");
+    }
+
     fn hand_over(&self) {
         let begin = ["run", "team.toml", "--storage", "desk", "-q"];
         self.host(&begin).expect(3);
@@ -232,7 +267,9 @@ fn operate(database: &str) {
     let office = Office::open(database);
     office.ask_and_answer();
     office.halt_and_delete();
+    office.delete_what_is_waited_for();
     office.hand_over();
+    office.take_away();
     office.administer();
     office.close();
 }

@@ -3,8 +3,10 @@
 use std::path::Path;
 use std::time::UNIX_EPOCH;
 
+use strata_core::record::event::Event;
 use strata_storage::{
-    AppendedState, RunFilter, RunListing, RunOverview, StateSelector, StorageLocation, StoreError,
+    AppendedState, LifecycleState, RunFilter, RunListing, RunOverview, StateSelector,
+    StorageLocation, StoreError,
 };
 
 use crate::launch::{LaunchError, load_saved};
@@ -107,6 +109,9 @@ fn complete(listing: RunListing) -> Result<FoundRun, LaunchError> {
             damage: Some(error.to_string()),
         },
     };
+    if run.listing.state == LifecycleState::Ended && run.listing.ended_ms.is_none() {
+        run.listing.ended_ms = end_ms(&location);
+    }
     if run.listing.changed_ms.is_none() {
         let times = location.changing_files();
         run.listing.changed_ms = times.iter().filter_map(|file| changed_ms(file)).max();
@@ -117,6 +122,15 @@ fn complete(listing: RunListing) -> Result<FoundRun, LaunchError> {
             .map(|created| (created / 1_000_000) as i64);
     }
     Ok(run)
+}
+
+/// Returns when the run at a location ended, if the newest event says so.
+fn end_ms(location: &StorageLocation) -> Option<i64> {
+    let reader = location.read().ok()?;
+    let (dropped, all) = reader.dropped().ok()?;
+    let newest = reader.records((all - dropped).checked_sub(1)?, 1).ok()?;
+    let newest = newest.into_iter().next()?;
+    matches!(newest.event, Event::RunEnded(_)).then_some(newest.time_ms)
 }
 
 fn changed_ms(file: &Path) -> Option<i64> {
