@@ -9,9 +9,24 @@ use super::SourceText;
 /// How many entries of a directory are compared at most.
 const MAX_ENTRIES: usize = 1000;
 
-/// Returns the path of a file or a directory in the same directory with a similar name, if there is
-/// one. One with the same extension is preferred.
+/// Returns an existing path that differs from this one only by similar names of its files and directories, if there is one.
 pub fn similar_path(path: &Path) -> Option<PathBuf> {
+    let mut found = PathBuf::new();
+    let mut parts = path.components().peekable();
+    while let Some(part) = parts.next() {
+        let next = found.join(part);
+        found = match next.exists() {
+            true => next,
+            false if parts.peek().is_some() => similar_entry(&next, Path::is_dir)?,
+            false => similar_entry(&next, |_| true)?,
+        };
+    }
+    (found != path).then_some(found)
+}
+
+/// Returns the path of an entry of the same directory with a similar name, if there is one for which `is_usable` is true.
+/// One with the same extension is preferred.
+fn similar_entry(path: &Path, is_usable: fn(&Path) -> bool) -> Option<PathBuf> {
     let directory = path
         .parent()
         .filter(|parent| !parent.as_os_str().is_empty())
@@ -21,6 +36,7 @@ pub fn similar_path(path: &Path) -> Option<PathBuf> {
         .take(MAX_ENTRIES)
         .filter_map(Result::ok);
     let names: Vec<String> = entries
+        .filter(|entry| is_usable(&entry.path()))
         .filter_map(|entry| entry.file_name().into_string().ok())
         .collect();
     let stem = path.file_stem()?.to_str()?;
@@ -60,7 +76,7 @@ mod tests {
     fn what_has_a_similar_name_is_found() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir(dir.path().join("respond")).unwrap();
-        for name in ["probe.wasm", "team.toml", "other.toml"] {
+        for name in ["probe.wasm", "team.toml", "other.toml", "respond/team.toml"] {
             std::fs::write(dir.path().join(name), "").unwrap();
         }
         let check = |name: &str, expected: Option<&str>| {
@@ -78,5 +94,10 @@ mod tests {
         check("nothing.toml", None);
         check("prob", Some("probe.wasm"));
         check("missing/probe.wasm", None);
+        check("respnd/team.toml", Some("respond/team.toml"));
+        check("respnd/taem.toml", Some("respond/team.toml"));
+        check("respnd/nothing.toml", None);
+        // It is a file.
+        check("prob.wasm/team.toml", None);
     }
 }
