@@ -112,6 +112,14 @@ fn a_new_team_with_tools_runs_and_its_conversation_is_shown() {
         .host(&["new", "action", "helper", "--tools"])
         .expect(2);
     assert!(refused.stderr.contains("new team"), "{}", refused.stderr);
+    let with = |lang| place.host(&["new", "team", "other", "--tools", "--lang", lang]);
+    let refused = with("rust").expect(2);
+    assert!(
+        refused.stderr.contains("are scripts in python"),
+        "{}",
+        refused.stderr
+    );
+    with("python").expect(0);
 }
 
 #[test]

@@ -40,6 +40,12 @@ fn an_action_is_called_as_a_tool_with_arguments() {
     let arguments = ["--arguments", r#"{ "b": 1, "a": [true] }"#];
     let ended = probe(&place, json!([{ "say": "{arguments}" }]), &arguments).expect(0);
     assert_eq!(ended.stdout, "{\"a\":[true],\"b\":1}\n");
+    let failed = probe(&place, json!([{ "fail": "trap" }]), &arguments).expect(3);
+    assert!(
+        failed.stderr.contains("the arguments:") && !failed.stderr.contains("turn"),
+        "{}",
+        failed.stderr
+    );
     for (arguments, reason) in [
         ("[1]", "the value of `--arguments` is no JSON object"),
         ("{", "the value of `--arguments` is"),

@@ -26,8 +26,12 @@ pub(super) fn report_fault(fault: &FaultView, trigger: ResumeTrigger, printer: &
     for line in sanitize(&fault.message).lines().skip(1) {
         printer.note(format_args!("    {line}"));
     }
+    let is_by_model = |call: &FailedToolCall| !call.model.is_empty();
     write_section(
-        "what the model asked for",
+        match fault.tool_call.as_ref().is_some_and(is_by_model) {
+            true => "what the model asked for",
+            false => "the arguments",
+        },
         fault.tool_call.iter().flat_map(describe_tool_call),
         on_stderr,
     );
@@ -46,16 +50,20 @@ pub(super) fn report_fault(fault: &FaultView, trigger: ResumeTrigger, printer: &
     write_section("how to fix it", advice.into_iter(), on_stderr);
 }
 
-/// Returns the tool call that failed, and the text of the reply that asked for it.
+/// Returns the tool call that failed, and the text of the reply that asked for it. `try` calls without a model.
 fn describe_tool_call(call: &FailedToolCall) -> Vec<String> {
     let reply = preview(&call.reply, ARGUMENT_CHARS);
-    let asked = format!(
-        "model {}, turn {}, call {}: {}",
-        call.model,
-        call.turn,
-        call.tool_call,
-        preview(&call.arguments, ARGUMENT_CHARS)
-    );
+    let arguments = preview(&call.arguments, ARGUMENT_CHARS);
+    if call.model.is_empty() {
+        return vec![arguments];
+    }
+    let FailedToolCall {
+        model,
+        turn,
+        tool_call,
+        ..
+    } = call;
+    let asked = format!("model {model}, turn {turn}, call {tool_call}: {arguments}");
     if reply.is_empty() {
         vec![asked]
     } else {

@@ -27,11 +27,11 @@ pub(super) struct NewArgs {
     /// the example.
     #[arg(required_unless_present = "example")]
     name: Option<String>,
-    /// The language of the action.
-    #[arg(long, value_parser = language_parser(), default_value = LANGUAGES[0].name)]
-    lang: String,
-    /// Create a team with a role whose model works with tools.
-    #[arg(long, conflicts_with = "lang")]
+    /// The language of the action; rust by default.
+    #[arg(long, value_parser = language_parser())]
+    lang: Option<String>,
+    /// Create a team with a role whose model works with tools, which are scripts in Python.
+    #[arg(long)]
     tools: bool,
     /// Copy an example team, with the components that it uses: `snake`, `analyst`, `werewolf`, `map-reduce`, `polyglot`,
     /// `scripts`, `five-calls`, `orders` or `library`. The examples come with a package of the program.
@@ -47,6 +47,9 @@ enum Thing {
     Team,
 }
 
+/// The language of the scripts that `--tools` creates.
+const TOOLS_LANGUAGE: &str = "python";
+
 /// What a new team is made from.
 enum TeamTemplate<'a> {
     /// The template with an action in this language.
@@ -58,10 +61,16 @@ enum TeamTemplate<'a> {
 }
 
 pub(super) fn new(args: &NewArgs, printer: &Printer) -> Result<u8, CommandFailure> {
+    let lang = args.lang.as_deref().unwrap_or(LANGUAGES[0].name);
     let language = LANGUAGES
         .iter()
-        .find(|language| language.name == args.lang)
+        .find(|language| language.name == lang)
         .expect("clap takes no other");
+    if args.tools && lang != TOOLS_LANGUAGE && args.lang.is_some() {
+        return Err(CommandFailure::usage(format!(
+            "the tools of `--tools` are scripts in {TOOLS_LANGUAGE}; leave `--lang` out, and replace the scripts by those in another language"
+        )));
+    }
     let name = args.name.as_ref().or(args.example.as_ref());
     let name = name.expect("clap requires one of them");
     match args.thing {

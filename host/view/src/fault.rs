@@ -126,7 +126,7 @@ impl FaultView {
 /// A call of a tool by a model, which failed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FailedToolCall {
-    /// The name of the model that asked for it.
+    /// The name of the model that asked for it; empty if nobody was asked, in a trial.
     pub model: String,
     /// The number of the model's reply that asked for it, from 0.
     pub turn: u32,
