@@ -136,3 +136,4 @@ _thread.start_new_thread = _thread.start_joinable_thread = _refuse(RuntimeError,
 threading._start_joinable_thread = _thread.start_joinable_thread
 for loaded in strata_library.adapt.keys() & sys.modules.keys():
     strata_library.adapt[loaded](sys.modules[loaded])
+strata_library.forget_loaded()

@@ -28,8 +28,8 @@ const INDEX_FILE: &str = "index.json";
 pub(crate) const ACTION_DIRECTORY: &str = "components";
 /// The directory of the interpreters, beside the index.
 const INTERPRETER_DIRECTORY: &str = "interpreters";
-/// How well interpreters are compressed: as well as possible without much more memory.
-const COMPRESSION_LEVEL: i32 = 19;
+/// How well interpreters are compressed: as well as possible. Unpacking takes the same time and memory.
+const COMPRESSION_LEVEL: i32 = 22;
 /// The base-2 logarithm of the distance over which an interpreter is compressed, and so of the memory
 /// that unpacking it takes: 128 MiB. The code of an interpreter repeats the data of its component.
 const WINDOW_LOG: u32 = 27;

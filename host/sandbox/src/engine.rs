@@ -162,6 +162,9 @@ fn new_engine(metering: Metering, work: SandboxUse) -> Result<(Engine, Allocatio
         config.target(&target).map_err(|error| {
             SandboxError::Machine(format!("cannot compile for `{target}`: {error:#}"))
         })?;
+        // Only interpreters are compiled for every processor. Their addresses say nothing of the script that they run, and
+        // are a twelfth of the package. Engines load code with and without them.
+        config.generate_address_map(false);
     }
     config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool(work)));
     if let Ok(pooled) = Engine::new(&config) {
@@ -198,6 +201,8 @@ fn config(metering: Metering) -> Config {
         .consume_fuel(metering == Metering::Fuel)
         .max_wasm_stack(STACK_BYTES)
         .async_stack_size(FIBER_BYTES)
+        // Traps are found by frame pointers. These tables are for debuggers, and are registered each time that code is loaded.
+        .native_unwind_info(false)
         // Reading debug information is not bounded in wasmtime; `source` does it instead.
         .wasm_backtrace_details(WasmBacktraceDetails::Disable)
         // These make results the same on every machine.
