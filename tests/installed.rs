@@ -356,6 +356,25 @@ fn an_interpreter_whose_unpacking_was_killed_is_unpacked_anew_and_nothing_else_i
 }
 
 #[test]
+fn first_starts_at_the_same_time_unpack_an_interpreter_once() {
+    let installed = InstalledProgram::new();
+    let children = ["one", "two", "three"].map(|storage| {
+        let mut command = installed.homeless(&["run", "script.toml", "--storage", storage]);
+        command.env("HOME", installed.path("own"));
+        let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.spawn().expect("it starts")
+    });
+    for child in children {
+        let done = child.wait_with_output().expect("it ends");
+        assert!(text(&done).contains("done after"), "{}", text(&done));
+    }
+    let mut names = installed.unpacked("");
+    names.retain(|name| name != "code");
+    assert_eq!(names.len(), 2, "a directory and its lock: {names:?}");
+    assert_eq!(installed.unpacked("code").len(), 1);
+}
+
+#[test]
 fn a_new_team_says_what_its_action_lacks_on_this_machine() {
     let installed = InstalledProgram::new();
     let made = text(&installed.run(&["new", "team", "compiled"]));
