@@ -7,6 +7,7 @@
 //! | [`process`] | child processes, the boot of the machine, and waiting for futures |
 //! | [`advice`] | what a user can do about an error, as a value |
 //! | [`clock`], [`random_id`] | the wall clock and random numbers; nothing else reads them for a run |
+//! | [`codec`] | how values are encoded, compressed and protected by checksums, and how bytes of strangers are decoded within limits |
 //! | [`owner`] | HTTP between the process that owns a run and those that ask it for something |
 //!
 //! ```
@@ -22,6 +23,7 @@
 
 pub mod advice;
 pub mod clock;
+pub mod codec;
 pub mod files;
 #[cfg(any(test, feature = "test-support"))]
 pub mod golden;

@@ -1,19 +1,17 @@
-//! The encoding of events and states, and the detection of damage to it. Where the bytes are stored
-//! is elsewhere.
-//!
-//! Each blob starts with a byte that names its format. The checksum of a blob also covers the
-//! numbers under which it is stored. A matching checksum does not prove that this program wrote the
-//! blob, so the memory that a blob takes when it is decoded is limited here as well.
+//! The encoding of events, states and bundles of messages. Where the bytes are stored is elsewhere, and
+//! how values become bytes is in `strata_base::codec`.
 
 mod message_size;
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use lz4_flex::block::{compress_into, decompress_into, get_maximum_output_size};
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use strata_base::codec::{
+    CodecError, POSTCARD, append, compress, decode, decode_sequence, decompress, encode,
+    strip_format,
+};
 use strata_core::record::event::Event;
 use strata_core::record::message::Message;
 use strata_core::state::environment::Environment;
@@ -22,21 +20,7 @@ use strata_core::state::messages::TextSize;
 
 use message_size::MessageSize;
 
-/// The format of events and states: postcard. It stays 1 until the first release, and a change of
-/// what is encoded only needs new golden files. After it, a new format gets the next number, and all
-/// old ones stay readable.
-const POSTCARD: u8 = 1;
-
-/// The format of events and states in postcard, compressed: the length in four bytes, then a block of LZ4.
-const COMPRESSED: u8 = 2;
-/// The number of bytes before the block.
-const HEADER_BYTES: usize = 5;
-/// Smaller blobs are not compressed, so that a new run is saved quickly.
-const MIN_COMPRESSED_BYTES: u32 = 4 << 10;
-/// Up to this decompressed size, any compression ratio is accepted. Beyond it, the ratio may be at
-/// most `MAX_RATIO`, so that a small file cannot fill the memory.
-const ANY_RATIO_BYTES: usize = 16 << 20;
-const MAX_RATIO: usize = 16;
+pub(super) use strata_base::codec::{checksum, plain_bytes};
 
 /// How much is put into one bundle, not counting its last message: small compared with a state, but
 /// large enough that the number of bundles does not matter.
@@ -63,16 +47,8 @@ pub(super) struct EncodedMessages {
 /// Why stored bytes are invalid.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum DecodeError {
-    #[error("its checksum does not match")]
-    Checksum,
-    #[error("its format {0} is unknown")]
-    Format(u8),
-    #[error("it is empty")]
-    Empty,
-    #[error("it cannot be unpacked")]
-    Compression,
-    #[error("it cannot be decoded: {0}")]
-    Content(postcard::Error),
+    #[error("{0}")]
+    Encoding(#[from] CodecError),
     #[error("no storage has these numbers")]
     OutOfRange,
     #[error("{0}")]
@@ -85,13 +61,18 @@ pub(super) enum DecodeError {
     Memory,
 }
 
+/// Fails if the stored checksum does not match.
+pub(super) fn verify(stored: u32, numbers: &[i64], bytes: &[u8]) -> Result<(), DecodeError> {
+    Ok(strata_base::codec::verify(stored, numbers, bytes)?)
+}
+
 /// Encodes an event at the end of `buffer`.
 pub(super) fn encode_event(event: &Event, buffer: Vec<u8>) -> Vec<u8> {
     encode(event, buffer)
 }
 
 pub(super) fn decode_event(bytes: &[u8]) -> Result<Event, DecodeError> {
-    decode(bytes)
+    Ok(decode(bytes)?)
 }
 
 /// Encodes a state. Of its messages, only those that may still change are included.
@@ -107,7 +88,7 @@ pub(super) fn encode_snapshot(env: &Environment) -> Vec<u8> {
 pub(super) fn decode_snapshot(
     bytes: &[u8],
 ) -> Result<(Vec<Arc<Message>>, Environment), DecodeError> {
-    decode(&decompress(bytes)?)
+    Ok(decode(&decompress(bytes)?)?)
 }
 
 /// Encodes the list of bundles of a state.
@@ -186,7 +167,7 @@ impl<'a> UnpackedMessages<'a> {
     /// Decodes them.
     pub(super) fn decode(&self) -> Result<Vec<Arc<Message>>, DecodeError> {
         decode_sequence(strip_format(&self.plain)?, self.count)
-            .map(|message| message.map(Arc::new))
+            .map(|message| Ok(Arc::new(message?)))
             .collect()
     }
 }
@@ -197,169 +178,15 @@ pub(super) fn decode_messages(body: &[u8], count: u32) -> Result<Vec<Arc<Message
     UnpackedMessages::from_body(body, count)?.decode()
 }
 
-/// Decodes `count` consecutive values.
-fn decode_sequence<'a, T: Deserialize<'a>>(
-    mut left: &'a [u8],
-    count: u32,
-) -> impl Iterator<Item = Result<T, DecodeError>> {
-    (0..count).map(move |_| {
-        let (value, rest) = postcard::take_from_bytes(left).map_err(DecodeError::Content)?;
-        left = rest;
-        Ok(value)
-    })
-}
-
-fn encode<T: Serialize>(value: &T, mut buffer: Vec<u8>) -> Vec<u8> {
-    buffer.push(POSTCARD);
-    append(value, buffer)
-}
-
-fn append<T: Serialize>(value: &T, buffer: Vec<u8>) -> Vec<u8> {
-    // Writing to memory cannot fail, and every length in our types is known beforehand.
-    postcard::to_extend(value, buffer).expect("events and environments can always be encoded")
-}
-
-fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, DecodeError> {
-    postcard::from_bytes(strip_format(bytes)?).map_err(DecodeError::Content)
-}
-
-/// Returns the bytes after the format byte. Fails if the format is not `POSTCARD`.
-fn strip_format(bytes: &[u8]) -> Result<&[u8], DecodeError> {
-    match bytes.split_first() {
-        Some((&POSTCARD, body)) => Ok(body),
-        Some((&other, _)) => Err(DecodeError::Format(other)),
-        None => Err(DecodeError::Empty),
-    }
-}
-
-/// Compresses an encoded blob, if that makes it smaller.
-fn compress(plain: Vec<u8>) -> Vec<u8> {
-    let Some(length) = u32::try_from(plain.len())
-        .ok()
-        .filter(|length| *length >= MIN_COMPRESSED_BYTES)
-    else {
-        return plain;
-    };
-    let mut packed = vec![0; HEADER_BYTES + get_maximum_output_size(plain.len())];
-    match compress_into(&plain, &mut packed[HEADER_BYTES..]) {
-        Ok(size) if HEADER_BYTES + size < plain.len() && is_ratio_allowed(size, plain.len()) => {
-            packed.truncate(HEADER_BYTES + size);
-            packed[0] = COMPRESSED;
-            packed[1..HEADER_BYTES].copy_from_slice(&length.to_le_bytes());
-            packed.shrink_to_fit();
-            packed
-        }
-        _ => plain,
-    }
-}
-
-/// Whether a block of `block` bytes may decompress to `plain` bytes.
-fn is_ratio_allowed(block: usize, plain: usize) -> bool {
-    plain <= ANY_RATIO_BYTES.max(block.saturating_mul(MAX_RATIO))
-}
-
-/// Decompresses a blob, if it is compressed.
-pub(super) fn decompress(bytes: &[u8]) -> Result<Cow<'_, [u8]>, DecodeError> {
-    let Some((&COMPRESSED, rest)) = bytes.split_first() else {
-        return Ok(Cow::Borrowed(bytes));
-    };
-    let (length, block) = rest.split_first_chunk().ok_or(DecodeError::Compression)?;
-    let length = u32::from_le_bytes(*length) as usize;
-    // Checked before memory is allocated for the claimed length.
-    if !is_ratio_allowed(block.len(), length) {
-        return Err(DecodeError::Compression);
-    }
-    let mut plain = vec![0; length];
-    match decompress_into(block, &mut plain) {
-        Ok(size) if size == length => Ok(Cow::Owned(plain)),
-        _ => Err(DecodeError::Compression),
-    }
-}
-
-/// Returns the size of what decompresses to these bytes, which was verified, or at least of what it
-/// claims.
-pub(super) fn plain_bytes(bytes: &[u8]) -> u64 {
-    let claimed = bytes.split_first().filter(|(kind, _)| **kind == COMPRESSED);
-    let length = claimed.and_then(|(_, rest)| rest.first_chunk());
-    length.map_or(bytes.len() as u64, |length| {
-        u32::from_le_bytes(*length).into()
-    })
-}
-
-/// Returns the checksum of a blob and of the numbers that are stored with it.
-pub(super) fn checksum(numbers: &[i64], bytes: &[u8]) -> u32 {
-    let mut hasher = crc32fast::Hasher::new();
-    for number in numbers {
-        hasher.update(&number.to_le_bytes());
-    }
-    hasher.update(bytes);
-    hasher.finalize()
-}
-
-/// Fails if the stored checksum does not match.
-pub(super) fn verify(stored: u32, numbers: &[i64], bytes: &[u8]) -> Result<(), DecodeError> {
-    if checksum(numbers, bytes) == stored {
-        Ok(())
-    } else {
-        Err(DecodeError::Checksum)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use strata_core::record::conversation::{Media, MediaSource, Part};
     use strata_core::record::json::Json;
     use strata_core::record::message::{Hop, Instruct};
 
+    use strata_base::codec::POSTCARD;
+
     use super::*;
-    use crate::tests::script::pseudorandom;
-
-    fn check(plain: Vec<u8>, expected: u8) {
-        let packed = compress(plain.clone());
-        assert_eq!(
-            packed.first().copied(),
-            Some(expected),
-            "{} bytes",
-            plain.len()
-        );
-        assert!(packed.len() <= plain.len());
-        assert_eq!(decompress(&packed).unwrap(), plain);
-    }
-
-    #[test]
-    fn what_becomes_smaller_is_packed_and_all_of_it_is_unpacked() {
-        let encoded = |body: Vec<u8>| [vec![POSTCARD], body].concat();
-        let least = MIN_COMPRESSED_BYTES as usize;
-        check(encoded(vec![7; least - 2]), POSTCARD);
-        check(encoded(vec![7; least - 1]), COMPRESSED);
-        check(encoded(vec![7; 10 << 20]), COMPRESSED);
-        // Too high a ratio: it would be taken for a decompression bomb.
-        check(encoded(vec![7; 17 << 20]), POSTCARD);
-        check(encoded(pseudorandom(1, 2 << 20).repeat(10)), POSTCARD);
-        check(encoded(pseudorandom(1, 100_000)), POSTCARD);
-        check(encoded(pseudorandom(1, 50_000).repeat(2)), COMPRESSED);
-    }
-
-    #[test]
-    fn what_lies_about_its_length_is_refused() {
-        let whole = compress([vec![POSTCARD], vec![7; 100_000]].concat());
-        for length in [0, 99_999, 100_002, 16 << 20, 90_000_000, u32::MAX] {
-            let lie = [
-                &[COMPRESSED][..],
-                &length.to_le_bytes(),
-                &whole[HEADER_BYTES..],
-            ]
-            .concat();
-            assert_eq!(decompress(&lie), Err(DecodeError::Compression), "{length}");
-        }
-        for end in 1..HEADER_BYTES + 10 {
-            assert_eq!(
-                decompress(&whole[..end]),
-                Err(DecodeError::Compression),
-                "{end}"
-            );
-        }
-    }
 
     #[test]
     fn a_bundle_ends_with_the_message_that_fills_it() {
@@ -449,21 +276,6 @@ mod tests {
         });
         assert!(refused.count() > good.len());
         assert!((0..good.len()).all(|end| !check(&good[..end], count)));
-    }
-
-    #[test]
-    fn what_would_take_far_more_room_than_it_has_is_given_none() {
-        let plain = [vec![POSTCARD], vec![0; ANY_RATIO_BYTES]].concat();
-        let mut block = vec![0; get_maximum_output_size(plain.len())];
-        let size = compress_into(&plain, &mut block).unwrap();
-        let bomb = [
-            &[COMPRESSED][..],
-            &(plain.len() as u32).to_le_bytes(),
-            &block[..size],
-        ]
-        .concat();
-        assert_eq!(decompress(&bomb), Err(DecodeError::Compression));
-        assert_eq!(decompress(&compress(plain.clone())).unwrap(), plain);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //!
 //! The *position* of an event on a path is its number, counted from the beginning of the run.
 
+use strata_base::codec::CodecError;
 use strata_core::record::event::Event;
 
 use super::codec::{self, DecodeError};
@@ -174,7 +175,7 @@ impl StoredLineage {
         match sum == self.checksum() {
             true if self.is_valid() => Ok(self),
             true => Err(DecodeError::OutOfRange),
-            false => Err(DecodeError::Checksum),
+            false => Err(CodecError::Checksum.into()),
         }
     }
 }

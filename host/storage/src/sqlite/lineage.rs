@@ -1,6 +1,7 @@
 //! The rows of runs and lineages in SQLite.
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
+use strata_base::codec::CodecError;
 
 use crate::codec::DecodeError;
 use crate::lineage::{StoredLineage, StoredRun};
@@ -106,7 +107,7 @@ impl StoredRun {
         let sum: u32 = row.get(5)?;
         Ok(match sum == read.checksum() {
             true => read.checked(),
-            false => Err(DecodeError::Checksum),
+            false => Err(CodecError::Checksum.into()),
         })
     }
 }

@@ -175,7 +175,7 @@ fn run() -> (Vec<Record>, Environment) {
 #[test]
 fn a_snapshot_is_saved_as_in_the_golden_file() {
     let (_, env) = run();
-    let plain = codec::decompress(&codec::encode_snapshot(&env))
+    let plain = strata_base::codec::decompress(&codec::encode_snapshot(&env))
         .unwrap()
         .into_owned();
     let bytes = golden_bytes("snapshot.hex", &plain);
