@@ -4,6 +4,9 @@
 mod together;
 
 use serde_json::Value;
+use strata_host::StorageLocation;
+use strata_host::launch::load_saved;
+use strata_host::storage::StateSelector;
 
 use crate::probe::build;
 use crate::process::Signal;
@@ -314,13 +317,14 @@ fn reserved_amount(place: &Workspace, role: &str) -> f64 {
 
 /// Returns the amount that is reserved for a role, if there is one.
 fn current_reservation(place: &Workspace, role: &str) -> Option<f64> {
-    let shown = place.host(&["inspect", "store", "--json"]).expect(0).stdout;
-    let team: Value = serde_json::from_str(&shown).unwrap();
-    let reserved = team["strata"]["open"][role]["tried"]["reserved"]
-        .as_array()
-        .cloned()
-        .unwrap_or_default();
-    reserved.first().map(|held| held["usd"].as_f64().unwrap())
+    let store = StorageLocation::new(place.path("store"));
+    let saved = load_saved(&store, &StateSelector::Head);
+    let stepper = saved.unwrap_or_else(|error| panic!("{error}")).stepper;
+    let team = stepper.team();
+    let calls = stepper.env().open_calls(team);
+    let mut of_role = calls.filter(|(call, _)| team.role(call.role).name == role);
+    let held = of_role.find_map(|(_, open)| open.progress.reservations.first());
+    held.map(|held| held.amount.usd.to_dollars())
 }
 
 /// Returns a team with one more role, whose calls are answered if `answers` is true.

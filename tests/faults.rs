@@ -38,7 +38,7 @@ fn traces(place: &Workspace, store: &str, role: &str) -> [Value; 4] {
     [
         team["env"]["roles"][&role]["rc"]["memory"].clone(),
         team["strata"]["state"]["role"][&role].clone(),
-        team["strata"]["open"][&role]["done"].clone(),
+        team["strata"]["open"][&role]["at"].clone(),
         team["strata"]["buffers"][&role].clone(),
     ]
 }

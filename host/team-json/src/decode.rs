@@ -257,10 +257,6 @@ impl<'de> SeqAccess<'de> for ItemAccess<'_> {
     }
 }
 
-/// The fields of records that are read although they are `null`: what a request is answered with if nobody
-/// answers. `field::nullable` takes that for the value, others for a missing one.
-const NULLABLE_FIELDS: [&str; 1] = ["default"];
-
 /// What becomes of fields that are `null`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum NullFields {
@@ -286,8 +282,7 @@ impl<'de> MapAccess<'de> for FieldAccess<'_> {
         seed: K,
     ) -> Result<Option<K::Value>, ValueError> {
         for (name, value) in self.fields.by_ref() {
-            let may_be_null = self.nulls == NullFields::Kept || NULLABLE_FIELDS.contains(&&**name);
-            if value.is_null() && !may_be_null {
+            if value.is_null() && self.nulls == NullFields::Skipped {
                 continue;
             }
             self.current = Some(name);

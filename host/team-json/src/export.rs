@@ -8,7 +8,7 @@ use std::io::{self, BufWriter, Write};
 use serde::Serialize;
 use serde_json::Serializer;
 use strata_core::machine::stepper::{component_slot, step_of_fault};
-use strata_core::record::fault::Fault;
+use strata_core::record::fault::{Fault, Retryability};
 use strata_core::record::id::{CheckpointId, RoleId};
 use strata_core::record::shape::DeliveryMode;
 use strata_core::record::work::{ActivationKey, CallKey};
@@ -24,15 +24,16 @@ use super::field::{
 };
 use super::formatter::{OneLine, TeamJsonFormatter};
 use super::layout::{
-    ActionJson, ActivationJson, DeadLetterJson, DefinitionJson, EnvJson, FaultJson, ForeignFields,
-    MemoryJson, MessageJson, MessageListJson, MessagesByIdJson, OutboundJson, RoleContextJson,
+    ActionJson, DeadLetterJson, DefinitionJson, EnvJson, FaultJson, ForeignFields, MemoryJson,
+    MessageJson, MessageListJson, MessagesByIdJson, OpenJson, OutboundJson, RoleContextJson,
     RoleJson, RoleSummaryJson, ScopeJson, ScopesJson, StrataJson, TeamJson,
 };
 use super::located_value::child_pointer;
+use super::machine_part::MachinePartWriter;
+use super::open::write_path;
 use super::saved_names::{action_of_work, react_mode, saved_name, state_of_action};
 use super::{
-    SCHEMA_PREFIX, SavedDefinition, VERSION, activation, budget, called, files, joins, questions,
-    requests,
+    SCHEMA_PREFIX, SavedDefinition, VERSION, budget, files, joins, open, questions, requests,
 };
 
 /// Returns the content of the file.
@@ -260,6 +261,7 @@ impl<'a> Exporter<'a> {
             components.insert(name, Some(Cow::Borrowed(&*digest.0)));
         }
         let faults = env.open_faults(self.team);
+        let (open, of_activations) = self.open_activations();
         let is_withheld = env.own_messages == OwnMessages::Withheld;
         StrataJson {
             schema: format!("{SCHEMA_PREFIX}{VERSION}").into(),
@@ -276,8 +278,9 @@ impl<'a> Exporter<'a> {
             calls: Keyword(env.call_policy),
             faults: faults
                 .map(|(call, open, fault)| self.fault_json(call, open, fault))
-                .collect(),
-            open: Some(self.object_by_role(|id| self.open_json(id))),
+                .collect::<Vec<_>>()
+                .into(),
+            open: Some(open),
             buffers: Some(self.object_by_role(|id| {
                 let unfinished = env.unfinished_mail(id);
                 Some(unfinished.map(|message| self.link(message)).collect())
@@ -288,7 +291,7 @@ impl<'a> Exporter<'a> {
                 .object_by_role(|id| Some(self.arrived_again(id)).filter(|ids| !ids.is_empty())),
             summaries: self.object_by_role(|id| self.summary_json(id)),
             joins: joins::write(self.team, env),
-            requests: requests::write(self.team, env),
+            requests: requests::write(self.team, env).into(),
             questions: questions::write(&env.questions),
             state: self.scopes(),
             components,
@@ -301,7 +304,7 @@ impl<'a> Exporter<'a> {
             servers: Cow::Borrowed(&env.server_revisions),
             shape: Some(Cow::Borrowed(&env.shape)),
             definition: NotDecoded((!definition.text.is_empty()).then(|| definition.into())),
-            messages: self.messages_by_id().into(),
+            messages: self.messages_by_id(&of_activations).into(),
             more: self.foreign_fields("/strata"),
         }
     }
@@ -346,12 +349,12 @@ impl<'a> Exporter<'a> {
 
     /// Returns all messages that are referred to, by their ids. Nothing refers to the messages of
     /// undone calls.
-    fn messages_by_id(&self) -> MessagesByIdJson<'_> {
+    fn messages_by_id(&self, of_activations: &[MessageRef]) -> MessagesByIdJson<'_> {
         let env = self.env;
         // A flag for each message: most are referred to several times, and there may be very many.
         let mut referred = vec![false; env.messages.len()];
         let mut refer = |id: MessageRef| referred[id.0 as usize] = true;
-        for id in &env.history {
+        for id in env.history.iter().chain(of_activations) {
             refer(*id);
         }
         for dead in &env.dead_letters {
@@ -375,14 +378,6 @@ impl<'a> Exporter<'a> {
             if let Some(latest) = env.role(role).latest {
                 refer(latest);
             }
-            for (_, activation) in env.activations_of(role) {
-                for outgoing in activation.emissions() {
-                    refer(outgoing.message);
-                }
-                for id in activation.news.iter().copied().chain(activation.outputs()) {
-                    refer(id);
-                }
-            }
         }
         let referred = (0..).map(MessageRef).zip(referred);
         let referred = referred.filter(|(_, is_referred)| *is_referred);
@@ -397,26 +392,34 @@ impl<'a> Exporter<'a> {
         let slot = component_slot(role, call.role, call.work);
         let digest = slot.and_then(|slot| self.env.components.get(&slot));
         FaultJson {
-            role: Some(Cow::Borrowed(&role.name)),
-            index: index.into(),
-            action: Some(Cow::Borrowed(action)),
-            attempt: open.progress.attempts.into(),
-            step: step_of_fault(self.team, self.env, open.activation).into(),
-            digest: digest.map(|digest| &*digest.0).into(),
-            via: called::write_path(self.team, &call.via),
-            ..fault.into()
+            role: &role.name,
+            index,
+            action,
+            kind: Keyword(fault.kind),
+            cause: Keyword(fault.cause),
+            attempt: open.progress.attempts,
+            message: &fault.message,
+            step: step_of_fault(self.team, self.env, open.activation),
+            digest: digest.map(|digest| &*digest.0),
+            backtrace: fault.backtrace.as_slice().into(),
+            log: fault.log.as_slice().into(),
+            retryable: fault.retryability == Retryability::Retryable,
+            via: write_path(self.team, &call.via),
         }
     }
 
-    /// Returns the activation in which a role handles mail, with those that it led to.
-    fn open_json(&self, id: RoleId) -> Option<ActivationJson<'_>> {
-        let state = self.env.role(id);
-        let mut open = activation::write(self.env, state.activation.as_ref()?);
-        for (key, activation) in &state.called {
-            let called = called::write(self.team, self.env, key, activation);
-            open.called.push(called);
+    /// Returns the open activations in which roles handle mail, with those that they led to, and the
+    /// messages that they refer to.
+    fn open_activations(&'a self) -> (OrderedObject<'a, OpenJson<'a>>, Vec<MessageRef>) {
+        let mut writer = MachinePartWriter::default();
+        let (mut object, mut messages) = (OrderedObject::default(), Vec::new());
+        for id in self.team.role_ids() {
+            if let Some((open, referred)) = open::write(self.team, self.env, id, &mut writer) {
+                object.push(&self.team.role(id).name, open);
+                messages.extend(referred);
+            }
         }
-        Some(open)
+        (object, messages)
     }
 }
 

@@ -10,9 +10,7 @@ use serde_json::Value;
 use strata_base::clock::rfc3339;
 use strata_core::record::event::Status;
 use strata_core::record::fault::{FaultCause, FaultKind};
-use strata_core::record::host_call::{
-    CallOutcome, CallPolicy, FinishReason, HostCallKind, LostAnswerPolicy,
-};
+use strata_core::record::host_call::CallPolicy;
 use strata_core::record::json;
 use strata_core::record::json::Json;
 use strata_core::record::money::Usd;
@@ -26,46 +24,6 @@ pub(super) trait NamedValue: Copy + 'static {
     fn all() -> &'static [Self];
     /// Returns the name.
     fn file_name(self) -> &'static str;
-}
-
-impl NamedValue for HostCallKind {
-    fn all() -> &'static [Self] {
-        &Self::ALL
-    }
-
-    fn file_name(self) -> &'static str {
-        self.name()
-    }
-}
-
-impl NamedValue for CallOutcome {
-    fn all() -> &'static [Self] {
-        &Self::ALL
-    }
-
-    fn file_name(self) -> &'static str {
-        self.name()
-    }
-}
-
-impl NamedValue for FinishReason {
-    fn all() -> &'static [Self] {
-        &Self::ALL
-    }
-
-    fn file_name(self) -> &'static str {
-        self.name()
-    }
-}
-
-impl NamedValue for LostAnswerPolicy {
-    fn all() -> &'static [Self] {
-        &Self::ALL
-    }
-
-    fn file_name(self) -> &'static str {
-        self.name()
-    }
 }
 
 impl NamedValue for FaultKind {
@@ -184,17 +142,6 @@ impl Serialize for TimeText {
     }
 }
 
-impl<'de> Deserialize<'de> for TimeText {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = Cow::<str>::deserialize(deserializer)?;
-        let time: Result<jiff::Timestamp, _> = text.parse();
-        time.map(|time| Self(time.as_millisecond())).map_err(|_| {
-            let expected = "a time, e.g. `2030-01-31T12:00:00Z`";
-            D::Error::invalid_value(Unexpected::Str(&text), &expected)
-        })
-    }
-}
-
 /// A JSON document within the file, which is nested at most this deep.
 #[derive(Clone)]
 pub(super) struct NestedDocument<'a, const MAX_DEPTH: usize>(pub Cow<'a, Json>);
@@ -238,13 +185,6 @@ impl<'de, const MAX_DEPTH: usize> Deserialize<'de> for NestedDocument<'_, MAX_DE
         }
         Ok(Self(Cow::Owned(Json::from(value))))
     }
-}
-
-/// Reads a field whose value may be `null`.
-pub(super) fn nullable<'de, 'a, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Option<JsonDocument<'a>>, D::Error> {
-    JsonDocument::deserialize(deserializer).map(Some)
 }
 
 /// A field that is written, but not decoded: for people and other programs, or because it is read

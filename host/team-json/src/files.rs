@@ -7,13 +7,13 @@ use std::collections::BTreeMap;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use strata_core::record::file::{FileChange, PathContent};
+use strata_core::record::file::PathContent;
 use strata_core::record::id::Digest;
 use strata_core::state::environment::Environment;
 use strata_core::state::environment::files::{CommittedFile, FileRecords, Placement};
 use strata_core::team::Team;
 
-use super::located_value::{ImportResult, LocatedValue, is_sha256};
+use super::located_value::{ImportResult, LocatedValue};
 use super::saved_names::{parse_work, work_name};
 
 /// What is known of files, by their paths.
@@ -41,15 +41,6 @@ struct CommittedFileJson<'a> {
 struct PlacementJson<'a> {
     content: ContentJson,
     expected: ContentJson,
-    path: Cow<'a, str>,
-}
-
-/// A change that an action made.
-#[derive(Default, Serialize, Deserialize)]
-#[serde(default)]
-pub(super) struct FileChangeJson<'a> {
-    after: ContentJson,
-    before: ContentJson,
     path: Cow<'a, str>,
 }
 
@@ -97,7 +88,7 @@ impl<'de> Deserialize<'de> for ContentJson {
             None => PathContent::Absent,
             Some(fields) if fields.directory => PathContent::Directory,
             Some(ContentFields { bytes, sha256, .. }) => {
-                let digest = sha256.filter(|digest| is_sha256(digest)).map(Digest);
+                let digest = sha256.map(Digest).filter(Digest::is_sha256);
                 let missing = || D::Error::custom("has no `sha256` of 64 hexadecimal digits");
                 PathContent::File {
                     digest: digest.ok_or_else(missing)?,
@@ -106,26 +97,6 @@ impl<'de> Deserialize<'de> for ContentJson {
             }
         };
         Ok(Self(content))
-    }
-}
-
-impl<'a> From<&'a FileChange> for FileChangeJson<'a> {
-    fn from(change: &'a FileChange) -> Self {
-        Self {
-            after: ContentJson(change.after.clone()),
-            before: ContentJson(change.before.clone()),
-            path: Cow::Borrowed(&change.path),
-        }
-    }
-}
-
-impl From<FileChangeJson<'_>> for FileChange {
-    fn from(change: FileChangeJson<'_>) -> Self {
-        Self {
-            path: change.path.into_owned(),
-            before: change.before.0,
-            after: change.after.0,
-        }
     }
 }
 

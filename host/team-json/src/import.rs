@@ -1,5 +1,5 @@
 //! Reads a state from the file: what concerns the whole team. Roles are read in `roles`, and their
-//! open activations in `activation`. `metagpt` fills in what MetaGPT's files leave out.
+//! open activations in `open`. `metagpt` fills in what MetaGPT's files leave out.
 //!
 //! The file may have been edited, or written by another program. What can be used is used;
 //! otherwise the import fails and names the location. Nothing in the file is ever executed or used
@@ -16,6 +16,7 @@ use strata_core::record::lineage::Lineage;
 use strata_core::state::environment::join::JoinState;
 use strata_core::state::environment::routing::OwnMessages;
 use strata_core::state::environment::scope::Scope;
+use strata_core::state::environment::validation::validate;
 use strata_core::state::environment::{DeadLetter, Environment, OutboxMessage, RoleState};
 use strata_core::state::messages::MessageRef;
 use strata_core::team::Team;
@@ -24,6 +25,7 @@ use super::field::{Dollars, OrderedObject};
 use super::file_parts::{FileParts, collect_unknown_fields};
 use super::layout::{DeadLetterJson, OutboundJson, ScopeJson, ScopesJson, StrataJson, TeamJson};
 use super::located_value::LocatedValue;
+use super::machine_part::MachinePartReader;
 use super::messages::ImportedMessages;
 use super::metagpt;
 use super::metagpt::foreign_names::ForeignNames;
@@ -111,6 +113,7 @@ pub fn import_with_warnings(team: &Team, bytes: &[u8]) -> Result<ImportedState, 
     derive_requests(team, &mut env);
     read_scopes(team, saved.state, &mut env);
     collect_unknown_fields(team, &file, &places, &mut env.unknown_fields)?;
+    let env = validate(env).map_err(|why| whole.invalid(format!("is no state: {why}")))?;
     Ok(ImportedState { env, warnings })
 }
 
@@ -223,30 +226,31 @@ fn read_parts(
     let outbound = std::mem::take(&mut saved.outbox);
     let dead_letters = read_dead_letters(letters, &strata.child("dead_letters"), messages)?;
     let outbox = read_outbox(outbound, &strata.child("outbox"), messages)?;
-    let has_activations = saved.open.is_some();
     let mut of_roles = SavedRoles {
         strata: &strata,
-        faults: std::mem::take(&mut saved.faults),
-        requests: std::mem::take(&mut saved.requests),
-        open: saved.open.take().unwrap_or_default().into_map(),
+        open: saved.open.take().map(OrderedObject::into_map),
+        machine_parts: MachinePartReader::default(),
         buffers: saved.buffers.take().map(OrderedObject::into_map),
         each: std::mem::take(&mut saved.each).into_map(),
         again: std::mem::take(&mut saved.again).into_map(),
         summaries: std::mem::take(&mut saved.summaries).into_map(),
     };
-    let mut roles = Vec::with_capacity(entries.len());
+    let (mut roles, mut at_start) = (Vec::with_capacity(entries.len()), Vec::new());
     for (id, entry) in team.role_ids().zip(entries) {
-        roles.push(roles::read(team, id, entry, &mut of_roles, messages)?);
+        let read = roles::read(team, id, entry, &mut of_roles, messages)?;
+        roles.push(read.state);
+        at_start.extend(read.is_at_start.then_some(id));
     }
     let joins = std::mem::take(&mut saved.joins);
     let joins = joins::read(team, joins, &strata.child("joins"), messages)?;
     let mut unused_step = 0;
-    if !has_activations {
+    if !at_start.is_empty() {
         unused_step = metagpt::first_unused_step(messages.ids());
-        for ((id, entry), state) in team.role_ids().zip(entries).zip(&mut roles) {
-            let role = team.role(id);
-            metagpt::restore_activation(role, entry, unused_step, state, messages)?;
-        }
+    }
+    for id in at_start {
+        let (role, entry) = (team.role(id), entries[id.index()]);
+        let state = &mut roles[id.index()];
+        metagpt::restore_activation(role, entry, unused_step, state, messages)?;
     }
     if file.strata.is_none() {
         let published = metagpt::Published {

@@ -19,23 +19,19 @@ use super::field::{
 use super::files::FilesJson;
 use super::questions::QuestionsJson;
 
-mod activation;
 mod fault;
 mod message;
+mod open;
 mod part;
 mod request;
-mod turn;
 
-pub(super) use activation::{
-    ActivationJson, CompletedCallJson, OutgoingJson, PhaseName, ScopeWriteJson, UndoneCallJson,
-};
 pub(super) use fault::{FaultJson, RoleCallJson};
 pub(super) use message::{
     ExternalMessageJson, HopJson, INSTRUCT_PREFIX, MessageJson, MessageListJson, MessagesByIdJson,
 };
-pub(super) use part::{PartJson, ReplyPartJson};
+pub(super) use open::{CalledJson, OpenJson};
+pub(super) use part::PartJson;
 pub(super) use request::RequestJson;
-pub(super) use turn::{NestedCallJson, ReturnJson, TurnCallJson, TurnJson};
 
 /// Fields of other programs. They are written back to where they were read.
 pub(super) type ForeignFields = BTreeMap<String, Value>;
@@ -132,8 +128,8 @@ pub(super) struct StrataJson<'a> {
     pub checkpoints: u64,
     pub sent: u64,
     pub calls: Keyword<CallPolicy>,
-    pub faults: Vec<FaultJson<'a>>,
-    pub open: Option<OrderedObject<'a, ActivationJson<'a>>>,
+    pub faults: NotDecoded<Vec<FaultJson<'a>>>,
+    pub open: Option<OrderedObject<'a, OpenJson<'a>>>,
     pub buffers: Option<OrderedObject<'a, Vec<MessageLink<'a>>>>,
     pub each: OrderedObject<'a, Vec<MessageLink<'a>>>,
     /// The messages that a role works on and that have arrived again since.
@@ -143,7 +139,7 @@ pub(super) struct StrataJson<'a> {
     #[serde(skip_serializing_if = "OrderedObject::is_empty")]
     pub summaries: OrderedObject<'a, RoleSummaryJson<'a>>,
     pub joins: OrderedObject<'a, JoinJson<'a>>,
-    pub requests: Vec<RequestJson<'a>>,
+    pub requests: NotDecoded<Vec<RequestJson<'a>>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub questions: Option<QuestionsJson<'a>>,
     pub state: ScopesJson<'a>,

@@ -16,10 +16,7 @@
 //! It turns bytes into a state and back, and touches neither files nor databases. At most [`MAX_BYTES`] are read;
 //! what is read is validated by the core before it is returned.
 
-mod activation;
-mod attempts;
 mod budget;
-mod called;
 mod decode;
 mod definition;
 mod described_team;
@@ -32,16 +29,16 @@ mod import;
 mod joins;
 mod layout;
 mod located_value;
+mod machine_part;
 mod messages;
 mod metagpt;
-mod outgoing;
+mod open;
 mod parse;
 mod questions;
 mod requests;
 mod roles;
 mod saved_names;
 mod size;
-mod turns;
 mod warnings;
 
 #[cfg(test)]

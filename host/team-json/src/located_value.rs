@@ -200,11 +200,6 @@ impl<'a> LocatedValue<'a> {
     }
 }
 
-/// Whether a text is a SHA-256 in hexadecimal digits.
-pub(super) fn is_sha256(text: &str) -> bool {
-    text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
-}
-
 /// Returns the JSON pointer of a field.
 pub(super) fn child_pointer(pointer: &str, name: &str) -> String {
     format!("{pointer}/{}", name.replace('~', "~0").replace('/', "~1"))

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use strata_core::record::json::Json;
 use strata_core::record::message::{Hop, Instruct, Message, TO_ALL};
+use strata_core::record::shape::Shape;
 use strata_core::state::environment::Environment;
 use strata_core::state::messages::MessageRef;
 
@@ -97,6 +98,11 @@ impl<'a> ImportedMessages<'a> {
         let reference = self.env.add_message(message);
         self.by_id.insert(id, reference);
         reference
+    }
+
+    /// Returns the shape of the team.
+    pub(super) fn shape(&self) -> &Shape {
+        &self.env.shape
     }
 
     /// Returns the names of roles and labels in the file.

@@ -1,15 +1,14 @@
-//! Open requests in the file: `strata.requests`. Each belongs to the open activation of its role.
-
-use std::borrow::Cow;
+//! Open requests in the file: `strata.requests`. They are written for people; that a call waits for one
+//! is in the machine part of its activation.
 
 use strata_core::record::request::HumanRequest;
 use strata_core::record::work::{CallKey, Work};
 use strata_core::state::environment::Environment;
-use strata_core::team::{Role, Team};
+use strata_core::team::Team;
 
-use super::called;
+use super::field::{JsonDocument, TimeText};
 use super::layout::RequestJson;
-use super::messages::ImportedMessages;
+use super::open::write_path;
 use super::saved_names::action_of_work;
 
 /// Returns all open requests.
@@ -30,41 +29,44 @@ fn list_entry<'a>(
     step: u64,
     request: &'a HumanRequest,
 ) -> RequestJson<'a> {
+    let HumanRequest {
+        id,
+        question,
+        schema,
+        choices,
+        default,
+        expires_ms,
+        proposed,
+        asked_by,
+    } = request;
     let role = team.role(call.role);
     let (index, action) = action_of_work(role, Some(call.work));
     let (turn, tool_call) = match call.work {
         Work::ToolCall { turn, call, .. } => (Some(turn), Some(call)),
         _ => (None, None),
     };
+    let (proposed, asked_by) = (proposed.as_ref(), asked_by.as_ref());
+    let proposed_tool = proposed.map(|call| &*call.tool);
+    let input_schema = proposed.and_then(|call| call.input_schema.as_ref());
     RequestJson {
-        role: Some(Cow::Borrowed(&role.name)),
-        index: index.into(),
-        action: action.into(),
-        step: step.into(),
+        id: &id.0,
+        role: &role.name,
+        index,
+        action,
+        step,
         turn,
         tool_call,
         nested: call.work.nested().unwrap_or_default(),
-        via: called::write_path(team, &call.via),
-        ..request.into()
+        via: write_path(team, &call.via),
+        tool: proposed_tool.or_else(|| Some(&*asked_by?.tool)),
+        server: asked_by.map(|asking| &*asking.server),
+        url: asked_by.and_then(|asking| asking.url.as_deref()),
+        arguments: proposed.map(|call| JsonDocument::of(&call.arguments)),
+        input_schema: input_schema.map(JsonDocument::of),
+        question,
+        schema: schema.as_ref().map(JsonDocument::of),
+        choices: choices.as_slice().into(),
+        default: default.as_ref().map(JsonDocument::of),
+        expires: expires_ms.map(TimeText),
     }
-}
-
-/// Takes the request that a role waits for from the list of all requests.
-pub(super) fn take<'a>(
-    role: &Role,
-    requests: &mut Vec<RequestJson<'a>>,
-    messages: &mut ImportedMessages<'_>,
-) -> Option<RequestJson<'a>> {
-    let is_of_role = |request: &RequestJson<'_>| {
-        // Those of tool calls are with the calls, those of called roles with their activations.
-        let is_of_mail = request.tool_call.is_none() && request.via.is_empty();
-        request.role.as_deref() == Some(&*role.name) && is_of_mail
-    };
-    let found: Vec<RequestJson<'a>> = requests
-        .extract_if(.., |request| is_of_role(request))
-        .collect();
-    let name = |_: &RequestJson<'_>| format!("a request of role `{}`", role.name);
-    let warnings = &mut messages.warnings;
-    let mut found = warnings.first_per_key(|| "/strata/requests".into(), found, |_| (), name);
-    found.pop()
 }

@@ -14,15 +14,14 @@ use strata_core::team::{React, Role, Team};
 
 use super::field::MessageLink;
 use super::file_parts::FileParts;
-use super::layout::{
-    ActivationJson, FaultJson, RequestJson, RoleContextJson, RoleJson, RoleSummaryJson,
-};
+use super::layout::{OpenJson, RoleContextJson, RoleJson, RoleSummaryJson};
 use super::located_value::{LocatedValue, child_pointer};
+use super::machine_part::MachinePartReader;
 use super::messages::ImportedMessages;
 use super::metagpt;
 use super::metagpt::foreign_names::ForeignNames;
 use super::saved_names::action_of_state;
-use super::{ImportError, activation, called, requests, saved_names};
+use super::{ImportError, open, saved_names};
 
 /// Determines which role each entry stands for: by its name, or else by its key. If the entry has
 /// no name, or another program wrote it, its other names are tried, too. A named entry of ours
@@ -213,14 +212,22 @@ fn sorted(mut watch: Vec<String>) -> Vec<String> {
 pub(super) struct SavedRoles<'a> {
     /// The location of that part.
     pub strata: &'a LocatedValue<'a>,
-    pub faults: Vec<FaultJson<'a>>,
-    pub requests: Vec<RequestJson<'a>>,
-    pub open: BTreeMap<Cow<'a, str>, ActivationJson<'a>>,
+    /// The open activations; `None` if the file says nothing about them.
+    pub open: Option<BTreeMap<Cow<'a, str>, OpenJson<'a>>>,
+    /// What reads their machine parts.
+    pub machine_parts: MachinePartReader,
     /// The messages that each role has not finished with; `None` if the file does not say so.
     pub buffers: Option<BTreeMap<Cow<'a, str>, Vec<MessageLink<'a>>>>,
     pub each: BTreeMap<Cow<'a, str>, Vec<MessageLink<'a>>>,
     pub again: BTreeMap<Cow<'a, str>, Vec<MessageLink<'a>>>,
     pub summaries: BTreeMap<Cow<'a, str>, RoleSummaryJson<'a>>,
+}
+
+/// The state of a role, without the activation of a role that the file says only the action of.
+pub(super) struct ImportedRole {
+    pub state: RoleState,
+    /// Whether its activation is to begin at the action that its entry names.
+    pub is_at_start: bool,
 }
 
 /// Reads the state of a role with this entry.
@@ -230,7 +237,7 @@ pub(super) fn read(
     entry: &LocatedValue<'_>,
     saved: &mut SavedRoles<'_>,
     messages: &mut ImportedMessages<'_>,
-) -> Result<RoleState, ImportError> {
+) -> Result<ImportedRole, ImportError> {
     let role = team.role(id);
     let mut state = RoleState::default();
     if let Some(rc) = entry.get_object("rc")?
@@ -253,19 +260,20 @@ pub(super) fn read(
             memory_count: summary.messages,
         });
     }
-    let activations = saved.strata.child("open");
-    let place = activations.child(&role.name);
-    let mut called = Vec::new();
-    let mut activation = None;
-    if let Some(mut open) = saved.open.remove(&*role.name) {
-        called = std::mem::take(&mut open.called);
-        open.fault = activation::take_fault(role, &mut saved.faults, messages);
-        open.request = requests::take(role, &mut saved.requests, messages);
-        activation = Some(activation::read(role, open, &place, messages)?);
+    let place = saved.strata.child("open");
+    let place = place.child(&role.name);
+    let entry = saved.open.as_mut().map(|open| open.remove(&*role.name));
+    let mut is_at_start = entry.is_none();
+    if let Some(Some(entry)) = entry {
+        let source = (&mut saved.machine_parts, &mut *messages);
+        let read = open::read(team, id, &entry, &place, source)?;
+        is_at_start = read.is_none();
+        let read = read.unwrap_or_default();
+        (state.activation, state.called) = (read.activation, read.called);
     }
     // The buffer contains the messages that the role took and those that it has not looked at.
     // Somebody may have edited it.
-    if let Some(activation) = &mut activation
+    if let Some(activation) = &mut state.activation
         && saved.buffers.is_some()
     {
         // Each message is taken once: a message that the role works on may have arrived again.
@@ -273,21 +281,15 @@ pub(super) fn read(
     }
     let buffer = || child_pointer("/strata/buffers", &role.name);
     state.mailbox = messages.first_per_message(buffer, state.mailbox, |mail| mail.message);
-    let Some(activation) = activation else {
-        return Ok(state);
-    };
-    let outputs = activation.done.iter().map(|done| done.output.message);
-    let outputs: BTreeSet<MessageRef> = outputs.collect();
-    state.memory.retain(|id| !outputs.contains(id));
-    // An activation without messages is dropped.
-    if !activation.news.is_empty() {
-        state.called = called::read(team, called, &place.child("called"), messages)?;
-        state.activation = Some(activation);
-        if !state.has_valid_role_calls(id) {
-            return Err(place.invalid("has work of a role that no other role called"));
+    if let Some(activation) = &state.activation {
+        let outputs: BTreeSet<MessageRef> = activation.outputs().collect();
+        state.memory.retain(|id| !outputs.contains(id));
+        // An activation without messages is dropped.
+        if activation.news.is_empty() {
+            (state.activation, state.called) = (None, BTreeMap::new());
         }
     }
-    Ok(state)
+    Ok(ImportedRole { state, is_at_start })
 }
 
 /// Removes messages from a mailbox, each as often as it is in both. Returns those that were

@@ -8,8 +8,7 @@ use strata_core::team::{
     React, Role, SUMMARY, THINK, TURN, Team, saved_action_name, saved_part_name,
 };
 
-use super::located_value::LocatedValue;
-use super::{ANSWER, ImportError};
+use super::ANSWER;
 
 /// Returns the name of a react mode, and its limit of rounds.
 pub(super) fn react_mode(react: &React) -> (&'static str, u32) {
@@ -167,12 +166,6 @@ fn parse_tool(role: &Role, name: &str) -> Option<ToolRef> {
         (None, None) => ToolRef::Action(ActionId(name.parse().ok()?)),
     };
     role.tool_loop()?.tool(tool).map(|_| tool)
-}
-
-/// Returns the error that a record names a call that its role does not have.
-pub(super) fn unknown_work(place: &LocatedValue<'_>) -> ImportError {
-    let expected = "the name of a call of the role";
-    place.child("work").unexpected(expected)
 }
 
 /// Returns all slots of a team that can hold components.

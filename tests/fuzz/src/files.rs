@@ -1,7 +1,17 @@
 //! Files that a user writes or copies: `team.toml` and `team.json`.
 
 use std::path::Path;
+use std::sync::Arc;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use serde_json::Value;
+use strata_core::machine::effect::Effect;
+use strata_core::machine::stepper::Stepper;
+use strata_core::record::fault::{Fault, FaultKind};
+use strata_core::record::host_call::CallPolicy;
+use strata_core::state::environment::Environment;
+use strata_core::team::Team;
 use strata_host::manifest::{Definition, Paint};
 use strata_host::storage::SavedDefinition;
 use strata_host::team_json;
@@ -35,27 +45,74 @@ pub(super) fn team_toml() -> Taker {
 /// A target that reads a saved state. It is rejected, or accepted and written again without
 /// changes.
 pub(super) fn team_json() -> Taker {
-    let text = include_str!("../team.toml");
-    let definition = Definition::parse(text, "team.toml", Path::new("/"))
-        .unwrap_or_else(|error| panic!("{error}"));
-    let team = definition.team;
+    let team = team(include_str!("../team.toml"));
     Box::new(move |bytes| {
         let _ = team_json::is_finished(bytes);
-        let definition = team_json::saved_definition(bytes)
-            .ok()
-            .flatten()
-            .unwrap_or_else(|| SavedDefinition {
-                name: "team.toml".into(),
-                base: "/".into(),
-                text: String::new(),
-                components: Vec::new(),
-            });
-        let Ok(env) = team_json::import(&team, bytes) else {
-            return;
-        };
-        let written = team_json::export(&team, &env, &definition);
-        let again = team_json::import(&team, written.as_bytes())
-            .unwrap_or_else(|error| panic!("{error}\n{written}"));
-        assert_eq!(team_json::export(&team, &again, &definition), written);
+        let _ = take_state(&team, bytes);
     })
+}
+
+/// A target that reads the machine part of an open activation, given as its bytes. It is rejected, or
+/// the team can go on from it.
+pub(super) fn machine_part() -> Taker {
+    let team = team(include_str!("../tools.toml"));
+    let saved: Value = serde_json::from_str(include_str!("../tools.json")).unwrap();
+    Box::new(move |bytes| {
+        let mut saved = saved.clone();
+        let text = format!(
+            "1.{:08x}.{}",
+            crc32fast::hash(bytes),
+            BASE64_STANDARD.encode(bytes)
+        );
+        saved["strata"]["open"]["Clerk"]["machine"] = text.into();
+        if let Some(env) = take_state(&team, saved.to_string().as_bytes()) {
+            go_on(&team, env);
+        }
+    })
+}
+
+fn team(text: &str) -> Arc<Team> {
+    let definition = Definition::parse(text, "team.toml", Path::new("/"));
+    Arc::new(definition.unwrap_or_else(|error| panic!("{error}")).team)
+}
+
+/// Returns the state in a file, if it is accepted. It must be written again without changes.
+fn take_state(team: &Team, bytes: &[u8]) -> Option<Environment> {
+    let definition = team_json::saved_definition(bytes)
+        .ok()
+        .flatten()
+        .unwrap_or_else(|| SavedDefinition {
+            name: "team.toml".into(),
+            base: "/".into(),
+            text: String::new(),
+            components: Vec::new(),
+        });
+    let env = team_json::import(team, bytes).ok()?;
+    let written = team_json::export(team, &env, &definition);
+    let again = team_json::import(team, written.as_bytes())
+        .unwrap_or_else(|error| panic!("{error}\n{written}"));
+    assert_eq!(team_json::export(team, &again, &definition), written);
+    Some(env)
+}
+
+/// Continues a run for a while. Every call fails.
+fn go_on(team: &Arc<Team>, env: Environment) {
+    let mut stepper = Stepper::new(team.clone(), env);
+    let resumed = stepper.run_resumed_event(None, CallPolicy::Auto);
+    if stepper.apply(&resumed).is_err() {
+        return;
+    }
+    for _ in 0..50 {
+        let event = match stepper.next() {
+            Effect::Record(event) => event,
+            Effect::Wait | Effect::Halt(_) => return,
+            Effect::Call(call) => {
+                let started = stepper.call_started_event(&call);
+                stepper.apply(&started).unwrap();
+                let fault = Fault::new(FaultKind::Trap, "unreachable");
+                stepper.call_ended_event(call.key(), Err(fault)).unwrap()
+            }
+        };
+        stepper.apply(&event).unwrap();
+    }
 }

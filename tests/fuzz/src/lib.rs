@@ -34,7 +34,7 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 6] = [
+pub const TARGETS: [Target; 7] = [
     Target {
         name: "team-toml",
         start: files::team_toml,
@@ -44,6 +44,11 @@ pub const TARGETS: [Target; 6] = [
         name: "team-json",
         start: files::team_json,
         share: 1500,
+    },
+    Target {
+        name: "machine-part",
+        start: files::machine_part,
+        share: 3000,
     },
     Target {
         name: "letter",

@@ -47,6 +47,11 @@ fn a_saved_state_is_taken_whole_or_refused() {
 }
 
 #[test]
+fn a_machine_part_is_gone_on_from_or_refused() {
+    check("machine-part");
+}
+
+#[test]
 fn a_strangers_message_is_taken_or_refused() {
     check("letter");
 }

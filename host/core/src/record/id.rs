@@ -161,3 +161,10 @@ text_id! {
     /// The SHA-256 of a component, in lower-case hex.
     Digest
 }
+
+impl Digest {
+    /// Returns whether it has the form of a SHA-256.
+    pub fn is_sha256(&self) -> bool {
+        self.0.len() == 64 && self.0.bytes().all(|byte| byte.is_ascii_hexdigit())
+    }
+}

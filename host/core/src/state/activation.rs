@@ -1,11 +1,14 @@
 //! Activations: a role working on the mail it took. How far it has come, and which call it makes
 //! next.
 
+mod call_list;
 mod conversation;
 mod host_calls;
 mod kept_bytes;
 mod memory;
+mod message_refs;
 mod nested;
+mod restored;
 mod tool_outcome;
 mod turns;
 
@@ -33,6 +36,7 @@ use crate::team::{React, Role};
 
 pub use conversation::Conversation;
 pub use memory::ConversationMemory;
+pub(crate) use memory::MAX_TOKENS;
 pub use nested::{NestedCall, is_made_in};
 pub use tool_outcome::{Consent, ToolOutcome, ToolReturn};
 pub use turns::{Turn, TurnCall};
@@ -140,7 +144,9 @@ pub struct CallProgress {
     pub files: Vec<FileChange>,
     /// What it asked to replace in the conversation of its role, once it succeeded.
     pub memory: Option<MemoryRequest>,
-    /// The tools that it called. The number of a call is its index.
+    /// The tools that it called. The number of a call is its index. They are encoded with the tool call
+    /// of the model that led to them; see `call_list`.
+    #[serde(skip)]
     pub nested: Vec<NestedCall>,
     /// The host call whose receiver asks humans, if there is one.
     pub asking: Option<AskingCall>,

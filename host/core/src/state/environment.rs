@@ -4,7 +4,6 @@
 pub(crate) mod activations;
 pub mod files;
 pub mod join;
-mod message_refs;
 pub mod routing;
 pub mod scope;
 pub mod validation;
@@ -37,7 +36,6 @@ use crate::team::Team;
 
 use files::FileRecords;
 use join::JoinState;
-use message_refs::visit_message_refs;
 use routing::OwnMessages;
 use scope::{Scope, ScopeKey, apply_changes};
 
@@ -590,6 +588,6 @@ impl Environment {
                 visit(message);
             }
         }
-        self.for_each_activation_mut(&mut |_, activation| visit_message_refs(activation, visit));
+        self.for_each_activation_mut(&mut |_, activation| activation.for_each_message_ref(visit));
     }
 }

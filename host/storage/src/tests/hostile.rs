@@ -246,10 +246,19 @@ fn a_state_whose_parts_do_not_go_together_is_none() {
         &|env| assert!(env.ledger.insert(nobody, Default::default()).is_none()),
         InvalidState::Actions,
     );
-    let choice = |env: &mut Environment| {
-        let mut open = Activation::new(0, Vec::new(), team().role(RoleId(2)));
-        open.choices = vec![2];
-        env.roles[2].activation = Some(open);
+    let check_open = |change: fn(&mut Activation), expected: InvalidState| {
+        let open = |env: &mut Environment| {
+            let mut open = Activation::new(0, Vec::new(), team().role(RoleId(2)));
+            change(&mut open);
+            env.roles[2].activation = Some(open);
+        };
+        check(&open, expected);
     };
-    check(&choice, InvalidState::Actions);
+    check_open(|open| open.choices = vec![2], InvalidState::Actions);
+    check_open(|open| open.choices = vec![0; 2], InvalidState::Actions);
+    check_open(|open| open.message_count = u32::MAX, InvalidState::Numbers);
+    check_open(
+        |open| open.memory.kept_bytes = u64::MAX,
+        InvalidState::Numbers,
+    );
 }

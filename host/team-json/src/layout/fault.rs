@@ -1,34 +1,24 @@
-//! The format of faults: in the list of all faults, and of the call that one belongs to.
+//! The format of faults. They are written for people.
 
-use std::borrow::Cow;
+use serde::Serialize;
 
-use serde::{Deserialize, Serialize};
-
-use strata_core::record::fault::{Fault, FaultCause, FaultKind, Retryability};
+use strata_core::record::fault::{FaultCause, FaultKind};
 use strata_core::record::nested_path::NestedPath;
 
-use super::super::field::{Keyword, NotDecoded, TextList};
+use super::super::field::{Keyword, TextList};
 
-/// A fault. An entry of the list says in addition where it occurred; a fault that stands in the call
-/// that it belongs to does not.
-#[derive(Default, Serialize, Deserialize)]
-#[serde(default)]
+/// A fault, and where it occurred.
+#[derive(Serialize)]
 pub(in super::super) struct FaultJson<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub role: Option<Cow<'a, str>>,
-    #[serde(skip_serializing_if = "NotDecoded::is_absent")]
-    pub index: NotDecoded<i64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub action: Option<Cow<'a, str>>,
-    pub kind: Option<Keyword<FaultKind>>,
+    pub role: &'a str,
+    pub index: i64,
+    pub action: &'a str,
+    pub kind: Keyword<FaultKind>,
     pub cause: Keyword<FaultCause>,
-    #[serde(skip_serializing_if = "NotDecoded::is_absent")]
-    pub attempt: NotDecoded<u32>,
-    pub message: Cow<'a, str>,
-    #[serde(skip_serializing_if = "NotDecoded::is_absent")]
-    pub step: NotDecoded<u64>,
-    #[serde(skip_serializing_if = "NotDecoded::is_absent")]
-    pub digest: NotDecoded<Option<&'a str>>,
+    pub attempt: u32,
+    pub message: &'a str,
+    pub step: u64,
+    pub digest: Option<&'a str>,
     pub backtrace: TextList<'a>,
     pub log: TextList<'a>,
     pub retryable: bool,
@@ -37,53 +27,11 @@ pub(in super::super) struct FaultJson<'a> {
 }
 
 /// A call of a role by another one.
-#[derive(Default, Serialize, Deserialize)]
-#[serde(default)]
+#[derive(Serialize)]
 pub(in super::super) struct RoleCallJson<'a> {
-    pub role: Cow<'a, str>,
+    pub role: &'a str,
     pub turn: u32,
     pub tool_call: u32,
     #[serde(skip_serializing_if = "NestedPath::is_empty")]
     pub nested: NestedPath,
-}
-
-impl<'a> From<&'a Fault> for FaultJson<'a> {
-    fn from(fault: &'a Fault) -> Self {
-        let Fault {
-            kind,
-            retryability,
-            cause,
-            message,
-            backtrace,
-            log,
-        } = fault;
-        Self {
-            kind: Some(Keyword(*kind)),
-            cause: Keyword(*cause),
-            message: Cow::Borrowed(message),
-            backtrace: backtrace.as_slice().into(),
-            log: log.as_slice().into(),
-            retryable: *retryability == Retryability::Retryable,
-            ..Self::default()
-        }
-    }
-}
-
-impl From<FaultJson<'_>> for Fault {
-    fn from(fault: FaultJson<'_>) -> Self {
-        Self {
-            // The most general kind.
-            kind: fault.kind.map_or(FaultKind::Error, |kind| kind.0),
-            retryability: if fault.retryable {
-                Retryability::Retryable
-            } else {
-                Retryability::Final
-            },
-            // If the file does not say the cause, it is unknown.
-            cause: fault.cause.0,
-            message: fault.message.into_owned(),
-            backtrace: fault.backtrace.0.into_owned(),
-            log: fault.log.0.into_owned(),
-        }
-    }
 }

@@ -1,23 +1,16 @@
-//! The format of images, files and texts that belong to a message, and of the parts of a model's
-//! reply.
+//! The format of images, files and texts that belong to a message.
 
 use std::borrow::Cow;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use strata_core::record::conversation::{
-    AssistantPart, Media, MediaSource, OpaquePart, Part, ToolCall,
-};
+use strata_core::record::conversation::{Media, MediaSource, Part};
 use strata_core::record::id::Digest;
 
-use super::super::field::{JsonDocument, Keyword, NamedValue};
-use super::super::located_value::is_sha256;
+use super::super::field::{Keyword, NamedValue};
 
 /// A part of a message.
 pub(in super::super) struct PartJson<'a>(pub Cow<'a, Part>);
-
-/// A part of a reply.
-pub(in super::super) struct ReplyPartJson<'a>(pub Cow<'a, AssistantPart>);
 
 /// What a part is.
 #[derive(Clone, Copy, Default)]
@@ -26,19 +19,11 @@ enum PartType {
     Text,
     Image,
     File,
-    ToolCall,
-    Opaque,
 }
 
 impl NamedValue for PartType {
     fn all() -> &'static [Self] {
-        &[
-            Self::Text,
-            Self::Image,
-            Self::File,
-            Self::ToolCall,
-            Self::Opaque,
-        ]
+        &[Self::Text, Self::Image, Self::File]
     }
 
     fn file_name(self) -> &'static str {
@@ -46,8 +31,6 @@ impl NamedValue for PartType {
             Self::Text => "text",
             Self::Image => "image",
             Self::File => "file",
-            Self::ToolCall => "tool-call",
-            Self::Opaque => "opaque",
         }
     }
 }
@@ -60,8 +43,6 @@ struct PartFields<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     text: Option<Cow<'a, str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    id: Option<Cow<'a, str>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     media_type: Option<Cow<'a, str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<Cow<'a, str>>,
@@ -71,16 +52,6 @@ struct PartFields<'a> {
     size: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     url: Option<Cow<'a, str>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    arguments: Option<Cow<'a, str>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    provider: Option<Cow<'a, str>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    model: Option<Cow<'a, str>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    data: Option<JsonDocument<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reasoning: Option<Cow<'a, str>>,
 }
 
 impl<'a> PartFields<'a> {
@@ -114,11 +85,12 @@ impl<'a> PartFields<'a> {
 
     fn into_media(self) -> Result<Media, &'static str> {
         let source = match (self.digest, self.url) {
-            (Some(digest), None) if is_sha256(&digest) => MediaSource::Blob {
-                digest: Digest(digest.into_owned()),
+            (Some(digest), None) => MediaSource::Blob {
+                digest: Some(Digest(digest.into_owned()))
+                    .filter(Digest::is_sha256)
+                    .ok_or("has no `digest` of 64 hexadecimal digits")?,
                 size: self.size.unwrap_or_default(),
             },
-            (Some(_), None) => return Err("has no `digest` of 64 hexadecimal digits"),
             (None, Some(url)) => MediaSource::Url(url.into_owned()),
             _ => return Err("names not exactly one of `digest` and `url`"),
         };
@@ -134,27 +106,6 @@ impl<'a> PartFields<'a> {
             PartType::Text => Ok(Part::Text(or_empty(self.text))),
             PartType::Image => self.into_media().map(Part::Image),
             PartType::File => self.into_media().map(Part::File),
-            PartType::ToolCall | PartType::Opaque => {
-                Err("is no part of a message, whose `type` is `text`, `image` or `file`")
-            }
-        }
-    }
-
-    fn into_reply_part(self) -> Result<AssistantPart, &'static str> {
-        match self.kind.0 {
-            PartType::Text => Ok(AssistantPart::Text(or_empty(self.text))),
-            PartType::Image | PartType::File => self.into_media().map(AssistantPart::Media),
-            PartType::ToolCall => Ok(AssistantPart::ToolCall(ToolCall {
-                id: or_empty(self.id),
-                name: or_empty(self.name),
-                arguments: or_empty(self.arguments),
-            })),
-            PartType::Opaque => Ok(AssistantPart::Opaque(OpaquePart {
-                provider: or_empty(self.provider),
-                model: or_empty(self.model),
-                data: self.data.unwrap_or_default().into_json(),
-                reasoning: or_empty(self.reasoning),
-            })),
         }
     }
 }
@@ -174,30 +125,6 @@ impl<'a> From<&'a Part> for PartFields<'a> {
     }
 }
 
-impl<'a> From<&'a AssistantPart> for PartFields<'a> {
-    fn from(part: &'a AssistantPart) -> Self {
-        match part {
-            AssistantPart::Text(text) => Self::of_text(text),
-            AssistantPart::Media(media) => Self::of_media(PartType::File, media),
-            AssistantPart::ToolCall(call) => Self {
-                id: Some(Cow::Borrowed(&call.id)),
-                name: Some(Cow::Borrowed(&call.name)),
-                arguments: Some(Cow::Borrowed(&call.arguments)),
-                kind: Keyword(PartType::ToolCall),
-                ..Self::default()
-            },
-            AssistantPart::Opaque(part) => Self {
-                provider: Some(Cow::Borrowed(&part.provider)),
-                model: Some(Cow::Borrowed(&part.model)),
-                data: Some(JsonDocument::of(&part.data)),
-                reasoning: Some(Cow::Borrowed(&part.reasoning)),
-                kind: Keyword(PartType::Opaque),
-                ..Self::default()
-            },
-        }
-    }
-}
-
 impl Serialize for PartJson<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         PartFields::from(&*self.0).serialize(serializer)
@@ -212,20 +139,6 @@ impl<'de> Deserialize<'de> for PartJson<'_> {
     }
 }
 
-impl Serialize for ReplyPartJson<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        PartFields::from(&*self.0).serialize(serializer)
-    }
-}
-
-impl<'de> Deserialize<'de> for ReplyPartJson<'_> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let part = PartFields::deserialize(deserializer)?.into_reply_part();
-        part.map(|part| Self(Cow::Owned(part)))
-            .map_err(serde::de::Error::custom)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
@@ -234,7 +147,7 @@ mod tests {
     use crate::located_value::LocatedValue;
 
     #[test]
-    fn a_part_of_a_reply_is_no_part_of_a_message() {
+    fn an_invalid_part_is_named_with_its_place() {
         let check = |part: Value, expected: &str| {
             let document = json!({ "parts": [part] });
             let root = LocatedValue::root(&document);
@@ -247,7 +160,7 @@ mod tests {
         };
         check(
             json!({ "type": "opaque" }),
-            "`/parts/0` is no part of a message, whose `type` is `text`, `image` or `file`",
+            "`/parts/0/type` is the text `opaque`, expected one of `text`, `image`, `file`",
         );
         check(json!({ "text": "x" }), "`/parts/0` has no `type`");
         check(

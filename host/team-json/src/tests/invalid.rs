@@ -173,29 +173,19 @@ const INVALID_VALUES: &[(&str, &str, &str)] = &[
         "`/strata/joins/quiet/queue/A/0` names message `x`",
     ),
     (
-        "/strata/open/B~12/done/0/work",
-        r#""act/9""#,
-        "`/strata/open/B~12/done/0/work` is the text `act/9`",
+        "/strata/open/B~12",
+        "[]",
+        "`/strata/open/B~12` is a list, expected an object",
     ),
     (
-        "/strata/open/C/choices",
-        "[2]",
-        "`/strata/open/C/choices/0` is 2, expected a whole number from -1 to 1",
+        "/strata/open/B~12/machine",
+        "7",
+        "`/strata/open/B~12/machine` is 7, expected a text",
     ),
     (
-        "/strata/open/C/choices",
-        "[1, 1, 1]",
-        "`/strata/open/C` has more choices than work done",
-    ),
-    (
-        "/strata/open/C/tried/attempts",
-        "4294967295",
-        "`/strata/open/C/tried/attempts`",
-    ),
-    (
-        "/strata/faults/0/kind",
-        r#""bad luck""#,
-        "`/strata/faults/0/kind`",
+        "/strata/open/B~12/messages",
+        r#"["../x"]"#,
+        "`/strata/open/B~12/messages/0` names message `../x`",
     ),
     (
         "/strata/budget/max",

@@ -55,7 +55,8 @@ use crate::record::turn::{
 };
 use crate::record::work::{ActivationKey, CallKey, CallResult, Work};
 use crate::state::activation::{
-    Activation, Consent, OpenCall, Phase, ToolOutcome, ToolReturn, Turn, TurnCall, is_made_in,
+    Activation, Consent, MAX_TOKENS, OpenCall, Phase, ToolOutcome, ToolReturn, Turn, TurnCall,
+    is_made_in,
 };
 use crate::state::environment::Environment;
 use crate::state::environment::activations::called_key;
@@ -166,7 +167,7 @@ pub(super) fn begin_turn(state: &mut TeamState, call: CallKey, reply: &TurnReply
     let recorded = open.and_then(|open| last_model_call(&open.progress.recorded_calls));
     let input_tokens = recorded.and_then(HostCall::reply_input_tokens);
     let activation = state.activation_mut(call.activation())?;
-    activation.memory.last_input_tokens = input_tokens.unwrap_or(0);
+    activation.memory.last_input_tokens = input_tokens.unwrap_or(0).min(MAX_TOKENS);
     activation.turns.push(Turn::from_reply(reply, parts));
     if let TurnOutcome::Answer(answer) = &reply.outcome {
         keep_result(state, call, answer, &[], &[])?;

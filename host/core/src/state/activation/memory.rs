@@ -3,6 +3,7 @@
 
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
@@ -12,9 +13,12 @@ use crate::record::memory::{
 };
 use crate::state::kept_bytes::replacement_bytes;
 
+/// The largest size of a request that is kept, in tokens. A provider may count anything, and more is
+/// added to it.
+pub(crate) const MAX_TOKENS: u64 = 1 << 53;
+
 /// The replacements in the conversation of an activation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
 pub struct ConversationMemory {
     /// The replacements, oldest first. The last one says what is sent.
     pub replacements: Vec<MemoryReplacement>,
@@ -74,22 +78,27 @@ impl Activation {
     /// are found without examining all turns.
     pub(crate) fn replace_in_memory(&mut self, replacement: MemoryReplacement) {
         let before = self.memory.range().cut.turns;
-        let turns = before as usize..replacement.range.cut.turns as usize;
-        let replaced = self.turns.get(turns).unwrap_or_default();
-        for (turn, number) in replaced.iter().zip(before..) {
-            for (call, index) in turn.calls.iter().zip(0..) {
-                if call
-                    .target
-                    .is_some_and(|target| target.tool.keeps_results())
-                {
-                    self.memory.kept_results.push(ResultPosition {
-                        turn: number,
-                        call: index,
-                    });
-                }
-            }
-        }
+        let kept = self.results_kept_in(before..replacement.range.cut.turns);
+        self.memory.kept_results.extend(kept);
         self.memory.replace(replacement);
+    }
+
+    /// Returns the results in turns with these numbers that are never replaced, in order.
+    pub(super) fn results_kept_in(&self, numbers: Range<u32>) -> Vec<ResultPosition> {
+        let turns = numbers.start as usize..numbers.end as usize;
+        let turns = self.turns.get(turns).unwrap_or_default();
+        let results = turns
+            .iter()
+            .zip(numbers.start..)
+            .flat_map(|(turn, number)| {
+                let calls = turn.calls.iter().zip(0..);
+                let kept = calls.filter(|(call, _)| {
+                    call.target
+                        .is_some_and(|target| target.tool.keeps_results())
+                });
+                kept.map(move |(_, call)| ResultPosition { turn: number, call })
+            });
+        results.collect()
     }
 
     /// Returns whether a range can be replaced in its conversation: no less than what is replaced

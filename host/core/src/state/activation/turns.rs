@@ -42,6 +42,7 @@ pub struct Turn {
     /// The reply.
     pub message: Vec<AssistantPart>,
     /// Its tool calls, in its order.
+    #[serde(with = "super::call_list")]
     pub calls: Vec<TurnCall>,
     /// Why the answer in the reply was not accepted; the model is told.
     pub misfit: Option<String>,

@@ -30,6 +30,17 @@ impl RoleState {
             .chain(self.called.iter().map(|(key, called)| (*key, called)))
     }
 
+    /// Returns these activations, to be changed.
+    pub fn activations_mut(
+        &mut self,
+        id: RoleId,
+    ) -> impl Iterator<Item = (ActivationKey, &mut Activation)> {
+        let of_mail = self.activation.iter_mut();
+        of_mail
+            .map(move |activation| (ActivationKey::of_mail(id), activation))
+            .chain(self.called.iter_mut().map(|(key, called)| (*key, called)))
+    }
+
     /// Returns one of these activations.
     pub(super) fn activation_at(&self, key: ActivationKey) -> Option<&Activation> {
         if key.via.is_empty() {
@@ -81,11 +92,8 @@ impl Environment {
         visit: &mut dyn FnMut(ActivationKey, &mut Activation),
     ) {
         for (role, index) in self.roles.iter_mut().zip(0..) {
-            if let Some(activation) = &mut role.activation {
-                visit(ActivationKey::of_mail(RoleId(index)), activation);
-            }
-            for (key, called) in &mut role.called {
-                visit(*key, called);
+            for (key, activation) in role.activations_mut(RoleId(index)) {
+                visit(key, activation);
             }
         }
     }

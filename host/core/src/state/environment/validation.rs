@@ -1,13 +1,16 @@
 //! Validation of a state that was read from outside. All other code assumes that whatever a state
 //! refers to exists, so this is checked once, where a state enters.
 
+mod open_work;
+
 use super::activations::called_key;
 use super::{Environment, RoleState};
 use crate::record::id::{RoleId, Slot, SlotKind};
-use crate::record::shape::RoleShape;
-use crate::record::turn::ToolRef;
-use crate::record::work::{ActivationKey, Work};
+use crate::record::shape::Shape;
+use crate::record::work::ActivationKey;
 use crate::state::activation::{Activation, Phase};
+
+use open_work::exists_in;
 
 /// Why a state is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -27,6 +30,18 @@ pub enum InvalidState {
     /// It refers to an action that its shape does not have.
     #[error("it speaks of actions that the team does not have")]
     Actions,
+    /// It has a tool call that is made to nothing, or to a tool of a server that it does not list.
+    #[error("it has calls of tools that it does not have")]
+    Calls,
+    /// It has numbers that cannot be counted on.
+    #[error("it has numbers that no run reaches")]
+    Numbers,
+    /// It has documents that are shown to humans and cannot be read.
+    #[error("it has documents that are too large or nested too deep")]
+    Documents,
+    /// It names the content of a file by something else than a digest.
+    #[error("it names files by something else than a SHA-256")]
+    Files,
 }
 
 /// Returns the state if it is consistent.
@@ -42,9 +57,8 @@ pub fn validate(mut env: Environment) -> Result<Environment, InvalidState> {
     if !has_all_actions(&env) {
         return Err(InvalidState::Actions);
     }
-    let mut roles = env.roles.iter().zip(0..);
-    if !roles.all(|(role, index)| role.has_valid_role_calls(RoleId(index))) {
-        return Err(InvalidState::RoleCalls);
+    for (role, index) in env.roles.iter().zip(0..) {
+        role.check_activations(RoleId(index), shape)?;
     }
     let (messages, mut is_there) = (env.messages.len(), true);
     env.for_each_message_ref(&mut |id| is_there &= (id.0 as usize) < messages);
@@ -75,15 +89,26 @@ fn has_all_actions(env: &Environment) -> bool {
         && files
             .into_iter()
             .all(|file| role(file.role).is_some_and(|role| exists_in(file.work, role, roles)))
-        && env.activations().all(|(key, activation)| {
-            role(key.role).is_some_and(|role| has_actions_of(activation, role, roles))
-        })
 }
 
 impl RoleState {
+    /// Checks the activation in which the role handles mail, and those that it led to. `id` is the role,
+    /// in a team of this shape.
+    pub fn check_activations(&self, id: RoleId, shape: &Shape) -> Result<(), InvalidState> {
+        for (key, activation) in self.activations(id) {
+            let role = shape.roles.get(key.role.index());
+            let role = role.ok_or(InvalidState::Actions)?;
+            open_work::check(activation, role, shape.roles.len())?;
+        }
+        if self.has_valid_role_calls(id) {
+            Ok(())
+        } else {
+            Err(InvalidState::RoleCalls)
+        }
+    }
     /// Returns whether the activations of called roles are those that calls of roles led to, no role
     /// is called by itself, and no call waits for an activation that is not there. `id` is the role.
-    pub fn has_valid_role_calls(&self, id: RoleId) -> bool {
+    fn has_valid_role_calls(&self, id: RoleId) -> bool {
         let is_called = |key: &ActivationKey, called: &Activation| {
             let caller = key.caller().filter(|caller| !caller.involves(key.role));
             let made = caller.zip(key.via.last()).and_then(|(caller, call)| {
@@ -110,45 +135,5 @@ impl RoleState {
         let mut called = self.called.iter();
         called.all(|(key, called)| key.root() == id && is_called(key, called))
             && !self.activations(id).any(waits_in_vain)
-    }
-}
-
-/// Returns whether a role has all actions that its activation refers to, in a team of this many
-/// roles.
-fn has_actions_of(activation: &Activation, role: &RoleShape, roles: usize) -> bool {
-    let works = activation
-        .done
-        .iter()
-        .map(|done| done.work)
-        .chain(activation.reverted.iter().map(|undone| undone.work))
-        .chain(activation.all_tool_calls().map(|(work, _)| work));
-    let choices = -1..role.actions.len() as i32;
-    works.into_iter().all(|work| exists_in(work, role, roles))
-        && activation
-            .choices
-            .iter()
-            .all(|choice| choices.contains(choice))
-}
-
-fn exists_in(work: Work, role: &RoleShape, roles: usize) -> bool {
-    match work {
-        Work::Act { action, .. }
-        | Work::ToolCall {
-            tool: ToolRef::Action(action),
-            ..
-        } => action.index() < role.actions.len(),
-        Work::ToolCall {
-            tool: ToolRef::Handoff(to) | ToolRef::Role(to),
-            ..
-        } => to.index() < roles,
-        Work::Plan
-        | Work::Think { .. }
-        | Work::Answer
-        | Work::Turn { .. }
-        | Work::ToolCall {
-            tool: ToolRef::Host(_) | ToolRef::Server { .. },
-            ..
-        }
-        | Work::Summary { .. } => true,
     }
 }
