@@ -122,6 +122,26 @@ pub fn assert_nothing_is_left(place: &Workspace, at_least: usize) {
 const READ: &str = r#"{ mcp = "pages/read_page", arguments = { n = 1 } }"#;
 
 #[test]
+fn a_model_finds_and_calls_a_tool_of_a_server_that_is_not_sent() {
+    let calls = [
+        r#"{ name = "find_tools", arguments = { query = "read 317" } }"#,
+        r#"{ name = "call_tool", arguments = { name = "pages__read_317", arguments = { n = 4 } } }"#,
+    ];
+    let place = team_with_model(r#""more=500""#, "defer = true", &calls);
+    let events = place.run().expect(0).events();
+    assert_eq!(stream::of_kind(&events, "tool-rejected"), [&Value::Null; 0]);
+    let made = lines(&place, "calls.txt");
+    assert_eq!(made.len(), 1, "{made:?}");
+    assert!(made[0].starts_with("read_317"), "{made:?}");
+    let shown = place
+        .host(&["inspect", "store", "--conversation", "A"])
+        .expect(0)
+        .stdout;
+    assert!(shown.contains("The tool read_317."), "{shown}");
+    place.host(&["replay", "store", "--verify"]).expect(0);
+}
+
+#[test]
 fn a_server_that_breaks_a_limit_is_a_fault_that_names_it() {
     let check = |flags: &str, server: &str, expected: &str| {
         let place = team_with_action(flags, server, READ);

@@ -170,7 +170,8 @@ fn place_large() -> Workspace {
     let mut replies = call(0, "read", 20) + &call(1, "look", 1999) + &call(2, "look", 300);
     replies += "[[reply]]\nturn = 3\ntext = \"all is read\"\n";
     // The second request for the summary contains the first one's reply.
-    replies += "[[reply]]\nmatch = \"the first half\"\ntext = \"both halves were read\"\ninput = 50\n";
+    replies +=
+        "[[reply]]\nmatch = \"the first half\"\ntext = \"both halves were read\"\ninput = 50\n";
     replies += "[[reply]]\nmatch = \"# The conversation\"\ntext = \"the first half\"\ninput = 50\n";
     place.write("replies.toml", replies);
     place

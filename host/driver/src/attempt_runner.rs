@@ -25,20 +25,22 @@ use strata_sandbox::{
 use strata_services::gateway::{AttemptId, Gateway, PendingGuestRequest};
 use strata_services::models::action_choice;
 use strata_services::plugin::{Limits, Plugin};
-use strata_services::tools::{ModelTimeout, ToolRole};
+use strata_services::tools::ModelTimeout;
 use tokio::sync::mpsc;
 
 use super::HostServices;
 use super::model_attempt::choose_action;
 use super::turns::host_tool::HostToolResult;
 use super::turns::skills::SkillCall;
-use super::turns::{Turns, component_summary, handoff_result, role_result, server_tool_attempt};
+use super::turns::{
+    ToolRoles, Turns, component_summary, handoff_result, role_result, server_tool_attempt,
+};
 
 /// Runs attempts.
 pub struct AttemptRunner {
     sandbox: Arc<dyn Sandbox>,
     turns: Turns,
-    tool_roles: BTreeMap<RoleId, Arc<ToolRole>>,
+    tool_roles: Arc<ToolRoles>,
     plugins: BTreeMap<Slot, Arc<Plugin>>,
     /// The descriptions that the components give of themselves.
     descriptions: BTreeMap<Slot, String>,
@@ -118,10 +120,11 @@ impl AttemptEnd {
 impl AttemptRunner {
     /// Creates a runner whose guests send their requests to `requests`.
     pub fn new(services: &HostServices, requests: mpsc::Sender<PendingGuestRequest>) -> Self {
+        let tool_roles = Arc::new(ToolRoles::new(services.tool_roles.clone()));
         Self {
             sandbox: services.sandbox.clone(),
-            turns: Turns::new(services.tool_roles.clone()),
-            tool_roles: services.tool_roles.clone(),
+            turns: Turns::new(Arc::clone(&tool_roles)),
+            tool_roles,
             plugins: services.plugins.clone(),
             descriptions: services.descriptions.clone(),
             choice_timeout: services.choice_timeout.clone(),
@@ -131,7 +134,7 @@ impl AttemptRunner {
     }
 
     /// Returns the roles whose models work with tools.
-    pub(crate) fn tool_roles(&self) -> &BTreeMap<RoleId, Arc<ToolRole>> {
+    pub(crate) fn tool_roles(&self) -> &ToolRoles {
         &self.tool_roles
     }
 

@@ -16,17 +16,16 @@ use strata_core::record::event::{
 };
 use strata_core::record::fault::{Fault, FaultCause, FaultKind};
 use strata_core::record::host_call::Grant;
-use strata_core::record::id::RoleId;
 use strata_core::record::turn::SkillDigest;
 use strata_core::record::work::{ActivationKey, CallKey, CallResult, Work};
 use strata_core::state::activation::is_made_in;
 use strata_sandbox::{AttemptNotes, FileView, HeldLines, hold_lines};
 use strata_services::gateway::{AttemptId, GuardedCall};
 use strata_services::plugin::Plugin;
-use strata_services::tools::ToolRole;
 
 use super::attempt_runner::{AttemptEnd, AttemptRunner, PreparedAttempt, WrittenFiles};
 use super::host_calls::Caller;
+use super::turns::ToolRoles;
 
 /// How long an attempt that has ended (by a limit, or because the run is stopped) is kept open for
 /// answers that are paid for or that tell whether a write was made, and how long the end of a run
@@ -123,7 +122,7 @@ impl Attempts {
     }
 
     /// Returns the roles whose models work with tools.
-    pub(super) fn tool_roles(&self) -> &BTreeMap<RoleId, Arc<ToolRole>> {
+    pub(super) fn tool_roles(&self) -> &ToolRoles {
         self.runner.tool_roles()
     }
 

@@ -4,7 +4,6 @@
 //! The calls themselves are attempts, which the core starts like those that a model asks for. An attempt
 //! waits here until all calls that it made at once have ended.
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -14,22 +13,21 @@ use strata_core::machine::stepper::Stepper;
 use strata_core::record::event::{AttemptEvent, Event, HostCalled, NestedCallMade, NestedCallPlan};
 use strata_core::record::fault::FaultCause;
 use strata_core::record::host_call::{AnswerSource, CallOutcome, Grant, HostCall, HostCallKind};
-use strata_core::record::id::RoleId;
 use strata_core::record::json::Json;
 use strata_core::record::money::Usd;
 use strata_core::record::turn::{CallDecision, CallEffect, CallTarget, ToolRef};
 use strata_core::record::work::{CallKey, Work};
 use strata_core::state::activation::{CallProgress, NestedCall, ToolOutcome};
-use strata_core::team::tools::{Tool, ToolLoop};
+use strata_core::team::tools::Tool;
 use strata_services::gateway::{
     AttemptId, GuardedCall, HostAnswer, HostError, HostErrorKind, ToolDescription, ToolRequest,
 };
 use strata_services::outbound::summarize;
 use strata_services::plugin::{Plugin, pattern};
-use strata_services::tools::{RoleTool, ToolRole};
+use strata_services::tools::RoleTool;
 use tokio::sync::oneshot;
 
-use super::turns::{decide_call, input_schema, with_server_tools};
+use super::turns::{KnownTools, ToolRoles, decide_call, input_schema};
 
 /// How much of a failure code is told, in characters.
 const MAX_REASON_CHARS: usize = 4096;
@@ -208,7 +206,7 @@ fn outcome_answer(nested: &NestedCall) -> Result<Json, HostError> {
 pub(crate) struct ToolAccess<'a> {
     stepper: &'a Stepper,
     /// The tools of the role with those of servers, as the core and as the model knows them.
-    tools: Option<(Cow<'a, ToolLoop>, Cow<'a, ToolRole>)>,
+    tools: Option<Arc<KnownTools>>,
     plugin: Option<&'a Plugin>,
     call: CallKey,
 }
@@ -217,16 +215,14 @@ impl<'a> ToolAccess<'a> {
     /// Returns what applies to an attempt at `call`, which `plugin` makes.
     pub(crate) fn new(
         stepper: &'a Stepper,
-        roles: &'a BTreeMap<RoleId, Arc<ToolRole>>,
+        roles: &ToolRoles,
         plugin: Option<&'a Plugin>,
         call: CallKey,
     ) -> Self {
         let own = stepper.team().role(call.role).tool_loop();
         let activation = stepper.env().activation(call.activation());
         let lists = activation.and_then(|activation| activation.server_tools.as_deref());
-        let tools = own
-            .zip(roles.get(&call.role))
-            .map(|(tools, settings)| with_server_tools(tools, settings, lists.unwrap_or_default()));
+        let tools = own.and_then(|own| roles.known(call.role, own, lists.unwrap_or_default()));
         Self {
             stepper,
             tools,
@@ -238,14 +234,14 @@ impl<'a> ToolAccess<'a> {
     /// Returns the tools that are granted. A tool cannot call itself, and only a model hands over or
     /// calls the tools of the host.
     fn granted(&self) -> Vec<(&Tool, &RoleTool)> {
-        let (Some((tools, settings)), Some(plugin)) = (&self.tools, self.plugin) else {
+        let (Some(known), Some(plugin)) = (&self.tools, self.plugin) else {
             return Vec::new();
         };
         let own = match self.call.work {
             Work::ToolCall { tool, .. } => Some(tool),
             _ => None,
         };
-        let all = tools.tools.iter().zip(&settings.tools);
+        let all = known.tools.tools.iter().zip(&known.settings.tools);
         let granted = all.filter(|(tool, _)| {
             let target = tool.target.tool;
             !matches!(target, ToolRef::Handoff(_) | ToolRef::Host(_))

@@ -21,7 +21,6 @@ mod skill_program;
 pub(super) mod skills;
 mod summary;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
@@ -60,11 +59,11 @@ pub(super) use summary::component_summary;
 pub(crate) use reply::{decide_call, input_schema};
 pub use revision::{RevisedCalls, revised_calls};
 pub(super) use server_tool::server_tool_attempt;
-pub(super) use server_tools::with_server_tools;
+pub(super) use server_tools::{KnownTools, ToolRoles};
 
 /// The turns of a team.
 pub(super) struct Turns {
-    roles: BTreeMap<RoleId, Arc<ToolRole>>,
+    roles: Arc<ToolRoles>,
 }
 
 /// A turn that can be made.
@@ -73,10 +72,11 @@ struct PreparedTurn {
     length: LengthRule,
     team: Arc<Team>,
     role: RoleId,
+    roles: Arc<ToolRoles>,
     settings: Arc<ToolRole>,
     number: u32,
-    /// The tools of servers; `None` if they are not listed yet.
-    lists: Option<Vec<ToolList>>,
+    /// The tools that the model can call; `None` if those of servers are not listed yet.
+    known: Option<Arc<KnownTools>>,
     /// Decides about the calls of the reply.
     guard: Option<Guard>,
 }
@@ -93,13 +93,14 @@ struct LengthRule {
 
 impl Turns {
     /// Creates the turns of a team with these roles.
-    pub(super) fn new(roles: BTreeMap<RoleId, Arc<ToolRole>>) -> Self {
+    pub(super) fn new(roles: Arc<ToolRoles>) -> Self {
         Self { roles }
     }
 
     /// Returns how much the model of a role is told of the result of a role that it calls, in bytes.
     pub(super) fn role_result_bytes(&self, role: RoleId) -> Option<u64> {
-        self.roles.get(&role).map(|role| role.role_result_bytes)
+        let settings = self.roles.settings(role)?;
+        Some(settings.role_result_bytes)
     }
 
     /// Returns an attempt at a turn. The guard decides about its calls; `result_bytes` returns how much the model is told of a result
@@ -115,16 +116,18 @@ impl Turns {
             return no_settings();
         };
         let (activation, own_settings) = (open.activation, open.settings);
-        let lists = match own_settings.servers.is_empty() {
-            true => Some(Vec::new()),
-            false => activation.server_tools.clone(),
-        };
-        // Before they are listed, the tools of servers are not part of the size.
-        let listed = lists.as_deref().unwrap_or_default();
         let Some(tools) = open.role.tool_loop() else {
             return no_settings();
         };
-        let settings = &with_server_tools(tools, own_settings, listed).1;
+        let lists = match own_settings.servers.is_empty() {
+            true => Some([].as_slice()),
+            false => activation.server_tools.as_deref(),
+        };
+        let known = lists.and_then(|lists| self.roles.known(call.role, tools, lists));
+        // Before they are listed, the tools of servers are not part of the size.
+        let settings = known
+            .as_ref()
+            .map_or(&**own_settings, |known| &known.settings);
         let mut request = request_frame(open.role, settings, activation.turns.is_empty());
         let sent = open.source(call).sent(result_bytes);
         let turn = activation.turns.len() as u32;
@@ -156,9 +159,10 @@ impl Turns {
             length,
             team: stepper.team().clone(),
             role: call.role,
+            roles: Arc::clone(&self.roles),
             settings: own_settings.clone(),
             number: activation.turns.len() as u32,
-            lists,
+            known: known.clone(),
             guard,
         };
         Box::pin(turn.take(gateway))
@@ -213,7 +217,7 @@ impl Turns {
         stepper: &'a Stepper,
     ) -> Option<OpenConversation<'a>> {
         let key = call.key().activation();
-        let settings = self.roles.get(&call.role)?;
+        let settings = self.roles.settings(call.role)?;
         Some(OpenConversation {
             role: stepper.team().role(call.role),
             settings,
@@ -243,7 +247,7 @@ impl OpenConversation<'_> {
     }
 }
 
-fn no_settings() -> BoxFuture<'static, Result<CallResult, Fault>> {
+fn no_settings<T: Send + 'static>() -> BoxFuture<'static, Result<T, Fault>> {
     let message = "the host was given no settings for this role";
     let fault = Fault::new(FaultKind::Host, message);
     Box::pin(async move { Err(fault) })
@@ -260,20 +264,24 @@ impl PreparedTurn {
             0 => skills::digests(&self.settings),
             _ => Vec::new(),
         };
-        let lists = match &self.lists {
-            Some(lists) => lists.clone(),
-            None => list_tools(&gateway, &self.settings).await?,
+        let known = match self.known.take() {
+            Some(known) => known,
+            None => {
+                let lists = list_tools(&gateway, &self.settings).await?;
+                let Some(known) = self.roles.known(self.role, tools, &lists) else {
+                    return no_settings().await;
+                };
+                let role = self.team.role(self.role);
+                let frame = request_frame(role, &known.settings, self.number == 0);
+                self.request.system = frame.system;
+                self.request.tools = frame.tools;
+                self.request.tool_choice = frame.tool_choice;
+                known
+            }
         };
-        let (tools, settings) = with_server_tools(tools, &self.settings, &lists);
-        if self.lists.is_none() {
-            let frame = request_frame(self.team.role(self.role), &settings, self.number == 0);
-            self.request.system = frame.system;
-            self.request.tools = frame.tools;
-            self.request.tool_choice = frame.tool_choice;
-        }
         let rules = ReplyRules {
-            tools: &tools,
-            settings: &settings,
+            tools: &known.tools,
+            settings: &known.settings,
         };
         if self.length.refused.is_some() {
             self.request.if_too_long = IfTooLong::Fail;
@@ -292,7 +300,7 @@ impl PreparedTurn {
         };
         let mut reply = plan_reply(rules, reply, now_ms)?;
         reply.skills = skills;
-        reject_changed_tools(&gateway, &lists, &mut reply).await?;
+        reject_changed_tools(&gateway, &known.lists, &mut reply).await?;
         if let Some(guard) = &self.guard {
             guard.decide_calls(rules, self.number, &mut reply).await?;
         }

@@ -12,9 +12,10 @@ use strata_core::record::message::Draft;
 use strata_core::record::turn::{HostTool, SkillDigest};
 use strata_core::record::work::CallResult;
 
-use super::Turns;
 use super::deferral::found_tools;
+use super::server_tools::KnownTools;
 use super::skills::{SkillCall, SkillResult};
+use super::{Turns, no_settings};
 
 /// The result of a call that the host carries out.
 pub(in super::super) struct HostToolResult {
@@ -33,20 +34,17 @@ impl Turns {
         call: &Invocation,
         stepper: &Stepper,
     ) -> BoxFuture<'static, Result<HostToolResult, Fault>> {
-        let Some(settings) = self.roles.get(&call.role).cloned() else {
-            let fault = Fault::new(
-                FaultKind::Host,
-                "the host was given no settings for this role",
-            );
-            return Box::pin(async move { Err(fault) });
+        let settings = self.roles.settings(call.role).cloned();
+        let (Some(settings), Some(known)) = (settings, self.known_tools(call, stepper)) else {
+            return no_settings();
         };
         let arguments = call.arguments.clone().unwrap_or_else(Json::null).value();
-        let skill_call = SkillCall::new(Arc::clone(&settings), call, stepper, tool);
+        let skill_call = SkillCall::new(settings, call, stepper, tool);
         Box::pin(async move {
             match tool {
                 HostTool::FindTools => {
                     let query = arguments["query"].as_str().unwrap_or_default();
-                    Ok(HostToolResult::of_data(found_tools(&settings, query)))
+                    Ok(HostToolResult::of_data(found_tools(&known.settings, query)))
                 }
                 HostTool::LoadSkill => skill_call.load().map(HostToolResult::from),
                 HostTool::ReadSkillFile => skill_call.read_file().map(HostToolResult::from),
@@ -58,6 +56,14 @@ impl Turns {
         })
     }
 
+    /// Returns the tools of the role that makes a call, with those that servers listed in its activation.
+    fn known_tools(&self, call: &Invocation, stepper: &Stepper) -> Option<Arc<KnownTools>> {
+        let tools = stepper.team().role(call.role).tool_loop()?;
+        let activation = stepper.env().activation(call.key().activation())?;
+        let lists = activation.server_tools.as_deref().unwrap_or_default();
+        self.roles.known(call.role, tools, lists)
+    }
+
     /// Returns the call of a script of a skill, for the component that makes it.
     pub(in super::super) fn skill_script(
         &self,
@@ -65,7 +71,7 @@ impl Turns {
         call: &Invocation,
         stepper: &Stepper,
     ) -> Option<SkillCall> {
-        let settings = self.roles.get(&call.role)?.clone();
+        let settings = self.roles.settings(call.role)?.clone();
         Some(SkillCall::new(settings, call, stepper, tool))
     }
 }

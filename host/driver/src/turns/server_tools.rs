@@ -1,9 +1,11 @@
 //! The tools of a role together with those of servers, as they were listed at the first turn of the
 //! activation.
 
-use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::sync::{Arc, Mutex, PoisonError};
 
+use strata_core::record::id::RoleId;
 use strata_core::record::server_tool::{ServerTool, ToolList};
 use strata_core::record::turn::{CallEffect, CallTarget, ToolRef};
 use strata_core::team::tools::{CallOrder, Tool, ToolLoop};
@@ -19,21 +21,72 @@ struct PlacedTool {
     known: RoleTool,
 }
 
-/// Returns the tools of a role, as the core and as the model knows them, with those of servers at their
-/// places among them. The instructions of the servers follow those of the role.
-pub(crate) fn with_server_tools<'a>(
-    tools: &'a ToolLoop,
-    settings: &'a ToolRole,
-    lists: &[ToolList],
-) -> (Cow<'a, ToolLoop>, Cow<'a, ToolRole>) {
+/// The tools of a role, as the core and as the model knows them, with those of servers at their places among them. The
+/// instructions of the servers follow those of the role.
+#[derive(Debug)]
+pub(crate) struct KnownTools {
+    /// The tools as the core knows them.
+    pub(crate) tools: ToolLoop,
+    /// The tools as the model knows them, and how it is asked.
+    pub(crate) settings: ToolRole,
+    /// The lists of the servers.
+    pub(super) lists: Vec<ToolList>,
+}
+
+/// How the models of the roles are asked that work with tools.
+#[derive(Debug)]
+pub(crate) struct ToolRoles {
+    settings: BTreeMap<RoleId, Arc<ToolRole>>,
+    /// What each role knew when it was last asked for: a list may have hundreds of tools, whose schemas are not compiled
+    /// again at each turn.
+    known: Mutex<BTreeMap<RoleId, Arc<KnownTools>>>,
+}
+
+impl ToolRoles {
+    /// Returns those of a team, in which each role has these settings.
+    pub(crate) fn new(settings: BTreeMap<RoleId, Arc<ToolRole>>) -> Self {
+        Self {
+            settings,
+            known: Mutex::default(),
+        }
+    }
+
+    /// Returns the settings of a role, without what servers add to them.
+    pub(super) fn settings(&self, role: RoleId) -> Option<&Arc<ToolRole>> {
+        self.settings.get(&role)
+    }
+
+    /// Returns the tools of a role, which are `tools` and those of these lists; `None` if it does not work with tools.
+    pub(crate) fn known(
+        &self,
+        role: RoleId,
+        tools: &ToolLoop,
+        lists: &[ToolList],
+    ) -> Option<Arc<KnownTools>> {
+        let settings = self.settings(role)?;
+        let mut all = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = all.get(&role).filter(|known| known.lists == lists) {
+            return Some(Arc::clone(known));
+        }
+        let known = Arc::new(with_server_tools(tools, settings, lists));
+        all.insert(role, Arc::clone(&known));
+        Some(known)
+    }
+}
+
+fn with_server_tools(tools: &ToolLoop, settings: &ToolRole, lists: &[ToolList]) -> KnownTools {
+    let (mut all, mut known) = (tools.clone(), settings.clone());
     if lists.is_empty() {
-        return (Cow::Borrowed(tools), Cow::Borrowed(settings));
+        return KnownTools {
+            tools: all,
+            settings: known,
+            lists: Vec::new(),
+        };
     }
     let mut placed = Vec::new();
     for grant in &settings.servers {
         placed.extend(tools_of(grant, settings, lists));
     }
-    let (mut all, mut known) = (tools.clone(), settings.clone());
     add_signatures(&mut known, &placed);
     for (tool, added) in placed.into_iter().zip(0..) {
         let place = (tool.place + added).min(all.tools.len());
@@ -51,7 +104,11 @@ pub(crate) fn with_server_tools<'a>(
         }
     }
     known.choose_exposure();
-    (Cow::Owned(all), Cow::Owned(known))
+    KnownTools {
+        tools: all,
+        settings: known,
+        lists: lists.to_vec(),
+    }
 }
 
 /// Adds the tools of servers to the descriptions of the tools that run code which may call them.
@@ -187,7 +244,11 @@ mod tests {
             instructions: Some("Be brief.".into()),
             tools: vec![listed("list"), listed("read"), listed("write")],
         }];
-        let (all, known) = with_server_tools(&tools, &settings, &lists);
+        let KnownTools {
+            tools: all,
+            settings: known,
+            ..
+        } = with_server_tools(&tools, &settings, &lists);
         let names: Vec<&str> = all.tools.iter().map(|tool| tool.name.as_str()).collect();
         assert_eq!(names, ["run_code", "files/read", "files/write", "Other"]);
         let sent: Vec<&str> = known.sent_tools().map(|tool| &*tool.model_name).collect();
