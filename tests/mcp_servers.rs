@@ -129,7 +129,7 @@ fn a_model_finds_and_calls_a_tool_of_a_server_that_is_not_sent() {
     ];
     let place = team_with_model(r#""more=500""#, "defer = true", &calls);
     let events = place.run().expect(0).events();
-    assert_eq!(stream::of_kind(&events, "tool-rejected"), [&Value::Null; 0]);
+    assert!(stream::of_kind(&events, "tool-rejected").is_empty());
     let made = lines(&place, "calls.txt");
     assert_eq!(made.len(), 1, "{made:?}");
     assert!(made[0].starts_with("read_317"), "{made:?}");

@@ -1,7 +1,7 @@
 //! The machine part of an open activation in the file: how far its calls have come, what they recorded,
-//! the turns of its model, and the activations of other roles that it called. It is one text,
-//! `FORMAT.CHECKSUM.BYTES`: a number, the CRC-32 of the bytes in hexadecimal digits, and the bytes in
-//! base64, which are encoded as snapshots are.
+//! the turns of its model, and the activations of other roles that it called. It is one text of three
+//! parts with dots between them: the number of the format, the CRC-32 of the bytes in hexadecimal digits,
+//! and the bytes in base64, which are encoded as snapshots are.
 //!
 //! It refers to messages by their positions in a list beside it, so that the messages can be edited.
 //! The bytes may come from a stranger: the memory that they take is limited here, and the core
@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use strata_base::codec::{self, CodecError};
 use strata_core::record::id::RoleId;
 use strata_core::record::work::ActivationKey;
-use strata_core::state::activation::Activation;
+use strata_core::state::activation::{Activation, for_each_message_ref};
 use strata_core::state::environment::RoleState;
 use strata_core::state::messages::MessageRef;
 
@@ -43,9 +43,9 @@ struct MachinePart {
 
 impl MachinePart {
     fn for_each_message_ref(&mut self, visit: &mut dyn FnMut(&mut MessageRef)) {
-        self.activation.for_each_message_ref(visit);
+        for_each_message_ref(&mut self.activation, visit);
         for called in self.called.values_mut() {
-            called.for_each_message_ref(visit);
+            for_each_message_ref(called, visit);
         }
     }
 }
@@ -93,11 +93,12 @@ impl MachinePartWriter {
             });
             *message = *position;
         });
-        let text = self.to_text(codec::encode(&part, Vec::new()));
+        let text = self.pack(codec::encode(&part, Vec::new()));
         EncodedPart { text, messages }
     }
 
-    fn to_text(&mut self, plain: Vec<u8>) -> String {
+    /// Returns encoded bytes as a text, compressed if that is allowed.
+    fn pack(&mut self, plain: Vec<u8>) -> String {
         let packed = codec::compress(plain.clone());
         let excess = (plain.len() - packed.len()) as u64;
         let bytes = match self.excess_bytes.checked_sub(excess) {

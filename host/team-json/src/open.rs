@@ -7,7 +7,7 @@ use std::fmt::Display;
 use strata_core::record::id::RoleId;
 use strata_core::record::role_call::{RoleCall, RoleCallPath};
 use strata_core::record::work::ActivationKey;
-use strata_core::state::activation::{Activation, Phase};
+use strata_core::state::activation::{Activation, Phase, has_possible_calls, put_right};
 use strata_core::state::environment::{Environment, RoleState};
 use strata_core::state::messages::MessageRef;
 use strata_core::team::Team;
@@ -117,14 +117,14 @@ pub(super) fn read(
     checked.map_err(|why| misfit(&why))?;
     for (key, activation) in state.activations_mut(id) {
         let role = team.role(key.role);
-        if !activation.has_possible_calls(role) {
+        if !has_possible_calls(activation, role) {
             let why = format!(
                 "it has calls of tools that `{}` does not have, or calls without arguments",
                 role.name
             );
             return Err(misfit(&why));
         }
-        activation.put_right(role);
+        put_right(activation, role);
     }
     Ok(Some(state))
 }

@@ -72,7 +72,7 @@ pub(super) fn machine_part() -> Taker {
 }
 
 fn team(text: &str) -> Arc<Team> {
-    let definition = Definition::parse(text, "team.toml", Path::new("/"));
+    let definition = Definition::parse_without_files(text, "team.toml", Path::new("/"));
     Arc::new(definition.unwrap_or_else(|error| panic!("{error}")).team)
 }
 

@@ -37,7 +37,9 @@ use crate::team::{React, Role};
 pub use conversation::Conversation;
 pub use memory::ConversationMemory;
 pub(crate) use memory::MAX_TOKENS;
+pub use message_refs::for_each_message_ref;
 pub use nested::{NestedCall, is_made_in};
+pub use restored::{has_possible_calls, put_right};
 pub use tool_outcome::{Consent, ToolOutcome, ToolReturn};
 pub use turns::{Turn, TurnCall};
 

@@ -30,7 +30,7 @@ use crate::record::scope_write::{ROLE_SCOPE, ScopeChange, Write};
 use crate::record::shape::{DeliveryMode, Shape};
 use crate::record::spending::Spending;
 use crate::record::work::ActivationKey;
-use crate::state::activation::Activation;
+use crate::state::activation::{Activation, for_each_message_ref};
 use crate::state::messages::{MessageRef, Messages};
 use crate::team::Team;
 
@@ -588,6 +588,6 @@ impl Environment {
                 visit(message);
             }
         }
-        self.for_each_activation_mut(&mut |_, activation| activation.for_each_message_ref(visit));
+        self.for_each_activation_mut(&mut |_, activation| for_each_message_ref(activation, visit));
     }
 }
