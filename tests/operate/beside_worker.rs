@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::{assert_says, bakery, last_of_kind, status};
 use crate::database_commands::new_database;
-use crate::process::{Ended, Process};
+use crate::process::{Ended, Process, Signal};
 use crate::workers::wait_until;
 use crate::workspace::Workspace;
 
@@ -154,8 +154,11 @@ impl Office {
         let (one, five) = (self.run("one"), self.run("five"));
         let mut waiting = Process::spawn(self.place.command(&["wait", &one, &five, "--json"]));
         assert_eq!(waiting.next().unwrap()["name"], "one");
+        // It is cancelled first, which would be seen.
+        waiting.signal(Signal::STOP);
         self.host(&["delete", &five, "--force", "--by", "Anna"])
             .expect(0);
+        waiting.signal(Signal::CONT);
         let deleted = waiting.next().unwrap();
         assert_eq!(deleted["state"], "deleted", "{deleted}");
         let problem = deleted["problem"].as_str().unwrap();

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::ASKING;
 use super::client::{TestServer, wherever_runs_are};
-use crate::process::{Ended, Process};
+use crate::process::{Ended, Process, Signal};
 
 /// What a command printed, if that is JSON: one document, or one a line.
 fn printed(ended: &Ended) -> Vec<Value> {
@@ -65,7 +65,10 @@ fn commands_about_runs_work_through_a_server_and_print_nothing_but_json_if_that_
         );
         let mut waiting = start(&server, &["wait", "one", "three"]);
         assert_eq!(waiting.next().unwrap()["name"], "one");
+        // It is cancelled first, which would be seen.
+        waiting.signal(Signal::STOP);
         host(&["delete", "three", "--force"], 0);
+        waiting.signal(Signal::CONT);
         assert_eq!(waiting.next().unwrap()["state"], "deleted");
         waiting.end().expect(2);
         host(&["cancel", "two", "missing"], 2);
