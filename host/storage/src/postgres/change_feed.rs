@@ -13,9 +13,10 @@ use tokio::time::Instant;
 use tokio_postgres::Error;
 use tokio_postgres::types::Type;
 
+use super::connect::background;
 use super::connection::Connection;
 use super::notifications::{Subject, Subscription};
-use super::writer::AppendedEvents;
+use super::writer::{AppendedEvents, Writers};
 use crate::database_url::DatabaseUrl;
 use crate::error::StoreError;
 use crate::served::{ChangedRun, RunChanges};
@@ -52,7 +53,7 @@ pub(crate) fn watch_runs(url: &DatabaseUrl) -> Result<RunChanges, StoreError> {
     let connection = Connection::open(url)?;
     let row = connection.repeat_if_broken(|connection| connection.query_optional(POSITION, &[]))?;
     let due = Arc::new(Notify::new());
-    let client = Arc::clone(connection.client());
+    let writers = Writers::of_database(url)?;
     let (changed, changes) = broadcast::channel(MAX_CHANGES);
     let feed = ChangeFeed {
         // A run that becomes due was changed.
@@ -61,10 +62,10 @@ pub(crate) fn watch_runs(url: &DatabaseUrl) -> Result<RunChanges, StoreError> {
         position: row.map_or(0, |row| row.get(0)),
         changed,
     };
-    let telling = feed.tell(due, client.writers().watch_appends());
-    let telling = AbortOnDrop::new(client.background.spawn(telling));
+    let telling = feed.tell(due, writers.watch_appends());
+    let telling = AbortOnDrop::new(background(&url.to_path())?.spawn(telling));
     // The connections stay open meanwhile.
-    Ok(RunChanges::new(changes, (telling, client)))
+    Ok(RunChanges::new(changes, (telling, writers)))
 }
 
 /// Up to which transaction a run was moved, and the key of its newest event.
@@ -124,7 +125,7 @@ impl ChangeFeed {
 
     /// Looks which runs have changed.
     async fn look(&mut self) -> Result<(), Error> {
-        let client = self.subscription.session().await;
+        let client = self.subscription.client().await;
         let rows = client
             .query_typed(LOOK, &[(&self.position, Type::INT8)])
             .await?;

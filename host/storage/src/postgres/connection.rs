@@ -13,8 +13,8 @@ use strata_base::process::wait::wait;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_postgres::{Error, Row};
 
-use super::client::DatabaseClient;
-use super::connect::{CHANGE_TABLES, StatementError, connect, statement_error};
+use super::connect::{CHANGE_TABLES, StatementError, background, connect, statement_error};
+use super::per_database::PerDatabase;
 use super::session::Argument;
 use super::session::{BEGIN, BEGIN_READ, MAX_REPETITIONS, Session};
 use crate::database_url::DatabaseUrl;
@@ -31,7 +31,7 @@ const LEND_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The connections that callers take turns in using.
 #[derive(Debug)]
-pub(super) struct SharedConnections {
+struct SharedConnections {
     url: DatabaseUrl,
     path: PathBuf,
     /// One permit for each connection that may be in use.
@@ -40,14 +40,49 @@ pub(super) struct SharedConnections {
 }
 
 impl SharedConnections {
-    /// Returns those of a database, of which none is open yet.
-    pub(super) fn new(url: DatabaseUrl, path: PathBuf) -> Self {
-        Self {
-            path,
-            url,
-            permits: Arc::new(Semaphore::new(SHARED_CONNECTIONS)),
-            idle: Mutex::new(Vec::new()),
-        }
+    /// Returns those of a database.
+    fn of_database(url: &DatabaseUrl) -> Result<Arc<Self>, StoreError> {
+        static ALL: PerDatabase<SharedConnections> = PerDatabase::new();
+        ALL.get(url, |url| {
+            Ok(Self {
+                path: url.to_path(),
+                url,
+                permits: Arc::new(Semaphore::new(SHARED_CONNECTIONS)),
+                idle: Mutex::new(Vec::new()),
+            })
+        })
+    }
+
+    /// Returns a connection that nobody else uses. Waits until there is one.
+    fn lend(self: &Arc<Self>) -> Result<LentConnection, StoreError> {
+        let ended = |error| StoreError::io(&self.path, "connect to", std::io::Error::other(error));
+        let permits = Arc::clone(&self.permits);
+        let permit = match Arc::clone(&permits).try_acquire_owned() {
+            Ok(permit) => permit,
+            Err(_) => {
+                let acquiring = async move {
+                    tokio::time::timeout(LEND_TIMEOUT, permits.acquire_owned()).await
+                };
+                let acquired = wait(background(&self.path)?.spawn(acquiring));
+                match acquired.map_err(ended)? {
+                    Ok(Ok(permit)) => permit,
+                    _ => return Err(self.all_in_use()),
+                }
+            }
+        };
+        let client = match self.take_idle() {
+            Some(client) => client,
+            None => {
+                let connecting = connect(self.url.clone(), None);
+                wait(background(&self.path)?.spawn(connecting)).map_err(ended)??
+            }
+        };
+        Ok(LentConnection {
+            client: Some(client),
+            is_clean: Cell::new(true),
+            lender: Arc::clone(self),
+            _permit: permit,
+        })
     }
 
     fn all_in_use(&self) -> StoreError {
@@ -80,71 +115,37 @@ impl SharedConnections {
 #[derive(Debug)]
 struct LentConnection {
     /// `None` only while this is dropped.
-    session: Option<Session>,
+    client: Option<Session>,
     /// Whether it is outside of a transaction and not known to be broken.
     is_clean: Cell<bool>,
-    client: Arc<DatabaseClient>,
+    lender: Arc<SharedConnections>,
     /// Released after the connection was given back.
     _permit: OwnedSemaphorePermit,
 }
 
 impl Drop for LentConnection {
     fn drop(&mut self) {
-        if let Some(session) = self.session.take()
+        if let Some(client) = self.client.take()
             && self.is_clean.get()
-            && !session.is_closed()
+            && !client.is_closed()
         {
-            self.client.connections.idle().push(session);
+            self.lender.idle().push(client);
         }
     }
 }
 
 impl LentConnection {
-    /// Returns a connection of a client that nobody else uses. Waits until there is one.
-    fn lend(client: &Arc<DatabaseClient>) -> Result<Self, StoreError> {
-        let shared = &client.connections;
-        let ended =
-            |error| StoreError::io(&shared.path, "connect to", std::io::Error::other(error));
-        let permits = Arc::clone(&shared.permits);
-        let permit = match Arc::clone(&permits).try_acquire_owned() {
-            Ok(permit) => permit,
-            Err(_) => {
-                let acquiring = async move {
-                    tokio::time::timeout(LEND_TIMEOUT, permits.acquire_owned()).await
-                };
-                let acquired = wait(client.background.spawn(acquiring));
-                match acquired.map_err(ended)? {
-                    Ok(Ok(permit)) => permit,
-                    _ => return Err(shared.all_in_use()),
-                }
-            }
-        };
-        let session = match shared.take_idle() {
-            Some(session) => session,
-            None => {
-                let connecting = connect(shared.url.clone(), None);
-                wait(client.background.spawn(connecting)).map_err(ended)??
-            }
-        };
-        Ok(Self {
-            session: Some(session),
-            is_clean: Cell::new(true),
-            client: Arc::clone(client),
-            _permit: permit,
-        })
-    }
-
     /// Waits for the result of a statement.
     fn wait_for<T>(
         &self,
         action: &'static str,
         statement: impl AsyncFnOnce(&Session) -> Result<T, Error>,
     ) -> Result<T, StatementError> {
-        let Some(session) = &self.session else {
+        let Some(client) = &self.client else {
             unreachable!("it was dropped");
         };
-        wait(statement(session)).map_err(|error| {
-            let error = statement_error(&self.client.path, action, &error);
+        wait(statement(client)).map_err(|error| {
+            let error = statement_error(&self.lender.path, action, &error);
             if error.is_disconnected {
                 self.is_clean.set(false);
             }
@@ -158,7 +159,7 @@ impl LentConnection {
 pub(super) struct Connection {
     url: DatabaseUrl,
     path: PathBuf,
-    client: Arc<DatabaseClient>,
+    shared: Arc<SharedConnections>,
     /// The connection of the transaction that is open.
     held: RefCell<Option<LentConnection>>,
     /// Whether the server asked to repeat that transaction.
@@ -167,11 +168,13 @@ pub(super) struct Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        if Arc::strong_count(&self.client) == 1 {
-            let client = Arc::clone(&self.client);
-            self.client.background.spawn(async move {
+        if Arc::strong_count(&self.shared) == 1
+            && let Ok(background) = background(&self.path)
+        {
+            let shared = Arc::clone(&self.shared);
+            background.spawn(async move {
                 tokio::time::sleep(LINGER_TIME).await;
-                drop(client);
+                drop(shared);
             });
         }
     }
@@ -186,12 +189,12 @@ impl std::fmt::Debug for Connection {
 impl Connection {
     /// Returns a new caller. Fails if the database cannot be reached.
     pub(super) fn open(url: &DatabaseUrl) -> Result<Self, StoreError> {
-        let client = DatabaseClient::of_database(url)?;
-        LentConnection::lend(&client)?;
+        let shared = SharedConnections::of_database(url)?;
+        shared.lend()?;
         Ok(Self {
             url: url.clone(),
             path: url.to_path(),
-            client,
+            shared,
             held: RefCell::new(None),
             has_conflict: Cell::new(false),
         })
@@ -202,7 +205,7 @@ impl Connection {
         Self {
             url: self.url.clone(),
             path: self.path.clone(),
-            client: Arc::clone(&self.client),
+            shared: Arc::clone(&self.shared),
             held: RefCell::new(None),
             has_conflict: Cell::new(false),
         }
@@ -211,8 +214,8 @@ impl Connection {
     /// Closes the connections that nobody uses, since they may be broken like another one, and opens
     /// one.
     pub(super) fn reconnect(&self) -> Result<(), StoreError> {
-        self.client.connections.idle().clear();
-        LentConnection::lend(&self.client).map(drop)
+        self.shared.idle().clear();
+        self.shared.lend().map(drop)
     }
 
     /// Carries out statements, and does it once more over a new connection if this one was broken. What
@@ -228,11 +231,6 @@ impl Connection {
             }
             done => Ok(done?),
         }
-    }
-
-    /// Returns what everything in this process shares that uses the database.
-    pub(super) fn client(&self) -> &Arc<DatabaseClient> {
-        &self.client
     }
 
     pub(super) fn url(&self) -> &DatabaseUrl {
@@ -261,7 +259,7 @@ impl Connection {
     }
 
     fn lend(&self) -> Result<LentConnection, StatementError> {
-        Ok(LentConnection::lend(&self.client)?)
+        Ok(self.shared.lend()?)
     }
 
     /// Returns the rows that a statement yields.

@@ -11,14 +11,13 @@ use std::time::{Duration, Instant};
 
 use strata_base::process::abort_on_drop::AbortOnDrop;
 use strata_base::random_id::random_name;
-use tokio::runtime::Runtime;
 use tokio::sync::watch;
 use tokio_postgres::types::Type;
 
 use super::caps::cap_accounts;
 use super::clean_up::{CLEAN_UP_INTERVAL, remove_leftovers};
-use super::client::DatabaseClient;
-use super::connect::connect;
+use super::connect::{background, connect};
+use super::per_database::PerDatabase;
 use super::session::Session;
 use crate::caps::{CapAccounts, CapScope};
 use crate::database_url::DatabaseUrl;
@@ -36,7 +35,7 @@ const CLEAN_UP_TIMEOUT: Duration = Duration::from_secs(2);
 /// Lets the heartbeat of an owner rise until it is dropped, or until the owner is taken for dead.
 #[derive(Debug)]
 pub(super) struct OwnerHeartbeat {
-    client: Arc<DatabaseClient>,
+    all: Arc<Heartbeats>,
     owner: String,
     newest: watch::Receiver<Heartbeat>,
 }
@@ -52,11 +51,10 @@ impl OwnerHeartbeat {
     pub(super) fn begin(url: &DatabaseUrl, owner: &str) -> Result<Self, StoreError> {
         let sent = Instant::now();
         let (beats, newest) = watch::channel(Heartbeat::Answered { sent });
-        let client = DatabaseClient::of_database(url)?;
-        let owners = &client.heartbeats().beats.owners;
-        owners.lock().insert(owner.into(), beats);
+        let all = Heartbeats::of_database(url)?;
+        all.beats.owners.lock().insert(owner.into(), beats);
         Ok(Self {
-            client,
+            all,
             owner: owner.into(),
             newest,
         })
@@ -67,13 +65,9 @@ impl OwnerHeartbeat {
         *self.newest.borrow() == Heartbeat::Refused
     }
 
-    fn beats(&self) -> &Beats {
-        &self.client.heartbeats().beats
-    }
-
     /// Returns a view of it.
     pub(super) fn health(&self) -> RegistrationHealth {
-        let reconnections = self.beats().reconnections.subscribe();
+        let reconnections = self.all.beats.reconnections.subscribe();
         RegistrationHealth {
             server: Some((self.newest.clone(), reconnections)),
         }
@@ -81,42 +75,45 @@ impl OwnerHeartbeat {
 
     /// Ends it.
     pub(super) fn end(&self) {
-        self.beats().owners.lock().remove(&self.owner);
+        self.all.beats.owners.lock().remove(&self.owner);
     }
 
     /// Returns the status of a lease that depends on it.
     pub(super) fn lease_status(&self, path: &Path) -> LeaseStatus {
         LeaseStatus::depending_on(self.newest.clone(), path)
-            .counting(self.beats().reconnections.subscribe())
+            .counting(self.all.beats.reconnections.subscribe())
     }
 
     /// Returns what this process may spend of the caps in the database.
     pub(super) fn caps(&self) -> Arc<CapAccounts> {
-        Arc::clone(&self.beats().caps)
+        Arc::clone(&self.all.beats.caps)
     }
 }
 
 /// The heartbeats of all owners in this process.
 #[derive(Debug)]
-pub(super) struct Heartbeats {
+struct Heartbeats {
     beats: Beats,
     _beating: AbortOnDrop<()>,
 }
 
 impl Heartbeats {
-    /// Begins with those of no owner.
-    pub(super) fn begin(url: DatabaseUrl, background: &Runtime) -> Self {
-        let holder: Arc<str> = random_name().into();
-        let beats = Beats {
-            owners: Owners::default(),
-            caps: cap_accounts(&url, &holder),
-            holder,
-            reconnections: watch::Sender::new(0),
-        };
-        Self {
-            _beating: AbortOnDrop::new(background.spawn(beat(url, beats.clone()))),
-            beats,
-        }
+    fn of_database(url: &DatabaseUrl) -> Result<Arc<Self>, StoreError> {
+        static ALL: PerDatabase<Heartbeats> = PerDatabase::new();
+        ALL.get(url, |url| {
+            let holder: Arc<str> = random_name().into();
+            let beats = Beats {
+                owners: Owners::default(),
+                caps: cap_accounts(&url, &holder),
+                holder,
+                reconnections: watch::Sender::new(0),
+            };
+            let background = background(&url.to_path())?;
+            Ok(Self {
+                _beating: AbortOnDrop::new(background.spawn(beat(url, beats.clone()))),
+                beats,
+            })
+        })
     }
 }
 
@@ -129,13 +126,6 @@ struct Beats {
     holder: Arc<str>,
     /// How often the server was connected to again.
     reconnections: watch::Sender<u64>,
-}
-
-impl Beats {
-    /// Whether there is an owner whose heartbeat has to rise, or a cap that this process takes part in.
-    fn are_needed(&self) -> bool {
-        !self.owners.lock().is_empty() || !self.caps.report().scopes.is_empty()
-    }
 }
 
 /// The owners whose heartbeats rise, by name, and who is told of that.
@@ -172,9 +162,6 @@ async fn beat(url: DatabaseUrl, beats: Beats) {
     let mut pause = BEAT_INTERVAL;
     loop {
         tokio::time::sleep(pause).await;
-        if !beats.are_needed() {
-            continue;
-        }
         let connected = match client.take() {
             Some(client) => client,
             None => match connect(url.clone(), None).await {

@@ -10,6 +10,7 @@ use strata_base::process::abort_on_drop::AbortOnDrop;
 use tokio::sync::Notify;
 use tokio_postgres::types::Type;
 
+use super::connect::background;
 use super::connection::Connection;
 use super::mail_text::{decode_reply, decode_request, encode_reply, encode_request};
 use super::notifications::{Subject, Subscription, notify_owner};
@@ -53,21 +54,19 @@ pub(crate) fn receive_requests(
     handler: RequestHandler,
 ) -> io::Result<DatabaseMailbox> {
     let begin = || -> Result<DatabaseMailbox, StoreError> {
-        let connection = Connection::open(url)?;
-        let run = find_run(&connection)?;
-        let client = connection.client();
+        let run = find_run(&Connection::open(url)?)?;
         let (closing, notified) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
         let requests = Inbox {
             run,
             epoch: epoch.0 as i64,
-            recent: Arc::clone(&client.recent),
+            recent: RecentChanges::of_database(url)?,
             subscription: Subscription::begin(url, Subject::Mail(run), Arc::clone(&notified))?,
             notified,
             handler,
         };
         let answering = requests.answer(Arc::clone(&closing));
         Ok(DatabaseMailbox {
-            answering: AbortOnDrop::new(client.background.spawn(answering)),
+            answering: AbortOnDrop::new(background(&url.to_path())?.spawn(answering)),
             closing,
         })
     };
@@ -96,7 +95,7 @@ impl Inbox {
                 () = self.notified.notified() => false,
             };
             let pending = async {
-                self.answer_pending(&*self.subscription.session().await)
+                self.answer_pending(&*self.subscription.client().await)
                     .await
             };
             if let Err(error) = pending.await {

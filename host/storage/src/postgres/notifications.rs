@@ -6,14 +6,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use strata_base::process::abort_on_drop::AbortOnDrop;
-use tokio::runtime::Runtime;
 use tokio::sync::{Notify, watch};
 use tokio_postgres::types::Type;
 use tokio_postgres::{Error, Notification};
 
-use super::client::DatabaseClient;
-use super::connect::{OnNotification, connect};
+use super::connect::{OnNotification, background, connect};
 use super::connection::Connection;
+use super::per_database::PerDatabase;
 use super::session::Session;
 use crate::database_url::DatabaseUrl;
 use crate::error::StoreError;
@@ -50,13 +49,12 @@ pub(super) enum Subject {
 /// Notifies `notify` of a subject until it is dropped.
 pub(super) struct Subscription {
     number: u64,
-    client: Arc<DatabaseClient>,
+    listener: Arc<Listener>,
 }
 
 impl Drop for Subscription {
     fn drop(&mut self) {
-        self.client
-            .listener()
+        self.listener
             .subscribers
             .lock()
             .entries
@@ -70,25 +68,25 @@ impl Subscription {
         subject: Subject,
         notify: Arc<Notify>,
     ) -> Result<Self, StoreError> {
-        let client = DatabaseClient::of_database(url)?;
-        let mut subscribers = client.listener().subscribers.lock();
+        let listener = Listener::of_database(url)?;
+        let mut subscribers = listener.subscribers.lock();
         let number = subscribers.next;
         subscribers.next += 1;
         subscribers
             .entries
             .insert(number, Subscriber { subject, notify });
         drop(subscribers);
-        Ok(Self { number, client })
+        Ok(Self { number, listener })
     }
 
     /// Returns the connection that notifies, for short statements. Waits until there is one.
-    pub(super) async fn session(&self) -> Arc<Session> {
-        let mut session = self.client.listener().session.clone();
+    pub(super) async fn client(&self) -> Arc<Session> {
+        let mut client = self.listener.client.clone();
         loop {
-            if let Some(session) = &*session.borrow_and_update() {
-                return Arc::clone(session);
+            if let Some(client) = &*client.borrow_and_update() {
+                return Arc::clone(client);
             }
-            if session.changed().await.is_err() {
+            if client.changed().await.is_err() {
                 std::future::pending::<()>().await;
             }
         }
@@ -96,41 +94,42 @@ impl Subscription {
 }
 
 /// Listens for everybody in this process.
-#[derive(Debug)]
-pub(super) struct Listener {
+struct Listener {
     subscribers: Subscribers,
     /// `None` while there is no connection.
-    session: watch::Receiver<Option<Arc<Session>>>,
+    client: watch::Receiver<Option<Arc<Session>>>,
     _listening: AbortOnDrop<()>,
 }
 
 impl Listener {
-    /// Begins with no subscriber.
-    pub(super) fn begin(url: DatabaseUrl, background: &Runtime) -> Self {
-        let subscribers = Subscribers::default();
-        let (connected, session) = watch::channel(None);
-        let listening = background.spawn(listen(url, subscribers.clone(), connected));
-        Self {
-            _listening: AbortOnDrop::new(listening),
-            subscribers,
-            session,
-        }
+    fn of_database(url: &DatabaseUrl) -> Result<Arc<Self>, StoreError> {
+        static ALL: PerDatabase<Listener> = PerDatabase::new();
+        ALL.get(url, |url| {
+            let background = background(&url.to_path())?;
+            let subscribers = Subscribers::default();
+            let (connected, client) = watch::channel(None);
+            let listening = background.spawn(listen(url, subscribers.clone(), connected));
+            Ok(Self {
+                _listening: AbortOnDrop::new(listening),
+                subscribers,
+                client,
+            })
+        })
     }
 }
 
-#[derive(Debug)]
 struct Subscriber {
     subject: Subject,
     notify: Arc<Notify>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct SubscriberList {
     next: u64,
     entries: BTreeMap<u64, Subscriber>,
 }
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 struct Subscribers(Arc<Mutex<SubscriberList>>);
 
 impl Subscribers {

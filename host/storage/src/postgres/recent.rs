@@ -8,7 +8,10 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::per_database::PerDatabase;
+use crate::database_url::DatabaseUrl;
 use crate::encoded_events::{EncodedEvents, KnownEvent};
+use crate::error::StoreError;
 use crate::mailbox::{MailId, MailReply};
 use crate::run_change::RunChange;
 
@@ -26,6 +29,12 @@ const ROW_BYTES: u64 = 128;
 pub(super) struct RecentChanges(Mutex<KeptChanges>);
 
 impl RecentChanges {
+    /// Returns those in a database.
+    pub(super) fn of_database(url: &DatabaseUrl) -> Result<Arc<Self>, StoreError> {
+        static ALL: PerDatabase<RecentChanges> = PerDatabase::new();
+        ALL.get(url, |_| Ok(Self::default()))
+    }
+
     /// Whether a lease of a run stored the reply to a request lately.
     pub(super) fn have_answered(&self, run: i64, request: MailId) -> bool {
         let kept = self.lock();

@@ -14,10 +14,11 @@ use super::change::{RunKeys, change, change_once, write_change};
 use super::connect::on_another_thread;
 use super::connection::Connection;
 use super::owner::Ownership;
-use super::recent::LeaseChanges;
+use super::recent::{LeaseChanges, RecentChanges};
 use super::restore::restore_changes;
 use super::rows::{PostgresReader, PostgresRows};
 use super::write;
+use super::writer::Writers;
 use crate::encoded_events::KnownEvent;
 use crate::error::StoreError;
 use crate::lineage::{KeyRange, StoredLineage, key_range};
@@ -37,9 +38,11 @@ pub(crate) struct ServerWriter {
     reader: PostgresReader,
     owner: Ownership,
     caps: RunCaps,
+    writers: Arc<Writers>,
     changed: RunKeys,
-    /// What this lease changed lately.
+    /// What this lease changed lately, and all leases of this process.
     recent: OnceCell<LeaseChanges>,
+    all_recent: Arc<RecentChanges>,
     /// Which restored copy of the database this is.
     incarnation: String,
     /// The change that was begun last.
@@ -69,7 +72,10 @@ impl PostgresLease {
 impl ServerWriter {
     fn new(connection: Connection, run: i64, owner: Ownership) -> Result<Self, StoreError> {
         let reader = PostgresReader::from_rows(PostgresRows { connection, run });
+        let url = reader.rows.connection.url();
         Ok(Self {
+            writers: Writers::of_database(url)?,
+            all_recent: RecentChanges::of_database(url)?,
             recent: OnceCell::new(),
             // What is read of the run later belongs to this copy of the database or to a newer one.
             incarnation: read_settings(&reader.rows.connection)?.incarnation,
@@ -107,7 +113,7 @@ impl ServerWriter {
     /// Returns what was changed lately. `line` is the current lineage, if nothing was.
     fn recent(&self, line: &StoredLineage) -> &LeaseChanges {
         self.recent.get_or_init(|| {
-            let all = Arc::clone(&self.connection().client().recent);
+            let all = Arc::clone(&self.all_recent);
             LeaseChanges::begin(all, self.changed.run, KnownEvent::newest_of(line))
         })
     }
@@ -123,7 +129,7 @@ impl ServerWriter {
             let before = self.shown.as_ref();
             before.is_some_and(|before| shows_the_same(before, shown))
         };
-        let appended = self.connection().client().writers().append(AppendRequest {
+        let appended = self.writers.append(AppendRequest {
             path: self.path().into(),
             right,
             is_shown: new.shown.as_ref().is_some_and(is_known),

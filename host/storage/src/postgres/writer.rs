@@ -11,14 +11,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use tokio::runtime::Runtime;
 use tokio::sync::{broadcast, mpsc, oneshot};
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Row, Statement};
 
 use super::append::{AppendRequest, AppendRight, RETRY_INTERVAL, key_and_sum, push_row};
 use super::append_statement::{AppendColumns, AppendKind};
-use super::connect::{StatementError, connect, statement_error};
+use super::connect::{StatementError, background, connect, statement_error};
+use super::per_database::PerDatabase;
 use super::session::Argument;
 use super::session::Session;
 use crate::DEFAULT_PATIENCE;
@@ -138,26 +138,30 @@ pub(super) struct AppendedEvents {
 }
 
 impl Writers {
-    /// Begins to wait for what is to be appended.
-    pub(super) fn begin(url: &DatabaseUrl, background: &Runtime) -> Self {
-        let mut queues = Vec::new();
-        let waiting = Arc::new(AtomicU64::new(0));
-        let appended = broadcast::Sender::new(MAX_APPENDS);
-        for _ in 0..WRITERS {
-            let (queue, requests) = mpsc::unbounded_channel();
-            let writer = Writer {
-                waiting: Arc::clone(&waiting),
-                appended: appended.clone(),
-                ..Writer::new(url.clone(), requests)
-            };
-            background.spawn(writer.run());
-            queues.push(queue);
-        }
-        Self {
-            queues,
-            waiting,
-            appended,
-        }
+    /// Returns those of a database, which all its runs share.
+    pub(super) fn of_database(url: &DatabaseUrl) -> Result<Arc<Self>, StoreError> {
+        static ALL: PerDatabase<Writers> = PerDatabase::new();
+        ALL.get(url, |url| {
+            let background = background(&url.to_path())?;
+            let mut queues = Vec::new();
+            let waiting = Arc::new(AtomicU64::new(0));
+            let appended = broadcast::Sender::new(MAX_APPENDS);
+            for _ in 0..WRITERS {
+                let (queue, requests) = mpsc::unbounded_channel();
+                let writer = Writer {
+                    waiting: Arc::clone(&waiting),
+                    appended: appended.clone(),
+                    ..Writer::new(url.clone(), requests)
+                };
+                background.spawn(writer.run());
+                queues.push(queue);
+            }
+            Ok(Self {
+                queues,
+                waiting,
+                appended,
+            })
+        })
     }
 
     /// Tells what this process appends from now on.
