@@ -56,13 +56,18 @@ pub(super) fn record_nested_files(state: &mut TeamState, call: CallKey) -> Apply
     let Some(ending) = activation.tool_call(call.work) else {
         return Ok(());
     };
+    let nested = ending.nested_files(call.work);
+    if nested.is_empty() {
+        // Looking at the changes of all other calls takes the longer the longer the conversation is.
+        return Ok(());
+    }
     let later = activation
         .file_changes()
         .filter(|(work, _)| activation.is_of_incomplete_turn(*work) && *work > call.work)
         .map(|(_, change)| change);
     let winning: Vec<&FileChange> = later.chain(&ending.progress.files).collect();
     let mut changes = Vec::new();
-    for (_, change) in ending.nested_files(call.work) {
+    for (_, change) in nested {
         if winning.iter().all(|other| other.path != change.path) {
             changes.push(change.clone());
         }
