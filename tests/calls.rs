@@ -188,7 +188,10 @@ fn a_kill_after_a_call_leaves_its_answer_which_is_served_and_not_paid_again() {
         let mut process = place.start_run(&[]);
         process.until("host-call", None);
         process.kill();
-        let recorded = place.host(&["inspect", "store", "--calls"]).expect(0).stdout;
+        let recorded = place
+            .host(&["inspect", "store", "--calls"])
+            .expect(0)
+            .stdout;
         place.resume().expect(0);
         assert_eq!(
             (web.lines().len(), sources(&place)),

@@ -81,7 +81,8 @@ pub(super) fn check_tools(
     let mut tools = action_tools(role);
     tools.extend(role_tools(&role.tools, roles, names, problems));
     tools.extend(host_tools::skill_tools(&role.tools));
-    tools.extend(host_tools::search_tools(&tools, &role.span));
+    let servers = granted_servers(role);
+    tools.extend(host_tools::search_tools(&tools, &servers, &role.span));
     tools.extend(handoff_tools(&role.tools, names, problems));
     reject_equal_names(&tools, problems);
     name_for_model(&mut tools);
@@ -132,7 +133,7 @@ pub(super) fn check_tools(
                 model: memory.model.as_ref().map(|model| model.value.clone()),
                 instructions: memory.instructions.clone(),
             }),
-            servers: granted_servers(role),
+            servers,
             code_only: tool_grants::code_only_patterns(role),
             code: Vec::new(),
         },

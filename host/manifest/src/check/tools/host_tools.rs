@@ -5,18 +5,22 @@ use std::ops::Range;
 use serde_json::{Value, json};
 use strata_core::record::turn::{CallEffect, CallTarget, HostTool, INNER_ARGUMENTS, ToolRef};
 use strata_core::team::tools::{CallOrder, Tool};
+use strata_services::mcp::GrantedTools;
 use strata_services::plugin::CompiledSchema;
 use strata_services::tools::{ApprovalRule, Deferral, Exposure, RoleTool, ToolOffer};
 
 use super::checked_tool::CheckedTool;
 use crate::authored::tools::AuthoredTools;
 
-/// Returns the tools that search and call tools which are not sent, if any of `tools` may be one.
-pub(super) fn search_tools(tools: &[CheckedTool], role: &Range<usize>) -> Vec<CheckedTool> {
-    if tools
-        .iter()
-        .all(|tool| tool.settings.deferral == Deferral::Never)
-    {
+/// Returns the tools that search and call tools which are not sent, if any of `tools` or of those of the servers may be one.
+pub(super) fn search_tools(
+    tools: &[CheckedTool],
+    servers: &[GrantedTools],
+    role: &Range<usize>,
+) -> Vec<CheckedTool> {
+    let own = tools.iter().map(|tool| tool.settings.deferral);
+    let mut all = own.chain(servers.iter().map(|granted| granted.deferral));
+    if all.all(|deferral| deferral == Deferral::Never) {
         return Vec::new();
     }
     let find = json!({
