@@ -51,7 +51,8 @@ fn a_run_that_nobody_has_taken_is_ended_and_suspended_and_begins_once() {
     elsewhere.host(&["pause", &url]).expect(0);
     assert_status(&elsewhere, &url, "paused");
     let resumed = elsewhere.host(&["resume", &url]).expect(0);
-    assert_says(&resumed, "no worker is there that takes it");
+    // Workers of other tests may be there, which do not have its label.
+    assert_says(&resumed, "no worker is there that");
     assert!(!resumed.stderr.contains("a worker continues"));
     let worker = pool.worker(&elsewhere, &[]);
     pool.until_event(&elsewhere, "paused", "\"status\":\"done\"");
@@ -80,7 +81,7 @@ fn a_message_to_a_run_that_nobody_has_taken_follows_its_idea() {
     for text in ["first", "second"] {
         let send = ["send", &url, "--cause", "UserRequirement", text];
         let sent = elsewhere.host(&send).expect(0);
-        assert_says(&sent, "no worker is there that takes it");
+        assert_says(&sent, "no worker is there that");
         assert_says(&sent, "is in the mailbox of A");
     }
     let worker = pool.worker(&elsewhere, &[]);
