@@ -38,7 +38,8 @@ if (found !== version) {
   );
 }
 
-var child = require('child_process').spawn(program, process.argv.slice(2), { stdio: 'inherit' });
+// Before the program starts: a signal that arrives until then would end this process alone.
+var child;
 var signals = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT', 'SIGUSR1', 'SIGUSR2'];
 signals.forEach(function (signal) {
   process.on(signal, function () {
@@ -46,6 +47,7 @@ signals.forEach(function (signal) {
     if (!((signal === 'SIGINT' || signal === 'SIGQUIT') && process.stdin.isTTY)) child.kill(signal);
   });
 });
+child = require('child_process').spawn(program, process.argv.slice(2), { stdio: 'inherit' });
 child.on('error', function (error) {
   var hint = error.code === 'EACCES' ? '; its file system may forbid programs (`noexec`), or its permissions are wrong: install it again' : '';
   fail('`' + program + '` cannot be started: ' + error.message + hint);
