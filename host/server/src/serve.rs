@@ -292,14 +292,15 @@ impl OpenServer {
 }
 
 fn open_mcp(database: &RunDatabase) -> Result<McpEndpoint, ServeError> {
-    McpEndpoint::open(database.records()?).map_err(|source| {
-        let path = database.to_string().into();
-        let action = "keep what is remembered of MCP calls in";
-        ServeError::Store(StoreError::Io {
-            path,
-            action,
+    let open = McpEndpoint::open(database.records()?);
+    open.map_err(|error| match error.downcast::<StoreError>() {
+        // Another process may have the file open, or the server may be away.
+        Ok(error) => error.into(),
+        Err(source) => ServeError::Store(StoreError::Io {
+            path: database.to_string().into(),
+            action: "keep what is remembered of MCP calls in",
             source,
-        })
+        }),
     })
 }
 
