@@ -80,12 +80,15 @@ fn the_stream_of_a_page_is_continued_at_another_server() {
     first.submit(&first.token, json!({ "name": "one" }));
     let (mut numbers, mut requests) = (Vec::new(), Vec::new());
     let mut last = None::<String>;
-    // Returns whether the run has ended.
+    // Returns whether the run has ended. That the question was answered may be told after that.
     let mut follow = |server: &TestServer, most: usize| {
         let path = "/v1/events?run=one";
         let mut stream = server.open_stream_after(&server.token, path, last.as_deref());
-        let mut count = 0;
+        let (mut count, mut has_ended) = (0, false);
         while count < most {
+            if has_ended && requests.iter().any(|(_, is_opened)| !is_opened) {
+                return true;
+            }
             let message = stream.next_message().expect("the stream goes on");
             assert!(!message.id.is_empty(), "{message:?}");
             last = Some(message.id);
@@ -101,7 +104,7 @@ fn the_stream_of_a_page_is_continued_at_another_server() {
             numbers.push(event["n"].as_u64().unwrap());
             match event["kind"].as_str() {
                 Some("request-opened") => answer(server, "one"),
-                Some("run-ended") if event["status"] == "done" => return true,
+                Some("run-ended") => has_ended = event["status"] == "done",
                 _ => {}
             }
         }
