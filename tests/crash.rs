@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::saved::essence;
+use crate::saved::{essence, essence_of_lineage};
 use crate::stream;
 use crate::workspace::Workspace;
 
@@ -44,6 +44,30 @@ pub fn in_parallel(end: usize, work: impl Fn(usize) + Sync) {
                 }
             });
         }
+    });
+}
+
+/// Kills a run after each of its events and resumes it. It always ends in the state of `calm`, a run with these events that
+/// nobody disturbed. `start` creates its team; `check` gets all recorded events, and when the run was killed.
+pub fn kill_after_each_event(
+    calm: &Workspace,
+    lines: &[Value],
+    start: impl Fn() -> Workspace + Sync,
+    check: impl Fn(&[Value], &str) + Sync,
+) {
+    let saved = essence_of_lineage(calm.team_json());
+    in_parallel(lines.len() - 1, |n| {
+        let place = start();
+        let mut process = place.start_run(&[]);
+        let seen = (0..=n).map_while(|_| process.next()).count();
+        process.kill();
+        if seen == 0 {
+            return;
+        }
+        place.resume().expect(0);
+        let what = format!("killed after event {}", n + 1);
+        assert_eq!(essence_of_lineage(place.team_json()), saved, "{what}");
+        check(&place.recorded(), &what);
     });
 }
 

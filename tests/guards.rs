@@ -4,9 +4,8 @@
 
 use serde_json::{Value, json};
 
-use crate::crash::in_parallel;
+use crate::crash::kill_after_each_event;
 use crate::killed_mcp::SERVER;
-use crate::saved::essence_of_lineage;
 use crate::stream::{self, of_kind};
 use crate::workspace::Workspace;
 
@@ -209,24 +208,17 @@ fn a_guard_sees_what_a_role_answers_and_a_kill_repeats_nothing_that_ended() {
     assert_eq!(suspended.len(), 2);
     assert!(suspended.iter().all(|line| line["reason"] == "guard"));
     calm.host(&["replay", "store", "--verify"]).expect(0);
-    let saved = essence_of_lineage(calm.team_json());
-    in_parallel(lines.len() - 1, |n| {
-        let place = place(OFFICE, CALL_CLERK);
-        let mut process = place.start_run(&[]);
-        let seen = (0..=n).map_while(|_| process.next()).count();
-        process.kill();
-        if seen == 0 {
-            return;
-        }
-        place.resume().expect(0);
-        let what = format!("killed after event {}", n + 1);
-        assert_eq!(essence_of_lineage(place.team_json()), saved, "{what}");
-        let all = place.recorded();
-        assert_eq!(results(&all), results(&lines), "{what}");
-        let ended = of_kind(&all, "action-finished").len();
-        assert_eq!(ended, of_kind(&lines, "action-finished").len(), "{what}");
-        assert_eq!(of_kind(&all, "turn").len(), 2, "{what}");
-    });
+    kill_after_each_event(
+        &calm,
+        &lines,
+        || place(OFFICE, CALL_CLERK),
+        |all, what| {
+            assert_eq!(results(all), results(&lines), "{what}");
+            let ended = of_kind(all, "action-finished").len();
+            assert_eq!(ended, of_kind(&lines, "action-finished").len(), "{what}");
+            assert_eq!(of_kind(all, "turn").len(), 2, "{what}");
+        },
+    );
 }
 
 #[test]

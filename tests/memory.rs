@@ -6,9 +6,8 @@ use std::sync::LazyLock;
 
 use serde_json::Value;
 
-use crate::crash::in_parallel;
+use crate::crash::kill_after_each_event;
 use crate::probe::project;
-use crate::saved::essence_of_lineage;
 use crate::stream::{self, of_kind};
 use crate::workspace::Workspace;
 
@@ -90,6 +89,13 @@ fn summaries(lines: &[Value]) -> Vec<&Value> {
     of_kind(lines, "memory-summarised")
 }
 
+/// Returns how many requests for summaries were made and not answered from the record.
+fn paid(lines: &[Value]) -> usize {
+    let calls = of_kind(lines, "host-call").into_iter();
+    let is_one = |call: &&Value| call["action"] == "summary" && call["source"] == "live";
+    calls.filter(is_one).count()
+}
+
 #[test]
 fn a_component_summarises_the_conversation_of_a_role_and_a_kill_pays_no_summary_twice() {
     let calm = place("{}");
@@ -100,32 +106,19 @@ fn a_component_summarises_the_conversation_of_a_role_and_a_kill_pays_no_summary_
         made.iter().all(|line| line["how"] == "component"),
         "{made:?}"
     );
-    let paid = |lines: &[Value]| {
-        let calls = of_kind(lines, "host-call").into_iter();
-        calls
-            .filter(|call| call["action"] == "summary" && call["source"] == "live")
-            .count()
-    };
     assert_eq!(paid(&lines), 2);
     calm.host(&["replay", "store", "--verify"]).expect(0);
-    let saved = essence_of_lineage(calm.team_json());
-    in_parallel(lines.len() - 1, |n| {
-        let place = place("{}");
-        let mut process = place.start_run(&[]);
-        let seen = (0..=n).map_while(|_| process.next()).count();
-        process.kill();
-        if seen == 0 {
-            return;
-        }
-        place.resume().expect(0);
-        let what = format!("killed after event {}", n + 1);
-        assert_eq!(essence_of_lineage(place.team_json()), saved, "{what}");
-        let all = place.recorded();
-        assert_eq!(summaries(&all).len(), 2, "{what}");
-        assert_eq!(of_kind(&all, "turn").len(), TURNS + 1, "{what}");
-        // A summary whose answer was lost before it was recorded is asked for again.
-        assert!(paid(&all) <= 3, "{what}");
-    });
+    kill_after_each_event(
+        &calm,
+        &lines,
+        || place("{}"),
+        |all, what| {
+            assert_eq!(summaries(all).len(), 2, "{what}");
+            assert_eq!(of_kind(all, "turn").len(), TURNS + 1, "{what}");
+            // A summary whose answer was lost before it was recorded is asked for again.
+            assert!(paid(all) <= 3, "{what}");
+        },
+    );
 }
 
 /// A role whose first result is nearly as large as a request may be, so that what is summarised does not fit into one
@@ -184,34 +177,17 @@ fn what_is_too_long_for_one_request_is_summarised_in_pieces_and_a_kill_pays_no_p
     let made = summaries(&lines);
     assert_eq!(made.len(), 1, "{made:?}");
     assert_eq!(made[0]["how"], "summary");
-    let asked = |lines: &[Value], source: &str| {
-        let calls = of_kind(lines, "host-call").into_iter();
-        let is_one = |call: &&Value| call["action"] == "summary" && call["source"] == source;
-        calls.filter(is_one).count()
-    };
-    assert_eq!(asked(&lines, "live"), 2, "one request for each piece");
+    assert_eq!(paid(&lines), 2, "one request for each piece");
     calm.host(&["replay", "store", "--verify"]).expect(0);
     let shown = calm
         .host(&["inspect", "store", "--conversation", "Reader"])
         .expect(0)
         .stdout;
     assert!(shown.contains("both halves were read"), "{shown}");
-    let saved = essence_of_lineage(calm.team_json());
-    in_parallel(lines.len() - 1, |n| {
-        let place = place_large();
-        let mut process = place.start_run(&[]);
-        let seen = (0..=n).map_while(|_| process.next()).count();
-        process.kill();
-        if seen == 0 {
-            return;
-        }
-        place.resume().expect(0);
-        let what = format!("killed after event {}", n + 1);
-        assert_eq!(essence_of_lineage(place.team_json()), saved, "{what}");
-        let all = place.recorded();
-        assert_eq!(summaries(&all).len(), 1, "{what}");
+    kill_after_each_event(&calm, &lines, place_large, |all, what| {
+        assert_eq!(summaries(all).len(), 1, "{what}");
         // A reply that was lost before it was recorded is asked for again.
-        assert!(asked(&all, "live") <= 3, "{what}");
+        assert!(paid(all) <= 3, "{what}");
     });
 }
 
