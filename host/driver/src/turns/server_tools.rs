@@ -76,13 +76,6 @@ impl ToolRoles {
 
 fn with_server_tools(tools: &ToolLoop, settings: &ToolRole, lists: &[ToolList]) -> KnownTools {
     let (mut all, mut known) = (tools.clone(), settings.clone());
-    if lists.is_empty() {
-        return KnownTools {
-            tools: all,
-            settings: known,
-            lists: Vec::new(),
-        };
-    }
     let mut placed = Vec::new();
     for grant in &settings.servers {
         placed.extend(tools_of(grant, settings, lists));
