@@ -5,6 +5,7 @@ mod call_list;
 mod conversation;
 mod host_calls;
 mod kept_bytes;
+mod made_calls;
 mod memory;
 mod message_refs;
 mod nested;
@@ -35,6 +36,7 @@ use crate::state::messages::MessageRef;
 use crate::team::{React, Role};
 
 pub use conversation::Conversation;
+pub(crate) use made_calls::MadeCalls;
 pub use memory::ConversationMemory;
 pub(crate) use memory::MAX_TOKENS;
 pub use message_refs::for_each_message_ref;

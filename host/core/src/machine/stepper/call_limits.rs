@@ -14,7 +14,7 @@ use crate::record::conversation::{AssistantPart, tool_calls};
 use crate::record::json::Json;
 use crate::record::turn::{CallDecision, CallEffect, CallTarget, ToolRef, TurnOutcome, TurnReply};
 use crate::record::work::ActivationKey;
-use crate::state::activation::{Activation, ToolOutcome, Turn, TurnCall};
+use crate::state::activation::{Activation, MadeCalls, ToolOutcome, Turn, TurnCall};
 use crate::team::Role;
 use crate::team::tools::ToolLoop;
 
@@ -34,11 +34,7 @@ pub(super) fn limit_calls(
         tools,
         key,
         activation,
-        made: activation
-            .all_tool_calls()
-            .filter_map(|(_, call)| call.target)
-            .map(|to| to.tool.definition())
-            .collect(),
+        made: activation.made_calls(),
         ending: None,
         repetition: repetition(tools, &activation.turns),
     };
@@ -82,8 +78,8 @@ struct CallLimits<'a> {
     tools: &'a ToolLoop,
     key: ActivationKey,
     activation: &'a Activation,
-    /// The tools of the calls that were made or will be.
-    made: Vec<ToolRef>,
+    /// The calls that were made or will be.
+    made: MadeCalls,
     /// The name of the tool that ends the activation in this turn.
     ending: Option<String>,
     /// The calls at the end of the activation that are equal, if they are as many as may be.
@@ -128,7 +124,7 @@ impl CallLimits<'_> {
                 "`{first}` is called in the same turn, and only one call can end the work"
             ))
         } else {
-            self.made.push(tool);
+            self.made.add(tool);
             // Another call in between ends the row.
             self.repetition = None;
             if target.effect == CallEffect::Ends {
@@ -139,22 +135,22 @@ impl CallLimits<'_> {
     }
 }
 
-/// Returns why a call of this tool, which has this name, would be one too many after those that were `made`.
+/// Returns why a call of this tool, which has this name, would be one too many after those that were
+/// `made`.
 pub(super) fn exceeded_number(
     tools: &ToolLoop,
     activation: &Activation,
-    made: &[ToolRef],
+    made: &MadeCalls,
     (name, tool): (&str, ToolRef),
 ) -> Option<String> {
     let max = tools.max_calls;
-    if made.len() >= max as usize {
+    if made.total() >= max as usize {
         return Some(format!(
             "no more than {max} tool calls may be made, and they were made"
         ));
     }
-    let is_reached = |max: u32, counts: &dyn Fn(ToolRef) -> bool| {
-        made.iter().filter(|made| counts(**made)).count() >= max as usize
-    };
+    let is_reached =
+        |max: u32, counts: &dyn Fn(ToolRef) -> bool| made.total_of(counts) >= max as usize;
     let server = activation.server_tool(tool).map(|(list, _)| &list.server);
     let of_server = server.and_then(|server| Some((server, tools.server_limit(server)?)));
     let same_server = |other: ToolRef| {

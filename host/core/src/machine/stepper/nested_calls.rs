@@ -8,7 +8,6 @@
 
 use alloc::format;
 use alloc::string::String;
-use alloc::vec::Vec;
 
 use super::call_limits::exceeded_number;
 use super::team_state::{ApplyResult, IllegalEvent, TeamState, ensure};
@@ -19,7 +18,7 @@ use crate::record::event::{
 use crate::record::fault::{Fault, FaultCause, FaultHandling, Retryability};
 use crate::record::id::RoleId;
 use crate::record::nested_path::MAX_NESTED_LEVELS;
-use crate::record::turn::{CallDecision, ToolRef};
+use crate::record::turn::CallDecision;
 use crate::record::work::{CallKey, Work};
 use crate::state::activation::{Activation, CallProgress, NestedCall, Phase, TurnCall};
 use crate::state::environment::Environment;
@@ -52,12 +51,9 @@ pub(super) fn nested_call_made_event(
     let number = u16::try_from(open.progress.nested.len()).ok()?;
     if let CallDecision::Make(target) | CallDecision::AskFirst(target, _) = &plan.decision {
         let tools = state.team.role(outer.role).tool_loop()?;
-        let all = open.activation.all_tool_calls();
-        let all: Vec<ToolRef> = all
-            .filter_map(|(_, call)| Some(call.target?.tool.definition()))
-            .collect();
+        let made = open.activation.made_calls();
         let called = (plan.tool.as_str(), target.tool.definition());
-        let exceeded = exceeded_number(tools, open.activation, &all, called);
+        let exceeded = exceeded_number(tools, open.activation, &made, called);
         if !can_be_called(outer.activation(), target.tool) {
             let tool = &plan.tool;
             plan.decision = CallDecision::Reject(format!(

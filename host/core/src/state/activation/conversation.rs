@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use super::Turn;
 use super::kept_bytes::turn_bytes;
+use super::made_calls::MadeCalls;
 
 /// The turns of an activation, oldest first. It remembers up to which turn all are complete, so that
 /// the work for an event does not grow with the number of turns.
@@ -18,6 +19,8 @@ pub struct Conversation {
     complete: usize,
     /// The size of these turns; see `state::kept_bytes`.
     complete_bytes: u64,
+    /// The calls that were made in these turns.
+    complete_calls: MadeCalls,
 }
 
 impl Conversation {
@@ -30,8 +33,10 @@ impl Conversation {
     /// Notes which turns have become complete.
     fn advance(&mut self) {
         let complete = self.complete_len();
-        let more = self.turns[self.complete..complete].iter();
-        self.complete_bytes += more.map(turn_bytes).sum::<u64>();
+        for turn in &self.turns[self.complete..complete] {
+            self.complete_bytes += turn_bytes(turn);
+            self.complete_calls.add_turn(turn);
+        }
         self.complete = complete;
     }
 
@@ -41,11 +46,23 @@ impl Conversation {
         self.complete_bytes + others.map(turn_bytes).sum::<u64>()
     }
 
+    /// Returns the calls that were made. The work does not grow with the number of turns that are
+    /// complete.
+    pub(super) fn made_calls(&self) -> MadeCalls {
+        let mut made = self.complete_calls.clone();
+        for turn in &self.turns[self.complete..] {
+            made.add_turn(turn);
+        }
+        made
+    }
+
     /// Takes back that the turns from this one on are complete.
     fn retreat(&mut self, number: usize) {
         if number < self.complete {
-            let reopened = self.turns[number..self.complete].iter();
-            self.complete_bytes -= reopened.map(turn_bytes).sum::<u64>();
+            for turn in &self.turns[number..self.complete] {
+                self.complete_bytes -= turn_bytes(turn);
+                self.complete_calls.remove_turn(turn);
+            }
             self.complete = number;
         }
     }
@@ -121,8 +138,9 @@ mod tests {
 
     use super::*;
     use crate::record::host_call::FinishReason;
+    use crate::record::id::ActionId;
     use crate::record::money::Usd;
-    use crate::record::turn::CallForm;
+    use crate::record::turn::{CallEffect, CallForm, CallTarget, ToolRef};
     use crate::state::activation::{CallProgress, Consent, Phase, ToolOutcome, TurnCall};
 
     fn turn() -> Turn {
@@ -134,7 +152,10 @@ mod tests {
             calls: alloc::vec![TurnCall {
                 tool: "t".into(),
                 form: CallForm::Direct,
-                target: None,
+                target: Some(CallTarget {
+                    tool: ToolRef::Action(ActionId(0)),
+                    effect: CallEffect::Continues,
+                }),
                 consent: Consent::NotNeeded,
                 edited_arguments: None,
                 decided_by: None,
@@ -166,6 +187,25 @@ mod tests {
         let copied = Conversation::from(conversation.to_vec());
         assert_eq!(copied.unsettled().count(), 0);
         assert_eq!(copied, conversation);
+    }
+
+    #[test]
+    fn calls_are_counted_once_whether_their_turn_is_complete_or_not() {
+        let mut conversation = Conversation::default();
+        for number in 0..3 {
+            conversation.push(turn());
+            assert_eq!(conversation.made_calls().total(), number as usize + 1);
+            end(&mut conversation, number);
+        }
+        conversation.reopen(1).expect("a turn").calls[0].outcome = None;
+        assert_eq!(conversation.made_calls().total(), 3);
+        // A rejected call is none.
+        conversation.reopen(0).expect("a turn").calls[0].reject(String::new());
+        end(&mut conversation, 1);
+        conversation.push(turn());
+        assert_eq!(conversation.made_calls().total(), 3);
+        let copied = Conversation::from(conversation.to_vec());
+        assert_eq!(copied.made_calls().total(), 3);
     }
 
     #[test]
