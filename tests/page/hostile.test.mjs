@@ -79,7 +79,8 @@ const openAll = (page) => page.evaluate(() => {
 const damage = (page) => page.evaluate(() => ({
   ran: window.ranTexts_,
   polluted: {}.polluted,
-  wide: document.documentElement.scrollWidth - document.documentElement.clientWidth > 0,
+  // What is too wide for the page is cut off, so it is not seen at the document.
+  wide: [...document.querySelectorAll("#page, #page > *")].some((element) => element.scrollWidth > element.clientWidth),
   foreign: document.querySelectorAll("main :is(script, iframe, object, embed, form[action], base, link, style, img, video, math, template, meta, marquee, foreignObject)").length,
   handlers: [...document.querySelectorAll("main *")].filter((element) => element.getAttributeNames().some((name) => name.startsWith("on"))).length,
   links: [...document.querySelectorAll("main a[href]")].map((link) => link.protocol).filter((protocol) => !["http:", "https:", "mailto:"].includes(protocol)),
@@ -154,7 +155,7 @@ check("hostile questions are answered without harm", { fill: (server) => {
     await openAll(page);
     await settled(page);
     const { ran, foreign, wide, links } = await damage(page);
-    assert.deepEqual({ ran, foreign, wide, links }, { ran: [], foreign: 0, wide: false, links: [] });
+    assert.deepEqual({ ran, foreign, wide, links }, { ran: [], foreign: 0, wide: false, links: [] }, await widest(page));
   }
   await shot(page, "hostile-needs");
 });

@@ -23,7 +23,8 @@ async function eachView(page, look) {
   }
 }
 
-const overflow = (page) => page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+/** By how many pixels something is wider than the page, which cuts it off. */
+const overflow = (page) => page.evaluate(() => Math.max(...[...document.querySelectorAll("#page, #page > *")].map((element) => element.scrollWidth - element.clientWidth)));
 
 /** At which sizes a view is looked at. A screen of 1280 pixels at 200 % has room for 640. */
 const SIZES = [["narrow", { width: 360, height: 760 }], ["zoomed", { width: 640, height: 450 }], ["wide", { width: 1280, height: 900 }]];
