@@ -34,7 +34,7 @@ pub(super) fn limit_calls(
         tools,
         key,
         activation,
-        made: activation.made_calls(),
+        made: activation.turns.made_calls(),
         ending: None,
         repetition: repetition(tools, &activation.turns),
     };

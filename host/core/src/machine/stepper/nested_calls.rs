@@ -51,7 +51,7 @@ pub(super) fn nested_call_made_event(
     let number = u16::try_from(open.progress.nested.len()).ok()?;
     if let CallDecision::Make(target) | CallDecision::AskFirst(target, _) = &plan.decision {
         let tools = state.team.role(outer.role).tool_loop()?;
-        let made = open.activation.made_calls();
+        let made = open.activation.turns.made_calls();
         let called = (plan.tool.as_str(), target.tool.definition());
         let exceeded = exceeded_number(tools, open.activation, &made, called);
         if !can_be_called(outer.activation(), target.tool) {

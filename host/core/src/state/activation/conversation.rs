@@ -48,7 +48,7 @@ impl Conversation {
 
     /// Returns the calls that were made. The work does not grow with the number of turns that are
     /// complete.
-    pub(super) fn made_calls(&self) -> MadeCalls {
+    pub(crate) fn made_calls(&self) -> MadeCalls {
         let mut made = self.complete_calls.clone();
         for turn in &self.turns[self.complete..] {
             made.add_turn(turn);

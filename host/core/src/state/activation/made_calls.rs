@@ -2,7 +2,7 @@
 
 use alloc::collections::BTreeMap;
 
-use super::{Activation, Turn, TurnCall};
+use super::{Turn, TurnCall};
 use crate::record::turn::ToolRef;
 
 /// The number of calls of each tool. A rejected call is none.
@@ -51,12 +51,4 @@ impl MadeCalls {
 fn called_tools(turn: &Turn) -> impl Iterator<Item = ToolRef> {
     let calls = turn.calls.iter().flat_map(TurnCall::with_nested);
     calls.filter_map(|(_, call)| Some(call.target?.tool))
-}
-
-impl Activation {
-    /// Returns how many calls were made, also by code. The work does not grow with the number of turns
-    /// that are complete.
-    pub(crate) fn made_calls(&self) -> MadeCalls {
-        self.turns.made_calls()
-    }
 }
