@@ -441,7 +441,7 @@ impl Worker {
                 }
                 // Several databases share the caps of the first one.
                 let caps = &self.attached[0].registration;
-                let with_caps = claimed.into_iter().map(|run| run.with_caps_of(caps));
+                let with_caps = claimed.into_iter().map(|run| run.with_caps(caps.caps()));
                 Ok(with_caps.collect())
             }
         }

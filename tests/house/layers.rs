@@ -87,11 +87,7 @@ const HOST_CRATES: &[HostCrate] = &[
     },
     HostCrate {
         sources: "host/storage/src/",
-        exceptions: &[
-            // What stands for a server where there is none has the types of what a server does.
-            import("no_database", "served"),
-            import("no_database", "transfer"),
-        ],
+        exceptions: &[],
     },
     HostCrate {
         sources: "host/team-json/src/",

@@ -7,9 +7,7 @@ use std::time::{Duration, Instant};
 
 use strata_base::clock::stopwatch;
 use strata_driver::metrics::{FleetMetrics, MetricsWriter};
-use strata_storage::{
-    LEASE_TIME, RegistrationHealth, RunStatistics, StorageLocation, run_statistics,
-};
+use strata_storage::{LEASE_TIME, RegistrationHealth, RunStatistics, StorageLocation};
 
 /// How often the databases are asked at most.
 const REFRESH_INTERVAL: Duration = Duration::from_secs(5);
@@ -172,7 +170,7 @@ impl ProcessMetrics {
             return;
         }
         for (number, (name, place)) in self.places.iter().enumerate() {
-            match run_statistics(place) {
+            match place.statistics() {
                 Ok(statistics) => {
                     self.statistics().insert(number, (stopwatch(), statistics));
                 }

@@ -3,10 +3,10 @@
 
 mod hints;
 
+use std::error::Error;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use rusqlite::ErrorCode;
 use strata_base::advice::Advice;
 use strata_core::record::money::Usd;
 
@@ -335,7 +335,7 @@ pub enum StoreError {
         /// What was attempted.
         action: &'static str,
         /// Why it failed.
-        source: rusqlite::Error,
+        source: Box<dyn Error + Send + Sync>,
     },
 }
 
@@ -456,55 +456,6 @@ impl StoreError {
         })
     }
 
-    /// What an error of SQLite means.
-    pub(super) fn sqlite(path: &Path, action: &'static str, source: rusqlite::Error) -> Self {
-        let path = path.to_path_buf();
-        match source.sqlite_error_code() {
-            // Our statements are right: one that SQLite does not understand meets tables that are not.
-            Some(
-                ErrorCode::DatabaseCorrupt
-                | ErrorCode::NotADatabase
-                | ErrorCode::TypeMismatch
-                | ErrorCode::Unknown,
-            ) => Self::Corrupt {
-                path,
-                what: source.to_string(),
-            },
-            // SQLite does not say why; the file system does. It may be about another file beside it.
-            Some(ErrorCode::CannotOpen) if let Some(error) = cannot_open(&path) => {
-                Self::io(&path, action, error)
-            }
-            Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
-                let source = io::Error::new(io::ErrorKind::PermissionDenied, source);
-                Self::Permission {
-                    path,
-                    action,
-                    source,
-                }
-            }
-            // Another program holds it for longer than it was waited for.
-            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
-                Self::Locked { path, pid: None }
-            }
-            Some(ErrorCode::DiskFull) => Self::Full {
-                path,
-                action,
-                inodes: false,
-                needed: 0,
-            },
-            Some(_) => Self::Database {
-                path,
-                action,
-                source,
-            },
-            // A row that does not have the columns or the types it was given: SQLite never saw a reason to complain.
-            None => Self::Corrupt {
-                path,
-                what: source.to_string(),
-            },
-        }
-    }
-
     /// Whether a database refused a change because it is in an earlier state than it was.
     pub(super) fn is_behind(&self) -> bool {
         matches!(self, Self::Lost { .. } | Self::RolledBack { .. })
@@ -526,17 +477,6 @@ impl StoreError {
         Self::Corrupt {
             path: path.to_path_buf(),
             what: what.into(),
-        }
-    }
-}
-
-/// Why a file cannot be opened, or none be made beside it.
-fn cannot_open(path: &Path) -> Option<io::Error> {
-    match std::fs::File::open(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Some(error),
-        _ => {
-            let above = path.parent().filter(|above| !above.as_os_str().is_empty());
-            tempfile::tempfile_in(above.unwrap_or(Path::new("."))).err()
         }
     }
 }

@@ -29,6 +29,7 @@ mod appending;
 mod caps;
 mod checkpoint_list;
 mod codec;
+mod copy_run;
 mod current_lineage;
 mod database_set;
 mod database_url;
@@ -38,12 +39,12 @@ mod encoded_events;
 mod error;
 mod lease_status;
 mod lineage;
+mod listed_run;
 mod listing;
 mod location;
 mod mailbox;
-#[cfg(not(feature = "postgres"))]
-mod no_database;
 mod overview;
+mod owner_socket;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod prune_note;
@@ -93,6 +94,7 @@ pub use caps::{
     CapAccounts, CapAdmission, CapChange, CapCharge, CapDraw, CapScope, CapState, CapStore,
     MAX_CAP_DOLLARS, RunCaps,
 };
+pub use copy_run::copy_records;
 pub use database_set::{
     DatabaseSet, DatabaseSettings, FencedDatabase, Intake, NameOrigin, SelectedDatabase,
     require_distinct,
@@ -109,7 +111,8 @@ use directory::lock::StorageLock;
 use directory::{StorageDirectory, file, lock, progress};
 pub use error::StoreError;
 pub use lease_status::{Heartbeat, LEASE_TIME, LeaseStatus};
-pub use listing::{ListedOwner, ListedRun, QueuedRun, RunFilter, RunListing};
+pub use listed_run::ListedRun;
+pub use listing::{ListedOwner, QueuedRun, RunFilter};
 pub use location::{
     OpenedRun, PreparedRun, RunHold, SavedForm, SavedRun, StorageLocation, VacantLocation,
 };
@@ -121,9 +124,7 @@ pub use reader::{RECORDS_PER_BATCH, read_in_batches};
 pub use record_hold::RecordHold;
 pub use retention::{Retention, SpanText};
 pub use run_database::{RunDatabase, WorkerRegistration};
-pub use served::{
-    ChangedRun, RunChanges, ServedFilter, ServedPosition, ServedRun, stored_run_name,
-};
+pub use served::{ChangedRun, RunChanges, ServedFilter, ServedPosition, stored_run_name};
 pub use server_record::ServerRecord;
 pub use server_records::ServerRecords;
 #[cfg(test)]
@@ -135,16 +136,22 @@ pub use sqlite::create_with_damage;
 use sqlite::rows::SqliteReader;
 pub use sqlite::shared::{HolderMailbox, UnownedRunHandler};
 use sqlite::{blob, schema};
-pub use statistics::{ReadyRuns, RunStatistics, run_statistics};
+pub use statistics::{ReadyRuns, RunStatistics};
 pub use strata_base::files::durability::Durability;
 pub use strata_team_json::SavedDefinition;
 pub use team_json_file::TeamJsonFile;
-pub use transfer::{RunCopy, copy_records};
+pub use transfer::RunCopy;
 pub use work::{
     ClaimedRun, DEFAULT_TENANT, Handover, ListedWorker, NewSubmission, RegistrationHealth,
     RunFailure, RunNeeds, RunRelease, RunSchedule, Shortage, SubmissionChange, SubmissionIdentity,
     SubmissionState, SubmittedRun, Tended, WorkerProfile,
 };
+
+/// A run, as it is listed without reading its state.
+pub type RunListing = listing::RunListing<StorageLocation>;
+
+/// A run of a server.
+pub type ServedRun = served::ServedRun<StorageLocation>;
 
 /// The name of the file with the state for people.
 const TEAM_JSON: &str = "team.json";
@@ -183,6 +190,15 @@ pub struct LocationIdentity {
 /// Numbers the leases of a run: each has a larger one than those before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Epoch(pub u64);
+
+/// What happens if a run has an owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OwnerWait {
+    /// The heartbeat is watched until it rises, or until its process counts as dead.
+    Watch,
+    /// The run is in use, unless its owner has not been heard of for a long time.
+    Brief,
+}
 
 /// Selects the state of a run that is to be loaded.
 #[derive(Clone, Debug, PartialEq, Eq)]

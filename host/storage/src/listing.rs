@@ -1,41 +1,17 @@
-//! Lists the runs that are kept at a location.
+//! Runs as they are listed, and which of them are.
 
 use std::collections::BTreeMap;
 
 use strata_base::process::machine;
-use strata_core::record::event::Status;
 
-use super::directory::DirectoryContent;
-use super::error::StoreError;
-use super::lineage::DIRECTORY_RUN;
-use super::location::{Place, SavedRun, StorageLocation};
-use super::lock::{LOCK_FILE, held_since_ms};
-#[cfg(not(feature = "postgres"))]
-use super::no_database as database;
 use super::overview::{LifecycleState, RunOverview, has_ended};
-#[cfg(feature = "postgres")]
-use super::postgres as database;
-use super::sqlite::shared;
-use super::{LockHolder, Reader, StateSelector};
 
-/// A run, as it is listed.
+/// A run, as it is listed without reading its state, and where it is kept: `L` is the address of a run in the kind of place
+/// that lists it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ListedRun {
+pub struct RunListing<L> {
     /// Where it is kept.
-    pub location: StorageLocation,
-    /// Its number there.
-    pub key: i64,
-    /// Its name there.
-    pub name: String,
-    /// Its status; `None` if what is saved of it cannot be read.
-    pub status: Option<Status>,
-}
-
-/// A run, as it is listed without reading its state.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RunListing {
-    /// Where it is kept.
-    pub location: StorageLocation,
+    pub location: L,
     /// Its name there.
     pub name: String,
     /// What its state is; `None` if only the state itself tells.
@@ -54,7 +30,22 @@ pub struct RunListing {
     pub ended_ms: Option<i64>,
 }
 
-impl RunListing {
+impl<L> RunListing<L> {
+    /// Returns it with another form of its address.
+    pub(crate) fn map_location<M>(self, form: impl FnOnce(L) -> M) -> RunListing<M> {
+        RunListing {
+            location: form(self.location),
+            name: self.name,
+            overview: self.overview,
+            state: self.state,
+            owner: self.owner,
+            queued: self.queued,
+            created_ms: self.created_ms,
+            changed_ms: self.changed_ms,
+            ended_ms: self.ended_ms,
+        }
+    }
+
     /// Adds what the state of the run is, which was read.
     pub fn with_overview(mut self, overview: RunOverview) -> Self {
         let is_open = matches!(
@@ -153,7 +144,7 @@ impl RunFilter {
     }
 
     /// Whether a run is listed.
-    pub fn accepts(&self, run: &RunListing) -> bool {
+    pub fn accepts<L>(&self, run: &RunListing<L>) -> bool {
         let status = run.status_name();
         let has_status = |name: &String| status == Some(name.as_str());
         let queued = run.queued.as_ref();
@@ -215,136 +206,6 @@ fn matches_pattern(pattern: &str, name: &str) -> bool {
     pattern[at..].iter().all(|c| *c == '*')
 }
 
-/// Returns the status that is listed if reading it had this result. Fails if the result says nothing about the run.
-fn listed_status(read: Result<Option<Status>, StoreError>) -> Result<Option<Status>, StoreError> {
-    match read {
-        Err(error @ StoreError::Unreachable { .. }) => Err(error),
-        read => Ok(read.ok().flatten()),
-    }
-}
-
-/// Returns the status of the run that is saved at a location, or `None` if its `team.json` is damaged.
-fn saved_status(location: &StorageLocation) -> Result<Option<Status>, StoreError> {
-    match location.read_saved()? {
-        SavedRun::Records(reader) => newest_status(reader.as_ref()).map(Some),
-        SavedRun::TeamJson(bytes) => Ok(strata_team_json::saved_status(&bytes)),
-    }
-}
-
-fn newest_status(reader: &dyn Reader) -> Result<Status, StoreError> {
-    Ok(reader.load(&StateSelector::Head)?.status())
-}
-
-impl StorageLocation {
-    /// Lists the runs that are kept here, the newest first, whoever holds leases of them. In a directory
-    /// there is at most one. Of a database, these are the run that the URL names or else the `limit`
-    /// newest ones. Reads the newest state of each of them.
-    ///
-    /// ```
-    /// use strata_storage::StorageLocation;
-    ///
-    /// # fn main() -> Result<(), strata_storage::StoreError> {
-    /// let runs = StorageLocation::new("workspace/storage/team").list(20)?;
-    /// assert!(runs.is_empty(), "nothing is saved there");
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    /// Fails if the directory or the database cannot be read, and if the database cannot be reached any
-    /// more while the runs are read.
-    pub fn list(&self, limit: usize) -> Result<Vec<ListedRun>, StoreError> {
-        let mut runs = Vec::new();
-        match self.place()? {
-            Place::Directory(directory) => {
-                let content = directory.content()?;
-                if matches!(
-                    content,
-                    DirectoryContent::TeamJson | DirectoryContent::Database
-                ) {
-                    let (key, name) = DIRECTORY_RUN;
-                    runs.push(ListedRun {
-                        location: self.clone(),
-                        key,
-                        name: name.to_owned(),
-                        status: listed_status(saved_status(self))?,
-                    });
-                }
-            }
-            Place::Shared(url) => shared::read_runs(url, limit, |run, reader| {
-                runs.push(ListedRun {
-                    location: Self::of_shared(url.with_run(&run.name)),
-                    key: run.key,
-                    name: run.name,
-                    status: listed_status(newest_status(reader).map(Some))?,
-                });
-                Ok(())
-            })?,
-            Place::Database(url) => {
-                for run in database::list_runs(url, limit)? {
-                    let reader = database::open_run(url, &run);
-                    let status = reader.and_then(|reader| newest_status(reader.as_ref()));
-                    runs.push(ListedRun {
-                        location: Self::of_database(url.with_run(&run.name)),
-                        key: run.key,
-                        name: run.name,
-                        status: listed_status(status.map(Some))?,
-                    });
-                }
-            }
-        }
-        Ok(runs)
-    }
-
-    /// Lists the runs that are kept here and that a filter accepts, whoever holds leases of them, without
-    /// reading states. Of a database, these are the run that the URL names or else all; one whose state has to be
-    /// read is listed, too, whatever the filter says of states. Nothing is sorted.
-    ///
-    /// # Errors
-    /// Fails if the directory or the database cannot be read.
-    pub fn list_overviews(&self, filter: &RunFilter) -> Result<Vec<RunListing>, StoreError> {
-        match self.place()? {
-            Place::Directory(directory) => {
-                let content = directory.content()?;
-                let is_saved = matches!(
-                    content,
-                    DirectoryContent::TeamJson | DirectoryContent::Database
-                );
-                let listed = is_saved.then(|| self.directory_listing());
-                listed.into_iter().collect()
-            }
-            Place::Shared(url) => shared::list_overviews(url),
-            Place::Database(url) => database::list_overviews(url, filter),
-        }
-    }
-
-    /// Lists the run of a directory. Its name is that of the directory.
-    fn directory_listing(&self) -> Result<RunListing, StoreError> {
-        let name = self.operand().file_name().unwrap_or_default();
-        let owner = match self.holder()? {
-            LockHolder::Nobody => None,
-            LockHolder::Process { pid } => {
-                let lock = self.operand().join(LOCK_FILE);
-                Some(ListedOwner::local(pid, held_since_ms(&lock)))
-            }
-        };
-        Ok(RunListing {
-            location: self.normalized(),
-            name: name.to_string_lossy().into_owned(),
-            overview: None,
-            state: match owner {
-                Some(_) => LifecycleState::Running,
-                None => LifecycleState::Resting,
-            },
-            owner,
-            queued: None,
-            created_ms: None,
-            changed_ms: None,
-            ended_ms: None,
-        })
-    }
-}
-
 impl ListedOwner {
     /// Returns a process of this machine.
     pub(crate) fn local(pid: Option<u32>, since_ms: Option<i64>) -> Self {
@@ -374,17 +235,5 @@ mod tests {
         check("", "", true);
         check("**", "", true);
         check("n_ght", "night", false);
-    }
-
-    #[cfg(feature = "postgres")]
-    #[test]
-    fn a_run_of_a_database_that_cannot_be_reached_is_not_listed_as_unreadable() {
-        // Nothing listens at this port.
-        let location = StorageLocation::new("postgres://nobody@127.0.0.1:1/runs?run=one");
-        let listed = listed_status(saved_status(&location));
-        assert!(
-            matches!(listed, Err(StoreError::Unreachable { .. })),
-            "{listed:?}"
-        );
     }
 }

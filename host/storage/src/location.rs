@@ -5,6 +5,7 @@ mod backend;
 mod creation;
 mod in_directory;
 mod in_file;
+#[cfg(feature = "postgres")]
 mod in_server;
 mod run_hold;
 mod saved_run;
@@ -19,20 +20,16 @@ use strata_base::owner::RunRequest;
 use strata_core::state::environment::Environment;
 
 use super::database_url::DatabaseUrl;
-use super::directory::StorageDirectory;
 use super::error::StoreError;
 use super::lock::LockHolder;
 use super::mailbox::{Mailbox, RequestHandler, RequestOutcome};
-#[cfg(not(feature = "postgres"))]
-use super::no_database::OwnerWait;
-#[cfg(feature = "postgres")]
-use super::postgres::OwnerWait;
 use super::reader::Reader;
 use super::sqlite::shared;
 use super::sqlite_url::SqliteUrl;
 use super::{
-    DatabaseReport, Epoch, FileReport, Lease, LocationIdentity, NewSubmission, RunDatabase,
-    SavedDefinition, SubmissionChange, SubmissionState, SubmittedRun, TeamJsonFile,
+    DatabaseReport, Epoch, FileReport, Lease, ListedRun, LocationIdentity, NewSubmission,
+    OwnerWait, RunDatabase, RunFilter, RunListing, RunStatistics, SavedDefinition,
+    SubmissionChange, SubmissionState, SubmittedRun, TeamJsonFile,
 };
 use backend::{Backend, RunContents};
 pub use creation::{PreparedRun, VacantLocation};
@@ -64,7 +61,11 @@ pub struct StorageLocation {
 enum LocationKind {
     Directory(DirectoryPath),
     Shared(SqliteUrl),
+    #[cfg(feature = "postgres")]
     Database(Box<DatabaseUrl>),
+    /// A database of which this program knows nothing, because it was built without the feature.
+    #[cfg(not(feature = "postgres"))]
+    Unsupported,
     /// A URL that cannot be used, with what is wrong with it.
     Invalid(Arc<str>),
 }
@@ -103,15 +104,20 @@ impl StorageLocation {
         };
         match path.to_str() {
             Some(url) if DatabaseUrl::is_url(url) => {
-                DatabaseUrl::parse(url).map_or_else(invalid, Self::of_database)
+                DatabaseUrl::parse(url).map_or_else(invalid, Self::in_server)
             }
             Some(url) if SqliteUrl::is_url(url) => {
                 SqliteUrl::parse(url).map_or_else(invalid, Self::of_shared)
             }
-            _ => Self {
-                kind: LocationKind::Directory(DirectoryPath(path.clone())),
-                path,
-            },
+            _ => Self::in_directory(path),
+        }
+    }
+
+    /// Refers to a storage directory by its own path or by that of a `team.json` in it.
+    pub(super) fn in_directory(path: PathBuf) -> Self {
+        Self {
+            kind: LocationKind::Directory(DirectoryPath(path.clone())),
+            path,
         }
     }
 
@@ -123,7 +129,19 @@ impl StorageLocation {
         }
     }
 
+    /// Refers to a run in a database server, if this program can reach one.
+    fn in_server(url: DatabaseUrl) -> Self {
+        #[cfg(feature = "postgres")]
+        return Self::of_database(url);
+        #[cfg(not(feature = "postgres"))]
+        Self {
+            path: url.to_path(),
+            kind: LocationKind::Unsupported,
+        }
+    }
+
     /// Refers to a run in a database.
+    #[cfg(feature = "postgres")]
     pub(super) fn of_database(url: DatabaseUrl) -> Self {
         Self {
             path: url.to_path(),
@@ -139,16 +157,18 @@ impl StorageLocation {
     /// Returns the location at another path, or of another run in the same database, whose URL is
     /// `path`.
     pub fn beside(&self, path: &Path) -> Self {
-        let name = path
-            .to_str()
-            .and_then(|url| DatabaseUrl::parse(url).ok()?.run);
-        match (&self.kind, name) {
-            (LocationKind::Database(url), Some(run)) => Self {
+        #[cfg(feature = "postgres")]
+        if let LocationKind::Database(url) = &self.kind
+            && let Some(run) = path
+                .to_str()
+                .and_then(|url| DatabaseUrl::parse(url).ok()?.run)
+        {
+            return Self {
                 path: path.into(),
                 kind: LocationKind::Database(Box::new(url.with_run(&run))),
-            },
-            _ => Self::new(path),
+            };
         }
+        Self::new(path)
     }
 
     /// Returns the path as it was given, for messages and commands. A URL is without its password.
@@ -157,11 +177,16 @@ impl StorageLocation {
     }
 
     /// Returns what does the work. Fails if the location is a URL that cannot be used.
-    fn backend(&self) -> Result<&dyn Backend, StoreError> {
+    pub(super) fn backend(&self) -> Result<&dyn Backend, StoreError> {
         match &self.kind {
             LocationKind::Directory(path) => Ok(path),
             LocationKind::Shared(url) => Ok(url),
+            #[cfg(feature = "postgres")]
             LocationKind::Database(url) => Ok(&**url),
+            #[cfg(not(feature = "postgres"))]
+            LocationKind::Unsupported => Err(StoreError::Unsupported {
+                path: self.path.clone(),
+            }),
             LocationKind::Invalid(what) => Err(self.invalid(what)),
         }
     }
@@ -192,10 +217,7 @@ impl StorageLocation {
     /// Returns the same location, given by its operand.
     pub fn normalized(&self) -> Self {
         match &self.kind {
-            LocationKind::Directory(path) => Self {
-                path: path.operand().into(),
-                kind: LocationKind::Directory(DirectoryPath(path.operand().into())),
-            },
+            LocationKind::Directory(path) => Self::in_directory(path.operand().into()),
             _ => self.clone(),
         }
     }
@@ -209,24 +231,6 @@ impl StorageLocation {
     /// if the run is not kept in a directory, or if something else has the name of the link.
     pub fn update_latest_link(&self) -> io::Result<()> {
         self.backend().map_or(Ok(()), Backend::update_latest_link)
-    }
-
-    /// Refers to the directory, whether or not there is something; or to the database.
-    pub(super) fn place(&self) -> Result<Place<'_>, StoreError> {
-        match &self.kind {
-            LocationKind::Directory(path) => Ok(Place::Directory(path.directory())),
-            LocationKind::Shared(url) => Ok(Place::Shared(url)),
-            LocationKind::Database(url) => Ok(Place::Database(url)),
-            LocationKind::Invalid(what) => Err(self.invalid(what)),
-        }
-    }
-
-    /// Returns the directory if there is something, or the database.
-    pub(super) fn existing(&self) -> Result<Place<'_>, StoreError> {
-        match self.place()? {
-            Place::Directory(_) => Ok(Place::Directory(self.backend()?.existing_directory()?)),
-            database => Ok(database),
-        }
     }
 
     /// Returns in which form a run is saved here. Fails if there is none.
@@ -262,6 +266,45 @@ impl StorageLocation {
     /// Reads what is saved of the run, in whichever form, whoever holds a lease.
     pub fn read_saved(&self) -> Result<SavedRun, StoreError> {
         self.backend()?.read_saved()
+    }
+
+    /// Lists the runs that are kept here, the newest first, whoever holds leases of them. In a directory
+    /// there is at most one. Of a database, these are the run that the URL names or else the `limit`
+    /// newest ones. Reads the newest state of each of them.
+    ///
+    /// ```
+    /// use strata_storage::StorageLocation;
+    ///
+    /// # fn main() -> Result<(), strata_storage::StoreError> {
+    /// let runs = StorageLocation::new("workspace/storage/team").list(20)?;
+    /// assert!(runs.is_empty(), "nothing is saved there");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Fails if the directory or the database cannot be read, and if the database cannot be reached any
+    /// more while the runs are read.
+    pub fn list(&self, limit: usize) -> Result<Vec<ListedRun>, StoreError> {
+        self.backend()?.list(limit)
+    }
+
+    /// Lists the runs that are kept here and that a filter accepts, whoever holds leases of them, without
+    /// reading states. Of a database, these are the run that the URL names or else all; one whose state has to be
+    /// read is listed, too, whatever the filter says of states. Nothing is sorted.
+    ///
+    /// # Errors
+    /// Fails if the directory or the database cannot be read.
+    pub fn list_overviews(&self, filter: &RunFilter) -> Result<Vec<RunListing>, StoreError> {
+        self.backend()?.list_overviews(filter)
+    }
+
+    /// Returns what the runs that are kept here are doing, whether or not the location names one of them.
+    ///
+    /// # Errors
+    /// Fails if the directory or the database cannot be read.
+    pub fn statistics(&self) -> Result<RunStatistics, StoreError> {
+        self.backend()?.statistics()
     }
 
     /// Returns which process holds a lease of the run.
@@ -396,7 +439,7 @@ impl StorageLocation {
     /// Returns whether the run is kept in a database server. Only those whom its operator has let in
     /// can write to it, whereas a file may come from anybody.
     pub fn is_in_database(&self) -> bool {
-        matches!(self.kind, LocationKind::Database(_))
+        self.backend().is_ok_and(Backend::is_server)
     }
 
     /// Returns the database in which the run is kept, if it is kept in one.
@@ -469,16 +512,10 @@ impl StorageLocation {
             Ok::<_, StoreError>(std::fs::canonicalize(path).unwrap_or_else(|_| path.into()))
         };
         match (&self.kind, &other.kind) {
+            #[cfg(feature = "postgres")]
             (LocationKind::Database(one), LocationKind::Database(other)) => one == other,
             (LocationKind::Shared(one), LocationKind::Shared(other)) => shared::is_same(one, other),
             _ => matches!((resolve(self), resolve(other)), (Ok(one), Ok(other)) if one == other),
         }
     }
-}
-
-/// A directory, a database file or a database.
-pub(super) enum Place<'a> {
-    Directory(StorageDirectory),
-    Shared(&'a SqliteUrl),
-    Database(&'a DatabaseUrl),
 }

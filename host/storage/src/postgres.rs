@@ -69,14 +69,16 @@ pub(super) use clean_up::{clean_up, leave_behind};
 pub(super) use connection::TestUser;
 pub(super) use examine::examine;
 pub(super) use failures::try_write;
-pub(super) use insert_copy::{insert_copy, open_rows};
+pub(super) use insert_copy::{insert_copy, open_copied};
 pub(super) use list::list_overviews;
 #[cfg(test)]
+pub(super) use mail::DatabaseMailbox;
+#[cfg(test)]
 pub(super) use mail::send_request;
-pub(super) use mail::{DatabaseMailbox, receive_requests, request_owner};
+pub(super) use mail::{receive_requests, request_owner};
 #[cfg(test)]
 pub(super) use owner::declare_dead;
-pub(super) use owner::{OwnerWait, holder};
+pub(super) use owner::holder;
 pub(super) use records::open_records;
 pub(super) use run_name::list_runs;
 #[cfg(test)]

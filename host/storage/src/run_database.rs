@@ -1,5 +1,10 @@
 //! A database from which workers take runs: a file, which one process has open, or a server, which many processes share.
 
+mod backend;
+mod in_file;
+#[cfg(feature = "postgres")]
+mod in_server;
+
 use std::fmt;
 use std::io;
 use std::path::Path;
@@ -11,18 +16,15 @@ use tokio::sync::Notify;
 use super::caps::{CapAccounts, CapChange, CapScope, CapState, MAX_CAP_DOLLARS};
 use super::database_set::{DatabaseSettings, FencedDatabase, Intake};
 use super::database_url::DatabaseUrl;
-#[cfg(not(feature = "postgres"))]
-use super::no_database as database;
-#[cfg(feature = "postgres")]
-use super::postgres as database;
-use super::served::{RunChanges, ServedFilter, ServedKey, ServedRun, stored_run_name};
+use super::served::{RunChanges, ServedFilter, ServedKey, stored_run_name};
 use super::server_records::ServerRecords;
-use super::sqlite::shared::{self, HolderMailbox, UnownedRunHandler};
+use super::sqlite::shared::{HolderMailbox, UnownedRunHandler};
 use super::sqlite_url::SqliteUrl;
 use super::work::{
     ClaimedRun, ListedWorker, NewSubmission, RegistrationHealth, RunRelease, Tended, WorkerProfile,
 };
-use super::{Lease, Retention, StorageLocation, StoreError};
+use super::{Lease, Retention, ServedRun, StorageLocation, StoreError};
+use backend::{DatabaseBackend, WorkerBackend};
 
 /// A database in which submitted runs are kept.
 #[derive(Clone, PartialEq, Eq)]
@@ -33,6 +35,7 @@ pub struct RunDatabase {
 #[derive(Clone, PartialEq, Eq)]
 enum DatabaseKind {
     File(SqliteUrl),
+    #[cfg(feature = "postgres")]
     Server(DatabaseUrl),
 }
 
@@ -45,10 +48,7 @@ impl fmt::Debug for RunDatabase {
 /// Shows its URL without a password.
 impl fmt::Display for RunDatabase {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.kind {
-            DatabaseKind::File(url) => url.fmt(f),
-            DatabaseKind::Server(url) => url.fmt(f),
-        }
+        f.write_str(&self.backend().address())
     }
 }
 
@@ -69,10 +69,26 @@ impl RunDatabase {
                 what: "it does not begin with `postgres://`, or with `sqlite:` for a file".into(),
             });
         }
-        Ok(Self::of_server(&DatabaseUrl::parse(url)?))
+        let parsed = DatabaseUrl::parse(url)?;
+        #[cfg(feature = "postgres")]
+        return Ok(Self::of_server(&parsed));
+        #[cfg(not(feature = "postgres"))]
+        Err(StoreError::Unsupported {
+            path: parsed.to_path(),
+        })
+    }
+
+    /// Returns what does the work.
+    fn backend(&self) -> &dyn DatabaseBackend {
+        match &self.kind {
+            DatabaseKind::File(url) => url,
+            #[cfg(feature = "postgres")]
+            DatabaseKind::Server(url) => url,
+        }
     }
 
     /// Returns the database of a URL.
+    #[cfg(feature = "postgres")]
     pub(super) fn of_server(url: &DatabaseUrl) -> Self {
         Self {
             kind: DatabaseKind::Server(DatabaseUrl {
@@ -99,42 +115,27 @@ impl RunDatabase {
 
     /// Returns the location of a run in it.
     pub fn location(&self, run: &str) -> StorageLocation {
-        match &self.kind {
-            DatabaseKind::File(url) => StorageLocation::of_shared(url.with_run(run)),
-            DatabaseKind::Server(url) => StorageLocation::of_database(url.with_run(run)),
-        }
+        self.backend().location(run)
     }
 
     /// Returns the location that stands for all of its runs.
     pub fn all_runs(&self) -> StorageLocation {
-        match &self.kind {
-            DatabaseKind::File(url) => StorageLocation::of_shared(url.clone()),
-            DatabaseKind::Server(url) => StorageLocation::of_database(url.clone()),
-        }
+        self.backend().all_runs()
     }
 
     /// Creates the tables, unless they exist, and returns what is set for the database.
     pub fn prepare(&self) -> Result<DatabaseSettings, StoreError> {
-        match &self.kind {
-            DatabaseKind::File(url) => shared::prepare(url),
-            DatabaseKind::Server(url) => database::prepare(url),
-        }
+        self.backend().prepare()
     }
 
     /// Says whether runs may be added.
     pub fn set_intake(&self, intake: Intake) -> Result<(), StoreError> {
-        match &self.kind {
-            DatabaseKind::File(url) => shared::set_intake(url, intake),
-            DatabaseKind::Server(url) => database::set_intake(url, intake),
-        }
+        self.backend().set_intake(intake)
     }
 
     /// Returns all caps.
     pub fn caps(&self) -> Result<Vec<CapState>, StoreError> {
-        match &self.kind {
-            DatabaseKind::File(url) => shared::read_caps(url),
-            DatabaseKind::Server(url) => database::read_caps(url),
-        }
+        self.backend().caps()
     }
 
     /// Changes a cap. Returns whether there is one of this scope.
@@ -149,59 +150,38 @@ impl RunDatabase {
             let path = self.to_string().into();
             return Err(StoreError::CapTooLarge { path, cap, most });
         }
-        match &self.kind {
-            DatabaseKind::File(url) => shared::change_cap(url, scope, change),
-            DatabaseKind::Server(url) => database::change_cap(url, scope, change),
-        }
+        self.backend().change_cap(scope, change)
     }
 
     /// Returns for how long runs are kept that have ended.
     pub fn retention(&self) -> Result<Retention, StoreError> {
-        match &self.kind {
-            DatabaseKind::File(url) => shared::read_retention(url),
-            DatabaseKind::Server(url) => database::read_retention(url),
-        }
+        self.backend().retention()
     }
 
     /// Says for how long runs are kept that have ended. Workers delete the others.
     pub fn set_retention(&self, retention: &Retention) -> Result<(), StoreError> {
-        match &self.kind {
-            DatabaseKind::File(url) => shared::set_retention(url, retention),
-            DatabaseKind::Server(url) => database::set_retention(url, retention),
-        }
+        self.backend().set_retention(retention)
     }
 
     /// Returns the workers that are registered. A file has one at most: the process that has it open.
     pub fn workers(&self) -> Result<Vec<ListedWorker>, StoreError> {
-        match &self.kind {
-            DatabaseKind::File(url) => shared::list_workers(url),
-            DatabaseKind::Server(url) => database::list_workers(url),
-        }
+        self.backend().workers()
     }
 
     /// Tells a worker to take no more runs and to end. Returns whether there is one with this id.
     pub fn drain_worker(&self, id: &str) -> Result<bool, StoreError> {
-        match &self.kind {
-            DatabaseKind::File(url) => shared::drain_worker(url, id),
-            DatabaseKind::Server(url) => database::drain_worker(url, id),
-        }
+        self.backend().drain_worker(id)
     }
 
     /// Declares that the database was restored from a backup: nobody owns a run any more, owners of the
     /// time before can change nothing, and workers of that time stop.
     pub fn fence(&self) -> Result<FencedDatabase, StoreError> {
-        match &self.kind {
-            DatabaseKind::File(url) => shared::fence(url),
-            DatabaseKind::Server(url) => database::fence(url),
-        }
+        self.backend().fence()
     }
 
     /// Returns whether there is a run of this name.
     pub fn has_run(&self, run: &str) -> Result<bool, StoreError> {
-        match &self.kind {
-            DatabaseKind::File(url) => shared::has_run(&url.with_run(run)),
-            DatabaseKind::Server(url) => database::has_run(&url.with_run(run)),
-        }
+        self.backend().has_run(run)
     }
 
     /// Puts a run into the database. Files that it has already are not sent.
@@ -210,12 +190,7 @@ impl RunDatabase {
     /// Fails with `StoreError::NameTaken` if there is a run of that name, and with `StoreError::RecordTaken` if there is
     /// one of its records.
     pub fn submit(&self, submission: &NewSubmission<'_>) -> Result<(), StoreError> {
-        match &self.kind {
-            DatabaseKind::File(url) => shared::submit(&url.with_run(submission.name), submission),
-            DatabaseKind::Server(url) => {
-                database::submit(&url.with_run(submission.name), submission)
-            }
-        }
+        self.backend().submit(submission)
     }
 
     /// Registers this process as a worker, with a heartbeat. `notified` fires when runs may have become
@@ -225,56 +200,29 @@ impl RunDatabase {
         profile: &WorkerProfile,
         notified: &Arc<Notify>,
     ) -> Result<WorkerRegistration, StoreError> {
-        let registration = match &self.kind {
-            DatabaseKind::File(url) => {
-                let worker = shared::FileWorker::open(url, profile, notified)?;
-                Registration::File(Box::new(worker))
-            }
-            DatabaseKind::Server(url) => {
-                let worker = database::DatabaseWorker::open(url, profile, notified)?;
-                Registration::Server(Box::new(worker))
-            }
-        };
-        Ok(WorkerRegistration { registration })
+        let worker = self.backend().register(profile, notified)?;
+        Ok(WorkerRegistration(worker))
     }
 
     /// Returns a lease of a run that a worker of this process took. Dropping it does not give the run
     /// up; `WorkerRegistration::release` does.
     pub fn open_claimed(&self, run: &ClaimedRun) -> Result<Box<dyn Lease>, StoreError> {
-        match &self.kind {
-            DatabaseKind::File(url) => {
-                let url = url.with_run(&run.name);
-                Ok(Box::new(shared::open_claimed(&url, run)?))
-            }
-            DatabaseKind::Server(url) => {
-                let url = url.with_run(&run.name);
-                Ok(Box::new(database::open_claimed(&url, run)?))
-            }
-        }
+        self.backend().open_claimed(run)
     }
 
     /// Fails unless the database takes a write of this size for a run. Nothing is kept of it.
     pub fn try_write(&self, run: &ClaimedRun, bytes: u64) -> Result<(), StoreError> {
-        match &self.kind {
-            DatabaseKind::File(url) => shared::try_write(url, bytes),
-            DatabaseKind::Server(url) => database::try_write(url, run, bytes),
-        }
+        self.backend().try_write(run, bytes)
     }
 
     /// Notes that a request to take up a run was met: the run has been resumed.
     pub fn acknowledge_request(&self, run: &ClaimedRun) -> Result<(), StoreError> {
-        match &self.kind {
-            DatabaseKind::File(url) => shared::acknowledge_request(url, run),
-            DatabaseKind::Server(url) => database::acknowledge_request(url, run),
-        }
+        self.backend().acknowledge_request(run)
     }
 
     /// Returns where a server keeps its records.
     pub fn records(&self) -> Result<Box<dyn ServerRecords>, StoreError> {
-        match &self.kind {
-            DatabaseKind::File(url) => Ok(Box::new(shared::FileRecords::new(url.clone()))),
-            DatabaseKind::Server(url) => database::open_records(url),
-        }
+        self.backend().records()
     }
 
     /// Lists at most `limit` runs that a filter accepts, the newest first.
@@ -283,10 +231,7 @@ impl RunDatabase {
         filter: &ServedFilter,
         limit: usize,
     ) -> Result<Vec<ServedRun>, StoreError> {
-        match &self.kind {
-            DatabaseKind::File(url) => shared::list_served(url, filter, limit),
-            DatabaseKind::Server(url) => database::list_served(url, filter, limit),
-        }
+        self.backend().list_served(filter, limit)
     }
 
     /// Returns the run with an id, if there is one.
@@ -309,71 +254,43 @@ impl RunDatabase {
     }
 
     fn find_served(&self, key: ServedKey<'_>) -> Result<Option<ServedRun>, StoreError> {
-        match &self.kind {
-            DatabaseKind::File(url) => shared::find_served(url, key),
-            DatabaseKind::Server(url) => database::find_served(url, key),
-        }
+        self.backend().find_served(key)
     }
 
     /// Tells which runs change from now on.
     pub fn watch_runs(&self) -> Result<RunChanges, StoreError> {
-        match &self.kind {
-            DatabaseKind::File(url) => shared::watch_runs(url),
-            DatabaseKind::Server(url) => database::watch_runs(url),
-        }
+        self.backend().watch_runs()
     }
 }
 
 /// A worker's entry in a database. The worker counts as dead when this was dropped, or when its
 /// heartbeat stands still for too long.
-pub struct WorkerRegistration {
-    registration: Registration,
-}
-
-enum Registration {
-    File(Box<shared::FileWorker>),
-    Server(Box<database::DatabaseWorker>),
-}
+pub struct WorkerRegistration(Box<dyn WorkerBackend>);
 
 impl WorkerRegistration {
     /// Returns what was set for the database when this worker began.
     pub fn settings(&self) -> &DatabaseSettings {
-        match &self.registration {
-            Registration::File(worker) => worker.settings(),
-            Registration::Server(worker) => worker.settings(),
-        }
+        self.0.settings()
     }
 
     /// Returns what this process may spend of caps.
-    fn caps(&self) -> Arc<CapAccounts> {
-        match &self.registration {
-            Registration::File(worker) => worker.caps(),
-            Registration::Server(worker) => worker.caps(),
-        }
+    pub fn caps(&self) -> Arc<CapAccounts> {
+        self.0.caps()
     }
 
     /// Returns whether others took this worker for dead and gave its runs away.
     pub fn is_lost(&self) -> bool {
-        match &self.registration {
-            Registration::File(_) => false,
-            Registration::Server(worker) => worker.is_lost(),
-        }
+        self.0.is_lost()
     }
 
     /// Returns the id under which others see it.
     pub fn id(&self) -> &str {
-        match &self.registration {
-            Registration::File(worker) => worker.id(),
-            Registration::Server(worker) => worker.id(),
-        }
+        self.0.id()
     }
 
     /// Returns a view of how well the database is reached, which goes on while this lasts.
     pub fn health(&self) -> RegistrationHealth {
-        match &self.registration {
-            Registration::File(_) => RegistrationHealth { server: None },
-            Registration::Server(worker) => worker.health(),
-        }
+        self.0.health()
     }
 
     /// Answers what other processes ask of the one that has a file open, if that is what it takes runs from: they cannot
@@ -386,18 +303,12 @@ impl WorkerRegistration {
         &self,
         unowned: UnownedRunHandler,
     ) -> io::Result<Option<HolderMailbox>> {
-        match &self.registration {
-            Registration::File(worker) => HolderMailbox::start(worker.url(), unowned).map(Some),
-            Registration::Server(_) => Ok(None),
-        }
+        self.0.receive_requests(unowned)
     }
 
     /// Takes at most `room` runs that are due.
     pub fn claim(&mut self, room: usize) -> Result<Vec<ClaimedRun>, StoreError> {
-        match &mut self.registration {
-            Registration::File(worker) => worker.claim(room),
-            Registration::Server(worker) => worker.claim(room),
-        }
+        self.0.claim(room)
     }
 
     /// Takes at most `room` runs that name a secret for which `is_forbidden` returns true, that nobody has
@@ -408,58 +319,32 @@ impl WorkerRegistration {
         room: usize,
         is_forbidden: &dyn Fn(&str) -> bool,
     ) -> Result<Vec<ClaimedRun>, StoreError> {
-        match &mut self.registration {
-            Registration::File(worker) => worker.claim_forbidden(room, is_forbidden),
-            Registration::Server(worker) => worker.claim_forbidden(room, is_forbidden),
-        }
+        self.0.claim_forbidden(room, is_forbidden)
     }
 
     /// Makes runs of dead processes and runs whose time has come available. A process counts as dead when this one
     /// saw its heartbeat stand still for 10 s.
     pub fn tend(&mut self) -> Result<Tended, StoreError> {
-        match &mut self.registration {
-            Registration::File(worker) => worker.tend(),
-            Registration::Server(worker) => worker.tend(),
-        }
+        self.0.tend()
     }
 
     /// Deletes runs for a moment that have ended and are kept no longer, now and then. Returns how many.
     pub fn sweep(&mut self) -> Result<u64, StoreError> {
-        match &mut self.registration {
-            Registration::File(worker) => worker.sweep(),
-            Registration::Server(worker) => worker.sweep(),
-        }
+        self.0.sweep()
     }
 
     /// Says that this worker takes no more runs, so that nobody waits for it.
     pub fn stop_claiming(&mut self) -> Result<(), StoreError> {
-        match &mut self.registration {
-            Registration::File(worker) => worker.stop_claiming(),
-            Registration::Server(worker) => worker.stop_claiming()?,
-        }
-        Ok(())
+        self.0.stop_claiming()
     }
 
     /// Gives up a run that was taken, unless it was taken over.
     pub fn release(&mut self, run: &ClaimedRun, release: &RunRelease) -> Result<(), StoreError> {
-        match &mut self.registration {
-            Registration::File(worker) => worker.release(run, release),
-            Registration::Server(worker) => worker.release(run, release),
-        }
+        self.0.release(run, release)
     }
 }
 
-impl ClaimedRun {
-    /// Lets the caps of another database apply to the run than those of its own.
-    pub fn with_caps_of(self, worker: &WorkerRegistration) -> Self {
-        Self {
-            caps: worker.caps(),
-            ..self
-        }
-    }
-}
-
-#[cfg(test)]
+#[cfg(all(test, feature = "postgres"))]
 mod tests {
     use super::*;
 

@@ -17,9 +17,9 @@ pub fn stored_run_name(tenant: &str, name: &str) -> String {
     }
 }
 
-/// A run of a server.
+/// A run of a server, and where it is kept, as in `RunListing`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ServedRun {
+pub struct ServedRun<L> {
     /// The id by which clients know it. It never changes.
     pub id: String,
     /// The key that it has in its database.
@@ -29,12 +29,24 @@ pub struct ServedRun {
     /// Who submitted it.
     pub submitter: String,
     /// What is listed of it.
-    pub listing: RunListing,
+    pub listing: RunListing<L>,
     /// When it is taken up by itself, in milliseconds since 1970.
     pub due_ms: Option<i64>,
 }
 
-impl ServedRun {
+impl<L> ServedRun<L> {
+    /// Returns it with another form of its address.
+    pub(crate) fn map_location<M>(self, form: impl FnOnce(L) -> M) -> ServedRun<M> {
+        ServedRun {
+            id: self.id,
+            key: self.key,
+            tenant: self.tenant,
+            submitter: self.submitter,
+            listing: self.listing.map_location(form),
+            due_ms: self.due_ms,
+        }
+    }
+
     /// Returns its name within its tenant.
     pub fn name(&self) -> &str {
         let name = &self.listing.name;
@@ -97,7 +109,7 @@ pub struct ServedFilter {
 
 impl ServedFilter {
     /// Whether a run is listed, its position aside.
-    pub fn accepts(&self, run: &ServedRun) -> bool {
+    pub fn accepts<L>(&self, run: &ServedRun<L>) -> bool {
         let listing = &run.listing;
         let team = listing.overview.as_ref().map(|one| one.team.as_str());
         let tags = listing.queued.as_ref().map(|queued| &queued.tags);

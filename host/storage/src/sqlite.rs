@@ -9,6 +9,7 @@
 pub(super) mod blob;
 mod consistent_read;
 mod create;
+mod error;
 mod file_state;
 mod inline_writer;
 mod lineage;

@@ -5,14 +5,8 @@ use std::collections::BTreeMap;
 
 use strata_base::clock::now_ms;
 
-use super::error::StoreError;
-use super::listing::RunFilter;
-use super::location::{Place, StorageLocation};
-#[cfg(not(feature = "postgres"))]
-use super::no_database as database;
+use super::listing::RunListing;
 use super::overview::LifecycleState;
-#[cfg(feature = "postgres")]
-use super::postgres as database;
 
 /// What the runs at a location are doing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -40,52 +34,48 @@ pub struct ReadyRuns {
     pub oldest_ms: i64,
 }
 
-/// Returns what the runs at a location are doing, whether or not the location names one of them.
-///
-/// # Errors
-/// Fails if the directory or the database cannot be read.
-pub fn run_statistics(location: &StorageLocation) -> Result<RunStatistics, StoreError> {
-    if let Place::Database(url) = location.place()? {
-        return database::read_statistics(url);
-    }
-    let mut statistics = RunStatistics::default();
-    let mut ready: BTreeMap<Vec<String>, (u64, i64)> = BTreeMap::new();
-    let now = now_ms();
-    let age_of = |time_ms: i64| now.saturating_sub(time_ms).max(0);
-    for run in location.list_overviews(&RunFilter::default())? {
-        let status = run.status_name().unwrap_or(UNKNOWN_STATUS);
-        *statistics.by_status.entry(status.into()).or_default() += 1;
-        statistics.refused += u64::from(run.state == LifecycleState::Refused);
-        let age = run.changed_ms.map(age_of);
-        if run.state == LifecycleState::Queued {
-            let labels = run.queued.as_ref().map(|queued| queued.needs.clone());
-            let (runs, oldest_ms) = ready.entry(labels.unwrap_or_default()).or_default();
-            *runs += 1;
-            *oldest_ms = age.unwrap_or(0).max(*oldest_ms);
+impl RunStatistics {
+    /// Returns what these runs are doing.
+    pub(crate) fn of<L>(runs: &[RunListing<L>]) -> Self {
+        let mut statistics = Self::default();
+        let mut ready: BTreeMap<Vec<String>, (u64, i64)> = BTreeMap::new();
+        let now = now_ms();
+        let age_of = |time_ms: i64| now.saturating_sub(time_ms).max(0);
+        for run in runs {
+            let status = run.status_name().unwrap_or(UNKNOWN_STATUS);
+            *statistics.by_status.entry(status.into()).or_default() += 1;
+            statistics.refused += u64::from(run.state == LifecycleState::Refused);
+            let age = run.changed_ms.map(age_of);
+            if run.state == LifecycleState::Queued {
+                let labels = run.queued.as_ref().map(|queued| queued.needs.clone());
+                let (runs, oldest_ms) = ready.entry(labels.unwrap_or_default()).or_default();
+                *runs += 1;
+                *oldest_ms = age.unwrap_or(0).max(*oldest_ms);
+            }
+            let requests = run
+                .overview
+                .as_ref()
+                .map_or(0, |overview| overview.requests);
+            statistics.open_requests += requests;
+            if requests > 0 {
+                statistics.oldest_request_ms = statistics.oldest_request_ms.max(age);
+            }
         }
-        let requests = run
-            .overview
-            .as_ref()
-            .map_or(0, |overview| overview.requests);
-        statistics.open_requests += requests;
-        if requests > 0 {
-            statistics.oldest_request_ms = statistics.oldest_request_ms.max(age);
-        }
+        let ready = ready.into_iter();
+        let ready = ready.map(|(labels, (runs, oldest_ms))| ReadyRuns {
+            labels,
+            runs,
+            oldest_ms,
+        });
+        statistics.ready = ready.collect();
+        statistics.ready.sort_by_key(|ready| Reverse(ready.runs));
+        statistics.ready.truncate(MAX_LABELS);
+        statistics
     }
-    let ready = ready.into_iter();
-    let ready = ready.map(|(labels, (runs, oldest_ms))| ReadyRuns {
-        labels,
-        runs,
-        oldest_ms,
-    });
-    statistics.ready = ready.collect();
-    statistics.ready.sort_by_key(|ready| Reverse(ready.runs));
-    statistics.ready.truncate(MAX_LABELS);
-    Ok(statistics)
 }
 
 /// The maximum number of combinations of labels. Whoever submits runs chooses them.
-pub(super) const MAX_LABELS: usize = 50;
+pub(crate) const MAX_LABELS: usize = 50;
 
 /// The name of a status that is known only once the state is read.
-pub(super) const UNKNOWN_STATUS: &str = "unknown";
+pub(crate) const UNKNOWN_STATUS: &str = "unknown";

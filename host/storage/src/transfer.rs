@@ -12,18 +12,11 @@ use super::error::StoreError;
 use super::lineage::{
     DIRECTORY_RUN, FIRST_LINEAGE, StoredLineage, event_key, key_range, position_of_key,
 };
-use super::location::{Place, StorageLocation};
-#[cfg(not(feature = "postgres"))]
-use super::no_database as database;
 use super::overview::RunOverview;
-#[cfg(feature = "postgres")]
-use super::postgres as database;
 use super::reader::RowReader;
 use super::rows::{
     EventRange, EventRow, EventSelection, GapRow, RunRows, SnapshotRange, SnapshotSelection,
 };
-use super::sqlite::rows::SqliteReader;
-use super::sqlite::shared;
 use super::work::{NewSubmission, RunSchedule};
 
 /// A run that is copied into a database, with what is stored of it besides its records.
@@ -38,39 +31,6 @@ pub struct RunCopy<'a> {
     pub schedule: RunSchedule,
     /// When it last changed, in milliseconds since 1970.
     pub changed_ms: Option<i64>,
-}
-
-/// Copies the run that is kept at `from`, with all its records, to `to`, in a database, where no run may be saved yet.
-/// Nobody may change it meanwhile.
-///
-/// # Errors
-/// Fails if there are no records, if they are damaged, or if a run of that name exists. Nothing is copied in these
-/// cases.
-pub fn copy_records(
-    from: &StorageLocation,
-    to: &StorageLocation,
-    copy: &RunCopy<'_>,
-) -> Result<(), StoreError> {
-    match from.existing()? {
-        Place::Directory(directory) => insert(&SqliteReader::open(&directory)?, to, copy),
-        Place::Shared(url) => insert(&shared::open_named(url)?, to, copy),
-        Place::Database(url) => insert(&database::open_rows(url)?, to, copy),
-    }
-}
-
-fn insert<R: RunRows>(
-    from: &RowReader<R>,
-    to: &StorageLocation,
-    copy: &RunCopy<'_>,
-) -> Result<(), StoreError> {
-    match to.place()? {
-        Place::Directory(_) => Err(StoreError::NoTeam {
-            path: to.operand().into(),
-            what: "a directory has no place for the files of a team; name a database".into(),
-        }),
-        Place::Shared(url) => shared::insert_copy(url, copy, from),
-        Place::Database(url) => database::insert_copy(url, copy, &RunRecords::new(from)?),
-    }
 }
 
 /// A row of the copy, besides those of its lineages.
@@ -94,58 +54,126 @@ pub(crate) enum CopiedRow<'a> {
 /// Receives the rows of the copy.
 pub(crate) type VisitRow<'a> = dyn FnMut(CopiedRow<'_>) -> Result<(), StoreError> + 'a;
 
-/// The records of a run, as they are in the copy.
-pub(crate) struct RunRecords<'a, R> {
-    reader: &'a RowReader<R>,
+/// The keys of a copy in its database: that of the run, and that of its first lineage, which the others follow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CopyKeys {
+    /// The key of the run.
+    pub run: i64,
+    /// The key of its first lineage.
+    pub lineage: i64,
+}
+
+impl CopyKeys {
+    /// The keys where each run has keys of its own.
+    pub(crate) const OWN: Self = Self {
+        run: DIRECTORY_RUN.0,
+        lineage: FIRST_LINEAGE,
+    };
+}
+
+/// The records of a run that is copied, in whatever they are kept. What they are in the copy depends on its keys.
+pub(crate) trait CopiedRecords {
+    /// Returns how many lineages the run has.
+    fn lineage_count(&self) -> usize;
+
+    /// Returns the first unused public line.
+    fn next_line(&self) -> i64;
+
+    /// Returns the new key of the lineage that the run continues.
+    fn current(&self, keys: CopyKeys) -> Result<i64, StoreError>;
+
+    /// Passes the rows of events, gaps, states and bundles to `visit`, and returns those of the lineages.
+    fn visit(
+        &self,
+        keys: CopyKeys,
+        visit: &mut VisitRow<'_>,
+    ) -> Result<Vec<StoredLineage>, StoreError>;
+
+    /// Returns the bytes of the files of the run.
+    fn blobs(&self) -> Result<Blobs, StoreError>;
+}
+
+/// The records of a run in a database.
+pub(crate) struct RunRecords<R> {
+    reader: RowReader<R>,
     /// The lineages with their keys of before, in the order of their creation.
     lineages: Vec<StoredLineage>,
     /// The key of the lineage that it continues.
     current: i64,
     next_line: u64,
-    /// The key of its run in the copy, and that of its first lineage.
-    run: i64,
-    first: i64,
 }
 
-impl<'a, R: RunRows> RunRecords<'a, R> {
-    pub(crate) fn new(reader: &'a RowReader<R>) -> Result<Self, StoreError> {
-        let _same = reader.begin_read()?;
+impl<R: RunRows> RunRecords<R> {
+    /// Reads the lineages of a run.
+    pub(crate) fn new(reader: RowReader<R>) -> Result<Self, StoreError> {
+        let same = reader.begin_read()?;
+        let (lineages, current) = (reader.stored_lineages()?, reader.rows.run()?.lineage);
+        let next_line = reader.next_line()?;
+        drop(same);
         Ok(Self {
-            lineages: reader.stored_lineages()?,
-            current: reader.rows.run()?.lineage,
-            next_line: reader.next_line()?,
-            run: DIRECTORY_RUN.0,
-            first: FIRST_LINEAGE,
+            lineages,
+            current,
+            next_line,
             reader,
         })
     }
 
-    /// Returns the records as they are in a copy with this key, whose first lineage has this one.
-    pub(crate) fn with_keys(self, run: i64, first: i64) -> Self {
-        Self { run, first, ..self }
+    fn renumbered(&self, keys: CopyKeys) -> Renumbered<'_, R> {
+        Renumbered {
+            reader: &self.reader,
+            lineages: &self.lineages,
+            keys,
+        }
     }
+}
 
-    /// Returns how many lineages it has.
-    pub(crate) fn lineage_count(&self) -> usize {
+impl<R: RunRows> CopiedRecords for RunRecords<R> {
+    fn lineage_count(&self) -> usize {
         self.lineages.len()
     }
 
-    /// Returns the first unused public line.
-    pub(crate) fn next_line(&self) -> i64 {
+    fn next_line(&self) -> i64 {
         self.next_line as i64
     }
 
-    /// Returns the new key of the lineage that the run continues.
-    pub(crate) fn current(&self) -> Result<i64, StoreError> {
-        self.new_lineage(self.current)
+    fn current(&self, keys: CopyKeys) -> Result<i64, StoreError> {
+        self.renumbered(keys).new_lineage(self.current)
     }
 
+    fn visit(
+        &self,
+        keys: CopyKeys,
+        visit: &mut VisitRow<'_>,
+    ) -> Result<Vec<StoredLineage>, StoreError> {
+        self.renumbered(keys).visit(visit)
+    }
+
+    fn blobs(&self) -> Result<Blobs, StoreError> {
+        let mut blobs = Blobs::new();
+        for digest in self.reader.rows.blob_digests()? {
+            let digest = Digest(digest);
+            let bytes = self.reader.rows.blob(&digest)?.unwrap_or_default();
+            blobs.insert(digest, bytes.into());
+        }
+        Ok(blobs)
+    }
+}
+
+/// The records of a run with the keys of its copy.
+struct Renumbered<'a, R> {
+    reader: &'a RowReader<R>,
+    /// The lineages with their keys of before.
+    lineages: &'a [StoredLineage],
+    keys: CopyKeys,
+}
+
+impl<R: RunRows> Renumbered<'_, R> {
     /// Passes the rows of events, gaps, states and bundles to `visit`, and returns those of the lineages.
-    pub(crate) fn visit(&self, visit: &mut VisitRow<'_>) -> Result<Vec<StoredLineage>, StoreError> {
+    fn visit(&self, visit: &mut VisitRow<'_>) -> Result<Vec<StoredLineage>, StoreError> {
         let _same = self.reader.begin_read()?;
         let mut bundles: BTreeMap<i64, MessageBundle> = BTreeMap::new();
         let mut copied = Vec::new();
-        for (id, line) in (self.first..).zip(&self.lineages) {
+        for (id, line) in (self.keys.lineage..).zip(self.lineages) {
             let last_checksum = self.visit_events(id, line, visit)?;
             self.visit_gaps(id, line, visit)?;
             self.visit_snapshots(id, line, &mut bundles, visit)?;
@@ -155,7 +183,7 @@ impl<'a, R: RunRows> RunRecords<'a, R> {
             };
             copied.push(StoredLineage {
                 id,
-                run: self.run,
+                run: self.keys.run,
                 origin,
                 last_checksum,
                 ..line.clone()
@@ -165,19 +193,8 @@ impl<'a, R: RunRows> RunRecords<'a, R> {
         Ok(copied)
     }
 
-    /// Returns the bytes of the files with these digests.
-    pub(crate) fn blobs(&self) -> Result<Blobs, StoreError> {
-        let mut blobs = Blobs::new();
-        for digest in self.reader.rows.blob_digests()? {
-            let digest = Digest(digest);
-            let bytes = self.reader.rows.blob(&digest)?.unwrap_or_default();
-            blobs.insert(digest, bytes.into());
-        }
-        Ok(blobs)
-    }
-
     fn new_lineage(&self, old: i64) -> Result<i64, StoreError> {
-        let mut known = (self.first..).zip(&self.lineages);
+        let mut known = (self.keys.lineage..).zip(self.lineages);
         let found = known.find(|(_, line)| line.id == old);
         found
             .map(|(id, _)| id)
@@ -299,6 +316,6 @@ impl<'a, R: RunRows> RunRecords<'a, R> {
 
     /// Returns the key of a bundle in the copy. Its upper bits are those of the first lineage.
     fn new_bundle_key(&self, old: i64) -> i64 {
-        event_key(self.first, position_of_key(old))
+        event_key(self.keys.lineage, position_of_key(old))
     }
 }

@@ -15,15 +15,8 @@ use strata_core::state::environment::Environment;
 use tokio::sync::watch;
 
 use super::caps::{CapAccounts, CapScope};
-use super::database_url::DatabaseUrl;
 use super::lease_status::LeaseStatus;
-#[cfg(not(feature = "postgres"))]
-use super::no_database as database;
-#[cfg(feature = "postgres")]
-use super::postgres as database;
 use super::server_record::ServerRecord;
-use super::sqlite::shared;
-use super::sqlite_url::SqliteUrl;
 use super::{Heartbeat, SavedDefinition, StoreError};
 pub use shortage::Shortage;
 
@@ -168,10 +161,6 @@ impl SubmissionIdentity {
 
 /// A run that a worker took.
 #[derive(Clone, Debug)]
-#[cfg_attr(
-    not(feature = "postgres"),
-    expect(dead_code, reason = "runs are claimed only from a database")
-)]
 pub struct ClaimedRun {
     /// Its name.
     pub name: String,
@@ -194,6 +183,11 @@ impl ClaimedRun {
     /// Returns the cap that applies to it besides that of all runs.
     pub fn scope(&self) -> Option<&CapScope> {
         self.scope.as_ref()
+    }
+
+    /// Lets the caps of another database apply to the run than those of its own.
+    pub fn with_caps(self, caps: Arc<CapAccounts>) -> Self {
+        Self { caps, ..self }
     }
 }
 
@@ -280,55 +274,41 @@ pub struct SubmissionState {
     pub shortage: Option<Shortage>,
 }
 
-/// What is kept of a run in a database besides its records, read over one connection.
-pub struct SubmittedRun {
-    kept: KeptSubmission,
+/// What one kind of database keeps of a run besides its records. What the methods do is described at those of
+/// `SubmittedRun`.
+pub(crate) trait KeptSubmission: Send {
+    /// Returns the digests of the files by path.
+    fn files(&self) -> Result<BTreeMap<String, Digest>, StoreError>;
+
+    /// Returns the bytes of a file.
+    fn bytes(&self, digest: &Digest) -> Result<Vec<u8>, StoreError>;
+
+    /// Returns the state.
+    fn state(&self) -> Result<SubmissionState, StoreError>;
 }
 
-#[cfg_attr(
-    not(feature = "postgres"),
-    expect(clippy::large_enum_variant, reason = "the other one never exists then")
-)]
-enum KeptSubmission {
-    File(shared::FileRun),
-    Server(database::RunSubmission),
-}
+/// What is kept of a run in a database besides its records, read over one connection.
+pub struct SubmittedRun(Box<dyn KeptSubmission>);
 
 impl SubmittedRun {
-    /// Opens that of a run in a server.
-    pub(super) fn open(url: &DatabaseUrl) -> Result<Self, StoreError> {
-        let kept = KeptSubmission::Server(database::RunSubmission::open(url)?);
-        Ok(Self { kept })
-    }
-
-    /// Opens that of a run in a file; `None` if it was not submitted.
-    pub(super) fn open_file(url: &SqliteUrl) -> Result<Option<Self>, StoreError> {
-        let kept = shared::FileRun::open(url)?.map(KeptSubmission::File);
-        Ok(kept.map(|kept| Self { kept }))
+    /// Returns what a database keeps.
+    pub(crate) fn new(kept: impl KeptSubmission + 'static) -> Self {
+        Self(Box::new(kept))
     }
 
     /// Returns the digests of the files that were submitted with it, by path.
     pub fn files(&self) -> Result<BTreeMap<String, Digest>, StoreError> {
-        match &self.kept {
-            KeptSubmission::File(kept) => kept.files(),
-            KeptSubmission::Server(kept) => kept.files(),
-        }
+        self.0.files()
     }
 
     /// Returns the bytes of a submitted file. Fails if they are not those that were submitted.
     pub fn bytes(&self, digest: &Digest) -> Result<Vec<u8>, StoreError> {
-        match &self.kept {
-            KeptSubmission::File(kept) => kept.bytes(digest),
-            KeptSubmission::Server(kept) => kept.bytes(digest),
-        }
+        self.0.bytes(digest)
     }
 
     /// Returns its state.
     pub fn state(&self) -> Result<SubmissionState, StoreError> {
-        match &self.kept {
-            KeptSubmission::File(kept) => kept.state(),
-            KeptSubmission::Server(kept) => kept.state(),
-        }
+        self.0.state()
     }
 }
 

@@ -15,14 +15,12 @@ use crate::directory::StorageDirectory;
 use crate::error::StoreError;
 use crate::lock::LockHolder;
 use crate::mailbox::{Mailbox, RequestHandler, RequestOutcome};
-#[cfg(not(feature = "postgres"))]
-use crate::no_database::OwnerWait;
-#[cfg(feature = "postgres")]
-use crate::postgres::OwnerWait;
 use crate::reader::Reader;
+use crate::transfer::{CopiedRecords, RunCopy};
 use crate::{
-    DatabaseReport, Epoch, FileReport, LocationIdentity, NewSubmission, RunDatabase,
-    SavedDefinition, SubmissionChange, SubmittedRun,
+    DatabaseReport, Epoch, FileReport, ListedRun, LocationIdentity, NewSubmission, OwnerWait,
+    RunDatabase, RunFilter, RunListing, RunStatistics, SavedDefinition, SubmissionChange,
+    SubmittedRun,
 };
 
 /// What a new run has.
@@ -82,6 +80,27 @@ pub(crate) trait Backend {
         self.existing_directory().map(drop)
     }
 
+    /// Lists the run that the address names, or else the `limit` newest ones.
+    fn list(&self, limit: usize) -> Result<Vec<ListedRun>, StoreError>;
+
+    fn list_overviews(&self, filter: &RunFilter) -> Result<Vec<RunListing>, StoreError>;
+
+    /// Returns what the runs are doing.
+    fn statistics(&self) -> Result<RunStatistics, StoreError> {
+        let runs = self.list_overviews(&RunFilter::default())?;
+        Ok(RunStatistics::of(&runs))
+    }
+
+    /// Opens the records of the run for a copy of it.
+    fn open_records(&self) -> Result<Box<dyn CopiedRecords>, StoreError>;
+
+    /// Saves the copy of a run: all of it, or nothing.
+    fn insert_copy(
+        &self,
+        copy: &RunCopy<'_>,
+        records: &dyn CopiedRecords,
+    ) -> Result<(), StoreError>;
+
     /// Saves a run, and `text` as its `team.json` if it has one.
     fn place_run(&self, text: &str, contents: RunContents<'_>) -> Result<(), StoreError>;
 
@@ -100,6 +119,11 @@ pub(crate) trait Backend {
 
     fn examine_file(&self) -> Result<Option<FileReport>, StoreError> {
         Ok(None)
+    }
+
+    /// Whether it is in a database server.
+    fn is_server(&self) -> bool {
+        false
     }
 
     fn database(&self) -> Option<RunDatabase> {

@@ -5,23 +5,24 @@ use std::path::{Path, PathBuf};
 
 use strata_base::owner::RunRequest;
 
+use super::StorageLocation;
 use super::backend::{Backend, RunContents};
 use super::creation::{PreparedBackend, VacantBackend};
 use super::saved_run::{OpenedRun, SavedForm, SavedRun};
 use crate::directory::default_location::update_latest_link;
 use crate::directory::{DirectoryContent, StorageDirectory, VacantDirectory};
 use crate::error::StoreError;
-use crate::lock::LockHolder;
+use crate::lineage::DIRECTORY_RUN;
+use crate::listed_run::{listed_status, newest_status};
+use crate::lock::{LOCK_FILE, LockHolder, held_since_ms};
 use crate::mailbox::{Mailbox, RequestHandler, RequestOutcome};
-#[cfg(not(feature = "postgres"))]
-use crate::no_database::OwnerWait;
-#[cfg(feature = "postgres")]
-use crate::postgres::OwnerWait;
 use crate::reader::Reader;
 use crate::sqlite::DatabaseImage;
 use crate::sqlite::rows::SqliteReader;
+use crate::transfer::{CopiedRecords, RunCopy, RunRecords};
 use crate::{
-    Epoch, Lease, LocationIdentity, NewSubmission, ReplacePolicy, SubmissionChange, SubmittedRun,
+    Epoch, Lease, LifecycleState, ListedOwner, ListedRun, LocationIdentity, NewSubmission,
+    OwnerWait, ReplacePolicy, RunFilter, RunListing, SubmissionChange, SubmittedRun,
 };
 
 /// The path of a storage directory, or that of a `team.json` in it.
@@ -47,6 +48,47 @@ impl DirectoryPath {
             _ => SavedForm::TeamJson,
         };
         Ok((directory, form))
+    }
+
+    /// Returns whether a run is saved in the directory, in whatever form.
+    fn is_saved(&self) -> Result<bool, StoreError> {
+        Ok(matches!(
+            self.directory().content()?,
+            DirectoryContent::TeamJson | DirectoryContent::Database
+        ))
+    }
+
+    /// Lists the run of the directory. Its name is that of the directory.
+    fn listing(&self) -> Result<RunListing, StoreError> {
+        let name = self.operand().file_name().unwrap_or_default();
+        let owner = match self.holder()? {
+            LockHolder::Nobody => None,
+            LockHolder::Process { pid } => {
+                let lock = self.operand().join(LOCK_FILE);
+                Some(ListedOwner::local(pid, held_since_ms(&lock)))
+            }
+        };
+        Ok(RunListing {
+            location: StorageLocation::in_directory(self.operand().into()),
+            name: name.to_string_lossy().into_owned(),
+            overview: None,
+            state: match owner {
+                Some(_) => LifecycleState::Running,
+                None => LifecycleState::Resting,
+            },
+            owner,
+            queued: None,
+            created_ms: None,
+            changed_ms: None,
+            ended_ms: None,
+        })
+    }
+}
+
+fn no_place_for_files(path: &Path) -> StoreError {
+    StoreError::NoTeam {
+        path: path.into(),
+        what: "a directory has no place for the files of a team; name a database".into(),
     }
 }
 
@@ -108,6 +150,37 @@ impl Backend for DirectoryPath {
         }
     }
 
+    fn list(&self, _: usize) -> Result<Vec<ListedRun>, StoreError> {
+        if !self.is_saved()? {
+            return Ok(Vec::new());
+        }
+        let status = self.read_saved().and_then(|saved| match saved {
+            SavedRun::Records(reader) => newest_status(reader.as_ref()),
+            SavedRun::TeamJson(bytes) => Ok(strata_team_json::saved_status(&bytes)),
+        });
+        let (key, name) = DIRECTORY_RUN;
+        Ok(vec![ListedRun {
+            location: StorageLocation::in_directory(self.0.clone()),
+            key,
+            name: name.to_owned(),
+            status: listed_status(status)?,
+        }])
+    }
+
+    fn list_overviews(&self, _: &RunFilter) -> Result<Vec<RunListing>, StoreError> {
+        let listed = self.is_saved()?.then(|| self.listing());
+        listed.into_iter().collect()
+    }
+
+    fn open_records(&self) -> Result<Box<dyn CopiedRecords>, StoreError> {
+        let reader = SqliteReader::open(&self.existing_directory()?)?;
+        Ok(Box::new(RunRecords::new(reader)?))
+    }
+
+    fn insert_copy(&self, _: &RunCopy<'_>, _: &dyn CopiedRecords) -> Result<(), StoreError> {
+        Err(no_place_for_files(self.operand()))
+    }
+
     fn require_vacant(&self) -> Result<(), StoreError> {
         match self.directory().content()? {
             DirectoryContent::TeamJson | DirectoryContent::Database => {
@@ -156,9 +229,7 @@ impl Backend for DirectoryPath {
     }
 
     fn receive_requests(&self, _: Epoch, handler: RequestHandler) -> io::Result<Mailbox> {
-        self.directory()
-            .receive_requests(handler)
-            .map(Mailbox::Socket)
+        self.directory().receive_requests(handler).map(Mailbox::new)
     }
 
     fn request_owner(&self, request: RunRequest) -> RequestOutcome {
@@ -178,10 +249,7 @@ impl Backend for DirectoryPath {
     }
 
     fn place_submission(&self, _: &NewSubmission<'_>) -> Result<(), StoreError> {
-        Err(StoreError::NoTeam {
-            path: self.path(),
-            what: "a directory has no place for the files of a team; name a database".into(),
-        })
+        Err(no_place_for_files(&self.0))
     }
 
     fn change_submission(&self, _: &SubmissionChange) -> Result<(), StoreError> {

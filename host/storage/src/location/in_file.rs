@@ -5,24 +5,23 @@ use std::path::{Path, PathBuf};
 
 use strata_base::owner::RunRequest;
 
+use super::StorageLocation;
 use super::backend::{Backend, RunContents};
 use super::creation::{PreparedBackend, VacantBackend};
 use super::run_hold::Keeper;
 use super::saved_run::{OpenedRun, SavedForm};
 use crate::directory::names::SideFile;
 use crate::error::StoreError;
+use crate::listed_run::{listed_status, newest_status};
 use crate::lock::LockHolder;
 use crate::mailbox::{Mailbox, RequestHandler, RequestOutcome};
-#[cfg(not(feature = "postgres"))]
-use crate::no_database::OwnerWait;
-#[cfg(feature = "postgres")]
-use crate::postgres::OwnerWait;
 use crate::reader::Reader;
 use crate::sqlite::shared::{self, VacantName};
 use crate::sqlite_url::SqliteUrl;
+use crate::transfer::{CopiedRecords, RunCopy, RunRecords};
 use crate::{
-    Epoch, FileReport, Lease, LocationIdentity, NewSubmission, ReplacePolicy, RunDatabase,
-    SubmissionChange, SubmittedRun,
+    Epoch, FileReport, Lease, ListedRun, LocationIdentity, NewSubmission, OwnerWait, ReplacePolicy,
+    RunDatabase, RunFilter, RunListing, SubmissionChange, SubmittedRun,
 };
 
 impl Backend for SqliteUrl {
@@ -64,6 +63,38 @@ impl Backend for SqliteUrl {
         shared::holder(self)
     }
 
+    fn list(&self, limit: usize) -> Result<Vec<ListedRun>, StoreError> {
+        let mut runs = Vec::new();
+        shared::read_runs(self, limit, |run, reader| {
+            runs.push(ListedRun {
+                location: StorageLocation::of_shared(self.with_run(&run.name)),
+                key: run.key,
+                name: run.name,
+                status: listed_status(newest_status(reader))?,
+            });
+            Ok(())
+        })?;
+        Ok(runs)
+    }
+
+    fn list_overviews(&self, _: &RunFilter) -> Result<Vec<RunListing>, StoreError> {
+        let listed = shared::list_overviews(self)?.into_iter();
+        let located = listed.map(|run| run.map_location(StorageLocation::of_shared));
+        Ok(located.collect())
+    }
+
+    fn open_records(&self) -> Result<Box<dyn CopiedRecords>, StoreError> {
+        Ok(Box::new(RunRecords::new(shared::open_named(self)?)?))
+    }
+
+    fn insert_copy(
+        &self,
+        copy: &RunCopy<'_>,
+        records: &dyn CopiedRecords,
+    ) -> Result<(), StoreError> {
+        shared::insert_copy(self, copy, records)
+    }
+
     fn require_vacant(&self) -> Result<(), StoreError> {
         shared::require_vacant(self)
     }
@@ -96,7 +127,7 @@ impl Backend for SqliteUrl {
     }
 
     fn receive_requests(&self, epoch: Epoch, handler: RequestHandler) -> io::Result<Mailbox> {
-        shared::receive_requests(self, epoch, handler).map(Mailbox::Socket)
+        shared::receive_requests(self, epoch, handler).map(Mailbox::new)
     }
 
     fn request_owner(&self, request: RunRequest) -> RequestOutcome {
@@ -108,7 +139,7 @@ impl Backend for SqliteUrl {
     }
 
     fn open_submission(&self) -> Result<Option<SubmittedRun>, StoreError> {
-        SubmittedRun::open_file(self)
+        Ok(shared::FileRun::open(self)?.map(SubmittedRun::new))
     }
 
     fn request_work(&self) -> Result<(), StoreError> {

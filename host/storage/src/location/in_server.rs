@@ -5,23 +5,24 @@ use std::path::{Path, PathBuf};
 
 use strata_base::owner::RunRequest;
 
+use super::StorageLocation;
 use super::backend::{Backend, RunContents};
 use super::creation::{PreparedBackend, VacantBackend};
 use super::saved_run::{OpenedRun, SavedForm};
 use crate::database_url::DatabaseUrl;
 use crate::error::StoreError;
+use crate::listed_run::{listed_status, newest_status};
 use crate::lock::LockHolder;
 use crate::mailbox::{Mailbox, RequestHandler, RequestOutcome};
-#[cfg(not(feature = "postgres"))]
-use crate::no_database as database;
-#[cfg(feature = "postgres")]
 use crate::postgres as database;
 use crate::reader::Reader;
+use crate::transfer::{CopiedRecords, RunCopy};
 use crate::{
-    DatabaseReport, Epoch, Lease, LocationIdentity, NewSubmission, ReplacePolicy, RunDatabase,
-    SubmissionChange, SubmittedRun,
+    DatabaseReport, Epoch, Lease, ListedRun, LocationIdentity, NewSubmission, OwnerWait,
+    ReplacePolicy, RunDatabase, RunFilter, RunListing, RunStatistics, SubmissionChange,
+    SubmittedRun,
 };
-use database::{OwnerWait, VacantRun};
+use database::VacantRun;
 
 impl Backend for DatabaseUrl {
     fn path(&self) -> PathBuf {
@@ -47,6 +48,43 @@ impl Backend for DatabaseUrl {
         database::holder(self)
     }
 
+    fn list(&self, limit: usize) -> Result<Vec<ListedRun>, StoreError> {
+        let mut runs = Vec::new();
+        for run in database::list_runs(self, limit)? {
+            let reader = database::open_run(self, &run);
+            let status = reader.and_then(|reader| newest_status(reader.as_ref()));
+            runs.push(ListedRun {
+                location: StorageLocation::of_database(self.with_run(&run.name)),
+                key: run.key,
+                name: run.name,
+                status: listed_status(status)?,
+            });
+        }
+        Ok(runs)
+    }
+
+    fn list_overviews(&self, filter: &RunFilter) -> Result<Vec<RunListing>, StoreError> {
+        let listed = database::list_overviews(self, filter)?.into_iter();
+        let located = listed.map(|run| run.map_location(StorageLocation::of_database));
+        Ok(located.collect())
+    }
+
+    fn statistics(&self) -> Result<RunStatistics, StoreError> {
+        database::read_statistics(self)
+    }
+
+    fn open_records(&self) -> Result<Box<dyn CopiedRecords>, StoreError> {
+        database::open_copied(self)
+    }
+
+    fn insert_copy(
+        &self,
+        copy: &RunCopy<'_>,
+        records: &dyn CopiedRecords,
+    ) -> Result<(), StoreError> {
+        database::insert_copy(self, copy, records)
+    }
+
     fn require_vacant(&self) -> Result<(), StoreError> {
         database::require_vacant(self)
     }
@@ -70,6 +108,10 @@ impl Backend for DatabaseUrl {
         database::examine(self).map(Some)
     }
 
+    fn is_server(&self) -> bool {
+        true
+    }
+
     fn database(&self) -> Option<RunDatabase> {
         Some(RunDatabase::of_server(self))
     }
@@ -84,7 +126,7 @@ impl Backend for DatabaseUrl {
     }
 
     fn receive_requests(&self, epoch: Epoch, handler: RequestHandler) -> io::Result<Mailbox> {
-        database::receive_requests(self, epoch, handler).map(Mailbox::Database)
+        database::receive_requests(self, epoch, handler).map(Mailbox::new)
     }
 
     fn request_owner(&self, request: RunRequest) -> RequestOutcome {
@@ -96,7 +138,9 @@ impl Backend for DatabaseUrl {
     }
 
     fn open_submission(&self) -> Result<Option<SubmittedRun>, StoreError> {
-        SubmittedRun::open(self).map(Some)
+        database::RunSubmission::open(self)
+            .map(SubmittedRun::new)
+            .map(Some)
     }
 
     fn request_work(&self) -> Result<(), StoreError> {

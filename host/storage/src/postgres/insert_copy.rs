@@ -17,25 +17,26 @@ use crate::database_url::DatabaseUrl;
 use crate::error::StoreError;
 use crate::lineage::StoredRun;
 use crate::overview::OverviewChange;
-use crate::rows::{EventRow, RunRows};
-use crate::transfer::{CopiedRow, RunCopy, RunRecords};
+use crate::rows::EventRow;
+use crate::transfer::{CopiedRecords, CopiedRow, CopyKeys, RunCopy, RunRecords};
 
 /// About how many bytes of events are sent at a time, and how many rows at most.
 const BATCH_BYTES: usize = 1 << 20;
 const BATCH_ROWS: usize = 500;
 
-/// Opens the rows of a run for reading.
-pub(crate) fn open_rows(url: &DatabaseUrl) -> Result<PostgresReader, StoreError> {
+/// Opens the records of a run for a copy of it.
+pub(crate) fn open_copied(url: &DatabaseUrl) -> Result<Box<dyn CopiedRecords>, StoreError> {
     let connection = Connection::open(url)?;
     let run = find_run(&connection)?;
-    Ok(PostgresReader::from_rows(PostgresRows { connection, run }))
+    let reader = PostgresReader::from_rows(PostgresRows { connection, run });
+    Ok(Box::new(RunRecords::new(reader)?))
 }
 
 /// Inserts the copy of a run: all of it, or nothing.
-pub(crate) fn insert_copy<R: RunRows>(
+pub(crate) fn insert_copy(
     url: &DatabaseUrl,
     copy: &RunCopy<'_>,
-    records: &RunRecords<'_, R>,
+    records: &dyn CopiedRecords,
 ) -> Result<(), StoreError> {
     let connection = Connection::open(url)?;
     migrate(&connection)?;
@@ -44,7 +45,7 @@ pub(crate) fn insert_copy<R: RunRows>(
         id: 0,
         name: copy.submission.name.into(),
         epoch: 0,
-        lineage: records.current()?,
+        lineage: records.current(CopyKeys::OWN)?,
         next_line: records.next_line(),
     };
     let blobs = records.blobs()?;
@@ -55,7 +56,7 @@ pub(crate) fn insert_copy<R: RunRows>(
         overview::insert(&connection, run, &listed)?;
         let events = RefCell::new(EventBatch::new(&connection, run));
         let failure: Cell<Option<StatementError>> = Cell::new(None);
-        let lineages = records.visit(&mut |row| {
+        let lineages = records.visit(CopyKeys::OWN, &mut |row| {
             let inserted = insert_row(&connection, run, row, &mut events.borrow_mut());
             inserted.map_err(|error| {
                 failure.set(Some(error));

@@ -14,7 +14,6 @@ use super::schema::has_current_tables;
 use crate::database_url::DatabaseUrl;
 use crate::error::StoreError;
 use crate::listing::{ListedOwner, QueuedRun, RunFilter, RunListing};
-use crate::location::StorageLocation;
 use crate::overview::{LifecycleState, RunOverview};
 
 /// The columns that `listing` reads, and the tables that they are from.
@@ -47,7 +46,7 @@ const SELECTED: &str = "
 pub(crate) fn list_overviews(
     url: &DatabaseUrl,
     filter: &RunFilter,
-) -> Result<Vec<RunListing>, StoreError> {
+) -> Result<Vec<RunListing<DatabaseUrl>>, StoreError> {
     let connection = Connection::open(url)?;
     if url.run.is_some() {
         find_run(&connection)?;
@@ -94,7 +93,7 @@ fn like_pattern(pattern: &str) -> String {
     like
 }
 
-pub(super) fn listing(url: &DatabaseUrl, row: &Row) -> RunListing {
+pub(super) fn listing(url: &DatabaseUrl, row: &Row) -> RunListing<DatabaseUrl> {
     let name: String = row.get(0);
     let number = |column: usize| row.get::<_, i64>(column).unsigned_abs();
     let status = row.get::<_, Option<&str>>(4).and_then(Status::from_name);
@@ -112,7 +111,7 @@ pub(super) fn listing(url: &DatabaseUrl, row: &Row) -> RunListing {
     });
     let worker: Option<String> = row.get(10);
     RunListing {
-        location: StorageLocation::of_database(url.with_run(&name)),
+        location: url.with_run(&name),
         state: LifecycleState::from_name(row.get(3)).unwrap_or(LifecycleState::Resting),
         overview,
         owner: worker.map(|worker| ListedOwner {

@@ -5,6 +5,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures_util::future::BoxFuture;
 use strata_base::owner::{RunReply, RunRequest};
 use strata_base::process::abort_on_drop::AbortOnDrop;
 use tokio::sync::Notify;
@@ -21,7 +22,7 @@ use super::session::Session;
 use super::silence::Silence;
 use crate::database_url::DatabaseUrl;
 use crate::error::StoreError;
-use crate::mailbox::{RESPONSE_TIMEOUT, no_reply};
+use crate::mailbox::{MailReceiver, RESPONSE_TIMEOUT, no_reply};
 use crate::{Epoch, IncomingRequest, MailId, RequestHandler, RequestOutcome};
 
 /// How soon an owner looks for requests again if it could not.
@@ -39,11 +40,12 @@ pub struct DatabaseMailbox {
     closing: Arc<Notify>,
 }
 
-impl DatabaseMailbox {
-    /// Accepts no more requests, and returns once the pending ones have been answered.
-    pub(crate) async fn close(mut self) {
-        self.closing.notify_one();
-        let _ = tokio::time::timeout(CLOSE_TIMEOUT, &mut self.answering).await;
+impl MailReceiver for DatabaseMailbox {
+    fn close(mut self: Box<Self>) -> BoxFuture<'static, ()> {
+        Box::pin(async move {
+            self.closing.notify_one();
+            let _ = tokio::time::timeout(CLOSE_TIMEOUT, &mut self.answering).await;
+        })
     }
 }
 

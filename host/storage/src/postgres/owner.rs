@@ -23,19 +23,10 @@ use crate::caps::{CapAccounts, CapScope};
 use crate::database_url::DatabaseUrl;
 use crate::error::StoreError;
 use crate::work::ClaimedRun;
-use crate::{LEASE_TIME, LeaseStatus, LockHolder};
+use crate::{LEASE_TIME, LeaseStatus, LockHolder, OwnerWait};
 
 /// How often a heartbeat is looked at by those who wait for it.
 const WATCH_INTERVAL: Duration = Duration::from_millis(100);
-
-/// What happens if a run has an owner.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum OwnerWait {
-    /// The heartbeat is watched until it rises, or until its process counts as dead.
-    Watch,
-    /// The run is in use, unless its owner has not been heard of for a long time.
-    Brief,
-}
 
 /// The right to change a run, until it is released or taken over.
 #[derive(Debug)]

@@ -10,7 +10,7 @@ use super::administer::require_open;
 use super::connect::StatementError;
 use super::connection::Connection;
 use super::new_run::NewPostgresRun;
-use super::owner::{OwnerWait, acquire};
+use super::owner::acquire;
 use super::rows::{PostgresReader, PostgresRows};
 use super::run_name::{find_run, run_key, run_name};
 use super::schema::migrate;
@@ -18,7 +18,7 @@ use super::server_writer::PostgresLease;
 use crate::database_url::{DatabaseUrl, require_new_name};
 use crate::error::StoreError;
 use crate::lineage::NamedRun;
-use crate::{Lease, Reader, ReplacePolicy, SavedDefinition, StateSelector};
+use crate::{Lease, OwnerWait, Reader, ReplacePolicy, SavedDefinition, StateSelector};
 
 /// How many earlier runs may have been renamed to make room for one of their name.
 const MAX_FORMER_RUNS: u32 = 100_000;

@@ -40,7 +40,7 @@ const SELECTED: &str = "
       AND (NOT $14::boolean OR o.status IS NULL OR o.requests > 0)
     ORDER BY r.created_ms DESC, r.code DESC LIMIT $15";
 
-fn served_run(url: &DatabaseUrl, row: &Row) -> ServedRun {
+fn served_run(url: &DatabaseUrl, row: &Row) -> ServedRun<DatabaseUrl> {
     let created_ms = row.get(COLUMN_COUNT + 4);
     ServedRun {
         key: row.get(COLUMN_COUNT),
@@ -59,7 +59,7 @@ fn query(
     url: &DatabaseUrl,
     selected: &str,
     arguments: &[Argument<'_>],
-) -> Result<Vec<ServedRun>, StoreError> {
+) -> Result<Vec<ServedRun<DatabaseUrl>>, StoreError> {
     let sql = format!("SELECT {COLUMNS}, {OWN_COLUMNS} FROM {TABLES} {selected}");
     let connection = Connection::open(url)?;
     let rows = connection.repeat_if_broken(|connection| connection.query(&sql, arguments))?;
@@ -71,7 +71,7 @@ pub(crate) fn list_served(
     url: &DatabaseUrl,
     filter: &ServedFilter,
     limit: usize,
-) -> Result<Vec<ServedRun>, StoreError> {
+) -> Result<Vec<ServedRun<DatabaseUrl>>, StoreError> {
     let texts = |all: &[String]| all.iter().map(|text| storable(text)).collect::<Vec<_>>();
     let states: Vec<&str> = filter.states.iter().map(|state| state.name()).collect();
     let (submitters, teams) = (texts(&filter.submitters), texts(&filter.teams));
@@ -113,7 +113,7 @@ fn storable(text: &str) -> String {
 pub(crate) fn find_served(
     url: &DatabaseUrl,
     wanted: ServedKey<'_>,
-) -> Result<Option<ServedRun>, StoreError> {
+) -> Result<Option<ServedRun<DatabaseUrl>>, StoreError> {
     let found = match wanted {
         ServedKey::Id(id) => {
             let id = storable(id);

@@ -31,8 +31,8 @@ use crate::caps::{CapAccounts, CapScope};
 use crate::database_url::DatabaseUrl;
 use crate::error::StoreError;
 use crate::work::{
-    ClaimedRun, NewSubmission, RegistrationHealth, RunFailure, RunNeeds, RunRelease, Shortage,
-    SubmissionState, Tended, WorkerProfile,
+    ClaimedRun, KeptSubmission, NewSubmission, RegistrationHealth, RunFailure, RunNeeds,
+    RunRelease, Shortage, SubmissionState, Tended, WorkerProfile,
 };
 use crate::{DatabaseSettings, LEASE_TIME};
 
@@ -98,17 +98,17 @@ impl RunSubmission {
         let run = find_run(&connection)?;
         Ok(Self { connection, run })
     }
+}
 
-    /// Returns the digests of the submitted files by path.
-    pub(crate) fn files(&self) -> Result<BTreeMap<String, Digest>, StoreError> {
+impl KeptSubmission for RunSubmission {
+    fn files(&self) -> Result<BTreeMap<String, Digest>, StoreError> {
         let sql = "SELECT path, digest FROM strata.run_file WHERE run = $1";
         let rows = self.connection.query(sql, &[(&self.run, Type::INT8)])?;
         let entries = rows.iter().map(|row| (row.get(0), Digest(row.get(1))));
         Ok(entries.collect())
     }
 
-    /// Returns the bytes of a submitted file.
-    pub(crate) fn bytes(&self, digest: &Digest) -> Result<Vec<u8>, StoreError> {
+    fn bytes(&self, digest: &Digest) -> Result<Vec<u8>, StoreError> {
         let sql = "SELECT body FROM strata.file WHERE digest = $1";
         let arguments = [(&digest.0 as _, Type::TEXT)];
         let row = self.connection.query_optional(sql, &arguments)?;
@@ -122,8 +122,8 @@ impl RunSubmission {
         }
     }
 
-    /// Returns the state of the run, also after the connection was broken.
-    pub(crate) fn state(&self) -> Result<SubmissionState, StoreError> {
+    /// Returns the state, also after the connection was broken.
+    fn state(&self) -> Result<SubmissionState, StoreError> {
         let sql = "SELECT schedule, (extract(epoch FROM wake_at) * 1000)::bigint, owner IS NOT NULL, problem, labels, \
                        secrets, format FROM strata.run WHERE id = $1";
         let arguments = [(&self.run as _, Type::INT8)];

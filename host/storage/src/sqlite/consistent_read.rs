@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OpenFlags};
 
+use super::error::sqlite_error;
 use super::file_state::ReadMode;
 use super::rows::{SqliteReader, SqliteRows, WHOLE_DATABASE, check_pages};
 use crate::directory::names::DATABASE;
@@ -54,7 +55,7 @@ impl SqliteRows {
             | OpenFlags::SQLITE_OPEN_NO_MUTEX
             | OpenFlags::SQLITE_OPEN_URI;
         let open = Connection::open_with_flags(uri(&path, mode), flags);
-        let conn = open.map_err(|e| StoreError::sqlite(&path, "open", e))?;
+        let conn = open.map_err(|e| sqlite_error(&path, "open", e))?;
         let reader = SqliteReader::from_rows(Self::from_connection(conn, path, run)?);
         let same = reader.begin_read()?;
         match run {

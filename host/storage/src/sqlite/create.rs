@@ -10,6 +10,7 @@ use rusqlite::Connection;
 use strata_base::files::blob::Blobs;
 use strata_core::state::environment::Environment;
 
+use super::error::sqlite_error;
 use super::write::{NewRun, fill_new_database};
 use crate::SavedDefinition;
 use crate::directory::names::{DATABASE, SideFile};
@@ -62,7 +63,7 @@ impl DatabaseImage {
             fill_new_database(&conn, run)?;
             Ok(conn.serialize("main")?.to_vec())
         };
-        let mut bytes: Vec<u8> = image().map_err(|e| StoreError::sqlite(path, "create", e))?;
+        let mut bytes: Vec<u8> = image().map_err(|e| sqlite_error(path, "create", e))?;
         // A database in memory has no log; this one is opened with one.
         for version in bytes.iter_mut().skip(VERSIONS_OFFSET).take(2) {
             *version = LOG_VERSION;

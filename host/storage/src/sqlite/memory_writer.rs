@@ -6,6 +6,7 @@ use rusqlite::Connection;
 use strata_base::files::blob::Blobs;
 use strata_core::state::environment::Environment;
 
+use super::error::sqlite_error;
 use super::rows::{SqliteReader, SqliteRows};
 use super::snapshot::database_bytes;
 use super::write::{NewRun, fill_new_database};
@@ -57,7 +58,7 @@ impl MemoryLease {
         base: &Environment,
         definition: &SavedDefinition,
     ) -> Result<Self, StoreError> {
-        let fail = |e| StoreError::sqlite(Path::new(PATH), "create", e);
+        let fail = |e| sqlite_error(Path::new(PATH), "create", e);
         let new = NewRun {
             run: DIRECTORY_RUN,
             lineage: FIRST_LINEAGE,

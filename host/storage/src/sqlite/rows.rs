@@ -6,6 +6,7 @@ use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, params};
 
 use strata_core::record::id::Digest;
 
+use super::error::sqlite_error;
 use super::file_state::ReadMode;
 use super::lineage::next_lineage_id;
 use super::snapshot::last_bundle;
@@ -51,7 +52,7 @@ impl SqliteRows {
         path: PathBuf,
         run: i64,
     ) -> Result<Self, StoreError> {
-        schema::limit_schema_work(&mut conn).map_err(|e| StoreError::sqlite(&path, "open", e))?;
+        schema::limit_schema_work(&mut conn).map_err(|e| sqlite_error(&path, "open", e))?;
         let set = || {
             // The file may come from anyone: nothing in its schema may be executed, and cells are
             // checked when pages are read.
@@ -182,7 +183,7 @@ impl SqliteRows {
     }
 
     fn read_error(&self, source: rusqlite::Error) -> StoreError {
-        StoreError::sqlite(&self.path, "read", source)
+        sqlite_error(&self.path, "read", source)
     }
 }
 
@@ -412,7 +413,7 @@ impl SqliteReader {
     }
 
     pub(crate) fn error(&self, action: &'static str, source: rusqlite::Error) -> StoreError {
-        StoreError::sqlite(&self.rows.path, action, source)
+        sqlite_error(&self.rows.path, action, source)
     }
 
     /// Returns the lineages of a run, including their newest events.

@@ -13,6 +13,7 @@ use std::path::Path;
 use rusqlite::limits::Limit;
 use rusqlite::{Connection, ErrorCode};
 
+use super::error::sqlite_error;
 use crate::directory::names::SideFile;
 use crate::error::StoreError;
 use crate::file;
@@ -229,7 +230,7 @@ pub(crate) fn schema_error(path: &Path, source: rusqlite::Error) -> StoreError {
             path: path.to_path_buf(),
             what: "its schema is larger than any of ours".into(),
         },
-        _ => StoreError::sqlite(path, "open", source),
+        _ => sqlite_error(path, "open", source),
     }
 }
 
@@ -338,7 +339,7 @@ pub(crate) fn check_schema(conn: &mut Connection, path: &Path) -> Result<(), Sto
         }
     }
     conn.progress_handler(0, None::<fn() -> bool>)
-        .map_err(|e| StoreError::sqlite(path, "open", e))
+        .map_err(|e| sqlite_error(path, "open", e))
 }
 
 /// Sets the WAL mode. Another tool may have copied or changed the database and left it in another
@@ -346,7 +347,7 @@ pub(crate) fn check_schema(conn: &mut Connection, path: &Path) -> Result<(), Sto
 pub(crate) fn enable_wal(conn: &Connection, path: &Path) -> Result<(), StoreError> {
     let mode: String = conn
         .query_row("PRAGMA journal_mode = wal", [], |row| row.get(0))
-        .map_err(|e| StoreError::sqlite(path, "use a log with", e))?;
+        .map_err(|e| sqlite_error(path, "use a log with", e))?;
     if mode == "wal" {
         return Ok(());
     }

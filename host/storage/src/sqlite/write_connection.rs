@@ -7,6 +7,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::create::{DatabaseImage, create_database};
+use super::error::sqlite_error;
 use super::rows::{SqliteReader, SqliteRows, check_pages};
 use super::wal_checkpoint::{WalMove, WalMover, ensure_log_started, log_pages};
 use super::wal_file::WalFile;
@@ -73,7 +74,7 @@ impl WriteConnection {
     pub(super) fn open(path: &Path, run: i64, max_log_pages: u32) -> Result<Self, StoreError> {
         schema::require_own_database(path)?;
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let fail = |e| StoreError::sqlite(path, "open", e);
+        let fail = |e| sqlite_error(path, "open", e);
         let conn = Connection::open_with_flags(path, flags).map_err(fail)?;
         // The log is left unchanged if the database is refused.
         let has_log = std::fs::metadata(SideFile::Wal.beside(path)).is_ok_and(|log| log.len() > 0);

@@ -37,9 +37,10 @@ use model::Model;
 
 use super::script::{definition, pseudorandom, scripted_run, team};
 #[cfg(feature = "postgres")]
-use crate::database_url::DatabaseUrl;
+use crate::OwnerWait;
 #[cfg(feature = "postgres")]
-use crate::postgres::{self, OwnerWait, PostgresLease};
+use crate::database_url::DatabaseUrl;
+use crate::postgres::{self, PostgresLease};
 use crate::sqlite::MemoryLease;
 use crate::sqlite::shared::{self, SharedDatabase, SharedLease};
 use crate::sqlite_url::SqliteUrl;

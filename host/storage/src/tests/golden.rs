@@ -46,7 +46,7 @@ use super::script::{definition, normalized, scripted_run, team};
 use crate::TEAM_JSON;
 use crate::directory::names::DATABASE;
 use crate::lock::LOCK_FILE;
-use crate::mailbox::RunSocket;
+use crate::owner_socket::RunSocket;
 use crate::{
     Durability, Lease, LockHolder, Reader, Record, RecordedRun, ReplacePolicy, SqliteReader,
     StateSelector, StorageDirectory, StorageLock, codec,

@@ -20,7 +20,7 @@ use crate::directory::names::SideFile;
 use crate::error::StoreError;
 use crate::file;
 use crate::lock::StorageLock;
-use crate::mailbox::note_in_lock;
+use crate::owner_socket::note_in_lock;
 use crate::progress::WriteProgress;
 use crate::record_hold::HeldNames;
 use crate::schema::create_queue_tables;

@@ -16,7 +16,7 @@ use crate::RequestOutcome;
 use crate::directory::names::SideFile;
 use crate::error::StoreError;
 use crate::lock::LockHolder;
-use crate::mailbox::{connect_to, exchange_within};
+use crate::owner_socket::{connect_to, exchange_within};
 use crate::sqlite_url::SqliteUrl;
 
 /// The key under which the process that has a database open notes its socket, and serves what concerns no run that has an

@@ -18,15 +18,8 @@ use crate::blob::insert_blobs;
 use crate::error::StoreError;
 use crate::lineage::{StoredLineage, StoredRun};
 use crate::overview::OverviewChange;
-use crate::rows::RunRows;
 use crate::sqlite_url::SqliteUrl;
-use crate::transfer::{CopiedRow, RunCopy, RunRecords};
-
-/// The keys of a new run and of its first lineage.
-struct Keys {
-    run: i64,
-    lineage: i64,
-}
+use crate::transfer::{CopiedRecords, CopiedRow, CopyKeys, RunCopy};
 
 /// A row that is to be inserted.
 enum NewRow {
@@ -77,10 +70,10 @@ impl NewRow {
 }
 
 /// Inserts the copy of a run: all of it, or nothing.
-pub(crate) fn insert_copy<R: RunRows>(
+pub(crate) fn insert_copy(
     url: &SqliteUrl,
     copy: &RunCopy<'_>,
-    records: RunRecords<'_, R>,
+    records: &dyn CopiedRecords,
 ) -> Result<(), StoreError> {
     let submission = copy.submission;
     let url = url.with_run(submission.name);
@@ -94,9 +87,8 @@ pub(crate) fn insert_copy<R: RunRows>(
     let Some(keys) = keys else {
         return Err(taken());
     };
-    let records = records.with_keys(keys.run, keys.lineage);
     let mut rows = Vec::new();
-    let lineages = records.visit(&mut |row| {
+    let lineages = records.visit(keys, &mut |row| {
         rows.push(NewRow::from(row));
         Ok(())
     })?;
@@ -109,7 +101,7 @@ pub(crate) fn insert_copy<R: RunRows>(
         id: keys.run,
         name: submission.name.into(),
         epoch: 0,
-        lineage: records.current()?,
+        lineage: records.current(keys)?,
         next_line: records.next_line(),
     };
     let mut blobs: Blobs = records.blobs()?;
@@ -152,7 +144,7 @@ fn reserve_keys(
     database: &SharedDatabase,
     name: &str,
     lineages: usize,
-) -> Result<Option<Keys>, StoreError> {
+) -> Result<Option<CopyKeys>, StoreError> {
     let name = name.to_owned();
     let more = i64::try_from(lineages).unwrap_or(i64::MAX).max(1) - 1;
     let keys = database.change(ChangeTerms::durable(), move |conn| {
@@ -162,7 +154,7 @@ fn reserve_keys(
         let lineage = new_lineage_id(conn)?;
         note_deleted(conn, DELETED_RUN_NOTE, Some(run))?;
         note_deleted(conn, DELETED_LINEAGE_NOTE, Some(lineage + more))?;
-        Ok(Some(Keys { run, lineage }))
+        Ok(Some(CopyKeys { run, lineage }))
     })?;
     Ok(keys.flatten())
 }

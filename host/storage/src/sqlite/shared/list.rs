@@ -13,7 +13,6 @@ use super::submission_row::{COLUMNS, SubmissionRow};
 use crate::directory::names::SideFile;
 use crate::error::StoreError;
 use crate::listing::{ListedOwner, RunListing};
-use crate::location::StorageLocation;
 use crate::lock::{LockHolder, held_since_ms};
 use crate::overview::LifecycleState;
 use crate::schema::has_queue_tables;
@@ -32,7 +31,7 @@ const LIST: &str = "
     ORDER BY r.id DESC";
 
 /// Lists the run that a URL names, or all.
-pub(crate) fn list_overviews(url: &SqliteUrl) -> Result<Vec<RunListing>, StoreError> {
+pub(crate) fn list_overviews(url: &SqliteUrl) -> Result<Vec<RunListing<SqliteUrl>>, StoreError> {
     let Some(reader) = open_whole(url)? else {
         return Err(StoreError::Absent {
             path: url.to_path(),
@@ -79,7 +78,11 @@ fn submitted_rows(
     rows.map(|row| row.map(|row| (row.run, row))).collect()
 }
 
-fn listing(url: &SqliteUrl, process: LockHolder, row: &Row<'_>) -> rusqlite::Result<RunListing> {
+fn listing(
+    url: &SqliteUrl,
+    process: LockHolder,
+    row: &Row<'_>,
+) -> rusqlite::Result<RunListing<SqliteUrl>> {
     let name: String = row.get(1)?;
     let (note, newest): (Option<String>, Option<i64>) = (row.get(2)?, row.get(4)?);
     let noted = note.and_then(|note| parse_note(&note, newest));
@@ -91,7 +94,7 @@ fn listing(url: &SqliteUrl, process: LockHolder, row: &Row<'_>) -> rusqlite::Res
         _ => None,
     };
     let mut run = RunListing {
-        location: StorageLocation::of_shared(url.with_run(&name)),
+        location: url.with_run(&name),
         name,
         overview: None,
         state: match owner {

@@ -15,7 +15,7 @@ use crate::directory::names::SideFile;
 use crate::error::StoreError;
 use crate::file;
 use crate::lock::LockHolder;
-use crate::mailbox::{RunSocket, SocketMailbox, connect_to, exchange};
+use crate::owner_socket::{RunSocket, SocketMailbox, connect_to, exchange};
 use crate::reader::RecordedRun;
 use crate::sqlite_url::SqliteUrl;
 use crate::{Epoch, RequestHandler, RequestOutcome};

@@ -26,14 +26,17 @@ use super::submit::{FileRun, change_submission, request_work};
 use crate::caps::CapScope;
 use crate::error::StoreError;
 use crate::file;
-use crate::mailbox::{IncomingRequest, RequestHandler, RunSocket, SocketMailbox};
+use crate::mailbox::{IncomingRequest, Mailbox, RequestHandler};
 use crate::overview::RunOverview;
+use crate::owner_socket::{RunSocket, SocketMailbox};
 use crate::reader::RecordedRun;
 use crate::retention::Retention;
 use crate::rows::RunRows;
 use crate::sqlite_url::SqliteUrl;
 use crate::transfer::{RunCopy, RunRecords};
-use crate::work::{Handover, NewSubmission, RESUME_NOTE, RunNeeds, SubmissionIdentity};
+use crate::work::{
+    Handover, KeptSubmission, NewSubmission, RESUME_NOTE, RunNeeds, SubmissionIdentity,
+};
 use crate::{RunSchedule, StateSelector, StorageLocation};
 
 /// Does something with a run that nobody owns, as the owner of a run does it that is asked. Waits until it is done.
@@ -41,7 +44,7 @@ pub type UnownedRunHandler = Arc<dyn Fn(&StorageLocation, &RunRequest) -> RunRep
 
 /// Answers what other processes ask of this one, which has a database open, until it is closed or dropped.
 pub struct HolderMailbox {
-    mailbox: SocketMailbox,
+    mailbox: Mailbox,
     _note: SocketNote,
 }
 
@@ -94,7 +97,7 @@ impl HolderMailbox {
             })
         });
         Ok(Self {
-            mailbox: SocketMailbox::start(socket, NO_RUN, handler)?,
+            mailbox: Mailbox::new(SocketMailbox::start(socket, NO_RUN, handler)?),
             _note: note,
         })
     }
@@ -260,5 +263,5 @@ fn import(url: &SqliteUrl, file: &Path, run: &str) -> Result<(), StoreError> {
         schedule: schedule.unwrap_or(RunSchedule::OnRequest),
         changed_ms: Some(row.changed_ms),
     };
-    insert_copy(&to, &copy, RunRecords::new(&reader)?)
+    insert_copy(&to, &copy, &RunRecords::new(reader)?)
 }

@@ -10,7 +10,6 @@ use super::submission_row::{COLUMN_COUNT, COLUMNS, LATER, SubmissionRow};
 use crate::directory::names::SideFile;
 use crate::error::StoreError;
 use crate::listing::{ListedOwner, QueuedRun, RunListing};
-use crate::location::StorageLocation;
 use crate::lock::{LockHolder, held_since_ms};
 use crate::schema::has_queue_tables;
 use crate::served::{RunChanges, ServedFilter, ServedKey, ServedRun};
@@ -40,7 +39,11 @@ fn read_database<T: Default>(
 }
 
 /// Returns the run of a row, with its name and whether a process owns it in the columns after those of `SubmissionRow`.
-fn served_run(url: &SqliteUrl, process: LockHolder, row: &Row<'_>) -> rusqlite::Result<ServedRun> {
+fn served_run(
+    url: &SqliteUrl,
+    process: LockHolder,
+    row: &Row<'_>,
+) -> rusqlite::Result<ServedRun<SqliteUrl>> {
     let name: String = row.get(COLUMN_COUNT)?;
     let has_owner: bool = row.get(COLUMN_COUNT + 1)?;
     let row = SubmissionRow::from_row(row)?;
@@ -53,7 +56,7 @@ pub(super) fn to_served(
     name: String,
     has_owner: bool,
     row: SubmissionRow,
-) -> ServedRun {
+) -> ServedRun<SqliteUrl> {
     let owner = match process {
         LockHolder::Process { pid } if has_owner || row.is_taken => {
             let lock = SideFile::Lock.beside(&url.file);
@@ -71,7 +74,7 @@ pub(super) fn to_served(
         tenant: row.tenant,
         submitter: row.submitter,
         listing: RunListing {
-            location: StorageLocation::of_shared(url.with_run(&name)),
+            location: url.with_run(&name),
             name,
             state,
             overview: row.overview,
@@ -94,7 +97,7 @@ pub(crate) fn list_served(
     url: &SqliteUrl,
     filter: &ServedFilter,
     limit: usize,
-) -> Result<Vec<ServedRun>, StoreError> {
+) -> Result<Vec<ServedRun<SqliteUrl>>, StoreError> {
     read_database(url, |reader, process| {
         let conn = &reader.rows.conn;
         if !has_queue_tables(conn)? {
@@ -165,7 +168,7 @@ fn newest_first(tenants: usize) -> String {
 pub(crate) fn find_served(
     url: &SqliteUrl,
     wanted: ServedKey<'_>,
-) -> Result<Option<ServedRun>, StoreError> {
+) -> Result<Option<ServedRun<SqliteUrl>>, StoreError> {
     read_database(url, |reader, process| {
         if !has_queue_tables(&reader.rows.conn)? {
             return Ok(None);

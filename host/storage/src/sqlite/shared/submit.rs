@@ -23,7 +23,9 @@ use crate::error::StoreError;
 use crate::overview::RunOverview;
 use crate::schema::has_queue_tables;
 use crate::sqlite_url::SqliteUrl;
-use crate::work::{Handover, NewSubmission, RunNeeds, Shortage, SubmissionChange, SubmissionState};
+use crate::work::{
+    Handover, KeptSubmission, NewSubmission, RunNeeds, Shortage, SubmissionChange, SubmissionState,
+};
 
 /// What became of a submission.
 enum Inserted {
@@ -175,9 +177,10 @@ impl FileRun {
         };
         read().map_err(|e| self.reader.error("read", e))
     }
+}
 
-    /// Returns the digests of the submitted files by path.
-    pub(crate) fn files(&self) -> Result<BTreeMap<String, Digest>, StoreError> {
+impl KeptSubmission for FileRun {
+    fn files(&self) -> Result<BTreeMap<String, Digest>, StoreError> {
         let sql = "SELECT path, digest FROM run_file WHERE run = ?1";
         let rows = &self.reader.rows;
         let read = rows.query_all(sql, [rows.run], |row| {
@@ -186,8 +189,7 @@ impl FileRun {
         Ok(read?.into_iter().collect())
     }
 
-    /// Returns the bytes of a submitted file.
-    pub(crate) fn bytes(&self, digest: &Digest) -> Result<Vec<u8>, StoreError> {
+    fn bytes(&self, digest: &Digest) -> Result<Vec<u8>, StoreError> {
         let bytes = read_file(&self.reader, digest)?;
         bytes.ok_or_else(|| {
             StoreError::corrupt(
@@ -197,8 +199,8 @@ impl FileRun {
         })
     }
 
-    /// Returns the state of the run. Only the process that has the database open runs it.
-    pub(crate) fn state(&self) -> Result<SubmissionState, StoreError> {
+    /// Returns the state. Only the process that has the database open runs it.
+    fn state(&self) -> Result<SubmissionState, StoreError> {
         let row = self.row()?.unwrap_or_default();
         let holder = super::mail::holder(&self.url)?;
         let needs = RunNeeds {

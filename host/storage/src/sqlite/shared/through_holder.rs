@@ -9,11 +9,9 @@ use super::holder::{Holder, add_run, change_through_holder};
 use super::holder_request::{HolderRequest, SentChange};
 use crate::caps::{CapChange, CapScope};
 use crate::error::StoreError;
-use crate::reader::RowReader;
 use crate::retention::Retention;
-use crate::rows::RunRows;
 use crate::sqlite_url::SqliteUrl;
-use crate::transfer::{RunCopy, RunRecords};
+use crate::transfer::{CopiedRecords, RunCopy};
 use crate::work::{ListedWorker, NewSubmission, SubmissionChange};
 use crate::{DatabaseSettings, Intake, SavedDefinition};
 
@@ -41,14 +39,14 @@ pub(crate) fn submit(url: &SqliteUrl, submission: &NewSubmission<'_>) -> Result<
 }
 
 /// Inserts the copy of a run: all of it, or nothing.
-pub(crate) fn insert_copy<R: RunRows>(
+pub(crate) fn insert_copy(
     url: &SqliteUrl,
     copy: &RunCopy<'_>,
-    from: &RowReader<R>,
+    records: &dyn CopiedRecords,
 ) -> Result<(), StoreError> {
     let url = url.with_run(copy.submission.name);
     add_run(&url, |url| {
-        super::insert_copy::insert_copy(url, copy, RunRecords::new(from)?)
+        super::insert_copy::insert_copy(url, copy, records)
     })
 }
 

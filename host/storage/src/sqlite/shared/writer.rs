@@ -6,6 +6,7 @@ use std::thread::{self, JoinHandle};
 
 use strata_base::files::durability::Durability;
 
+use super::super::error::sqlite_error;
 use super::super::write_connection::{TransactionError, WriteConnection};
 use super::change::{Change, ChangeOutcome};
 use super::failure::repeat;
@@ -114,10 +115,10 @@ impl Writer {
                 outcomes
             }
             Err(TransactionError::Begin(source) | TransactionError::Work(source)) => {
-                self.fail_all(batch, &StoreError::sqlite(path, "write", source))
+                self.fail_all(batch, &sqlite_error(path, "write", source))
             }
             Err(TransactionError::Commit(source)) => {
-                let failure = StoreError::sqlite(path, "write", source);
+                let failure = sqlite_error(path, "write", source);
                 let outcomes = self.fail_all(batch, &failure);
                 self.queue.fail(failure);
                 outcomes

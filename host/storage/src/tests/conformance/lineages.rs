@@ -559,7 +559,7 @@ fn copies_of(from: &StorageLocation, env: &Environment) -> Vec<Copied> {
 fn copy_into_server(from: &StorageLocation, env: &Environment) -> Option<Copied> {
     let url = super::fresh_run()?;
     copy_to(from, &StorageLocation::of_database(url.clone()), env);
-    let lease = crate::postgres::take_lease(&url, crate::postgres::OwnerWait::Watch).unwrap();
+    let lease = crate::postgres::take_lease(&url, crate::OwnerWait::Watch).unwrap();
     Some(Copied {
         lease: Box::new(lease),
         _directory: None,

@@ -14,16 +14,18 @@ use tokio::sync::Notify;
 use super::{DatabaseStorage, fresh, fresh_run, replay};
 use crate::database_url::DatabaseUrl;
 use crate::postgres::{
-    DatabaseWorker, OwnerWait, RunSubmission, TestUser, open_claimed, open_reader,
-    receive_requests, request_owner, submit, take_lease, tamper,
+    DatabaseWorker, RunSubmission, TestUser, open_claimed, open_reader, receive_requests,
+    request_owner, submit, take_lease, tamper,
 };
 use crate::tests::script::pseudorandom;
 use crate::tests::script::{definition, scripted_run, team};
 use crate::work::{
-    NewSubmission, RunNeeds, RunRelease, RunSchedule, SubmissionIdentity, WorkerProfile,
+    KeptSubmission, NewSubmission, RunNeeds, RunRelease, RunSchedule, SubmissionIdentity,
+    WorkerProfile,
 };
 use crate::{
-    Durability, IncomingRequest, Lease, Record, RequestOutcome, Shortage, StateSelector, StoreError,
+    Durability, IncomingRequest, Lease, OwnerWait, Record, RequestOutcome, Shortage, StateSelector,
+    StoreError,
 };
 
 /// Puts the run of a URL into its database. Only a worker with the label takes it.

@@ -8,8 +8,9 @@ use strata_base::golden::golden;
 use strata_core::state::environment::Environment;
 
 use super::run;
+use crate::OwnerWait;
 use crate::database_url::DatabaseUrl;
-use crate::postgres::{MIGRATIONS, OwnerWait, open_reader, place_run, prepare, take_lease};
+use crate::postgres::{MIGRATIONS, open_reader, place_run, prepare, take_lease};
 use crate::tests::conformance::postgres_server::{create_database, query};
 use crate::tests::conformance::{loaded_state, replay};
 use crate::tests::script::{definition, team};

@@ -1,0 +1,171 @@
+//! A database in a server, which many processes share.
+
+use std::sync::Arc;
+
+use tokio::sync::Notify;
+
+use super::backend::{DatabaseBackend, WorkerBackend};
+use crate::caps::{CapAccounts, CapChange, CapScope, CapState};
+use crate::database_set::{DatabaseSettings, FencedDatabase, Intake};
+use crate::database_url::DatabaseUrl;
+use crate::postgres::{self as database, DatabaseWorker};
+use crate::served::{RunChanges, ServedFilter, ServedKey};
+use crate::server_records::ServerRecords;
+use crate::work::{
+    ClaimedRun, ListedWorker, NewSubmission, RegistrationHealth, RunRelease, Tended, WorkerProfile,
+};
+use crate::{Lease, Retention, ServedRun, StorageLocation, StoreError};
+
+impl DatabaseBackend for DatabaseUrl {
+    fn address(&self) -> String {
+        self.to_string()
+    }
+
+    fn location(&self, run: &str) -> StorageLocation {
+        StorageLocation::of_database(self.with_run(run))
+    }
+
+    fn all_runs(&self) -> StorageLocation {
+        StorageLocation::of_database(self.clone())
+    }
+
+    fn prepare(&self) -> Result<DatabaseSettings, StoreError> {
+        database::prepare(self)
+    }
+
+    fn set_intake(&self, intake: Intake) -> Result<(), StoreError> {
+        database::set_intake(self, intake)
+    }
+
+    fn caps(&self) -> Result<Vec<CapState>, StoreError> {
+        database::read_caps(self)
+    }
+
+    fn change_cap(&self, scope: &CapScope, change: CapChange) -> Result<bool, StoreError> {
+        database::change_cap(self, scope, change)
+    }
+
+    fn retention(&self) -> Result<Retention, StoreError> {
+        database::read_retention(self)
+    }
+
+    fn set_retention(&self, retention: &Retention) -> Result<(), StoreError> {
+        database::set_retention(self, retention)
+    }
+
+    fn workers(&self) -> Result<Vec<ListedWorker>, StoreError> {
+        database::list_workers(self)
+    }
+
+    fn drain_worker(&self, id: &str) -> Result<bool, StoreError> {
+        database::drain_worker(self, id)
+    }
+
+    fn fence(&self) -> Result<FencedDatabase, StoreError> {
+        database::fence(self)
+    }
+
+    fn has_run(&self, run: &str) -> Result<bool, StoreError> {
+        database::has_run(&self.with_run(run))
+    }
+
+    fn submit(&self, submission: &NewSubmission<'_>) -> Result<(), StoreError> {
+        database::submit(&self.with_run(submission.name), submission)
+    }
+
+    fn register(
+        &self,
+        profile: &WorkerProfile,
+        notified: &Arc<Notify>,
+    ) -> Result<Box<dyn WorkerBackend>, StoreError> {
+        Ok(Box::new(DatabaseWorker::open(self, profile, notified)?))
+    }
+
+    fn open_claimed(&self, run: &ClaimedRun) -> Result<Box<dyn Lease>, StoreError> {
+        Ok(Box::new(database::open_claimed(
+            &self.with_run(&run.name),
+            run,
+        )?))
+    }
+
+    fn try_write(&self, run: &ClaimedRun, bytes: u64) -> Result<(), StoreError> {
+        database::try_write(self, run, bytes)
+    }
+
+    fn acknowledge_request(&self, run: &ClaimedRun) -> Result<(), StoreError> {
+        database::acknowledge_request(self, run)
+    }
+
+    fn records(&self) -> Result<Box<dyn ServerRecords>, StoreError> {
+        database::open_records(self)
+    }
+
+    fn list_served(
+        &self,
+        filter: &ServedFilter,
+        limit: usize,
+    ) -> Result<Vec<ServedRun>, StoreError> {
+        let found = database::list_served(self, filter, limit)?.into_iter();
+        let located = found.map(|run| run.map_location(StorageLocation::of_database));
+        Ok(located.collect())
+    }
+
+    fn find_served(&self, key: ServedKey<'_>) -> Result<Option<ServedRun>, StoreError> {
+        let found = database::find_served(self, key)?;
+        Ok(found.map(|run| run.map_location(StorageLocation::of_database)))
+    }
+
+    fn watch_runs(&self) -> Result<RunChanges, StoreError> {
+        database::watch_runs(self)
+    }
+}
+
+impl WorkerBackend for DatabaseWorker {
+    fn settings(&self) -> &DatabaseSettings {
+        self.settings()
+    }
+
+    fn caps(&self) -> Arc<CapAccounts> {
+        self.caps()
+    }
+
+    fn is_lost(&self) -> bool {
+        self.is_lost()
+    }
+
+    fn health(&self) -> RegistrationHealth {
+        self.health()
+    }
+
+    fn id(&self) -> &str {
+        self.id()
+    }
+
+    fn claim(&mut self, room: usize) -> Result<Vec<ClaimedRun>, StoreError> {
+        self.claim(room)
+    }
+
+    fn claim_forbidden(
+        &mut self,
+        room: usize,
+        is_forbidden: &dyn Fn(&str) -> bool,
+    ) -> Result<Vec<ClaimedRun>, StoreError> {
+        self.claim_forbidden(room, is_forbidden)
+    }
+
+    fn tend(&mut self) -> Result<Tended, StoreError> {
+        self.tend()
+    }
+
+    fn sweep(&mut self) -> Result<u64, StoreError> {
+        self.sweep()
+    }
+
+    fn stop_claiming(&mut self) -> Result<(), StoreError> {
+        self.stop_claiming()
+    }
+
+    fn release(&mut self, run: &ClaimedRun, release: &RunRelease) -> Result<(), StoreError> {
+        self.release(run, release)
+    }
+}
