@@ -68,12 +68,13 @@ const RULES: &[Rule] = &[
     Rule {
         what: "the client of PostgreSQL",
         marks: &["tokio_postgres"],
-        only: &["host/storage/src/postgres"],
+        only: &["host/postgres/src"],
     },
     Rule {
         what: "the names of what lies in the storage directory",
         marks: &["\"team.db", "\"team.json\"", "\"team.lock\""],
-        only: &["host/storage/src"],
+        // Messages name the state for people, too.
+        only: &["host/storage/src", "host/records/src/lib"],
     },
     Rule {
         what: "writing to the disk",
@@ -134,7 +135,7 @@ const RULES: &[Rule] = &[
             "host/sandbox/src/engine/cache",
             "host/storage/src/directory",
             // How long a heartbeat has not risen, and how long a server is waited for.
-            "host/storage/src/postgres",
+            "host/postgres/src",
             // For the date of a `Retry-After` in a response without a `Date`.
             "host/services/src/client",
             // How long commands wait for runs, and for a database that is away.
@@ -230,7 +231,7 @@ const RULES: &[Rule] = &[
             // The directories of programs.
             "host/services/src/external",
             // The user and the password, as for PostgreSQL's own programs.
-            "host/storage/src/database_url",
+            "host/records/src/database_url",
         ],
     },
     Rule {

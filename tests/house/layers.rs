@@ -56,6 +56,14 @@ const HOST_CRATES: &[HostCrate] = &[
         ],
     },
     HostCrate {
+        sources: "host/postgres/src/",
+        exceptions: &[],
+    },
+    HostCrate {
+        sources: "host/records/src/",
+        exceptions: &[],
+    },
+    HostCrate {
         sources: "host/report/src/",
         exceptions: &[],
     },

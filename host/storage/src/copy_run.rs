@@ -1,8 +1,9 @@
 //! Copies a run with all its records to another location.
 
+use strata_records::error::StoreError;
+use strata_records::transfer::RunCopy;
+
 use super::StorageLocation;
-use super::error::StoreError;
-use super::transfer::RunCopy;
 
 /// Copies the run that is kept at `from`, with all its records, to `to`, in a database, where no run may be saved yet.
 /// Nobody may change it meanwhile.

@@ -3,35 +3,9 @@
 //! all of them.
 
 use strata_base::files::sha256::Sha256;
+use strata_records::{DatabaseSettings, Intake};
 
 use crate::{RunDatabase, StoreError};
-
-/// Whether runs may be added to a database.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Intake {
-    /// They may.
-    Open,
-    /// It only keeps those that it has.
-    Closed,
-}
-
-/// What is set for a database as a whole.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DatabaseSettings {
-    /// A random name, which changes when the database was restored.
-    pub incarnation: String,
-    /// Whether runs may be added.
-    pub intake: Intake,
-}
-
-/// The outcome of fencing a database.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FencedDatabase {
-    /// How many runs it has.
-    pub runs: u64,
-    /// The new incarnation.
-    pub incarnation: String,
-}
 
 /// Whether another run may have the name of a new one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -19,16 +19,17 @@ use std::path::{Path, PathBuf};
 
 use strata_base::files::blob::Blobs;
 use strata_core::state::environment::Environment;
+use strata_records::error::StoreError;
+use strata_records::lineage::DIRECTORY_RUN;
+use strata_records::reader::RecordedRun;
 
 use super::TEAM_JSON;
-use super::error::StoreError;
-use super::lineage::DIRECTORY_RUN;
-use super::lock::{LOCK_FILE, LockHolder, StorageLock};
+use super::lock::{LOCK_FILE, StorageLock, directory_holder};
 use super::progress::WriteProgress;
-use super::reader::RecordedRun;
-use super::sqlite::rows::SqliteReader;
-use super::sqlite::{DatabaseImage, SqliteLease};
+use super::sqlite::rows::{SqliteReader, SqliteRows};
+use super::sqlite::{DatabaseImage, InlineWriter, SqliteLease};
 use super::{Durability, Lease, LocationIdentity, SavedDefinition, StateSelector, TeamJsonFile};
+use super::{LockHolder, ReplacePolicy};
 
 use aside::ASIDE_PREFIX;
 pub use aside::KEPT_ASIDE;
@@ -67,15 +68,6 @@ pub enum DirectoryContent {
     Database,
 }
 
-/// What happens to an unfinished team when a fresh run is to start.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ReplacePolicy {
-    /// Starting the fresh run fails.
-    Never,
-    /// The team is moved aside.
-    Unfinished,
-}
-
 /// A run that was opened.
 #[derive(Debug)]
 pub struct OpenedDirectory {
@@ -97,7 +89,7 @@ pub struct VacantDirectory {
 impl VacantDirectory {
     /// Creates the database from its bytes.
     pub(super) fn create(self, image: &DatabaseImage) -> Result<SqliteLease, StoreError> {
-        SqliteLease::create(self.lock, &self.path, image)
+        InlineWriter::create(self.lock, &self.path, image)
     }
 }
 
@@ -193,7 +185,7 @@ impl StorageDirectory {
 
     /// Returns which process holds its lock.
     pub fn holder(&self) -> Result<LockHolder, StoreError> {
-        LockHolder::query(&self.path)
+        directory_holder(&self.path)
     }
 
     /// Whether a file is one of those in which the team is saved, or has the name of one.
@@ -302,7 +294,7 @@ impl StorageDirectory {
     /// Opens its database, to continue the run.
     pub fn open(&self) -> Result<OpenedDirectory, StoreError> {
         let lock = StorageLock::acquire(&self.path)?;
-        let store = SqliteLease::open(lock, &self.path, DIRECTORY_RUN.0)?;
+        let store = InlineWriter::open(lock, &self.path, DIRECTORY_RUN.0)?;
         let team_json_differs = self.projection().differs(|name| store.note(name))?;
         Ok(OpenedDirectory {
             lease: store,
@@ -339,7 +331,7 @@ impl StorageDirectory {
             self.preserve_metagpt_json(bytes)?;
         }
         let image = DatabaseImage::new(&self.path, base, definition, &Blobs::new())?;
-        let mut store = SqliteLease::create(lock, &self.path, &image)?;
+        let mut store = InlineWriter::create(lock, &self.path, &image)?;
         self.projection().remember(&mut store, bytes)?;
         Ok(store)
     }
@@ -395,7 +387,7 @@ impl StorageDirectory {
     ) -> Result<(), StoreError> {
         let lock = self.lock_empty()?;
         let image = DatabaseImage::new(&self.path, base, definition, blobs)?;
-        let mut store = SqliteLease::create(lock, &self.path, &image)?;
+        let mut store = InlineWriter::create(lock, &self.path, &image)?;
         let fill: &super::WriteContent<'_> = &|out| out.write_all(text.as_bytes());
         self.projection().write(&mut store, fill, Durability::Full)
     }
@@ -460,7 +452,7 @@ impl StorageDirectory {
     /// Returns the name of the team file of the saved team.
     fn team_file_name(&self) -> Option<String> {
         let definition = match self.content().ok()? {
-            DirectoryContent::Database => SqliteReader::open(self).ok()?.definition().ok()?,
+            DirectoryContent::Database => SqliteRows::open(self).ok()?.definition().ok()?,
             _ => strata_team_json::saved_definition(&self.read_team_json().ok()?).ok()??,
         };
         Some(definition.name)
@@ -475,7 +467,7 @@ impl StorageDirectory {
                 what: e.to_string(),
             });
         }
-        let saved = SqliteReader::open(self)?.load(&StateSelector::Head)?;
+        let saved = SqliteRows::open(self)?.load(&StateSelector::Head)?;
         Ok(saved.is_finished())
     }
 }

@@ -1,8 +1,8 @@
 //! Runs as they are listed with what their states say, which are read for that.
 
 use strata_core::record::event::Status;
+use strata_records::error::StoreError;
 
-use super::error::StoreError;
 use super::location::StorageLocation;
 use super::{Reader, StateSelector};
 

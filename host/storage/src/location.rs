@@ -18,12 +18,14 @@ use std::sync::Arc;
 use strata_base::files::blob::Blobs;
 use strata_base::owner::RunRequest;
 use strata_core::state::environment::Environment;
+#[cfg(feature = "postgres")]
+use strata_postgres::Database;
+use strata_records::database_url::DatabaseUrl;
+use strata_records::error::StoreError;
+use strata_records::mailbox::{Mailbox, RequestHandler, RequestOutcome};
+use strata_records::reader::Reader;
 
-use super::database_url::DatabaseUrl;
-use super::error::StoreError;
-use super::lock::LockHolder;
-use super::mailbox::{Mailbox, RequestHandler, RequestOutcome};
-use super::reader::Reader;
+use super::LockHolder;
 use super::sqlite::shared;
 use super::sqlite_url::SqliteUrl;
 use super::{
@@ -62,7 +64,7 @@ enum LocationKind {
     Directory(DirectoryPath),
     Shared(SqliteUrl),
     #[cfg(feature = "postgres")]
-    Database(Box<DatabaseUrl>),
+    Database(Box<Database>),
     /// A database of which this program knows nothing, because it was built without the feature.
     #[cfg(not(feature = "postgres"))]
     Unsupported,
@@ -132,7 +134,7 @@ impl StorageLocation {
     /// Refers to a run in a database server, if this program can reach one.
     fn in_server(url: DatabaseUrl) -> Self {
         #[cfg(feature = "postgres")]
-        return Self::of_database(url);
+        return Self::of_database(Database::at(url));
         #[cfg(not(feature = "postgres"))]
         Self {
             path: url.to_path(),
@@ -142,10 +144,10 @@ impl StorageLocation {
 
     /// Refers to a run in a database.
     #[cfg(feature = "postgres")]
-    pub(super) fn of_database(url: DatabaseUrl) -> Self {
+    pub(super) fn of_database(database: Database) -> Self {
         Self {
-            path: url.to_path(),
-            kind: LocationKind::Database(Box::new(url)),
+            path: database.to_path(),
+            kind: LocationKind::Database(Box::new(database)),
         }
     }
 
@@ -158,14 +160,14 @@ impl StorageLocation {
     /// `path`.
     pub fn beside(&self, path: &Path) -> Self {
         #[cfg(feature = "postgres")]
-        if let LocationKind::Database(url) = &self.kind
+        if let LocationKind::Database(database) = &self.kind
             && let Some(run) = path
                 .to_str()
                 .and_then(|url| DatabaseUrl::parse(url).ok()?.run)
         {
             return Self {
                 path: path.into(),
-                kind: LocationKind::Database(Box::new(url.with_run(&run))),
+                kind: LocationKind::Database(Box::new(database.with_run(&run))),
             };
         }
         Self::new(path)

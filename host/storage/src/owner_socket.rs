@@ -19,12 +19,12 @@ use strata_base::files::sha256::sha256;
 use strata_base::files::user::{self, is_owned_by_user, is_private};
 use strata_base::owner::{OwnerServer, RunRequest, SendError, send_request};
 use strata_core::record::id::to_hex;
-
-use super::lineage::DIRECTORY_RUN;
-use super::lock::{LOCK_FILE, MAX_LOCK_BYTES};
-use super::mailbox::{
+use strata_records::lineage::DIRECTORY_RUN;
+use strata_records::mailbox::{
     IncomingRequest, MailReceiver, RESPONSE_TIMEOUT, RequestHandler, RequestOutcome, no_reply,
 };
+
+use super::lock::{LOCK_FILE, MAX_LOCK_BYTES};
 use super::{StorageDirectory, StoreError, file};
 
 /// Answers the requests that arrive at the socket of a storage directory.

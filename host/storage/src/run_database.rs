@@ -11,18 +11,20 @@ use std::path::Path;
 use std::sync::Arc;
 
 use strata_core::record::money::Usd;
-use tokio::sync::Notify;
-
-use super::caps::{CapAccounts, CapChange, CapScope, CapState, MAX_CAP_DOLLARS};
-use super::database_set::{DatabaseSettings, FencedDatabase, Intake};
-use super::database_url::DatabaseUrl;
-use super::served::{RunChanges, ServedFilter, ServedKey, stored_run_name};
-use super::server_records::ServerRecords;
-use super::sqlite::shared::{HolderMailbox, UnownedRunHandler};
-use super::sqlite_url::SqliteUrl;
-use super::work::{
+#[cfg(feature = "postgres")]
+use strata_postgres::Database;
+use strata_records::caps::{CapAccounts, CapChange, CapScope, CapState, MAX_CAP_DOLLARS};
+use strata_records::database_url::DatabaseUrl;
+use strata_records::served::{RunChanges, ServedFilter, ServedKey, stored_run_name};
+use strata_records::server_records::ServerRecords;
+use strata_records::work::{
     ClaimedRun, ListedWorker, NewSubmission, RegistrationHealth, RunRelease, Tended, WorkerProfile,
 };
+use strata_records::{DatabaseSettings, FencedDatabase, Intake};
+use tokio::sync::Notify;
+
+use super::sqlite::shared::{HolderMailbox, UnownedRunHandler};
+use super::sqlite_url::SqliteUrl;
 use super::{Lease, Retention, ServedRun, StorageLocation, StoreError};
 use backend::{DatabaseBackend, WorkerBackend};
 
@@ -36,7 +38,7 @@ pub struct RunDatabase {
 enum DatabaseKind {
     File(SqliteUrl),
     #[cfg(feature = "postgres")]
-    Server(DatabaseUrl),
+    Server(Database),
 }
 
 impl fmt::Debug for RunDatabase {
@@ -71,7 +73,7 @@ impl RunDatabase {
         }
         let parsed = DatabaseUrl::parse(url)?;
         #[cfg(feature = "postgres")]
-        return Ok(Self::of_server(&parsed));
+        return Ok(Self::of_server(&Database::at(parsed)));
         #[cfg(not(feature = "postgres"))]
         Err(StoreError::Unsupported {
             path: parsed.to_path(),
@@ -87,14 +89,11 @@ impl RunDatabase {
         }
     }
 
-    /// Returns the database of a URL.
+    /// Returns a database in a server.
     #[cfg(feature = "postgres")]
-    pub(super) fn of_server(url: &DatabaseUrl) -> Self {
+    pub(super) fn of_server(database: &Database) -> Self {
         Self {
-            kind: DatabaseKind::Server(DatabaseUrl {
-                run: None,
-                ..url.clone()
-            }),
+            kind: DatabaseKind::Server(database.whole()),
         }
     }
 

@@ -12,7 +12,7 @@ mod create;
 mod error;
 mod file_state;
 mod inline_writer;
-mod lineage;
+pub(super) mod lineage;
 mod memory_writer;
 mod prune;
 pub(super) mod rows;
@@ -28,9 +28,9 @@ mod write_change;
 mod write_connection;
 
 pub(crate) use create::DatabaseImage;
-pub(crate) use inline_writer::SqliteLease;
-#[cfg(test)]
-pub(crate) use memory_writer::MemoryLease;
+pub(crate) use inline_writer::{InlineWriter, SqliteLease};
 pub use memory_writer::create_in_memory;
 #[cfg(feature = "test-support")]
 pub use memory_writer::create_with_damage;
+#[cfg(test)]
+pub(crate) use memory_writer::{MemoryLease, MemoryWriter};

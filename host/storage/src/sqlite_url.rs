@@ -7,10 +7,9 @@ use std::path::{Path, PathBuf};
 
 use percent_encoding::{AsciiSet, percent_decode_str, percent_encode};
 use strata_base::text::suggest::suggest;
+use strata_records::database_url::{ENCODED_IN_URLS, check_stored_name};
+use strata_records::error::StoreError;
 use url::form_urlencoded;
-
-use super::database_url::{ENCODED_IN_URLS, check_stored_name};
-use super::error::StoreError;
 
 /// What such a URL begins with.
 const SCHEME: &str = "sqlite:";

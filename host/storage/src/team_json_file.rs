@@ -9,10 +9,10 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use strata_core::machine::stepper::Stepper;
+use strata_records::error::StoreError;
 
 use strata_team_json::{MAX_BYTES, min_bytes, write};
 
-use crate::error::StoreError;
 use crate::{Durability, Lease, TEAM_JSON, WriteContent, file};
 
 /// The name of the note about the file.

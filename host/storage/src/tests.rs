@@ -8,4 +8,5 @@ pub(crate) mod damage;
 mod golden;
 mod hostile;
 mod lost_log;
+mod reading;
 pub(crate) mod script;

@@ -5,12 +5,12 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use rusqlite::Connection;
+use strata_records::error::StoreError;
 
 use super::deletions::Deletions;
 use super::names::{DATABASE, PROGRESS_FILE, WAL_FILE, WAL_INDEX_FILE};
 use super::{StorageDirectory, file};
 use crate::TEAM_JSON;
-use crate::error::StoreError;
 use crate::lock::{LOCK_FILE, StorageLock};
 use crate::schema;
 

@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
+use strata_records::deleted_run::DeletedRun;
+use strata_records::error::StoreError;
 
 use super::file;
-use crate::deleted_run::DeletedRun;
-use crate::error::StoreError;
 
 /// The name of the file.
 const FILE: &str = ".strata-deleted";

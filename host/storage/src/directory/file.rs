@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rustix::fs::OFlags;
+use strata_records::error::StoreError;
 
 use crate::TEAM_JSON;
 use crate::WriteContent;
 use crate::directory::names::{DATABASE, DATABASE_SIDE_FILES};
-use crate::error::StoreError;
 use crate::lock::LOCK_FILE;
 
 /// The size of the buffer with which files are read piecewise.

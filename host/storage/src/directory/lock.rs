@@ -14,9 +14,9 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
+use strata_records::error::StoreError;
 
-use crate::error::StoreError;
-use crate::file;
+use crate::{LockHolder, file};
 
 /// The name of the lock file.
 pub(crate) const LOCK_FILE: &str = "team.lock";
@@ -85,41 +85,27 @@ impl StorageLock {
     }
 }
 
-/// Who holds the lock of a directory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LockHolder {
-    /// Nobody.
-    Nobody,
-    /// A process.
-    Process {
-        /// Its id; `None` if it has not written it yet.
-        pid: Option<u32>,
-    },
+/// Returns who holds the lock of a directory now. The content of the file counts only while the
+/// file is locked, since a killed process leaves it behind.
+pub(crate) fn directory_holder(directory: &Path) -> Result<LockHolder, StoreError> {
+    file::require_regular_files(directory)?;
+    lock_holder(&directory.join(LOCK_FILE))
 }
 
-impl LockHolder {
-    /// Returns who holds the lock of a directory now. The content of the file counts only while the
-    /// file is locked, since a killed process leaves it behind.
-    pub(crate) fn query(directory: &Path) -> Result<Self, StoreError> {
-        file::require_regular_files(directory)?;
-        Self::query_file(&directory.join(LOCK_FILE))
-    }
-
-    /// Returns who holds the lock that is a file.
-    pub(crate) fn query_file(path: &Path) -> Result<Self, StoreError> {
-        let mut file = match file::options().read(true).open(path) {
-            Ok(file) => file,
-            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Self::Nobody),
-            Err(e) => return Err(StoreError::io(path, "open", e)),
-        };
-        // A shared lock, so that two concurrent queries do not take each other for a holder.
-        match flock(&file, FlockOperation::NonBlockingLockShared) {
-            Ok(()) => Ok(Self::Nobody),
-            Err(Errno::WOULDBLOCK) => Ok(Self::Process {
-                pid: read_pid(&mut file),
-            }),
-            Err(e) => Err(StoreError::io(path, "lock", e.into())),
-        }
+/// Returns who holds the lock that is a file.
+pub(crate) fn lock_holder(path: &Path) -> Result<LockHolder, StoreError> {
+    let mut file = match file::options().read(true).open(path) {
+        Ok(file) => file,
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(LockHolder::Nobody),
+        Err(e) => return Err(StoreError::io(path, "open", e)),
+    };
+    // A shared lock, so that two concurrent queries do not take each other for a holder.
+    match flock(&file, FlockOperation::NonBlockingLockShared) {
+        Ok(()) => Ok(LockHolder::Nobody),
+        Err(Errno::WOULDBLOCK) => Ok(LockHolder::Process {
+            pid: read_pid(&mut file),
+        }),
+        Err(e) => Err(StoreError::io(path, "lock", e.into())),
     }
 }
 
@@ -293,17 +279,17 @@ mod tests {
     #[test]
     fn who_holds_a_lock_can_be_asked_and_a_file_left_behind_names_nobody() {
         let dir = tempfile::tempdir().unwrap();
-        assert_eq!(LockHolder::query(dir.path()).unwrap(), LockHolder::Nobody);
+        assert_eq!(directory_holder(dir.path()).unwrap(), LockHolder::Nobody);
         std::fs::write(dir.path().join(LOCK_FILE), "999999\n").unwrap();
-        assert_eq!(LockHolder::query(dir.path()).unwrap(), LockHolder::Nobody);
+        assert_eq!(directory_holder(dir.path()).unwrap(), LockHolder::Nobody);
         let held = StorageLock::acquire(dir.path()).unwrap();
         assert_eq!(
-            LockHolder::query(dir.path()).unwrap(),
+            directory_holder(dir.path()).unwrap(),
             LockHolder::Process {
                 pid: Some(std::process::id())
             }
         );
         drop(held);
-        assert_eq!(LockHolder::query(dir.path()).unwrap(), LockHolder::Nobody);
+        assert_eq!(directory_holder(dir.path()).unwrap(), LockHolder::Nobody);
     }
 }

@@ -14,11 +14,11 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use strata_base::process::boot;
+use strata_records::error::StoreError;
 
 use crate::directory::names::SideFile;
-use crate::error::StoreError;
 use crate::file;
-use crate::sqlite::rows::SqliteReader;
+use crate::sqlite::rows::{SqliteReader, count_changes};
 
 /// The first bytes of the file.
 const MAGIC: [u8; 8] = *b"STRTPRG1";
@@ -239,30 +239,28 @@ impl Drop for ProgressFile {
     }
 }
 
-impl SqliteReader {
-    /// Returns how many changes the database has. Fails if more were recorded.
-    pub(crate) fn check_complete(&self) -> Result<u64, StoreError> {
-        let database = &self.rows.path;
-        let mut found = Ok(0);
-        for _ in 0..MAX_READS {
-            // The order matters: a concurrent writer changes the database first, then the file.
-            let progress = WriteProgress::read(database)?;
-            let (changes, is_expected) = self.count_changes()?;
-            let log = || describe_log(database);
-            found = match progress.map(|progress| progress.required()) {
-                Some(required) if changes < required => Err(format!(
-                    "{required} changes were recorded in it, and it has {changes}: {}",
-                    log()
-                )),
-                None if is_expected => Err(format!(
-                    "it has {changes} changes, and what follows is not there: {}",
-                    log()
-                )),
-                _ => return Ok(changes),
-            };
-        }
-        found.map_err(|what| StoreError::lost(&self.rows.path, what))
+/// Returns how many changes the database has. Fails if more were recorded.
+pub(crate) fn check_complete(reader: &SqliteReader) -> Result<u64, StoreError> {
+    let database = &reader.rows.path;
+    let mut found = Ok(0);
+    for _ in 0..MAX_READS {
+        // The order matters: a concurrent writer changes the database first, then the file.
+        let progress = WriteProgress::read(database)?;
+        let (changes, is_expected) = count_changes(reader)?;
+        let log = || describe_log(database);
+        found = match progress.map(|progress| progress.required()) {
+            Some(required) if changes < required => Err(format!(
+                "{required} changes were recorded in it, and it has {changes}: {}",
+                log()
+            )),
+            None if is_expected => Err(format!(
+                "it has {changes} changes, and what follows is not there: {}",
+                log()
+            )),
+            _ => return Ok(changes),
+        };
     }
+    found.map_err(|what| StoreError::lost(&reader.rows.path, what))
 }
 
 /// Describes what is wrong with the log of an incomplete database.

@@ -11,14 +11,12 @@ use strata_core::state::environment::Environment;
 use strata_team_json::export;
 
 use super::{DirectoryContent, KEPT_ASIDE, ReplacePolicy, StorageDirectory};
+use crate::sqlite::rows::SqliteRows;
 use crate::tests::conformance::loaded_state;
 use crate::tests::damage::{read_all, saved};
 use crate::tests::script::pseudorandom;
 use crate::tests::script::{ScriptedRun, copy, definition, names, record, scripted_run, team};
-use crate::{
-    Durability, Lease, Record, RecordedRun, SqliteReader, StateSelector, StorageLocation,
-    StoreError,
-};
+use crate::{Durability, Lease, Record, RecordedRun, StateSelector, StorageLocation, StoreError};
 
 #[test]
 fn paths_that_hold_no_team_are_refused_and_nothing_is_created() {
@@ -171,7 +169,7 @@ fn what_the_log_has_of_a_team_goes_aside_with_it_wherever_that_is_cut_off() {
         .lease;
     store.append(&records, Durability::Full).unwrap();
     // While a reader is open, the log cannot be moved into the database.
-    let reader = SqliteReader::open(&directory).unwrap();
+    let reader = SqliteRows::open(&directory).unwrap();
     drop(store);
     let aside = directory.move_aside().unwrap();
     assert_eq!(
@@ -393,7 +391,7 @@ fn what_is_no_regular_file_is_refused_and_nobody_waits_for_it() {
         let check = |what: &str| {
             let commands: [fn(&StorageDirectory) -> Result<(), StoreError>; 4] = [
                 |directory| directory.read_team_json().map(drop),
-                |directory| SqliteReader::open(directory).map(drop),
+                |directory| SqliteRows::open(directory).map(drop),
                 |directory| directory.open().map(drop),
                 |directory| replace(directory, ReplacePolicy::Unfinished).map(drop),
             ];
@@ -452,7 +450,7 @@ fn who_looks_at_a_run_sees_whole_commits_while_it_is_written() {
             }
         });
         while !writer.is_finished() {
-            SqliteReader::open(&directory)
+            SqliteRows::open(&directory)
                 .unwrap()
                 .load(&StateSelector::Head)
                 .unwrap();

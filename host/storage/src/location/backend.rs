@@ -7,16 +7,16 @@ use std::path::{Path, PathBuf};
 use strata_base::files::blob::Blobs;
 use strata_base::owner::RunRequest;
 use strata_core::state::environment::Environment;
+use strata_records::error::StoreError;
+use strata_records::mailbox::{Mailbox, RequestHandler, RequestOutcome};
+use strata_records::reader::Reader;
+use strata_records::transfer::{CopiedRecords, RunCopy};
 
 use super::creation::PreparedBackend;
 use super::run_hold::Keeper;
 use super::saved_run::{OpenedRun, SavedForm, SavedRun};
+use crate::LockHolder;
 use crate::directory::StorageDirectory;
-use crate::error::StoreError;
-use crate::lock::LockHolder;
-use crate::mailbox::{Mailbox, RequestHandler, RequestOutcome};
-use crate::reader::Reader;
-use crate::transfer::{CopiedRecords, RunCopy};
 use crate::{
     DatabaseReport, Epoch, FileReport, ListedRun, LocationIdentity, NewSubmission, OwnerWait,
     RunDatabase, RunFilter, RunListing, RunStatistics, SavedDefinition, SubmissionChange,

@@ -3,7 +3,8 @@
 use std::fmt::Debug;
 use std::path::Path;
 
-use crate::error::StoreError;
+use strata_records::error::StoreError;
+
 use crate::{Lease, ReplacePolicy};
 
 /// A run that is about to be created. Nothing of it is stored yet.

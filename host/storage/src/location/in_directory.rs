@@ -4,22 +4,23 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use strata_base::owner::RunRequest;
+use strata_records::error::StoreError;
+use strata_records::lineage::DIRECTORY_RUN;
+use strata_records::mailbox::{Mailbox, RequestHandler, RequestOutcome};
+use strata_records::reader::Reader;
+use strata_records::transfer::{CopiedRecords, RunCopy, RunRecords};
 
 use super::StorageLocation;
 use super::backend::{Backend, RunContents};
 use super::creation::{PreparedBackend, VacantBackend};
 use super::saved_run::{OpenedRun, SavedForm, SavedRun};
+use crate::LockHolder;
 use crate::directory::default_location::update_latest_link;
 use crate::directory::{DirectoryContent, StorageDirectory, VacantDirectory};
-use crate::error::StoreError;
-use crate::lineage::DIRECTORY_RUN;
 use crate::listed_run::{listed_status, newest_status};
-use crate::lock::{LOCK_FILE, LockHolder, held_since_ms};
-use crate::mailbox::{Mailbox, RequestHandler, RequestOutcome};
-use crate::reader::Reader;
+use crate::lock::{LOCK_FILE, held_since_ms};
 use crate::sqlite::DatabaseImage;
-use crate::sqlite::rows::SqliteReader;
-use crate::transfer::{CopiedRecords, RunCopy, RunRecords};
+use crate::sqlite::rows::SqliteRows;
 use crate::{
     Epoch, Lease, LifecycleState, ListedOwner, ListedRun, LocationIdentity, NewSubmission,
     OwnerWait, ReplacePolicy, RunFilter, RunListing, SubmissionChange, SubmittedRun,
@@ -123,7 +124,7 @@ impl Backend for DirectoryPath {
 
     fn read(&self) -> Result<Box<dyn Reader>, StoreError> {
         match self.saved()? {
-            (directory, SavedForm::Records) => Ok(Box::new(SqliteReader::open(&directory)?)),
+            (directory, SavedForm::Records) => Ok(Box::new(SqliteRows::open(&directory)?)),
             (_, SavedForm::TeamJson) => Err(StoreError::NoRecords { path: self.path() }),
         }
     }
@@ -131,7 +132,7 @@ impl Backend for DirectoryPath {
     fn read_saved(&self) -> Result<SavedRun, StoreError> {
         match self.saved()? {
             (directory, SavedForm::Records) => {
-                Ok(SavedRun::Records(Box::new(SqliteReader::open(&directory)?)))
+                Ok(SavedRun::Records(Box::new(SqliteRows::open(&directory)?)))
             }
             (directory, SavedForm::TeamJson) => Ok(SavedRun::TeamJson(directory.read_team_json()?)),
         }
@@ -144,7 +145,7 @@ impl Backend for DirectoryPath {
     fn is_team_json_edited(&self) -> Result<bool, StoreError> {
         match self.saved()? {
             (directory, SavedForm::Records) => {
-                directory.is_team_json_edited(&SqliteReader::open(&directory)?)
+                directory.is_team_json_edited(&SqliteRows::open(&directory)?)
             }
             (_, SavedForm::TeamJson) => Ok(false),
         }
@@ -173,7 +174,7 @@ impl Backend for DirectoryPath {
     }
 
     fn open_records(&self) -> Result<Box<dyn CopiedRecords>, StoreError> {
-        let reader = SqliteReader::open(&self.existing_directory()?)?;
+        let reader = SqliteRows::open(&self.existing_directory()?)?;
         Ok(Box::new(RunRecords::new(reader)?))
     }
 

@@ -4,21 +4,21 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use strata_base::owner::RunRequest;
+use strata_records::error::StoreError;
+use strata_records::mailbox::{Mailbox, RequestHandler, RequestOutcome};
+use strata_records::reader::Reader;
+use strata_records::transfer::{CopiedRecords, RunCopy, RunRecords};
 
 use super::StorageLocation;
 use super::backend::{Backend, RunContents};
 use super::creation::{PreparedBackend, VacantBackend};
 use super::run_hold::Keeper;
 use super::saved_run::{OpenedRun, SavedForm};
+use crate::LockHolder;
 use crate::directory::names::SideFile;
-use crate::error::StoreError;
 use crate::listed_run::{listed_status, newest_status};
-use crate::lock::LockHolder;
-use crate::mailbox::{Mailbox, RequestHandler, RequestOutcome};
-use crate::reader::Reader;
 use crate::sqlite::shared::{self, VacantName};
 use crate::sqlite_url::SqliteUrl;
-use crate::transfer::{CopiedRecords, RunCopy, RunRecords};
 use crate::{
     Epoch, FileReport, Lease, ListedRun, LocationIdentity, NewSubmission, OwnerWait, ReplacePolicy,
     RunDatabase, RunFilter, RunListing, SubmissionChange, SubmittedRun,

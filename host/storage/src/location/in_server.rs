@@ -4,54 +4,52 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use strata_base::owner::RunRequest;
+use strata_postgres::{self as postgres, Database, VacantRun};
+use strata_records::error::StoreError;
+use strata_records::mailbox::{Mailbox, RequestHandler, RequestOutcome};
+use strata_records::reader::Reader;
+use strata_records::transfer::{CopiedRecords, RunCopy};
 
 use super::StorageLocation;
 use super::backend::{Backend, RunContents};
 use super::creation::{PreparedBackend, VacantBackend};
 use super::saved_run::{OpenedRun, SavedForm};
-use crate::database_url::DatabaseUrl;
-use crate::error::StoreError;
+use crate::LockHolder;
 use crate::listed_run::{listed_status, newest_status};
-use crate::lock::LockHolder;
-use crate::mailbox::{Mailbox, RequestHandler, RequestOutcome};
-use crate::postgres as database;
-use crate::reader::Reader;
-use crate::transfer::{CopiedRecords, RunCopy};
 use crate::{
     DatabaseReport, Epoch, Lease, ListedRun, LocationIdentity, NewSubmission, OwnerWait,
     ReplacePolicy, RunDatabase, RunFilter, RunListing, RunStatistics, SubmissionChange,
     SubmittedRun,
 };
-use database::VacantRun;
 
-impl Backend for DatabaseUrl {
+impl Backend for Database {
     fn path(&self) -> PathBuf {
         self.to_path()
     }
 
     fn saved_form(&self) -> Result<SavedForm, StoreError> {
-        database::require_run(self).map(|()| SavedForm::Records)
+        postgres::require_run(self).map(|()| SavedForm::Records)
     }
 
     fn open(&self, wait: OwnerWait) -> Result<OpenedRun, StoreError> {
         Ok(OpenedRun {
-            lease: Box::new(database::take_lease(self, wait)?),
+            lease: Box::new(postgres::take_lease(self, wait)?),
             team_json_differs: false,
         })
     }
 
     fn read(&self) -> Result<Box<dyn Reader>, StoreError> {
-        database::open_reader(self)
+        postgres::open_reader(self)
     }
 
     fn holder(&self) -> Result<LockHolder, StoreError> {
-        database::holder(self)
+        postgres::holder(self)
     }
 
     fn list(&self, limit: usize) -> Result<Vec<ListedRun>, StoreError> {
         let mut runs = Vec::new();
-        for run in database::list_runs(self, limit)? {
-            let reader = database::open_run(self, &run);
+        for run in postgres::list_runs(self, limit)? {
+            let reader = postgres::open_run(self, &run);
             let status = reader.and_then(|reader| newest_status(reader.as_ref()));
             runs.push(ListedRun {
                 location: StorageLocation::of_database(self.with_run(&run.name)),
@@ -64,17 +62,17 @@ impl Backend for DatabaseUrl {
     }
 
     fn list_overviews(&self, filter: &RunFilter) -> Result<Vec<RunListing>, StoreError> {
-        let listed = database::list_overviews(self, filter)?.into_iter();
+        let listed = postgres::list_overviews(self, filter)?.into_iter();
         let located = listed.map(|run| run.map_location(StorageLocation::of_database));
         Ok(located.collect())
     }
 
     fn statistics(&self) -> Result<RunStatistics, StoreError> {
-        database::read_statistics(self)
+        postgres::read_statistics(self)
     }
 
     fn open_records(&self) -> Result<Box<dyn CopiedRecords>, StoreError> {
-        database::open_copied(self)
+        postgres::open_copied(self)
     }
 
     fn insert_copy(
@@ -82,15 +80,15 @@ impl Backend for DatabaseUrl {
         copy: &RunCopy<'_>,
         records: &dyn CopiedRecords,
     ) -> Result<(), StoreError> {
-        database::insert_copy(self, copy, records)
+        postgres::insert_copy(self, copy, records)
     }
 
     fn require_vacant(&self) -> Result<(), StoreError> {
-        database::require_vacant(self)
+        postgres::require_vacant(self)
     }
 
     fn place_run(&self, _: &str, contents: RunContents<'_>) -> Result<(), StoreError> {
-        database::place_run(self, contents.base, contents.definition, contents.blobs)
+        postgres::place_run(self, contents.base, contents.definition, contents.blobs)
     }
 
     /// Does nothing: creating the run does everything.
@@ -99,13 +97,13 @@ impl Backend for DatabaseUrl {
         contents: RunContents<'a>,
     ) -> Result<Box<dyn PreparedBackend<'a> + 'a>, StoreError> {
         Ok(Box::new(PreparedName {
-            url: self,
+            database: self,
             contents,
         }))
     }
 
     fn examine_database(&self) -> Result<Option<DatabaseReport>, StoreError> {
-        database::examine(self).map(Some)
+        postgres::examine(self).map(Some)
     }
 
     fn is_server(&self) -> bool {
@@ -117,7 +115,7 @@ impl Backend for DatabaseUrl {
     }
 
     fn identity(&self) -> Result<LocationIdentity, StoreError> {
-        let identity = database::run_identity(self)?;
+        let identity = postgres::run_identity(self)?;
         Ok(LocationIdentity {
             path: self.to_path(),
             number: identity.key,
@@ -126,44 +124,44 @@ impl Backend for DatabaseUrl {
     }
 
     fn receive_requests(&self, epoch: Epoch, handler: RequestHandler) -> io::Result<Mailbox> {
-        database::receive_requests(self, epoch, handler).map(Mailbox::new)
+        postgres::receive_requests(self, epoch, handler).map(Mailbox::new)
     }
 
     fn request_owner(&self, request: RunRequest) -> RequestOutcome {
-        database::request_owner(self, &request)
+        postgres::request_owner(self, &request)
     }
 
     fn run_name(&self) -> Option<&str> {
-        self.run.as_deref()
+        self.run()
     }
 
     fn open_submission(&self) -> Result<Option<SubmittedRun>, StoreError> {
-        database::RunSubmission::open(self)
+        postgres::RunSubmission::open(self)
             .map(SubmittedRun::new)
             .map(Some)
     }
 
     fn request_work(&self) -> Result<(), StoreError> {
-        database::request_work(self)
+        postgres::request_work(self)
     }
 
     fn place_submission(&self, submission: &NewSubmission<'_>) -> Result<(), StoreError> {
-        database::submit(self, submission)
+        postgres::submit(self, submission)
     }
 
     fn change_submission(&self, change: &SubmissionChange) -> Result<(), StoreError> {
-        database::change_submission(self, change)
+        postgres::change_submission(self, change)
     }
 
     fn delete_run(&self, by: Option<&str>) -> Result<(), StoreError> {
-        database::delete_run(self, by)
+        postgres::delete_run(self, by)
     }
 }
 
 /// A run that is about to be created.
 #[derive(Debug)]
 struct PreparedName<'a> {
-    url: &'a DatabaseUrl,
+    database: &'a Database,
     contents: RunContents<'a>,
 }
 
@@ -173,7 +171,7 @@ impl<'a> PreparedBackend<'a> for PreparedName<'a> {
         replace: ReplacePolicy,
     ) -> Result<Box<dyn VacantBackend + 'a>, StoreError> {
         Ok(Box::new(VacantName {
-            run: database::vacate(self.url, replace)?,
+            run: postgres::vacate(self.database, replace)?,
             contents: self.contents,
         }))
     }

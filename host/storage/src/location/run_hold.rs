@@ -1,8 +1,9 @@
 //! A run that is kept, so that nobody changes it while it is copied elsewhere.
 
+use strata_records::error::StoreError;
+
 use super::StorageLocation;
 use crate::Lease;
-use crate::error::StoreError;
 use crate::sqlite::shared::HeldByHolder;
 
 /// A run that nobody else can change. Dropping it gives the run up.

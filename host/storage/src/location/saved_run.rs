@@ -1,7 +1,8 @@
 //! What is saved of a run, and a run that was opened.
 
+use strata_records::reader::Reader;
+
 use crate::Lease;
-use crate::reader::Reader;
 
 /// In which form a run is saved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

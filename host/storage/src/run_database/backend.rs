@@ -4,16 +4,16 @@
 use std::io;
 use std::sync::Arc;
 
-use tokio::sync::Notify;
-
-use crate::caps::{CapAccounts, CapChange, CapScope, CapState};
-use crate::database_set::{DatabaseSettings, FencedDatabase, Intake};
-use crate::served::{RunChanges, ServedFilter, ServedKey};
-use crate::server_records::ServerRecords;
-use crate::sqlite::shared::{HolderMailbox, UnownedRunHandler};
-use crate::work::{
+use strata_records::caps::{CapAccounts, CapChange, CapScope, CapState};
+use strata_records::served::{RunChanges, ServedFilter, ServedKey};
+use strata_records::server_records::ServerRecords;
+use strata_records::work::{
     ClaimedRun, ListedWorker, NewSubmission, RegistrationHealth, RunRelease, Tended, WorkerProfile,
 };
+use strata_records::{DatabaseSettings, FencedDatabase, Intake};
+use tokio::sync::Notify;
+
+use crate::sqlite::shared::{HolderMailbox, UnownedRunHandler};
 use crate::{Lease, Retention, ServedRun, StorageLocation, StoreError};
 
 /// A database in which submitted runs are kept. What the methods do is described at those of `RunDatabase`.

@@ -3,16 +3,18 @@
 use std::io;
 use std::sync::Arc;
 
+use strata_records::caps::{CapAccounts, CapChange, CapScope, CapState};
+use strata_records::served::{RunChanges, ServedFilter, ServedKey};
+use strata_records::server_records::ServerRecords;
+use strata_records::work::{
+    ClaimedRun, ListedWorker, NewSubmission, RunRelease, Tended, WorkerProfile,
+};
+use strata_records::{DatabaseSettings, FencedDatabase, Intake};
 use tokio::sync::Notify;
 
 use super::backend::{DatabaseBackend, WorkerBackend};
-use crate::caps::{CapAccounts, CapChange, CapScope, CapState};
-use crate::database_set::{DatabaseSettings, FencedDatabase, Intake};
-use crate::served::{RunChanges, ServedFilter, ServedKey};
-use crate::server_records::ServerRecords;
 use crate::sqlite::shared::{self, FileWorker, HolderMailbox, UnownedRunHandler};
 use crate::sqlite_url::SqliteUrl;
-use crate::work::{ClaimedRun, ListedWorker, NewSubmission, RunRelease, Tended, WorkerProfile};
 use crate::{Lease, Retention, ServedRun, StorageLocation, StoreError};
 
 impl DatabaseBackend for SqliteUrl {

@@ -2,21 +2,20 @@
 
 use std::sync::Arc;
 
+use strata_postgres::{self as postgres, Database, DatabaseWorker};
+use strata_records::caps::{CapAccounts, CapChange, CapScope, CapState};
+use strata_records::served::{RunChanges, ServedFilter, ServedKey};
+use strata_records::server_records::ServerRecords;
+use strata_records::work::{
+    ClaimedRun, ListedWorker, NewSubmission, RegistrationHealth, RunRelease, Tended, WorkerProfile,
+};
+use strata_records::{DatabaseSettings, FencedDatabase, Intake};
 use tokio::sync::Notify;
 
 use super::backend::{DatabaseBackend, WorkerBackend};
-use crate::caps::{CapAccounts, CapChange, CapScope, CapState};
-use crate::database_set::{DatabaseSettings, FencedDatabase, Intake};
-use crate::database_url::DatabaseUrl;
-use crate::postgres::{self as database, DatabaseWorker};
-use crate::served::{RunChanges, ServedFilter, ServedKey};
-use crate::server_records::ServerRecords;
-use crate::work::{
-    ClaimedRun, ListedWorker, NewSubmission, RegistrationHealth, RunRelease, Tended, WorkerProfile,
-};
 use crate::{Lease, Retention, ServedRun, StorageLocation, StoreError};
 
-impl DatabaseBackend for DatabaseUrl {
+impl DatabaseBackend for Database {
     fn address(&self) -> String {
         self.to_string()
     }
@@ -30,47 +29,47 @@ impl DatabaseBackend for DatabaseUrl {
     }
 
     fn prepare(&self) -> Result<DatabaseSettings, StoreError> {
-        database::prepare(self)
+        postgres::prepare(self)
     }
 
     fn set_intake(&self, intake: Intake) -> Result<(), StoreError> {
-        database::set_intake(self, intake)
+        postgres::set_intake(self, intake)
     }
 
     fn caps(&self) -> Result<Vec<CapState>, StoreError> {
-        database::read_caps(self)
+        postgres::read_caps(self)
     }
 
     fn change_cap(&self, scope: &CapScope, change: CapChange) -> Result<bool, StoreError> {
-        database::change_cap(self, scope, change)
+        postgres::change_cap(self, scope, change)
     }
 
     fn retention(&self) -> Result<Retention, StoreError> {
-        database::read_retention(self)
+        postgres::read_retention(self)
     }
 
     fn set_retention(&self, retention: &Retention) -> Result<(), StoreError> {
-        database::set_retention(self, retention)
+        postgres::set_retention(self, retention)
     }
 
     fn workers(&self) -> Result<Vec<ListedWorker>, StoreError> {
-        database::list_workers(self)
+        postgres::list_workers(self)
     }
 
     fn drain_worker(&self, id: &str) -> Result<bool, StoreError> {
-        database::drain_worker(self, id)
+        postgres::drain_worker(self, id)
     }
 
     fn fence(&self) -> Result<FencedDatabase, StoreError> {
-        database::fence(self)
+        postgres::fence(self)
     }
 
     fn has_run(&self, run: &str) -> Result<bool, StoreError> {
-        database::has_run(&self.with_run(run))
+        postgres::has_run(&self.with_run(run))
     }
 
     fn submit(&self, submission: &NewSubmission<'_>) -> Result<(), StoreError> {
-        database::submit(&self.with_run(submission.name), submission)
+        postgres::submit(&self.with_run(submission.name), submission)
     }
 
     fn register(
@@ -82,22 +81,22 @@ impl DatabaseBackend for DatabaseUrl {
     }
 
     fn open_claimed(&self, run: &ClaimedRun) -> Result<Box<dyn Lease>, StoreError> {
-        Ok(Box::new(database::open_claimed(
+        Ok(Box::new(postgres::open_claimed(
             &self.with_run(&run.name),
             run,
         )?))
     }
 
     fn try_write(&self, run: &ClaimedRun, bytes: u64) -> Result<(), StoreError> {
-        database::try_write(self, run, bytes)
+        postgres::try_write(self, run, bytes)
     }
 
     fn acknowledge_request(&self, run: &ClaimedRun) -> Result<(), StoreError> {
-        database::acknowledge_request(self, run)
+        postgres::acknowledge_request(self, run)
     }
 
     fn records(&self) -> Result<Box<dyn ServerRecords>, StoreError> {
-        database::open_records(self)
+        postgres::open_records(self)
     }
 
     fn list_served(
@@ -105,18 +104,18 @@ impl DatabaseBackend for DatabaseUrl {
         filter: &ServedFilter,
         limit: usize,
     ) -> Result<Vec<ServedRun>, StoreError> {
-        let found = database::list_served(self, filter, limit)?.into_iter();
+        let found = postgres::list_served(self, filter, limit)?.into_iter();
         let located = found.map(|run| run.map_location(StorageLocation::of_database));
         Ok(located.collect())
     }
 
     fn find_served(&self, key: ServedKey<'_>) -> Result<Option<ServedRun>, StoreError> {
-        let found = database::find_served(self, key)?;
+        let found = postgres::find_served(self, key)?;
         Ok(found.map(|run| run.map_location(StorageLocation::of_database)))
     }
 
     fn watch_runs(&self) -> Result<RunChanges, StoreError> {
-        database::watch_runs(self)
+        postgres::watch_runs(self)
     }
 }
 

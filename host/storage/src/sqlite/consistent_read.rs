@@ -5,19 +5,20 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OpenFlags};
+use strata_records::error::StoreError;
+use strata_records::lineage::DIRECTORY_RUN;
 
 use super::error::sqlite_error;
 use super::file_state::ReadMode;
 use super::rows::{SqliteReader, SqliteRows, WHOLE_DATABASE, check_pages};
 use crate::directory::names::DATABASE;
-use crate::error::StoreError;
-use crate::lineage::DIRECTORY_RUN;
+use crate::progress::check_complete;
 use crate::{file, schema};
 
-impl SqliteReader {
-    /// Opens the database of a directory, which another process may be writing. Creates and changes
+impl SqliteRows {
+    /// Opens the database of a directory for reading, which another process may be writing. Creates and changes
     /// nothing.
-    pub(crate) fn open(directory: impl AsRef<Path>) -> Result<Self, StoreError> {
+    pub(crate) fn open(directory: impl AsRef<Path>) -> Result<SqliteReader, StoreError> {
         let directory = directory.as_ref();
         file::require_regular_files(directory)?;
         Self::open_run(directory.join(DATABASE), DIRECTORY_RUN.0)
@@ -25,17 +26,15 @@ impl SqliteReader {
 
     /// Opens a database, which another process may be writing, to read one of its runs, or with
     /// `WHOLE_DATABASE` what all have together. Creates and changes nothing.
-    pub(super) fn open_run(path: PathBuf, run: i64) -> Result<Self, StoreError> {
+    pub(super) fn open_run(path: PathBuf, run: i64) -> Result<SqliteReader, StoreError> {
         schema::require_own_database(&path)?;
-        let reader = Self::from_rows(SqliteRows::open_unlocked(path, run)?);
+        let reader = SqliteReader::from_rows(Self::open_unlocked(path, run)?);
         // Otherwise, the loss of rows on a damaged page could go unnoticed.
         reader.read_consistently(check_pages)?;
-        reader.read_consistently(|reader| reader.check_complete().map(drop))?;
+        reader.read_consistently(|reader| check_complete(reader).map(drop))?;
         Ok(reader)
     }
-}
 
-impl SqliteRows {
     /// Opens a database for reading a run, without its lock and without checking whether it is
     /// complete.
     pub(crate) fn open_unlocked(path: PathBuf, run: i64) -> Result<Self, StoreError> {
@@ -101,7 +100,7 @@ mod tests {
     fn who_began_to_read_before_a_run_goes_on_sees_what_that_does() {
         let (_temp, directory, records, end) = saved(60);
         let found = |reader: &SqliteReader| reader.records(0, usize::MAX).unwrap().len();
-        let before = SqliteReader::open(&directory).unwrap();
+        let before = SqliteRows::open(&directory).unwrap();
         let mut store = directory.open().unwrap().lease;
         // A run that has not recorded anything yet has an empty log.
         assert_eq!(
@@ -110,7 +109,7 @@ mod tests {
                 .len(),
             0
         );
-        let begun = SqliteReader::open(&directory).unwrap();
+        let begun = SqliteRows::open(&directory).unwrap();
         assert_eq!([found(&before), found(&begun)], [60, 60]);
         let more: Vec<Record> = records[..20].to_vec();
         for n in 1..4 {

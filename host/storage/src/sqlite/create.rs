@@ -9,14 +9,14 @@ use std::path::Path;
 use rusqlite::Connection;
 use strata_base::files::blob::Blobs;
 use strata_core::state::environment::Environment;
+use strata_records::error::StoreError;
+use strata_records::lineage::{DIRECTORY_RUN, FIRST_LINEAGE};
 
 use super::error::sqlite_error;
 use super::write::{NewRun, fill_new_database};
 use crate::SavedDefinition;
 use crate::directory::names::{DATABASE, SideFile};
-use crate::error::StoreError;
 use crate::file;
-use crate::lineage::{DIRECTORY_RUN, FIRST_LINEAGE};
 use crate::progress::ProgressFile;
 
 /// The offset in a database at which the versions of its format are: those with which it is written and

@@ -4,8 +4,7 @@ use std::io;
 use std::path::Path;
 
 use rusqlite::ErrorCode;
-
-use crate::error::StoreError;
+use strata_records::error::StoreError;
 
 /// What an error of SQLite means.
 pub(crate) fn sqlite_error(

@@ -13,8 +13,15 @@ use std::cell::Cell;
 use std::path::{Path, PathBuf};
 
 use rusqlite::Connection;
+use strata_records::error::StoreError;
+use strata_records::lineage::{DIRECTORY_RUN, KeyRange, StoredLineage, key_range};
+use strata_records::rows::RunRows;
+use strata_records::run_change::{RunChange, WrittenChange};
+use strata_records::run_writer::{RunWriter, ShownState, Writing};
+use strata_records::stored_lease::StoredLease;
 
 use super::create::DatabaseImage;
+use super::lineage::SqliteRow;
 use super::lineage::stored_epoch;
 use super::prune::file_bytes;
 use super::rows::{SqliteReader, SqliteRows};
@@ -22,13 +29,7 @@ use super::snapshot::database_bytes;
 use super::write_change::{LossCheck, RunUnderLease, write_change};
 use super::write_connection::WriteConnection;
 use crate::directory::names::{DATABASE, SideFile};
-use crate::error::StoreError;
-use crate::lineage::{DIRECTORY_RUN, KeyRange, StoredLineage, key_range};
 use crate::lock::StorageLock;
-use crate::rows::RunRows;
-use crate::run_change::{RunChange, WrittenChange};
-use crate::run_writer::{RunWriter, ShownState, Writing};
-use crate::stored_lease::StoredLease;
 use crate::{Durability, Epoch};
 
 /// The size at which the log is moved into the database, in pages of 4 KiB. It is large, because
@@ -55,32 +56,34 @@ pub(crate) struct InlineWriter {
     _lock: StorageLock,
 }
 
-impl SqliteLease {
+impl InlineWriter {
     /// Creates a database whose run starts from `base`, with the bytes of files.
     pub(crate) fn create(
         lock: StorageLock,
         directory: &Path,
         image: &DatabaseImage,
-    ) -> Result<Self, StoreError> {
+    ) -> Result<SqliteLease, StoreError> {
         let path = directory.join(DATABASE);
         let connection = WriteConnection::create(&path, image, DIRECTORY_RUN.0, LOG_PAGES)?;
-        Self::new(InlineWriter::new(lock, directory, connection)?)
+        SqliteLease::new(Self::new(lock, directory, connection)?)
     }
 
     /// Opens the database of a directory, to change a run.
-    pub(crate) fn open(lock: StorageLock, directory: &Path, run: i64) -> Result<Self, StoreError> {
+    pub(crate) fn open(
+        lock: StorageLock,
+        directory: &Path,
+        run: i64,
+    ) -> Result<SqliteLease, StoreError> {
         let connection = WriteConnection::open(&directory.join(DATABASE), run, LOG_PAGES)?;
-        Self::new(InlineWriter::new(lock, directory, connection)?)
+        SqliteLease::new(Self::new(lock, directory, connection)?)
     }
 
     /// Returns the connection, to look at it or to limit what it may do.
     #[cfg(test)]
     pub(crate) fn connection(&mut self) -> &mut WriteConnection {
-        &mut self.writer().connection
+        &mut self.connection
     }
-}
 
-impl InlineWriter {
     fn new(
         lock: StorageLock,
         directory: &Path,
@@ -109,7 +112,7 @@ impl InlineWriter {
         line: &StoredLineage,
         work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
     ) -> Result<T, StoreError> {
-        let fail = |e| self.connection.reader.error("write", e);
+        let fail = |e| self.connection.reader.rows.error("write", e);
         if !self.connection.progress.is_open() && !self.is_newest_lease(line).map_err(fail)? {
             return Err(self.fenced());
         }

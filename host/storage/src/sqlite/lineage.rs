@@ -2,9 +2,8 @@
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use strata_base::codec::CodecError;
-
-use crate::codec::DecodeError;
-use crate::lineage::{StoredLineage, StoredRun};
+use strata_records::codec::DecodeError;
+use strata_records::lineage::{StoredLineage, StoredRun};
 
 /// The notes about no run (0) of the largest keys of runs and of lineages that were deleted. Keys are not used again:
 /// whoever still reads a run that was deleted would read another.
@@ -26,8 +25,17 @@ pub(super) fn next_key(conn: &Connection, table: &str, note: &str) -> rusqlite::
         .query_row([note], |row| row.get(0))
 }
 
-impl StoredLineage {
-    pub(super) fn from_row(row: &Row<'_>) -> rusqlite::Result<Result<Self, DecodeError>> {
+/// What is stored as a row of a table.
+pub(crate) trait SqliteRow: Sized {
+    /// Reads it. Fails with a description if the row is damaged.
+    fn from_row(row: &Row<'_>) -> rusqlite::Result<Result<Self, DecodeError>>;
+
+    /// Writes all of its columns.
+    fn write(&self, conn: &Connection) -> rusqlite::Result<()>;
+}
+
+impl SqliteRow for StoredLineage {
+    fn from_row(row: &Row<'_>) -> rusqlite::Result<Result<Self, DecodeError>> {
         let origin: (Option<i64>, Option<i64>) = (row.get(4)?, row.get(5)?);
         let read = Self {
             id: row.get(0)?,
@@ -45,8 +53,7 @@ impl StoredLineage {
         Ok(read.verified(sum))
     }
 
-    /// Inserts it into the database.
-    pub(crate) fn insert(&self, conn: &Connection) -> rusqlite::Result<()> {
+    fn write(&self, conn: &Connection) -> rusqlite::Result<()> {
         let sql = "INSERT INTO lineage VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
         let row = params![
             self.id,
@@ -64,26 +71,26 @@ impl StoredLineage {
         ];
         conn.execute(sql, row).map(drop)
     }
-
-    /// Writes the columns that change.
-    pub(super) fn update(&self, conn: &Connection) -> rusqlite::Result<()> {
-        let sql = "UPDATE lineage SET events = ?2, last = ?3, forgotten = ?4, spent = ?5, since = ?6, sum = ?7 WHERE id = ?1";
-        let row = params![
-            self.id,
-            self.events,
-            self.last_checksum,
-            self.forgotten_until,
-            self.spent,
-            self.bytes_since_snapshot,
-            self.checksum()
-        ];
-        conn.prepare_cached(sql)?.execute(row).map(drop)
-    }
 }
 
-impl StoredRun {
-    /// Inserts it into the database, or replaces it there.
-    pub(crate) fn write(&self, conn: &Connection) -> rusqlite::Result<()> {
+/// Writes the columns of a lineage that change.
+pub(super) fn update_lineage(conn: &Connection, line: &StoredLineage) -> rusqlite::Result<()> {
+    let sql = "UPDATE lineage SET events = ?2, last = ?3, forgotten = ?4, spent = ?5, since = ?6, sum = ?7 WHERE id = ?1";
+    let row = params![
+        line.id,
+        line.events,
+        line.last_checksum,
+        line.forgotten_until,
+        line.spent,
+        line.bytes_since_snapshot,
+        line.checksum()
+    ];
+    conn.prepare_cached(sql)?.execute(row).map(drop)
+}
+
+impl SqliteRow for StoredRun {
+    /// Replaces it if it is there.
+    fn write(&self, conn: &Connection) -> rusqlite::Result<()> {
         let sql = "INSERT OR REPLACE INTO run VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
         let row = params![
             self.id,
@@ -96,7 +103,7 @@ impl StoredRun {
         conn.execute(sql, row).map(drop)
     }
 
-    pub(super) fn from_row(row: &Row<'_>) -> rusqlite::Result<Result<Self, DecodeError>> {
+    fn from_row(row: &Row<'_>) -> rusqlite::Result<Result<Self, DecodeError>> {
         let read = Self {
             id: row.get(0)?,
             name: row.get(1)?,

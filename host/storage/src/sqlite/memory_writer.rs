@@ -5,18 +5,18 @@ use std::path::Path;
 use rusqlite::Connection;
 use strata_base::files::blob::Blobs;
 use strata_core::state::environment::Environment;
+use strata_records::error::StoreError;
+use strata_records::lineage::{DIRECTORY_RUN, FIRST_LINEAGE, KeyRange, StoredLineage, key_range};
+use strata_records::rows::RunRows;
+use strata_records::run_change::RunChange;
+use strata_records::run_writer::{RunWriter, ShownState, Writing};
+use strata_records::stored_lease::StoredLease;
 
 use super::error::sqlite_error;
 use super::rows::{SqliteReader, SqliteRows};
 use super::snapshot::database_bytes;
 use super::write::{NewRun, fill_new_database};
 use super::write_change::{RunUnderLease, write_change};
-use crate::error::StoreError;
-use crate::lineage::{DIRECTORY_RUN, FIRST_LINEAGE, KeyRange, StoredLineage, key_range};
-use crate::rows::RunRows;
-use crate::run_change::RunChange;
-use crate::run_writer::{RunWriter, ShownState, Writing};
-use crate::stored_lease::StoredLease;
 use crate::{Durability, Epoch, Lease, SavedDefinition};
 
 /// What stands for the path of the database in messages.
@@ -30,7 +30,7 @@ pub fn create_in_memory(
     base: &Environment,
     definition: &SavedDefinition,
 ) -> Result<Box<dyn Lease>, StoreError> {
-    Ok(Box::new(MemoryLease::create(base, definition)?))
+    Ok(Box::new(MemoryWriter::create(base, definition)?))
 }
 
 /// Creates a run in memory, and returns a function after whose call it is known that messages of a loaded state cannot be
@@ -40,7 +40,7 @@ pub fn create_with_damage(
     base: &Environment,
     definition: &SavedDefinition,
 ) -> Result<(Box<dyn Lease>, impl Fn() + use<>), StoreError> {
-    let mut lease = MemoryLease::create(base, definition)?;
+    let mut lease = MemoryWriter::create(base, definition)?;
     let damage = lease.writer().reader.damaging();
     Ok((Box::new(lease), damage))
 }
@@ -52,12 +52,12 @@ pub(crate) struct MemoryWriter {
     changed: RunUnderLease,
 }
 
-impl MemoryLease {
+impl MemoryWriter {
     /// Creates a run that starts from `base`.
     pub(crate) fn create(
         base: &Environment,
         definition: &SavedDefinition,
-    ) -> Result<Self, StoreError> {
+    ) -> Result<MemoryLease, StoreError> {
         let fail = |e| sqlite_error(Path::new(PATH), "create", e);
         let new = NewRun {
             run: DIRECTORY_RUN,
@@ -75,7 +75,7 @@ impl MemoryLease {
             shown: ShownState::Never,
         };
         let reader = SqliteReader::from_rows(rows);
-        Self::new(MemoryWriter { reader, changed })
+        MemoryLease::new(Self { reader, changed })
     }
 }
 
@@ -111,7 +111,7 @@ impl RunWriter for MemoryWriter {
             transaction.commit()?;
             Ok(Writing::Committed(written))
         };
-        write().map_err(|e| self.reader.error("write", e))
+        write().map_err(|e| self.reader.rows.error("write", e))
     }
 
     fn shown(&self) -> ShownState {

@@ -5,11 +5,12 @@ use std::path::Path;
 
 use rusqlite::Connection;
 use serde::Serialize;
+use strata_records::lineage::{KeyRange, event_key};
+use strata_records::prune_plan::{DropRange, PrunePlan};
 
+use super::lineage::update_lineage;
 use super::wal_checkpoint::{WalMove, WalMover};
 use super::write::insert_gap;
-use crate::lineage::{KeyRange, event_key};
-use crate::prune_plan::{DropRange, PrunePlan};
 
 /// Carries out a plan of pruning, and returns how many events were dropped.
 pub(super) fn carry_out(
@@ -19,7 +20,7 @@ pub(super) fn carry_out(
     plan: &PrunePlan,
 ) -> rusqlite::Result<u64> {
     for row in &plan.lineages {
-        row.update(conn)?;
+        update_lineage(conn, row)?;
     }
     let mut events = 0;
     for drop in &plan.drops {

@@ -3,21 +3,22 @@
 use std::path::{Path, PathBuf};
 
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, params};
+use strata_records::codec::DecodeError;
+use strata_records::error::StoreError;
+use strata_records::lineage::{KeyRange, NamedRun, StoredLineage, StoredRun, key_range};
+use strata_records::reader::RowReader;
+use strata_records::rows::{
+    BundleBytes, DefinitionRow, EventRange, EventRow, EventSelection, GapRow, RowResult, RowsSize,
+    RunRows, SnapshotRange, SnapshotRow, SnapshotSelection, StoredBlob, VisitBundle, VisitEvent,
+};
 
 use strata_core::record::id::Digest;
 
 use super::error::sqlite_error;
 use super::file_state::ReadMode;
+use super::lineage::SqliteRow;
 use super::lineage::next_lineage_id;
 use super::snapshot::last_bundle;
-use crate::codec::DecodeError;
-use crate::error::StoreError;
-use crate::lineage::{KeyRange, NamedRun, StoredLineage, StoredRun, key_range};
-use crate::reader::RowReader;
-use crate::rows::{
-    BundleBytes, DefinitionRow, EventRange, EventRow, EventSelection, GapRow, RowResult, RowsSize,
-    RunRows, SnapshotRange, SnapshotRow, SnapshotSelection, StoredBlob, VisitBundle, VisitEvent,
-};
 use crate::schema;
 
 /// The size of SQLite's page cache, in KiB. It can be small: appending needs the end of the tables
@@ -45,6 +46,16 @@ pub(crate) struct SqliteRows {
 }
 
 impl SqliteRows {
+    /// Reads a run instead of what all have together.
+    pub(super) fn of_run(self, run: i64) -> SqliteReader {
+        SqliteReader::from_rows(Self { run, ..self })
+    }
+
+    /// Returns what an error means.
+    pub(crate) fn error(&self, action: &'static str, source: rusqlite::Error) -> StoreError {
+        sqlite_error(&self.path, action, source)
+    }
+
     /// Configures a connection that reads a run, and checks the schema of its database. Nothing may
     /// have been read from it before.
     pub(super) fn from_connection(
@@ -400,58 +411,53 @@ pub(crate) fn check_pages(reader: &SqliteReader) -> Result<(), StoreError> {
     let check = rows
         .conn
         .query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0));
-    match check.map_err(|e| reader.error("open", e))?.as_str() {
+    match check.map_err(|e| reader.rows.error("open", e))?.as_str() {
         "ok" => Ok(()),
         what => Err(StoreError::corrupt(&rows.path, what)),
     }
 }
 
-impl SqliteReader {
-    /// Reads a run instead of what all have together.
-    pub(super) fn of_run(self, run: i64) -> Self {
-        Self::from_rows(SqliteRows { run, ..self.rows })
-    }
+/// Returns the lineages of a run, including their newest events.
+pub(super) fn complete_lineages_of(
+    reader: &SqliteReader,
+    run: i64,
+) -> Result<Vec<StoredLineage>, StoreError> {
+    reader.complete_lineages(reader.rows.lineages_of(run)?)
+}
 
-    pub(crate) fn error(&self, action: &'static str, source: rusqlite::Error) -> StoreError {
-        sqlite_error(&self.rows.path, action, source)
+/// Returns the lineages of a run whose rows lag behind, including their newest events.
+pub(super) fn lineages_behind(
+    reader: &SqliteReader,
+    run: i64,
+) -> Result<Vec<StoredLineage>, StoreError> {
+    let rows = reader.rows.lineages_of(run)?;
+    if rows.is_empty() {
+        // The run was deleted.
+        return Ok(Vec::new());
     }
+    let mut lines = reader.complete_lineages(rows.clone())?;
+    lines.retain(|line| !rows.contains(line));
+    Ok(lines)
+}
 
-    /// Returns the lineages of a run, including their newest events.
-    pub(super) fn complete_lineages_of(&self, run: i64) -> Result<Vec<StoredLineage>, StoreError> {
-        self.complete_lineages(self.rows.lineages_of(run)?)
+/// Returns the lineages of all other runs.
+pub(super) fn lineages_of_others(reader: &SqliteReader) -> Result<Vec<StoredLineage>, StoreError> {
+    let mut all = Vec::new();
+    for run in reader.rows.other_runs()? {
+        all.append(&mut complete_lineages_of(reader, run)?);
     }
+    Ok(all)
+}
 
-    /// Returns the lineages of a run whose rows lag behind, including their newest events.
-    pub(super) fn lineages_behind(&self, run: i64) -> Result<Vec<StoredLineage>, StoreError> {
-        let rows = self.rows.lineages_of(run)?;
-        if rows.is_empty() {
-            // The run was deleted.
-            return Ok(Vec::new());
-        }
-        let mut lines = self.complete_lineages(rows.clone())?;
-        lines.retain(|line| !rows.contains(line));
-        Ok(lines)
+/// Returns how many changes of all runs were recorded: events of all lineages, and other changes
+/// that must not be lost. Also returns whether there must be a log with further changes.
+pub(crate) fn count_changes(reader: &SqliteReader) -> Result<(u64, bool), StoreError> {
+    let _same = reader.begin_read()?;
+    let own = |row: &StoredLineage| row.events - row.start();
+    let mut events: i64 = lineages_of_others(reader)?.iter().map(own).sum();
+    if reader.rows.run != WHOLE_DATABASE {
+        events += reader.stored_lineages()?.iter().map(own).sum::<i64>();
     }
-
-    /// Returns the lineages of all other runs.
-    pub(super) fn lineages_of_others(&self) -> Result<Vec<StoredLineage>, StoreError> {
-        let mut all = Vec::new();
-        for run in self.rows.other_runs()? {
-            all.append(&mut self.complete_lineages_of(run)?);
-        }
-        Ok(all)
-    }
-
-    /// Returns how many changes of all runs were recorded: events of all lineages, and other changes
-    /// that must not be lost. Also returns whether there must be a log with further changes.
-    pub(crate) fn count_changes(&self) -> Result<(u64, bool), StoreError> {
-        let _same = self.begin_read()?;
-        let own = |row: &StoredLineage| row.events - row.start();
-        let mut events: i64 = self.lineages_of_others()?.iter().map(own).sum();
-        if self.rows.run != WHOLE_DATABASE {
-            events += self.stored_lineages()?.iter().map(own).sum::<i64>();
-        }
-        let (others, is_expected) = self.rows.other_changes()?;
-        Ok(((events as u64).saturating_add(others), is_expected))
-    }
+    let (others, is_expected) = reader.rows.other_changes()?;
+    Ok(((events as u64).saturating_add(others), is_expected))
 }

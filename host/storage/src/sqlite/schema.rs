@@ -12,10 +12,10 @@ use std::path::Path;
 
 use rusqlite::limits::Limit;
 use rusqlite::{Connection, ErrorCode};
+use strata_records::error::StoreError;
 
 use super::error::sqlite_error;
 use crate::directory::names::SideFile;
-use crate::error::StoreError;
 use crate::file;
 use queue_tables::{QUEUE_INDEXES, QUEUE_TABLES};
 

@@ -52,7 +52,7 @@ pub(crate) use examine::examine;
 pub(crate) use list::list_overviews;
 pub(crate) use mail::{holder, receive_requests, request_owner};
 #[cfg(test)]
-pub(crate) use queued_writer::SharedLease;
+pub(crate) use queued_writer::{QueuedWriter, SharedLease};
 pub(crate) use records::FileRecords;
 pub(crate) use runs::{
     VacantName, has_run, is_same, is_storage_file, obstacle, open_named, open_reader, read_runs,

@@ -1,10 +1,9 @@
 //! Writes snapshots and their bundles, and deletes those that are not needed any more.
 
 use rusqlite::{Connection, params};
-
-use crate::codec::MessageBundle;
-use crate::lineage::{KeyRange, MAX_POSITION, position_of_key};
-use crate::snapshot::{
+use strata_records::codec::MessageBundle;
+use strata_records::lineage::{KeyRange, MAX_POSITION, position_of_key};
+use strata_records::snapshot::{
     EncodedSnapshot, OLD_SNAPSHOTS_SHARE, SnapshotRows, SnapshotSize, unneeded_snapshots,
 };
 
@@ -93,14 +92,14 @@ mod tests {
     use strata_core::state::environment::Environment;
 
     use super::*;
-    use crate::lineage::{FIRST_LINEAGE, event_key, key_range};
-    use crate::snapshot::message_count;
     use crate::tests::conformance::{loaded_state, replay};
     use crate::tests::script::pseudorandom;
     use crate::tests::script::{definition, scripted_run, team};
     use crate::{
         Durability, Lease, ReplacePolicy, SqliteLease, StateSelector, StorageDirectory, schema,
     };
+    use strata_records::lineage::{FIRST_LINEAGE, event_key, key_range};
+    use strata_records::snapshot::message_count;
 
     fn put(conn: &Connection, n: i64, body: &[u8]) {
         let env = Environment::new(&team());
@@ -182,7 +181,7 @@ mod tests {
 
     /// Returns the keys of the bundles that exist, and of those that states refer to.
     fn bundles(store: &mut SqliteLease) -> (BTreeSet<i64>, BTreeSet<i64>) {
-        let reader = &store.connection().reader;
+        let reader = &store.writer().connection().reader;
         let mut rows = reader.rows.conn.prepare("SELECT n FROM bundle").unwrap();
         let there = rows
             .query_map([], |row| row.get(0))
@@ -214,7 +213,13 @@ mod tests {
             store.save_snapshot(&so_far).unwrap();
             let newest = store.current().bundles().to_vec();
             assert_eq!(message_count(&newest), so_far.final_message_count());
-            let saved = store.connection().reader.snapshots().unwrap().pop();
+            let saved = store
+                .writer()
+                .connection()
+                .reader
+                .snapshots()
+                .unwrap()
+                .pop();
             assert_eq!(saved.unwrap().bundles, newest);
             assert_eq!(
                 bundles(&mut store).0,
@@ -224,6 +229,7 @@ mod tests {
         store.append(&records[600..], Durability::Process).unwrap();
         // A bundle that a dropped state left behind.
         store
+            .writer()
             .connection()
             .reader
             .rows

@@ -13,11 +13,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rusqlite::{Connection, ErrorCode};
+use strata_records::error::StoreError;
+use strata_records::lineage::StoredLineage;
 
-use super::rows::SqliteReader;
+use super::lineage::update_lineage;
+use super::rows::{SqliteReader, lineages_of_others};
 use super::wal_file::max_bytes;
-use crate::error::StoreError;
-use crate::lineage::StoredLineage;
 use crate::progress::ProgressFile;
 use crate::schema;
 
@@ -183,10 +184,10 @@ pub(super) fn ensure_log_started(
         return Ok(());
     }
     let conn = &reader.rows.conn;
-    let fail = |e| reader.error("write", e);
+    let fail = |e| reader.rows.error("write", e);
     // The rows of other runs may have stayed behind when a process was killed. They are read
     // before anything is changed, so that a damaged row leaves everything as it is.
-    let others = reader.lineages_of_others()?;
+    let others = lineages_of_others(reader)?;
     // The progress file comes first, since readers of a database that expects a log require it.
     progress.open()?;
     // With an empty log, SQLite has nothing to sync before the database.
@@ -196,7 +197,7 @@ pub(super) fn ensure_log_started(
         .map_err(fail)?;
     let update_rows = || {
         let mut lines = current.into_iter().chain(&others);
-        lines.try_for_each(|line| line.update(conn))
+        lines.try_for_each(|line| update_lineage(conn, line))
     };
     let begun = update_rows().and_then(|()| mover.move_log(conn, WalMove::Wait));
     conn.pragma_update(None, "synchronous", SYNCHRONOUS)

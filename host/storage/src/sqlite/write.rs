@@ -2,17 +2,19 @@
 //! the callers.
 
 use rusqlite::{Connection, params};
+use strata_records::codec;
+use strata_records::encoded_events::EncodedEvents;
+use strata_records::lineage::{StoredLineage, StoredRun, event_key, key_range};
+use strata_records::reader::definition_checksum_input;
+use strata_records::snapshot::EncodedSnapshot;
 
 use strata_base::files::blob::Blobs;
 use strata_core::state::environment::Environment;
 
+use super::lineage::SqliteRow;
 use super::snapshot::insert_snapshot;
 use super::wal_checkpoint::{SYNCHRONOUS, mark_log_started};
-use crate::encoded_events::EncodedEvents;
-use crate::lineage::{StoredLineage, StoredRun, event_key, key_range};
-use crate::reader::definition_checksum_input;
-use crate::snapshot::EncodedSnapshot;
-use crate::{SavedDefinition, blob, codec, schema};
+use crate::{SavedDefinition, blob, schema};
 
 /// A run that is to be inserted into a database.
 pub(super) struct NewRun<'a> {
@@ -36,7 +38,7 @@ impl NewRun<'_> {
             spent: i64::try_from(self.base.spent.0).unwrap_or(i64::MAX),
             ..StoredLineage::first(&self.base.lineage.name)
         }
-        .insert(conn)?;
+        .write(conn)?;
         StoredRun {
             id: run,
             name: name.into(),

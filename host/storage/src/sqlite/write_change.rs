@@ -2,18 +2,20 @@
 //! callers.
 
 use rusqlite::Connection;
+use strata_records::lineage::{KeyRange, MAX_LINEAGES, StoredLineage, StoredRun};
+use strata_records::overview::OverviewChange;
+use strata_records::run_change::{LineageSwitch, NewEvents, NewLineage, RunChange, WrittenChange};
+use strata_records::run_writer::ShownState;
 
 use super::blob::insert_blobs;
+use super::lineage::SqliteRow;
 use super::lineage::next_lineage_id;
+use super::lineage::update_lineage;
 use super::prune::carry_out;
 use super::shared::end_note::write_end_note;
 use super::shared::submission_row::{write_schedule, write_shown};
 use super::snapshot::{delete_old_snapshots, insert_snapshot_rows};
 use super::write::{insert_events, write_definition, write_note};
-use crate::lineage::{KeyRange, MAX_LINEAGES, StoredLineage, StoredRun};
-use crate::overview::OverviewChange;
-use crate::run_change::{LineageSwitch, NewEvents, NewLineage, RunChange, WrittenChange};
-use crate::run_writer::ShownState;
 
 /// A run that is changed under a lease.
 #[derive(Debug)]
@@ -91,11 +93,11 @@ pub(super) fn write_change(
         RunChange::Snapshot(new) => {
             // They make room for the new one.
             delete_old_snapshots(conn, new.rows.n, stored_bytes(conn)?)?;
-            new.line.update(conn)?;
+            update_lineage(conn, &new.line)?;
             insert_snapshot_rows(conn, &new.rows)?;
         }
         RunChange::EarlierState(rows) => insert_snapshot_rows(conn, rows)?,
-        RunChange::Row(line) => line.update(conn)?,
+        RunChange::Row(line) => update_lineage(conn, line)?,
         RunChange::Prune(plan) => {
             written.dropped = carry_out(conn, run, changed.bundle_keys, plan)?;
         }
@@ -112,7 +114,7 @@ fn append(conn: &Connection, changed: &RunUnderLease, new: &NewEvents) -> rusqli
     insert_events(conn, &new.events)?;
     changed.write_shown(conn, new.shown.as_ref(), new.line.last_key())?;
     match new.writes_row {
-        true => new.line.update(conn),
+        true => update_lineage(conn, &new.line),
         false => Ok(()),
     }
 }
@@ -141,7 +143,7 @@ fn insert_branch(
             }
         }
     };
-    line.insert(conn)?;
+    line.write(conn)?;
     changed.write_shown(conn, new.shown.as_ref(), line.last_key())?;
     changed.continue_with(conn, new.current(id), new.next_line)?;
     Ok(id)
@@ -162,7 +164,7 @@ fn switch_lineage(
 
 fn update_if_behind(conn: &Connection, row: Option<&StoredLineage>) -> rusqlite::Result<()> {
     match row {
-        Some(row) => row.update(conn),
+        Some(row) => update_lineage(conn, row),
         None => Ok(()),
     }
 }

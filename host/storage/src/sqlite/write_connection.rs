@@ -5,6 +5,8 @@ use std::path::Path;
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
+use strata_records::error::StoreError;
+use strata_records::lineage::StoredLineage;
 
 use super::create::{DatabaseImage, create_database};
 use super::error::sqlite_error;
@@ -14,9 +16,8 @@ use super::wal_file::WalFile;
 use super::write::begin_log;
 use super::{prune, wal_checkpoint};
 use crate::directory::names::SideFile;
-use crate::error::StoreError;
-use crate::lineage::StoredLineage;
 use crate::progress::ProgressFile;
+use crate::progress::check_complete;
 use crate::{file, schema};
 
 /// A connection that changes a database.
@@ -66,7 +67,7 @@ impl WriteConnection {
         let created = Self::open(path, run, max_log_pages)?;
         created.progress.open()?;
         created.wal_mover.note_log_expected();
-        begin_log(created.conn()).map_err(|e| created.reader.error("create", e))?;
+        begin_log(created.conn()).map_err(|e| created.reader.rows.error("create", e))?;
         Ok(created)
     }
 
@@ -88,7 +89,7 @@ impl WriteConnection {
         conn.pragma_update(None, "synchronous", wal_checkpoint::SYNCHRONOUS)
             .map_err(fail)?;
         check_pages(&reader)?;
-        let changes = reader.check_complete()?;
+        let changes = check_complete(&reader)?;
         schema::enable_wal(conn, path)?;
         conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false)
             .map_err(fail)?;
@@ -213,7 +214,7 @@ impl WriteConnection {
 
     /// Gives free pages back to the file system.
     pub(super) fn shrink(&self) -> Result<(), StoreError> {
-        prune::shrink(self.conn(), &self.wal_mover).map_err(|e| self.reader.error("shrink", e))
+        prune::shrink(self.conn(), &self.wal_mover).map_err(|e| self.reader.rows.error("shrink", e))
     }
 
     /// Fails if the directory is gone or not writable any more. SQLite would go on writing to open

@@ -15,9 +15,10 @@ use super::conformance::loaded_state;
 use super::script::pseudorandom;
 use super::script::{definition, scripted_run, team};
 use crate::directory::DirectoryContent;
+use crate::sqlite::rows::SqliteRows;
 use crate::{
-    Durability, Lease, Record, RecordedRun, ReplacePolicy, SqliteReader, StateSelector,
-    StorageDirectory, StoreError,
+    Durability, Lease, Record, RecordedRun, ReplacePolicy, StateSelector, StorageDirectory,
+    StoreError,
 };
 
 /// The environment variable that says how many bits there are per bit that is flipped.
@@ -94,7 +95,7 @@ fn files(directory: &Path) -> FileContents {
 /// data was found; fails on anything but the right data or an error.
 fn outcome(directory: &StorageDirectory, saved: &SavedStorage) -> Result<bool, String> {
     let read = || -> Result<bool, StoreError> {
-        let reader = SqliteReader::open(directory)?;
+        let reader = SqliteRows::open(directory)?;
         Ok(
             loaded_state(&reader.load(&StateSelector::Head)?) == saved.end
                 && reader.records(0, usize::MAX)? == saved.records

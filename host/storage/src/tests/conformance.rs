@@ -32,17 +32,19 @@ use strata_base::process::wait::wait;
 use strata_core::machine::stepper::Stepper;
 use strata_core::record::event::{Event, RunEnded, Status};
 use strata_core::state::environment::Environment;
+#[cfg(feature = "postgres")]
+use strata_postgres::{self as postgres, Database, PostgresLease};
+#[cfg(feature = "postgres")]
+use strata_records::database_url::DatabaseUrl;
+pub(crate) use strata_records::scripted_records::{loaded_state, replay};
 
 use model::Model;
 
 use super::script::{definition, pseudorandom, scripted_run, team};
 #[cfg(feature = "postgres")]
 use crate::OwnerWait;
-#[cfg(feature = "postgres")]
-use crate::database_url::DatabaseUrl;
-use crate::postgres::{self, PostgresLease};
-use crate::sqlite::MemoryLease;
 use crate::sqlite::shared::{self, SharedDatabase, SharedLease};
+use crate::sqlite::{MemoryLease, MemoryWriter};
 use crate::sqlite_url::SqliteUrl;
 use crate::{
     Append, CheckpointOrigin, CheckpointRow, Durability, FIRST_LINE, Lease, LoadedState, OtherWork,
@@ -72,7 +74,7 @@ struct MemoryStorage(MemoryLease);
 
 impl MemoryStorage {
     fn new(base: &Environment) -> Self {
-        Self(MemoryLease::create(base, &definition()).unwrap())
+        Self(MemoryWriter::create(base, &definition()).unwrap())
     }
 }
 
@@ -181,9 +183,9 @@ impl TestStorage for SharedStorage {
 
 /// Returns the URL of a run that does not exist yet, or `None` if there is no server.
 #[cfg(feature = "postgres")]
-fn fresh_run() -> Option<DatabaseUrl> {
+fn fresh_run() -> Option<Database> {
     static RUNS: AtomicU32 = AtomicU32::new(0);
-    let url = DatabaseUrl::parse(postgres_server::database_url()?).unwrap();
+    let url = Database::at(DatabaseUrl::parse(postgres_server::database_url()?).unwrap());
     let n = RUNS.fetch_add(1, Ordering::Relaxed);
     Some(url.with_run(&format!("run-{}-{n}", std::process::id())))
 }
@@ -192,7 +194,7 @@ fn fresh_run() -> Option<DatabaseUrl> {
 #[cfg(feature = "postgres")]
 struct DatabaseStorage {
     lease: Option<PostgresLease>,
-    url: DatabaseUrl,
+    url: Database,
 }
 
 #[cfg(feature = "postgres")]
@@ -203,7 +205,7 @@ impl DatabaseStorage {
     }
 
     /// Creates the run of a URL.
-    fn at(url: DatabaseUrl, base: &Environment) -> Self {
+    fn at(url: Database, base: &Environment) -> Self {
         let vacant = postgres::vacate(&url, ReplacePolicy::Never).unwrap();
         Self {
             lease: Some(vacant.create(base, &definition(), &Blobs::new()).unwrap()),
@@ -246,23 +248,6 @@ fn check(base: &Environment, check: impl Fn(&mut dyn TestStorage)) {
 
 fn fresh() -> Environment {
     Environment::new(&team())
-}
-
-/// Returns the state that was loaded.
-pub(crate) fn loaded_state(saved: &LoadedState) -> Environment {
-    let mut stepper = Stepper::new(team(), saved.base.clone());
-    for record in &saved.tail {
-        stepper.apply(&record.event).unwrap();
-    }
-    stepper.env().clone()
-}
-
-pub(crate) fn replay(records: &[Record]) -> Environment {
-    loaded_state(&LoadedState {
-        base: fresh(),
-        tail: records.to_vec(),
-        next_line: 0,
-    })
 }
 
 #[test]

@@ -14,6 +14,7 @@ use strata_core::state::environment::Environment;
 use super::conformance::loaded_state;
 use super::script::pseudorandom;
 use super::script::{definition, scripted_run, team};
+use crate::sqlite::rows::SqliteRows;
 use crate::sqlite::shared;
 use crate::sqlite_url::SqliteUrl;
 use crate::{
@@ -232,7 +233,7 @@ fn what_a_killed_process_saved_is_there() {
         let pause = Duration::from_micros(700 * (round * round % 29));
         let said = last_number(&kill_after(child, pause));
         // A reader sees the files as they are, before anything is repaired.
-        let read = crate::SqliteReader::open(&directory)
+        let read = SqliteRows::open(&directory)
             .unwrap()
             .load(&StateSelector::Head)
             .unwrap();
@@ -410,10 +411,7 @@ fn a_directory_is_locked_while_a_process_works_on_it_and_no_longer() {
         }
         other => panic!("{other:?}"),
     }
-    crate::SqliteReader::open(&directory)
-        .unwrap()
-        .checkpoints()
-        .unwrap();
+    SqliteRows::open(&directory).unwrap().checkpoints().unwrap();
     child.kill().unwrap();
     child.wait().unwrap();
     assert!(temp.path().join("team.lock").exists());

@@ -17,9 +17,10 @@ use super::conformance::loaded_state;
 use super::script::pseudorandom;
 use super::script::{definition, scripted_run, team};
 use crate::directory::DirectoryContent;
+use crate::sqlite::rows::SqliteRows;
 use crate::{
-    Durability, Lease, Record, RecordedRun, ReplacePolicy, SqliteReader, StateSelector,
-    StorageDirectory, StoreError,
+    Durability, Lease, Record, RecordedRun, ReplacePolicy, StateSelector, StorageDirectory,
+    StoreError,
 };
 
 /// The lineage in the saved runs that is not the current one.
@@ -82,7 +83,7 @@ pub(crate) fn read_all(
     records: &[Record],
     end: &Environment,
 ) -> Result<(), StoreError> {
-    let reader = SqliteReader::open(directory)?;
+    let reader = SqliteRows::open(directory)?;
     assert_eq!(loaded_state(&reader.load(&StateSelector::Head)?), *end);
     assert_eq!(reader.records(0, usize::MAX)?, records);
     assert_eq!(reader.definition()?, definition());
@@ -271,7 +272,7 @@ fn check(content: &[u8], expected: &str) {
     std::fs::write(&path, content).unwrap();
     let directory = StorageDirectory::new(temp.path());
     let errors = [
-        SqliteReader::open(&directory).unwrap_err(),
+        SqliteRows::open(&directory).unwrap_err(),
         directory.open().unwrap_err(),
         directory
             .create(
@@ -435,7 +436,8 @@ fn a_directory_that_cannot_be_written_can_be_read_and_says_so_otherwise() {
 fn a_full_disk_loses_nothing_that_was_saved() {
     let (_temp, directory, records, _) = saved(60);
     let mut store = directory.open().unwrap().lease;
-    let pages = |store: &mut crate::SqliteLease, max: u32| store.connection().limit_pages(max);
+    let pages =
+        |store: &mut crate::SqliteLease, max: u32| store.writer().connection().limit_pages(max);
     pages(&mut store, 1);
     let large = Event::RunEnded(RunEnded {
         status: Status::Failed,
@@ -472,10 +474,10 @@ fn a_full_disk_loses_nothing_that_was_saved() {
 #[test]
 fn a_reader_is_not_disturbed_by_a_writer() {
     let (_temp, directory, records, _) = saved(60);
-    let before = SqliteReader::open(&directory).unwrap();
+    let before = SqliteRows::open(&directory).unwrap();
     let mut store = directory.open().unwrap().lease;
     store.append(&records[..1], Durability::Process).unwrap();
-    let during = SqliteReader::open(&directory).unwrap();
+    let during = SqliteRows::open(&directory).unwrap();
     // Enough to move the log into the database several times while the first reader is open.
     let more: Vec<Record> = records.iter().cycle().take(600).cloned().collect();
     for n in 0..40 {

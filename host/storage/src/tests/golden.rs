@@ -13,6 +13,7 @@ use std::sync::Arc;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Row};
 use serde::de::DeserializeOwned;
+use strata_records::codec;
 use tempfile::TempDir;
 
 use strata_base::golden::{from_hex, golden, golden_bytes, stored_bytes};
@@ -45,11 +46,12 @@ use super::script::pseudorandom;
 use super::script::{definition, normalized, scripted_run, team};
 use crate::TEAM_JSON;
 use crate::directory::names::DATABASE;
-use crate::lock::LOCK_FILE;
+use crate::lock::{LOCK_FILE, directory_holder};
 use crate::owner_socket::RunSocket;
+use crate::sqlite::rows::SqliteRows;
 use crate::{
     Durability, Lease, LockHolder, Reader, Record, RecordedRun, ReplacePolicy, SqliteReader,
-    StateSelector, StorageDirectory, StorageLock, codec,
+    StateSelector, StorageDirectory, StorageLock,
 };
 
 /// The process id in the golden file of the lock.
@@ -313,7 +315,7 @@ fn check_database(name: &str, written: &StorageDirectory) {
         .unwrap();
     conn.close().unwrap();
     let [found, expected] =
-        [&directory, written].map(|directory| SqliteReader::open(directory).unwrap());
+        [&directory, written].map(|directory| SqliteRows::open(directory).unwrap());
     assert_eq!(found.dropped().unwrap(), expected.dropped().unwrap());
     let checkpoints = expected.checkpoints().unwrap();
     assert_eq!(found.checkpoints().unwrap(), checkpoints);
@@ -342,7 +344,7 @@ fn a_database_with_dropped_events_is_as_the_golden_file() {
     let mut store = directory.open().unwrap().lease;
     let pruned = store.prune(1, &mut |saved| Ok(loaded_state(&saved)));
     drop((pruned.unwrap(), store));
-    let (dropped, _) = SqliteReader::open(&directory).unwrap().dropped().unwrap();
+    let (dropped, _) = SqliteRows::open(&directory).unwrap().dropped().unwrap();
     assert!(dropped > 50, "only {dropped} were dropped");
     check_database("pruned-team.db.sql", &directory);
 }
@@ -374,7 +376,7 @@ fn the_lock_is_as_the_golden_file() {
     std::fs::write(&path, text).unwrap();
     let held = std::fs::File::open(&path).unwrap();
     rustix::fs::flock(&held, rustix::fs::FlockOperation::LockExclusive).unwrap();
-    let holder = LockHolder::query(temp.path()).unwrap();
+    let holder = directory_holder(temp.path()).unwrap();
     assert_eq!(
         holder,
         LockHolder::Process {

@@ -2,6 +2,9 @@
 //! Damage is in `damage`.
 
 use rusqlite::{Connection, params};
+use strata_records::codec;
+use strata_records::codec::MessageBundle;
+use strata_records::lineage::{DIRECTORY_RUN, StoredLineage, StoredRun};
 use tempfile::TempDir;
 
 use strata_core::machine::stepper::Stepper;
@@ -14,12 +17,9 @@ use strata_core::state::messages::MessageRef;
 use super::damage::saved;
 use super::script::pseudorandom;
 use super::script::{scripted_run, team};
-use crate::codec::MessageBundle;
-use crate::lineage::{DIRECTORY_RUN, StoredLineage, StoredRun};
-use crate::{
-    Durability, Lease, Reader, RecordedRun, SqliteReader, StateSelector, StorageDirectory,
-    StoreError, codec,
-};
+use crate::sqlite::lineage::SqliteRow;
+use crate::sqlite::rows::SqliteRows;
+use crate::{Durability, Lease, Reader, RecordedRun, StateSelector, StorageDirectory, StoreError};
 
 /// Changes a saved run, and checks the error when it is read and continued.
 fn check(change: impl Fn(&Connection), expected: &str) {
@@ -28,7 +28,7 @@ fn check(change: impl Fn(&Connection), expected: &str) {
     change(&conn);
     conn.close().unwrap();
     let read = || {
-        let reader = SqliteReader::open(&directory)?;
+        let reader = SqliteRows::open(&directory)?;
         reader.load(&StateSelector::Head)?;
         reader.checkpoints()?;
         reader.dropped()
@@ -114,7 +114,7 @@ fn check_lineage(change: fn(&mut StoredLineage)) {
         change(&mut row);
         conn.execute("DELETE FROM lineage WHERE id = 0", [])
             .unwrap();
-        row.insert(conn).unwrap();
+        row.write(conn).unwrap();
     };
     check(
         put,
@@ -138,7 +138,7 @@ fn a_lineage_with_numbers_that_none_has_is_refused() {
             name: "far".into(),
             ..first(conn)
         }
-        .insert(conn)
+        .write(conn)
         .unwrap();
         write_run(conn, 5_000_000, 9);
     };

@@ -10,9 +10,10 @@ use strata_core::state::environment::Environment;
 use super::script::pseudorandom;
 use super::script::{copy, definition, scripted_run, team};
 use crate::progress::{ProgressFile, WriteProgress};
+use crate::sqlite::rows::SqliteRows;
 use crate::{
-    Durability, Lease, Record, RecordedRun, ReplacePolicy, SqliteLease, SqliteReader,
-    StateSelector, StorageDirectory, StoreError,
+    Durability, Lease, Record, RecordedRun, ReplacePolicy, SqliteLease, StateSelector,
+    StorageDirectory, StoreError,
 };
 
 /// A store that is open, and how many of its records have been appended.
@@ -104,7 +105,7 @@ fn file_count(directory: &StorageDirectory) -> usize {
 /// Returns how many records are found, both by a reader and by opening the store.
 fn found(directory: &StorageDirectory) -> Result<usize, StoreError> {
     let read =
-        SqliteReader::open(directory).and_then(|reader| Ok(reader.records(0, usize::MAX)?.len()));
+        SqliteRows::open(directory).and_then(|reader| Ok(reader.records(0, usize::MAX)?.len()));
     let opened = directory
         .open()
         .and_then(|opened| Ok(opened.lease.records(0, usize::MAX)?.len()));
@@ -164,9 +165,9 @@ fn a_log_that_is_lost_emptied_or_cut_off_is_noticed_early_and_late_in_a_run() {
         check_refused(&alone, "what follows is not there");
         match round {
             0 => {
-                under.store.connection().limit_log(10);
+                under.store.writer().connection().limit_log(10);
                 under.append_next(100);
-                under.store.connection().limit_log(2000);
+                under.store.writer().connection().limit_log(2000);
                 under.append_next(7);
             }
             _ => {
@@ -263,7 +264,7 @@ fn a_slow_reader_delays_the_move_of_the_log_and_loses_nothing() {
     // In a run that was created, and in one that was resumed after an orderly stop.
     for round in 0..2 {
         let directory = under.directory();
-        under.store.connection().limit_log(10);
+        under.store.writer().connection().limit_log(10);
         under.append_next(1);
         let before = under.at;
         let reader = SlowReader::new(&directory);
@@ -286,7 +287,7 @@ fn a_slow_reader_delays_the_move_of_the_log_and_loses_nothing() {
         // Writes the row, after which the log is moved, and the next change starts it anew.
         under.store.write_row_if_behind().unwrap();
         under.append_next(1);
-        assert!(under.store.connection().log_length() < 100);
+        assert!(under.store.writer().connection().log_length() < 100);
         assert!(log_bytes(&directory) < 10 << 20);
         check_copies(&directory, under.at);
         // The reader also prevents the move at the stop.
@@ -349,7 +350,7 @@ fn a_loss_of_power_may_take_what_was_not_synced_and_no_more() {
         bytes[end..].copy_from_slice(&sum);
         std::fs::write(&path, bytes).unwrap();
     };
-    let end = 32 + 4120 * u64::from(under.store.connection().log_length());
+    let end = 32 + 4120 * u64::from(under.store.writer().connection().log_length());
     let log = |directory: &StorageDirectory| {
         std::fs::File::options()
             .write(true)
@@ -380,7 +381,7 @@ fn a_lost_change_that_is_no_event_is_noticed() {
     let path = copied.path().join("team.db-wal");
     let log = std::fs::read(&path).unwrap();
     let is_old = |directory: &StorageDirectory| {
-        SqliteReader::open(directory).is_ok_and(|r| r.definition().unwrap() == definition())
+        SqliteRows::open(directory).is_ok_and(|r| r.definition().unwrap() == definition())
     };
     // Wherever the log is cut off.
     for end in (32..log.len()).step_by(4120) {
@@ -440,6 +441,6 @@ fn a_run_that_is_turned_aside_and_resumed_goes_on_with_what_it_has() {
     assert_eq!(found(&aside).unwrap(), 12);
     assert_eq!(found(&copied).unwrap(), 0);
     assert!(
-        matches!(SqliteReader::open(&copied).unwrap().load(&StateSelector::Head), Ok(saved) if saved.tail.is_empty())
+        matches!(SqliteRows::open(&copied).unwrap().load(&StateSelector::Head), Ok(saved) if saved.tail.is_empty())
     );
 }

@@ -2,13 +2,10 @@
 
 use std::path::Path;
 
-use strata_base::scripted_run::scripted_events;
-use strata_core::record::event::Event;
-use strata_core::state::environment::Environment;
-
-use crate::{Record, SavedDefinition};
+use crate::SavedDefinition;
 
 pub(crate) use strata_base::scripted_run::{ScriptedRun, normalized, pseudorandom, team};
+pub(crate) use strata_records::scripted_records::{record, scripted_run};
 
 /// Returns the names of what a directory contains, sorted.
 pub(crate) fn names(directory: &Path) -> Vec<String> {
@@ -32,24 +29,4 @@ pub(crate) fn copy(from: &Path, to: &Path, wanted: impl Fn(&str) -> bool) {
 
 pub(crate) fn definition() -> SavedDefinition {
     SavedDefinition::example()
-}
-
-/// Turns an event into a record that differs from all others.
-pub(crate) fn record(n: usize, event: &Event) -> Record {
-    let lines = (n % 3) as u32;
-    let before = (n / 3) * 3 + [0, 0, 1][n % 3];
-    Record {
-        line: crate::FIRST_LINE + before as u64,
-        lines,
-        time_ms: 1_000_000 + n as i64,
-        event: event.clone(),
-    }
-}
-
-/// Returns the records of a run of at most `limit` events, and the state after them.
-pub(crate) fn scripted_run(turns: &[u8], limit: usize) -> (Vec<Record>, Environment) {
-    let (events, env) = scripted_events(turns, limit);
-    let records = events.iter().enumerate();
-    let records = records.map(|(n, event)| record(n, event)).collect();
-    (records, env)
 }

@@ -1,9 +1,9 @@
 //! What is in the log of a storage directory and what in its database, and when the disk works.
 
 use rusqlite::OpenFlags;
+use strata_records::lineage::{FIRST_LINEAGE, MAX_BYTES_BEHIND, MAX_EVENTS_BEHIND};
 
 use super::*;
-use crate::lineage::{FIRST_LINEAGE, MAX_BYTES_BEHIND, MAX_EVENTS_BEHIND};
 use crate::tests::conformance::{loaded_state, replay};
 use crate::tests::script::pseudorandom;
 use crate::tests::script::{definition, scripted_run};
@@ -86,7 +86,7 @@ fn the_row_is_behind_in_the_log_only_and_not_far() {
     let (records, _) = scripted_run(&pseudorandom(5, 20_000), 1500);
     let temp = tempfile::tempdir().unwrap();
     let (directory, mut store) = created(&temp);
-    store.connection().limit_log(20);
+    store.writer().connection().limit_log(20);
     let (mut moved, mut behind) = (0, 0);
     for records in records.chunks(3) {
         store.append(records, Durability::Process).unwrap();
@@ -114,7 +114,7 @@ fn who_reads_a_row_that_is_behind_sees_the_same_as_in_one_that_is_not() {
         store.append(record, Durability::Process).unwrap();
     }
     assert_ne!(store.current().row_behind(), None);
-    let reader = SqliteReader::open(&directory).unwrap();
+    let reader = SqliteRows::open(&directory).unwrap();
     assert_eq!(&reader.selected_lineage().unwrap(), store.current().line());
     assert_eq!(
         reader.load(&StateSelector::Head).unwrap(),
@@ -137,7 +137,7 @@ fn who_reads_a_row_that_is_behind_sees_the_same_as_in_one_that_is_not() {
 fn the_log_is_moved_however_little_happens_beside_large_files() {
     let temp = tempfile::tempdir().unwrap();
     let (directory, mut store) = created(&temp);
-    store.connection().limit_log(20);
+    store.writer().connection().limit_log(20);
     for n in 0..50u8 {
         let bytes: std::sync::Arc<[u8]> = vec![n; 64 << 10].into();
         store
@@ -177,12 +177,12 @@ fn a_snapshot_that_found_no_room_does_not_put_the_row_off() {
     store.write_row_if_behind().unwrap();
     let mut env = replay(&records[..5]);
     env.idea = format!("{:?}", pseudorandom(3, 100_000));
-    store.connection().limit_pages(1);
+    store.writer().connection().limit_pages(1);
     assert!(matches!(
         store.save_snapshot(&env),
         Err(StoreError::Full { .. })
     ));
-    store.connection().limit_pages(u32::MAX - 1);
+    store.writer().connection().limit_pages(u32::MAX - 1);
     store.current().add_bytes(MAX_BYTES_BEHIND);
     store.append(&records[5..6], Durability::Process).unwrap();
     assert_eq!(store.current().row_behind(), None);
@@ -200,7 +200,7 @@ fn a_database_that_lost_its_end_is_noticed_and_so_is_one_with_another() {
         assert!(conn.execute(change, []).unwrap() > 0, "{change}");
         conn.close().unwrap();
         let errors: [Option<StoreError>; 2] =
-            [SqliteReader::open(&directory).err(), directory.open().err()];
+            [SqliteRows::open(&directory).err(), directory.open().err()];
         for error in errors {
             let error = error.expect("it is noticed").to_string();
             assert!(error.contains(expected), "{error}");

@@ -6,8 +6,9 @@ use super::{
     QUEUE_TABLES, TABLES, create_queue_tables, expected_objects, expected_queue_objects,
     read_objects,
 };
+use crate::sqlite::rows::SqliteRows;
 use crate::tests::damage::saved;
-use crate::{SqliteReader, StorageDirectory, StoreError};
+use crate::{StorageDirectory, StoreError};
 
 /// Changes a saved run, and checks the error when it is read, continued, and replaced by a fresh
 /// run.
@@ -27,7 +28,7 @@ fn check_refused(change: &str, expected: &str) {
             .err()
     };
     let errors = [
-        SqliteReader::open(&directory).err(),
+        SqliteRows::open(&directory).err(),
         directory.open().err(),
         start_fresh(&directory),
     ];
@@ -148,7 +149,7 @@ fn a_journal_that_names_a_file_is_refused_and_that_file_stays() {
         .unwrap();
     conn.close().unwrap();
     std::fs::write(directory.path().join("team.db-journal"), journal).unwrap();
-    for error in [SqliteReader::open(&directory).err(), directory.open().err()] {
+    for error in [SqliteRows::open(&directory).err(), directory.open().err()] {
         let error = error.expect("it is refused").to_string();
         assert!(
             error
@@ -178,6 +179,6 @@ fn a_database_has_all_tables_of_a_queue_or_none() {
     let conn = Connection::open(directory.database()).unwrap();
     conn.execute_batch(QUEUE_TABLES).unwrap();
     conn.close().unwrap();
-    SqliteReader::open(&directory).unwrap();
+    SqliteRows::open(&directory).unwrap();
     check_refused("CREATE TABLE file (digest TEXT PRIMARY KEY)", "is missing");
 }

@@ -13,12 +13,12 @@ use rusqlite::{Connection, OptionalExtension, params};
 use serde::{Deserialize, Serialize};
 use strata_base::process::wait::wait;
 use strata_core::record::money::Usd;
+use strata_records::caps::{CapChange, CapDraw, CapReturn, CapScope, CapState, CapStore};
+use strata_records::error::StoreError;
 
 use super::change::ChangeTerms;
 use super::database::DatabaseHandle;
 use super::records::FileRecords;
-use crate::caps::{CapChange, CapDraw, CapReturn, CapScope, CapState, CapStore};
-use crate::error::StoreError;
 use crate::sqlite_url::SqliteUrl;
 
 /// The kind of the records of caps, and of the one with the newest generation.
@@ -185,7 +185,7 @@ impl CapStore for FileCaps {
 pub(crate) fn read_caps(url: &SqliteUrl) -> Result<Vec<CapState>, StoreError> {
     let caps = FileRecords::new(url.clone()).read(|reader| {
         let caps = read_all(&reader.rows.conn);
-        caps.map_err(|e| reader.error("read", e))
+        caps.map_err(|e| reader.rows.error("read", e))
     })?;
     let to_state = |(scope, cap): (CapScope, StoredCap)| CapState {
         scope,
@@ -239,7 +239,7 @@ mod tests {
 
     use super::super::database::SharedDatabase;
     use super::*;
-    use crate::caps::{CapAccounts, CapAdmission, RunCaps};
+    use strata_records::caps::{CapAccounts, CapAdmission, RunCaps};
 
     fn scope() -> CapScope {
         CapScope::Named("red".into())

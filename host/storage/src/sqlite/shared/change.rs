@@ -5,11 +5,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rusqlite::Connection;
 use strata_base::files::durability::Durability;
+use strata_records::error::StoreError;
 use tokio::sync::oneshot;
 
 use super::super::lineage::stored_epoch;
 use super::super::write_change::LossCheck;
-use crate::error::StoreError;
 
 /// The right under which a run is changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

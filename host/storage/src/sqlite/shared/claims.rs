@@ -7,6 +7,11 @@ use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, OptionalExtension, params};
 use strata_base::clock::{now_ms, stopwatch};
+use strata_records::caps::{CapAccounts, CapScope};
+use strata_records::error::StoreError;
+use strata_records::work::{
+    ClaimedRun, ListedWorker, RESUME_NOTE, RunFailure, RunRelease, Tended, WorkerProfile,
+};
 use tokio::sync::Notify;
 
 use super::super::rows::{SqliteReader, SqliteRows, WHOLE_DATABASE};
@@ -14,17 +19,12 @@ use super::caps::{FileCaps, generations};
 use super::change::ChangeTerms;
 use super::database::{DatabaseHandle, MissingDatabase, SharedDatabase};
 use super::delete::sweep;
-use super::queued_writer::SharedLease;
+use super::queued_writer::{QueuedWriter, SharedLease};
 use super::settings::read_settings;
 use super::submission_row::{
     COLUMNS, LATER, NEVER, NOW, ON_REQUEST, SubmissionRow, schedule_columns,
 };
-use crate::caps::{CapAccounts, CapScope};
-use crate::error::StoreError;
 use crate::sqlite_url::SqliteUrl;
-use crate::work::{
-    ClaimedRun, ListedWorker, RESUME_NOTE, RunFailure, RunRelease, Tended, WorkerProfile,
-};
 use crate::{DatabaseSettings, LeaseStatus};
 
 /// After how many failures in a row a run is refused.
@@ -127,7 +127,7 @@ impl FileWorker {
 
     fn due_rows(&self) -> Result<Vec<SubmissionRow>, StoreError> {
         let rows = due_rows(&self.reader.rows.conn);
-        rows.map_err(|e| self.reader.error("read", e))
+        rows.map_err(|e| self.reader.rows.error("read", e))
     }
 
     fn claim_where(
@@ -179,7 +179,7 @@ impl FileWorker {
         };
         let has_due = "SELECT EXISTS (SELECT 1 FROM submission WHERE schedule = 2 AND is_taken = 0 AND wake_ms <= ?1)";
         let has_ready = "SELECT EXISTS (SELECT 1 FROM submission WHERE schedule = 1 AND is_taken = 0 AND ?1 > 0)";
-        let failed = |e| self.reader.error("read", e);
+        let failed = |e| self.reader.rows.error("read", e);
         let is_due = exists(has_due, now_ms()).map_err(failed)?;
         let is_ready = exists(has_ready, now_ms()).map_err(failed)?;
         let generations = generations(conn).map_err(failed)?;
@@ -340,7 +340,7 @@ pub(crate) fn open_claimed(url: &SqliteUrl, run: &ClaimedRun) -> Result<SharedLe
     let database = SharedDatabase::open(&url.file, MissingDatabase::Fail)?;
     let begun = stopwatch();
     loop {
-        match SharedLease::take(database.clone(), run.key, &url.to_path()) {
+        match QueuedWriter::take(database.clone(), run.key, &url.to_path()) {
             Err(StoreError::Locked { .. }) if begun.elapsed() < OPEN_TIME => {
                 std::thread::sleep(OPEN_INTERVAL);
             }

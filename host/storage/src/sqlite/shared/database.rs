@@ -7,6 +7,10 @@ use std::thread::JoinHandle;
 
 use rusqlite::Connection;
 use strata_base::process::wait::wait;
+use strata_records::error::StoreError;
+use strata_records::record_hold::HeldNames;
+use strata_records::served::ChangedRun;
+use strata_records::work::WorkerProfile;
 use tokio::sync::{Notify, broadcast};
 
 use super::super::create::DatabaseImage;
@@ -17,15 +21,11 @@ use super::owner_note::remove_owner_notes;
 use super::queue::{LeasedRun, Queue};
 use super::writer::start_writer;
 use crate::directory::names::SideFile;
-use crate::error::StoreError;
 use crate::file;
 use crate::lock::StorageLock;
 use crate::owner_socket::note_in_lock;
 use crate::progress::WriteProgress;
-use crate::record_hold::HeldNames;
 use crate::schema::create_queue_tables;
-use crate::served::ChangedRun;
-use crate::work::WorkerProfile;
 
 /// The size at which the log is moved into the database, in pages of 4 KiB: 64 MiB. It is larger than that
 /// of a single run, since all runs wait meanwhile.
@@ -409,7 +409,7 @@ pub(crate) struct TestDatabase(DatabaseHandle);
 impl TestDatabase {
     /// Takes a lease of a run.
     pub(crate) fn take_lease(&self, run: i64) -> super::SharedLease {
-        super::SharedLease::take(self.0.clone(), run, Path::new("sqlite:again")).unwrap()
+        super::QueuedWriter::take(self.0.clone(), run, Path::new("sqlite:again")).unwrap()
     }
 }
 

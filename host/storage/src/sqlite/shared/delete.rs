@@ -3,6 +3,11 @@
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use strata_base::clock::now_ms;
+use strata_records::deleted_run::DeletedRun;
+use strata_records::error::StoreError;
+use strata_records::lineage::{key_range, position_of_key};
+use strata_records::retention::Retention;
+use strata_records::rows::RunRows;
 
 use super::super::lineage::{DELETED_LINEAGE_NOTE, DELETED_RUN_NOTE};
 use super::super::rows::SqliteReader;
@@ -11,11 +16,6 @@ use super::change::ChangeTerms;
 use super::database::{MissingDatabase, SharedDatabase};
 use super::end_note::{OVERVIEW_NOTE, parse_note};
 use super::runs::{open_named, open_whole};
-use crate::deleted_run::DeletedRun;
-use crate::error::StoreError;
-use crate::lineage::{key_range, position_of_key};
-use crate::retention::Retention;
-use crate::rows::RunRows;
 use crate::schema::has_queue_tables;
 use crate::sqlite_url::SqliteUrl;
 
@@ -70,7 +70,7 @@ pub(super) fn sweep(database: &SharedDatabase, reader: &SqliteReader) -> Result<
     for (status, span) in retention.spans() {
         let (status, span) = (*status, *span);
         let expired = expired_runs(&reader.rows.conn, status, span);
-        for run in expired.map_err(|e| reader.error("read", e))? {
+        for run in expired.map_err(|e| reader.rows.error("read", e))? {
             // Somebody is changing it.
             let Some(_leased) = database.lease_run(run) else {
                 continue;
@@ -104,7 +104,7 @@ fn sweep_unsubmitted(
     if retention.is_empty() {
         return Ok(0);
     }
-    let notes = unsubmitted_ends(&reader.rows.conn).map_err(|e| reader.error("read", e))?;
+    let notes = unsubmitted_ends(&reader.rows.conn).map_err(|e| reader.rows.error("read", e))?;
     let expired = notes.into_iter().filter(|end| end.is_expired(retention));
     let mut deleted_runs = 0;
     for end in expired.take(RUNS_PER_SWEEP) {

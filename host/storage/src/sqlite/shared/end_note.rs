@@ -4,9 +4,9 @@ use rusqlite::Connection;
 use serde_json::{Value, json};
 use strata_core::record::event::Status;
 use strata_core::record::money::Usd;
+use strata_records::overview::{OverviewChange, RunOverview};
 
 use super::super::write::write_note;
-use crate::overview::{OverviewChange, RunOverview};
 
 /// The name of the note.
 pub(super) const OVERVIEW_NOTE: &str = "overview";

@@ -2,13 +2,13 @@
 
 use rusqlite::{OptionalExtension, Row};
 use rustix::fs::{Access, access};
+use strata_records::error::StoreError;
 
 use super::runs::open_whole;
 use super::settings::{CLOSED_NOTE, INCARNATION_NOTE};
 use crate::directory::names::SideFile;
-use crate::error::StoreError;
 use crate::file;
-use crate::lock::LockHolder;
+use crate::lock::lock_holder;
 use crate::sqlite_url::SqliteUrl;
 use crate::{DatabaseRights, FileReport, Intake};
 
@@ -26,7 +26,7 @@ pub(crate) fn examine(url: &SqliteUrl) -> Result<FileReport, StoreError> {
             true => DatabaseRights::Administer,
             false => DatabaseRights::Read,
         },
-        holder: LockHolder::query_file(&SideFile::Lock.beside(&url.file))?,
+        holder: lock_holder(&SideFile::Lock.beside(&url.file))?,
     };
     let Some(reader) = reader else {
         return Ok(report);
@@ -42,7 +42,7 @@ pub(crate) fn examine(url: &SqliteUrl) -> Result<FileReport, StoreError> {
         let runs = conn.query_row("SELECT count(*) FROM run", [], count)?;
         Ok((runs, note(INCARNATION_NOTE)?, note(CLOSED_NOTE)?))
     };
-    let (runs, incarnation, closed) = read().map_err(|e| reader.error("read", e))?;
+    let (runs, incarnation, closed) = read().map_err(|e| reader.rows.error("read", e))?;
     report.runs = Some(runs.unsigned_abs());
     report.incarnation = incarnation;
     if closed.is_some() {

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use crate::error::StoreError;
+use strata_records::error::StoreError;
 
 /// Returns the same error of a database at a path once more.
 pub(super) fn repeat(error: &StoreError, path: &Path) -> StoreError {

@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension, params};
 use strata_base::clock::now_ms;
+use strata_records::error::StoreError;
 
 use super::change::ChangeTerms;
 use super::database::{DatabaseHandle, MissingDatabase, SharedDatabase};
 use super::delete::delete_leased;
-use super::queued_writer::SharedLease;
+use super::queued_writer::{QueuedWriter, SharedLease};
 use super::runs::open_named;
 use crate::Lease;
-use crate::error::StoreError;
 use crate::sqlite_url::SqliteUrl;
 
 /// For how long a run is kept for a process that may have ended.
@@ -51,7 +51,7 @@ impl HeldRuns {
     pub(super) fn hold(self: &Arc<Self>, url: &SqliteUrl) -> Result<u64, StoreError> {
         let run = open_named(url)?.rows.run;
         let database = SharedDatabase::open(&url.file, MissingDatabase::Fail)?;
-        let lease = SharedLease::take(database.clone(), run, &url.to_path())?;
+        let lease = QueuedWriter::take(database.clone(), run, &url.to_path())?;
         let epoch = lease.epoch().0;
         // A worker that took it is about to take a lease.
         let is_free = database.change(ChangeTerms::durable(), move |conn| take(conn, run))?;

@@ -7,15 +7,16 @@ use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 use strata_base::owner::{ReplyStatus, RunOperation, RunRequest};
+use strata_records::error::StoreError;
 
 use super::database::SharedDatabase;
 use super::holder_request::{HolderReply, HolderRequest, exchange_directory};
 use super::owner_note::OWNER_NOTE;
 use super::runs::open_whole;
+use crate::LockHolder;
 use crate::RequestOutcome;
 use crate::directory::names::SideFile;
-use crate::error::StoreError;
-use crate::lock::LockHolder;
+use crate::lock::lock_holder;
 use crate::owner_socket::{connect_to, exchange_within};
 use crate::sqlite_url::SqliteUrl;
 
@@ -45,7 +46,7 @@ impl Holder {
         if SharedDatabase::is_open_here(&url.file) {
             return Ok(None);
         }
-        let process = LockHolder::query_file(&SideFile::Lock.beside(&url.file))?;
+        let process = lock_holder(&SideFile::Lock.beside(&url.file))?;
         let reader = match process {
             LockHolder::Nobody => return Ok(None),
             LockHolder::Process { .. } => open_whole(url)?,

@@ -13,11 +13,11 @@ use strata_base::files::user;
 use strata_base::text::component_replacement::ComponentReplacement;
 use strata_core::record::id::Digest;
 use strata_core::record::money::Usd;
+use strata_records::caps::CapChange;
+use strata_records::error::StoreError;
+use strata_records::work::{ListedWorker, SubmissionChange, WorkerProfile};
 use tempfile::TempDir;
 
-use crate::caps::CapChange;
-use crate::error::StoreError;
-use crate::work::{ListedWorker, SubmissionChange, WorkerProfile};
 use crate::{Intake, SavedDefinition};
 
 /// What is asked. Runs are given by their names.

@@ -3,7 +3,12 @@
 use rusqlite::{Connection, params};
 use strata_base::clock::now_ms;
 use strata_base::files::blob::Blobs;
+use strata_records::error::StoreError;
+use strata_records::lineage::{StoredLineage, StoredRun};
+use strata_records::overview::OverviewChange;
+use strata_records::transfer::{CopiedRecords, CopiedRow, CopyKeys, RunCopy};
 
+use super::super::lineage::SqliteRow;
 use super::super::lineage::{DELETED_LINEAGE_NOTE, DELETED_RUN_NOTE};
 use super::super::write::{write_definition, write_note};
 use super::super::write_change::{LossCheck, new_lineage_id};
@@ -15,11 +20,7 @@ use super::settings::require_open;
 use super::submission_row::{SubmissionRow, write_request, write_schedule, write_shown};
 use super::submit::{insert_contents, insert_files, new_row};
 use crate::blob::insert_blobs;
-use crate::error::StoreError;
-use crate::lineage::{StoredLineage, StoredRun};
-use crate::overview::OverviewChange;
 use crate::sqlite_url::SqliteUrl;
-use crate::transfer::{CopiedRecords, CopiedRow, CopyKeys, RunCopy};
 
 /// A row that is to be inserted.
 enum NewRow {
@@ -117,7 +118,7 @@ pub(crate) fn insert_copy(
             return Ok(false);
         }
         run.write(conn)?;
-        lineages.iter().try_for_each(|line| line.insert(conn))?;
+        lineages.iter().try_for_each(|line| line.write(conn))?;
         rows.iter().try_for_each(|row| row.insert(conn).map(drop))?;
         write_definition(conn, run.id, &definition)?;
         insert_blobs(conn, run.id, &blobs)?;

@@ -4,17 +4,18 @@
 use std::collections::BTreeMap;
 
 use rusqlite::{Connection, Row};
+use strata_records::error::StoreError;
+use strata_records::listing::{ListedOwner, RunListing};
+use strata_records::overview::LifecycleState;
 
 use super::end_note::{OVERVIEW_NOTE, parse_note};
 use super::owner_note::OWNER_NOTE;
 use super::runs::{open_named, open_whole};
 use super::served::to_served;
 use super::submission_row::{COLUMNS, SubmissionRow};
+use crate::LockHolder;
 use crate::directory::names::SideFile;
-use crate::error::StoreError;
-use crate::listing::{ListedOwner, RunListing};
-use crate::lock::{LockHolder, held_since_ms};
-use crate::overview::LifecycleState;
+use crate::lock::{held_since_ms, lock_holder};
 use crate::schema::has_queue_tables;
 use crate::sqlite_url::SqliteUrl;
 
@@ -38,12 +39,12 @@ pub(crate) fn list_overviews(url: &SqliteUrl) -> Result<Vec<RunListing<SqliteUrl
         });
     };
     // The lock comes first: what is noted then is of its holder, or of one that ends meanwhile.
-    let process = LockHolder::query_file(&SideFile::Lock.beside(&url.file))?;
+    let process = lock_holder(&SideFile::Lock.beside(&url.file))?;
     let listed = reader.read_consistently(|reader| {
         let named = &url.run;
         let parameters = rusqlite::params![OVERVIEW_NOTE, OWNER_NOTE, named];
         let submitted = submitted_rows(&reader.rows.conn, named.as_deref());
-        let mut submitted = submitted.map_err(|e| reader.error("read", e))?;
+        let mut submitted = submitted.map_err(|e| reader.rows.error("read", e))?;
         reader.rows.query_all(LIST, parameters, |row| {
             let (key, has_owner): (i64, bool) = (row.get(0)?, row.get(3)?);
             match submitted.remove(&key) {

@@ -4,6 +4,8 @@ use std::io;
 use std::path::Path;
 
 use strata_base::owner::RunRequest;
+use strata_records::error::StoreError;
+use strata_records::reader::RecordedRun;
 
 use super::change::{ChangeTerms, RunRight};
 use super::database::{MissingDatabase, SharedDatabase, canonical_path};
@@ -11,12 +13,11 @@ use super::holder::Holder;
 use super::holder_request::HolderRequest;
 use super::owner_note::{OWNER_NOTE, insert_owner_note};
 use super::runs::open_named;
+use crate::LockHolder;
 use crate::directory::names::SideFile;
-use crate::error::StoreError;
 use crate::file;
-use crate::lock::LockHolder;
+use crate::lock::lock_holder;
 use crate::owner_socket::{RunSocket, SocketMailbox, connect_to, exchange};
-use crate::reader::RecordedRun;
 use crate::sqlite_url::SqliteUrl;
 use crate::{Epoch, RequestHandler, RequestOutcome};
 
@@ -33,7 +34,7 @@ struct RunOwner {
 fn read_owner(url: &SqliteUrl) -> Result<RunOwner, StoreError> {
     let reader = open_named(url)?;
     let run = reader.rows.run;
-    let process = LockHolder::query_file(&SideFile::Lock.beside(&url.file))?;
+    let process = lock_holder(&SideFile::Lock.beside(&url.file))?;
     // The lock comes first: what is noted then is of its holder, or of one that ends meanwhile.
     Ok(match reader.note(OWNER_NOTE)? {
         Some(socket) => RunOwner {
@@ -56,7 +57,7 @@ pub(crate) fn holder(url: &SqliteUrl) -> Result<LockHolder, StoreError> {
 
 /// Returns whether another process has the database of a URL open to change it.
 pub(super) fn is_open_elsewhere(url: &SqliteUrl) -> Result<bool, StoreError> {
-    let process = LockHolder::query_file(&SideFile::Lock.beside(&url.file))?;
+    let process = lock_holder(&SideFile::Lock.beside(&url.file))?;
     Ok(process != LockHolder::Nobody && !SharedDatabase::is_open_here(&url.file))
 }
 

@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use strata_records::error::StoreError;
+use strata_records::served::ChangedRun;
 use tokio::sync::broadcast;
 
 use super::change::{Change, writer_ended};
 use super::failure::repeat;
-use crate::error::StoreError;
-use crate::served::ChangedRun;
 
 /// How long the changes of a batch wait for others. After the number of active runs drops, the next one or
 /// two batches wait this long in vain.

@@ -6,21 +6,22 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rusqlite::Connection;
+use strata_records::codec::DecodeError;
+use strata_records::error::StoreError;
+use strata_records::lineage::{KeyRange, StoredLineage, StoredRun, key_range};
+use strata_records::rows::RunRows;
+use strata_records::run_change::RunChange;
+use strata_records::run_writer::{RunWriter, ShownState, Writing};
+use strata_records::stored_lease::StoredLease;
 
+use super::super::lineage::SqliteRow;
 use super::super::rows::{SqliteReader, SqliteRows};
 use super::super::write_change::{LossCheck, RunUnderLease, write_change};
 use super::change::{ChangeTerms, RunRight};
 use super::database::DatabaseHandle;
 use super::owner_note::{insert_owner_note, remove_owner_note};
 use super::queue::LeasedRun;
-use crate::codec::DecodeError;
-use crate::error::StoreError;
-use crate::lineage::{KeyRange, StoredLineage, StoredRun, key_range};
-use crate::rows::RunRows;
-use crate::run_change::RunChange;
-use crate::run_writer::{RunWriter, ShownState, Writing};
 use crate::schema::has_queue_tables;
-use crate::stored_lease::StoredLease;
 use crate::{Durability, Epoch};
 
 /// A lease of a run in a database that holds many.
@@ -40,18 +41,16 @@ pub(crate) struct QueuedWriter {
     database: DatabaseHandle,
 }
 
-impl SharedLease {
+impl QueuedWriter {
     /// Takes a lease of the run with this key. `path` is its URL.
     pub(super) fn take(
         database: DatabaseHandle,
         run: i64,
         path: &Path,
-    ) -> Result<Self, StoreError> {
-        Self::new(QueuedWriter::claim(database, run, path)?)
+    ) -> Result<SharedLease, StoreError> {
+        SharedLease::new(Self::claim(database, run, path)?)
     }
-}
 
-impl QueuedWriter {
     /// Claims the run with this key.
     fn claim(database: DatabaseHandle, run: i64, path: &Path) -> Result<Self, StoreError> {
         let Some(leased) = database.lease_run(run) else {
@@ -69,7 +68,7 @@ impl QueuedWriter {
             None => return Err(StoreError::Fenced { path: path.into() }),
         };
         let is_submitted = is_submitted(&reader.rows.conn, run.id);
-        let shown = match is_submitted.map_err(|e| reader.error("read", e))? {
+        let shown = match is_submitted.map_err(|e| reader.rows.error("read", e))? {
             true => ShownState::Always,
             false => ShownState::AtEnd,
         };

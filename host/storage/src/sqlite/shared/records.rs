@@ -5,16 +5,16 @@ use strata_base::clock::now_ms;
 use strata_base::files::blob::digest_of;
 use strata_base::process::wait::wait;
 use strata_core::record::id::Digest;
+use strata_records::error::StoreError;
+use strata_records::record_hold::RecordHold;
+use strata_records::server_record::ServerRecord;
+use strata_records::server_records::ServerRecords;
 
 use super::super::rows::SqliteReader;
 use super::change::ChangeTerms;
 use super::database::SharedDatabase;
 use super::runs::open_whole;
-use crate::error::StoreError;
-use crate::record_hold::RecordHold;
 use crate::schema::has_queue_tables;
-use crate::server_record::ServerRecord;
-use crate::server_records::ServerRecords;
 use crate::sqlite_url::SqliteUrl;
 
 const COLUMNS: &str = "kind, tenant, name, code, text, expires_ms";
@@ -80,7 +80,7 @@ pub(super) fn read_file(
         .conn
         .query_row(sql, [&digest.0], |row| row.get::<_, Vec<u8>>(0))
         .optional();
-    let bytes = row.map_err(|e| reader.error("read", e))?;
+    let bytes = row.map_err(|e| reader.rows.error("read", e))?;
     Ok(bytes.filter(|bytes| digest_of(bytes) == *digest))
 }
 
@@ -101,7 +101,7 @@ impl FileRecords {
     ) -> Result<T, StoreError> {
         let read_queue = |reader: &SqliteReader| {
             let has_queue = has_queue_tables(&reader.rows.conn);
-            match has_queue.map_err(|e| reader.error("read", e))? {
+            match has_queue.map_err(|e| reader.rows.error("read", e))? {
                 true => read(reader),
                 false => Ok(T::default()),
             }
@@ -140,7 +140,7 @@ impl ServerRecords for FileRecords {
         name: &str,
     ) -> Result<Option<ServerRecord>, StoreError> {
         let found = self.read(|reader| {
-            find(&reader.rows.conn, kind, tenant, name).map_err(|e| reader.error("read", e))
+            find(&reader.rows.conn, kind, tenant, name).map_err(|e| reader.rows.error("read", e))
         })?;
         Ok(found.filter(|record| record.counts_at(now_ms())))
     }

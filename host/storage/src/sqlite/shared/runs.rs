@@ -5,6 +5,11 @@ use std::path::{Path, PathBuf};
 use rusqlite::Connection;
 use strata_base::files::blob::Blobs;
 use strata_core::state::environment::Environment;
+use strata_records::database_url::require_new_name;
+use strata_records::deleted_run::DeletedRun;
+use strata_records::error::StoreError;
+use strata_records::lineage::NamedRun;
+use strata_records::reader::Reader;
 
 use super::super::lineage::{DELETED_RUN_NOTE, next_key};
 use super::super::rows::{SqliteReader, SqliteRows, WHOLE_DATABASE};
@@ -14,15 +19,10 @@ use super::change::ChangeTerms;
 use super::database::{
     DatabaseHandle, MissingDatabase, SharedDatabase, canonical_path, database_files,
 };
-use super::queued_writer::SharedLease;
+use super::queued_writer::{QueuedWriter, SharedLease};
 use super::settings::require_open;
-use crate::database_url::require_new_name;
-use crate::deleted_run::DeletedRun;
 use crate::directory::file::FileIdentity;
-use crate::error::StoreError;
-use crate::lineage::NamedRun;
 use crate::progress::WriteProgress;
-use crate::reader::Reader;
 use crate::sqlite_url::SqliteUrl;
 use crate::{Lease, LocationIdentity, ReplacePolicy, SavedDefinition, StateSelector, file};
 
@@ -40,7 +40,7 @@ pub(super) fn open_whole(url: &SqliteUrl) -> Result<Option<SqliteReader>, StoreE
         return Ok(Some(SqliteReader::from_rows(rows)));
     }
     match url.file.exists() {
-        true => SqliteReader::open_run(url.file.clone(), WHOLE_DATABASE).map(Some),
+        true => SqliteRows::open_run(url.file.clone(), WHOLE_DATABASE).map(Some),
         false => WriteProgress::require_no_loss(&url.file).map(|()| None),
     }
 }
@@ -92,7 +92,7 @@ pub(crate) fn open_named(url: &SqliteUrl) -> Result<SqliteReader, StoreError> {
         });
     };
     match run_key(url, Some(&whole))? {
-        Some(key) => Ok(whole.of_run(key)),
+        Some(key) => Ok(whole.rows.of_run(key)),
         None => Err(StoreError::NoRun {
             path: url.to_path(),
             name: run_name(url, Some(&whole))?.into(),
@@ -152,7 +152,7 @@ pub(crate) fn read_runs(
         }
     };
     for run in runs {
-        reader = reader.of_run(run.key);
+        reader = reader.rows.of_run(run.key);
         read(run, &reader)?;
     }
     Ok(())
@@ -205,7 +205,7 @@ pub(crate) fn is_storage_file(url: &SqliteUrl, file: &Path) -> bool {
 pub(crate) fn take_lease(url: &SqliteUrl) -> Result<SharedLease, StoreError> {
     let run = open_named(url)?.rows.run;
     let database = SharedDatabase::open(&url.file, MissingDatabase::Fail)?;
-    SharedLease::take(database, run, &url.to_path())
+    QueuedWriter::take(database, run, &url.to_path())
 }
 
 /// A database without a run of a name, which is about to be created.
@@ -233,7 +233,7 @@ pub(crate) fn vacate(url: &SqliteUrl, replace: ReplacePolicy) -> Result<VacantNa
     let Some(run) = run_key(url, whole.as_ref())? else {
         return Ok(vacant);
     };
-    let mut former = SharedLease::take(vacant.database.clone(), run, &url.to_path())?;
+    let mut former = QueuedWriter::take(vacant.database.clone(), run, &url.to_path())?;
     if replace == ReplacePolicy::Never && !former.load(&StateSelector::Head)?.is_finished() {
         return Err(StoreError::Unfinished {
             path: url.to_path(),
@@ -284,7 +284,7 @@ impl VacantName {
             new.insert(conn).map(|()| Some(key))
         })?;
         match created.flatten() {
-            Some(run) => SharedLease::take(database, run, &url.to_path()),
+            Some(run) => QueuedWriter::take(database, run, &url.to_path()),
             None => Err(StoreError::Occupied {
                 path: url.to_path(),
             }),

@@ -9,6 +9,17 @@ use serde_json::Value;
 use strata_base::files::blob::Blobs;
 use strata_base::owner::{ReplyStatus, RunOperation, RunReply, RunRequest};
 use strata_core::record::id::Digest;
+use strata_records::caps::CapScope;
+use strata_records::error::StoreError;
+use strata_records::mailbox::{IncomingRequest, Mailbox, RequestHandler};
+use strata_records::overview::RunOverview;
+use strata_records::reader::RecordedRun;
+use strata_records::retention::Retention;
+use strata_records::rows::RunRows;
+use strata_records::transfer::{RunCopy, RunRecords};
+use strata_records::work::{
+    Handover, KeptSubmission, NewSubmission, RESUME_NOTE, RunNeeds, SubmissionIdentity,
+};
 
 use super::caps::change_cap;
 use super::change::ChangeTerms;
@@ -23,20 +34,9 @@ use super::owner_note::{insert_owner_note, remove_owner_note};
 use super::runs::{open_named, place_run};
 use super::settings::set_intake;
 use super::submit::{FileRun, change_submission, request_work};
-use crate::caps::CapScope;
-use crate::error::StoreError;
 use crate::file;
-use crate::mailbox::{IncomingRequest, Mailbox, RequestHandler};
-use crate::overview::RunOverview;
 use crate::owner_socket::{RunSocket, SocketMailbox};
-use crate::reader::RecordedRun;
-use crate::retention::Retention;
-use crate::rows::RunRows;
 use crate::sqlite_url::SqliteUrl;
-use crate::transfer::{RunCopy, RunRecords};
-use crate::work::{
-    Handover, KeptSubmission, NewSubmission, RESUME_NOTE, RunNeeds, SubmissionIdentity,
-};
 use crate::{RunSchedule, StateSelector, StorageLocation};
 
 /// Does something with a run that nobody owns, as the owner of a run does it that is asked. Waits until it is done.

@@ -1,18 +1,19 @@
 //! The runs of a server in a database file.
 
 use rusqlite::{Connection, Row, ToSql, params};
+use strata_records::error::StoreError;
+use strata_records::listing::{ListedOwner, QueuedRun, RunListing};
+use strata_records::served::{RunChanges, ServedFilter, ServedKey, ServedRun};
 
 use super::super::rows::SqliteReader;
 use super::database::{MissingDatabase, SharedDatabase};
 use super::owner_note::OWNER_NOTE;
 use super::runs::open_whole;
 use super::submission_row::{COLUMN_COUNT, COLUMNS, LATER, SubmissionRow};
+use crate::LockHolder;
 use crate::directory::names::SideFile;
-use crate::error::StoreError;
-use crate::listing::{ListedOwner, QueuedRun, RunListing};
-use crate::lock::{LockHolder, held_since_ms};
+use crate::lock::{held_since_ms, lock_holder};
 use crate::schema::has_queue_tables;
-use crate::served::{RunChanges, ServedFilter, ServedKey, ServedRun};
 use crate::sqlite_url::SqliteUrl;
 
 /// From how many tenants runs are merged at most.
@@ -28,14 +29,14 @@ fn read_database<T: Default>(
         let own = LockHolder::Process {
             pid: Some(std::process::id()),
         };
-        return read(&reader, own).map_err(|e| reader.error("read", e));
+        return read(&reader, own).map_err(|e| reader.rows.error("read", e));
     }
     let Some(reader) = open_whole(url)? else {
         return Ok(T::default());
     };
     // The lock comes first: what is noted then is of its holder, or of one that ends meanwhile.
-    let process = LockHolder::query_file(&SideFile::Lock.beside(&url.file))?;
-    read(&reader, process).map_err(|e| reader.error("read", e))
+    let process = lock_holder(&SideFile::Lock.beside(&url.file))?;
+    read(&reader, process).map_err(|e| reader.rows.error("read", e))
 }
 
 /// Returns the run of a row, with its name and whether a process owns it in the columns after those of `SubmissionRow`.

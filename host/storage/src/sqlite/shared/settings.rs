@@ -2,13 +2,14 @@
 
 use rusqlite::{Connection, OptionalExtension, params};
 use strata_base::random_id::random_name;
+use strata_records::error::StoreError;
+use strata_records::lineage::StoredRun;
 
+use super::super::lineage::SqliteRow;
 use super::super::write::write_note;
 use super::change::ChangeTerms;
 use super::database::{MissingDatabase, SharedDatabase};
 use super::owner_note::remove_owner_notes;
-use crate::error::StoreError;
-use crate::lineage::StoredRun;
 use crate::sqlite_url::SqliteUrl;
 use crate::{DatabaseSettings, FencedDatabase, Intake};
 

@@ -7,9 +7,8 @@ use serde::de::DeserializeOwned;
 use strata_base::clock::now_ms;
 use strata_core::record::event::Status;
 use strata_core::record::money::Usd;
-
-use crate::overview::{EndTime, LifecycleState, OverviewChange, RunOverview};
-use crate::work::RunSchedule;
+use strata_records::overview::{EndTime, LifecycleState, OverviewChange, RunOverview};
+use strata_records::work::RunSchedule;
 
 /// The values of `submission.schedule`.
 pub(super) const NEVER: i64 = 0;

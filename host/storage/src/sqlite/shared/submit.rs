@@ -7,6 +7,11 @@ use rusqlite::{Connection, OptionalExtension, params};
 use strata_base::clock::now_ms;
 use strata_base::files::blob::Blobs;
 use strata_core::record::id::Digest;
+use strata_records::error::StoreError;
+use strata_records::overview::RunOverview;
+use strata_records::work::{
+    Handover, KeptSubmission, NewSubmission, RunNeeds, Shortage, SubmissionChange, SubmissionState,
+};
 
 use super::super::rows::SqliteReader;
 use super::super::write::{NewRun, write_definition, write_note};
@@ -19,13 +24,8 @@ use super::settings::require_open;
 use super::submission_row::{COLUMNS, NEVER, NOW, SubmissionRow, write_request};
 use super::workers::find_workers;
 use crate::ServerRecord;
-use crate::error::StoreError;
-use crate::overview::RunOverview;
 use crate::schema::has_queue_tables;
 use crate::sqlite_url::SqliteUrl;
-use crate::work::{
-    Handover, KeptSubmission, NewSubmission, RunNeeds, Shortage, SubmissionChange, SubmissionState,
-};
 
 /// What became of a submission.
 enum Inserted {
@@ -175,7 +175,7 @@ impl FileRun {
                 .query_row(&sql, [rows.run], SubmissionRow::from_row);
             row.optional()
         };
-        read().map_err(|e| self.reader.error("read", e))
+        read().map_err(|e| self.reader.rows.error("read", e))
     }
 }
 

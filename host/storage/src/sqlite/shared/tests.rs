@@ -9,6 +9,7 @@ use rusqlite::Connection;
 use strata_base::files::blob::Blobs;
 use strata_base::owner::{ReplyStatus, RunOperation, RunReply, RunRequest};
 use strata_base::process::wait::wait;
+use strata_records::error::StoreError;
 use tempfile::TempDir;
 
 use super::change::{ChangeTerms, PendingChange};
@@ -17,7 +18,6 @@ use super::queued_writer::SharedLease;
 use super::runs::{take_lease, vacate};
 use super::{delete_run, holder, open_reader, receive_requests, request_owner};
 use crate::directory::names::SideFile;
-use crate::error::StoreError;
 use crate::sqlite_url::SqliteUrl;
 use crate::tests::conformance::{loaded_state, replay};
 use crate::tests::damage::{OTHER_LINEAGE, fork_newest};

@@ -4,15 +4,15 @@ use std::io;
 
 use strata_base::files::blob::Blobs;
 use strata_core::state::environment::Environment;
+use strata_records::caps::{CapChange, CapScope};
+use strata_records::error::StoreError;
+use strata_records::retention::Retention;
+use strata_records::transfer::{CopiedRecords, RunCopy};
+use strata_records::work::{ListedWorker, NewSubmission, SubmissionChange};
 
 use super::holder::{Holder, add_run, change_through_holder};
 use super::holder_request::{HolderRequest, SentChange};
-use crate::caps::{CapChange, CapScope};
-use crate::error::StoreError;
-use crate::retention::Retention;
 use crate::sqlite_url::SqliteUrl;
-use crate::transfer::{CopiedRecords, RunCopy};
-use crate::work::{ListedWorker, NewSubmission, SubmissionChange};
 use crate::{DatabaseSettings, Intake, SavedDefinition};
 
 /// Creates a database, unless it exists, and returns what is set for it. One that another process has open is as that

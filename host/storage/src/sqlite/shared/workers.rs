@@ -1,12 +1,13 @@
 //! The worker of a database, whichever process it is.
 
+use strata_records::error::StoreError;
+use strata_records::work::ListedWorker;
+
 use super::claims::list_workers;
 use super::holder::Holder;
 use super::holder_request::{HolderRequest, SentWorker};
 use super::mail::is_open_elsewhere;
-use crate::error::StoreError;
 use crate::sqlite_url::SqliteUrl;
-use crate::work::ListedWorker;
 
 /// Returns the worker of a database, if there is one; `None` if another process has the database open and does not say
 /// whether it is one.

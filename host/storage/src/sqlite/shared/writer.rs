@@ -5,14 +5,16 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use strata_base::files::durability::Durability;
+use strata_records::error::StoreError;
+use strata_records::lineage::StoredLineage;
 
 use super::super::error::sqlite_error;
+use super::super::lineage::update_lineage;
+use super::super::rows::lineages_behind;
 use super::super::write_connection::{TransactionError, WriteConnection};
 use super::change::{Change, ChangeOutcome};
 use super::failure::repeat;
 use super::queue::{Queue, WriterEnd};
-use crate::error::StoreError;
-use crate::lineage::StoredLineage;
 
 /// After how many batches the writer looks whether the log is long.
 const BATCHES_BETWEEN_LOOKS: u32 = 16;
@@ -168,7 +170,7 @@ impl Writer {
     fn write_rows(&mut self) {
         let mut behind: Vec<StoredLineage> = Vec::new();
         for run in std::mem::take(&mut self.changed_runs) {
-            match self.connection.reader.lineages_behind(run) {
+            match lineages_behind(&self.connection.reader, run) {
                 Ok(mut lines) => behind.append(&mut lines),
                 // The damage of one run is of no consequence for the others.
                 Err(error) => tracing::warn!("the row of a lineage stays behind: {error}"),
@@ -178,7 +180,9 @@ impl Writer {
             return;
         }
         let written = self.connection.transact(|conn| {
-            behind.iter().try_for_each(|line| line.update(conn))?;
+            behind
+                .iter()
+                .try_for_each(|line| update_lineage(conn, line))?;
             Ok(Some(()))
         });
         if let Err(error) = written {

@@ -3,12 +3,12 @@
 use rusqlite::Connection;
 use strata_base::files::blob::{Blobs, digest_of};
 use strata_core::state::environment::Environment;
+use strata_records::error::StoreError;
 
-use super::super::SqliteLease;
 use super::super::lineage::next_lineage_id;
 use super::super::rows::{SqliteReader, SqliteRows};
 use super::super::write::NewRun;
-use crate::error::StoreError;
+use super::super::{InlineWriter, SqliteLease};
 use crate::lock::StorageLock;
 use crate::tests::conformance::{loaded_state, replay};
 use crate::tests::damage::add_lineage;
@@ -45,7 +45,7 @@ impl ExpectedRun {
 
     fn open(&self, directory: &StorageDirectory) -> SqliteLease {
         let lock = StorageLock::acquire(directory.path()).unwrap();
-        SqliteLease::open(lock, directory.path(), self.key).unwrap()
+        InlineWriter::open(lock, directory.path(), self.key).unwrap()
     }
 
     fn append(&mut self, directory: &StorageDirectory, count: usize) {
@@ -141,6 +141,7 @@ fn a_damaged_row_of_another_run_changes_nothing_in_how_commits_are_synced() {
     let synchronous = |lease: &mut SqliteLease| -> i64 {
         let value = |row: &rusqlite::Row<'_>| row.get(0);
         lease
+            .writer()
             .connection()
             .reader
             .rows
@@ -153,7 +154,7 @@ fn a_damaged_row_of_another_run_changes_nothing_in_how_commits_are_synced() {
         let failed = lease.append(&runs[0].records[..1], Durability::Full);
         assert!(matches!(failed, Err(StoreError::Corrupt { .. })));
         assert_eq!(synchronous(&mut lease), before);
-        assert!(!lease.connection().progress.is_open());
+        assert!(!lease.writer().connection().progress.is_open());
     }
 }
 

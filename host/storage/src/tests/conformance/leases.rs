@@ -12,6 +12,8 @@ use crate::tests::script::{definition, scripted_run};
 use crate::{Durability, Lease, Record, StateSelector, StoreError, checkpoint_of};
 #[cfg(feature = "postgres")]
 use strata_base::process::wait::wait;
+#[cfg(feature = "postgres")]
+use strata_records::database_url::DatabaseUrl;
 
 /// Appends records one by one.
 pub(super) fn append(lease: &mut dyn Lease, records: &[Record]) {
@@ -143,8 +145,8 @@ fn nothing_is_lost_or_doubled_when_connections_break() {
     let Some(url) = super::fresh_run() else {
         return;
     };
-    let user = crate::postgres::TestUser::create(&url);
-    let mut storage = super::DatabaseStorage::at(user.url.clone(), &fresh());
+    let user = strata_postgres::TestUser::create(&url);
+    let mut storage = super::DatabaseStorage::at(user.database.clone(), &fresh());
     let (records, end) = scripted_run(&pseudorandom(35, 3000), 120);
     for (n, some) in records.chunks(6).enumerate() {
         if n % 3 == 0 {
@@ -184,20 +186,23 @@ fn what_killed_processes_left_behind_is_removed_when_it_is_old() {
     let Some(storage) = super::DatabaseStorage::new(&fresh()) else {
         return;
     };
-    let left = crate::postgres::leave_behind(&storage.url);
+    let left = strata_postgres::leave_behind(&storage.url);
     assert_eq!(left(), [3, 3]);
-    crate::postgres::clean_up(&storage.url);
+    strata_postgres::clean_up(&storage.url);
     assert_eq!(left(), [0, 3]);
 }
 
 #[cfg(feature = "postgres")]
 #[test]
 fn a_run_is_appended_to_without_prepared_statements() {
-    let Some(mut url) = super::fresh_run() else {
+    let Some(run) = super::fresh_run() else {
         return;
     };
-    url.can_prepare = false;
-    let mut storage = super::DatabaseStorage::at(url, &fresh());
+    let unprepared = super::Database::at(DatabaseUrl {
+        can_prepare: false,
+        ..run.url().clone()
+    });
+    let mut storage = super::DatabaseStorage::at(unprepared, &fresh());
     let (records, end) = scripted_run(&pseudorandom(37, 3000), 150);
     append(storage.lease(), &records);
     storage.reopen();

@@ -10,6 +10,7 @@ use strata_core::record::id::CheckpointId;
 use strata_core::record::json::Json;
 use strata_core::record::spending::Account;
 use strata_core::state::environment::Environment;
+use strata_records::cost_of;
 use tempfile::TempDir;
 
 use super::{TestStorage, check, fresh, loaded_state};
@@ -18,7 +19,7 @@ use crate::tests::script::{ScriptedRun, definition, team};
 use crate::{
     CheckpointOrigin, CheckpointRow, Durability, Lease, LoadedState, NewSubmission, Pruned, Record,
     RunCopy, RunDatabase, RunNeeds, RunOverview, RunSchedule, StateSelector, StorageLocation,
-    StoreError, SubmissionIdentity, checkpoint_of, cost_of,
+    StoreError, SubmissionIdentity, checkpoint_of,
 };
 
 /// What a store should contain: the events of each lineage, and the state after each checkpoint.
@@ -268,7 +269,7 @@ fn a_branch_that_a_database_lost_is_stored_again() {
         format!("DELETE FROM strata.lineage WHERE run = $1 AND id = {current}"),
         "UPDATE strata.run SET lineage = lineage - 1 WHERE id = $1".into(),
     ] {
-        crate::postgres::tamper(&storage.url, &sql);
+        strata_postgres::tamper(&storage.url, &sql);
     }
     let more = tale.resume_events(tale.end("main.6"), 46, 10);
     let records = tale.record_events("main.6", &more);
@@ -559,7 +560,7 @@ fn copies_of(from: &StorageLocation, env: &Environment) -> Vec<Copied> {
 fn copy_into_server(from: &StorageLocation, env: &Environment) -> Option<Copied> {
     let url = super::fresh_run()?;
     copy_to(from, &StorageLocation::of_database(url.clone()), env);
-    let lease = crate::postgres::take_lease(&url, crate::OwnerWait::Watch).unwrap();
+    let lease = strata_postgres::take_lease(&url, crate::OwnerWait::Watch).unwrap();
     Some(Copied {
         lease: Box::new(lease),
         _directory: None,

@@ -4,7 +4,7 @@ use strata_core::record::event::Status;
 use strata_core::state::environment::Environment;
 
 #[cfg(feature = "postgres")]
-use super::{DatabaseStorage, DatabaseUrl, fresh_run};
+use super::{DatabaseStorage, fresh_run};
 use super::{FileStorage, SharedStorage, TestStorage, fresh};
 use crate::sqlite_url::SqliteUrl;
 use crate::tests::script::pseudorandom;
@@ -118,14 +118,14 @@ fn a_file_alone_is_listed_with_its_status() {
 #[test]
 fn the_runs_of_a_database_are_listed() {
     let Some(url) = fresh_run() else { return };
-    let name = url.run.clone().unwrap();
+    let name = url.run().unwrap().to_owned();
     let location = StorageLocation::of_database(url.clone());
     assert_eq!(listed(&location), None);
     let mut storage = DatabaseStorage::at(url.clone(), &fresh());
     check_status(&mut storage, &location, &name);
 
     let _other = DatabaseStorage::at(url.with_run(&format!("{name}-newer")), &fresh());
-    let whole = StorageLocation::of_database(DatabaseUrl { run: None, ..url });
+    let whole = StorageLocation::of_database(url.whole());
     // Other tests create runs at the same time.
     let all = whole.list(LIMIT).unwrap();
     let ours: Vec<&str> = all

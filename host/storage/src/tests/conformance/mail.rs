@@ -5,10 +5,10 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use strata_base::owner::{ReplyStatus, RunOperation, RunReply, RunRequest};
+use strata_postgres::Database;
+use strata_postgres::{DatabaseMailbox, receive_requests, request_owner, send_request, tamper};
 
 use super::{DatabaseStorage, TestStorage, fresh};
-use crate::database_url::DatabaseUrl;
-use crate::postgres::{DatabaseMailbox, receive_requests, request_owner, send_request, tamper};
 use crate::tests::script::pseudorandom;
 use crate::tests::script::scripted_run;
 use crate::{Append, Durability, IncomingRequest, Lease, MailReply, RequestOutcome, StoreError};
@@ -23,7 +23,7 @@ struct SilentOwner {
 }
 
 impl SilentOwner {
-    fn of(url: &DatabaseUrl, lease: &dyn Lease) -> Self {
+    fn of(url: &Database, lease: &dyn Lease) -> Self {
         let (tell, requests) = channel();
         let handler = move |request| -> futures_util::future::BoxFuture<'static, RunReply> {
             tell.send(request).unwrap();

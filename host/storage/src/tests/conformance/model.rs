@@ -7,18 +7,18 @@ use strata_base::files::blob::Blobs;
 use strata_core::record::id::{CheckpointId, Digest};
 use strata_core::record::money::Usd;
 use strata_core::state::environment::Environment;
-
-use super::TestStorage;
-use crate::checkpoint_list::{
+use strata_records::checkpoint_list::{
     LineageHistory, ListedCheckpoint, list_checkpoints, unknown_checkpoint,
 };
-use crate::error::StoreError;
-use crate::reader::{RecordedRun, branch_of};
+use strata_records::error::StoreError;
+use strata_records::reader::{RecordedRun, branch_of};
+use strata_records::{concerns_checkpoint, cost_of, next_line};
+
+use super::TestStorage;
 use crate::tests::script::definition;
 use crate::{
     Append, Appending, BuildState, CheckpointRow, Durability, Epoch, FIRST_LINE, Lease, LineageRow,
-    LoadedState, Pruned, Record, SavedDefinition, StateSelector, concerns_checkpoint, cost_of,
-    next_line,
+    LoadedState, Pruned, Record, SavedDefinition, StateSelector,
 };
 
 /// With fewer events a snapshot is not worth its cost.

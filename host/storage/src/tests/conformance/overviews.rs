@@ -3,11 +3,12 @@
 
 use strata_core::machine::stepper::Stepper;
 use strata_core::record::event::Status;
+use strata_postgres::Database;
+use strata_postgres::{MIGRATIONS, prepare, tamper};
+use strata_records::database_url::DatabaseUrl;
 
 use super::postgres_server::{create_database, query};
 use super::{DatabaseStorage, TestStorage, fresh, loaded_state};
-use crate::database_url::DatabaseUrl;
-use crate::postgres::{MIGRATIONS, prepare, tamper};
 use crate::tests::script::pseudorandom;
 use crate::tests::script::{scripted_run, team};
 use crate::{
@@ -34,7 +35,7 @@ fn append(
     lease.begin_append(append).finish_blocking()
 }
 
-fn listed(url: &DatabaseUrl) -> RunListing {
+fn listed(url: &Database) -> RunListing {
     let location = StorageLocation::new(url.to_path());
     let mut listed = location.list_overviews(&RunFilter::default()).unwrap();
     assert_eq!(listed.len(), 1, "{listed:?}");
@@ -92,7 +93,7 @@ fn the_view_says_of_each_run_what_is_listed() {
     let Some(url) = create_database(&format!("view-{}", std::process::id())) else {
         return;
     };
-    let database = DatabaseUrl::parse(&url).unwrap();
+    let database = Database::at(DatabaseUrl::parse(&url).unwrap());
     prepare(&database).unwrap();
     let create = |name: &str| DatabaseStorage::at(database.with_run(name), &fresh());
     drop(create("detached"));
@@ -157,7 +158,7 @@ fn a_database_of_an_earlier_version_is_refused_until_it_is_migrated_and_then_lis
     let Some(url) = create_database(&format!("earlier-{}", std::process::id())) else {
         return;
     };
-    let database = DatabaseUrl::parse(&url).unwrap();
+    let database = Database::at(DatabaseUrl::parse(&url).unwrap());
     query(&url, "CREATE SCHEMA strata");
     query(&url, MIGRATIONS[0]);
     query(&url, "UPDATE strata.meta SET version = 1");

@@ -6,16 +6,17 @@ use strata_core::machine::stepper::Stepper;
 use strata_core::record::event::Event;
 use strata_core::record::money::Usd;
 use strata_core::state::environment::Environment;
+use strata_records::codec;
+use strata_records::reader::branch_of;
 
 #[cfg(feature = "postgres")]
 use super::DatabaseStorage;
 use super::submitted::SubmittedStorage;
 use super::{FileStorage, MemoryStorage, Model, SharedStorage, TestStorage, fresh, loaded_state};
-use crate::reader::branch_of;
 use crate::tests::script::{ScriptedRun, definition, pseudorandom, team};
 use crate::{
     Append, AppendedState, Durability, Lease, Record, RunFilter, RunOverview, StateSelector,
-    StoreError, codec,
+    StoreError,
 };
 
 /// How many scripts are run, and how many changes each makes.

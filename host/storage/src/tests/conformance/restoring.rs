@@ -4,18 +4,19 @@
 use std::sync::Arc;
 
 use strata_base::files::blob::{Blobs, digest_of};
+use strata_postgres::Database;
+use strata_postgres::{declare_dead, tamper};
+use strata_records::database_url::DatabaseUrl;
 
 use super::leases::{append, check_content};
 use super::postgres_server::{create_database, query};
 use super::{DatabaseStorage, TestStorage, fresh, loaded_state, replay};
-use crate::database_url::DatabaseUrl;
-use crate::postgres::{declare_dead, tamper};
 use crate::tests::script::pseudorandom;
 use crate::tests::script::scripted_run;
 use crate::{Durability, StateSelector, StoreError};
 
 /// Loses the newest events of a run.
-fn lose_newest(url: &DatabaseUrl, events: usize) {
+fn lose_newest(url: &Database, events: usize) {
     let sql = format!(
         "DELETE FROM strata.event WHERE run = $1 \
          AND n > (SELECT max(n) - {events} FROM strata.event WHERE run = $1)"
@@ -24,16 +25,12 @@ fn lose_newest(url: &DatabaseUrl, events: usize) {
 }
 
 /// Returns how many events of a run are stored. The row of its lineage may know others.
-fn stored_events(url: &DatabaseUrl) -> usize {
-    let name = url.run.as_ref().unwrap();
+fn stored_events(url: &Database) -> usize {
+    let name = url.run().unwrap();
     let sql = format!(
         "SELECT count(*) FROM strata.event e JOIN strata.run r ON r.id = e.run WHERE r.name = '{name}'"
     );
-    let database = DatabaseUrl {
-        run: None,
-        ..url.clone()
-    };
-    query(&database.to_string(), &sql).parse().unwrap()
+    query(&url.whole().to_string(), &sql).parse().unwrap()
 }
 
 fn blobs(size: usize) -> Blobs {
@@ -167,7 +164,7 @@ fn a_database_with_other_events_is_left_alone() {
 #[test]
 fn a_run_that_has_another_owner_is_left_alone() {
     let (records, _) = scripted_run(&pseudorandom(38, 1000), 60);
-    let check = |change: fn(&DatabaseUrl)| {
+    let check = |change: fn(&Database)| {
         let Some(mut storage) = DatabaseStorage::new(&fresh()) else {
             return;
         };
@@ -195,7 +192,7 @@ fn a_database_that_was_restored_is_left_alone() {
     let Some(database) = create_database(&format!("restored-{}", std::process::id())) else {
         return;
     };
-    let url = DatabaseUrl::parse(&database).unwrap().with_run("one");
+    let url = Database::at(DatabaseUrl::parse(&database).unwrap()).with_run("one");
     let mut storage = DatabaseStorage::at(url, &fresh());
     let (records, _) = scripted_run(&pseudorandom(38, 1000), 60);
     append(storage.lease(), &records[..40]);

@@ -7,6 +7,7 @@ use strata_base::clock::now_ms;
 use strata_base::files::blob::Blobs;
 use strata_core::record::event::Status;
 use strata_core::state::environment::Environment;
+use strata_records::work::{NewSubmission, RunNeeds, SubmissionIdentity};
 use tempfile::TempDir;
 
 use super::super::script::{copy, definition, pseudorandom, scripted_run, team};
@@ -14,7 +15,6 @@ use super::random_scripts::{append_with_state, check_listed};
 use super::{TestStorage, fresh, loaded_state};
 use crate::sqlite::shared::{self, SharedDatabase, SharedLease};
 use crate::sqlite_url::SqliteUrl;
-use crate::work::{NewSubmission, RunNeeds, SubmissionIdentity};
 use crate::{
     Durability, Handover, Intake, Lease, LifecycleState, ReplacePolicy, Retention, RunDatabase,
     RunFilter, StateSelector, StorageLocation, StoreError, WorkerProfile, has_ended,

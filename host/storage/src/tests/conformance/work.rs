@@ -9,38 +9,38 @@ use futures_util::future::BoxFuture;
 use strata_base::files::blob::{Blobs, digest_of};
 use strata_base::owner::{ReplyStatus, RunOperation, RunReply, RunRequest};
 use strata_core::state::environment::Environment;
-use tokio::sync::Notify;
-
-use super::{DatabaseStorage, fresh, fresh_run, replay};
-use crate::database_url::DatabaseUrl;
-use crate::postgres::{
+use strata_postgres::Database;
+use strata_postgres::{
     DatabaseWorker, RunSubmission, TestUser, open_claimed, open_reader, receive_requests,
     request_owner, submit, take_lease, tamper,
 };
-use crate::tests::script::pseudorandom;
-use crate::tests::script::{definition, scripted_run, team};
-use crate::work::{
+use strata_records::work::{
     KeptSubmission, NewSubmission, RunNeeds, RunRelease, RunSchedule, SubmissionIdentity,
     WorkerProfile,
 };
+use tokio::sync::Notify;
+
+use super::{DatabaseStorage, fresh, fresh_run, replay};
+use crate::tests::script::pseudorandom;
+use crate::tests::script::{definition, scripted_run, team};
 use crate::{
     Durability, IncomingRequest, Lease, OwnerWait, Record, RequestOutcome, Shortage, StateSelector,
     StoreError,
 };
 
 /// Puts the run of a URL into its database. Only a worker with the label takes it.
-fn submit_run(url: &DatabaseUrl, label: &str) {
+fn submit_run(url: &Database, label: &str) {
     submit_with_secrets(url, label, &[]);
 }
 
 /// Does the same with a run that names secrets.
-fn submit_with_secrets(url: &DatabaseUrl, label: &str, secrets: &[&str]) {
+fn submit_with_secrets(url: &Database, label: &str, secrets: &[&str]) {
     let needs = RunNeeds {
         labels: vec![label.into()],
         secrets: secrets.iter().map(|name| (*name).to_owned()).collect(),
     };
     let submission = NewSubmission {
-        name: url.run.as_ref().unwrap(),
+        name: url.run().unwrap(),
         team: "team",
         base: &Environment::new(&team()),
         definition: &definition(),
@@ -58,11 +58,11 @@ fn submit_with_secrets(url: &DatabaseUrl, label: &str, secrets: &[&str]) {
     submit(url, &submission).unwrap();
 }
 
-fn worker(url: &DatabaseUrl, label: &str) -> DatabaseWorker {
+fn worker(url: &Database, label: &str) -> DatabaseWorker {
     worker_with_secrets(url, label, &[])
 }
 
-fn worker_with_secrets(url: &DatabaseUrl, label: &str, secrets: &[&str]) -> DatabaseWorker {
+fn worker_with_secrets(url: &Database, label: &str, secrets: &[&str]) -> DatabaseWorker {
     let profile = WorkerProfile {
         labels: vec![label.into()],
         secrets: secrets.iter().map(|name| (*name).to_owned()).collect(),
@@ -75,7 +75,7 @@ fn worker_with_secrets(url: &DatabaseUrl, label: &str, secrets: &[&str]) -> Data
 #[test]
 fn a_run_of_which_a_newer_program_records_something_else_is_left_to_that() {
     let Some(url) = fresh_run() else { return };
-    let name = url.run.clone().unwrap();
+    let name = url.run().unwrap().to_owned();
     submit_run(&url, &name);
     let mut worker = worker(&url, &name);
     tamper(
@@ -105,7 +105,7 @@ fn a_run_of_which_a_newer_program_records_something_else_is_left_to_that() {
 #[test]
 fn only_a_run_whose_secret_no_worker_has_is_taken_to_be_refused() {
     let Some(url) = fresh_run() else { return };
-    let label = url.run.clone().unwrap();
+    let label = url.run().unwrap().to_owned();
     let named = |secret: &str| url.with_run(&format!("{label}-{secret}"));
     // The last one is available last.
     for secret in ["HELD", "ALLOWED", "FORBIDDEN"] {
@@ -131,7 +131,7 @@ fn only_a_run_whose_secret_no_worker_has_is_taken_to_be_refused() {
         std::thread::sleep(Duration::from_millis(100));
     };
     let names: Vec<&str> = refused.iter().map(|run| run.name.as_str()).collect();
-    assert_eq!(names, [named("FORBIDDEN").run.unwrap()]);
+    assert_eq!(names, [named("FORBIDDEN").run().unwrap()]);
     // One that was taken once waits for a worker that has its secret.
     let release = RunRelease {
         schedule: Some(RunSchedule::Now),
@@ -147,7 +147,7 @@ fn only_a_run_whose_secret_no_worker_has_is_taken_to_be_refused() {
 #[test]
 fn a_run_whose_claim_was_never_answered_is_available_again() {
     let Some(url) = fresh_run() else { return };
-    let name = url.run.clone().unwrap();
+    let name = url.run().unwrap().to_owned();
     // No other test's worker has this label.
     submit_run(&url, &name);
     let run = RunSubmission::open(&url).unwrap();
@@ -215,19 +215,19 @@ fn a_process_uses_six_connections_however_many_runs_it_has() {
     const MAX_CONNECTIONS: i64 = 6;
     let Some(url) = fresh_run() else { return };
     let user = TestUser::create(&url);
-    let label = url.run.clone().unwrap();
-    let run = |n: usize| user.url.with_run(&format!("{label}-{n}"));
+    let label = url.run().unwrap().to_owned();
+    let run = |n: usize| user.database.with_run(&format!("{label}-{n}"));
     for n in 0..CLAIMED {
         submit_run(&run(n), &label);
     }
-    let mut worker = worker(&user.url, &label);
+    let mut worker = worker(&user.database, &label);
     let claimed = worker.claim(CLAIMED).unwrap();
     assert_eq!(claimed.len(), CLAIMED);
     let mut leases: Vec<Box<dyn Lease>> = Vec::new();
     let mut mailboxes = Vec::new();
     for one in &claimed {
-        leases.push(Box::new(open_claimed(&user.url, one).unwrap()));
-        let url = user.url.with_run(&one.name);
+        leases.push(Box::new(open_claimed(&user.database, one).unwrap()));
+        let url = user.database.with_run(&one.name);
         let epoch = leases[leases.len() - 1].epoch();
         mailboxes.push(receive_requests(&url, epoch, Arc::new(echo)).unwrap());
     }
@@ -258,7 +258,7 @@ fn a_process_uses_six_connections_however_many_runs_it_has() {
             operation: RunOperation::Send,
             body: one.name.clone(),
         };
-        let replied = request_owner(&user.url.with_run(&one.name), &request);
+        let replied = request_owner(&user.database.with_run(&one.name), &request);
         let is_echo = matches!(&replied, RequestOutcome::Replied(reply) if reply.body == one.name);
         assert!(is_echo, "{replied:?}");
     }

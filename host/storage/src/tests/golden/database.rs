@@ -6,11 +6,12 @@ use std::sync::Arc;
 use strata_base::files::blob::{Blobs, digest_of};
 use strata_base::golden::golden;
 use strata_core::state::environment::Environment;
+use strata_postgres::Database;
+use strata_postgres::{MIGRATIONS, open_reader, place_run, prepare, take_lease};
+use strata_records::database_url::DatabaseUrl;
 
 use super::run;
 use crate::OwnerWait;
-use crate::database_url::DatabaseUrl;
-use crate::postgres::{MIGRATIONS, open_reader, place_run, prepare, take_lease};
 use crate::tests::conformance::postgres_server::{create_database, query};
 use crate::tests::conformance::{loaded_state, replay};
 use crate::tests::script::{definition, team};
@@ -34,8 +35,8 @@ fn new_database(name: &str) -> Option<String> {
 }
 
 /// Returns the URL of the only run of a database.
-fn run_in(database: &str) -> DatabaseUrl {
-    DatabaseUrl::parse(database).unwrap().with_run("run")
+fn run_in(database: &str) -> Database {
+    Database::at(DatabaseUrl::parse(database).unwrap()).with_run("run")
 }
 
 /// Returns the statements that create a copy of a database.
