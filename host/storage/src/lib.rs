@@ -32,6 +32,7 @@ mod directory;
 mod listed_run;
 mod location;
 mod owner_socket;
+mod revision;
 mod run_database;
 mod sqlite;
 mod sqlite_url;
@@ -52,6 +53,7 @@ pub use listed_run::ListedRun;
 pub use location::{
     OpenedRun, PreparedRun, RunHold, SavedForm, SavedRun, StorageLocation, VacantLocation,
 };
+pub use revision::DatabaseRevisions;
 pub use run_database::{RunDatabase, WorkerRegistration};
 #[cfg(test)]
 use sqlite::SqliteLease;

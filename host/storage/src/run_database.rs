@@ -25,7 +25,7 @@ use tokio::sync::Notify;
 
 use super::sqlite::shared::{HolderMailbox, UnownedRunHandler};
 use super::sqlite_url::SqliteUrl;
-use super::{Lease, Retention, ServedRun, StorageLocation, StoreError};
+use super::{DatabaseRevisions, Lease, Retention, ServedRun, StorageLocation, StoreError};
 use backend::{DatabaseBackend, WorkerBackend};
 
 /// A database in which submitted runs are kept.
@@ -254,6 +254,12 @@ impl RunDatabase {
 
     fn find_served(&self, key: ServedKey<'_>) -> Result<Option<ServedRun>, StoreError> {
         self.backend().find_served(key)
+    }
+
+    /// Returns the revisions of the database, which end when this process closes it. Returns `None` if other processes
+    /// change it, too.
+    pub fn revisions(&self) -> Result<Option<DatabaseRevisions>, StoreError> {
+        self.backend().revisions()
     }
 
     /// Tells which runs change from now on.

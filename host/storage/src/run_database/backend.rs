@@ -14,7 +14,7 @@ use strata_records::{DatabaseSettings, FencedDatabase, Intake};
 use tokio::sync::Notify;
 
 use crate::sqlite::shared::{HolderMailbox, UnownedRunHandler};
-use crate::{Lease, Retention, ServedRun, StorageLocation, StoreError};
+use crate::{DatabaseRevisions, Lease, Retention, ServedRun, StorageLocation, StoreError};
 
 /// A database in which submitted runs are kept. What the methods do is described at those of `RunDatabase`.
 pub(super) trait DatabaseBackend {
@@ -69,6 +69,10 @@ pub(super) trait DatabaseBackend {
     ) -> Result<Vec<ServedRun>, StoreError>;
 
     fn find_served(&self, key: ServedKey<'_>) -> Result<Option<ServedRun>, StoreError>;
+
+    fn revisions(&self) -> Result<Option<DatabaseRevisions>, StoreError> {
+        Ok(None)
+    }
 
     fn watch_runs(&self) -> Result<RunChanges, StoreError>;
 }

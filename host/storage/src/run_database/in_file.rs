@@ -15,7 +15,7 @@ use tokio::sync::Notify;
 use super::backend::{DatabaseBackend, WorkerBackend};
 use crate::sqlite::shared::{self, FileWorker, HolderMailbox, UnownedRunHandler};
 use crate::sqlite_url::SqliteUrl;
-use crate::{Lease, Retention, ServedRun, StorageLocation, StoreError};
+use crate::{DatabaseRevisions, Lease, Retention, ServedRun, StorageLocation, StoreError};
 
 impl DatabaseBackend for SqliteUrl {
     fn address(&self) -> String {
@@ -114,6 +114,10 @@ impl DatabaseBackend for SqliteUrl {
     fn find_served(&self, key: ServedKey<'_>) -> Result<Option<ServedRun>, StoreError> {
         let found = shared::find_served(self, key)?;
         Ok(found.map(|run| run.map_location(StorageLocation::of_shared)))
+    }
+
+    fn revisions(&self) -> Result<Option<DatabaseRevisions>, StoreError> {
+        shared::revisions(self).map(Some)
     }
 
     fn watch_runs(&self) -> Result<RunChanges, StoreError> {

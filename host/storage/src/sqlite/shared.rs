@@ -59,7 +59,7 @@ pub(crate) use runs::{
     require_run, require_vacant, run_identity, storage_files, take_lease, vacate,
 };
 pub use serve_requests::{HolderMailbox, UnownedRunHandler};
-pub(crate) use served::{find_served, list_served, watch_runs};
+pub(crate) use served::{find_served, list_served, revisions, watch_runs};
 pub(crate) use settings::fence;
 pub(crate) use submit::FileRun;
 pub(crate) use through_holder::{

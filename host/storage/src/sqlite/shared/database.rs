@@ -25,6 +25,7 @@ use crate::file;
 use crate::lock::StorageLock;
 use crate::owner_socket::note_in_lock;
 use crate::progress::WriteProgress;
+use crate::revision::RevisionCounter;
 use crate::schema::create_queue_tables;
 
 /// The size at which the log is moved into the database, in pages of 4 KiB: 64 MiB. It is larger than that
@@ -371,6 +372,11 @@ impl SharedDatabase {
         self.queue.changes().subscribe()
     }
 
+    /// Returns what counts its changes.
+    pub(super) fn revision(&self) -> RevisionCounter {
+        self.queue.revision().clone()
+    }
+
     /// Tells those who watch that a run has changed.
     pub(super) fn note_changed(&self, run: i64) {
         self.queue.note_changed(run);
@@ -392,6 +398,7 @@ impl Drop for SharedDatabase {
         self.idle_readers().clear();
         self.queue.close();
         let ended = self.writer.take().map(JoinHandle::join);
+        self.queue.revision().close();
         if let Some(Err(_)) = ended {
             tracing::warn!(
                 "the thread that wrote `{}` has panicked",

@@ -11,6 +11,7 @@ use tokio::sync::broadcast;
 
 use super::change::{Change, writer_ended};
 use super::failure::repeat;
+use crate::revision::RevisionCounter;
 
 /// How long the changes of a batch wait for others. After the number of active runs drops, the next one or
 /// two batches wait this long in vain.
@@ -28,6 +29,8 @@ pub(super) struct Queue {
     arrived: Condvar,
     /// Tells which runs have changed.
     changes: broadcast::Sender<ChangedRun>,
+    /// Counts the changes of the database.
+    revision: RevisionCounter,
 }
 
 #[derive(Default)]
@@ -88,12 +91,18 @@ impl Queue {
             state: Mutex::default(),
             arrived: Condvar::new(),
             changes: broadcast::Sender::new(MAX_CHANGES),
+            revision: RevisionCounter::default(),
         }
     }
 
     /// Returns what tells which runs have changed.
     pub(super) fn changes(&self) -> &broadcast::Sender<ChangedRun> {
         &self.changes
+    }
+
+    /// Returns what counts the changes of the database.
+    pub(super) fn revision(&self) -> &RevisionCounter {
+        &self.revision
     }
 
     /// Tells those who watch that a run has changed.

@@ -13,6 +13,7 @@ use super::submission_row::{COLUMN_COUNT, COLUMNS, LATER, SubmissionRow};
 use crate::LockHolder;
 use crate::directory::names::SideFile;
 use crate::lock::{held_since_ms, lock_holder};
+use crate::revision::DatabaseRevisions;
 use crate::schema::has_queue_tables;
 use crate::sqlite_url::SqliteUrl;
 
@@ -191,8 +192,43 @@ pub(crate) fn find_served(
     })
 }
 
+/// Returns the revisions of the database, as long as this process has it open to be changed.
+pub(crate) fn revisions(url: &SqliteUrl) -> Result<DatabaseRevisions, StoreError> {
+    let database = SharedDatabase::open(&url.file, MissingDatabase::Create)?;
+    Ok(DatabaseRevisions::new(database.revision()))
+}
+
 /// Tells which runs change from now on. The database stays open to be changed as long as somebody listens.
 pub(crate) fn watch_runs(url: &SqliteUrl) -> Result<RunChanges, StoreError> {
     let database = SharedDatabase::open(&url.file, MissingDatabase::Create)?;
     Ok(RunChanges::new(database.watch_changes(), database))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::change::ChangeTerms;
+    use super::*;
+
+    #[test]
+    fn a_revision_ends_with_the_next_change_before_that_is_acknowledged() {
+        let temp = tempfile::tempdir().unwrap();
+        let url = SqliteUrl {
+            file: temp.path().join("runs.db"),
+            run: None,
+        };
+        let database = SharedDatabase::open(&url.file, MissingDatabase::Create).unwrap();
+        let revisions = revisions(&url).unwrap();
+        let during_change = || {
+            let revisions = revisions.clone();
+            let look = move |_: &Connection| Ok(revisions.current());
+            database.change(ChangeTerms::default(), look).unwrap()
+        };
+        assert_eq!(during_change(), Some(None));
+        let first = revisions.current();
+        assert!(first.is_some());
+        assert_eq!(during_change(), Some(None));
+        assert!(revisions.current() > first);
+        drop(database);
+        assert_eq!(revisions.current(), None);
+    }
 }

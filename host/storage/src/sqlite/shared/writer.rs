@@ -98,11 +98,13 @@ impl Writer {
         if let Err(error) = begun {
             return self.fail_all(batch, &error);
         }
+        let changing = self.queue.revision().begin_change();
         let result = self.connection.transact(|conn| {
             let outcomes: rusqlite::Result<Vec<ChangeOutcome>> =
                 batch.iter().map(|change| change.make(conn)).collect();
             outcomes.map(Some)
         });
+        drop(changing);
         match result {
             Ok(outcomes) => {
                 let outcomes = outcomes.unwrap_or_default();
@@ -179,12 +181,14 @@ impl Writer {
         if behind.is_empty() {
             return;
         }
+        let changing = self.queue.revision().begin_change();
         let written = self.connection.transact(|conn| {
             behind
                 .iter()
                 .try_for_each(|line| update_lineage(conn, line))?;
             Ok(Some(()))
         });
+        drop(changing);
         if let Err(error) = written {
             let error = error.into_source();
             tracing::warn!("the rows of lineages stay behind: {error}");
