@@ -8,6 +8,15 @@ use strata_core::record::id::to_hex;
 
 const JSON: &str = "application/json";
 
+/// A page of a list.
+#[derive(Debug, Serialize)]
+pub struct Page<T> {
+    /// Its entries.
+    pub items: Vec<T>,
+    /// The position after which the list continues; `None` at its end.
+    pub next: Option<String>,
+}
+
 /// Returns an answer of JSON.
 pub fn json(status: StatusCode, value: &impl Serialize) -> Response {
     json_text(status, serde_json::to_string(value).unwrap_or_default())
@@ -32,10 +41,9 @@ pub fn entity_tag(body: &[u8]) -> String {
     format!("\"{}\"", to_hex(&digest.as_ref()[..16]))
 }
 
-/// Whether a client has what has this tag, by its header `If-None-Match`.
-pub fn has_tag(headers: &HeaderMap, tag: &str) -> bool {
-    let values = headers.get_all(header::IF_NONE_MATCH).iter();
-    let mut tags = values
+/// Whether a client has what has this tag, by the values of its header `If-None-Match`.
+fn has_tag<'a>(known: impl Iterator<Item = &'a HeaderValue>, tag: &HeaderValue) -> bool {
+    let mut tags = known
         .filter_map(|value| value.to_str().ok())
         .flat_map(|text| text.split(','));
     tags.any(|one| {
@@ -47,26 +55,31 @@ pub fn has_tag(headers: &HeaderMap, tag: &str) -> bool {
 /// Returns an answer with a tag, or only that it has not changed.
 pub fn tagged(headers: &HeaderMap, media_type: &'static str, body: Vec<u8>) -> Response {
     let tag = entity_tag(&body);
-    let mut response = match has_tag(headers, &tag) {
-        true => StatusCode::NOT_MODIFIED.into_response(),
-        false => {
-            let mut response = Body::from(body).into_response();
-            let media_type = HeaderValue::from_static(media_type);
-            response
-                .headers_mut()
-                .insert(header::CONTENT_TYPE, media_type);
-            response
-        }
-    };
-    let headers = response.headers_mut();
+    let mut response = Body::from(body).into_response();
+    let own = response.headers_mut();
+    own.insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
     if let Ok(tag) = HeaderValue::try_from(tag) {
-        headers.insert(header::ETAG, tag);
+        own.insert(header::ETAG, tag);
     }
     // It may be kept, and has to be asked for again each time.
-    headers.insert(
+    own.insert(
         header::CACHE_CONTROL,
         HeaderValue::from_static("private, no-cache"),
     );
+    unless_known(response, headers.get_all(header::IF_NONE_MATCH).iter())
+}
+
+/// Returns an answer, or only that it has not changed if its tag is among the values of the header `If-None-Match`.
+pub fn unless_known<'a>(
+    mut response: Response,
+    known: impl Iterator<Item = &'a HeaderValue>,
+) -> Response {
+    let tag = response.headers().get(header::ETAG);
+    if tag.is_some_and(|tag| has_tag(known, tag)) {
+        *response.status_mut() = StatusCode::NOT_MODIFIED;
+        *response.body_mut() = Body::empty();
+        response.headers_mut().remove(header::CONTENT_TYPE);
+    }
     response
 }
 

@@ -17,6 +17,7 @@ mod context;
 mod cut_off;
 mod graph_view;
 mod idempotency;
+mod kept_answers;
 mod listen;
 mod markdown;
 mod mcp;

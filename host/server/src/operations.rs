@@ -95,6 +95,9 @@ pub struct Operation {
     pub needs_token: bool,
     /// Whether it makes something, so that it takes an `Idempotency-Key`.
     pub is_keyed: bool,
+    /// Whether its answer follows from who asks, its path, its query and the database alone, so that it is kept for as long
+    /// as the database does not change. Whether a client has it already (`If-None-Match`) is looked at afterwards.
+    pub is_kept: bool,
     /// Carries it out.
     pub handler: Handler,
 }
@@ -121,6 +124,7 @@ impl Operation {
             errors: Vec::new(),
             needs_token: true,
             is_keyed: false,
+            is_kept: false,
             handler: Box::new(move |context| Box::pin(handler(context))),
         }
     }
@@ -132,6 +136,11 @@ impl Operation {
 
     pub(super) fn keyed(mut self) -> Self {
         self.is_keyed = true;
+        self
+    }
+
+    pub(super) fn kept(mut self) -> Self {
+        self.is_kept = true;
         self
     }
 

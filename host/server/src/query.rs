@@ -11,7 +11,7 @@ pub const DEFAULT_LIMIT: usize = 50;
 pub const MAX_LIMIT: usize = 500;
 
 /// The parameters of a query, in their order.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Query(Vec<(String, String)>);
 
 impl Query {
@@ -23,6 +23,14 @@ impl Query {
                 .map(|(name, value)| (name.into_owned(), value.into_owned()))
                 .collect(),
         )
+    }
+
+    /// Returns how many bytes its parameters have.
+    pub fn bytes(&self) -> usize {
+        let parameters = self.0.iter();
+        parameters
+            .map(|(name, value)| name.len() + value.len())
+            .sum()
     }
 
     /// Fails if it has a parameter that is not among these. A token in a query is refused in any case: it would be

@@ -11,9 +11,11 @@ use axum::routing::{MethodFilter, MethodRouter, get, on};
 use strata_host::owner::ServerNames;
 use tokio::sync::watch;
 
+use crate::answer::unless_known;
 use crate::api::administration::health;
 use crate::caller::Caller;
 use crate::context::{BodySlot, Context};
+use crate::kept_answers::AnswerKey;
 use crate::operations::{Answer, Operation, operations};
 use crate::page;
 use crate::problem::Problem;
@@ -108,6 +110,12 @@ async fn carry_out(
         false => None,
     };
     query.allow(&operation.parameter_names())?;
+    let key = operation.is_kept.then(|| AnswerKey {
+        operation: operation.id,
+        params: params.clone(),
+        query: query.clone(),
+        caller: caller.clone(),
+    });
     let context = Context {
         server: Arc::clone(server),
         caller,
@@ -120,7 +128,31 @@ async fn carry_out(
         permit,
         cut_off: parts.extensions.get().cloned().unwrap_or_default(),
     };
-    (operation.handler)(context).await
+    match key {
+        Some(key) => answer_once(operation, key, context).await,
+        None => (operation.handler)(context).await,
+    }
+}
+
+/// Returns the answer to a request that was kept, or carries the request out and keeps its answer.
+async fn answer_once(operation: &Operation, key: AnswerKey, mut context: Context) -> Answer {
+    let server = Arc::clone(&context.server);
+    // The whole answer is kept, whatever of it this client has.
+    let known = context.headers.get_all(header::IF_NONE_MATCH);
+    let known: Vec<HeaderValue> = known.iter().cloned().collect();
+    context.headers.remove(header::IF_NONE_MATCH);
+    let response = match server.answers.find(&key) {
+        Some(response) => response,
+        None => {
+            let revision = server.answers.revision();
+            let response = (operation.handler)(context).await?;
+            match revision {
+                Some(revision) => server.answers.keep(key, revision, response).await,
+                None => response,
+            }
+        }
+    };
+    Ok(unless_known(response, known.iter()))
 }
 
 /// Returns the caller of an operation that needs no token. It has no rights.
@@ -147,10 +179,17 @@ pub async fn authenticate(
         .filter(|_| values.next().is_none())
         .ok_or_else(invalid)?
         .to_owned();
-    let text = token.clone();
-    let known = server
-        .blocking(move |server| Ok(server.tokens.recognise(&text, server.records.as_ref())?))
-        .await?;
+    let known = match server.tokens.recall(&token) {
+        Some(known) => known,
+        None => {
+            let text = token.clone();
+            server
+                .blocking(move |server| {
+                    Ok(server.tokens.recognise(&text, server.records.as_ref())?)
+                })
+                .await?
+        }
+    };
     known.map(|caller| (caller, token)).ok_or_else(invalid)
 }
 

@@ -20,6 +20,7 @@ use strata_host::worker::{
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use crate::kept_answers::KeptAnswers;
 use crate::listen::{TlsError, bind, read_tls, serve_connections};
 use crate::mcp::McpEndpoint;
 use crate::routes::{Site, router, routes_without_storage};
@@ -209,10 +210,12 @@ struct OpenServer {
 /// Opens what the server needs of a database that has its tables.
 fn open_server(settings: &ServeSettings, token: Option<&str>) -> Result<OpenServer, ServeError> {
     let database = &settings.database;
+    // While this is there, the database stays open and counts its revisions.
+    let changes = database.watch_runs()?;
     let server = Arc::new(new_server(settings, token, database)?);
     let mcp = open_mcp(database)?;
     let mut background = JoinSet::new();
-    background.spawn(server.changes.clone().pass_on(database.watch_runs()?));
+    background.spawn(server.changes.clone().pass_on(changes));
     background.spawn(clean_records(Arc::clone(&server)));
     Ok(OpenServer {
         server,
@@ -312,6 +315,7 @@ fn new_server(
     Ok(Server {
         tokens: TokenRegistry::new(token),
         usage: Arc::default(),
+        answers: KeptAnswers::new(database.revisions()?),
         views: Default::default(),
         origins: Default::default(),
         request_times: Default::default(),

@@ -10,6 +10,7 @@ use strata_host::storage::{RunDatabase, ServedRun, ServerRecords};
 use strata_host::worker::TenantPolicy;
 use tokio::sync::watch;
 
+use crate::kept_answers::KeptAnswers;
 use crate::problem::Problem;
 use crate::request_times::RequestTimes;
 use crate::run_origin::{RunOrigin, RunOrigins};
@@ -39,6 +40,8 @@ pub struct Server {
     pub tokens: TokenRegistry,
     /// What is under way.
     pub usage: Arc<Usage>,
+    /// Answers that are given again as long as nothing changes.
+    pub answers: KeptAnswers,
     /// What is shown of runs, as long as they do not change.
     pub views: ViewCache,
     /// What runs were started with.

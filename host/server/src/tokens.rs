@@ -1,6 +1,7 @@
 //! Tokens: how they are made, stored and recognised. A token is stored as its SHA-256: whoever reads the storage cannot
 //! use it.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -161,6 +162,9 @@ pub fn revoke_token(
     records.delete_record(KIND, tenant.unwrap_or_default(), name)
 }
 
+/// Tokens, by their hashes.
+type TokensByHash = BTreeMap<String, Token>;
+
 /// Recognises tokens.
 pub struct TokenRegistry {
     /// The hash of the token that belongs to the storage itself, if there is one.
@@ -171,9 +175,29 @@ pub struct TokenRegistry {
 /// The tokens that were read last.
 #[derive(Default)]
 struct KnownTokens {
-    read: Option<(Instant, Arc<[Token]>)>,
+    read: Option<(Instant, Arc<TokensByHash>)>,
     /// How often they were forgotten.
     forgotten: u64,
+}
+
+impl KnownTokens {
+    /// Returns the tokens, unless they were read too long ago for one with this hash.
+    fn fresh(&self, hash: &str) -> Option<Arc<TokensByHash>> {
+        let (read, tokens) = self.read.as_ref()?;
+        let counts_for = match tokens.contains_key(hash) {
+            true => FRESH,
+            false => UNKNOWN_INTERVAL,
+        };
+        (read.elapsed() < counts_for).then(|| Arc::clone(tokens))
+    }
+}
+
+/// Returns whose the token with a hash is, unless its time is over.
+fn caller_of(tokens: &TokensByHash, hash: &str) -> Option<Caller> {
+    let now = now_ms();
+    let found = tokens.get(hash);
+    let found = found.filter(|token| token.expires_ms.is_none_or(|expires| expires > now));
+    found.map(|token| token.caller.clone())
 }
 
 impl TokenRegistry {
@@ -194,19 +218,26 @@ impl TokenRegistry {
         text: &str,
         records: &dyn ServerRecords,
     ) -> Result<Option<Caller>, StoreError> {
+        if let Some(known) = self.recall(text) {
+            return Ok(known);
+        }
+        let hash = token_hash(text);
+        let tokens = self.tokens(&hash, records)?;
+        Ok(caller_of(&tokens, &hash))
+    }
+
+    /// Returns whose a token is, as `Self::recognise` does, if that is known without reading the tokens.
+    pub fn recall(&self, text: &str) -> Option<Option<Caller>> {
         if text.len() > MAX_TEXT_BYTES {
-            return Ok(None);
+            return Some(None);
         }
         // Hashes are compared: how long that takes says nothing about a token.
         let hash = token_hash(text);
         if self.own.as_ref() == Some(&hash) {
-            return Ok(Some(Caller::of_storage()));
+            return Some(Some(Caller::of_storage()));
         }
-        let tokens = self.tokens(&hash, records)?;
-        let now = now_ms();
-        let found = tokens.iter().find(|token| token.hash == hash);
-        let counts = |token: &&Token| token.expires_ms.is_none_or(|expires| expires > now);
-        Ok(found.filter(counts).map(|token| token.caller.clone()))
+        let tokens = self.known().fresh(&hash)?;
+        Some(caller_of(&tokens, &hash))
     }
 
     fn known(&self) -> MutexGuard<'_, KnownTokens> {
@@ -214,19 +245,22 @@ impl TokenRegistry {
     }
 
     /// Returns all tokens. They are read again if that was too long ago for one with this hash.
-    fn tokens(&self, hash: &str, records: &dyn ServerRecords) -> Result<Arc<[Token]>, StoreError> {
-        let (known, forgotten) = {
+    fn tokens(
+        &self,
+        hash: &str,
+        records: &dyn ServerRecords,
+    ) -> Result<Arc<TokensByHash>, StoreError> {
+        let (fresh, forgotten) = {
             let known = self.known();
-            (known.read.clone(), known.forgotten)
+            (known.fresh(hash), known.forgotten)
         };
-        if let Some((read, tokens)) = known {
-            let is_known = tokens.iter().any(|token| token.hash == hash);
-            if read.elapsed() < if is_known { FRESH } else { UNKNOWN_INTERVAL } {
-                return Ok(tokens);
-            }
+        if let Some(tokens) = fresh {
+            return Ok(tokens);
         }
         let begun = stopwatch();
-        let tokens: Arc<[Token]> = list_tokens(records, None)?.into();
+        let tokens = list_tokens(records, None)?.into_iter();
+        let tokens: TokensByHash = tokens.map(|token| (token.hash.clone(), token)).collect();
+        let tokens = Arc::new(tokens);
         let mut known = self.known();
         if known.forgotten == forgotten {
             known.read = Some((begun, Arc::clone(&tokens)));

@@ -25,7 +25,7 @@ use strata_host::view::RequestView;
 use strata_host::{CallPolicy, CheckpointId, SendReceipt, manifest::Overrides};
 
 use super::uploads::{DIGEST_PATTERN, has_uploaded, parse_digest};
-use crate::answer::json;
+use crate::answer::{Page, json};
 use crate::body::{MAX_ANSWER_BYTES, MAX_BODY_BYTES, escape_pointer, parse_json};
 use crate::caller::{Caller, Deed};
 use crate::context::{Context, find_run};
@@ -223,7 +223,7 @@ pub async fn list_requests(context: Context) -> Answer {
         .transpose()?;
     let named = context.query.one("run")?.map(str::to_owned);
     let caller = context.caller.clone();
-    let page = context
+    context
         .server
         .blocking(move |server| {
             let runs = match named {
@@ -268,11 +268,10 @@ pub async fn list_requests(context: Context) -> Answer {
                 .get(limit - 1)
                 .filter(|_| rest.len() > limit)
                 .map(|(at, _)| encode_cursor(at));
-            let items: Vec<&Value> = rest.iter().take(limit).map(|(_, value)| value).collect();
-            Ok(json!({ "items": items, "next": next }))
+            let items = rest.iter().take(limit).map(|(_, value)| value).collect();
+            Ok(json(StatusCode::OK, &Page::<&Value> { items, next }))
         })
-        .await?;
-    Ok(json(StatusCode::OK, &page))
+        .await
 }
 
 /// Returns the runs whose open requests a caller sees.

@@ -22,7 +22,7 @@ use strata_host::storage::{
 
 use super::control::{ResumeTerms, halt_run, resume};
 use super::uploads::{DIGEST_PATTERN, parse_digest, read_bundle};
-use crate::answer::{empty, json, tagged_json};
+use crate::answer::{Page, empty, json, tagged_json};
 use crate::body::{MAX_BODY_BYTES, escape_pointer, parse_json};
 use crate::caller::{Caller, Deed, Right};
 use crate::context::{Context, find_run};
@@ -427,7 +427,7 @@ pub async fn list_runs(context: Context) -> Answer {
         owner: visible.owner,
         ..filter
     };
-    let page = context
+    context
         .server
         .blocking(move |server| {
             let mut found = server.database.list_served(&filter, limit + 1)?;
@@ -439,17 +439,17 @@ pub async fn list_runs(context: Context) -> Answer {
                 .map(|last| encode_cursor(&(last.listing.created_ms.unwrap_or(0), &last.id)));
             let items: Result<Vec<RunView>, Problem> =
                 found.iter().map(|run| server.view(run)).collect();
-            Ok(json!({ "items": items?, "next": next }))
+            let items = items?;
+            Ok(json(StatusCode::OK, &Page { items, next }))
         })
-        .await?;
-    Ok(json(StatusCode::OK, &page))
+        .await
 }
 
 pub async fn get_run(context: Context) -> Answer {
-    let run = context.run(Deed::See).await?;
+    let (name, caller) = (context.param("run").to_owned(), context.caller.clone());
     let view = context
         .server
-        .blocking(move |server| server.view(&run))
+        .blocking(move |server| server.view(&find_run(server, &caller, &name, Deed::See)?))
         .await?;
     Ok(tagged_json(&context.headers, &view))
 }

@@ -138,6 +138,7 @@ fn runs_of_server() -> Vec<Operation> {
             "Lists runs, the newest first.",
             list_runs,
         )
+        .kept()
         .paged()
         .with_value("state", state_names(), "only runs in one of these states")
         .repeated()
@@ -162,6 +163,7 @@ fn runs_of_server() -> Vec<Operation> {
             "Returns a run.",
             get_run,
         )
+        .kept()
         .gives(200, RUN)
         .gives(304, Content::Empty),
         Operation::new(
@@ -207,6 +209,7 @@ fn control() -> Vec<Operation> {
             "Lists open requests to people.",
             list_requests,
         )
+        .kept()
         .paged()
         .with("run", "only those of this run")
         .gives(200, LIST)
