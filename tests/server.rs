@@ -3,6 +3,7 @@
 mod attempts;
 pub mod client;
 mod commands;
+mod databases;
 mod full_disk;
 mod kept_answers;
 mod killed;

@@ -80,12 +80,14 @@ pub struct TenantPolicy {
 #[derive(Clone, Default)]
 pub struct RunObserver(Option<ObserveRun>);
 
-/// Returns what observes the calls of a run, which is told by its name.
-type ObserveRun = Arc<dyn Fn(&str) -> StreamObserverFactory + Send + Sync>;
+/// Returns what observes the calls of a run, which is told by where it is kept.
+type ObserveRun = Arc<dyn Fn(&StorageLocation) -> StreamObserverFactory + Send + Sync>;
 
 impl RunObserver {
-    /// Returns one that has `observe` return what observes the calls of a run with a name.
-    pub fn new(observe: impl Fn(&str) -> StreamObserverFactory + Send + Sync + 'static) -> Self {
+    /// Returns one that has `observe` return what observes the calls of a run.
+    pub fn new(
+        observe: impl Fn(&StorageLocation) -> StreamObserverFactory + Send + Sync + 'static,
+    ) -> Self {
         Self(Some(Arc::new(observe)))
     }
 }

@@ -48,8 +48,11 @@ pub(super) fn serve_runs(args: ServeArgs, printer: &Printer) -> Result<u8, Comma
         tenants: tenants.clone(),
         observer: RunObserver::default(),
     });
+    let mut databases = args.database.into_iter();
+    let home = databases.next();
     let settings = ServeSettings {
-        database: args.database.unwrap_or_else(|| database_in(&args.storage)),
+        home: home.unwrap_or_else(|| database_in(&args.storage)),
+        others: databases.collect(),
         directory: args.storage,
         address: args.listen,
         tls: args.tls_cert.zip(args.tls_key),
@@ -58,7 +61,7 @@ pub(super) fn serve_runs(args: ServeArgs, printer: &Printer) -> Result<u8, Comma
         worker,
         policy,
         tenants,
-        others: Default::default(),
+        routes: Default::default(),
     };
     let (room, drain) = (args.room, args.drain);
     block_on_run(|_| async move {

@@ -110,11 +110,15 @@ pub fn find_run(
         Some(_) => return Err(unknown()),
         None => (caller.own_tenant(), name),
     };
-    let by_name = server.database.find_served_by_name(tenant, own)?;
-    let found = match by_name.filter(|run| run.tenant == tenant) {
-        Some(run) if caller.may(Deed::SeeRequests, &run) => Some(run),
-        // The name of a run may be the id of another.
-        other => server.database.find_served_by_id(name)?.or(other),
+    let by_name = server.databases.find_by_name(tenant, own);
+    let by_name = by_name.map(|found| found.filter(|run| run.tenant == tenant));
+    let found = match by_name {
+        Ok(Some(run)) if caller.may(Deed::SeeRequests, &run) => Some(run),
+        // The name of a run may be the id of another, which may be found although a database is away.
+        by_name => match server.databases.find_by_id(name)? {
+            Some(run) => Some(run),
+            None => by_name?,
+        },
     };
     let run = found.ok_or_else(unknown)?;
     caller.authorize(deed, &run)?;

@@ -8,7 +8,7 @@ use axum::response::Response;
 use serde::{Deserialize, Serialize};
 use strata_core::record::id::to_hex;
 use strata_host::clock::now_ms;
-use strata_host::storage::{RecordHold, ServerRecord};
+use strata_host::storage::{RecordHold, ServedRun, ServerRecord, ServerRecords};
 
 use crate::answer::json_text;
 use crate::context::Context;
@@ -172,37 +172,38 @@ pub enum MadeOnce {
 /// Holds a key against repetitions, and returns what was stored under it before.
 async fn hold_key(
     context: &Context,
+    records: &Arc<dyn ServerRecords>,
     key: &PendingKey,
 ) -> Result<(Option<RecordHold>, Option<ServerRecord>), Problem> {
-    let key = key.clone();
-    let hold = move |server: &Server| {
-        let hold = server.records.hold(&key.tenant, &key.name)?;
-        let known = server.records.read_record(KIND, &key.tenant, &key.name)?;
+    let (records, key) = (Arc::clone(records), key.clone());
+    let hold = move |_: &Server| {
+        let hold = records.hold(&key.tenant, &key.name)?;
+        let known = records.read_record(KIND, &key.tenant, &key.name)?;
         Ok((hold, known))
     };
     context.server.blocking(hold).await
 }
 
 /// Carries out a request that makes something, unless it was carried out before under its key. It is carried out to
-/// its end, even if the client goes away. `run` is the id of the run in which it makes something.
+/// its end, even if the client goes away. `run` is the run in which it makes something: then the key is kept beside it.
 pub async fn make_once<M>(
     context: &Context,
     body: &[u8],
-    run: Option<(&str, &str)>,
+    run: Option<&ServedRun>,
     make: impl FnOnce(Option<PendingKey>) -> M,
 ) -> Result<Response, Problem>
 where
     M: Future<Output = Result<MadeOnce, Problem>> + Send + 'static,
 {
     let tenant = match run {
-        Some((_, tenant)) => tenant,
+        Some(run) => &run.tenant,
         None => context.caller.own_tenant(),
     };
     let scope = match run {
         // A run is named by its name or by its id.
-        Some((id, _)) => {
+        Some(run) => {
             let last = context.target.rsplit('/').next().unwrap_or_default();
-            format!("POST {id}/{last}")
+            format!("POST {}/{last}", run.id)
         }
         None => context.target.clone(),
     };
@@ -215,7 +216,11 @@ where
             MadeOnce::Before(_) => Err(Problem::internal("a key that was not given is stored")),
         };
     };
-    let (hold, known) = hold_key(context, &key).await?;
+    let records = match run {
+        Some(run) => context.server.databases.records_of(run),
+        None => &context.server.records,
+    };
+    let (hold, known) = hold_key(context, records, &key).await?;
     if let Some(record) = known {
         return key.replay(&record);
     }
@@ -227,8 +232,8 @@ where
         );
     };
     let making = make(Some(key.clone()));
-    let server = Arc::clone(&context.server);
-    let run = run.map(|(id, _)| id.to_owned());
+    let (server, records) = (Arc::clone(&context.server), Arc::clone(records));
+    let run = run.map(|run| run.id.clone());
     let stored_key = key.clone();
     let made = tokio::spawn(async move {
         let _hold = hold;
@@ -239,7 +244,7 @@ where
         };
         let record = stored_key.record(&kept, run.as_deref());
         server
-            .blocking(move |server| Ok(server.records.put_record(&record)?))
+            .blocking(move |_| Ok(records.put_record(&record)?))
             .await?;
         Ok::<_, Problem>(MadeOnce::WithKey(made))
     });

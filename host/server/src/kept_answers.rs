@@ -1,5 +1,5 @@
 //! Answers that are given again as long as nothing changes. An answer is kept with everything that it follows from: the
-//! operation, its path and its query, who asks, and the revision of the database. So nobody gets what somebody else may
+//! operation, its path and its query, who asks, and the revision of the databases. So nobody gets what somebody else may
 //! see, and no answer is older than what was stored when it was asked for.
 
 use std::collections::HashMap;
@@ -60,14 +60,14 @@ struct Kept {
 /// Answers that are given again as long as nothing changes.
 #[derive(Debug, Default)]
 pub struct KeptAnswers {
-    /// `None` if it is not known when the database changes; then no answer is kept.
-    revisions: Option<DatabaseRevisions>,
+    /// `None` if it is not known when a database changes; then no answer is kept.
+    revisions: Option<Vec<DatabaseRevisions>>,
     kept: Mutex<Kept>,
 }
 
 impl KeptAnswers {
-    /// Returns a store of answers that follow from the database with these revisions.
-    pub fn new(revisions: Option<DatabaseRevisions>) -> Self {
+    /// Returns a store of answers that follow from the databases with these revisions.
+    pub fn new(revisions: Option<Vec<DatabaseRevisions>>) -> Self {
         Self {
             revisions,
             kept: Mutex::default(),
@@ -78,9 +78,11 @@ impl KeptAnswers {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the revision of the database. It has to be asked for before the answer is made that is to be kept.
+    /// Returns the revision of the databases together. It has to be asked for before the answer is made that is to be kept.
     pub fn revision(&self) -> Option<u64> {
-        self.revisions.as_ref()?.current()
+        // As none of them falls, an equal sum means that each is the same.
+        let revisions = self.revisions.as_ref()?.iter();
+        revisions.map(DatabaseRevisions::current).sum()
     }
 
     /// Returns an answer that was kept at the revision at which the database is now.

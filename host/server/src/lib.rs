@@ -15,6 +15,7 @@ pub mod caller;
 pub mod client;
 mod context;
 mod cut_off;
+mod databases;
 mod graph_view;
 mod idempotency;
 mod kept_answers;

@@ -44,7 +44,7 @@ impl McpEndpoint {
     ///
     /// # Errors
     /// Fails if what is remembered of calls cannot be read or written.
-    pub fn open(records: Box<dyn ServerRecords>) -> io::Result<Self> {
+    pub fn open(records: Arc<dyn ServerRecords>) -> io::Result<Self> {
         let offer = Offer::served(Arc::new(RecordedCalls(records)))?;
         let service = HttpService::new(&offer);
         Ok(Self { offer, service })

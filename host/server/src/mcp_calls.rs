@@ -2,6 +2,7 @@
 //! continued at another server with the same database.
 
 use std::io::{self, ErrorKind};
+use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
@@ -12,7 +13,7 @@ use strata_host::storage::{ServerRecord, ServerRecords};
 const KIND: &str = "mcp";
 
 /// Keeps what has to be remembered in the records of the server.
-pub struct RecordedCalls(pub Box<dyn ServerRecords>);
+pub struct RecordedCalls(pub Arc<dyn ServerRecords>);
 
 impl CallStore for RecordedCalls {
     fn keep(&self, name: &str, bytes: &[u8]) -> io::Result<Option<Vec<u8>>> {

@@ -63,7 +63,7 @@ impl TenantTeams {
         };
         let mut teams = BTreeSet::new();
         let mut runs = Vec::new();
-        for run in self.server.database.list_served(&filter, MAX_RUNS)? {
+        for run in self.server.databases.list(&filter, MAX_RUNS)? {
             let overview = run.listing.overview.as_ref();
             let Some(team) = overview.map(|one| one.team.clone()) else {
                 continue;
@@ -81,7 +81,7 @@ impl TenantTeams {
         let mut seen = BTreeSet::new();
         for (name, run) in self.newest_runs()? {
             // A run without a bundle was not started here, and no other can be started like it.
-            if seen.contains(&name) || self.server.origin_of(&run.id)?.bundle.is_none() {
+            if seen.contains(&name) || self.server.origin_of(&run)?.bundle.is_none() {
                 continue;
             }
             if let Some(desc) = description_of(&run)? {
@@ -95,7 +95,7 @@ impl TenantTeams {
     fn find_team(&self, tool: &str) -> Result<Option<ServedTeam>, Problem> {
         for (name, run) in self.newest_runs()? {
             if tool_name(&name) == tool
-                && let Some(bundle) = self.server.origin_of(&run.id)?.bundle
+                && let Some(bundle) = self.server.origin_of(&run)?.bundle
             {
                 let runs = Arc::new(TenantRuns {
                     server: Arc::clone(&self.server),
@@ -161,7 +161,7 @@ impl TenantRuns {
     /// Begins or continues a run.
     fn begin(&self, name: &RunName, launch: &Launch) -> Result<(ServedRun, Begun), Problem> {
         if let Launch::New { idea } = launch {
-            let is_there = self.server.database.has_run(&self.key(name))?;
+            let is_there = self.server.databases.has_run(&self.key(name))?;
             if !is_there {
                 let new = NewRun::of_team(&self.bundle, name.as_str(), idea);
                 start_run(&self.server, &self.caller, new, None)?;
@@ -196,7 +196,8 @@ impl TenantRuns {
             activity,
             ..
         } = attempt;
-        let mut changed = self.server.changes.subscribe(run.key);
+        let key = self.server.databases.key_of(&run);
+        let mut changed = self.server.changes.subscribe(key);
         let mut reader = ActivityReader {
             reader: None,
             activity,

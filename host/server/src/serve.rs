@@ -13,13 +13,14 @@ use axum::Router;
 use strata_host::driver::StopSignal;
 use strata_host::operate::ProcessMetrics;
 use strata_host::owner::ServerNames;
-use strata_host::storage::{RunDatabase, StoreError};
+use strata_host::storage::{RunDatabase, StoreError, require_distinct};
 use strata_host::worker::{
     ReportWork, RunObserver, TenantPolicy, WorkerReport, WorkerSettings, work_with_metrics,
 };
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use crate::databases::Databases;
 use crate::kept_answers::KeptAnswers;
 use crate::listen::{TlsError, bind, read_tls, serve_connections};
 use crate::mcp::McpEndpoint;
@@ -44,8 +45,10 @@ const MAX_TOKEN_BYTES: u64 = 4096;
 
 /// How a server works.
 pub struct ServeSettings {
-    /// Where its runs are, and what it remembers.
-    pub database: RunDatabase,
+    /// Where new runs are put, and what the server remembers.
+    pub home: RunDatabase,
+    /// Where further runs are.
+    pub others: Vec<RunDatabase>,
     /// The directory with its token.
     pub directory: PathBuf,
     /// Where it listens.
@@ -56,14 +59,30 @@ pub struct ServeSettings {
     pub is_behind_proxy: bool,
     /// The names by which it is reached besides those of this machine.
     pub hosts: Vec<String>,
-    /// How its worker works; `None` if it only serves the API. Its database and its observer are those of the server.
+    /// How its worker works; `None` if it only serves the API. Its databases and its observer are those of the server.
     pub worker: Option<WorkerSettings>,
     /// What submitted teams may use.
     pub policy: TenantPolicy,
     /// What those of some tenants may use instead.
     pub tenants: BTreeMap<String, TenantPolicy>,
     /// Further routes, below paths of their own.
-    pub others: Router,
+    pub routes: Router,
+}
+
+impl ServeSettings {
+    /// Returns all databases, the home first.
+    fn databases(&self) -> impl Iterator<Item = &RunDatabase> {
+        std::iter::once(&self.home).chain(&self.others)
+    }
+
+    /// Returns the database that cannot be reached, according to an error.
+    fn away(&self, error: &StoreError) -> &RunDatabase {
+        let is_away = |database: &&RunDatabase| match error {
+            StoreError::Unreachable { path, .. } => database.all_runs().path() == path,
+            _ => false,
+        };
+        self.databases().find(is_away).unwrap_or(&self.home)
+    }
 }
 
 /// Why a server cannot work.
@@ -111,7 +130,7 @@ pub fn database_in(storage: &Path) -> RunDatabase {
 }
 
 /// Serves until it is told to stop. Then it takes no new streams and no more runs, and ends when its runs have. While the
-/// database cannot be reached at the beginning, it listens, says so, and waits.
+/// databases cannot all be reached at the beginning, it listens, says so, and waits.
 ///
 /// # Errors
 /// Fails if it cannot listen, or the storage cannot be used. Fails with `StoreError::Locked` if another process serves
@@ -130,7 +149,7 @@ pub async fn serve(
         Some((certificate, key)) => Some(read_tls(certificate, key)?),
         None => None,
     };
-    let prepared = unless_away(prepare(&settings.database).await)?;
+    let prepared = unless_away(prepare(&settings).await)?;
     let token = own_token(&settings.directory, is_loopback)?;
     // Whoever reads that the server has started finds all of it, unless the database is away.
     let opened = match prepared {
@@ -162,7 +181,7 @@ pub async fn serve(
     let opened = match opened {
         Ok(opened) => Some(opened),
         Err(error) => {
-            report(WorkerReport::Unavailable(&settings.database, &error));
+            report(WorkerReport::Unavailable(settings.away(&error), &error));
             let opened = wait_for_server(&settings, token.as_deref(), &mut stop).await?;
             if let Some(opened) = &opened {
                 let served = opened.routes(&settings);
@@ -188,11 +207,17 @@ fn unless_away<T>(done: Result<T, ServeError>) -> Result<Result<T, StoreError>, 
     }
 }
 
-/// Creates the tables, unless they exist.
-async fn prepare(database: &RunDatabase) -> Result<(), ServeError> {
-    let database = database.clone();
+/// Creates the tables, unless they exist. Fails if two databases are the same one.
+async fn prepare(settings: &ServeSettings) -> Result<(), ServeError> {
+    let databases: Vec<RunDatabase> = settings.databases().cloned().collect();
     // It may take a while until it is known that nobody answers.
-    let prepared = tokio::task::spawn_blocking(move || database.prepare());
+    let prepared = tokio::task::spawn_blocking(move || -> Result<(), StoreError> {
+        let mut prepared = Vec::new();
+        for database in &databases {
+            prepared.push((database, database.prepare()?));
+        }
+        require_distinct(&prepared)
+    });
     if let Ok(prepared) = prepared.await {
         prepared?;
     }
@@ -209,13 +234,15 @@ struct OpenServer {
 
 /// Opens what the server needs of a database that has its tables.
 fn open_server(settings: &ServeSettings, token: Option<&str>) -> Result<OpenServer, ServeError> {
-    let database = &settings.database;
-    // While this is there, the database stays open and counts its revisions.
-    let changes = database.watch_runs()?;
-    let server = Arc::new(new_server(settings, token, database)?);
-    let mcp = open_mcp(database)?;
+    let databases = Databases::open(&settings.home, &settings.others)?;
+    // While these are there, the files stay open and count their revisions.
+    let changes = databases.watch()?;
+    let server = Arc::new(new_server(settings, token, databases)?);
+    let mcp = open_mcp(&server)?;
     let mut background = JoinSet::new();
-    background.spawn(server.changes.clone().pass_on(changes));
+    for (n, changes) in changes.into_iter().enumerate() {
+        background.spawn(server.changes.clone().pass_on(n, changes));
+    }
     background.spawn(clean_records(Arc::clone(&server)));
     Ok(OpenServer {
         server,
@@ -235,7 +262,7 @@ async fn wait_for_server(
             Ok(_) = stop.wait_for(|stop| *stop) => return Ok(None),
             () = tokio::time::sleep(LOOK_INTERVAL) => {}
         }
-        let prepared = prepare(&settings.database).await;
+        let prepared = prepare(settings).await;
         let opened = prepared.and_then(|()| open_server(settings, token));
         if let Ok(opened) = unless_away(opened)? {
             return Ok(Some(opened));
@@ -246,7 +273,7 @@ async fn wait_for_server(
 impl OpenServer {
     /// Returns all that is served.
     fn routes(&self, settings: &ServeSettings) -> Router {
-        let others = settings.others.clone();
+        let others = settings.routes.clone();
         router(&self.server, others.merge(self.mcp.routes(&self.server)))
     }
 
@@ -258,6 +285,7 @@ impl OpenServer {
         report: ReportWork,
     ) -> Result<(), StoreError> {
         let server = &self.server;
+        let databases = settings.databases().cloned().collect();
         let (phase, mut stopping) = (server.phase.clone(), stop.clone());
         let drained = tokio::spawn(async move {
             let _ = stopping.wait_for(|stop| *stop).await;
@@ -268,13 +296,13 @@ impl OpenServer {
                 let texts = Arc::clone(&server.texts);
                 let registered = Arc::clone(&texts);
                 let report: ReportWork = Arc::new(move |one: WorkerReport<'_>| {
-                    if let WorkerReport::Registered(_, id) = &one {
-                        registered.set_worker(id);
+                    if let WorkerReport::Registered(database, id) = &one {
+                        registered.set_worker(database, id);
                     }
                     report(one);
                 });
                 let worker = WorkerSettings {
-                    databases: vec![settings.database],
+                    databases,
                     tenants: settings.tenants,
                     observer: RunObserver::new(move |run| texts.observer(run)),
                     ..worker
@@ -294,13 +322,13 @@ impl OpenServer {
     }
 }
 
-fn open_mcp(database: &RunDatabase) -> Result<McpEndpoint, ServeError> {
-    let open = McpEndpoint::open(database.records()?);
+fn open_mcp(server: &Server) -> Result<McpEndpoint, ServeError> {
+    let open = McpEndpoint::open(Arc::clone(&server.records));
     open.map_err(|error| match error.downcast::<StoreError>() {
         // Another process may have the file open, or the server may be away.
         Ok(error) => error.into(),
         Err(source) => ServeError::Store(StoreError::Io {
-            path: database.to_string().into(),
+            path: server.databases.home().to_string().into(),
             action: "keep what is remembered of MCP calls in",
             source,
         }),
@@ -310,12 +338,13 @@ fn open_mcp(database: &RunDatabase) -> Result<McpEndpoint, ServeError> {
 fn new_server(
     settings: &ServeSettings,
     token: Option<&str>,
-    database: &RunDatabase,
+    databases: Databases,
 ) -> Result<Server, StoreError> {
+    let places: Vec<_> = databases.all().map(RunDatabase::all_runs).collect();
     Ok(Server {
         tokens: TokenRegistry::new(token),
         usage: Arc::default(),
-        answers: KeptAnswers::new(database.revisions()?),
+        answers: KeptAnswers::new(databases.revisions()?),
         views: Default::default(),
         origins: Default::default(),
         request_times: Default::default(),
@@ -326,11 +355,11 @@ fn new_server(
         policy: settings.policy.clone(),
         tenants: settings.tenants.clone(),
         metrics: Arc::new(ProcessMetrics::new(
-            &[database.all_runs()],
+            &places,
             settings.worker.as_ref().map_or(0, |worker| worker.room),
         )),
-        records: database.records()?,
-        database: database.clone(),
+        records: Arc::clone(databases.records()),
+        databases,
     })
 }
 
@@ -376,7 +405,8 @@ async fn clean_records(server: Arc<Server>) {
         times.tick().await;
         let cleaned = server.blocking(|server| {
             let now_ms = strata_host::clock::now_ms();
-            Ok(server.records.delete_expired_records(now_ms)?)
+            let mut all = server.databases.all_records();
+            Ok(all.try_for_each(|records| records.delete_expired_records(now_ms))?)
         });
         if let Err(problem) = cleaned.await {
             tracing::debug!("old records stay: {problem:?}");

@@ -3,13 +3,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use strata_core::record::id::Digest;
 use strata_host::manifest::operator::OperatorPolicy;
 use strata_host::manifest::submission::SubmissionGrants;
 use strata_host::operate::ProcessMetrics;
-use strata_host::storage::{RunDatabase, ServedRun, ServerRecords};
+use strata_host::storage::{ServedRun, ServerRecords, StoreError};
 use strata_host::worker::TenantPolicy;
 use tokio::sync::watch;
 
+use crate::databases::Databases;
 use crate::kept_answers::KeptAnswers;
 use crate::problem::Problem;
 use crate::request_times::RequestTimes;
@@ -33,9 +35,9 @@ pub enum ServerPhase {
 /// What all requests share.
 pub struct Server {
     /// Where the runs are.
-    pub database: RunDatabase,
-    /// What the server remembers.
-    pub records: Box<dyn ServerRecords>,
+    pub databases: Databases,
+    /// What the server remembers: the records of the first database.
+    pub records: Arc<dyn ServerRecords>,
     /// Recognises tokens.
     pub tokens: TokenRegistry,
     /// What is under way.
@@ -91,16 +93,23 @@ impl Server {
 
     /// Returns what is shown of a run.
     pub fn view(&self, run: &ServedRun) -> Result<RunView, Problem> {
-        self.views.view(run, self.origin_of(&run.id)?)
+        self.views.view(run, self.origin_of(run)?)
     }
 
     /// Returns what a run was started with.
-    pub fn origin_of(&self, id: &str) -> Result<RunOrigin, Problem> {
-        Ok(self.origins.of_run(id, self.records.as_ref())?)
+    pub fn origin_of(&self, run: &ServedRun) -> Result<RunOrigin, Problem> {
+        let records = self.databases.records_of(run);
+        Ok(self.origins.of_run(&run.id, records.as_ref())?)
     }
 
     /// Returns the run as it is now; `None` if it was deleted.
     pub fn reload(&self, run: &ServedRun) -> Result<Option<ServedRun>, Problem> {
-        Ok(self.database.find_served_by_id(&run.id)?)
+        Ok(self.databases.find_by_id(&run.id)?)
+    }
+
+    /// Returns a file that was uploaded or submitted, whichever database has it.
+    pub fn read_file(&self, digest: &Digest) -> Result<Option<Vec<u8>>, StoreError> {
+        let read = |records: &dyn ServerRecords| records.read_file(digest);
+        self.databases.find_in_records(read)
     }
 }

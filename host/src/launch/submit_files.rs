@@ -45,6 +45,8 @@ pub struct FileSubmission<'a> {
     pub name_prefix: &'a str,
     /// The digests of the files, by path.
     pub files: &'a BTreeMap<String, Digest>,
+    /// The contents of those files that the database does not have yet.
+    pub contents: Blobs,
     /// The idea. Replaces the one in the team file.
     pub idea: Option<String>,
     /// Images and files that belong to the idea.
@@ -147,8 +149,7 @@ pub fn submit_files(
         definition: &saved,
         blobs: &attached.blobs,
         files: &files,
-        // They were uploaded before.
-        contents: &Blobs::new(),
+        contents: &submission.contents,
         needs: &RunNeeds {
             labels: submission.needs,
             secrets: definition.secret_names(),

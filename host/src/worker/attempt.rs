@@ -100,7 +100,7 @@ impl RunAttempt {
             database.acknowledge_request(&self.run)?;
         }
         if let RunObserver(Some(observe)) = &self.settings.observer {
-            run.observe(observe(&self.run.name));
+            run.observe(observe(&self.location));
         }
         let status = self.runtime.block_on(run.run(&mut self.stop))?;
         (self.report)(WorkerReport::Ended(&self.location, status));

@@ -33,9 +33,10 @@ pub(crate) struct ServeArgs {
     /// and the files of runs while they run.
     #[arg(long, value_name = "DIR", default_value = DEFAULT_STORAGE, value_parser = expanded_path())]
     pub(crate) storage: PathBuf,
-    /// The database with all runs, which other servers and workers may use, too.
+    /// The database with all runs, which other servers and workers may use, too; several times for several databases, the
+    /// first of which takes the new runs, the tokens and what is uploaded.
     #[arg(long, value_name = "URL", value_parser = parse_database)]
-    pub(crate) database: Option<RunDatabase>,
+    pub(crate) database: Vec<RunDatabase>,
     /// Where to listen. An address that is not loopback needs `--tls-cert` and `--tls-key`, or `--behind-proxy`.
     #[arg(long, value_name = "ADDR", default_value = DEFAULT_LISTEN)]
     pub(crate) listen: SocketAddr,

@@ -172,14 +172,18 @@ pub async fn list_workers(context: Context) -> Answer {
     context.caller.require_all_tenants()?;
     let workers = context
         .server
-        .blocking(|server| Ok(server.database.workers()?))
+        .blocking(|server| {
+            let workers = server.databases.workers()?.into_iter();
+            let named = workers.map(|(database, worker)| (database.to_string(), worker));
+            Ok(named.collect::<Vec<_>>())
+        })
         .await?;
-    let database = context.server.database.to_string();
+    let home = context.server.databases.home().to_string();
     let items: Vec<serde_json::Value> = workers
         .iter()
-        .map(|worker| {
+        .map(|(database, worker)| {
             json!({
-                "id": worker.id, "host": worker.profile.host, "version": worker.version,
+                "id": worker.id, "database": database, "host": worker.profile.host, "version": worker.version,
                 "labels": worker.profile.labels, "secrets": worker.profile.secrets, "room": worker.profile.room,
                 "runs": worker.runs, "beat_age_ms": worker.beat_age_ms, "draining": worker.is_draining,
             })
@@ -187,7 +191,7 @@ pub async fn list_workers(context: Context) -> Answer {
         .collect();
     Ok(json(
         StatusCode::OK,
-        &json!({ "items": items, "next": null, "database": database }),
+        &json!({ "items": items, "next": null, "database": home }),
     ))
 }
 
@@ -215,7 +219,10 @@ pub async fn get_readiness(context: Context) -> Answer {
     // A storage that cannot be read does not answer requests.
     context
         .server
-        .blocking(|server| Ok(server.records.read_record("token", "", "")?))
+        .blocking(|server| {
+            let mut all = server.databases.all_records();
+            Ok(all.try_for_each(|records| records.read_record("token", "", "").map(drop))?)
+        })
         .await?;
     Ok(json(StatusCode::OK, &json!({ "status": "ready" })))
 }

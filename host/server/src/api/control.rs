@@ -132,18 +132,12 @@ pub async fn send_message(mut context: Context) -> Answer {
     let new: NewMessage = parse_json(&body)?;
     check_message(&new)?;
     let (server, caller) = (Arc::clone(&context.server), context.caller.clone());
-    let (id, tenant) = (run.id.clone(), run.tenant.clone());
-    make_once(
-        &context,
-        &body,
-        Some((&id, &tenant)),
-        move |key| async move {
-            let made = server
-                .blocking(move |server| send(server, &run, &caller, new, key.as_ref()))
-                .await?;
-            Ok(MadeOnce::Now(made))
-        },
-    )
+    make_once(&context, &body, Some(&run.clone()), move |key| async move {
+        let made = server
+            .blocking(move |server| send(server, &run, &caller, new, key.as_ref()))
+            .await?;
+        Ok(MadeOnce::Now(made))
+    })
     .await
 }
 
@@ -189,7 +183,7 @@ fn send(
         if !has_uploaded(server, caller.own_tenant(), &digest)? {
             return Err(unknown());
         }
-        let bytes = server.records.read_file(&digest)?.ok_or_else(unknown)?;
+        let bytes = server.read_file(&digest)?.ok_or_else(unknown)?;
         files.push(NamedFile {
             name: part.name.clone(),
             bytes,
@@ -283,7 +277,7 @@ fn asking_runs(server: &Server, caller: &Caller) -> Result<Vec<ServedRun>, Probl
         is_asking: true,
         ..visible
     };
-    Ok(server.database.list_served(&filter, MAX_ASKING_RUNS)?)
+    Ok(server.databases.list(&filter, MAX_ASKING_RUNS)?)
 }
 
 pub async fn answer_requests(mut context: Context) -> Answer {
@@ -303,8 +297,7 @@ pub async fn answer_requests(mut context: Context) -> Answer {
         })
         .collect();
     let server = Arc::clone(&context.server);
-    let (id, tenant) = (run.id.clone(), run.tenant.clone());
-    make_once(&context, &body, Some((&id, &tenant)), move |_| async move {
+    make_once(&context, &body, Some(&run.clone()), move |_| async move {
         let made = server
             .blocking(move |_| {
                 let location = &run.listing.location;
@@ -491,8 +484,7 @@ pub async fn fork_run(mut context: Context) -> Answer {
     let body = context.read_json(MAX_BODY_BYTES).await?;
     let new: NewFork = parse_json(&body)?;
     let (server, caller) = (Arc::clone(&context.server), context.caller.clone());
-    let (id, tenant) = (run.id.clone(), run.tenant.clone());
-    make_once(&context, &body, Some((&id, &tenant)), move |_| async move {
+    make_once(&context, &body, Some(&run.clone()), move |_| async move {
         let made = server
             .blocking(move |server| start_fork(server, &run, &caller, new))
             .await?;
@@ -524,9 +516,10 @@ fn start_fork(
     }
     let origin = RunOrigin {
         forked_from: Some(format!("{}@{}", run.id, new.at)),
-        ..server.origin_of(&run.id)?
+        ..server.origin_of(run)?
     };
     let stored = stored_run_name(&run.tenant, &name);
+    server.databases.require_free_elsewhere(&stored)?;
     let identity = SubmissionIdentity {
         tenant: run.tenant.clone(),
         submitter: caller.name.clone(),
@@ -540,7 +533,7 @@ fn start_fork(
         storage: run.listing.location.clone(),
         at: CheckpointId(new.at),
         edits,
-        to: Some(server.database.location(&stored)),
+        to: Some(server.databases.home().location(&stored)),
         queued: Some(QueuedFork {
             identity,
             needs: of.needs,
@@ -553,7 +546,7 @@ fn start_fork(
         }),
     };
     fork(&request)?;
-    let forked = server.database.find_served_by_id(&id)?;
+    let forked = server.databases.find_by_id(&id)?;
     let forked = forked.ok_or_else(|| Problem::not_found("run"))?;
     let view = server.view(&forked)?;
     Ok(Made::new(StatusCode::CREATED, &view).at(format!("/v1/runs/{id}")))

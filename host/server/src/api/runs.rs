@@ -21,11 +21,12 @@ use strata_host::storage::{
 };
 
 use super::control::{ResumeTerms, halt_run, resume};
-use super::uploads::{DIGEST_PATTERN, parse_digest, read_bundle};
+use super::uploads::{DIGEST_PATTERN, parse_digest, read_bundle, read_files_of_others};
 use crate::answer::{Page, empty, json, tagged_json};
 use crate::body::{MAX_BODY_BYTES, escape_pointer, parse_json};
 use crate::caller::{Caller, Deed, Right};
 use crate::context::{Context, find_run};
+use crate::databases::name_taken;
 use crate::idempotency::{Made, MadeOnce, PendingKey, make_once};
 use crate::operations::Answer;
 use crate::problem::Problem;
@@ -216,15 +217,12 @@ pub fn start_run(
     let files = read_bundle(server, tenant, &new.bundle)?;
     let files = files.ok_or_else(|| Problem::field("/bundle", "there is no such bundle"))?;
     let name = new.name.as_ref().map(|name| stored_run_name(tenant, name));
-    if let Some(name) = &name
-        && server.database.has_run(name)?
-        && key.is_none()
-    {
-        return Err(StoreError::NameTaken {
-            path: "runs".into(),
-            name: name.clone(),
+    if let Some(name) = &name {
+        server.databases.require_free_elsewhere(name)?;
+        // Whether a run of the home was started under this key is found out when it is put there.
+        if key.is_none() && server.databases.home().has_run(name)? {
+            return Err(name_taken(name).into());
         }
-        .into());
     }
     let identity = SubmissionIdentity {
         tenant: tenant.into(),
@@ -240,10 +238,11 @@ pub fn start_run(
     let attached = read_attached(server, tenant, &new.files)?;
     let made = std::cell::RefCell::new(None);
     let submission = FileSubmission {
-        database: &server.database,
+        database: server.databases.home(),
         name: name.as_deref(),
         name_prefix: &prefix,
         files: &files,
+        contents: read_files_of_others(server, tenant, &files)?,
         idea: new.idea.clone(),
         attached,
         investment: new.investment,
@@ -266,7 +265,7 @@ pub fn start_run(
         grants,
     };
     let fetch = &mut |digest: &strata_core::record::id::Digest| {
-        let bytes = server.records.read_file(digest)?;
+        let bytes = server.read_file(digest)?;
         bytes.ok_or_else(|| LaunchError::InvalidInput(format!("the file `{digest}` is missing")))
     };
     match submit_files(submission, fetch) {
@@ -333,7 +332,7 @@ fn read_attached(
         if !super::uploads::has_uploaded(server, tenant, &digest)? {
             return Err(unknown());
         }
-        let bytes = server.records.read_file(&digest)?.ok_or_else(unknown)?;
+        let bytes = server.read_file(&digest)?.ok_or_else(unknown)?;
         attached.push(NamedFile {
             name: name.clone(),
             bytes,
@@ -345,11 +344,10 @@ fn read_attached(
 /// Waits until a run has ended or waits, at most for a time, and returns it.
 async fn wait_for_rest(server: &Arc<Server>, id: &str, time: Duration) -> Result<RunView, Problem> {
     let deadline = stopwatch() + time;
-    let find =
-        |id: String| server.blocking(move |server| Ok(server.database.find_served_by_id(&id)?));
+    let find = |id: String| server.blocking(move |server| Ok(server.databases.find_by_id(&id)?));
     let unknown = || Problem::not_found("run");
     let mut run = find(id.to_owned()).await?.ok_or_else(unknown)?;
-    let mut changed = server.changes.subscribe(run.key);
+    let mut changed = server.changes.subscribe(server.databases.key_of(&run));
     loop {
         changed.borrow_and_update();
         run = find(id.to_owned()).await?.ok_or_else(unknown)?;
@@ -430,7 +428,7 @@ pub async fn list_runs(context: Context) -> Answer {
     context
         .server
         .blocking(move |server| {
-            let mut found = server.database.list_served(&filter, limit + 1)?;
+            let mut found = server.databases.list(&filter, limit + 1)?;
             let has_more = found.len() > limit;
             found.truncate(limit);
             let next = found

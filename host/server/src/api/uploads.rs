@@ -8,9 +8,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 use strata_core::record::id::Digest;
-use strata_host::blob::digest_of;
+use strata_host::blob::{Blobs, digest_of};
 use strata_host::launch::check_bundle_paths;
-use strata_host::storage::{ServerRecord, StoreError};
+use strata_host::storage::{ServerRecord, ServerRecords, StoreError};
 
 use crate::answer::{as_attachment, empty, tagged};
 use crate::body::{MAX_BLOB_BYTES, MAX_BODY_BYTES, escape_pointer, parse_json, read_body};
@@ -53,8 +53,8 @@ fn digest_of_path(context: &Context) -> Result<Digest, Problem> {
 
 /// Whether a tenant has uploaded a file.
 pub fn has_uploaded(server: &Server, tenant: &str, digest: &Digest) -> Result<bool, StoreError> {
-    let record = server.records.read_record(BLOB_KIND, tenant, &digest.0)?;
-    Ok(record.is_some())
+    let read = |records: &dyn ServerRecords| records.read_record(BLOB_KIND, tenant, &digest.0);
+    Ok(server.databases.find_in_records(read)?.is_some())
 }
 
 /// Returns the files of a bundle of a tenant.
@@ -66,8 +66,8 @@ pub fn read_bundle(
     let Some(digest) = parse_digest(digest) else {
         return Ok(None);
     };
-    let record = server.records.read_record(BUNDLE_KIND, tenant, &digest.0)?;
-    let Some(record) = record else {
+    let read = |records: &dyn ServerRecords| records.read_record(BUNDLE_KIND, tenant, &digest.0);
+    let Some(record) = server.databases.find_in_records(read)? else {
         return Ok(None);
     };
     let files: BTreeMap<String, String> = serde_json::from_str(&record.text)
@@ -78,6 +78,28 @@ pub fn read_bundle(
             .map(|(path, digest)| (path, Digest(digest)))
             .collect(),
     ))
+}
+
+/// Returns those files of a bundle that were uploaded to another database than the home: a run is stored with its files.
+pub fn read_files_of_others(
+    server: &Server,
+    tenant: &str,
+    files: &BTreeMap<String, Digest>,
+) -> Result<Blobs, Problem> {
+    let mut contents = Blobs::new();
+    if server.databases.all().count() == 1 {
+        return Ok(contents);
+    }
+    for digest in files.values() {
+        let is_at_home = server.records.read_record(BLOB_KIND, tenant, &digest.0)?;
+        if is_at_home.is_none()
+            && !contents.contains_key(digest)
+            && let Some(bytes) = server.read_file(digest)?
+        {
+            contents.insert(digest.clone(), bytes.into());
+        }
+    }
+    Ok(contents)
 }
 
 pub async fn has_blob(context: Context) -> Answer {
@@ -106,7 +128,7 @@ pub async fn get_blob(context: Context) -> Answer {
             if !has_uploaded(server, &tenant, &digest)? {
                 return Err(unknown());
             }
-            server.records.read_file(&digest)?.ok_or_else(unknown)
+            server.read_file(&digest)?.ok_or_else(unknown)
         })
         .await?;
     let response = tagged(&context.headers, "application/octet-stream", bytes);

@@ -9,14 +9,16 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use strata_host::clock::{now_ms, rfc3339, stopwatch};
 use strata_host::launch::load_saved;
-use strata_host::storage::{ChangedRun, ServedFilter, ServedRun, StateSelector};
+use strata_host::storage::{ServedFilter, ServedRun, StateSelector};
 use strata_host::view::RequestView;
 use tokio::sync::broadcast;
 
+use super::hub::NotedChange;
 use super::run_events::{AfterEnd, RunEvents};
 use super::run_feed::{FeedLine, FeedRead, RequestChange, RunFeed};
 use super::sse::{MessageSource, NextMessages, SseMessage};
 use crate::caller::{Caller, Deed};
+use crate::databases::RunKey;
 use crate::problem::Problem;
 use crate::query::{decode_cursor, encode_cursor};
 use crate::request_view::request_json;
@@ -68,11 +70,11 @@ struct KnownRun {
 pub struct AllEvents {
     server: Arc<Server>,
     caller: Caller,
-    changes: broadcast::Receiver<ChangedRun>,
-    runs: BTreeMap<i64, KnownRun>,
+    changes: broadcast::Receiver<NotedChange>,
+    runs: BTreeMap<RunKey, KnownRun>,
     /// The runs that have changed and are to be told of.
-    dirty: BTreeMap<i64, DirtyRun>,
-    told: BTreeMap<i64, Instant>,
+    dirty: BTreeMap<RunKey, DirtyRun>,
+    told: BTreeMap<RunKey, Instant>,
     /// From when on requests are told of, and after which events of some runs.
     since: Position,
     events: Option<LookedAt>,
@@ -201,18 +203,19 @@ impl AllEvents {
             since_ms: Some(self.since.time_ms.saturating_sub(SLACK_MS)),
             ..visible
         };
-        for run in self.server.database.list_served(&filter, MAX_MISSED)? {
-            self.dirty.entry(run.key).or_insert_with(DirtyRun::now);
+        for run in self.server.databases.list(&filter, MAX_MISSED)? {
+            let key = self.server.databases.key_of(&run);
+            self.dirty.entry(key).or_insert_with(DirtyRun::now);
         }
         Ok(())
     }
 
-    fn note_changed(&mut self, changed: ChangedRun) {
+    fn note_changed(&mut self, changed: NotedChange) {
         match changed {
-            ChangedRun::Key(key) => {
+            NotedChange::Of(key) => {
                 self.dirty.entry(key).or_insert_with(DirtyRun::now);
             }
-            ChangedRun::Unknown => {
+            NotedChange::Unknown => {
                 // What was missed is found by its time.
                 if let Err(problem) = self.note_missed() {
                     tracing::debug!("runs that changed are not told of: {problem:?}");
@@ -226,11 +229,11 @@ impl AllEvents {
         server: &Server,
         caller: &Caller,
         known: Option<(Arc<RunFeed>, u64)>,
-        key: i64,
+        key: RunKey,
         since: &Position,
         wants_run: bool,
     ) -> Result<Option<(KnownRun, RunMessages)>, Problem> {
-        let Some(run) = server.database.find_served_by_key(key)? else {
+        let Some(run) = server.databases.find_by_key(key)? else {
             return Ok(None);
         };
         if !caller.may(Deed::SeeRequests, &run) {
@@ -443,7 +446,7 @@ impl MessageSource for AllEvents {
                 biased;
                 changed = self.changes.recv() => match changed {
                     Ok(changed) => self.note_changed(changed),
-                    Err(broadcast::error::RecvError::Lagged(_)) => self.note_changed(ChangedRun::Unknown),
+                    Err(broadcast::error::RecvError::Lagged(_)) => self.note_changed(NotedChange::Unknown),
                     Err(broadcast::error::RecvError::Closed) => return NextMessages::Failed,
                 },
                 mut messages = events => {

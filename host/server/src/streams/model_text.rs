@@ -2,6 +2,7 @@
 //! way, and then what follows.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::json;
@@ -9,7 +10,7 @@ use strata_core::record::host_call::HostCallKind;
 use strata_host::services::models::{
     ObservedCall, StreamEvent, StreamListener, StreamObserverFactory,
 };
-use strata_host::storage::{LifecycleState, RunListing, ServedRun};
+use strata_host::storage::{LifecycleState, RunDatabase, RunListing, ServedRun, StorageLocation};
 use tokio::sync::watch;
 
 use super::sse::{MessageSource, NextMessages, SseMessage};
@@ -22,9 +23,10 @@ const MAX_ENDED: usize = 16;
 /// What the models of all runs write.
 #[derive(Debug, Default)]
 pub struct ModelTexts {
-    runs: Mutex<BTreeMap<String, Arc<RunTexts>>>,
-    /// The id of the worker of this process; empty if it has none.
-    worker: Mutex<String>,
+    /// By where the run is kept.
+    runs: Mutex<BTreeMap<PathBuf, Arc<RunTexts>>>,
+    /// The ids that the worker of this process has, by the names of the databases in which it is registered.
+    workers: Mutex<BTreeMap<String, String>>,
 }
 
 /// What the models of a run write.
@@ -63,11 +65,12 @@ impl RunTexts {
 }
 
 impl ModelTexts {
-    fn of_run(&self, run: &str) -> Arc<RunTexts> {
+    fn of_run(&self, run: &StorageLocation) -> Arc<RunTexts> {
+        let place = run.path();
         let mut runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
         // Nobody writes or reads the others.
-        runs.retain(|name, texts| name == run || Arc::strong_count(texts) > 1);
-        let texts = runs.entry(run.to_owned()).or_insert_with(|| {
+        runs.retain(|other, texts| other == place || Arc::strong_count(texts) > 1);
+        let texts = runs.entry(place.to_owned()).or_insert_with(|| {
             Arc::new(RunTexts {
                 calls: Mutex::default(),
                 changed: watch::Sender::new(0),
@@ -76,19 +79,22 @@ impl ModelTexts {
         Arc::clone(texts)
     }
 
-    /// Notes the id of the worker whose runs are observed.
-    pub fn set_worker(&self, id: &str) {
-        let mut worker = self.worker.lock().unwrap_or_else(PoisonError::into_inner);
-        id.clone_into(&mut worker);
+    /// Notes the id that the worker has in a database whose runs are observed.
+    pub fn set_worker(&self, database: &RunDatabase, id: &str) {
+        self.workers().insert(database.to_string(), id.to_owned());
+    }
+
+    fn workers(&self) -> MutexGuard<'_, BTreeMap<String, String>> {
+        self.workers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether the worker whose runs are observed is another than this one.
     fn is_other_worker(&self, id: &str) -> bool {
-        *self.worker.lock().unwrap_or_else(PoisonError::into_inner) != id
+        self.workers().values().all(|own| own != id)
     }
 
-    /// Returns what observes the calls of the run with a name.
-    pub fn observer(&self, run: &str) -> StreamObserverFactory {
+    /// Returns what observes the calls of a run.
+    pub fn observer(&self, run: &StorageLocation) -> StreamObserverFactory {
         let texts = self.of_run(run);
         Arc::new(move |call: ObservedCall<'_>| {
             if call.kind != HostCallKind::Llm {
@@ -181,7 +187,7 @@ pub struct TextStream {
 impl TextStream {
     /// Begins with what has been written of the calls that are under way.
     pub fn open(server: &Arc<Server>, run: ServedRun) -> Self {
-        let texts = server.texts.of_run(&run.listing.name);
+        let texts = server.texts.of_run(&run.listing.location);
         let calls = texts.lock();
         let ended = calls.calls.iter().filter(|(_, call)| call.is_ended);
         let sent = ended
@@ -191,7 +197,7 @@ impl TextStream {
         Self {
             server: Arc::clone(server),
             changed: texts.changed.subscribe(),
-            run_changed: server.changes.subscribe(run.key),
+            run_changed: server.changes.subscribe(server.databases.key_of(&run)),
             texts,
             run,
             sent,
@@ -204,9 +210,9 @@ impl TextStream {
     /// the run there is nothing to see.
     fn new_source(&mut self, run: Option<&RunListing>) -> Option<SseMessage> {
         let owner = run?.owner.as_ref()?;
+        let database = self.server.databases.database_of(&self.run);
         // Nobody else has the file of another database.
-        let is_elsewhere =
-            !self.server.database.is_file() && self.server.texts.is_other_worker(&owner.worker);
+        let is_elsewhere = !database.is_file() && self.server.texts.is_other_worker(&owner.worker);
         if is_elsewhere == self.is_told_elsewhere {
             return None;
         }
@@ -288,7 +294,8 @@ mod tests {
     #[test]
     fn what_a_model_writes_is_kept_until_some_calls_later() {
         let all = ModelTexts::default();
-        let observer = all.observer("one");
+        let run = StorageLocation::new("sqlite:runs.db?run=one");
+        let observer = all.observer(&run);
         let call = |kind| ObservedCall {
             role: "A",
             kind,
@@ -300,7 +307,7 @@ mod tests {
         listener(StreamEvent::Text("Once "));
         listener(StreamEvent::Restarted);
         listener(StreamEvent::Text("Twice"));
-        let texts = all.of_run("one");
+        let texts = all.of_run(&run);
         assert_eq!(texts_of(&texts), [("Twice".into(), false)]);
         drop(listener);
         assert_eq!(texts_of(&texts), [("Twice".into(), true)]);

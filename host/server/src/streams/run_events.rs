@@ -60,7 +60,8 @@ impl RunEvents {
         after_end: AfterEnd,
     ) -> Result<Self, Problem> {
         let location = &run.listing.location;
-        let feed = server.feeds.of_run(run.key, location, &server.changes);
+        let key = server.databases.key_of(&run);
+        let feed = server.feeds.of_run(key, location, &server.changes);
         let version = feed.changes();
         feed.refresh()?;
         let mut events = Self {

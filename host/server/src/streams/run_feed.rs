@@ -9,6 +9,7 @@ use strata_host::storage::StorageLocation;
 use tokio::sync::watch;
 
 use super::hub::ChangeHub;
+use crate::databases::RunKey;
 
 /// How many lines are kept, and how many bytes they may have.
 const MAX_LINES: usize = 16_384;
@@ -219,14 +220,14 @@ impl RunFeed {
 /// The feeds of runs that somebody reads.
 #[derive(Default)]
 pub struct RunFeeds {
-    feeds: Mutex<BTreeMap<i64, Weak<RunFeed>>>,
+    feeds: Mutex<BTreeMap<RunKey, Weak<RunFeed>>>,
 }
 
 impl RunFeeds {
     /// Returns the feed of a run. It is kept as long as somebody has it.
     pub fn of_run(
         &self,
-        key: i64,
+        key: RunKey,
         location: &StorageLocation,
         changes: &ChangeHub,
     ) -> Arc<RunFeed> {
