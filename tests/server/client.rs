@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::io::{BufRead, BufReader, Cursor, Read, Write};
 use std::net::TcpStream;
 use std::ops::Deref;
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::sleep;
@@ -73,6 +74,8 @@ pub struct TestServer {
     storage: String,
     /// Further arguments of `serve`.
     more: Vec<String>,
+    /// What is added to its environment.
+    environment: Vec<(&'static str, PathBuf)>,
     process: RefCell<Option<Process>>,
 }
 
@@ -196,29 +199,46 @@ impl TestServer {
 
     /// Starts a server whose workspace has this team.
     pub fn start_at(runs: &Runs, team: &str) -> Self {
-        Self::begin(Rc::new(Workspace::with(team)), "served", runs.arguments())
+        let place = Rc::new(Workspace::with(team));
+        Self::begin(place, "served", runs.arguments(), &[])
     }
 
     /// Starts a server in a workspace, with further arguments.
     pub fn start_in(place: Workspace, more: &[&str]) -> Self {
         let more = more.iter().map(|one| (*one).to_owned());
-        Self::begin(Rc::new(place), "served", more.collect())
+        Self::begin(Rc::new(place), "served", more.collect(), &[])
+    }
+
+    /// Starts a server in a workspace, with something more in its environment.
+    pub fn start_with(place: Workspace, environment: &[(&'static str, PathBuf)]) -> Self {
+        Self::begin(Rc::new(place), "served", Vec::new(), environment)
     }
 
     /// Starts another server in the same workspace, with a directory of its own.
     pub fn start_beside(&self, storage: &str, more: &[&str]) -> Self {
         let more = more.iter().map(|one| (*one).to_owned());
         let more = self.more.iter().cloned().chain(more);
-        Self::begin(Rc::clone(&self.place), storage, more.collect())
+        Self::begin(
+            Rc::clone(&self.place),
+            storage,
+            more.collect(),
+            &self.environment,
+        )
     }
 
-    fn begin(place: Rc<Workspace>, storage: &str, more: Vec<String>) -> Self {
+    fn begin(
+        place: Rc<Workspace>,
+        storage: &str,
+        more: Vec<String>,
+        environment: &[(&'static str, PathBuf)],
+    ) -> Self {
         let mut server = Self {
             place,
             client: Client { port: free_port() },
             token: String::new(),
             storage: storage.into(),
             more,
+            environment: environment.to_vec(),
             process: RefCell::new(None),
         };
         server.start_again();
@@ -251,7 +271,9 @@ impl TestServer {
         let mut args = vec!["serve", "--storage", &self.storage, "--listen", &listen];
         args.extend(["--host", "strata.test"]);
         args.extend(self.more.iter().map(String::as_str));
-        *self.process.borrow_mut() = Some(self.place.start(&args));
+        let mut command = self.place.command(&args);
+        command.envs(self.environment.iter().cloned());
+        *self.process.borrow_mut() = Some(Process::spawn(command));
         for _ in 0..MAX_LOOKS {
             if TcpStream::connect(("127.0.0.1", self.port)).is_ok() {
                 return;

@@ -1,8 +1,12 @@
-//! A server whose disk is full: it says so, goes on with what needs no space, and with everything once there is space again.
+//! A server that cannot record anything because its disk is full or fails: it says so, goes on with what it can do, and
+//! with everything once it can record again.
 //! Where no small disk can be mounted, the test is skipped, and says so.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::LazyLock;
+use std::thread::sleep;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use strata_host::blob::digest_of;
@@ -14,6 +18,9 @@ use crate::workspace::Workspace;
 
 const JSON: (&str, &str) = ("content-type", "application/json");
 const PIECE_BYTES: usize = 128 << 10;
+/// How often it is looked whether a server is ready, and how often at most.
+const INTERVAL: Duration = Duration::from_millis(100);
+const MAX_LOOKS: u32 = 600;
 
 /// A small disk in memory at the place of a directory, until it is dropped.
 struct SmallDisk(PathBuf);
@@ -62,6 +69,18 @@ fn fill(server: &TestServer, bytes: usize) -> Answer {
     unreachable!("a disk without an end")
 }
 
+/// Asks whether a server is ready until it is not, and returns that answer.
+pub fn until_not_ready(server: &TestServer) -> Answer {
+    for _ in 0..MAX_LOOKS {
+        let answer = server.get("", "/ready");
+        if answer.status != 200 {
+            return answer;
+        }
+        sleep(INTERVAL);
+    }
+    panic!("the server stays ready");
+}
+
 fn assert_is_full(what: &str, refused: &Answer) {
     assert_eq!(refused.status, 503, "{what}: {refused:?}");
     assert!(
@@ -105,9 +124,10 @@ fn a_server_whose_disk_is_full_says_so_and_goes_on_when_there_is_space_again() {
             }
         }
     }
+    // What it records to see whether it can is small, and may fit a few times.
+    assert_is_full("/ready", &until_not_ready(&server));
     for path in [
         "/health",
-        "/ready",
         "/v1/runs",
         "/v1/runs/one",
         "/v1/runs/one/events",
@@ -129,4 +149,43 @@ fn a_server_whose_disk_is_full_says_so_and_goes_on_when_there_is_space_again() {
     let listed: Value = server.get(token, "/v1/runs").json();
     assert!(listed["items"].as_array().unwrap().len() >= 2);
     drop(server);
+}
+
+/// A library with which syncs fail as long as a file exists.
+static FAILING_SYNC: LazyLock<PathBuf> = LazyLock::new(|| {
+    let library = Path::new(env!("CARGO_TARGET_TMPDIR")).join("failing-sync.so");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/failing-sync/library.c");
+    // Rust links with this compiler, so it is there.
+    let mut compiler = Command::new("cc");
+    compiler.args(["-shared", "-fPIC", "-o"]).arg(&library);
+    assert!(compiler.arg(source).status().unwrap().success());
+    library
+});
+
+#[test]
+fn a_server_whose_disk_fails_is_not_ready_until_it_is_started_again() {
+    let place = Workspace::with(TEAM);
+    let broken = place.path("broken");
+    let environment = [
+        ("LD_PRELOAD", FAILING_SYNC.clone()),
+        ("STRATA_TEST_FAILING_SYNC", broken.clone()),
+    ];
+    let mut server = TestServer::start_with(place, &environment);
+    server.submit(&server.token, json!({ "name": "one" }));
+    assert_eq!(server.get("", "/ready").status, 200);
+    std::fs::write(&broken, "").unwrap();
+    let refused = until_not_ready(&server);
+    assert_eq!(refused.status, 503, "{refused:?}");
+    assert!(refused.headers.contains("retry-after"), "{refused:?}");
+    std::fs::remove_file(&broken).unwrap();
+    // What the disk has is not known any more.
+    sleep(2 * INTERVAL);
+    assert_eq!(until_not_ready(&server).status, 503);
+    assert_eq!(server.get(&server.token, "/v1/runs/one").status, 200);
+    server.restart();
+    server.until("", "/ready", |_| true);
+    let path = "/v1/runs/one";
+    server.until(&server.token, path, |run| run["status"] == "waiting");
+    answer(&server, "one");
+    server.until(&server.token, path, |run| run["state"] == "ended");
 }

@@ -30,6 +30,7 @@ mod operations;
 mod page;
 mod problem;
 mod query;
+mod readiness;
 mod request_times;
 mod request_view;
 mod routes;

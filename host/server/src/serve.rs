@@ -348,6 +348,7 @@ fn new_server(
         views: Default::default(),
         origins: Default::default(),
         request_times: Default::default(),
+        readiness: Default::default(),
         changes: ChangeHub::default(),
         feeds: Default::default(),
         texts: Arc::default(),

@@ -14,6 +14,7 @@ use tokio::sync::watch;
 use crate::databases::Databases;
 use crate::kept_answers::KeptAnswers;
 use crate::problem::Problem;
+use crate::readiness::Readiness;
 use crate::request_times::RequestTimes;
 use crate::run_origin::{RunOrigin, RunOrigins};
 use crate::run_view::{RunView, ViewCache};
@@ -58,6 +59,8 @@ pub struct Server {
     pub texts: Arc<ModelTexts>,
     /// What it does and what its runs do, counted.
     pub metrics: Arc<ProcessMetrics>,
+    /// Whether anything can be recorded.
+    pub readiness: Readiness,
     /// Whether it takes requests.
     pub phase: watch::Sender<ServerPhase>,
     /// What submitted teams may use.

@@ -216,14 +216,8 @@ pub async fn get_readiness(context: Context) -> Answer {
     if *context.server.phase.borrow() != ServerPhase::Serving {
         return Err(Problem::unavailable("the server is about to end"));
     }
-    // A storage that cannot be read does not answer requests.
-    context
-        .server
-        .blocking(|server| {
-            let mut all = server.databases.all_records();
-            Ok(all.try_for_each(|records| records.read_record("token", "", "").map(drop))?)
-        })
-        .await?;
+    let places = context.server.databases.all_records().cloned().collect();
+    context.server.readiness.check(places).await?;
     Ok(json(StatusCode::OK, &json!({ "status": "ready" })))
 }
 
