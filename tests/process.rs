@@ -2,8 +2,10 @@
 //! end. A process that hangs is killed, and the test fails.
 
 use std::io::{BufRead, BufReader, Read};
+use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -24,8 +26,20 @@ pub struct Process {
     /// The text that was read from stdout so far.
     read: String,
     stderr: JoinHandle<String>,
-    /// Dropped to kill the process, unless it has ended. A process that hangs is killed, too.
-    _watch: Sender<()>,
+    _watch: Watch,
+}
+
+/// Kills a process when it is dropped, unless that has ended. A process that hangs is killed, too.
+struct Watch {
+    handle: Arc<OwnedFd>,
+    _dropped: Sender<()>,
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        // Another thread might not come to it before all tests have ended.
+        let _ = pidfd_send_signal(&*self.handle, Signal::KILL);
+    }
 }
 
 /// A process of the host that has ended.
@@ -58,15 +72,19 @@ impl Process {
             let _ = stderr.read_to_end(&mut bytes);
             String::from_utf8_lossy(&bytes).into_owned()
         });
-        let (watch, watched) = mpsc::channel();
+        let (dropped, watched) = mpsc::channel();
         let handle = pidfd_open(Pid::from_child(&child), PidfdFlags::empty())
             .expect("the process was just started");
+        let handle = Arc::new(handle);
+        let watch = Watch {
+            handle: Arc::clone(&handle),
+            _dropped: dropped,
+        };
         std::thread::spawn(move || {
             if watched.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
                 eprintln!("a process hangs and is killed");
+                let _ = pidfd_send_signal(&*handle, Signal::KILL);
             }
-            // If it has not ended, its test has failed.
-            let _ = pidfd_send_signal(&handle, Signal::KILL);
         });
         Self {
             child,
