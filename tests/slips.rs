@@ -56,6 +56,27 @@ fn similar_names_are_suggested() {
 }
 
 #[test]
+fn a_misspelled_path_is_answered_with_the_one_that_was_probably_meant() {
+    let place = Workspace::with(TEAM);
+    fs::create_dir(place.path("respond")).unwrap();
+    place.write("hello.js", "return 1\n");
+    place.write("notes.txt", "notes\n");
+    for (args, meant) in [
+        (&["check", "team.tml"][..], "team.toml"),
+        (&["mcp", "team.tml"], "team.toml"),
+        (&["describe", "helo.js"], "hello.js"),
+        (&["describe", "prob.wasm"], "probe.wasm"),
+        (&["try", "helo.js"], "hello.js"),
+        (&["build", "respnd"], "respond"),
+        (&["run", "team.toml", "--file", "notse.txt"], "notes.txt"),
+    ] {
+        let refused = place.host(args).expect(2).stderr;
+        let meant = format!("did you mean `{meant}`?");
+        assert!(refused.contains(&meant), "{args:?}: {refused}");
+    }
+}
+
+#[test]
 fn similar_commands_are_suggested() {
     let place = Workspace::empty();
     for (words, meant) in [
@@ -158,7 +179,7 @@ const REFUSED: [(&[&str], &str); 13] = [
     (&["run", "one", "two"], "in quotes"),
     (
         &["run", "team.tml", "write it"],
-        "`team.tml` does not end in `.toml`, so it was taken as the idea",
+        "`team.tml` looks like the path of a file, and there is none; did you mean `team.toml`?",
     ),
     (&["run", "team.toml", "other.toml"], "`other.toml`"),
     (
@@ -227,16 +248,6 @@ fn missing_quotes_and_similar_names_are_explained() {
         );
     }
     let ended = place
-        .host(&["run", "team.tml", "--storage", "slip", "--quiet"])
-        .expect(3);
-    assert!(
-        ended
-            .stderr
-            .starts_with("warning: `team.tml` does not end in `.toml`"),
-        "{}",
-        ended.stderr
-    );
-    let ended = place
         .host(&[
             "run",
             "team.toml",
@@ -262,14 +273,77 @@ fn missing_quotes_and_similar_names_are_explained() {
         "{}",
         ended.stderr
     );
-    nowhere.write("in/team.toml", TEAM);
-    let ended = nowhere.host(&["run", "in"]).expect(2);
-    assert!(
-        ended.stderr.contains("did you mean `in/team.toml`?"),
-        "{}",
-        ended.stderr
-    );
     assert!(!nowhere.path("workspace").exists());
+}
+
+/// Words in place of a team file, and what is said about them.
+const NO_IDEAS: [(&[&str], &[&str]); 8] = [
+    (
+        &["run", "team.tml"],
+        &[
+            "`team.tml` looks like the path of a file, and there is none; did you mean `team.toml`? ",
+            "name the team before it: `strata-host run team.toml team.tml`",
+        ],
+    ),
+    (&["run", "taem.toml"], &["did you mean `team.toml`?"]),
+    (&["run", "./team"], &["did you mean `./team.toml`?"]),
+    (&["run", "in/taem.tml"], &["did you mean `in/team.toml`?"]),
+    (
+        &["run", "in"],
+        &["`in` is a directory, and no team file; did you mean `in/team.toml`?"],
+    ),
+    (
+        &["run", "notes.md"],
+        &[
+            "`notes.md` is a file, but no team file",
+            "`strata-host run team.toml \"$(cat notes.md)\"`",
+        ],
+    ),
+    (
+        &["submit", "game.html", "--database", "sqlite:runs.db"],
+        &["`strata-host submit team.toml game.html`"],
+    ),
+    (
+        &["submit", "team.tml", "--server", "http://127.0.0.1:1"],
+        &["did you mean `team.toml`?"],
+    ),
+];
+
+#[test]
+fn a_word_that_looks_like_a_file_is_not_taken_as_the_idea_of_another_team() {
+    let place = Workspace::with(TEAM);
+    fs::create_dir(place.path("in")).unwrap();
+    place.write("in/team.toml", TEAM);
+    place.write("notes.md", "write a game\n");
+    let before = fs::read_dir(place.path("")).unwrap().count();
+    for (args, parts) in NO_IDEAS {
+        let refused = place.host(args).expect(2).stderr;
+        for part in parts {
+            assert!(refused.contains(part), "{args:?}: `{part}`: {refused}");
+        }
+        let after = fs::read_dir(place.path("")).unwrap().count();
+        assert_eq!(after, before, "{args:?}");
+    }
+    place
+        .host(&["run", "team.toml", "--storage", "store"])
+        .expect(3);
+    for resume in [
+        &["run", "team.tml", "--recover_path", "store"][..],
+        &["resume", "store", "team.tml"],
+    ] {
+        let refused = place.host(resume).expect(2).stderr;
+        assert!(
+            refused.contains("did you mean `team.toml`?") && !refused.contains("idea"),
+            "{refused}"
+        );
+    }
+    for (idea, warning) in [("team.tml", "so it was taken as the idea"), ("a/b.c", "")] {
+        let run = ["run", "team.toml", idea, "--storage", idea, "--quiet"];
+        let ended = place.host(&run).expect(3).stderr;
+        assert!(ended.contains(warning), "{ended}");
+        let saved = place.host(&["inspect", idea, "--json"]).stdout;
+        assert_eq!(json(&saved)["idea"], idea);
+    }
 }
 
 #[test]

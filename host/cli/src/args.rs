@@ -8,6 +8,7 @@ mod replay;
 mod run;
 mod serve;
 mod skill;
+mod team_and_idea;
 mod trial;
 mod work;
 
@@ -29,6 +30,7 @@ pub(super) use replay::ReplayArgs;
 pub(super) use run::{ResumeArgs, RunArgs, RunOptions};
 pub(super) use serve::{ServeArgs, TokenCommand, TokenPlaceArgs};
 pub(super) use skill::{ShelfArgs, SkillCommand};
+pub(super) use team_and_idea::{DEFAULT_TEAM, IdeaUse, TeamAndIdea, refuse_misspelled_team};
 pub(super) use trial::TryArgs;
 pub(super) use work::{
     AdoptArgs, CapArgs, DatabaseArgs, DatabaseCommand, DeleteArgs, HaltArgs, RetentionArgs,

@@ -10,6 +10,7 @@ use strata_host::interface::component::manifest_document as document;
 use strata_host::interface::host_interfaces;
 use strata_host::launch::{load_script, read_component};
 use strata_host::manifest;
+use strata_host::manifest::did_you_mean_path;
 use strata_host::manifest::schema::FileKind;
 use strata_host::plugin::Limits;
 use strata_host::sandbox::{ComponentInfo, LoadError, Metering, ScriptProblem, WasmSandbox};
@@ -107,7 +108,7 @@ fn load_interpreted(
     let mut progress = ProgressDisplay::start(printer);
     let loaded = load_script(path, sandbox, &mut |line| progress.set_activity(line));
     drop(progress);
-    let loaded = loaded.map_err(CommandFailure::usage)?;
+    let loaded = loaded.map_err(|error| unreadable(path, &error))?;
     let problem = loaded.as_ref().and_then(|info| info.problem.as_deref());
     if let Some(ScriptProblem::Undescribed(problem)) = problem {
         printer.warn(format_args!("it cannot be described completely: {problem}"));
@@ -118,7 +119,13 @@ fn load_interpreted(
 /// Returns a component's file and its bytes. Source is built first.
 fn read_or_build(path: &Path, printer: &Printer) -> Result<(PathBuf, Vec<u8>), CommandFailure> {
     let mut progress = ProgressDisplay::start(printer);
-    read_component(path, &mut |line| progress.set_activity(line)).map_err(CommandFailure::usage)
+    let read = read_component(path, &mut |line| progress.set_activity(line));
+    read.map_err(|error| unreadable(path, &error))
+}
+
+/// Returns the failure of a command for a component that cannot be read.
+fn unreadable(path: &Path, error: &str) -> CommandFailure {
+    CommandFailure::usage(format!("{error}{}", did_you_mean_path(path)))
 }
 
 /// Returns a component's file, its bytes, and its manifest and exports.

@@ -15,7 +15,7 @@ use strata_host::operate::RunDeed;
 use strata_host::storage::{StateSelector, StorageLocation, SubmissionState};
 use strata_host::telemetry::TelemetryExport;
 
-use super::args::{ResumeArgs, RunArgs, RunOptions};
+use super::args::{ResumeArgs, RunArgs, RunOptions, refuse_misspelled_team};
 use super::bulk::{BulkTask, Outcome};
 use super::printer::Verbosity;
 use super::progress::ProgressDisplay;
@@ -58,6 +58,9 @@ pub(super) fn resume(
     verbose: u8,
     printer: &Printer,
 ) -> Result<u8, CommandFailure> {
+    if let Some(misspelled) = args.possible_team() {
+        refuse_misspelled_team(misspelled)?;
+    }
     let selection = args.selection();
     let team = args.team();
     if let ([only], false, false) = (

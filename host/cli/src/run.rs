@@ -1,6 +1,5 @@
 //! `run`: starts or resumes a team.
 
-use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -13,16 +12,16 @@ use strata_host::launch::{
     LaunchError, Notice, OutputFile, Resume, ResumeNotes, ResumeOutcome, RunHandle, SavedTeamFile,
     Start, TeamInputs, WriteTime, resume, start, storage_by_name,
 };
+use strata_host::manifest::Overrides;
 use strata_host::manifest::operator::{in_force, policy_files};
-use strata_host::manifest::{Overrides, find_team_file};
 use strata_host::public_event::{EventLine, may_be_warning};
 use strata_host::runtime_context::in_context_of;
 use strata_host::services::models::{RECORD_BEGINNING, StreamObserverFactory};
 use strata_host::storage::{ReplacePolicy, StorageLocation, resolve_link};
-use strata_host::unexpanded_path::UnexpandedPath;
 use tokio::runtime::{self, Handle, Runtime};
 use tokio::sync::watch;
 
+use super::args::{DEFAULT_TEAM, IdeaUse, TeamAndIdea};
 use super::edit_notices::{note_edited_team_file, warn_edited};
 use super::end_report::EndReport;
 use super::events_sink::{EventsSink, PreviousContent, ensure_events_not_input, ensure_not_input};
@@ -36,9 +35,6 @@ use super::result::show_result;
 use super::signals::Signals;
 use super::{CommandFailure, Printer, RunArgs, exit_code, metrics, reply_view, shell_path};
 use crate::progress::ProgressDisplay;
-
-/// The team file if none is named.
-pub(super) const DEFAULT_TEAM: &str = "team.toml";
 
 /// The link to the last run for which no storage was named.
 const LAST_RUN_LINK: &str = "workspace/storage/team";
@@ -189,7 +185,7 @@ fn check_outputs(args: &RunArgs, storage: &StorageLocation) -> Result<(), Comman
     if args.options.record.is_none() && args.options.events.is_none() {
         return Ok(());
     }
-    let team = PositionalArgs::parse(&args.words)?.team;
+    let team = args.words()?.team;
     let team = team.or_else(|| args.recover_path.is_none().then(|| DEFAULT_TEAM.into()));
     let inputs = TeamInputs {
         team: team.as_deref(),
@@ -265,7 +261,7 @@ fn launch(
     on_line: LineListener,
     printer: &Printer,
 ) -> Result<Launched, CommandFailure> {
-    let words = PositionalArgs::parse(&args.words)?;
+    let words = args.words()?;
     match &args.recover_path {
         Some(path) => launch_resume(args, path, words, on_line, printer),
         None => launch_new(args, storage, words, on_line, printer),
@@ -276,12 +272,12 @@ fn launch(
 fn launch_resume(
     args: &RunArgs,
     saved: &StorageLocation,
-    words: PositionalArgs,
+    words: TeamAndIdea,
     on_line: LineListener,
     printer: &Printer,
 ) -> Result<Launched, CommandFailure> {
     let overrides = args.overrides()?;
-    let PositionalArgs { team, idea } = words;
+    let TeamAndIdea { team, idea } = words;
     if idea.is_some() {
         printer.warn("the idea is ignored: a resume uses the saved one");
     }
@@ -338,24 +334,23 @@ fn launch_resume(
 fn launch_new(
     args: &RunArgs,
     storage: &StorageLocation,
-    words: PositionalArgs,
+    words: TeamAndIdea,
     on_line: LineListener,
     printer: &Printer,
 ) -> Result<Launched, CommandFailure> {
     let overrides = args.overrides()?;
     let mut progress = ProgressDisplay::start(printer);
     let report = &mut |notice: Notice<'_>| progress.show_notice(notice);
-    let PositionalArgs { team, idea } = words;
+    let doubt = words.doubt();
+    let TeamAndIdea { team, idea } = words;
     let default = || {
         Path::new(DEFAULT_TEAM)
             .exists()
             .then(|| DEFAULT_TEAM.into())
     };
-    let team: PathBuf = team
-        .or_else(default)
-        .ok_or_else(|| missing_team(idea.as_deref()))?;
-    if let Some(idea) = idea.as_deref().filter(|idea| looks_like_file(idea)) {
-        printer.warn(taken_as_idea(idea));
+    let team: PathBuf = team.or_else(default).ok_or_else(missing_team)?;
+    if let Some(doubt) = doubt {
+        printer.warn(doubt);
     }
     let replace = if args.force {
         ReplacePolicy::Unfinished
@@ -406,19 +401,11 @@ pub(super) fn saved_team_file(trust: bool) -> SavedTeamFile {
     }
 }
 
-/// Returns the failure for a run without a team file. The hint considers that the idea was meant as
-/// one.
-fn missing_team(idea: Option<&str>) -> CommandFailure {
-    let inside = idea.and_then(|idea| find_team_file(Path::new(idea)));
-    let meant = inside.map(|team| format!("; did you mean `{team}`?"));
-    let file = || {
-        idea.filter(|idea| looks_like_file(idea))
-            .map(|idea| format!("; {}", taken_as_idea(idea)))
-    };
-    let new = || "; `strata-host new team NAME` makes one".into();
-    let meant = meant.or_else(file).unwrap_or_else(new);
-    let which = "which team? give a TEAM.toml, or `--recover_path PATH` to resume a saved one";
-    CommandFailure::usage(format!("{which}{meant}"))
+/// Returns the failure for a run without a team file.
+fn missing_team() -> CommandFailure {
+    CommandFailure::usage(
+        "which team? give a TEAM.toml, or `--recover_path PATH` to resume a saved one; `strata-host new team NAME` makes one",
+    )
 }
 
 pub(super) fn report_notes(notes: &ResumeNotes, storage: &StorageLocation, printer: &Printer) {
@@ -443,67 +430,6 @@ pub(super) fn report_notes(notes: &ResumeNotes, storage: &StorageLocation, print
             "a `team.json` alone does not contain the bytes of images and files, so these are missing: {missing}; \
              actions and models cannot read them. Give them again with `--file PATH`, or resume the whole directory"
         ));
-    }
-}
-
-/// Returns whether an idea looks like the name of a file.
-fn looks_like_file(idea: &str) -> bool {
-    let kind = Path::new(idea)
-        .extension()
-        .and_then(OsStr::to_str)
-        .unwrap_or_default()
-        .to_ascii_lowercase();
-    !idea.contains(char::is_whitespace)
-        && ((kind.starts_with('t') && kind.ends_with("ml")) || Path::new(idea).is_file())
-}
-
-/// Explains that a name without `.toml` was taken as the idea.
-fn taken_as_idea(idea: &str) -> String {
-    format!("`{idea}` does not end in `.toml`, so it was taken as the idea")
-}
-
-/// What the positional arguments of the command line name.
-pub(super) struct PositionalArgs {
-    pub(super) team: Option<PathBuf>,
-    pub(super) idea: Option<String>,
-}
-
-impl PositionalArgs {
-    /// Separates the team file from the idea.
-    pub(super) fn parse(words: &[String]) -> Result<Self, CommandFailure> {
-        let (mut teams, mut ideas) = (Vec::new(), Vec::new());
-        for word in words {
-            if word.ends_with(".toml") {
-                teams.push(word.clone());
-            } else {
-                ideas.push(word.clone());
-            }
-        }
-        // An idea may end in the name of a file, too.
-        if ideas.is_empty() && teams.len() > 1 {
-            ideas.extend(teams.pop_if(|last| last.contains(char::is_whitespace)));
-        }
-        if teams.len() > 1 || ideas.len() > 1 {
-            let what = match teams.as_slice() {
-                [one, two, ..] => {
-                    format!("two team files were given, `{one}` and `{two}`; a run has one")
-                }
-                _ => match ideas.iter().find(|idea| looks_like_file(idea)) {
-                    Some(idea) => format!("two ideas were given; {}", taken_as_idea(idea)),
-                    None => "two ideas were given; put an idea of several words in quotes".into(),
-                },
-            };
-            return Err(CommandFailure::usage(what));
-        }
-        let unexpanded = teams.first().and_then(|team| UnexpandedPath::find(team));
-        if let Some(unexpanded) = unexpanded {
-            let hint = unexpanded.hint();
-            return Err(CommandFailure::usage(format!("{unexpanded}: {hint}")));
-        }
-        Ok(Self {
-            team: teams.into_iter().next().map(PathBuf::from),
-            idea: ideas.into_iter().next(),
-        })
     }
 }
 
@@ -550,9 +476,18 @@ pub(super) fn event_listener(
 }
 
 impl RunArgs {
+    /// Returns the team file and the idea.
+    fn words(&self) -> Result<TeamAndIdea, CommandFailure> {
+        let idea_use = match self.recover_path {
+            Some(_) => IdeaUse::Ignore,
+            None => IdeaUse::Start { command: "run" },
+        };
+        TeamAndIdea::parse(&self.words, idea_use)
+    }
+
     /// Returns where the run is, or will be, saved.
     fn storage(&self) -> Result<StorageLocation, CommandFailure> {
-        let team = PositionalArgs::parse(&self.words)?.team;
+        let team = self.words()?.team;
         let by_name = || storage_by_name(team.as_deref().unwrap_or(Path::new(DEFAULT_TEAM)));
         // A resume names its own storage.
         let named = || self.storage.clone().unwrap_or_else(by_name).into();

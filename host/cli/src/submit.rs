@@ -8,10 +8,9 @@ use strata_host::manifest::Overrides;
 use strata_host::manifest::operator::in_force;
 use strata_host::storage::{DatabaseSet, RunNeeds, Shortage, StorageLocation, SubmissionState};
 
-use super::args::SubmitArgs;
+use super::args::{DEFAULT_TEAM, IdeaUse, SubmitArgs, TeamAndIdea};
 use super::printer::Verbosity;
 use super::progress::ProgressDisplay;
-use super::run::{DEFAULT_TEAM, PositionalArgs};
 use super::sanitize::sanitize;
 use super::wait::{wait_for_end, wait_for_row};
 use super::{CommandFailure, Printer, shell_word};
@@ -26,7 +25,8 @@ pub(super) fn submit(args: SubmitArgs, printer: &Printer) -> Result<u8, CommandF
         let text = "name where the run is kept: `--database URL`, or `--server URL` for a server";
         return Err(CommandFailure::usage(text));
     }
-    let PositionalArgs { team, idea } = PositionalArgs::parse(&args.words)?;
+    let idea_use = IdeaUse::Start { command: "submit" };
+    let TeamAndIdea { team, idea } = TeamAndIdea::parse(&args.words, idea_use)?;
     let submission = Submission {
         team: team.unwrap_or_else(|| PathBuf::from(DEFAULT_TEAM)),
         idea,

@@ -78,7 +78,7 @@ pub use self::outward::{
 pub use self::overrides::{OverrideError, Overrides};
 pub use self::replies::read_replies_file;
 use self::schema::FileKind;
-pub use self::similar_path::similar_path;
+pub use self::similar_path::{did_you_mean_path, similar_path};
 pub use self::source::find_team_file;
 use self::source::{parse_document, read_source};
 use self::table::TomlTable;

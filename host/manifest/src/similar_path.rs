@@ -24,6 +24,19 @@ pub fn similar_path(path: &Path) -> Option<PathBuf> {
     (found != path).then_some(found)
 }
 
+/// Returns "; did you mean `x`?" to be appended to a message about a path at which nothing is, or an empty text if something
+/// is there, or nothing has a similar path.
+pub fn did_you_mean_path(path: &Path) -> String {
+    let near = if path.exists() {
+        None
+    } else {
+        similar_path(path)
+    };
+    near.map_or_else(String::new, |near| {
+        format!("; did you mean `{}`?", near.display())
+    })
+}
+
 /// Returns the path of an entry of the same directory with a similar name, if there is one for which `is_usable` is true.
 /// One with the same extension is preferred.
 fn similar_entry(path: &Path, is_usable: fn(&Path) -> bool) -> Option<PathBuf> {
@@ -99,5 +112,9 @@ mod tests {
         check("respnd/nothing.toml", None);
         // It is a file.
         check("prob.wasm/team.toml", None);
+        let hint = |name: &str| did_you_mean_path(&dir.path().join(name));
+        assert!(hint("respnd").ends_with("/respond`?"));
+        assert_eq!(hint("respond"), "");
+        assert_eq!(hint("nothing"), "");
     }
 }

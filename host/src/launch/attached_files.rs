@@ -12,6 +12,7 @@ use strata_base::text::media_type::{MisnamedFile, marked_text, media_type, raste
 use strata_base::text::units::format_bytes;
 use strata_core::record::conversation::{Media, MediaSource, Part};
 use strata_driver::Journal;
+use strata_manifest::did_you_mean_path;
 use strata_sandbox::MAX_PARTS;
 use strata_services::models::{MAX_MEDIA_BYTES, describe_named_media};
 
@@ -21,7 +22,7 @@ use super::LaunchError;
 #[derive(Debug, thiserror::Error)]
 pub enum AttachedFileError {
     /// It cannot be read.
-    #[error("cannot add the file `{}`: {source}", path.display())]
+    #[error("cannot add the file `{}`: {source}{}", path.display(), did_you_mean_path(path))]
     Unreadable {
         /// The file.
         path: PathBuf,

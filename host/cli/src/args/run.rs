@@ -24,8 +24,8 @@ use crate::metrics;
     strata-host run team.toml --recover_path store --component Engineer.WriteCode=fixed.wasm"
 )]
 pub(crate) struct RunArgs {
-    /// The team file (ends in .toml; `team.toml` by default) and the idea (anything else). On a resume both may be
-    /// left out.
+    /// The team file (ends in .toml; `team.toml` by default) and the idea (anything else; a word that looks like a file
+    /// only after the team file). On a resume both may be left out.
     #[arg(value_name = "TEAM.toml | IDEA", num_args = 0..=2)]
     pub(crate) words: Vec<String>,
     /// Resume the team saved in this directory (or in its team.json), or at the URL of a run in a database.
@@ -93,10 +93,15 @@ impl ResumeArgs {
 
     /// Returns the team file to continue with.
     pub(crate) fn team(&self) -> Option<&str> {
+        self.possible_team().filter(|last| last.ends_with(".toml"))
+    }
+
+    /// Returns the last of several words, which is the team file if it ends in `.toml`.
+    pub(crate) fn possible_team(&self) -> Option<&str> {
         let [_, .., last] = &self.words[..] else {
             return None;
         };
-        last.ends_with(".toml").then_some(last)
+        Some(last)
     }
 }
 

@@ -86,7 +86,8 @@ pub(super) fn parse_drain(text: &str) -> Result<Duration, String> {
     strata-host submit team.toml --database postgres://host/teams --name nightly --needs gpu"
 )]
 pub(crate) struct SubmitArgs {
-    /// The team file (ends in .toml; `team.toml` by default) and the idea (anything else).
+    /// The team file (ends in .toml; `team.toml` by default) and the idea (anything else; a word that looks like a file
+    /// only after the team file).
     #[arg(value_name = "TEAM.toml | IDEA", num_args = 0..=2)]
     pub(crate) words: Vec<String>,
     /// The database in which the run is kept. Of several, it is one that is open for new runs, selected by the run's name.

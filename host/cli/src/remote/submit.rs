@@ -13,9 +13,8 @@ use strata_server::client::{ApiAnswer, ApiRequest, ClientError};
 use super::Remote;
 use super::read::{code_of, is_at_rest};
 use crate::CommandFailure;
-use crate::args::SubmitArgs;
+use crate::args::{DEFAULT_TEAM, IdeaUse, SubmitArgs, TeamAndIdea};
 use crate::progress::ProgressDisplay;
-use crate::run::{DEFAULT_TEAM, PositionalArgs};
 
 /// For how many seconds the server answers at once.
 const WAIT_SECONDS: u64 = 30;
@@ -26,7 +25,8 @@ pub(super) fn submit(remote: &Remote<'_>, args: SubmitArgs) -> Result<u8, Comman
         let text = "a run is submitted to a server or to a database; leave `--database` and `--scope` away";
         return Err(CommandFailure::usage(text));
     }
-    let PositionalArgs { team, idea } = PositionalArgs::parse(&args.words)?;
+    let idea_use = IdeaUse::Start { command: "submit" };
+    let TeamAndIdea { team, idea } = TeamAndIdea::parse(&args.words, idea_use)?;
     let overrides = Overrides {
         operators: in_force(None)?,
         components: args.component,
