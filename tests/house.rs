@@ -94,6 +94,8 @@ const RULES: &[Rule] = &[
             "host/sandbox/src/engine/cache",
             "host/build/src",
             "host/base/src/files/caches",
+            "host/base/src/files/process_cache",
+            "host/base/src/files/scratch",
             "host/cli/src/events_sink",
             "host/manifest/src/skills/files",
             "host/src/storage_mark",

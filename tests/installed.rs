@@ -2,6 +2,8 @@
 //! before, and what is said if files are missing, or if they cannot be unpacked.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
@@ -10,6 +12,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 use crate::probe::project;
+use crate::skipped::skip;
 
 /// Returns the program under test.
 fn binary() -> &'static Path {
@@ -61,15 +64,24 @@ impl InstalledProgram {
         copy.arg("-r").arg(files()).arg(installed.files());
         assert!(copy.status().expect("it starts").success());
         fs::create_dir_all(installed.path("bin")).expect("a directory");
-        fs::hard_link(binary(), installed.path("bin/strata-host"))
-            .or_else(|_| fs::copy(binary(), installed.path("bin/strata-host")).map(|_| ()))
-            .expect("it is copied");
+        if fs::hard_link(binary(), installed.path("bin/strata-host")).is_err() {
+            // By another process, so that the file is not open for writing here while it is started.
+            let mut copy = Command::new("cp");
+            copy.arg(binary()).arg(installed.path("bin/strata-host"));
+            assert!(copy.status().expect("it starts").success());
+        }
         let example = installed.files().join("examples/hello");
         installed.write(example.join("team.toml"), TEAM);
         installed.write(example.join("out/gitignore"), "*\n");
         installed.write(installed.files().join("package"), "wheel\n");
         installed.write("script.toml", &TEAM.replace(PROBE, "script = \"hello.js\""));
         installed.write("hello.js", "return 'hello';\n");
+        installed.write("endless.js", "for (;;) {}\n");
+        let endless = TEAM.replace(PROBE, "script = \"endless.js\"");
+        installed.write("endless.toml", &endless);
+        let second = "[[role]]\nname = \"B\"\nwatch = [\"say\"]\n[[role.action]]\nname = \"end\"\nscript = \"hello.js\"\n";
+        let both = TEAM.replace(PROBE, "script = \"hello.js\"") + second;
+        installed.write("two-scripts.toml", &both);
         installed
     }
 
@@ -103,9 +115,11 @@ impl InstalledProgram {
     }
 
     /// Runs the script `hello.js` with a home on a file system of its own, mounted with these options, and then lists what
-    /// is in its cache. Returns none where users cannot mount anything.
-    fn run_script_on(&self, options: &str) -> Option<Output> {
-        fs::create_dir_all(self.path("own")).expect("a directory");
+    /// is in its cache. Temporary files are in the directory `temporary`. Returns none where users cannot mount anything.
+    fn run_script_on(&self, options: &str, temporary: &str) -> Option<Output> {
+        for directory in ["own", temporary] {
+            fs::create_dir_all(self.path(directory)).expect("a directory");
+        }
         let mut command = Command::new("unshare");
         command.args([
             "--map-root-user",
@@ -118,13 +132,25 @@ impl InstalledProgram {
         ]);
         command
             .arg(self.path("own"))
-            .arg(self.path("bin/strata-host"));
+            .arg(self.path("bin/strata-host"))
+            .arg(self.path(temporary));
         let output = command
             .current_dir(self.home.path())
             .output()
             .expect("it starts");
         let is_mounted = !text(&output).contains("not permitted");
         is_mounted.then_some(output)
+    }
+
+    /// Returns the names of the directories in `temporary` that stood for a cache.
+    fn process_caches(&self, temporary: &str) -> Vec<String> {
+        let users = fs::read_dir(self.path(temporary)).into_iter().flatten();
+        let entries = users.flat_map(|user| fs::read_dir(user.expect("an entry").path()));
+        let names = entries.flatten().map(|entry| {
+            let name = entry.expect("an entry").file_name();
+            name.to_string_lossy().into_owned()
+        });
+        names.filter(|name| name.starts_with("cache-")).collect()
     }
 
     /// Returns the names of what is in a directory of the part of the cache into which interpreters are unpacked.
@@ -144,7 +170,7 @@ impl InstalledProgram {
 /// Mounts a file system as the home, and runs a script in it.
 const MOUNTED: &str = r#"
 mount -t tmpfs -o "$1" tmpfs "$2" || exit 99
-env -i HOME="$2" PATH=/nonexistent "$3" run script.toml --storage "store-$1"
+env -i HOME="$2" TMPDIR="$4" PATH=/nonexistent "$3" run script.toml --storage "store-$1"
 code=$?
 find "$2" -path '*/installed/*' ! -name '*.lock' ! -name code | sed 's/^/left: /'
 exit $code
@@ -247,44 +273,98 @@ fn the_help_names_every_example() {
     }
 }
 
-/// Asserts that the script could not run, that this is said, and that nothing is left in the cache.
+/// Asserts that a script ran with an interpreter that was not kept, that this is said once, with what would keep it, and
+/// that nothing is left in the cache.
 #[track_caller]
-fn assert_refused(refused: &Output, said: &str) {
-    let shown = text(refused);
-    assert_eq!(refused.status.code(), Some(2), "{shown}");
-    for part in [said, "`export XDG_CACHE_HOME=DIRECTORY`"] {
+fn assert_not_kept(done: &Output, said: &str) {
+    let shown = text(done);
+    assert!(done.status.success(), "{shown}");
+    for part in [said, "done after", "`export XDG_CACHE_HOME=DIRECTORY`"] {
         assert!(shown.contains(part), "{part}: {shown}");
     }
+    assert_eq!(shown.matches("warning: ").count(), 1, "{shown}");
     assert!(!shown.contains("left: "), "{shown}");
+}
+
+#[test]
+fn a_script_runs_without_a_cache_and_it_is_said_what_would_keep_its_interpreter() {
+    let installed = InstalledProgram::new();
+    let temporary = installed.path("temporary");
+    fs::create_dir(&temporary).expect("a directory");
+    fs::create_dir(installed.path("open")).expect("a directory");
+    let open = installed.path("open/strata-host");
+    fs::create_dir(&open).expect("a directory");
+    fs::set_permissions(&open, fs::Permissions::from_mode(0o777)).expect("it is the owner's");
+    let not_there = "neither `XDG_CACHE_HOME` nor `HOME` names a directory";
+    for (n, (variable, value, said)) in [
+        ("UNUSED", "", not_there),
+        ("HOME", "/dev/null", not_there),
+        (
+            "XDG_CACHE_HOME",
+            "/proc/nowhere",
+            "`/proc/nowhere/strata-host`",
+        ),
+        (
+            "XDG_CACHE_HOME",
+            "open",
+            "others than you can enter it; `chmod 700` it",
+        ),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let value = match value {
+            "open" => installed.path("open").into_os_string(),
+            value => value.into(),
+        };
+        let storage = format!("store-{n}");
+        let mut command = installed.homeless(&["run", "two-scripts.toml", "--storage", &storage]);
+        let done = command.env(variable, value).env("TMPDIR", &temporary);
+        assert_not_kept(&done.output().expect("it starts"), said);
+        assert_eq!(installed.process_caches("temporary"), [""; 0]);
+    }
+    for (options, said) in [
+        ("ro", "Read-only file system"),
+        ("size=1m,mode=700", "No space left on device"),
+    ] {
+        let Some(done) = installed.run_script_on(options, "temporary") else {
+            skip("file systems cannot be mounted here");
+            return;
+        };
+        assert_not_kept(&done, said);
+        assert_eq!(installed.process_caches("temporary"), [""; 0]);
+    }
 }
 
 #[test]
 fn a_script_that_finds_no_room_for_its_interpreter_says_where_it_would_find_some() {
     let installed = InstalledProgram::new();
-    let run = ["run", "script.toml"];
-    let refused = installed.homeless(&run).output().expect("it starts");
-    assert_refused(
-        &refused,
-        "neither `XDG_CACHE_HOME` nor `HOME` names a directory",
+    let mut homeless = installed.homeless(&["run", "script.toml"]);
+    let homeless = homeless.env("TMPDIR", "/proc/nowhere");
+    let mut refusals = vec![(homeless.output().expect("it starts"), "/proc/nowhere")];
+    // The temporary files are on the file system that is full.
+    refusals.extend(
+        installed
+            .run_script_on("size=1m,mode=700", "own")
+            .map(|refused| (refused, "No space left on device")),
     );
-    assert!(!installed.path("workspace").exists());
-    for (options, said) in [
-        ("ro", "Read-only file system"),
-        ("size=1m,mode=700", "No space left on device"),
-    ] {
-        let Some(refused) = installed.run_script_on(options) else {
-            eprintln!("skipped: file systems cannot be mounted here");
-            return;
-        };
-        assert_refused(&refused, said);
+    for (refused, said) in refusals {
+        let shown = text(&refused);
+        assert_eq!(refused.status.code(), Some(2), "{shown}");
+        for part in [said, "`export XDG_CACHE_HOME=DIRECTORY`"] {
+            assert!(shown.contains(part), "{part}: {shown}");
+        }
+        assert!(!shown.contains("left: "), "{shown}");
+        assert!(!installed.path("workspace").exists());
     }
     let elsewhere = installed.path("elsewhere");
-    let done = installed
-        .homeless(&run)
-        .env("XDG_CACHE_HOME", elsewhere)
-        .output();
-    let done = done.expect("it starts");
-    assert!(text(&done).contains("done after"), "{}", text(&done));
+    let mut command = installed.homeless(&["run", "script.toml"]);
+    let done = command.env("XDG_CACHE_HOME", elsewhere).output();
+    let shown = text(&done.expect("it starts"));
+    assert!(
+        shown.contains("done after") && !shown.contains("warning: "),
+        "{shown}"
+    );
     for arguments in [
         &["new", "team", "--example", "hello"][..],
         &["run", "hello/team.toml"],
@@ -295,10 +375,66 @@ fn a_script_that_finds_no_room_for_its_interpreter_says_where_it_would_find_some
 }
 
 #[test]
+fn a_user_whose_home_is_not_writable_runs_scripts_and_a_killed_run_leaves_nothing_for_long() {
+    /// A user who owns nothing.
+    const NOBODY: u32 = 65534;
+    if !rustix::process::geteuid().is_root() {
+        skip("only root can start a program as another user");
+        return;
+    }
+    let installed = InstalledProgram::new();
+    for (directory, mode) in [
+        ("", 0o755),
+        ("own", 0o755),
+        ("work", 0o777),
+        ("temporary", 0o1777),
+    ] {
+        let path = installed.path(directory);
+        fs::create_dir_all(&path).expect("a directory");
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).expect("it is the owner's");
+    }
+    let start = |arguments: &[&str]| {
+        let mut command = installed.homeless(arguments);
+        command.uid(NOBODY).gid(NOBODY);
+        command.current_dir(installed.path("work"));
+        command.env("HOME", installed.path("own"));
+        command.env("TMPDIR", installed.path("temporary"));
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    };
+    let mut child = match start(&["run", "../endless.toml"]).spawn() {
+        Ok(child) => child,
+        Err(error) => {
+            skip(format_args!("nobody else may run the program: {error}"));
+            return;
+        }
+    };
+    let wait = Duration::from_millis(5);
+    while installed.process_caches("temporary").is_empty()
+        && child.try_wait().expect("it is a child").is_none()
+    {
+        std::thread::sleep(wait);
+    }
+    child.kill().expect("it is a child");
+    let killed = child.wait_with_output().expect("it ends");
+    assert_eq!(
+        installed.process_caches("temporary").len(),
+        1,
+        "{}",
+        text(&killed)
+    );
+    let done = start(&["run", "../script.toml", "--storage", "store"]).output();
+    assert_not_kept(&done.expect("it starts"), "Permission denied");
+    assert_eq!(installed.process_caches("temporary"), [""; 0]);
+    let doctor = text(&start(&["doctor"]).output().expect("it starts"));
+    assert!(doctor.contains("set XDG_CACHE_HOME or HOME"), "{doctor}");
+}
+
+#[test]
 fn a_script_runs_where_files_of_the_home_cannot_be_executed() {
     let installed = InstalledProgram::new();
-    let Some(done) = installed.run_script_on("noexec,mode=700") else {
-        eprintln!("skipped: file systems cannot be mounted here");
+    let Some(done) = installed.run_script_on("noexec,mode=700", "temporary") else {
+        skip("file systems cannot be mounted here");
         return;
     };
     let shown = text(&done);

@@ -11,8 +11,9 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Component, Path, PathBuf};
 
+use strata_base::files::caches::CacheName;
 use strata_base::files::sha256::{Sha256, sha256};
-use strata_base::files::user;
+use strata_base::files::{process_cache, user};
 use strata_base::text::component_replacement::ComponentReplacement;
 use strata_core::record::id::{Digest, to_hex};
 
@@ -140,21 +141,61 @@ fn unpacked_replacement(replacement: &ComponentReplacement, root: &Path) -> Comp
     replacement.clone()
 }
 
-/// Unpacks the files of a bundle, unless that was done before, and returns where they are. Files with
-/// the same paths and contents are unpacked once. `fetch` returns the bytes of a file.
+/// Unpacks the files of a bundle, unless that was done before, and returns where they are: in the user's cache or, if that
+/// cannot be used, in that of this process. Files with the same paths and contents are unpacked once. `fetch` returns the
+/// bytes of a file.
 pub(crate) fn unpack<E: From<BundleError>>(
     files: &BTreeMap<String, Digest>,
     fetch: &mut dyn FnMut(&Digest) -> Result<Vec<u8>, E>,
 ) -> Result<PathBuf, E> {
     check_paths(files)?;
-    let bundles = user::cache_dir()
-        .ok_or(BundleError::NoCache)?
-        .join("strata-host/bundles");
-    let unwritable = |source| BundleError::Unwritable {
-        path: bundles.clone(),
-        source,
+    let own = match user::cache_dir() {
+        Some(cache) => unpack_into(&CacheName::Bundles.path_in(&cache), files, fetch),
+        None => Err(UnpackFailure::Unwritable(BundleError::NoCache)),
     };
-    user::create_private_dir(&bundles)
+    let unusable = match own {
+        Ok(root) => return Ok(root),
+        Err(UnpackFailure::Fetch(error)) => return Err(error),
+        Err(UnpackFailure::Unwritable(unusable)) => unusable,
+    };
+    let is_first = process_cache::existing().is_none();
+    let Ok(temporary) = process_cache::create() else {
+        return Err(unusable.into());
+    };
+    if is_first {
+        tracing::warn!(
+            "{unusable}; they are unpacked for this process alone, and again by the next; to keep them: \
+             `export XDG_CACHE_HOME=DIRECTORY`"
+        );
+    }
+    match unpack_into(&CacheName::Bundles.path_in(&temporary), files, fetch) {
+        Ok(root) => Ok(root),
+        Err(UnpackFailure::Fetch(error)) => Err(error),
+        Err(UnpackFailure::Unwritable(_)) => Err(unusable.into()),
+    }
+}
+
+/// Why files were not unpacked into a directory.
+enum UnpackFailure<E> {
+    /// The directory cannot be used.
+    Unwritable(BundleError),
+    /// The files are not to be had, or not valid.
+    Fetch(E),
+}
+
+/// Unpacks files of a bundle into a directory of its own in `bundles`.
+fn unpack_into<E: From<BundleError>>(
+    bundles: &Path,
+    files: &BTreeMap<String, Digest>,
+    fetch: &mut dyn FnMut(&Digest) -> Result<Vec<u8>, E>,
+) -> Result<PathBuf, UnpackFailure<E>> {
+    let unwritable = |source| {
+        UnpackFailure::Unwritable(BundleError::Unwritable {
+            path: bundles.to_owned(),
+            source,
+        })
+    };
+    user::create_private_dir(bundles)
         .map_err(|error| unwritable(io::Error::other(error.to_string())))?;
     let bundles = bundles.canonicalize().map_err(unwritable)?;
     let root = bundles.join(bundle_name(files));
@@ -164,15 +205,16 @@ pub(crate) fn unpack<E: From<BundleError>>(
     let unpacked = tempfile::tempdir_in(&bundles).map_err(unwritable)?;
     let mut bytes_left = MAX_BYTES;
     for (path, digest) in files {
-        let bytes = fetch(digest)?;
+        let bytes = fetch(digest).map_err(UnpackFailure::Fetch)?;
         bytes_left = bytes_left.checked_sub(bytes.len() as u64).ok_or_else(|| {
-            BundleError::Invalid(format!("its files have more than {MAX_BYTES} bytes"))
+            let too_many = format!("its files have more than {MAX_BYTES} bytes");
+            UnpackFailure::Fetch(BundleError::Invalid(too_many).into())
         })?;
         write_new(unpacked.path(), Path::new(path), &bytes).map_err(unwritable)?;
     }
     // Another run may have unpacked the same files in the meantime.
     match fs::rename(unpacked.path(), &root) {
-        Err(error) if !root.is_dir() => Err(unwritable(error).into()),
+        Err(error) if !root.is_dir() => Err(unwritable(error)),
         _ => Ok(root),
     }
 }

@@ -155,7 +155,7 @@ fn check_compile_cache(sandbox: &WasmSandbox) -> Finding {
         let advice = "set XDG_CACHE_HOME or HOME to a directory that only you can enter (mode 700)";
         return Finding::doubtful(
             "cache",
-            "compiled code is not kept: there is no private directory for it",
+            "nothing is kept: there is no private directory for compiled code and interpreters, so each start takes longer",
             advice,
         );
     };

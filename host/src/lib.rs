@@ -59,7 +59,7 @@ pub use launch::{Resume, SavedTeamFile, Start};
 pub use live::{AnsweredRequest, Handle, HumanReply, LiveEnvironment, SendReceipt};
 pub use strata_base::advice::{Advice, Hint};
 pub use strata_base::files::user::config_dir;
-pub use strata_base::files::{blob, caches, installation, open};
+pub use strata_base::files::{blob, caches, installation, open, process_cache};
 pub use strata_base::process::{children, runtime_context};
 pub use strata_base::text::component_replacement::ComponentReplacement;
 pub use strata_base::text::{display_path, excerpt, shell, suggest, unexpanded_path, units};

@@ -6,6 +6,8 @@ pub mod durability;
 pub mod installation;
 pub mod known_files;
 pub mod open;
+pub mod process_cache;
 pub mod replace;
+pub mod scratch;
 pub mod sha256;
 pub mod user;

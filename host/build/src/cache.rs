@@ -33,7 +33,8 @@ pub fn create_once(
     create_once_at(directory_of(part)?.join(name), make)
 }
 
-fn create_once_at(
+/// Creates the directory at a path in a cache, as [`create_once`] does.
+pub fn create_once_at(
     dir: PathBuf,
     make: impl FnOnce(&Path) -> Result<(), BuildError>,
 ) -> Result<PathBuf, BuildError> {
@@ -109,14 +110,15 @@ pub fn directory_of(part: CacheName) -> Result<PathBuf, BuildError> {
     let root = user_cache.join(PROGRAM_DIRECTORY);
     match user::create_private_dir(&root) {
         Ok(()) => Ok(part.path_in(&user_cache)),
-        Err(UnusableDirectory::Io(source)) => Err(BuildError::Cache {
-            dir: root,
-            why: format!("{source}; {USE_ANOTHER}"),
-        }),
-        Err(why) => Err(BuildError::Cache {
-            dir: root,
-            why: why.to_string(),
-        }),
+        Err(why) => Err(BuildError::Cache { dir: root, why }),
+    }
+}
+
+/// Returns what to do about a cache directory that cannot be used. That it is not private says so itself.
+pub fn advice_for(why: &UnusableDirectory) -> String {
+    match why {
+        UnusableDirectory::Io(_) => format!("; {USE_ANOTHER}"),
+        UnusableDirectory::NotPrivate(_) => String::new(),
     }
 }
 

@@ -45,6 +45,7 @@ use std::path::{Path, PathBuf};
 use thiserror::Error;
 
 use strata_base::files::installation::{Installation, installation};
+use strata_base::files::user::UnusableDirectory;
 use strata_services::plugin::script::ScriptLanguage;
 
 use strata_sandbox::ScriptFile;
@@ -122,12 +123,23 @@ pub enum BuildError {
     )]
     NoCache,
     /// The user's cache directory cannot be used or is not private.
-    #[error("using the cache directory `{}`: {why}", dir.display())]
+    #[error("using the cache directory `{}`: {why}{}", dir.display(), cache::advice_for(why))]
     Cache {
         /// The directory.
         dir: PathBuf,
-        /// What is wrong with it, and what to do.
-        why: String,
+        /// What is wrong with it.
+        why: UnusableDirectory,
+    },
+    /// Neither the user's cache nor a temporary directory has room for what was installed with the program.
+    #[error(
+        "unpacking an interpreter of scripts: {user_cache}; among the temporary files: {temporary}; {}",
+        cache::USE_ANOTHER
+    )]
+    NoRoom {
+        /// Why the user's cache cannot be used.
+        user_cache: String,
+        /// Why no temporary directory can be used.
+        temporary: String,
     },
     /// The tools of a language, or the packages of an action, could not be installed.
     #[error("setting up {what}: {hint}\n{details}")]

@@ -26,6 +26,8 @@ pub struct BuiltInterpreter {
     /// every machine with this program. The digest of the component itself differs after each
     /// build, because the tools store random numbers and the time in it.
     pub source_digest: Digest,
+    /// What the user should know.
+    pub warning: Option<String>,
 }
 
 /// How the interpreter of a language is built.
@@ -66,11 +68,12 @@ pub fn interpreter(
     let recipe = InterpreterRecipe::of_language(language);
     let source_digest = Digest(combined_digest(recipe.inputs));
     if let Some(installed) = PrebuiltComponents::installed()
-        && let Some(component) = installed.interpreter(&source_digest)?
+        && let Some(unpacked) = installed.interpreter(&source_digest)?
     {
         return Ok(BuiltInterpreter {
-            component,
+            component: unpacked.component,
             source_digest,
+            warning: unpacked.warning,
         });
     }
     let dir = recipe.sdk.unpack()?.join(INTERPRETER_DIR);
@@ -79,5 +82,6 @@ pub fn interpreter(
     Ok(BuiltInterpreter {
         component,
         source_digest,
+        warning: None,
     })
 }

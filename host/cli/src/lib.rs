@@ -74,6 +74,7 @@ use strata_host::children;
 use strata_host::driver::Halt;
 use strata_host::excerpt::excerpt;
 use strata_host::operate::FollowUntil;
+use strata_host::process_cache;
 use strata_host::shell::{shell_path, shell_word};
 use strata_host::telemetry::TelemetryExport;
 use strata_host::view::resume_arguments;
@@ -125,6 +126,7 @@ pub fn main() -> ExitCode {
     let _ = raise_open_file_limit();
     let done = run_command(with_telemetry(cli, &exporting), printer);
     exporting.finish();
+    process_cache::remove();
     let done = done.and_then(|code| {
         let printed = printer.take_stdout_error();
         printed.map(|()| code).map_err(CommandFailure::stdout_error)

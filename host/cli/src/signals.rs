@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
 
 use strata_host::children::{self, Purpose};
+use strata_host::process_cache;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
@@ -105,5 +106,6 @@ impl Signals {
 /// Ends the process immediately.
 fn exit_now(code: u8) -> ! {
     children::kill_all(Purpose::External);
+    process_cache::remove();
     std::process::exit(i32::from(code));
 }

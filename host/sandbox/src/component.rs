@@ -200,6 +200,11 @@ impl WasmSandbox {
         })
     }
 
+    /// Returns whether the code of components that are compiled is kept for later processes.
+    pub fn keeps_compiled(&self) -> bool {
+        self.inner.cache.is_enabled()
+    }
+
     fn with_cache(cache: CompileCache, work: SandboxUse) -> Result<Self, SandboxError> {
         Ok(Self::from_inner(Arc::new(SandboxInner {
             engines: Engines::new(work)?,

@@ -391,7 +391,13 @@ impl ComponentLoader<'_> {
         let source = self
             .sources
             .entry((path.clone(), finder.limit, demanded))
-            .or_insert_with(|| finder.find(path, &mut |line| report(Notice::Busy(line))));
+            .or_insert_with(|| {
+                let found = finder.find(path, &mut |line| report(Notice::Busy(line)))?;
+                if let Some(warning) = &found.warning {
+                    report(Notice::Warning(warning));
+                }
+                Ok(found)
+            });
         let source = source.as_ref().map_err(refuse)?;
         check_trust(definition, slot, plugin, source, self.lock.as_ref())?;
         let load = || {

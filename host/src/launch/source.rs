@@ -42,6 +42,8 @@ pub(super) struct ComponentSource {
     pub(super) digest: Digest,
     /// Whether a trusted key has signed it.
     pub(super) signed: Result<(), Box<UntrustedComponent>>,
+    /// What the operator should know about how it was obtained.
+    pub(super) warning: Option<String>,
 }
 
 /// How a component is found.
@@ -157,6 +159,7 @@ impl ComponentFinder<'_> {
             digest: file.digest().clone(),
             script: None,
             script_files: Vec::new(),
+            warning: None,
             signed: Ok(()),
             file,
         })
@@ -174,6 +177,7 @@ impl ComponentFinder<'_> {
             digest: file.digest().clone(),
             script: None,
             script_files: Vec::new(),
+            warning: None,
             file,
         })
     }
@@ -230,6 +234,7 @@ impl ComponentFinder<'_> {
             script: Some(script),
             script_files: files,
             signed: Ok(()),
+            warning: interpreter.warning,
         })
     }
 }
@@ -266,7 +271,13 @@ impl ComponentSource {
         let metering = Metering::for_limits(&plugin.limits);
         let waits = self.file.size() > SLOW_COMPILE_BYTES
             && !sandbox.is_compiled(self.file.digest(), metering);
-        waits.then(|| format!("compiling {name} to machine code, once"))
+        let how_often = match sandbox.keeps_compiled() {
+            true => "once",
+            false => {
+                "at each start, because there is no cache that can be written: `export XDG_CACHE_HOME=DIRECTORY`"
+            }
+        };
+        waits.then(|| format!("compiling {name} to machine code, {how_often}"))
     }
 
     /// Prepares the component to be called as the plugin specifies.

@@ -29,7 +29,6 @@ mod path;
 mod path_mapping;
 mod placement;
 mod removal;
-mod scratch;
 mod size_limit;
 mod stage;
 mod staging;

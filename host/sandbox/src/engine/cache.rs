@@ -27,6 +27,7 @@ use wasmtime::component::Component;
 
 use strata_base::files::caches::{CacheName, INSTALLED_CODE, LOCK_PREFIX};
 use strata_base::files::known_files::{FileState, KnownFiles};
+use strata_base::files::process_cache;
 use strata_base::files::user::{self, UnusableDirectory, is_private};
 use strata_base::process::boot;
 
@@ -53,7 +54,7 @@ pub(crate) struct CompileCache {
     /// The files that were verified.
     verified: KnownFiles,
     naming: KeyNaming,
-    /// The directory of compiled code that was installed with the program. It is only read.
+    /// The directory in the user's cache of compiled code that was installed with the program. It is only read.
     installed: Option<PathBuf>,
 }
 
@@ -93,7 +94,7 @@ impl CompileCache {
     /// Returns the cache in the user's cache directory.
     pub(crate) fn user_cache() -> Self {
         user::cache_dir().map_or_else(Self::disabled, |base| Self {
-            installed: Some(CacheName::Installed.path_in(&base).join(INSTALLED_CODE)),
+            installed: Some(installed_code_in(&base)),
             ..Self::in_directory(&CacheName::Compiled.path_in(&base))
         })
     }
@@ -148,17 +149,31 @@ impl CompileCache {
 
     /// Returns whether code of a component is installed with the program.
     pub(crate) fn has_installed(&self, digest: &Digest) -> bool {
-        self.installed
-            .as_ref()
-            .is_some_and(|dir| dir.join(portable_key(digest)).exists())
+        self.installed_path(&portable_key(digest)).is_some()
     }
 
     /// Returns the code of a component that is installed with the program, if it is undamaged.
     pub(crate) fn get_installed(&self, digest: &Digest) -> Option<CacheEntry> {
         let key = portable_key(digest);
-        let path = self.installed.as_ref()?.join(&key);
+        let path = self.installed_path(&key)?;
         let file = open_private(OpenOptions::new().read(true), &path).ok()?;
         self.entry(&key, path, file)
+    }
+
+    /// Returns the path of installed code in the user's cache or, if it could not be unpacked there, in
+    /// that of this process.
+    fn installed_path(&self, key: &str) -> Option<PathBuf> {
+        let own = || Some(installed_code_in(&process_cache::existing()?));
+        let at = |dir: PathBuf| Some(dir.join(key)).filter(|path| path.exists());
+        self.installed
+            .clone()
+            .and_then(at)
+            .or_else(|| own().and_then(at))
+    }
+
+    /// Returns whether what is put is kept for later processes.
+    pub(crate) fn is_enabled(&self) -> bool {
+        self.dir.is_some()
     }
 
     /// Returns the name under which the translation of a script is cached. The digest of the script
@@ -295,6 +310,11 @@ impl CacheEntry {
         self.file.read_exact_at(&mut code, 0)?;
         Ok(code)
     }
+}
+
+/// Returns the directory of installed code in a cache directory.
+fn installed_code_in(base: &Path) -> PathBuf {
+    CacheName::Installed.path_in(base).join(INSTALLED_CODE)
 }
 
 /// Returns the name of the code that runs on every processor of this architecture.

@@ -12,7 +12,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 use std::time::UNIX_EPOCH;
 
+use cap_std::fs::Dir;
 use strata_base::files::blob::{Blobs, digest_of};
+use strata_base::files::scratch::{ScratchDirectory, ScratchKind};
 use strata_base::text::units::format_bytes;
 use strata_core::record::file::{FileChange, PathContent};
 
@@ -21,9 +23,12 @@ use super::disk::{DiskEntry, HostDirectory};
 use super::files_fault::FilesFault;
 use super::path::STORAGE_REASON;
 use super::path_mapping::PathMapping;
-use super::scratch::ScratchDirectory;
+use super::removal;
 use super::size_limit::SizeLimit;
 use super::{MAX_STORED_BYTES, OpenFiles};
+
+/// The temporary directories of attempts. Others must neither read the copies in them nor place files there.
+static SCRATCH: ScratchKind = ScratchKind::new("files-", remove_staged);
 
 /// The maximum size of the staged directories, with what the guest adds. Copying more for each
 /// attempt would take too long.
@@ -140,13 +145,18 @@ fn fill_copy(
     Ok(contents)
 }
 
+/// Removes what is in a temporary directory, however deeply guests have nested it.
+fn remove_staged(directory: &File, _: &Path) -> io::Result<()> {
+    removal::remove_contents(&Dir::from_std_file(directory.try_clone()?))
+}
+
 type StageResult<T> = Result<T, FilesFault>;
 
 impl StagedDirectories {
     /// Copies directories. Stops with an error when the value that `until` points to is dropped,
     /// which means that nobody waits for the result.
     pub(super) fn create(wanted: Vec<StageRequest>, until: Weak<()>) -> StageResult<Self> {
-        let scratch = ScratchDirectory::new().map_err(|e| {
+        let scratch = ScratchDirectory::new(&SCRATCH).map_err(|e| {
             FilesFault::temporary(format!("cannot make a directory for staged files: {e}"))
         })?;
         let opened = OpenFiles::default();
