@@ -249,6 +249,36 @@ fn the_version_says_what_is_installed_and_what_is_missing() {
 }
 
 #[test]
+fn a_program_of_another_version_in_the_path_is_named() {
+    let installed = InstalledProgram::new();
+    // By another process, so that the file is not open for writing here while it is started.
+    let write = |directory: &str, version: &str| {
+        let directory = installed.path(directory).display().to_string();
+        let script = format!("#!/bin/sh\necho strata-host {version}\n");
+        let make =
+            r#"mkdir "$1" && printf %s "$2" > "$1/strata-host" && chmod +x "$1/strata-host""#;
+        let mut command = Command::new("sh");
+        let made = command
+            .args(["-c", make, "sh", &directory, &script])
+            .status();
+        assert!(made.expect("it starts").success());
+        directory
+    };
+    let (same, other) = (write("same", VERSION), write("other", "9.9.9"));
+    let own = installed.path("bin").display().to_string();
+    let doctor = |path: &str| {
+        let mut command = installed.homeless(&["doctor"]);
+        let done = command.env("PATH", path).output().expect("it starts");
+        assert!(done.status.success(), "{}", text(&done));
+        text(&done)
+    };
+    let shown = doctor(&format!("{own}:{same}:{other}:/bin"));
+    let said = format!("in the path `{other}/strata-host` is version 9.9.9");
+    assert!(shown.contains(&said), "{said}: {shown}");
+    assert!(!doctor(&format!("{own}:{same}:/bin")).contains("and in the path"));
+}
+
+#[test]
 fn an_example_has_the_schemas_of_its_files_for_editors() {
     let installed = InstalledProgram::new();
     let made = installed.run(&["new", "team", "mine", "--example", "hello"]);

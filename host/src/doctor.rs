@@ -16,7 +16,7 @@ use strata_base::files::caches::list_parts;
 use strata_base::files::installation::{Installation, installation};
 use strata_base::text::shell::shell_path;
 use strata_base::text::units::format_bytes;
-use strata_build::inventory::{ToolchainStatus, inventory};
+use strata_build::inventory::{ToolchainStatus, inventory, other_programs};
 use strata_build::prebuilt::describe_installation;
 use strata_sandbox::{Allocation, WasmSandbox};
 use strata_storage::{
@@ -100,6 +100,7 @@ pub fn examine(storage: &Path, database: Option<&StorageLocation>) -> Vec<Findin
         ),
     )];
     findings.push(check_installation());
+    findings.extend(check_other_programs());
     findings.extend(check_sandbox());
     findings.extend(check_caches());
     findings.push(check_shelf());
@@ -111,11 +112,13 @@ pub fn examine(storage: &Path, database: Option<&StorageLocation>) -> Vec<Findin
     findings
 }
 
+/// What a finding about installed programs and files is about.
+const INSTALLED: &str = "installed";
+
 /// Says what is installed with the program.
 fn check_installation() -> Finding {
-    const ABOUT: &str = "installed";
     match describe_installation() {
-        Ok(found) => Finding::good(ABOUT, found),
+        Ok(found) => Finding::good(INSTALLED, found),
         Err(problem) => {
             let advice = match installation() {
                 Installation::Packaged { package, .. } => package.how_to_reinstall(),
@@ -123,9 +126,24 @@ fn check_installation() -> Finding {
                     "install this version as a whole; until then, interpreters of scripts are built at their first use"
                 }
             };
-            Finding::doubtful(ABOUT, problem, advice)
+            Finding::doubtful(INSTALLED, problem, advice)
         }
     }
+}
+
+/// Names the programs of other versions in the path, if there are any.
+fn check_other_programs() -> Option<Finding> {
+    let others: Vec<String> = other_programs()
+        .iter()
+        .map(|other| format!("`{}` is version {}", other.path.display(), other.version))
+        .collect();
+    let found = format!(
+        "this program is version {}, and in the path {}",
+        env!("CARGO_PKG_VERSION"),
+        others.join(", ")
+    );
+    let advice = "remove the version that is not meant, or start this one by its whole path";
+    (!others.is_empty()).then(|| Finding::doubtful(INSTALLED, found, advice))
 }
 
 fn check_sandbox() -> Vec<Finding> {

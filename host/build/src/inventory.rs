@@ -1,9 +1,13 @@
 //! Which toolchains for building actions are installed. This only looks for them; tools that can be
 //! installed automatically are installed by the first build.
 
+mod other_programs;
+
 use std::process::{Command, Stdio};
 
 use super::{javascript, pypi, toolchain};
+
+pub use other_programs::{OtherProgram, other_programs};
 
 /// Whether the toolchain of one language is installed.
 #[derive(Clone, Debug, PartialEq, Eq)]
