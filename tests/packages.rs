@@ -12,6 +12,7 @@ use std::sync::OnceLock;
 use tempfile::TempDir;
 
 use crate::probe::project;
+use crate::skipped::skip;
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -192,6 +193,41 @@ fn pip_says_that_a_wheel_is_not_for_a_platform_and_knows_which_python_it_needs()
     );
 }
 
+/// Returns a Python that is too old for the wheel and has a pip that knows its platform, if there is one.
+fn old_python() -> Option<PathBuf> {
+    let names = ["python3.9", "python3.8"];
+    let in_path = std::env::var_os("PATH").unwrap_or_default();
+    let mut directories: Vec<PathBuf> = std::env::split_paths(&in_path).collect();
+    let home = std::env::home_dir().unwrap_or_default();
+    let versions = fs::read_dir(home.join(".pyenv/versions"));
+    let versions = versions.into_iter().flatten().flatten();
+    directories.extend(versions.map(|version| version.path().join("bin")));
+    let runs = |python: &PathBuf| {
+        let mut command = Command::new(python);
+        let output = command.args(["-c", "import ensurepip"]).output();
+        output.is_ok_and(|output| output.status.success())
+    };
+    let found = directories.iter();
+    let found = found.flat_map(|directory| names.map(|name| directory.join(name)));
+    found.filter(|python| python.is_file()).find(runs)
+}
+
+#[test]
+fn pip_of_an_old_python_says_which_one_the_wheel_needs_and_installs_nothing() {
+    let Some(python) = old_python() else {
+        skip("there is no Python that is too old");
+        return;
+    };
+    let home = tempfile::tempdir().unwrap();
+    succeed(Command::new(python).args(["-m", "venv"]).arg(home.path()));
+    let mut install = Command::new(home.path().join("bin/python"));
+    install.args(["-m", "pip", "install", "--no-index"]);
+    let said = ["requires a different Python", "not in '>=3.10'"];
+    fail(install.arg(wheel()), 1, &said);
+    assert!(!home.path().join("bin/strata-host").exists());
+    assert!(!home.path().join("share/strata-host").exists());
+}
+
 #[test]
 fn a_wheel_that_was_unpacked_by_hand_says_how_its_program_can_run() {
     let home = tempfile::tempdir().unwrap();
@@ -223,10 +259,10 @@ fn a_wheel_that_was_unpacked_by_hand_says_how_its_program_can_run() {
     let mounted = mounted.arg(home.path()).arg(&elsewhere).output().unwrap();
     match mounted.status.code() {
         Some(1) => assert!(text(&mounted).contains("(`noexec`)"), "{}", text(&mounted)),
-        _ => eprintln!(
-            "skipped: file systems cannot be mounted here: {}",
+        _ => skip(format_args!(
+            "file systems cannot be mounted here: {}",
             text(&mounted)
-        ),
+        )),
     }
     // A header that no processor has.
     let mut other = b"\x7fELF\x02\x01\x01".to_vec();
