@@ -10,9 +10,9 @@ use std::sync::{Arc, Mutex};
 use strata_core::machine::stepper::Stepper;
 use strata_core::record::event::{AttemptEvent, Event, Status};
 use strata_core::record::fault::{Fault, FaultKind};
+use strata_core::record::human_request::AnswerForm;
 use strata_core::record::id::{ActionId, Digest, RoleId, RunId, Slot, SlotKind};
 use strata_core::record::message::{Draft, Message};
-use strata_core::record::request::AnswerForm;
 use strata_core::record::shape::DeliveryMode;
 use strata_core::state::environment::Environment;
 use strata_core::team::{

@@ -27,14 +27,14 @@ mod teams;
 mod wide;
 
 fn main() -> anyhow::Result<()> {
-    let given: Vec<String> = std::env::args()
+    let arguments: Vec<String> = std::env::args()
         .skip(1)
         .filter(|word| word != "--bench")
         .collect();
-    if given == [mcp::SERVER] {
+    if arguments == [mcp::SERVER] {
         return mcp::serve();
     }
-    let [what, dir, probe, numbers @ ..] = given.as_slice() else {
+    let [what, dir, probe, numbers @ ..] = arguments.as_slice() else {
         // `cargo bench` prints a usage message instead of failing.
         println!(
             "usage: table call|calls|mcp|full|process|growth|wide|teams|ring|crowd DIR PROBE NUMBER…   (see bench/run)"

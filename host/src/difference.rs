@@ -302,12 +302,12 @@ impl<'a> ComparedStates<'a> {
 
     fn component_changes(self) -> Vec<ValueChange> {
         self.changed_values(|stepper| {
-            let name = |slot| stepper.team().slot_name(slot);
+            let team = stepper.team();
             stepper
                 .env()
                 .components
                 .iter()
-                .map(|(slot, digest)| (name(*slot), digest.0.clone().into()))
+                .map(|(slot, digest)| (team.slot_name(*slot), digest.0.clone().into()))
                 .collect()
         })
     }

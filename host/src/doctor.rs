@@ -346,9 +346,10 @@ fn check_server(report: &DatabaseReport) -> Vec<Finding> {
         Finding::good(ABOUT, found)
     }];
     let mut doubt = |is_bad: bool, found: &str, advice: &str| {
-        findings.push(match is_bad {
-            true => Finding::bad(ABOUT, found, advice),
-            false => Finding::doubtful(ABOUT, found, advice),
+        findings.push(if is_bad {
+            Finding::bad(ABOUT, found, advice)
+        } else {
+            Finding::doubtful(ABOUT, found, advice)
         });
     };
     if report.is_read_only {
@@ -399,9 +400,10 @@ fn check_clock(server_ms: i64, here_ms: i64) -> Option<Finding> {
     }
     let (seconds, direction) = (
         difference_ms.abs() / 1000,
-        match difference_ms > 0 {
-            true => "ahead of",
-            false => "behind",
+        if difference_ms > 0 {
+            "ahead of"
+        } else {
+            "behind"
         },
     );
     let found = format!("this machine's clock is {seconds} s {direction} that of the server");

@@ -173,11 +173,11 @@ impl Offer {
     /// Ends all calls: runs are interrupted and saved. Returns when they have ended.
     pub async fn close(&self) {
         self.closing.cancel();
-        let kept = async {
+        let close_team = async {
             if let Tools::Team(team, _) = self.tools.as_ref() {
                 team.close().await;
             }
         };
-        tokio::join!(self.runs.ended(), kept);
+        tokio::join!(self.runs.ended(), close_team);
     }
 }

@@ -361,9 +361,9 @@ impl Worker {
     /// Looks for runs in a database and starts them.
     fn look(&mut self, n: usize, notified: &Arc<Notify>) -> Result<(), StoreError> {
         match self.take(n, notified) {
-            Ok(taken) => {
+            Ok(runs) => {
                 self.attached[n].is_available = true;
-                for run in taken {
+                for run in runs {
                     let location = self.settings.databases[n].location(&run.name);
                     self.metrics.add_claim();
                     (self.report)(WorkerReport::Taken(&location));

@@ -4,10 +4,10 @@
 use std::sync::Arc;
 
 use strata_core::record::event::{AttemptEvent, Event, RequestAnswered, Status};
+use strata_core::record::human_request::HumanAnswer as Answered;
 use strata_core::record::id::ActionId;
 use strata_core::record::json::Json;
 use strata_core::record::message::Draft;
-use strata_core::record::request::HumanAnswer as Answered;
 use strata_core::record::work::{CallKey, Work};
 use strata_host::gateway::{Gateway, GuestRequest, HostAnswer};
 use strata_host::sandbox::{

@@ -18,11 +18,11 @@ use strata_core::record::host_call::{
     AnswerSource, CallOutcome, CallPolicy, DoubtResolution, FinishReason, HostCall, HostCallKind,
     Intent, LostAnswerPolicy, ModelUse, TriedModel,
 };
+use strata_core::record::human_request::{HumanAnswer, HumanRequest};
 use strata_core::record::id::{ActionId, Digest, RoleId, Slot, SlotKind};
 use strata_core::record::json::Json;
 use strata_core::record::message::{Draft, Hop, Message};
 use strata_core::record::money::Usd;
-use strata_core::record::request::{HumanAnswer, HumanRequest};
 use strata_core::record::scope_write::{ScopeChange, Write};
 use strata_core::record::work::{CallKey, CallResult, Task, Work};
 use strata_core::state::activation::Phase;
@@ -174,7 +174,7 @@ impl<'a> ScriptedRun<'a> {
             .env()
             .writes_in_doubt(self.stepper.team())
             .next()
-            .map(|(call, place, begun)| (call, place, begun.intent.description.clone()));
+            .map(|(call, place, write)| (call, place, write.intent.description.clone()));
         if let (Some((call, place, description)), true) = (doubt, self.choose(2) == 0) {
             let verdict = if self.choose(2) == 0 {
                 DoubtResolution::Redo
@@ -387,11 +387,11 @@ impl<'a> ScriptedRun<'a> {
                 to: vec!["A".into()],
             }],
         ];
-        let said = self.choose(9);
+        let variant = self.choose(9);
         Draft {
-            content: format!("said {said}"),
+            content: format!("said {variant}"),
             data: (self.choose(2) == 1).then(|| self.document()),
-            parts: parts_of(said),
+            parts: parts_of(variant),
             to: to.iter().map(|to| String::from(*to)).collect(),
             cause_by: [None, Some("odd".into()), Some(String::new())][usize::from(self.choose(3))]
                 .clone(),
@@ -482,7 +482,7 @@ pub fn normalized(env: &Environment) -> Environment {
 }
 
 /// Returns the images and files of a message.
-fn parts_of(said: u8) -> Vec<Part> {
+fn parts_of(variant: u8) -> Vec<Part> {
     let media = |name: Option<&str>, source| Media {
         media_type: "image/png".into(),
         name: name.map(String::from),
@@ -492,7 +492,7 @@ fn parts_of(said: u8) -> Vec<Part> {
         digest: "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855".into(),
         size: 0,
     };
-    match said {
+    match variant {
         7 => vec![Part::Image(media(
             None,
             MediaSource::Url("https://example.com/a".into()),

@@ -58,12 +58,12 @@ impl Log {
             At::End => self.pages,
             At::Again => self.pages % LOG_PAGES,
         };
-        let begun = Instant::now();
+        let start = Instant::now();
         self.file.write_all_at(&page, place * PAGE as u64)?;
         if self.until == Until::PowerLoss {
             self.file.sync_data()?;
         }
         self.pages += 1;
-        Ok(begun.elapsed().as_secs_f64() * 1e6)
+        Ok(start.elapsed().as_secs_f64() * 1e6)
     }
 }

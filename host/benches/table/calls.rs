@@ -43,9 +43,9 @@ pub(crate) fn calls(place: &Place, count: usize) -> anyhow::Result<Value> {
                 Durability::Process,
                 || (),
             )?;
-            let begun = Instant::now();
+            let start = Instant::now();
             to_its_end(driver)?;
-            anyhow::Ok(begun.elapsed().as_secs_f64() * 1e6)
+            anyhow::Ok(start.elapsed().as_secs_f64() * 1e6)
         };
         // The probe reads its steps in both, and takes none of those for a second attempt.
         let none = run(2)?;
@@ -90,11 +90,11 @@ fn bare(count: usize, request: impl Fn() -> RequestBuilder) -> anyhow::Result<f6
         .enable_all()
         .build()?;
     runtime.block_on(async {
-        let begun = Instant::now();
+        let start = Instant::now();
         for _ in 0..count {
             request().send().await?.bytes().await?;
         }
-        Ok(begun.elapsed().as_secs_f64() * 1e6 / count as f64)
+        Ok(start.elapsed().as_secs_f64() * 1e6 / count as f64)
     })
 }
 

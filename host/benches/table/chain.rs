@@ -44,9 +44,9 @@ fn beside(
     let mut again = Log::new(&place.dir.join("again"), until, At::Again)?;
     let mut end = Log::new(&place.dir.join("end"), until, At::End)?;
     let times = Arc::new(Mutex::new(Times::default()));
-    let (seen, mut begun) = (times.clone(), Instant::now());
+    let (seen, mut step_start) = (times.clone(), Instant::now());
     let driver = place.prepare("chain", &place.chain(steps), durability, move || {
-        let took = begun.elapsed().as_secs_f64() * 1e6;
+        let took = step_start.elapsed().as_secs_f64() * 1e6;
         let bare = (
             again.write().unwrap_or_default(),
             end.write().unwrap_or_default(),
@@ -55,7 +55,7 @@ fn beside(
         times.steps.push(took);
         times.again.push(bare.0);
         times.end.push(bare.1);
-        begun = Instant::now();
+        step_start = Instant::now();
     })?;
     drop(to_its_end(driver)?);
     let times = std::mem::take(&mut *times.lock().unwrap_or_else(PoisonError::into_inner));
@@ -70,18 +70,18 @@ fn beside(
 /// Measures the cost of a step early and late in a run, and the size of the run on the disk.
 pub(crate) fn growth(place: &Place, steps: usize) -> anyhow::Result<Value> {
     let times = Arc::new(Mutex::new(Vec::with_capacity(steps)));
-    let (seen, mut begun) = (times.clone(), Instant::now());
+    let (seen, mut step_start) = (times.clone(), Instant::now());
     let start = Instant::now();
     let driver = place.prepare(
         "growth",
         &place.ring(VOICES, steps + WINDOW),
         Durability::Process,
         move || {
-            let took = begun.elapsed().as_secs_f64() * 1e6;
+            let took = step_start.elapsed().as_secs_f64() * 1e6;
             seen.lock()
                 .unwrap_or_else(PoisonError::into_inner)
                 .push(took);
-            begun = Instant::now();
+            step_start = Instant::now();
         },
     )?;
     let driver = to_its_end(driver)?;

@@ -31,9 +31,9 @@ pub(crate) fn calls(place: &Place, count: usize) -> anyhow::Result<Value> {
             let team = team(place, &format!("{first}, {}", steps.join(", ")))?;
             let name = format!("{tool}-{attempt}");
             let driver = place.prepare(&name, &team, Durability::Full, || ())?;
-            let begun = Instant::now();
+            let start = Instant::now();
             to_its_end(driver)?;
-            anyhow::Ok(begun.elapsed().as_secs_f64() * 1e6)
+            anyhow::Ok(start.elapsed().as_secs_f64() * 1e6)
         };
         // The probe reads its steps in both, and takes only the first for a second attempt.
         let one = run(2)?;
@@ -76,7 +76,7 @@ fn bare(count: usize) -> anyhow::Result<f64> {
     let mut output = BufReader::new(server.stdout.take().context("a pipe")?);
     let meta = |name: &str| format!("io.modelcontextprotocol/{name}");
     let mut line = String::new();
-    let begun = Instant::now();
+    let start = Instant::now();
     for id in 0..count {
         let request = json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {
             "name": READ, "arguments": { "text": "question" }, "_meta": {
@@ -91,7 +91,7 @@ fn bare(count: usize) -> anyhow::Result<f64> {
         let answer: Value = serde_json::from_str(&line)?;
         answer["result"]["content"].as_array().context("a result")?;
     }
-    let took = begun.elapsed().as_secs_f64() * 1e6 / count as f64;
+    let took = start.elapsed().as_secs_f64() * 1e6 / count as f64;
     drop(input);
     server.wait()?;
     Ok(took)

@@ -36,7 +36,7 @@ pub(crate) fn teams(place: &Place, teams: usize, steps: usize) -> anyhow::Result
         };
         runtime.block_on(async {
             let mut environments = (0..count).map(start).collect::<Result<Vec<_>, _>>()?;
-            let (begun, spent) = (Instant::now(), cpu_us());
+            let (start, spent) = (Instant::now(), cpu_us());
             environments
                 .iter_mut()
                 .try_for_each(|environment| environment.start(WhenIdle::End))?;
@@ -45,7 +45,7 @@ pub(crate) fn teams(place: &Place, teams: usize, steps: usize) -> anyhow::Result
             }
             let steps = (count * steps) as f64;
             anyhow::Ok((
-                steps / begun.elapsed().as_secs_f64(),
+                steps / start.elapsed().as_secs_f64(),
                 (cpu_us() - spent) / steps,
             ))
         })
@@ -70,7 +70,7 @@ fn bare(place: &Place, threads: usize) -> anyhow::Result<f64> {
         )
     });
     let logs = logs.collect::<Result<Vec<_>, _>>()?;
-    let begun = Instant::now();
+    let start = Instant::now();
     std::thread::scope(|scope| {
         let sync = |mut log: Log| (0..SYNCS).try_for_each(|_| log.write().map(drop));
         let running: Vec<_> = logs
@@ -81,7 +81,7 @@ fn bare(place: &Place, threads: usize) -> anyhow::Result<f64> {
             .into_iter()
             .try_for_each(|thread| thread.join().expect("a thread that syncs does not panic"))
     })?;
-    Ok((threads * SYNCS) as f64 / begun.elapsed().as_secs_f64())
+    Ok((threads * SYNCS) as f64 / start.elapsed().as_secs_f64())
 }
 
 /// Returns the processor time of this process in microseconds.

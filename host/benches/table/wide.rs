@@ -78,12 +78,12 @@ impl Steps {
 /// Runs a team, and returns the duration of each step.
 fn steps(place: &Place, team: &str, durability: Durability) -> anyhow::Result<Steps> {
     let times = Arc::new(Mutex::new(Vec::new()));
-    let (seen, mut begun) = (times.clone(), Instant::now());
+    let (seen, mut step_start) = (times.clone(), Instant::now());
     let driver = place.prepare("team", team, durability, move || {
         seen.lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .push(begun.elapsed().as_secs_f64() * 1e6);
-        begun = Instant::now();
+            .push(step_start.elapsed().as_secs_f64() * 1e6);
+        step_start = Instant::now();
     })?;
     let driver = to_its_end(driver)?;
     let messages = driver.journal().env().messages.len();

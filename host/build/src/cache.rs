@@ -135,18 +135,18 @@ mod tests {
             Err(BuildError::NoCache)
         });
         assert!(failed.is_err());
-        let made = create_once_at(dir.clone(), |dir| {
+        let result = create_once_at(dir.clone(), |dir| {
             assert!(!dir.join("half").exists());
             with_path(dir, fs::write(dir.join("whole"), ""))
         });
-        assert_eq!(made.expect("it is made"), dir);
+        assert_eq!(result.expect("it is made"), dir);
         create_once_at(dir.clone(), |_| panic!("it is there")).expect("it is there");
         let moved = parent.path().join("moved");
         fs::rename(dir, &moved).expect("it is moved");
-        let made = create_once_at(moved.clone(), |dir| {
+        let result = create_once_at(moved.clone(), |dir| {
             with_path(dir, fs::write(dir.join("again"), ""))
         });
-        assert!(made.is_ok() && moved.join("again").exists() && !moved.join("whole").exists());
+        assert!(result.is_ok() && moved.join("again").exists() && !moved.join("whole").exists());
     }
 
     #[test]

@@ -171,13 +171,13 @@ mod tests {
             section("name of things"),
         ];
         for (lines, kept) in [(LineTables::Dropped, false), (LineTables::Kept, true)] {
-            let made = prepare(&parts.concat(), lines).expect("it is a module");
-            let text = String::from_utf8_lossy(&made.bytes);
+            let module = prepare(&parts.concat(), lines).expect("it is a module");
+            let text = String::from_utf8_lossy(&module.bytes);
             assert!(
                 text.contains("debug_info") == kept && text.contains("name of things"),
                 "{text}"
             );
-            assert!(!made.imports_wasi);
+            assert!(!module.imports_wasi);
         }
     }
 

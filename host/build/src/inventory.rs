@@ -212,8 +212,8 @@ fn minimum_version(language: &str) -> Option<(u32, u32)> {
 
 /// Returns whether the version in a program's output is older than `oldest`. Output without a
 /// version is accepted.
-fn is_older(said: &str, oldest: (u32, u32)) -> bool {
-    let mut numbers = said
+fn is_older(output: &str, oldest: (u32, u32)) -> bool {
+    let mut numbers = output
         .split(|c: char| !c.is_ascii_digit())
         .filter_map(|number| number.parse().ok());
     numbers
@@ -223,14 +223,14 @@ fn is_older(said: &str, oldest: (u32, u32)) -> bool {
 
 #[test]
 fn a_version_is_found_in_what_a_program_says_of_itself() {
-    for (said, oldest, older) in [
+    for (output, oldest, older) in [
         ("Python 3.8.18", (3, 9), true),
         ("Python 3.10.1", (3, 9), false),
         ("node v18.20.2", (20, 0), true),
         ("node v20.0.0", (20, 0), false),
         ("something", (1, 0), false),
     ] {
-        assert_eq!(is_older(said, oldest), older, "{said}");
+        assert_eq!(is_older(output, oldest), older, "{output}");
     }
 }
 

@@ -121,18 +121,17 @@ fn componentize(
     if !ended.success {
         return Err(refused(ended.details.trim_end().to_owned()));
     }
-    match component::is_action(&with_path(to, fs::read(to))?) {
-        true => {
-            let inputs = with_path(&list, fs::read_to_string(&list))?
-                .lines()
-                .map(PathBuf::from)
-                .collect();
-            with_path(&list, fs::remove_file(&list))?;
-            Ok(inputs)
-        }
-        false => Err(refused(
+    if component::is_action(&with_path(to, fs::read(to))?) {
+        let inputs = with_path(&list, fs::read_to_string(&list))?
+            .lines()
+            .map(PathBuf::from)
+            .collect();
+        with_path(&list, fs::remove_file(&list))?;
+        Ok(inputs)
+    } else {
+        Err(refused(
             "the component that componentize-qjs made is no action".into(),
-        )),
+        ))
     }
 }
 

@@ -333,19 +333,20 @@ pub fn describe_installation() -> Result<String, String> {
                 )
             })?;
             let missing = found.incomplete();
-            match missing.is_empty() {
-                true => Ok(format!(
+            if missing.is_empty() {
+                Ok(format!(
                     "from the package `{}`, with {} interpreters of scripts and {} actions that were built before, in `{}`",
                     package.name(),
                     found.index.interpreters.len(),
                     found.index.actions.len(),
                     files.display()
-                )),
-                false => Err(format!(
+                ))
+            } else {
+                Err(format!(
                     "these components are missing or incomplete in `{}`: {}",
                     files.display(),
                     missing.join(", ")
-                )),
+                ))
             }
         }
     }

@@ -132,11 +132,12 @@ fn componentize(
         return Err(refused(author_traceback(&ended.details)));
     }
     let bytes = with_path(to, fs::read(to))?;
-    match component::is_action(&bytes) {
-        true => Ok(()),
-        false => Err(refused(
+    if component::is_action(&bytes) {
+        Ok(())
+    } else {
+        Err(refused(
             "the component that componentize-py made is no action".into(),
-        )),
+        ))
     }
 }
 

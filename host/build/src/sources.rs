@@ -127,11 +127,11 @@ impl BuildOutput {
             &at_lock,
             lock.set_len(0).and_then(|()| (&lock).write_all(b".")),
         )?;
-        let begun = modified_at(&with_path(&at_lock, lock.metadata())?);
+        let started_at = modified_at(&with_path(&at_lock, lock.metadata())?);
         Ok(Self {
             dir: dir.to_owned(),
             component: component_path(dir, name),
-            started_at: begun,
+            started_at,
             _lock: lock,
         })
     }
@@ -277,15 +277,15 @@ mod tests {
             ("more/xy", "", true),
             ("more/x", "y", true),
         ];
-        let made = [
+        let outputs = [
             (".git/x", "1", false),
             ("target/x", "1", false),
             ("more/__pycache__/x", "1", false),
         ];
-        let made = made
+        let outputs = outputs
             .into_iter()
             .chain([("build/x", "1", false), ("more/build/x", "1", true)]);
-        for (name, text, counts) in changes.into_iter().chain(made) {
+        for (name, text, counts) in changes.into_iter().chain(outputs) {
             write(dir, name, text);
             assert_eq!(!known.contains(&taken()), counts, "{name}");
             known.push(taken());

@@ -31,13 +31,13 @@ component = "action.wasm"
 
 /// Returns the duration of a command.
 fn took(command: &mut Command) -> Duration {
-    let begun = Instant::now();
+    let start = Instant::now();
     let status = command
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .status();
-    let took = begun.elapsed();
+    let took = start.elapsed();
     assert!(
         status.expect("the program starts").success(),
         "{command:?} failed"

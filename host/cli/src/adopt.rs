@@ -13,22 +13,25 @@ use super::submit::note_missing_worker;
 use super::{CommandFailure, Printer};
 
 pub(super) fn adopt(args: AdoptArgs, printer: &Printer) -> Result<u8, CommandFailure> {
-    let verbosity = match args.quiet || args.json {
-        true => Verbosity::Quiet,
-        false => Verbosity::Normal,
+    let verbosity = if args.quiet || args.json {
+        Verbosity::Quiet
+    } else {
+        Verbosity::Normal
     };
     let printer = &printer.with_verbosity(verbosity);
     let adoption = Adoption {
         from: args.place,
         to: args.to,
         name: args.name,
-        mode: match args.copy {
-            true => AdoptMode::Copy,
-            false => AdoptMode::Move,
+        mode: if args.copy {
+            AdoptMode::Copy
+        } else {
+            AdoptMode::Move
         },
-        saved_team_file: match args.trust {
-            true => SavedTeamFile::Trusted,
-            false => SavedTeamFile::default(),
+        saved_team_file: if args.trust {
+            SavedTeamFile::Trusted
+        } else {
+            SavedTeamFile::default()
         },
         overrides: Overrides {
             operators: in_force(None)?,

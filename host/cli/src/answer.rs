@@ -15,9 +15,9 @@ pub(super) fn answer(args: &AnswerArgs, printer: &Printer) -> Result<u8, Command
         .map(|text| parse_answer(text))
         .collect::<Result<Vec<_>, _>>()?;
     warn_if_edited(&args.path, printer);
-    let taken = record(&args.path, &replies)?;
+    let accepted = record(&args.path, &replies)?;
     if args.json {
-        for answered in &taken.answers {
+        for answered in &accepted.answers {
             printer.print_json_line(&json!({
                 "request": answered.request, "role": answered.role,
                 "place": args.path.operand().to_string_lossy(),
@@ -25,7 +25,7 @@ pub(super) fn answer(args: &AnswerArgs, printer: &Printer) -> Result<u8, Command
         }
         return Ok(0);
     }
-    for answered in &taken.answers {
+    for answered in &accepted.answers {
         printer.note(format_args!(
             "request {} of {} is answered",
             answered.request, answered.role
@@ -34,7 +34,7 @@ pub(super) fn answer(args: &AnswerArgs, printer: &Printer) -> Result<u8, Command
     let state = args.path.submission_state()?;
     if state.is_some_and(|state| state.schedule.is_some()) {
         note_missing_worker(&args.path, printer);
-    } else if taken.recipient == AnswerRecipient::Storage {
+    } else if accepted.recipient == AnswerRecipient::Storage {
         let path = shell_path(args.path.path());
         printer.note(format_args!(
             "if the team is not running, resume it with:\n  strata-host run --recover_path {path}"

@@ -26,9 +26,10 @@ pub(super) fn halt(args: &HaltArgs, halt: Halt, printer: &Printer) -> Result<u8,
 }
 
 pub(super) fn delete(args: &DeleteArgs, printer: &Printer) -> Result<u8, CommandFailure> {
-    let which = match args.force {
-        true => DeleteRuns::All,
-        false => DeleteRuns::Ended,
+    let which = if args.force {
+        DeleteRuns::All
+    } else {
+        DeleteRuns::Ended
     };
     let task = BulkTask {
         selection: &args.selection,

@@ -45,9 +45,10 @@ pub(super) fn database(command: DatabaseCommand, printer: &Printer) -> Result<u8
                 )));
             };
             let place = database.location(&run).to_string();
-            match json {
-                true => printer.print_json_line(&json!({ "name": run, "place": place }))?,
-                false => printer.print_text(&place),
+            if json {
+                printer.print_json_line(&json!({ "name": run, "place": place }))?
+            } else {
+                printer.print_text(&place)
             }
         }
     }
@@ -61,12 +62,11 @@ fn show(
     text: &str,
     printer: &Printer,
 ) -> Result<(), CommandFailure> {
-    match is_json {
-        true => printer.print_json_line(document),
-        false => {
-            printer.note(text);
-            Ok(())
-        }
+    if is_json {
+        printer.print_json_line(document)
+    } else {
+        printer.note(text);
+        Ok(())
     }
 }
 
@@ -88,25 +88,25 @@ fn set_intake(
 /// Says for how long runs are kept, or shows it.
 fn retention(args: &RetentionArgs, printer: &Printer) -> Result<(), CommandFailure> {
     let database = &args.database;
-    let kept = match &args.keep {
-        Some(kept) => {
-            database.set_retention(kept)?;
-            kept.clone()
+    let retention = match &args.keep {
+        Some(retention) => {
+            database.set_retention(retention)?;
+            retention.clone()
         }
         None => database.retention()?,
     };
     if args.json {
-        let spans = kept.spans().iter();
+        let spans = retention.spans().iter();
         let spans =
             spans.map(|(status, span)| ((*status).to_owned(), json!(SpanText(*span).to_string())));
         let spans: serde_json::Map<String, Value> = spans.collect();
         return printer
             .print_json_line(&json!({ "database": database.to_string(), "keep": spans }));
     }
-    if kept.is_empty() {
+    if retention.is_empty() {
         printer.note(format_args!("`{database}` keeps all runs"));
     }
-    for (status, span) in kept.spans() {
+    for (status, span) in retention.spans() {
         let span = SpanText(*span);
         printer.print_text(&format!("{status}: kept for {span} after the end"));
     }
@@ -145,12 +145,13 @@ fn cap(args: &CapArgs, printer: &Printer) -> Result<(), CommandFailure> {
         printer.note("there is no cap");
     }
     for cap in &caps {
-        match args.json {
-            true => printer.print_json_line(&json!({
+        if args.json {
+            printer.print_json_line(&json!({
                 "database": database.to_string(), "scope": cap.scope.name(), "cap": cap.cap.to_dollars(),
                 "spent": cap.spent.to_dollars(), "held": cap.held.to_dollars(),
-            }))?,
-            false => printer.print_text(&describe_cap(cap)),
+            }))?
+        } else {
+            printer.print_text(&describe_cap(cap))
         }
     }
     Ok(())

@@ -83,9 +83,10 @@ fn describe_component(
     let digest = digest_of(&bytes);
     let loaded = sandbox.load_without_handler(digest, &bytes, Metering::Plain, &Limits::default());
     let loaded = loaded.map_err(|error| load_failure(&file, &error))?;
-    let mut description = match loaded.exports.handler {
-        true => document(&loaded.digest, &loaded.manifest),
-        false => json!({ "sha256": loaded.digest.0 }),
+    let mut description = if loaded.exports.handler {
+        document(&loaded.digest, &loaded.manifest)
+    } else {
+        json!({ "sha256": loaded.digest.0 })
     };
     let functions = component::functions_document(&bytes).map_err(|error| {
         CommandFailure::usage(format!(

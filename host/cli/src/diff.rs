@@ -111,14 +111,14 @@ fn show_changes(
     printer.print_line(title);
     for change in changes {
         printer.print_line(&format!("  {}", change.name));
-        let shown = match (&change.one, &change.other) {
+        let previews = match (&change.one, &change.other) {
             (Some(one), Some(other)) => preview_difference(&text(one), &text(other)).map(Some),
             (one, other) => [one, other].map(|value| {
                 let value = value.as_ref();
                 value.map(|value| preview(&text(value), PREVIEW_CHARS))
             }),
         };
-        for (mark, value) in ['-', '+'].into_iter().zip(shown) {
+        for (mark, value) in ['-', '+'].into_iter().zip(previews) {
             if let Some(value) = value {
                 printer.print_line(&format!("    {mark} {value}"));
             }

@@ -201,11 +201,10 @@ impl EndReport {
                 ));
                 let answer = ending.requests.answer_command.as_ref();
                 let answer = answer.map(shell_command).unwrap_or_default();
-                match ending.resume_commands.is_empty() {
-                    true => printer.note(format_args!("  {answer}\nthen a worker continues it")),
-                    false => {
-                        printer.note(format_args!("  {answer}\nthen resume with:\n  {resume}"));
-                    }
+                if ending.resume_commands.is_empty() {
+                    printer.note(format_args!("  {answer}\nthen a worker continues it"))
+                } else {
+                    printer.note(format_args!("  {answer}\nthen resume with:\n  {resume}"));
                 }
             }
             status => printer.note(format_args!(

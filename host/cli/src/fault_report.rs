@@ -28,9 +28,10 @@ pub(super) fn report_fault(fault: &FaultView, trigger: ResumeTrigger, printer: &
     }
     let is_by_model = |call: &FailedToolCall| !call.model.is_empty();
     write_section(
-        match fault.tool_call.as_ref().is_some_and(is_by_model) {
-            true => "what the model asked for",
-            false => "the arguments",
+        if fault.tool_call.as_ref().is_some_and(is_by_model) {
+            "what the model asked for"
+        } else {
+            "the arguments"
         },
         fault.tool_call.iter().flat_map(describe_tool_call),
         on_stderr,
@@ -63,11 +64,11 @@ fn describe_tool_call(call: &FailedToolCall) -> Vec<String> {
         tool_call,
         ..
     } = call;
-    let asked = format!("model {model}, turn {turn}, call {tool_call}: {arguments}");
+    let description = format!("model {model}, turn {turn}, call {tool_call}: {arguments}");
     if reply.is_empty() {
-        vec![asked]
+        vec![description]
     } else {
-        vec![asked, format!("it said: {reply}")]
+        vec![description, format!("it said: {reply}")]
     }
 }
 

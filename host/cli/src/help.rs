@@ -62,10 +62,13 @@ pub(super) fn command() -> clap::Command {
     )
     .mut_subcommands(each)
     .mut_subcommands(with_expanded_paths)
-    .mut_subcommands(|command| match remote::works_remotely(command.get_name()) {
-        true => command,
-        // It is still parsed there, so that the error can say more than that it is unknown.
-        false => command.arg(server.clone().hide(true)),
+    .mut_subcommands(|command| {
+        if remote::works_remotely(command.get_name()) {
+            command
+        } else {
+            // It is still parsed there, so that the error can say more than that it is unknown.
+            command.arg(server.clone().hide(true))
+        }
     })
 }
 
@@ -75,9 +78,12 @@ fn with_expanded_paths(command: clap::Command) -> clap::Command {
         arg.get_value_parser().type_id() == clap::builder::ValueParser::path_buf().type_id()
     };
     command
-        .mut_args(|arg| match is_path(&arg) {
-            true => arg.value_parser(expanded_path()),
-            false => arg,
+        .mut_args(|arg| {
+            if is_path(&arg) {
+                arg.value_parser(expanded_path())
+            } else {
+                arg
+            }
         })
         .mut_subcommands(with_expanded_paths)
 }

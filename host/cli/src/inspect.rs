@@ -63,9 +63,10 @@ pub(super) fn inspect(args: &InspectArgs, printer: &Printer) -> Result<u8, Comma
     }
     if let Some(role) = &args.conversation {
         conversation::require_tool_role(stepper.team(), role)?;
-        match json {
-            true => conversation::print_json(&location, &at, &saved, role, printer)?,
-            false => conversation::show(&location, &at, &saved, role, printer)?,
+        if json {
+            conversation::print_json(&location, &at, &saved, role, printer)?;
+        } else {
+            conversation::show(&location, &at, &saved, role, printer)?;
         }
         return Ok(0);
     }
@@ -73,9 +74,10 @@ pub(super) fn inspect(args: &InspectArgs, printer: &Printer) -> Result<u8, Comma
         (Some(id), _, _) => {
             let message = MessageView::from_id(stepper, id)
                 .map_err(|unknown| CommandFailure::usage(unknown.to_string()))?;
-            match json {
-                true => printer.print_json_line(&message)?,
-                false => message::show(&message, printer),
+            if json {
+                printer.print_json_line(&message)?
+            } else {
+                message::show(&message, printer)
             }
         }
         (None, _, true) if json => {
@@ -85,9 +87,10 @@ pub(super) fn inspect(args: &InspectArgs, printer: &Printer) -> Result<u8, Comma
         (None, Some(action), false) => {
             let log = last_log(&location, &at, &saved, action.slot())?;
             let view = action.view(holder, path, log);
-            match json {
-                true => action.print_json(&view, printer),
-                false => action::show_action(&view, printer),
+            if json {
+                action.print_json(&view, printer)
+            } else {
+                action::show_action(&view, printer)
             }
         }
         (None, None, false) if json => {

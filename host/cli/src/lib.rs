@@ -165,9 +165,10 @@ fn run_command(cli: Cli, printer: &Printer) -> Result<u8, CommandFailure> {
             follow,
             until_rest,
         } => {
-            let until = match until_rest {
-                true => FollowUntil::Rest,
-                false => FollowUntil::End,
+            let until = if until_rest {
+                FollowUntil::Rest
+            } else {
+                FollowUntil::End
             };
             let until = follow.then_some(until);
             events::events(&path, lineage.as_deref(), until, printer)

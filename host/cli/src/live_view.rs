@@ -110,26 +110,26 @@ impl LiveView {
 
     /// Shows a team that is started or resumed.
     pub(super) fn show(&self, stepper: &Stepper) {
-        let Some(mut shown) = self.content() else {
+        let Some(mut content) = self.content() else {
             return;
         };
         let (team, env) = (stepper.team(), stepper.env());
-        (shown.started_ms, shown.step, shown.roles) = (now_ms(), env.step, team.roles.len());
-        (shown.spent, shown.budget) = (env.spent.to_dollars(), env.budget);
+        (content.started_ms, content.step, content.roles) = (now_ms(), env.step, team.roles.len());
+        (content.spent, content.budget) = (env.spent.to_dollars(), env.budget);
         let (clock, stopped) = mpsc::channel();
-        shown.updater = Some(clock);
+        content.updater = Some(clock);
         let live = self.clone();
         // If the thread cannot be started, elapsed times are updated with each event only.
         let _ = thread::Builder::new()
             .name("live part".into())
             .spawn(move || {
                 while stopped.recv_timeout(UPDATE_INTERVAL) == Err(RecvTimeoutError::Timeout) {
-                    if let Some(shown) = live.content() {
-                        shown.draw();
+                    if let Some(content) = live.content() {
+                        content.draw();
                     }
                 }
             });
-        shown.draw();
+        content.draw();
     }
 
     /// Returns a factory of stream observers that also shows calls being sent, for which there is
@@ -149,35 +149,35 @@ impl LiveView {
     }
 
     fn call_sent(&self, role: &str, kind: HostCallKind) {
-        let Some(mut shown) = self.content() else {
+        let Some(mut content) = self.content() else {
             return;
         };
-        shown.add_pending_call(role, kind);
-        shown.draw();
+        content.add_pending_call(role, kind);
+        content.draw();
     }
 
     /// Follows what happens.
     pub(super) fn update(&self, event: &PublicEvent) {
-        if let Some(mut shown) = self.content() {
-            shown.update(event);
-            shown.draw();
+        if let Some(mut content) = self.content() {
+            content.update(event);
+            content.draw();
         }
     }
 
     /// Removes the view from the terminal.
     pub(super) fn hide(&self) {
-        let Some(mut shown) = self.content() else {
+        let Some(mut content) = self.content() else {
             return;
         };
-        shown.updater = None;
-        shown.running.clear();
-        shown.printer.set_live_rows(Vec::new());
+        content.updater = None;
+        content.running.clear();
+        content.printer.set_live_rows(Vec::new());
     }
 
     fn content(&self) -> Option<MutexGuard<'_, LiveContent>> {
         self.0
             .as_ref()
-            .map(|shown| shown.lock().unwrap_or_else(PoisonError::into_inner))
+            .map(|content| content.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -294,12 +294,12 @@ impl LiveContent {
         let head = format!(
             "{since:>8}  step {step:<3} {busy} of {roles} roles at work, {spent}{budget} spent"
         );
-        let shown = self.running.values().take(MAX_ROWS);
-        let width = shown
+        let actions = self.running.values().take(MAX_ROWS);
+        let width = actions
             .clone()
             .map(|flight| flight.name.width())
             .fold(MIN_NAME_COLUMNS, usize::max);
-        let flights = shown.map(|flight| flight.format_row(step, width, now));
+        let flights = actions.map(|flight| flight.format_row(step, width, now));
         let more = self.running.len().saturating_sub(MAX_ROWS);
         let more = (more > 0).then(|| format!("{:>8}  {more} more", ""));
         let rows = [head].into_iter().chain(flights).chain(more).collect();

@@ -33,9 +33,10 @@ const INPUT_CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 const SIGNAL_CLOSE_TIMEOUT: Duration = Duration::from_millis(4500);
 
 pub(super) fn mcp(args: McpArgs, printer: &Printer) -> Result<u8, CommandFailure> {
-    let verbosity = match args.quiet {
-        true => Verbosity::Quiet,
-        false => Verbosity::Normal,
+    let verbosity = if args.quiet {
+        Verbosity::Quiet
+    } else {
+        Verbosity::Normal
     };
     let printer = printer.with_verbosity(verbosity);
     block_on_run(|_| async move {
@@ -116,11 +117,12 @@ fn read_token(file: &Path) -> Result<String, CommandFailure> {
     let text = std::fs::read_to_string(file)
         .map_err(|error| CommandFailure::usage(format!("cannot read `{name}`: {error}")))?;
     let token = text.lines().next().unwrap_or_default().trim();
-    match token.is_empty() {
-        true => Err(CommandFailure::usage(format!(
+    if token.is_empty() {
+        Err(CommandFailure::usage(format!(
             "`{name}` has no token in its first line"
-        ))),
-        false => Ok(token.to_owned()),
+        )))
+    } else {
+        Ok(token.to_owned())
     }
 }
 

@@ -15,13 +15,10 @@ const REFRESH_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Parses an address given as `9464` or `127.0.0.1:9464`.
 pub(super) fn parse_address(text: &str) -> Result<SocketAddr, String> {
-    let alone = || {
-        text.parse()
-            .ok()
-            .map(|port: u16| SocketAddr::from((IpAddr::V4(Ipv4Addr::LOCALHOST), port)))
-    };
-    let whole = || text.parse().ok();
-    alone().or_else(whole).ok_or_else(|| {
+    if let Ok(port) = text.parse::<u16>() {
+        return Ok(SocketAddr::from((IpAddr::V4(Ipv4Addr::LOCALHOST), port)));
+    }
+    text.parse().map_err(|_| {
         "give a port of this machine, or an address and a port: `127.0.0.1:9464`".into()
     })
 }
@@ -46,19 +43,19 @@ pub(super) async fn serve_process(
     address: SocketAddr,
     metrics: &Arc<ProcessMetrics>,
 ) -> Result<SocketAddr, CommandFailure> {
-    let (served, asked) = (Arc::clone(metrics), Arc::clone(metrics));
+    let (served, checked) = (Arc::clone(metrics), Arc::clone(metrics));
     let monitoring = Monitoring {
         metrics: Arc::new(move || {
             let metrics = Arc::clone(&served);
             Box::pin(async move {
-                let asked = Arc::clone(&metrics);
-                let refresh = tokio::task::spawn_blocking(move || asked.refresh());
+                let databases = Arc::clone(&metrics);
+                let refresh = tokio::task::spawn_blocking(move || databases.refresh());
                 // A database that is away is no reason to serve nothing.
                 let _ = tokio::time::timeout(REFRESH_TIMEOUT, refresh).await;
                 metrics.to_text()
             })
         }),
-        readiness: Arc::new(move || asked.check_ready()),
+        readiness: Arc::new(move || checked.check_ready()),
     };
     let bound = serve_monitoring(address, monitoring).await;
     bound.map_err(|error| unavailable(address, &error))

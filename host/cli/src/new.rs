@@ -85,7 +85,8 @@ pub(super) fn new(args: &NewArgs, printer: &Printer) -> Result<u8, CommandFailur
             ));
         }
         Thing::Action => {
-            let made = scaffold::create_action(HERE.as_ref(), name, language).map_err(refused)?;
+            let directory =
+                scaffold::create_action(HERE.as_ref(), name, language).map_err(refused)?;
             let test = language.test_command("strata-host");
             printer.note(format_args!(
                 "made the action `{name}` in {}; next:\n  cd {name}\n  {test}\n  strata-host build\n\
@@ -93,7 +94,7 @@ pub(super) fn new(args: &NewArgs, printer: &Printer) -> Result<u8, CommandFailur
                  `llm` in its `allow`.",
                 language.name
             ));
-            note_missing_tools(&made, language, printer);
+            note_missing_tools(&directory, language, printer);
         }
         Thing::Team => {
             let template = match &args.example {
@@ -125,7 +126,7 @@ fn new_team(
         team: format!("{:#}\n", schema::document(FileKind::Team)),
         replies: format!("{:#}\n", schema::document(FileKind::Replies)),
     };
-    let made = match template {
+    let description = match template {
         TeamTemplate::Example(example) => {
             create_example(here, name, example, &schemas()).map_err(refused)?;
             format!("the team `{name}`, the example `{example}` with its components")
@@ -140,7 +141,7 @@ fn new_team(
         }
     };
     printer.note(format_args!(
-        "made {made}; next:\n  cd {name}\n  strata-host run team.toml"
+        "made {description}; next:\n  cd {name}\n  strata-host run team.toml"
     ));
     if let TeamTemplate::Action(language) = template {
         let action = here.join(name).join(scaffold::TEAM_ACTION_DIR);

@@ -8,11 +8,11 @@ use super::{CommandFailure, Printer};
 
 pub(super) fn run(args: &PrebuildArgs, printer: &Printer) -> Result<u8, CommandFailure> {
     let mut progress = ProgressDisplay::start(printer);
-    let made = prebuild(&args.to, &args.interpreter, &args.actions, &mut |line| {
+    let result = prebuild(&args.to, &args.interpreter, &args.actions, &mut |line| {
         progress.set_activity(line);
     });
     drop(progress);
-    made.map_err(|error| CommandFailure::usage(error.to_string()))?;
+    result.map_err(|error| CommandFailure::usage(error.to_string()))?;
     printer.print(&args.to.display().to_string());
     Ok(0)
 }

@@ -90,12 +90,13 @@ impl Drop for ProgressDisplay {
 impl CurrentActivity {
     fn show(&self, live: bool, printer: &Printer) {
         let (since, what) = (format_duration(now_ms() - self.started_ms), &self.what);
-        match live {
-            true => printer.set_live_rows(vec![format!(
+        if live {
+            printer.set_live_rows(vec![format!(
                 "{since:>8}  {}",
                 super::sanitize::sanitize_line(what)
-            )]),
-            false => printer.note(format_args!("still {what} ({since})")),
+            )])
+        } else {
+            printer.note(format_args!("still {what} ({since})"))
         }
     }
 }

@@ -296,10 +296,10 @@ mod tests {
     #[test]
     fn what_is_said_about_choosing_leaves_no_doubt_what_a_number_selects() {
         let check = |choices: &[&str], expected: Option<&str>| {
-            let said = how_to_choose(&request(choices));
-            assert_eq!(said.is_some(), expected.is_some(), "{choices:?}");
-            let said = said.unwrap_or_default();
-            assert!(said.contains(expected.unwrap_or_default()), "{said}");
+            let text = how_to_choose(&request(choices));
+            assert_eq!(text.is_some(), expected.is_some(), "{choices:?}");
+            let text = text.unwrap_or_default();
+            assert!(text.contains(expected.unwrap_or_default()), "{text}");
         };
         let (either, number_only) = ("or the choice itself", "1 to 3: it always selects");
         check(&["yes", "no"], Some(either));

@@ -76,8 +76,8 @@ impl ReplyLines {
         self.partial
             .push_str(&sanitize(&text.replace('\r', "").replace('\t', "    ")));
         let mut lines = Vec::new();
-        let begun = std::mem::take(&mut self.partial);
-        let mut left = begun.as_str();
+        let partial = std::mem::take(&mut self.partial);
+        let mut left = partial.as_str();
         while let Some((end, _)) = left.char_indices().nth(MAX_LINE_CHARS) {
             let words = left[..end]
                 .rfind(' ')

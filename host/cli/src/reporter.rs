@@ -123,9 +123,9 @@ impl Reporter {
             } => {
                 let mark = format!("{}    ", self.printer.styled(SUCCESS, "ok"));
                 let tools: Vec<&str> = calls.iter().map(|call| call.tool.as_str()).collect();
-                let what = match tools.is_empty() {
-                    true => "replies".to_owned(),
-                    false => format!("calls {}", tools.join(", ")),
+                let what = match tools.as_slice() {
+                    [] => "replies".to_owned(),
+                    tools => format!("calls {}", tools.join(", ")),
                 };
                 let action = self.turn_of(role);
                 self.write_row(&action, time_ms, &mark, &format!("turn {turn} {what}"));
@@ -232,11 +232,12 @@ impl Reporter {
         let name = sanitize_line(&action.qualified_name());
         self.name_columns = self.name_columns.max(name.width()).min(MAX_NAME_COLUMNS);
         let gap = " ".repeat(self.name_columns.saturating_sub(name.width()));
-        let room = match self.printer.can_show_live_view() {
-            true => usize::from(self.printer.columns())
+        let room = if self.printer.can_show_live_view() {
+            usize::from(self.printer.columns())
                 .saturating_sub(HEAD_COLUMNS + self.name_columns)
-                .clamp(20, 200),
-            false => PREVIEW_CHARS,
+                .clamp(20, 200)
+        } else {
+            PREVIEW_CHARS
         };
         self.printer.note(format_args!(
             "{seconds:7.1}s  step {:<3} {name}{gap} {mark}{}",

@@ -49,12 +49,12 @@ pub(super) fn describe_arguments(request: &RequestView) -> Option<String> {
 
 /// Returns what the model said in the reply with the call that is to be approved, as lines.
 pub(super) fn describe_said(request: &RequestView) -> Vec<String> {
-    let Some(said) = &request.said else {
+    let Some(text) = &request.said else {
         return Vec::new();
     };
-    let said = preview(said.trim(), SAID_CHARS);
+    let text = preview(text.trim(), SAID_CHARS);
     let mut lines = vec!["the model said with it:".to_owned()];
-    lines.extend(said.lines().map(|line| format!("  {line}")));
+    lines.extend(text.lines().map(|line| format!("  {line}")));
     lines
 }
 

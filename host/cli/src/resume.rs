@@ -133,15 +133,17 @@ fn resume_submitted(
     let by = options.author();
     options.by = None;
     let is_json = std::mem::take(&mut options.json);
-    let printer = &printer.with_verbosity(match std::mem::take(&mut options.quiet) || is_json {
-        true => Verbosity::Quiet,
-        false => Verbosity::Normal,
+    let printer = &printer.with_verbosity(if std::mem::take(&mut options.quiet) || is_json {
+        Verbosity::Quiet
+    } else {
+        Verbosity::Normal
     });
     let queued = QueuedResume {
         team: team.map(PathBuf::from),
-        saved_team_file: match std::mem::take(&mut options.trust) {
-            true => SavedTeamFile::Trusted,
-            false => SavedTeamFile::default(),
+        saved_team_file: if std::mem::take(&mut options.trust) {
+            SavedTeamFile::Trusted
+        } else {
+            SavedTeamFile::default()
         },
         overrides: Overrides {
             operators: in_force(options.policy.take().as_deref())?,
@@ -158,17 +160,16 @@ fn resume_submitted(
     if options != RunOptions::default() {
         return Err(has_other_options(location));
     }
-    let resumed = match is_unchanged(&queued) {
-        true => ask_workers(location, &by, before, printer)?,
-        false => {
-            {
-                let mut progress = ProgressDisplay::start(printer);
-                let mut report = |notice: Notice<'_>| progress.show_notice(notice);
-                resume_in_queue(location, &queued, &mut report)?;
-            }
-            tell_who_continues(location, &before, printer)?;
-            Resumed::Queued
+    let resumed = if is_unchanged(&queued) {
+        ask_workers(location, &by, before, printer)?
+    } else {
+        {
+            let mut progress = ProgressDisplay::start(printer);
+            let mut report = |notice: Notice<'_>| progress.show_notice(notice);
+            resume_in_queue(location, &queued, &mut report)?;
         }
+        tell_who_continues(location, &before, printer)?;
+        Resumed::Queued
     };
     if is_json {
         printer.print_json_line(&json!({

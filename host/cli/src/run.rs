@@ -50,9 +50,9 @@ pub(super) fn run(args: RunArgs, verbose: u8, printer: &Printer) -> Result<u8, C
         Verbosity::Normal
     };
     let printer = &printer.with_verbosity(verbosity);
-    let shown = (verbose > 0 && !args.options.quiet && !args.options.json)
+    let observers = (verbose > 0 && !args.options.quiet && !args.options.json)
         .then(|| reply_view::reply_observers(printer.clone()));
-    block_on_run(|calls| launch_and_run(args, shown, printer, calls))
+    block_on_run(|calls| launch_and_run(args, observers, printer, calls))
 }
 
 /// Runs the future that `work` returns, which runs teams, to its end. `work` is given the runtime of
@@ -88,7 +88,7 @@ fn start_runtime(builder: &mut runtime::Builder) -> Result<Runtime, CommandFailu
 
 async fn launch_and_run(
     args: RunArgs,
-    shown: Option<StreamObserverFactory>,
+    observers: Option<StreamObserverFactory>,
     printer: &Printer,
     calls: Handle,
 ) -> Result<u8, CommandFailure> {
@@ -121,7 +121,7 @@ async fn launch_and_run(
             return Ok(0);
         }
     };
-    if let Some(factory) = live.observer_factory(shown) {
+    if let Some(factory) = live.observer_factory(observers) {
         run.observe(factory);
     }
     run.set_when_idle(args.options.when_idle());
@@ -442,12 +442,13 @@ pub(super) fn line_listener(
 ) -> Result<LineListener, CommandFailure> {
     let needs_all = events.is_some() || !printer.is_quiet();
     let on_line = event_listener(events, reporter, printer)?;
-    Ok(match needs_all {
-        true => LineListener::Each(on_line),
-        false => LineListener::Selected {
+    Ok(if needs_all {
+        LineListener::Each(on_line)
+    } else {
+        LineListener::Selected {
             select: may_be_warning,
             on_line,
-        },
+        }
     })
 }
 

@@ -31,9 +31,10 @@ pub(super) fn runs(args: &RunsArgs, printer: &Printer) -> Result<u8, CommandFail
     for row in rows {
         table.add_row(cells(&row));
     }
-    match table.is_empty() {
-        true => printer.note("there is no such run"),
-        false => table.print(printer),
+    if table.is_empty() {
+        printer.note("there is no such run");
+    } else {
+        table.print(printer);
     }
     Ok(0)
 }

@@ -22,9 +22,10 @@ use super::worker::show_report;
 use super::{CommandFailure, Printer};
 
 pub(super) fn serve_runs(args: ServeArgs, printer: &Printer) -> Result<u8, CommandFailure> {
-    let verbosity = match args.quiet {
-        true => Verbosity::Quiet,
-        false => Verbosity::Normal,
+    let verbosity = if args.quiet {
+        Verbosity::Quiet
+    } else {
+        Verbosity::Normal
     };
     let printer = printer.with_verbosity(verbosity);
     let (policy, tenants) = policies(&args.policy, &printer)?;

@@ -16,9 +16,10 @@ use super::wait::{wait_for_end, wait_for_row};
 use super::{CommandFailure, Printer, shell_word};
 
 pub(super) fn submit(args: SubmitArgs, printer: &Printer) -> Result<u8, CommandFailure> {
-    let verbosity = match args.quiet {
-        true => Verbosity::Quiet,
-        false => Verbosity::Normal,
+    let verbosity = if args.quiet {
+        Verbosity::Quiet
+    } else {
+        Verbosity::Normal
     };
     let printer = &printer.with_verbosity(verbosity);
     if args.database.is_empty() {
@@ -103,14 +104,13 @@ pub(super) fn describe_missing_worker(
         Shortage::Labels(missing) => {
             let (noun, names) = (pluralize_noun("label", missing), quote_list(missing));
             let command = worker_command(location, &state.needs);
-            match has_one_worker {
-                true => format!(
+            if has_one_worker {
+                format!(
                     "the worker of the file lacks the {noun} {names}; end it, and start one that has all that its runs need: \
                      `{command}`"
-                ),
-                false => {
-                    format!("no worker is there that has the {noun} {names}; {then}: `{command}`")
-                }
+                )
+            } else {
+                format!("no worker is there that has the {noun} {names}; {then}: `{command}`")
             }
         }
         Shortage::Secrets(missing) => {

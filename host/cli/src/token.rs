@@ -97,9 +97,10 @@ fn show(tokens: &[Token], json: bool, printer: &Printer) -> Result<(), CommandFa
             token.expires_ms.map_or_else(none, rfc3339),
         ]);
     }
-    match table.is_empty() {
-        true => printer.note("there is no token"),
-        false => table.print(printer),
+    if table.is_empty() {
+        printer.note("there is no token");
+    } else {
+        table.print(printer);
     }
     Ok(())
 }

@@ -20,15 +20,13 @@ const REFUSED: u8 = 2;
 const DELETED: u8 = 2;
 
 pub(super) fn wait(args: &WaitArgs, printer: &Printer) -> Result<u8, CommandFailure> {
-    let verbosity = match args.quiet {
-        true => Verbosity::Quiet,
-        false => Verbosity::Normal,
+    let verbosity = if args.quiet {
+        Verbosity::Quiet
+    } else {
+        Verbosity::Normal
     };
     let printer = &printer.with_verbosity(verbosity);
-    let wait_for = match args.any {
-        true => WaitFor::Any,
-        false => WaitFor::All,
-    };
+    let wait_for = if args.any { WaitFor::Any } else { WaitFor::All };
     let mut failed = None;
     let waited = wait_for_runs(&args.places, wait_for, args.timeout, &mut |one| {
         if args.json {
@@ -52,12 +50,11 @@ pub(super) fn wait(args: &WaitArgs, printer: &Printer) -> Result<u8, CommandFail
             ));
         }
     }
-    match waited.is_time_over {
-        true => {
-            printer.note("the time is over");
-            Ok(TIME_OVER)
-        }
-        false => Ok(code),
+    if waited.is_time_over {
+        printer.note("the time is over");
+        Ok(TIME_OVER)
+    } else {
+        Ok(code)
     }
 }
 

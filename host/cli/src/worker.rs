@@ -54,9 +54,10 @@ pub(super) fn worker(args: WorkerArgs, printer: &Printer) -> Result<u8, CommandF
         observer: RunObserver::default(),
         databases: args.database,
     };
-    let verbosity = match args.quiet {
-        true => Verbosity::Quiet,
-        false => Verbosity::Normal,
+    let verbosity = if args.quiet {
+        Verbosity::Quiet
+    } else {
+        Verbosity::Normal
     };
     let printer = printer.with_verbosity(verbosity);
     let log = args.log.map(|format| WorkerLog::new(format, &printer));

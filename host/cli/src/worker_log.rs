@@ -156,12 +156,13 @@ where
         printer: printer.clone(),
     };
     // Spans tell to which run an event belongs.
-    lines.with_filter(FilterFn::new(
-        move |metadata: &Metadata<'_>| match metadata.is_span() {
-            true => metadata.target() == SPANS,
-            false => *metadata.level() <= most,
-        },
-    ))
+    lines.with_filter(FilterFn::new(move |metadata: &Metadata<'_>| {
+        if metadata.is_span() {
+            metadata.target() == SPANS
+        } else {
+            *metadata.level() <= most
+        }
+    }))
 }
 
 struct TracedLines {

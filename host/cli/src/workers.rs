@@ -45,9 +45,10 @@ pub(super) fn show(
     for worker in workers {
         table.add_row(cells(worker));
     }
-    match table.is_empty() {
-        true => printer.note("there is no worker"),
-        false => table.print(printer),
+    if table.is_empty() {
+        printer.note("there is no worker");
+    } else {
+        table.print(printer);
     }
     Ok(0)
 }

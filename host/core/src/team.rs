@@ -13,9 +13,9 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use crate::record::edit::EditedScope;
+use crate::record::human_request::AnswerForm;
 use crate::record::id::{ActionId, JoinId, RoleId, Slot, SlotKind};
 use crate::record::money::Usd;
-use crate::record::request::AnswerForm;
 use crate::record::rules::{Reducer, Thinker};
 use crate::record::shape::{DeliveryMode, JoinMode};
 use crate::record::spending::Spending;

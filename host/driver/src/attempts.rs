@@ -354,8 +354,8 @@ fn is_shown_by(result: &CallResult, logged: &Logged) -> bool {
     let CallResult::Returned { output, .. } = result else {
         return false;
     };
-    let (shown, printed) = (output.content.trim_end(), logged.lines.join("\n"));
-    let before = shown.strip_suffix(printed.trim_end());
+    let (content, printed) = (output.content.trim_end(), logged.lines.join("\n"));
+    let before = content.strip_suffix(printed.trim_end());
     before.is_some_and(|before| before.is_empty() || before.ends_with('\n'))
 }
 

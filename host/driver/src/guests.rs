@@ -101,8 +101,9 @@ impl Guests {
             let recorded = std::mem::take(&mut invocation.recorded_calls);
             let unanswered = unanswered_writes(stepper, &invocation);
             let open = stepper.env().open_call(stepper.team(), id.call);
-            let asked = open.and_then(|open| open.progress.asking.clone());
-            self.calls.begin_attempt(id, recorded, unanswered, asked);
+            let asking_call = open.and_then(|open| open.progress.asking.clone());
+            self.calls
+                .begin_attempt(id, recorded, unanswered, asking_call);
             self.attempts.add(invocation, prepared);
         }
     }
@@ -244,7 +245,7 @@ impl Guests {
     ) -> Result<(), DriverError> {
         let mut calls = Vec::new();
         for request in requests {
-            let made = match self.tool_access(id, journal).make(request) {
+            let call = match self.tool_access(id, journal).make(request) {
                 Ok((event, call)) => {
                     let name = self.calls.name_tool_call(id, call.digest());
                     journal.stage(event)?;
@@ -252,7 +253,7 @@ impl Guests {
                 }
                 Err(refusal) => Err(refusal),
             };
-            calls.push(made);
+            calls.push(call);
         }
         self.nested.wait(id, calls, reply);
         Ok(())
@@ -267,8 +268,8 @@ impl Guests {
 
     fn conclude_one(&mut self, call: CallKey, journal: &mut Journal) -> Result<(), DriverError> {
         self.nested.end_attempt(call);
-        let begun = begun_writes(journal.stepper(), call);
-        let unclaimed = self.calls.end_attempt(call, begun);
+        let writes = begun_writes(journal.stepper(), call);
+        let unclaimed = self.calls.end_attempt(call, writes);
         let conclusion = self.attempts.conclude(call, journal.stepper(), unclaimed);
         let Some(conclusion) = conclusion else {
             return Ok(());
@@ -558,7 +559,7 @@ fn unanswered_writes(stepper: &Stepper, call: &Invocation) -> Vec<String> {
     }
     begun_writes(stepper, call.key())
         .iter()
-        .filter(|begun| begun.result == WriteResult::Unknown)
-        .map(|begun| begun.intent.request.clone())
+        .filter(|write| write.result == WriteResult::Unknown)
+        .map(|write| write.intent.request.clone())
         .collect()
 }

@@ -173,29 +173,29 @@ impl HostCalls {
         attempt: AttemptId,
         recorded: Vec<HostCall>,
         unanswered: Vec<String>,
-        asked: Option<AskingCall>,
+        asking_call: Option<AskingCall>,
     ) {
         // Most attempts have no records and make no calls: their entry is created by the first one.
-        if !recorded.is_empty() || !unanswered.is_empty() || asked.is_some() {
+        if !recorded.is_empty() || !unanswered.is_empty() || asking_call.is_some() {
             let mut calls = AttemptCalls::new(attempt, recorded, unanswered);
-            calls.asked = asked;
+            calls.asking_call = asking_call;
             self.attempts.insert(attempt.call, calls);
         }
     }
 
-    /// Forgets an attempt and abandons its calls in flight. Returns the writes of earlier attempts,
-    /// among those `begun`, that it did not make.
+    /// Forgets an attempt and abandons its calls in flight. Returns which of these writes of earlier
+    /// attempts it did not make.
     pub(super) fn end_attempt(
         &mut self,
         key: CallKey,
-        begun: &[ExternalWrite],
+        writes: &[ExternalWrite],
     ) -> Vec<(u32, String)> {
         let Some(calls) = self.attempts.remove(&key) else {
             return Vec::new();
         };
         self.ready
             .retain(|pending| pending.attempt != calls.attempt);
-        calls.unclaimed_writes(begun)
+        calls.unclaimed_writes(writes)
     }
 
     /// Abandons the calls of an attempt that can be made again. It can make no further calls.
@@ -278,9 +278,9 @@ impl HostCalls {
                 idempotency_key: caller.write_key(&digest, number),
                 expected_cost: None,
                 charge: CapCharge::default(),
-                asked: attempt
-                    .asked
-                    .take_if(|asked| asked.kind == call.kind() && asked.request == request_key),
+                asking_call: attempt.asking_call.take_if(|asking_call| {
+                    asking_call.kind == call.kind() && asking_call.request == request_key
+                }),
             };
             if let Some(preparation) = call.clone().prepare() {
                 let preparation = match &self.runtime {
@@ -435,7 +435,7 @@ impl HostCalls {
             call,
             idempotency_key,
             mut charge,
-            asked,
+            asking_call,
             ..
         } = pending;
         let Some(calls) = self.attempts.get_mut(&attempt.call) else {
@@ -466,7 +466,7 @@ impl HostCalls {
             idempotency_key,
             allowance,
             observer: observer.with_dispatch_state(dispatch_state),
-            asked,
+            asking_call,
             trace,
         });
         let result = match &self.runtime {

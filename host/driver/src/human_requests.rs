@@ -9,8 +9,8 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use strata_base::clock::now_ms;
 use strata_core::machine::stepper::Stepper;
 use strata_core::record::event::{AttemptEvent, Event};
+use strata_core::record::human_request::HumanRequest;
 use strata_core::record::id::RequestId;
-use strata_core::record::request::HumanRequest;
 use strata_core::record::work::CallKey;
 use strata_core::state::environment::Environment;
 

@@ -333,12 +333,11 @@ impl Journal {
         self.listener.notify(&recorded, &mut self.translator);
         let is_commit =
             |record: &Record| matches!(record.event, Event::StepCommitted(_) | Event::RunEnded(_));
-        self.recorded_since = self
-            .recorded_since
-            .max(match recorded.iter().any(is_commit) {
-                true => RecordedSince::Commit,
-                false => RecordedSince::Events,
-            });
+        self.recorded_since = self.recorded_since.max(if recorded.iter().any(is_commit) {
+            RecordedSince::Commit
+        } else {
+            RecordedSince::Events
+        });
         match &mut self.records_before_start {
             Some(opening) => opening.append(&mut recorded),
             None => recorded.clear(),

@@ -36,9 +36,10 @@ impl LineListener {
             }
             Self::Selected { select, on_line } => {
                 for record in records {
-                    match select(&record.event) {
-                        true => pass_on(record, translator, on_line),
-                        false => translator.skip(&record.event),
+                    if select(&record.event) {
+                        pass_on(record, translator, on_line)
+                    } else {
+                        translator.skip(&record.event)
                     }
                 }
             }

@@ -261,10 +261,10 @@ impl Counts {
     fn add_ended_attempt(&mut self, call: CallKey, action: &str, outcome: &str, time_ms: i64) {
         let labels = [self.role_label(call.role), action.into(), outcome.into()];
         *self.attempts.entry(labels).or_default() += 1;
-        if let Some(begun) = self.attempt_starts_ms.remove(&call) {
+        if let Some(start_ms) = self.attempt_starts_ms.remove(&call) {
             self.attempt_durations.observe(
                 &ATTEMPT_BUCKETS_SECONDS,
-                (time_ms - begun).max(0) as f64 / 1000.0,
+                (time_ms - start_ms).max(0) as f64 / 1000.0,
             );
         }
     }
@@ -333,9 +333,10 @@ impl Counts {
                 messages: env.unfinished_mail(role).count(),
                 requests: env.open_requests_of(role).count(),
             };
-            let before = match now == RoleBacklog::default() {
-                true => self.backlog.remove(&role),
-                false => self.backlog.insert(role, now),
+            let before = if now == RoleBacklog::default() {
+                self.backlog.remove(&role)
+            } else {
+                self.backlog.insert(role, now)
             };
             let before = before.unwrap_or_default();
             let size = &mut self.mailbox_sizes[role.index().min(self.role_names.len())];

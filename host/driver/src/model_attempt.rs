@@ -61,8 +61,13 @@ pub(super) async fn ask_model(
         Some(HostAnswer::Outbound(replies)) => read_answers::<ModelBatch>(replies).pop(),
         _ => None,
     };
-    let gone = || HostError::new(HostErrorKind::Upstream, "the host is stopping");
-    reply.unwrap_or_else(|| Err(gone())).map_err(|error| {
+    let reply = reply.unwrap_or_else(|| {
+        Err(HostError::new(
+            HostErrorKind::Upstream,
+            "the host is stopping",
+        ))
+    });
+    reply.map_err(|error| {
         let kind = if error.kind == HostErrorKind::Denied {
             FaultKind::Denied
         } else {

@@ -118,8 +118,8 @@ impl WaitingAttempt {
         &'a self,
         progress: &'a CallProgress,
     ) -> impl Iterator<Item = Option<&'a ToolOutcome>> {
-        let made = self.calls.iter().filter_map(|call| call.as_ref().ok());
-        made.map(|call| {
+        let accepted = self.calls.iter().filter_map(|call| call.as_ref().ok());
+        accepted.map(|call| {
             let nested = progress.nested.get(usize::from(call.number))?;
             nested.call.outcome.as_ref()
         })
@@ -329,21 +329,21 @@ impl<'a> ToolAccess<'a> {
 
     /// Returns about which of these calls a guard had to decide in an attempt that has ended: those that
     /// the attempt made for the first time, and those that it did not come to make, because the guard
-    /// ended it. `plans` are the former, and `made` counts, by their digests, the calls that it has made
+    /// ended it. `plans` are the former, and `counts` says, by their digests, how many calls it has made
     /// before these.
     pub(crate) fn guarded_then(
         &self,
         requests: &[ToolRequest],
         plans: &BTreeMap<u16, CallDecision>,
-        made: &BTreeMap<String, usize>,
+        counts: &BTreeMap<String, usize>,
     ) -> Vec<Option<GuardedCall>> {
-        let mut made = made.clone();
+        let mut counts = counts.clone();
         let mut next =
             progress(self.stepper, self.call).map_or(0, |progress| progress.nested.len());
         let guarded = requests.iter().map(|request| {
             let (tool, known) = self.find(request).ok()?;
             let digest = request.digest(&tool.name);
-            let number = match self.number_then(&digest, &mut made) {
+            let number = match self.number_then(&digest, &mut counts) {
                 Some(number) => plans.get(&number).map(|_| number)?,
                 None => {
                     next += 1;
@@ -359,9 +359,9 @@ impl<'a> ToolAccess<'a> {
     pub(crate) fn number_then(
         &self,
         digest: &str,
-        made: &mut BTreeMap<String, usize>,
+        counts: &mut BTreeMap<String, usize>,
     ) -> Option<u16> {
-        let nth = made.entry(digest.to_owned()).or_default();
+        let nth = counts.entry(digest.to_owned()).or_default();
         let number = progress(self.stepper, self.call)?.nth_nested(digest, *nth);
         *nth += 1;
         number
@@ -392,9 +392,9 @@ impl<'a> ToolAccess<'a> {
                 call.source = AnswerSource::Recorded;
             }
             call.number = number;
-            let made = NestedCallMade { number, plan: None };
-            let made = Event::Attempt(self.call, AttemptEvent::NestedCallMade(made));
-            return Ok((made, call));
+            let nested_call = NestedCallMade { number, plan: None };
+            let event = AttemptEvent::NestedCallMade(nested_call);
+            return Ok((Event::Attempt(self.call, event), call));
         }
         let target = CallTarget {
             // The result is for the code, and not the answer of the role.
@@ -412,13 +412,13 @@ impl<'a> ToolAccess<'a> {
                     input_schema(known)
                 }),
         };
-        let made = self.stepper.nested_call_made_event(self.call, plan);
-        let made = made
+        let event = self.stepper.nested_call_made_event(self.call, plan);
+        let event = event
             .ok_or_else(|| HostError::new(HostErrorKind::Invalid, "too many tools were called"))?;
-        if let Event::Attempt(_, AttemptEvent::NestedCallMade(made)) = &made {
-            call.number = made.number;
+        if let Event::Attempt(_, AttemptEvent::NestedCallMade(nested_call)) = &event {
+            call.number = nested_call.number;
         }
-        Ok((made, call))
+        Ok((event, call))
     }
 
     fn decide(

@@ -159,11 +159,11 @@ impl ReplaySession {
                     open.recorded.calls.push(call.clone());
                 }
             }
-            Event::Attempt(key, AttemptEvent::NestedCallMade(made)) => {
-                if let (Some(open), Some(plan)) = (self.open.get_mut(key), &made.plan) {
+            Event::Attempt(key, AttemptEvent::NestedCallMade(nested_call)) => {
+                if let (Some(open), Some(plan)) = (self.open.get_mut(key), &nested_call.plan) {
                     open.recorded
                         .nested
-                        .insert(made.number, plan.decision.clone());
+                        .insert(nested_call.number, plan.decision.clone());
                 }
             }
             Event::Attempt(key, AttemptEvent::FilesWritten(FilesWritten { files })) => {

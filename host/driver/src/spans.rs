@@ -139,8 +139,8 @@ impl Spans {
     }
 
     /// Returns a span for a host call that is about to be made.
-    pub(super) fn host_call(&self, call: CallKey, made: &dyn OutboundCall) -> CallSpan {
-        let kind = made.kind();
+    pub(super) fn host_call(&self, call: CallKey, outbound: &dyn OutboundCall) -> CallSpan {
+        let kind = outbound.kind();
         let Some(attempt) = self.attempts.get(&call) else {
             return CallSpan {
                 span: Span::none(),
@@ -155,7 +155,7 @@ impl Spans {
                 kind,
             },
             _ => CallSpan {
-                span: call_span(&attempt.span, made),
+                span: call_span(&attempt.span, outbound),
                 ownership: SpanOwnership::Own,
                 kind,
             },
@@ -398,9 +398,10 @@ fn tool_span(
     let role = stepper.team().role(key.role);
     let call = state.and_then(|state| state.tool_call(key.work));
     let tool = call.map_or_else(|| action_name(role, key.work), |call| call.tool.as_str());
-    let kind = match key.work.calls_server() {
-        true => names::EXTENSION,
-        false => names::FUNCTION,
+    let kind = if key.work.calls_server() {
+        names::EXTENSION
+    } else {
+        names::FUNCTION
     };
     let call_id = state.and_then(|state| provider_call_id(state, key.work));
     let arguments = match content {
@@ -428,16 +429,16 @@ fn provider_call_id(state: &Activation, work: Work) -> Option<&str> {
         return None;
     };
     let reply = &state.turns.get(turn as usize)?.message;
-    let asked = tool_calls(reply).nth(call as usize)?;
-    nested.is_empty().then_some(asked.id.as_str())
+    let tool_call = tool_calls(reply).nth(call as usize)?;
+    nested.is_empty().then_some(tool_call.id.as_str())
 }
 
 /// Opens the span of a host call that is made. The service that makes it adds where it goes to.
-fn call_span(attempt: &Span, made: &dyn OutboundCall) -> Span {
-    let kind = made.kind();
+fn call_span(attempt: &Span, outbound: &dyn OutboundCall) -> Span {
+    let kind = outbound.kind();
     info_span!(
         target: SPANS, parent: attempt, "host call",
-        otel.name = made.span_name().as_deref().unwrap_or(kind.name()), otel.kind = "client",
+        otel.name = outbound.span_name().as_deref().unwrap_or(kind.name()), otel.kind = "client",
         { names::CALL_KIND } = kind.name(), { names::CALL_SOURCE } = AnswerSource::Live.name(),
         { names::HTTP_METHOD } = Empty, { names::SERVER_ADDRESS } = Empty, { names::SERVER_PORT } = Empty,
         { names::STATUS_CODE } = Empty, { names::OPERATION_NAME } = Empty, { names::MCP_METHOD } = Empty,

@@ -35,9 +35,10 @@ pub use trace_context::{run_span, served_span, traceparent};
 /// by a variable.
 pub(crate) fn content_capture() -> ContentCapture {
     let demanded = env_value(names::CAPTURE_CONTENT);
-    match demanded.is_some_and(|value| value.eq_ignore_ascii_case("true")) {
-        true => ContentCapture::Captured,
-        false => ContentCapture::Omitted,
+    if demanded.is_some_and(|value| value.eq_ignore_ascii_case("true")) {
+        ContentCapture::Captured
+    } else {
+        ContentCapture::Omitted
     }
 }
 

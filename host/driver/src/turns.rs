@@ -10,16 +10,16 @@ mod conversation;
 mod deferral;
 pub(super) mod guard;
 pub(super) mod host_tool;
+mod model_reply;
 mod named_call;
 mod outcome;
-mod reply;
-mod request;
 mod revision;
 mod server_tool;
 mod server_tools;
 mod skill_program;
 pub(super) mod skills;
 mod summary;
+mod turn_request;
 
 use std::sync::Arc;
 
@@ -49,14 +49,14 @@ use super::model_attempt::{ask_model, reply_within};
 use changed_tools::reject_changed_tools;
 use conversation::{ConversationSource, History, text_tokens};
 use guard::Guard;
+use model_reply::{MESSAGE, needs_time, plan_reply};
 use named_call::ReplyRules;
-use reply::{MESSAGE, needs_time, plan_reply};
-use request::request_frame;
 use summary::{PreparedSummary, summary_news, too_long};
+use turn_request::request_frame;
 
 pub(super) use summary::component_summary;
 
-pub(crate) use reply::{decide_call, input_schema};
+pub(crate) use model_reply::{decide_call, input_schema};
 pub use revision::{RevisedCalls, revised_calls};
 pub(super) use server_tool::server_tool_attempt;
 pub(super) use server_tools::{KnownTools, ToolRoles};
@@ -119,9 +119,10 @@ impl Turns {
         let Some(tools) = open.role.tool_loop() else {
             return no_settings();
         };
-        let lists = match own_settings.servers.is_empty() {
-            true => Some([].as_slice()),
-            false => activation.server_tools.as_deref(),
+        let lists = if own_settings.servers.is_empty() {
+            Some([].as_slice())
+        } else {
+            activation.server_tools.as_deref()
         };
         let known = lists.and_then(|lists| self.roles.known(call.role, tools, lists));
         // Before they are listed, the tools of servers are not part of the size.

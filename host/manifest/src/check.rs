@@ -8,10 +8,10 @@ mod tools;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
+use strata_core::record::human_request::AnswerForm;
 use strata_core::record::id::{ActionId, RoleId, Slot, SlotKind};
 use strata_core::record::json::Json;
 use strata_core::record::message::IDEA_LABEL;
-use strata_core::record::request::AnswerForm;
 use strata_core::record::rules::Thinker;
 use strata_core::team::condition::Condition;
 use strata_core::team::{
@@ -309,12 +309,12 @@ fn check_role(role: &AuthoredRole, problems: &Problems) {
         }
         names::check_legible(label, problems);
     }
-    let mut taken = BTreeMap::new();
+    let mut spans_by_name = BTreeMap::new();
     for name in role.actions.iter().filter_map(|a| a.name.as_ref()) {
         if !names::check_action_name(name, problems) {
             continue;
         }
-        if let Some(first) = taken.insert(&name.value, &name.span) {
+        if let Some(first) = spans_by_name.insert(&name.value, &name.span) {
             let message = format!("the role has two actions named `{}`", name.value);
             let problem = problems.at(&name.span, message);
             problems.add(

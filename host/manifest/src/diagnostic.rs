@@ -298,13 +298,13 @@ impl Diagnostics {
             Paint::Plain => Renderer::plain(),
             Paint::Colour => Renderer::styled(),
         };
-        let shown: Vec<String> = self
+        let rendered: Vec<String> = self
             .0
             .iter()
             .take(MAX_SHOWN)
             .map(|problem| problem.render(&renderer, describe))
             .collect();
-        let mut text = shown.join("\n\n");
+        let mut text = rendered.join("\n\n");
         if let Some(more) = self.0.len().checked_sub(MAX_SHOWN).filter(|n| *n > 0) {
             text.push_str(&format!("\n\n… and {more} more"));
         }
@@ -420,9 +420,12 @@ impl Problems {
     /// Returns whether all values at these paths could be read. A path that ends in a point stands
     /// for everything below it.
     pub(super) fn are_read(&self, places: &[&str]) -> bool {
-        let lies_in = |unread: &String, place: &str| match place.ends_with('.') {
-            true => unread.starts_with(place),
-            false => unread == place,
+        let lies_in = |unread: &String, place: &str| {
+            if place.ends_with('.') {
+                unread.starts_with(place)
+            } else {
+                unread == place
+            }
         };
         !self
             .unread

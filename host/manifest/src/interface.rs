@@ -153,11 +153,11 @@ impl<'a> SchemaWriter<'a> {
         if let Some(name) = self.names.get(&id) {
             return json!({ "$ref": format!("{DEFINITIONS}{name}") });
         }
-        let taken = |name: &String| self.names.values().any(|known| known == name);
+        let is_taken = |name: &String| self.names.values().any(|known| known == name);
         let numbered = (2..).map(|number| format!("{plain}-{number}"));
         let name = std::iter::once(plain.clone())
             .chain(numbered)
-            .find(|name| !taken(name))
+            .find(|name| !is_taken(name))
             .unwrap_or(plain);
         self.names.insert(id, name.clone());
         let schema = with_description(&def.docs, self.kind_schema(&def.kind));

@@ -307,15 +307,16 @@ impl Definition {
             }
             let error = std::fs::metadata(&plugin.component).err()?;
             let path = display_path(&plugin.component);
-            let (what, hint) = match script::is_script(&plugin.component) {
-                true => (
+            let (what, hint) = if script::is_script(&plugin.component) {
+                (
                     "script",
                     "give a script that is there; paths are relative to the team file",
-                ),
-                false => (
+                )
+            } else {
+                (
                     "component",
                     "give a component, a directory with the source of one, or a script",
-                ),
+                )
             };
             let near =
                 similar_path(&plugin.component).map(|near| self.source.relative_to_base(&near));
@@ -569,7 +570,7 @@ impl Definition {
             self.component_overrides.get(&slot),
             self.locations.get(&slot),
         ) {
-            (Some(given), _) => given.problem(message),
+            (Some(replacement), _) => replacement.problem(message),
             (None, Some(place)) => Diagnostic::at(&self.source, span(place), message),
             (None, None) => Diagnostic::new(message),
         }

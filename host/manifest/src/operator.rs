@@ -159,9 +159,12 @@ fn read_budget(table: &TomlTable<'_>) -> BudgetBound {
 }
 
 fn read_allow(allow: &TomlTable<'_>) -> Allowed {
-    let permission = |key, about| match allow.key(key, about).boolean(false) {
-        true => Permission::Allowed,
-        false => Permission::Forbidden,
+    let permission = |key, about| {
+        if allow.key(key, about).boolean(false) {
+            Permission::Allowed
+        } else {
+            Permission::Forbidden
+        }
     };
     Allowed {
         external: permission("external", "Whether a team may have an `[env.external]`."),

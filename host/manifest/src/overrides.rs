@@ -165,11 +165,11 @@ impl Definition {
 
     /// Returns the components that replace the ones in the file, with absolute paths.
     pub fn overridden_components(&self) -> Vec<ComponentReplacement> {
-        let given = self
+        let components = self
             .component_overrides
             .keys()
             .filter_map(|slot| Some((slot, self.plugins.get(slot)?)));
-        given
+        components
             .map(|(slot, plugin)| {
                 ComponentReplacement::new(self.team.slot_name(*slot), &plugin.component)
             })

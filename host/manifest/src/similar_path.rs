@@ -15,10 +15,12 @@ pub fn similar_path(path: &Path) -> Option<PathBuf> {
     let mut parts = path.components().peekable();
     while let Some(part) = parts.next() {
         let next = found.join(part);
-        found = match next.exists() {
-            true => next,
-            false if parts.peek().is_some() => similar_entry(&next, Path::is_dir)?,
-            false => similar_entry(&next, |_| true)?,
+        found = if next.exists() {
+            next
+        } else if parts.peek().is_some() {
+            similar_entry(&next, Path::is_dir)?
+        } else {
+            similar_entry(&next, |_| true)?
         };
     }
     (found != path).then_some(found)

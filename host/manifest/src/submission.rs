@@ -132,9 +132,10 @@ impl SubmissionGrants {
     /// Returns what the operator allows who named a policy for submitted teams, or none. One that does
     /// not say what may be granted allows nothing.
     pub fn from_policy(policy: Option<&OperatorPolicy>) -> Self {
-        match policy.is_some_and(OperatorPolicy::bounds_grants) {
-            true => Self::ByPolicy,
-            false => Self::None,
+        if policy.is_some_and(OperatorPolicy::bounds_grants) {
+            Self::ByPolicy
+        } else {
+            Self::None
         }
     }
 }

@@ -239,7 +239,7 @@ impl<'a> TomlTable<'a> {
             return (*text).to_owned();
         }
         let mut torn = self.known_keys.borrow().clone();
-        torn.retain(|asked| self.misspelling_of(asked) == Some(key));
+        torn.retain(|known| self.misspelling_of(known) == Some(key));
         if let Some(meant) = torn.first() {
             let meant = child_path(&self.path, meant);
             return format!("write {}", self.index().quoted_header(&meant));
@@ -265,7 +265,7 @@ impl<'a> TomlTable<'a> {
                 .borrow()
                 .iter()
                 .copied()
-                .filter(|asked| self.has(asked)),
+                .filter(|known| self.has(known)),
         )
     }
 

@@ -165,15 +165,15 @@ impl ConversationEntry {
 
 impl ReplacementEntry {
     fn from_view(view: &ReplacementView) -> Self {
-        let shown = |text: &String| Excerpt::from_text(text, TEXT_CHARS);
+        let excerpt = |text: &String| Excerpt::from_text(text, TEXT_CHARS);
         Self {
             turn: view.turn,
             messages: view.messages,
             how: view.how,
             tokens: (view.tokens_before, view.tokens_after),
             cost: view.cost,
-            summary: view.summary.as_ref().map(shown),
-            failure: view.failure.as_ref().map(shown),
+            summary: view.summary.as_ref().map(excerpt),
+            failure: view.failure.as_ref().map(excerpt),
         }
     }
 }
@@ -184,15 +184,15 @@ impl TurnEntry {
         for call in &turn.calls {
             calls.push(ToolCallEntry::from_view(call));
         }
-        let shown = |text: &String| Excerpt::from_text(text, TEXT_CHARS);
+        let excerpt = |text: &String| Excerpt::from_text(text, TEXT_CHARS);
         Self {
             number: turn.turn,
             model: turn.model.clone(),
             finish: turn.finish.name(),
-            reasoning: (!turn.reasoning.is_empty()).then(|| shown(&turn.reasoning)),
-            text: shown(&turn.text),
+            reasoning: (!turn.reasoning.is_empty()).then(|| excerpt(&turn.reasoning)),
+            text: excerpt(&turn.text),
             calls,
-            misfit: turn.misfit.as_ref().map(shown),
+            misfit: turn.misfit.as_ref().map(excerpt),
         }
     }
 
@@ -208,15 +208,15 @@ impl TurnEntry {
 
 impl ToolCallEntry {
     fn from_view(call: &ToolCallView) -> Self {
-        let shown = |text: &str| Excerpt::from_text(text, TEXT_CHARS);
+        let excerpt = |text: &str| Excerpt::from_text(text, TEXT_CHARS);
         let (outcome, text) = outcome_of(&call.outcome);
         let edited = call.edited_arguments.as_ref();
         Self {
             number: call.tool_call,
             tool: call.tool.clone(),
-            arguments: shown(&call.arguments),
-            edited_arguments: edited.map(|json| shown(json.as_str())),
-            decided_by: call.decided_by.as_deref().map(shown),
+            arguments: excerpt(&call.arguments),
+            edited_arguments: edited.map(|json| excerpt(json.as_str())),
+            decided_by: call.decided_by.as_deref().map(excerpt),
             attempts: call.attempts,
             cost: call.cost,
             outcome,
@@ -248,13 +248,13 @@ fn nested_entries(views: &[NestedCallView]) -> FirstAndNewest<NestedCallEntry> {
 
 impl NestedCallEntry {
     fn from_view(call: &NestedCallView) -> Self {
-        let shown = |text: &str| Excerpt::from_text(text, TEXT_CHARS);
+        let excerpt = |text: &str| Excerpt::from_text(text, TEXT_CHARS);
         let (outcome, text) = outcome_of(&call.outcome);
         Self {
             number: call.number,
             tool: call.tool.clone(),
-            arguments: shown(&call.arguments),
-            decided_by: call.decided_by.as_deref().map(shown),
+            arguments: excerpt(&call.arguments),
+            decided_by: call.decided_by.as_deref().map(excerpt),
             attempts: call.attempts,
             outcome,
             text,
@@ -273,18 +273,18 @@ impl NestedCallEntry {
 
 /// Returns what became of a tool call, with its result or the reason why there is none.
 fn outcome_of(outcome: &ToolCallOutcome) -> (ToolCallEntryOutcome, Excerpt) {
-    let shown = |text: &str| Excerpt::from_text(text, TEXT_CHARS);
+    let excerpt = |text: &str| Excerpt::from_text(text, TEXT_CHARS);
     match outcome {
         ToolCallOutcome::Returned { .. } => {
-            let result = outcome.result().map(shown).unwrap_or_default();
+            let result = outcome.result().map(excerpt).unwrap_or_default();
             (ToolCallEntryOutcome::Returned, result)
         }
         ToolCallOutcome::FaultReturned { fault } => {
             (ToolCallEntryOutcome::FaultReturned, describe_fault(fault))
         }
         ToolCallOutcome::Failed { fault } => (ToolCallEntryOutcome::Failed, describe_fault(fault)),
-        ToolCallOutcome::Rejected { reason } => (ToolCallEntryOutcome::Rejected, shown(reason)),
-        ToolCallOutcome::Declined { reason } => (ToolCallEntryOutcome::Declined, shown(reason)),
+        ToolCallOutcome::Rejected { reason } => (ToolCallEntryOutcome::Rejected, excerpt(reason)),
+        ToolCallOutcome::Declined { reason } => (ToolCallEntryOutcome::Declined, excerpt(reason)),
         ToolCallOutcome::WaitsForHuman => (ToolCallEntryOutcome::WaitsForHuman, Excerpt::default()),
         ToolCallOutcome::Running | ToolCallOutcome::Pending => {
             (ToolCallEntryOutcome::Open, Excerpt::default())

@@ -14,8 +14,8 @@ use strata_core::record::event::{
     RequestOpened, RunEnded, RunResumed, ServerChanged, ServerState, Status, StepCommitted,
     StepStarted,
 };
+use strata_core::record::human_request::{HumanAnswer, HumanRequest};
 use strata_core::record::id::CheckpointId;
-use strata_core::record::request::{HumanAnswer, HumanRequest};
 use strata_core::record::work::{CallKey, Work};
 use strata_storage::{CheckpointRow, Record};
 
@@ -74,11 +74,11 @@ pub struct ReportBuilder {
 }
 
 impl ReportBuilder {
-    /// Begins with the state of `stepper`. `shown` are the checkpoints whose states are to be
+    /// Begins with the state of `stepper`. `checkpoints` are the checkpoints whose states are to be
     /// shown; if there are too many, the first and the newest are chosen.
-    pub fn new(stepper: Stepper, shown: impl IntoIterator<Item = CheckpointId>) -> Self {
+    pub fn new(stepper: Stepper, checkpoints: impl IntoIterator<Item = CheckpointId>) -> Self {
         let mut chosen = FirstAndNewest::at_most(MAX_STATES);
-        for id in shown {
+        for id in checkpoints {
             chosen.push(id);
         }
         let left_out = chosen
@@ -269,7 +269,7 @@ impl ReportBuilder {
         match event {
             Event::Attempt(call, AttemptEvent::RequestOpened(RequestOpened { request })) => {
                 let HumanRequest { id, question, .. } = request;
-                let asked = HumanRequestEntry {
+                let entry = HumanRequestEntry {
                     id: id.0.clone(),
                     role: self.stepper.team().role(call.role).name.clone(),
                     call: *call,
@@ -280,7 +280,7 @@ impl ReportBuilder {
                     time_ms,
                     answer: None,
                 };
-                self.open_requests.insert(*call, asked);
+                self.open_requests.insert(*call, entry);
             }
             Event::Attempt(
                 call,
@@ -289,10 +289,10 @@ impl ReportBuilder {
                 let Some(question) = self.open_requests.remove(call) else {
                     return;
                 };
-                let said = answer
+                let text = answer
                     .value()
                     .map_or_else(String::new, |value| value.as_str().to_owned());
-                let said = Excerpt::from_text(&said, SHORT_CHARS);
+                let text = Excerpt::from_text(&text, SHORT_CHARS);
                 let by = match (person, answer) {
                     (Some(person), _) => person.as_str(),
                     (None, HumanAnswer::Given(_)) => "a person",
@@ -301,7 +301,7 @@ impl ReportBuilder {
                 self.questions.push(HumanRequestEntry {
                     answer: Some(HumanAnswerEntry {
                         by: by.to_owned(),
-                        text: said,
+                        text,
                         event: self.event_count,
                         time_ms,
                     }),

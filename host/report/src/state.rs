@@ -69,7 +69,7 @@ fn has_content(stepper: &Stepper, id: RoleId) -> bool {
 fn summarize_role(stepper: &Stepper, id: RoleId) -> RoleStateEntry {
     let (env, role) = (stepper.env(), stepper.team().role(id));
     let mail: Vec<_> = env.unfinished_mail(id).collect();
-    let shown = mail.iter().take(MAX_MAIL).map(|message| {
+    let entries = mail.iter().take(MAX_MAIL).map(|message| {
         let message = env.message(*message);
         (
             message.sent_from.clone(),
@@ -80,7 +80,7 @@ fn summarize_role(stepper: &Stepper, id: RoleId) -> RoleStateEntry {
     RoleStateEntry {
         name: role.name.clone(),
         activity: describe_activity(RoleActivity::from_role(stepper, id, false).as_ref()),
-        mail: shown.collect(),
+        mail: entries.collect(),
         hidden_mail: mail.len().saturating_sub(MAX_MAIL),
         memory: env.memory(ActivationKey::of_mail(id)).count(),
         scope: scope_values(&env.role(id).scope),
@@ -88,8 +88,8 @@ fn summarize_role(stepper: &Stepper, id: RoleId) -> RoleStateEntry {
 }
 
 fn scope_values(scope: &Scope) -> Vec<(String, Excerpt)> {
-    let shown = scope.iter().take(MAX_KEYS);
-    shown
+    let entries = scope.iter().take(MAX_KEYS);
+    entries
         .map(|(key, value)| (key.clone(), Excerpt::from_text(value.as_str(), VALUE_CHARS)))
         .collect()
 }

@@ -39,9 +39,9 @@ impl AttemptSlots {
     pub(super) async fn acquire(&self, level: usize) -> AttemptSlot<'_> {
         let mut slot = [const { None }; LEVELS];
         let first = level.min(self.levels.len() - 1);
-        for (taken, level) in slot.iter_mut().zip(&self.levels[first..]) {
+        for (permit, level) in slot.iter_mut().zip(&self.levels[first..]) {
             // They are never closed.
-            *taken = level.acquire().await.ok();
+            *permit = level.acquire().await.ok();
         }
         slot
     }

@@ -360,9 +360,10 @@ impl WasmSandbox {
             let Some((component, description)) = cached else {
                 return Ok(None);
             };
-            let debug_info = match description.has_debug_info {
-                true => DebugInfo::collect(bytes.read()?),
-                false => DebugInfo::default(),
+            let debug_info = if description.has_debug_info {
+                DebugInfo::collect(bytes.read()?)
+            } else {
+                DebugInfo::default()
             };
             let linked = LinkedComponent::new(&component, debug_info, metering, ticker)?;
             Ok(Some(loaded_component(linked, digest, description.manifest)))

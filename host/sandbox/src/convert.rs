@@ -216,10 +216,9 @@ pub(super) fn draft_bytes(draft: &Draft) -> u64 {
 
 /// Returns how much planned tasks count against the output limit.
 pub(super) fn tasks_bytes(tasks: &[Task]) -> u64 {
-    let name = |task: &Task| task.action.as_deref().map_or(0, item_bytes);
     tasks
         .iter()
-        .map(|task| item_bytes(&task.text) + name(task))
+        .map(|task| item_bytes(&task.text) + task.action.as_deref().map_or(0, item_bytes))
         .sum()
 }
 

@@ -180,7 +180,7 @@ impl Ctx {
             return Err(AbortReason::HostCalls {
                 limit,
                 function,
-                asked: self.calls,
+                demand: self.calls,
             });
         }
         Ok(())
@@ -198,7 +198,7 @@ impl Ctx {
             return Err(AbortReason::HostBytes {
                 limit,
                 function,
-                asked: Some(self.exchanged_bytes),
+                demand: Some(self.exchanged_bytes),
             });
         }
         Ok(())
@@ -221,8 +221,12 @@ impl Ctx {
         let limit = self.limits.output_bytes;
         self.output_bytes = self.output_bytes.saturating_add(bytes);
         if self.output_bytes > limit {
-            let asked = self.output_bytes;
-            return Err(AbortReason::Output { what, limit, asked });
+            let demand = self.output_bytes;
+            return Err(AbortReason::Output {
+                what,
+                limit,
+                demand,
+            });
         }
         Ok(())
     }
@@ -251,7 +255,7 @@ impl Ctx {
             return Err(AbortReason::HostBytes {
                 limit,
                 function,
-                asked: None,
+                demand: None,
             });
         }
         self.count_bytes(function, answer.bytes())?;

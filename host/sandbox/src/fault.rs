@@ -214,11 +214,11 @@ fn format_backtrace(frames: &[FrameInfo], sources: &DebugInfo) -> Vec<String> {
     let is_named = |(info, symbols): &&(&FrameInfo, Vec<Symbol>)| {
         info.func_name().is_some() || !symbols.is_empty()
     };
-    let mut shown: Vec<_> = all.iter().filter(is_named).collect();
-    if shown.is_empty() {
-        shown = all.iter().collect();
+    let mut selected: Vec<_> = all.iter().filter(is_named).collect();
+    if selected.is_empty() {
+        selected = all.iter().collect();
     }
-    shown
+    selected
         .into_iter()
         .flat_map(|(info, symbols)| format_frame(info, symbols))
         .take(MAX_FRAMES)

@@ -142,7 +142,7 @@ fn list_names(known: &[String]) -> String {
     if known.is_empty() {
         return "it exports no functions".into();
     }
-    let shown: Vec<String> = known
+    let names: Vec<String> = known
         .iter()
         .take(MAX_LISTED_NAMES)
         .map(|name| format!("`{name}`"))
@@ -154,7 +154,7 @@ fn list_names(known: &[String]) -> String {
     let more = more
         .map(|more| format!(" and {more} more"))
         .unwrap_or_default();
-    format!("it has {}{more}", shown.join(", "))
+    format!("it has {}{more}", names.join(", "))
 }
 
 /// Calls a function for an action. The inner error is a refusal of the arguments, or the function's

@@ -40,19 +40,19 @@ pub(super) enum AbortReason {
         waiting_in: Option<&'static str>,
     },
     /// The guest has called the host too often.
-    #[error("limit of {limit} host calls reached in `{function}` (came to {asked})")]
+    #[error("limit of {limit} host calls reached in `{function}` (came to {demand})")]
     HostCalls {
         /// The limit.
         limit: u32,
         /// The function that exceeded it.
         function: &'static str,
         /// The number of calls including this one.
-        asked: u32,
+        demand: u32,
     },
     /// The guest has exchanged too many bytes with the host.
     #[error(
         "limit of {} to and from the host reached in `{function}` (came to {})",
-        format_bytes(*.limit), asked.map_or_else(|| "more".into(), format_bytes)
+        format_bytes(*.limit), demand.map_or_else(|| "more".into(), format_bytes)
     )]
     HostBytes {
         /// The limit.
@@ -61,12 +61,12 @@ pub(super) enum AbortReason {
         function: &'static str,
         /// The number of bytes including this call; `None` if the answer was cut off before its
         /// size was known.
-        asked: Option<u64>,
+        demand: Option<u64>,
     },
     /// The guest's output is too large.
     #[error(
         "limit of {} of output reached by {what} (came to {})",
-        format_bytes(*.limit), format_bytes(*.asked)
+        format_bytes(*.limit), format_bytes(*.demand)
     )]
     Output {
         /// The output that exceeded the limit.
@@ -74,7 +74,7 @@ pub(super) enum AbortReason {
         /// The limit.
         limit: u64,
         /// The number of bytes including this output.
-        asked: u64,
+        demand: u64,
     },
     /// The driver is gone.
     #[error("the run is being stopped")]
@@ -87,14 +87,15 @@ impl AbortReason {
         match self {
             Self::Cpu(_) => Some(LimitReached::new(Limit::Cpu)),
             Self::Timeout { .. } => Some(LimitReached::new(Limit::Timeout)),
-            Self::HostCalls { asked, .. } => {
-                Some(LimitReached::with_demand(Limit::HostCalls, (*asked).into()))
-            }
-            Self::HostBytes { asked, .. } => Some(LimitReached {
+            Self::HostCalls { demand, .. } => Some(LimitReached::with_demand(
+                Limit::HostCalls,
+                (*demand).into(),
+            )),
+            Self::HostBytes { demand, .. } => Some(LimitReached {
                 limit: Limit::HostBytes,
-                demand: *asked,
+                demand: *demand,
             }),
-            Self::Output { asked, .. } => Some(LimitReached::with_demand(Limit::Output, *asked)),
+            Self::Output { demand, .. } => Some(LimitReached::with_demand(Limit::Output, *demand)),
             Self::Interrupted => None,
         }
     }
@@ -221,9 +222,10 @@ impl Meter {
 
     /// Returns the time of the clock that is used at present.
     fn clock_ns(&self) -> u64 {
-        match self.reads_cpu_time.load(Relaxed) {
-            true => thread_cpu_ns(),
-            false => nanoseconds(self.start.elapsed()),
+        if self.reads_cpu_time.load(Relaxed) {
+            thread_cpu_ns()
+        } else {
+            nanoseconds(self.start.elapsed())
         }
     }
 }

@@ -57,14 +57,14 @@ pub(super) fn backoff_delay(first: Duration, retries: u32) -> Duration {
 /// can be meant, is ignored.
 pub(super) fn requested_delay(headers: &HeaderMap) -> Option<Duration> {
     let text = |name: &str| headers.get(name)?.to_str().ok().map(str::trim);
-    if let Some(wait) = text(RETRY_AFTER_MS).and_then(|asked| parse_duration(asked, 1000.0)) {
+    if let Some(wait) = text(RETRY_AFTER_MS).and_then(|delay| parse_duration(delay, 1000.0)) {
         return Some(wait);
     }
-    let asked = text(RETRY_AFTER.as_str())?;
-    if let Some(wait) = parse_duration(asked, 1.0) {
+    let delay = text(RETRY_AFTER.as_str())?;
+    if let Some(wait) = parse_duration(delay, 1.0) {
         return Some(wait);
     }
-    let then = parse_http_date(asked)?;
+    let then = parse_http_date(delay)?;
     let now = text(DATE.as_str())
         .and_then(parse_http_date)
         .unwrap_or_else(Timestamp::now);

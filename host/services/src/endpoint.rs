@@ -38,12 +38,13 @@ pub fn parse_address(text: &str, service: ServiceKind) -> Result<Url, InvalidAdd
         problem: problem.to_owned(),
         hint: hint.to_owned(),
     };
-    let unread = |error| match error {
-        url::ParseError::RelativeUrlWithoutBase => "it is not a full URL".to_owned(),
-        other => other.to_string(),
-    };
-    let url = Url::parse(text)
-        .map_err(|e| unfit(&unread(e), "write it like `https://api.example.com/v1`"))?;
+    let url = Url::parse(text).map_err(|error| {
+        let problem = match error {
+            url::ParseError::RelativeUrlWithoutBase => "it is not a full URL".to_owned(),
+            other => other.to_string(),
+        };
+        unfit(&problem, "write it like `https://api.example.com/v1`")
+    })?;
     if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
         return Err(unfit(
             "it is no HTTP address",
@@ -119,9 +120,12 @@ fn surplus_segments(path: &[String], protocol: ProtocolName) -> Result<usize, St
     if ends_with(own) {
         return Ok(own.len());
     }
-    let begun = (1..own.len()).map(|length| &own[..length]);
+    let beginnings = (1..own.len()).map(|length| &own[..length]);
     let others = ProtocolName::ALL.iter().map(|other| other.path());
-    match begun.chain(others).find(|segments| ends_with(segments)) {
+    match beginnings
+        .chain(others)
+        .find(|segments| ends_with(segments))
+    {
         Some(segments) => Err(segments.join("/")),
         None => Ok(0),
     }

@@ -14,10 +14,10 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use strata_core::record::fault::FaultCause;
+use strata_core::record::human_request;
 use strata_core::record::id::{ActionId, Digest, RoleId};
 use strata_core::record::json::Json;
 use strata_core::record::message::Message;
-use strata_core::record::request;
 use strata_core::record::scope_write::Write;
 use strata_core::record::turn::ChangedTool;
 use strata_core::record::work::{CallKey, Work};
@@ -194,7 +194,7 @@ pub enum HostAnswer {
     /// To `Random`.
     Bytes(Result<Vec<u8>, HostError>),
     /// To `AskHuman`.
-    Human(request::HumanAnswer),
+    Human(human_request::HumanAnswer),
     /// To `ListTools`.
     Tools(Vec<ToolDescription>),
     /// To `Outbound` and `CallTools`, in the order of the requests, as they are recorded.

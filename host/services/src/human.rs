@@ -2,9 +2,9 @@
 //! call waits for its answer, and the command line how a request is displayed.
 
 use serde_json::Value;
+use strata_core::record::human_request::{HumanRequest, ProposedCall};
 use strata_core::record::id::RequestId;
 use strata_core::record::json::Json;
-use strata_core::record::request::{HumanRequest, ProposedCall};
 
 use crate::plugin::CompiledSchema;
 

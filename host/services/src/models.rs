@@ -12,6 +12,7 @@ mod embedding;
 mod endpoint;
 mod error_text;
 mod media;
+mod model_request;
 mod outbound;
 mod protocol;
 mod rate_limit;
@@ -19,7 +20,6 @@ mod record;
 mod registry;
 mod reply_check;
 mod reply_json;
-mod request;
 mod request_size;
 mod request_span;
 pub mod scripted;
@@ -32,6 +32,9 @@ mod tokens;
 pub use charge::Charge;
 pub use embedding::{EmbedCall, EmbedRequest, Embeddings};
 pub use media::{IMAGE_TYPES, describe_named as describe_named_media};
+pub use model_request::{
+    IfTooLong, ModelBatch, ModelReply, ModelRequest, ToolDefinition, user_message,
+};
 pub use outbound::no_model_error;
 pub use protocol::{ExcludedOption, allows_forced_choice, arguments_schema, check_settings};
 pub use record::LINE_BEGINNING as RECORD_BEGINNING;
@@ -39,7 +42,6 @@ pub use registry::{
     CompletedCall, CompletedEmbedding, FailedCall, ModelCall, ModelCaller, Models, ReadReplies,
 };
 pub use reply_check::{read_answer, shorten_reason};
-pub use request::{IfTooLong, ModelBatch, ModelReply, ModelRequest, ToolDefinition, user_message};
 pub use request_size::{MAX_MEDIA_BYTES, check_media};
 pub use strata_core::record::host_call::FinishReason;
 pub use stream_observer::{

@@ -168,7 +168,7 @@ pub struct SendContext {
     /// Receives a model's reply while it is streamed.
     pub observer: StreamObserver,
     /// What an earlier attempt at the same call asked people, with their answers.
-    pub asked: Option<AskingCall>,
+    pub asking_call: Option<AskingCall>,
     /// What the spans of the call say about its run.
     pub trace: CallTrace,
 }

@@ -142,7 +142,7 @@ impl SecretRedactor {
     /// Returns whether more text is needed to decide whether, and how far, the text is an
     /// occurrence.
     fn is_undecided_at_start(&self, text: &[u8]) -> bool {
-        let begun = |encoding: &SecretEncoding| {
+        let may_continue = |encoding: &SecretEncoding| {
             encoding.text.len() + usize::from(encoding.shares_next_digit) > text.len()
                 && encoding.text.starts_with(text)
         };
@@ -150,7 +150,8 @@ impl SecretRedactor {
             .first()
             .is_some_and(|first| self.first_bytes[usize::from(*first)]);
         may_begin
-            && (self.encodings.iter().any(begun) || is_escaped_match_undecided(text, &self.value))
+            && (self.encodings.iter().any(may_continue)
+                || is_escaped_match_undecided(text, &self.value))
     }
 }
 
@@ -353,9 +354,12 @@ mod tests {
         let check =
             |text: &str, expected: &str| assert_eq!(redact_one(VALUE, text), expected, "{text}");
         let percent = |keep: &str| -> String {
-            let byte = |byte: &u8| match keep.as_bytes().contains(byte) {
-                true => char::from(*byte).to_string(),
-                false => format!("%{byte:02X}"),
+            let byte = |byte: &u8| {
+                if keep.as_bytes().contains(byte) {
+                    char::from(*byte).to_string()
+                } else {
+                    format!("%{byte:02X}")
+                }
             };
             VALUE.as_bytes().iter().map(byte).collect()
         };

@@ -168,8 +168,8 @@ impl ToolRole {
     /// Decides which tools are sent and which are searched for. To be called again when descriptions
     /// or schemas have become known.
     pub fn choose_exposure(&mut self) {
-        let is_deferred = |tool: &&RoleTool| tool.deferral != Deferral::Never;
-        if !self.tools.iter().any(|tool| is_deferred(&tool)) {
+        let mut deferrals = self.tools.iter().map(|tool| tool.deferral);
+        if deferrals.all(|deferral| deferral == Deferral::Never) {
             return;
         }
         let size: usize = self.tools.iter().map(RoleTool::estimated_tokens).sum();

@@ -51,9 +51,10 @@ fn check_command(name: &str, stdio: &StdioServer, path: &str) -> Finding {
         }
         None => {
             let found = format!("`{name}`: the program `{program}` is not found");
-            let advice = match program.contains('/') {
-                true => "correct `command`; its path is relative to `cwd`".to_owned(),
-                false => format!("install `{program}`, or add its directory to `PATH`"),
+            let advice = if program.contains('/') {
+                "correct `command`; its path is relative to `cwd`".to_owned()
+            } else {
+                format!("install `{program}`, or add its directory to `PATH`")
             };
             Finding::doubtful(ABOUT, found, advice)
         }

@@ -28,9 +28,10 @@ impl Author {
     /// Fails with a text that says what a name may be.
     pub fn parse(name: &str) -> Result<Self, String> {
         let length = name.chars().count();
-        match (1..=MAX_CHARS).contains(&length) && find_unfit_for_name(name).is_none() {
-            true => Ok(Self(name.into())),
-            false => Err(format!("a name has 1 to {MAX_CHARS} visible characters")),
+        if (1..=MAX_CHARS).contains(&length) && find_unfit_for_name(name).is_none() {
+            Ok(Self(name.into()))
+        } else {
+            Err(format!("a name has 1 to {MAX_CHARS} visible characters"))
         }
     }
 

@@ -69,9 +69,10 @@ pub fn resume_claimed(
     on_line: LineListener,
 ) -> Result<ClaimedOutcome, LaunchError> {
     let location = resume.database.location(&resume.run.name);
-    let stored = match resume.run.is_requested {
-        true => StoredResume::read(&location)?,
-        false => StoredResume::default(),
+    let stored = if resume.run.is_requested {
+        StoredResume::read(&location)?
+    } else {
+        StoredResume::default()
     };
     let mut overrides = resume.overrides.clone();
     stored.change(&mut overrides);

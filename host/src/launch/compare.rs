@@ -50,11 +50,11 @@ struct LoadedSide {
 /// or a lineage.
 pub fn compare(one: &str, other: &str) -> Result<Comparison, LaunchError> {
     let (one, other) = (load_side(one)?, load_side(other)?);
-    let (team, given) = (
+    let (shape, other_shape) = (
         &one.team.stepper.env().shape,
         &other.team.stepper.env().shape,
     );
-    let differences = team.differences(given);
+    let differences = shape.differences(other_shape);
     if !differences.is_empty() {
         return Err(LaunchError::Mismatch(differences));
     }
@@ -128,9 +128,10 @@ pub fn parse_saved_state(text: &str) -> Result<(StorageLocation, StateSelector),
 /// a path.
 pub(super) fn split_at_sign(text: &str) -> (&Path, Option<&str>) {
     // The account in a URL of a database is followed by `@`, too.
-    let start = match StorageLocation::is_url(text) {
-        true => text.find('?').unwrap_or(text.len()),
-        false => 0,
+    let start = if StorageLocation::is_url(text) {
+        text.find('?').unwrap_or(text.len())
+    } else {
+        0
     };
     match text.rsplit_once('@').filter(|(path, _)| path.len() > start) {
         Some((path, at)) if !Path::new(text).exists() => (Path::new(path), Some(at)),

@@ -267,11 +267,11 @@ pub(super) fn read_secrets(definition: &Definition) -> Result<Secrets, Diagnosti
         .flat_map(|plugin| plugin.grants.secrets())
         .chain(definition.mcp.values().flat_map(|server| server.secrets()));
     Secrets::read(&definition.variables, names.map(String::as_str)).map_err(|missing| {
-        let shown = missing
+        let problems = missing
             .iter()
             .filter_map(|secret| definition.secret_problem(&secret.name, &secret.to_string()));
         // Every name comes from a grant, and every grant is written somewhere in the file.
-        shown
+        problems
             .reduce(Diagnostics::and)
             .expect("a secret is named somewhere")
     })
@@ -444,9 +444,10 @@ struct LockedComponentName {
 impl LockedComponentName {
     fn of(definition: &Definition, slot: Slot, plugin: &Plugin) -> Self {
         let base = &definition.source.base;
-        let submitted = match definition.is_submitted() {
-            true => path_in_bundle(&plugin.component, base),
-            false => None,
+        let submitted = if definition.is_submitted() {
+            path_in_bundle(&plugin.component, base)
+        } else {
+            None
         };
         Self {
             is_submitted: submitted.is_some(),

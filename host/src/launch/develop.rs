@@ -208,9 +208,8 @@ fn rewritten_slots(before: &Definition, now: &Definition) -> Vec<Slot> {
 /// Returns the slots of the calls that failed and are not retried automatically.
 fn failed_slots(stepper: &Stepper) -> impl Iterator<Item = Slot> {
     let team = stepper.team();
-    let slot_of = |call: CallKey| component_slot(team.role(call.role), call.role, call.work);
     let failed = stepper.env().failed_calls(team);
-    failed.filter_map(move |(call, _)| slot_of(call))
+    failed.filter_map(move |(call, _)| component_slot(team.role(call.role), call.role, call.work))
 }
 
 /// When a slot was first used.
@@ -237,7 +236,7 @@ fn first_use(
     let is_one = |id: RoleId, work| {
         component_slot(stepper.team().role(id), id, work).is_some_and(|slot| slots.contains(&slot))
     };
-    let (mut newest, mut begun) = (None, None);
+    let (mut newest, mut last_before) = (None, None);
     let read = |from, limit| {
         let records = lease.records(from, limit)?;
         let last = from + records.len() as u64;
@@ -248,12 +247,12 @@ fn first_use(
             Event::Attempt(CallKey { role, work, .. }, AttemptEvent::CallStarted(_))
                 if is_one(role, work) =>
             {
-                begun.get_or_insert_with(|| newest.clone());
+                last_before.get_or_insert_with(|| newest.clone());
             }
             Event::Attempt(CallKey { role, work, .. }, AttemptEvent::CallFinished(_))
                 if is_one(role, work) =>
             {
-                return Ok(begun
+                return Ok(last_before
                     .flatten()
                     .map_or(FirstUse::BeforeCheckpoints, FirstUse::AfterCheckpoint));
             }

@@ -238,9 +238,9 @@ component = "x.wasm"
         let team = Definition::parse(TEAM, "team.toml", std::path::Path::new("/"))
             .expect("a team")
             .team;
-        let given = edit.into();
-        let text = format!("{given:?}");
-        match (given.resolve(&team), expected) {
+        let edit = edit.into();
+        let text = format!("{edit:?}");
+        match (edit.resolve(&team), expected) {
             (Ok(edit), Ok((scope, key, value))) => {
                 assert_eq!(
                     (edit.scope, edit.key.as_str(), edit.value.as_str()),

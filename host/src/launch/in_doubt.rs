@@ -277,12 +277,13 @@ fn decide(
         };
         let Some(at) = open.iter().position(|doubt| doubt.id == name) else {
             let is_known = doubts.iter().any(|doubt| doubt.id == name);
-            return Err(LaunchError::InvalidInput(match is_known {
-                true => format!("`{decision}`: that call was settled before"),
-                false => format!(
+            return Err(LaunchError::InvalidInput(if is_known {
+                format!("`{decision}`: that call was settled before")
+            } else {
+                format!(
                     "`{name}` is not in doubt; in doubt is {}",
                     list_names(doubts)
-                ),
+                )
             }));
         };
         let doubt = open.remove(at);
@@ -347,9 +348,9 @@ pub(super) fn recorded_writes(stepper: &Stepper, changed: &[Event]) -> Vec<Strin
             .progress
             .external_writes
             .iter()
-            .filter(|begun| begun.result == WriteResult::Recorded);
+            .filter(|write| write.result == WriteResult::Recorded);
         let writes: Vec<String> = recorded
-            .map(|begun| format!("`{}`", begun.intent.description))
+            .map(|write| format!("`{}`", write.intent.description))
             .collect();
         if writes.is_empty() || !open.phase.is_ready() {
             return None;
@@ -430,12 +431,12 @@ mod tests {
             ],
             Ok(&all),
         );
-        let made = HttpResponse {
+        let response = HttpResponse {
             status: 201,
             ..HttpResponse::default()
         };
         check(
-            &[one("A.p", DoubtVerdict::Response(made))],
+            &[one("A.p", DoubtVerdict::Response(response))],
             Ok(&[("A.p", "201")]),
         );
         check(&["A.p:2={\"status\":201}".into()], Ok(&[("A.p:2", "201")]));

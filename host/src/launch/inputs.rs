@@ -247,10 +247,9 @@ impl NamedFiles {
     fn add(&mut self, files: BTreeSet<PathBuf>, definition: Option<&Definition>) {
         self.others.extend(with_implicit_files(files, definition));
         let plugins = definition.iter().flat_map(|read| {
-            let action = |slot| read.team.slot_name(slot);
             read.plugins
                 .iter()
-                .map(move |(slot, plugin)| (action(*slot), &plugin.grants.dirs))
+                .map(move |(slot, plugin)| (read.team.slot_name(*slot), &plugin.grants.dirs))
         });
         for (action, dirs) in plugins {
             self.granted

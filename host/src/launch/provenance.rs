@@ -14,9 +14,10 @@ pub(crate) fn provenance_of(definition: &Definition) -> Provenance {
     let base = &definition.source.base;
     let is_submitted = definition.is_submitted() || is_saved_base(base);
     Provenance::new(definition, |path: &Path| {
-        match is_submitted && !is_builtin(path) {
-            true => submitted_path(path, base),
-            false => path.to_owned(),
+        if is_submitted && !is_builtin(path) {
+            submitted_path(path, base)
+        } else {
+            path.to_owned()
         }
     })
 }

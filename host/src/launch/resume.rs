@@ -288,7 +288,7 @@ pub(super) fn continue_team(
         membership,
     } = continuation;
     let (definition, env) = (&opened.definition, opened.stepper.env());
-    let (begun, changes) = (opened.has_begun(), opened.changed_components(&components));
+    let (has_begun, changes) = (opened.has_begun(), opened.changed_components(&components));
     if resume.strict {
         opened.refuse_changes(&changes)?;
     }
@@ -300,7 +300,7 @@ pub(super) fn continue_team(
     let provenance = provenance_of(definition);
     let (is_confined, is_submitted) = (is_confined(definition), definition.is_submitted());
     let mut settled = Vec::new();
-    if begun {
+    if has_begun {
         let before = opened.stepper_to_continue()?;
         let stepper = after_resume(&before, &verdicts, &changes, budget, resume.calls)?;
         settled = in_doubt::resolve_doubts(&stepper, &resume.in_doubt, resume.calls, definition)?;
@@ -322,7 +322,7 @@ pub(super) fn continue_team(
         notes.missing_media = restore_media(&mut journal, &resume.files)?;
     }
     journal.resolve_requests(verdicts)?;
-    let event = if begun {
+    let event = if has_begun {
         let spent = journal.store().spent()?.max(total_spent);
         let stepper = journal.stepper();
         let resumed = stepper.run_resumed_event_with_spent(spent, budget, resume.calls);

@@ -119,10 +119,10 @@ fn is_newest(rows: &[CheckpointRow], lineage: &str, id: &CheckpointId) -> bool {
 /// lineage, not with that of their parent, so that they stay short.
 pub(super) fn next_lineage_name(lineages: &[LineageRow]) -> String {
     let first = lineages.first().map_or("", |first| first.name.as_str());
-    let taken = |name: &String| lineages.iter().any(|row| row.name == *name);
+    let is_taken = |name: &String| lineages.iter().any(|row| row.name == *name);
     let mut names = (lineages.len()..).map(|n| format!("{first}.{n}"));
     names
-        .find(|name| !taken(name))
+        .find(|name| !is_taken(name))
         .expect("there are more numbers than lineages")
 }
 

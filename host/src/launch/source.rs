@@ -168,9 +168,10 @@ impl ComponentFinder<'_> {
     /// Finds a component in this file.
     fn find_component(&self, file: &Path) -> Result<ComponentSource, UnloadableComponent> {
         let file = ComponentFile::open(file, self.limit, self.known)?;
-        let signed_bytes = match self.trusted.require_signatures() {
-            true => file.bytes()?,
-            false => &[],
+        let signed_bytes = if self.trusted.require_signatures() {
+            file.bytes()?
+        } else {
+            &[]
         };
         Ok(ComponentSource {
             signed: self.trusted.check(file.path(), signed_bytes, file.digest()),
@@ -191,16 +192,15 @@ impl ComponentFinder<'_> {
         report: &mut dyn FnMut(&str),
     ) -> Result<ComponentSource, UnloadableComponent> {
         let name = path.file_name().unwrap_or_default();
-        let (source, files, signed_bytes) = match script::is_passed_script(path) {
-            true => (ScriptSource::Passed, Vec::new(), Vec::new()),
-            false => {
-                let text = read_text(path)?;
-                // Editors may write a byte order mark. No scripting language treats it as part of the
-                // program.
-                let program = text.strip_prefix('\u{feff}').unwrap_or(&text).to_owned();
-                let source = ScriptSource::Text(program);
-                (source, vec![path.to_owned()], text.into_bytes())
-            }
+        let (source, files, signed_bytes) = if script::is_passed_script(path) {
+            (ScriptSource::Passed, Vec::new(), Vec::new())
+        } else {
+            let text = read_text(path)?;
+            // Editors may write a byte order mark. No scripting language treats it as part of the
+            // program.
+            let program = text.strip_prefix('\u{feff}').unwrap_or(&text).to_owned();
+            let source = ScriptSource::Text(program);
+            (source, vec![path.to_owned()], text.into_bytes())
         };
         let interpreted = Interpreted {
             language,
@@ -373,9 +373,10 @@ pub fn load_script(
     sandbox: &WasmSandbox,
     report: &mut dyn FnMut(&str),
 ) -> Result<Option<ComponentInfo>, String> {
-    let is_interpreted = match path.is_dir() {
-        true => !strata_build::is_built(path),
-        false => script::is_script(path),
+    let is_interpreted = if path.is_dir() {
+        !strata_build::is_built(path)
+    } else {
+        script::is_script(path)
     };
     if !is_interpreted {
         return Ok(None);
@@ -400,9 +401,10 @@ pub(super) fn syntax_error(named: &Path, info: &ComponentInfo) -> Option<String>
     else {
         return None;
     };
-    let path = match named.is_dir() {
-        true => named.join(file),
-        false => named.to_owned(),
+    let path = if named.is_dir() {
+        named.join(file)
+    } else {
+        named.to_owned()
     };
     let shown = display_path(&path);
     Some(format!("{shown}:{line}:{column}: {message}"))

@@ -92,11 +92,12 @@ pub fn check_bundle_paths(files: &BTreeMap<String, Digest>) -> Result<(), Launch
 
 /// Fails if a bundle has no team file.
 fn require_team_file(files: &BTreeMap<String, Digest>) -> Result<(), LaunchError> {
-    match files.contains_key(BUNDLE_TEAM_FILE) {
-        true => Ok(()),
-        false => Err(LaunchError::InvalidInput(format!(
+    if files.contains_key(BUNDLE_TEAM_FILE) {
+        Ok(())
+    } else {
+        Err(LaunchError::InvalidInput(format!(
             "the bundle has no `{BUNDLE_TEAM_FILE}`"
-        ))),
+        )))
     }
 }
 

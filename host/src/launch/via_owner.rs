@@ -70,12 +70,11 @@ pub fn answer(
             recipient: AnswerRecipient::Storage,
         })
     };
-    let taken = |answers| AcceptedAnswers {
-        answers,
-        recipient: AnswerRecipient::Process,
-    };
     via_owner(location, record, || {
-        control::send_answers(location, replies).map(taken)
+        control::send_answers(location, replies).map(|answers| AcceptedAnswers {
+            answers,
+            recipient: AnswerRecipient::Process,
+        })
     })
 }
 
@@ -174,9 +173,10 @@ pub fn halt_by(
         let has_begun = opened.has_begun();
         let (mut journal, _) = opened.into_journal()?;
         // Only a run that is going on can end.
-        match has_begun {
-            true => journal.resume()?,
-            false => begin(&mut journal, location)?,
+        if has_begun {
+            journal.resume()?
+        } else {
+            begin(&mut journal, location)?
         }
         let ended = journal.stepper().run_ended_event(halt.status());
         journal.stage(ended.with_author(by.cloned().map(String::from)))?;

@@ -40,10 +40,10 @@ impl RunThread {
                 let _ = tell.send(end);
             }
         };
-        let begun = thread::Builder::new()
+        thread::Builder::new()
             .name("strata team".into())
-            .spawn(begin);
-        begun.map_err(|error| LiveError::Thread(format!("cannot start a thread: {error}")))?;
+            .spawn(begin)
+            .map_err(|error| LiveError::Thread(format!("cannot start a thread: {error}")))?;
         Ok(Self { end })
     }
 

@@ -60,9 +60,10 @@ fn read(file: &Path) -> io::Result<Option<Vec<u8>>> {
     fs::File::open(file)?
         .take(MAX_BYTES + 1)
         .read_to_end(&mut bytes)?;
-    match bytes.len() as u64 <= MAX_BYTES {
-        true => Ok(Some(bytes)),
-        false => Err(damaged()),
+    if bytes.len() as u64 <= MAX_BYTES {
+        Ok(Some(bytes))
+    } else {
+        Err(damaged())
     }
 }
 

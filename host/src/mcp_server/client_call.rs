@@ -120,8 +120,8 @@ impl ClientCall<'_> {
         let options = PeerRequestOptions::no_options();
         let peer = &self.context.peer;
         let failed = |why: &dyn std::fmt::Display| format!("the client cannot be asked: {why}");
-        let asked = peer.send_cancellable_request(request, options).await;
-        let handle = asked.map_err(|why| failed(&why))?;
+        let sent_request = peer.send_cancellable_request(request, options).await;
+        let handle = sent_request.map_err(|why| failed(&why))?;
         let id = handle.id.clone();
         tokio::select! {
             biased;
@@ -150,10 +150,7 @@ pub fn tool_name(name: &str) -> String {
         .map(|c| if is_allowed(c) { c } else { '_' })
         .take(MAX_TOOL_NAME_CHARS)
         .collect();
-    match name.is_empty() {
-        true => "_".into(),
-        false => name,
-    }
+    if name.is_empty() { "_".into() } else { name }
 }
 
 #[cfg(test)]

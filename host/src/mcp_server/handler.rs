@@ -104,9 +104,10 @@ impl ClientHandler {
             Tools::Served(_) => served_client(context)?.0.may_answer(),
             Tools::Team(..) | Tools::Components(_) => true,
         };
-        Ok(match may_answer {
-            true => Elicitation::of_client(context),
-            false => Elicitation::None,
+        Ok(if may_answer {
+            Elicitation::of_client(context)
+        } else {
+            Elicitation::None
         })
     }
 
@@ -246,9 +247,10 @@ impl ServerHandler for ClientHandler {
         let method = request.method;
         let revision = context.protocol_version();
         let is_newest = revision.is_some_and(|revision| revision >= ProtocolVersion::V_2026_07_28);
-        let is_known = match is_newest {
-            true => method != INITIALIZE && KNOWN_METHODS.contains(&method.as_str()),
-            false => KNOWN_METHODS.contains(&method.as_str()),
+        let is_known = if is_newest {
+            method != INITIALIZE && KNOWN_METHODS.contains(&method.as_str())
+        } else {
+            KNOWN_METHODS.contains(&method.as_str())
         };
         if is_known {
             return Err(invalid(format!(

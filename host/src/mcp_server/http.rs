@@ -169,9 +169,9 @@ impl HttpAccess {
         let principal = match &self.token {
             None => Principal::local(),
             Some(expected) => {
-                let given = header(&head.headers, &AUTHORIZATION).and_then(bearer_token);
+                let token = header(&head.headers, &AUTHORIZATION).and_then(bearer_token);
                 // Digests are compared, so the time of the comparison says nothing about the token.
-                if given.map(sha256) != Some(*expected) {
+                if token.map(sha256) != Some(*expected) {
                     return Err(HttpRefusal {
                         status: 401,
                         detail: "the request does not bear the token".into(),

@@ -83,8 +83,8 @@ impl LocalRuns {
                 None => return self.saved_ending(name).map(Launched::saved),
             },
         };
-        let begun = self.open.begin(name, run, activity);
-        begun
+        self.open
+            .begin(name, run, activity)
             .map(Launched::Open)
             .map_err(|error| LaunchError::InvalidInput(error.to_string()))
     }

@@ -310,12 +310,12 @@ mod tests {
 
     #[test]
     fn a_question_is_quoted_and_hides_nothing() {
-        let asked = RequestView {
+        let request = RequestView {
             question: "delete?\nsay \u{202e}on".into(),
             ..request(None)
         };
         assert_eq!(
-            message(&asked, "r", Some("`maybe` is no number")),
+            message(&request, "r", Some("`maybe` is no number")),
             "Writer asks (run r):\n> delete?\n> say \\u{202e}on\nThe last answer was not accepted: `maybe` is no number"
         );
     }

@@ -61,9 +61,10 @@ fn describe(tool: &str, run: &RunName, ending: &RunEnding) -> String {
         ));
     }
     let again = format!("Call `{tool}` again with `run` = `{name}` to go on with it");
-    lines.push(match ending.resume_commands.is_empty() {
-        true => format!("{again}."),
-        false => format!("{again}, or use one of these commands:"),
+    lines.push(if ending.resume_commands.is_empty() {
+        format!("{again}.")
+    } else {
+        format!("{again}, or use one of these commands:")
     });
     for command in &ending.resume_commands {
         lines.push(format!("  {}", commented_command(command)));

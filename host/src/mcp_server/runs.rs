@@ -147,9 +147,9 @@ impl TeamRuns {
                         return self.attendance(key, number, known);
                     }
                     None => {
-                        let begun = self.begin(run, launch, caller);
-                        let attendance = self.attendance(key.clone(), number, &begun);
-                        active.insert(key, begun);
+                        let active_run = self.begin(run, launch, caller);
+                        let attendance = self.attendance(key.clone(), number, &active_run);
+                        active.insert(key, active_run);
                         self.active.count.send_modify(|count| *count += 1);
                         return attendance;
                     }

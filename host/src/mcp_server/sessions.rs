@@ -109,9 +109,10 @@ impl SessionManager for BoundedSessions {
     }
 
     async fn close_session(&self, id: &SessionId) -> Result<(), SessionProblem> {
-        match self.is_of_client(id) {
-            true => Ok(self.sessions.close_session(id).await?),
-            false => Ok(()),
+        if self.is_of_client(id) {
+            Ok(self.sessions.close_session(id).await?)
+        } else {
+            Ok(())
         }
     }
 

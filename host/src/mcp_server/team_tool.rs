@@ -120,14 +120,15 @@ impl TeamTool {
             Some(sealed) => {
                 let state = self.records.signer.open_state(sealed, &owner)?;
                 let target = self.continued_target(&state).await?;
-                let taken = self.take_input_responses(&target.run, &state, params, call);
-                replies = match taken.await {
+                let responses = self.take_input_responses(&target.run, &state, params, call);
+                replies = match responses.await {
                     Ok(replies) => replies,
                     Err(why) => return Ok(error(why).into()),
                 };
-                let launch = match replies.has_news || !replies.needs_person() {
-                    true => Launch::Reattach,
-                    false => Launch::Look,
+                let launch = if replies.has_news || !replies.needs_person() {
+                    Launch::Reattach
+                } else {
+                    Launch::Look
                 };
                 Target { launch, ..target }
             }
@@ -180,9 +181,10 @@ impl TeamTool {
             }),
             Ok(KeyOwner::Known(run)) => {
                 // The process may have been killed before it created the run.
-                let launch = match self.runs.exists(&run).await {
-                    true => Launch::Reattach,
-                    false => start(),
+                let launch = if self.runs.exists(&run).await {
+                    Launch::Reattach
+                } else {
+                    start()
                 };
                 Ok(Target { run, launch })
             }
@@ -254,24 +256,24 @@ impl TeamTool {
                     return Ok(error(text).into());
                 }
             };
-            let asked = requests_to_ask(&ending, &replies);
-            if asked.is_empty() {
+            let requests = requests_to_ask(&ending, &replies);
+            if requests.is_empty() {
                 return Ok(ended(&self.name, &run, &ending).into());
             }
             match call.elicitation {
                 Elicitation::None => return Ok(ended(&self.name, &run, &ending).into()),
                 Elicitation::InputRequired => {
-                    return Ok(self.input_required(&run, &asked, &replies, owner).into());
+                    return Ok(self.input_required(&run, &requests, &replies, owner).into());
                 }
                 Elicitation::WithinCall if rounds == MAX_WRONG_ANSWERS => {
                     return Ok(ended(&self.name, &run, &ending).into());
                 }
                 Elicitation::WithinCall => {
-                    match self.ask_within_call(&run, &asked, &replies, call).await {
-                        Asked::Replies(mut taken) => {
-                            rounds += usize::from(!taken.has_news);
-                            taken.declined.append(&mut replies.declined);
-                            replies = taken;
+                    match self.ask_within_call(&run, &requests, &replies, call).await {
+                        Asked::Replies(mut new_replies) => {
+                            rounds += usize::from(!new_replies.has_news);
+                            new_replies.declined.append(&mut replies.declined);
+                            replies = new_replies;
                         }
                         Asked::Stopped(why) => {
                             if call.is_cancelled() {
@@ -286,9 +288,10 @@ impl TeamTool {
                     }
                 }
             }
-            launch = match replies.has_news {
-                true => Launch::Reattach,
-                false => Launch::Look,
+            launch = if replies.has_news {
+                Launch::Reattach
+            } else {
+                Launch::Look
             };
         }
     }
@@ -332,12 +335,12 @@ impl TeamTool {
     fn input_required(
         &self,
         run: &RunName,
-        asked: &[&RequestView],
+        open_requests: &[&RequestView],
         replies: &Replies,
         owner: &StateOwner<'_>,
     ) -> InputRequiredResult {
         let mut requests = InputRequests::new();
-        for request in asked {
+        for request in open_requests {
             let rejected = replies.rejected.get(&request.id).map(String::as_str);
             let elicitation = ElicitRequest::new(form(request, run.as_str(), rejected));
             requests.insert(request.id.clone(), InputRequest::Elicitation(elicitation));
@@ -430,29 +433,29 @@ impl TeamTool {
     async fn ask_within_call(
         &self,
         run: &RunName,
-        asked: &[&RequestView],
+        requests: &[&RequestView],
         replies: &Replies,
         call: &ClientCall<'_>,
     ) -> Asked {
-        let questions = asked.iter().map(|request| {
+        let questions = requests.iter().map(|request| {
             let rejected = replies.rejected.get(&request.id).map(String::as_str);
             call.ask(form(request, run.as_str(), rejected))
         });
         let results = join_all(questions).await;
-        let mut taken = Replies::default();
-        for (request, result) in asked.iter().zip(results) {
+        let mut new_replies = Replies::default();
+        for (request, result) in requests.iter().zip(results) {
             let reply = match result {
                 Ok(result) => read_result(request, result),
                 Err(why) => return Asked::Stopped(why),
             };
             let recorded = self
-                .take_reply(run, request, reply, &call.principal, &mut taken)
+                .take_reply(run, request, reply, &call.principal, &mut new_replies)
                 .await;
             if let Err(why) = recorded {
                 return Asked::Stopped(why);
             }
         }
-        Asked::Replies(taken)
+        Asked::Replies(new_replies)
     }
 }
 
@@ -496,9 +499,10 @@ async fn report_progress(call: &ClientCall<'_>, run: &RunName, activity: &Activi
 
 /// Returns the name of the person who answers, as it is recorded.
 fn person(principal: &Principal) -> Option<String> {
-    match principal == &Principal::local() {
-        true => user::name(),
-        false => Some(principal.0.clone()),
+    if principal == &Principal::local() {
+        user::name()
+    } else {
+        Some(principal.0.clone())
     }
 }
 

@@ -147,12 +147,12 @@ pub fn delete_run_by(
         (Err(_), DeleteRuns::All) => halt_by(location, Halt::Cancel, by)?,
         (Err(refused), DeleteRuns::Ended) => return Err(refused),
     }
-    let begun = Instant::now();
+    let start = Instant::now();
     loop {
         match location.delete_run(by.map(Author::name)) {
             // Whoever worked on it is about to give it up.
             Err(StoreError::Locked { .. })
-                if which == DeleteRuns::All && begun.elapsed() < GIVE_UP_TIME =>
+                if which == DeleteRuns::All && start.elapsed() < GIVE_UP_TIME =>
             {
                 sleep(INTERVAL);
             }

@@ -95,8 +95,9 @@ fn phase_of(reader: &EventReader, until: FollowUntil) -> Result<Phase, LaunchErr
     // Somebody stopped it, and no worker takes it by itself.
     let is_stopped =
         queued.is_none() && overview.is_some_and(|run| run.status == Status::Interrupted);
-    Ok(match state == LifecycleState::Ended || is_stopped {
-        true => Phase::Over,
-        false => Phase::Idle,
+    Ok(if state == LifecycleState::Ended || is_stopped {
+        Phase::Over
+    } else {
+        Phase::Idle
     })
 }

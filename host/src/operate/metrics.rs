@@ -26,7 +26,7 @@ pub struct ProcessMetrics {
     /// What the databases said last, and when.
     statistics: Mutex<BTreeMap<usize, (Instant, RunStatistics)>>,
     /// When the databases were asked last. It is locked while they are.
-    asked: Mutex<Option<Instant>>,
+    last_refresh: Mutex<Option<Instant>>,
 }
 
 /// Why a run could not be run.
@@ -91,7 +91,7 @@ impl ProcessMetrics {
             fleet: Arc::default(),
             counts: Mutex::default(),
             statistics: Mutex::default(),
-            asked: Mutex::default(),
+            last_refresh: Mutex::default(),
         }
     }
 
@@ -163,10 +163,10 @@ impl ProcessMetrics {
     /// Asks the databases what their runs are doing, and waits for the answers, unless that was done a moment ago or
     /// another thread is doing it.
     pub fn refresh(&self) {
-        let Ok(mut asked) = self.asked.try_lock() else {
+        let Ok(mut last_refresh) = self.last_refresh.try_lock() else {
             return;
         };
-        if asked.is_some_and(|at| at.elapsed() < REFRESH_INTERVAL) {
+        if last_refresh.is_some_and(|at| at.elapsed() < REFRESH_INTERVAL) {
             return;
         }
         for (number, (name, place)) in self.places.iter().enumerate() {
@@ -177,7 +177,7 @@ impl ProcessMetrics {
                 Err(error) => tracing::debug!("metrics lack `{name}`: {error}"),
             }
         }
-        *asked = Some(stopwatch());
+        *last_refresh = Some(stopwatch());
     }
 
     /// Returns all metrics in the text format of Prometheus, with what the databases said at the last refresh. Waits for
@@ -266,9 +266,9 @@ impl ProcessMetrics {
     }
 
     fn write_statistics(&self, out: &mut MetricsWriter) {
-        let kept = self.statistics();
+        let statistics = self.statistics();
         let known = |number: usize| {
-            let (at, statistics) = kept.get(&number)?;
+            let (at, statistics) = statistics.get(&number)?;
             (at.elapsed() < MAX_AGE).then_some(statistics)
         };
         let places = self.places.iter().enumerate();

@@ -66,19 +66,19 @@ pub fn wait_for_runs(
     timeout: Option<Duration>,
     on_rest: &mut dyn FnMut(&RunAtRest),
 ) -> Result<Waited, LaunchError> {
-    let (begun, mut patience) = (Instant::now(), Patience::default());
+    let (start, mut patience) = (Instant::now(), Patience::default());
     let mut watch = Watch::default();
     loop {
-        let asked = Instant::now();
+        let look_start = Instant::now();
         let looked = watch.look(places, on_rest);
-        let look_time = asked.elapsed();
+        let look_time = look_start.elapsed();
         if patience.accept(looked)?.is_some() && watch.is_over(wait_for) {
             return Ok(Waited {
                 rested: watch.rested,
                 is_time_over: false,
             });
         }
-        if timeout.is_some_and(|timeout| begun.elapsed() >= timeout) {
+        if timeout.is_some_and(|timeout| start.elapsed() >= timeout) {
             return Ok(Waited {
                 rested: watch.rested,
                 is_time_over: true,

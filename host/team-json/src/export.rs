@@ -131,8 +131,8 @@ impl<'a> Exporter<'a> {
     fn object_by_role<T>(&'a self, make: impl Fn(RoleId) -> Option<T>) -> OrderedObject<'a, T> {
         let mut object = OrderedObject::default();
         for id in self.team.role_ids() {
-            if let Some(made) = make(id) {
-                object.push(&self.team.role(id).name, made);
+            if let Some(value) = make(id) {
+                object.push(&self.team.role(id).name, value);
             }
         }
         object

@@ -20,18 +20,18 @@ use super::files::FilesJson;
 use super::questions::QuestionsJson;
 
 mod fault;
+mod human_request;
 mod message;
 mod open;
 mod part;
-mod request;
 
 pub(super) use fault::{FaultJson, RoleCallJson};
+pub(super) use human_request::RequestJson;
 pub(super) use message::{
     ExternalMessageJson, HopJson, INSTRUCT_PREFIX, MessageJson, MessageListJson, MessagesByIdJson,
 };
 pub(super) use open::{CalledJson, OpenJson};
 pub(super) use part::PartJson;
-pub(super) use request::RequestJson;
 
 /// Fields of other programs. They are written back to where they were read.
 pub(super) type ForeignFields = BTreeMap<String, Value>;

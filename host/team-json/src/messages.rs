@@ -148,9 +148,8 @@ impl<'a> ImportedMessages<'a> {
             }
             return Ok(known);
         }
-        let same =
-            |a: &Message, b: &Message| (&a.content, &a.cause_by) == (&b.content, &b.cause_by);
-        if same(self.get(known), &message) {
+        let earlier = self.get(known);
+        if (&earlier.content, &earlier.cause_by) == (&message.content, &message.cause_by) {
             return Ok(known);
         }
         // Two messages with one id, in a file of another program.

@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use strata_core::record::human_request::QuestionDigest;
 use strata_core::record::id::RequestId;
 use strata_core::record::questions::AskedQuestions;
-use strata_core::record::request::QuestionDigest;
 
 use super::located_value::{ImportResult, LocatedValue};
 
@@ -23,17 +23,17 @@ pub(super) struct QuestionsJson<'a> {
 }
 
 /// Returns the questions, if there were any.
-pub(super) fn write(asked: &AskedQuestions) -> Option<QuestionsJson<'_>> {
-    if *asked == AskedQuestions::default() {
+pub(super) fn write(questions: &AskedQuestions) -> Option<QuestionsJson<'_>> {
+    if *questions == AskedQuestions::default() {
         return None;
     }
-    let digests = asked.steps.values().flatten();
+    let digests = questions.steps.values().flatten();
     Some(QuestionsJson {
         digests: digests
             .map(|(id, question)| (Cow::Borrowed(&*id.0), Cow::Owned(question.to_hex())))
             .collect(),
-        count: asked.count,
-        complete_from: asked.complete_from,
+        count: questions.count,
+        complete_from: questions.complete_from,
     })
 }
 
@@ -43,7 +43,7 @@ pub(super) fn read(
     place: &LocatedValue<'_>,
 ) -> ImportResult<AskedQuestions> {
     let saved = saved.unwrap_or_default();
-    let mut asked = AskedQuestions::default();
+    let mut questions = AskedQuestions::default();
     for (id, digest) in saved.digests {
         let Some(question) = QuestionDigest::from_hex(&digest) else {
             let digests = place.child("digests");
@@ -51,12 +51,12 @@ pub(super) fn read(
             return Err(place.invalid("is not the digest of a question in hexadecimal digits"));
         };
         if let Some(step) = step_in(&id) {
-            asked.add(step, RequestId::from(&*id), question);
+            questions.add(step, RequestId::from(&*id), question);
         }
     }
-    asked.count = asked.count.max(saved.count);
-    asked.complete_from = asked.complete_from.max(saved.complete_from);
-    Ok(asked)
+    questions.count = questions.count.max(saved.count);
+    questions.complete_from = questions.complete_from.max(saved.complete_from);
+    Ok(questions)
 }
 
 /// Returns the step in the id of a request.

@@ -1,7 +1,7 @@
 //! Open requests in the file: `strata.requests`. They are written for people; that a call waits for one
 //! is in the machine part of its activation.
 
-use strata_core::record::request::HumanRequest;
+use strata_core::record::human_request::HumanRequest;
 use strata_core::record::work::{CallKey, Work};
 use strata_core::state::environment::Environment;
 use strata_core::team::Team;

@@ -37,7 +37,7 @@ pub(super) fn match_entries<'a>(
         let role = team.roles.iter().find(|role| role.name == name);
         entries.push((key, place, role.map(|role| role.name.clone())));
     }
-    let taken: BTreeSet<String> = entries
+    let used_names: BTreeSet<String> = entries
         .iter()
         .filter_map(|(_, _, name)| name.clone())
         .collect();
@@ -53,7 +53,11 @@ pub(super) fn match_entries<'a>(
                 } else {
                     BTreeSet::new()
                 };
-                let free = || team.roles.iter().filter(|role| !taken.contains(&role.name));
+                let free = || {
+                    team.roles
+                        .iter()
+                        .filter(|role| !used_names.contains(&role.name))
+                };
                 let by_key = free().find(|role| role.name == key);
                 let is_called = |role: &&Role| {
                     let is =

@@ -4,9 +4,9 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use strata_core::record::conversation::{AssistantPart, TokenUsage};
+use strata_core::record::human_request::HumanAnswer;
 use strata_core::record::id::RoleId;
 use strata_core::record::json::Json;
-use strata_core::record::request::HumanAnswer;
 use strata_core::record::scope_write::{ROLE_SCOPE, ScopeChange, Write};
 use strata_core::team::RoleProfile;
 use strata_host::blob::digest_of;

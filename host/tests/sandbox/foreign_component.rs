@@ -144,12 +144,13 @@ fn call_function(component: &[u8], plugin: Plugin, news: Arc<Message>) -> Result
 
 /// Calls a function with the data of a message. Returns the data of its output.
 pub fn data(component: &[u8], function: &str, data: Value) -> Result<Value, String> {
-    let made = call_function(
+    let result = call_function(
         component,
         plugin_calling(function, Value::Null),
         message("", Some(data)),
     );
-    made.map(|draft| draft.data.map_or(Value::Null, |data| data.value()))
+    result
+        .map(|draft| draft.data.map_or(Value::Null, |data| data.value()))
         .map_err(|fault| fault.message)
 }
 

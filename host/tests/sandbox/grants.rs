@@ -113,13 +113,13 @@ fn list(path: &str) -> Vec<u8> {
 
 /// Returns a guest that sends one empty request to a model, whose name is optional.
 pub fn ask(model: Option<&str>) -> Vec<u8> {
-    let (given, name) = (u32::from(model.is_some()), model.unwrap_or_default());
+    let (has_name, name) = (u32::from(model.is_some()), model.unwrap_or_default());
     let length = name.len();
     Guest {
         items: &format!(
             r#"(data (i32.const 4200) "{name}")
             (func $ask
-                (i32.store (i32.const 4096) (i32.const {given}))
+                (i32.store (i32.const 4096) (i32.const {has_name}))
                 (i32.store (i32.const 4100) (i32.const 4200))
                 (i32.store (i32.const 4104) (i32.const {length}))
                 (call $complete (i32.const 4096) (i32.const 2048)))"#

@@ -152,12 +152,12 @@ fn what_was_received_is_loaded_and_passed_on_and_nothing_else() {
 
     let pass = "(call $source (i32.const 1) (i32.const 5100) (i32.const 64)) (call $ok_parts (i32.const 4096) (i32.const 1))";
     let call = call_with_image(&guest(&items, pass));
-    let given = call.news[0].parts.clone();
+    let parts = call.news[0].parts.clone();
     let passed = run(call).result.unwrap();
     let ReturnValue::Output(draft) = &passed.value else {
         panic!("{passed:?}");
     };
-    assert_eq!(draft.parts, given);
+    assert_eq!(draft.parts, parts);
     // Its bytes are stored already.
     assert!(passed.blobs.is_empty());
 }

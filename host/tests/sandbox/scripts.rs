@@ -246,9 +246,9 @@ fn a_translation_is_cached_and_made_again_if_the_cache_is_damaged() {
         content(load_in(&sandbox, &interpreter, limits())())
     };
     assert_eq!(call(), TRANSLATED);
-    let made = entry().metadata().expect("it is there").ino();
+    let inode = entry().metadata().expect("it is there").ino();
     assert_eq!(call(), TRANSLATED);
-    assert_eq!(entry().metadata().expect("it is there").ino(), made);
+    assert_eq!(entry().metadata().expect("it is there").ino(), inode);
 
     let mut bytes = fs::read(entry()).expect("it is read");
     bytes[0] ^= 1;

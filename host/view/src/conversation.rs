@@ -351,7 +351,9 @@ impl ConversationTracker {
 impl ConversationRecord {
     fn view_turn(&self, turn: &Turn, number: u32) -> TurnView {
         let mut calls = Vec::new();
-        for ((call, asked), position) in turn.calls.iter().zip(tool_calls(&turn.message)).zip(0..) {
+        for ((call, tool_call), position) in
+            turn.calls.iter().zip(tool_calls(&turn.message)).zip(0..)
+        {
             let at = (number, position);
             let outcome = outcome_of(call);
             let mut earlier_faults = self.faults.get(&at).cloned().unwrap_or_default();
@@ -360,9 +362,9 @@ impl ConversationRecord {
             }
             calls.push(ToolCallView {
                 tool_call: position,
-                id: asked.id.clone(),
+                id: tool_call.id.clone(),
                 tool: call.tool.clone(),
-                arguments: asked.arguments.clone(),
+                arguments: tool_call.arguments.clone(),
                 edited_arguments: call.edited_arguments.clone(),
                 decided_by: call.decided_by.clone(),
                 attempts: call.progress.attempts,

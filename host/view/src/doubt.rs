@@ -23,7 +23,7 @@ pub struct CallInDoubt {
 /// Returns the calls in doubt.
 pub fn calls_in_doubt(stepper: &Stepper) -> Vec<CallInDoubt> {
     let mut doubts: Vec<CallInDoubt> = Vec::new();
-    for (call, index, begun) in stepper.env().writes_in_doubt(stepper.team()) {
+    for (call, index, write) in stepper.env().writes_in_doubt(stepper.team()) {
         let name = action_name_of(stepper, call);
         // Calls of one action may be open in several activations, and several times in one.
         let nth = 1 + doubts
@@ -37,9 +37,9 @@ pub fn calls_in_doubt(stepper: &Stepper) -> Vec<CallInDoubt> {
         };
         doubts.push(CallInDoubt {
             id,
-            description: begun.intent.description.clone(),
+            description: write.intent.description.clone(),
             call,
-            kind: begun.intent.kind,
+            kind: write.intent.kind,
             index,
         });
     }

@@ -150,13 +150,13 @@ impl FailedToolCall {
             return None;
         };
         let activation = stepper.env().activation(call.activation())?;
-        let asked = activation.turns.get(turn as usize)?;
-        let arguments = asked.arguments(tool_call as usize)?;
+        let asking_turn = activation.turns.get(turn as usize)?;
+        let arguments = asking_turn.arguments(tool_call as usize)?;
         Some(Self {
-            model: asked.model.clone(),
+            model: asking_turn.model.clone(),
             turn,
             tool_call,
-            reply: reply_text(&asked.message),
+            reply: reply_text(&asking_turn.message),
             arguments: arguments.as_str().to_owned(),
         })
     }

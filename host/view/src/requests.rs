@@ -5,8 +5,8 @@ use std::path::Path;
 use serde::Serialize;
 use strata_core::machine::stepper::Stepper;
 use strata_core::record::conversation::reply_text;
+use strata_core::record::human_request::HumanRequest;
 use strata_core::record::json::Json;
-use strata_core::record::request::HumanRequest;
 use strata_core::record::work::{CallKey, Work};
 
 use super::answer_form::{AnswerField, answer_fields};
@@ -132,8 +132,8 @@ fn said_in_turn(stepper: &Stepper, call: CallKey) -> Option<String> {
     };
     let activation = stepper.env().activation(call.activation())?;
     let turn = activation.turns.get(turn as usize)?;
-    let said = reply_text(&turn.message);
-    (!said.trim().is_empty()).then_some(said)
+    let text = reply_text(&turn.message);
+    (!text.trim().is_empty()).then_some(text)
 }
 
 /// Returns the fields of the answer. Those of the question whether a tool call may be made are the

@@ -5,9 +5,9 @@ use std::borrow::Cow;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use strata_core::record::human_request::HumanAnswer as Answered;
 use strata_core::record::id::{Digest, RoleId};
 use strata_core::record::json::Json;
-use strata_core::record::request::HumanAnswer as Answered;
 use strata_core::team::RoleProfile;
 use strata_host::gateway::{
     AttemptId, EnvironmentRequest, GUEST_REQUEST_QUEUE, Gateway, GuestRequest, HostAnswer,

@@ -170,11 +170,9 @@ impl Exchange {
     pub(super) fn is_client_gone(&self) -> bool {
         // This does not block: the duplicate shares the non-blocking mode of the connection. What a
         // client sends after its request is ignored.
-        let read_byte =
-            |connection: &Arc<OwnedFd>| rustix::io::read(connection.as_fd(), &mut [0_u8]);
         self.connection
             .as_ref()
-            .is_some_and(|connection| read_byte(connection) == Ok(0))
+            .is_some_and(|connection| rustix::io::read(connection.as_fd(), &mut [0_u8]) == Ok(0))
     }
 
     /// Returns once the client has used up the time of a phase.

@@ -79,9 +79,10 @@ impl ServerNames {
         let is_own = origin
             .to_str()
             .is_ok_and(|origin| self.is_own_origin(origin));
-        match is_own && origins.next().is_none() {
-            true => Ok(()),
-            false => Err(NotForServer::OtherOrigin),
+        if is_own && origins.next().is_none() {
+            Ok(())
+        } else {
+            Err(NotForServer::OtherOrigin)
         }
     }
 
@@ -96,11 +97,11 @@ impl ServerNames {
             return true;
         }
         // A proxy may listen on another port than this server.
-        self.hosts.iter().any(|given| {
-            let (given_name, given_port) = split_port(given);
-            given_name.eq_ignore_ascii_case(&name)
-                && match given_port {
-                    Some(_) => port == given_port,
+        self.hosts.iter().any(|own_host| {
+            let (own_name, own_port) = split_port(own_host);
+            own_name.eq_ignore_ascii_case(&name)
+                && match own_port {
+                    Some(_) => port == own_port,
                     None => port.is_none_or(|port| port.parse::<u16>().is_ok()),
                 }
         })

@@ -177,13 +177,14 @@ fn spawn(
     purpose: Purpose,
     storage: Option<&Path>,
 ) -> io::Result<ChildProcess> {
-    let watcher = match CAN_WATCH.load(Ordering::Relaxed) {
-        true => Watcher::start(storage)
+    let watcher = if CAN_WATCH.load(Ordering::Relaxed) {
+        Watcher::start(storage)
             .inspect_err(|error| {
                 tracing::warn!("programs that are started may outlive this one: {error}");
             })
-            .ok(),
-        false => None,
+            .ok()
+    } else {
+        None
     };
     // Locked until the group is listed, so that `kill_all` does not miss it.
     let mut groups = lock_groups();

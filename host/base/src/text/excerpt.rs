@@ -30,9 +30,10 @@ pub fn around_difference(one: &str, other: &str, most: usize) -> [String; 2] {
     };
     // Texts that are shown as a whole need no window.
     let is_short = |text: &str| text.chars().nth(most).is_none();
-    match is_short(one) && is_short(other) {
-        true => [one.to_owned(), other.to_owned()],
-        false => [window(one), window(other)],
+    if is_short(one) && is_short(other) {
+        [one.to_owned(), other.to_owned()]
+    } else {
+        [window(one), window(other)]
     }
 }
 

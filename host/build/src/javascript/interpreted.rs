@@ -142,8 +142,10 @@ fn read_modules(
 /// Returns a module with the files that it imports. The error says why it has to be built.
 fn read_module(dir: &Path, path: String, text: String) -> Result<ModuleFile, String> {
     static PATTERNS: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
-        let compile = |pattern: &str| Regex::new(&format!("(?m){pattern}"));
-        let all = BUNDLED.map(|(pattern, what)| (compile(pattern).expect("it is valid"), what));
+        let all = BUNDLED.map(|(pattern, what)| {
+            let pattern = Regex::new(&format!("(?m){pattern}"));
+            (pattern.expect("it is valid"), what)
+        });
         all.into()
     });
     static IMPORTS: LazyLock<Regex> = LazyLock::new(|| {

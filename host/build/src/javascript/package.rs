@@ -144,11 +144,12 @@ fn find_entry(dir: &Path, authored: &PackageJson) -> Result<String, String> {
             "no source was found: write `src/action.ts` or `src/action.js`, or name it as `main` in package.json",
         )?,
     };
-    match dir.join(entry).is_file() {
-        true => Ok(entry.trim_start_matches("./").to_owned()),
-        false => Err(format!(
+    if dir.join(entry).is_file() {
+        Ok(entry.trim_start_matches("./").to_owned())
+    } else {
+        Err(format!(
             "package.json names the entry `{entry}`, which is no file"
-        )),
+        ))
     }
 }
 

@@ -71,12 +71,13 @@ fn refers_to_files(requirements: &str) -> bool {
     let lines = requirements
         .lines()
         .map(|line| line.split('#').next().unwrap_or_default().trim());
-    lines
-        .filter(|line| !line.is_empty())
-        .any(|line| match line.starts_with('-') {
-            true => OPTIONS.iter().any(|option| line.starts_with(option)),
-            false => line.contains("file:") || line.contains('/') && !line.contains("://"),
-        })
+    lines.filter(|line| !line.is_empty()).any(|line| {
+        if line.starts_with('-') {
+            OPTIONS.iter().any(|option| line.starts_with(option))
+        } else {
+            line.contains("file:") || line.contains('/') && !line.contains("://")
+        }
+    })
 }
 
 #[test]
@@ -122,7 +123,7 @@ fn install_packages(
             dir.display()
         ))[..8],
     );
-    let directory = cache::create_once(CacheName::Python, &format!("packages-{key}"), |made| {
+    let directory = cache::create_once(CacheName::Python, &format!("packages-{key}"), |target| {
         report(&format!("getting the packages that {} needs", project.name));
         let mut install = pip_command(tools);
         install.current_dir(dir).args([
@@ -140,7 +141,7 @@ fn install_packages(
             "--python-version",
             GUEST_PYTHON,
         ]);
-        install.arg("--target").arg(made.join("packages"));
+        install.arg("--target").arg(target.join("packages"));
         match &project.requirements {
             Requirements::File(path) => install.arg("-r").arg(path),
             Requirements::Listed(listed) => install.arg("--").args(listed),

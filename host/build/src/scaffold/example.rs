@@ -118,9 +118,10 @@ fn read_files(
         }
         let relative = path.strip_prefix(root).unwrap_or(&path);
         // Package managers leave out a `.gitignore`.
-        let relative = match relative.file_name().is_some_and(|name| name == "gitignore") {
-            true => relative.with_file_name(".gitignore"),
-            false => relative.to_owned(),
+        let relative = if relative.file_name().is_some_and(|name| name == "gitignore") {
+            relative.with_file_name(".gitignore")
+        } else {
+            relative.to_owned()
         };
         files.push((relative.to_string_lossy().into_owned(), fs::read(&path)?));
     }

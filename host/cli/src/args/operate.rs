@@ -41,11 +41,12 @@ pub(crate) struct RunsArgs {
 impl RunsArgs {
     /// Returns the places where runs are looked for; `None` if none is given and nothing was ever saved.
     pub(crate) fn places(&self) -> Option<Vec<StorageLocation>> {
-        match self.places.is_empty() {
-            true => Path::new(DEFAULT_PLACE)
+        if self.places.is_empty() {
+            Path::new(DEFAULT_PLACE)
                 .exists()
-                .then(|| vec![StorageLocation::new(DEFAULT_PLACE)]),
-            false => Some(self.places.clone()),
+                .then(|| vec![StorageLocation::new(DEFAULT_PLACE)])
+        } else {
+            Some(self.places.clone())
         }
     }
 
@@ -247,12 +248,11 @@ impl FilterArgs {
 
 fn parse_status(text: &str) -> Result<String, String> {
     let queued = LifecycleState::Queued.name();
-    match text == queued || Status::from_name(text).is_some() {
-        true => Ok(text.into()),
-        false => {
-            let names: Vec<&str> = Status::ALL.iter().map(|status| status.name()).collect();
-            Err(format!("the statuses are: {queued}, {}", names.join(", ")))
-        }
+    if text == queued || Status::from_name(text).is_some() {
+        Ok(text.into())
+    } else {
+        let names: Vec<&str> = Status::ALL.iter().map(|status| status.name()).collect();
+        Err(format!("the statuses are: {queued}, {}", names.join(", ")))
     }
 }
 

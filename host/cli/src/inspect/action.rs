@@ -45,16 +45,14 @@ impl<'a> InspectedAction<'a> {
             let acts = (0..)
                 .zip(&role.actions)
                 .map(|(index, _)| SlotKind::Action(ActionId(index)));
-            let thinks = |react: &React| {
-                matches!(
-                    react,
-                    React::Choose {
-                        thinker: Thinker::Component | Thinker::Model,
-                        ..
-                    }
-                )
-            };
-            let chooses = thinks(&role.react).then_some(SlotKind::Think);
+            let thinks = matches!(
+                role.react,
+                React::Choose {
+                    thinker: Thinker::Component | Thinker::Model,
+                    ..
+                }
+            );
+            let chooses = thinks.then_some(SlotKind::Think);
             acts.chain(chooses).map(move |part| Slot {
                 role: id,
                 kind: part,

@@ -38,9 +38,10 @@ impl<'a> DocumentWriter<'a> {
             DocumentText::Unchanged => screen.print_piece(text.as_bytes()),
             DocumentText::EscapedJson => screen.print_piece(sanitize_json(text).as_bytes()),
         }
-        match screen.has_stdout_failed() {
-            true => Err(ErrorKind::BrokenPipe.into()),
-            false => Ok(()),
+        if screen.has_stdout_failed() {
+            Err(ErrorKind::BrokenPipe.into())
+        } else {
+            Ok(())
         }
     }
 }

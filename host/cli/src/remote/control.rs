@@ -161,10 +161,7 @@ impl Remote<'_> {
             self.printer.note("there is no such run");
         }
         for run in runs {
-            let done = match selection.dry_run {
-                true => Ok(()),
-                false => act(&run),
-            };
+            let done = if selection.dry_run { Ok(()) } else { act(&run) };
             if !selection.is_plural() {
                 done?;
                 self.printer.note(format_args!("`{run}` is {result}"));
@@ -276,12 +273,13 @@ impl Remote<'_> {
             .client
             .send(ApiRequest::new("POST", &path).json(how))?
             .value();
-        match selection.json {
-            true => self.printer.print_json(&done.to_string()),
-            false => self.printer.note(format_args!(
+        if selection.json {
+            self.printer.print_json(&done.to_string());
+        } else {
+            self.printer.note(format_args!(
                 "{} checkpoints and {} events were removed",
                 done["checkpoints"], done["events"]
-            )),
+            ));
         }
         Ok(0)
     }
@@ -306,11 +304,11 @@ impl Remote<'_> {
             .client
             .send(ApiRequest::new("POST", &path).json(body))?
             .value();
-        match args.json {
-            true => self.printer.print_json(&fork.to_string()),
-            false => self
-                .printer
-                .print_line(fork["name"].as_str().unwrap_or_default()),
+        if args.json {
+            self.printer.print_json(&fork.to_string());
+        } else {
+            self.printer
+                .print_line(fork["name"].as_str().unwrap_or_default());
         }
         Ok(0)
     }

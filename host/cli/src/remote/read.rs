@@ -156,9 +156,10 @@ impl Remote<'_> {
     pub(super) fn checkpoints(&self, args: &SavedArgs) -> Result<u8, CommandFailure> {
         let run = args.path.path().to_string_lossy();
         let items = self.list(&Self::path_of(&run, "/checkpoints"), &[])?;
-        match args.json {
-            true => self.printer.print_json_line(&items)?,
-            false => checkpoints::show(&items, self.printer),
+        if args.json {
+            self.printer.print_json_line(&items)?;
+        } else {
+            checkpoints::show(&items, self.printer);
         }
         Ok(0)
     }
@@ -185,15 +186,16 @@ impl Remote<'_> {
             };
             table.add_row(head.map(text));
         }
-        match table.is_empty() {
-            true => self.printer.note("there is no such run"),
-            false => table.print(self.printer),
+        if table.is_empty() {
+            self.printer.note("there is no such run");
+        } else {
+            table.print(self.printer);
         }
         Ok(0)
     }
 
     pub(super) fn wait(&self, args: &WaitArgs) -> Result<u8, CommandFailure> {
-        let begun = stopwatch();
+        let start = stopwatch();
         let mut waiting: Vec<String> = args
             .places
             .iter()
@@ -237,7 +239,7 @@ impl Remote<'_> {
             if waiting.is_empty() {
                 return Ok(code);
             }
-            if args.timeout.is_some_and(|time| begun.elapsed() >= time) {
+            if args.timeout.is_some_and(|time| start.elapsed() >= time) {
                 self.printer.note("the time is over");
                 return Ok(TIME_OVER);
             }
@@ -316,9 +318,10 @@ impl Remote<'_> {
             request = request.with("at", at);
         }
         let document = self.client.send(request)?.value();
-        match args.json {
-            true => self.printer.print_json(&document.to_string()),
-            false => self.printer.print_document(&document)?,
+        if args.json {
+            self.printer.print_json(&document.to_string());
+        } else {
+            self.printer.print_document(&document)?;
         }
         Ok(0)
     }

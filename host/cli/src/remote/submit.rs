@@ -63,11 +63,12 @@ pub(super) fn submit(remote: &Remote<'_>, args: SubmitArgs) -> Result<u8, Comman
     let id = run["id"].as_str().unwrap_or_default().to_owned();
     if !args.wait {
         let name = run["name"].as_str().unwrap_or(&id);
-        match args.json {
-            true => remote
+        if args.json {
+            remote
                 .printer
-                .print_json_line(&json!({ "name": name, "place": name }))?,
-            false => remote.printer.print_text(name),
+                .print_json_line(&json!({ "name": name, "place": name }))?;
+        } else {
+            remote.printer.print_text(name);
         }
         return Ok(0);
     }

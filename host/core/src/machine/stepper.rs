@@ -225,18 +225,17 @@ impl Stepper {
     fn due_roles(&self) -> Vec<RoleId> {
         // An activation that is complete here was ended by a lower loop limit; its results are not
         // committed yet.
-        let due = |stand| {
-            matches!(
-                stand,
-                RoleStatus::HasMail
-                    | RoleStatus::Ready
-                    | RoleStatus::EventDue
-                    | RoleStatus::Complete
-            )
-        };
         self.ready_index
             .iter()
-            .filter(|(_, stand)| due(*stand))
+            .filter(|(_, status)| {
+                matches!(
+                    status,
+                    RoleStatus::HasMail
+                        | RoleStatus::Ready
+                        | RoleStatus::EventDue
+                        | RoleStatus::Complete
+                )
+            })
             .map(|(id, _)| id)
             .collect()
     }
@@ -245,7 +244,7 @@ impl Stepper {
         if let Some(event) = due_event(&self.state, &self.ready_index) {
             return Effect::Record(event);
         }
-        let count = |stand| self.ready_index.count(stand);
+
         let affords = |(call, _): &(CallKey, OpenCall<'_>)| self.exhausted_budget(*call).is_none();
         if let Some((call, open)) = self.ready_calls().find(affords) {
             // A role that waits before a retry does not hold up the others.
@@ -272,7 +271,7 @@ impl Stepper {
         if self.ready_index.has_failed_calls() && self.state.team.policy.on_fault == OnFault::Stop {
             return Effect::Record(self.run_ended_event(self.failure_status()));
         }
-        if count(RoleStatus::Ready) > 0 {
+        if self.ready_index.count(RoleStatus::Ready) > 0 {
             return Effect::Record(self.run_ended_event(Status::OutOfBudget));
         }
         if self.ready_index.waits_for_humans() {
@@ -405,9 +404,10 @@ impl Stepper {
             } else {
                 Vec::new()
             },
-            idempotency_key: match key_prefix == *run {
-                true => seed.clone(),
-                false => idempotency_key(&key_prefix),
+            idempotency_key: if key_prefix == *run {
+                seed.clone()
+            } else {
+                idempotency_key(&key_prefix)
             },
             seed,
             arguments: activation.arguments(work),

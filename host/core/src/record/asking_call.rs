@@ -6,9 +6,9 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
 use crate::record::host_call::HostCallKind;
+use crate::record::human_request::{HumanAnswer, HumanRequest};
 use crate::record::id::RequestId;
 use crate::record::json::Json;
-use crate::record::request::{HumanAnswer, HumanRequest};
 
 /// A host call whose receiver asks humans before it answers. It is continued when all have answered.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,13 +50,16 @@ pub struct CallQuestion {
 impl AskingCall {
     /// Returns the requests that are open.
     pub fn open_requests(&self) -> impl Iterator<Item = &HumanRequest> {
-        let open = self.questions.iter().filter(|asked| asked.answer.is_none());
-        open.map(|asked| &asked.request)
+        let open = self
+            .questions
+            .iter()
+            .filter(|question| question.answer.is_none());
+        open.map(|question| &question.request)
     }
 
     /// Returns an open question.
     pub(crate) fn open_question_mut(&mut self, id: &RequestId) -> Option<&mut CallQuestion> {
         let mut questions = self.questions.iter_mut();
-        questions.find(|asked| asked.request.id == *id && asked.answer.is_none())
+        questions.find(|question| question.request.id == *id && question.answer.is_none())
     }
 }

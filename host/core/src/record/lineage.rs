@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     fn check(one: &[&str], other: &[&str], expected: Option<&str>) {
-        let given = |path: &[&str]| {
+        let lineage_of = |path: &[&str]| {
             let ids: Vec<CheckpointId> = path.iter().map(|id| CheckpointId::from(*id)).collect();
             let (head, forks) = ids.split_last().expect("a head");
             let name = parse_checkpoint_id(head)
@@ -133,7 +133,7 @@ mod tests {
                 head.clone(),
             )
         };
-        let (one, other) = (given(one), given(other));
+        let (one, other) = (lineage_of(one), lineage_of(other));
         let expected = expected.map(CheckpointId::from);
         assert_eq!(
             last_common_checkpoint(&one.0, &one.1, &other.0, &other.1),

@@ -8,8 +8,8 @@ use alloc::format;
 
 use serde::{Deserialize, Serialize};
 
+use crate::record::human_request::QuestionDigest;
 use crate::record::id::RequestId;
-use crate::record::request::QuestionDigest;
 
 /// How many questions are remembered. Each takes about 50 bytes in every snapshot, and nobody
 /// answers more.
@@ -39,14 +39,14 @@ impl AskedQuestions {
     ) -> RequestId {
         let known = self.steps.get(&step);
         let mut same_place = 0;
-        for (id, asked) in known.into_iter().flat_map(|ids| ids.range(first.clone()..)) {
+        for (id, known_question) in known.into_iter().flat_map(|ids| ids.range(first.clone()..)) {
             if !id.0.starts_with(&first.0) {
                 break;
             }
             if first_id(id) != first.0 {
                 continue;
             }
-            if *asked == question {
+            if *known_question == question {
                 return id.clone();
             }
             same_place += 1;
@@ -74,9 +74,13 @@ impl AskedQuestions {
 
     /// Adds the questions that another lineage asked.
     pub(crate) fn merge(&mut self, other: &Self) {
-        for (step, asked) in &other.steps {
+        for (step, questions) in &other.steps {
             let known = self.steps.entry(*step).or_default();
-            known.extend(asked.iter().map(|(id, question)| (id.clone(), *question)));
+            known.extend(
+                questions
+                    .iter()
+                    .map(|(id, question)| (id.clone(), *question)),
+            );
         }
         self.count = self.count.max(other.count);
         self.complete_from = self.complete_from.max(other.complete_from);
@@ -86,17 +90,19 @@ impl AskedQuestions {
     /// Returns whether a request with this id is remembered.
     pub fn contains(&self, id: &str) -> bool {
         let id = RequestId::from(id);
-        self.steps.values().any(|asked| asked.contains_key(&id))
+        self.steps
+            .values()
+            .any(|questions| questions.contains_key(&id))
     }
 
     /// Forgets the questions of the oldest steps if there are too many.
     fn forget_excess(&mut self) {
         let mut excess = self.steps.values().map(BTreeMap::len).sum::<usize>();
         while excess > MAX_REMEMBERED {
-            let Some((step, asked)) = self.steps.pop_first() else {
+            let Some((step, questions)) = self.steps.pop_first() else {
                 return;
             };
-            excess -= asked.len();
+            excess -= questions.len();
             self.complete_from = self.complete_from.max(step.saturating_add(1));
         }
     }
@@ -121,17 +127,17 @@ mod tests {
     }
 
     /// Asks a question, and returns the id of the request.
-    fn ask(asked: &mut AskedQuestions, step: u64, number: usize) -> RequestId {
+    fn ask(questions: &mut AskedQuestions, step: u64, number: usize) -> RequestId {
         let first = RequestId(format!("ask-{step}-0-0-0"));
-        let id = asked.id_for(step, first, question(number));
-        asked.add(step, id.clone(), question(number));
+        let id = questions.id_for(step, first, question(number));
+        questions.add(step, id.clone(), question(number));
         id
     }
 
     #[test]
     fn each_question_of_a_place_has_one_id() {
-        let mut asked = AskedQuestions::default();
-        let ids = [7, 8, 7, 9, 8].map(|number| ask(&mut asked, 1, number).0);
+        let mut questions = AskedQuestions::default();
+        let ids = [7, 8, 7, 9, 8].map(|number| ask(&mut questions, 1, number).0);
         assert_eq!(
             ids,
             [
@@ -143,27 +149,27 @@ mod tests {
             ]
         );
         let longer = RequestId::from("ask-1-0-0-0-0");
-        assert_eq!(asked.id_for(1, longer.clone(), question(1)), longer);
-        assert_eq!(asked.count, 3);
+        assert_eq!(questions.id_for(1, longer.clone(), question(1)), longer);
+        assert_eq!(questions.count, 3);
     }
 
     #[test]
     fn an_id_is_not_used_again_when_its_question_is_forgotten() {
-        let mut asked = AskedQuestions::default();
-        ask(&mut asked, 0, 0);
+        let mut questions = AskedQuestions::default();
+        ask(&mut questions, 0, 0);
         for number in 0..MAX_REMEMBERED {
-            ask(&mut asked, 1, number);
+            ask(&mut questions, 1, number);
         }
-        assert_eq!(asked.complete_from, 1);
-        let unknown = ask(&mut asked, 0, 1);
+        assert_eq!(questions.complete_from, 1);
+        let unknown = ask(&mut questions, 0, 1);
         assert_eq!(unknown.0, format!("ask-0-0-0-0-r{}", MAX_REMEMBERED + 1));
         // A single step with too many questions is forgotten as a whole.
         for number in 0..=MAX_REMEMBERED {
-            ask(&mut asked, 2, number);
+            ask(&mut questions, 2, number);
         }
-        assert!(asked.steps.values().map(BTreeMap::len).sum::<usize>() <= MAX_REMEMBERED);
-        let count = asked.count;
-        assert_eq!(ask(&mut asked, 2, 0).0, format!("ask-2-0-0-0-r{count}"));
+        assert!(questions.steps.values().map(BTreeMap::len).sum::<usize>() <= MAX_REMEMBERED);
+        let count = questions.count;
+        assert_eq!(ask(&mut questions, 2, 0).0, format!("ask-2-0-0-0-r{count}"));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
-use crate::record::request::AnswerForm;
+use crate::record::human_request::AnswerForm;
 use crate::record::shape::DeliveryMode;
 
 /// The properties of a team that recorded events depend on and that may change.

@@ -23,9 +23,9 @@ use crate::record::asking_call::{AskingCall, AskingProgress};
 use crate::record::fault::Fault;
 use crate::record::file::FileChange;
 use crate::record::host_call::{ExternalWrite, HostCall};
+use crate::record::human_request::HumanRequest;
 use crate::record::id::ActionId;
 use crate::record::memory::MemoryRequest;
-use crate::record::request::HumanRequest;
 use crate::record::rules::Thinker;
 use crate::record::scope_write::Write;
 use crate::record::server_tool::{ServerTool, ToolList};
@@ -454,12 +454,10 @@ impl Activation {
         });
         let mut undone: Vec<RevertedCall> = undone.collect();
         // A call that is reverted now replaces an entry of the same call that was reverted earlier.
-        let is_replaced = |old: &RevertedCall| {
-            undone
-                .iter()
-                .any(|new| (new.work, new.position) == (old.work, old.position))
-        };
-        self.reverted.retain(|old| !is_replaced(old));
+        self.reverted.retain(|old| {
+            let is_same = |new: &RevertedCall| (new.work, new.position) == (old.work, old.position);
+            !undone.iter().any(is_same)
+        });
         undone.append(&mut self.reverted);
         self.reverted = undone;
         self.choices.truncate(done + 1);
@@ -578,9 +576,10 @@ pub fn idempotency_base(run: &str, step: u64, role: &str) -> String {
 /// Returns the name of a role as a part of an idempotency key. `/` and `%` are escaped as in URLs;
 /// otherwise the key could equal that of another role.
 pub(crate) fn escape_in_key(role: &str) -> Cow<'_, str> {
-    match role.contains(['%', '/']) {
-        true => role.replace('%', "%25").replace('/', "%2F").into(),
-        false => role.into(),
+    if role.contains(['%', '/']) {
+        role.replace('%', "%25").replace('/', "%2F").into()
+    } else {
+        role.into()
     }
 }
 

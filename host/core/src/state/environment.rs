@@ -220,9 +220,9 @@ impl RoleState {
                 .count(),
             DeliveryMode::Each => 1,
         };
-        let taken = together.max(1).min(self.mailbox.len());
+        let count = together.max(1).min(self.mailbox.len());
         self.mailbox
-            .drain(..taken)
+            .drain(..count)
             .map(|mail| mail.message)
             .collect()
     }
@@ -288,7 +288,7 @@ impl Environment {
     /// before the first one made by an open activation, because a message gets its itinerary when
     /// it is published. The number never decreases.
     pub fn final_message_count(&self) -> usize {
-        let made = |activation: &Activation| {
+        let first_message_index = |activation: &Activation| {
             // Tool calls may end in any order; other calls make their messages one after another.
             let first = activation.done.first().map(|done| done.output);
             let first = first.into_iter().chain(activation.emissions());
@@ -296,7 +296,7 @@ impl Environment {
         };
         // Messages of called roles are never published.
         self.mail_activations()
-            .filter_map(|(_, activation)| made(activation))
+            .filter_map(|(_, activation)| first_message_index(activation))
             .min()
             .unwrap_or(self.messages.len())
     }
@@ -414,8 +414,8 @@ impl Environment {
     /// activation, then those in its mailbox.
     pub fn unfinished_mail(&self, id: RoleId) -> impl Iterator<Item = MessageRef> {
         let role = self.role(id);
-        let taken = role.activation.iter().flat_map(|a| a.news.iter().copied());
-        taken.chain(role.mailbox.iter().map(|mail| mail.message))
+        let news = role.activation.iter().flat_map(|a| a.news.iter().copied());
+        news.chain(role.mailbox.iter().map(|mail| mail.message))
     }
 
     /// Returns the value of a key as an activation sees it: the committed value, changed by the

@@ -264,9 +264,10 @@ impl ConversationSize {
     /// Returns the position of the first turn after the cut in the whole conversation.
     fn first_turn_position(&self) -> u32 {
         let news = self.news.iter().map(|news| news.messages).sum::<u32>();
-        match self.range.cut == Cut::NONE {
-            true => self.position + self.first_news.messages + news,
-            false => self.position + news,
+        if self.range.cut == Cut::NONE {
+            self.position + self.first_news.messages + news
+        } else {
+            self.position + news
         }
     }
 
@@ -366,11 +367,11 @@ impl ResultSize {
 impl TurnSize {
     /// Returns the size of the results that stay when the turn is replaced.
     fn kept_tokens(&self) -> u64 {
-        let kept = self
+        let results = self
             .results
             .iter()
             .filter(|result| result.cleared.is_none());
-        kept.map(|result| result.tokens).sum()
+        results.map(|result| result.tokens).sum()
     }
 }
 

@@ -252,7 +252,7 @@ mod tests {
         }
     }
 
-    fn made(places: Range<usize>) -> Vec<Arc<Message>> {
+    fn numbered_messages(places: Range<usize>) -> Vec<Arc<Message>> {
         let message = |n| {
             Message::from_user(
                 alloc::format!("m{n}").as_str().into(),
@@ -268,7 +268,7 @@ mod tests {
         let starts = [0].iter().chain(ends);
         let mut parts: Vec<_> = starts
             .zip(ends)
-            .map(|(start, end)| made(*start..*end))
+            .map(|(start, end)| numbered_messages(*start..*end))
             .collect();
         let own = parts.pop().expect("there are some");
         let pages: Vec<_> = parts
@@ -286,7 +286,7 @@ mod tests {
 
     #[test]
     fn it_does_not_matter_in_which_pages_messages_lie() {
-        let plain: Messages = made(0..10).into_iter().collect();
+        let plain: Messages = numbered_messages(0..10).into_iter().collect();
         for ends in [
             &[10][..],
             &[10, 10],
@@ -299,7 +299,7 @@ mod tests {
             assert!(
                 messages.iter().rev().eq(plain.iter().rev()) && messages.last() == plain.last()
             );
-            messages.push(made(10..11).remove(0));
+            messages.push(numbered_messages(10..11).remove(0));
             assert_eq!(messages.get(10).id.0, "m10");
             assert_ne!(messages, plain);
         }
@@ -345,15 +345,15 @@ mod tests {
     fn what_is_changed_is_in_no_page_any_more_and_all_others_stay() {
         for place in [0, 2, 3, 8, 9, 11] {
             let (pages, mut messages) = paged(&[3, 6, 9, 12]);
-            let [changed] = made(99..100).try_into().expect("one");
+            let [changed] = numbered_messages(99..100).try_into().expect("one");
             messages.update(place, |message| *message = changed.clone());
             let in_pages = messages.pages.iter().map(|paged| page_bytes(&*paged.page));
             let own = messages.own.iter().map(|own| message_bytes(own));
             assert_eq!(messages.kept_bytes(), in_pages.chain(own).sum::<u64>());
-            let mut expected = made(0..12);
+            let mut expected = numbered_messages(0..12);
             expected[place] = changed;
             assert!(messages.iter().eq(&expected), "{place}");
-            assert_eq!(pages[0].0, made(0..3));
+            assert_eq!(pages[0].0, numbered_messages(0..3));
         }
     }
 }

@@ -17,9 +17,9 @@ use crate::tool_roles::{analyst, answers, replied};
 const NAMES: [&str; 3] = ["x", "y", "z"];
 
 /// Returns a reply that calls these actions, each with a number as its argument.
-fn calls(made: &[(&str, u32)]) -> CallResult {
+fn calls(requests: &[(&str, u32)]) -> CallResult {
     let (mut message, mut plans) = (Vec::new(), Vec::new());
-    for (name, argument) in made {
+    for (name, argument) in requests {
         message.push(AssistantPart::ToolCall(ToolCall {
             id: String::new(),
             name: (*name).into(),
@@ -41,8 +41,8 @@ fn calls(made: &[(&str, u32)]) -> CallResult {
 
 /// Ends the next turn with a reply that calls these actions, and makes the calls, which all return the
 /// same. Returns for each whether it was made.
-fn turn(run: &mut ManualRun, made: &[(&str, u32)], result: &str) -> Vec<bool> {
-    run.act(Ok(calls(made)));
+fn turn(run: &mut ManualRun, requests: &[(&str, u32)], result: &str) -> Vec<bool> {
+    run.act(Ok(calls(requests)));
     let newest = |run: &ManualRun| {
         let (_, activation) = run.env().activations().next().expect("an activation");
         let turn = activation.turns.last().expect("a turn").clone();
@@ -67,8 +67,8 @@ fn turn(run: &mut ManualRun, made: &[(&str, u32)], result: &str) -> Vec<bool> {
 fn calls_of_one_tool_are_limited_without_those_of_others() {
     let mut run = ManualRun::start(analyst(|tools| tools.tools[0].max_calls = Some(2)));
     assert_eq!(turn(&mut run, &[("x", 1), ("y", 1)], "ok"), [true, true]);
-    let made = turn(&mut run, &[("x", 2), ("x", 3), ("y", 2), ("x", 4)], "ok");
-    assert_eq!(made, [true, false, true, false]);
+    let were_made = turn(&mut run, &[("x", 2), ("x", 3), ("y", 2), ("x", 4)], "ok");
+    assert_eq!(were_made, [true, false, true, false]);
     assert_eq!(turn(&mut run, &[("x", 5), ("z", 5)], "ok"), [false, true]);
     run.act(Ok(answers("done")));
 }
@@ -100,8 +100,8 @@ fn a_call_that_repeats_itself_is_rejected_and_then_fails_the_next_turn_before_it
 #[test]
 fn only_equal_calls_in_a_row_with_equal_results_count_as_repeated() {
     let mut run = ManualRun::start(analyst(|tools| tools.repeat = Some(2)));
-    let mut check = |made: &[(&str, u32)], result: &str, expected: &[bool]| {
-        assert_eq!(turn(&mut run, made, result), expected, "{made:?}");
+    let mut check = |requests: &[(&str, u32)], result: &str, expected: &[bool]| {
+        assert_eq!(turn(&mut run, requests, result), expected, "{requests:?}");
     };
     check(&[("x", 1)], "a", &[true]);
     check(&[("x", 1)], "b", &[true]);

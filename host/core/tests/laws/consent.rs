@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use strata_core::machine::stepper::{Stepper, derive_requests};
 use strata_core::record::event::{ConsentWithdrawn, Event, Status};
+use strata_core::record::human_request::HumanAnswer;
 use strata_core::record::id::RoleId;
 use strata_core::record::json::Json;
 use strata_core::record::message::IDEA_LABEL;
-use strata_core::record::request::HumanAnswer;
 use strata_core::state::activation::{Consent, Phase};
 use strata_core::state::environment::Environment;
 use strata_core::team::{React, Team};
@@ -92,8 +92,8 @@ fn waiting(team: Team) -> (Arc<Team>, Environment) {
 fn asked_after(
     team: &Team,
     mut env: Environment,
-    change: fn(&mut strata_core::record::request::HumanRequest),
-) -> Option<strata_core::record::request::HumanRequest> {
+    change: fn(&mut strata_core::record::human_request::HumanRequest),
+) -> Option<strata_core::record::human_request::HumanRequest> {
     let activation = env.roles[0].activation.as_mut().expect("an activation");
     let mut turns = activation.turns.to_vec();
     let phase = match turns.first_mut() {

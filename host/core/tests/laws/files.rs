@@ -3,10 +3,10 @@
 use strata_core::record::event::{AttemptEvent, Event, FilesWritten, Status};
 use strata_core::record::file::{FileChange, PathContent};
 use strata_core::record::host_call::CallPolicy;
+use strata_core::record::human_request::HumanAnswer;
 use strata_core::record::id::{Digest, RoleId};
 use strata_core::record::json::Json;
 use strata_core::record::message::IDEA_LABEL;
-use strata_core::record::request::HumanAnswer;
 
 use crate::manual_run::{ManualRun, says};
 use crate::teams::{role, team};
@@ -89,8 +89,12 @@ fn several_may_write_a_file_again_with_the_bytes_it_has_and_make_one_directory()
         role("B", &[IDEA_LABEL], &["b"]),
     ]));
     for text in ["a ok", "b ok"] {
-        let made = ("d", PathContent::Absent, PathContent::Directory);
-        writes_files(&mut run, text, &[made, ("x", file("same"), file("same"))]);
+        let directory = ("d", PathContent::Absent, PathContent::Directory);
+        writes_files(
+            &mut run,
+            text,
+            &[directory, ("x", file("same"), file("same"))],
+        );
     }
     assert_eq!(run.halt(), Status::Done);
 }

@@ -7,9 +7,9 @@ use strata_core::record::event::{
     MessageSent, RequestAnswered, RequestOpened, RoutingResult, RunEnded, RunResumed, RunStarted,
     Status, StepCommitted, StepConflicted, StepStarted, WritesUnclaimed,
 };
+use strata_core::record::human_request::HumanAnswer;
 use strata_core::record::id::{JoinId, RoleId};
 use strata_core::record::json::Json;
-use strata_core::record::request::HumanAnswer;
 use strata_core::record::work::Work;
 
 /// A change to an event.

@@ -11,10 +11,10 @@ use strata_core::record::event::{
 };
 use strata_core::record::fault::{Fault, FaultKind};
 use strata_core::record::host_call::{CallPolicy, HostCallKind};
+use strata_core::record::human_request::{HumanAnswer, HumanRequest};
 use strata_core::record::id::{ActionId, Digest, RequestId, RoleId, Slot, SlotKind};
 use strata_core::record::json::Json;
 use strata_core::record::message::IDEA_LABEL;
-use strata_core::record::request::{HumanAnswer, HumanRequest};
 use strata_core::record::rules::Thinker;
 use strata_core::record::work::{CallKey, CallResult, Work};
 use strata_core::state::activation::Phase;
@@ -74,7 +74,7 @@ fn simulate(team: &Team, seed: u64, order: u64) -> SimulatedRun {
 }
 
 /// Returns all requests that were ever opened, with their questions.
-fn asked(run: &SimulatedRun) -> BTreeMap<RequestId, String> {
+fn questions_of(run: &SimulatedRun) -> BTreeMap<RequestId, String> {
     let opened = run.log.iter().filter_map(|event| match event {
         Event::Attempt(_, AttemptEvent::RequestOpened(RequestOpened { request })) => {
             Some((request.id.clone(), request.question.clone()))
@@ -111,7 +111,7 @@ proptest! {
         let disturbed = SimulatedRun::complete_with_humans(ANSWER_WHEN_QUIET, &team, script, faults, order);
         prop_assert_eq!(undisturbed.env().status, disturbed.env().status);
         prop_assert_eq!(state_view(undisturbed.env()), state_view(disturbed.env()));
-        prop_assert_eq!(asked(&undisturbed), asked(&disturbed));
+        prop_assert_eq!(questions_of(&undisturbed), questions_of(&disturbed));
     }
 
     #[test]

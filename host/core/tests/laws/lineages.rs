@@ -40,13 +40,17 @@ const MANY_FAULTS: FaultSchedule = FaultSchedule {
 
 /// Returns the indices in the log of the events that made checkpoints.
 fn checkpoints(run: &SimulatedRun) -> Vec<usize> {
-    let made = |(at, state): (usize, &Environment)| {
+    let checkpoint_index = |(at, state): (usize, &Environment)| {
         let before = at
             .checked_sub(1)
             .and_then(|at| run.states[at].checkpoint.as_ref());
         (state.checkpoint.as_ref() != before).then_some(at)
     };
-    run.states.iter().enumerate().filter_map(made).collect()
+    run.states
+        .iter()
+        .enumerate()
+        .filter_map(checkpoint_index)
+        .collect()
 }
 
 proptest! {

@@ -7,11 +7,11 @@ use strata_core::record::event::HostCallBegun;
 use strata_core::record::event::{AttemptEvent, Event, NestedCallMade, NestedCallPlan, Status};
 use strata_core::record::fault::{Fault, FaultCause, FaultKind};
 use strata_core::record::host_call::{CallPolicy, HostCallKind, Intent, LostAnswerPolicy};
+use strata_core::record::human_request::HumanAnswer;
 use strata_core::record::id::{ActionId, RoleId};
 use strata_core::record::json::Json;
 use strata_core::record::message::Draft;
 use strata_core::record::nested_path::{MAX_NESTED_LEVELS, NestedPath};
-use strata_core::record::request::HumanAnswer;
 use strata_core::record::scope_write::{ROLE_SCOPE, ScopeChange, Write};
 use strata_core::record::turn::{Approval, CallDecision, CallEffect, CallTarget, ToolRef};
 use strata_core::record::work::{CallKey, CallResult, Work};
@@ -80,10 +80,10 @@ fn make_or_continue(run: &mut ManualRun, outer: CallKey, plan: NestedCallPlan) -
             .nested_call_made_event(outer, plan)
             .expect("a running call"),
     };
-    let Event::Attempt(_, AttemptEvent::NestedCallMade(made)) = &event else {
+    let Event::Attempt(_, AttemptEvent::NestedCallMade(nested_call)) = &event else {
         unreachable!("a call is made");
     };
-    let number = made.number;
+    let number = nested_call.number;
     run.record(event);
     number
 }
@@ -198,8 +198,8 @@ fn a_write_within_a_nested_call_holds_up_the_outer_call_until_the_operator_decid
         description: "POST a".into(),
         if_answer_lost: LostAnswerPolicy::AskOperator,
     };
-    let begun = AttemptEvent::HostCallBegun(HostCallBegun { intent });
-    run.record(Event::Attempt(nested.key(), begun));
+    let event = AttemptEvent::HostCallBegun(HostCallBegun { intent });
+    run.record(Event::Attempt(nested.key(), event));
     run.resume(team(), CallPolicy::Auto);
     assert_eq!(run.halt(), Status::InDoubt);
     let doubts = run.env().writes_in_doubt(run.stepper.team());
@@ -340,9 +340,10 @@ impl Disturbed<'_> {
             let call = self.nested.remove(usize::from(roll) % self.nested.len());
             // The third call fails the first time it is made, which stops the run.
             let traps = call.work.nested() == NestedPath::EMPTY.with(2) && call.attempt == 1;
-            let result = match traps {
-                true => Err(Fault::new(FaultKind::Trap, "unreachable")),
-                false => Ok(writes(&format!("{:?}", call.work.nested()))),
+            let result = if traps {
+                Err(Fault::new(FaultKind::Trap, "unreachable"))
+            } else {
+                Ok(writes(&format!("{:?}", call.work.nested())))
             };
             return self.run.end_call(&call, result);
         }

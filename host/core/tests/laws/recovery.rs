@@ -71,11 +71,11 @@ enum CallHistory<'a> {
 /// Returns all calls and, after each conflict, those that followed a call that was reverted.
 fn call_history(run: &SimulatedRun) -> Vec<CallHistory<'_>> {
     let mut all = Vec::new();
-    let mut made: Vec<&Invocation> = Vec::new();
+    let mut past_calls: Vec<&Invocation> = Vec::new();
     let mut calls = run.calls.iter().peekable();
     for (at, event) in run.log.iter().enumerate() {
         if let Some((_, call)) = calls.next_if(|(start, _)| *start == at) {
-            made.push(call);
+            past_calls.push(call);
             all.push(CallHistory::Made(call));
         }
         let Event::StepConflicted(StepConflicted { writers, .. }) = event else {
@@ -91,7 +91,7 @@ fn call_history(run: &SimulatedRun) -> Vec<CallHistory<'_>> {
                 format!("run/{}/", activation.opened_in_step),
                 activation.done.len(),
             );
-            let after = made.iter().filter(|call| {
+            let after = past_calls.iter().filter(|call| {
                 call.role == writer.call.role && call.idempotency_key.starts_with(&opened)
             });
             let lost = after.filter(|call| call.outputs.len() > kept);

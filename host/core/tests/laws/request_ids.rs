@@ -2,8 +2,8 @@
 
 use strata_core::record::event::{Event, Status};
 use strata_core::record::host_call::CallPolicy;
+use strata_core::record::human_request::HumanAnswer;
 use strata_core::record::message::IDEA_LABEL;
-use strata_core::record::request::HumanAnswer;
 use strata_core::team::React;
 
 use crate::human_requests::{json, one};

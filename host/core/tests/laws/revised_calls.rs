@@ -4,9 +4,9 @@ use strata_core::machine::effect::Invocation;
 use strata_core::record::event::{AttemptEvent, CallRevised, Event, Status};
 use strata_core::record::fault::FaultKind;
 use strata_core::record::host_call::{CallPolicy, RecordedCallUse};
+use strata_core::record::human_request::HumanAnswer;
 use strata_core::record::id::RoleId;
 use strata_core::record::json::Json;
-use strata_core::record::request::HumanAnswer;
 use strata_core::record::turn::{Approval, CallRevision};
 use strata_core::record::work::CallKey;
 

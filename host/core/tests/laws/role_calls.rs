@@ -6,11 +6,11 @@ use strata_core::record::conversation::{AssistantPart, ToolCall};
 use strata_core::record::event::{AttemptEvent, CallRevised, CallStarted, Event, Status};
 use strata_core::record::fault::{Fault, FaultKind};
 use strata_core::record::host_call::{CallPolicy, RecordedCallUse};
+use strata_core::record::human_request::HumanAnswer;
 use strata_core::record::id::RoleId;
 use strata_core::record::json::Json;
 use strata_core::record::message::IDEA_LABEL;
 use strata_core::record::nested_path::NestedPath;
-use strata_core::record::request::HumanAnswer;
 use strata_core::record::role_call::MAX_ROLE_CALLS;
 use strata_core::record::rules::Reducer;
 use strata_core::record::turn::{
@@ -54,17 +54,17 @@ pub fn assistant() -> Team {
 }
 
 /// Returns a reply that calls these roles with these messages.
-pub fn calls(made: &[(RoleId, &str)]) -> CallResult {
-    plan_calls(made, |_, target| CallDecision::Make(target))
+pub fn calls(targets: &[(RoleId, &str)]) -> CallResult {
+    plan_calls(targets, |_, target| CallDecision::Make(target))
 }
 
 fn plan_calls(
-    made: &[(RoleId, &str)],
+    targets: &[(RoleId, &str)],
     decide: impl Fn(usize, CallTarget) -> CallDecision,
 ) -> CallResult {
     let mut message = Vec::new();
     let mut plans = Vec::new();
-    for (index, (to, text)) in made.iter().enumerate() {
+    for (index, (to, text)) in targets.iter().enumerate() {
         let tool = ["A", "B", "C"][to.index()].to_owned();
         message.push(AssistantPart::ToolCall(ToolCall {
             id: format!("c{index}"),

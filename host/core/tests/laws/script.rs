@@ -7,6 +7,7 @@ use strata_core::machine::stepper::Stepper;
 use strata_core::record::conversation::{AssistantPart, TokenUsage, ToolCall};
 use strata_core::record::fault::{Fault, FaultKind, Retryability};
 use strata_core::record::host_call::{CallOutcome, FinishReason, HostCall, HostCallKind, ModelUse};
+use strata_core::record::human_request::HumanRequest;
 use strata_core::record::id::RequestId;
 use strata_core::record::json::Json;
 use strata_core::record::memory::{
@@ -14,7 +15,6 @@ use strata_core::record::memory::{
 };
 use strata_core::record::message::{Draft, Hop, Message};
 use strata_core::record::money::Usd;
-use strata_core::record::request::HumanRequest;
 use strata_core::record::scope_write::{ROLE_SCOPE, ScopeChange, Write};
 use strata_core::record::turn::{
     Approval, CallDecision, CallForm, CallPlan, ReplyMessage, ToolRef, TurnOutcome, TurnReply,
@@ -91,9 +91,9 @@ impl Script {
     }
 
     /// Returns what a call asks humans: the same in every attempt.
-    pub fn questions(&self, asked: u64, call: &Invocation) -> Vec<String> {
+    pub fn questions(&self, percent: u64, call: &Invocation) -> Vec<String> {
         let mut rng = Rng::new(self.seed, &format!("people {}", call.idempotency_key));
-        let count = if rng.chance(asked) {
+        let count = if rng.chance(percent) {
             1 + rng.below(2)
         } else {
             0
@@ -286,9 +286,10 @@ impl Script {
                 replaced: 90,
             },
         };
-        Some(match rng.chance(30) {
-            true => CallResult::Replaced(planned.only_cleared()),
-            false => CallResult::SummaryDue(planned),
+        Some(if rng.chance(30) {
+            CallResult::Replaced(planned.only_cleared())
+        } else {
+            CallResult::SummaryDue(planned)
         })
     }
 

@@ -10,12 +10,12 @@ use strata_core::record::conversation::{AssistantPart, ToolCall};
 use strata_core::record::event::{AttemptEvent, Event, Status};
 use strata_core::record::fault::{Fault, FaultKind};
 use strata_core::record::host_call::{CallPolicy, FinishReason};
+use strata_core::record::human_request::HumanAnswer;
 use strata_core::record::id::{ActionId, RoleId};
 use strata_core::record::json::Json;
 use strata_core::record::message::{Draft, IDEA_LABEL};
 use strata_core::record::money::Usd;
 use strata_core::record::nested_path::NestedPath;
-use strata_core::record::request::HumanAnswer;
 use strata_core::record::scope_write::{ROLE_SCOPE, ScopeChange, Write};
 use strata_core::record::turn::{
     Approval, CallDecision, CallEffect, CallForm, CallPlan, CallTarget, ReplyMessage, ToolRef,

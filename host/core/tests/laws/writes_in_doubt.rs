@@ -10,11 +10,11 @@ use strata_core::record::host_call::{
     AnswerSource, CallOutcome, CallPolicy, DoubtResolution, ExternalWrite, HostCall, HostCallKind,
     Intent, LostAnswerPolicy, RecordedCallUse, WriteResult,
 };
+use strata_core::record::human_request::{HumanAnswer, HumanRequest};
 use strata_core::record::id::{ActionId, Digest, RoleId, Slot, SlotKind};
 use strata_core::record::json::Json;
 use strata_core::record::message::IDEA_LABEL;
 use strata_core::record::money::Usd;
-use strata_core::record::request::{HumanAnswer, HumanRequest};
 use strata_core::record::rules::{Reducer, Thinker};
 use strata_core::record::work::{CallKey, CallResult};
 use strata_core::state::activation::Phase;
@@ -78,7 +78,7 @@ fn settle(run: &mut ManualRun, call: &Invocation, place: u32, verdict: DoubtReso
     ));
 }
 
-fn begun(run: &ManualRun) -> Vec<ExternalWrite> {
+fn external_writes(run: &ManualRun) -> Vec<ExternalWrite> {
     run.env()
         .role(A)
         .activation
@@ -90,7 +90,7 @@ fn begun(run: &ManualRun) -> Vec<ExternalWrite> {
 fn doubts(run: &ManualRun) -> Vec<String> {
     run.env()
         .writes_in_doubt(run.stepper.team())
-        .map(|(_, _, begun)| begun.intent.request.clone())
+        .map(|(_, _, write)| write.intent.request.clone())
         .collect()
 }
 
@@ -163,9 +163,9 @@ fn what_is_known_of_a_write_follows_its_answer() {
             answer(&mut run, &call, "w", outcome);
         }
         assert_eq!(
-            begun(&run)
+            external_writes(&run)
                 .iter()
-                .map(|begun| begun.result)
+                .map(|write| write.result)
                 .collect::<Vec<_>>(),
             known,
             "{outcome:?}"
@@ -292,9 +292,9 @@ fn every_doubt_has_to_be_settled_and_nothing_else_can_be() {
     let again = run.call();
     assert_eq!(again.recorded_calls.len(), 2);
     begin(&mut run, &again, "b", LostAnswerPolicy::Repeat);
-    let requests: Vec<String> = begun(&run)
+    let requests: Vec<String> = external_writes(&run)
         .into_iter()
-        .map(|begun| begun.intent.request)
+        .map(|write| write.intent.request)
         .collect();
     assert_eq!(
         requests,
@@ -349,7 +349,7 @@ fn a_fresh_attempt_forgets_what_was_begun_and_an_unclaimed_write_is_forgotten_by
         assert!(run.stepper.apply(&unclaimed(wrong)).is_err(), "{wrong:?}");
     }
     run.record(unclaimed(&[0, 1]));
-    assert_eq!(begun(&run), []);
+    assert_eq!(external_writes(&run), []);
     begin(&mut run, &again, "v", LostAnswerPolicy::AskOperator);
     answer(&mut run, &again, "v", CallOutcome::Answered);
     let mut trap = Fault::new(FaultKind::Trap, "unreachable");
@@ -357,7 +357,7 @@ fn a_fresh_attempt_forgets_what_was_begun_and_an_unclaimed_write_is_forgotten_by
     run.end(A, Err(trap));
     run.resume(single(), CallPolicy::Auto);
     assert_eq!(run.call().call_reuse, RecordedCallUse::Fresh);
-    assert_eq!(begun(&run), []);
+    assert_eq!(external_writes(&run), []);
 }
 
 #[test]
@@ -382,14 +382,14 @@ fn a_doubt_of_an_action_that_a_lower_limit_takes_away_holds_nobody_up() {
 
 #[test]
 fn an_attempt_that_ends_to_wait_leaves_its_lost_write_in_doubt() {
-    let begun = || {
+    let start_with_lost_write = || {
         let mut run = ManualRun::start(single());
         let call = run.call();
         begin(&mut run, &call, "w", LostAnswerPolicy::AskOperator);
         answer(&mut run, &call, "w", CallOutcome::Unknown);
         (run, call)
     };
-    let (mut run, call) = begun();
+    let (mut run, call) = start_with_lost_write();
     run.record(Event::Attempt(
         CallKey::new(A, call.work),
         AttemptEvent::CallSuspended(CallSuspended {
@@ -402,7 +402,7 @@ fn an_attempt_that_ends_to_wait_leaves_its_lost_write_in_doubt() {
         (Status::InDoubt, vec!["w".to_owned()])
     );
 
-    let (mut run, _) = begun();
+    let (mut run, _) = start_with_lost_write();
     asks(&mut run, 1);
     assert_eq!(run.halt(), Status::Waiting);
     run.record(

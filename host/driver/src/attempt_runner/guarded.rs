@@ -130,6 +130,6 @@ fn has_result(work: Work) -> bool {
 /// Returns the name of the tool that a call is made to. The tools of servers are not part of the team.
 fn called_tool(stepper: &Stepper, call: &Invocation) -> String {
     let activation = stepper.env().activation(call.key().activation());
-    let made = activation.and_then(|activation| activation.tool_call(call.work));
-    made.map_or_else(String::new, |made| made.tool.clone())
+    let tool_call = activation.and_then(|activation| activation.tool_call(call.work));
+    tool_call.map_or_else(String::new, |tool_call| tool_call.tool.clone())
 }

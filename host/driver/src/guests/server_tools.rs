@@ -28,9 +28,9 @@ impl Guests {
             journal.stage(notice.clone().into())?;
         }
         match self.calls.go_on(prepared) {
-            PreparedOutcome::Made(begun) => {
-                if let Some(begun) = begun {
-                    journal.stage(begun)?;
+            PreparedOutcome::Made(event) => {
+                if let Some(event) = event {
+                    journal.stage(event)?;
                 }
                 self.make_calls(journal).await?;
             }

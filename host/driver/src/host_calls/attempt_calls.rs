@@ -22,7 +22,7 @@ pub(super) struct AttemptCalls {
     /// The requests of calls that earlier attempts began and that have no recorded answer.
     unanswered_writes: Vec<String>,
     /// The call of earlier attempts whose receiver asked people.
-    pub(super) asked: Option<AskingCall>,
+    pub(super) asking_call: Option<AskingCall>,
     /// How many times the attempt has drawn random bytes.
     pub(super) random_draws: u32,
     /// How many times the attempt has asked a person.
@@ -46,7 +46,7 @@ impl AttemptCalls {
             attempt,
             recorded,
             unanswered_writes: unanswered,
-            asked: None,
+            asking_call: None,
             random_draws: 0,
             human_questions: 0,
             request_numbers: RequestSequence::default(),
@@ -81,13 +81,13 @@ impl AttemptCalls {
             return None;
         };
         self.note_repeated_write(&pending.request_name);
-        let asked = pending.asked.as_ref();
-        if asked.is_some_and(|asked| asked.progress == AskingProgress::Open) {
+        let asking_call = pending.asking_call.as_ref();
+        if asking_call.is_some_and(|asking_call| asking_call.progress == AskingProgress::Open) {
             // It was begun before, and goes on.
             return None;
         }
-        let begun = AttemptEvent::HostCallBegun(HostCallBegun { intent });
-        Some(Event::Attempt(self.attempt.call, begun))
+        let event = AttemptEvent::HostCallBegun(HostCallBegun { intent });
+        Some(Event::Attempt(self.attempt.call, event))
     }
 
     /// Notes that a write whose answer was lost is made again.
@@ -96,8 +96,8 @@ impl AttemptCalls {
     }
 
     /// Returns the writes of earlier attempts that this attempt, which succeeded, did not make:
-    /// their index in `begun` and their descriptions.
-    pub(super) fn unclaimed_writes(&self, begun: &[ExternalWrite]) -> Vec<(u32, String)> {
+    /// their index in `writes` and their descriptions.
+    pub(super) fn unclaimed_writes(&self, writes: &[ExternalWrite]) -> Vec<(u32, String)> {
         let mut left: Vec<&str> = self
             .recorded
             .iter()
@@ -106,18 +106,18 @@ impl AttemptCalls {
             .collect();
         let mut orphans: Vec<&str> = self.unanswered_writes.iter().map(String::as_str).collect();
         let mut unclaimed = Vec::new();
-        for (index, begun) in (0..).zip(begun) {
-            let among = if begun.result == WriteResult::Recorded {
+        for (index, write) in (0..).zip(writes) {
+            let among = if write.result == WriteResult::Recorded {
                 &mut left
             } else {
                 &mut orphans
             };
             if let Some(at) = among
                 .iter()
-                .position(|request| *request == begun.intent.request)
+                .position(|request| *request == write.intent.request)
             {
                 among.remove(at);
-                unclaimed.push((index, begun.intent.description.clone()));
+                unclaimed.push((index, write.intent.description.clone()));
             }
         }
         unclaimed
@@ -162,7 +162,7 @@ mod tests {
             recorded.to_vec(),
             vec!["c".to_owned(), "d".to_owned()],
         );
-        let begun = [
+        let writes = [
             write("a", WriteResult::Recorded),
             write("b", WriteResult::Recorded),
             write("c", WriteResult::Unknown),
@@ -172,7 +172,7 @@ mod tests {
         assert!(served.recorded.is_some());
         calls.note_repeated_write("d");
         let expected = [(1, "POST b".to_owned()), (2, "POST c".to_owned())];
-        assert_eq!(calls.unclaimed_writes(&begun), expected);
+        assert_eq!(calls.unclaimed_writes(&writes), expected);
     }
 
     #[test]

@@ -40,7 +40,7 @@ pub(super) struct PendingCall {
     /// What the caps above the run are charged with once it may be made.
     pub(super) charge: CapCharge,
     /// What an earlier attempt at the same call asked people, with their answers.
-    pub(super) asked: Option<AskingCall>,
+    pub(super) asking_call: Option<AskingCall>,
 }
 
 impl PendingCall {

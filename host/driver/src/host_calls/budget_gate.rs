@@ -74,10 +74,7 @@ pub(super) fn admit(
     };
     // A call that costs nothing needs no durable reservation, unless tokens are limited.
     let is_free = expected.usd == Usd::ZERO && !team.policy.scoped_budgets.has_token_limit();
-    let amount = match is_free {
-        true => Amount::ZERO,
-        false => expected,
-    };
+    let amount = if is_free { Amount::ZERO } else { expected };
     Admission::Granted(Grant { amount, charge })
 }
 

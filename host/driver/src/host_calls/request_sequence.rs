@@ -63,11 +63,10 @@ impl RequestSequence {
         let next = self.next.entry(digest.to_owned()).or_default();
         let nth = *next;
         let own = request_name(digest, nth);
-        let position_of = |name: &str| {
-            left.iter()
-                .position(|call| call.kind == kind && call.request == name && is_answered(call))
-        };
-        let mut found = position_of(&own).map(|at| (nth, at));
+        let mut found = left
+            .iter()
+            .position(|call| call.kind == kind && call.request == own && is_answered(call))
+            .map(|at| (nth, at));
         if found.is_none() && has_failed(left, kind, &own, is_write) {
             // The guest repeated the failed request then, and the answer to the repetition answers
             // this request.
@@ -79,8 +78,8 @@ impl RequestSequence {
                 .filter_map(|(at, call)| Some((request_number(&call.request, digest)?, at)))
                 .min();
         }
-        let (taken, at) = found.unzip();
-        *next = taken.unwrap_or(nth).max(nth).saturating_add(1);
+        let (number, at) = found.unzip();
+        *next = number.unwrap_or(nth).max(nth).saturating_add(1);
         let recorded = at.map(|at| HostCall {
             request: own.clone(),
             ..left.remove(at)

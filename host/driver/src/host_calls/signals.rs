@@ -35,9 +35,10 @@ impl HostCalls {
         let (sent, preparing) = (&mut self.sent, &mut self.preparing);
         let returned = async {
             // Polling an empty set would register a waker for nothing.
-            match sent.is_empty() {
-                true => None,
-                false => sent.next().await,
+            if sent.is_empty() {
+                None
+            } else {
+                sent.next().await
             }
         };
         tokio::select! {
@@ -68,12 +69,12 @@ impl HostCalls {
         if let Some(reason) = rejection {
             return PreparedOutcome::Rejected(id.call, reason);
         }
-        let begun = attempt.begin_write(&mut pending);
+        let event = attempt.begin_write(&mut pending);
         match (&mut attempt.batch, pending.call.is_paid()) {
             (Some(batch), true) => batch.awaiting_budget.push_back(pending),
             _ => self.ready.push(pending),
         }
-        PreparedOutcome::Made(begun)
+        PreparedOutcome::Made(event)
     }
 
     /// Returns `work` in the context of the runtime to which calls belong.

@@ -125,9 +125,10 @@ impl FleetCounts {
             .as_ref()
             .map_or(call.kind.name(), |model| &model.name);
         let labels = [scope.to_owned(), model.to_owned()];
-        let labels = match self.costs.contains_key(&labels) || self.costs.len() < MAX_COSTS {
-            true => labels,
-            false => [OTHERS.into(), OTHERS.into()],
+        let labels = if self.costs.contains_key(&labels) || self.costs.len() < MAX_COSTS {
+            labels
+        } else {
+            [OTHERS.into(), OTHERS.into()]
         };
         *self.costs.entry(labels).or_default() += call.cost;
     }

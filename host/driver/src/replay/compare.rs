@@ -216,9 +216,10 @@ fn compare_results(one: &CallResult, other: &CallResult) -> Option<DifferencePar
 
 /// Compares the contents of two messages or, if they are equal, the whole messages.
 fn draft_difference(what: &str, one: &Draft, other: &Draft) -> DifferenceParts {
-    match one.content == other.content {
-        false => text_difference(what, &one.content, &other.content),
-        true => text_difference(what, &debug_text(one), &debug_text(other)),
+    if one.content == other.content {
+        text_difference(what, &debug_text(one), &debug_text(other))
+    } else {
+        text_difference(what, &one.content, &other.content)
     }
 }
 

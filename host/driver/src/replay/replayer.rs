@@ -10,8 +10,8 @@ use strata_core::machine::stepper::{IllegalEvent, Stepper};
 use strata_core::record::event::Event;
 use strata_core::record::file::{FileChange, PathContent};
 use strata_core::record::host_call::{CallOutcome, HostCall, HostCallKind};
+use strata_core::record::human_request::HumanAnswer;
 use strata_core::record::id::Digest;
-use strata_core::record::request::HumanAnswer;
 use strata_core::record::turn::{CallDecision, ChangedTool};
 use strata_core::record::work::{ActivationKey, CallKey};
 use strata_services::gateway::{
@@ -445,7 +445,7 @@ fn answer_from_record(
 
 /// Returns the recorded error of a call.
 fn recorded_error(call: &HostCall) -> HostError {
-    let unreadable =
-        || HostError::new(HostErrorKind::Upstream, "the recorded error cannot be read");
-    serde_json::from_value(call.response.value()).unwrap_or_else(|_| unreadable())
+    serde_json::from_value(call.response.value()).unwrap_or_else(|_| {
+        HostError::new(HostErrorKind::Upstream, "the recorded error cannot be read")
+    })
 }

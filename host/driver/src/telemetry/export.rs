@@ -150,21 +150,21 @@ impl Shared {
         }
         let deadline = stopwatch() + SHUTDOWN_TIMEOUT;
         let (done, ends) = mpsc::channel();
-        let mut begun = 0;
+        let mut shutdowns = 0;
         let tracers = self.tracers.clone();
         let spans_done = done.clone();
-        begun += i32::from(spawn_shutdown(move || {
+        shutdowns += i32::from(spawn_shutdown(move || {
             // What cannot be exported was reported by the client.
             let _ = tracers.shutdown_with_timeout(SHUTDOWN_TIMEOUT);
             let _ = spans_done.send(());
         }));
         if let Some(meters) = self.meters.get().cloned() {
-            begun += i32::from(spawn_shutdown(move || {
+            shutdowns += i32::from(spawn_shutdown(move || {
                 let _ = meters.shutdown_with_timeout(SHUTDOWN_TIMEOUT);
                 let _ = done.send(());
             }));
         }
-        for _ in 0..begun {
+        for _ in 0..shutdowns {
             let left = deadline.saturating_duration_since(stopwatch());
             if ends.recv_timeout(left).is_err() {
                 tracing::debug!("the last telemetry was not exported");
@@ -231,8 +231,8 @@ fn collector(
         (None, Some(base)) => Some(format!("{}{}", base.trim_end_matches('/'), signal.path())),
         (None, None) => return Ok(None),
     };
-    let shown = without_secrets(address.as_ref().or(named.as_ref()).map_or("", |it| it));
-    let refused = |why: String| format!("cannot export telemetry to `{shown}`: {why}");
+    let display_address = without_secrets(address.as_ref().or(named.as_ref()).map_or("", |it| it));
+    let refused = |why: String| format!("cannot export telemetry to `{display_address}`: {why}");
     for variable in [signal.protocol_variable(), PROTOCOL] {
         match env_value(variable).as_deref() {
             Some("grpc") => {
@@ -244,7 +244,8 @@ fn collector(
             None => {}
         }
     }
-    let client = CollectorClient::new(signal, &shown, Arc::clone(warnings)).map_err(refused)?;
+    let client =
+        CollectorClient::new(signal, &display_address, Arc::clone(warnings)).map_err(refused)?;
     Ok(Some(Collector { address, client }))
 }
 

@@ -14,7 +14,7 @@ use strata_core::team::Role;
 use strata_services::models::{ModelRequest, user_message};
 
 use super::outcome::tool_results;
-use super::request::{news_message, remembered_message};
+use super::turn_request::{news_message, remembered_message};
 
 /// How many bytes of text count as a token in an estimate.
 const BYTES_PER_TOKEN: u64 = 3;
@@ -80,14 +80,15 @@ impl ConversationSource<'_> {
         for (turn, number) in sent_turns.iter().zip(first_turn..) {
             turns.push(SentTurn::new(turn, number, range.cleared, &result_bytes));
         }
-        let kept = self.kept_results(&result_bytes);
-        let kept_results = parts_tokens(&kept);
+        let result_parts = self.kept_results(&result_bytes);
+        let kept_results = parts_tokens(&result_parts);
         let summary = self.memory.summary();
-        let summary = summary.map(|text| summary_message(text, kept));
+        let summary = summary.map(|text| summary_message(text, result_parts));
         SentConversation {
-            history: match is_whole {
-                true => self.history.messages(self.role),
-                false => Vec::new(),
+            history: if is_whole {
+                self.history.messages(self.role)
+            } else {
+                Vec::new()
             },
             first_news: self
                 .news
@@ -108,14 +109,14 @@ impl ConversationSource<'_> {
 
     /// Returns the results in turns before the cut that are sent nevertheless.
     fn kept_results(&self, result_bytes: impl Fn(ToolRef) -> u64) -> Vec<Part> {
-        let mut kept = Vec::new();
+        let mut parts = Vec::new();
         for at in &self.memory.kept_results {
             let turn = self.turns.get(at.turn as usize);
             let results = turn.map(|turn| tool_results(turn, &result_bytes));
             let result = results.and_then(|results| results.into_iter().nth(at.call as usize));
-            kept.extend(result.into_iter().flat_map(|result| result.content));
+            parts.extend(result.into_iter().flat_map(|result| result.content));
         }
-        kept
+        parts
     }
 
     /// Returns the text of what a summary stands for between two cuts: an earlier summary or the
@@ -353,13 +354,13 @@ fn part_bytes(part: &Part) -> u64 {
 
 /// Returns the message that stands for those that were replaced, followed by the results of tools
 /// that are never replaced.
-fn summary_message(text: &str, kept: Vec<Part>) -> ModelMessage {
+fn summary_message(text: &str, result_parts: Vec<Part>) -> ModelMessage {
     let text = format!(
         "This is a summary of your own earlier work in this conversation. It replaces the messages \
          that are no longer shown.\n\n{text}"
     );
     let mut parts = vec![Part::Text(text)];
-    parts.extend(kept);
+    parts.extend(result_parts);
     ModelMessage::User(parts)
 }
 
@@ -378,19 +379,19 @@ fn push_message(text: &mut String, message: &ModelMessage) {
         ModelMessage::System(_) | ModelMessage::ToolResults(_) => {}
         ModelMessage::User(parts) => push_section(text, "Message", &parts_text(parts)),
         ModelMessage::Assistant(parts) => {
-            let mut said = Vec::new();
+            let mut lines = Vec::new();
             for part in parts {
                 match part {
-                    AssistantPart::Text(text) => said.push(text.clone()),
+                    AssistantPart::Text(text) => lines.push(text.clone()),
                     AssistantPart::ToolCall(call) => {
-                        said.push(format!("[calls {} {}]", call.name, call.arguments));
+                        lines.push(format!("[calls {} {}]", call.name, call.arguments));
                     }
-                    AssistantPart::Media(media) => said.push(format!("[{}]", media.media_type)),
+                    AssistantPart::Media(media) => lines.push(format!("[{}]", media.media_type)),
                     // Only its provider can read it.
                     AssistantPart::Opaque(_) => {}
                 }
             }
-            push_section(text, "Your reply", &said.join("\n"));
+            push_section(text, "Your reply", &lines.join("\n"));
         }
     }
 }
@@ -403,9 +404,10 @@ fn user_parts(message: ModelMessage) -> Vec<Part> {
 }
 
 fn push_result(text: &mut String, result: &ToolResult) {
-    let what = match result.is_error {
-        true => "Error of",
-        false => "Result of",
+    let what = if result.is_error {
+        "Error of"
+    } else {
+        "Result of"
     };
     let title = format!("{what} {}", result.tool);
     push_section(text, &title, &parts_text(&result.content));

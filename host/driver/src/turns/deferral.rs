@@ -106,7 +106,7 @@ mod tests {
     use strata_core::record::conversation::ToolCall;
 
     use super::super::named_call::{ReplyRules, inner_call};
-    use super::super::request::request_frame;
+    use super::super::turn_request::request_frame;
     use super::*;
     use crate::tests::fixture::RunningTeam;
 

@@ -31,8 +31,8 @@ use strata_services::models::{read_answer, shorten_reason};
 use strata_services::plugin::{CompiledSchema, Plugin};
 use tokio::sync::mpsc;
 
+use super::model_reply::input_schema;
 use super::named_call::ReplyRules;
-use super::reply::input_schema;
 
 /// How a guard is called within an attempt.
 pub(in super::super) struct Guard {
@@ -104,7 +104,7 @@ impl Guard {
         else {
             return Ok(());
         };
-        for ((plan, asked), call) in plans.iter_mut().zip(tool_calls(parts)).zip(0..) {
+        for ((plan, tool_call), call) in plans.iter_mut().zip(tool_calls(parts)).zip(0..) {
             let (CallDecision::Make(target) | CallDecision::AskFirst(target, _)) =
                 plan.decision.clone()
             else {
@@ -114,7 +114,7 @@ impl Guard {
                 tool: &plan.tool,
                 arguments: plan
                     .form
-                    .arguments(&asked.arguments)
+                    .arguments(&tool_call.arguments)
                     .unwrap_or_else(Json::null),
                 turn,
                 call,
@@ -227,12 +227,13 @@ impl Guard {
             call: index,
             number: index,
         };
-        let shown = Message::from_user("result".into(), text.clone(), tool.clone());
-        let news = vec![Arc::new(shown)];
+        let message = Message::from_user("result".into(), text.clone(), tool.clone());
+        let news = vec![Arc::new(message)];
         let reviewed = self.call(&input, news, self.gateway.clone()).await?;
-        match reviewed.content == text {
-            true => Ok(result),
-            false => self.with_text(result, reviewed.content, answer_schema.as_ref()),
+        if reviewed.content == text {
+            Ok(result)
+        } else {
+            self.with_text(result, reviewed.content, answer_schema.as_ref())
         }
     }
 
@@ -406,12 +407,18 @@ mod tests {
 
     #[tokio::test]
     async fn a_guard_allows_denies_or_asks_and_anything_else_is_a_fault() {
-        let made = decided(says("allow")).await;
-        assert!(matches!(made, Ok(CallDecision::Make(_))), "{made:?}");
-        let asked = decided(says("ask\n")).await;
-        assert!(matches!(asked, Ok(CallDecision::AskFirst(..))), "{asked:?}");
-        let denied = decided(says("deny: not: this")).await;
-        assert_eq!(denied, Ok(CallDecision::Reject("not: this".into())));
+        let decision = decided(says("allow")).await;
+        assert!(
+            matches!(decision, Ok(CallDecision::Make(_))),
+            "{decision:?}"
+        );
+        let decision = decided(says("ask\n")).await;
+        assert!(
+            matches!(decision, Ok(CallDecision::AskFirst(..))),
+            "{decision:?}"
+        );
+        let decision = decided(says("deny: not: this")).await;
+        assert_eq!(decision, Ok(CallDecision::Reject("not: this".into())));
         for answer in ["", "yes", "allow: everything", "{\"decision\": \"allow\"}"] {
             let fault = decided(says(answer)).await.expect_err(answer);
             assert_eq!(fault.kind, FaultKind::Host, "{answer}");

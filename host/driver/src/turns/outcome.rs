@@ -15,14 +15,14 @@ const MAX_REASON_BYTES: u64 = 16 << 10;
 pub(super) fn tool_results(turn: &Turn, result_bytes: impl Fn(ToolRef) -> u64) -> Vec<ToolResult> {
     let calls = tool_calls(&turn.message).zip(&turn.calls);
     let mut results = Vec::new();
-    for (asked, call) in calls {
+    for (tool_call, call) in calls {
         let most = call
             .target
             .map_or(MAX_REASON_BYTES, |target| result_bytes(target.tool));
         let (content, is_error) = describe_outcome(call, most);
         results.push(ToolResult {
-            call: asked.id.clone(),
-            tool: asked.name.clone(),
+            call: tool_call.id.clone(),
+            tool: tool_call.name.clone(),
             content,
             is_error,
         });

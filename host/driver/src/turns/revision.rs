@@ -16,7 +16,7 @@ use strata_core::state::environment::called_key;
 use strata_core::team::tools::ToolLoop;
 use strata_services::tools::{ApprovalRule, RoleTool, ToolRole};
 
-use super::reply::{approval, check_arguments, input_schema};
+use super::model_reply::{approval, check_arguments, input_schema};
 
 /// Which open tool calls are decided again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,9 +95,9 @@ impl Revising<'_> {
             (Consent::NotNeeded, Some(rule)) => {
                 Some(CallRevision::AskFirst(approval(rule, known, self.now_ms)))
             }
-            (Consent::Needed(asked), rule) => {
-                let now = self.approval_now(asked, rule, known);
-                (is_taken_back || now != *asked).then_some(CallRevision::AskFirst(now))
+            (Consent::Needed(earlier), rule) => {
+                let now = self.approval_now(earlier, rule, known);
+                (is_taken_back || now != *earlier).then_some(CallRevision::AskFirst(now))
             }
             (Consent::NotNeeded, None) | (Consent::Given, _) => None,
         }
@@ -107,7 +107,7 @@ impl Revising<'_> {
     /// or not that is still demanded. A deadline that was set before holds.
     fn approval_now(
         &self,
-        asked: &Approval,
+        earlier: &Approval,
         rule: Option<ApprovalRule>,
         tool: &RoleTool,
     ) -> Approval {
@@ -115,12 +115,12 @@ impl Revising<'_> {
             let input_schema = input_schema(tool);
             return Approval {
                 input_schema,
-                ..asked.clone()
+                ..earlier.clone()
             };
         };
         let mut now = approval(rule, tool, self.now_ms);
-        if now.expires_ms.is_some() && asked.expires_ms.is_some() {
-            now.expires_ms = asked.expires_ms;
+        if now.expires_ms.is_some() && earlier.expires_ms.is_some() {
+            now.expires_ms = earlier.expires_ms;
         }
         now
     }

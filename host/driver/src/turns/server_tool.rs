@@ -46,9 +46,14 @@ async fn call_tool(gateway: Gateway, request: McpRequest) -> ServerToolResult {
         Some(HostAnswer::Outbound(answers)) => read_answers::<McpBatch>(answers).pop(),
         _ => None,
     };
-    let gone = || HostError::new(HostErrorKind::Upstream, "the host is stopping");
+    let answer = answer.unwrap_or_else(|| {
+        Err(HostError::new(
+            HostErrorKind::Upstream,
+            "the host is stopping",
+        ))
+    });
     let mut blobs = Blobs::new();
-    let result = match answer.unwrap_or_else(|| Err(gone())).map_err(fault_of)? {
+    let result = match answer.map_err(fault_of)? {
         ToolAnswer::Refused { error } => CallResult::Reported {
             output: text_output(error),
         },
@@ -58,13 +63,14 @@ async fn call_tool(gateway: Gateway, request: McpRequest) -> ServerToolResult {
                 parts,
                 ..text_output(content)
             };
-            match result.is_error {
-                true => CallResult::Reported { output },
-                false => CallResult::Returned {
+            if result.is_error {
+                CallResult::Reported { output }
+            } else {
+                CallResult::Returned {
                     output,
                     emissions: Vec::new(),
                     writes: Vec::new(),
-                },
+                }
             }
         }
     };

@@ -127,9 +127,10 @@ fn tools_of(grant: &GrantedTools, settings: &ToolRole, lists: &[ToolList]) -> Ve
             let is_granted =
                 list.server == grant.server && pattern::matches_any(&grant.tools, &tool.name);
             let name = list.full_name(tool);
-            let offer = match pattern::matches_any(&settings.code_only, &name) {
-                true => ToolOffer::CodeOnly,
-                false => ToolOffer::Model,
+            let offer = if pattern::matches_any(&settings.code_only, &name) {
+                ToolOffer::CodeOnly
+            } else {
+                ToolOffer::Model
             };
             let Some(known) = known_tool(grant, tool, offer).filter(|_| is_granted) else {
                 continue;

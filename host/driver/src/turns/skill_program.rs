@@ -23,12 +23,12 @@ pub(super) fn program(
 /// Compiles the script under its own name, so that tracebacks show its lines. Modules beside it can be
 /// imported.
 fn python(file: &str, source: &str, arguments: &[&str], stdin: &str) -> String {
-    let given = json!({ "file": file, "source": source, "arguments": arguments, "stdin": stdin });
+    let input = json!({ "file": file, "source": source, "arguments": arguments, "stdin": stdin });
     // JSON within a Python string that is itself written as JSON: each escape of JSON means the same there.
-    let given = json!(given.to_string());
+    let literal = json!(input.to_string());
     format!(
         r#"import io as _io, json as _json, linecache as _linecache, sys as _sys, types as _types
-_given = _json.loads({given})
+_given = _json.loads({literal})
 _file, _source = _given["file"], _given["source"]
 _sys.argv = [_file, *_given["arguments"]]
 _sys.stdin = _io.TextIOWrapper(_io.BytesIO(_given["stdin"].encode()), "utf-8")
@@ -79,8 +79,8 @@ mod tests {
             .trim_start_matches("_given = _json.loads(")
             .trim_end_matches(')');
         let text: String = serde_json::from_str(literal).expect("one string");
-        let given: serde_json::Value = serde_json::from_str(&text).expect("JSON");
-        assert_eq!(given["source"], hostile);
-        assert_eq!(given["arguments"][0], hostile);
+        let input: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        assert_eq!(input["source"], hostile);
+        assert_eq!(input["arguments"][0], hostile);
     }
 }

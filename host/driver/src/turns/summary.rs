@@ -76,19 +76,21 @@ impl PreparedSummary {
 
     fn system(&self) -> String {
         let own = self.memory.instructions.trim();
-        match own.is_empty() {
-            true => INSTRUCTIONS.to_owned(),
-            false => format!("{INSTRUCTIONS}\n\n{own}"),
+        if own.is_empty() {
+            INSTRUCTIONS.to_owned()
+        } else {
+            format!("{INSTRUCTIONS}\n\n{own}")
         }
     }
 
     fn request(&self, summary: &str, piece: &str) -> ModelRequest {
-        let text = match summary.is_empty() {
-            true => format!("# The conversation\n\n{piece}"),
-            false => format!(
+        let text = if summary.is_empty() {
+            format!("# The conversation\n\n{piece}")
+        } else {
+            format!(
                 "# The summary so far\n\n{summary}\n\n# The conversation after it\n\n{piece}\n\n\
                  Write one summary of both."
-            ),
+            )
         };
         ModelRequest {
             model: self.memory.model.clone(),

@@ -91,9 +91,10 @@ pub(super) fn read_code_tool(
             order: CallOrder::Parallel,
             max_calls,
             is_final: false,
-            granted_tools: match only {
-                true => ToolOffer::CodeOnly,
-                false => ToolOffer::Model,
+            granted_tools: if only {
+                ToolOffer::CodeOnly
+            } else {
+                ToolOffer::Model
             },
         },
         budget_limits: BudgetLimits::default(),

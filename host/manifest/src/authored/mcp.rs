@@ -96,9 +96,10 @@ fn read_server(table: &TomlTable<'_>) -> (Option<ServerConfig>, Vec<Located<Stri
     let limits = read_limits(table);
     let revision = read_revision(table);
     let config = transport.map(|transport| ServerConfig {
-        hints: match hints {
-            true => HintUse::Trusted,
-            false => HintUse::Ignored,
+        hints: if hints {
+            HintUse::Trusted
+        } else {
+            HintUse::Ignored
         },
         reads: values(reads),
         repeatable: values(repeatable),
@@ -106,13 +107,15 @@ fn read_server(table: &TomlTable<'_>) -> (Option<ServerConfig>, Vec<Located<Stri
         start: limits[0],
         timeout: limits[1],
         max_timeout: limits[2],
-        requirement: match is_required {
-            true => Requirement::Required,
-            false => Requirement::Optional,
+        requirement: if is_required {
+            Requirement::Required
+        } else {
+            Requirement::Optional
         },
-        instructions: match passes_instructions {
-            true => InstructionUse::PassedOn,
-            false => InstructionUse::Ignored,
+        instructions: if passes_instructions {
+            InstructionUse::PassedOn
+        } else {
+            InstructionUse::Ignored
         },
         revision,
         ..ServerConfig::new(transport)

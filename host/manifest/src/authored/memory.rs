@@ -72,9 +72,10 @@ pub(super) fn read_memory(table: &TomlTable<'_>) -> AuthoredMemory {
             messages: keep.map_or(DEFAULT_KEEP, |keep| keep as u32),
             tokens: summarise_at.unwrap_or(DEFAULT_SUMMARISE_AT),
             summary_tokens: summary_tokens.unwrap_or(u64::from(DEFAULT_SUMMARY_TOKENS)),
-            results: match clear_results.unwrap_or(true) {
-                true => OldResults::Cleared,
-                false => OldResults::Sent,
+            results: if clear_results.unwrap_or(true) {
+                OldResults::Cleared
+            } else {
+                OldResults::Sent
             },
         },
         model: summariser.model,

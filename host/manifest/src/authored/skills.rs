@@ -88,7 +88,7 @@ pub(super) fn read_skills(item: &TomlItem<'_>) -> AuthoredSkills {
         span: (!patterns.is_empty()).then(|| item.key_span.clone()),
         ..AuthoredSkills::default()
     };
-    let mut taken: BTreeMap<String, (PathBuf, Range<usize>)> = BTreeMap::new();
+    let mut skills_by_name: BTreeMap<String, (PathBuf, Range<usize>)> = BTreeMap::new();
     let mut seen = BTreeSet::new();
     for written in patterns {
         for directory in directories(&written) {
@@ -99,7 +99,8 @@ pub(super) fn read_skills(item: &TomlItem<'_>) -> AuthoredSkills {
             let Some(skill) = read_skill(&written, &directory, &mut read) else {
                 continue;
             };
-            let first = taken.insert(skill.name.clone(), (directory.clone(), written.span()));
+            let first =
+                skills_by_name.insert(skill.name.clone(), (directory.clone(), written.span()));
             if let Some((other, _)) = first {
                 let message = format!(
                     "two skills are named `{}`: `{}` and `{}`",
@@ -193,7 +194,7 @@ fn read_skill(
     read: &mut AuthoredSkills,
 ) -> Option<Skill> {
     let file = directory.join(SKILL_FILE);
-    let shown = display_path(&file);
+    let display_name = display_path(&file);
     let unreadable = |why: String| {
         written.reject(
             format!("cannot read the skill `{}`: {why}", display_path(directory)),
@@ -221,7 +222,11 @@ fn read_skill(
     } = match front_matter::parse(&text) {
         Ok(parsed) => parsed,
         Err(error) => {
-            let source = Arc::new(SourceText::new(text, shown.clone(), directory.to_owned()));
+            let source = Arc::new(SourceText::new(
+                text,
+                display_name.clone(),
+                directory.to_owned(),
+            ));
             let at = offset(&source.text, error.line, error.column);
             let problem = Diagnostic::at(&source, at..at + 1, error.message);
             written.add_problem(problem.hint(
@@ -233,14 +238,14 @@ fn read_skill(
     read.warnings.extend(
         warnings
             .into_iter()
-            .map(|warning| format!("the skill `{shown}`: {warning}")),
+            .map(|warning| format!("the skill `{display_name}`: {warning}")),
     );
     let own = directory
         .file_name()
         .unwrap_or_default()
         .to_string_lossy()
         .into_owned();
-    let name = usable_name(name, &own, &shown, &mut read.warnings);
+    let name = usable_name(name, &own, &display_name, &mut read.warnings);
     Some(Skill {
         name,
         description,
@@ -250,23 +255,28 @@ fn read_skill(
 }
 
 /// Returns the name by which a skill is known, with a warning if it is not what the format demands.
-fn usable_name(name: Option<String>, own: &str, shown: &str, warnings: &mut Vec<String>) -> String {
+fn usable_name(
+    name: Option<String>,
+    own: &str,
+    display_name: &str,
+    warnings: &mut Vec<String>,
+) -> String {
     let Some(name) = name else {
         warnings.push(format!(
-            "the skill `{shown}` has no `name`; it is known by that of its directory"
+            "the skill `{display_name}` has no `name`; it is known by that of its directory"
         ));
         return own.to_owned();
     };
     if !front_matter::is_valid_name(&name) {
         warnings.push(format!(
-            "the name of the skill `{shown}` is not 1 to 64 characters of `a-z`, `0-9` and `-`; it is known by that of its \
+            "the name of the skill `{display_name}` is not 1 to 64 characters of `a-z`, `0-9` and `-`; it is known by that of its \
              directory"
         ));
         return own.to_owned();
     }
     if name != own {
         warnings.push(format!(
-            "the skill `{shown}` has the name `{name}`, which is not that of its directory"
+            "the skill `{display_name}` has the name `{name}`, which is not that of its directory"
         ));
     }
     name

@@ -233,9 +233,10 @@ pub(super) fn read_tools(table: &TomlTable<'_>) -> AuthoredTools {
         skill_rules: skill_rules.unwrap_or_default(),
         history,
         tool_choice,
-        order: match is_parallel {
-            true => CallOrder::Parallel,
-            false => CallOrder::Exclusive,
+        order: if is_parallel {
+            CallOrder::Parallel
+        } else {
+            CallOrder::Exclusive
         },
         faults,
         handoff: handoff.unwrap_or_default(),
@@ -436,9 +437,10 @@ pub(super) fn read_tool_action(table: &TomlTable<'_>) -> AuthoredToolAction {
         input_schema,
         approval: approval.flatten(),
         faults,
-        order: match is_exclusive {
-            true => CallOrder::Exclusive,
-            false => CallOrder::Parallel,
+        order: if is_exclusive {
+            CallOrder::Exclusive
+        } else {
+            CallOrder::Parallel
         },
         max_calls,
         is_final,

@@ -108,9 +108,10 @@ pub(super) fn check_tools(
             order: authored.order,
             faults: authored.faults,
             retry: authored.limits.retry,
-            summariser: match summarised_by_component(authored) {
-                true => Summariser::Component,
-                false => Summariser::Model,
+            summariser: if summarised_by_component(authored) {
+                Summariser::Component
+            } else {
+                Summariser::Model
             },
             reviews_results: has_guard(authored, GuardMoment::After),
             tools: core,
@@ -158,9 +159,10 @@ fn action_tools(role: &AuthoredRole) -> Vec<CheckedTool> {
         let Some(Located { value: name, span }) = &action.name else {
             continue;
         };
-        let effect = match action.tool.is_final {
-            true => CallEffect::Ends,
-            false => CallEffect::Continues,
+        let effect = if action.tool.is_final {
+            CallEffect::Ends
+        } else {
+            CallEffect::Continues
         };
         tools.push(CheckedTool {
             core: Tool {
@@ -419,10 +421,10 @@ fn reject_name_of_role(role: &AuthoredRole, problems: &Problems) {
 /// tool. Two actions with the same name are reported as such.
 fn reject_equal_names(tools: &[CheckedTool], problems: &Problems) {
     let is_action = |tool: &CheckedTool| matches!(tool.core.target.tool, ToolRef::Action(_));
-    let mut taken: BTreeMap<&str, &CheckedTool> = BTreeMap::new();
+    let mut tools_by_name: BTreeMap<&str, &CheckedTool> = BTreeMap::new();
     for tool in tools {
         let name = tool.core.name.as_str();
-        let Some(first) = taken.insert(name, tool) else {
+        let Some(first) = tools_by_name.insert(name, tool) else {
             continue;
         };
         if is_action(first) && is_action(tool) {
@@ -494,21 +496,21 @@ pub(super) fn check_forced_choice(
     let Some(written) = role.tools.tool_choice.as_ref().filter(|_| is_forced) else {
         return;
     };
-    for asked in models.with_fallbacks(name) {
-        if models.get(asked).is_none_or(allows_forced_choice) {
+    for model in models.with_fallbacks(name) {
+        if models.get(model).is_none_or(allows_forced_choice) {
             continue;
         }
         let mut message =
             "a model of `anthropic` that thinks cannot be forced to call a tool".to_owned();
-        if asked != name {
+        if model != name {
             message.push_str(&format!(
-                ", and `{asked}` is a fallback of the role's model `{name}`"
+                ", and `{model}` is a fallback of the role's model `{name}`"
             ));
         }
         let problem = problems.at(&written.span, message);
         problems.add(problem.hint(format!(
             "write `tool_choice = \"auto\"`, or remove `thinking` from the `options` of `[{}]`",
-            table_name(asked)
+            table_name(model)
         )));
     }
 }

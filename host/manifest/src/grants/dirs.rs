@@ -94,15 +94,15 @@ impl DirBound {
 }
 
 fn read_grants(allow: &TomlTable<'_>) -> Vec<DirGrant> {
-    let taken = RefCell::default();
+    let guest_paths = RefCell::default();
     let dirs = allow
         .key(Grant::Dirs.key(), "Directories.")
-        .tables("`dirs`", |dir| read_grant(dir, &taken));
+        .tables("`dirs`", |dir| read_grant(dir, &guest_paths));
     dirs.into_iter().flatten().collect()
 }
 
-/// Reads a grant of a directory, whose path for the guest must not be in `taken`.
-fn read_grant(table: &TomlTable<'_>, taken: &RefCell<BTreeSet<String>>) -> Option<DirGrant> {
+/// Reads a grant of a directory, whose path for the guest must not be in `guest_paths`.
+fn read_grant(table: &TomlTable<'_>, guest_paths: &RefCell<BTreeSet<String>>) -> Option<DirGrant> {
     let host = table
         .key("host", "The directory, relative to this file.")
         .required()
@@ -115,7 +115,7 @@ fn read_grant(table: &TomlTable<'_>, taken: &RefCell<BTreeSet<String>>) -> Optio
         .matching("^/")
         .and_then(|item| {
             let guest = read_guest(&item)?;
-            if !taken.borrow_mut().insert(guest.clone()) {
+            if !guest_paths.borrow_mut().insert(guest.clone()) {
                 item.reject(format!("`{guest}` is granted twice"), "remove one of them");
             }
             Some(guest)
@@ -252,9 +252,10 @@ fn resolve_links(path: &Path) -> Option<PathBuf> {
                 return None;
             }
             let (name, above) = (path.file_name()?, path.parent()?);
-            let above = match above.as_os_str().is_empty() {
-                true => Path::new("."),
-                false => above,
+            let above = if above.as_os_str().is_empty() {
+                Path::new(".")
+            } else {
+                above
             };
             Some(resolve_links(above)?.join(name))
         }

@@ -69,8 +69,9 @@ fn parameters_schema(component: &[u8], name: &str, function: &Function) -> Optio
     if let OrderedJson::Object(fields) = &mut schema
         && let Some(OrderedJson::Object(properties)) = fields.get_mut("properties")
     {
-        let position = |name: &String| function.params.iter().position(|param| param.name == *name);
-        properties.sort_by_cached_key(|name, _| position(name));
+        properties.sort_by_cached_key(|name, _| {
+            function.params.iter().position(|param| param.name == *name)
+        });
     }
     Some(schema.to_string())
 }

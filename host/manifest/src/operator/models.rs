@@ -152,14 +152,13 @@ pub(super) fn reject_unpriced_models(
 /// Removes the options that a policy does not allow, also those that take something out of requests.
 /// Returns what was removed, for people.
 fn remove_options(settings: &mut ModelSettings, bound: &LlmBound) -> Vec<String> {
-    let is_allowed = |name: &str| HARMLESS_OPTIONS.contains(&name) || bound.allows_option(name);
     let mut removed = Vec::new();
     let mut check = |key: &str, name: &str| {
-        let allowed = is_allowed(name);
-        if !allowed {
+        let is_allowed = HARMLESS_OPTIONS.contains(&name) || bound.allows_option(name);
+        if !is_allowed {
             removed.push(format!("`{name}` in `{key}`"));
         }
-        allowed
+        is_allowed
     };
     settings.options.retain(|name, _| check("options", name));
     settings.without.retain(|name| check("without", name));

@@ -30,9 +30,10 @@ pub(crate) enum ReductionOrigin {
 impl ReductionOrigin {
     /// Returns where a value came from.
     pub(super) fn of(is_default: bool) -> Self {
-        match is_default {
-            true => Self::Default,
-            false => Self::Written,
+        if is_default {
+            Self::Default
+        } else {
+            Self::Written
         }
     }
 }

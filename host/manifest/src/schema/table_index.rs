@@ -191,12 +191,13 @@ impl TableIndex {
         }
         let own: Vec<String> = tables.iter().map(|table| child_path(table, key)).collect();
         let is_table = own.iter().all(|place| self.0.contains_key(place));
-        let heads: Vec<String> = match is_table {
-            true => own.iter().map(|place| self.quoted_header(place)).collect(),
-            false => tables
+        let heads: Vec<String> = if is_table {
+            own.iter().map(|place| self.quoted_header(place)).collect()
+        } else {
+            tables
                 .iter()
                 .map(|table| self.quoted_header(table))
-                .collect(),
+                .collect()
         };
         let verb = if is_table { "write" } else { "it belongs to" };
         Some(heads)

@@ -67,9 +67,10 @@ impl FromStr for SkillSpec {
         manifest_check::check_name(name).map_err(|why| refuse(format!("the name {why}")))?;
         let wrong =
             |error: semver::Error| refuse(format!("the version is wrong ({error}); {form}"));
-        let versions = match version.starts_with(['^', '~']) {
-            true => SkillVersions::Newest(version.parse().map_err(wrong)?),
-            false => SkillVersions::Exactly(version.parse().map_err(wrong)?),
+        let versions = if version.starts_with(['^', '~']) {
+            SkillVersions::Newest(version.parse().map_err(wrong)?)
+        } else {
+            SkillVersions::Exactly(version.parse().map_err(wrong)?)
         };
         Ok(Self {
             name: name.into(),

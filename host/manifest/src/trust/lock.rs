@@ -370,11 +370,12 @@ fn parse(text: &str) -> Result<Locked, String> {
 
 fn deserialize_digest<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Digest, D::Error> {
     let text = String::deserialize(from)?;
-    match text.len() == 64 && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f')) {
-        true => Ok(Digest(text)),
-        false => Err(serde::de::Error::custom(format!(
+    if text.len() == 64 && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f')) {
+        Ok(Digest(text))
+    } else {
+        Err(serde::de::Error::custom(format!(
             "`{text}` is not a SHA-256"
-        ))),
+        )))
     }
 }
 

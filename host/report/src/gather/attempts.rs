@@ -121,8 +121,8 @@ impl AttemptTracker {
             }
             AttemptEvent::HostCalled(called) => self.add_host_call(call, called, at),
             AttemptEvent::CallFinished(CallFinished { result, .. }) => {
-                let said = Excerpt::from_text(&describe_result(result), TEXT_CHARS);
-                self.end_attempt(call, AttemptOutcome::Finished, said, at);
+                let text = Excerpt::from_text(&describe_result(result), TEXT_CHARS);
+                self.end_attempt(call, AttemptOutcome::Finished, text, at);
             }
             AttemptEvent::CallFailed(CallFailed { fault, .. }) => {
                 self.add_fault(call, fault);
@@ -159,10 +159,10 @@ impl AttemptTracker {
             AttemptEvent::RequestAnswered(RequestAnswered { answer, .. }) => {
                 // This ends the attempt of a human who plays a role. An attempt that asked a human
                 // has ended before.
-                let said = answer.value().map_or_else(Excerpt::default, |value| {
+                let text = answer.value().map_or_else(Excerpt::default, |value| {
                     Excerpt::from_text(value.as_str(), TEXT_CHARS)
                 });
-                self.end_attempt(call, AttemptOutcome::Finished, said, at);
+                self.end_attempt(call, AttemptOutcome::Finished, text, at);
             }
             _ => {}
         }
@@ -170,18 +170,12 @@ impl AttemptTracker {
 
     /// Starts the attempt of a human who plays a role, or ends one that asks a human.
     fn request(&mut self, stepper: &Stepper, call: CallKey, question: &str, at: EventTime) {
-        let said = Excerpt::from_text(question, SHORT_CHARS);
+        let text = Excerpt::from_text(question, SHORT_CHARS);
         if call.work == Work::Answer {
             let answer = self.start_attempt(stepper, call, at);
-            self.open.insert(
-                call,
-                AttemptEntry {
-                    text: said,
-                    ..answer
-                },
-            );
+            self.open.insert(call, AttemptEntry { text, ..answer });
         } else {
-            self.end_attempt(call, AttemptOutcome::AskedHuman, said, at);
+            self.end_attempt(call, AttemptOutcome::AskedHuman, text, at);
         }
     }
 
@@ -260,12 +254,12 @@ impl AttemptTracker {
         }
     }
 
-    fn end_attempt(&mut self, call: CallKey, end: AttemptOutcome, said: Excerpt, at: EventTime) {
+    fn end_attempt(&mut self, call: CallKey, end: AttemptOutcome, text: Excerpt, at: EventTime) {
         let Some(mut attempt) = self.open.remove(&call) else {
             return;
         };
         attempt.outcome = end;
-        attempt.text = said;
+        attempt.text = text;
         attempt.events.1 = at.event;
         attempt.span_ms.1 = at.time_ms;
         if end == AttemptOutcome::Finished && attempt.number > 1 {
@@ -288,11 +282,11 @@ impl AttemptTracker {
                 .get(&call)
                 .is_some_and(|attempt| attempt.digest.is_none() && attempt.action == "answer");
             if !person || end == AttemptOutcome::Running {
-                let said = self
+                let text = self
                     .open
                     .get(&call)
                     .map_or_else(Excerpt::default, |attempt| attempt.text.clone());
-                self.end_attempt(call, end, said, at);
+                self.end_attempt(call, end, text, at);
             }
         }
     }
@@ -389,8 +383,8 @@ impl AttemptTracker {
         self.open.insert(call, attempt);
         let fault = Fault::new(FaultKind::StateConflict, message);
         self.add_fault(call, &fault);
-        let said = Excerpt::from_text(message, SHORT_CHARS);
-        self.end_attempt(call, AttemptOutcome::Failed, said, at);
+        let text = Excerpt::from_text(message, SHORT_CHARS);
+        self.end_attempt(call, AttemptOutcome::Failed, text, at);
     }
 }
 

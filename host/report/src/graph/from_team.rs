@@ -158,13 +158,13 @@ impl<'a> GraphBuilder<'a> {
     fn approved_tools(&self, id: RoleId) -> BTreeSet<&'a str> {
         let known = self.team.role(id).tool_loop().into_iter();
         let names = known.flat_map(|tools| tools.tools.iter().map(|tool| tool.name.as_str()));
-        let asked = self
+        let role_tools = self
             .tool_roles
             .get(&id)
             .into_iter()
             .flat_map(|role| &role.tools);
         names
-            .zip(asked)
+            .zip(role_tools)
             .filter(|(_, tool)| tool.approval.is_some())
             .map(|(name, _)| name)
             .collect()
@@ -266,9 +266,10 @@ impl<'a> GraphBuilder<'a> {
                     ToolRef::Action(_) | ToolRef::Host(_) | ToolRef::Server { .. } => continue,
                 };
                 let (from, to) = (self.roles[from.index()], self.roles[to.index()]);
-                let approval = match approved.contains(tool.name.as_str()) {
-                    true => APPROVAL_LABEL,
-                    false => "",
+                let approval = if approved.contains(tool.name.as_str()) {
+                    APPROVAL_LABEL
+                } else {
+                    ""
                 };
                 self.add_edge(from, to, kind, &[label, approval])?;
             }

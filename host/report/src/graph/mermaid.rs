@@ -50,9 +50,10 @@ fn edge_declaration(edge: &GraphEdge) -> String {
         EdgeKind::Tie => "---",
     };
     let label = edge.label_lines();
-    match label.is_empty() {
-        true => format!("{from} {line} {to}"),
-        false => format!("{from} {line}|{}| {to}", quote_lines(label.iter())),
+    if label.is_empty() {
+        format!("{from} {line} {to}")
+    } else {
+        format!("{from} {line}|{}| {to}", quote_lines(label.iter()))
     }
 }
 

@@ -205,12 +205,13 @@ impl Svg {
         let text = escape(&line.text);
         // The widths of non-ASCII characters differ between fonts, so the viewer fits such a text
         // into the estimated width.
-        let fitted = match line.text.is_ascii() {
-            true => String::new(),
-            false => format!(
+        let fitted = if line.text.is_ascii() {
+            String::new()
+        } else {
+            format!(
                 " textLength=\"{:.1}\" lengthAdjust=\"spacingAndGlyphs\"",
                 estimate_width(&line.text, line.style)
-            ),
+            )
         };
         self.push_line(format_args!(
             "<text class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\"{fitted}>{text}</text>"

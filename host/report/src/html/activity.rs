@@ -30,14 +30,14 @@ pub(super) fn section(report: &Report) -> Markup {
         return Markup::default();
     }
     let states = report.states.iter();
-    let shown: BTreeSet<&str> = states
+    let shown_states: BTreeSet<&str> = states
         .filter_map(|state| state.checkpoint.as_deref())
         .collect();
     let older = steps.len().saturating_sub(NEWEST_STEPS);
     let open = steps.len().saturating_sub(OPEN_STEPS);
     let details = |step: &StreamStep<'_>, place: usize| {
         let is_open = place >= open || step.entries.iter().any(Entry::failed);
-        step_details(report, step, is_open, &shown)
+        step_details(report, step, is_open, &shown_states)
     };
     html! {
         section #activity aria-labelledby="activity-title" {
@@ -92,12 +92,12 @@ fn step_details(
     report: &Report,
     step: &StreamStep<'_>,
     is_open: bool,
-    shown: &BTreeSet<&str>,
+    shown_states: &BTreeSet<&str>,
 ) -> Markup {
     let gap = |place: usize| step.gaps.iter().filter(move |(at, _)| *at == place);
     html! {
         details.step open[is_open] {
-            summary { (step_summary(step, shown)) }
+            summary { (step_summary(step, shown_states)) }
             ol.stream {
                 @for (place, entry) in step.entries.iter().enumerate() {
                     @for (_, count) in gap(place) { (gap_row(*count, "message is", "messages are")) }
@@ -108,7 +108,7 @@ fn step_details(
     }
 }
 
-fn step_summary(step: &StreamStep<'_>, shown: &BTreeSet<&str>) -> Markup {
+fn step_summary(step: &StreamStep<'_>, shown_states: &BTreeSet<&str>) -> Markup {
     html! {
         @match step.step {
             None => b { "Before the first step" },
@@ -120,7 +120,7 @@ fn step_summary(step: &StreamStep<'_>, shown: &BTreeSet<&str>) -> Markup {
                         Some((committed_ms, checkpoint)) => {
                             (format_duration(committed_ms - step.started_ms)) ", "
                             (pluralize(step.sent_messages, "message", "messages")) " sent, then "
-                            (state_link(checkpoint, shown))
+                            (state_link(checkpoint, shown_states))
                         }
                     }
                     ", began " (format_time(step.started_ms))

@@ -202,8 +202,8 @@ fn request_card(request: &RequestView) -> Markup {
         article.card {
             p.who { b { (request.role) "." (request.action) } " asks " span.note { (request.id) } }
             p.question { (request.question.trim()) }
-            @if let Some(said) = &request.said {
-                (labelled("what the model said with it", &Excerpt::from_text(said, TEXT_CHARS)))
+            @if let Some(text) = &request.said {
+                (labelled("what the model said with it", &Excerpt::from_text(text, TEXT_CHARS)))
             }
             @if let Some(arguments) = &request.arguments {
                 (whole_text(&Excerpt::from_text(arguments.as_str(), TEXT_CHARS)))

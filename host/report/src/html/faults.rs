@@ -18,8 +18,8 @@ const MAX_LINES: usize = 40;
 /// Returns an open fault. `place` is its position among the open faults.
 pub(super) fn open_fault(fault: &FaultView, place: usize) -> Markup {
     let shorten = |lines: &[String]| -> Vec<Excerpt> {
-        let shown = lines.iter().take(MAX_LINES);
-        shown
+        let first_lines = lines.iter().take(MAX_LINES);
+        first_lines
             .map(|line| Excerpt::from_text(line, LINE_CHARS))
             .collect()
     };

@@ -25,7 +25,7 @@ pub(super) fn pretty(text: &str) -> Option<String> {
 pub(super) fn is_same(text: &str, data: &str) -> bool {
     let parse = |text: &str| serde_json::from_str::<serde_json::Value>(text).ok();
     match parse(data) {
-        Some(serde_json::Value::String(said)) => said.trim() == text.trim(),
+        Some(serde_json::Value::String(string)) => string.trim() == text.trim(),
         Some(value) => parse(text) == Some(value),
         None => text == data,
     }

@@ -113,7 +113,7 @@ pub(super) fn lineages(report: &Report) -> Markup {
     let rows = &report.storage.checkpoints;
     let hidden = rows.len().saturating_sub(MAX_CHECKPOINTS);
     let shown_states = report.states.iter();
-    let shown: BTreeSet<&str> = shown_states
+    let state_ids: BTreeSet<&str> = shown_states
         .filter_map(|state| state.checkpoint.as_deref())
         .collect();
     html! {
@@ -121,7 +121,7 @@ pub(super) fn lineages(report: &Report) -> Markup {
             h2 #lineages-title {
                 "Lineages " span.count { (format_number(report.storage.lineages.len().max(1))) }
             }
-            @for lineage in &report.storage.lineages { (lineage_line(lineage, rows, &shown)) }
+            @for lineage in &report.storage.lineages { (lineage_line(lineage, rows, &state_ids)) }
             @if hidden > 0 {
                 p.omitted { "The first " (format_number(hidden)) " checkpoints are left out." }
             }
@@ -135,7 +135,7 @@ pub(super) fn lineages(report: &Report) -> Markup {
                                 th { "Made by" } th { "Status" } th { "When" }
                             }
                         }
-                        tbody { @for row in &rows[hidden..] { (checkpoint_row(row, &shown)) } }
+                        tbody { @for row in &rows[hidden..] { (checkpoint_row(row, &state_ids)) } }
                     }
                 }
             }
@@ -143,7 +143,11 @@ pub(super) fn lineages(report: &Report) -> Markup {
     }
 }
 
-fn lineage_line(lineage: &LineageRow, rows: &[CheckpointRow], shown: &BTreeSet<&str>) -> Markup {
+fn lineage_line(
+    lineage: &LineageRow,
+    rows: &[CheckpointRow],
+    shown_states: &BTreeSet<&str>,
+) -> Markup {
     let own: Vec<&CheckpointRow> = rows
         .iter()
         .filter(|row| row.lineage == lineage.name)
@@ -159,16 +163,16 @@ fn lineage_line(lineage: &LineageRow, rows: &[CheckpointRow], shown: &BTreeSet<&
             span.note {
                 (pluralize(own.len(), "checkpoint", "checkpoints")) ", "
                 (pluralize(lineage.events as usize, "event", "events"))
-                @if let Some(origin) = origin { ", left at " (state_link(&origin.0, shown)) }
+                @if let Some(origin) = origin { ", left at " (state_link(&origin.0, shown_states)) }
             }
         }
     }
 }
 
-fn checkpoint_row(row: &CheckpointRow, shown: &BTreeSet<&str>) -> Markup {
+fn checkpoint_row(row: &CheckpointRow, shown_states: &BTreeSet<&str>) -> Markup {
     html! {
         tr {
-            td { (state_link(&row.id.0, shown)) }
+            td { (state_link(&row.id.0, shown_states)) }
             td { (row.lineage) }
             td { (row.parent.as_ref().map_or("–", |id| id.0.as_str())) }
             td.num { (row.step) }
@@ -180,8 +184,8 @@ fn checkpoint_row(row: &CheckpointRow, shown: &BTreeSet<&str>) -> Markup {
 }
 
 /// Returns the name of a checkpoint, with a link to its state if that is on the page.
-pub(super) fn state_link(id: &str, shown: &BTreeSet<&str>) -> Markup {
+pub(super) fn state_link(id: &str, shown_states: &BTreeSet<&str>) -> Markup {
     html! {
-        @if shown.contains(id) { a href={ "#s-" (id) } { (id) } } @else { (id) }
+        @if shown_states.contains(id) { a href={ "#s-" (id) } { (id) } } @else { (id) }
     }
 }

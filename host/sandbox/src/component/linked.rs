@@ -246,9 +246,10 @@ fn check_bounds(component: &Component) -> Result<(), LoadError> {
 fn imports_wasi(component: &Component, engine: &Engine) -> WasiImport {
     let ty = component.component_type();
     let mut imports = ty.imports(engine);
-    match imports.any(|(name, _)| name.starts_with("wasi:")) {
-        true => WasiImport::Imported,
-        false => WasiImport::Absent,
+    if imports.any(|(name, _)| name.starts_with("wasi:")) {
+        WasiImport::Imported
+    } else {
+        WasiImport::Absent
     }
 }
 

@@ -224,10 +224,23 @@ pub(super) fn export_error(component: &Component) -> LoadError {
 /// Returns the error for a component that cannot be linked.
 pub(super) fn link_error(component: &Component, error: &wasmtime::Error) -> LoadError {
     let ty = component.component_type();
-    let own = host_interface_names();
-    let known = |name: &str| match name.split_once('@') {
+    let mut imports = ty.imports(component.engine());
+    match imports.find(|(name, _)| !is_provided(name)) {
+        Some((import, _)) => LoadError::UnknownImport {
+            import: import.to_owned(),
+        },
+        None => LoadError::Types {
+            why: error_chain(error),
+        },
+    }
+}
+
+/// Returns whether the host provides what a component imports under this name.
+fn is_provided(import: &str) -> bool {
+    match import.split_once('@') {
         Some((interface, version)) if interface.starts_with(PACKAGE) => {
-            own.contains(&interface[PACKAGE.len()..]) && version.starts_with("0.2.")
+            host_interface_names().contains(&interface[PACKAGE.len()..])
+                && version.starts_with("0.2.")
         }
         Some((INTERPRETER, version)) => version.starts_with("0.1."),
         Some((interface, version)) => {
@@ -237,15 +250,6 @@ pub(super) fn link_error(component: &Component, error: &wasmtime::Error) -> Load
                 && version.starts_with("0.2.")
         }
         None => false,
-    };
-    let mut imports = ty.imports(component.engine());
-    match imports.find(|(name, _)| !known(name)) {
-        Some((import, _)) => LoadError::UnknownImport {
-            import: import.to_owned(),
-        },
-        None => LoadError::Types {
-            why: error_chain(error),
-        },
     }
 }
 

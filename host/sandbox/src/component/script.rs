@@ -238,11 +238,11 @@ impl ScriptFile {
     /// Describes the last line that ran for the first time.
     fn reached(&self, line: u32) -> String {
         let (name, line, text) = self.line(line as usize);
-        let shown = match text.trim() {
+        let text = match text.trim() {
             "" => String::new(),
-            shown => format!(": {}", excerpt(shown, LINE_CHARS)),
+            text => format!(": {}", excerpt(text, LINE_CHARS)),
         };
-        format!("{name}:{line}, the last line to run for the first time{shown}")
+        format!("{name}:{line}, the last line to run for the first time{text}")
     }
 
     /// Returns a line that the interpreter has reported: the name of its file, its number there, and its
@@ -261,8 +261,8 @@ impl ScriptFile {
         for (index, (name, text)) in files.into_iter().enumerate() {
             let count = text.matches('\n').count() + 1;
             if line <= count || index == last {
-                let shown = text.lines().nth(line.wrapping_sub(1));
-                return (name, line, shown.unwrap_or_default());
+                let text = text.lines().nth(line.wrapping_sub(1));
+                return (name, line, text.unwrap_or_default());
             }
             line -= count;
         }

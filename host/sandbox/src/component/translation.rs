@@ -171,11 +171,11 @@ impl Preparation<'_> {
         if let Some(cached) = cached {
             return Ok(Ok(cached));
         }
-        let made = make()?;
-        if let Ok(made) = &made {
-            self.cache.put(&key, made.as_str().as_bytes(), &[]);
+        let answer = make()?;
+        if let Ok(answer) = &answer {
+            self.cache.put(&key, answer.as_str().as_bytes(), &[]);
         }
-        Ok(made)
+        Ok(answer)
     }
 
     /// Asks the interpreter for something about a script. The inner error says why it has no answer.

@@ -496,7 +496,7 @@ fn payload_from_json(
 }
 
 fn describe_cases(cases: &[(&str, Option<Type>)]) -> String {
-    let shown: Vec<String> = cases
+    let forms: Vec<String> = cases
         .iter()
         .map(|(name, ty)| {
             if ty.is_some() {
@@ -506,7 +506,7 @@ fn describe_cases(cases: &[(&str, Option<Type>)]) -> String {
             }
         })
         .collect();
-    shown.join(" or ")
+    forms.join(" or ")
 }
 
 fn join_quoted(names: &[&str], between: &str) -> String {

@@ -149,9 +149,10 @@ fn read_headers(wit_headers: Vec<http::Header>) -> HttpCallResult<(Vec<Header>, 
         }
         // Servers that read `_` as `-` would find two keys if another spelling were sent beside the
         // host's.
-        match normalize(&name) == KEY_HEADER {
-            true => key = Some(value),
-            false => headers.push(Header { name, value }),
+        if normalize(&name) == KEY_HEADER {
+            key = Some(value);
+        } else {
+            headers.push(Header { name, value })
         }
     }
     Ok((headers, key))

@@ -1,6 +1,6 @@
 //! `human`: the host function that asks a person. It needs no grant; `services::human` validates questions.
 
-use strata_core::record::request::HumanAnswer;
+use strata_core::record::human_request::HumanAnswer;
 use strata_services::gateway::{GuestRequest, HostAnswer, HostError, HostErrorKind};
 use strata_services::human::HumanQuestion;
 

@@ -59,42 +59,42 @@ impl MemoryLimiter {
     /// needs some memory to report that it got none.
     pub(crate) fn refusal(&self) -> Option<(LimitReached, String)> {
         let reached = self.last_refusal?.limit;
-        let asked = reached.demand.unwrap_or_default();
+        let demand = reached.demand.unwrap_or_default();
         let text = match reached.limit {
             Limit::TableElements => {
                 format!(
-                    "limit of {} table elements reached (asked for {asked})",
+                    "limit of {} table elements reached (asked for {demand})",
                     self.element_limit
                 )
             }
             _ => format!(
                 "memory limit of {} reached (asked for {})",
                 format_bytes(self.byte_limit),
-                format_bytes(asked)
+                format_bytes(demand)
             ),
         };
         Some((reached, text))
     }
 
     fn grow(&mut self, more: u64, elements: u64) -> bool {
-        let asked = (
+        let demand = (
             self.used.saturating_add(more),
             self.elements.saturating_add(elements),
         );
-        if asked.1 > self.element_limit {
-            let limit = LimitReached::with_demand(Limit::TableElements, asked.1);
+        if demand.1 > self.element_limit {
+            let limit = LimitReached::with_demand(Limit::TableElements, demand.1);
             self.last_refusal = Some(RefusedGrowth { limit, more });
             return false;
         }
-        if asked.0 > self.byte_limit {
-            let limit = LimitReached::with_demand(Limit::Memory, asked.0);
+        if demand.0 > self.byte_limit {
+            let limit = LimitReached::with_demand(Limit::Memory, demand.0);
             self.last_refusal = Some(RefusedGrowth { limit, more });
             return false;
         }
         self.last_refusal = self
             .last_refusal
             .filter(|refused| more < refused.more.div_ceil(2));
-        (self.used, self.elements) = asked;
+        (self.used, self.elements) = demand;
         self.peak = self.peak.max(self.used);
         true
     }

@@ -102,15 +102,15 @@ impl MessagePoster {
                 let PostError {
                     why,
                     is_temporary: passes,
-                    requested_delay: asked,
+                    requested_delay,
                     weight,
                 } = match warn_if_slow(&url, post_once(&client, &url, &letter)).await {
                     Ok(messages) => return Ok(messages),
                     Err(error) => error,
                 };
-                let pause = asked.map_or_else(
+                let pause = requested_delay.map_or_else(
                     || backoff_delay(FIRST_RETRY_DELAY, attempts),
-                    |asked| asked.max(backoff_delay(MIN_DELAY, attempts)),
+                    |requested_delay| requested_delay.max(backoff_delay(MIN_DELAY, attempts)),
                 );
                 attempts += weight;
                 if !passes || (tries == DeliveryRetries::Limited && attempts >= MAX_ATTEMPTS) {

@@ -144,8 +144,8 @@ impl ExternalProgram {
         Box::pin(async move {
             sent?;
             let mut written = pin!(written);
-            let mut taken = tokio::time::timeout(WARN_AFTER, &mut written).await;
-            if taken.is_err() {
+            let mut delivery = tokio::time::timeout(WARN_AFTER, &mut written).await;
+            if delivery.is_err() {
                 tracing::warn!(
                     "the external program does not read what it is told; it is waited for"
                 );
@@ -154,15 +154,15 @@ impl ExternalProgram {
                 } else {
                     Duration::MAX
                 };
-                taken = tokio::time::timeout(left, written).await;
+                delivery = tokio::time::timeout(left, written).await;
             }
-            let Ok(taken) = taken else {
+            let Ok(delivery) = delivery else {
                 return Err(format!(
                     "the program has not read what it was told within {} s",
                     PROGRAM_TIMEOUT.as_secs()
                 ));
             };
-            match taken {
+            match delivery {
                 Ok(Ok(())) => Ok(Vec::new()),
                 Ok(Err(error)) => Err(format!("cannot write to the program: {error}")),
                 Err(_) => Err(gone.into()),

@@ -1,9 +1,9 @@
 //! The sizes of requests and answers in bytes, as `limits.host_bytes` counts them.
 
 use strata_core::record::conversation::{AssistantPart, Media, MediaSource, ModelMessage, Part};
+use strata_core::record::human_request;
 use strata_core::record::json::Json;
 use strata_core::record::message::Message;
-use strata_core::record::request;
 
 use super::{
     EnvironmentRequest, GuestRequest, HostAnswer, HostError, HostErrorKind, ToolDescription,
@@ -67,10 +67,9 @@ impl HostAnswer {
             Self::Time(_) => NUMBER_BYTES,
             Self::Bytes(bytes) => ok_bytes_or_message(bytes, Vec::len),
             Self::Human(answer) => match answer {
-                request::HumanAnswer::Given(value) | request::HumanAnswer::Default(value) => {
-                    json_bytes(value)
-                }
-                request::HumanAnswer::Expired => 0,
+                human_request::HumanAnswer::Given(value)
+                | human_request::HumanAnswer::Default(value) => json_bytes(value),
+                human_request::HumanAnswer::Expired => 0,
             },
             Self::Tools(tools) => tools.iter().map(ToolDescription::bytes).sum(),
             Self::Outbound(_)

@@ -114,12 +114,13 @@ impl HttpClient {
         let sending = CONNECTION.scope(connection.clone(), self.send(&hop, ""));
         let known = request.secrets.iter().cloned().collect();
         sending.await.map_err(|failed| {
-            let failed = match connection.is_done() {
-                true => failed,
-                false => FailedExchange {
+            let failed = if connection.is_done() {
+                failed
+            } else {
+                FailedExchange {
                     sent: RequestSent::No,
                     ..failed
-                },
+                }
             };
             self.describe_failure(request, &known, failed)
         })
@@ -146,9 +147,10 @@ impl HttpClient {
             // A write needs a connection of its own.
             let waits_for_connection =
                 connection.is_begun() || request.is_write() && !connection.is_done();
-            let (what, sent) = match waits_for_connection {
-                true => ("connection", RequestSent::No),
-                false => ("whole answer", RequestSent::Perhaps),
+            let (what, sent) = if waits_for_connection {
+                ("connection", RequestSent::No)
+            } else {
+                ("whole answer", RequestSent::Perhaps)
             };
             FailedExchange {
                 sent,
@@ -228,9 +230,12 @@ impl HttpClient {
                     headers: &headers,
                 },
             )
-            .map_err(|refusal| match hop.url == request.url {
-                true => exchange_failure(HostErrorKind::Denied, refusal.to_string()),
-                false => exchange_failure(HostErrorKind::Denied, format!("redirected: {refusal}")),
+            .map_err(|refusal| {
+                if hop.url == request.url {
+                    exchange_failure(HostErrorKind::Denied, refusal.to_string())
+                } else {
+                    exchange_failure(HostErrorKind::Denied, format!("redirected: {refusal}"))
+                }
             })?;
             known.extend(secrets_for(grants, &hop.url).cloned());
             let response = self.send(&hop, key).await?;

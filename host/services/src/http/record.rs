@@ -117,7 +117,7 @@ fn with_prefix_of_first_lineage<'a>(text: &'a str, own: &str, first: &str) -> Co
 }
 
 /// Parses headers, which are a list of pairs or an object.
-fn parse_headers(given: &Value) -> Result<Vec<Header>, String> {
+fn parse_headers(headers: &Value) -> Result<Vec<Header>, String> {
     let header = |name: &Value, value: &Value| match (name.as_str(), value.as_str()) {
         (Some(name), Some(value)) => Ok(Header {
             name: name.to_ascii_lowercase(),
@@ -125,7 +125,7 @@ fn parse_headers(given: &Value) -> Result<Vec<Header>, String> {
         }),
         _ => Err("a header is a pair of texts".to_owned()),
     };
-    match given {
+    match headers {
         Value::Object(fields) => fields
             .iter()
             .map(|(name, value)| header(&Value::String(name.clone()), value))
@@ -197,12 +197,12 @@ mod tests {
 
     #[test]
     fn an_operator_gives_a_whole_response_or_its_body_alone() {
-        let check = |given: Value, expected: Result<HttpResponse, &str>| {
-            let read = parse_operator_response(&given);
+        let check = |value: Value, expected: Result<HttpResponse, &str>| {
+            let read = parse_operator_response(&value);
             assert_eq!(
                 read.as_ref().map_err(String::as_str),
                 expected.as_ref().map_err(|e| *e),
-                "{given}"
+                "{value}"
             );
         };
         check(

@@ -110,9 +110,9 @@ impl OpenCall {
 
     /// Waits for the end of the call. Questions of the server to which answers are known are answered.
     pub(super) async fn wait(mut self, known: &KnownAnswers) -> CallEnd {
-        let begun = Instant::now();
-        let end = begun + self.limits.total.saturating_sub(self.taken);
-        let mut silent_until = begun + self.limits.silence;
+        let start = Instant::now();
+        let end = start + self.limits.total.saturating_sub(self.taken);
+        let mut silent_until = start + self.limits.silence;
         loop {
             tokio::select! {
                 biased;
@@ -133,7 +133,7 @@ impl OpenCall {
                             self.cancel.connection.respond(&question["id"], answer);
                         }
                         None => {
-                            self.taken += begun.elapsed();
+                            self.taken += start.elapsed();
                             return CallEnd::Asked(Box::new(AskingCall {
                                 call: self,
                                 id: question["id"].take(),
@@ -154,9 +154,10 @@ impl OpenCall {
 impl CallLimits {
     /// Returns which limit was hit, for people.
     fn describe_hit(&self, is_total: bool) -> String {
-        let (what, limit, key) = match is_total {
-            true => ("took longer than", self.total, "max_timeout"),
-            false => ("said nothing for", self.silence, "timeout"),
+        let (what, limit, key) = if is_total {
+            ("took longer than", self.total, "max_timeout")
+        } else {
+            ("said nothing for", self.silence, "timeout")
         };
         let limit = format_duration(limit);
         format!("the call {what} {limit} (`{key}` of the server)")

@@ -61,7 +61,7 @@ impl CallSignals {
     /// Notes that a question is answered.
     pub(super) fn note_answer(&mut self, id: &Value) {
         for call in self.0.values_mut() {
-            call.question.take_if(|asked| asked == id);
+            call.question.take_if(|open| open == id);
         }
     }
 

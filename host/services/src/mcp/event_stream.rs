@@ -35,9 +35,10 @@ impl EventStream {
                 return Ok(self.parser.end().map(|event| event.data));
             };
             self.ready.extend(self.parser.feed(&chunk));
-            self.bytes = match self.ready.is_empty() {
-                true => self.bytes + chunk.len(),
-                false => 0,
+            self.bytes = if self.ready.is_empty() {
+                self.bytes + chunk.len()
+            } else {
+                0
             };
             if self.bytes > MAX_MESSAGE_BYTES {
                 return Err(Lost::too_large());

@@ -94,9 +94,10 @@ impl HttpConnection {
         if !response.status().is_success() {
             return self.refusal(response).await;
         }
-        match is_event_stream(&response) {
-            true => self.read_events(response, request, &signals).await,
-            false => self.read_message(response).await,
+        if is_event_stream(&response) {
+            self.read_events(response, request, &signals).await
+        } else {
+            self.read_message(response).await
         }
     }
 
@@ -434,12 +435,11 @@ pub(super) fn header_text(text: &str) -> String {
     let is_plain = text.bytes().all(|byte| matches!(byte, 0x20..=0x7e))
         && text.trim() == text
         && !text.starts_with("=?");
-    match is_plain {
-        true => text.to_owned(),
-        false => {
-            let encoded = base64::engine::general_purpose::STANDARD.encode(text);
-            format!("=?base64?{encoded}?=")
-        }
+    if is_plain {
+        text.to_owned()
+    } else {
+        let encoded = base64::engine::general_purpose::STANDARD.encode(text);
+        format!("=?base64?{encoded}?=")
     }
 }
 

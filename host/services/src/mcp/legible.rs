@@ -21,9 +21,10 @@ pub fn removed_for_models(c: char) -> bool {
 
 /// Returns a text for a model.
 pub(super) fn legible(text: &str) -> Cow<'_, str> {
-    match text.contains(removed_for_models) {
-        true => Cow::Owned(text.replace(removed_for_models, "")),
-        false => Cow::Borrowed(text),
+    if text.contains(removed_for_models) {
+        Cow::Owned(text.replace(removed_for_models, ""))
+    } else {
+        Cow::Borrowed(text)
     }
 }
 

@@ -85,17 +85,17 @@ struct CallMemory {
 
 impl CallMemory {
     /// Returns what is remembered of a call whose questions were answered.
-    fn read(asked: Option<&AskingCall>) -> Self {
-        let Some(asked) = asked else {
+    fn read(asking_call: Option<&AskingCall>) -> Self {
+        let Some(asking_call) = asking_call else {
             return Self::default();
         };
-        let state = asked.state.value();
+        let state = asking_call.state.value();
         let mut known: KnownAnswers = state["known"]
             .as_object()
             .map(|known| known.clone().into_iter().collect())
             .unwrap_or_default();
-        let responses = responses(asked);
-        let round = match asked.progress {
+        let responses = responses(asking_call);
+        let round = match asking_call.progress {
             AskingProgress::Ended => {
                 let mut all = state["declined"].as_object().cloned().unwrap_or_default();
                 all.extend(responses);
@@ -113,7 +113,7 @@ impl CallMemory {
             repetitions: state["repetitions"].as_u64().unwrap_or(0) as u32,
             round,
             known,
-            parked: match asked.progress {
+            parked: match asking_call.progress {
                 AskingProgress::Open => state["parked"].as_u64(),
                 AskingProgress::Ended | AskingProgress::Interrupted => None,
             },
@@ -170,7 +170,7 @@ enum RepetitionPause {
 struct CallContext<'a> {
     /// The idempotency key, for a write.
     key: &'a str,
-    asked: Option<&'a AskingCall>,
+    asking_call: Option<&'a AskingCall>,
     trace: &'a CallTrace,
 }
 
@@ -276,14 +276,18 @@ impl McpCall {
 
     /// Makes the call, with all repetitions that the server asks for.
     async fn make(&self, prepared: &PreparedCall, context: &CallContext<'_>) -> OutboundResult {
-        let &CallContext { key, asked, trace } = context;
+        let &CallContext {
+            key,
+            asking_call,
+            trace,
+        } = context;
         record_tool(trace, &self.request.tool, self.request.arguments.as_str());
         let is_write = prepared.class != CallClass::Read;
         let arguments = self.request.arguments.value();
         let headers = prepared.tool.headers_of(&arguments);
-        let mut memory = CallMemory::read(asked);
+        let mut memory = CallMemory::read(asking_call);
         let mut going_on = None;
-        if asked.is_some_and(|asked| asked.progress == AskingProgress::Open) {
+        if asking_call.is_some_and(|asking_call| asking_call.progress == AskingProgress::Open) {
             let parked = memory.parked.take();
             going_on = self.take_parked(parked, &memory);
             if going_on.is_none() {
@@ -389,9 +393,10 @@ impl McpCall {
                 return Err(Box::new(OutboundResult::failed(self.not_offered(&what))));
             }
         };
-        let pause = match requests.is_empty() && memory.repetitions > 0 {
-            true => RepetitionPause::Short,
-            false => RepetitionPause::None,
+        let pause = if requests.is_empty() && memory.repetitions > 0 {
+            RepetitionPause::Short
+        } else {
+            RepetitionPause::None
         };
         memory.repetitions += 1;
         let state = result.get("requestState").and_then(Value::as_str);
@@ -399,13 +404,14 @@ impl McpCall {
             state: state.map(str::to_owned),
             responses: round.declined,
         });
-        match round.questions.is_empty() {
-            true => Ok(pause),
-            false => Err(Box::new(asks(
+        if round.questions.is_empty() {
+            Ok(pause)
+        } else {
+            Err(Box::new(asks(
                 memory,
                 AskingProgress::Ended,
                 round.questions,
-            ))),
+            )))
         }
     }
 
@@ -460,9 +466,10 @@ impl McpCall {
     /// Returns the result of a call without an answer.
     fn lost(&self, error: HostError, is_in_doubt: bool) -> OutboundResult {
         OutboundResult {
-            outcome: match is_in_doubt {
-                true => CallOutcome::Unknown,
-                false => CallOutcome::Failed,
+            outcome: if is_in_doubt {
+                CallOutcome::Unknown
+            } else {
+                CallOutcome::Failed
             },
             ..OutboundResult::failed(error)
         }
@@ -549,7 +556,7 @@ impl OutboundCall for McpCall {
             };
             let making = CallContext {
                 key: &context.idempotency_key,
-                asked: context.asked.as_ref(),
+                asking_call: context.asking_call.as_ref(),
                 trace: &context.trace,
             };
             let mut result = self.make(prepared, &making).await;

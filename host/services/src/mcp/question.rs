@@ -7,9 +7,9 @@ use reqwest::Url;
 use serde_json::{Map, Value, json};
 use strata_base::files::sha256::sha256;
 use strata_core::record::asking_call::{AskingCall, CallQuestion};
+use strata_core::record::human_request::{AskingServer, HumanAnswer, HumanRequest};
 use strata_core::record::id::{RequestId, to_hex};
 use strata_core::record::json::Json;
-use strata_core::record::request::{AskingServer, HumanAnswer, HumanRequest};
 
 use super::legible::removed_for_models;
 use super::message::ELICITATION;
@@ -114,9 +114,10 @@ fn quoted(server: &str, tool: &str, message: &str, url: Option<&str>) -> String 
     let mut quote = |line: &str| {
         shown += "\n> ";
         for c in line.chars() {
-            match removed_for_models(c) {
-                true => shown.extend(c.escape_unicode()),
-                false => shown.push(c),
+            if removed_for_models(c) {
+                shown.extend(c.escape_unicode())
+            } else {
+                shown.push(c)
             }
         }
     };
@@ -150,8 +151,8 @@ pub(super) fn declined() -> Value {
 }
 
 /// Returns the responses to questions that were answered, by their names.
-pub(super) fn responses(asked: &AskingCall) -> Map<String, Value> {
-    let answered = asked.questions.iter();
+pub(super) fn responses(asking_call: &AskingCall) -> Map<String, Value> {
+    let answered = asking_call.questions.iter();
     let responses = answered.map(|question| (question.name.clone(), response(question)));
     responses.collect()
 }
@@ -177,12 +178,12 @@ fn response(question: &CallQuestion) -> Value {
 /// Returns what identifies a question that a server asks within a call: its message and its schema.
 pub(super) fn question_digest(params: &Value) -> String {
     let part = |key: &str| params.get(key).cloned().unwrap_or_default();
-    let asked = Json::from(json!([
+    let document = Json::from(json!([
         part("message"),
         part("requestedSchema"),
         part("url")
     ]));
-    to_hex(&sha256(asked.as_str()))
+    to_hex(&sha256(document.as_str()))
 }
 
 /// The answers that are known to questions that a server asks within a call.
@@ -198,10 +199,10 @@ mod tests {
             let params = json!({ "mode": "url", "message": "log in", "url": url });
             read_question("wiki", "edit", "q", &params).expect("a question")
         };
-        let asked = ask("https://wiki.example/login?x=1").expect("it is asked");
+        let question = ask("https://wiki.example/login?x=1").expect("it is asked");
         let expected = "the MCP server `wiki` asks, before it answers `edit`:\n> log in\n> https://wiki.example/login?x=1\n\
             The answer is `true` once this page was opened and left; the host does not open it.";
-        assert_eq!(asked.request.question, expected);
+        assert_eq!(question.request.question, expected);
         for unsafe_url in [
             "http://wiki.example/login",
             "file:///etc/passwd",

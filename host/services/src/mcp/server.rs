@@ -187,9 +187,10 @@ impl Server {
             let is_alive = session.is_some_and(|open| open.session.connection().is_alive());
             is_alive || life.starts == 0
         };
-        match may_start {
-            true => self.running().await.ok(),
-            false => None,
+        if may_start {
+            self.running().await.ok()
+        } else {
+            None
         }
     }
 
@@ -421,9 +422,10 @@ async fn ends_in_time(stdio: &StdioConnection) -> bool {
 impl RunningServer {
     /// Lists the tools anew, unless that has just been done. Returns those that cannot be used.
     pub(super) async fn refresh(&self) -> Result<Vec<OmittedTool>, String> {
-        match self.has_fresh_list.swap(false, Ordering::Relaxed) {
-            true => Ok(Vec::new()),
-            false => self.session.list_tools().await,
+        if self.has_fresh_list.swap(false, Ordering::Relaxed) {
+            Ok(Vec::new())
+        } else {
+            self.session.list_tools().await
         }
     }
 }

@@ -202,9 +202,10 @@ impl ServerSession {
                     Ok(Reply::Error(error)) => MODERN_ERRORS.contains(&error.code),
                     Err(_) => false,
                 };
-                match is_modern {
-                    true => self.accept_discovery(again),
-                    false => Err(OpenError::Failed(why)),
+                if is_modern {
+                    self.accept_discovery(again)
+                } else {
+                    Err(OpenError::Failed(why))
                 }
             }
             other => other,
@@ -270,9 +271,10 @@ impl ServerSession {
                     let supported = error.supported();
                     if supported.is_empty() {
                         let why = refused("`initialize`", &error);
-                        return failed(match self.may_speak_sse(&error) {
-                            true => format!("{why}; {SSE_IS_NOT_SUPPORTED}"),
-                            false => why,
+                        return failed(if self.may_speak_sse(&error) {
+                            format!("{why}; {SSE_IS_NOT_SUPPORTED}")
+                        } else {
+                            why
                         });
                     }
                     match newest_common(&supported) {
@@ -408,8 +410,8 @@ impl ServerSession {
     fn keep_tools(&self, entries: Vec<Value>) -> Vec<OmittedTool> {
         let uses_headers = matches!(self.connection, Connection::Http(_));
         let (tools, omitted) = read_tools(entries, uses_headers);
-        let mut kept = self.tools.lock().unwrap_or_else(PoisonError::into_inner);
-        *kept = Arc::new(tools);
+        let mut known_tools = self.tools.lock().unwrap_or_else(PoisonError::into_inner);
+        *known_tools = Arc::new(tools);
         omitted
     }
 
@@ -468,9 +470,10 @@ impl ServerSession {
 
     /// Returns parameters in the form of the settled revision.
     fn params(&self, params: Value) -> Value {
-        match self.revision.has_handshake() {
-            true => params,
-            false => self.modern_params(params),
+        if self.revision.has_handshake() {
+            params
+        } else {
+            self.modern_params(params)
         }
     }
 

@@ -129,9 +129,10 @@ impl StdioConnection {
         let Some((name, arguments)) = start.command.split_first() else {
             return Err("its command is empty".into());
         };
-        let program = match name.contains('/') {
-            true => start.dir.join(name),
-            false => PathBuf::from(name),
+        let program = if name.contains('/') {
+            start.dir.join(name)
+        } else {
+            PathBuf::from(name)
         };
         let mut command = Command::new(&program);
         command

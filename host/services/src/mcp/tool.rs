@@ -107,9 +107,10 @@ fn read_tool(name: &str, entry: &Value, uses_headers: bool) -> Result<Tool, Stri
     }
     let schema = entry.get("inputSchema").ok_or("it has no `inputSchema`")?;
     check_input_schema(schema)?;
-    let headers = match uses_headers {
-        true => ParamHeader::read_all(schema)?,
-        false => Vec::new(),
+    let headers = if uses_headers {
+        ParamHeader::read_all(schema)?
+    } else {
+        Vec::new()
     };
     let mut schema = schema.clone();
     let mut is_changed = make_schema_legible(&mut schema);
@@ -190,9 +191,10 @@ fn foreign_reference(schema: &Value) -> Option<String> {
 /// Reads the schema of what a tool returns. One that cannot be used is left out.
 fn read_output_schema(name: &str, entry: &Value) -> Option<CompiledSchema> {
     let schema = entry.get("outputSchema")?;
-    let compiled = match schema.to_string().len() > MAX_SCHEMA_BYTES {
-        true => Err("it is too large".to_owned()),
-        false => compile(schema),
+    let compiled = if schema.to_string().len() > MAX_SCHEMA_BYTES {
+        Err("it is too large".to_owned())
+    } else {
+        compile(schema)
     };
     compiled
         .inspect_err(|why| {
@@ -228,10 +230,7 @@ fn read_hints(entry: &Value) -> Hints {
 /// not all providers accept. A name that is too long is cut off, and ends with digits of the digest of
 /// `SERVER/TOOL`.
 pub fn model_tool_name(server: &str, tool: &str) -> String {
-    let accepted = |c| match is_accepted_in_model_name(c) {
-        true => c,
-        false => '_',
-    };
+    let accepted = |c| if is_accepted_in_model_name(c) { c } else { '_' };
     let name = format!("{server}__{tool}");
     let mut name: String = name.chars().map(accepted).collect();
     if !name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') {

@@ -104,8 +104,8 @@ fn write_section(text: &mut String, title: &str, messages: &[Arc<Message>]) {
 /// answered instead.
 pub fn parse_choice(reply: &ModelReply, candidates: usize) -> Result<i32, String> {
     let structured = reply.data.as_deref().and_then(parse_json_choice);
-    let said = reply.text();
-    let text = strip_code_fence(&said);
+    let reply_text = reply.text();
+    let text = strip_code_fence(&reply_text);
     let choice = structured
         .or_else(|| parse_json_choice(text))
         .or_else(|| find_only_number(text));
@@ -114,7 +114,7 @@ pub fn parse_choice(reply: &ModelReply, candidates: usize) -> Result<i32, String
     });
     valid.and_then(|c| i32::try_from(c).ok()).ok_or_else(|| {
         let last = candidates as i64 - 1;
-        let answered = if said.is_empty() { reply.data.as_deref().unwrap_or_default() } else { &said };
+        let answered = if reply_text.is_empty() { reply.data.as_deref().unwrap_or_default() } else { &reply_text };
         format!(
             "choosing the next action failed: model `{}` answered `{}`, not a number from {NO_ACTION} to {last}; make the \
              actions' descriptions clearer, or give the role a `think` component",

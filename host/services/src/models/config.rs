@@ -94,11 +94,10 @@ impl ModelsConfig {
 
     /// Returns the provider's ids of the models by their names.
     pub fn names(&self) -> ModelNames {
-        let id = |model: &ModelConfig| model.model.clone();
         ModelNames(
             self.models
                 .iter()
-                .map(|(name, model)| (name.clone(), id(model)))
+                .map(|(name, config)| (name.clone(), config.model.clone()))
                 .collect(),
         )
     }

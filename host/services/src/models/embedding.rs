@@ -167,9 +167,10 @@ mod tests {
 
     #[test]
     fn scripted_vectors_depend_on_the_text_and_have_the_length_one() {
-        let made = scripted_embeddings(&request(&["a", "b", "a", ""], Some(40)), "m").unwrap();
-        let [a, b, again, empty] = &made.vectors[..] else {
-            panic!("{made:?}");
+        let embeddings =
+            scripted_embeddings(&request(&["a", "b", "a", ""], Some(40)), "m").unwrap();
+        let [a, b, again, empty] = &embeddings.vectors[..] else {
+            panic!("{embeddings:?}");
         };
         assert_eq!(a, again);
         assert_ne!(a, b);

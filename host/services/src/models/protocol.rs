@@ -15,8 +15,8 @@ mod gemini;
 mod json_writer;
 mod nesting;
 mod openai;
+mod parsed_reply;
 mod refusal;
-mod reply;
 mod responses;
 mod schema;
 mod tools;
@@ -26,8 +26,10 @@ pub(super) use assembler::{Assembler, StreamProgress};
 pub(super) use body::RequestBody;
 pub(super) use embeddings::{EmbeddingProtocol, IndexedVector, ParsedEmbeddings, order_vectors};
 pub(super) use nesting::Nesting;
+pub(super) use parsed_reply::{
+    ParsedReply, ReplyProblem, UnusableReply, items_of, read_reply, reply_id,
+};
 pub(super) use refusal::{has_account_code, is_account_refusal, is_context_overflow};
-pub(super) use reply::{ParsedReply, ReplyProblem, UnusableReply, items_of, read_reply, reply_id};
 pub use schema::arguments_schema;
 
 use std::fmt;

@@ -79,30 +79,14 @@ impl ExchangeRecorder {
         } else {
             RecordEnd::default()
         };
-        let prepare = || {
-            let mut file = open::to_append(path)?;
-            match end {
-                RecordEnd {
-                    has_partial_line: true,
-                    complete_bytes: whole,
-                    ..
-                } => file.set_len(whole)?,
-                RecordEnd {
-                    lacks_line_break: true,
-                    ..
-                } => file.write_all(b"\n")?,
-                RecordEnd { .. } => {}
-            }
-            Ok(file)
-        };
-        let fail = |source| RecordError::Io {
+        let file = end.open_after(path).map_err(|source| RecordError::Io {
             action: "write",
             path: path.to_owned(),
             source,
-        };
+        })?;
         Ok(Self {
             path: path.to_owned(),
-            file: Mutex::new(Some(prepare().map_err(fail)?)),
+            file: Mutex::new(Some(file)),
         })
     }
 
@@ -143,6 +127,17 @@ struct RecordEnd {
 }
 
 impl RecordEnd {
+    /// Opens the file to append to it, or creates it, and makes its last line complete.
+    fn open_after(&self, path: &Path) -> io::Result<File> {
+        let mut file = open::to_append(path)?;
+        if self.has_partial_line {
+            file.set_len(self.complete_bytes)?;
+        } else if self.lacks_line_break {
+            file.write_all(b"\n")?;
+        }
+        Ok(file)
+    }
+
     /// Examines a file. Fails if the first or the last line shows that it is not a record.
     fn examine(path: &Path) -> Result<Self, RecordError> {
         let fail = |source| RecordError::Io {

@@ -306,8 +306,8 @@ impl Models {
                 name: name.to_owned(),
                 id: id.clone(),
             };
-            let asked = model.asked(names::CHAT, &identity);
-            let span = RequestSpan::open(&asked, trace, account.charge);
+            let asked_model = model.asked_model(names::CHAT, &identity);
+            let span = RequestSpan::open(&asked_model, trace, account.charge);
             span.record_request(&call.request);
             let asking = model.ask(&identity, call, &check, &mut account);
             let result = asking.instrument(span.span()).await;
@@ -422,8 +422,12 @@ impl Model {
         expected_usage(request, self.settings.max_tokens)
     }
 
-    /// Returns how spans name the model. `asked` is this model.
-    fn asked<'a>(&'a self, operation: &'static str, asked: &'a ModelTarget) -> AskedModel<'a> {
+    /// Returns how spans name the model. `target` is this model.
+    fn asked_model<'a>(
+        &'a self,
+        operation: &'static str,
+        target: &'a ModelTarget,
+    ) -> AskedModel<'a> {
         let (provider, server) = match &self.provider {
             Provider::Scripted(_) => ("scripted", None),
             Provider::Recorded(_) => ("recorded", None),
@@ -432,20 +436,20 @@ impl Model {
         AskedModel {
             operation,
             provider,
-            model: asked.id.as_deref().unwrap_or(&asked.name),
+            model: target.id.as_deref().unwrap_or(&target.name),
             server,
         }
     }
 
-    /// Sends a request to the provider. `asked` is this model.
+    /// Sends a request to the provider. `target` is this model.
     async fn ask(
         &self,
-        asked: &ModelTarget,
+        target: &ModelTarget,
         call: &ModelCall,
         check: &ReplyCheck,
         account: &mut CallAccount<'_>,
     ) -> Result<ModelReply, RequestFailure> {
-        let (id, request) = (asked.id.as_deref(), &call.request);
+        let (id, request) = (target.id.as_deref(), &call.request);
         let reply = match &self.provider {
             Provider::Endpoint(endpoint) => {
                 let question = Question {
@@ -469,7 +473,7 @@ impl Model {
                 let entry = scripted.choose(&request.newest_text(), call.turn)?;
                 account
                     .limited_replies
-                    .extend(entry.limited_id(&asked.name));
+                    .extend(entry.limited_id(&target.name));
                 scripted.answer(entry, id, request).await?
             }
         };

@@ -36,13 +36,13 @@ pub(super) struct RequestSpan {
 
 impl RequestSpan {
     /// Opens the span of a request, for which `charged` was charged until now.
-    pub(super) fn open(asked: &AskedModel<'_>, trace: &CallTrace, charged: Charge) -> Self {
+    pub(super) fn open(asked_model: &AskedModel<'_>, trace: &CallTrace, charged: Charge) -> Self {
         let &AskedModel {
             operation,
             provider,
             model,
             server,
-        } = asked;
+        } = asked_model;
         let span = info_span!(
             target: SPANS, "model request", otel.name = format!("{operation} {model}"), otel.kind = "client",
             { names::OPERATION_NAME } = operation, { names::PROVIDER_NAME } = provider,

@@ -152,9 +152,10 @@ impl ScriptedProvider {
         let outlook = StatusCode::from_u16(status).map(outlook_of_status);
         let is_too_long = status == StatusCode::PAYLOAD_TOO_LARGE.as_u16()
             || status == StatusCode::BAD_REQUEST.as_u16() && is_context_overflow(&body.into());
-        let error = match is_too_long {
-            true => error.caused_by(FaultCause::ContextTooLong),
-            false => error,
+        let error = if is_too_long {
+            error.caused_by(FaultCause::ContextTooLong)
+        } else {
+            error
         };
         let failure = RequestFailure::from(error);
         RequestFailure {
@@ -214,13 +215,13 @@ impl ScriptedEntry {
         }
     }
 
-    fn matches(&self, asked: &str, turn: Option<u32>) -> bool {
+    fn matches(&self, text: &str, turn: Option<u32>) -> bool {
         let ReplyFilter {
             pattern,
             turn: expected,
         } = &self.filter;
         expected.is_none_or(|expected| turn == Some(expected))
-            && pattern.as_ref().is_none_or(|p| p.is_match(asked))
+            && pattern.as_ref().is_none_or(|p| p.is_match(text))
     }
 
     /// Returns the id by which the uses of an entry of this model are counted, or `None` if it may be

@@ -95,15 +95,15 @@ impl AnswerFilter {
                 self.stage = FilterStage::Between;
                 continue;
             }
-            let begun = rest.trim_start();
-            if let Some(thought) = begun.strip_prefix(OPEN_TAG) {
+            let trimmed = rest.trim_start();
+            if let Some(thought) = trimmed.strip_prefix(OPEN_TAG) {
                 seen = self.withheld.len() - thought.len();
                 self.stage = FilterStage::Thinking;
-            } else if OPEN_TAG.starts_with(begun) && rest.len() <= MAX_BLANK_BYTES {
+            } else if OPEN_TAG.starts_with(trimmed) && rest.len() <= MAX_BLANK_BYTES {
                 break;
             } else {
                 let answer = if self.stage == FilterStage::Between {
-                    begun.to_owned()
+                    trimmed.to_owned()
                 } else {
                     rest.to_owned()
                 };

@@ -228,10 +228,10 @@ impl LimitReached {
     }
 
     /// Creates the value with a known demand.
-    pub fn with_demand(limit: Limit, asked: u64) -> Self {
+    pub fn with_demand(limit: Limit, demand: u64) -> Self {
         Self {
             limit,
-            demand: Some(asked),
+            demand: Some(demand),
         }
     }
 }
@@ -283,16 +283,10 @@ impl LimitAdvice {
     }
 
     /// Returns the advice about a limit that was reached: ``raise `limits.cpu` (team.toml:34)``.
-    pub fn for_limit(
-        &self,
-        LimitReached {
-            limit,
-            demand: asked,
-        }: LimitReached,
-    ) -> String {
+    pub fn for_limit(&self, LimitReached { limit, demand }: LimitReached) -> String {
         let location = match (self.set.get(&limit), &self.unset) {
             (Some(location), _) => format!(" ({location})"),
-            (None, Some(unset)) => format!(" ({})", unset.line_to_add(limit, asked)),
+            (None, Some(unset)) => format!(" ({})", unset.line_to_add(limit, demand)),
             (None, None) => String::new(),
         };
         format!("raise `limits.{}`{location}", limit.key())
@@ -323,14 +317,14 @@ impl UnsetLimits {
 }
 
 /// Returns twice the current value, or the multiple of it that covers the demand.
-fn sufficient_value(now: u64, asked: Option<u64>) -> u64 {
-    let times = asked.map_or(2, |asked| asked.div_ceil(now.max(1)).max(2));
+fn sufficient_value(now: u64, demand: Option<u64>) -> u64 {
+    let times = demand.map_or(2, |demand| demand.div_ceil(now.max(1)).max(2));
     now.saturating_mul(times)
 }
 
 #[test]
 fn what_is_advised_is_enough_for_what_was_asked() {
-    let check = |now, asked, expected| assert_eq!(sufficient_value(now, asked), expected);
+    let check = |now, demand, expected| assert_eq!(sufficient_value(now, demand), expected);
     check(4 << 20, None, 8 << 20);
     check(4 << 20, Some((4 << 20) + 1), 8 << 20);
     check(4 << 20, Some(9 << 20), 12 << 20);

@@ -140,12 +140,12 @@ impl CompiledSchema {
             return Err(describe_violation(&first));
         }
         let mut violations = self.validator.iter_errors(document);
-        let shown: Vec<String> = violations
+        let descriptions: Vec<String> = violations
             .by_ref()
             .take(MAX_VIOLATIONS)
             .map(|violation| describe_violation(&violation))
             .collect();
-        let text = shown.join("; ");
+        let text = descriptions.join("; ");
         Err(match violations.count() {
             0 => text,
             more => format!("{text}; and {more} more"),
@@ -359,7 +359,7 @@ mod tests {
                 "{got}"
             );
         };
-        let begun = std::time::Instant::now();
+        let start = std::time::Instant::now();
         let kinds: Vec<Value> = (0..1_000)
             .map(|n| json!({ "const": n }))
             .chain([json!({ "type": "string" })])
@@ -389,9 +389,9 @@ mod tests {
             "",
         );
         assert!(
-            begun.elapsed() < std::time::Duration::from_secs(20),
+            start.elapsed() < std::time::Duration::from_secs(20),
             "{:?}",
-            begun.elapsed()
+            start.elapsed()
         );
     }
 

@@ -68,8 +68,8 @@ pub fn is_script(path: &Path) -> bool {
 /// Returns whether a path stands for a script that each call brings along: the one in the newest
 /// message, `<newest>.js`, or the one in an argument of a tool call, `<arguments.code>.js`.
 pub fn is_passed_script(path: &Path) -> bool {
-    let is_newest = || path.file_stem() == Some(OsStr::new(NEWEST_MESSAGE_STEM));
-    is_script(path) && (is_newest() || script_argument(path).is_some())
+    let is_newest = path.file_stem() == Some(OsStr::new(NEWEST_MESSAGE_STEM));
+    is_script(path) && (is_newest || script_argument(path).is_some())
 }
 
 /// Returns the name of the argument of a tool call from which a script is taken.

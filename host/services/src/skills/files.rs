@@ -106,9 +106,10 @@ impl SkillFiles {
             Some(SkillFile::LeadsOut) => Err(PathProblem::LeadsOut),
             None => {
                 let mut parents = path.match_indices('/').map(|(end, _)| &path[..end]);
-                match parents.any(|parent| self.files.get(parent) == Some(&SkillFile::LeadsOut)) {
-                    true => Err(PathProblem::LeadsOut),
-                    false => Err(PathProblem::Missing),
+                if parents.any(|parent| self.files.get(parent) == Some(&SkillFile::LeadsOut)) {
+                    Err(PathProblem::LeadsOut)
+                } else {
+                    Err(PathProblem::Missing)
                 }
             }
         }

@@ -404,8 +404,8 @@ fn mail_that_nobody_has_read_is_delivered() {
         [vec!["Write(an idea)".to_owned()], vec![], vec![]]
     );
     // Version 0.8.2 writes the history as a string.
-    let said = "\nuser: an idea\nassistant: Write(an idea)";
-    let in_words = edited(UNREAD, |file| file["env"]["history"] = json!(said));
+    let history = "\nuser: an idea\nassistant: Write(an idea)";
+    let in_words = edited(UNREAD, |file| file["env"]["history"] = json!(history));
     assert_eq!(
         mailbox_contents(&import_text(&three, &in_words), 0),
         ["Write(an idea)"]

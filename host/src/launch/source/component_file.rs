@@ -120,9 +120,10 @@ impl ComponentFile {
         let bytes = open::read_file_bounded(&file, limit)
             .map_err(LoadError::Unreadable)?
             .map_err(|length| LoadError::TooLarge { length, limit })?;
-        match was_unchanged && is_unchanged() || digest_of(&bytes) == self.digest {
-            true => Ok(bytes),
-            false => Err(LoadError::ChangedMeanwhile),
+        if was_unchanged && is_unchanged() || digest_of(&bytes) == self.digest {
+            Ok(bytes)
+        } else {
+            Err(LoadError::ChangedMeanwhile)
         }
     }
 }

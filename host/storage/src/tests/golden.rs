@@ -27,9 +27,9 @@ use strata_core::record::host_call::{
     AnswerSource, CallOutcome, CallPolicy, DoubtResolution, FinishReason, Grant, HostCallKind,
     LostAnswerPolicy, RecordedCallUse, WriteResult,
 };
+use strata_core::record::human_request::HumanAnswer;
 use strata_core::record::id::SlotKind;
 use strata_core::record::message::Message;
-use strata_core::record::request::HumanAnswer;
 use strata_core::record::rules::{Reducer, Thinker};
 use strata_core::record::scope_write::ScopeChange;
 use strata_core::record::shape::{DeliveryMode, JoinMode};

@@ -34,16 +34,16 @@ pub(super) fn limit_calls(
         tools,
         key,
         activation,
-        made: activation.turns.made_calls(),
+        made_calls: activation.turns.made_calls(),
         ending: None,
         repetition: repetition(tools, &activation.turns),
     };
-    for (plan, asked) in plans.iter_mut().zip(tool_calls(parts)) {
+    for (plan, tool_call) in plans.iter_mut().zip(tool_calls(parts)) {
         let (CallDecision::Make(target) | CallDecision::AskFirst(target, _)) = &plan.decision
         else {
             continue;
         };
-        let arguments = plan.form.arguments(&asked.arguments);
+        let arguments = plan.form.arguments(&tool_call.arguments);
         if let Some(reason) = limits.count(&plan.tool, *target, arguments) {
             plan.decision = CallDecision::Reject(reason);
         }
@@ -79,7 +79,7 @@ struct CallLimits<'a> {
     key: ActivationKey,
     activation: &'a Activation,
     /// The calls that were made or will be.
-    made: MadeCalls,
+    made_calls: MadeCalls,
     /// The name of the tool that ends the activation in this turn.
     ending: Option<String>,
     /// The calls at the end of the activation that are equal, if they are as many as may be.
@@ -116,7 +116,7 @@ impl CallLimits<'_> {
                 "`{name}` cannot be called here: calls of roles led here from it, or are too many"
             ))
         } else if let Some(reason) =
-            exceeded_number(self.tools, self.activation, &self.made, (name, tool))
+            exceeded_number(self.tools, self.activation, &self.made_calls, (name, tool))
         {
             Some(reason)
         } else if let (CallEffect::Ends, Some(first)) = (target.effect, &self.ending) {
@@ -124,7 +124,7 @@ impl CallLimits<'_> {
                 "`{first}` is called in the same turn, and only one call can end the work"
             ))
         } else {
-            self.made.add(tool);
+            self.made_calls.add(tool);
             // Another call in between ends the row.
             self.repetition = None;
             if target.effect == CallEffect::Ends {
@@ -136,21 +136,21 @@ impl CallLimits<'_> {
 }
 
 /// Returns why a call of this tool, which has this name, would be one too many after those that were
-/// `made`.
+/// `made_calls`.
 pub(super) fn exceeded_number(
     tools: &ToolLoop,
     activation: &Activation,
-    made: &MadeCalls,
+    made_calls: &MadeCalls,
     (name, tool): (&str, ToolRef),
 ) -> Option<String> {
     let max = tools.max_calls;
-    if made.total() >= max as usize {
+    if made_calls.total() >= max as usize {
         return Some(format!(
             "no more than {max} tool calls may be made, and they were made"
         ));
     }
     let is_reached =
-        |max: u32, counts: &dyn Fn(ToolRef) -> bool| made.total_of(counts) >= max as usize;
+        |max: u32, counts: &dyn Fn(ToolRef) -> bool| made_calls.total_of(counts) >= max as usize;
     let server = activation.server_tool(tool).map(|(list, _)| &list.server);
     let of_server = server.and_then(|server| Some((server, tools.server_limit(server)?)));
     let same_server = |other: ToolRef| {
@@ -171,30 +171,30 @@ pub(super) fn exceeded_number(
 /// as may be. Rejected calls do not count.
 fn repetition(tools: &ToolLoop, turns: &[Turn]) -> Option<Repetition> {
     let most = tools.repeat? as usize;
-    let mut made: Option<(&TurnCall, ToolRef, Json)> = None;
+    let mut last_call: Option<(&TurnCall, ToolRef, Json)> = None;
     let (mut count, mut rejected) = (0, Vec::new());
     for turn in turns.iter().rev() {
         for (index, call) in turn.calls.iter().enumerate().rev() {
             let arguments = turn.arguments(index);
             let Some(target) = call.target else {
-                if made.is_none() {
+                if last_call.is_none() {
                     rejected.extend(arguments.map(|arguments| (&call.tool, arguments)));
                 }
                 continue;
             };
             let arguments = arguments?;
-            match &made {
+            match &last_call {
                 Some((last, tool, same)) => {
                     if *tool != target.tool || *same != arguments || !have_equal_results(last, call)
                     {
                         return None;
                     }
                 }
-                None => made = Some((call, target.tool, arguments)),
+                None => last_call = Some((call, target.tool, arguments)),
             }
             count += 1;
             if count == most {
-                let (last, tool, arguments) = made?;
+                let (last, tool, arguments) = last_call?;
                 let was_told = rejected
                     .iter()
                     .any(|(name, same)| **name == last.tool && *same == arguments);

@@ -74,7 +74,9 @@ pub(super) fn apply_attempt_event(
             ensure_noted(state, call, core::slice::from_ref(&loaded.skill))
         }
         AttemptEvent::MemoryRequested(request) => apply_memory_requested(state, call, request),
-        AttemptEvent::NestedCallMade(made) => apply_nested_call_made(state, call, made),
+        AttemptEvent::NestedCallMade(nested_call) => {
+            apply_nested_call_made(state, call, nested_call)
+        }
         AttemptEvent::CallAsks(asks) => apply_call_asks(state, call, &asks.call),
         AttemptEvent::ToolsListed(listed) => apply_tools_listed(state, call, listed),
     }
@@ -154,9 +156,10 @@ fn apply_call_started(state: &mut TeamState, call: CallKey, started: &CallStarte
         open.progress.asking = None;
     }
     *open.phase = Phase::Running;
-    match begins_role(&state.env, call) {
-        true => begin_role_call(state, call),
-        false => Ok(()),
+    if begins_role(&state.env, call) {
+        begin_role_call(state, call)
+    } else {
+        Ok(())
     }
 }
 

@@ -18,12 +18,12 @@ use crate::record::event::{
 };
 use crate::record::fault::{Fault, FaultHandling, FaultKind, Retryability};
 use crate::record::host_call::{CallOutcome, CallPolicy, HostCall, RecordedCallUse, WriteResult};
+use crate::record::human_request::{HumanAnswer, HumanRequest};
 use crate::record::id::{Digest, MessageId, RequestId, RunId, Slot};
 use crate::record::memory::PlannedReplacement;
 use crate::record::message::{Draft, IDEA_LABEL, IDEMPOTENCY_KEY, Message, TO_ALL};
 use crate::record::money::Usd;
 use crate::record::questions::AskedQuestions;
-use crate::record::request::{HumanAnswer, HumanRequest};
 use crate::record::rules::Rules;
 use crate::record::spending::Account;
 use crate::record::turn::{ReplyMessage, ToolRef, TurnReply, last_model_call};
@@ -78,8 +78,8 @@ impl Stepper {
             let calls = activation.done.iter();
             finished.extend(calls.map(|done| CallKey::in_activation(key, done.work)));
             let tool_calls = activation.tool_calls();
-            let made = tool_calls.filter(|(_, call)| call.was_made());
-            finished.extend(made.map(|(work, _)| CallKey::in_activation(key, work)));
+            let made_calls = tool_calls.filter(|(_, call)| call.was_made());
+            finished.extend(made_calls.map(|(work, _)| CallKey::in_activation(key, work)));
         }
         Event::RunResumed(RunResumed {
             checkpoint: self.state.env.checkpoint.clone(),
@@ -162,12 +162,12 @@ impl Stepper {
             .env
             .open_call(&self.state.team, call.key())
             .filter(|_| call.call_reuse == RecordedCallUse::Fresh);
-        let begun = open.map_or(Vec::new(), |open| open.progress.all_external_writes());
-        let recorded = begun
+        let writes = open.map_or(Vec::new(), |open| open.progress.all_external_writes());
+        let recorded = writes
             .into_iter()
-            .filter(|begun| begun.result == WriteResult::Recorded);
+            .filter(|write| write.result == WriteResult::Recorded);
         recorded
-            .map(|begun| begun.intent.description.clone())
+            .map(|write| write.intent.description.clone())
             .collect()
     }
 
@@ -313,9 +313,10 @@ impl Stepper {
             progress.leaves_writes_in_doubt()
                 || retry_pause_ms(fault, retry, progress.failures).is_some()
         });
-        match is_open {
-            true => result,
-            false => memory::conclude_summary(planned, result, &progress.recorded_calls),
+        if is_open {
+            result
+        } else {
+            memory::conclude_summary(planned, result, &progress.recorded_calls)
         }
     }
 }

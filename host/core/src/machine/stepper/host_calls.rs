@@ -22,10 +22,10 @@ pub(super) fn apply_host_call_event(
     event: &AttemptEvent,
 ) -> ApplyResult {
     match event {
-        AttemptEvent::HostCallBegun(begun) => state
+        AttemptEvent::HostCallBegun(write) => state
             .running_call_mut(call)?
             .progress
-            .begin_write(&begun.intent),
+            .begin_write(&write.intent),
         AttemptEvent::HostCalled(called) => apply_host_called(state, call, called)?,
         AttemptEvent::MoneyReserved(MoneyReserved { reserved }) => {
             state
@@ -100,9 +100,9 @@ fn apply_doubt_settled(
             current.external_writes.remove(index);
         }
         DoubtResolution::Answer(response) => {
-            let begun = &mut current.external_writes[index];
-            begun.result = WriteResult::Recorded;
-            let (kind, request) = (begun.intent.kind, begun.intent.request.clone());
+            let write = &mut current.external_writes[index];
+            write.result = WriteResult::Recorded;
+            let (kind, request) = (write.intent.kind, write.intent.request.clone());
             let (response, cost, outcome) = (response.clone(), Usd::ZERO, CallOutcome::Answered);
             current.recorded_calls.push(HostCall {
                 kind,
@@ -127,17 +127,17 @@ fn apply_writes_unclaimed(
     call: CallKey,
     writes: &[(u32, String)],
 ) -> ApplyResult {
-    let begun = &mut state.running_call_mut(call)?.progress.external_writes;
+    let external_writes = &mut state.running_call_mut(call)?.progress.external_writes;
     ensure(
         !writes.is_empty() && writes.is_sorted_by(|a, b| a.0 < b.0),
         "unclaimed calls that are not in order",
     )?;
     let known = writes
         .last()
-        .is_some_and(|(last, _)| (*last as usize) < begun.len());
+        .is_some_and(|(last, _)| (*last as usize) < external_writes.len());
     ensure(known, "an unclaimed call that was not begun")?;
     for (place, _) in writes.iter().rev() {
-        begun.remove(*place as usize);
+        external_writes.remove(*place as usize);
     }
     Ok(())
 }

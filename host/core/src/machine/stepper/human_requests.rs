@@ -21,11 +21,11 @@ use super::turns::{apply_approval, approval_request_event};
 use crate::record::asking_call::{AskingCall, AskingProgress};
 use crate::record::event::{AttemptEvent, CallAsks, Event, RequestAnswered};
 use crate::record::host_call::{CallOutcome, HostCall, HostCallKind};
+use crate::record::human_request::{AnswerForm, HumanAnswer, HumanRequest};
 use crate::record::id::{RequestId, RoleId};
 use crate::record::message::Draft;
 use crate::record::money::Usd;
 use crate::record::questions::first_id;
-use crate::record::request::{AnswerForm, HumanAnswer, HumanRequest};
 use crate::record::work::{ActivationKey, CallKey, Work};
 use crate::state::activation::{Activation, OpenCallMut, Phase};
 use crate::state::environment::Environment;
@@ -67,9 +67,7 @@ pub(super) fn request_answered_event(
 ) -> Option<Event> {
     let mut open = state.env.open_calls(&state.team);
     let (call, open) = open.find(|(_, open)| open.requests().any(|open| open.id == *id))?;
-    let is_about_call =
-        |phase: &Phase| matches!(phase, Phase::WaitingForHuman(open) if open.proposed.is_some());
-    if is_about_call(open.phase) {
+    if matches!(open.phase, Phase::WaitingForHuman(request) if request.proposed.is_some()) {
         answer.verdict()?;
     }
     if call.work == Work::Answer {
@@ -162,17 +160,15 @@ fn question(env: &Environment, activation: &Activation) -> String {
     match env.resolve(&activation.news).as_slice() {
         [message] => message.content.clone(),
         several => {
-            let line = |sender: &str, text: &str| format!("{sender}: {text}");
-            let sender = |name: &str| {
-                if name.is_empty() {
-                    "outside".into()
-                } else {
-                    String::from(name)
-                }
-            };
             let lines: Vec<_> = several
                 .iter()
-                .map(|m| line(&sender(&m.sent_from), &m.content))
+                .map(|message| {
+                    let sender = match message.sent_from.as_str() {
+                        "" => "outside",
+                        name => name,
+                    };
+                    format!("{sender}: {}", message.content)
+                })
                 .collect();
             lines.join("\n")
         }
@@ -224,9 +220,9 @@ pub(super) fn call_asks_event(
     if *open.phase != Phase::Running {
         return None;
     }
-    for (asked, number) in asking.questions.iter_mut().zip(before..) {
-        asked.request.id = first_request_id(&state.team, &state.env, call, number)?;
-        asked.request = request_with_id(&state.env, call, asked.request.clone());
+    for (question, number) in asking.questions.iter_mut().zip(before..) {
+        question.request.id = first_request_id(&state.team, &state.env, call, number)?;
+        question.request = request_with_id(&state.env, call, question.request.clone());
     }
     let asks = CallAsks { call: asking };
     Some(Event::Attempt(call, AttemptEvent::CallAsks(asks)))
@@ -257,7 +253,7 @@ pub(super) fn apply_call_asks(
     if asking.progress == AskingProgress::Ended {
         open.progress
             .external_writes
-            .retain(|begun| !begun.is_unanswered(asking.kind, &asking.request));
+            .retain(|write| !write.is_unanswered(asking.kind, &asking.request));
     }
     open.progress.asking = Some(asking.clone());
     *open.phase = Phase::WaitingForHuman(first);
@@ -282,9 +278,10 @@ fn keep_answer_to_call(
         Some(next) => Phase::WaitingForHuman(next),
         None => {
             waiting.progress.was_suspended = true;
-            match is_open {
-                true => Phase::Ready,
-                false => waiting.progress.ready_or_in_doubt(),
+            if is_open {
+                Phase::Ready
+            } else {
+                waiting.progress.ready_or_in_doubt()
             }
         }
     };
@@ -306,8 +303,9 @@ pub(super) fn apply_request_answered(
     state.ensure_started()?;
     let team = state.team.clone();
     let waiting = state.open_call_mut(call)?;
-    let asked = waiting.requests().find(|open| open.id == *request);
-    let open = asked
+    let open = waiting
+        .requests()
+        .find(|open| open.id == *request)
         .cloned()
         .ok_or_else(|| IllegalEvent("an answer to a request that is not open".into()))?;
     let is_of_person = matches!(answer, HumanAnswer::Given(_));

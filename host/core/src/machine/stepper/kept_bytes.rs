@@ -41,15 +41,15 @@ impl KeptBytes {
         let shared = env.shared_scopes.values();
         let scopes = shared.chain(env.roles.iter().map(|role| &role.scope));
         let value = |(key, value): (&String, &Json)| scope_value_bytes(key, value);
-        let mut kept = Self {
+        let mut bytes = Self {
             scopes: scopes.flat_map(Scope::iter).map(value).sum(),
             references: all_references(env),
             ..Self::default()
         };
         for id in (0..env.roles.len()).map(|index| RoleId(index as u16)) {
-            kept.count_activations(env, id);
+            bytes.count_activations(env, id);
         }
-        kept
+        bytes
     }
 
     /// Adjusts the total to a value of a scope that was replaced.

@@ -51,9 +51,9 @@ pub(super) fn nested_call_made_event(
     let number = u16::try_from(open.progress.nested.len()).ok()?;
     if let CallDecision::Make(target) | CallDecision::AskFirst(target, _) = &plan.decision {
         let tools = state.team.role(outer.role).tool_loop()?;
-        let made = open.activation.turns.made_calls();
+        let made_calls = open.activation.turns.made_calls();
         let called = (plan.tool.as_str(), target.tool.definition());
-        let exceeded = exceeded_number(tools, open.activation, &made, called);
+        let exceeded = exceeded_number(tools, open.activation, &made_calls, called);
         if !can_be_called(outer.activation(), target.tool) {
             let tool = &plan.tool;
             plan.decision = CallDecision::Reject(format!(
@@ -64,20 +64,20 @@ pub(super) fn nested_call_made_event(
         }
     }
     let plan = Some(plan);
-    let made = AttemptEvent::NestedCallMade(NestedCallMade { number, plan });
-    Some(Event::Attempt(outer, made))
+    let event = AttemptEvent::NestedCallMade(NestedCallMade { number, plan });
+    Some(Event::Attempt(outer, event))
 }
 
 pub(super) fn apply_nested_call_made(
     state: &mut TeamState,
     outer: CallKey,
-    made: &NestedCallMade,
+    nested_call: &NestedCallMade,
 ) -> ApplyResult {
     ensure(
         nesting_refusal(outer).is_none(),
         "a call of a tool where none can be made",
     )?;
-    if let Some(plan) = &made.plan {
+    if let Some(plan) = &nested_call.plan {
         let is_known = match &plan.decision {
             CallDecision::Make(target) | CallDecision::AskFirst(target, _) => {
                 is_known_tool(state, outer.activation(), target)
@@ -90,10 +90,10 @@ pub(super) fn apply_nested_call_made(
     let attempt = open.progress.attempts;
     let nested = &mut open.progress.nested;
     let next = nested.len();
-    let known = nested.get_mut(usize::from(made.number));
-    match (&made.plan, known) {
+    let known = nested.get_mut(usize::from(nested_call.number));
+    match (&nested_call.plan, known) {
         (None, Some(known)) if known.made_by != attempt => known.made_again(attempt),
-        (Some(plan), None) if usize::from(made.number) == next => {
+        (Some(plan), None) if usize::from(nested_call.number) == next => {
             nested.push(NestedCall::new(plan, attempt));
         }
         _ => return Err(IllegalEvent("a call of a tool out of turn".into())),
@@ -156,9 +156,10 @@ fn end_of_waiting(state: &TeamState, call: CallKey) -> Option<Event> {
         _ => None,
     });
     let Some((number, tool, fault)) = failed else {
-        let reason = match open.progress.waits_for_nested() {
-            true => SuspendReason::NestedCall,
-            false => SuspendReason::Budget,
+        let reason = if open.progress.waits_for_nested() {
+            SuspendReason::NestedCall
+        } else {
+            SuspendReason::Budget
         };
         let suspended = AttemptEvent::CallSuspended(CallSuspended { attempt, reason });
         return Some(Event::Attempt(call, suspended));

@@ -2,7 +2,7 @@
 
 use super::role_calls::opening_step;
 use crate::record::event::{AttemptEvent, Event, RequestOpened};
-use crate::record::request::HumanRequest;
+use crate::record::human_request::HumanRequest;
 use crate::record::work::CallKey;
 use crate::state::environment::Environment;
 

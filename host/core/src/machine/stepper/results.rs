@@ -11,10 +11,7 @@ use crate::state::activation::{Addressing, FinishedCall, UncommittedMessage};
 
 /// Returns those emissions of a call that are published. A called role publishes nothing.
 pub(super) fn published_emissions(call: CallKey, emissions: &[Draft]) -> &[Draft] {
-    match call.via.is_empty() {
-        true => emissions,
-        false => &[],
-    }
+    if call.via.is_empty() { emissions } else { &[] }
 }
 
 /// Keeps the result of a call until the commit.

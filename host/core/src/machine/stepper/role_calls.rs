@@ -48,12 +48,13 @@ pub(super) fn role_returned_event(team: &Team, env: &Environment, root: RoleId) 
         calls.find_map(|(work, _)| {
             let call = CallKey::in_activation(key, work);
             let CallFinished { attempt, result } = end_of_role_call(team, env, call)?;
-            let event = match tools.reviews_results {
-                true => AttemptEvent::CallSuspended(CallSuspended {
+            let event = if tools.reviews_results {
+                AttemptEvent::CallSuspended(CallSuspended {
                     attempt,
                     reason: SuspendReason::Review,
-                }),
-                false => AttemptEvent::CallFinished(CallFinished { attempt, result }),
+                })
+            } else {
+                AttemptEvent::CallFinished(CallFinished { attempt, result })
             };
             Some(Event::Attempt(call, event))
         })

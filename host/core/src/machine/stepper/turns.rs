@@ -45,10 +45,10 @@ use crate::record::conversation::{AssistantPart, reply_text, tool_calls};
 use crate::record::event::{AttemptEvent, CallFailed, CallFinished, Event};
 use crate::record::fault::{Fault, FaultHandling, FaultKind};
 use crate::record::host_call::HostCall;
+use crate::record::human_request::{ApprovalVerdict, HumanAnswer, HumanRequest, ProposedCall};
 use crate::record::id::{RequestId, RoleId};
 use crate::record::json::Json;
 use crate::record::message::Draft;
-use crate::record::request::{ApprovalVerdict, HumanAnswer, HumanRequest, ProposedCall};
 use crate::record::scope_write::Write;
 use crate::record::turn::{
     CallDecision, CallRevision, CallTarget, ToolRef, TurnOutcome, TurnReply, last_model_call,
@@ -140,9 +140,10 @@ pub(super) fn ensure_valid_reply(
         !plans.is_empty() && plans.len() == tool_calls(&parts).count(),
         "plans for other calls than those of the reply",
     )?;
-    let known = |target: &CallTarget| is_known_tool(state, key, target);
     let exist = plans.iter().all(|plan| match &plan.decision {
-        CallDecision::Make(target) | CallDecision::AskFirst(target, _) => known(target),
+        CallDecision::Make(target) | CallDecision::AskFirst(target, _) => {
+            is_known_tool(state, key, target)
+        }
         CallDecision::Reject(_) => true,
     });
     ensure(exist, "a call of a tool that does not exist")
@@ -201,8 +202,8 @@ pub(super) fn end_tool_call_with(
         is_error: false,
     };
     let activation = state.activation_mut(call.activation())?;
-    let made = activation.tool_call(call.work).into_iter();
-    for within in made.flat_map(TurnCall::nested_returns) {
+    let tool_call = activation.tool_call(call.work).into_iter();
+    for within in tool_call.flat_map(TurnCall::nested_returns) {
         returned.emissions.extend_from_slice(&within.emissions);
         returned.writes.extend_from_slice(&within.writes);
     }
@@ -352,16 +353,16 @@ pub(super) fn apply_approval(
     let verdict = answer
         .verdict()
         .ok_or_else(|| IllegalEvent("an answer that neither approves nor declines".into()))?;
-    let asked = state
+    let tool_call = state
         .activation_mut(call.activation())?
         .tool_call_mut(call.work)
         .ok_or_else(|| IllegalEvent("an answer about no tool call".into()))?;
-    asked.decided_by = person.map(String::from);
+    tool_call.decided_by = person.map(String::from);
     match verdict {
         ApprovalVerdict::Approved(edited) => {
-            asked.consent = Consent::Given;
-            asked.edited_arguments = edited;
-            asked.phase = Phase::Ready;
+            tool_call.consent = Consent::Given;
+            tool_call.edited_arguments = edited;
+            tool_call.phase = Phase::Ready;
             Ok(())
         }
         ApprovalVerdict::Declined(reason) => {
@@ -380,20 +381,21 @@ pub(super) fn apply_call_revised(
 ) -> ApplyResult {
     state.ensure_started()?;
     state.ensure_running()?;
-    let made = state
+    let tool_call = state
         .activation_mut(call.activation())?
         .tool_call_mut(call.work)
-        .filter(|made| {
-            let is_given_up = made.is_attempted() && matches!(revision, CallRevision::Reject(_));
-            made.can_be_revised() || made.is_worked_on() || is_given_up
+        .filter(|tool_call| {
+            let is_given_up =
+                tool_call.is_attempted() && matches!(revision, CallRevision::Reject(_));
+            tool_call.can_be_revised() || tool_call.is_worked_on() || is_given_up
         })
         .ok_or_else(|| IllegalEvent("a decision about a call that cannot change".into()))?;
     ensure(
-        matches!(revision, CallRevision::Reject(_)) || made.consent != Consent::Given,
+        matches!(revision, CallRevision::Reject(_)) || tool_call.consent != Consent::Given,
         "a question whether an approved call may be made",
     )?;
-    if made.is_worked_on() {
-        made.phase = Phase::Ready;
+    if tool_call.is_worked_on() {
+        tool_call.phase = Phase::Ready;
     }
     discard_called_role(state, call);
     let revised = state
@@ -454,11 +456,11 @@ pub(super) fn approval_request(
 ) -> Option<HumanRequest> {
     let name = tool_call_request_name(call.work)?;
     let activation = env.activation(call.activation())?;
-    let asked = activation.tool_call(call.work)?;
-    let Consent::Needed(approval) = &asked.consent else {
+    let tool_call = activation.tool_call(call.work)?;
+    let Consent::Needed(approval) = &tool_call.consent else {
         return None;
     };
-    let tool = asked.tool.clone();
+    let tool = tool_call.tool.clone();
     let prefix = request_id_prefix(env, call.activation());
     Some(HumanRequest {
         id: RequestId(format!("{prefix}-{name}")),

@@ -49,11 +49,11 @@ impl Conversation {
     /// Returns the calls that were made. The work does not grow with the number of turns that are
     /// complete.
     pub(crate) fn made_calls(&self) -> MadeCalls {
-        let mut made = self.complete_calls.clone();
+        let mut calls = self.complete_calls.clone();
         for turn in &self.turns[self.complete..] {
-            made.add_turn(turn);
+            calls.add_turn(turn);
         }
-        made
+        calls
     }
 
     /// Takes back that the turns from this one on are complete.

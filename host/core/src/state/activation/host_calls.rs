@@ -19,7 +19,7 @@ impl<'a> OpenCall<'a> {
             .external_writes
             .iter()
             .enumerate()
-            .filter(move |(_, begun)| stands && begun.may_be_in_doubt())
+            .filter(move |(_, write)| stands && write.may_be_in_doubt())
     }
 }
 
@@ -33,12 +33,12 @@ impl CallProgress {
     /// or failed if the result of a call is unknown and it must not be repeated without asking the
     /// operator.
     pub(crate) fn ready_or_in_doubt(&self) -> Phase {
-        let Some(begun) = self.first_write_in_doubt() else {
+        let Some(write) = self.first_write_in_doubt() else {
             return Phase::Ready;
         };
         let message = format!(
             "cut off while `{}` was under way: whether it took effect is not known",
-            begun.intent.description
+            write.intent.description
         );
         Phase::Failed(Fault::new(FaultKind::Interrupted, message))
     }
@@ -64,9 +64,9 @@ impl CallProgress {
     /// Records that a call that may change something outside is about to be made. It replaces the
     /// unanswered call that it repeats, if there is one.
     pub(crate) fn begin_write(&mut self, intent: &Intent) {
-        self.external_writes.retain(|begun| {
+        self.external_writes.retain(|write| {
             intent.if_answer_lost == LostAnswerPolicy::AskOperator
-                || !begun.is_unanswered(intent.kind, &intent.request)
+                || !write.is_unanswered(intent.kind, &intent.request)
         });
         self.external_writes
             .push(ExternalWrite::new(intent.clone()));
@@ -83,7 +83,7 @@ impl CallProgress {
         let Some(at) = self
             .external_writes
             .iter()
-            .position(|begun| begun.is_unanswered(call.kind, &call.request))
+            .position(|write| write.is_unanswered(call.kind, &call.request))
         else {
             return;
         };

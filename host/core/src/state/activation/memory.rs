@@ -78,8 +78,8 @@ impl Activation {
     /// are found without examining all turns.
     pub(crate) fn replace_in_memory(&mut self, replacement: MemoryReplacement) {
         let before = self.memory.range().cut.turns;
-        let kept = self.results_kept_in(before..replacement.range.cut.turns);
-        self.memory.kept_results.extend(kept);
+        let results = self.results_kept_in(before..replacement.range.cut.turns);
+        self.memory.kept_results.extend(results);
         self.memory.replace(replacement);
     }
 
@@ -119,7 +119,7 @@ impl Activation {
     /// the calls.
     pub fn memory_request(&self) -> Option<&MemoryRequest> {
         let calls = self.turns.last()?.calls.iter().rev();
-        let mut asked = calls.filter_map(|call| call.progress.memory.as_ref());
-        asked.next()
+        let mut requests = calls.filter_map(|call| call.progress.memory.as_ref());
+        requests.next()
     }
 }

@@ -72,8 +72,8 @@ impl CallProgress {
     /// Returns the nested calls that the current attempt made and that have not ended, with their
     /// numbers. The attempt waits for them.
     pub fn awaited(&self) -> impl Iterator<Item = (u16, &NestedCall)> {
-        let made = self.made_now();
-        made.filter(|(_, nested)| nested.call.outcome.is_none())
+        self.made_now()
+            .filter(|(_, nested)| nested.call.outcome.is_none())
     }
 
     /// Returns whether one of these waits for a human or for a role.
@@ -103,8 +103,9 @@ impl CallProgress {
 
     /// Returns the number of the `nth` call with this request that the current attempt has made, from 0.
     pub fn nth_nested(&self, request: &str, nth: usize) -> Option<u16> {
-        let made = self.made_now();
-        let mut equal = made.filter(|(_, nested)| nested.request == request);
+        let mut equal = self
+            .made_now()
+            .filter(|(_, nested)| nested.request == request);
         equal.nth(nth).map(|(number, _)| number)
     }
 
@@ -112,7 +113,7 @@ impl CallProgress {
     /// again, of this call or of one within it that has not ended.
     pub(super) fn first_write_in_doubt(&self) -> Option<&ExternalWrite> {
         let mut own = self.external_writes.iter();
-        own.find(|begun| begun.may_be_in_doubt()).or_else(|| {
+        own.find(|write| write.may_be_in_doubt()).or_else(|| {
             let open = self.nested.iter().map(|nested| &nested.call);
             open.filter(|call| call.outcome.is_none())
                 .find_map(|call| call.progress.first_write_in_doubt())
@@ -200,8 +201,9 @@ impl TurnCall {
 
     /// Returns what the calls returned that the current attempt made, in order.
     pub(crate) fn nested_returns(&self) -> impl Iterator<Item = &ToolReturn> {
-        let made = self.progress.made_now();
-        made.filter_map(|(_, nested)| nested.call.returned())
+        self.progress
+            .made_now()
+            .filter_map(|(_, nested)| nested.call.returned())
     }
 
     /// Returns the file changes of the calls within this one that take effect with it, in order. `work`

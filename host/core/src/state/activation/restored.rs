@@ -10,8 +10,8 @@ use crate::team::Role;
 /// of it. A call to a receiver that asked humans is made again, and asks again.
 pub fn put_right(activation: &mut Activation, role: &Role) {
     let done = activation.done.iter();
-    let made: usize = done.map(|done| 1 + done.emissions.len()).sum();
-    activation.message_count = activation.message_count.max(made as u32);
+    let message_count: usize = done.map(|done| 1 + done.emissions.len()).sum();
+    activation.message_count = activation.message_count.max(message_count as u32);
     count_memory(activation);
     forget_asking(&mut activation.current_call);
     for done in &mut activation.done {
@@ -26,9 +26,10 @@ pub fn put_right(activation: &mut Activation, role: &Role) {
         put_call_right(call);
     }
     if activation.current_work(role).is_none() {
-        activation.phase = match activation.has_open_tool_calls() {
-            true => Phase::CallingTools,
-            false => Phase::Complete,
+        activation.phase = if activation.has_open_tool_calls() {
+            Phase::CallingTools
+        } else {
+            Phase::Complete
         };
     } else if matches!(
         activation.phase,

@@ -100,10 +100,10 @@ impl Turn {
     /// Returns the arguments of a call: those that a human set, or else those of the model. Returns
     /// `None` if the model's are not JSON.
     pub fn arguments(&self, call: usize) -> Option<Json> {
-        let made = self.calls.get(call)?;
-        made.edited_arguments.clone().or_else(|| {
-            let asked = tool_calls(&self.message).nth(call)?;
-            made.form.arguments(&asked.arguments)
+        let turn_call = self.calls.get(call)?;
+        turn_call.edited_arguments.clone().or_else(|| {
+            let tool_call = tool_calls(&self.message).nth(call)?;
+            turn_call.form.arguments(&tool_call.arguments)
         })
     }
 
@@ -502,10 +502,10 @@ impl Activation {
             let loads = call
                 .target
                 .is_some_and(|to| to.tool == ToolRef::Host(HostTool::LoadSkill));
+            let name = || turn.arguments(index)?.field("name");
             loads
                 && matches!(call.outcome, Some(ToolOutcome::Returned(_)))
-                && turn.arguments(index).and_then(|given| given.field("name"))
-                    == Some(Json::from(serde_json::Value::from(skill)))
+                && name() == Some(Json::from(serde_json::Value::from(skill)))
         })
     }
 

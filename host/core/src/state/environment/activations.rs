@@ -8,8 +8,8 @@ use super::{Environment, RoleState};
 use crate::record::fault::Fault;
 use crate::record::file::FileChange;
 use crate::record::host_call::ExternalWrite;
+use crate::record::human_request::HumanRequest;
 use crate::record::id::RoleId;
-use crate::record::request::HumanRequest;
 use crate::record::scope_write::Write;
 use crate::record::turn::ToolRef;
 use crate::record::work::{ActivationKey, CallKey, Work};
@@ -161,7 +161,7 @@ impl Environment {
     ) -> impl Iterator<Item = (CallKey, usize, &ExternalWrite)> {
         self.open_calls(team).flat_map(|(key, call)| {
             call.writes_in_doubt()
-                .map(move |(index, begun)| (key, index, begun))
+                .map(move |(index, write)| (key, index, write))
         })
     }
 

@@ -93,9 +93,10 @@ impl JoinState {
     /// arrived by both paths. Returns how many were added.
     pub(crate) fn enqueue_once(&mut self, source: usize, message: MessageRef) -> usize {
         let queue = self.queues.get(source);
-        match queue.is_some_and(|queue| !queue.contains(&message)) {
-            true => self.enqueue(source, message),
-            false => 0,
+        if queue.is_some_and(|queue| !queue.contains(&message)) {
+            self.enqueue(source, message)
+        } else {
+            0
         }
     }
 
@@ -213,9 +214,10 @@ impl<'a> JoinSimulation<'a> {
             JoinMode::All | JoinMode::Any => &mut self.ready,
             JoinMode::Active => &mut self.ready_when_quiet,
         };
-        match can_fire {
-            true => ready.insert(id),
-            false => ready.remove(&id),
+        if can_fire {
+            ready.insert(id);
+        } else {
+            ready.remove(&id);
         };
     }
 

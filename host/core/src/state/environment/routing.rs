@@ -179,8 +179,8 @@ pub fn route(
         add_recipients(team, book, &mut routed, names);
     } else if !routes.is_empty() {
         let routes = routes.iter().map(|index| &team.routes[*index]);
-        let taken = follow_routes(routes, &mut routed, message, budget);
-        add_recipients(team, book, &mut routed, taken.into_iter().flatten());
+        let recipients = follow_routes(routes, &mut routed, message, budget);
+        add_recipients(team, book, &mut routed, recipients.into_iter().flatten());
     } else {
         add_recipients(team, book, &mut routed, &[TO_ALL.into()]);
     }
@@ -223,7 +223,7 @@ fn follow_routes<'a>(
     message: &Message,
     budget: &mut WorkBudget,
 ) -> Vec<&'a [String]> {
-    let mut taken = Vec::new();
+    let mut recipients = Vec::new();
     for route in routes {
         for arm in &route.arms {
             let holds = match &arm.when {
@@ -237,12 +237,12 @@ fn follow_routes<'a>(
                 }),
             };
             if holds {
-                taken.push(arm.to.as_slice());
+                recipients.push(arm.to.as_slice());
                 break;
             }
         }
     }
-    if taken.is_empty() {
+    if recipients.is_empty() {
         let failed = routed.failed_conditions.last().map(|failed| {
             let FailedCondition { condition, reason } = failed;
             format!("condition `{condition}` cannot be judged: {reason}")
@@ -250,7 +250,7 @@ fn follow_routes<'a>(
         let reason = failed.unwrap_or_else(|| "no route of its sender matches it".into());
         routed.drop_reason = Some(reason);
     }
-    taken
+    recipients
 }
 
 /// Adds the roles and joins with these names. Other names belong to the external environment, if

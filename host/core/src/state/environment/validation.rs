@@ -111,14 +111,14 @@ impl RoleState {
     fn has_valid_role_calls(&self, id: RoleId) -> bool {
         let is_called = |key: &ActivationKey, called: &Activation| {
             let caller = key.caller().filter(|caller| !caller.involves(key.role));
-            let made = caller.zip(key.via.last()).and_then(|(caller, call)| {
+            let tool_call = caller.zip(key.via.last()).and_then(|(caller, call)| {
                 let turn = self.activation_at(caller)?.turns.get(call.turn as usize)?;
                 turn.calls.get(call.call as usize)?.nested(call.nested)
             });
-            made.is_some_and(|made| {
-                made.called_role() == Some(key.role)
-                    && match made.phase {
-                        Phase::CallingRole => made.outcome.is_none(),
+            tool_call.is_some_and(|tool_call| {
+                tool_call.called_role() == Some(key.role)
+                    && match tool_call.phase {
+                        Phase::CallingRole => tool_call.outcome.is_none(),
                         // It has ended, or a guard sees its result.
                         _ => called.phase == Phase::Complete,
                     }

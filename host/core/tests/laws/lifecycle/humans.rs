@@ -3,7 +3,7 @@
 use strata_core::machine::effect::Invocation;
 use strata_core::record::event::{AttemptEvent, Event, HostCalled};
 use strata_core::record::host_call::{AnswerSource, HostCall, HostCallKind};
-use strata_core::record::request::{HumanAnswer, HumanRequest};
+use strata_core::record::human_request::{HumanAnswer, HumanRequest};
 
 use super::SimulatedRun;
 
@@ -76,7 +76,7 @@ impl SimulatedRun {
             .collect();
         while !open.is_empty() {
             let request = open.swap_remove(self.rng.below(open.len()));
-            let given = || {
+            let reply = || {
                 if request.proposed.is_some() {
                     return self.script.verdict(&request.id);
                 }
@@ -88,7 +88,7 @@ impl SimulatedRun {
             let answer = if request.default.is_some() && self.rng.chance(20) {
                 request.outcome_when_expired()
             } else {
-                HumanAnswer::Given(given())
+                HumanAnswer::Given(reply())
             };
             let event = self
                 .stepper

@@ -9,9 +9,9 @@ use strata_core::record::event::{
 use strata_core::record::fault::Fault;
 use strata_core::record::file::{FileChange, PathContent};
 use strata_core::record::host_call::AnswerSource;
+use strata_core::record::human_request::HumanRequest;
 use strata_core::record::memory::MemoryReplacement;
 use strata_core::record::message::Draft;
-use strata_core::record::request::HumanRequest;
 use strata_core::record::turn::{CallDecision, CallPlan, CallRevision, TurnOutcome, TurnReply};
 use strata_core::record::work::{CallKey, CallResult, Work};
 use strata_services::gateway::records_start;
@@ -92,7 +92,7 @@ pub(super) fn visit_attempt(call: CallKey, event: &AttemptEvent, visitor: &mut V
             visitor(&|names| request_answered_event(names, call, answered));
         }
         AttemptEvent::CallRevised(revised) => visit_revision(call, &revised.revision, visitor),
-        AttemptEvent::NestedCallMade(made) => visit_nested(call, made, visitor),
+        AttemptEvent::NestedCallMade(nested_call) => visit_nested(call, nested_call, visitor),
         AttemptEvent::RetryDue
         | AttemptEvent::MoneyReserved(_)
         | AttemptEvent::MemoryRequested(_)
@@ -279,7 +279,7 @@ fn visit_turn(call: CallKey, reply: &TurnReply, visitor: &mut Visitor<'_>) {
 }
 
 /// Visits the event of a call that code asks for and that is not made.
-fn visit_nested(call: CallKey, made: &NestedCallMade, visitor: &mut Visitor<'_>) {
+fn visit_nested(call: CallKey, nested_call: &NestedCallMade, visitor: &mut Visitor<'_>) {
     let Work::ToolCall {
         turn,
         call: tool_call,
@@ -289,7 +289,7 @@ fn visit_nested(call: CallKey, made: &NestedCallMade, visitor: &mut Visitor<'_>)
     else {
         return;
     };
-    let (Some(plan), Some(path)) = (&made.plan, nested.with(made.number)) else {
+    let (Some(plan), Some(path)) = (&nested_call.plan, nested.with(nested_call.number)) else {
         return;
     };
     if let CallDecision::Reject(reason) = &plan.decision {

@@ -57,8 +57,8 @@ impl EventNames {
                     ..
                 }),
             ) => self.note_reply(*call, reply),
-            Event::Attempt(call, AttemptEvent::NestedCallMade(made)) => {
-                self.note_nested_call(*call, made);
+            Event::Attempt(call, AttemptEvent::NestedCallMade(nested_call)) => {
+                self.note_nested_call(*call, nested_call);
             }
             _ => {}
         }
@@ -101,8 +101,10 @@ impl EventNames {
     }
 
     /// Notes the name of the tool of a server that code calls.
-    pub(super) fn note_nested_call(&mut self, outer: CallKey, made: &NestedCallMade) {
-        let Some(plan) = &made.plan else { return };
+    pub(super) fn note_nested_call(&mut self, outer: CallKey, nested_call: &NestedCallMade) {
+        let Some(plan) = &nested_call.plan else {
+            return;
+        };
         let (CallDecision::Make(target) | CallDecision::AskFirst(target, _)) = &plan.decision
         else {
             return;
@@ -110,7 +112,7 @@ impl EventNames {
         if let Work::ToolCall {
             turn, call, nested, ..
         } = outer.work
-            && let Some(nested) = nested.with(made.number)
+            && let Some(nested) = nested.with(nested_call.number)
         {
             let work = Work::ToolCall {
                 turn,
@@ -236,9 +238,10 @@ impl EventNames {
 
     pub(super) fn dead_letter(&self, id: &MessageId, to: &str) -> PublicEvent {
         let is_join = self.shape.joins.iter().any(|join| join.id == to);
-        let reason = match is_join {
-            true => "the join does not wait for its sender",
-            false => "the team has no such role, alias, group or join",
+        let reason = if is_join {
+            "the join does not wait for its sender"
+        } else {
+            "the team has no such role, alias, group or join"
         };
         PublicEvent::DeadLetter {
             id: id.0.clone(),

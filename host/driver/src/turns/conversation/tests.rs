@@ -192,11 +192,11 @@ fn a_cleared_result_names_its_tool_and_its_size() {
 
 /// Returns a turn that calls tools, whose results have these lengths.
 fn turn_with(number: usize, results: &[usize]) -> Turn {
-    let mut made = turn();
-    let known = made.calls.remove(0);
-    made.message = vec![AssistantPart::Text(format!("turn {number}"))];
+    let mut turn = turn();
+    let known = turn.calls.remove(0);
+    turn.message = vec![AssistantPart::Text(format!("turn {number}"))];
     for (length, index) in results.iter().zip(0..) {
-        made.message.push(AssistantPart::ToolCall(ToolCall {
+        turn.message.push(AssistantPart::ToolCall(ToolCall {
             id: format!("{number}-{index}"),
             name: "x".into(),
             arguments: "{}".into(),
@@ -210,12 +210,12 @@ fn turn_with(number: usize, results: &[usize]) -> Turn {
             writes: Vec::new(),
             is_error: false,
         };
-        made.calls.push(TurnCall {
+        turn.calls.push(TurnCall {
             outcome: Some(ToolOutcome::Returned(returned)),
             ..known.clone()
         });
     }
-    made
+    turn
 }
 
 /// Fails unless these messages are a conversation that a provider accepts: it begins with the first news, and

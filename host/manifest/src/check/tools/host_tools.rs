@@ -70,9 +70,10 @@ pub(super) fn skill_tools(authored: &AuthoredTools) -> Vec<CheckedTool> {
         .collect();
     let skill = json!({ "type": "string", "enum": names, "description": "The name of the skill." });
     // No document follows an empty `enum`. There are no names only while no files are read.
-    let skill = match names.is_empty() {
-        true => json!({ "type": "string" }),
-        false => skill,
+    let skill = if names.is_empty() {
+        json!({ "type": "string" })
+    } else {
+        skill
     };
     let mut tools = Vec::new();
     for tool in HostTool::OF_SKILLS {

@@ -131,12 +131,13 @@ fn report_circle(
             while let Some(tool) = next.pop() {
                 if tool == own {
                     let name = &tools[own].core.name;
-                    let message = match first.tool == own {
-                        true => format!("`{name}` would call itself"),
-                        false => format!(
+                    let message = if first.tool == own {
+                        format!("`{name}` would call itself")
+                    } else {
+                        format!(
                             "`{name}` would call itself: it calls `{}`, from which calls lead back",
                             tools[first.tool].core.name
-                        ),
+                        )
                     };
                     let problem = problems.at(first.span, message);
                     problems.add(problem.hint("grant it other tools"));

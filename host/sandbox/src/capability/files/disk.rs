@@ -236,9 +236,10 @@ impl HostDirectory {
     /// Returns the content of a symbolic link; `None` if there is something else.
     pub(super) fn read_link(&self, inside: &Path) -> io::Result<Option<PathBuf>> {
         let (dir, name) = self.open_parent(inside)?;
-        match dir.symlink_metadata(name)?.is_symlink() {
-            true => dir.read_link_contents(name).map(Some),
-            false => Ok(None),
+        if dir.symlink_metadata(name)?.is_symlink() {
+            dir.read_link_contents(name).map(Some)
+        } else {
+            Ok(None)
         }
     }
 
@@ -266,14 +267,16 @@ impl HostDirectory {
             {
                 continue;
             }
-            let found = match kind.is_file() {
-                true => match inspect_file(&dir, Path::new(&name)) {
+            let found = if kind.is_file() {
+                match inspect_file(&dir, Path::new(&name)) {
                     Ok(found) => found,
                     // The file was removed meanwhile.
                     Err(_) => continue,
-                },
-                false if kind.is_dir() => DiskEntry::Directory,
-                false => DiskEntry::Other,
+                }
+            } else if kind.is_dir() {
+                DiskEntry::Directory
+            } else {
+                DiskEntry::Other
             };
             names.push((name, found));
         }
@@ -333,9 +336,10 @@ impl HostDirectory {
     /// Removes a file or an empty directory.
     pub(super) fn remove(&self, inside: &Path) -> io::Result<()> {
         let (dir, name) = self.open_parent(inside)?;
-        match dir.symlink_metadata(name)?.is_dir() {
-            true => dir.remove_dir(name)?,
-            false => dir.remove_file(name)?,
+        if dir.symlink_metadata(name)?.is_dir() {
+            dir.remove_dir(name)?;
+        } else {
+            dir.remove_file(name)?;
         }
         sync_dir(&dir)
     }
@@ -379,10 +383,12 @@ pub(super) fn open_subdirectory(dir: &Dir, name: &OsStr) -> io::Result<Dir> {
 
 fn inspect_in(dir: &Dir, name: &Path) -> io::Result<DiskEntry> {
     let meta = dir.symlink_metadata(name)?;
-    match meta.is_file() {
-        true => inspect_file(dir, name),
-        false if meta.is_dir() => Ok(DiskEntry::Directory),
-        false => Ok(DiskEntry::Other),
+    if meta.is_file() {
+        inspect_file(dir, name)
+    } else if meta.is_dir() {
+        Ok(DiskEntry::Directory)
+    } else {
+        Ok(DiskEntry::Other)
     }
 }
 

@@ -77,9 +77,12 @@ fn join(directory: &str, inside: &str) -> String {
 
 /// Resolves the links in a path, as far as the path exists.
 pub fn resolve_links(path: &Path) -> PathBuf {
-    let real = |ancestor: &Path| match ancestor.as_os_str().is_empty() {
-        true => Path::new(".").canonicalize(),
-        false => ancestor.canonicalize(),
+    let real = |ancestor: &Path| {
+        if ancestor.as_os_str().is_empty() {
+            Path::new(".").canonicalize()
+        } else {
+            ancestor.canonicalize()
+        }
     };
     let resolved = path
         .ancestors()

@@ -37,9 +37,10 @@ pub(super) fn remove_contents(top: &Dir) -> io::Result<()> {
 fn lift(dir: &Dir, top: &Dir, lifted: &mut u64) -> io::Result<()> {
     for entry in dir.entries()? {
         let entry = entry?;
-        match entry.file_type()?.is_dir() {
-            true => move_up(dir, &entry.file_name(), top, lifted)?,
-            false => dir.remove_file(entry.file_name())?,
+        if entry.file_type()?.is_dir() {
+            move_up(dir, &entry.file_name(), top, lifted)?
+        } else {
+            dir.remove_file(entry.file_name())?
         }
     }
     Ok(())

@@ -284,11 +284,12 @@ impl StagedDirectory {
         let mut now = BTreeMap::new();
         walk(&self.copy, &mut |inside, found| {
             now.insert(inside.to_owned(), found);
-            match now.len() > MAX_STAGED_FILES {
-                true => Err(io::Error::other(format!(
+            if now.len() > MAX_STAGED_FILES {
+                Err(io::Error::other(format!(
                     "there are more than {MAX_STAGED_FILES} of them"
-                ))),
-                false => Ok(()),
+                )))
+            } else {
+                Ok(())
             }
         })?;
         for (inside, found) in &now {

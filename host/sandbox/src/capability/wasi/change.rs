@@ -98,9 +98,10 @@ fn add_path_functions(linker: &mut Linker<Ctx>) -> wasmtime::Result<()> {
         |mut store: GuestStore<'_>, (directory, flags, path, read, written): SetTimesAtParams| {
             Box::new(async move {
                 let ctx = store.data_mut();
-                let last = match flags.contains(PathFlags::SYMLINK_FOLLOW) {
-                    true => LastName::Followed,
-                    false => LastName::NotFollowed,
+                let last = if flags.contains(PathFlags::SYMLINK_FOLLOW) {
+                    LastName::Followed
+                } else {
+                    LastName::NotFollowed
                 };
                 if let Some(refused) = refuse_followed(ctx, &directory, &path, last).await? {
                     return Ok((Err(refused),));

@@ -67,10 +67,13 @@ impl CacheFileParts {
 
     /// Verifies the checksum for this name.
     pub(super) fn verify(&self, key: &str, file: &File) -> Result<(), CacheDefect> {
-        let sum = |bytes| checksum(key, file, bytes, &self.manifest_length);
-        match self.body_bytes <= MAX_CACHE_BYTES && sum(self.body_bytes).ok() == Some(self.sum) {
-            true => Ok(()),
-            false => Err(CacheDefect::Damaged),
+        // Nothing that is larger than the whole cache is read.
+        if self.body_bytes > MAX_CACHE_BYTES {
+            return Err(CacheDefect::Damaged);
+        }
+        match checksum(key, file, self.body_bytes, &self.manifest_length) {
+            Ok(sum) if sum == self.sum => Ok(()),
+            _ => Err(CacheDefect::Damaged),
         }
     }
 

@@ -186,8 +186,8 @@ fn assistant_part(
 ) -> Result<AssistantPart, InvalidMessage> {
     Ok(match part {
         llm::AssistantPart::Text(text) => AssistantPart::Text(text),
-        llm::AssistantPart::Media(given) => {
-            let converted = media.media_from_guest(given);
+        llm::AssistantPart::Media(guest_media) => {
+            let converted = media.media_from_guest(guest_media);
             let invalid = |why| InvalidMessage::Media { part: index, why };
             AssistantPart::Media(converted.map_err(invalid)?)
         }

@@ -72,11 +72,11 @@ fn make(server: &KeepingServer, methods: &[&str]) {
     let client = client();
     block_on(async {
         for method in methods {
-            let asked = server.request(method);
+            let request = server.request(method);
             let grants = server.grants();
             let allowance = Allowance::unlimited();
-            let made = client.fetch(&asked, &grants, "key", &allowance);
-            assert_eq!(made.await.map(|response| response.status), Ok(200));
+            let response = client.fetch(&request, &grants, "key", &allowance);
+            assert_eq!(response.await.map(|response| response.status), Ok(200));
         }
     });
 }

@@ -25,9 +25,9 @@ fn secrets_are_put_in_on_the_way_out_and_taken_out_of_what_comes_back() {
     );
     assert!(seen.contains(&format!("token={SECRET}")), "{seen}");
     assert!(seen.contains("/v1/x?key=s3cr3t%2Dvalue "), "{seen}");
-    let said = String::from_utf8_lossy(&response.body).into_owned();
-    assert_eq!(said.matches("[secret TOKEN]").count(), 3, "{said}");
-    assert!(!said.contains(SECRET));
+    let body = String::from_utf8_lossy(&response.body).into_owned();
+    assert_eq!(body.matches("[secret TOKEN]").count(), 3, "{body}");
+    assert!(!body.contains(SECRET));
     let unnamed = HttpRequest {
         secrets: Vec::new(),
         ..asked.clone()
@@ -164,7 +164,7 @@ fn a_secret_follows_a_redirect_on_its_host_and_to_no_other() {
 
 #[test]
 fn what_comes_back_is_searched_for_the_secrets_of_its_host_and_for_no_others() {
-    let said = |grants: &dyn Fn(&HttpTestServer) -> Vec<HttpGrant>| {
+    let fetch_with = |grants: &dyn Fn(&HttpTestServer) -> Vec<HttpGrant>| {
         let server = HttpTestServer::new([HttpServerBehavior::Answer(
             "200 OK",
             format!("x-{SECRET}: 1\r\nx-a: {SECRET}\r\n"),
@@ -195,7 +195,7 @@ fn what_comes_back_is_searched_for_the_secrets_of_its_host_and_for_no_others() {
         )
     };
     // The action is granted this secret too, but for another host.
-    let own = said(&|server| vec![local(server), grant("bank.example.com", &["PIN"])]);
+    let own = fetch_with(&|server| vec![local(server), grant("bank.example.com", &["PIN"])]);
     assert_eq!(
         own,
         (
@@ -204,7 +204,7 @@ fn what_comes_back_is_searched_for_the_secrets_of_its_host_and_for_no_others() {
             false
         )
     );
-    let none = said(&|server| {
+    let none = fetch_with(&|server| {
         vec![HttpGrant {
             secrets: Vec::new(),
             ..local(server)

@@ -159,9 +159,10 @@ impl AttemptFailure {
         let message = format!("asking model `{model}` at `{display_url}` failed: {reason}");
         let error = HostError::new(HostErrorKind::Upstream, message);
         RequestFailure {
-            error: match self.is_too_long {
-                true => error.caused_by(FaultCause::ContextTooLong),
-                false => error,
+            error: if self.is_too_long {
+                error.caused_by(FaultCause::ContextTooLong)
+            } else {
+                error
             },
             reason,
             outlook: self.outlook,
@@ -237,7 +238,8 @@ impl ModelEndpoint {
         let hint = if is_quota {
             QUOTA_HINT.to_owned()
         } else if self.protocol_name == ProtocolName::OpenAi
-            && question.is_some_and(|asked| rejects_tools_without_effort(status, stated, asked))
+            && question
+                .is_some_and(|question| rejects_tools_without_effort(status, stated, question))
         {
             EFFORT_HINT.to_owned()
         } else {
@@ -344,11 +346,11 @@ fn rejects_tools_without_effort(status: StatusCode, error: &Value, question: Que
     if status != StatusCode::BAD_REQUEST || question.request.tools.is_empty() || asks.is_some() {
         return false;
     }
-    let said = error["message"].as_str().unwrap_or_default();
+    let explanation = error["message"].as_str().unwrap_or_default();
     error["param"] == "reasoning_effort"
         || ["reasoning_effort", "/v1/responses"]
             .iter()
-            .any(|name| said.contains(name))
+            .any(|name| explanation.contains(name))
 }
 
 /// Reads at most `limit` bytes of a body.

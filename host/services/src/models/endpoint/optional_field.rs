@@ -115,7 +115,7 @@ pub(super) fn optional_fields(
 
 /// Returns which of these fields an error is about.
 pub(super) fn refused_field(fields: &[OptionalField], error: &Value) -> Option<OptionalField> {
-    let said = error.to_string().to_lowercase();
-    let is_named = |field: &&OptionalField| field.words().iter().any(|word| said.contains(word));
+    let text = error.to_string().to_lowercase();
+    let is_named = |field: &&OptionalField| field.words().iter().any(|word| text.contains(word));
     fields.iter().find(is_named).copied()
 }

@@ -304,7 +304,7 @@ impl<'a> StreamReader<'a> {
 
     /// Returns the failure with the usage of the incomplete reply.
     fn with_usage(&mut self, failure: AttemptFailure) -> AttemptFailure {
-        let begun = self.reply.progress() > StreamProgress::Empty;
+        let has_begun = self.reply.progress() > StreamProgress::Empty;
         let protocol = &*self.remote.protocol;
         let reply = mem::replace(&mut self.reply, Assembler::new(protocol.builder())).finish();
         let usage = match read_reply(protocol, &reply, self.context) {
@@ -312,7 +312,7 @@ impl<'a> StreamReader<'a> {
                 UsageWithoutReply::Tokens(parsed.usage.or_estimate(Default::default()))
             }
             Err(unusable) if unusable.usage != UsageWithoutReply::Nothing => unusable.usage,
-            _ if begun => UsageWithoutReply::Unknown,
+            _ if has_begun => UsageWithoutReply::Unknown,
             _ => failure.usage,
         };
         AttemptFailure { usage, ..failure }

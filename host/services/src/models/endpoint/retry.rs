@@ -49,7 +49,7 @@ pub(super) struct Retries<'a> {
     /// The address, for messages.
     display_url: String,
     /// How many were made.
-    made: u32,
+    count: u32,
 }
 
 impl<'a> Retries<'a> {
@@ -58,7 +58,7 @@ impl<'a> Retries<'a> {
             endpoint,
             model,
             display_url,
-            made: 0,
+            count: 0,
         }
     }
 
@@ -70,14 +70,14 @@ impl<'a> Retries<'a> {
     ) -> Result<(), RequestFailure> {
         account.add_loss(failure.usage);
         let failure = self.endpoint.redactor().failure(failure);
-        let wait = failure.retry.delay(self.endpoint.backoff, self.made);
-        let Some(wait) = wait.filter(|_| self.made < self.endpoint.retries) else {
-            return Err(failure.into_request_failure(self.model, &self.display_url, self.made));
+        let wait = failure.retry.delay(self.endpoint.backoff, self.count);
+        let Some(wait) = wait.filter(|_| self.count < self.endpoint.retries) else {
+            return Err(failure.into_request_failure(self.model, &self.display_url, self.count));
         };
-        self.made += 1;
+        self.count += 1;
         tracing::warn!(
             model = self.model,
-            retry = self.made,
+            retry = self.count,
             wait_ms = wait.as_millis() as u64,
             "{}",
             failure.message
@@ -97,10 +97,10 @@ pub(super) fn after_response(
     headers: &HeaderMap,
     error: &Value,
 ) -> RetryDecision {
-    let said = headers
+    let header = headers
         .get(SHOULD_RETRY)
         .map(|value| value.as_bytes().trim_ascii().to_ascii_lowercase());
-    let passes = match said.as_deref() {
+    let passes = match header.as_deref() {
         Some(b"true") => true,
         Some(b"false") => false,
         _ => is_temporary(status) && !is_quota_error(error),
@@ -337,14 +337,14 @@ mod tests {
 
     #[test]
     fn the_endpoint_says_itself_whether_a_request_can_be_made_again() {
-        let check = |status: u16, said: &str, error: Value, expected: RetryDecision| {
+        let check = |status: u16, header: &str, error: Value, expected: RetryDecision| {
             let mut headers = HeaderMap::new();
-            headers.insert(SHOULD_RETRY, said.parse().expect("a header value"));
+            headers.insert(SHOULD_RETRY, header.parse().expect("a header value"));
             let status = StatusCode::from_u16(status).expect("a status");
             assert_eq!(
                 after_response(status, &headers, &error),
                 expected,
-                "{status} {said}"
+                "{status} {header}"
             );
         };
         check(500, "false", Value::Null, RetryDecision::Never);
@@ -375,16 +375,16 @@ mod tests {
 
     #[test]
     fn the_endpoint_names_the_wait_in_seconds_or_as_a_date() {
-        let check = |asked: &str, date: Option<&str>, expected: RetryDecision| {
+        let check = |delay: &str, date: Option<&str>, expected: RetryDecision| {
             let mut headers = HeaderMap::new();
-            headers.insert(RETRY_AFTER, asked.parse().expect("a header value"));
+            headers.insert(RETRY_AFTER, delay.parse().expect("a header value"));
             if let Some(date) = date {
                 headers.insert(DATE, date.parse().expect("a header value"));
             }
             assert_eq!(
                 after_response(StatusCode::TOO_MANY_REQUESTS, &headers, &Value::Null),
                 expected,
-                "{asked}"
+                "{delay}"
             );
         };
         let noon = Some("Sun, 06 Nov 1994 12:00:00 GMT");

@@ -263,7 +263,7 @@ async fn what_an_error_says_to_do_is_said() {
 
 #[tokio::test]
 async fn a_reply_that_is_none_is_asked_for_again() {
-    let said = |body: &str| ServerBehavior::Respond("200 OK", "", body.to_owned());
+    let respond = |body: &str| ServerBehavior::Respond("200 OK", "", body.to_owned());
     for none in [
         "",
         " \n",
@@ -280,13 +280,19 @@ async fn a_reply_that_is_none_is_asked_for_again() {
         r#"{"error":{"message":"overloaded"},"usage":{"prompt_tokens":1,"completion_tokens":1}}"#,
         r#"{"choices":[{"message":{"content":"cut o"#,
     ] {
-        check(&[said(none), respond_with_text("fine")], 1, Ok("fine"), 2).await;
+        check(
+            &[respond(none), respond_with_text("fine")],
+            1,
+            Ok("fine"),
+            2,
+        )
+        .await;
     }
-    check(&[said("{}")], 1, Err("holds no reply: `{}`"), 2).await;
-    check(&[said("")], 1, Err("the answer is empty"), 2).await;
-    check(&[said(r#"{"error":{"code":401}}"#)], 3, Err("401"), 1).await;
+    check(&[respond("{}")], 1, Err("holds no reply: `{}`"), 2).await;
+    check(&[respond("")], 1, Err("the answer is empty"), 2).await;
+    check(&[respond(r#"{"error":{"code":401}}"#)], 3, Err("401"), 1).await;
     check(
-        &[said(
+        &[respond(
             "\u{feff}{\"choices\":[{\"message\":{\"content\":\"fine\"}}]}",
         )],
         0,
@@ -295,7 +301,7 @@ async fn a_reply_that_is_none_is_asked_for_again() {
     )
     .await;
     check(
-        &[said(
+        &[respond(
             r#"{"choices":[{"message":{"content":"cut \ud83d"}}]}"#,
         )],
         0,
@@ -375,19 +381,19 @@ async fn what_an_answer_without_a_reply_used_up_is_told() {
         assert!(reply.is_err(), "{reply:?}");
         assert_eq!(used, expected.tokens(unknown));
     }
-    let said =
+    let without_choices =
         |usage: &str| ServerBehavior::Respond("200 OK", "", format!(r#"{{"choices": []{usage}}}"#));
     check(
-        said(r#", "usage": {"prompt_tokens": 1000, "completion_tokens": 2}"#),
+        without_choices(r#", "usage": {"prompt_tokens": 1000, "completion_tokens": 2}"#),
         UsageWithoutReply::Tokens(tokens(1000, 2)),
     )
     .await;
     check(
-        said(r#", "usage": {"prompt_tokens": 1000}"#),
+        without_choices(r#", "usage": {"prompt_tokens": 1000}"#),
         UsageWithoutReply::Tokens(tokens(1000, 0)),
     )
     .await;
-    check(said(""), UsageWithoutReply::Nothing).await;
+    check(without_choices(""), UsageWithoutReply::Nothing).await;
     check(failing("500 Oops", ""), UsageWithoutReply::Nothing).await;
     // The endpoint may still be working, or was when the connection broke.
     check(ServerBehavior::Disconnect, UsageWithoutReply::Unknown).await;

@@ -14,7 +14,7 @@ use strata_core::record::conversation::AssistantPart;
 
 pub(super) use self::thinking::{allows_forced_choice, check_settings};
 use super::assembler::ReplyBuilder;
-use super::reply::{ParsedReply, ReplyProblem, SentToolCall, items_of, name_of, text_of};
+use super::parsed_reply::{ParsedReply, ReplyProblem, SentToolCall, items_of, name_of, text_of};
 use super::{
     KeyHeader, ModelProtocol, Outbound, ReplyContext, RequestBody, TransferMode, append_path,
 };
@@ -84,15 +84,15 @@ fn read_block(block: &Value, context: ReplyContext<'_>, parsed: &mut ParsedReply
             let text = text_of(&block["thinking"]);
             parsed.reasoning_chars += text.chars().count();
             let mut block = block.clone();
-            let mut kept = text.to_owned();
+            let mut thinking = text.to_owned();
             if !context.keep_thinking {
                 // The signature contains the reasoning; the text is for people.
                 block["thinking"] = "".into();
-                kept.clear();
+                thinking.clear();
             }
             parsed
                 .parts
-                .push(AssistantPart::Opaque(context.opaque(block, kept)));
+                .push(AssistantPart::Opaque(context.opaque(block, thinking)));
         }
         "" => {}
         // Encrypted reasoning, and what the provider's own tools did.
@@ -125,8 +125,8 @@ fn usage(usage: &Value) -> ReportedUsage {
     let cache_read = first(&["/cache_read_input_tokens"]);
     // Some endpoints report only how long what was written is kept.
     let cache_write = first(&["/cache_creation_input_tokens"]).or_else(|| {
-        let kept = CACHE_WRITES.map(|pointer| first(&[pointer]));
-        let sum = kept.into_iter().flatten().fold(0, u64::saturating_add);
+        let counts = CACHE_WRITES.map(|pointer| first(&[pointer]));
+        let sum = counts.into_iter().flatten().fold(0, u64::saturating_add);
         (sum > 0).then_some(sum)
     });
     let uncached = first(&["/input_tokens"]);

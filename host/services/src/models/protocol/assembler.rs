@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use super::reply::{reply_id, stated_error};
+use super::parsed_reply::{reply_id, stated_error};
 use crate::models::surrogate::replace_marked_surrogates;
 
 /// Builds a reply from chunks. There is one for each protocol.

@@ -77,7 +77,7 @@ pub(super) struct SentCall<'a> {
     /// A name that the provider accepts.
     pub(super) name: String,
     /// The call as the model made it.
-    pub(super) made: &'a ToolCall,
+    pub(super) tool_call: &'a ToolCall,
 }
 
 /// The result of a call as it is sent.
@@ -184,9 +184,9 @@ impl<'a> ConversationWriter<'a, '_> {
         let mut answered: BTreeMap<&str, usize> = BTreeMap::new();
         for part in &parts {
             if let SentPart::Call(call) = part {
-                let made = call.made.id.as_str();
-                let result = by_call.get_mut(made).and_then(VecDeque::pop_front);
-                *answered.entry(made).or_default() += usize::from(result.is_some());
+                let id = call.tool_call.id.as_str();
+                let result = by_call.get_mut(id).and_then(VecDeque::pop_front);
+                *answered.entry(id).or_default() += usize::from(result.is_some());
                 sent_results.push(result_of(call, result));
             }
         }
@@ -222,7 +222,7 @@ impl<'a> ConversationWriter<'a, '_> {
                 AssistantPart::ToolCall(call) => sent.push(SentPart::Call(SentCall {
                     id: self.unused_id(&call.id),
                     name: self.names.sent(&call.name),
-                    made: call,
+                    tool_call: call,
                 })),
                 AssistantPart::Opaque(part) => {
                     let Some(data) = self.outbound.own_opaque(part) else {

@@ -16,7 +16,7 @@ use strata_core::record::conversation::AssistantPart;
 use self::embeddings::BatchEmbedContents;
 use self::parts::PartList;
 use super::assembler::ReplyBuilder;
-use super::reply::{ParsedReply, ReplyProblem, SentToolCall, items_of, name_of, text_of};
+use super::parsed_reply::{ParsedReply, ReplyProblem, SentToolCall, items_of, name_of, text_of};
 use super::{
     EmbeddingProtocol, KeyHeader, ModelProtocol, Outbound, ReplyContext, RequestBody, TransferMode,
 };
@@ -170,15 +170,15 @@ fn read_thought(part: &Value, context: ReplyContext<'_>, parsed: &mut ParsedRepl
     parsed.reasoning_chars += text.chars().count();
     let mut data = Map::new();
     data.insert("thought".to_owned(), true.into());
-    let kept = if context.keep_thinking { text } else { "" };
-    data.insert("text".to_owned(), kept.into());
+    let thinking = if context.keep_thinking { text } else { "" };
+    data.insert("text".to_owned(), thinking.into());
     if part[SIGNATURE].is_string() {
         data.insert(SIGNATURE.to_owned(), part[SIGNATURE].clone());
     } else if !context.keep_thinking {
         return;
     }
     parsed.parts.push(AssistantPart::Opaque(
-        context.opaque(data.into(), kept.to_owned()),
+        context.opaque(data.into(), thinking.to_owned()),
     ));
 }
 

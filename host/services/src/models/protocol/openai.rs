@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 use strata_core::record::conversation::AssistantPart;
 
 use super::assembler::ReplyBuilder;
-use super::reply::{
+use super::parsed_reply::{
     ParsedReply, ReplyProblem, SentToolCall, items_of, name_of, stated_error, text_of,
 };
 use super::usage::UsageReports;

@@ -4,7 +4,7 @@
 
 use serde_json::Value;
 
-use super::reply::{items_of, text_of};
+use super::parsed_reply::{items_of, text_of};
 
 /// The codes, types and reasons of an error about a context that is too long.
 const CONTEXT_CODES: [&str; 10] = [
@@ -202,8 +202,8 @@ fn says(error: &Value, codes: &[&str], phrases: &[&str]) -> bool {
     if names(error).any(is_known) {
         return true;
     }
-    let mut said = texts(error).map(str::to_lowercase);
-    said.any(|said| phrases.iter().any(|phrase| said.contains(phrase)))
+    let mut texts = texts(error).map(str::to_lowercase);
+    texts.any(|text| phrases.iter().any(|phrase| text.contains(phrase)))
 }
 
 /// Returns the codes of an error: its own, those of its details, as Google and Anthropic send them,
@@ -218,14 +218,14 @@ fn names(error: &Value) -> impl Iterator<Item = &str> {
 
 /// Returns the messages of an error, and what the endpoint behind a router said.
 fn texts(error: &Value) -> impl Iterator<Item = &str> {
-    let said = [
+    let values = [
         error,
         &error["message"],
         &error["detail"],
         &error["error"],
         &error["metadata"]["raw"],
     ];
-    said.into_iter().map(text_of)
+    values.into_iter().map(text_of)
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ use super::conversation::{
 };
 use super::json_writer::{self, ListWriter};
 use super::openai::OpenAiEmbeddings;
-use super::reply::{ParsedReply, ReplyProblem, SentToolCall, items_of, name_of, text_of};
+use super::parsed_reply::{ParsedReply, ReplyProblem, SentToolCall, items_of, name_of, text_of};
 use super::tools::{
     Enforcement, ReplySchema, SCHEMA_NAME, SchemaText, SentTool, ToolNames, arguments_object,
     sent_tools,
@@ -30,7 +30,7 @@ use super::{
 use crate::gateway::HostError;
 use crate::models::FinishReason;
 use crate::models::media::{self, IMAGE_TYPES, MediaContent};
-use crate::models::request::parts_text;
+use crate::models::model_request::parts_text;
 use crate::models::tokens::{ReportedUsage, first_count};
 
 /// The protocol.
@@ -201,7 +201,7 @@ fn write_reply_part(part: &SentPart<'_>, list: &mut ListWriter<'_>) {
             item.field("type", "function_call");
             item.field("call_id", &call.id);
             item.field("name", &call.name);
-            item.field("arguments", &arguments_object(&call.made.arguments));
+            item.field("arguments", &arguments_object(&call.tool_call.arguments));
         }),
         SentPart::Opaque(item) => list.raw(&json_writer::value(item)),
     }

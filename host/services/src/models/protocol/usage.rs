@@ -105,21 +105,21 @@ mod tests {
 
     #[test]
     fn a_later_report_lowers_no_count() {
-        let begun = json!({ "input": 1000, "output": 1, "details": { "cached": 30 } });
+        let first = json!({ "input": 1000, "output": 1, "details": { "cached": 30 } });
         check(
-            &[begun.clone(), json!({ "input": 0, "output": 5 })],
+            &[first.clone(), json!({ "input": 0, "output": 5 })],
             json!({ "input": 1000, "output": 5, "details": { "cached": 30 } }),
         );
         check(
             &[
-                begun.clone(),
+                first.clone(),
                 json!({ "output": 5, "details": { "cached": 0 } }),
             ],
             json!({ "input": 1000, "output": 5, "details": { "cached": 30 } }),
         );
         check(
             &[
-                begun.clone(),
+                first.clone(),
                 json!({ "input": 900, "output": 5 }),
                 json!({ "input": 1200 }),
             ],
@@ -127,7 +127,7 @@ mod tests {
         );
         check(
             &[
-                begun,
+                first,
                 json!({ "input": -4, "output": "many", "details": null }),
                 Value::Null,
             ],

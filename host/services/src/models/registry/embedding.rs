@@ -56,8 +56,8 @@ impl Models {
         // The semaphore is never closed, so acquiring cannot fail.
         let _place = self.permits.acquire().await;
         account.switch_to(model.price, call.expected_usage());
-        let asked = model.asked(names::EMBEDDINGS, &call.target);
-        let span = RequestSpan::open(&asked, trace, account.charge);
+        let asked_model = model.asked_model(names::EMBEDDINGS, &call.target);
+        let span = RequestSpan::open(&asked_model, trace, account.charge);
         let result = model
             .embed(call, &mut account)
             .instrument(span.span())
@@ -102,9 +102,9 @@ impl Model {
             Provider::Scripted(_) => {
                 self.pace.wait().await;
                 account.dispatched();
-                let made = scripted_embeddings(&call.request, id.unwrap_or(DEFAULT_MODEL))?;
+                let reply = scripted_embeddings(&call.request, id.unwrap_or(DEFAULT_MODEL))?;
                 account.add_reply(call.expected_usage());
-                Ok(made)
+                Ok(reply)
             }
             Provider::Recorded(_) => Err(unsupported_error("recorded").into()),
         }

@@ -19,6 +19,7 @@ use strata_core::record::host_call::{
     AnswerSource, CallOutcome, CallPolicy, DoubtResolution, FinishReason, Grant, HostCall,
     HostCallKind, Intent, LostAnswerPolicy, ModelUse, RecordedCallUse, TriedModel,
 };
+use strata_core::record::human_request::QuestionDigest;
 use strata_core::record::id::{ActionId, Digest, JoinId, RoleId, Slot, SlotKind};
 use strata_core::record::memory::{
     Cut, MemoryReplacement, MemoryRequest, PlannedReplacement, PlannedTokens, ReplacedRange,
@@ -28,7 +29,6 @@ use strata_core::record::message::{Draft, Hop, Instruct, Message};
 use strata_core::record::money::Usd;
 use strata_core::record::nested_path::NestedPath;
 use strata_core::record::questions::AskedQuestions;
-use strata_core::record::request::QuestionDigest;
 use strata_core::record::rules::Rules;
 use strata_core::record::scope_write::{ScopeChange, Write};
 use strata_core::record::spending::{Account, Amount, Reservation, Spending};

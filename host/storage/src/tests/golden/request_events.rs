@@ -1,7 +1,7 @@
 //! Examples of the events of requests to humans.
 
 use strata_core::record::event::{AttemptEvent, Event, RequestAnswered, RequestOpened};
-use strata_core::record::request::{HumanAnswer, HumanRequest, ProposedCall};
+use strata_core::record::human_request::{HumanAnswer, HumanRequest, ProposedCall};
 use strata_core::record::work::Work;
 
 use super::samples::{json, of_call, texts};

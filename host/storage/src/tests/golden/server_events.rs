@@ -5,7 +5,7 @@ use strata_core::record::event::{
     AttemptEvent, CallAsks, Event, ServerChanged, ServerState, ServerToolOmitted, ToolsListed,
 };
 use strata_core::record::host_call::HostCallKind;
-use strata_core::record::request::{AskingServer, HumanAnswer, HumanRequest};
+use strata_core::record::human_request::{AskingServer, HumanAnswer, HumanRequest};
 use strata_core::record::server_tool::{ServerTool, ToolList};
 
 use super::samples::json;

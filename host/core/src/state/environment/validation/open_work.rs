@@ -3,9 +3,9 @@
 use super::InvalidState;
 use crate::record::conversation::{AssistantPart, Media, MediaSource, Part};
 use crate::record::file::{FileChange, PathContent};
+use crate::record::human_request::HumanRequest;
 use crate::record::json::{self, Json};
 use crate::record::memory::{MemoryReplacement, PlannedReplacement, PlannedTokens};
-use crate::record::request::HumanRequest;
 use crate::record::shape::RoleShape;
 use crate::record::turn::{Approval, ToolRef};
 use crate::record::work::Work;
@@ -172,9 +172,9 @@ fn has_readable_documents(activation: &Activation) -> bool {
             }) => [input_schema.as_ref(), default.as_ref()],
             Consent::NotNeeded | Consent::Given => [None, None],
         };
-        let shown = approval.into_iter().chain([call.edited_arguments.as_ref()]);
-        let shown = shown.flatten().chain(nested);
-        shown.chain(request_documents(&call.phase))
+        let documents = approval.into_iter().chain([call.edited_arguments.as_ref()]);
+        let documents = documents.flatten().chain(nested);
+        documents.chain(request_documents(&call.phase))
     });
     let is_readable = |document: &Json| json::check_limits(document.as_str()).is_ok();
     own.into_iter().all(is_readable) && of_calls.all(is_readable)

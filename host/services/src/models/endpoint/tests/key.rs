@@ -6,8 +6,8 @@ use super::*;
 async fn the_key_is_sent_and_shown_nowhere() {
     let key = std::env::var(KEY).expect("a variable that is set everywhere");
     for status in ["200 OK", "401 Unauthorized"] {
-        let said = serde_json::json!({ "error": format!("{key} is wrong") }).to_string();
-        let server = ModelServer::new([ServerBehavior::Respond(status, "", said)]);
+        let body = serde_json::json!({ "error": format!("{key} is wrong") }).to_string();
+        let server = ModelServer::new([ServerBehavior::Respond(status, "", body)]);
         let endpoint = Endpoint {
             api_key_env: Some(KEY.to_owned()),
             ..server.endpoint()

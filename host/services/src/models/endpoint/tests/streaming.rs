@@ -428,11 +428,11 @@ async fn an_endpoint_that_refused_to_stream_or_does_not_count_is_not_asked_to_ag
 #[tokio::test]
 async fn nobody_hears_the_key() {
     let key = std::env::var(KEY).expect("a variable that is set everywhere");
-    let begun: String = key.chars().take(3).collect();
+    let beginning: String = key.chars().take(3).collect();
     // In deltas of one character each, plain or escaped once more, within a text that may continue
     // it.
-    for said in [key.clone(), escaped(&key), key.replace('/', "\\/")] {
-        let text = format!("{said} and {begun}");
+    for form in [key.clone(), escaped(&key), key.replace('/', "\\/")] {
+        let text = format!("{form} and {beginning}");
         let events: Vec<Value> = text
             .chars()
             .map(|letter| says(&letter.to_string()))
@@ -448,7 +448,7 @@ async fn nobody_hears_the_key() {
         let reply = complete(&provider, &mut ear.observer())
             .await
             .expect("a reply");
-        assert_eq!(reply.text(), format!("[secret PATH] and {begun}"));
+        assert_eq!(reply.text(), format!("[secret PATH] and {beginning}"));
         assert_eq!(ear.received(), reply.text());
     }
     let broken = format!(r#"{{"error": "{}"}}"#, escaped(&key));

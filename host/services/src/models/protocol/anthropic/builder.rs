@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use strata_core::record::json::Json;
 
 use crate::models::protocol::assembler::{ReplyBuilder, StreamProgress};
-use crate::models::protocol::reply::{take_field, text_of};
+use crate::models::protocol::parsed_reply::{take_field, text_of};
 use crate::models::protocol::usage::UsageReports;
 use crate::models::surrogate::{JoinedText, replace_marked_surrogates};
 

@@ -13,7 +13,7 @@ use crate::models::protocol::conversation::{
     ConversationRules, OpaqueKind, SentMessage, SentPart, SentResult, sent_conversation,
 };
 use crate::models::protocol::json_writer::{self, ListWriter, ObjectWriter};
-use crate::models::protocol::reply::text_of;
+use crate::models::protocol::parsed_reply::text_of;
 use crate::models::protocol::tools::{
     Enforcement, ReplySchema, SentTool, ToolNames, arguments_object, sent_tools,
 };
@@ -252,7 +252,7 @@ fn reply_block(part: &SentPart<'_>) -> ContentBlock {
             block.field("type", "tool_use");
             block.field("id", &call.id);
             block.field("name", &call.name);
-            block.raw("input", &arguments_object(&call.made.arguments));
+            block.raw("input", &arguments_object(&call.tool_call.arguments));
         })),
         SentPart::Opaque(data) => ContentBlock {
             json: json_writer::value(data),

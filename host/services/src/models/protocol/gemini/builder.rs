@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::first_candidate;
 use super::parts::PartList;
 use crate::models::protocol::assembler::{ReplyBuilder, StreamProgress};
-use crate::models::protocol::reply::{items_of, take_field};
+use crate::models::protocol::parsed_reply::{items_of, take_field};
 use crate::models::protocol::usage::UsageReports;
 use crate::models::surrogate::replace_marked_surrogates;
 

@@ -5,7 +5,7 @@
 use serde_json::{Value, json};
 
 use super::{SIGNATURE, has_data};
-use crate::models::protocol::reply::text_of;
+use crate::models::protocol::parsed_reply::text_of;
 use crate::models::surrogate::{JoinedText, replace_marked_surrogates};
 
 /// The parts that have arrived.

@@ -6,6 +6,7 @@ use strata_core::record::conversation::{Media, Part, ToolChoice};
 use super::{SIGNATURE, TOOL_NAMES};
 use crate::gateway::HostError;
 use crate::models::media::MediaContent;
+use crate::models::model_request::{is_host_made_id, parts_text};
 use crate::models::protocol::conversation::{
     ConversationRules, OpaqueKind, SentMessage, SentPart, SentResult, sent_conversation,
 };
@@ -14,7 +15,6 @@ use crate::models::protocol::tools::{
     Enforcement, ReplySchema, SchemaText, SentTool, ToolNames, arguments_object, sent_tools,
 };
 use crate::models::protocol::{Outbound, RequestBody};
-use crate::models::request::{is_host_made_id, parts_text};
 
 /// The roles of contents.
 const USER: &str = "user";
@@ -234,7 +234,7 @@ fn reply_parts(outbound: &Outbound<'_>, parts: &[SentPart<'_>]) -> Result<Vec<St
                 part.object("functionCall", |function| {
                     write_id(function, &call.id);
                     function.field("name", &call.name);
-                    function.raw("args", &arguments_object(&call.made.arguments));
+                    function.raw("args", &arguments_object(&call.tool_call.arguments));
                 });
                 part.optional(SIGNATURE, placeholder.filter(|_| !is_signed(parts, place)));
             })),

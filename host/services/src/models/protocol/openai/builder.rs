@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::tool_calls::ToolCallBuilder;
 use super::{EXTRA_CONTENT, content_text, index_of, message_of, reasoning_text, refusal_text};
 use crate::models::protocol::assembler::{ReplyBuilder, StreamProgress};
-use crate::models::protocol::reply::{items_of, stated_error, take_field};
+use crate::models::protocol::parsed_reply::{items_of, stated_error, take_field};
 use crate::models::protocol::usage::UsageReports;
 use crate::models::surrogate::{JoinedText, replace_marked_surrogates};
 
@@ -230,17 +230,17 @@ impl ReasoningDetail {
     const TEXTS: [&str; 3] = ["text", "summary", "data"];
 
     fn begin(chunk: &Value) -> Self {
-        let mut begun = Self {
+        let mut detail = Self {
             fields: json!({}),
             texts: BTreeMap::new(),
         };
         if chunk.is_object() {
-            begun.add(chunk);
+            detail.add(chunk);
         } else {
-            begun.fields = chunk.clone();
-            replace_marked_surrogates(&mut begun.fields);
+            detail.fields = chunk.clone();
+            replace_marked_surrogates(&mut detail.fields);
         }
-        begun
+        detail
     }
 
     fn add(&mut self, chunk: &Value) {

@@ -10,6 +10,7 @@ use super::{
 };
 use crate::gateway::HostError;
 use crate::models::media::{IMAGE_TYPES, MediaContent};
+use crate::models::model_request::parts_text;
 use crate::models::protocol::body::write_text_message;
 use crate::models::protocol::conversation::{
     ConversationRules, EMPTY, OpaqueKind, SentCall, SentMessage, SentPart, sent_conversation,
@@ -20,7 +21,6 @@ use crate::models::protocol::tools::{
     sent_tools,
 };
 use crate::models::protocol::{ModelProtocol, Outbound, RequestBody, TransferMode};
-use crate::models::request::parts_text;
 
 /// The rules of OpenAI's own endpoint, as far as they are the strictest. See
 /// <https://platform.openai.com/docs/api-reference/chat/create>.
@@ -283,11 +283,14 @@ fn write_call(call: &SentCall<'_>, returned: &Map<String, Value>, list: &mut Lis
         item.field("type", "function");
         for field in RETURNED_WITH_CALLS {
             let extras = returned.get(field);
-            item.optional(field, extras.and_then(|extras| extras.get(&call.made.id)));
+            item.optional(
+                field,
+                extras.and_then(|extras| extras.get(&call.tool_call.id)),
+            );
         }
         item.object("function", |function| {
             function.field("name", &call.name);
-            function.field("arguments", &arguments_object(&call.made.arguments));
+            function.field("arguments", &arguments_object(&call.tool_call.arguments));
         });
     });
 }

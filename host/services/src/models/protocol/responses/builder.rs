@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use crate::models::protocol::assembler::{ReplyBuilder, StreamProgress};
-use crate::models::protocol::reply::{items_of, take_field, text_of};
+use crate::models::protocol::parsed_reply::{items_of, take_field, text_of};
 use crate::models::surrogate::{JoinedText, replace_marked_surrogates};
 
 /// The events that have arrived.

@@ -253,9 +253,9 @@ proptest! {
                 };
                 let body = body(protocol, &request, &settings);
                 let body = body.replace(MARK, "");
-                let begun = body.strip_suffix("]}").expect("the conversation comes last");
-                prop_assert!(begun.starts_with(&previous), "{}: {previous}\n{body}", protocol.name());
-                previous = begun.to_owned();
+                let beginning = body.strip_suffix("]}").expect("the conversation comes last");
+                prop_assert!(beginning.starts_with(&previous), "{}: {previous}\n{body}", protocol.name());
+                previous = beginning.to_owned();
             }
         }
     }

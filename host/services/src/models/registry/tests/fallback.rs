@@ -93,8 +93,8 @@ async fn only_a_failure_that_says_nothing_about_the_request_leads_to_a_fallback(
     }
     let too_long = r#"{"error":{"code":"context_length_exceeded","message":"too long"}}"#;
     check(status("400 Bad Request", too_long), true).await;
-    let said = r#"{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 9 tokens > 8 maximum"}}"#;
-    check(status("400 Bad Request", said), true).await;
+    let prompt_too_long = r#"{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 9 tokens > 8 maximum"}}"#;
+    check(status("400 Bad Request", prompt_too_long), true).await;
     check(
         status("200 OK", r#"{"error":{"code":429,"message":"busy"}}"#),
         true,

@@ -54,9 +54,9 @@ fn reply(content: Value, stop_reason: &str, pieces: &[&[&str]]) -> WireReply {
         json!({ "id": "msg_1", "type": "message", "role": "assistant", "model": "served", "content": content,
             "stop_reason": stop_reason, "stop_sequence": null, "usage": usage })
     };
-    let mut begun = usage.clone();
-    begun["output_tokens"] = 1.into();
-    let start = message(&json!([]), Value::Null, begun);
+    let mut first_usage = usage.clone();
+    first_usage["output_tokens"] = 1.into();
+    let start = message(&json!([]), Value::Null, first_usage);
     let mut events = vec![json!({ "type": "message_start", "message": start })];
     let blocks = content.as_array().expect("a list of blocks");
     for (index, (block, pieces)) in blocks.iter().zip(pieces).enumerate() {

@@ -66,11 +66,11 @@ fn reply(parts: Value, finish: &str, pieces: &[Value]) -> WireReply {
             "responseId": "r1",
         })
     };
-    let begun = json!({ "promptTokenCount": 100, "totalTokenCount": 100 });
+    let first_usage = json!({ "promptTokenCount": 100, "totalTokenCount": 100 });
     let (last, first) = pieces.split_last().expect("a piece");
     let mut events: Vec<Value> = first
         .iter()
-        .map(|parts| chunk(parts, Value::Null, &begun))
+        .map(|parts| chunk(parts, Value::Null, &first_usage))
         .collect();
     events.push(chunk(last, finish.into(), &usage));
     WireReply {

@@ -61,14 +61,14 @@ fn reply(output: Value, status: &str, deltas: &[&str]) -> WireReply {
 }
 
 fn events(whole: &Value, end: &str, deltas: &[&str]) -> Vec<Value> {
-    let mut begun = whole.clone();
-    begun["status"] = "in_progress".into();
-    begun["output"] = json!([]);
-    begun["usage"] = Value::Null;
-    begun["incomplete_details"] = Value::Null;
+    let mut start = whole.clone();
+    start["status"] = "in_progress".into();
+    start["output"] = json!([]);
+    start["usage"] = Value::Null;
+    start["incomplete_details"] = Value::Null;
     let mut events = vec![
-        json!({ "type": "response.created", "response": begun }),
-        json!({ "type": "response.in_progress", "response": begun }),
+        json!({ "type": "response.created", "response": start }),
+        json!({ "type": "response.in_progress", "response": start }),
     ];
     let items = whole["output"].as_array().expect("a list of items");
     for (index, item) in items.iter().enumerate() {

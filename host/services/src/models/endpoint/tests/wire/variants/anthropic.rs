@@ -189,11 +189,11 @@ fn stop(index: u64) -> Value {
 /// Returns a stream of these blocks, whose first event has this content and whose last but one this
 /// usage.
 fn events(content: Value, blocks: Vec<Value>, last_usage: Value) -> Vec<Value> {
-    let mut begun = message(content, usage());
-    begun["usage"]["output_tokens"] = 1.into();
-    begun["stop_reason"] = Value::Null;
+    let mut start = message(content, usage());
+    start["usage"]["output_tokens"] = 1.into();
+    start["stop_reason"] = Value::Null;
     let mut events = vec![
-        json!({ "type": "message_start", "message": begun }),
+        json!({ "type": "message_start", "message": start }),
         json!({ "type": "ping" }),
     ];
     events.extend(blocks);

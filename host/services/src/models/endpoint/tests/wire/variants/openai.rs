@@ -132,7 +132,7 @@ fn texts() -> Vec<(LogicalReply, WireReply)> {
         ..hello("a refusal in a part")
     };
     let refusal = |text: &str| json!({ "content": [{ "type": "refusal", "refusal": text }] });
-    let said = |text: &str| chunk(&json!({ "content": text }), Value::Null);
+    let delta = |text: &str| chunk(&json!({ "content": text }), Value::Null);
     let open = |text: &str| chunk(&json!({ "content": text }), "".into());
     let whole = || message(json!({ "content": "hello" }), "stop");
     vec![
@@ -178,7 +178,7 @@ fn texts() -> Vec<(LogicalReply, WireReply)> {
                 whole: whole(),
                 events: vec![
                     chunk(&json!({ "content": "hel" }), false.into()),
-                    said("lo"),
+                    delta("lo"),
                     chunk(&json!({}), "stop".into()),
                     counted(),
                 ],
@@ -189,8 +189,8 @@ fn texts() -> Vec<(LogicalReply, WireReply)> {
             WireReply {
                 whole: whole(),
                 events: vec![
-                    said("hel"),
-                    said("lo"),
+                    delta("hel"),
+                    delta("lo"),
                     json!({ "model": "served", "usage": self::usage(), "choices": [
                 { "index": 0, "message": { "content": "hello" }, "finish_reason": "stop" } ] }),
                 ],
@@ -205,7 +205,7 @@ fn counts() -> Vec<(LogicalReply, WireReply)> {
         event["usage"] = usage;
         event
     };
-    let said = || chunk(&json!({ "content": "hello" }), Value::Null);
+    let delta = || chunk(&json!({ "content": "hello" }), Value::Null);
     let end = || chunk(&json!({}), "stop".into());
     let zero = json!({ "prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0 });
     let growing = |tokens: u64| json!({ "prompt_tokens": 100, "completion_tokens": tokens, "total_tokens": 100 + tokens });
@@ -232,7 +232,7 @@ fn counts() -> Vec<(LogicalReply, WireReply)> {
             WireReply {
                 whole: whole(),
                 events: vec![
-                    with_usage(said(), growing(10)),
+                    with_usage(delta(), growing(10)),
                     with_usage(end(), growing(20)),
                     counted(),
                 ],
@@ -243,7 +243,7 @@ fn counts() -> Vec<(LogicalReply, WireReply)> {
             WireReply {
                 whole: whole(),
                 events: vec![
-                    said(),
+                    delta(),
                     end(),
                     counted(),
                     json!({ "model": "served", "choices": [], "usage": zero }),
@@ -254,21 +254,21 @@ fn counts() -> Vec<(LogicalReply, WireReply)> {
             hello("a repeated usage"),
             WireReply {
                 whole: whole(),
-                events: vec![said(), end(), counted(), counted()],
+                events: vec![delta(), end(), counted(), counted()],
             },
         ),
         (
             hello("usage in the choice"),
             WireReply {
                 whole: in_choice,
-                events: vec![said(), end_with_usage],
+                events: vec![delta(), end_with_usage],
             },
         ),
         (
             reasoning,
             WireReply {
                 whole: beside,
-                events: vec![said(), end(), counted_beside],
+                events: vec![delta(), end(), counted_beside],
             },
         ),
     ]

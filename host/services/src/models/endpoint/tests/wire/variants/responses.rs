@@ -9,13 +9,13 @@ use crate::models::FinishReason;
 pub(super) fn replies() -> Vec<(LogicalReply, WireReply)> {
     let add = json!({ "id": "f1", "type": "function_call", "call_id": "c1", "name": "add", "arguments": "{\"a\":1}" });
     let now = json!({ "id": "f2", "type": "function_call", "call_id": "c2", "name": "now", "arguments": "" });
-    let said = |kind: &str, text: &str| {
+    let message = |kind: &str, text: &str| {
         let field = if kind == "refusal" { "refusal" } else { "text" };
         json!({ "id": "m1", "type": "message", "role": "assistant", "content": [{ "type": kind, field: text }] })
     };
-    let text = said("output_text", "hello");
-    let none = said("output_text", "");
-    let refusal = said("refusal", "hello");
+    let text = message("output_text", "hello");
+    let none = message("output_text", "");
+    let refusal = message("refusal", "hello");
     let done = |place: u64, item: &Value| json!({ "type": "response.output_item.done", "output_index": place, "item": item });
     let unplaced = |item: &Value| json!({ "type": "response.output_item.done", "item": item });
     let added = |place: u64, item: &Value| {
@@ -126,9 +126,9 @@ fn response(output: &[&Value], usage: Value) -> Value {
 
 /// Returns a reply whose stream ends with `end`.
 fn wire(whole: Value, events: Vec<Value>, end: Value) -> WireReply {
-    let mut begun = response(&[], Value::Null);
-    begun["status"] = "in_progress".into();
-    let first = json!({ "type": "response.created", "response": begun });
+    let mut start = response(&[], Value::Null);
+    start["status"] = "in_progress".into();
+    let first = json!({ "type": "response.created", "response": start });
     let last = json!({ "type": "response.completed", "response": end });
     let events = [first].into_iter().chain(events).chain([last]).collect();
     WireReply { whole, events }

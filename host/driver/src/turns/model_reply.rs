@@ -85,9 +85,10 @@ fn answer(settings: &ToolRole, reply: &ModelReply) -> Result<TurnOutcome, Fault>
         if let AssistantPart::Media(media) = part {
             answer
                 .parts
-                .push(match media.media_type.starts_with("image/") {
-                    true => Part::Image(media.clone()),
-                    false => Part::File(media.clone()),
+                .push(if media.media_type.starts_with("image/") {
+                    Part::Image(media.clone())
+                } else {
+                    Part::File(media.clone())
                 });
         }
     }
@@ -119,7 +120,7 @@ fn target_of_call(tool: &Tool, arguments: &str) -> CallTarget {
     };
     let script = Json::parse(arguments)
         .ok()
-        .and_then(|given| given.field("script"));
+        .and_then(|arguments| arguments.field("script"));
     let script = script.map(|script| script.value());
     let language = script
         .as_ref()

@@ -9,9 +9,9 @@ use strata_base::text::excerpt::excerpt;
 use strata_base::text::suggest::did_you_mean;
 use strata_core::machine::stepper::may_have_had_request;
 use strata_core::record::event::Event;
+use strata_core::record::human_request::HumanAnswer;
 use strata_core::record::id::{RequestId, RoleId};
 use strata_core::record::questions::first_id;
-use strata_core::record::request::HumanAnswer;
 use strata_core::state::environment::Environment;
 use strata_core::text::is_invisible;
 use strata_services::human::{self, InvalidQuestionOrAnswer};
@@ -267,13 +267,13 @@ impl Journal {
         replies: &[HumanReply],
     ) -> Result<Vec<AnsweredRequest>, ReplyError> {
         let verdicts = check_replies(self.stepper().env(), replies)?;
-        let role = |id: &RoleId| self.stepper().team().role(*id).name.clone();
+        let team = self.stepper().team();
         let answered = replies
             .iter()
             .zip(&verdicts)
             .map(|(reply, resolution)| AnsweredRequest {
                 request: reply.request.clone(),
-                role: role(&resolution.role),
+                role: team.role(resolution.role).name.clone(),
             })
             .collect();
         self.resolve_requests(verdicts)?;

@@ -158,11 +158,11 @@ impl ModelRequest {
             ModelMessage::Assistant(parts) => parts.as_slice(),
             _ => &[],
         });
-        let made = calls.filter_map(|part| match part {
+        let numbers = calls.filter_map(|part| match part {
             AssistantPart::ToolCall(call) => host_made_number(&call.id),
             _ => None,
         });
-        let next = made.max().map_or(0, |number| number.saturating_add(1));
+        let next = numbers.max().map_or(0, |number| number.saturating_add(1));
         let number = next.max(self.messages.len());
         format!("{HOST_ID_PREFIX}{number}-{}", index + 1)
     }
