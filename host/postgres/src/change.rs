@@ -177,12 +177,12 @@ pub(super) fn change<T>(
         Err(error) if error.is_duplicate => Ok(None),
         done => done,
     };
-    let made = match attempt() {
+    let outcome = match attempt() {
         Err(error) if error.is_disconnected => retry(connection, right.patience, error, attempt)?,
         done => done?,
     };
-    match made {
-        Some(made) => Ok(made),
+    match outcome {
+        Some(value) => Ok(value),
         None => Err(refusal(connection, right)?),
     }
 }
@@ -195,7 +195,7 @@ pub(super) fn change_once<T>(
     work: impl Fn(&Connection) -> Result<T, StatementError>,
 ) -> Result<T, StoreError> {
     match transact(connection, right, durability, &work)? {
-        Some(made) => Ok(made),
+        Some(value) => Ok(value),
         None => Err(refusal(connection, right)?),
     }
 }

@@ -259,10 +259,10 @@ impl CheckpointListing {
     fn keep(self, lineages: &[LineageHistory]) -> Vec<ListedCheckpoint> {
         let parted: BTreeSet<(usize, u64)> =
             lineages.iter().filter_map(|marks| marks.origin).collect();
-        let mut begun = BTreeSet::new();
+        let mut seen_lineages = BTreeSet::new();
         let mut kept: Vec<bool> = Vec::with_capacity(self.rows.len());
         for listed in &self.rows {
-            let first = begun.insert(listed.lineage);
+            let first = seen_lineages.insert(listed.lineage);
             // A checkpoint made by an answer does not count as waiting, even if other requests are
             // open; nor does one where the run was only resumed and ended again, since its parent
             // waits already.

@@ -141,8 +141,8 @@ impl<W: RunWriter> StoredLease<W> {
         change: impl Fn(&Self) -> Result<RunChange, StoreError>,
     ) -> Result<WrittenChange, StoreError> {
         let begin = |lease: &mut Self| lease.begin(change(lease)?, durability);
-        let begun = begin(self)?;
-        wait(self.finish(begun, durability, begin))
+        let writing = begin(self)?;
+        wait(self.finish(writing, durability, begin))
     }
 
     /// Stores again what a server lost, if something was refused with this error because it went back. Returns
@@ -369,14 +369,14 @@ impl<W: RunWriter> StoredLease<W> {
         note: impl FnOnce(&mut Self) -> Result<(), StoreError> + Send + 'a,
     ) -> Appending<'a> {
         let durability = Durability::Process;
-        let begun = match self.begin(change.clone(), durability) {
-            Ok(begun) => begun,
+        let writing = match self.begin(change.clone(), durability) {
+            Ok(writing) => writing,
             Err(error) => return Appending::Done(Err(error)),
         };
-        let is_committed = matches!(begun, Writing::Committed(_));
+        let is_committed = matches!(writing, Writing::Committed(_));
         let finish = async move {
             let again = |lease: &mut Self| lease.begin(change.clone(), durability);
-            self.finish(begun, durability, again).await?;
+            self.finish(writing, durability, again).await?;
             note(self)
         };
         match is_committed {
@@ -422,11 +422,11 @@ impl<W: RunWriter> Lease for StoredLease<W> {
         if append.records.is_empty() {
             return Appending::Done(Ok(()));
         }
-        let begun = self.appending(append).and_then(|change| {
+        let writing = self.appending(append).and_then(|change| {
             let writing = self.begin(change.clone(), append.durability)?;
             Ok((change, writing))
         });
-        match begun {
+        match writing {
             Err(error) => Appending::Done(Err(error)),
             Ok((change, Writing::Committed(written))) => {
                 self.finish_committed(change, written, append)

@@ -208,11 +208,11 @@ where
         None => context.target.clone(),
     };
     let Some(key) = key_of(&context.headers, tenant, &scope, body)? else {
-        let made = tokio::spawn(make(None)).await;
-        return match made.map_err(|_| Problem::internal("the request was not carried out"))?? {
-            MadeOnce::Now(made) | MadeOnce::WithKey(made) | MadeOnce::Once { shown: made, .. } => {
-                Ok(made.into_response())
-            }
+        let outcome = tokio::spawn(make(None)).await;
+        return match outcome.map_err(|_| Problem::internal("the request was not carried out"))?? {
+            MadeOnce::Now(answer)
+            | MadeOnce::WithKey(answer)
+            | MadeOnce::Once { shown: answer, .. } => Ok(answer.into_response()),
             MadeOnce::Before(_) => Err(Problem::internal("a key that was not given is stored")),
         };
     };
@@ -235,10 +235,10 @@ where
     let (server, records) = (Arc::clone(&context.server), Arc::clone(records));
     let run = run.map(|run| run.id.clone());
     let stored_key = key.clone();
-    let made = tokio::spawn(async move {
+    let task = tokio::spawn(async move {
         let _hold = hold;
-        let (made, kept) = match making.await? {
-            MadeOnce::Now(made) => (made.clone(), made),
+        let (answer, kept) = match making.await? {
+            MadeOnce::Now(answer) => (answer.clone(), answer),
             MadeOnce::Once { shown, kept } => (shown, kept),
             other => return Ok(other),
         };
@@ -246,15 +246,15 @@ where
         server
             .blocking(move |_| Ok(records.put_record(&record)?))
             .await?;
-        Ok::<_, Problem>(MadeOnce::WithKey(made))
+        Ok::<_, Problem>(MadeOnce::WithKey(answer))
     });
-    match made
+    match task
         .await
         .map_err(|_| Problem::internal("the request was not carried out"))??
     {
-        MadeOnce::Now(made) | MadeOnce::WithKey(made) | MadeOnce::Once { shown: made, .. } => {
-            Ok(made.into_response())
-        }
+        MadeOnce::Now(answer)
+        | MadeOnce::WithKey(answer)
+        | MadeOnce::Once { shown: answer, .. } => Ok(answer.into_response()),
         MadeOnce::Before(record) => key.replay(&record),
     }
 }
@@ -294,8 +294,8 @@ mod tests {
             let key = key_of(&headers(&["one"]), "red", "POST /v1/runs", body);
             key.unwrap().unwrap()
         };
-        let made = Made::new(StatusCode::CREATED, &"first").at("/v1/runs/1".into());
-        let record = key(b"{}").record(&made, Some("1"));
+        let answer = Made::new(StatusCode::CREATED, &"first").at("/v1/runs/1".into());
+        let record = key(b"{}").record(&answer, Some("1"));
         let replayed = key(b"{}").replay(&record).unwrap();
         assert_eq!(replayed.status(), 201);
         assert_eq!(replayed.headers()["idempotency-replayed"], "true");

@@ -170,7 +170,7 @@ impl TenantRuns {
         }
         let run = self.find_for(name.as_str(), Deed::Control)?;
         let status = run.listing.overview.as_ref().map(|one| one.status);
-        let begun = match (launch, status) {
+        let beginning = match (launch, status) {
             // A call that was given up paused it.
             (Launch::Reattach, Some(Status::Paused)) | (Launch::Resume, _) => {
                 match resume(&run, ResumeTerms::default(), self.caller.author())? {
@@ -181,14 +181,14 @@ impl TenantRuns {
             _ => Begun::ForCall,
         };
         let unknown = || Problem::not_found("run");
-        Ok((self.server.reload(&run)?.ok_or_else(unknown)?, begun))
+        Ok((self.server.reload(&run)?.ok_or_else(unknown)?, beginning))
     }
 
     /// Waits until a run has ended or rests.
     fn follow(
         &self,
         mut run: ServedRun,
-        begun: Begun,
+        beginning: Begun,
         attempt: RunAttempt,
     ) -> Result<ServedRun, Problem> {
         let RunAttempt {
@@ -228,7 +228,7 @@ impl TenantRuns {
             }
             if is_stopped {
                 looks_after_pause = 1;
-                if begun == Begun::Before {
+                if beginning == Begun::Before {
                     return Ok(run);
                 }
                 // It may have ended meanwhile.
@@ -293,7 +293,7 @@ impl RunPlace for TenantRuns {
             Launch::Look => self.find_for(attempt.run.as_str(), Deed::Control),
             _ => self
                 .begin(&attempt.run, launch)
-                .and_then(|(run, begun)| self.follow(run, begun, attempt)),
+                .and_then(|(run, beginning)| self.follow(run, beginning, attempt)),
         };
         let run = carried_out.map_err(|problem| problem.detail().to_owned())?;
         self.ending(&run)

@@ -23,13 +23,13 @@ pub struct Readiness(Arc<Mutex<Option<Attempt>>>);
 /// An attempt to record something.
 #[derive(Debug)]
 struct Attempt {
-    begun: Instant,
+    start: Instant,
     outcome: Result<(), Problem>,
 }
 
 impl Attempt {
     fn is_recent(&self) -> bool {
-        self.begun.elapsed() < INTERVAL
+        self.start.elapsed() < INTERVAL
     }
 }
 
@@ -42,13 +42,13 @@ impl Readiness {
             return attempt.outcome.clone();
         }
         let attempt = tokio::task::spawn_blocking(move || {
-            let begun = stopwatch();
+            let start = stopwatch();
             let recorded = places
                 .iter()
                 .try_for_each(|records| record(records.as_ref()));
             let outcome = recorded.map_err(to_problem);
             *last = Some(Attempt {
-                begun,
+                start,
                 outcome: outcome.clone(),
             });
             outcome

@@ -28,7 +28,7 @@ impl RunOrigin {
             (BUNDLE_OF_RUN, &self.bundle),
             (FORK_OF_RUN, &self.forked_from),
         ];
-        let given = parts.into_iter().filter_map(|(kind, text)| {
+        let records = parts.into_iter().filter_map(|(kind, text)| {
             Some(ServerRecord {
                 kind: kind.into(),
                 name: id.into(),
@@ -37,7 +37,7 @@ impl RunOrigin {
                 ..ServerRecord::default()
             })
         });
-        given.collect()
+        records.collect()
     }
 }
 

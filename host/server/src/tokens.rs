@@ -257,13 +257,13 @@ impl TokenRegistry {
         if let Some(tokens) = fresh {
             return Ok(tokens);
         }
-        let begun = stopwatch();
+        let start = stopwatch();
         let tokens = list_tokens(records, None)?.into_iter();
         let tokens: TokensByHash = tokens.map(|token| (token.hash.clone(), token)).collect();
         let tokens = Arc::new(tokens);
         let mut known = self.known();
         if known.forgotten == forgotten {
-            known.read = Some((begun, Arc::clone(&tokens)));
+            known.read = Some((start, Arc::clone(&tokens)));
         }
         Ok(tokens)
     }

@@ -43,7 +43,7 @@ fn other_version(program: &Path) -> Option<String> {
         .arg("-V")
         .stdin(Stdio::null())
         .output();
-    let said = String::from_utf8(output.ok()?.stdout).ok()?;
-    let version = said.trim().strip_prefix(PROGRAM)?.trim().to_owned();
+    let text = String::from_utf8(output.ok()?.stdout).ok()?;
+    let version = text.trim().strip_prefix(PROGRAM)?.trim().to_owned();
     (version != VERSION).then_some(version)
 }

@@ -133,10 +133,10 @@ pub async fn send_message(mut context: Context) -> Answer {
     check_message(&new)?;
     let (server, caller) = (Arc::clone(&context.server), context.caller.clone());
     make_once(&context, &body, Some(&run.clone()), move |key| async move {
-        let made = server
+        let outcome = server
             .blocking(move |server| send(server, &run, &caller, new, key.as_ref()))
             .await?;
-        Ok(MadeOnce::Now(made))
+        Ok(MadeOnce::Now(outcome))
     })
     .await
 }
@@ -298,7 +298,7 @@ pub async fn answer_requests(mut context: Context) -> Answer {
         .collect();
     let server = Arc::clone(&context.server);
     make_once(&context, &body, Some(&run.clone()), move |_| async move {
-        let made = server
+        let outcome = server
             .blocking(move |_| {
                 let location = &run.listing.location;
                 check_answers(location, &replies).map_err(|error| at_request(error, &replies))?;
@@ -317,7 +317,7 @@ pub async fn answer_requests(mut context: Context) -> Answer {
                 Ok(Made::new(StatusCode::OK, &json!({ "answered": answers })))
             })
             .await?;
-        Ok(MadeOnce::Now(made))
+        Ok(MadeOnce::Now(outcome))
     })
     .await
 }
@@ -485,10 +485,10 @@ pub async fn fork_run(mut context: Context) -> Answer {
     let new: NewFork = parse_json(&body)?;
     let (server, caller) = (Arc::clone(&context.server), context.caller.clone());
     make_once(&context, &body, Some(&run.clone()), move |_| async move {
-        let made = server
+        let outcome = server
             .blocking(move |server| start_fork(server, &run, &caller, new))
             .await?;
-        Ok(MadeOnce::Now(made))
+        Ok(MadeOnce::Now(outcome))
     })
     .await
 }

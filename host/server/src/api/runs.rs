@@ -118,20 +118,20 @@ pub async fn create_run(mut context: Context) -> Answer {
                 .blocking(move |server| start_run(server, &caller, new, key.as_ref()))
                 .await?
         };
-        let (made, id) = match submitted {
-            Started::Run { made, id } => (made, id),
+        let (answer, id) = match submitted {
+            Started::Run { answer, id } => (answer, id),
             Started::Before(record) => return Ok(MadeOnce::Before(record)),
         };
         if wait.is_zero() {
-            return Ok(MadeOnce::WithKey(made));
+            return Ok(MadeOnce::WithKey(answer));
         }
         let view = wait_for_rest(&server, &id, wait).await?;
-        let made = Made {
+        let answer = Made {
             body: serde_json::to_string(&view).unwrap_or_default(),
-            ..made
+            ..answer
         };
         // A repetition gives this answer.
-        Ok(MadeOnce::Now(made))
+        Ok(MadeOnce::Now(answer))
     })
     .await
 }
@@ -201,7 +201,7 @@ fn wait_of(headers: &HeaderMap) -> Result<Duration, Problem> {
 /// What became of a run that was to be started.
 pub enum Started {
     /// It was started now.
-    Run { made: Made, id: String },
+    Run { answer: Made, id: String },
     /// It was started before under the same key.
     Before(Box<strata_host::storage::ServerRecord>),
 }
@@ -236,7 +236,7 @@ pub fn start_run(
     };
     let (operators, grants) = server.policy_of(tenant);
     let attached = read_attached(server, tenant, &new.files)?;
-    let made = std::cell::RefCell::new(None);
+    let first_answer = std::cell::RefCell::new(None);
     let submission = FileSubmission {
         database: server.databases.home(),
         name: name.as_deref(),
@@ -254,7 +254,7 @@ pub fn start_run(
             let view = new_run_view(&new, caller, &id, submitted);
             let answer = Made::new(StatusCode::CREATED, &view).at(format!("/v1/runs/{id}"));
             let record = key.map(|key| key.record(&answer, Some(&id)));
-            *made.borrow_mut() = Some(answer);
+            *first_answer.borrow_mut() = Some(answer);
             let origin = RunOrigin {
                 bundle: Some(new.bundle.clone()),
                 ..RunOrigin::default()
@@ -275,9 +275,9 @@ pub fn start_run(
         }
         Err(error) => return Err(error.into()),
     }
-    let made = made.into_inner();
-    let made = made.ok_or_else(|| Problem::internal("the run has no answer"))?;
-    Ok(Started::Run { made, id })
+    let answer = first_answer.into_inner();
+    let answer = answer.ok_or_else(|| Problem::internal("the run has no answer"))?;
+    Ok(Started::Run { answer, id })
 }
 
 /// Returns what is shown of a run at first.

@@ -174,10 +174,10 @@ pub async fn create_bundle(mut context: Context) -> Answer {
         context.caller.own_tenant().to_owned(),
     );
     make_once(&context, &body, None, move |_| async move {
-        let made = server
+        let outcome = server
             .blocking(move |server| store_bundle(server, &tenant, &files))
             .await?;
-        Ok(MadeOnce::Now(made))
+        Ok(MadeOnce::Now(outcome))
     })
     .await
 }

@@ -109,15 +109,15 @@ mod tests {
                 .len(),
             0
         );
-        let begun = SqliteRows::open(&directory).unwrap();
-        assert_eq!([found(&before), found(&begun)], [60, 60]);
+        let current = SqliteRows::open(&directory).unwrap();
+        assert_eq!([found(&before), found(&current)], [60, 60]);
         let more: Vec<Record> = records[..20].to_vec();
         for n in 1..4 {
             store.append(&more, Durability::Process).unwrap();
-            assert_eq!([found(&before), found(&begun)], [60 + 20 * n; 2]);
+            assert_eq!([found(&before), found(&current)], [60 + 20 * n; 2]);
             // And when the log is gone again.
             drop(store);
-            assert_eq!([found(&before), found(&begun)], [60 + 20 * n; 2]);
+            assert_eq!([found(&before), found(&current)], [60 + 20 * n; 2]);
             store = directory.open().unwrap().lease;
         }
         drop(store);
@@ -127,6 +127,6 @@ mod tests {
                 .create(ReplacePolicy::Unfinished, &end, &script::definition())
                 .unwrap(),
         );
-        assert_eq!([found(&before), found(&begun)], [60; 2]);
+        assert_eq!([found(&before), found(&current)], [60; 2]);
     }
 }

@@ -207,8 +207,8 @@ impl RunRows for SqliteRows {
         if !self.conn.is_autocommit() {
             return Ok(false);
         }
-        let begun = self.conn.execute_batch("BEGIN DEFERRED");
-        begun.map(|()| true).map_err(|e| self.read_error(e))
+        let result = self.conn.execute_batch("BEGIN DEFERRED");
+        result.map(|()| true).map_err(|e| self.read_error(e))
     }
 
     fn end_read(&self) {

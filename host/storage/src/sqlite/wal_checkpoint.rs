@@ -199,10 +199,10 @@ pub(super) fn ensure_log_started(
         let mut lines = current.into_iter().chain(&others);
         lines.try_for_each(|line| update_lineage(conn, line))
     };
-    let begun = update_rows().and_then(|()| mover.move_log(conn, WalMove::Wait));
+    let outcome = update_rows().and_then(|()| mover.move_log(conn, WalMove::Wait));
     conn.pragma_update(None, "synchronous", SYNCHRONOUS)
         .map_err(fail)?;
-    if begun.map_err(fail)? {
+    if outcome.map_err(fail)? {
         if is_new {
             schema::sync_database(&reader.rows.path)?;
         }

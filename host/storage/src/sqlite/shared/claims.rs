@@ -338,10 +338,10 @@ fn next_attempt(schedule: i64, failures: i64, free: i64) -> (i64, Option<i64>) {
 /// Returns a lease of a run that the worker of this process took. Somebody in this process who changes it is waited for.
 pub(crate) fn open_claimed(url: &SqliteUrl, run: &ClaimedRun) -> Result<SharedLease, StoreError> {
     let database = SharedDatabase::open(&url.file, MissingDatabase::Fail)?;
-    let begun = stopwatch();
+    let start = stopwatch();
     loop {
         match QueuedWriter::take(database.clone(), run.key, &url.to_path()) {
-            Err(StoreError::Locked { .. }) if begun.elapsed() < OPEN_TIME => {
+            Err(StoreError::Locked { .. }) if start.elapsed() < OPEN_TIME => {
                 std::thread::sleep(OPEN_INTERVAL);
             }
             taken => return taken,

@@ -130,8 +130,8 @@ impl DatabaseHandle {
         terms: ChangeTerms,
         write: impl Fn(&Connection) -> rusqlite::Result<T> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let made = self.begin(terms, write).outcome().await?;
-        made.ok_or_else(|| StoreError::Fenced {
+        let outcome = self.begin(terms, write).outcome().await?;
+        outcome.ok_or_else(|| StoreError::Fenced {
             path: self.path().into(),
         })
     }

@@ -90,12 +90,12 @@ impl Writer {
     /// Writes changes in one transaction. If one of them fails, each gets a transaction of its own.
     fn commit(&mut self, batch: &[Change]) -> Vec<Result<ChangeOutcome, StoreError>> {
         let path = self.connection.path();
-        let begun = match self.queue.failure() {
+        let ready = match self.queue.failure() {
             Some(failure) => Err(failure),
             None => self.connection.check_directory(),
         };
-        let begun = begun.and_then(|()| self.connection.ensure_log_started(None));
-        if let Err(error) = begun {
+        let ready = ready.and_then(|()| self.connection.ensure_log_started(None));
+        if let Err(error) = ready {
             return self.fail_all(batch, &error);
         }
         let changing = self.queue.revision().begin_change();
