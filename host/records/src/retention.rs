@@ -19,7 +19,7 @@ const UNITS: [(char, i64); 4] = [
 /// For how long runs are kept that have ended, by their status. Others are kept for ever.
 ///
 /// ```
-/// use strata_storage::Retention;
+/// use strata_records::Retention;
 ///
 /// let retention = Retention::parse("done=30d,failed=90d").unwrap();
 /// assert_eq!(retention.to_string(), "done=30d,failed=90d");
