@@ -94,7 +94,7 @@ fn a_tag_says_whether_a_client_has_the_newest_answer() {
     let server = TestServer::start(ASKING);
     let token = &server.token;
     server.submit(token, json!({ "name": "one" }));
-    server.until(token, "/v1/runs/one", |run| run["status"] == "waiting");
+    server.until(token, "/v1/runs/one", |run| run["state"] == "resting");
     let tag_of = |headers: &str| {
         let mut lines = headers.lines();
         let tag = lines.find_map(|line| line.strip_prefix("etag: "));
