@@ -106,15 +106,25 @@ fn check_arguments(arguments: &[&str]) -> Result<(), String> {
         return Ok(());
     };
     let module = filter.trim_end_matches("::").replace("::", "/");
-    match has_module(&sources, Path::new(&module)) {
-        true => Ok(()),
-        false => Err(format!("no module `{filter}` in `{package}`")),
+    let module = sources.join(module);
+    if !module.with_extension("rs").is_file() {
+        return Err(format!("no module `{filter}` in `{package}`"));
     }
+    if !has_tests(&module.with_extension("rs")) && !has_tests(&module) {
+        return Err(format!("no tests in `{filter}` of `{package}`"));
+    }
+    Ok(())
 }
 
-/// Returns whether the module has a file below the directory of the sources.
-fn has_module(sources: &Path, module: &Path) -> bool {
-    sources.join(module).with_extension("rs").is_file()
+/// Returns whether the file, or a file below the directory, has a test.
+fn has_tests(path: &Path) -> bool {
+    if let Ok(entries) = fs::read_dir(path) {
+        return entries.flatten().any(|entry| has_tests(&entry.path()));
+    }
+    let source = fs::read_to_string(path).unwrap_or_default();
+    ["#[test]", "#[tokio::test"]
+        .iter()
+        .any(|attribute| source.contains(attribute))
 }
 
 #[test]
@@ -140,6 +150,7 @@ fn a_command_that_names_nothing_that_exists_is_noticed() {
     fails("cargo test -p strata-nothing", "no package");
     fails("cargo test -p strata-tests --test nothing", "no test");
     fails("cargo test -p strata-core --lib nothing::", "no module");
+    fails("cargo test -p strata-host --lib difference::", "no tests");
     fails(".ci/nothing", "neither");
 }
 
