@@ -51,9 +51,10 @@ pub fn assert_same_events_as_rust(probe: &Path) {
 /// Creates a directory with a team and this probe, whose component is already compiled. If the probe is a
 /// directory with its source, the team names the directory.
 fn place(team: &str, probe: &Path) -> Workspace {
-    let named = match probe.is_dir() {
-        true => probe.to_str().unwrap(),
-        false => "probe.wasm",
+    let named = if probe.is_dir() {
+        probe.to_str().unwrap()
+    } else {
+        "probe.wasm"
     };
     let place = Workspace::with(&team.replace("probe.wasm", named));
     if probe.is_file() {

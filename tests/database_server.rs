@@ -184,12 +184,11 @@ impl Proxy {
     pub fn refuse(&self, refuses: bool) {
         let socket = self.directory.path().join(SOCKET);
         let aside = self.directory.path().join("refused");
-        match refuses {
-            true => {
-                std::fs::rename(&socket, &aside).unwrap();
-                self.cut();
-            }
-            false => std::fs::rename(&aside, &socket).unwrap(),
+        if refuses {
+            std::fs::rename(&socket, &aside).unwrap();
+            self.cut();
+        } else {
+            std::fs::rename(&aside, &socket).unwrap();
         }
     }
 

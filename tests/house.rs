@@ -500,9 +500,10 @@ fn functions_are_short() {
             let is_short = is_declaration || line.ends_with(['}', ',']);
             let last = lines[i..].iter().position(|line| *line == end);
             let length = last.unwrap_or_default() + 1;
-            let most = match source.is_product() {
-                true => MAX_FUNCTION_LINES,
-                false => MAX_TEST_FUNCTION_LINES,
+            let most = if source.is_product() {
+                MAX_FUNCTION_LINES
+            } else {
+                MAX_TEST_FUNCTION_LINES
             };
             if !is_short && length > most {
                 broken.push(format!(

@@ -193,8 +193,11 @@ fn a_role_killed_after_any_event_sends_no_call_of_a_server_again_that_was_answer
     let events = library.0.recorded();
     assert_eq!(answered(&events).len(), CALLS);
     assert_eq!(library.sent().len(), CALLS + 1);
-    in_parallel(events.len(), |n| match n < first {
-        true => check(Killed::First, n + 1),
-        false => check(Killed::Answered, n + 1 - first),
+    in_parallel(events.len(), |n| {
+        if n < first {
+            check(Killed::First, n + 1);
+        } else {
+            check(Killed::Answered, n + 1 - first);
+        }
     });
 }

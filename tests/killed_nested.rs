@@ -234,9 +234,12 @@ fn check_all(approval: Approval) {
         Approval::ByGuard => CALLS,
     };
     assert_eq!(desk.requests(), (5, of_guard));
-    in_parallel(all, |n| match n < first {
-        true => check(approval, Killed::First, n + 1),
-        false => check(approval, Killed::Answered, n + 1 - first),
+    in_parallel(all, |n| {
+        if n < first {
+            check(approval, Killed::First, n + 1);
+        } else {
+            check(approval, Killed::Answered, n + 1 - first);
+        }
     });
 }
 

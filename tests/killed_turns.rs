@@ -188,12 +188,11 @@ impl Stop {
 /// Stops a conversation after its event `n`, and continues it to its end.
 fn check(n: usize, stop: Stop, undisturbed: &Undisturbed) {
     let office = Office::new();
-    let first = match n <= undisturbed.first {
-        true => stop.after(n, office.start()),
-        false => {
-            office.start().end().expect(4);
-            stop.after(n - undisturbed.first, office.answer())
-        }
+    let first = if n <= undisturbed.first {
+        stop.after(n, office.start())
+    } else {
+        office.start().end().expect(4);
+        stop.after(n - undisturbed.first, office.answer())
     };
     if let Stop::KeepTeamJson = stop {
         office.keep_only_team_json();

@@ -88,12 +88,11 @@ fn with_server(team: &str) -> Workspace {
 }
 
 pub fn lines(place: &Workspace, name: &str) -> Vec<String> {
-    match place.path(name).exists() {
-        true => {
-            let text = String::from_utf8(place.read(name)).expect("a text");
-            text.lines().map(str::to_owned).collect()
-        }
-        false => Vec::new(),
+    if place.path(name).exists() {
+        let text = String::from_utf8(place.read(name)).expect("a text");
+        text.lines().map(str::to_owned).collect()
+    } else {
+        Vec::new()
     }
 }
 

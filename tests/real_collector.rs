@@ -60,9 +60,10 @@ impl Drop for Rotel {
 fn find(directory: &Path, name: &str) -> Option<PathBuf> {
     fs::read_dir(directory).ok()?.flatten().find_map(|entry| {
         let path = entry.path();
-        match path.is_dir() {
-            true => find(&path, name),
-            false => (entry.file_name() == name).then_some(path),
+        if path.is_dir() {
+            find(&path, name)
+        } else {
+            (entry.file_name() == name).then_some(path)
         }
     })
 }

@@ -113,9 +113,10 @@ impl SimulatedWorker {
             tally.rested.fetch_add(1, Ordering::Relaxed);
         }
         let room = ROOM - self.runs.len();
-        let claimed = match tended.may_claim && room > 0 {
-            true => self.registration.claim(room).unwrap(),
-            false => Vec::new(),
+        let claimed = if tended.may_claim && room > 0 {
+            self.registration.claim(room).unwrap()
+        } else {
+            Vec::new()
         };
         for run in claimed {
             assert!(

@@ -372,13 +372,12 @@ impl<'a> Journey<'a> {
             let answer = format!("{}=yes", open_request(&self.place, &run.now));
             self.place.host(&["answer", &run.now, &answer]).expect(0);
         }
-        match self.is_queued() {
-            true => self.work_until(self.queue_file(), "done"),
-            false => {
-                for run in &self.runs {
-                    let recover = ["run", "--recover_path", &run.now, "-q"];
-                    self.place.host(&recover).expect(0);
-                }
+        if self.is_queued() {
+            self.work_until(self.queue_file(), "done");
+        } else {
+            for run in &self.runs {
+                let recover = ["run", "--recover_path", &run.now, "-q"];
+                self.place.host(&recover).expect(0);
             }
         }
         for run in &self.runs {

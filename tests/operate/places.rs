@@ -70,10 +70,12 @@ impl Shelf {
     }
 
     fn run(&self, name: &str) -> String {
-        match self.is_database() {
-            true if self.all.contains('?') => format!("{}&run={name}", self.all),
-            true => format!("{}?run={name}", self.all),
-            false => format!("{}/{name}", self.all),
+        if !self.is_database() {
+            format!("{}/{name}", self.all)
+        } else if self.all.contains('?') {
+            format!("{}&run={name}", self.all)
+        } else {
+            format!("{}?run={name}", self.all)
         }
     }
 

@@ -160,9 +160,10 @@ impl<'a> EndedRun<'a> {
     /// Checks how often something was made: again only by other owners, when its owner died meanwhile. Those whose
     /// take-over was lost are not counted.
     fn check_times_made(&self, what: &str, times: usize) {
-        let most = match self.went_back {
-            true => usize::MAX,
-            false => 1 + self.resumed(),
+        let most = if self.went_back {
+            usize::MAX
+        } else {
+            1 + self.resumed()
         };
         assert!(
             (1..=most).contains(&times),

@@ -277,9 +277,10 @@ impl Reply {
         Self {
             text: text_of(&parts),
             data: None,
-            finish: match parts.iter().any(calls_tools) {
-                true => FinishReason::ToolCalls,
-                false => FinishReason::Stop,
+            finish: if parts.iter().any(calls_tools) {
+                FinishReason::ToolCalls
+            } else {
+                FinishReason::Stop
             },
             parts,
             model: "scripted".to_owned(),

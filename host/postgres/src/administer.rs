@@ -35,10 +35,7 @@ pub(super) fn read_settings(connection: &Connection) -> Result<DatabaseSettings,
         row.ok_or_else(|| StoreError::corrupt(connection.path(), "`strata.meta` is empty"))?;
     Ok(DatabaseSettings {
         incarnation: row.get(0),
-        intake: match row.get(1) {
-            true => Intake::Open,
-            false => Intake::Closed,
-        },
+        intake: Intake::from_open(row.get(1)),
     })
 }
 

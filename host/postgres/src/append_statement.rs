@@ -226,9 +226,10 @@ impl<'a> AppendColumns<'a> {
     pub(super) fn kind(&self) -> AppendKind {
         let only_events =
             self.rows[0].is_empty() && self.replies.is_empty() && self.files.is_empty();
-        match only_events {
-            true => AppendKind::Events,
-            false => AppendKind::EventsAndOthers,
+        if only_events {
+            AppendKind::Events
+        } else {
+            AppendKind::EventsAndOthers
         }
     }
 

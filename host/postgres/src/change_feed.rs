@@ -103,9 +103,10 @@ impl ChangeFeed {
             if let Err(error) = self.look().await {
                 tracing::debug!("it is not known which runs change: {error}");
             }
-            let interval = match self.known.is_empty() {
-                true => IDLE_INTERVAL,
-                false => INTERVAL,
+            let interval = if self.known.is_empty() {
+                IDLE_INTERVAL
+            } else {
+                INTERVAL
             };
             next = Instant::now() + interval;
         }

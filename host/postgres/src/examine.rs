@@ -12,17 +12,13 @@ use super::schema::has_current_tables;
 pub fn examine(database: &Database) -> Result<DatabaseReport, StoreError> {
     let connection = database.connect()?;
     let has_tables = has_current_tables(&connection)?;
-    let rights = match has_tables {
-        true => Some(rights(&connection)?),
-        false => None,
-    };
-    let (runs, settings) = match has_tables {
-        true => {
-            let counted = connection.query_optional("SELECT count(*) FROM strata.run", &[])?;
-            let runs = counted.map_or(0, |row| row.get::<_, i64>(0));
-            (runs, Some(read_settings(&connection)?))
-        }
-        false => (0, None),
+    let rights = has_tables.then(|| rights(&connection)).transpose()?;
+    let (runs, settings) = if has_tables {
+        let counted = connection.query_optional("SELECT count(*) FROM strata.run", &[])?;
+        let runs = counted.map_or(0, |row| row.get::<_, i64>(0));
+        (runs, Some(read_settings(&connection)?))
+    } else {
+        (0, None)
     };
     // Last, because it asks for the time.
     let sql = "SELECT current_setting('server_version_num')::bigint / 10000, \

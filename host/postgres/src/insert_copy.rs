@@ -178,10 +178,10 @@ impl<'a> EventBatch<'a> {
         }
         self.bodies.push(row.body.to_vec());
         self.bytes += row.body.len();
-        match self.bytes >= BATCH_BYTES || self.bodies.len() >= BATCH_ROWS {
-            true => self.send(),
-            false => Ok(()),
+        if self.bytes >= BATCH_BYTES || self.bodies.len() >= BATCH_ROWS {
+            self.send()?;
         }
+        Ok(())
     }
 
     fn send(&mut self) -> Result<(), StatementError> {

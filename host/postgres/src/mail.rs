@@ -230,9 +230,10 @@ impl<'a> PendingRequest<'a> {
             if owner_read.elapsed() >= OWNER_INTERVAL {
                 owner_read = Instant::now();
                 let now = read_owner(self.connection, self.run)?;
-                match now == last {
-                    true => silence.note_still(Instant::now()),
-                    false => silence = Silence::begin(Instant::now()),
+                if now == last {
+                    silence.note_still(Instant::now());
+                } else {
+                    silence = Silence::begin(Instant::now());
                 }
                 match &now.owner {
                     None if self.withdraw_from_nobody()? => return Ok(RequestOutcome::Ended),

@@ -133,9 +133,10 @@ pub fn holder(database: &Database) -> Result<LockHolder, StoreError> {
         .process
         .as_ref()
         .is_some_and(|process| process.is_recent);
-    Ok(match is_recent && !owner.is_gone() {
-        true => LockHolder::Process { pid: owner.pid() },
-        false => LockHolder::Nobody,
+    Ok(if is_recent && !owner.is_gone() {
+        LockHolder::Process { pid: owner.pid() }
+    } else {
+        LockHolder::Nobody
     })
 }
 
@@ -202,9 +203,10 @@ fn claim(
                 match &mut watched {
                     Some((before, silence)) if is_same_beat(before, &found) => {
                         silence.note_still(Instant::now());
-                        match silence.is_death() {
-                            true => replace_owner(connection, run, &found, new)?,
-                            false => None,
+                        if silence.is_death() {
+                            replace_owner(connection, run, &found, new)?
+                        } else {
+                            None
                         }
                     }
                     Some(_) => return Err(locked()),

@@ -110,11 +110,13 @@ impl ChangeHistory {
             let Some(last) = last_event(change) else {
                 continue;
             };
-            match is_stored(&last)? {
+            if !is_stored(&last)? {
+                is_behind = true;
+            } else if is_behind {
+                return None;
+            } else {
                 // All that was done before an event is there with it.
-                true if !is_behind => first = n + 1,
-                true => return None,
-                false => is_behind = true,
+                first = n + 1;
             }
         }
         self.changes.get(first..)

@@ -167,9 +167,10 @@ impl ServerRecords for DatabaseRecords {
         tenant: &str,
         name: &str,
     ) -> Result<Option<ServerRecord>, StoreError> {
-        match can_exist(name) {
-            true => self.carry_out(|connection| find(connection, kind, tenant, name)),
-            false => Ok(None),
+        if can_exist(name) {
+            self.carry_out(|connection| find(connection, kind, tenant, name))
+        } else {
+            Ok(None)
         }
     }
 

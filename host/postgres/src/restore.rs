@@ -67,13 +67,11 @@ fn require_same_incarnation(
     connection: &Connection,
     incarnation: &str,
 ) -> Result<(), StatementError> {
-    match read_settings(connection)?.incarnation == incarnation {
-        true => Ok(()),
-        false => {
-            let path = connection.path().into();
-            Err(StoreError::Restored { path }.into())
-        }
+    if read_settings(connection)?.incarnation != incarnation {
+        let path = connection.path().into();
+        return Err(StoreError::Restored { path }.into());
     }
+    Ok(())
 }
 
 /// Returns which of the events at the ends of changes are stored, by key, with their checksums.

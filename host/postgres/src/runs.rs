@@ -189,11 +189,14 @@ fn create_run(
         submission: None,
     };
     let inserted = new.insert(&connection);
-    let run = inserted.map_err(|error| match error.is_name_taken {
-        true => StoreError::Occupied {
-            path: connection.path().into(),
-        },
-        false => error.meaning,
+    let run = inserted.map_err(|error| {
+        if error.is_name_taken {
+            StoreError::Occupied {
+                path: connection.path().into(),
+            }
+        } else {
+            error.meaning
+        }
     })?;
     lease(database, connection, run, OwnerWait::Watch)
 }

@@ -334,15 +334,15 @@ pub(super) enum SchemaState {
 
 /// Fails if what is recorded of a run may be in a format that this program does not know.
 pub(super) fn require_known_format(path: &Path, found: i64) -> Result<(), StoreError> {
-    match found <= RECORD_FORMAT {
-        true => Ok(()),
-        false => Err(StoreError::Newer {
+    if found > RECORD_FORMAT {
+        return Err(StoreError::Newer {
             path: path.into(),
             what: "record",
             found,
             known: RECORD_FORMAT,
-        }),
+        });
     }
+    Ok(())
 }
 
 /// Returns whether a database has our tables. Fails if it has others of that name, or those of a later

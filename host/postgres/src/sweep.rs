@@ -75,9 +75,10 @@ fn sweep_piece(connection: &Connection) -> Result<Swept, StatementError> {
     }
     // A later program may know more than this one.
     let retention = Retention::parse(&text).unwrap_or_default();
-    let runs = match retention.is_empty() {
-        true => 0,
-        false => remove_expired(connection, &retention)?,
+    let runs = if retention.is_empty() {
+        0
+    } else {
+        remove_expired(connection, &retention)?
     };
     if !left.is_empty() {
         remove_rows(connection, &left)?;

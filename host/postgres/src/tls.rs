@@ -53,11 +53,10 @@ fn root_certificates(file: Option<&Path>) -> Result<RootCertStore, String> {
             // Systems have certificates that are not valid any more.
             let _ = roots.add(certificate);
         }
-        return match roots.is_empty() {
-            true => {
-                Err("this machine trusts no certificates; name a file with `sslrootcert=`".into())
-            }
-            false => Ok(roots),
+        return if roots.is_empty() {
+            Err("this machine trusts no certificates; name a file with `sslrootcert=`".into())
+        } else {
+            Ok(roots)
         };
     };
     let fail = |what: String| format!("the certificates in `{}`: {what}", file.display());
@@ -66,9 +65,10 @@ fn root_certificates(file: Option<&Path>) -> Result<RootCertStore, String> {
         let certificate = certificate.map_err(|e| fail(e.to_string()))?;
         roots.add(certificate).map_err(|e| fail(e.to_string()))?;
     }
-    match roots.is_empty() {
-        true => Err(fail("there are none".into())),
-        false => Ok(roots),
+    if roots.is_empty() {
+        Err(fail("there are none".into()))
+    } else {
+        Ok(roots)
     }
 }
 

@@ -143,9 +143,10 @@ impl KeptSubmission for RunSubmission {
             schedule: parse_schedule(row.get(0), || row.get(1)),
             is_owned: row.get(2),
             problem: row.get(3),
-            shortage: match format > RECORD_FORMAT {
-                true => Some(Shortage::Format(format)),
-                false => Shortage::find(&needs, &workers),
+            shortage: if format > RECORD_FORMAT {
+                Some(Shortage::Format(format))
+            } else {
+                Shortage::find(&needs, &workers)
             },
             needs,
         })
@@ -306,9 +307,10 @@ impl DatabaseWorker {
             .repeat_if_broken(|connection| connection.query(&sql, &arguments))?;
         let named = rows.iter().map(|row| row.get(0));
         let forbidden: Vec<String> = named.filter(|name: &String| is_forbidden(name)).collect();
-        match forbidden.is_empty() {
-            true => Ok(Vec::new()),
-            false => self.claim_where(&format!("secrets && $3 AND {unserved}"), &forbidden, room),
+        if forbidden.is_empty() {
+            Ok(Vec::new())
+        } else {
+            self.claim_where(&format!("secrets && $3 AND {unserved}"), &forbidden, room)
         }
     }
 

@@ -14,9 +14,10 @@ use super::schema::has_current_tables;
 /// Returns the workers that are registered.
 pub fn list_workers(database: &Database) -> Result<Vec<ListedWorker>, StoreError> {
     let connection = database.connect()?;
-    match has_current_tables(&connection)? {
-        true => Ok(registered_workers(&connection)?),
-        false => Ok(Vec::new()),
+    if has_current_tables(&connection)? {
+        Ok(registered_workers(&connection)?)
+    } else {
+        Ok(Vec::new())
     }
 }
 

@@ -140,13 +140,11 @@ fn require_shared_bundles(
     let arguments = [(&run as _, Type::INT8), (&keys as _, Type::INT8_ARRAY)];
     let row = connection.query_optional(sql, &arguments)?;
     let found: i64 = row.map_or(0, |row| row.get(0));
-    match found as usize == keys.len() {
-        true => Ok(()),
-        false => {
-            let what = "messages of an earlier state are missing";
-            Err(StoreError::lost(connection.path(), what).into())
-        }
+    if found as usize != keys.len() {
+        let what = "messages of an earlier state are missing";
+        return Err(StoreError::lost(connection.path(), what).into());
     }
+    Ok(())
 }
 
 /// Inserts a state and its new bundles.

@@ -269,12 +269,11 @@ impl Writer {
                 }
                 return;
             } else if let Some(only) = batch.pop() {
-                match error.is_duplicate {
-                    true => only.answer(AppendOutcome::Lost),
-                    false => {
-                        let needed = only.request.new.events.bytes();
-                        only.fail(error.meaning.needing(needed));
-                    }
+                if error.is_duplicate {
+                    only.answer(AppendOutcome::Lost);
+                } else {
+                    let needed = only.request.new.events.bytes();
+                    only.fail(error.meaning.needing(needed));
                 }
             }
         }
@@ -373,16 +372,15 @@ impl Writer {
     async fn insert(&mut self, batch: &[&PendingAppend]) -> Result<Vec<usize>, StatementError> {
         let columns = AppendColumns::of_requests(batch.iter().map(|pending| &pending.request));
         let (kind, arguments) = (columns.kind(), columns.arguments());
-        let rows = match self.url.can_prepare {
-            true => {
-                let statement = self.prepared(kind, &arguments).await?;
-                let values: Vec<&(dyn ToSql + Sync)> =
-                    arguments.iter().map(|(value, _)| *value).collect();
-                let path = self.path.clone();
-                let rows = self.client().await?.query(&statement, &values).await;
-                rows.map_err(|error| statement_error(&path, "write", &error))?
-            }
-            false => self.query(&kind.sql(), &arguments).await?,
+        let rows = if self.url.can_prepare {
+            let statement = self.prepared(kind, &arguments).await?;
+            let values: Vec<&(dyn ToSql + Sync)> =
+                arguments.iter().map(|(value, _)| *value).collect();
+            let path = self.path.clone();
+            let rows = self.client().await?.query(&statement, &values).await;
+            rows.map_err(|error| statement_error(&path, "write", &error))?
+        } else {
+            self.query(&kind.sql(), &arguments).await?
         };
         let numbers = rows.iter().map(|row| row.get::<_, i64>(0) as usize);
         Ok(numbers.collect())
@@ -466,9 +464,10 @@ fn fail_overdue(
 ) -> Vec<PendingAppend> {
     let mut rest = Vec::new();
     for pending in batch {
-        let patience = match is_full {
-            true => pending.request.right.patience.min(DEFAULT_PATIENCE),
-            false => pending.request.right.patience,
+        let patience = if is_full {
+            pending.request.right.patience.min(DEFAULT_PATIENCE)
+        } else {
+            pending.request.right.patience
         };
         if pending.since.elapsed() < patience {
             rest.push(pending);

@@ -495,10 +495,7 @@ impl CapCharge {
 
 impl Drop for CapCharge {
     fn drop(&mut self) {
-        self.charge_finally(match self.is_sent {
-            true => self.usd,
-            false => Usd::ZERO,
-        });
+        self.charge_finally(if self.is_sent { self.usd } else { Usd::ZERO });
     }
 }
 

@@ -9,6 +9,13 @@ pub enum Intake {
     Closed,
 }
 
+impl Intake {
+    /// Returns `Open` if runs may be added.
+    pub fn from_open(is_open: bool) -> Self {
+        if is_open { Self::Open } else { Self::Closed }
+    }
+}
+
 /// What is set for a database as a whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DatabaseSettings {

@@ -249,9 +249,10 @@ fn with_host(text: &str) -> String {
     };
     let end = rest.find(['/', '?']).unwrap_or(rest.len());
     let (authority, rest) = rest.split_at(end);
-    match authority.ends_with('@') {
-        true => format!("{scheme}://{authority}localhost{rest}"),
-        false => text.into(),
+    if authority.ends_with('@') {
+        format!("{scheme}://{authority}localhost{rest}")
+    } else {
+        text.into()
     }
 }
 
@@ -263,13 +264,14 @@ pub fn check_run_name(name: &str) -> Result<String, String> {
     let is_allowed = |c: char| c.is_alphanumeric() || "._-".contains(c);
     let length = name.chars().count();
     let is_only_dots = name.chars().all(|c| c == '.');
-    match name.chars().all(is_allowed) && !is_only_dots && length <= MAX_NAME_CHARS {
-        true => Ok(name.into()),
-        false => Err(format!(
+    if name.chars().all(is_allowed) && !is_only_dots && length <= MAX_NAME_CHARS {
+        Ok(name.into())
+    } else {
+        Err(format!(
             "`{}` cannot be the name of a run: 1 to {MAX_NAME_CHARS} letters, digits, `.`, `_` and `-` can be one, and \
              not only dots",
             excerpt(name, MAX_SHOWN_CHARS).escape_debug()
-        )),
+        ))
     }
 }
 
@@ -299,13 +301,14 @@ pub fn check_stored_name(name: &str) -> Result<String, String> {
             && text.trim() == text
             && find_unfit_for_name(text).is_none()
     };
-    match is_name(own) && tenant.is_none_or(|tenant| check_run_name(tenant).is_ok()) {
-        true => Ok(name.into()),
-        false => Err(format!(
+    if is_name(own) && tenant.is_none_or(|tenant| check_run_name(tenant).is_ok()) {
+        Ok(name.into())
+    } else {
+        Err(format!(
             "`{}` cannot be the name of a run: 1 to {MAX_NAME_CHARS} characters can be one, without `/` and those that are \
              not seen, and not only dots",
             excerpt(name, MAX_SHOWN_CHARS).escape_debug()
-        )),
+        ))
     }
 }
 
@@ -340,9 +343,10 @@ fn default_encryption(host: &DatabaseHost) -> Encryption {
             host == "localhost" || address.parse().is_ok_and(is_loopback)
         }
     };
-    match is_local {
-        true => Encryption::None,
-        false => Encryption::Verified,
+    if is_local {
+        Encryption::None
+    } else {
+        Encryption::Verified
     }
 }
 

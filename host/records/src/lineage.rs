@@ -177,10 +177,12 @@ impl StoredLineage {
     /// Returns it, as it was read with this checksum. Fails if that does not match, or if its values
     /// are out of range.
     pub fn verified(self, sum: u32) -> Result<Self, DecodeError> {
-        match sum == self.checksum() {
-            true if self.is_valid() => Ok(self),
-            true => Err(DecodeError::OutOfRange),
-            false => Err(CodecError::Checksum.into()),
+        if sum != self.checksum() {
+            Err(CodecError::Checksum.into())
+        } else if self.is_valid() {
+            Ok(self)
+        } else {
+            Err(DecodeError::OutOfRange)
         }
     }
 }

@@ -63,9 +63,10 @@ impl<L> RunListing<L> {
     pub fn status_name(&self) -> Option<&'static str> {
         let overview = self.overview.as_ref()?;
         let is_waiting = matches!(self.state, LifecycleState::Queued | LifecycleState::Refused);
-        Some(match is_waiting && overview.run.is_empty() {
-            true => LifecycleState::Queued.name(),
-            false => overview.status.name(),
+        Some(if is_waiting && overview.run.is_empty() {
+            LifecycleState::Queued.name()
+        } else {
+            overview.status.name()
         })
     }
 }

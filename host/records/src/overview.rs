@@ -140,9 +140,10 @@ impl OverviewChange {
     /// Returns the change of a run that is copied from elsewhere, where it changed last at this time.
     pub fn of_copy(overview: RunOverview, changed_ms: Option<i64>) -> Self {
         Self {
-            ended: match has_ended(overview.status) {
-                true => EndTime::At(changed_ms.unwrap_or_default()),
-                false => EndTime::None,
+            ended: if has_ended(overview.status) {
+                EndTime::At(changed_ms.unwrap_or_default())
+            } else {
+                EndTime::None
             },
             overview: Some(overview),
             changed_ms,

@@ -351,11 +351,12 @@ impl<R: RunRows> RowReader<R> {
             .iter()
             .rev()
             .find_map(|record| checkpoint_of(&record.event));
-        match newest.or(saved.base.checkpoint.as_ref()) == Some(id) {
-            true => Ok(saved),
-            false => Err(self.rows.corrupt(format!(
+        if newest.or(saved.base.checkpoint.as_ref()) == Some(id) {
+            Ok(saved)
+        } else {
+            Err(self.rows.corrupt(format!(
                 "event {end} is not the one that made checkpoint `{id}`"
-            ))),
+            )))
         }
     }
 

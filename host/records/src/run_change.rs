@@ -170,9 +170,10 @@ impl RunChange {
 impl NewLineage {
     /// Returns the key of the lineage that the run continues with, if the new one has this key.
     pub fn current(&self, id: i64) -> i64 {
-        match self.becomes_current {
-            true => id,
-            false => self.former,
+        if self.becomes_current {
+            id
+        } else {
+            self.former
         }
     }
 }

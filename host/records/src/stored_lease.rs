@@ -215,9 +215,10 @@ impl<W: RunWriter> StoredLease<W> {
         let mut line = branch.line;
         let events = EncodedEvents::following(&mut line, records);
         // A branch that the run does not continue with changes nothing of what is listed.
-        let shown = match branch.becomes_current {
-            true => self.shown_after(append),
-            false => None,
+        let shown = if branch.becomes_current {
+            self.shown_after(append)
+        } else {
+            None
         };
         Ok(RunChange::Branch(Arc::new(NewLineage {
             behind: self.current.row_behind(),
@@ -276,9 +277,10 @@ impl<W: RunWriter> StoredLease<W> {
             self.has_failed = false;
             Ok(())
         };
-        match works_beside {
-            true => Appending::Written(Box::new(finish)),
-            false => Appending::Done(finish()),
+        if works_beside {
+            Appending::Written(Box::new(finish))
+        } else {
+            Appending::Done(finish())
         }
     }
 
@@ -379,9 +381,10 @@ impl<W: RunWriter> StoredLease<W> {
             self.finish(writing, durability, again).await?;
             note(self)
         };
-        match is_committed {
-            true => Appending::Done(wait(finish)),
-            false => Appending::Pending(Box::pin(finish)),
+        if is_committed {
+            Appending::Done(wait(finish))
+        } else {
+            Appending::Pending(Box::pin(finish))
         }
     }
 }
@@ -441,9 +444,10 @@ impl<W: RunWriter> Lease for StoredLease<W> {
 
     fn begin_put_blobs<'a>(&'a mut self, blobs: Blobs) -> Appending<'a> {
         self.begin_change(RunChange::Blobs(Arc::new(blobs)), |lease| {
-            match lease.writer.needs_row() {
-                true => lease.write_row(),
-                false => Ok(()),
+            if lease.writer.needs_row() {
+                lease.write_row()
+            } else {
+                Ok(())
             }
         })
     }

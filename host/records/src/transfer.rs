@@ -320,10 +320,10 @@ impl<R: RunRows> Renumbered<'_, R> {
                 body: row.body,
             })
         })?;
-        match found == keys.len() {
-            true => Ok(()),
-            false => Err(rows.corrupt("messages of it are missing")),
+        if found != keys.len() {
+            return Err(rows.corrupt("messages of it are missing"));
         }
+        Ok(())
     }
 
     /// Returns the key of a bundle in the copy. Its upper bits are those of the first lineage.

@@ -48,12 +48,12 @@ pub fn require_json(headers: &HeaderMap) -> Result<(), Problem> {
         .and_then(|value| value.to_str().ok())
         .unwrap_or_default();
     let essence = value.split(';').next().unwrap_or_default().trim();
-    match essence.eq_ignore_ascii_case("application/json") {
-        true => Ok(()),
-        false => Err(Problem::unsupported(
+    if !essence.eq_ignore_ascii_case("application/json") {
+        return Err(Problem::unsupported(
             "send the body as `Content-Type: application/json`",
-        )),
+        ));
     }
+    Ok(())
 }
 
 /// Parses a body.

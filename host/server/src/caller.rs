@@ -113,10 +113,10 @@ impl Caller {
 
     /// Fails unless the token has a right.
     pub fn require(&self, right: Right) -> Result<(), Problem> {
-        match self.has(right) {
-            true => Ok(()),
-            false => Err(Problem::forbidden(format!("the right `{right}` is needed"))),
+        if !self.has(right) {
+            return Err(Problem::forbidden(format!("the right `{right}` is needed")));
         }
+        Ok(())
     }
 
     /// Fails unless the token is an administrator's of all tenants.
@@ -177,14 +177,15 @@ impl Caller {
                     .overview
                     .as_ref()
                     .is_some_and(|one| one.requests > 0));
-        match sees {
-            true => Err(Problem::forbidden(match deed {
+        if sees {
+            Err(Problem::forbidden(match deed {
                 Deed::See | Deed::SeeRequests => "the right `view` is needed",
                 Deed::Answer => "the right `answer` is needed",
                 Deed::Control => "the right `operate` is needed, or the token that started the run",
                 Deed::Operate => "the right `operate` is needed",
-            })),
-            false => Err(Problem::not_found("run")),
+            }))
+        } else {
+            Err(Problem::not_found("run"))
         }
     }
 
@@ -206,12 +207,13 @@ impl Caller {
 
     /// Returns of which runs the token sees the open requests; `None` if there are none.
     pub fn visible_requests(&self) -> Option<ServedFilter> {
-        match self.has(Right::Answer) {
-            true => Some(ServedFilter {
+        if self.has(Right::Answer) {
+            Some(ServedFilter {
                 tenant: self.tenant.clone(),
                 ..ServedFilter::default()
-            }),
-            false => self.visible_runs(),
+            })
+        } else {
+            self.visible_runs()
         }
     }
 }

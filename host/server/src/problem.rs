@@ -334,9 +334,10 @@ impl From<LaunchError> for Problem {
                 let hints = diagnostics.iter().flat_map(|one| one.hints());
                 let hints: Vec<String> = hints.map(ToString::to_string).collect();
                 let problem = Self::refused(diagnostics.to_string()).named("team");
-                match hints.is_empty() {
-                    true => problem.with_hint("correct the team file and upload it again"),
-                    false => problem.with_hint(hints.join("; ")),
+                if hints.is_empty() {
+                    problem.with_hint("correct the team file and upload it again")
+                } else {
+                    problem.with_hint(hints.join("; "))
                 }
             }
             LaunchError::Refused(refused) => Self::refused(refused.to_string())

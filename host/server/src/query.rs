@@ -47,9 +47,10 @@ impl Query {
                 name.escape_debug()
             ))
             .named("parameter")
-            .with_hint(match names.is_empty() {
-                true => "this request has no parameters".into(),
-                false => format!("the parameters are: {}", names.join(", ")),
+            .with_hint(if names.is_empty() {
+                "this request has no parameters".into()
+            } else {
+                format!("the parameters are: {}", names.join(", "))
             })),
         }
     }

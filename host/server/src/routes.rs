@@ -101,14 +101,15 @@ async fn carry_out(
 ) -> Answer {
     let (parts, body) = request.into_parts();
     let query = Query::parse(parts.uri.query().unwrap_or_default());
-    let (caller, token) = match operation.needs_token {
-        true => authenticate(server, &parts.headers).await?,
-        false => (nobody(), String::new()),
+    let (caller, token) = if operation.needs_token {
+        authenticate(server, &parts.headers).await?
+    } else {
+        (nobody(), String::new())
     };
-    let permit = match operation.needs_token {
-        true => Some(server.usage.begin_request(&caller)?),
-        false => None,
-    };
+    let permit = operation
+        .needs_token
+        .then(|| server.usage.begin_request(&caller))
+        .transpose()?;
     query.allow(&operation.parameter_names())?;
     let key = operation.is_kept.then(|| AnswerKey {
         operation: operation.id,
@@ -206,12 +207,11 @@ pub async fn answer(site: Site, request: Request) -> Response {
         .iter()
         .map(|(name, value)| name.as_str().len() + value.len());
     let length = lengths.sum::<usize>() + request.uri().path().len();
-    let checked = match length > MAX_HEAD_BYTES {
-        true => Err(Problem::head_too_large(MAX_HEAD_BYTES)),
-        false => {
-            let checked = site.names.check(request.headers(), authority.as_deref());
-            checked.map_err(Problem::from)
-        }
+    let checked = if length > MAX_HEAD_BYTES {
+        Err(Problem::head_too_large(MAX_HEAD_BYTES))
+    } else {
+        let checked = site.names.check(request.headers(), authority.as_deref());
+        checked.map_err(Problem::from)
     };
     let router = site.routes.borrow().clone();
     let mut response = match checked {

@@ -465,11 +465,12 @@ fn read_token(path: &Path) -> Result<Option<String>, ServeError> {
                 .read_to_string(&mut text)
                 .map_err(|e| failed(e.to_string()))?;
             let text = text.trim().to_owned();
-            match text.is_empty() {
-                true => Err(failed(
+            if text.is_empty() {
+                Err(failed(
                     "it is empty; remove it, so that a token is made".into(),
-                )),
-                false => Ok(Some(text)),
+                ))
+            } else {
+                Ok(Some(text))
             }
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),

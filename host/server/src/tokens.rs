@@ -184,9 +184,10 @@ impl KnownTokens {
     /// Returns the tokens, unless they were read too long ago for one with this hash.
     fn fresh(&self, hash: &str) -> Option<Arc<TokensByHash>> {
         let (read, tokens) = self.read.as_ref()?;
-        let counts_for = match tokens.contains_key(hash) {
-            true => FRESH,
-            false => UNKNOWN_INTERVAL,
+        let counts_for = if tokens.contains_key(hash) {
+            FRESH
+        } else {
+            UNKNOWN_INTERVAL
         };
         (read.elapsed() < counts_for).then(|| Arc::clone(tokens))
     }

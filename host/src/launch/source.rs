@@ -271,11 +271,10 @@ impl ComponentSource {
         let metering = Metering::for_limits(&plugin.limits);
         let waits = self.file.size() > SLOW_COMPILE_BYTES
             && !sandbox.is_compiled(self.file.digest(), metering);
-        let how_often = match sandbox.keeps_compiled() {
-            true => "once",
-            false => {
-                "at each start, because there is no cache that can be written: `export XDG_CACHE_HOME=DIRECTORY`"
-            }
+        let how_often = if sandbox.keeps_compiled() {
+            "once"
+        } else {
+            "at each start, because there is no cache that can be written: `export XDG_CACHE_HOME=DIRECTORY`"
         };
         waits.then(|| format!("compiling {name} to machine code, {how_often}"))
     }

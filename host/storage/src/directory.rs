@@ -242,10 +242,10 @@ impl StorageDirectory {
             DirectoryContent::Empty | DirectoryContent::Foreign => self.newest_aside().is_none(),
             DirectoryContent::Database | DirectoryContent::Absent => false,
         };
-        match may_lack {
-            true => WriteProgress::require_no_loss(&self.database()),
-            false => Ok(()),
+        if may_lack {
+            WriteProgress::require_no_loss(&self.database())?;
         }
+        Ok(())
     }
 
     /// Returns what the directory contains. Fails if that is not a team.

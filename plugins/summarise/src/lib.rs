@@ -82,11 +82,12 @@ fn system(config: &Config) -> String {
 }
 
 fn prompt(summary: &str, piece: &str) -> String {
-    match summary.is_empty() {
-        true => piece.to_owned(),
-        false => format!(
+    if summary.is_empty() {
+        piece.to_owned()
+    } else {
+        format!(
             "# The summary so far\n\n{summary}\n\n# The text after it\n\n{piece}\n\nWrite one summary of both."
-        ),
+        )
     }
 }
 

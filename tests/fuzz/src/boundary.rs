@@ -37,9 +37,10 @@ pub(super) fn built(dir: &str) -> PathBuf {
 pub(super) fn component() -> Taker {
     let sandbox = WasmSandbox::uncached().unwrap();
     Box::new(move |bytes| {
-        let encoded = match bytes.starts_with(b"(") {
-            true => wat::parse_bytes(bytes).unwrap_or(Cow::Borrowed(bytes)),
-            false => Cow::Borrowed(bytes),
+        let encoded = if bytes.starts_with(b"(") {
+            wat::parse_bytes(bytes).unwrap_or(Cow::Borrowed(bytes))
+        } else {
+            Cow::Borrowed(bytes)
         };
         if let Err(error) = sandbox.load(&encoded, Metering::Plain) {
             assert!(!error.to_string().trim().is_empty());

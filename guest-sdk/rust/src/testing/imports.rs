@@ -54,12 +54,12 @@ fn invalid(message: String) -> crate::HostError {
 
 /// Fails if a thinker is running, since it may not change anything.
 fn check_may_change() -> Result<(), crate::HostError> {
-    match with_host(|host| host.choosing) {
-        true => Err(invalid(
+    if with_host(|host| host.choosing) {
+        return Err(invalid(
             "nothing can be emitted or written here: a choice changes nothing".into(),
-        )),
-        false => Ok(()),
+        ));
     }
+    Ok(())
 }
 
 pub mod environment {
@@ -339,9 +339,10 @@ pub mod secrets {
     use crate::HostError;
 
     pub fn placeholder(name: &str) -> Result<String, HostError> {
-        match with_host(|host| host.secrets.contains(name)) {
-            true => Ok(format!("{{{{secret:{name}}}}}")),
-            false => Err(denied(format!("naming the secret `{name}`: not granted"))),
+        if with_host(|host| host.secrets.contains(name)) {
+            Ok(format!("{{{{secret:{name}}}}}"))
+        } else {
+            Err(denied(format!("naming the secret `{name}`: not granted")))
         }
     }
 }

@@ -43,9 +43,10 @@ fn lock() -> MutexGuard<'static, Option<ScratchDirectory>> {
 fn remove_contents(_: &File, path: &Path) -> io::Result<()> {
     for entry in fs::read_dir(path)? {
         let path = entry?.path();
-        match fs::symlink_metadata(&path)?.is_dir() {
-            true => fs::remove_dir_all(&path)?,
-            false => fs::remove_file(&path)?,
+        if fs::symlink_metadata(&path)?.is_dir() {
+            fs::remove_dir_all(&path)?;
+        } else {
+            fs::remove_file(&path)?;
         }
     }
     Ok(())

@@ -131,20 +131,22 @@ fn refuse_file(word: &str, idea_use: IdeaUse) -> Option<String> {
     let IdeaUse::Start { command } = idea_use else {
         return Some(format!("`{word}` {what}{question}"));
     };
-    let team = match Path::new(DEFAULT_TEAM).is_file() {
-        true => DEFAULT_TEAM,
-        false => "TEAM.toml",
+    let team = if Path::new(DEFAULT_TEAM).is_file() {
+        DEFAULT_TEAM
+    } else {
+        "TEAM.toml"
     };
     let how = format!(
         "to give this text as the idea all the same, name the team before it: `strata-host {command} {team} {}`",
         shell_word(word)
     );
-    let content = match path.is_file() {
-        true => format!(
+    let content = if path.is_file() {
+        format!(
             "; to give what is in the file: `strata-host {command} {team} \"$(cat {})\"`",
             shell_path(path)
-        ),
-        false => String::new(),
+        )
+    } else {
+        String::new()
     };
     let separator = if question.is_empty() { "; " } else { " " };
     Some(format!(
@@ -155,9 +157,10 @@ fn refuse_file(word: &str, idea_use: IdeaUse) -> Option<String> {
 /// Returns the team file that was most likely meant by a path at which nothing is.
 fn similar_team(path: &Path) -> Option<String> {
     let named = path.with_extension(TEAM_EXTENSION);
-    let found = match named.is_file() {
-        true => Some(named),
-        false => similar_path(&named).filter(|found| found.is_file()),
+    let found = if named.is_file() {
+        Some(named)
+    } else {
+        similar_path(&named).filter(|found| found.is_file())
     };
     let is_team = |path: &PathBuf| path.extension() == Some(OsStr::new(TEAM_EXTENSION));
     found.filter(is_team).map(|path| path.display().to_string())

@@ -208,11 +208,13 @@ impl ConversationSize {
         plan.tokens.kept = self.other_tokens() + stays.tokens + candidate.added;
         plan.tokens.replaced = candidate.replaced;
         let count = self.sent().messages - stays.messages - self.summary.messages;
-        let last = match self.range.cut == Cut::NONE {
+        let last = if self.range.cut != Cut::NONE {
+            self.position + count - 1
+        } else if count > self.history.messages {
             // The first news lies between the history and what else is replaced.
-            true if count > self.history.messages => self.position + count - self.history.messages,
-            true => self.position.saturating_sub(1),
-            false => self.position + count - 1,
+            self.position + count - self.history.messages
+        } else {
+            self.position.saturating_sub(1)
         };
         plan.messages = (self.first_replaced, last);
         plan

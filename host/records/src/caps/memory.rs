@@ -80,12 +80,11 @@ impl CapStore for MemoryCap {
         _: &CapScope,
         what: CapReturn,
     ) -> BoxFuture<'static, Result<(), StoreError>> {
-        let given_back = match self.takes_nothing_back.load(Ordering::Relaxed) {
-            true => Err(StoreError::corrupt(Path::new("memory"), "it takes nothing")),
-            false => {
-                *self.used.lock().unwrap() -= what.unspent;
-                Ok(())
-            }
+        let given_back = if self.takes_nothing_back.load(Ordering::Relaxed) {
+            Err(StoreError::corrupt(Path::new("memory"), "it takes nothing"))
+        } else {
+            *self.used.lock().unwrap() -= what.unspent;
+            Ok(())
         };
         Box::pin(std::future::ready(given_back))
     }

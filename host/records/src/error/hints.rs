@@ -23,12 +23,13 @@ pub(crate) fn list_names(known: &[String]) -> String {
 /// Says what to give instead of a path at which nothing is. The URL of a file of many runs may be right, and the file is
 /// created with its first run.
 pub(crate) fn place_hint(path: &Path) -> &'static str {
-    match path
+    if path
         .to_str()
         .is_some_and(|url| url.starts_with(FILE_SCHEME))
     {
-        true => "; a file of many runs is created with its first run",
-        false => "; give a storage directory or its `team.json`",
+        "; a file of many runs is created with its first run"
+    } else {
+        "; give a storage directory or its `team.json`"
     }
 }
 
@@ -81,12 +82,11 @@ fn is_before(one: &str, other: &str) -> bool {
 
 /// What helps against a damaged or incomplete file.
 pub(crate) fn remedy(path: &Path) -> &'static str {
-    match path.with_file_name(TEAM_JSON).exists() && !path.ends_with(TEAM_JSON) {
+    if path.with_file_name(TEAM_JSON).exists() && !path.ends_with(TEAM_JSON) {
         // Whoever makes a database anew removes the log of the one that was there.
-        true => {
-            "restore it from a backup; or move it away, together with its `team.db-wal` and `team.db-progress` if they are \
+        "restore it from a backup; or move it away, together with its `team.db-wal` and `team.db-progress` if they are \
              there, to go on from `team.json` beside it: what was done after that was written is done again"
-        }
-        false => "restore it from a backup",
+    } else {
+        "restore it from a backup"
     }
 }

@@ -180,20 +180,21 @@ impl<R: RunRows> EventLog<'_, R> {
             }
             let record = decode_record(found)
                 .map_err(|e| self.rows.decode_error(&format!("event {at}"), e))?;
-            match at > row.events {
-                true => newest.count_event(&record.event, found.body.len(), found.sum),
-                false if found.sum == row.last_checksum => newest.events = at,
-                false => {
-                    return Err(self
-                        .rows
-                        .corrupt(format!("event {at} is not the one that was last")));
-                }
+            if at > row.events {
+                newest.count_event(&record.event, found.body.len(), found.sum);
+            } else if found.sum == row.last_checksum {
+                newest.events = at;
+            } else {
+                return Err(self
+                    .rows
+                    .corrupt(format!("event {at} is not the one that was last")));
             }
             Ok(())
         })?;
-        match newest.events < row.events {
-            true => Err(self.rows.corrupt(format!("event {first} is missing"))),
-            false => Ok(newest),
+        if newest.events < row.events {
+            Err(self.rows.corrupt(format!("event {first} is missing")))
+        } else {
+            Ok(newest)
         }
     }
 

@@ -48,17 +48,13 @@ impl<R: RunRows> RowReader<R> {
         &self,
         rows: Vec<StoredLineage>,
     ) -> Result<Vec<StoredLineage>, StoreError> {
-        match rows
-            .iter()
-            .zip(0..)
-            .all(|(row, number)| row.number == number)
-        {
-            true if !rows.is_empty() => rows
-                .into_iter()
-                .map(|row| self.event_log().with_newest_events(row))
-                .collect(),
-            _ => Err(self.rows.corrupt("a lineage is missing")),
+        let mut numbered = rows.iter().zip(0..);
+        if rows.is_empty() || numbered.any(|(row, number)| row.number != number) {
+            return Err(self.rows.corrupt("a lineage is missing"));
         }
+        rows.into_iter()
+            .map(|row| self.event_log().with_newest_events(row))
+            .collect()
     }
 
     /// Returns the path to a position in a lineage.

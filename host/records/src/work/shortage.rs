@@ -58,9 +58,10 @@ fn those_with_all<'a>(
     }
     let mut missing = needed.to_vec();
     missing.retain(|one| !workers.iter().any(|&worker| has(worker).contains(one)));
-    Err(match missing.is_empty() {
-        true => needed.to_vec(),
-        false => missing,
+    Err(if missing.is_empty() {
+        needed.to_vec()
+    } else {
+        missing
     })
 }
 

@@ -162,9 +162,10 @@ pub async fn revoke_token(context: Context) -> Answer {
             Ok(was_there)
         })
         .await?;
-    match was_there {
-        true => Ok(empty(StatusCode::NO_CONTENT)),
-        false => Err(Problem::not_found("token")),
+    if was_there {
+        Ok(empty(StatusCode::NO_CONTENT))
+    } else {
+        Err(Problem::not_found("token"))
     }
 }
 

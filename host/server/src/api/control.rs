@@ -201,9 +201,10 @@ fn send(
     }));
     let was_owned = run.listing.owner.is_some();
     let sent: SendReceipt = send_with_files(&run.listing.location, message, files)?;
-    let status = match was_owned {
-        true => StatusCode::OK,
-        false => StatusCode::ACCEPTED,
+    let status = if was_owned {
+        StatusCode::OK
+    } else {
+        StatusCode::ACCEPTED
     };
     Ok(Made::new(status, &sent))
 }
@@ -425,9 +426,10 @@ fn status_of(run: &ServedRun) -> Result<Status, Problem> {
 pub async fn resume_run(mut context: Context) -> Answer {
     let run = context.run(Deed::Control).await?;
     let body = context.optional_json(MAX_BODY_BYTES).await?;
-    let terms: ResumeTerms = match body.is_empty() {
-        true => ResumeTerms::default(),
-        false => parse_json(&body)?,
+    let terms: ResumeTerms = if body.is_empty() {
+        ResumeTerms::default()
+    } else {
+        parse_json(&body)?
     };
     let by = context.caller.author();
     change_and_answer(context, run, move |run| resume(run, terms, by)).await
@@ -554,15 +556,14 @@ fn start_fork(
 
 /// Parses a value that is to be changed, as `fork --set` does.
 fn parse_edit(place: &str, value: &Value) -> Result<StateEdit, Problem> {
-    match place.contains('/') {
-        true => Ok(StateEdit::from(format!("{place}={value}").as_str())),
-        false => {
-            let what = "give SCOPE/KEY as the name";
-            Err(Problem::field(
-                format!("/set/{}", escape_pointer(place)),
-                what,
-            ))
-        }
+    if place.contains('/') {
+        Ok(StateEdit::from(format!("{place}={value}").as_str()))
+    } else {
+        let what = "give SCOPE/KEY as the name";
+        Err(Problem::field(
+            format!("/set/{}", escape_pointer(place)),
+            what,
+        ))
     }
 }
 
@@ -574,9 +575,10 @@ pub async fn prune_run(mut context: Context) -> Answer {
     }
     let (run, by) = (context.run(Deed::Operate).await?, context.caller.author());
     let body = context.optional_json(MAX_BODY_BYTES).await?;
-    let how: Prune = match body.is_empty() {
-        true => Prune::default(),
-        false => parse_json(&body)?,
+    let how: Prune = if body.is_empty() {
+        Prune::default()
+    } else {
+        parse_json(&body)?
     };
     let result = context
         .server

@@ -79,9 +79,10 @@ pub async fn list_events(context: Context) -> Answer {
                 Ok((events, is_finished))
             })
             .await?;
-        return match is_finished {
-            true => Ok(empty(StatusCode::NO_CONTENT)),
-            false => open(context, events),
+        return if is_finished {
+            Ok(empty(StatusCode::NO_CONTENT))
+        } else {
+            open(context, events)
         };
     }
     let limit = context.query.limit()?;

@@ -35,9 +35,10 @@ fn select_state(location: &StorageLocation, at: Option<&str>) -> Result<StateSel
     };
     let reader = location.read()?;
     let is_lineage = reader.lineages()?.iter().any(|row| row.name == at);
-    Ok(match is_lineage {
-        true => StateSelector::Lineage(at.into()),
-        false => StateSelector::Checkpoint(CheckpointId(at.into())),
+    Ok(if is_lineage {
+        StateSelector::Lineage(at.into())
+    } else {
+        StateSelector::Checkpoint(CheckpointId(at.into()))
     })
 }
 
@@ -47,10 +48,11 @@ fn load(location: &StorageLocation, at: &StateSelector) -> Result<SavedTeam, Pro
         Err(LaunchError::Store(StoreError::NoCheckpoint { .. })) => {
             let reader = location.read()?;
             let (dropped, _) = reader.dropped()?;
-            match dropped > 0 {
-                true => Err(Problem::gone("the checkpoint was pruned, or never was")
-                    .with_hint("`GET …/checkpoints` lists those that are left")),
-                false => Err(Problem::not_found("checkpoint")),
+            if dropped > 0 {
+                Err(Problem::gone("the checkpoint was pruned, or never was")
+                    .with_hint("`GET …/checkpoints` lists those that are left"))
+            } else {
+                Err(Problem::not_found("checkpoint"))
             }
         }
         loaded => Ok(loaded?),

@@ -110,9 +110,10 @@ pub async fn has_blob(context: Context) -> Answer {
         .server
         .blocking(move |server| Ok(has_uploaded(server, &tenant, &digest)?))
         .await?;
-    match has {
-        true => Ok(empty(StatusCode::NO_CONTENT)),
-        false => Err(Problem::not_found("blob")),
+    if has {
+        Ok(empty(StatusCode::NO_CONTENT))
+    } else {
+        Err(Problem::not_found("blob"))
     }
 }
 

@@ -356,9 +356,10 @@ impl AllEvents {
         let untold_ms = self.dirty.values().map(|run| run.since_ms).min();
         let time_ms = untold_ms.unwrap_or_else(now_ms) - SLACK_MS;
         let time_ms = time_ms.max(self.since.time_ms);
-        let mut runs = match time_ms <= self.since.made_ms() {
-            true => self.since.runs.clone(),
-            false => BTreeMap::new(),
+        let mut runs = if time_ms <= self.since.made_ms() {
+            self.since.runs.clone()
+        } else {
+            BTreeMap::new()
         };
         let recent = self.runs.values().filter(|run| run.seen_ms >= time_ms);
         runs.extend(recent.map(|run| (run.id.clone(), run.seen)));

@@ -141,10 +141,10 @@ impl RunFeed {
         }
         let slot = self.reader();
         // Somebody else may have read it meanwhile.
-        match self.is_fresh() {
-            true => Ok(()),
-            false => self.read_all(slot),
+        if !self.is_fresh() {
+            self.read_all(slot)?;
         }
+        Ok(())
     }
 
     /// Reads what has been recorded since it was last read, also if no change is known yet. Blocks.

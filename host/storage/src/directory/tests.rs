@@ -56,9 +56,10 @@ fn only_an_existing_team_json_refers_to_the_directory_that_contains_it() {
         let location = StorageLocation::new(path);
         assert_eq!(location.local_paths(), [expected]);
         let vacant = location.require_vacant();
-        match is_occupied {
-            true => assert!(matches!(vacant, Err(StoreError::Occupied { .. }))),
-            false => assert!(vacant.is_ok()),
+        if is_occupied {
+            assert!(matches!(vacant, Err(StoreError::Occupied { .. })));
+        } else {
+            assert!(vacant.is_ok());
         }
     };
     let file = directory.team_json();

@@ -112,9 +112,10 @@ impl SqliteRow for StoredRun {
             next_line: row.get(4)?,
         };
         let sum: u32 = row.get(5)?;
-        Ok(match sum == read.checksum() {
-            true => read.checked(),
-            false => Err(CodecError::Checksum.into()),
+        Ok(if sum == read.checksum() {
+            read.checked()
+        } else {
+            Err(CodecError::Checksum.into())
         })
     }
 }

@@ -150,10 +150,10 @@ pub(crate) fn create(conn: &Connection) -> rusqlite::Result<()> {
 
 /// Creates the tables of a queue, unless the database has them. Called within a transaction.
 pub(crate) fn create_queue_tables(conn: &Connection) -> rusqlite::Result<()> {
-    match has_queue_tables(conn)? {
-        true => Ok(()),
-        false => conn.execute_batch(QUEUE_TABLES),
+    if !has_queue_tables(conn)? {
+        conn.execute_batch(QUEUE_TABLES)?;
     }
+    Ok(())
 }
 
 /// Returns whether a database whose schema was checked has the tables of a queue.

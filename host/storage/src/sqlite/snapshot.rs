@@ -26,9 +26,10 @@ pub(super) fn last_bundle(conn: &Connection, keys: KeyRange) -> rusqlite::Result
     let sql = "SELECT coalesce(max(n), ?1) FROM bundle WHERE n BETWEEN ?1 AND ?2";
     let last: i64 = conn.query_row(sql, [keys.first, keys.last], |row| row.get(0))?;
     // This program cannot have inserted that many.
-    match position_of_key(last) > MAX_POSITION {
-        true => Err(rusqlite::Error::IntegralValueOutOfRange(0, last)),
-        false => Ok(last),
+    if position_of_key(last) > MAX_POSITION {
+        Err(rusqlite::Error::IntegralValueOutOfRange(0, last))
+    } else {
+        Ok(last)
     }
 }
 

@@ -113,10 +113,10 @@ pub(super) fn write_change(
 fn append(conn: &Connection, changed: &RunUnderLease, new: &NewEvents) -> rusqlite::Result<()> {
     insert_events(conn, &new.events)?;
     changed.write_shown(conn, new.shown.as_ref(), new.line.last_key())?;
-    match new.writes_row {
-        true => update_lineage(conn, &new.line),
-        false => Ok(()),
+    if new.writes_row {
+        update_lineage(conn, &new.line)?;
     }
+    Ok(())
 }
 
 /// Inserts a lineage with the events with which it begins, and returns its key.
@@ -127,20 +127,17 @@ fn insert_branch(
 ) -> rusqlite::Result<i64> {
     update_if_behind(conn, new.behind.as_ref())?;
     let id = new_lineage_id(conn)?;
-    let line = match id == new.line.id {
-        true => {
-            insert_events(conn, &new.events)?;
-            new.line.clone()
-        }
+    let line = if id == new.line.id {
+        insert_events(conn, &new.events)?;
+        new.line.clone()
+    } else {
         // Another run has begun a lineage since the key was chosen.
-        false => {
-            let events = new.events.moved_to(id);
-            insert_events(conn, &events)?;
-            StoredLineage {
-                id,
-                last_checksum: events.last().map_or(0, |last| last.sum),
-                ..new.line.clone()
-            }
+        let events = new.events.moved_to(id);
+        insert_events(conn, &events)?;
+        StoredLineage {
+            id,
+            last_checksum: events.last().map_or(0, |last| last.sum),
+            ..new.line.clone()
         }
     };
     line.write(conn)?;
@@ -172,9 +169,10 @@ fn update_if_behind(conn: &Connection, row: Option<&StoredLineage>) -> rusqlite:
 /// Returns the key of a new lineage.
 pub(super) fn new_lineage_id(conn: &Connection) -> rusqlite::Result<i64> {
     let id = next_lineage_id(conn)?;
-    match id < MAX_LINEAGES {
-        true => Ok(id),
-        false => Err(rusqlite::Error::IntegralValueOutOfRange(0, id)),
+    if id < MAX_LINEAGES {
+        Ok(id)
+    } else {
+        Err(rusqlite::Error::IntegralValueOutOfRange(0, id))
     }
 }
 

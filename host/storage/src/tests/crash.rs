@@ -135,9 +135,10 @@ fn child_appends_to_the_runs_of_a_file_until_it_is_killed() {
         let mut at = lease.records(0, usize::MAX).unwrap().len();
         while at < records.len() {
             let next = (at + 1 + at % 3).min(records.len());
-            let durability = match (at + run).is_multiple_of(5) {
-                true => Durability::Full,
-                false => Durability::Process,
+            let durability = if (at + run).is_multiple_of(5) {
+                Durability::Full
+            } else {
+                Durability::Process
             };
             lease.append(&records[at..next], durability).unwrap();
             println!("saved {run} {next}");

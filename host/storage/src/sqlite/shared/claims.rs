@@ -304,9 +304,10 @@ fn count_failure(conn: &Connection, run: i64, what: &str, free: i64) -> rusqlite
     let Some((before, failed_step, step, schedule)) = found else {
         return Ok(());
     };
-    let failures = match failed_step == Some(step) {
-        true => before + 1,
-        false => 1,
+    let failures = if failed_step == Some(step) {
+        before + 1
+    } else {
+        1
     };
     let (schedule, pause_ms) = next_attempt(schedule, failures, free);
     let problem = (schedule == ON_REQUEST && failures >= MAX_FAILURES)

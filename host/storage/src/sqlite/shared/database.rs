@@ -202,13 +202,12 @@ impl SharedDatabase {
             return Err(StoreError::Absent { path: path.into() });
         }
         let lock = StorageLock::acquire_file(SideFile::Lock.beside(path), path)?;
-        let connection = match path.exists() {
-            true => WriteConnection::open(path, WHOLE_DATABASE, LOG_PAGES)?,
-            false => {
-                WriteProgress::require_no_loss(path)?;
-                let image = DatabaseImage::without_runs(path)?;
-                WriteConnection::create(path, &image, WHOLE_DATABASE, LOG_PAGES)?
-            }
+        let connection = if path.exists() {
+            WriteConnection::open(path, WHOLE_DATABASE, LOG_PAGES)?
+        } else {
+            WriteProgress::require_no_loss(path)?;
+            let image = DatabaseImage::without_runs(path)?;
+            WriteConnection::create(path, &image, WHOLE_DATABASE, LOG_PAGES)?
         };
         let queue = Arc::new(Queue::new(path.to_path_buf()));
         let writer = start_writer(connection, Arc::clone(&queue))

@@ -22,9 +22,10 @@ pub(crate) fn examine(url: &SqliteUrl) -> Result<FileReport, StoreError> {
         runs: None,
         intake: Intake::Open,
         incarnation: None,
-        rights: match is_writable {
-            true => DatabaseRights::Administer,
-            false => DatabaseRights::Read,
+        rights: if is_writable {
+            DatabaseRights::Administer
+        } else {
+            DatabaseRights::Read
         },
         holder: lock_holder(&SideFile::Lock.beside(&url.file))?,
     };

@@ -18,7 +18,7 @@ use strata_records::error::StoreError;
 use strata_records::work::{ListedWorker, SubmissionChange, WorkerProfile};
 use tempfile::TempDir;
 
-use crate::{Intake, SavedDefinition};
+use crate::SavedDefinition;
 
 /// What is asked. Runs are given by their names.
 #[derive(Serialize, Deserialize)]
@@ -99,14 +99,6 @@ impl From<SentCapChange> for CapChange {
             SentCapChange::Restart => Self::Restart,
             SentCapChange::Remove => Self::Remove,
         }
-    }
-}
-
-/// Returns the intake that a request says.
-pub(super) fn intake_of(is_open: bool) -> Intake {
-    match is_open {
-        true => Intake::Open,
-        false => Intake::Closed,
     }
 }
 
@@ -244,13 +236,13 @@ pub(super) fn exchange_directory() -> io::Result<TempDir> {
 /// Fails unless a path is that of something that was handed over.
 pub(super) fn require_exchanged(path: &Path) -> io::Result<()> {
     let place = user::temporary_dir()?.canonicalize()?;
-    match path.canonicalize()?.starts_with(&place) {
-        true => Ok(()),
-        false => Err(io::Error::other(format!(
+    if !path.canonicalize()?.starts_with(&place) {
+        return Err(io::Error::other(format!(
             "`{}` is in another place than what is handed over",
             path.display()
-        ))),
+        )));
     }
+    Ok(())
 }
 
 /// Why a request failed.

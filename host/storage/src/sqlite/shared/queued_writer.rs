@@ -68,9 +68,10 @@ impl QueuedWriter {
             None => return Err(StoreError::Fenced { path: path.into() }),
         };
         let is_submitted = is_submitted(&reader.rows.conn, run.id);
-        let shown = match is_submitted.map_err(|e| reader.rows.error("read", e))? {
-            true => ShownState::Always,
-            false => ShownState::AtEnd,
+        let shown = if is_submitted.map_err(|e| reader.rows.error("read", e))? {
+            ShownState::Always
+        } else {
+            ShownState::AtEnd
         };
         Ok(Self {
             changed: Arc::new(RunUnderLease {

@@ -101,9 +101,10 @@ impl FileRecords {
     ) -> Result<T, StoreError> {
         let read_queue = |reader: &SqliteReader| {
             let has_queue = has_queue_tables(&reader.rows.conn);
-            match has_queue.map_err(|e| reader.rows.error("read", e))? {
-                true => read(reader),
-                false => Ok(T::default()),
+            if has_queue.map_err(|e| reader.rows.error("read", e))? {
+                read(reader)
+            } else {
+                Ok(T::default())
             }
         };
         if let Some(reader) = SharedDatabase::shared_reader(&self.url.file)? {

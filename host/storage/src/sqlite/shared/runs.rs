@@ -39,9 +39,10 @@ pub(super) fn open_whole(url: &SqliteUrl) -> Result<Option<SqliteReader>, StoreE
         let rows = SqliteRows::open_beside_writer(url.file.clone(), WHOLE_DATABASE)?;
         return Ok(Some(SqliteReader::from_rows(rows)));
     }
-    match url.file.exists() {
-        true => SqliteRows::open_run(url.file.clone(), WHOLE_DATABASE).map(Some),
-        false => WriteProgress::require_no_loss(&url.file).map(|()| None),
+    if url.file.exists() {
+        SqliteRows::open_run(url.file.clone(), WHOLE_DATABASE).map(Some)
+    } else {
+        WriteProgress::require_no_loss(&url.file).map(|()| None)
     }
 }
 

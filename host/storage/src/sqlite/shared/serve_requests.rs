@@ -28,7 +28,7 @@ use super::database::{DatabaseHandle, MissingDatabase, SharedDatabase};
 use super::delete::{delete_run, set_retention};
 use super::held_runs::HeldRuns;
 use super::holder::NO_RUN;
-use super::holder_request::{HolderReply, HolderRequest, SentWorker, intake_of, require_exchanged};
+use super::holder_request::{HolderReply, HolderRequest, SentWorker, require_exchanged};
 use super::insert_copy::insert_copy;
 use super::owner_note::{insert_owner_note, remove_owner_note};
 use super::runs::{open_named, place_run};
@@ -37,7 +37,7 @@ use super::submit::{FileRun, change_submission, request_work};
 use crate::file;
 use crate::owner_socket::{RunSocket, SocketMailbox};
 use crate::sqlite_url::SqliteUrl;
-use crate::{RunSchedule, StateSelector, StorageLocation};
+use crate::{Intake, RunSchedule, StateSelector, StorageLocation};
 
 /// Does something with a run that nobody owns, as the owner of a run does it that is asked. Waits until it is done.
 pub type UnownedRunHandler = Arc<dyn Fn(&StorageLocation, &RunRequest) -> RunReply + Send + Sync>;
@@ -181,7 +181,9 @@ fn carry_out(
             let scope = CapScope::parse(&scope).map_err(io::Error::other);
             to_value(change_cap(url, &scope.map_err(failed)?, change.into())?)
         }
-        HolderRequest::SetIntake { is_open } => to_value(set_intake(url, intake_of(is_open))?),
+        HolderRequest::SetIntake { is_open } => {
+            to_value(set_intake(url, Intake::from_open(is_open))?)
+        }
         HolderRequest::ListWorkers => {
             let workers = list_workers(url).into_iter();
             to_value(workers.map(SentWorker::from).collect::<Vec<_>>())

@@ -37,10 +37,7 @@ pub(super) fn read_settings(database: &SharedDatabase) -> Result<DatabaseSetting
     let (incarnation, is_closed) = read.unwrap_or_default();
     Ok(DatabaseSettings {
         incarnation: incarnation.unwrap_or_default(),
-        intake: match is_closed {
-            true => Intake::Closed,
-            false => Intake::Open,
-        },
+        intake: Intake::from_open(!is_closed),
     })
 }
 

@@ -19,8 +19,9 @@ pub(super) fn find_workers(url: &SqliteUrl) -> Result<Option<Vec<ListedWorker>>,
         }
     }
     let own = list_workers(url);
-    match own.is_empty() && is_open_elsewhere(url)? {
-        true => Ok(None),
-        false => Ok(Some(own)),
+    if own.is_empty() && is_open_elsewhere(url)? {
+        Ok(None)
+    } else {
+        Ok(Some(own))
     }
 }
