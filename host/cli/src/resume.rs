@@ -25,7 +25,7 @@ use super::{CommandFailure, Printer, shell_path};
 
 /// What became of a run that was to be resumed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Resumed {
+enum ResumeResult {
     /// It was run here, with this exit code.
     Here(u8),
     /// Workers were asked to continue it.
@@ -34,7 +34,7 @@ enum Resumed {
     Done,
 }
 
-impl Resumed {
+impl ResumeResult {
     /// Returns what the run is now.
     fn result(self) -> &'static str {
         match self {
@@ -106,7 +106,7 @@ fn resume_one(
     options: &RunOptions,
     verbose: u8,
     printer: &Printer,
-) -> Result<Resumed, CommandFailure> {
+) -> Result<ResumeResult, CommandFailure> {
     let submitted = location.submission_state()?;
     if let Some(state) = submitted.filter(|state| state.schedule.is_some()) {
         return resume_submitted(location, team, options.clone(), state, printer);
@@ -119,7 +119,7 @@ fn resume_one(
         options: options.clone(),
         telemetry: telemetry.clone(),
     };
-    run(resumed, verbose, printer).map(Resumed::Here)
+    run(resumed, verbose, printer).map(ResumeResult::Here)
 }
 
 /// Stores with a submitted run how it is to be resumed, and asks workers to do that. `before` was its state.
@@ -129,7 +129,7 @@ fn resume_submitted(
     mut options: RunOptions,
     before: SubmissionState,
     printer: &Printer,
-) -> Result<Resumed, CommandFailure> {
+) -> Result<ResumeResult, CommandFailure> {
     let by = options.author();
     options.by = None;
     let is_json = std::mem::take(&mut options.json);
@@ -169,7 +169,7 @@ fn resume_submitted(
             resume_in_queue(location, &queued, &mut report)?;
         }
         tell_who_continues(location, &before, printer)?;
-        Resumed::Queued
+        ResumeResult::Queued
     };
     if is_json {
         printer.print_json_line(&json!({
@@ -207,7 +207,7 @@ fn ask_workers(
     by: &Author,
     before: SubmissionState,
     printer: &Printer,
-) -> Result<Resumed, CommandFailure> {
+) -> Result<ResumeResult, CommandFailure> {
     let saved = load_saved(location, &StateSelector::Head)?;
     if saved.stepper.env().is_finished() {
         if !printer.is_quiet() {
@@ -215,11 +215,11 @@ fn ask_workers(
                 "`{location}` is done, so there is nothing to continue; a message continues it: `strata-host send`"
             ));
         }
-        return Ok(Resumed::Done);
+        return Ok(ResumeResult::Done);
     }
     request_resume(location, by)?;
     tell_who_continues(location, &before, printer)?;
-    Ok(Resumed::Queued)
+    Ok(ResumeResult::Queued)
 }
 
 /// Says whether a worker continues a run whose state was `before`, and what is missing otherwise.

@@ -115,8 +115,8 @@ async fn launch_and_run(
         None => None,
     };
     let mut run = match launch(&args, &storage, on_line, printer)? {
-        Launched::Running(run) => run,
-        Launched::Finished(stepper) => {
+        LaunchedRun::Running(run) => run,
+        LaunchedRun::Finished(stepper) => {
             show_finished(&args, had_events, &stepper, &storage, printer)?;
             return Ok(0);
         }
@@ -250,7 +250,7 @@ async fn note_when_idle(mut motion: watch::Receiver<RunState>, path: PathBuf, pr
     }
 }
 
-enum Launched {
+enum LaunchedRun {
     Running(Box<RunHandle>),
     Finished(Box<Stepper>),
 }
@@ -260,7 +260,7 @@ fn launch(
     storage: &StorageLocation,
     on_line: LineListener,
     printer: &Printer,
-) -> Result<Launched, CommandFailure> {
+) -> Result<LaunchedRun, CommandFailure> {
     let words = args.words()?;
     match &args.recover_path {
         Some(path) => launch_resume(args, path, words, on_line, printer),
@@ -275,7 +275,7 @@ fn launch_resume(
     words: TeamAndIdea,
     on_line: LineListener,
     printer: &Printer,
-) -> Result<Launched, CommandFailure> {
+) -> Result<LaunchedRun, CommandFailure> {
     let overrides = args.overrides()?;
     let TeamAndIdea { team, idea } = words;
     if idea.is_some() {
@@ -321,11 +321,11 @@ fn launch_resume(
     match resumed {
         ResumeOutcome::Running(run, notes) => {
             report_notes(&notes, run.location(), printer);
-            Ok(Launched::Running(run))
+            Ok(LaunchedRun::Running(run))
         }
         ResumeOutcome::Finished(stepper, notes) => {
             report_notes(&notes, saved, printer);
-            Ok(Launched::Finished(stepper))
+            Ok(LaunchedRun::Finished(stepper))
         }
     }
 }
@@ -337,7 +337,7 @@ fn launch_new(
     words: TeamAndIdea,
     on_line: LineListener,
     printer: &Printer,
-) -> Result<Launched, CommandFailure> {
+) -> Result<LaunchedRun, CommandFailure> {
     let overrides = args.overrides()?;
     let mut progress = ProgressDisplay::start(printer);
     let report = &mut |notice: Notice<'_>| progress.show_notice(notice);
@@ -381,7 +381,7 @@ fn launch_new(
             "`{LAST_RUN_LINK}` does not lead to this run: {error}"
         ));
     }
-    Ok(Launched::Running(Box::new(started.run)))
+    Ok(LaunchedRun::Running(Box::new(started.run)))
 }
 
 /// Returns whether editing the team file may make a difference to a resume.

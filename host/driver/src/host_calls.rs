@@ -46,7 +46,7 @@ use attempt_calls::AttemptCalls;
 use batch::{CallBatch, PendingCall};
 use budget_gate::{Admission, Grant, admit};
 pub(super) use caller::Caller;
-use in_flight::{Abandoned, AwaitPolicy};
+use in_flight::{AbandonReason, AwaitPolicy};
 pub(super) use preparing::PreparedOutcome;
 use preparing::Preparing;
 use request_sequence::NumberedRequest;
@@ -478,8 +478,8 @@ impl HostCalls {
                 biased;
                 result = result.instrument(span.span()) => Some(result),
                 abandoned = abandoned => match abandoned {
-                    Abandoned::NotInFlight(used) => Some(unsent.unsent(used)),
-                    Abandoned::AnswerLost => None,
+                    AbandonReason::NotInFlight(used) => Some(unsent.unsent(used)),
+                    AbandonReason::AnswerLost => None,
                 },
             };
             ReturnedCall {

@@ -33,7 +33,7 @@ const SCHEMA: &str = "strata.policy/1";
 pub struct OperatorPolicy {
     source: Arc<SourceText>,
     limits: LimitBounds,
-    allowed: Allowed,
+    allowed: PolicyAllowance,
     budget: BudgetBound,
 }
 
@@ -48,7 +48,7 @@ struct BudgetBound {
 
 /// What a policy allows.
 #[derive(Clone, Debug)]
-struct Allowed {
+struct PolicyAllowance {
     /// What may be granted; `None` if the policy does not restrict grants.
     bounds: Option<GrantBounds>,
     /// Whether a team may have an `[env.external]`.
@@ -127,7 +127,7 @@ pub(super) fn read_policy(root: &TomlTable<'_>, source: Arc<SourceText>) -> Oper
             "What may be granted. If this table is present, nothing else can be.",
         )
         .table("`[allow]`", read_allow);
-    let allowed = allow.unwrap_or(Allowed {
+    let allowed = allow.unwrap_or(PolicyAllowance {
         bounds: None,
         external: Permission::Allowed,
         build: Permission::Allowed,
@@ -158,7 +158,7 @@ fn read_budget(table: &TomlTable<'_>) -> BudgetBound {
     }
 }
 
-fn read_allow(allow: &TomlTable<'_>) -> Allowed {
+fn read_allow(allow: &TomlTable<'_>) -> PolicyAllowance {
     let permission = |key, about| {
         if allow.key(key, about).boolean(false) {
             Permission::Allowed
@@ -166,7 +166,7 @@ fn read_allow(allow: &TomlTable<'_>) -> Allowed {
             Permission::Forbidden
         }
     };
-    Allowed {
+    PolicyAllowance {
         external: permission("external", "Whether a team may have an `[env.external]`."),
         build: permission(
             "build",

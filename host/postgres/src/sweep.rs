@@ -7,7 +7,7 @@
 use std::time::{Duration, Instant};
 
 use strata_records::error::StoreError;
-use strata_records::retention::Retention;
+use strata_records::retention::{Retention, SweepResult};
 use tokio_postgres::types::Type;
 
 use super::connect::StatementError;
@@ -38,18 +38,9 @@ const LEFT_TABLES: [(&str, &str); 8] = [
 /// The tables by which a run is found, or that refer to it.
 const FOUND_BY: [&str; 3] = ["overview", "lineage", "run_file"];
 
-/// What was done.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Swept {
-    /// How many runs disappeared.
-    pub runs: u64,
-    /// Whether something may be left to do.
-    pub has_more: bool,
-}
-
 /// Deletes runs for a moment, unless another process is doing it.
-pub(super) fn sweep(connection: &Connection) -> Result<Swept, StoreError> {
-    let (begun, mut swept) = (Instant::now(), Swept::default());
+pub(super) fn sweep(connection: &Connection) -> Result<SweepResult, StoreError> {
+    let (begun, mut swept) = (Instant::now(), SweepResult::default());
     loop {
         let piece = connection.transact(SETTINGS, || sweep_piece(connection));
         let piece = piece.map_err(StoreError::from)?;
@@ -61,17 +52,17 @@ pub(super) fn sweep(connection: &Connection) -> Result<Swept, StoreError> {
     }
 }
 
-fn sweep_piece(connection: &Connection) -> Result<Swept, StatementError> {
+fn sweep_piece(connection: &Connection) -> Result<SweepResult, StatementError> {
     let sql = format!(
         "SELECT retention, ARRAY(SELECT run FROM strata.removal ORDER BY run LIMIT {RUNS_PER_PIECE}), \
                 pg_try_advisory_xact_lock($1) FROM strata.meta"
     );
     let Some(row) = connection.query_optional(&sql, &[(&SWEEP_LOCK, Type::INT8)])? else {
-        return Ok(Swept::default());
+        return Ok(SweepResult::default());
     };
     let (text, left, is_locked): (String, Vec<i64>, bool) = (row.get(0), row.get(1), row.get(2));
     if !is_locked {
-        return Ok(Swept::default());
+        return Ok(SweepResult::default());
     }
     // A later program may know more than this one.
     let retention = Retention::parse(&text).unwrap_or_default();
@@ -83,7 +74,7 @@ fn sweep_piece(connection: &Connection) -> Result<Swept, StatementError> {
     if !left.is_empty() {
         remove_rows(connection, &left)?;
     }
-    Ok(Swept {
+    Ok(SweepResult {
         runs,
         has_more: !left.is_empty() || runs > 0,
     })

@@ -16,6 +16,15 @@ const UNITS: [(char, i64); 4] = [
     ('s', 1000),
 ];
 
+/// What was deleted of runs that are kept no longer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SweepResult {
+    /// How many runs disappeared.
+    pub runs: u64,
+    /// Whether something may be left to do.
+    pub has_more: bool,
+}
+
 /// For how long runs are kept that have ended, by their status. Others are kept for ever.
 ///
 /// ```

@@ -130,8 +130,8 @@ impl<R: RunRows> RunRecords<R> {
         })
     }
 
-    fn renumbered(&self, keys: CopyKeys) -> Renumbered<'_, R> {
-        Renumbered {
+    fn renumbered(&self, keys: CopyKeys) -> RenumberedRun<'_, R> {
+        RenumberedRun {
             reader: &self.reader,
             lineages: &self.lineages,
             keys,
@@ -172,14 +172,14 @@ impl<R: RunRows> CopiedRecords for RunRecords<R> {
 }
 
 /// The records of a run with the keys of its copy.
-struct Renumbered<'a, R> {
+struct RenumberedRun<'a, R> {
     reader: &'a RowReader<R>,
     /// The lineages with their keys of before.
     lineages: &'a [StoredLineage],
     keys: CopyKeys,
 }
 
-impl<R: RunRows> Renumbered<'_, R> {
+impl<R: RunRows> RenumberedRun<'_, R> {
     /// Passes the rows of events, gaps, states and bundles to `visit`, and returns those of the lineages.
     fn visit(&self, visit: &mut VisitRow<'_>) -> Result<Vec<StoredLineage>, StoreError> {
         let _same = self.reader.begin_read()?;

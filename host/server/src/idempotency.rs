@@ -24,7 +24,7 @@ const MAX_KEY_BYTES: usize = 255;
 
 /// The answer to a request that makes something.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Made {
+pub struct ReplayableAnswer {
     /// The status.
     pub status: u16,
     /// Where it is.
@@ -33,7 +33,7 @@ pub struct Made {
     pub body: String,
 }
 
-impl Made {
+impl ReplayableAnswer {
     /// Returns an answer of JSON.
     pub fn new(status: StatusCode, value: &impl Serialize) -> Self {
         Self {
@@ -69,7 +69,7 @@ impl Made {
 struct StoredKey {
     /// The SHA-256 of the body, in hexadecimal.
     digest: String,
-    answer: Made,
+    answer: ReplayableAnswer,
 }
 
 /// The key of a request that is carried out.
@@ -84,7 +84,7 @@ pub struct PendingKey {
 
 impl PendingKey {
     /// Returns the record of the key, with the answer. It is deleted with a run, if there is one.
-    pub fn record(&self, answer: &Made, run: Option<&str>) -> ServerRecord {
+    pub fn record(&self, answer: &ReplayableAnswer, run: Option<&str>) -> ServerRecord {
         let stored = StoredKey {
             digest: self.digest.clone(),
             answer: answer.clone(),
@@ -153,18 +153,18 @@ fn key_of(
 }
 
 /// What has been made, and whether its key is stored already.
-pub enum MadeOnce {
+pub enum KeyedAnswer {
     /// The key is not stored yet.
-    Now(Made),
+    Now(ReplayableAnswer),
     /// The key is not stored yet, and what is stored with it lacks a secret that is shown once.
     Once {
         /// The answer.
-        shown: Made,
+        shown: ReplayableAnswer,
         /// The answer to a repeated request.
-        kept: Made,
+        kept: ReplayableAnswer,
     },
     /// The key is stored with what was made.
-    WithKey(Made),
+    WithKey(ReplayableAnswer),
     /// The key was stored before: this is its record.
     Before(Box<ServerRecord>),
 }
@@ -193,7 +193,7 @@ pub async fn make_once<M>(
     make: impl FnOnce(Option<PendingKey>) -> M,
 ) -> Result<Response, Problem>
 where
-    M: Future<Output = Result<MadeOnce, Problem>> + Send + 'static,
+    M: Future<Output = Result<KeyedAnswer, Problem>> + Send + 'static,
 {
     let tenant = match run {
         Some(run) => &run.tenant,
@@ -210,10 +210,10 @@ where
     let Some(key) = key_of(&context.headers, tenant, &scope, body)? else {
         let outcome = tokio::spawn(make(None)).await;
         return match outcome.map_err(|_| Problem::internal("the request was not carried out"))?? {
-            MadeOnce::Now(answer)
-            | MadeOnce::WithKey(answer)
-            | MadeOnce::Once { shown: answer, .. } => Ok(answer.into_response()),
-            MadeOnce::Before(_) => Err(Problem::internal("a key that was not given is stored")),
+            KeyedAnswer::Now(answer)
+            | KeyedAnswer::WithKey(answer)
+            | KeyedAnswer::Once { shown: answer, .. } => Ok(answer.into_response()),
+            KeyedAnswer::Before(_) => Err(Problem::internal("a key that was not given is stored")),
         };
     };
     let records = match run {
@@ -238,24 +238,24 @@ where
     let task = tokio::spawn(async move {
         let _hold = hold;
         let (answer, kept) = match making.await? {
-            MadeOnce::Now(answer) => (answer.clone(), answer),
-            MadeOnce::Once { shown, kept } => (shown, kept),
+            KeyedAnswer::Now(answer) => (answer.clone(), answer),
+            KeyedAnswer::Once { shown, kept } => (shown, kept),
             other => return Ok(other),
         };
         let record = stored_key.record(&kept, run.as_deref());
         server
             .blocking(move |_| Ok(records.put_record(&record)?))
             .await?;
-        Ok::<_, Problem>(MadeOnce::WithKey(answer))
+        Ok::<_, Problem>(KeyedAnswer::WithKey(answer))
     });
     match task
         .await
         .map_err(|_| Problem::internal("the request was not carried out"))??
     {
-        MadeOnce::Now(answer)
-        | MadeOnce::WithKey(answer)
-        | MadeOnce::Once { shown: answer, .. } => Ok(answer.into_response()),
-        MadeOnce::Before(record) => key.replay(&record),
+        KeyedAnswer::Now(answer)
+        | KeyedAnswer::WithKey(answer)
+        | KeyedAnswer::Once { shown: answer, .. } => Ok(answer.into_response()),
+        KeyedAnswer::Before(record) => key.replay(&record),
     }
 }
 
@@ -294,7 +294,7 @@ mod tests {
             let key = key_of(&headers(&["one"]), "red", "POST /v1/runs", body);
             key.unwrap().unwrap()
         };
-        let answer = Made::new(StatusCode::CREATED, &"first").at("/v1/runs/1".into());
+        let answer = ReplayableAnswer::new(StatusCode::CREATED, &"first").at("/v1/runs/1".into());
         let record = key(b"{}").record(&answer, Some("1"));
         let replayed = key(b"{}").replay(&record).unwrap();
         assert_eq!(replayed.status(), 201);

@@ -51,7 +51,7 @@ struct KeptAnswer {
 
 /// Answers of one revision.
 #[derive(Debug, Default)]
-struct Kept {
+struct RevisionAnswers {
     revision: u64,
     answers: HashMap<AnswerKey, KeptAnswer>,
     bytes: usize,
@@ -62,7 +62,7 @@ struct Kept {
 pub struct KeptAnswers {
     /// `None` if it is not known when a database changes; then no answer is kept.
     revisions: Option<Vec<DatabaseRevisions>>,
-    kept: Mutex<Kept>,
+    kept: Mutex<RevisionAnswers>,
 }
 
 impl KeptAnswers {
@@ -74,7 +74,7 @@ impl KeptAnswers {
         }
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
+    fn kept(&self) -> MutexGuard<'_, RevisionAnswers> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -120,7 +120,7 @@ impl KeptAnswers {
     }
 }
 
-impl Kept {
+impl RevisionAnswers {
     fn insert(&mut self, key: AnswerKey, revision: u64, answer: KeptAnswer) {
         if revision < self.revision {
             return;
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn an_answer_is_given_only_to_the_same_request_of_the_same_caller() {
-        let mut kept = Kept::default();
+        let mut kept = RevisionAnswers::default();
         kept.insert(key(), 0, answer(1));
         let caller = || key().caller;
         let others = [
@@ -218,7 +218,7 @@ mod tests {
 
     #[test]
     fn the_answers_of_an_earlier_revision_are_dropped_and_none_are_added_to_it() {
-        let mut kept = Kept::default();
+        let mut kept = RevisionAnswers::default();
         kept.insert(key(), 2, answer(1));
         let other = AnswerKey {
             operation: "getRun",
@@ -233,7 +233,7 @@ mod tests {
 
     #[test]
     fn a_limited_number_of_bytes_is_kept() {
-        let mut kept = Kept::default();
+        let mut kept = RevisionAnswers::default();
         for n in 0..40_000 {
             let numbered = AnswerKey {
                 query: Query::parse(&format!("after={n}")),

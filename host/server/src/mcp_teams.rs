@@ -25,7 +25,7 @@ use strata_host::view::{Continuation, EndedRun, status_at_rest};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
-use crate::api::control::{Changed, ResumeTerms, halt_run, resume};
+use crate::api::control::{ResumeTerms, RunTransition, halt_run, resume};
 use crate::api::runs::{NewRun, is_at_rest, start_run};
 use crate::caller::{Caller, Deed, Right};
 use crate::context::find_run;
@@ -144,13 +144,13 @@ struct TenantRuns {
     bundle: String,
 }
 
-/// Whether a run goes on only because somebody here waits for it.
+/// For what a run goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Begun {
+enum RunPurpose {
     /// It was begun or continued for a call, and is paused when nobody waits for it any more.
     ForCall,
-    /// It went on already.
-    Before,
+    /// It went on already, for others.
+    Other,
 }
 
 impl TenantRuns {
@@ -159,36 +159,39 @@ impl TenantRuns {
     }
 
     /// Begins or continues a run.
-    fn begin(&self, name: &RunName, launch: &Launch) -> Result<(ServedRun, Begun), Problem> {
+    fn begin(&self, name: &RunName, launch: &Launch) -> Result<(ServedRun, RunPurpose), Problem> {
         if let Launch::New { idea } = launch {
             let is_there = self.server.databases.has_run(&self.key(name))?;
             if !is_there {
                 let new = NewRun::of_team(&self.bundle, name.as_str(), idea);
                 start_run(&self.server, &self.caller, new, None)?;
             }
-            return Ok((self.find_for(name.as_str(), Deed::Control)?, Begun::ForCall));
+            return Ok((
+                self.find_for(name.as_str(), Deed::Control)?,
+                RunPurpose::ForCall,
+            ));
         }
         let run = self.find_for(name.as_str(), Deed::Control)?;
         let status = run.listing.overview.as_ref().map(|one| one.status);
-        let beginning = match (launch, status) {
+        let purpose = match (launch, status) {
             // A call that was given up paused it.
             (Launch::Reattach, Some(Status::Paused)) | (Launch::Resume, _) => {
                 match resume(&run, ResumeTerms::default(), self.caller.author())? {
-                    Changed::Now(_) => Begun::ForCall,
-                    Changed::Already(_) => Begun::Before,
+                    RunTransition::Now(_) => RunPurpose::ForCall,
+                    RunTransition::Already(_) => RunPurpose::Other,
                 }
             }
-            _ => Begun::ForCall,
+            _ => RunPurpose::ForCall,
         };
         let unknown = || Problem::not_found("run");
-        Ok((self.server.reload(&run)?.ok_or_else(unknown)?, beginning))
+        Ok((self.server.reload(&run)?.ok_or_else(unknown)?, purpose))
     }
 
     /// Waits until a run has ended or rests.
     fn follow(
         &self,
         mut run: ServedRun,
-        beginning: Begun,
+        purpose: RunPurpose,
         attempt: RunAttempt,
     ) -> Result<ServedRun, Problem> {
         let RunAttempt {
@@ -228,7 +231,7 @@ impl TenantRuns {
             }
             if is_stopped {
                 looks_after_pause = 1;
-                if beginning == Begun::Before {
+                if purpose == RunPurpose::Other {
                     return Ok(run);
                 }
                 // It may have ended meanwhile.
@@ -293,7 +296,7 @@ impl RunPlace for TenantRuns {
             Launch::Look => self.find_for(attempt.run.as_str(), Deed::Control),
             _ => self
                 .begin(&attempt.run, launch)
-                .and_then(|(run, beginning)| self.follow(run, beginning, attempt)),
+                .and_then(|(run, purpose)| self.follow(run, purpose, attempt)),
         };
         let run = carried_out.map_err(|problem| problem.detail().to_owned())?;
         self.ending(&run)

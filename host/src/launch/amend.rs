@@ -121,7 +121,7 @@ pub fn resume_in_queue(
         ..SubmissionChange::default()
     };
     if resume.changes_files() {
-        let amended = Amended::collect(location, resume, report)?;
+        let amended = AmendedTeam::collect(location, resume, report)?;
         if resume.team.is_some() && amended.definition.declares_budget {
             let budget = amended.definition.team.policy.budget;
             stored.investment = stored
@@ -185,7 +185,7 @@ pub(super) fn amend_before_resume(
         overrides: resume.overrides.clone(),
         ..QueuedResume::default()
     };
-    let amended = Amended::collect(&resume.storage, &queued, report)?;
+    let amended = AmendedTeam::collect(&resume.storage, &queued, report)?;
     let mut change = SubmissionChange::default();
     amended.add_to(&mut change);
     resume.storage.change_submission(&change)?;
@@ -194,12 +194,12 @@ pub(super) fn amend_before_resume(
 }
 
 /// A changed team, and its files.
-struct Amended {
+struct AmendedTeam {
     definition: Definition,
     bundle: Bundle,
 }
 
-impl Amended {
+impl AmendedTeam {
     /// Collects the files of the changed team. Fails if it is another team, or cannot be run.
     fn collect(
         location: &StorageLocation,

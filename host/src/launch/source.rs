@@ -99,7 +99,7 @@ impl ComponentFinder<'_> {
                 script,
                 files,
             } => {
-                let interpreted = Interpreted {
+                let interpreted = InterpretedScript {
                     language,
                     script,
                     files,
@@ -121,7 +121,7 @@ impl ComponentFinder<'_> {
     fn find_interpreted(
         &self,
         directory: &Path,
-        interpreted: Interpreted,
+        interpreted: InterpretedScript,
         report: &mut dyn FnMut(&str),
     ) -> Result<ComponentSource, UnloadableComponent> {
         if self.demanded.is_some() || self.trusted.require_signatures() {
@@ -202,7 +202,7 @@ impl ComponentFinder<'_> {
             let source = ScriptSource::Text(program);
             (source, vec![path.to_owned()], text.into_bytes())
         };
-        let interpreted = Interpreted {
+        let interpreted = InterpretedScript {
             language,
             script: ScriptFile {
                 name: name.to_string_lossy().into_owned(),
@@ -218,10 +218,10 @@ impl ComponentFinder<'_> {
     /// Returns the source of a script, with its interpreter.
     fn with_interpreter(
         &self,
-        interpreted: Interpreted,
+        interpreted: InterpretedScript,
         report: &mut dyn FnMut(&str),
     ) -> Result<ComponentSource, UnloadableComponent> {
-        let Interpreted {
+        let InterpretedScript {
             language,
             script,
             files,
@@ -240,7 +240,7 @@ impl ComponentFinder<'_> {
 }
 
 /// What an interpreter runs.
-struct Interpreted {
+struct InterpretedScript {
     language: ScriptLanguage,
     script: ScriptFile,
     files: Vec<PathBuf>,

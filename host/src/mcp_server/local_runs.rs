@@ -34,14 +34,14 @@ pub(super) struct LocalRuns {
 }
 
 /// What became of a run that was to be begun or continued.
-enum Launched {
+enum LaunchOutcome {
     /// It goes on.
     Open(OpenRun),
     /// It stays as it is saved.
     Saved(Box<RunEnding>),
 }
 
-impl Launched {
+impl LaunchOutcome {
     fn saved(ending: RunEnding) -> Self {
         Self::Saved(Box::new(ending))
     }
@@ -70,22 +70,22 @@ impl LocalRuns {
     }
 
     /// Begins or continues a run, unless it stays as it is.
-    fn launch(&self, name: &RunName, launch: &Launch) -> Result<Launched, LaunchError> {
+    fn launch(&self, name: &RunName, launch: &Launch) -> Result<LaunchOutcome, LaunchError> {
         let (tell_activity, activity) = watch::channel(Activity::default());
         let run = match launch {
             Launch::New { idea } => self.start(name, idea.clone(), tell_activity)?,
-            Launch::Look => return self.saved_ending(name).map(Launched::saved),
+            Launch::Look => return self.saved_ending(name).map(LaunchOutcome::saved),
             Launch::Reattach if !may_reattach(self.saved_ending(name)?.status) => {
-                return self.saved_ending(name).map(Launched::saved);
+                return self.saved_ending(name).map(LaunchOutcome::saved);
             }
             Launch::Resume | Launch::Reattach => match self.resume(name, tell_activity)? {
                 Some(run) => run,
-                None => return self.saved_ending(name).map(Launched::saved),
+                None => return self.saved_ending(name).map(LaunchOutcome::saved),
             },
         };
         self.open
             .begin(name, run, activity)
-            .map(Launched::Open)
+            .map(LaunchOutcome::Open)
             .map_err(|error| LaunchError::InvalidInput(error.to_string()))
     }
 
@@ -165,8 +165,8 @@ impl RunPlace for LocalRuns {
         let open = match self.open.find(&attempt.run) {
             Some(open) => open,
             None => match self.launch(&attempt.run, launch) {
-                Ok(Launched::Open(open)) => open,
-                Ok(Launched::Saved(ending)) => return Ok(*ending),
+                Ok(LaunchOutcome::Open(open)) => open,
+                Ok(LaunchOutcome::Saved(ending)) => return Ok(*ending),
                 Err(error) => return Err(error.to_string()),
             },
         };

@@ -270,12 +270,12 @@ impl TeamTool {
                 }
                 Elicitation::WithinCall => {
                     match self.ask_within_call(&run, &requests, &replies, call).await {
-                        Asked::Replies(mut new_replies) => {
+                        AskOutcome::Replies(mut new_replies) => {
                             rounds += usize::from(!new_replies.has_news);
                             new_replies.declined.append(&mut replies.declined);
                             replies = new_replies;
                         }
-                        Asked::Stopped(why) => {
+                        AskOutcome::Stopped(why) => {
                             if call.is_cancelled() {
                                 self.runs.interrupt(&run).await;
                             }
@@ -436,7 +436,7 @@ impl TeamTool {
         requests: &[&RequestView],
         replies: &Replies,
         call: &ClientCall<'_>,
-    ) -> Asked {
+    ) -> AskOutcome {
         let questions = requests.iter().map(|request| {
             let rejected = replies.rejected.get(&request.id).map(String::as_str);
             call.ask(form(request, run.as_str(), rejected))
@@ -446,21 +446,21 @@ impl TeamTool {
         for (request, result) in requests.iter().zip(results) {
             let reply = match result {
                 Ok(result) => read_result(request, result),
-                Err(why) => return Asked::Stopped(why),
+                Err(why) => return AskOutcome::Stopped(why),
             };
             let recorded = self
                 .take_reply(run, request, reply, &call.principal, &mut new_replies)
                 .await;
             if let Err(why) = recorded {
-                return Asked::Stopped(why);
+                return AskOutcome::Stopped(why);
             }
         }
-        Asked::Replies(new_replies)
+        AskOutcome::Replies(new_replies)
     }
 }
 
 /// What came of asking the client within its call.
-enum Asked {
+enum AskOutcome {
     Replies(Replies),
     /// It cannot be asked, for this reason.
     Stopped(String),

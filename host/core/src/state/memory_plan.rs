@@ -229,7 +229,7 @@ impl ConversationSize {
     /// Returns the position up to which results are cleared so that at least `excess` tokens are
     /// freed, if so many can be, and the results that are newly cleared. Those of the newest turn are
     /// not.
-    fn clear_results(&self, excess: u64) -> (ResultPosition, Vec<Freed>) {
+    fn clear_results(&self, excess: u64) -> (ResultPosition, Vec<ClearedResult>) {
         let (mut freed, mut sum) = (Vec::new(), 0_u64);
         let mut position = self.first_turn_position();
         let mut up_to = self.range.cleared;
@@ -247,7 +247,7 @@ impl ConversationSize {
                 if let Some(cleared) = result.if_smaller().filter(|_| at >= self.range.cleared) {
                     let tokens = result.tokens - cleared;
                     sum += tokens;
-                    freed.push(Freed {
+                    freed.push(ClearedResult {
                         turn: number,
                         tokens,
                         position: position + before_results + call,
@@ -277,7 +277,7 @@ impl ConversationSize {
     /// is met with the longest summary. If there is none, it is the last possible one.
     fn choose_cut(
         &self,
-        freed: &[Freed],
+        freed: &[ClearedResult],
         bounds: &MemoryBounds,
         halves: BlockSize,
     ) -> Option<Candidate> {
@@ -297,7 +297,7 @@ impl ConversationSize {
 
     /// Returns the possible cuts that replace more than is replaced already, the earliest first. The
     /// newest turn is after all of them. `freed` are the results that are cleared.
-    fn candidates(&self, freed: &[Freed]) -> Vec<Candidate> {
+    fn candidates(&self, freed: &[ClearedResult]) -> Vec<Candidate> {
         let mut kept = self
             .news
             .iter()
@@ -346,7 +346,7 @@ impl ConversationSize {
 
 /// A result that is newly cleared.
 #[derive(Clone, Copy, Debug)]
-struct Freed {
+struct ClearedResult {
     turn: u32,
     /// How much smaller the request becomes.
     tokens: u64,
@@ -355,7 +355,7 @@ struct Freed {
 }
 
 /// Returns how much smaller a request becomes when these results are cleared.
-fn sum(freed: &[Freed]) -> u64 {
+fn sum(freed: &[ClearedResult]) -> u64 {
     freed.iter().map(|freed| freed.tokens).sum()
 }
 

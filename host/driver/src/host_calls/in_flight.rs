@@ -14,7 +14,7 @@ pub(super) enum AwaitPolicy {
 }
 
 /// Why a call was abandoned.
-pub(super) enum Abandoned {
+pub(super) enum AbandonReason {
     /// It was not in flight: the attempt ended while the request waited to be sent or retried. The
     /// charge is for earlier tries.
     NotInFlight(Charge),
@@ -49,7 +49,7 @@ impl InFlight {
         &mut self,
         await_policy: AwaitPolicy,
         dispatch_state: DispatchState,
-    ) -> impl Future<Output = Abandoned> + Send + 'static {
+    ) -> impl Future<Output = AbandonReason> + Send + 'static {
         let discardable = self.discardable.as_ref().map(watch::Sender::subscribe);
         let must_await = (await_policy == AwaitPolicy::MustAwait).then(|| {
             self.must_await_count += 1;
@@ -60,12 +60,12 @@ impl InFlight {
                 sender_dropped(discardable).await;
             }
             let Some(must_await) = must_await else {
-                return Abandoned::AnswerLost;
+                return AbandonReason::AnswerLost;
             };
             tokio::select! {
                 biased;
-                used = dispatch_state.wait_until_not_in_flight() => Abandoned::NotInFlight(used),
-                () = sender_dropped(must_await) => Abandoned::AnswerLost,
+                used = dispatch_state.wait_until_not_in_flight() => AbandonReason::NotInFlight(used),
+                () = sender_dropped(must_await) => AbandonReason::AnswerLost,
             }
         }
     }
@@ -109,7 +109,7 @@ mod tests {
         assert!(calls.is_draining());
         assert!(matches!(
             abandoned.now_or_never(),
-            Some(Abandoned::AnswerLost)
+            Some(AbandonReason::AnswerLost)
         ));
     }
 
@@ -124,7 +124,7 @@ mod tests {
         drop(calls);
         assert!(matches!(
             abandoned.now_or_never(),
-            Some(Abandoned::AnswerLost)
+            Some(AbandonReason::AnswerLost)
         ));
     }
 
@@ -135,7 +135,7 @@ mod tests {
         calls.abandon_discardable();
         assert!(matches!(
             abandoned.now_or_never(),
-            Some(Abandoned::NotInFlight(used)) if used == Charge::default()
+            Some(AbandonReason::NotInFlight(used)) if used == Charge::default()
         ));
         calls.complete(AwaitPolicy::MustAwait);
         assert!(!calls.must_await());

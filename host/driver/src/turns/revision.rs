@@ -44,7 +44,7 @@ pub fn revised_calls(
         let (Some(tools), Some(settings)) = (tools, roles.get(&key.role)) else {
             continue;
         };
-        let revising = Revising {
+        let rules = RevisionRules {
             tools,
             settings,
             activation,
@@ -55,7 +55,7 @@ pub fn revised_calls(
             continue;
         }
         for (work, call) in activation.unsettled_tool_calls() {
-            if let Some(revision) = revising.revision(work, call) {
+            if let Some(revision) = rules.revision(work, call) {
                 taken_back.extend(called_key(key, work));
                 let call = CallKey::in_activation(key, work);
                 let revised = AttemptEvent::CallRevised(CallRevised { revision });
@@ -67,7 +67,7 @@ pub fn revised_calls(
 }
 
 /// What the calls of an activation are checked against.
-struct Revising<'a> {
+struct RevisionRules<'a> {
     tools: &'a ToolLoop,
     settings: &'a ToolRole,
     activation: &'a Activation,
@@ -75,7 +75,7 @@ struct Revising<'a> {
     now_ms: i64,
 }
 
-impl Revising<'_> {
+impl RevisionRules<'_> {
     /// Returns what is to become of a call, or `None` if the earlier decision holds.
     fn revision(&self, work: Work, call: &TurnCall) -> Option<CallRevision> {
         let Work::ToolCall { tool, .. } = work else {

@@ -322,12 +322,12 @@ impl fmt::Display for LockedName {
 }
 
 /// What a lock file says of components and of the tools of servers.
-type Locked = (
+type LockContent = (
     BTreeMap<LockedName, LockedComponent>,
     BTreeMap<String, ToolDigests>,
 );
 
-fn parse(text: &str) -> Result<Locked, String> {
+fn parse(text: &str) -> Result<LockContent, String> {
     let written: LockFile =
         toml::from_str(text).map_err(|error| error.to_string().trim_end().to_owned())?;
     if written.version != FORMAT_VERSION {

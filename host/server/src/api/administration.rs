@@ -13,7 +13,7 @@ use crate::answer::{empty, json};
 use crate::body::{MAX_BODY_BYTES, parse_json};
 use crate::caller::{Caller, Right};
 use crate::context::Context;
-use crate::idempotency::{Made, MadeOnce, make_once};
+use crate::idempotency::{KeyedAnswer, ReplayableAnswer, make_once};
 use crate::operations::Answer;
 use crate::problem::Problem;
 use crate::server::ServerPhase;
@@ -139,10 +139,10 @@ pub async fn create_token(mut context: Context) -> Answer {
                 "name": new.name, "tenant": new.tenant, "rights": new.rights,
                 "expires": new.expires_ms.map(rfc3339), "token": text,
             });
-            Made::new(StatusCode::CREATED, &value)
+            ReplayableAnswer::new(StatusCode::CREATED, &value)
         };
         // Texts of tokens are not stored, so a repeated request cannot get this one.
-        Ok(MadeOnce::Once {
+        Ok(KeyedAnswer::Once {
             shown: answer(Some(&text)),
             kept: answer(None),
         })

@@ -29,7 +29,7 @@ use crate::answer::{Page, json};
 use crate::body::{MAX_ANSWER_BYTES, MAX_BODY_BYTES, escape_pointer, parse_json};
 use crate::caller::{Caller, Deed};
 use crate::context::{Context, find_run};
-use crate::idempotency::{Made, MadeOnce, PendingKey, make_once};
+use crate::idempotency::{KeyedAnswer, PendingKey, ReplayableAnswer, make_once};
 use crate::operations::Answer;
 use crate::problem::Problem;
 use crate::query::{decode_cursor, encode_cursor};
@@ -110,14 +110,14 @@ impl ResumeTerms {
 
 /// Whether a run was changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Changed {
+pub enum RunTransition {
     /// It is about to be so.
     Now(&'static str),
     /// It was so already.
     Already(&'static str),
 }
 
-impl Changed {
+impl RunTransition {
     /// Returns what the run is.
     pub fn result(self) -> &'static str {
         match self {
@@ -136,7 +136,7 @@ pub async fn send_message(mut context: Context) -> Answer {
         let outcome = server
             .blocking(move |server| send(server, &run, &caller, new, key.as_ref()))
             .await?;
-        Ok(MadeOnce::Now(outcome))
+        Ok(KeyedAnswer::Now(outcome))
     })
     .await
 }
@@ -170,7 +170,7 @@ fn send(
     caller: &Caller,
     new: NewMessage,
     key: Option<&PendingKey>,
-) -> Result<Made, Problem> {
+) -> Result<ReplayableAnswer, Problem> {
     let mut files = Vec::new();
     for (at, part) in new.parts.iter().enumerate() {
         let unknown = || {
@@ -206,7 +206,7 @@ fn send(
     } else {
         StatusCode::ACCEPTED
     };
-    Ok(Made::new(status, &sent))
+    Ok(ReplayableAnswer::new(status, &sent))
 }
 
 pub async fn list_requests(context: Context) -> Answer {
@@ -315,10 +315,13 @@ pub async fn answer_requests(mut context: Context) -> Answer {
                     .iter()
                     .map(|one| json!({ "request": one.request, "role": one.role }))
                     .collect();
-                Ok(Made::new(StatusCode::OK, &json!({ "answered": answers })))
+                Ok(ReplayableAnswer::new(
+                    StatusCode::OK,
+                    &json!({ "answered": answers }),
+                ))
             })
             .await?;
-        Ok(MadeOnce::Now(outcome))
+        Ok(KeyedAnswer::Now(outcome))
     })
     .await
 }
@@ -360,7 +363,7 @@ async fn halt_and_answer(context: Context, what: Halt) -> Answer {
 async fn change_and_answer(
     context: Context,
     run: ServedRun,
-    change: impl FnOnce(&ServedRun) -> Result<Changed, Problem> + Send + 'static,
+    change: impl FnOnce(&ServedRun) -> Result<RunTransition, Problem> + Send + 'static,
 ) -> Answer {
     let (changed, view) = context
         .server
@@ -369,23 +372,23 @@ async fn change_and_answer(
             let run = server
                 .reload(&run)?
                 .ok_or_else(|| Problem::not_found("run"))?;
-            Ok::<(Changed, RunView), Problem>((changed, server.view(&run)?))
+            Ok::<(RunTransition, RunView), Problem>((changed, server.view(&run)?))
         })
         .await?;
     let status = match changed {
-        Changed::Now(_) => StatusCode::ACCEPTED,
-        Changed::Already(_) => StatusCode::OK,
+        RunTransition::Now(_) => StatusCode::ACCEPTED,
+        RunTransition::Already(_) => StatusCode::OK,
     };
     Ok(json(status, &view))
 }
 
 /// Ends a run for good or for a while, unless it has ended so. Blocks.
-pub fn halt_run(run: &ServedRun, what: Halt, by: &Author) -> Result<Changed, Problem> {
+pub fn halt_run(run: &ServedRun, what: Halt, by: &Author) -> Result<RunTransition, Problem> {
     let status = status_of(run)?;
     let is_working = run.listing.owner.is_some();
     match (what, status) {
         (_, status) if status == what.status() && !is_working => {
-            return Ok(Changed::Already(status.name()));
+            return Ok(RunTransition::Already(status.name()));
         }
         (_, Status::Done) if !is_working => {
             return Err(Problem::conflict("the run is done").named("ended"));
@@ -408,7 +411,7 @@ pub fn halt_run(run: &ServedRun, what: Halt, by: &Author) -> Result<Changed, Pro
         _ => {}
     }
     match halt_by(&run.listing.location, what, Some(by)) {
-        Ok(()) => Ok(Changed::Now(what.status().name())),
+        Ok(()) => Ok(RunTransition::Now(what.status().name())),
         // It has ended meanwhile.
         Err(LaunchError::InvalidInput(text)) => Err(Problem::conflict(text).named("ended")),
         Err(error) => Err(error.into()),
@@ -436,7 +439,7 @@ pub async fn resume_run(mut context: Context) -> Answer {
 }
 
 /// Lets a worker continue a run, if it does not go on by itself. Blocks.
-pub fn resume(run: &ServedRun, terms: ResumeTerms, by: Author) -> Result<Changed, Problem> {
+pub fn resume(run: &ServedRun, terms: ResumeTerms, by: Author) -> Result<RunTransition, Problem> {
     let location = &run.listing.location;
     let status = status_of(run)?;
     let is_refused = run.listing.state == LifecycleState::Refused;
@@ -447,10 +450,10 @@ pub fn resume(run: &ServedRun, terms: ResumeTerms, by: Author) -> Result<Changed
     };
     if terms.is_empty() {
         if goes_on {
-            return Ok(Changed::Already(status.name()));
+            return Ok(RunTransition::Already(status.name()));
         }
         request_resume(location, &by)?;
-        return Ok(Changed::Now("queued"));
+        return Ok(RunTransition::Now("queued"));
     }
     if terms
         .investment
@@ -478,7 +481,7 @@ pub fn resume(run: &ServedRun, terms: ResumeTerms, by: Author) -> Result<Changed
         ..QueuedResume::default()
     };
     resume_in_queue(location, &queued, &mut |_| {})?;
-    Ok(Changed::Now("queued"))
+    Ok(RunTransition::Now("queued"))
 }
 
 pub async fn fork_run(mut context: Context) -> Answer {
@@ -490,7 +493,7 @@ pub async fn fork_run(mut context: Context) -> Answer {
         let outcome = server
             .blocking(move |server| start_fork(server, &run, &caller, new))
             .await?;
-        Ok(MadeOnce::Now(outcome))
+        Ok(KeyedAnswer::Now(outcome))
     })
     .await
 }
@@ -500,7 +503,7 @@ fn start_fork(
     run: &ServedRun,
     caller: &Caller,
     new: NewFork,
-) -> Result<Made, Problem> {
+) -> Result<ReplayableAnswer, Problem> {
     let name = match new.name {
         Some(name) => {
             let is_name = check_stored_name(&name).is_ok() && !name.contains('/');
@@ -551,7 +554,7 @@ fn start_fork(
     let forked = server.databases.find_by_id(&id)?;
     let forked = forked.ok_or_else(|| Problem::not_found("run"))?;
     let view = server.view(&forked)?;
-    Ok(Made::new(StatusCode::CREATED, &view).at(format!("/v1/runs/{id}")))
+    Ok(ReplayableAnswer::new(StatusCode::CREATED, &view).at(format!("/v1/runs/{id}")))
 }
 
 /// Parses a value that is to be changed, as `fork --set` does.

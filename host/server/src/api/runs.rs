@@ -27,7 +27,7 @@ use crate::body::{MAX_BODY_BYTES, escape_pointer, parse_json};
 use crate::caller::{Caller, Deed, Right};
 use crate::context::{Context, find_run};
 use crate::databases::name_taken;
-use crate::idempotency::{Made, MadeOnce, PendingKey, make_once};
+use crate::idempotency::{KeyedAnswer, PendingKey, ReplayableAnswer, make_once};
 use crate::operations::Answer;
 use crate::problem::Problem;
 use crate::query::{decode_cursor, encode_cursor, wrong};
@@ -120,18 +120,18 @@ pub async fn create_run(mut context: Context) -> Answer {
         };
         let (answer, id) = match submitted {
             Started::Run { answer, id } => (answer, id),
-            Started::Before(record) => return Ok(MadeOnce::Before(record)),
+            Started::Before(record) => return Ok(KeyedAnswer::Before(record)),
         };
         if wait.is_zero() {
-            return Ok(MadeOnce::WithKey(answer));
+            return Ok(KeyedAnswer::WithKey(answer));
         }
         let view = wait_for_rest(&server, &id, wait).await?;
-        let answer = Made {
+        let answer = ReplayableAnswer {
             body: serde_json::to_string(&view).unwrap_or_default(),
             ..answer
         };
         // A repetition gives this answer.
-        Ok(MadeOnce::Now(answer))
+        Ok(KeyedAnswer::Now(answer))
     })
     .await
 }
@@ -201,7 +201,10 @@ fn wait_of(headers: &HeaderMap) -> Result<Duration, Problem> {
 /// What became of a run that was to be started.
 pub enum Started {
     /// It was started now.
-    Run { answer: Made, id: String },
+    Run {
+        answer: ReplayableAnswer,
+        id: String,
+    },
     /// It was started before under the same key.
     Before(Box<strata_host::storage::ServerRecord>),
 }
@@ -252,7 +255,8 @@ pub fn start_run(
         identity,
         records: &|submitted| {
             let view = new_run_view(&new, caller, &id, submitted);
-            let answer = Made::new(StatusCode::CREATED, &view).at(format!("/v1/runs/{id}"));
+            let answer =
+                ReplayableAnswer::new(StatusCode::CREATED, &view).at(format!("/v1/runs/{id}"));
             let record = key.map(|key| key.record(&answer, Some(&id)));
             *first_answer.borrow_mut() = Some(answer);
             let origin = RunOrigin {
@@ -500,7 +504,7 @@ pub async fn change_runs(mut context: Context) -> Answer {
                 Ok(results)
             })
             .await?;
-        Ok(MadeOnce::Now(Made::new(
+        Ok(KeyedAnswer::Now(ReplayableAnswer::new(
             StatusCode::OK,
             &json!({ "results": results }),
         )))

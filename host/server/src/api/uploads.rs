@@ -16,7 +16,7 @@ use crate::answer::{as_attachment, empty, tagged};
 use crate::body::{MAX_BLOB_BYTES, MAX_BODY_BYTES, escape_pointer, parse_json, read_body};
 use crate::caller::Right;
 use crate::context::Context;
-use crate::idempotency::{Made, MadeOnce, make_once};
+use crate::idempotency::{KeyedAnswer, ReplayableAnswer, make_once};
 use crate::operations::Answer;
 use crate::problem::Problem;
 use crate::server::Server;
@@ -178,7 +178,7 @@ pub async fn create_bundle(mut context: Context) -> Answer {
         let outcome = server
             .blocking(move |server| store_bundle(server, &tenant, &files))
             .await?;
-        Ok(MadeOnce::Now(outcome))
+        Ok(KeyedAnswer::Now(outcome))
     })
     .await
 }
@@ -200,7 +200,7 @@ fn store_bundle(
     server: &Server,
     tenant: &str,
     files: &BTreeMap<String, Digest>,
-) -> Result<Made, Problem> {
+) -> Result<ReplayableAnswer, Problem> {
     let mut missing = Vec::new();
     for digest in files.values() {
         if !has_uploaded(server, tenant, digest)? {
@@ -231,7 +231,10 @@ fn store_bundle(
         ..ServerRecord::default()
     })?;
     let digest = format!("{DIGEST_PREFIX}{digest}");
-    Ok(Made::new(StatusCode::CREATED, &json!({ "digest": digest })))
+    Ok(ReplayableAnswer::new(
+        StatusCode::CREATED,
+        &json!({ "digest": digest }),
+    ))
 }
 
 #[cfg(test)]

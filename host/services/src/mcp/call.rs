@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
 use super::connection::Connection;
-use super::exchange::{ExchangeResult, Lost, QUEUED_SIGNALS, Request, Signal};
+use super::exchange::{ExchangeResult, LostAnswer, QUEUED_SIGNALS, Request, Signal};
 use super::message::{Reply, RpcError};
 use super::question::{KnownAnswers, question_digest};
 
@@ -34,7 +34,7 @@ pub(super) enum CallEnd {
     /// The server sent a request with this method, which is not answered. It may wait for that for ever.
     Unexpected(String),
     /// There is no answer.
-    Lost(Lost),
+    Lost(LostAnswer),
     /// A limit was hit, which this names.
     TimedOut(String),
 }

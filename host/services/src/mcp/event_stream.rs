@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::exchange::{Lost, MAX_MESSAGE_BYTES};
+use super::exchange::{LostAnswer, MAX_MESSAGE_BYTES};
 use crate::sse::{SseEvent, SseParser};
 
 /// A response that is a stream of events.
@@ -26,12 +26,12 @@ impl EventStream {
     }
 
     /// Returns the data of the next event; `None` at the end of the stream.
-    pub(super) async fn next(&mut self) -> Result<Option<String>, Lost> {
+    pub(super) async fn next(&mut self) -> Result<Option<String>, LostAnswer> {
         loop {
             if let Some(event) = self.ready.pop_front() {
                 return Ok(Some(event.data));
             }
-            let Some(chunk) = self.response.chunk().await.map_err(Lost::broken)? else {
+            let Some(chunk) = self.response.chunk().await.map_err(LostAnswer::broken)? else {
                 return Ok(self.parser.end().map(|event| event.data));
             };
             self.ready.extend(self.parser.feed(&chunk));
@@ -41,7 +41,7 @@ impl EventStream {
                 0
             };
             if self.bytes > MAX_MESSAGE_BYTES {
-                return Err(Lost::too_large());
+                return Err(LostAnswer::too_large());
             }
         }
     }

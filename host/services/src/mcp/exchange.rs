@@ -24,7 +24,7 @@ pub(super) enum Signal {
 
 /// Why a request has no answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Lost {
+pub(super) struct LostAnswer {
     /// What happened, for people.
     pub(super) message: String,
     /// Whether the request may have taken effect.
@@ -42,7 +42,7 @@ pub(super) enum Reach {
     SessionGone,
 }
 
-impl Lost {
+impl LostAnswer {
     pub(super) fn unknown(message: impl Into<String>) -> Self {
         Self {
             message: message.into(),
@@ -77,7 +77,7 @@ impl Lost {
 }
 
 /// The answer to a request, or why there is none.
-pub(super) type ExchangeResult = Result<Reply, Lost>;
+pub(super) type ExchangeResult = Result<Reply, LostAnswer>;
 
 /// A request to a server.
 #[derive(Clone, Debug)]

@@ -14,7 +14,7 @@ use tokio::task::AbortHandle;
 use super::call_signals::CallSignals;
 use super::config::HttpServer;
 use super::event_stream::EventStream;
-use super::exchange::{ExchangeResult, Lost, MAX_MESSAGE_BYTES, Request, Signal};
+use super::exchange::{ExchangeResult, LostAnswer, MAX_MESSAGE_BYTES, Request, Signal};
 use super::message::{self, Incoming, Reply, RpcError};
 use crate::http::{Header, HttpClient, HttpRequest, RequestSent};
 
@@ -37,7 +37,7 @@ pub(super) struct HttpConnection {
     server: HttpServer,
     http: Arc<HttpClient>,
     /// What the server of an older revision has settled.
-    settled: Mutex<Settled>,
+    negotiated: Mutex<NegotiatedSession>,
     /// The calls that the server works on.
     calls: Mutex<CallSignals>,
     /// The task that reads what a server of an older revision sends of itself.
@@ -45,7 +45,7 @@ pub(super) struct HttpConnection {
 }
 
 #[derive(Clone, Default)]
-struct Settled {
+struct NegotiatedSession {
     session: Option<String>,
     revision: Option<String>,
 }
@@ -55,24 +55,24 @@ impl HttpConnection {
         Self {
             server,
             http,
-            settled: Mutex::default(),
+            negotiated: Mutex::default(),
             calls: Mutex::default(),
             listening: Mutex::default(),
         }
     }
 
-    fn settled(&self) -> MutexGuard<'_, Settled> {
-        lock(&self.settled)
+    fn negotiated(&self) -> MutexGuard<'_, NegotiatedSession> {
+        lock(&self.negotiated)
     }
 
     /// Notes the revision that `initialize` has settled.
     pub(super) fn set_revision(&self, revision: &str) {
-        self.settled().revision = Some(revision.to_owned());
+        self.negotiated().revision = Some(revision.to_owned());
     }
 
     /// Forgets the session, which the server does not know any more.
     pub(super) fn forget_session(&self) {
-        *self.settled() = Settled::default();
+        *self.negotiated() = NegotiatedSession::default();
     }
 
     /// Sends a request and waits for its answer.
@@ -89,7 +89,7 @@ impl HttpConnection {
         if let Some(session) = response.headers().get(SESSION)
             && request.method == "initialize"
         {
-            self.settled().session = session.to_str().ok().map(str::to_owned);
+            self.negotiated().session = session.to_str().ok().map(str::to_owned);
         }
         if !response.status().is_success() {
             return self.refusal(response).await;
@@ -151,7 +151,7 @@ impl HttpConnection {
                 headers.extend(own.iter().cloned());
             }
             None => {
-                let Settled { session, revision } = self.settled().clone();
+                let NegotiatedSession { session, revision } = self.negotiated().clone();
                 headers.extend(session.map(|session| (SESSION.to_owned(), session)));
                 headers.extend(revision.map(|revision| (REVISION.to_owned(), revision)));
             }
@@ -167,16 +167,24 @@ impl HttpConnection {
     }
 
     /// Posts a message. Follows redirects within the origin of the address.
-    async fn post(&self, body: String, headers: Vec<Header>) -> Result<reqwest::Response, Lost> {
+    async fn post(
+        &self,
+        body: String,
+        headers: Vec<Header>,
+    ) -> Result<reqwest::Response, LostAnswer> {
         let mut request = self.http_request("POST", headers, Some(body.into_bytes()));
         for _ in 0..=MAX_REDIRECTS {
-            let response = self.http.open(&request).await.map_err(|failed| Lost {
-                message: failed.error.message,
-                reach: match failed.sent {
-                    RequestSent::No => super::exchange::Reach::NotTaken,
-                    RequestSent::Perhaps => super::exchange::Reach::Unknown,
-                },
-            })?;
+            let response = self
+                .http
+                .open(&request)
+                .await
+                .map_err(|failed| LostAnswer {
+                    message: failed.error.message,
+                    reach: match failed.sent {
+                        RequestSent::No => super::exchange::Reach::NotTaken,
+                        RequestSent::Perhaps => super::exchange::Reach::Unknown,
+                    },
+                })?;
             let status = response.status();
             if !status.is_redirection() {
                 return Ok(response);
@@ -194,13 +202,13 @@ impl HttpConnection {
                 Some(next) => request.url = next,
                 None => {
                     let target = shown(target);
-                    return Err(Lost::not_taken(format!(
+                    return Err(LostAnswer::not_taken(format!(
                         "it redirects with {status} to `{target}`, to which nothing is sent"
                     )));
                 }
             }
         }
-        Err(Lost::not_taken(format!(
+        Err(LostAnswer::not_taken(format!(
             "it redirects more than {MAX_REDIRECTS} times"
         )))
     }
@@ -233,19 +241,19 @@ impl HttpConnection {
         let challenge = challenge.and_then(|text| text.to_str().ok()).map(shown);
         if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
             let challenge = challenge.map_or_else(String::new, |text| format!(" ({text})"));
-            return Err(Lost::not_taken(format!(
+            return Err(LostAnswer::not_taken(format!(
                 "it answers {status}{challenge}; add `headers` with a secret, such as \
                  `headers = {{ Authorization = \"Bearer {{{{secret:NAME}}}}\" }}`"
             )));
         }
         if status == StatusCode::TOO_MANY_REQUESTS {
-            return Err(Lost::not_taken(format!("it answers {status}")));
+            return Err(LostAnswer::not_taken(format!("it answers {status}")));
         }
-        if status == StatusCode::NOT_FOUND && self.settled().session.is_some() {
-            return Err(Lost::session_gone());
+        if status == StatusCode::NOT_FOUND && self.negotiated().session.is_some() {
+            return Err(LostAnswer::session_gone());
         }
         if status.is_server_error() {
-            return Err(Lost::unknown(format!("it answers {status}")));
+            return Err(LostAnswer::unknown(format!("it answers {status}")));
         }
         match self.read_message(response).await {
             Ok(Reply::Error(error)) => Ok(Reply::Error(error)),
@@ -260,15 +268,17 @@ impl HttpConnection {
     /// Reads a response that is one message.
     async fn read_message(&self, mut response: reqwest::Response) -> ExchangeResult {
         let mut bytes = Vec::new();
-        while let Some(chunk) = response.chunk().await.map_err(Lost::broken)? {
+        while let Some(chunk) = response.chunk().await.map_err(LostAnswer::broken)? {
             if bytes.len() + chunk.len() > MAX_MESSAGE_BYTES {
-                return Err(Lost::too_large());
+                return Err(LostAnswer::too_large());
             }
             bytes.extend_from_slice(&chunk);
         }
         match self.parse(&bytes) {
             Some(Incoming::Reply { reply, .. }) => Ok(reply),
-            _ => Err(Lost::unknown("its answer is no message of the protocol")),
+            _ => Err(LostAnswer::unknown(
+                "its answer is no message of the protocol",
+            )),
         }
     }
 
@@ -282,12 +292,14 @@ impl HttpConnection {
         let mut events = EventStream::new(response);
         while let Some(event) = events.next().await? {
             match self.handle_event(event.as_bytes(), request, signals) {
-                Handled::Reply(reply) => return Ok(reply),
-                Handled::Request(answer) => self.send("", answer).await,
-                Handled::Other => {}
+                HandledMessage::Reply(reply) => return Ok(reply),
+                HandledMessage::Request(answer) => self.send("", answer).await,
+                HandledMessage::Other => {}
             }
         }
-        Err(Lost::unknown("it closed the connection before it answered"))
+        Err(LostAnswer::unknown(
+            "it closed the connection before it answered",
+        ))
     }
 
     /// Handles an event of the stream that belongs to no request. Returns the answer to a request of the server.
@@ -312,13 +324,13 @@ impl HttpConnection {
         event: &[u8],
         request: &Request,
         signals: &mpsc::Sender<Signal>,
-    ) -> Handled {
+    ) -> HandledMessage {
         // Where signals are lost, there are others that say the same.
         match self.parse(event) {
             Some(Incoming::Reply {
                 id: Some(of),
                 reply,
-            }) if of == request.id => return Handled::Reply(reply),
+            }) if of == request.id => return HandledMessage::Reply(reply),
             Some(Incoming::Notification { method, .. }) if method == "notifications/progress" => {
                 let _ = signals.try_send(Signal::Progress);
             }
@@ -332,12 +344,12 @@ impl HttpConnection {
                     let question = json!({ "id": id, "params": params });
                     let _ = signals.try_send(Signal::Question(question));
                 }
-                message::PING => return Handled::Request(message::answer(&id, &json!({}))),
-                _ => return Handled::Request(message::refusal(&id, &method)),
+                message::PING => return HandledMessage::Request(message::answer(&id, &json!({}))),
+                _ => return HandledMessage::Request(message::refusal(&id, &method)),
             },
             _ => {}
         }
-        Handled::Other
+        HandledMessage::Other
     }
 
     /// Parses a message, in which no secret is left.
@@ -415,7 +427,7 @@ fn is_event_stream(response: &reqwest::Response) -> bool {
 }
 
 /// What an event of a stream was.
-enum Handled {
+enum HandledMessage {
     /// The answer.
     Reply(Reply),
     /// A request of the server, which this answers.

@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 use super::call::{CallEnd, CallLimits, OpenCall};
 use super::call_span::record_request;
 use super::connection::{Connection, refused};
-use super::exchange::{Lost, QUEUED_SIGNALS, Reach, Request};
+use super::exchange::{LostAnswer, QUEUED_SIGNALS, Reach, Request};
 use super::message::{Reply, RpcError};
 use super::question::KnownAnswers;
 use super::revision::Revision;
@@ -214,7 +214,7 @@ impl ServerSession {
 
     /// Asks a server what it is, as one of the newest revision. Returns `None` as the error if there is no
     /// answer in time.
-    async fn discover(&self, time: Option<Duration>) -> Result<Reply, Option<Lost>> {
+    async fn discover(&self, time: Option<Duration>) -> Result<Reply, Option<LostAnswer>> {
         let ask = || self.request("server/discover", self.modern_params(json!({})));
         let asking = async {
             match ask().await {
@@ -232,7 +232,10 @@ impl ServerSession {
         }
     }
 
-    fn accept_discovery(&mut self, reply: Result<Reply, Option<Lost>>) -> Result<(), OpenError> {
+    fn accept_discovery(
+        &mut self,
+        reply: Result<Reply, Option<LostAnswer>>,
+    ) -> Result<(), OpenError> {
         let failed = |why| Err(OpenError::Failed(why));
         let result = match reply {
             Ok(Reply::Result(result)) => result,
@@ -321,14 +324,16 @@ impl ServerSession {
     }
 
     /// Begins a new session with a server at an address that has forgotten the one before.
-    async fn renew(&self) -> Result<(), Lost> {
+    async fn renew(&self) -> Result<(), LostAnswer> {
         if let Connection::Http(http) = &self.connection {
             http.forget_session();
         }
         let params = initialize_params(Revision::NEWEST_WITH_HANDSHAKE);
         match self.request("initialize", params).await? {
             Reply::Result(_) => {}
-            Reply::Error(error) => return Err(Lost::not_taken(refused("`initialize`", &error))),
+            Reply::Error(error) => {
+                return Err(LostAnswer::not_taken(refused("`initialize`", &error)));
+            }
         }
         self.note_revision();
         self.connection
@@ -446,7 +451,7 @@ impl ServerSession {
         match send(request.clone()).wait(tool.known).await {
             CallEnd::Lost(lost) if lost.reach == Reach::SessionGone => match self.renew().await {
                 Ok(()) => send(request).wait(tool.known).await,
-                Err(lost) => CallEnd::Lost(Lost::not_taken(lost.message)),
+                Err(lost) => CallEnd::Lost(LostAnswer::not_taken(lost.message)),
             },
             end => end,
         }
@@ -456,7 +461,7 @@ impl ServerSession {
         self.next_id.fetch_add(1, Ordering::Relaxed)
     }
 
-    async fn request(&self, method: &'static str, params: Value) -> Result<Reply, Lost> {
+    async fn request(&self, method: &'static str, params: Value) -> Result<Reply, LostAnswer> {
         let request = Request {
             id: self.new_id(),
             method,

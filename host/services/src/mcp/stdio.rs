@@ -18,7 +18,7 @@ use strata_base::text::units::format_bytes;
 use tokio::sync::{mpsc, oneshot};
 
 use super::call_signals::CallSignals;
-use super::exchange::{ExchangeResult, Lost, MAX_MESSAGE_BYTES, Request, Signal};
+use super::exchange::{ExchangeResult, LostAnswer, MAX_MESSAGE_BYTES, Request, Signal};
 use super::message::{self, Incoming};
 
 /// How many messages may wait until the process reads them. A process that reads nothing is noticed by
@@ -103,7 +103,7 @@ impl Shared {
         let reason = reason(&state);
         for (_, reply) in std::mem::take(&mut state.waiting) {
             // It is no error if nobody waits any more.
-            let _ = reply.send(Err(Lost::unknown(reason.clone())));
+            let _ = reply.send(Err(LostAnswer::unknown(reason.clone())));
         }
         state.ended = Some(reason);
     }
@@ -189,7 +189,7 @@ impl StdioConnection {
         {
             let mut state = self.shared.lock();
             if let Some(reason) = &state.ended {
-                return Err(Lost::not_taken(reason.clone()));
+                return Err(LostAnswer::not_taken(reason.clone()));
             }
             match request.method {
                 "initialize" => state.has_handshake = true,
@@ -207,11 +207,11 @@ impl StdioConnection {
         };
         let line = message::request(request.id, request.method, &request.params);
         if self.shared.send_line(line).is_err() {
-            return Err(Lost::not_taken("it does not read its standard input"));
+            return Err(LostAnswer::not_taken("it does not read its standard input"));
         }
         answer
             .await
-            .unwrap_or_else(|_| Err(Lost::unknown("the connection was closed")))
+            .unwrap_or_else(|_| Err(LostAnswer::unknown("the connection was closed")))
     }
 
     /// Sends a notification.

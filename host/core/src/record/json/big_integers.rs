@@ -10,7 +10,7 @@ use serde_json::Value;
 const LONG: usize = 19;
 
 /// A document whose large integers are replaced by texts, which the parser keeps as they are.
-pub(super) struct Marked<'a> {
+pub(super) struct MarkedDocument<'a> {
     /// The document to be parsed.
     pub(super) text: String,
     mark: String,
@@ -19,7 +19,7 @@ pub(super) struct Marked<'a> {
 
 /// Replaces the large integers of a document. `parsed` returns what the parser makes of the document:
 /// the texts that are put in do not occur in it. Returns `None` if there are no such integers.
-pub(super) fn mark(text: &str, parsed: impl FnOnce() -> String) -> Option<Marked<'_>> {
+pub(super) fn mark(text: &str, parsed: impl FnOnce() -> String) -> Option<MarkedDocument<'_>> {
     if !has_long_number(text) {
         return None;
     }
@@ -45,14 +45,14 @@ pub(super) fn mark(text: &str, parsed: impl FnOnce() -> String) -> Option<Marked
         at = end;
     }
     marked.push_str(&text[copied..]);
-    (!integers.is_empty()).then_some(Marked {
+    (!integers.is_empty()).then_some(MarkedDocument {
         text: marked,
         mark,
         integers,
     })
 }
 
-impl Marked<'_> {
+impl MarkedDocument<'_> {
     /// Returns a text that the parser made of the marked document, with the integers.
     pub(super) fn restore(&self, parsed: &str) -> String {
         let mut restored = String::new();

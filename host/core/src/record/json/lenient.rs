@@ -40,7 +40,7 @@ pub fn parse<T>(
 }
 
 /// A text after its flaws were replaced.
-struct Repaired {
+struct RepairedText {
     text: String,
     /// The first number that JSON does not have, if there was one.
     non_finite: Option<&'static str>,
@@ -58,7 +58,7 @@ pub fn replace_unpaired(text: &str, replacement: impl Fn(u16) -> String) -> Stri
 }
 
 /// Replaces what the strict parser refuses. Returns `None` if there is nothing of that kind.
-fn repair(text: &str) -> Option<Repaired> {
+fn repair(text: &str) -> Option<RepairedText> {
     let bare = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
     let mut non_finite = None;
     let replaced = replace_flaws(bare, |kind, replaced| match kind {
@@ -71,7 +71,7 @@ fn repair(text: &str) -> Option<Repaired> {
     if replaced.is_none() && bare.len() == text.len() {
         return None;
     }
-    Some(Repaired {
+    Some(RepairedText {
         text: replaced.unwrap_or_else(|| bare.to_string()),
         non_finite,
     })

@@ -6,7 +6,7 @@ use strata_base::clock::now_ms;
 use strata_records::deleted_run::DeletedRun;
 use strata_records::error::StoreError;
 use strata_records::lineage::{key_range, position_of_key};
-use strata_records::retention::Retention;
+use strata_records::retention::{Retention, SweepResult};
 use strata_records::rows::RunRows;
 
 use super::super::lineage::{DELETED_LINEAGE_NOTE, DELETED_RUN_NOTE};
@@ -28,14 +28,6 @@ const RUNS_PER_SWEEP: usize = 25;
 /// asked for.
 const EXPIRED: &str = "status = ?1 AND ended_ms < ?2 AND requests = 0 AND is_taken = 0 AND is_requested = 0 \
     AND schedule IN (0, 3)";
-
-/// What was deleted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Swept {
-    pub(super) runs: u64,
-    /// Whether something may be left to do.
-    pub(super) has_more: bool,
-}
 
 /// Returns for how long runs are kept that have ended.
 pub(crate) fn read_retention(url: &SqliteUrl) -> Result<Retention, StoreError> {
@@ -64,9 +56,12 @@ fn stored_retention(reader: &SqliteReader) -> Result<Retention, StoreError> {
 }
 
 /// Deletes some runs that have ended and are kept no longer, each in a transaction of its own.
-pub(super) fn sweep(database: &SharedDatabase, reader: &SqliteReader) -> Result<Swept, StoreError> {
+pub(super) fn sweep(
+    database: &SharedDatabase,
+    reader: &SqliteReader,
+) -> Result<SweepResult, StoreError> {
     let retention = stored_retention(reader)?;
-    let mut swept = Swept::default();
+    let mut swept = SweepResult::default();
     for (status, span) in retention.spans() {
         let (status, span) = (*status, *span);
         let expired = expired_runs(&reader.rows.conn, status, span);

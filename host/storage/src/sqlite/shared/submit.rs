@@ -28,7 +28,7 @@ use crate::schema::has_queue_tables;
 use crate::sqlite_url::SqliteUrl;
 
 /// What became of a submission.
-enum Inserted {
+enum InsertOutcome {
     Run,
     NameTaken,
     /// There is a record of that name.
@@ -48,13 +48,13 @@ pub(crate) fn submit(url: &SqliteUrl, submission: &NewSubmission<'_>) -> Result<
     let inserted = database.change(ChangeTerms::durable(), move |conn| {
         for record in &records {
             if let Some(other) = insert_record(conn, record)? {
-                return Ok(Inserted::RecordTaken(other));
+                return Ok(InsertOutcome::RecordTaken(other));
             }
         }
         let Some(key) = free_key(conn, &name)? else {
             // A record that was inserted before must not stay.
             remove_records(conn, &records)?;
-            return Ok(Inserted::NameTaken);
+            return Ok(InsertOutcome::NameTaken);
         };
         insert_contents(conn, &contents)?;
         let new = NewRun {
@@ -74,17 +74,17 @@ pub(crate) fn submit(url: &SqliteUrl, submission: &NewSubmission<'_>) -> Result<
         if let Some((name, text)) = &note {
             write_note(conn, key, name, text)?;
         }
-        Ok(Inserted::Run)
+        Ok(InsertOutcome::Run)
     })?;
     match inserted {
-        Some(Inserted::RecordTaken(record)) => Err(StoreError::RecordTaken {
+        Some(InsertOutcome::RecordTaken(record)) => Err(StoreError::RecordTaken {
             record: Box::new(record),
         }),
-        Some(Inserted::NameTaken) | None => Err(StoreError::NameTaken {
+        Some(InsertOutcome::NameTaken) | None => Err(StoreError::NameTaken {
             path: url.to_path(),
             name: submission.name.into(),
         }),
-        Some(Inserted::Run) => {
+        Some(InsertOutcome::Run) => {
             let run = open_named(url)?.rows.run;
             database.note_changed(run);
             database.notify_workers();
