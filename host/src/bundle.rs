@@ -158,17 +158,16 @@ pub(crate) fn unpack<E: From<BundleError>>(
         Err(UnpackFailure::Fetch(error)) => return Err(error),
         Err(UnpackFailure::Unwritable(unusable)) => unusable,
     };
-    let is_first = process_cache::existing().is_none();
     let Ok(temporary) = process_cache::create() else {
         return Err(unusable.into());
     };
-    if is_first {
+    if temporary.is_new {
         tracing::warn!(
             "{unusable}; they are unpacked for this process alone, and again by the next; to keep them: \
              `export XDG_CACHE_HOME=DIRECTORY`"
         );
     }
-    match unpack_into(&CacheName::Bundles.path_in(&temporary), files, fetch) {
+    match unpack_into(&CacheName::Bundles.path_in(&temporary.path), files, fetch) {
         Ok(root) => Ok(root),
         Err(UnpackFailure::Fetch(error)) => Err(error),
         Err(UnpackFailure::Unwritable(_)) => Err(unusable.into()),

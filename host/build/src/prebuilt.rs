@@ -159,9 +159,8 @@ impl PrebuiltComponents {
             user_cache: why.clone(),
             temporary: error.to_string(),
         };
-        let is_first = process_cache::existing().is_none();
         let temporary = process_cache::create().map_err(|error| no_room(&error))?;
-        let unpacked = self.unpack(interpreter, &CacheName::Installed.path_in(&temporary));
+        let unpacked = self.unpack(interpreter, &CacheName::Installed.path_in(&temporary.path));
         let component = unpacked.map_err(|error| match error {
             damaged @ BuildError::Installed { .. } => damaged,
             error => no_room(&error),
@@ -172,7 +171,7 @@ impl PrebuiltComponents {
         );
         Ok(UnpackedInterpreter {
             component,
-            warning: is_first.then_some(warning),
+            warning: temporary.is_new.then_some(warning),
         })
     }
 

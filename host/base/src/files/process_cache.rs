@@ -12,17 +12,27 @@ static KIND: ScratchKind = ScratchKind::new("cache-", remove_contents);
 
 static CREATED: Mutex<Option<ScratchDirectory>> = Mutex::new(None);
 
+/// The directory.
+#[derive(Debug)]
+pub struct ProcessCache {
+    /// Its path.
+    pub path: PathBuf,
+    /// Whether it was not there before.
+    pub is_new: bool,
+}
+
 /// Returns the directory, which is created at the first call.
 ///
 /// # Errors
 /// Fails if the directory for temporary files cannot be used.
-pub fn create() -> io::Result<PathBuf> {
+pub fn create() -> io::Result<ProcessCache> {
     let mut created = lock();
-    let directory = match created.take() {
-        Some(directory) => directory,
-        None => ScratchDirectory::new(&KIND)?,
+    let (directory, is_new) = match created.take() {
+        Some(directory) => (directory, false),
+        None => (ScratchDirectory::new(&KIND)?, true),
     };
-    Ok(created.insert(directory).path().to_owned())
+    let path = created.insert(directory).path().to_owned();
+    Ok(ProcessCache { path, is_new })
 }
 
 /// Returns the directory if it was created.
@@ -60,12 +70,18 @@ mod tests {
     fn it_is_the_same_until_it_is_removed() {
         assert_eq!(existing(), None);
         let first = create().expect("a directory");
-        assert_eq!(create().expect("a directory"), first);
+        assert!(first.is_new);
+        let again = create().expect("a directory");
+        assert!(!again.is_new);
+        let first = first.path;
+        assert_eq!(again.path, first);
         assert_eq!(existing().as_ref(), Some(&first));
         fs::create_dir_all(first.join("a/b")).expect("a directory");
         fs::write(first.join("file"), "").expect("a file");
         remove();
         assert!(!first.exists());
         assert_eq!(existing(), None);
+        assert!(create().expect("a directory").is_new);
+        remove();
     }
 }
