@@ -5,6 +5,7 @@
 mod team;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use strata_core::machine::effect::Effect;
 use strata_core::machine::stepper::Stepper;
@@ -28,6 +29,7 @@ use strata_core::record::work::{CallKey, CallResult, Task, Work};
 use strata_core::state::activation::Phase;
 use strata_core::state::environment::Environment;
 use strata_core::state::messages::MessageRef;
+use strata_core::team::Team;
 
 pub use team::team;
 
@@ -448,6 +450,30 @@ pub fn scripted_events(turns: &[u8], limit: usize) -> (Vec<Event>, Environment) 
         stepper.apply(event).unwrap();
     }
     (run.events, stepper.env().clone())
+}
+
+/// Continues a run until it has recorded so many events, or nothing is left to do. Each call fails. A state that cannot be
+/// resumed is left as it is.
+pub fn continue_with_faults(team: &Arc<Team>, env: Environment, events: usize) {
+    let mut stepper = Stepper::new(team.clone(), env);
+    let resumed = stepper.run_resumed_event(None, CallPolicy::Auto);
+    if stepper.apply(&resumed).is_err() {
+        return;
+    }
+    for _ in 0..events {
+        let event = match stepper.next() {
+            Effect::Record(event) => event,
+            Effect::Wait | Effect::Halt(_) => return,
+            Effect::Call(call) => {
+                let started = stepper.call_started_event(&call);
+                stepper.apply(&started).unwrap();
+                let fault = Fault::new(FaultKind::Trap, "unreachable");
+                stepper.call_ended_event(call.key(), Err(fault)).unwrap()
+            }
+        };
+        let applied = stepper.apply(&event);
+        assert!(applied.is_ok(), "{applied:?} {event:?} {:?}", stepper.env());
+    }
 }
 
 fn slot(role: u16, action: u16) -> Slot {

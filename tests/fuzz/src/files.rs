@@ -6,10 +6,7 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::Value;
-use strata_core::machine::effect::Effect;
-use strata_core::machine::stepper::Stepper;
-use strata_core::record::fault::{Fault, FaultKind};
-use strata_core::record::host_call::CallPolicy;
+use strata_base::scripted_run::continue_with_faults;
 use strata_core::state::environment::Environment;
 use strata_core::team::Team;
 use strata_host::manifest::{Definition, Paint};
@@ -66,7 +63,7 @@ pub(super) fn machine_part() -> Taker {
         );
         saved["strata"]["open"]["Clerk"]["machine"] = text.into();
         if let Some(env) = take_state(&team, saved.to_string().as_bytes()) {
-            go_on(&team, env);
+            continue_with_faults(&team, env, 50);
         }
     })
 }
@@ -93,26 +90,4 @@ fn take_state(team: &Team, bytes: &[u8]) -> Option<Environment> {
         .unwrap_or_else(|error| panic!("{error}\n{written}"));
     assert_eq!(team_json::export(team, &again, &definition), written);
     Some(env)
-}
-
-/// Continues a run for a while. Every call fails.
-fn go_on(team: &Arc<Team>, env: Environment) {
-    let mut stepper = Stepper::new(team.clone(), env);
-    let resumed = stepper.run_resumed_event(None, CallPolicy::Auto);
-    if stepper.apply(&resumed).is_err() {
-        return;
-    }
-    for _ in 0..50 {
-        let event = match stepper.next() {
-            Effect::Record(event) => event,
-            Effect::Wait | Effect::Halt(_) => return,
-            Effect::Call(call) => {
-                let started = stepper.call_started_event(&call);
-                stepper.apply(&started).unwrap();
-                let fault = Fault::new(FaultKind::Trap, "unreachable");
-                stepper.call_ended_event(call.key(), Err(fault)).unwrap()
-            }
-        };
-        stepper.apply(&event).unwrap();
-    }
 }

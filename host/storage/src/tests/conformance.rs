@@ -132,15 +132,19 @@ impl TestStorage for FileStorage {
     }
 }
 
-/// A run in a database file that holds others, which this process has a lease of, too.
+/// A run in a database file.
 struct SharedStorage {
     lease: Option<SharedLease>,
     url: SqliteUrl,
-    _other: SharedLease,
-    _temp: TempDir,
+    /// Its key in the file.
+    run: i64,
+    /// The lease of another run of the file.
+    _other: Option<SharedLease>,
+    temp: TempDir,
 }
 
 impl SharedStorage {
+    /// Creates a run beside another one, which this process has a lease of, too.
     fn new(base: &Environment) -> Self {
         let temp = tempfile::tempdir().unwrap();
         let url = SqliteUrl {
@@ -152,10 +156,11 @@ impl SharedStorage {
             vacant.create(base, &definition(), &Blobs::new()).unwrap()
         };
         Self {
-            _other: create(&url.with_run("other")),
+            _other: Some(create(&url.with_run("other"))),
             lease: Some(create(&url)),
             url,
-            _temp: temp,
+            run: 2,
+            temp,
         }
     }
 }
@@ -177,7 +182,7 @@ impl TestStorage for SharedStorage {
     fn take_over(&mut self) -> Box<dyn Lease> {
         // As by another process that takes the lock of one that runs for one left behind.
         let again = SharedDatabase::open_again(&self.url.file);
-        Box::new(again.take_lease(2))
+        Box::new(again.take_lease(self.run))
     }
 }
 

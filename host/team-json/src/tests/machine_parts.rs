@@ -9,10 +9,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use strata_base::codec;
-use strata_base::scripted_run::{ScriptedRun, team};
-use strata_core::machine::effect::Effect;
-use strata_core::machine::stepper::Stepper;
-use strata_core::record::fault::{Fault, FaultKind};
+use strata_base::scripted_run::{ScriptedRun, continue_with_faults, team};
 use strata_core::record::human_request::HumanRequest;
 use strata_core::record::id::{ActionId, Digest, RoleId};
 use strata_core::record::json::Json;
@@ -61,29 +58,6 @@ fn import_value(team: &Team, file: &Value) -> Result<Environment, ImportError> {
     import(team, file.to_string().as_bytes())
 }
 
-/// Continues a run until it has recorded so many events, or nothing is left to do. Each call fails.
-fn go_on(team: &Arc<Team>, env: Environment, events: usize) {
-    let mut stepper = Stepper::new(team.clone(), env);
-    let resumed = stepper.run_resumed_event(None, Default::default());
-    if stepper.apply(&resumed).is_err() {
-        return;
-    }
-    for _ in 0..events {
-        let event = match stepper.next() {
-            Effect::Record(event) => event,
-            Effect::Wait | Effect::Halt(_) => return,
-            Effect::Call(call) => {
-                let started = stepper.call_started_event(&call);
-                stepper.apply(&started).unwrap();
-                let fault = Fault::new(FaultKind::Trap, "unreachable");
-                stepper.call_ended_event(call.key(), Err(fault)).unwrap()
-            }
-        };
-        let applied = stepper.apply(&event);
-        assert!(applied.is_ok(), "{applied:?} {event:?} {:?}", stepper.env());
-    }
-}
-
 /// Checks that a file is refused, or that what is read from it is written as it is read, and can be
 /// continued.
 fn check_taken_or_refused(team: &Arc<Team>, file: &Value) {
@@ -93,7 +67,7 @@ fn check_taken_or_refused(team: &Arc<Team>, file: &Value) {
     let written = file_of(team, &env);
     let again = import_value(team, &written).unwrap();
     assert_eq!(file_of(team, &again), written);
-    go_on(team, env, 60);
+    continue_with_faults(team, env, 60);
 }
 
 #[test]
@@ -154,7 +128,7 @@ fn an_activation_without_its_machine_part_starts_again_at_its_action() {
         env.roles[2].activation.as_ref().unwrap().phase,
         Phase::Complete
     );
-    go_on(&team, env, 20);
+    continue_with_faults(&team, env, 20);
 }
 
 #[test]

@@ -11,7 +11,6 @@ use strata_records::reader::branch_of;
 
 #[cfg(feature = "postgres")]
 use super::DatabaseStorage;
-use super::submitted::SubmittedStorage;
 use super::{FileStorage, MemoryStorage, Model, SharedStorage, TestStorage, fresh, loaded_state};
 use crate::tests::script::{ScriptedRun, definition, pseudorandom, team};
 use crate::{
@@ -244,7 +243,7 @@ fn runs_contain_the_same_after_each_change_wherever_they_are_kept() {
             Box::new(FileStorage::new(&fresh())),
             Box::new(SharedStorage::new(&fresh())),
             Box::new(MemoryStorage::new(&fresh())),
-            Box::new(SubmittedStorage::new()),
+            Box::new(SharedStorage::submitted()),
         ];
         #[cfg(feature = "postgres")]
         if let Some(database) = DatabaseStorage::new(&fresh()) {

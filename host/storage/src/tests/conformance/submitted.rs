@@ -8,12 +8,11 @@ use strata_base::files::blob::Blobs;
 use strata_core::record::event::Status;
 use strata_core::state::environment::Environment;
 use strata_records::work::{NewSubmission, RunNeeds, SubmissionIdentity};
-use tempfile::TempDir;
 
 use super::super::script::{copy, definition, pseudorandom, scripted_run, team};
 use super::random_scripts::{append_with_state, check_listed};
-use super::{TestStorage, fresh, loaded_state};
-use crate::sqlite::shared::{self, SharedDatabase, SharedLease};
+use super::{SharedStorage, TestStorage, fresh, loaded_state};
+use crate::sqlite::shared;
 use crate::sqlite_url::SqliteUrl;
 use crate::{
     Durability, Handover, Intake, Lease, LifecycleState, ReplacePolicy, Retention, RunDatabase,
@@ -43,15 +42,9 @@ fn submit(url: &SqliteUrl) -> Result<(), StoreError> {
     )
 }
 
-/// A run that was submitted to a database file.
-pub(super) struct SubmittedStorage {
-    lease: Option<SharedLease>,
-    url: SqliteUrl,
-    temp: TempDir,
-}
-
-impl SubmittedStorage {
-    pub(super) fn new() -> Self {
+impl SharedStorage {
+    /// Submits a run to a database file, and takes it.
+    pub(super) fn submitted() -> Self {
         let temp = tempfile::tempdir().unwrap();
         let url = SqliteUrl {
             file: temp.path().join("runs.db"),
@@ -61,6 +54,8 @@ impl SubmittedStorage {
         Self {
             lease: Some(shared::take_lease(&url).unwrap()),
             url,
+            run: 1,
+            _other: None,
             temp,
         }
     }
@@ -83,30 +78,9 @@ impl SubmittedStorage {
     }
 }
 
-impl TestStorage for SubmittedStorage {
-    fn location(&self) -> Option<StorageLocation> {
-        Some(StorageLocation::new(self.url.to_path()))
-    }
-
-    fn lease(&mut self) -> &mut dyn Lease {
-        self.lease.as_mut().unwrap()
-    }
-
-    fn reopen(&mut self) {
-        drop(self.lease.take());
-        self.lease = Some(shared::take_lease(&self.url).unwrap());
-    }
-
-    fn take_over(&mut self) -> Box<dyn Lease> {
-        // As by another process that takes the lock of one that runs for one left behind.
-        let again = SharedDatabase::open_again(&self.url.file);
-        Box::new(again.take_lease(1))
-    }
-}
-
 #[test]
 fn a_submitted_run_in_a_file_is_listed_as_it_is_after_kills_take_overs_and_restores() {
-    let mut storage = SubmittedStorage::new();
+    let mut storage = SharedStorage::submitted();
     let (records, _) = scripted_run(&pseudorandom(72, 3000), 160);
     for (n, some) in records.chunks(10).enumerate() {
         match n % 4 {
@@ -142,7 +116,7 @@ fn a_submitted_run_in_a_file_is_listed_as_it_is_after_kills_take_overs_and_resto
 
 #[test]
 fn a_file_that_is_closed_gets_no_runs_in_any_way_and_a_restored_one_another_name() {
-    let storage = SubmittedStorage::new();
+    let storage = SharedStorage::submitted();
     let database = RunDatabase::in_file(&storage.url.file);
     let before = database.prepare().unwrap();
     assert_eq!(before.intake, Intake::Open);
@@ -164,7 +138,9 @@ fn a_file_that_is_closed_gets_no_runs_in_any_way_and_a_restored_one_another_name
         &Blobs::new(),
     ));
     // What is in there goes on.
-    let SubmittedStorage { lease, url, temp } = storage;
+    let SharedStorage {
+        lease, url, temp, ..
+    } = storage;
     drop(lease);
     drop(shared::take_lease(&url).unwrap());
     database.set_intake(Intake::Open).unwrap();
@@ -183,7 +159,9 @@ fn a_file_that_is_closed_gets_no_runs_in_any_way_and_a_restored_one_another_name
 
 #[test]
 fn who_deleted_a_run_of_a_file_is_said_when_somebody_looks_for_it() {
-    let SubmittedStorage { lease, url, temp } = SubmittedStorage::new();
+    let SharedStorage {
+        lease, url, temp, ..
+    } = SharedStorage::submitted();
     drop(lease);
     let location = StorageLocation::new(url.to_path());
     location.delete_run(Some("Anna")).unwrap();
