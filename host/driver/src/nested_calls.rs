@@ -221,7 +221,7 @@ impl<'a> ToolAccess<'a> {
     ) -> Self {
         let own = stepper.team().role(call.role).tool_loop();
         let activation = stepper.env().activation(call.activation());
-        let lists = activation.and_then(|activation| activation.server_tools.as_deref());
+        let lists = activation.and_then(|activation| activation.server_tools.clone());
         let tools = own.and_then(|own| roles.known(call.role, own, lists.unwrap_or_default()));
         Self {
             stepper,

@@ -120,9 +120,9 @@ impl Turns {
             return no_settings();
         };
         let lists = if own_settings.servers.is_empty() {
-            Some([].as_slice())
+            Some(Arc::default())
         } else {
-            activation.server_tools.as_deref()
+            activation.server_tools.clone()
         };
         let known = lists.and_then(|lists| self.roles.known(call.role, tools, lists));
         // Before they are listed, the tools of servers are not part of the size.
@@ -269,7 +269,7 @@ impl PreparedTurn {
             Some(known) => known,
             None => {
                 let lists = list_tools(&gateway, &self.settings).await?;
-                let Some(known) = self.roles.known(self.role, tools, &lists) else {
+                let Some(known) = self.roles.known(self.role, tools, lists) else {
                     return no_settings().await;
                 };
                 let role = self.team.role(self.role);
@@ -310,7 +310,7 @@ impl PreparedTurn {
 }
 
 /// Lists the tools of the servers of a role.
-async fn list_tools(gateway: &Gateway, settings: &ToolRole) -> Result<Vec<ToolList>, Fault> {
+async fn list_tools(gateway: &Gateway, settings: &ToolRole) -> Result<Arc<[ToolList]>, Fault> {
     let tools = settings.tools.iter();
     let request = ServerRequest::List {
         grants: settings.servers.clone(),

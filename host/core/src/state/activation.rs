@@ -15,6 +15,7 @@ mod turns;
 
 use alloc::borrow::Cow;
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
@@ -77,7 +78,7 @@ pub struct Activation {
     /// What of the conversation is replaced in what the model is sent.
     pub memory: ConversationMemory,
     /// The tools of MCP servers that it works with; `None` until they are listed.
-    pub server_tools: Option<Vec<ToolList>>,
+    pub server_tools: Option<Arc<[ToolList]>>,
 }
 
 /// A finished call that has to be made again, or may have to be. Its earlier attempts count.

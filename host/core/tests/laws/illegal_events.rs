@@ -131,7 +131,7 @@ fn mutate_call_event(call: &mut CallKey, event: &mut AttemptEvent, rng: &mut Rng
         AttemptEvent::Logged(Logged { lines, .. }) => lines.clear(),
         AttemptEvent::LookupsDenied(LookupsDenied { paths }) => paths.clear(),
         AttemptEvent::SkillLoaded(loaded) => loaded.skill.clear(),
-        AttemptEvent::ToolsListed(listed) => listed.lists.clear(),
+        AttemptEvent::ToolsListed(listed) => listed.lists = Default::default(),
         AttemptEvent::CallAsks(asks) => asks.call.questions.clear(),
     }
 }

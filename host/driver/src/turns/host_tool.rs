@@ -60,7 +60,7 @@ impl Turns {
     fn known_tools(&self, call: &Invocation, stepper: &Stepper) -> Option<Arc<KnownTools>> {
         let tools = stepper.team().role(call.role).tool_loop()?;
         let activation = stepper.env().activation(call.key().activation())?;
-        let lists = activation.server_tools.as_deref().unwrap_or_default();
+        let lists = activation.server_tools.clone().unwrap_or_default();
         self.roles.known(call.role, tools, lists)
     }
 

@@ -29,8 +29,8 @@ pub(crate) struct KnownTools {
     pub(crate) tools: ToolLoop,
     /// The tools as the model knows them, and how it is asked.
     pub(crate) settings: ToolRole,
-    /// The lists of the servers.
-    pub(super) lists: Vec<ToolList>,
+    /// The lists of the servers, which the activation has, too.
+    pub(super) lists: Arc<[ToolList]>,
 }
 
 /// How the models of the roles are asked that work with tools.
@@ -61,7 +61,7 @@ impl ToolRoles {
         &self,
         role: RoleId,
         tools: &ToolLoop,
-        lists: &[ToolList],
+        lists: Arc<[ToolList]>,
     ) -> Option<Arc<KnownTools>> {
         let settings = self.settings(role)?;
         let mut all = self.known.lock().unwrap_or_else(PoisonError::into_inner);
@@ -74,11 +74,11 @@ impl ToolRoles {
     }
 }
 
-fn with_server_tools(tools: &ToolLoop, settings: &ToolRole, lists: &[ToolList]) -> KnownTools {
+fn with_server_tools(tools: &ToolLoop, settings: &ToolRole, lists: Arc<[ToolList]>) -> KnownTools {
     let (mut all, mut known) = (tools.clone(), settings.clone());
     let mut placed = Vec::new();
     for grant in &settings.servers {
-        placed.extend(tools_of(grant, settings, lists));
+        placed.extend(tools_of(grant, settings, &lists));
     }
     add_signatures(&mut known, &placed);
     for (tool, added) in placed.into_iter().zip(0..) {
@@ -86,7 +86,7 @@ fn with_server_tools(tools: &ToolLoop, settings: &ToolRole, lists: &[ToolList]) 
         all.tools.insert(place, tool.core);
         known.tools.insert(place, tool.known);
     }
-    for list in lists {
+    for list in &*lists {
         if let Some(instructions) = &list.instructions {
             let _ = write!(
                 known.instructions,
@@ -100,7 +100,7 @@ fn with_server_tools(tools: &ToolLoop, settings: &ToolRole, lists: &[ToolList]) 
     KnownTools {
         tools: all,
         settings: known,
-        lists: lists.to_vec(),
+        lists,
     }
 }
 
@@ -242,7 +242,7 @@ mod tests {
             tools: all,
             settings: known,
             ..
-        } = with_server_tools(&tools, &settings, &lists);
+        } = with_server_tools(&tools, &settings, lists.into());
         let names: Vec<&str> = all.tools.iter().map(|tool| tool.name.as_str()).collect();
         assert_eq!(names, ["run_code", "files/read", "files/write", "Other"]);
         let sent: Vec<&str> = known.sent_tools().map(|tool| &*tool.model_name).collect();

@@ -70,7 +70,7 @@ impl OfferedTool {
 }
 
 /// The lists of the servers of a role, or why there are none.
-pub type ListedTools = Result<Vec<ToolList>, HostError>;
+pub type ListedTools = Result<Arc<[ToolList]>, HostError>;
 
 impl McpServers {
     /// Creates the servers of a run.
@@ -126,7 +126,7 @@ impl McpServers {
                     }
                 });
             let mut names: BTreeSet<String> = taken.into_iter().collect();
-            let mut lists: ListedTools = Ok(Vec::new());
+            let mut lists = Ok(Vec::new());
             for (listed, server) in join_all(asking).await.into_iter().zip(&servers) {
                 lists = match (lists, listed) {
                     (Ok(mut before), Ok(list)) => {
@@ -142,7 +142,7 @@ impl McpServers {
                 .iter()
                 .flatten()
                 .flat_map(|server| server.take_notices());
-            (lists, notices.collect())
+            (lists.map(Arc::from), notices.collect())
         })
     }
 

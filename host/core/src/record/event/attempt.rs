@@ -2,6 +2,7 @@
 //! what it writes, and what is decided about it. Which call an attempt makes is beside the event.
 
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
@@ -263,7 +264,7 @@ pub struct NestedCallPlan {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolsListed {
     /// The lists, in the order of the team file.
-    pub lists: Vec<ToolList>,
+    pub lists: Arc<[ToolList]>,
 }
 
 /// The receiver of a host call asks humans before it answers. The attempt ends, and the next one continues

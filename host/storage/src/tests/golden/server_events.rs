@@ -14,7 +14,7 @@ use super::samples::json;
 pub(super) fn of_attempts() -> [AttemptEvent; 2] {
     [
         AttemptEvent::ToolsListed(ToolsListed {
-            lists: vec![ToolList {
+            lists: [ToolList {
                 server: "files".into(),
                 instructions: Some("be brief".into()),
                 tools: vec![ServerTool {
@@ -23,7 +23,8 @@ pub(super) fn of_attempts() -> [AttemptEvent; 2] {
                     description: "reads".into(),
                     input_schema: json("{\"type\":\"object\"}"),
                 }],
-            }],
+            }]
+            .into(),
         }),
         AttemptEvent::CallAsks(CallAsks {
             call: AskingCall {
