@@ -4,11 +4,10 @@
 use strata_core::record::event::{AttemptEvent, Event, Logged};
 use strata_core::record::id::Slot;
 use strata_core::state::budget::charged_slot;
-use strata_storage::{StateSelector, StorageLocation, StoreError};
+use strata_storage::{StateSelector, StorageLocation};
 
 use super::LaunchError;
 use super::recorded_events::RecordedEvents;
-use super::saved::list_checkpoints;
 use strata_view::ActionLog;
 use strata_view::SavedTeam;
 
@@ -20,16 +19,9 @@ pub fn last_log(
     saved: &SavedTeam,
     slot: Slot,
 ) -> Result<Option<ActionLog>, LaunchError> {
-    let reader = match location.read() {
-        Ok(reader) => reader,
-        Err(StoreError::NoRecords { .. }) => return Ok(None),
-        Err(error) => return Err(error.into()),
+    let Some(events) = RecordedEvents::of_run(location, at)? else {
+        return Ok(None);
     };
-    let rows = match at {
-        StateSelector::Checkpoint(_) => list_checkpoints(location)?.0,
-        StateSelector::Head | StateSelector::Lineage(_) => Vec::new(),
-    };
-    let events = RecordedEvents::select(reader, at, &rows)?;
     let beginning = events.earliest_state()?;
     let mut stepper = saved.stepper.with_env(beginning.env);
     let newest = stepper.env().checkpoint.clone();

@@ -1,11 +1,10 @@
 //! Reads the conversations of roles whose model works with tools from what is saved. Reads without
 //! the lock, so that the team may run at the same time.
 
-use strata_storage::{StateSelector, StorageLocation, StoreError};
+use strata_storage::{StateSelector, StorageLocation};
 
 use super::LaunchError;
 use super::recorded_events::RecordedEvents;
-use super::saved::list_checkpoints;
 use strata_view::SavedTeam;
 use strata_view::{ConversationTracker, ConversationView};
 
@@ -18,21 +17,13 @@ pub fn for_each_conversation(
     show: &mut dyn FnMut(ConversationView),
 ) -> Result<(), LaunchError> {
     let mut tracker = ConversationTracker::default();
-    let reader = match location.read() {
-        Ok(reader) => reader,
-        Err(StoreError::NoRecords { .. }) => {
-            for conversation in tracker.conversations(&saved.stepper) {
-                show(conversation);
-            }
-            return Ok(());
-        }
-        Err(error) => return Err(error.into()),
+    let Some(events) = RecordedEvents::of_run(location, at)? else {
+        tracker
+            .conversations(&saved.stepper)
+            .into_iter()
+            .for_each(show);
+        return Ok(());
     };
-    let rows = match at {
-        StateSelector::Checkpoint(_) => list_checkpoints(location)?.0,
-        StateSelector::Head | StateSelector::Lineage(_) => Vec::new(),
-    };
-    let events = RecordedEvents::select(reader, at, &rows)?;
     let beginning = events.earliest_state()?;
     let mut stepper = saved.stepper.with_env(beginning.env);
     let newest = stepper.env().checkpoint.clone();
@@ -44,8 +35,6 @@ pub fn for_each_conversation(
         stepper.apply(&record.event)?;
         Ok(stepper.env().checkpoint.clone())
     })?;
-    for conversation in tracker.conversations(&stepper) {
-        show(conversation);
-    }
+    tracker.conversations(&stepper).into_iter().for_each(show);
     Ok(())
 }

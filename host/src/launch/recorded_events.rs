@@ -3,9 +3,12 @@
 use strata_core::machine::stepper::IllegalEvent;
 use strata_core::record::id::CheckpointId;
 use strata_driver::DriverError;
-use strata_storage::{CheckpointRow, EarliestState, Reader, Record, StateSelector, StoreError};
+use strata_storage::{
+    CheckpointRow, EarliestState, Reader, Record, StateSelector, StorageLocation, StoreError,
+};
 
 use super::LaunchError;
+use super::saved::list_checkpoints;
 
 /// The events that lead to a saved state.
 pub(super) struct RecordedEvents {
@@ -15,6 +18,23 @@ pub(super) struct RecordedEvents {
 }
 
 impl RecordedEvents {
+    /// Returns those that lead to the state `at` of a saved run; `None` if no events are saved, as with a `team.json` alone.
+    pub(super) fn of_run(
+        location: &StorageLocation,
+        at: &StateSelector,
+    ) -> Result<Option<Self>, LaunchError> {
+        let reader = match location.read() {
+            Ok(reader) => reader,
+            Err(StoreError::NoRecords { .. }) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        let rows = match at {
+            StateSelector::Checkpoint(_) => list_checkpoints(location)?.0,
+            StateSelector::Head | StateSelector::Lineage(_) => Vec::new(),
+        };
+        Ok(Some(Self::select(reader, at, &rows)?))
+    }
+
     /// Selects the events that lead to the state `at`. `rows` are all checkpoints; only a selected
     /// checkpoint is looked for in them.
     pub(super) fn select(

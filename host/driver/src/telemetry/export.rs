@@ -249,19 +249,26 @@ fn collector(
     Ok(Some(Collector { address, client }))
 }
 
+/// Returns the builder of an exporter that sends to a collector.
+fn sending_to<B: WithExportConfig + WithHttpConfig>(
+    address: &Option<String>,
+    client: CollectorClient,
+    builder: B,
+) -> B {
+    let builder = builder
+        .with_protocol(Protocol::HttpBinary)
+        .with_http_client(client);
+    match address {
+        Some(address) => builder.with_endpoint(address),
+        None => builder,
+    }
+}
+
 fn span_exporter(
     address: &Option<String>,
     client: CollectorClient,
 ) -> Result<BatchSpanProcessor, String> {
-    let builder = SpanExporter::builder()
-        .with_http()
-        .with_protocol(Protocol::HttpBinary)
-        .with_http_client(client);
-    let builder = match address {
-        Some(address) => builder.with_endpoint(address),
-        None => builder,
-    };
-    let exporter = builder
+    let exporter = sending_to(address, client, SpanExporter::builder().with_http())
         .build()
         .map_err(|error| format!("cannot export traces: {error}"))?;
     let mut processor = BatchSpanProcessor::builder(exporter).build();
@@ -270,15 +277,7 @@ fn span_exporter(
 }
 
 fn meters(address: &Option<String>, client: CollectorClient) -> Result<SdkMeterProvider, String> {
-    let builder = MetricExporter::builder()
-        .with_http()
-        .with_protocol(Protocol::HttpBinary)
-        .with_http_client(client);
-    let builder = match address {
-        Some(address) => builder.with_endpoint(address),
-        None => builder,
-    };
-    let exporter = builder
+    let exporter = sending_to(address, client, MetricExporter::builder().with_http())
         .build()
         .map_err(|error| format!("cannot export metrics: {error}"))?;
     let provider = SdkMeterProvider::builder()
