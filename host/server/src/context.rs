@@ -4,9 +4,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::body::Body;
 use axum::http::HeaderMap;
+use serde::de::DeserializeOwned;
 use strata_host::storage::ServedRun;
 
-use crate::body::{read_body, require_json};
+use crate::body::{parse_json, read_body, require_json};
 use crate::caller::{Caller, Deed};
 use crate::cut_off::CutOff;
 use crate::problem::Problem;
@@ -74,14 +75,18 @@ impl Context {
         read_body(&self.headers, body, limit).await
     }
 
-    /// Reads a body that may be absent.
-    pub async fn optional_json(&mut self, limit: u64) -> Result<Vec<u8>, Problem> {
+    /// Reads and parses a body that may be absent.
+    pub async fn optional_json<T: DeserializeOwned + Default>(
+        &mut self,
+        limit: u64,
+    ) -> Result<T, Problem> {
         let body = self.body.take();
         let bytes = read_body(&self.headers, body, limit).await?;
-        if !bytes.is_empty() {
-            require_json(&self.headers)?;
+        if bytes.is_empty() {
+            return Ok(T::default());
         }
-        Ok(bytes)
+        require_json(&self.headers)?;
+        parse_json(&bytes)
     }
 
     /// Returns the run that the path names, if the caller may do something with it.

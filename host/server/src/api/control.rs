@@ -428,12 +428,7 @@ fn status_of(run: &ServedRun) -> Result<Status, Problem> {
 
 pub async fn resume_run(mut context: Context) -> Answer {
     let run = context.run(Deed::Control).await?;
-    let body = context.optional_json(MAX_BODY_BYTES).await?;
-    let terms: ResumeTerms = if body.is_empty() {
-        ResumeTerms::default()
-    } else {
-        parse_json(&body)?
-    };
+    let terms: ResumeTerms = context.optional_json(MAX_BODY_BYTES).await?;
     let by = context.caller.author();
     change_and_answer(context, run, move |run| resume(run, terms, by)).await
 }
@@ -577,12 +572,7 @@ pub async fn prune_run(mut context: Context) -> Answer {
         keep: Option<u32>,
     }
     let (run, by) = (context.run(Deed::Operate).await?, context.caller.author());
-    let body = context.optional_json(MAX_BODY_BYTES).await?;
-    let how: Prune = if body.is_empty() {
-        Prune::default()
-    } else {
-        parse_json(&body)?
-    };
+    let how: Prune = context.optional_json(MAX_BODY_BYTES).await?;
     let result = context
         .server
         .blocking(move |_| {
